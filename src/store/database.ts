@@ -1,0 +1,125 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { MikroORM, type Options, type PostgreSqlConnection } from "@mikro-orm/postgresql";
+import { Client, type ClientBase, type Pool } from "pg";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { APPLICATION_ROLE, connectionOptions, type MigrationSource, runMigrations, type StoreLog } from "./migrate.ts";
+
+/** Milliseconds that a start waits for a database that is itself still starting. */
+export const DEFAULT_CONNECT_MS = 10_000;
+/** Milliseconds that a query waits for a connection of the pool. */
+export const DEFAULT_ACQUIRE_MS = 10_000;
+const RETRY_MS = 250;
+/** SQLSTATEs that waiting does not cure: authentication, no such database, no right to connect. */
+const FINAL = /^(28...|3D000|42501)$/;
+
+/** How a database is opened. */
+export interface DatabaseOptions {
+  /** A `postgresql://` URL that logs in as the owner of the tables. */
+  readonly url: string;
+  /** Connections of this process at most. */
+  readonly poolSize: number;
+  readonly log: StoreLog;
+  readonly entities?: Options["entities"];
+  /** Applied before anything else, in order. */
+  readonly migrations: readonly MigrationSource[];
+  /** Default `DEFAULT_CONNECT_MS`. */
+  readonly connectMs?: number;
+}
+
+/** The one way to PostgreSQL. */
+export interface Database {
+  /** The only ORM instance; calls fork its entity manager. */
+  readonly orm: MikroORM;
+  /** The ORM's own pool, for the plain statements. Values come as mikro-orm's type parsers give them. */
+  readonly pool: Pool;
+  /** True when the connections act as the application's role; false when triggers alone protect insert-only tables. */
+  readonly isRestricted: boolean;
+  /** Waits for queries in flight. MAY be called again. */
+  close(): Promise<void>;
+}
+
+/** `host:port` or the socket of a database URL: what may be shown of it. */
+export function addressOf(url: string): string {
+  const { hostname, port, searchParams } = new URL(url);
+  const host = hostname || searchParams.get("host") || "localhost";
+  return host.startsWith("/") ? host : `${host}:${port || searchParams.get("port") || 5432}`;
+}
+
+/** Node reports a host with several addresses as one error without text that holds the real ones. */
+function messageOf(error: unknown): string {
+  const first = error instanceof AggregateError ? error.errors[0] : error;
+  return first instanceof Error ? first.message : String(first);
+}
+
+async function connectOnce(url: string, timeoutMs: number): Promise<unknown> {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: Math.max(timeoutMs, 1) });
+  client.on("error", () => undefined);
+  try {
+    await client.connect();
+    return undefined;
+  } catch (error) {
+    return error;
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+/**
+ * Returns once the database accepts connections. Throws STORE_UNAVAILABLE, which names host and port and never the
+ * password: at once when the database refuses the user, else after `timeoutMs`.
+ */
+export async function waitForDatabase(url: string, timeoutMs: number, log: StoreLog): Promise<void> {
+  const address = addressOf(url);
+  const deadline = Date.now() + timeoutMs;
+  for (let attempt = 1; ; attempt++) {
+    const error = await connectOnce(url, deadline - Date.now());
+    if (error === undefined) return;
+    const isFinal = FINAL.test(String((error as { code?: string }).code));
+    if (isFinal || Date.now() + RETRY_MS > deadline) throw unavailable(address, isFinal, error);
+    if (attempt === 1) log.warn({ address, reason: messageOf(error) }, "waiting for postgresql");
+    await delay(RETRY_MS);
+  }
+}
+
+function unavailable(address: string, isFinal: boolean, cause: unknown): ControlPlaneError {
+  const verb = isFinal ? "refuses the connection" : "cannot be reached";
+  const message = `postgresql at \`${address}\` ${verb}: ${messageOf(cause)}`;
+  return new ControlPlaneError(ErrorReason.STORE_UNAVAILABLE, message, { address }, { cause });
+}
+
+async function actAsApplication(client: ClientBase): Promise<void> {
+  await client.query(`set role ${APPLICATION_ROLE}`);
+}
+
+function poolOptions(poolSize: number, isRestricted: boolean): object {
+  return {
+    max: poolSize,
+    application_name: "acp",
+    connectionTimeoutMillis: DEFAULT_ACQUIRE_MS,
+    // Awaited by the pool before a connection is first handed out, which fails if the role cannot be taken.
+    ...(isRestricted ? { onConnect: actAsApplication } : {}),
+  };
+}
+
+/**
+ * Waits for the database, migrates it and opens the ORM with its pool.
+ * Promises: when it returns the schema is the newest and a connection has been made.
+ */
+export async function openDatabase(options: DatabaseOptions): Promise<Database> {
+  const { url, poolSize, log, migrations, entities = [], connectMs = DEFAULT_CONNECT_MS } = options;
+  await waitForDatabase(url, connectMs, log);
+  const isRestricted = (await runMigrations(url, { migrations, log })).role !== null;
+  const orm = new MikroORM({
+    ...connectionOptions(url, log, poolOptions(poolSize, isRestricted)),
+    entities,
+  });
+  const connection: PostgreSqlConnection = orm.driver.getConnection();
+  const pool = await connection.getNativeClient();
+  await pool.query("select 1");
+  let closed: Promise<void> | undefined;
+  const close = (): Promise<void> => {
+    closed ??= orm.close(true);
+    return closed;
+  };
+  return { orm, pool, isRestricted, close };
+}

@@ -1,0 +1,57 @@
+/**
+ * Appends a batch of decisions, if the log still ends where the batch was decided.
+ *
+ * One statement, so that one round trip decides, writes and commits. The head's row is the only lock: UPDATE waits for a
+ * writer on another replica, then looks at `seq` again and matches nothing, and with it the INSERT writes nothing.
+ * Columns come as texts joined by line feeds, because canonical JSON and ids hold none: an array literal would have to
+ * be quoted value by value by node-postgres and unquoted again by the server.
+ *
+ * Parameters: workspace, expected size, count, frontier, time of the batch, entry ids, agent ids, action types,
+ * decisions, refs (each joined by line feeds; an empty ref means none), leaf hashes (32 bytes each), bodies.
+ * Gives one row `{now}`, the server's clock in epoch milliseconds, or no row when another writer was first.
+ */
+const HEAD = `
+  update ledger_head set seq = $2::bigint + $3::int, frontier = $4, last_at_ms = $5
+  where workspace_id = $1 and seq = $2::bigint
+  returning 1`;
+
+const INSERT = `
+  insert into ledger_entry
+    (workspace_id, seq, at_ms, kind, entry_id, agent_id, action_type, decision, ref_id, leaf_hash, body)
+  select $1, $2::bigint + r.ord - 1, $5, 0, r.entry_id, r.agent_id, r.action_type, r.decision::smallint,
+    nullif(r.ref_id, ''), substr($11::bytea, (r.ord::int - 1) * 32 + 1, 32), r.body
+  from head, rows from (
+    string_to_table($6, E'\\n'), string_to_table($7, E'\\n'), string_to_table($8, E'\\n'),
+    string_to_table($9, E'\\n'), string_to_table($10, E'\\n'), string_to_table($12, E'\\n')
+  ) with ordinality as r (entry_id, agent_id, action_type, decision, ref_id, body, ord)`;
+
+const NOW = "(extract(epoch from clock_timestamp()) * 1000)::float8 as now";
+
+/** The plain form: nothing escalates and no approval is used up. */
+export const appendEntries = {
+  name: "append-entries",
+  text: `with head as (${HEAD}), written as (${INSERT}) select ${NOW} from head`,
+};
+
+/**
+ * The form for a batch in which an action escalates or an approval is used up. Further parameters: escalation ids,
+ * their agents, action digests and positions in the batch (from 0), ids of the used escalations, the decisions that
+ * used them (joined by line feeds, null for none), the wake-up for other replicas.
+ */
+export const appendEscalations = {
+  name: "append-escalations",
+  text: `with head as (${HEAD}), written as (${INSERT}),
+  escalated as (
+    insert into escalation (workspace_id, escalation_id, agent_id, status, action_digest, created_seq)
+    select $1, e.id, e.agent_id, 1, e.digest, $2::bigint + e.position::int
+    from head, rows from (
+      string_to_table($13, E'\\n'), string_to_table($14, E'\\n'), string_to_table($15, E'\\n'), string_to_table($16, E'\\n')
+    ) as e (id, agent_id, digest, position)
+  ),
+  used as (
+    update escalation set used_by = u.decision_id
+    from head, rows from (string_to_table($17, E'\\n'), string_to_table($18, E'\\n')) as u (id, decision_id)
+    where workspace_id = $1 and escalation_id = u.id
+  )
+  select ${NOW}, pg_notify('acp_log', $19) from head`,
+};

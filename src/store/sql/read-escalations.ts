@@ -1,0 +1,52 @@
+const COLUMNS = `e.escalation_id as "escalationId", e.agent_id as "agentId", e.status, e.created_seq::float8 as "createdSeq",
+  e.resolved_seq::float8 as "resolvedSeq", e.resolved_at_ms::float8 as "resolvedAtMs", e.resolved_by as "resolvedBy",
+  e.note, e.used_by as "usedBy", l.body, l.leaf_hash as "leafHash"`;
+
+// What an escalation is about stands in the log once, in the decision that made it.
+const FROM = `from escalation e join ledger_entry l on l.workspace_id = e.workspace_id and l.seq = e.created_seq`;
+
+/** Reads some escalations by id, in no order. Parameters: workspace, ids. */
+export const readEscalations = {
+  name: "read-escalations",
+  text: `select ${COLUMNS} ${FROM} where e.workspace_id = $1 and e.escalation_id = any($2::text[])`,
+};
+
+/**
+ * Lists escalations, newest first. Parameters: workspace, index to stay below (null: none), status (null: any),
+ * agent (null: any), most rows.
+ */
+export const listEscalations = {
+  name: "list-escalations",
+  text: `select ${COLUMNS} ${FROM}
+    where e.workspace_id = $1 and ($2::bigint is null or e.created_seq < $2)
+      and ($3::smallint is null or e.status = $3) and ($4::text is null or e.agent_id = $4)
+    order by e.created_seq desc limit $5`,
+};
+
+/**
+ * The changes of escalations in a range of the log, oldest first: one row for each creation and each resolution.
+ * Parameters: workspace, first index, index to stop before, most rows.
+ */
+export const readEscalationChanges = {
+  name: "read-escalation-changes",
+  text: `select c.seq::float8 as seq, c.resolved as "isResolution", ${COLUMNS}
+    from (
+      select escalation_id, created_seq as seq, false as resolved
+      from escalation where workspace_id = $1 and created_seq >= $2 and created_seq < $3
+      union all
+      select escalation_id, resolved_seq, true
+      from escalation where workspace_id = $1 and resolved_seq >= $2 and resolved_seq < $3
+      order by seq limit $4
+    ) c
+    join escalation e on e.workspace_id = $1 and e.escalation_id = c.escalation_id
+    join ledger_entry l on l.workspace_id = $1 and l.seq = e.created_seq
+    order by c.seq`,
+};
+
+/** The pending escalations from an index on, oldest first. Parameters: workspace, first index, index to stop before, most rows. */
+export const readPendingEscalations = {
+  name: "read-pending-escalations",
+  text: `select ${COLUMNS} ${FROM}
+    where e.workspace_id = $1 and e.status = 1 and e.created_seq >= $2 and e.created_seq < $3
+    order by e.created_seq limit $4`,
+};

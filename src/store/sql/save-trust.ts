@@ -1,0 +1,19 @@
+/** Locks the trust snapshot of a workspace and gives the size of the log that it is true of. Parameter: workspace. */
+export const lockTrust = {
+  name: "lock-trust",
+  text: "select trust_seq::float8 as seq from workspace where workspace_id = $1 for update",
+};
+
+/** Writes the trust of some agents. Parameters: workspace, agent ids, trust in tenths. */
+export const saveTrust = {
+  name: "save-trust",
+  text: `update agent a set trust_tenths = t.trust
+    from unnest($2::text[], $3::smallint[]) as t (agent_id, trust)
+    where a.workspace_id = $1 and a.agent_id = t.agent_id`,
+};
+
+/** Says what size of the log the snapshot is true of. Parameters: workspace, size. */
+export const setTrustSeq = {
+  name: "set-trust-seq",
+  text: "update workspace set trust_seq = $2 where workspace_id = $1",
+};

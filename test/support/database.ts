@@ -1,0 +1,124 @@
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { Client } from "pg";
+import {
+  type EmbeddedPostgres,
+  type MigrationSource,
+  runMigrations,
+  type StoreLog,
+  startEmbeddedPostgres,
+} from "../../src/store/index.ts";
+import { MIGRATIONS } from "../../src/store/migrations/index.ts";
+
+/** A database of one test file, on a server that all test files share. */
+export interface TestDatabase {
+  /** Logs in as the owner; fit for child processes too. */
+  readonly url: string;
+  /** Ends all its connections. */
+  drop(): Promise<void>;
+}
+
+/** A log that is silent; tests that look at messages pass their own. */
+export const SILENT_LOG: StoreLog = { info: () => undefined, warn: () => undefined, error: () => undefined };
+
+const DATA_DIR = join(import.meta.dirname, "..", "..", ".data", "test");
+const PREFIX = "acp_test_";
+const templates = new Map<readonly MigrationSource[], Promise<string>>();
+let server: Promise<EmbeddedPostgres> | undefined;
+let count = 0;
+
+/** Runs `use` with a connection to `url` as its owner. */
+export async function withClient<T>(url: string, use: (client: Client) => Promise<T>): Promise<T> {
+  const client = new Client({ connectionString: url });
+  client.on("error", () => undefined);
+  await client.connect();
+  try {
+    return await use(client);
+  } finally {
+    await client.end();
+  }
+}
+
+/** The same server's URL with another database, and with another user if given. */
+export function urlOf(url: string, database: string, user?: { name: string; password: string }): string {
+  const copy = new URL(url);
+  copy.pathname = `/${database}`;
+  if (user) Object.assign(copy, { username: user.name, password: user.password });
+  return copy.href;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+/** A run that was killed leaves its databases; their names tell whose they are. */
+async function dropOrphans(url: string): Promise<void> {
+  await withClient(url, async (client) => {
+    const { rows } = await client.query("select datname from pg_database where datname like $1", [`${PREFIX}%`]);
+    for (const { datname } of rows) {
+      if (!isAlive(Number(datname.slice(PREFIX.length).split("_")[0]))) {
+        await client.query(`drop database if exists ${datname} with (force)`);
+      }
+    }
+  });
+}
+
+async function startServer(): Promise<EmbeddedPostgres> {
+  const url = process.env.DATABASE_URL_TEST;
+  if (url) return { url, stop: async () => undefined };
+  const started = await startEmbeddedPostgres({ dataDir: DATA_DIR, log: SILENT_LOG, durable: false });
+  await dropOrphans(started.url);
+  return started;
+}
+
+async function createDatabase(template?: string): Promise<string> {
+  server ??= startServer();
+  const { url } = await server;
+  const name = `${PREFIX}${process.pid}_${++count}`;
+  await withClient(url, (client) => client.query(`create database ${name} template ${template ?? "template0"}`));
+  return name;
+}
+
+async function dropDatabase(name: string): Promise<void> {
+  const { url } = await (server ?? startServer());
+  await withClient(url, (client) => client.query(`drop database if exists ${name} with (force)`));
+}
+
+async function createTemplate(migrations: readonly MigrationSource[]): Promise<string> {
+  const name = await createDatabase();
+  const { url } = await (server ?? startServer());
+  await runMigrations(urlOf(url, name), { migrations, log: SILENT_LOG });
+  return name;
+}
+
+/**
+ * A new database with the product's migrations, or the given ones, applied: copied from a template that is migrated
+ * once per run and list. The server starts on first use and is left after the last test; `DATABASE_URL_TEST` names
+ * another one, whose user MUST be allowed to create databases.
+ */
+export async function createTestDatabase(migrations: readonly MigrationSource[] = MIGRATIONS): Promise<TestDatabase> {
+  const template = templates.get(migrations) ?? createTemplate(migrations);
+  templates.set(migrations, template);
+  const name = await createDatabase(await template);
+  const { url } = await (server ?? startServer());
+  return { url: urlOf(url, name), drop: () => dropDatabase(name) };
+}
+
+/** Removes what a test left on disk, directories of another owner included. */
+export async function removeAll(...paths: readonly string[]): Promise<void> {
+  for (const path of paths) await rm(path, { recursive: true, force: true });
+}
+
+async function leave(): Promise<void> {
+  for (const name of templates.values()) await dropDatabase(await name);
+  templates.clear();
+  await (await server)?.stop();
+  server = undefined;
+}
+
+// Registered while a test file loads, so it belongs to the root suite and runs after the last test.
+after("leaves the shared PostgreSQL", leave);
