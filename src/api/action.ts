@@ -1,0 +1,54 @@
+import type { InterceptRequest } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
+import { type Action, canonicalJson } from "../ledger/index.ts";
+import { normaliseActionType } from "../policy/index.ts";
+import { createId, idFromUuid } from "../store/ids.ts";
+import type { Caller } from "./context.ts";
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
+const CONTROL_CHARACTER = /[\u0000-\u001f\u007f]/;
+
+function assertMayActAs(caller: Caller, agentId: string): void {
+  if (caller.agentId === null || caller.agentId === agentId) return;
+  const message = `the key is bound to agent \`${caller.agentId}\` and cannot act as \`${agentId}\``;
+  throw new ControlPlaneError(ErrorReason.AGENT_NOT_ALLOWED, message, { agent_id: agentId });
+}
+
+function normalisedTypeOf(actionType: string): string {
+  if (CONTROL_CHARACTER.test(actionType)) throw invalidField("action_type", "must not hold control characters");
+  const normalised = normaliseActionType(actionType);
+  if (normalised === "") throw invalidField("action_type", "must not be blank");
+  return normalised;
+}
+
+function metadataTextOf({ metadata }: InterceptRequest): string {
+  if (metadata === undefined) return "";
+  try {
+    return canonicalJson(metadata);
+  } catch (cause) {
+    throw invalidField("metadata", "must be JSON without lone surrogates, NaN and infinities", cause);
+  }
+}
+
+/** The action that a request asks to decide. Throws INVALID_FIELD and AGENT_NOT_ALLOWED. */
+export function actionFrom(request: InterceptRequest, caller: Caller): Action {
+  assertMayActAs(caller, request.agentId);
+  const { requestId } = request;
+  return {
+    decisionId: requestId === undefined ? createId("dec") : idFromUuid("dec", requestId),
+    isRetryable: requestId !== undefined,
+    agentId: request.agentId,
+    actionType: request.actionType,
+    normalisedType: normalisedTypeOf(request.actionType),
+    actionContent: request.actionContent,
+    metadata: request.metadata,
+    metadataText: metadataTextOf(request),
+    tool: request.tool?.trim(),
+    sessionId: request.sessionId,
+    onBehalfOf: request.onBehalfOf,
+    grantId: request.grantId,
+    intentContractId: request.intentContractId,
+    escalationId: request.escalationId,
+    keyId: caller.keyId,
+  };
+}

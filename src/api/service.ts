@@ -1,0 +1,34 @@
+import type {
+  DescMethodBiDiStreaming,
+  DescMethodServerStreaming,
+  DescMethodUnary,
+  DescService,
+  MessageInitShape,
+  MessageShape,
+} from "@bufbuild/protobuf";
+import type { CallContext } from "./context.ts";
+
+type MethodFunction<M> =
+  M extends DescMethodUnary<infer I, infer O>
+    ? (request: MessageShape<I>, context: CallContext) => Promise<MessageInitShape<O>>
+    : M extends DescMethodServerStreaming<infer I, infer O>
+      ? (request: MessageShape<I>, context: CallContext) => AsyncIterable<MessageInitShape<O>>
+      : M extends DescMethodBiDiStreaming<infer I, infer O>
+        ? (requests: AsyncIterable<MessageShape<I>>, context: CallContext) => AsyncIterable<MessageInitShape<O>>
+        : never;
+
+/** The functions of a proto service, one for each method. */
+export type ServiceFunctions<S extends DescService> = {
+  readonly [K in keyof S["method"]]: MethodFunction<S["method"][K]>;
+};
+
+/** A proto service with the functions that serve it; every transport calls these and nothing else. */
+export interface ServiceDefinition {
+  readonly service: DescService;
+  readonly functions: Readonly<Record<string, (request: never, context: CallContext) => unknown>>;
+}
+
+/** Binds functions to a proto service. The compiler checks that none is missing and that each fits its method. */
+export function defineService<S extends DescService>(service: S, functions: ServiceFunctions<S>): ServiceDefinition {
+  return { service, functions: functions as unknown as ServiceDefinition["functions"] };
+}

@@ -1,0 +1,74 @@
+import type { Pool, PoolClient } from "pg";
+import { readEntriesFrom } from "../store/sql/read-entries.ts";
+import type { ControlChange } from "./control-entry.ts";
+import type { LedgerEvent } from "./events.ts";
+import { appendLeaves } from "./merkle.ts";
+import { decisionFromNumber } from "./words.ts";
+import { foldChange, foldDecision, type WorkspaceState } from "./workspace-state.ts";
+
+/** Entries read at once. */
+const PAGE = 5_000;
+
+interface EntryRow {
+  readonly seq: number;
+  readonly at: number;
+  readonly kind: number;
+  readonly entryId: string;
+  readonly agentId: string | null;
+  readonly actionType: string | null;
+  readonly decision: number | null;
+  readonly refId: string | null;
+  readonly leafHash: Buffer;
+  readonly body: string | null;
+}
+
+function foldDecisionRow(state: WorkspaceState, row: EntryRow): LedgerEvent {
+  const decision = decisionFromNumber(row.decision ?? 0);
+  const agentId = row.agentId ?? "";
+  const folded = {
+    agentId,
+    actionType: row.actionType ?? "",
+    decision,
+    atMs: row.at,
+    decisionId: row.entryId,
+    usedEscalationId: row.refId,
+  };
+  foldDecision(state, folded, row.seq + 1);
+  const { seq, at: atMs, entryId: decisionId, refId: usedEscalationId } = row;
+  return { kind: "decision", seq, atMs, decisionId, agentId, decision, usedEscalationId };
+}
+
+function foldChangeRow(state: WorkspaceState, row: EntryRow): LedgerEvent {
+  const body = JSON.parse(row.body ?? "null") as ControlChange & { readonly by: string };
+  foldChange(state, { change: body, seq: row.seq, atMs: row.at });
+  return { kind: "change", seq: row.seq, atMs: row.at, by: body.by, change: body };
+}
+
+function foldRows(state: WorkspaceState, rows: readonly EntryRow[]): LedgerEvent[] {
+  const events = rows.map((row) => {
+    // Checked row by row: folding over a gap would make every later decision wrong.
+    if (row.seq !== state.seq)
+      throw new Error(`entry ${state.seq} is missing from the log of \`${state.workspaceId}\``);
+    const event = row.kind === 0 ? foldDecisionRow(state, row) : foldChangeRow(state, row);
+    state.seq += 1;
+    state.lastAtMs = row.at;
+    return event;
+  });
+  const leaves = rows.map(({ leafHash }) => leafHash);
+  state.frontier = appendLeaves(state.frontier, leaves);
+  return events;
+}
+
+/**
+ * Folds what other replicas appended since. When it returns the state is at least as new as the log was at the call.
+ * MUST run while nothing tentative is in the state.
+ */
+export async function catchUp(client: Pool | PoolClient, state: WorkspaceState): Promise<LedgerEvent[]> {
+  const events: LedgerEvent[] = [];
+  for (;;) {
+    const values = [state.workspaceId, state.seq, PAGE];
+    const { rows } = await client.query<EntryRow>({ ...readEntriesFrom, values });
+    events.push(...foldRows(state, rows));
+    if (rows.length < PAGE) return events;
+  }
+}

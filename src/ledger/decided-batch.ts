@@ -1,0 +1,192 @@
+import type { Pool, PoolClient } from "pg";
+import { idWithPrefix } from "../store/ids.ts";
+import { appendEntries, appendEscalations } from "../store/sql/append-entries.ts";
+import { createVelocityJournal } from "../velocity/index.ts";
+import { decisionBody } from "./decision-entry.ts";
+import type { LedgerEvent } from "./events.ts";
+import { appendLeaves, bytesFromFrontier, type Frontier, leafHash, rootOf } from "./merkle.ts";
+import type { Action, Outcome, SealedDecision } from "./outcome.ts";
+import { numberFromDecision } from "./words.ts";
+import { foldDecision, type StateJournal, type WorkspaceState } from "./workspace-state.ts";
+
+/** Decides one action against a state. Pure and synchronous; counts come from the state's windows. */
+export type Decide = (state: WorkspaceState, action: Action, nowMs: number, journal: StateJournal) => Outcome;
+
+/** A batch that was decided against the state at `seq` and is folded into it, but not durable yet. */
+export interface DecidedBatch {
+  readonly actions: readonly Action[];
+  readonly outcomes: readonly Outcome[];
+  readonly bodies: readonly string[];
+  readonly leaves: readonly Buffer[];
+  readonly frontier: Frontier;
+  readonly seq: number;
+  readonly atMs: number;
+  readonly journal: StateJournal;
+}
+
+const LINE = "\n";
+
+/** Decides a batch in order, each action against what the ones before it did to the state. */
+export function decideBatch(
+  state: WorkspaceState,
+  actions: readonly Action[],
+  nowMs: number,
+  decide: Decide,
+): DecidedBatch {
+  const atMs = Math.max(nowMs, state.lastAtMs);
+  const at = new Date(atMs).toISOString();
+  const previousRoot = Buffer.from(rootOf(state.frontier)).toString("base64");
+  const journal: StateJournal = { velocity: createVelocityJournal(), undo: [] };
+  const outcomes: Outcome[] = [];
+  const bodies: string[] = [];
+  actions.forEach((action, index) => {
+    const outcome = decide(state, action, atMs, journal);
+    const seq = state.seq + index;
+    outcomes.push(outcome);
+    bodies.push(
+      decisionBody(action, outcome, {
+        workspaceId: state.workspaceId,
+        seq,
+        at,
+        previousRoot,
+        previousSize: state.seq,
+      }),
+    );
+    foldDecision(state, foldedFrom(action, outcome, atMs), seq + 1, journal);
+  });
+  const leaves = bodies.map(leafHash);
+  return {
+    actions,
+    outcomes,
+    bodies,
+    leaves,
+    frontier: appendLeaves(state.frontier, leaves),
+    seq: state.seq,
+    atMs,
+    journal,
+  };
+}
+
+const foldedFrom = (action: Action, outcome: Outcome, atMs: number) => ({
+  agentId: action.agentId,
+  actionType: action.normalisedType,
+  decision: outcome.decision,
+  atMs,
+  decisionId: action.decisionId,
+  usedEscalationId: outcome.usedEscalationId ?? null,
+});
+
+/** Takes a batch that was not appended out of the state. */
+export function undoBatch(state: WorkspaceState, { journal }: DecidedBatch): void {
+  for (const undo of journal.undo.reverse()) undo();
+  state.windows.undo(journal.velocity);
+}
+
+function entryValues(state: WorkspaceState, batch: DecidedBatch): unknown[] {
+  const { actions, outcomes } = batch;
+  return [
+    state.workspaceId,
+    batch.seq,
+    actions.length,
+    bytesFromFrontier(batch.frontier),
+    batch.atMs,
+    actions.map(({ decisionId }) => decisionId).join(LINE),
+    actions.map(({ agentId }) => agentId).join(LINE),
+    actions.map(({ normalisedType }) => normalisedType).join(LINE),
+    outcomes.map(({ decision }) => numberFromDecision(decision)).join(LINE),
+    outcomes.map(({ usedEscalationId }) => usedEscalationId ?? "").join(LINE),
+    Buffer.concat(batch.leaves),
+    batch.bodies.join(LINE),
+  ];
+}
+
+interface EscalationColumns {
+  readonly ids: string[];
+  readonly agents: string[];
+  readonly digests: string[];
+  readonly positions: number[];
+  readonly used: string[];
+  readonly users: string[];
+}
+
+function escalationColumns({ actions, outcomes }: DecidedBatch): EscalationColumns {
+  const columns: EscalationColumns = { ids: [], agents: [], digests: [], positions: [], used: [], users: [] };
+  outcomes.forEach((outcome, position) => {
+    const action = actions[position] as Action;
+    if (outcome.escalationId !== undefined) {
+      columns.ids.push(outcome.escalationId);
+      columns.agents.push(action.agentId);
+      columns.digests.push(outcome.actionDigest ?? "");
+      columns.positions.push(position);
+    }
+    if (outcome.usedEscalationId === undefined) return;
+    columns.used.push(outcome.usedEscalationId);
+    columns.users.push(action.decisionId);
+  });
+  return columns;
+}
+
+const joined = (values: readonly (string | number)[]): string | null =>
+  values.length === 0 ? null : values.join(LINE);
+
+/** The payload that tells other replicas how far a workspace's log reaches. */
+export const wakeUpPayload = (workspaceId: string, seq: number): string => `${workspaceId} ${seq}`;
+
+/**
+ * Appends a decided batch in one round trip. Gives the database's clock in epoch milliseconds, or undefined when another
+ * writer was first and nothing was written. Rejects with SQLSTATE 23505 when a decision of the batch exists already.
+ */
+export async function appendBatch(
+  client: Pool | PoolClient,
+  state: WorkspaceState,
+  batch: DecidedBatch,
+): Promise<number | undefined> {
+  const values = entryValues(state, batch);
+  const { ids, agents, digests, positions, used, users } = escalationColumns(batch);
+  const isPlain = ids.length === 0 && used.length === 0;
+  if (!isPlain) {
+    const wakeUp = wakeUpPayload(state.workspaceId, batch.seq + batch.actions.length);
+    values.push(joined(ids), joined(agents), joined(digests), joined(positions), joined(used), joined(users), wakeUp);
+  }
+  const statement = isPlain ? appendEntries : appendEscalations;
+  const { rows } = await client.query<{ now: number }>({ ...statement, values });
+  return rows[0]?.now;
+}
+
+/** Makes a durable batch part of the state. */
+export function commitBatch(state: WorkspaceState, batch: DecidedBatch): void {
+  state.seq = batch.seq + batch.actions.length;
+  state.lastAtMs = batch.atMs;
+  state.frontier = batch.frontier;
+}
+
+/** What the caller of one action of a durable batch hears. */
+export function sealedDecisionFrom(batch: DecidedBatch, index: number): SealedDecision {
+  const action = batch.actions[index] as Action;
+  const outcome = batch.outcomes[index] as Outcome;
+  return {
+    decisionId: action.decisionId,
+    seq: batch.seq + index,
+    atMs: batch.atMs,
+    agentId: action.agentId,
+    actionType: action.actionType,
+    decision: outcome.decision,
+    path: outcome.path,
+    trustBeforeTenths: outcome.trustBeforeTenths,
+    trustAfterTenths: outcome.trustAfterTenths,
+    escalationId: outcome.escalationId,
+    policyName: outcome.policyName,
+    reasons: outcome.reasons,
+  };
+}
+
+/** What listeners hear of a durable batch. */
+export function eventsFrom({ actions, outcomes, seq, atMs }: DecidedBatch): LedgerEvent[] {
+  return actions.map(({ decisionId, agentId }, index) => {
+    const { decision, usedEscalationId = null } = outcomes[index] as Outcome;
+    return { kind: "decision", seq: seq + index, atMs, decisionId, agentId, decision, usedEscalationId };
+  });
+}
+
+/** The escalation that a decision creates shares the decision's UUID. */
+export const escalationIdOf = (decisionId: string): string => idWithPrefix("esc", decisionId);

@@ -1,0 +1,57 @@
+export {
+  type AgentState,
+  type AgentStatus,
+  createAgentState,
+  MAX_TRUST_TENTHS,
+  TRUST_CHANGE_TENTHS,
+  trustAfter,
+} from "./agent-state.ts";
+export { canonicalJson, digestOf, type JsonObject, type JsonValue } from "./canonical.ts";
+export { createDatabaseClock, type DatabaseClock } from "./clock.ts";
+export type {
+  ControlChange,
+  SealedAgent,
+  SealedDepartment,
+  SealedKey,
+  SealedMandate,
+  SealedTool,
+  SealedWorkspace,
+} from "./control-entry.ts";
+export { type Decide, escalationIdOf } from "./decided-batch.ts";
+export type { DepartmentState } from "./departments.ts";
+export type { EscalationState, EscalationStatus } from "./escalation-state.ts";
+export type { ChangeEvent, DecisionEvent, LedgerEvent, LedgerListener } from "./events.ts";
+export {
+  appendLeaves,
+  bytesFromFrontier,
+  EMPTY_FRONTIER,
+  type Frontier,
+  frontierFromBytes,
+  HASH_BYTES,
+  leafHash,
+  nodeHash,
+  rootOf,
+} from "./merkle.ts";
+export type {
+  Action,
+  DecisionPath,
+  DecisionReason,
+  Outcome,
+  PermissionsResult,
+  SealedDecision,
+} from "./outcome.ts";
+export { type MandateState, mandateSourceFrom, type ToolState, toolSchemaFrom } from "./policies.ts";
+export { type DecisionBody, type DecisionReceipt, readReceipts, receiptFrom, type SealedReason } from "./receipts.ts";
+export { sealChanges } from "./seal-changes.ts";
+export { listenForWakeUps, type WakeUps } from "./wake-ups.ts";
+export {
+  agentStatusFromNumber,
+  decisionFromNumber,
+  escalationStatusFromNumber,
+  numberFromAgentStatus,
+  numberFromDecision,
+  numberFromEscalationStatus,
+} from "./words.ts";
+export type { ChangeScope, WorkspaceLog } from "./workspace-log.ts";
+export { createWorkspaceLogs, type WorkspaceLogs } from "./workspace-logs.ts";
+export type { StateJournal, WorkspaceState } from "./workspace-state.ts";

@@ -1,0 +1,204 @@
+import type { Pool, PoolClient } from "pg";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { lockHead } from "../store/sql/read-entries.ts";
+import { catchUp } from "./catch-up.ts";
+import type { DatabaseClock } from "./clock.ts";
+import {
+  appendBatch,
+  commitBatch,
+  type Decide,
+  type DecidedBatch,
+  decideBatch,
+  eventsFrom,
+  sealedDecisionFrom,
+  undoBatch,
+} from "./decided-batch.ts";
+import type { LedgerListener } from "./events.ts";
+import { loadEscalation, loadHistory } from "./load-state.ts";
+import type { Action, SealedDecision } from "./outcome.ts";
+import { readReceipts } from "./receipts.ts";
+import { firstDecision } from "./retried.ts";
+import { isUniqueViolation, storeFault } from "./store-fault.ts";
+import type { WorkspaceState } from "./workspace-state.ts";
+
+/** An action that waits to be decided. */
+export interface PendingDecision {
+  readonly action: Action;
+  /** True once the caller no longer waits: the action is then not decided at all. */
+  readonly isAbandoned: () => boolean;
+  resolve(sealed: SealedDecision): void;
+  reject(error: unknown): void;
+}
+
+/** What sealing a batch works on. */
+export interface SealContext {
+  readonly pool: Pool;
+  readonly state: WorkspaceState;
+  readonly clock: DatabaseClock;
+  readonly decide: Decide;
+  readonly announce: LedgerListener;
+}
+
+/** Attempts without a lock. A second miss means that other replicas are busy; the lock then guarantees progress. */
+const OPTIMISTIC_ATTEMPTS = 2;
+
+/** Presented escalations kept in memory; any of them can be read again. */
+const REMEMBERED_ESCALATIONS = 10_000;
+
+function unknownAgent(agentId: string): ControlPlaneError {
+  return new ControlPlaneError(ErrorReason.AGENT_NOT_FOUND, `no agent \`${agentId}\``, { agent_id: agentId });
+}
+
+type Client = Pool | PoolClient;
+
+async function loadPresented(
+  client: Client,
+  state: WorkspaceState,
+  pending: readonly PendingDecision[],
+): Promise<void> {
+  if (state.escalations.size > REMEMBERED_ESCALATIONS) state.escalations.clear();
+  for (const { action } of pending) {
+    const { escalationId } = action;
+    if (escalationId === undefined || state.escalations.has(escalationId)) continue;
+    const escalation = await loadEscalation(client, state.workspaceId, escalationId);
+    if (escalation !== undefined) state.escalations.set(escalationId, escalation);
+  }
+}
+
+/** Loads what the windows in force lack. MUST run before anything is decided. */
+export async function completeWindows(client: Client, state: WorkspaceState): Promise<void> {
+  for (let missing = state.windows.missing(); missing !== undefined; missing = state.windows.missing()) {
+    state.windows.load(missing, await loadHistory(client, state, missing));
+  }
+}
+
+/** Makes sure that everything the batch needs is in memory, and turns away what cannot be decided. */
+async function prepare(
+  context: SealContext,
+  client: Client,
+  pending: readonly PendingDecision[],
+): Promise<PendingDecision[]> {
+  const { state } = context;
+  const isKnown = ({ action }: PendingDecision): boolean => state.agents.has(action.agentId);
+  // An agent may have been registered on another replica a moment ago.
+  if (!pending.every(isKnown)) context.announce(await catchUp(client, state));
+  await loadPresented(client, state, pending);
+  await completeWindows(client, state);
+  for (const item of pending) if (!isKnown(item)) item.reject(unknownAgent(item.action.agentId));
+  return pending.filter(isKnown);
+}
+
+/** Decides and appends; undefined, and nothing left in the state, when another writer was first. */
+async function attempt(
+  { state, clock, decide }: SealContext,
+  client: Client,
+  pending: readonly PendingDecision[],
+): Promise<DecidedBatch | undefined> {
+  const actions = pending.map(({ action }) => action);
+  const batch = decideBatch(state, actions, clock.now(), decide);
+  const sentAt = performance.now();
+  let now: number | undefined;
+  try {
+    now = await appendBatch(client, state, batch);
+  } finally {
+    if (now === undefined) undoBatch(state, batch);
+  }
+  if (now === undefined) return undefined;
+  clock.observe(now, sentAt, performance.now());
+  return batch;
+}
+
+/** Makes a durable batch part of the state and answers its callers. */
+function settle({ state, announce }: SealContext, batch: DecidedBatch, pending: readonly PendingDecision[]): void {
+  commitBatch(state, batch);
+  for (const [index, item] of pending.entries()) item.resolve(sealedDecisionFrom(batch, index));
+  announce(eventsFrom(batch));
+}
+
+async function sealLocked(
+  context: SealContext,
+  client: PoolClient,
+  pending: readonly PendingDecision[],
+): Promise<void> {
+  const { state } = context;
+  await client.query("begin");
+  await client.query({ ...lockHead, values: [state.workspaceId] });
+  context.announce(await catchUp(client, state));
+  const ready = await prepare(context, client, pending);
+  if (ready.length === 0) return void (await client.query("rollback"));
+  const batch = await attempt(context, client, ready);
+  if (batch === undefined) throw new Error("the log moved under its lock");
+  try {
+    await client.query("commit");
+  } catch (error) {
+    undoBatch(state, batch);
+    throw error;
+  }
+  settle(context, batch, ready);
+}
+
+async function sealUnderLock(context: SealContext, pending: readonly PendingDecision[]): Promise<void> {
+  const client = await context.pool.connect();
+  try {
+    await sealLocked(context, client, pending);
+  } catch (error) {
+    await client.query("rollback").catch(() => undefined);
+    throw error;
+  } finally {
+    client.release();
+  }
+}
+
+async function sealOrThrow(context: SealContext, pending: readonly PendingDecision[]): Promise<void> {
+  const { pool, state } = context;
+  for (let misses = 0; misses < OPTIMISTIC_ATTEMPTS; misses++) {
+    const ready = await prepare(context, pool, pending);
+    if (ready.length === 0) return;
+    const batch = await attempt(context, pool, ready);
+    if (batch !== undefined) return settle(context, batch, ready);
+    context.announce(await catchUp(pool, state));
+    pending = ready;
+  }
+  await sealUnderLock(context, pending);
+}
+
+/** Answers the retries in a batch with their first decisions; gives what is left to decide. */
+export async function answerRetries(
+  { pool, state }: SealContext,
+  pending: readonly PendingDecision[],
+): Promise<PendingDecision[]> {
+  const ids = pending.filter(({ action }) => action.isRetryable).map(({ action }) => action.decisionId);
+  const receipts = await readReceipts(pool, state.workspaceId, ids);
+  return pending.filter((item) => {
+    const receipt = receipts.get(item.action.decisionId);
+    if (receipt === undefined) return true;
+    try {
+      item.resolve(firstDecision(item.action, receipt));
+    } catch (error) {
+      item.reject(error);
+    }
+    return false;
+  });
+}
+
+/**
+ * Decides a batch and appends it, so that every decision is valid against the exact state that the log had when it was
+ * appended. Answers every caller; MUST NOT reject. No two actions of a batch may share an id.
+ */
+export async function sealBatch(context: SealContext, items: readonly PendingDecision[]): Promise<void> {
+  let pending = items;
+  try {
+    // A retry of a request shows as a row that exists; it costs the others of its batch one more attempt.
+    for (let attempts = 0; pending.length > 0; attempts++) {
+      try {
+        return await sealOrThrow(context, pending);
+      } catch (error) {
+        if (!isUniqueViolation(error) || attempts > 1) throw error;
+        pending = await answerRetries(context, pending);
+      }
+    }
+  } catch (error) {
+    const fault = storeFault(error);
+    for (const item of pending) item.reject(fault);
+  }
+}

@@ -1,0 +1,72 @@
+import { createId } from "../store/ids.ts";
+import { notifyOnCommit, type Transaction, writeEntries } from "../store/transaction.ts";
+import { canonicalJson } from "./canonical.ts";
+import { type ControlChange, controlEntryFrom } from "./control-entry.ts";
+import { wakeUpPayload } from "./decided-batch.ts";
+import type { ChangeEvent } from "./events.ts";
+import { appendLeaves, bytesFromFrontier, type Frontier, leafHash, rootOf } from "./merkle.ts";
+
+/** The channel that tells replicas of new entries. */
+export const WAKE_UP_CHANNEL = "acp_log";
+
+/** The end of a log that changes are appended to. */
+export interface ChangePlace {
+  readonly workspaceId: string;
+  readonly seq: number;
+  readonly frontier: Frontier;
+  readonly atMs: number;
+  /** The key that makes the changes. */
+  readonly by: string;
+}
+
+/** Changes as they were written, and the frontier after them. */
+export interface SealedChanges {
+  readonly events: readonly ChangeEvent[];
+  readonly frontier: Frontier;
+}
+
+const agentOf = (change: ControlChange): string | null => ("agent_id" in change ? change.agent_id : null);
+
+/** Appends changes to the log inside the transaction that makes them. The caller MUST hold the lock on the log's end. */
+export async function sealChanges(
+  transaction: Transaction,
+  place: ChangePlace,
+  changes: readonly ControlChange[],
+): Promise<SealedChanges> {
+  const { workspaceId, atMs, by } = place;
+  const previousRoot = Buffer.from(rootOf(place.frontier)).toString("base64");
+  const entries = changes.map((change, index) => {
+    const seq = place.seq + index;
+    const body = canonicalJson(
+      controlEntryFrom(change, { workspaceId, seq, atMs, by, previousRoot, previousSize: place.seq }),
+    );
+    return {
+      workspaceId,
+      seq,
+      atMs,
+      kind: 1,
+      entryId: createId("ent"),
+      agentId: agentOf(change),
+      actionType: null,
+      decision: null,
+      refId: null,
+      leafHash: leafHash(body),
+      body,
+    };
+  });
+  const frontier = appendLeaves(
+    place.frontier,
+    entries.map((entry) => entry.leafHash),
+  );
+  const seq = place.seq + entries.length;
+  await writeEntries(transaction, workspaceId, entries, { seq, frontier: bytesFromFrontier(frontier), lastAtMs: atMs });
+  await notifyOnCommit(transaction, WAKE_UP_CHANNEL, wakeUpPayload(workspaceId, seq));
+  const events = changes.map((change, index) => ({
+    kind: "change" as const,
+    seq: place.seq + index,
+    atMs,
+    by,
+    change,
+  }));
+  return { events, frontier };
+}

@@ -1,0 +1,21 @@
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+
+const UNIQUE_VIOLATION = "23505";
+/** SQLSTATE classes of a server that cannot answer now: connection, resources, operator intervention, system. */
+const UNAVAILABLE_CLASS = /^(08|53|57|58)/;
+const CONNECTION_LOST =
+  /ECONNREFUSED|ECONNRESET|EPIPE|ENOTFOUND|ETIMEDOUT|Connection terminated|timeout exceeded when trying to connect/;
+
+const codeOf = (error: unknown): string => String((error as { code?: unknown } | null)?.code ?? "");
+
+/** Whether a statement failed because a row of its key exists. */
+export const isUniqueViolation = (error: unknown): boolean => codeOf(error) === UNIQUE_VIOLATION;
+
+/** A fault of a statement as callers hear of it: STORE_UNAVAILABLE when the database did not answer, else as it is. */
+export function storeFault(error: unknown): unknown {
+  if (error instanceof ControlPlaneError) return error;
+  const text = `${codeOf(error)} ${error instanceof Error ? error.message : ""}`;
+  if (!UNAVAILABLE_CLASS.test(text) && !CONNECTION_LOST.test(text)) return error;
+  const message = "the database did not answer; retry with the same request_id";
+  return new ControlPlaneError(ErrorReason.STORE_UNAVAILABLE, message, {}, { cause: error });
+}

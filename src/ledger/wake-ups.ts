@@ -1,0 +1,56 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { Client } from "pg";
+import type { StoreLog } from "../store/migrate.ts";
+import { WAKE_UP_CHANNEL } from "./seal-changes.ts";
+
+/** Hears that a workspace's log reaches a size; `undefined` when wake-ups may have been lost and all should look. */
+export type WakeUpListener = (wakeUp: { readonly workspaceId: string; readonly seq: number } | undefined) => void;
+
+/** The wake-ups of other replicas. A lost one costs latency, never correctness. */
+export interface WakeUps {
+  close(): Promise<void>;
+}
+
+const RECONNECT_MS = 500;
+
+function wakeUpFrom(payload: string | undefined): { workspaceId: string; seq: number } | undefined {
+  const [workspaceId, seq] = (payload ?? "").split(" ");
+  return workspaceId === undefined || seq === undefined ? undefined : { workspaceId, seq: Number(seq) };
+}
+
+/** Listens on PostgreSQL's notifications with a connection of its own, and connects again whenever it is lost. */
+export async function listenForWakeUps(url: string, log: StoreLog, listener: WakeUpListener): Promise<WakeUps> {
+  let client: Client | undefined;
+  let isClosed = false;
+
+  const connect = async (): Promise<void> => {
+    const next = new Client({ connectionString: url, application_name: "acp wake-ups", keepAlive: true });
+    next.on("error", (error) => log.warn({ reason: error.message }, "lost the connection for wake-ups"));
+    next.on("end", () => {
+      client = undefined;
+      void reconnect();
+    });
+    next.on("notification", ({ payload }) => listener(wakeUpFrom(payload)));
+    await next.connect();
+    await next.query(`listen ${WAKE_UP_CHANNEL}`);
+    client = next;
+    // Whatever was sent while nobody listened is gone.
+    listener(undefined);
+  };
+
+  const reconnect = async (): Promise<void> => {
+    while (!isClosed && client === undefined) {
+      await delay(RECONNECT_MS, undefined, { ref: false });
+      if (isClosed || client !== undefined) return;
+      await connect().catch((error: Error) => log.warn({ reason: error.message }, "cannot listen for wake-ups"));
+    }
+  };
+
+  await connect();
+  return {
+    async close() {
+      isClosed = true;
+      await client?.end();
+    },
+  };
+}

@@ -1,0 +1,208 @@
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import type { Database } from "../store/database.ts";
+import { lockLogEnd, type Transaction } from "../store/transaction.ts";
+import { catchUp } from "./catch-up.ts";
+import type { DatabaseClock } from "./clock.ts";
+import type { ControlChange } from "./control-entry.ts";
+import type { Decide } from "./decided-batch.ts";
+import type { LedgerListener } from "./events.ts";
+import type { Action, SealedDecision } from "./outcome.ts";
+import { createRecentIds } from "./recent-ids.ts";
+import { answerRetries, type PendingDecision, type SealContext, sealBatch } from "./seal-batch.ts";
+import { sealChanges } from "./seal-changes.ts";
+import { storeFault } from "./store-fault.ts";
+import { createTaskQueue } from "./task-queue.ts";
+import { saveTrustSnapshot } from "./trust-snapshot.ts";
+import { foldChange, type WorkspaceState } from "./workspace-state.ts";
+
+/** What a change of a workspace works with, while the end of the log is locked. */
+export interface ChangeScope {
+  /** Commits together with the log. */
+  readonly transaction: Transaction;
+  /** The state at the end of the log. Read only: it changes by what is sealed, after the commit. */
+  readonly state: WorkspaceState;
+  /** Time of the entries that this change seals, epoch milliseconds. */
+  readonly nowMs: number;
+  /** Index that the next sealed entry will have. */
+  nextSeq(): number;
+  /** Adds an entry; it takes effect on every replica when the transaction commits. */
+  seal(change: ControlChange): void;
+}
+
+/** The log of one workspace on this replica: the only way to decide, to change and to read. */
+export interface WorkspaceLog {
+  readonly workspaceId: string;
+  /**
+   * Decides an action. Resolves only after the decision is durable. Rejects with AGENT_NOT_FOUND, REQUEST_ID_REUSED,
+   * OVERLOADED, CANCELLED or STORE_UNAVAILABLE; nothing was decided then, except that after STORE_UNAVAILABLE it may have been.
+   */
+  decide(action: Action, isAbandoned: () => boolean): Promise<SealedDecision>;
+  /** Changes the workspace: what `apply` writes and seals is durable and in the state when this resolves, or nothing is. */
+  change<T>(by: string, apply: (scope: ChangeScope) => Promise<T>): Promise<T>;
+  /** The state at the end of the log: it shows everyone's writes before the call. Read it before the next await. */
+  caughtUp(): Promise<WorkspaceState>;
+  /** Another replica appended up to this size. */
+  wakeUp(seq: number): void;
+  /** Calls with every entry from now on. Gives the function that ends it. */
+  subscribe(listener: LedgerListener): () => void;
+  /** Writes the trust snapshot if trust changed since the last. */
+  saveTrust(): Promise<void>;
+  /** Actions that wait to be decided. */
+  readonly waiting: number;
+  /** `performance.now()` of the last use, for eviction. */
+  readonly usedAt: number;
+  readonly listeners: number;
+  /** Resolves when everything that was asked for is done. */
+  idle(): Promise<void>;
+}
+
+/** Actions of one workspace that may wait; past it OVERLOADED tells callers to back off. */
+const MAX_WAITING = 50_000;
+/** Retried requests that are answered without disturbing a batch. */
+const REMEMBERED_REQUESTS = 20_000;
+
+function overloaded(waiting: number): ControlPlaneError {
+  const message = `${waiting} actions of the workspace are waiting to be decided; retry with back-off`;
+  return new ControlPlaneError(ErrorReason.OVERLOADED, message, { waiting: String(waiting) });
+}
+
+const cancelled = (): ControlPlaneError =>
+  new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away before the action was decided");
+
+/** Creates the log of a workspace over its loaded state. */
+export function createWorkspaceLog(
+  database: Database,
+  state: WorkspaceState,
+  clock: DatabaseClock,
+  decide: Decide,
+): WorkspaceLog {
+  const { pool, orm } = database;
+  const listeners = new Set<LedgerListener>();
+  const recent = createRecentIds(REMEMBERED_REQUESTS);
+  let usedAt = performance.now();
+  let reading: Promise<WorkspaceState> | undefined;
+
+  const announce: LedgerListener = (events) => {
+    if (events.length > 0) for (const listener of listeners) listener(events);
+  };
+  const context: SealContext = { pool, state, clock, decide, announce };
+
+  const runBatch = async (items: PendingDecision[]): Promise<void> => {
+    const batch = new Map<string, PendingDecision>();
+    const retries: PendingDecision[] = [];
+    for (const item of items) {
+      const { decisionId } = item.action;
+      if (item.isAbandoned()) item.reject(cancelled());
+      else if (batch.has(decisionId) || (item.action.isRetryable && recent.has(decisionId))) retries.push(item);
+      else batch.set(decisionId, item);
+    }
+    if (batch.size > 0) await sealBatch(context, [...batch.values()]);
+    for (const { action } of batch.values()) if (action.isRetryable) recent.add(action.decisionId);
+    if (retries.length > 0) await runRetries(retries);
+  };
+
+  const runRetries = async (retries: readonly PendingDecision[]): Promise<void> => {
+    try {
+      const left = await answerRetries(context, retries);
+      // What has no first decision is new after all: its first attempt failed. One by one, since ids may repeat.
+      for (const item of left) await sealBatch(context, [item]);
+    } catch (error) {
+      for (const item of retries) item.reject(storeFault(error));
+    }
+  };
+
+  const queue = createTaskQueue<PendingDecision>(runBatch);
+
+  const applyChange = async <T>(by: string, apply: (scope: ChangeScope) => Promise<T>): Promise<T> => {
+    const changes: ControlChange[] = [];
+    announce(await catchUp(pool, state));
+    const { result, sealed, nowMs } = await orm.em.fork().transactional(async (transaction) => {
+      const end = await lockLogEnd(transaction, state.workspaceId);
+      // Seldom behind, because of the reading before: a transaction that waits for a second connection is to be rare.
+      if (end !== state.seq) announce(await catchUp(pool, state));
+      const nowMs = Math.max(clock.now(), state.lastAtMs);
+      const nextSeq = (): number => state.seq + changes.length;
+      const result = await apply({ transaction, state, nowMs, nextSeq, seal: (change) => void changes.push(change) });
+      await transaction.flush();
+      const place = { workspaceId: state.workspaceId, seq: state.seq, frontier: state.frontier, atMs: nowMs, by };
+      const sealed = changes.length === 0 ? undefined : await sealChanges(transaction, place, changes);
+      return { result, sealed, nowMs };
+    });
+    if (sealed === undefined) return result;
+    for (const { change, seq, atMs } of sealed.events) foldChange(state, { change, seq, atMs });
+    state.seq += changes.length;
+    state.lastAtMs = nowMs;
+    state.frontier = sealed.frontier;
+    announce(sealed.events);
+    return result;
+  };
+
+  const faultsOf = async <T>(work: () => Promise<T>): Promise<T> => {
+    usedAt = performance.now();
+    try {
+      return await work();
+    } catch (error) {
+      throw storeFault(error);
+    }
+  };
+
+  const readUp = (): Promise<WorkspaceState> =>
+    queue.run(async () => {
+      reading = undefined;
+      announce(await catchUp(pool, state));
+      return state;
+    });
+
+  return {
+    workspaceId: state.workspaceId,
+    get waiting() {
+      return queue.waiting;
+    },
+    get usedAt() {
+      return usedAt;
+    },
+    get listeners() {
+      return listeners.size;
+    },
+    decide(action, isAbandoned) {
+      usedAt = performance.now();
+      const { waiting } = queue;
+      if (waiting >= MAX_WAITING) return Promise.reject(overloaded(waiting));
+      return new Promise((resolve, reject) => queue.add({ action, isAbandoned, resolve, reject }));
+    },
+    change: (by, apply) => faultsOf(() => queue.run(() => applyChange(by, apply))),
+    caughtUp: () =>
+      faultsOf(() => {
+        // Readers that come before the read has begun share it.
+        reading ??= readUp();
+        return reading;
+      }),
+    wakeUp(seq) {
+      if (seq > state.seq && reading === undefined) reading = readUp();
+      reading?.catch(() => undefined);
+    },
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    async saveTrust() {
+      if (state.trustChangedAt.size === 0) return;
+      const snapshot = await queue.run(async () => trustSnapshotOf(state));
+      const savedSeq = await saveTrustSnapshot(pool, snapshot);
+      for (const [agentId, changedAt] of state.trustChangedAt) {
+        if (changedAt <= savedSeq) state.trustChangedAt.delete(agentId);
+      }
+    },
+    idle: queue.idle,
+  };
+}
+
+function trustSnapshotOf(state: WorkspaceState) {
+  const changed = new Map(
+    [...state.trustChangedAt].map(([agentId, changedAt]) => [
+      agentId,
+      { tenths: state.agents.get(agentId)?.trustTenths ?? 0, changedAt },
+    ]),
+  );
+  return { workspaceId: state.workspaceId, seq: state.seq, changed };
+}

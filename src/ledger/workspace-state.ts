@@ -1,0 +1,178 @@
+import type { Decision } from "../policy/index.ts";
+import { createVelocityWindows, type VelocityJournal, type VelocityWindows } from "../velocity/index.ts";
+import { type AgentState, createAgentState, trustAfter } from "./agent-state.ts";
+import type { ControlChange, SealedWorkspace } from "./control-entry.ts";
+import { createDepartments, type Departments } from "./departments.ts";
+import type { EscalationState } from "./escalation-state.ts";
+import type { Frontier } from "./merkle.ts";
+import { createPolicies, type Policies } from "./policies.ts";
+
+/** What a decision does to the state. */
+export interface FoldedDecision {
+  readonly agentId: string;
+  /** Trimmed and lower-cased. */
+  readonly actionType: string;
+  readonly decision: Decision;
+  readonly atMs: number;
+  readonly decisionId: string;
+  /** The approved escalation that it used up. */
+  readonly usedEscalationId: string | null;
+}
+
+/** What a batch did to the state beside recording actions, so that it can be taken back. */
+export interface StateJournal {
+  readonly velocity: VelocityJournal;
+  readonly undo: (() => void)[];
+}
+
+/** A change with its place in the log. */
+export interface FoldedChange {
+  readonly change: ControlChange;
+  readonly seq: number;
+  readonly atMs: number;
+}
+
+/**
+ * A workspace as its log has it: a fold over the entries, and nothing that exists only in memory.
+ * INVARIANT: two replicas that folded the same entries hold equal states.
+ */
+export interface WorkspaceState {
+  readonly workspaceId: string;
+  settings: SealedWorkspace;
+  /** Entries folded; the index of the next one. */
+  seq: number;
+  /** Time of the last entry, epoch milliseconds. */
+  lastAtMs: number;
+  frontier: Frontier;
+  readonly agents: Map<string, AgentState>;
+  readonly departments: Departments;
+  readonly policies: Policies;
+  readonly windows: VelocityWindows;
+  /** The escalations that actions presented; loaded on demand, since most are never presented. */
+  readonly escalations: Map<string, EscalationState>;
+  /** Agents whose trust changed, with the size of the log after the entry that changed it. */
+  readonly trustChangedAt: Map<string, number>;
+}
+
+/** Creates the state of a workspace at some size of its log, without agents, tools and mandates. */
+export function createWorkspaceState(
+  settings: SealedWorkspace,
+  at: { readonly seq: number; readonly lastAtMs: number; readonly frontier: Frontier },
+): WorkspaceState {
+  const agents = new Map<string, AgentState>();
+  const departments = createDepartments(agents);
+  return {
+    workspaceId: settings.workspace_id,
+    settings,
+    ...at,
+    agents,
+    departments,
+    policies: createPolicies(),
+    windows: createVelocityWindows(departments, settings.workspace_id),
+    escalations: new Map(),
+    trustChangedAt: new Map(),
+  };
+}
+
+/** Folds a decision. `nextSeq` is the size of the log with it. */
+export function foldDecision(
+  state: WorkspaceState,
+  entry: FoldedDecision,
+  nextSeq: number,
+  journal?: StateJournal,
+): void {
+  const agent = state.agents.get(entry.agentId);
+  if (agent === undefined) return;
+  const before = agent.trustTenths;
+  agent.trustTenths = trustAfter(before, entry.decision);
+  state.trustChangedAt.set(entry.agentId, nextSeq);
+  journal?.undo.push(() => {
+    agent.trustTenths = before;
+  });
+  state.windows.record(entry.agentId, entry.actionType, entry.atMs, entry.decision, journal?.velocity);
+  if (entry.usedEscalationId !== null) useEscalation(state, entry.usedEscalationId, entry.decisionId, journal);
+}
+
+function useEscalation(
+  state: WorkspaceState,
+  escalationId: string,
+  by: string,
+  journal: StateJournal | undefined,
+): void {
+  const escalation = state.escalations.get(escalationId);
+  if (escalation === undefined) return;
+  escalation.usedBy = by;
+  journal?.undo.push(() => {
+    escalation.usedBy = null;
+  });
+}
+
+/** Makes the counters of the mandates in force the ones that are kept. */
+export function requireCounters(state: WorkspaceState, nextIndex: number): void {
+  state.windows.require(state.policies.counters(), nextIndex);
+}
+
+type Fold<T extends ControlChange["type"]> = (
+  state: WorkspaceState,
+  change: Extract<ControlChange, { type: T }>,
+  place: FoldedChange,
+) => void;
+
+const nothing = (): void => undefined;
+
+const updateSettings: Fold<"workspace_updated"> = (state, { workspace }) => {
+  state.settings = workspace;
+};
+
+const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
+  workspace_created: nothing,
+  workspace_updated: updateSettings,
+  agent_registered(state, { agent }, { seq, atMs }) {
+    state.agents.set(agent.agent_id, createAgentState(agent, seq, atMs));
+  },
+  agent_deactivated(state, { agent_id }, { atMs }) {
+    const agent = state.agents.get(agent_id);
+    if (agent?.status !== "active") return;
+    agent.status = "deactivated";
+    agent.deactivatedAtMs = atMs;
+  },
+  department_created: (state, { department }, { atMs, seq }) => state.departments.add(department, atMs, seq),
+  department_deleted(state, { department_id }) {
+    state.departments.remove(department_id);
+    state.windows.forgetDepartment(department_id);
+  },
+  department_member_added(state, { department_id, agent_id }) {
+    state.departments.addMember(department_id, agent_id);
+    state.windows.forgetDepartment(department_id);
+  },
+  department_member_removed(state, { department_id, agent_id }) {
+    state.departments.removeMember(department_id, agent_id);
+    state.windows.forgetDepartment(department_id);
+  },
+  tool_registered(state, { tool }, { seq, atMs }) {
+    state.policies.putTool(tool, atMs);
+    requireCounters(state, seq + 1);
+  },
+  mandate_published(state, { mandate }, { seq, atMs }) {
+    const before = state.policies.mandates.get(mandate.mandate_id);
+    const createdAtMs = before?.createdAtMs ?? atMs;
+    state.policies.putMandate(mandate, { createdAtMs, updatedAtMs: atMs, createdSeq: before?.createdSeq ?? seq });
+    requireCounters(state, seq + 1);
+  },
+  mandate_archived(state, { mandate_id }, { seq }) {
+    state.policies.removeMandate(mandate_id);
+    requireCounters(state, seq + 1);
+  },
+  escalation_resolved(state, { escalation_id, resolution }) {
+    const escalation = state.escalations.get(escalation_id);
+    if (escalation !== undefined) escalation.status = resolution === "approved" ? "approved" : "rejected";
+  },
+  key_created: nothing,
+  key_revoked: nothing,
+};
+
+/** Folds a change that is no decision. */
+export function foldChange(state: WorkspaceState, folded: FoldedChange): void {
+  const fold = FOLDS[folded.change.type] as Fold<ControlChange["type"]>;
+  fold(state, folded.change as never, folded);
+}
