@@ -1,4 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { Pool } from "pg";
 import {
   EnforcementService,
@@ -7,14 +8,15 @@ import {
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import type { Intercept } from "../enforcement/index.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import { readReceipts, type SealedDecision, type WorkspaceLogs } from "../ledger/index.ts";
+import { readReceipts, type SealedDecision } from "../ledger/index.ts";
 import { listDecisionReceipts } from "../registry/index.ts";
 import { actionFrom } from "./action.ts";
 import type { CallContext } from "./context.ts";
 import { interceptAll } from "./intercept-stream.ts";
+import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
 import { decisionRecordFrom, receiptMessageFrom } from "./records.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
-import { decisionEnum, decisionPathEnum, reasonMessageFrom } from "./words.ts";
+import { decisionEnum, decisionPathEnum, decisionWord, reasonMessageFrom } from "./words.ts";
 
 function responseFrom(sealed: SealedDecision, receivedAt: number): MessageInitShape<typeof InterceptResponseSchema> {
   return {
@@ -32,12 +34,10 @@ function responseFrom(sealed: SealedDecision, receivedAt: number): MessageInitSh
 /** Creates EnforcementService: decides through `intercept`, and reads back what the log holds. */
 export function createEnforcementService({
   intercept,
-  logs,
   pool,
 }: {
-  intercept: Intercept;
-  logs: WorkspaceLogs;
-  pool: Pool;
+  readonly intercept: Intercept;
+  readonly pool: Pool;
 }): ServiceDefinition {
   const interceptOne = async (request: InterceptRequest, context: CallContext, receivedAt: number) => {
     const { caller } = context;
@@ -60,10 +60,18 @@ export function createEnforcementService({
       return { decision: decisionRecordFrom(receipt), receipt: receiptMessageFrom(receipt) };
     },
     async listDecisions(request, { caller }) {
-      await logs.of(caller.workspaceId);
-      void listDecisionReceipts;
-      void request;
-      return { decisions: [] };
+      const { agentId, since, until, pageToken } = request;
+      const decision = decisionWord(request.decision);
+      const filter = {
+        agentId: agentId === "" ? undefined : agentId,
+        decision,
+        sinceMs: since === undefined ? undefined : timestampMs(since),
+        untilMs: until === undefined ? undefined : timestampMs(until),
+      };
+      const kind = pageKind("decisions", filter.agentId, decision, filter.sinceMs, filter.untilMs);
+      const page = { size: pageSizeFrom(request), after: decodePageToken(kind, pageToken) };
+      const { items, next } = await listDecisionReceipts(pool, caller.workspaceId, filter, page);
+      return { decisions: items.map(decisionRecordFrom), nextPageToken: nextPageToken(kind, next) };
     },
   });
 }

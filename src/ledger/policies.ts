@@ -91,7 +91,8 @@ export function createPolicies(): Policies {
 
   const putMandate = (sealed: SealedMandate, times: MandateTimes): void => {
     const compiled = compileMandate(mandateSourceFrom(sealed), lookup, { allowStale: true });
-    mandates.set(sealed.mandate_id, { sealed, compiled, ...times });
+    // Last, because the times may be those of a whole mandate that is compiled again.
+    mandates.set(sealed.mandate_id, { ...times, sealed, compiled });
     set = set?.with(compiled);
   };
 

@@ -1,0 +1,160 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import { AdminService, type ApiKeySchema, type WorkspaceSchema } from "../../gen/agentcontrol/v1/admin_service_pb.js";
+import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
+import type { WorkspaceLogs } from "../ledger/index.ts";
+import {
+  type Authenticator,
+  createKey,
+  createWorkspace,
+  DEFAULT_WORKSPACE_ID,
+  getWorkspace,
+  type KeyRow,
+  listKeys,
+  listWorkspaces,
+  revokeKey,
+  updateWorkspace,
+  type WorkspaceSettings,
+} from "../registry/index.ts";
+import type { Database } from "../store/database.ts";
+import type { Caller } from "./context.ts";
+import { decodeNamePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
+import { defineService, type ServiceDefinition, type ServiceFunctions } from "./service.ts";
+import { decisionEnum, decisionWord, timestampFromMs } from "./words.ts";
+
+/** What the admin service works with. */
+export interface AdminServiceOptions {
+  readonly logs: WorkspaceLogs;
+  readonly database: Database;
+  /** Hears of every key that is made or revoked here. */
+  readonly authenticator: Pick<Authenticator, "forget">;
+}
+
+function workspaceFrom(workspace: WorkspaceSettings): MessageInitShape<typeof WorkspaceSchema> {
+  const { workspaceId, name, defaultDecision, initialTrustTenths, createdAtMs } = workspace;
+  return {
+    ...{ workspaceId, name },
+    defaultDecision: decisionEnum(defaultDecision),
+    initialTrust: initialTrustTenths / 10,
+    createdAt: timestampFromMs(createdAtMs),
+  };
+}
+
+const timeFrom = (ms: number | null | undefined) => (ms === null || ms === undefined ? undefined : timestampFromMs(ms));
+
+function keyFrom(key: KeyRow): MessageInitShape<typeof ApiKeySchema> {
+  const { keyId, name, role, agentId, prefix, createdAtMs, expiresAtMs, revokedAtMs } = key;
+  return {
+    ...{ keyId, name, role, prefix },
+    agentId: agentId ?? undefined,
+    createdAt: timestampFromMs(createdAtMs),
+    expiresAt: timeFrom(expiresAtMs),
+    revokedAt: timeFrom(revokedAtMs),
+  };
+}
+
+/** Trust in tenths. Throws INVALID_FIELD for a number between two steps of 0.1. */
+function tenthsFrom(trust: number | undefined): number | undefined {
+  if (trust === undefined) return undefined;
+  const tenths = Math.round(trust * 10);
+  if (tenths / 10 !== trust) throw invalidField("initial_trust", "must be a multiple of 0.1");
+  return tenths;
+}
+
+const isDefaultAdmin = ({ workspaceId, role }: Caller): boolean =>
+  workspaceId === DEFAULT_WORKSPACE_ID && role === Role.ADMIN;
+
+const notAllowed = (message: string, workspaceId: string): ControlPlaneError =>
+  new ControlPlaneError(ErrorReason.WORKSPACE_NOT_ALLOWED, message, { workspace_id: workspaceId });
+
+/** Throws WORKSPACE_NOT_FOUND for a workspace that the caller may not see, whether it exists or not. */
+function assertMaySee(caller: Caller, workspaceId: string): void {
+  if (workspaceId === caller.workspaceId || isDefaultAdmin(caller)) return;
+  const message = `no workspace \`${workspaceId}\``;
+  throw new ControlPlaneError(ErrorReason.WORKSPACE_NOT_FOUND, message, { workspace_id: workspaceId });
+}
+
+/** Creates the functions of AdminService. */
+export function createAdminService(options: AdminServiceOptions): ServiceDefinition {
+  return defineService(AdminService, { ...workspaceFunctions(options), ...keyFunctions(options) });
+}
+
+function workspaceFunctions({ logs, database }: AdminServiceOptions) {
+  return {
+    async createWorkspace(request, { caller }) {
+      const { workspaceId, name, defaultDecision, initialTrust } = request;
+      if (caller.workspaceId !== DEFAULT_WORKSPACE_ID) {
+        const message = `a key of workspace \`${caller.workspaceId}\` creates no workspaces; use one of \`default\``;
+        throw notAllowed(message, caller.workspaceId);
+      }
+      const draft = {
+        workspaceId,
+        name: name || undefined,
+        defaultDecision: decisionWord(defaultDecision),
+        initialTrustTenths: tenthsFrom(initialTrust),
+      };
+      const context = { database, nowMs: logs.clock.now(), by: caller.keyId };
+      const { workspace, key, secret } = await createWorkspace(context, draft);
+      return { workspace: workspaceFrom(workspace), key: keyFrom(key), secret };
+    },
+
+    async listWorkspaces(request, { caller }) {
+      const kind = pageKind("workspaces");
+      const page = { size: pageSizeFrom(request), after: decodeNamePageToken(kind, request.pageToken) };
+      if (!isDefaultAdmin(caller)) {
+        return { workspaces: [workspaceFrom(await getWorkspace(database, caller.workspaceId))] };
+      }
+      const { items, next } = await listWorkspaces(database, page);
+      return { workspaces: items.map(workspaceFrom), nextPageToken: nextPageToken(kind, next) };
+    },
+
+    async getWorkspace({ workspaceId }, { caller }) {
+      assertMaySee(caller, workspaceId);
+      return { workspace: workspaceFrom(await getWorkspace(database, workspaceId)) };
+    },
+
+    async updateWorkspace(request, { caller }) {
+      const { workspaceId, name, defaultDecision, initialTrust } = request;
+      assertMaySee(caller, workspaceId);
+      await getWorkspace(database, workspaceId);
+      if (workspaceId !== caller.workspaceId) {
+        const message = `settings of workspace \`${workspaceId}\` are changed with a key of its own`;
+        throw notAllowed(message, workspaceId);
+      }
+      const update = {
+        name,
+        defaultDecision: decisionWord(defaultDecision),
+        initialTrustTenths: tenthsFrom(initialTrust),
+      };
+      const workspace = await updateWorkspace(await logs.of(workspaceId), caller.keyId, update);
+      return { workspace: workspaceFrom(workspace) };
+    },
+  } satisfies Partial<ServiceFunctions<typeof AdminService>>;
+}
+
+function keyFunctions({ logs, database, authenticator }: AdminServiceOptions) {
+  return {
+    async createApiKey({ name, role, agentId = null, ttlSeconds }, { caller }) {
+      const { workspaceId, keyId } = caller;
+      const ttl = ttlSeconds === undefined ? undefined : Number(ttlSeconds);
+      const draft = { name, role, agentId, ttlSeconds: ttl };
+      const { key, secret } = await createKey(await logs.of(workspaceId), keyId, draft);
+      authenticator.forget(workspaceId);
+      return { key: keyFrom(key), secret };
+    },
+
+    async listApiKeys(request, { caller }) {
+      const kind = pageKind("keys");
+      const page = { size: pageSizeFrom(request), after: decodeNamePageToken(kind, request.pageToken) };
+      const { items, next } = await listKeys(database, caller.workspaceId, page);
+      return { keys: items.map(keyFrom), nextPageToken: nextPageToken(kind, next) };
+    },
+
+    async revokeApiKey({ keyId }, { caller }) {
+      const { workspaceId } = caller;
+      const key = await revokeKey(await logs.of(workspaceId), caller.keyId, keyId);
+      authenticator.forget(workspaceId);
+      return { key: keyFrom(key) };
+    },
+  } satisfies Partial<ServiceFunctions<typeof AdminService>>;
+}

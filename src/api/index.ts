@@ -1,0 +1,10 @@
+export { createAdminService } from "./admin-service.ts";
+export { createAgentService } from "./agent-service.ts";
+export type { CallContext, Caller } from "./context.ts";
+export { createDepartmentService } from "./department-service.ts";
+export { createEnforcementService } from "./enforcement-service.ts";
+export { createEscalationService } from "./escalation-service.ts";
+export { streamFault } from "./intercept-stream.ts";
+export { createMandateService } from "./mandate-service.ts";
+export { defineService, type ServiceDefinition, type ServiceFunctions } from "./service.ts";
+export { createToolService } from "./tool-service.ts";

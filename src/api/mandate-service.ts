@@ -1,0 +1,112 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import {
+  type CreateMandateRequest,
+  type MandateSchema,
+  MandateService,
+  type UpdateMandateRequest,
+} from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import type { WorkspaceLogs } from "../ledger/index.ts";
+import {
+  archiveMandate,
+  compileDraft,
+  createMandate,
+  listMandates,
+  listMandateVersions,
+  type MandateDraft,
+  type MandateView,
+  updateMandate,
+} from "../registry/index.ts";
+import type { Database } from "../store/database.ts";
+import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
+import { defineService, type ServiceDefinition } from "./service.ts";
+import {
+  mandateModeEnum,
+  mandateModeWord,
+  mandateStatusEnum,
+  mandateStatusWord,
+  scopeEnum,
+  scopeWord,
+  timestampFromMs,
+} from "./words.ts";
+
+/** What the mandate service works with. */
+export interface MandateServiceOptions {
+  readonly logs: WorkspaceLogs;
+  readonly database: Database;
+}
+
+function draftFrom(request: CreateMandateRequest | UpdateMandateRequest): MandateDraft {
+  const { name, description, scope, departmentId, agentId, priority, mode, rules } = request;
+  return {
+    ...{ name, description, departmentId, agentId, priority, rules },
+    scope: scopeWord(scope) ?? "workspace",
+    mode: mandateModeWord(mode) ?? "enforce",
+  };
+}
+
+function messageFrom(mandate: MandateView): MessageInitShape<typeof MandateSchema> {
+  const {
+    createdSeq: _createdSeq,
+    createdAtMs,
+    updatedAtMs,
+    scope,
+    mode,
+    status,
+    rules,
+    violations,
+    ...rest
+  } = mandate;
+  return {
+    ...rest,
+    scope: scopeEnum(scope),
+    mode: mandateModeEnum(mode),
+    status: mandateStatusEnum(status),
+    rules: [...rules],
+    violations: [...violations],
+    createdAt: timestampFromMs(createdAtMs),
+    updatedAt: timestampFromMs(updatedAtMs),
+  };
+}
+
+/** Creates the functions of MandateService. */
+export function createMandateService({ logs, database }: MandateServiceOptions): ServiceDefinition {
+  return defineService(MandateService, {
+    async createMandate(request, { caller }) {
+      const log = await logs.of(caller.workspaceId);
+      return { mandate: messageFrom(await createMandate(log, caller.keyId, draftFrom(request))) };
+    },
+
+    async updateMandate(request, { caller }) {
+      const log = await logs.of(caller.workspaceId);
+      const mandate = await updateMandate(log, caller.keyId, request.mandateId, draftFrom(request));
+      return { mandate: messageFrom(mandate) };
+    },
+
+    async getMandate({ mandateId }, { caller }) {
+      const state = await (await logs.of(caller.workspaceId)).caughtUp();
+      const versions = (await listMandateVersions(database, state, mandateId)).map(messageFrom);
+      const [mandate] = versions;
+      return { ...(mandate === undefined ? {} : { mandate }), versions };
+    },
+
+    async listMandates(request, { caller }) {
+      const kind = pageKind("mandates", request.status);
+      const page = { size: pageSizeFrom(request), after: decodePageToken(kind, request.pageToken) };
+      const state = await (await logs.of(caller.workspaceId)).caughtUp();
+      const { items, next } = await listMandates(database, state, mandateStatusWord(request.status), page);
+      return { mandates: items.map(messageFrom), nextPageToken: nextPageToken(kind, next) };
+    },
+
+    async archiveMandate({ mandateId }, { caller }) {
+      const log = await logs.of(caller.workspaceId);
+      return { mandate: messageFrom(await archiveMandate(log, caller.keyId, mandateId)) };
+    },
+
+    async compileMandate({ rules }, { caller }) {
+      const state = await (await logs.of(caller.workspaceId)).caughtUp();
+      const result = compileDraft(state, rules);
+      if (!result.valid) return { valid: false, violations: [...result.violations] };
+      return { valid: true, rules: [...result.rules] };
+    },
+  });
+}

@@ -1,0 +1,84 @@
+import { fromJson, type JsonObject, type MessageInitShape, toJson } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import type { ToolArgumentSchema } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { type ToolSchema, ToolService, ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
+import { invalidField } from "../errors.ts";
+import type { WorkspaceLogs } from "../ledger/index.ts";
+import type { FlattenedArgument } from "../policy/index.ts";
+import {
+  createFlattenMemo,
+  listTools,
+  listToolVersions,
+  registerTool,
+  registerTools,
+  type ToolView,
+  toolOf,
+  toolsFromPaste,
+  toolViewFrom,
+} from "../registry/index.ts";
+import type { Database } from "../store/database.ts";
+import { decodeNamePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
+import { defineService, type ServiceDefinition } from "./service.ts";
+import { timestampFromMs } from "./words.ts";
+
+/** What the tool service works with. */
+export interface ToolServiceOptions {
+  readonly logs: WorkspaceLogs;
+  readonly database: Database;
+}
+
+function argumentFrom(argument: FlattenedArgument): MessageInitShape<typeof ToolArgumentSchema> {
+  const { enum: values, types, ...rest } = argument;
+  return { ...rest, types: [...types], enum: values.map((value) => fromJson(ValueSchema, value)) };
+}
+
+function messageFrom({ sealed, arguments: paths, registeredAtMs }: ToolView): MessageInitShape<typeof ToolSchema> {
+  const { name, version, description, input_schema, digest, source } = sealed;
+  return {
+    ...{ name, version, description, digest, source },
+    inputSchema: input_schema as JsonObject,
+    arguments: paths.map(argumentFrom),
+    registeredAt: timestampFromMs(registeredAtMs),
+  };
+}
+
+/** Creates the functions of ToolService. */
+export function createToolService({ logs, database }: ToolServiceOptions): ServiceDefinition {
+  const flatten = createFlattenMemo();
+  return defineService(ToolService, {
+    async registerTool({ name, description, inputSchema }, { caller }) {
+      if (inputSchema === undefined) throw invalidField("input_schema", "is missing");
+      const log = await logs.of(caller.workspaceId);
+      const draft = { name, description, inputSchema, source: ToolSource.API };
+      const { tool, created } = await registerTool(log, caller.keyId, draft);
+      return { tool: messageFrom(toolViewFrom(tool)), created };
+    },
+
+    async pasteTool({ definition }, { caller }) {
+      if (definition === undefined) throw invalidField("definition", "is missing");
+      const drafts = toolsFromPaste(toJson(ValueSchema, definition));
+      const log = await logs.of(caller.workspaceId);
+      const registered = await registerTools(log, caller.keyId, drafts);
+      return { tools: registered.map(({ tool, created }) => ({ tool: messageFrom(toolViewFrom(tool)), created })) };
+    },
+
+    async listTools(request, { caller }) {
+      const kind = pageKind("tools");
+      const page = { size: pageSizeFrom(request), after: decodeNamePageToken(kind, request.pageToken) };
+      const state = await (await logs.of(caller.workspaceId)).caughtUp();
+      const { items, next } = listTools(state, page);
+      return {
+        tools: items.map((tool) => messageFrom(toolViewFrom(tool))),
+        nextPageToken: nextPageToken(kind, next),
+      };
+    },
+
+    async getTool({ name }, { caller }) {
+      const { workspaceId } = caller;
+      const state = await (await logs.of(workspaceId)).caughtUp();
+      const tool = toolOf(state, name);
+      const versions = await listToolVersions(database, workspaceId, tool, flatten);
+      return { tool: messageFrom(toolViewFrom(tool)), versions: versions.map(messageFrom) };
+    },
+  });
+}

@@ -1,0 +1,1 @@
+export { startNotice } from "./start-notice.ts";

@@ -1,0 +1,75 @@
+import type { InterceptAction, InterceptReason } from "./intercept.ts";
+
+/** What the errors of a guarded call tell about the decision. */
+export interface DecisionDetails {
+  readonly reasons?: readonly InterceptReason[];
+  readonly escalationId?: string | null;
+  readonly decisionId?: string | null;
+  readonly cause?: unknown;
+}
+
+/** The guarded function did not run and will not: the action was blocked, rejected, or could not be decided. */
+export class AgentBlockedError extends Error {
+  override readonly name: string = "AgentBlockedError";
+  /** `block`, or `escalate` when no approval came or it did not fit; null when the control plane was not reached. */
+  readonly decision: "block" | "escalate" | null;
+  /** Why, most decisive first; empty when nothing was decided. */
+  readonly reasons: readonly InterceptReason[];
+  readonly escalationId: string | null;
+  /** The sealed decision; null when nothing was decided or only the escalation is known. */
+  readonly decisionId: string | null;
+
+  constructor(message: string, decision: AgentBlockedError["decision"], details: DecisionDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.decision = decision;
+    this.reasons = details.reasons ?? [];
+    this.escalationId = details.escalationId ?? null;
+    this.decisionId = details.decisionId ?? null;
+  }
+}
+
+/**
+ * Nobody resolved the escalation in time. The escalation itself stays pending and may still be resolved. Also an
+ * `AgentBlockedError`: whoever waits for a verdict is told the same way whether it is a rejection or none at all.
+ */
+export class EscalationTimeoutError extends AgentBlockedError {
+  override readonly name = "EscalationTimeoutError";
+  /** Seconds that were waited. */
+  readonly timeout: number;
+
+  constructor(escalationId: string, timeout: number, details: DecisionDetails = {}) {
+    super(`nobody resolved escalation \`${escalationId}\` within ${timeout} s`, "escalate", {
+      ...details,
+      escalationId,
+    });
+    this.timeout = timeout;
+  }
+}
+
+/**
+ * The action waits for a human and the caller chose not to. The guarded function did not run. Not an
+ * `AgentBlockedError`: after an approval the action passes when it is intercepted again with the escalation's id.
+ */
+export class ApprovalPendingError extends Error {
+  override readonly name = "ApprovalPendingError";
+  readonly escalationId: string;
+  readonly decisionId: string;
+  readonly reasons: readonly InterceptReason[];
+  /** The action as it was intercepted; an approval holds for exactly this. */
+  readonly action: InterceptAction;
+
+  constructor(
+    action: InterceptAction,
+    details: {
+      readonly escalationId: string;
+      readonly decisionId: string;
+      readonly reasons: readonly InterceptReason[];
+    },
+  ) {
+    super(`\`${action.actionType}\` waits for approval: escalation \`${details.escalationId}\``);
+    this.action = action;
+    this.escalationId = details.escalationId;
+    this.decisionId = details.decisionId;
+    this.reasons = details.reasons;
+  }
+}

@@ -1,0 +1,103 @@
+import type { Pool } from "pg";
+import { invalidField } from "../errors.ts";
+import type { WorkspaceLog } from "../ledger/index.ts";
+import { readEscalationChanges, readPendingEscalations } from "../store/sql/read-escalations.ts";
+import { type Escalation, type EscalationRow, escalationFromRow, getEscalation } from "./escalation.ts";
+import { createEventBuffer } from "./event-buffer.ts";
+import { asCreated, type EscalationChange, type EscalationFeed } from "./feed.ts";
+
+/** Rows of a backlog that are read at once. */
+const PAGE = 500;
+
+/** What a stream of escalations works with. */
+export interface WatchContext {
+  readonly log: WorkspaceLog;
+  readonly feed: EscalationFeed;
+  readonly pool: Pool;
+  readonly heartbeatMs: number;
+  readonly signal: AbortSignal;
+}
+
+type ChangeRow = EscalationRow & { readonly seq: number; readonly isResolution: boolean };
+
+function changeFrom({ seq, isResolution, ...row }: ChangeRow): EscalationChange {
+  const escalation = escalationFromRow(row);
+  if (!isResolution) return createdChange(escalation);
+  return { seq, atMs: escalation.resolvedAtMs ?? 0, kind: "resolved", escalation };
+}
+
+function createdChange(escalation: Escalation): EscalationChange {
+  const { createdSeq: seq, receipt } = escalation;
+  return { seq, atMs: Date.parse(receipt.body.at), kind: "created", escalation: asCreated(escalation) };
+}
+
+/** The index that a cursor resumes after; null for an empty one. Throws INVALID_FIELD. */
+function indexFromCursor(cursor: string): number | null {
+  if (cursor === "") return null;
+  if (!/^\d{1,15}$/.test(cursor)) throw invalidField("cursor", "was not given by this stream; leave it empty to begin");
+  return Number(cursor);
+}
+
+async function* backlogAfter(
+  { pool, log }: WatchContext,
+  after: number | null,
+  before: number,
+): AsyncGenerator<EscalationChange> {
+  const statement = after === null ? readPendingEscalations : readEscalationChanges;
+  let from = after === null ? 0 : after + 1;
+  for (;;) {
+    const { rows } = await pool.query<ChangeRow>({ ...statement, values: [log.workspaceId, from, before, PAGE] });
+    for (const row of rows) yield after === null ? createdChange(escalationFromRow(row)) : changeFrom(row);
+    const last = rows.at(-1);
+    if (rows.length < PAGE || last === undefined) return;
+    from = (after === null ? last.createdSeq : last.seq) + 1;
+  }
+}
+
+/**
+ * Every change of every escalation: first the backlog after the cursor (for an empty one, what is pending now), then
+ * what happens, in the order of the log, each once. `undefined` is a heartbeat.
+ */
+export async function* watchEscalations(
+  context: WatchContext,
+  cursor: string,
+): AsyncGenerator<EscalationChange | undefined> {
+  const after = indexFromCursor(cursor);
+  const live = createEventBuffer<EscalationChange>();
+  const stop = context.feed.watch(live.push, live.end);
+  try {
+    // Listening began before the end of the backlog was fixed: together they miss nothing, and the index parts them.
+    const { seq: end } = await context.log.caughtUp();
+    yield* backlogAfter(context, after, end);
+    for await (const change of live.read(context.heartbeatMs, context.signal)) {
+      if (change === undefined || (change.seq >= end && change.seq > (after ?? -1))) yield change;
+    }
+  } finally {
+    stop();
+  }
+}
+
+/**
+ * The escalation now, heartbeats (`undefined`) while it is pending, and the escalation as resolved. Throws
+ * ESCALATION_NOT_FOUND, also for another agent's when `agentId` is given.
+ */
+export async function* waitEscalation(
+  context: WatchContext,
+  escalationId: string,
+  agentId: string | null,
+): AsyncGenerator<Escalation | undefined> {
+  const { feed, pool, log, heartbeatMs, signal } = context;
+  const live = createEventBuffer<EscalationChange>();
+  const stop = feed.waitFor(escalationId, live.push, live.end);
+  try {
+    const now = await getEscalation(pool, log.workspaceId, escalationId, agentId);
+    yield now;
+    if (now.status !== "pending") return;
+    for await (const change of live.read(heartbeatMs, signal)) {
+      yield change?.escalation;
+      if (change !== undefined) return;
+    }
+  } finally {
+    stop();
+  }
+}

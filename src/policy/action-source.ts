@@ -1,0 +1,29 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import { normaliseActionType } from "./action-pattern.ts";
+import { isJsonObject, ownValue } from "./json-type.ts";
+
+/** The arguments that rules read: `metadata.arguments` if it is an object, else the metadata itself. */
+export function argumentsFrom(metadata: JsonObject | undefined): JsonObject | undefined {
+  if (metadata === undefined) return undefined;
+  const nested = ownValue(metadata, "arguments");
+  return isJsonObject(nested) ? nested : metadata;
+}
+
+/**
+ * The name of the tool that an action calls: what the request names, else `metadata.tool`, else the action type if it is
+ * a registered tool's name, as written or normalised. Blank names count as absent; undefined when there is none.
+ */
+export function toolNameFrom(
+  tool: string | undefined,
+  metadata: JsonObject | undefined,
+  actionType: string,
+  isRegistered: (name: string) => boolean,
+): string | undefined {
+  if (tool !== undefined && tool.trim() !== "") return tool.trim();
+  const named = metadata === undefined ? undefined : ownValue(metadata, "tool");
+  if (typeof named === "string" && named.trim() !== "") return named.trim();
+  const asWritten = actionType.trim();
+  if (isRegistered(asWritten)) return asWritten;
+  const normalised = normaliseActionType(actionType);
+  return isRegistered(normalised) ? normalised : undefined;
+}

@@ -1,0 +1,11 @@
+export { compilePatterns, isActionPattern, matchesPattern, normaliseActionType } from "./action-pattern.ts";
+export { argumentsFrom, toolNameFrom } from "./action-source.ts";
+export { compileMandate, scopeViolations } from "./compile-mandate.ts";
+export { compileRules } from "./compile-rules.ts";
+export { flattenSchema } from "./flatten-schema.ts";
+export { OPERATOR_NAMES } from "./operators/index.ts";
+export { createPolicySet } from "./policy-set.ts";
+export { SCHEMA_LIMITS } from "./schema-limits.ts";
+export { SCHEMA_VIOLATION_REASONS, type SchemaViolationReason } from "./schema-violation.ts";
+export type * from "./types.ts";
+export { RULE_VIOLATION_REASONS, type RuleViolationReason } from "./violation-reasons.ts";

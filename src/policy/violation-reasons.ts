@@ -1,0 +1,36 @@
+/** Every reason for which a mandate does not compile, with what it means. The words are stable. */
+export const RULE_VIOLATION_REASONS = {
+  CONDITIONS_MISSING: "the rule needs conditions and has none",
+  CONDITION_FIELD_NOT_APPLICABLE: "the field has no meaning for a rule of this type",
+  CONDITION_OPERATOR_UNKNOWN: "conditions are joined by `AND` or `OR`",
+  CURRENCY_INVALID: "the currency is blank",
+  CURRENCY_NOT_FITTING: "only a numeric argument has a currency",
+  CURRENCY_NOT_IN_SCHEMA: "the tool's schema has no argument that tells the amount's currency",
+  DECISION_MISSING: "the rule does not say what it decides",
+  FIELD_INVALID: "the field is not a path",
+  FIELD_MISSING: "the condition names no field",
+  FIELD_NOT_IN_SCHEMA: "the tool's schema has no such argument",
+  LIMIT_MISSING: "a limit that the rule needs is not given",
+  LIMIT_OUT_OF_RANGE: "a number or a list is outside what the service accepts",
+  MATCH_INVALID: "an action-type pattern is blank or has `*` before its end",
+  MATCH_MISSING: "the rule needs action-type patterns and has none",
+  MODE_MISSING: "a sequence rule does not say what it looks for",
+  OPERATOR_NOT_FITTING: "the operator does not fit the argument's type",
+  OPERATOR_UNKNOWN: "there is no such operator",
+  PATTERN_INVALID: "the pattern is not an RE2 expression",
+  PATTERN_MISSING: "a content rule has no patterns",
+  RANGE_NOT_ORDERED: "the lower end of the range is above its upper end",
+  SCOPE_TARGET_MISSING: "the scope needs a department or an agent and none is named",
+  SCOPE_TARGET_NOT_APPLICABLE: "a department or agent is named that the scope does not use",
+  TOOL_MISSING: "an argument rule names no tool",
+  TOOL_NOT_REGISTERED: "an argument rule names a tool without a registered schema",
+  TYPE_MISSING: "the rule has neither a type nor a tool to choose one by",
+  TYPE_UNKNOWN: "there is no such rule type",
+  VALUE_MISSING: "the operator needs a value and none is given",
+  VALUE_NOT_APPLICABLE: "the operator takes no value",
+  VALUE_NOT_IN_ENUM: "the tool's schema does not allow the value",
+  VALUE_TYPE: "the value has not the type that the operator or the argument needs",
+} as const;
+
+/** A reason for which a mandate does not compile. */
+export type RuleViolationReason = keyof typeof RULE_VIOLATION_REASONS;

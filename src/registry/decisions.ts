@@ -1,0 +1,68 @@
+import type { Pool } from "pg";
+import { type DecisionReceipt, numberFromDecision, receiptFrom } from "../ledger/index.ts";
+import type { Decision } from "../policy/index.ts";
+import { listDecisions, listDecisionsOfAgent, readLogSize } from "../store/sql/list-decisions.ts";
+import { findFirstAfter } from "../store/sql/read-history.ts";
+import { type Page, type PageRequest, pageFrom } from "./page.ts";
+import { stored } from "./stored.ts";
+
+/** Which decisions a list holds; what is undefined does not narrow it. */
+export interface DecisionFilter {
+  readonly agentId?: string | undefined;
+  readonly decision?: Decision | undefined;
+  /** At or after this time, epoch milliseconds. */
+  readonly sinceMs?: number | undefined;
+  /** Before this time, epoch milliseconds. */
+  readonly untilMs?: number | undefined;
+}
+
+/** The index of the first entry at or after a time, or the size of the log. */
+async function firstAt(pool: Pool, workspaceId: string, timeMs: number, size: number): Promise<number> {
+  const after = Math.ceil(timeMs) - 1;
+  const { rows } = await pool.query<{ seq: number }>({ ...findFirstAfter, values: [workspaceId, after, size] });
+  return rows[0]?.seq ?? size;
+}
+
+/** The indexes between which the entries of a span of time lie. */
+async function boundsOf(
+  pool: Pool,
+  workspaceId: string,
+  { sinceMs, untilMs }: DecisionFilter,
+): Promise<{ readonly low: number; readonly high: number }> {
+  if (sinceMs === undefined && untilMs === undefined) return { low: 0, high: Number.MAX_SAFE_INTEGER };
+  const { rows } = await pool.query<{ seq: number }>({ ...readLogSize, values: [workspaceId] });
+  const size = rows[0]?.seq ?? 0;
+  const low = sinceMs === undefined ? 0 : await firstAt(pool, workspaceId, sinceMs, size);
+  const high = untilMs === undefined ? size : await firstAt(pool, workspaceId, untilMs, size);
+  return { low, high };
+}
+
+async function readPage(
+  pool: Pool,
+  workspaceId: string,
+  filter: DecisionFilter,
+  { size, after }: PageRequest,
+): Promise<Page<DecisionReceipt>> {
+  type Row = { seq: number; leafHash: Buffer; body: string };
+  const { low, high } = await boundsOf(pool, workspaceId, filter);
+  const decision = filter.decision === undefined ? null : numberFromDecision(filter.decision);
+  const values: unknown[] = [workspaceId, low, Math.min(high, after ?? high), decision, size + 1];
+  if (filter.agentId !== undefined) values.push(filter.agentId);
+  const statement = filter.agentId === undefined ? listDecisions : listDecisionsOfAgent;
+  const { rows } = await pool.query<Row>({ ...statement, values });
+  const receipts = rows.map((row) => receiptFrom(row.body, row.leafHash));
+  return pageFrom(receipts, size, ({ body }) => body.seq);
+}
+
+/**
+ * Lists decisions with their receipts, newest first; a page continues after an index in the log. Gives an empty page when
+ * nothing fits, an unknown workspace or agent included.
+ */
+export function listDecisionReceipts(
+  pool: Pool,
+  workspaceId: string,
+  filter: DecisionFilter,
+  page: PageRequest,
+): Promise<Page<DecisionReceipt>> {
+  return stored(readPage(pool, workspaceId, filter, page));
+}

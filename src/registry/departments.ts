@@ -1,0 +1,132 @@
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import type { ChangeScope, DepartmentState, MandateState, WorkspaceLog, WorkspaceState } from "../ledger/index.ts";
+import { DepartmentEntity, DepartmentMemberEntity } from "../store/entities.ts";
+import { createId } from "../store/ids.ts";
+import { agentOf, departmentOf } from "./lookups.ts";
+import { newestPage, type Page, type PageRequest } from "./page.ts";
+import { comparableName, freeTextFrom, nameFrom } from "./text.ts";
+
+/** What a department is created with. */
+export interface DepartmentDraft {
+  readonly name: string;
+  readonly description: string;
+}
+
+function assertNameFree(state: WorkspaceState, name: string): void {
+  const wanted = comparableName(name);
+  for (const { department } of state.departments.all.values()) {
+    if (comparableName(department.name) !== wanted) continue;
+    const metadata = { name: department.name, department_id: department.department_id };
+    throw new ControlPlaneError(ErrorReason.DEPARTMENT_EXISTS, `a department \`${department.name}\` exists`, metadata);
+  }
+}
+
+/** Creates a department without members. Throws DEPARTMENT_EXISTS when the name is taken, in whatever case. */
+export async function createDepartment(
+  log: WorkspaceLog,
+  by: string,
+  draft: DepartmentDraft,
+): Promise<DepartmentState> {
+  const name = nameFrom("name", draft.name);
+  const description = freeTextFrom("description", draft.description);
+  const department_id = createId("dep");
+  const state = await log.change(by, async ({ transaction, state, nowMs, nextSeq, seal }) => {
+    assertNameFree(state, name);
+    await transaction.insert(DepartmentEntity, {
+      workspaceId: state.workspaceId,
+      departmentId: department_id,
+      name,
+      description,
+      createdAtMs: nowMs,
+      createdSeq: nextSeq(),
+    });
+    seal({ type: "department_created", department: { department_id, name, description } });
+    return state;
+  });
+  return departmentOf(state, department_id);
+}
+
+/** Whether a mandate's scope or one of its velocity rules names a department. */
+function namesDepartment({ compiled }: MandateState, departmentId: string): boolean {
+  const inRule = compiled.rules.some(({ source }) => source.conditions?.departmentId === departmentId);
+  return inRule || compiled.departmentId === departmentId;
+}
+
+function assertUnused(state: WorkspaceState, departmentId: string): void {
+  const users = [...state.policies.mandates.values()].filter((mandate) => namesDepartment(mandate, departmentId));
+  const [first] = users;
+  if (first === undefined) return;
+  const { id, name } = first.compiled;
+  const more = users.length > 1 ? ` and ${users.length - 1} more` : "";
+  const message = `department \`${departmentId}\` is named by mandate \`${name}\`${more}; archive or change it first`;
+  const metadata = {
+    department_id: departmentId,
+    mandate_id: id,
+    mandate_name: name,
+    mandates: String(users.length),
+  };
+  throw new ControlPlaneError(ErrorReason.DEPARTMENT_IN_USE, message, metadata);
+}
+
+/** Deletes a department and gives it as it was. Throws DEPARTMENT_NOT_FOUND, or DEPARTMENT_IN_USE while a mandate names it. */
+export function deleteDepartment(log: WorkspaceLog, by: string, departmentId: string): Promise<DepartmentState> {
+  return log.change(by, async ({ transaction, state, seal }) => {
+    const department = departmentOf(state, departmentId);
+    assertUnused(state, departmentId);
+    const key = { workspaceId: state.workspaceId, departmentId };
+    await transaction.nativeDelete(DepartmentMemberEntity, key);
+    await transaction.nativeDelete(DepartmentEntity, key);
+    seal({ type: "department_deleted", department_id: departmentId });
+    // Folding takes the members out of the state, so what is given back is a copy.
+    return { ...department, members: new Set(department.members) };
+  });
+}
+
+function memberOf({ state }: ChangeScope, departmentId: string, agentId: string) {
+  const department = departmentOf(state, departmentId);
+  agentOf(state, agentId);
+  const row = { workspaceId: state.workspaceId, departmentId, agentId };
+  return { department, row, isMember: department.members.has(agentId) };
+}
+
+/** Puts an agent into a department; a member stays one and nothing is sealed. Throws DEPARTMENT_NOT_FOUND or AGENT_NOT_FOUND. */
+export function addDepartmentMember(
+  log: WorkspaceLog,
+  by: string,
+  departmentId: string,
+  agentId: string,
+): Promise<DepartmentState> {
+  return log.change(by, async (scope) => {
+    const { department, row, isMember } = memberOf(scope, departmentId, agentId);
+    if (isMember) return department;
+    await scope.transaction.insert(DepartmentMemberEntity, row);
+    scope.seal({ type: "department_member_added", department_id: departmentId, agent_id: agentId });
+    return department;
+  });
+}
+
+/** Takes an agent out of a department; nothing is sealed if it is no member. Throws as `addDepartmentMember`. */
+export function removeDepartmentMember(
+  log: WorkspaceLog,
+  by: string,
+  departmentId: string,
+  agentId: string,
+): Promise<DepartmentState> {
+  return log.change(by, async (scope) => {
+    const { department, row, isMember } = memberOf(scope, departmentId, agentId);
+    if (!isMember) return department;
+    await scope.transaction.nativeDelete(DepartmentMemberEntity, row);
+    scope.seal({ type: "department_member_removed", department_id: departmentId, agent_id: agentId });
+    return department;
+  });
+}
+
+/** Lists the departments, newest first; a page continues after the index of the entry that created a department. */
+export function listDepartments(state: WorkspaceState, page: PageRequest): Page<DepartmentState> {
+  return newestPage([...state.departments.all.values()], ({ createdSeq }) => createdSeq, page);
+}
+
+/** The ids of a department's agents in the order of the ids, at most `limit`. */
+export function listMembers({ members }: DepartmentState, limit: number): string[] {
+  return [...members].sort().slice(0, limit);
+}

@@ -1,0 +1,179 @@
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import {
+  type ControlChange,
+  decisionFromNumber,
+  EMPTY_FRONTIER,
+  numberFromDecision,
+  type SealedWorkspace,
+  sealChanges,
+  type WorkspaceLog,
+} from "../ledger/index.ts";
+import type { Decision } from "../policy/index.ts";
+import type { Database } from "../store/database.ts";
+import {
+  ApiKeyEntity,
+  type ApiKeyRow,
+  LedgerHeadEntity,
+  WorkspaceEntity,
+  type WorkspaceRow,
+} from "../store/entities.ts";
+import type { Transaction } from "../store/transaction.ts";
+import { newKey } from "./key-row.ts";
+import type { CreatedKey } from "./keys.ts";
+import { type Page, type PageRequest, pageFrom } from "./page.ts";
+import { isUniqueViolation, stored } from "./stored.ts";
+import { nameFrom } from "./text.ts";
+
+/** The workspace that is made on first start; its admins create the others. */
+export const DEFAULT_WORKSPACE_ID = "default";
+/** Trust of a new agent unless the workspace says otherwise, in tenths. */
+export const DEFAULT_TRUST_TENTHS = 500;
+
+/** A workspace as it is shown. */
+export interface WorkspaceSettings {
+  readonly workspaceId: string;
+  readonly name: string;
+  /** What holds when no mandate matched. */
+  readonly defaultDecision: Decision;
+  readonly initialTrustTenths: number;
+  readonly createdAtMs: number;
+}
+
+/** What a workspace is created with. */
+export interface WorkspaceDraft {
+  readonly workspaceId: string;
+  /** Default: the id. */
+  readonly name?: string | undefined;
+  /** Default `allow`. */
+  readonly defaultDecision?: Decision | undefined;
+  /** Default `DEFAULT_TRUST_TENTHS`. */
+  readonly initialTrustTenths?: number | undefined;
+}
+
+/** A new workspace with its first admin key. */
+export interface CreatedWorkspace extends CreatedKey {
+  readonly workspace: WorkspaceSettings;
+}
+
+/** Where and by whom a workspace is created. */
+export interface CreationContext {
+  readonly database: Pick<Database, "orm">;
+  /** Epoch milliseconds by the database's clock. */
+  readonly nowMs: number;
+  /** The key that does it, `system` for the service itself. */
+  readonly by: string;
+}
+
+function settingsFrom(row: WorkspaceRow): WorkspaceSettings {
+  const { workspaceId, name, defaultDecision, initialTrustTenths, createdAtMs } = row;
+  return { workspaceId, name, defaultDecision: decisionFromNumber(defaultDecision), initialTrustTenths, createdAtMs };
+}
+
+const sealedFrom = (settings: WorkspaceSettings): SealedWorkspace => ({
+  workspace_id: settings.workspaceId,
+  name: settings.name,
+  default_decision: settings.defaultDecision,
+  initial_trust_tenths: settings.initialTrustTenths,
+});
+
+function workspaceNotFound(workspaceId: string): ControlPlaneError {
+  const metadata = { workspace_id: workspaceId };
+  return new ControlPlaneError(ErrorReason.WORKSPACE_NOT_FOUND, `no workspace \`${workspaceId}\``, metadata);
+}
+
+async function insertWorkspace(
+  transaction: Transaction,
+  { workspaceId, name, defaultDecision, initialTrustTenths, createdAtMs }: WorkspaceSettings,
+  key: ApiKeyRow,
+): Promise<void> {
+  await transaction.insert(WorkspaceEntity, {
+    ...{ workspaceId, name, initialTrustTenths, createdAtMs },
+    defaultDecision: numberFromDecision(defaultDecision),
+    trustSeq: 0,
+  });
+  await transaction.insert(LedgerHeadEntity, {
+    workspaceId,
+    seq: 0,
+    frontier: Buffer.alloc(0),
+    lastAtMs: createdAtMs,
+  });
+  await transaction.insert(ApiKeyEntity, { ...key });
+}
+
+/**
+ * Creates a workspace with its first admin key, usable when this resolves. The key's secret is new unless one is given.
+ * Throws WORKSPACE_EXISTS.
+ */
+export async function createWorkspace(
+  { database, nowMs, by }: CreationContext,
+  draft: WorkspaceDraft,
+  secret?: string,
+): Promise<CreatedWorkspace> {
+  const { workspaceId, defaultDecision = "allow", initialTrustTenths = DEFAULT_TRUST_TENTHS } = draft;
+  const name = nameFrom("name", draft.name ?? workspaceId);
+  const workspace = { workspaceId, name, defaultDecision, initialTrustTenths, createdAtMs: nowMs };
+  const key = newKey(workspaceId, { name: "first admin", role: Role.ADMIN, agentId: null }, nowMs, secret);
+  const changes: ControlChange[] = [
+    { type: "workspace_created", workspace: sealedFrom(workspace) },
+    { type: "key_created", key: key.sealed },
+  ];
+  const create = async (transaction: Transaction): Promise<void> => {
+    await insertWorkspace(transaction, workspace, key.row);
+    const place = { workspaceId, seq: 0, frontier: EMPTY_FRONTIER, atMs: nowMs, by };
+    await sealChanges(transaction, place, changes);
+  };
+  try {
+    await stored(database.orm.em.fork().transactional(create));
+  } catch (error) {
+    if (!isUniqueViolation(error)) throw error;
+    const message = `a workspace \`${workspaceId}\` exists`;
+    throw new ControlPlaneError(ErrorReason.WORKSPACE_EXISTS, message, { workspace_id: workspaceId }, { cause: error });
+  }
+  return { workspace, key: key.row, secret: key.secret };
+}
+
+/** Gives a workspace. Throws WORKSPACE_NOT_FOUND. */
+export async function getWorkspace({ orm }: Pick<Database, "orm">, workspaceId: string): Promise<WorkspaceSettings> {
+  const row = await stored(orm.em.fork().findOne(WorkspaceEntity, { workspaceId }));
+  if (row === null) throw workspaceNotFound(workspaceId);
+  return settingsFrom(row);
+}
+
+/** Lists every workspace in the order of the ids; a page continues after an id. */
+export async function listWorkspaces(
+  { orm }: Pick<Database, "orm">,
+  { size, after }: PageRequest<string>,
+): Promise<Page<WorkspaceSettings, string>> {
+  const where = after === undefined ? {} : { workspaceId: { $gt: after } };
+  const options = { orderBy: { workspaceId: "asc" }, limit: size + 1 } as const;
+  const rows = await stored(orm.em.fork().find(WorkspaceEntity, where, options));
+  return pageFrom(rows.map(settingsFrom), size, ({ workspaceId }) => workspaceId);
+}
+
+/** Changes the settings of the log's workspace, in force for the next decision; what is undefined stays. A change that changes nothing seals nothing. */
+export function updateWorkspace(
+  log: WorkspaceLog,
+  by: string,
+  update: Omit<WorkspaceDraft, "workspaceId">,
+): Promise<WorkspaceSettings> {
+  return log.change(by, async ({ transaction, state, seal }) => {
+    const { workspaceId } = state;
+    const row = await transaction.findOne(WorkspaceEntity, { workspaceId });
+    if (row === null) throw workspaceNotFound(workspaceId);
+    const before = settingsFrom(row);
+    const after: WorkspaceSettings = {
+      ...before,
+      name: update.name === undefined ? before.name : nameFrom("name", update.name),
+      defaultDecision: update.defaultDecision ?? before.defaultDecision,
+      initialTrustTenths: update.initialTrustTenths ?? before.initialTrustTenths,
+    };
+    const { name, initialTrustTenths } = after;
+    const defaultDecision = numberFromDecision(after.defaultDecision);
+    const isSame = name === row.name && defaultDecision === row.defaultDecision;
+    if (isSame && initialTrustTenths === row.initialTrustTenths) return before;
+    await transaction.nativeUpdate(WorkspaceEntity, { workspaceId }, { name, defaultDecision, initialTrustTenths });
+    seal({ type: "workspace_updated", workspace: sealedFrom(after) });
+    return after;
+  });
+}

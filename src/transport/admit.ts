@@ -1,0 +1,67 @@
+import type { DescMethod } from "@bufbuild/protobuf";
+import { getOption, hasOption } from "@bufbuild/protobuf";
+import { access, Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import type { Caller } from "../api/context.ts";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import type { IncomingCall } from "./incoming.ts";
+
+/** Finds the caller that a key stands for; `undefined` when it stands for none. A value that is no promise keeps the call synchronous. */
+export type Authenticate = (key: string) => Promise<Caller | undefined> | Caller | undefined;
+
+/** Who may call a method. */
+export interface AccessRule {
+  /** Bit `1 << role` is set for every role that may call. */
+  readonly mask: number;
+  /** The roles in words, for messages. */
+  readonly roles: string;
+}
+
+const BEARER = /^bearer +(\S+) *$/i;
+
+/** The key that came with a call: `X-API-Key`, else `Authorization: Bearer`. */
+export function keyFrom(incoming: IncomingCall): string | undefined {
+  const key = incoming.header("x-api-key");
+  if (key !== undefined && key !== "") return key;
+  const authorization = incoming.header("authorization");
+  return authorization === undefined ? undefined : BEARER.exec(authorization)?.[1];
+}
+
+/** Finds who calls; synchronous as long as `authenticate` is. Throws KEY_MISSING or KEY_INVALID, or rejects with the latter. */
+export function authenticated(incoming: IncomingCall, authenticate: Authenticate): Caller | Promise<Caller> {
+  const key = keyFrom(incoming);
+  if (key === undefined) throw keyMissing();
+  const found = authenticate(key);
+  return found instanceof Promise ? found.then(knownCaller) : knownCaller(found);
+}
+
+function knownCaller(caller: Caller | undefined): Caller {
+  if (caller === undefined) {
+    throw new ControlPlaneError(ErrorReason.KEY_INVALID, "the key is unknown, expired or revoked");
+  }
+  return caller;
+}
+
+function keyMissing(): ControlPlaneError {
+  const text = "no key came with the call; send it as `X-API-Key` or as `Authorization: Bearer`";
+  return new ControlPlaneError(ErrorReason.KEY_MISSING, text);
+}
+
+/** Reads who may call a method from its `access` option. Throws an `Error` when it has none: nothing is open by omission. */
+export function accessRuleOf(method: DescMethod): AccessRule {
+  const roles = hasOption(method, access) ? getOption(method, access).roles : [];
+  if (roles.length === 0) throw new Error(`${method.toString()} names no role that may call it`);
+  return { mask: roles.reduce((mask, role) => mask | (1 << role), 0), roles: roles.map(roleWord).join(", ") };
+}
+
+/** Throws ROLE_NOT_ALLOWED unless the caller's role is one of the rule's. */
+export function assertMayCall(caller: Caller, rule: AccessRule, method: DescMethod): void {
+  if ((rule.mask & (1 << caller.role)) !== 0) return;
+  const role = roleWord(caller.role);
+  const text = `a key with role \`${role}\` may not call \`${method.name}\`; allowed are ${rule.roles}`;
+  const metadata = { role, method: method.name, allowed_roles: rule.roles };
+  throw new ControlPlaneError(ErrorReason.ROLE_NOT_ALLOWED, text, metadata);
+}
+
+function roleWord(role: Role): string {
+  return (Role[role] ?? String(role)).toLowerCase();
+}

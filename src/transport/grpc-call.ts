@@ -1,0 +1,54 @@
+import type { EventEmitter } from "node:events";
+import { Metadata, type ServerDuplexStream, type ServerUnaryCall, type ServerWritableStream } from "@grpc/grpc-js";
+import type { ControlPlaneError } from "../errors.ts";
+import { type IncomingCall, REQUEST_ID_HEADER, requestIdFrom } from "./incoming.ts";
+import { cancelled, deadlineExceeded } from "./live-call.ts";
+
+/** What the three kinds of grpc-js calls have in common here. */
+export type AnyGrpcCall<Request> =
+  | ServerUnaryCall<Request, Buffer>
+  | ServerWritableStream<Request, Buffer>
+  | ServerDuplexStream<Request, Buffer>;
+
+/** A grpc-js call as the pipeline sees it. Made for every call, so everything that most calls never ask for is made on demand. */
+export class GrpcCall implements IncomingCall {
+  readonly wire = "grpc";
+  readonly receivedAt = performance.now();
+  readonly requestId: string;
+  readonly deadlineMs: number | undefined;
+  readonly #call: AnyGrpcCall<unknown>;
+  #controller: AbortController | undefined = undefined;
+
+  constructor(call: AnyGrpcCall<unknown>) {
+    this.#call = call;
+    this.requestId = requestIdFrom(this.header(REQUEST_ID_HEADER));
+    const deadline = Number(call.getDeadline());
+    this.deadlineMs = deadline === Number.POSITIVE_INFINITY ? undefined : deadline - Date.now();
+  }
+
+  header(name: string): string | undefined {
+    const value = this.#call.metadata.get(name)[0];
+    return typeof value === "string" ? value : value?.toString("base64");
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller !== undefined) return this.#controller.signal;
+    const controller = new AbortController();
+    this.#controller = controller;
+    if (this.#call.cancelled) controller.abort(this.#reasonOfLeaving());
+    else (this.#call as EventEmitter).once("cancelled", () => controller.abort(this.#reasonOfLeaving()));
+    return controller.signal;
+  }
+
+  /** Response metadata that names the call. */
+  responseMetadata(): Metadata {
+    const metadata = new Metadata();
+    metadata.set(REQUEST_ID_HEADER, this.requestId);
+    return metadata;
+  }
+
+  // grpc-js cancels a call for its deadline as it does for a caller that left; its timer may be a millisecond early.
+  #reasonOfLeaving(): ControlPlaneError {
+    return Date.now() + 1 >= Number(this.#call.getDeadline()) ? deadlineExceeded() : cancelled();
+  }
+}

@@ -1,0 +1,105 @@
+import type { EventEmitter } from "node:events";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createSecureServer, type Http2SecureServer, type ServerHttp2Session } from "node:http2";
+import type { AddressInfo, Socket } from "node:net";
+import type { Tls } from "./tls.ts";
+
+/** Milliseconds for a client to send its headers. */
+const HEADERS_TIMEOUT_MS = 10_000;
+/** Milliseconds for a client to send a whole request. A response may take any time: streams do. */
+const REQUEST_TIMEOUT_MS = 30_000;
+/** Milliseconds that an idle connection is kept: above the 60 s of common load balancers, so that they close it first. */
+const KEEP_ALIVE_TIMEOUT_MS = 65_000;
+
+/** How a listener is built. */
+export interface ListenerOptions {
+  readonly tls: Tls | undefined;
+  readonly onRequest: (request: IncomingMessage, response: ServerResponse) => void;
+}
+
+/** A listening socket for HTTP/1.1 and, with TLS, HTTP/2. */
+export interface Listener {
+  /** Listens; port 0 takes any free one. Resolves with the port. */
+  listen(host: string, port: number): Promise<number>;
+  /** Takes no new connections, closes idle ones, and cuts off what is open after `graceMs` milliseconds. */
+  close(graceMs: number): Promise<void>;
+}
+
+/** Creates a listener. */
+export function createListener({ tls, onRequest }: ListenerOptions): Listener {
+  const server = tls === undefined ? createServer() : createSecureServer({ ...tls, allowHTTP1: true });
+  // An HTTP/2 server has these too, for its HTTP/1.1 clients, though its type does not say so.
+  Object.assign(server, {
+    headersTimeout: HEADERS_TIMEOUT_MS,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+  });
+  const open = new Connections(server);
+  // The HTTP/2 classes of Node's compatibility layer stand in for those of HTTP/1.1 in everything that is used here.
+  server.on("request", (request: unknown, response: unknown) => {
+    open.watch(response as ServerResponse);
+    onRequest(request as IncomingMessage, response as ServerResponse);
+  });
+  return { listen: (host, port) => listen(server, host, port), close: (graceMs) => open.close(graceMs) };
+}
+
+type AnyServer = Server | Http2SecureServer;
+
+function listen(server: AnyServer, host: string, port: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, host, () => {
+      server.off("error", reject);
+      resolve((server.address() as AddressInfo).port);
+    });
+  });
+}
+
+/** The open connections of a server, to be closed as they fall idle. */
+class Connections {
+  readonly #server: AnyServer;
+  readonly #sockets = new Set<Socket>();
+  readonly #sessions = new Set<ServerHttp2Session>();
+  #closing = false;
+
+  constructor(server: AnyServer) {
+    this.#server = server;
+    server.on("connection", (socket: Socket) => track(this.#sockets, socket));
+    // A server without TLS has no sessions and never says this.
+    (server as EventEmitter).on("session", (session: ServerHttp2Session) => track(this.#sessions, session));
+  }
+
+  /** A connection that falls idle while the server closes is closed with its response. */
+  watch(response: ServerResponse): void {
+    response.once("close", () => {
+      if (this.#closing) setImmediate(() => this.#closeIdle());
+    });
+  }
+
+  close(graceMs: number): Promise<void> {
+    this.#closing = true;
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => this.#cutOff(), graceMs);
+      this.#server.close(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+      for (const session of this.#sessions) session.close();
+      this.#closeIdle();
+    });
+  }
+
+  #closeIdle(): void {
+    if ("closeIdleConnections" in this.#server) this.#server.closeIdleConnections();
+  }
+
+  #cutOff(): void {
+    for (const session of this.#sessions) session.destroy();
+    for (const socket of this.#sockets) socket.destroy();
+  }
+}
+
+function track<T extends { once(event: "close", listener: () => void): unknown }>(set: Set<T>, item: T): void {
+  set.add(item);
+  item.once("close", () => set.delete(item));
+}
