@@ -69,6 +69,8 @@ const PRECONDITION = [
   ErrorReason.MANDATE_ARCHIVED,
   ErrorReason.LAST_ADMIN_KEY,
   ErrorReason.DEPARTMENT_IN_USE,
+  ErrorReason.AGENT_INACTIVE,
+  ErrorReason.PARENT_GRANT_INACTIVE,
 ];
 const NOT_FOUND = [
   ErrorReason.AGENT_NOT_FOUND,
@@ -79,6 +81,10 @@ const NOT_FOUND = [
   ErrorReason.ESCALATION_NOT_FOUND,
   ErrorReason.WORKSPACE_NOT_FOUND,
   ErrorReason.KEY_NOT_FOUND,
+  ErrorReason.AUTHORITY_NOT_FOUND,
+  ErrorReason.REVOCATION_NOT_FOUND,
+  ErrorReason.INCIDENT_NOT_FOUND,
+  ErrorReason.WEBHOOK_NOT_FOUND,
 ];
 const INVALID = [
   ErrorReason.MALFORMED_JSON,
@@ -92,6 +98,8 @@ const INVALID = [
   ErrorReason.MANDATE_INVALID,
   ErrorReason.SCHEMA_INVALID,
   ErrorReason.PASTE_NOT_RECOGNISED,
+  ErrorReason.GRANT_TOO_WIDE,
+  ErrorReason.TARGET_NOT_ALLOWED,
 ];
 
 /** The gRPC code of every reason. A reason that is missing here fails the completeness test. */

@@ -442,6 +442,121 @@ export declare type DeactivateAgentResponse = Message<"agentcontrol.v1.Deactivat
 export declare const DeactivateAgentResponseSchema: GenMessage<DeactivateAgentResponse>;
 
 /**
+ * Asks for WatchAgent.
+ *
+ * @generated from message agentcontrol.v1.WatchAgentRequest
+ */
+export declare type WatchAgentRequest = Message<"agentcontrol.v1.WatchAgentRequest"> & {
+  /**
+   * Which agent.
+   *
+   * @generated from field: string agent_id = 1;
+   */
+  agentId: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.WatchAgentRequest.
+ * Use `create(WatchAgentRequestSchema)` to create a new message.
+ */
+export declare const WatchAgentRequestSchema: GenMessage<WatchAgentRequest>;
+
+/**
+ * One message of WatchAgent.
+ *
+ * @generated from message agentcontrol.v1.WatchAgentResponse
+ */
+export declare type WatchAgentResponse = Message<"agentcontrol.v1.WatchAgentResponse"> & {
+  /**
+   * What happened.
+   *
+   * @generated from field: agentcontrol.v1.AgentChange change = 1;
+   */
+  change: AgentChange;
+
+  /**
+   * The session that was killed; unset for every other change.
+   *
+   * @generated from field: optional string session_id = 2;
+   */
+  sessionId?: string | undefined;
+
+  /**
+   * The revocation; set when the agent was revoked.
+   *
+   * @generated from field: optional string revocation_id = 3;
+   */
+  revocationId?: string | undefined;
+
+  /**
+   * When it happened.
+   *
+   * @generated from field: google.protobuf.Timestamp at = 4;
+   */
+  at?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.WatchAgentResponse.
+ * Use `create(WatchAgentResponseSchema)` to create a new message.
+ */
+export declare const WatchAgentResponseSchema: GenMessage<WatchAgentResponse>;
+
+/**
+ * What a runtime that watches its agent hears of.
+ *
+ * @generated from enum agentcontrol.v1.AgentChange
+ */
+export enum AgentChange {
+  /**
+   * Never returned.
+   *
+   * @generated from enum value: AGENT_CHANGE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The agent may act.
+   *
+   * @generated from enum value: AGENT_CHANGE_ACTIVE = 1;
+   */
+  ACTIVE = 1,
+
+  /**
+   * Its registration was deactivated: nothing of it is allowed any more.
+   *
+   * @generated from enum value: AGENT_CHANGE_DEACTIVATED = 2;
+   */
+  DEACTIVATED = 2,
+
+  /**
+   * It was revoked everywhere.
+   *
+   * @generated from enum value: AGENT_CHANGE_REVOKED = 3;
+   */
+  REVOKED = 3,
+
+  /**
+   * One of its sessions ended: what runs in it has to stop.
+   *
+   * @generated from enum value: AGENT_CHANGE_KILLED = 4;
+   */
+  KILLED = 4,
+
+  /**
+   * Nothing happened; the stream is alive.
+   *
+   * @generated from enum value: AGENT_CHANGE_HEARTBEAT = 5;
+   */
+  HEARTBEAT = 5,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.AgentChange.
+ */
+export declare const AgentChangeSchema: GenEnum<AgentChange>;
+
+/**
  * Whether an agent may act at all.
  *
  * @generated from enum agentcontrol.v1.AgentStatus
@@ -537,6 +652,17 @@ export declare const AgentService: GenService<{
     methodKind: "unary";
     input: typeof DeactivateAgentRequestSchema;
     output: typeof DeactivateAgentResponseSchema;
+  },
+  /**
+   * Tells at once what a runtime has to stop for: first the agent's status as it is, then every change of it and every
+   * session of it that is killed; a heartbeat now and then. Ends after `revoked`.
+   *
+   * @generated from rpc agentcontrol.v1.AgentService.WatchAgent
+   */
+  watchAgent: {
+    methodKind: "server_streaming";
+    input: typeof WatchAgentRequestSchema;
+    output: typeof WatchAgentResponseSchema;
   },
 }>;
 

@@ -236,6 +236,34 @@ export enum ErrorReason {
   KEY_NOT_FOUND = 47,
 
   /**
+   * No such session, credential, grant, window, contract, token or policy in the key's workspace. NOT_FOUND, 404.
+   *
+   * @generated from enum value: ERROR_REASON_AUTHORITY_NOT_FOUND = 48;
+   */
+  AUTHORITY_NOT_FOUND = 48,
+
+  /**
+   * No such revocation in the key's workspace. NOT_FOUND, 404.
+   *
+   * @generated from enum value: ERROR_REASON_REVOCATION_NOT_FOUND = 49;
+   */
+  REVOCATION_NOT_FOUND = 49,
+
+  /**
+   * No such incident in the key's workspace. NOT_FOUND, 404.
+   *
+   * @generated from enum value: ERROR_REASON_INCIDENT_NOT_FOUND = 50;
+   */
+  INCIDENT_NOT_FOUND = 50,
+
+  /**
+   * No such webhook in the key's workspace. NOT_FOUND, 404.
+   *
+   * @generated from enum value: ERROR_REASON_WEBHOOK_NOT_FOUND = 51;
+   */
+  WEBHOOK_NOT_FOUND = 51,
+
+  /**
    * A department of this name exists. ALREADY_EXISTS, 409.
    *
    * @generated from enum value: ERROR_REASON_DEPARTMENT_EXISTS = 60;
@@ -285,6 +313,20 @@ export enum ErrorReason {
   LAST_ADMIN_KEY = 66,
 
   /**
+   * The agent is deactivated or revoked and takes no new authority. FAILED_PRECONDITION, 400.
+   *
+   * @generated from enum value: ERROR_REASON_AGENT_INACTIVE = 68;
+   */
+  AGENT_INACTIVE = 68,
+
+  /**
+   * The parent grant has ended, expired or is used up. FAILED_PRECONDITION, 400.
+   *
+   * @generated from enum value: ERROR_REASON_PARENT_GRANT_INACTIVE = 69;
+   */
+  PARENT_GRANT_INACTIVE = 69,
+
+  /**
    * The department is named by a mandate in force and cannot be deleted. FAILED_PRECONDITION, 400.
    *
    * @generated from enum value: ERROR_REASON_DEPARTMENT_IN_USE = 67;
@@ -311,6 +353,21 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_PASTE_NOT_RECOGNISED = 82;
    */
   PASTE_NOT_RECOGNISED = 82,
+
+  /**
+   * A child grant goes beyond its parent: an action type, the expiry, or a grantor that is not the parent's grantee.
+   * INVALID_ARGUMENT, 400.
+   *
+   * @generated from enum value: ERROR_REASON_GRANT_TOO_WIDE = 83;
+   */
+  GRANT_TOO_WIDE = 83,
+
+  /**
+   * A webhook's URL leads to an address that is not allowed: a private or link-local one. INVALID_ARGUMENT, 400.
+   *
+   * @generated from enum value: ERROR_REASON_TARGET_NOT_ALLOWED = 84;
+   */
+  TARGET_NOT_ALLOWED = 84,
 }
 
 /**

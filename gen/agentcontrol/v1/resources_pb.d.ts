@@ -572,6 +572,20 @@ export enum DecisionPath {
    * @generated from enum value: DECISION_PATH_INTENT_CONTRACT = 8;
    */
   INTENT_CONTRACT = 8,
+
+  /**
+   * The credential or federation token that the call came with has ended, or is not good for the action.
+   *
+   * @generated from enum value: DECISION_PATH_CREDENTIAL = 9;
+   */
+  CREDENTIAL = 9,
+
+  /**
+   * A policy for the tools of an MCP server refuses the tool.
+   *
+   * @generated from enum value: DECISION_PATH_MCP_TOOL_POLICY = 10;
+   */
+  MCP_TOOL_POLICY = 10,
 }
 
 /**
