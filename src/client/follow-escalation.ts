@@ -15,26 +15,28 @@ export interface FollowOptions {
   /** Ends the stream. */
   readonly signal: AbortSignal;
   readonly health: StreamHealth;
+  /** Milliseconds without any message after which the stream counts as broken. Default 45,000. */
+  readonly silenceMs?: number;
 }
 
-/** Milliseconds without any message after which a stream counts as broken: three heartbeats of the server. */
-export const STREAM_SILENCE_MS = 45_000;
+/** Three heartbeats of the server. */
+const DEFAULT_SILENCE_MS = 45_000;
 
 /**
  * Follows one WaitEscalation stream to its end. Gives the verdict, or undefined when the stream ended without one.
- * Rejects when the stream breaks, and with UNAVAILABLE when it is silent for `STREAM_SILENCE_MS`.
+ * Rejects when the stream breaks, and with UNAVAILABLE when it is silent for too long.
  */
 export async function followEscalation(
   client: Client<typeof EscalationService>,
   escalationId: string,
-  { signal, health }: FollowOptions,
+  { signal, health, silenceMs = DEFAULT_SILENCE_MS }: FollowOptions,
 ): Promise<EscalationVerdict | undefined> {
   const stream = new AbortController();
   const onAbort = () => stream.abort(signal.reason);
   signal.addEventListener("abort", onAbort, { once: true });
   try {
     const messages = client.waitEscalation({ escalationId }, { signal: stream.signal, timeoutMs: 0 });
-    return await firstVerdict(withinSilence(messages[Symbol.asyncIterator](), stream), health);
+    return await firstVerdict(withinSilence(messages[Symbol.asyncIterator](), stream, silenceMs), health);
   } finally {
     health.isDelivering = false;
     signal.removeEventListener("abort", onAbort);
@@ -56,19 +58,22 @@ async function firstVerdict(
 }
 
 /** The messages as long as they keep coming. */
-async function* withinSilence<T>(messages: AsyncIterator<T>, stream: AbortController): AsyncGenerator<T> {
+async function* withinSilence<T>(
+  messages: AsyncIterator<T>,
+  stream: AbortController,
+  silenceMs: number,
+): AsyncGenerator<T> {
   for (;;) {
-    const next = messages.next();
-    const { done, value } = await beforeSilence(next, stream);
+    const { done, value } = await beforeSilence(messages.next(), stream, silenceMs);
     if (done) return;
     yield value;
   }
 }
 
-function beforeSilence<T>(next: Promise<T>, stream: AbortController): Promise<T> {
+function beforeSilence<T>(next: Promise<T>, stream: AbortController, silenceMs: number): Promise<T> {
   return new Promise((resolve, reject) => {
-    const cancel = later(STREAM_SILENCE_MS, () => {
-      const fault = new ControlPlaneRequestError("UNAVAILABLE", `the stream was silent for ${STREAM_SILENCE_MS} ms`);
+    const cancel = later(silenceMs, () => {
+      const fault = new ControlPlaneRequestError("UNAVAILABLE", `the stream was silent for ${silenceMs} ms`);
       stream.abort(fault);
       reject(fault);
     });

@@ -47,6 +47,7 @@ function evaluateMandate({ mandate, rules, idle }: PlannedMandate, facts: Facts,
   let decision: Decision | undefined;
   const own: Fired[] | undefined = mandate.mode === "observe" ? [] : undefined;
   for (const rule of rules) {
+    if (!countsActor(rule, facts)) continue;
     const reading = rule.velocity === undefined ? undefined : facts.readCounter(rule.velocity.counter);
     if (reading !== undefined) gathered.limits.push(limitFrom(mandate, rule, reading));
     const finding = rule.check(facts, reading);
@@ -57,6 +58,12 @@ function evaluateMandate({ mandate, rules, idle }: PlannedMandate, facts: Facts,
   gathered.evaluated.push(decision === undefined ? idle : { mandate, decision });
   if (own === undefined || decision === undefined) return;
   gathered.observed.push({ mandate, decision, reasons: own.sort(byWeight).map(reasonFrom) });
+}
+
+/** Whether the actor belongs to the group that a velocity rule names; a limit on a department is for its members. */
+function countsActor({ velocity }: CompiledRule, { departmentIds }: Facts): boolean {
+  const departmentId = velocity?.counter.departmentId;
+  return departmentId === undefined || departmentIds.includes(departmentId);
 }
 
 // INVARIANT: a total order on what fired, so that the outcome does not depend on the order of publishing.

@@ -89,7 +89,7 @@ export interface Facts {
   readonly metadata: JsonObject | undefined;
   /** The agent's trust in tenths, 0 to 1000. */
   readonly trustTenths: number;
-  /** Reads a counter; called once for each velocity rule whose patterns match the action. */
+  /** Reads a counter; called once for each velocity rule that covers the action, with the agent in its group. */
   readonly readCounter: (spec: CounterSpec) => CounterReading;
   /** Mandates scoped to these agents apply too: the principal of an action on behalf of another. Default: none. */
   readonly principals?: readonly Principal[] | undefined;

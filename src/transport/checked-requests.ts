@@ -1,6 +1,6 @@
 import type { Message } from "@bufbuild/protobuf";
 import { type ControlPlaneError, controlPlaneErrorFrom } from "../errors.ts";
-import { cancelled } from "./live-call.ts";
+import { cancelled } from "./refusals.ts";
 import type { RequestCheck } from "./request-check.ts";
 
 /** Makes the reply for one request of a stream that was refused, so that the stream may go on. */

@@ -3,9 +3,9 @@ import type { DescMethod, Message } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { compressionGzip } from "@connectrpc/connect-node";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import { bodyTooLarge } from "./grpc-statuses.ts";
 import { timeoutFromGrpcHeader, timeoutFromHeader, type Wire } from "./incoming.ts";
 import type { MessageDecoder } from "./message-decoder.ts";
+import { bodyTooLarge } from "./refusals.ts";
 import { readBody } from "./request-body.ts";
 
 /** How a content type carries messages. */

@@ -35,11 +35,10 @@ import {
 } from "./connect-framing.ts";
 import { sendRpcError } from "./connect-refusal.ts";
 import { connectErrorFrom } from "./error-mapping.ts";
-import { bodyTooLarge } from "./grpc-statuses.ts";
 import type { IncomingCall } from "./incoming.ts";
-import { cancelled } from "./live-call.ts";
 import { createBinaryDecoder, createJsonDecoder } from "./message-decoder.ts";
 import type { Pipeline } from "./pipeline.ts";
+import { bodyTooLarge, cancelled } from "./refusals.ts";
 
 /** How the Connect handler is built. */
 export interface ConnectHandlerOptions {

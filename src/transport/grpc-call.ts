@@ -2,7 +2,7 @@ import type { EventEmitter } from "node:events";
 import { Metadata, type ServerDuplexStream, type ServerUnaryCall, type ServerWritableStream } from "@grpc/grpc-js";
 import type { ControlPlaneError } from "../errors.ts";
 import { type IncomingCall, REQUEST_ID_HEADER, requestIdFrom } from "./incoming.ts";
-import { cancelled, deadlineExceeded } from "./live-call.ts";
+import { cancelled, deadlineExceeded } from "./refusals.ts";
 
 /** What the three kinds of grpc-js calls have in common here. */
 export type AnyGrpcCall<Request> =

@@ -14,9 +14,9 @@ import { ControlPlaneError } from "../errors.ts";
 import { methodName } from "./endpoints.ts";
 import { grpcStatusFrom } from "./error-mapping.ts";
 import { GrpcCall } from "./grpc-call.ts";
-import { cancelled } from "./live-call.ts";
 import { createBinaryDecoder } from "./message-decoder.ts";
 import type { Pipeline } from "./pipeline.ts";
+import { cancelled } from "./refusals.ts";
 import { RequestQueue } from "./request-queue.ts";
 
 /** A request as grpc-js hands it over: the message, or what was wrong with its bytes. grpc-js would hide an error thrown while decoding. */

@@ -1,7 +1,7 @@
 import { type ServerInterceptingCall, type ServerInterceptor, status } from "@grpc/grpc-js";
-import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import type { ControlPlaneError } from "../errors.ts";
 import { grpcStatusFrom, hasStatusDetails } from "./error-mapping.ts";
-import { deadlineExceeded } from "./live-call.ts";
+import { bodyTooLarge, deadlineExceeded } from "./refusals.ts";
 
 /**
  * Gives our reasons to the statuses that grpc-js makes itself before or beside a handler: a request that is too large and a
@@ -25,10 +25,4 @@ function faultOf(
   if (code === status.DEADLINE_EXCEEDED) return deadlineExceeded();
   if (code === status.RESOURCE_EXHAUSTED && /larger than/.test(details ?? "")) return bodyTooLarge(maxBodyBytes);
   return undefined;
-}
-
-/** The error for a request of more than `maxBytes` bytes. */
-export function bodyTooLarge(maxBytes: number): ControlPlaneError {
-  const text = `the request is larger than ${maxBytes} bytes`;
-  return new ControlPlaneError(ErrorReason.BODY_TOO_LARGE, text, { max_bytes: String(maxBytes) });
 }

@@ -37,7 +37,7 @@ export function createListener({ tls, onRequest }: ListenerOptions): Listener {
   const open = new Connections(server);
   // The HTTP/2 classes of Node's compatibility layer stand in for those of HTTP/1.1 in everything that is used here.
   server.on("request", (request: unknown, response: unknown) => {
-    open.watch(response as ServerResponse);
+    open.watch(request as IncomingMessage, response as ServerResponse);
     onRequest(request as IncomingMessage, response as ServerResponse);
   });
   return { listen: (host, port) => listen(server, host, port), close: (graceMs) => open.close(graceMs) };
@@ -59,6 +59,7 @@ function listen(server: AnyServer, host: string, port: number): Promise<number> 
 class Connections {
   readonly #server: AnyServer;
   readonly #sockets = new Set<Socket>();
+  readonly #busy = new Set<Socket>();
   readonly #sessions = new Set<ServerHttp2Session>();
   #closing = false;
 
@@ -70,8 +71,10 @@ class Connections {
   }
 
   /** A connection that falls idle while the server closes is closed with its response. */
-  watch(response: ServerResponse): void {
+  watch({ socket, httpVersionMajor }: IncomingMessage, response: ServerResponse): void {
+    if (httpVersionMajor === 1) this.#busy.add(socket);
     response.once("close", () => {
+      this.#busy.delete(socket);
       if (this.#closing) setImmediate(() => this.#closeIdle());
     });
   }
@@ -89,8 +92,10 @@ class Connections {
     });
   }
 
+  /** Node's own `closeIdleConnections` spares a connection that never sent a request, such as a browser opens ahead. */
   #closeIdle(): void {
-    if ("closeIdleConnections" in this.#server) this.#server.closeIdleConnections();
+    if (this.#sessions.size > 0) return;
+    for (const socket of this.#sockets) if (!this.#busy.has(socket)) socket.destroy();
   }
 
   #cutOff(): void {

@@ -2,9 +2,10 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { ServiceDefinition } from "../api/service.ts";
+import { ControlPlaneError } from "../errors.ts";
 import { type ConnectHandler, createConnectHandler } from "./connect.ts";
 import { single } from "./connect-framing.ts";
-import { createListener, type Listener } from "./http-listener.ts";
+import { createListener } from "./http-listener.ts";
 import { sendError } from "./http-reply.ts";
 import { createStatusPages } from "./http-status-pages.ts";
 import { REQUEST_ID_HEADER, requestIdFrom } from "./incoming.ts";
@@ -51,16 +52,22 @@ export interface HttpServer {
 /** Creates the HTTP server. Every response carries the request id; every error, an unknown path too, has the REST form. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const front = createFront(options);
-  const listener: Listener = createListener({
+  return createListener({
     tls: options.tls,
     onRequest: (request, response) => {
       answer(front, request, response).catch((error) => {
-        options.log.error({ err: String(error), path: pathOf(request) }, "http request failed");
+        logFault(options.log, request, error);
         sendError(response, error);
       });
     },
   });
-  return listener;
+}
+
+/** Logs what a route outside the pipeline failed with, unless it is an answer that the route meant to give. */
+function logFault(log: Logger, request: IncomingMessage, error: unknown): void {
+  if (error instanceof ControlPlaneError) return;
+  const cause = error instanceof Error ? error.stack : String(error);
+  log.error({ requestId: request.headers[REQUEST_ID_HEADER], path: pathOf(request), cause }, "http request failed");
 }
 
 interface Front {

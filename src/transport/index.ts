@@ -5,6 +5,6 @@ export { createHealth, type Health } from "./health.ts";
 export { sendError, sendJson, sendText } from "./http-reply.ts";
 export { createHttpServer, type HttpRoute, type HttpServer, type HttpServerOptions } from "./http-server.ts";
 export { type IncomingCall, REQUEST_ID_HEADER, requestIdFrom, type Wire } from "./incoming.ts";
-export { createPipeline, DEFAULT_MAX_DEPTH, type Pipeline, type PipelineOptions } from "./pipeline.ts";
+export { createPipeline, type Pipeline, type PipelineOptions } from "./pipeline.ts";
 export { createRestDispatcher, REQUEST_TIMEOUT_HEADER } from "./rest-dispatcher.ts";
 export type { Tls } from "./tls.ts";

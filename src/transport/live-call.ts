@@ -1,10 +1,11 @@
 import type { CallContext, Caller } from "../api/context.ts";
-import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { ControlPlaneError } from "../errors.ts";
 import { type Authenticate, assertMayCall, authenticated, keyFrom } from "./admit.ts";
 import type { DeadlineEntry, DeadlineWheel } from "./deadline.ts";
 import type { Endpoint } from "./endpoints.ts";
 import type { FaultLog } from "./fault-log.ts";
-import { type IncomingCall, requestIdFrom } from "./incoming.ts";
+import { type IncomingCall, REQUEST_ID_HEADER, requestIdFrom } from "./incoming.ts";
+import { cancelled, deadlineExceeded } from "./refusals.ts";
 
 /** What all calls of a pipeline share. */
 export interface CallEnvironment {
@@ -38,7 +39,7 @@ export abstract class LiveCall implements CallContext, DeadlineEntry {
     this.endpoint = endpoint;
     this.incoming = incoming;
     this.receivedAt = incoming.receivedAt;
-    this.requestId = incoming.requestId ?? requestIdFrom(incoming.header("x-request-id"));
+    this.requestId = incoming.requestId ?? requestIdFrom(incoming.header(REQUEST_ID_HEADER));
     this.deadlineAt = incoming.receivedAt + allowedMs;
     if (allowedMs !== Number.POSITIVE_INFINITY) environment.wheel.add(this);
   }
@@ -109,19 +110,4 @@ export abstract class LiveCall implements CallContext, DeadlineEntry {
 
 function isAbort(error: unknown): boolean {
   return error instanceof Error && (error.name === "AbortError" || error.name === "TimeoutError");
-}
-
-/** The error of a call whose deadline passed. */
-export function deadlineExceeded(): ControlPlaneError {
-  return new ControlPlaneError(ErrorReason.DEADLINE_EXCEEDED, "the deadline passed before the call was done");
-}
-
-/** The error of a call whose caller went away. */
-export function cancelled(): ControlPlaneError {
-  return new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away");
-}
-
-/** The error of a call that meets a stopping service. */
-export function shuttingDown(): ControlPlaneError {
-  return new ControlPlaneError(ErrorReason.SHUTTING_DOWN, "the service is stopping; connect again");
 }

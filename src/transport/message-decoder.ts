@@ -1,7 +1,7 @@
 import { type DescMessage, fromBinary, fromJsonString, type Message } from "@bufbuild/protobuf";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { tooDeep } from "./refusals.ts";
 import { parseJson } from "./rest/index.ts";
-import { tooDeep } from "./struct-check.ts";
 
 /** Reads a message from bytes. Throws a `ControlPlaneError` for bytes that are none. */
 export type MessageDecoder = (bytes: Uint8Array) => Message;

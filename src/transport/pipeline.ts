@@ -9,17 +9,17 @@ import { createDeadlineWheel } from "./deadline.ts";
 import { createEndpoints, type Endpoint, methodName } from "./endpoints.ts";
 import { codeNameOf } from "./error-mapping.ts";
 import { createFaultLog } from "./fault-log.ts";
-import { type IncomingCall, requestIdFrom } from "./incoming.ts";
-import { type CallEnvironment, shuttingDown } from "./live-call.ts";
+import { type IncomingCall, REQUEST_ID_HEADER, requestIdFrom } from "./incoming.ts";
+import type { CallEnvironment } from "./live-call.ts";
 import { createCallMetrics } from "./metrics.ts";
+import { shuttingDown } from "./refusals.ts";
 import { createRequestChecks } from "./request-check.ts";
+import { DEFAULT_MAX_DEPTH } from "./rest/index.ts";
 import { StreamCall } from "./stream-call.ts";
 import { UnaryCall } from "./unary-call.ts";
 
 /** Milliseconds that a unary call may take when neither its caller nor the options say otherwise. */
 const DEFAULT_UNARY_DEADLINE_MS = 10_000;
-/** JSON brackets that may be open at once in a request, on every wire. */
-export const DEFAULT_MAX_DEPTH = 64;
 
 /** How a pipeline is built. */
 export interface PipelineOptions {
@@ -29,7 +29,7 @@ export interface PipelineOptions {
   readonly metrics: Registry;
   /** Milliseconds that a unary call may take when its caller set no deadline. Default 10,000. Streams have none by default. */
   readonly defaultDeadlineMs?: number;
-  /** Default `DEFAULT_MAX_DEPTH`. */
+  /** JSON brackets that may be open at once in a request, on every wire. Default `DEFAULT_MAX_DEPTH`, as for REST. */
   readonly maxDepth?: number;
   /**
    * For bidirectional methods: what to reply to one request that fails its checks, so that the stream goes on.
@@ -129,7 +129,7 @@ class ServicePipeline implements Pipeline {
 
   refuse(method: DescMethod, incoming: IncomingCall, error: unknown): ControlPlaneError {
     const { name, metrics } = this.#endpointOf(method);
-    const requestId = incoming.requestId ?? requestIdFrom(incoming.header("x-request-id"));
+    const requestId = incoming.requestId ?? requestIdFrom(incoming.header(REQUEST_ID_HEADER));
     const call = { requestId, method: name, wire: incoming.wire, key: keyFrom(incoming) };
     const failure = this.#environment.faults.report(error, call);
     const seconds = (performance.now() - incoming.receivedAt) / 1000;

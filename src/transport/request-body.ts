@@ -1,6 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { bodyTooLarge } from "./grpc-statuses.ts";
-import { cancelled } from "./live-call.ts";
+import { bodyTooLarge, cancelled } from "./refusals.ts";
 
 /**
  * Reads a request body whole. Rejects with BODY_TOO_LARGE once it passes `maxBytes`, and with CANCELLED when the client

@@ -2,8 +2,9 @@ import { create, type Message, type MessageInitShape } from "@bufbuild/protobuf"
 import type { ControlPlaneError } from "../errors.ts";
 import { CheckedRequests, type RequestFaultReply } from "./checked-requests.ts";
 import { codeNameOf } from "./error-mapping.ts";
-import { cancelled, LiveCall } from "./live-call.ts";
+import { LiveCall } from "./live-call.ts";
 import { OK } from "./metrics.ts";
+import { cancelled } from "./refusals.ts";
 
 type Reply = IteratorResult<Message, undefined>;
 

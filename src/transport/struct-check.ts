@@ -1,6 +1,7 @@
 import { type DescField, type DescMessage, type Message, toJson } from "@bufbuild/protobuf";
 import { type ListValue, ListValueSchema, type Value, ValueSchema } from "@bufbuild/protobuf/wkt";
-import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
+import { invalidField } from "../errors.ts";
+import { tooDeep } from "./refusals.ts";
 
 /** Throws when free JSON inside a message nests too deep (BODY_TOO_DEEP) or holds what JSON cannot say (INVALID_FIELD). */
 export type StructCheck = (message: Message) => void;
@@ -17,12 +18,6 @@ const TEXT: Readonly<Record<"number" | "text", string>> = {
   number: "must be a finite number",
   text: "must not hold half of a surrogate pair",
 };
-
-/** The error for a request that nests deeper than `maxDepth` JSON brackets, on every wire. */
-export function tooDeep(maxDepth: number): ControlPlaneError {
-  const text = `the request nests deeper than ${maxDepth} levels`;
-  return new ControlPlaneError(ErrorReason.BODY_TOO_DEEP, text, { max_depth: String(maxDepth) });
-}
 
 /**
  * Creates the checks of `google.protobuf.Struct`, `Value` and `ListValue` inside messages. Binary wires carry there what

@@ -1,8 +1,9 @@
 import { create, type Message, type MessageInitShape } from "@bufbuild/protobuf";
 import type { ControlPlaneError } from "../errors.ts";
 import { codeNameOf } from "./error-mapping.ts";
-import { deadlineExceeded, LiveCall } from "./live-call.ts";
+import { LiveCall } from "./live-call.ts";
 import { OK } from "./metrics.ts";
+import { deadlineExceeded } from "./refusals.ts";
 
 /** A unary call. `run` MUST be called once. */
 export class UnaryCall extends LiveCall {

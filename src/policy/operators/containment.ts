@@ -3,17 +3,14 @@ import { ARRAY, STRING } from "../json-type.ts";
 import { negated, type Operand, type Operator, operandList, type Test } from "./operator.ts";
 
 type Has = (wanted: Comparable) => boolean;
-type Quantifier = (wanted: readonly Comparable[], has: Has) => boolean;
-
-const some: Quantifier = (wanted, has) => wanted.some(has);
-const every: Quantifier = (wanted, has) => wanted.every(has);
+type Quantifier = "some" | "every";
 
 function typed(quantifier: Quantifier): (operand: Operand) => Test {
   return (operand) => {
     const wanted = operandList(operand).map((item) => comparableFrom(item) ?? "");
     return (value) => {
-      if (Array.isArray(value)) return quantifier(wanted, memberOf(value.map(comparableFrom)));
-      return typeof value === "string" && quantifier(wanted, partOf(comparableText(value)));
+      if (Array.isArray(value)) return wanted[quantifier](memberOf(value.map(comparableFrom)));
+      return typeof value === "string" && wanted[quantifier](partOf(comparableText(value)));
     };
   };
 }
@@ -22,8 +19,8 @@ function untyped(quantifier: Quantifier): (operand: Operand) => Test {
   return (operand) => {
     const wanted = operandList(operand).map(comparableTextFrom);
     return (value) => {
-      if (Array.isArray(value)) return quantifier(wanted, memberOf(value.map(comparableTextFrom)));
-      return quantifier(wanted, partOf(comparableTextFrom(value)));
+      if (Array.isArray(value)) return wanted[quantifier](memberOf(value.map(comparableTextFrom)));
+      return wanted[quantifier](partOf(comparableTextFrom(value)));
     };
   };
 }
@@ -49,7 +46,7 @@ function containment(name: string, quantifier: Quantifier, passes: string): Oper
   };
 }
 
-const CONTAINS = containment("contains", some, "not containing");
+const CONTAINS = containment("contains", "some", "not containing");
 
 /** `contains`, `not_contains`, `contains_any` and `contains_all`: parts of strings, elements of arrays. */
 export const CONTAINMENT_OPERATORS: readonly Operator[] = [
@@ -61,6 +58,6 @@ export const CONTAINMENT_OPERATORS: readonly Operator[] = [
     untyped: negated(CONTAINS.untyped),
     passes: (field, operand) => `${field} containing ${operand}`,
   },
-  containment("contains_any", some, "containing none of"),
-  containment("contains_all", every, "not containing all of"),
+  containment("contains_any", "some", "containing none of"),
+  containment("contains_all", "every", "not containing all of"),
 ];

@@ -1,0 +1,185 @@
+import { expect } from "chai";
+import {
+  AgentBlockedError,
+  ApprovalPendingError,
+  type ControlPlane,
+  ControlPlaneRequestError,
+  createControlPlane,
+  EscalationTimeoutError,
+  type InterceptResult,
+} from "../../src/client/index.ts";
+import { createProbe, type Fixture, NOWHERE, pendingEscalationOf, rejection, startFixture } from "./harness.ts";
+
+describe("guard", () => {
+  let fixture: Fixture;
+  let controlPlane: ControlPlane;
+  let agentId: string;
+
+  before("starts a server", async () => {
+    fixture = await startFixture();
+    controlPlane = fixture.admin;
+  });
+  after("stops the server", () => fixture?.stop());
+  beforeEach("registers an agent", async () => {
+    agentId = await fixture.registerAgent();
+  });
+
+  it("runs the function with its own parameters, receiver and result when the action is allowed", async () => {
+    const account = {
+      balance: 5,
+      add: controlPlane.guard(
+        function (this: { balance: number }, amount: number, note: string) {
+          return Promise.resolve(`${this.balance + amount} ${note}`);
+        },
+        { agentId, actionType: "account.add", toArguments: (amount, note) => ({ amount, note }) },
+      ),
+    };
+    expect(await account.add(3, "euro")).to.equal("8 euro");
+  });
+
+  it("passes on what the function throws", async () => {
+    const failing = controlPlane.guard(() => Promise.reject(new RangeError("own fault")), {
+      agentId,
+      actionType: "read",
+      toArguments: () => ({}),
+    });
+    expect(await rejection(failing()))
+      .to.be.instanceOf(RangeError)
+      .with.property("message", "own fault");
+  });
+
+  it("does not run the function on block and says why", async () => {
+    const probe = createProbe(controlPlane, { agentId, actionType: "danger.delete" });
+    const error = (await rejection(probe.call(1))) as AgentBlockedError;
+    expect(error).to.be.instanceOf(AgentBlockedError);
+    expect(error).to.include({ decision: "block", escalationId: null, name: "AgentBlockedError" });
+    expect(error.decisionId).to.match(/^dec_/);
+    expect(error.reasons[0]).to.include({ code: "ACTION_MATCHED", mandateName: "house rules" });
+    expect(error.message).to.contain("danger.delete").and.contain("too dangerous");
+    expect(probe.runs).to.deep.equal([]);
+  });
+
+  it("runs the function only after a human approved", async () => {
+    const seen: InterceptResult[] = [];
+    const probe = createProbe(controlPlane, {
+      agentId,
+      actionType: "review.pay",
+      onDecision: (each) => seen.push(each),
+    });
+    const outcome = probe.call(100);
+    const escalationId = await pendingEscalationOf(fixture.admin, agentId);
+    expect(probe.runs).to.deep.equal([]);
+    await fixture.resolve(escalationId, "approved");
+    expect(await outcome).to.equal("ran 1");
+    expect(probe.runs).to.deep.equal([100]);
+    expect(seen.map(({ decision, decisionPath }) => [decision, decisionPath])).to.deep.equal([
+      ["escalate", "policy"],
+      ["allow", "approved"],
+    ]);
+  });
+
+  it("does not run the function when a human rejected", async () => {
+    const probe = createProbe(controlPlane, { agentId, actionType: "review.pay" });
+    const outcome = rejection(probe.call(100));
+    const escalationId = await pendingEscalationOf(fixture.admin, agentId);
+    await fixture.resolve(escalationId, "rejected");
+    const error = await outcome;
+    expect(error).to.be.instanceOf(AgentBlockedError).and.include({ decision: "escalate", escalationId });
+    expect(error).not.to.be.instanceOf(EscalationTimeoutError);
+    expect(error.message).to.contain("was rejected");
+    expect(probe.runs).to.deep.equal([]);
+  });
+
+  it("does not run the function when nobody resolves in time, and leaves the escalation pending", async () => {
+    const probe = createProbe(controlPlane, { agentId, actionType: "review.pay", escalationTimeout: 0.3 });
+    const error = (await rejection(probe.call(100))) as EscalationTimeoutError;
+    expect(error).to.be.instanceOf(EscalationTimeoutError).and.instanceOf(AgentBlockedError);
+    expect(error).to.include({ decision: "escalate", timeout: 0.3 });
+    expect(error.decisionId).to.match(/^dec_/);
+    expect(error.reasons).to.have.length(1);
+    await fixture.resolve(error.escalationId ?? "", "approved");
+    expect(probe.runs).to.deep.equal([]);
+  });
+
+  it("throws ApprovalPendingError at once when it must not wait, and its action passes after an approval", async () => {
+    const probe = createProbe(controlPlane, { agentId, actionType: "review.pay", waitOnEscalate: false });
+    const pending = (await rejection(probe.call(100))) as ApprovalPendingError;
+    expect(pending).to.be.instanceOf(ApprovalPendingError);
+    expect(pending).not.to.be.instanceOf(AgentBlockedError);
+    expect(pending.escalationId).to.match(/^esc_/);
+    expect(probe.runs).to.deep.equal([]);
+
+    const { escalationId, action } = pending;
+    const early = await controlPlane.intercept({ ...action, escalationId });
+    expect(early.decision).to.equal("escalate");
+    await fixture.resolve(escalationId, "approved");
+    const late = createProbe(controlPlane, { agentId, actionType: "review.pay", waitOnEscalate: false, escalationId });
+    expect(await late.call(100)).to.equal("ran 1");
+    expect(await rejection(late.call(100))).to.be.instanceOf(ApprovalPendingError);
+  });
+
+  it("does not run the function with arguments that changed after the approval was asked for", async () => {
+    const order = { amount: 10 };
+    const probe = createProbe(controlPlane, { agentId, actionType: "review.pay" });
+    const outcome = rejection(probe.call(order));
+    const escalationId = await pendingEscalationOf(fixture.admin, agentId);
+    order.amount = 1_000_000;
+    await fixture.resolve(escalationId, "approved");
+    expect(await outcome)
+      .to.be.instanceOf(AgentBlockedError)
+      .with.property("decision", "escalate");
+    expect(probe.runs).to.deep.equal([]);
+  });
+
+  it("does not run the function with arguments that changed while an allowed action was decided", async () => {
+    const order = { amount: 10 };
+    const probe = createProbe(controlPlane, { agentId, actionType: "pay" });
+    const outcome = rejection(probe.call(order));
+    order.amount = 1_000_000;
+    expect((await outcome).message).to.contain("changed while it was decided");
+    expect(probe.runs).to.deep.equal([]);
+  });
+
+  it("does not run the function when the control plane cannot be reached", async () => {
+    const away = createControlPlane({ baseUrl: NOWHERE, apiKey: "none", timeoutMs: 300 });
+    const probe = createProbe(away, { agentId, actionType: "read" });
+    const error = (await rejection(probe.call(1))) as AgentBlockedError;
+    expect(error).to.be.instanceOf(AgentBlockedError).with.property("decision", null);
+    expect(error.cause).to.be.instanceOf(ControlPlaneRequestError).with.property("code", "UNAVAILABLE");
+    expect(probe.runs).to.deep.equal([]);
+  });
+
+  it("runs the function when the control plane cannot be reached and the caller chose to fail open", async () => {
+    const away = createControlPlane({ baseUrl: NOWHERE, apiKey: "none", timeoutMs: 300 });
+    const probe = createProbe(away, { agentId, actionType: "read", onUnreachable: "allow" });
+    expect(await probe.call(1)).to.equal("ran 1");
+  });
+
+  it("never fails open on a block, a refused call or a fault of the caller's own code", async () => {
+    const open = { onUnreachable: "allow" } as const;
+    const blocked = createProbe(controlPlane, { agentId, actionType: "danger.delete", ...open });
+    expect(await rejection(blocked.call(1))).to.be.instanceOf(AgentBlockedError);
+    const unknown = createProbe(controlPlane, { agentId: "agt_unknown", actionType: "read", ...open });
+    expect(await rejection(unknown.call(1)))
+      .to.be.instanceOf(ControlPlaneRequestError)
+      .with.property("code", "NOT_FOUND");
+    const onDecision = () => {
+      throw new ControlPlaneRequestError("UNAVAILABLE", "the audit is away");
+    };
+    const audited = createProbe(controlPlane, { agentId, actionType: "danger.delete", onDecision, ...open });
+    expect((await rejection(audited.call(1))).message).to.equal("the audit is away");
+    expect([...blocked.runs, ...unknown.runs, ...audited.runs]).to.deep.equal([]);
+  });
+
+  it("stops waiting for a human when the signal aborts, with the signal's reason", async () => {
+    const leaving = new AbortController();
+    const probe = createProbe(controlPlane, { agentId, actionType: "review.pay", signal: leaving.signal });
+    const outcome = rejection(probe.call(100));
+    const escalationId = await pendingEscalationOf(fixture.admin, agentId);
+    const reason = new Error("the run was stopped");
+    leaving.abort(reason);
+    expect(await outcome).to.equal(reason);
+    await fixture.resolve(escalationId, "approved");
+    expect(probe.runs).to.deep.equal([]);
+  });
+});

@@ -1,0 +1,191 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import {
+  type ControlPlane,
+  ControlPlaneRequestError,
+  createControlPlane,
+  type InterceptAction,
+  type InterceptOptions,
+} from "../../src/client/index.ts";
+import { createNodeControlPlane } from "../../src/client/node/index.ts";
+import { type Fixture, NOWHERE, rejection, startFixture } from "./harness.ts";
+
+interface Refusal {
+  readonly description: string;
+  readonly action: Partial<InterceptAction>;
+  readonly want: { readonly code: string; readonly reason: string };
+  readonly field?: string;
+}
+
+const REFUSALS: readonly Refusal[] = [
+  {
+    description: "an unknown agent",
+    action: { agentId: "agt_unknown" },
+    want: { code: "NOT_FOUND", reason: "AGENT_NOT_FOUND" },
+  },
+  {
+    description: "an empty action type",
+    action: { actionType: "" },
+    want: { code: "INVALID_ARGUMENT", reason: "INVALID_FIELD" },
+    field: "action_type",
+  },
+  {
+    description: "content above the limit",
+    action: { actionContent: "x".repeat(65_537) },
+    want: { code: "INVALID_ARGUMENT", reason: "INVALID_FIELD" },
+    field: "action_content",
+  },
+  {
+    description: "a request id that is no UUID",
+    action: { requestId: "seven" },
+    want: { code: "INVALID_ARGUMENT", reason: "INVALID_FIELD" },
+    field: "request_id",
+  },
+];
+
+/** Fails the first `count` calls as a broken connection does; for the `"after"` kind the server got the call. */
+function flakyFetch(count: number, when: "before" | "after"): { fetch: typeof fetch; bodies: Uint8Array[] } {
+  const bodies: Uint8Array[] = [];
+  const flaky = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
+    bodies.push(init?.body as Uint8Array);
+    const fails = bodies.length <= count;
+    if (fails && when === "before") throw new TypeError("fetch failed");
+    const response = await fetch(input, init);
+    if (!fails) return response;
+    await response.arrayBuffer();
+    throw new TypeError("fetch failed", { cause: new Error("other side closed") });
+  };
+  return { fetch: flaky, bodies };
+}
+
+describe("intercept", () => {
+  let fixture: Fixture;
+  let agentId: string;
+
+  before("starts a server", async () => {
+    fixture = await startFixture();
+    agentId = await fixture.registerAgent();
+  });
+  after("stops the server", () => fixture?.stop());
+
+  const wires: readonly [string, () => ControlPlane][] = [
+    ["over HTTP", () => createControlPlane({ baseUrl: `${fixture.server.http}/`, apiKey: fixture.server.adminKey })],
+    [
+      "over a gRPC stream",
+      () => {
+        const { http, grpc, adminKey } = fixture.server;
+        return createNodeControlPlane({ baseUrl: http, grpcUrl: grpc, apiKey: adminKey });
+      },
+    ],
+  ];
+
+  for (const [wire, connect] of wires) {
+    describe(wire, () => {
+      let controlPlane: ControlPlane;
+
+      before("connects", () => {
+        controlPlane = connect();
+      });
+      after("closes", () => controlPlane.close());
+
+      const intercept = (action: Partial<InterceptAction> = {}, options?: InterceptOptions) =>
+        controlPlane.intercept({ actionType: "read", actionContent: "a file", agentId, ...action }, options);
+
+      it("gives every field of the result", async () => {
+        const own = await fixture.registerAgent();
+        const allowed = await intercept({ agentId: own });
+        expect(allowed).to.include({ decision: "allow", trustScore: 50, escalationId: null, policyName: null });
+        expect(allowed.decisionPath).to.equal("default");
+        expect(allowed.decisionId).to.match(/^dec_/);
+        expect(Number.isInteger(allowed.latencyMs)).to.equal(true);
+        const escalated = await intercept({ agentId: own, actionType: "review.pay" });
+        expect(escalated).to.include({ decision: "escalate", trustScore: 50.2, policyName: "house rules" });
+        expect(escalated.escalationId).to.match(/^esc_/);
+        const blocked = await intercept({ agentId: own, actionType: "danger.x" });
+        expect(blocked).to.include({ decision: "block", trustScore: 49.7, escalationId: null, decisionPath: "policy" });
+        expect(blocked.reasons[0]).to.include({ code: "ACTION_MATCHED", argument: null, rule: "rules[0]" });
+      });
+
+      it("gives the first decision again for the same request id", async () => {
+        const requestId = randomUUID();
+        const first = await intercept({ requestId });
+        const again = await intercept({ requestId });
+        expect(again.decisionId).to.equal(first.decisionId);
+        const other = (await rejection(intercept({ requestId, actionType: "write" }))) as ControlPlaneRequestError;
+        expect(other).to.include({ code: "ALREADY_EXISTS", reason: "REQUEST_ID_REUSED" });
+      });
+
+      it("sends a new request id with each call", async () => {
+        const [first, second] = await Promise.all([intercept(), intercept()]);
+        expect(first?.decisionId).not.to.equal(second?.decisionId);
+      });
+
+      for (const { description, action, want, field } of REFUSALS) {
+        it(`says what is wrong with ${description}`, async () => {
+          const error = (await rejection(intercept(action))) as ControlPlaneRequestError;
+          expect(error).to.be.instanceOf(ControlPlaneRequestError).and.include(want);
+          expect(error.message)
+            .to.match(/^[^\n]+$/)
+            .and.not.match(/^\[/);
+          if (wire === "over HTTP" && field !== undefined) expect(error.violations[0]?.field).to.equal(field);
+        });
+      }
+
+      it("rejects with the signal's reason when it is aborted before or while it waits", async () => {
+        const reason = new Error("changed my mind");
+        expect(await rejection(intercept({}, { signal: AbortSignal.abort(reason) }))).to.equal(reason);
+        const leaving = new AbortController();
+        const outcome = rejection(intercept({}, { signal: leaving.signal }));
+        leaving.abort(reason);
+        expect(await outcome).to.equal(reason);
+      });
+
+      it("refuses metadata that is no JSON before anything is sent", async () => {
+        const circular: Record<string, unknown> = {};
+        circular.self = circular;
+        expect(await rejection(intercept({ metadata: circular }))).to.be.instanceOf(TypeError);
+      });
+    });
+  }
+
+  it("says which key is refused, on both wires", async () => {
+    const { http, grpc } = fixture.server;
+    for (const grpcUrl of [undefined, grpc]) {
+      const stranger = createNodeControlPlane({ baseUrl: http, grpcUrl, apiKey: "unknown-key-of-nobody" });
+      const error = await rejection(stranger.intercept({ actionType: "read", actionContent: "", agentId }));
+      expect(error)
+        .to.be.instanceOf(ControlPlaneRequestError)
+        .and.include({ code: "UNAUTHENTICATED", reason: "KEY_INVALID" });
+      stranger.close();
+    }
+  });
+
+  for (const when of ["before", "after"] as const) {
+    it(`asks again with the same request id when the connection breaks ${when} the server got the call`, async () => {
+      const own = await fixture.registerAgent();
+      const { fetch, bodies } = flakyFetch(2, when);
+      const { http, adminKey } = fixture.server;
+      const controlPlane = createControlPlane({ baseUrl: http, apiKey: adminKey, fetch });
+      const { decisionId } = await controlPlane.intercept({ actionType: "read", actionContent: "", agentId: own });
+      expect(bodies).to.have.length(3);
+      expect(new Set(bodies.map((body) => Buffer.from(body).toString("hex"))).size).to.equal(1);
+      expect(await fixture.decisionIdsOf(own)).to.deep.equal([decisionId]);
+    });
+  }
+
+  it("gives up with the cause when the control plane stays away", async () => {
+    const away = createControlPlane({ baseUrl: NOWHERE, apiKey: "none", timeoutMs: 200 });
+    const error = await rejection(away.intercept({ actionType: "read", actionContent: "", agentId }));
+    expect(error).to.be.instanceOf(ControlPlaneRequestError).and.include({ code: "UNAVAILABLE", reason: null });
+    expect(error.message).to.match(/^the control plane did not answer: /);
+  });
+
+  it("names the time-out when the control plane is silent", async () => {
+    const silent = (_: unknown, init?: RequestInit): Promise<Response> =>
+      new Promise((_resolve, reject) => init?.signal?.addEventListener("abort", () => reject(init.signal?.reason)));
+    const controlPlane = createControlPlane({ baseUrl: NOWHERE, apiKey: "none", fetch: silent as typeof fetch });
+    const action = { actionType: "read", actionContent: "", agentId };
+    const error = await rejection(controlPlane.intercept(action, { timeoutMs: 100 }));
+    expect(error).to.be.instanceOf(ControlPlaneRequestError).with.property("code", "DEADLINE_EXCEEDED");
+  });
+});

@@ -1,0 +1,164 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import { expect } from "chai";
+import { type Rule, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { compileMandate, compileRules, RULE_VIOLATION_REASONS } from "../../src/policy/index.ts";
+import { evaluateRule, lookup, mandateSource, type RuleJson, ruleFrom, testdata, toolFrom } from "./harness.ts";
+
+interface Case {
+  readonly description: string;
+  readonly rule: RuleJson;
+  /** Path, reason and suggestion. */
+  readonly want: readonly (readonly [string, string, string | null])[];
+}
+
+interface PassCase {
+  readonly conditions: JsonObject;
+  readonly arguments: JsonObject;
+  readonly want: string;
+}
+
+const { schema, cases } = testdata<{ schema: JsonObject; cases: Case[] }>("violations");
+const passCases = testdata<{ cases: PassCase[] }>("would-pass").cases;
+const tool = toolFrom(schema);
+const condition = { field: "amount", operator: ">", value: 5 };
+
+function violationsOf(rules: readonly Rule[]) {
+  const result = compileRules(rules, lookup(tool));
+  return result.kind === "invalid" ? result.violations : [];
+}
+
+function compiledType(rule: RuleJson): RuleType | undefined {
+  const result = compileRules([ruleFrom(rule)], lookup(tool));
+  return result.kind === "compiled" ? result.rules[0]?.type : undefined;
+}
+
+describe("compileRules", () => {
+  for (const given of cases) {
+    it(`refuses ${given.description}.`, () => {
+      const found = violationsOf([ruleFrom(given.rule)]).map(({ path, reason, suggestion }) => [
+        path,
+        reason,
+        suggestion ?? null,
+      ]);
+      expect(found).to.deep.equal(given.want);
+    });
+  }
+
+  it("refuses a type and a number of conditions that the interface would not let through.", () => {
+    const unknown = ruleFrom({ type: "action", decision: "block" });
+    unknown.type = 99 as RuleType;
+    expect(violationsOf([unknown]).map(({ reason }) => reason)).to.deep.equal(["TYPE_UNKNOWN"]);
+    const rules = Array.from({ length: 101 }, () => condition);
+    const many = ruleFrom({ tool: "pay", decision: "block", conditions: { rules } });
+    expect(violationsOf([many]).map(({ reason }) => reason)).to.deep.equal(["LIMIT_OUT_OF_RANGE"]);
+  });
+
+  it("has a case for every reason.", () => {
+    const scope = ["SCOPE_TARGET_NOT_APPLICABLE", "TYPE_UNKNOWN"];
+    const seen = new Set([...cases.flatMap((given) => given.want).map(([, reason]) => reason), ...scope]);
+    expect([...seen]).to.have.members(Object.keys(RULE_VIOLATION_REASONS));
+  });
+
+  it("gives all violations of all rules in the order of their paths.", () => {
+    const bad = { tool: "pay", decision: "block", conditions: { rules: [{ field: "x", operator: "y" }] } };
+    const paths = violationsOf(Array.from({ length: 12 }, () => ruleFrom(bad))).map(({ path }) => path);
+    const wanted = Array.from({ length: 12 }, (_, index) => `rules[${index}].conditions.rules[0]`);
+    expect(paths).to.deep.equal(wanted.flatMap((path) => [`${path}.field`, `${path}.operator`]));
+  });
+
+  it("says the suggestion in the message too.", () => {
+    const rule = ruleFrom({
+      tool: "pay",
+      decision: "block",
+      conditions: { rules: [{ ...condition, field: "amonut" }] },
+    });
+    expect(violationsOf([rule])[0]?.message).to.equal(
+      "the tool's schema has no argument `amonut`; did you mean `amount`?",
+    );
+  });
+
+  it("names the operators that would fit.", () => {
+    const rule = ruleFrom({ tool: "pay", decision: "block", conditions: { rules: [{ ...condition, field: "tags" }] } });
+    expect(violationsOf([rule])[0]?.message)
+      .to.contain("takes `contains` `not_contains`")
+      .and.not.to.contain("`matches`");
+  });
+
+  it("chooses `argument` for a tool with a schema and `metadata` for one without.", () => {
+    const conditions = { rules: [condition] };
+    expect(compiledType({ tool: "pay", decision: "block", conditions })).to.equal(RuleType.ARGUMENT);
+    expect(compiledType({ tool: "other", decision: "block", conditions })).to.equal(RuleType.METADATA);
+    expect(compiledType({ tool: "pay", type: "metadata", decision: "block", conditions })).to.equal(RuleType.METADATA);
+  });
+
+  it("leaves the rule it was given as it is.", () => {
+    const rule = ruleFrom({ tool: "pay", decision: "block", conditions: { rules: [condition] } });
+    const result = compileRules([rule], lookup(tool));
+    expect(rule.type).to.equal(RuleType.UNSPECIFIED);
+    expect(result.kind === "compiled" && result.rules[0]?.source.type).to.equal(RuleType.ARGUMENT);
+  });
+
+  it("gives counters with equal matchers the same key and others another.", () => {
+    const rule = (types: string[], decisions: string[], scope: string) => ({
+      type: "sequence",
+      decision: "block",
+      conditions: {
+        mode: "velocity",
+        match_action_types: types,
+        count_decisions: decisions,
+        scope,
+        max_count: "1",
+        window_seconds: "60",
+      },
+    });
+    const specOf = (json: RuleJson) => {
+      const result = compileRules([ruleFrom(json)], lookup());
+      return result.kind === "compiled" ? result.rules[0]?.velocity?.counter : undefined;
+    };
+    const spec = specOf(rule(["b.*", " A "], ["block", "allow"], "workspace"));
+    expect(spec).to.include({ windowMs: 60_000, scope: "workspace" });
+    expect(spec?.patterns).to.deep.equal(["a", "b.*"]);
+    expect(spec?.key).to.equal(specOf(rule(["a", "B.*", "a"], ["allow", "block"], "agent"))?.key);
+    expect(spec?.key).not.to.equal(specOf(rule(["a", "b.*"], ["allow"], "workspace"))?.key);
+    expect(spec?.key).not.to.equal(specOf(rule(["a", "b"], ["allow", "block"], "workspace"))?.key);
+  });
+});
+
+describe("compileMandate", () => {
+  it("refuses a scope without its target and a target without its scope.", () => {
+    const action = { type: "action", decision: "block", conditions: { match_action_types: ["a"] } };
+    const reasons = (over: object) =>
+      compileMandate(mandateSource([action], over), lookup()).violations.map(({ path, reason }) => [path, reason]);
+    expect(reasons({ scope: "agent" })).to.deep.equal([["agent_id", "SCOPE_TARGET_MISSING"]]);
+    expect(reasons({ scope: "department", departmentId: " " })).to.deep.equal([
+      ["department_id", "SCOPE_TARGET_MISSING"],
+    ]);
+    expect(reasons({ agentId: "agt_1" })).to.deep.equal([["agent_id", "SCOPE_TARGET_NOT_APPLICABLE"]]);
+    expect(reasons({ scope: "agent", agentId: "agt_1" })).to.deep.equal([]);
+  });
+
+  it("has no rules when something does not compile and stale rules were not asked for.", () => {
+    const rules = [
+      { type: "action", decision: "block", conditions: { match_action_types: ["a"] } },
+      { decision: "block" },
+    ];
+    expect(compileMandate(mandateSource(rules), lookup()).rules).to.deep.equal([]);
+  });
+});
+
+describe("what would have passed", () => {
+  const passTool = toolFrom(schema);
+  for (const given of passCases) {
+    it(`is said as \`${given.want}\`.`, () => {
+      for (const decision of ["block", "escalate"]) {
+        const rule = { type: "argument", tool: "pay", decision, conditions: given.conditions };
+        expect(evaluateRule(rule, passTool, given.arguments).reasons[0]?.wouldPass).to.equal(given.want);
+      }
+    });
+  }
+
+  it("is not said of a rule that allows.", () => {
+    const rule = { type: "argument", tool: "pay", decision: "allow", conditions: { rules: [condition] } };
+    expect(evaluateRule(rule, passTool, { amount: 6 }).reasons[0]).not.to.have.property("wouldPass");
+  });
+});

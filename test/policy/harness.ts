@@ -1,0 +1,122 @@
+import { readFileSync } from "node:fs";
+import { fromJson, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
+import { type Rule, RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import {
+  argumentsFrom,
+  type CompiledMandate,
+  compileMandate,
+  createPolicySet,
+  type Facts,
+  flattenSchema,
+  type MandateSource,
+  type PolicyResult,
+  type ToolLookup,
+  type ToolSchema,
+} from "../../src/policy/index.ts";
+
+/** A rule as the REST interface writes it: lower-case words. */
+export type RuleJson = JsonObject;
+
+/** Reads a case file of `test/testdata/policy`. */
+export function testdata<T>(name: string): T {
+  return JSON.parse(readFileSync(new URL(`../testdata/policy/${name}.json`, import.meta.url), "utf8")) as T;
+}
+
+/** A registered tool with a schema that MUST flatten. */
+export function toolFrom(schema: JsonObject, name = "pay", version = 1): ToolSchema {
+  const flattened = flattenSchema(schema);
+  if (flattened.kind === "invalid") throw new Error(JSON.stringify(flattened.violations));
+  return { name, version, digest: `${name}-${version}`, arguments: flattened.arguments };
+}
+
+/** The lookup over a list of tools. */
+export function lookup(...tools: readonly ToolSchema[]): ToolLookup {
+  const byName = new Map(tools.map((tool) => [tool.name, tool]));
+  return Object.assign((name: string) => byName.get(name), { names: [...byName.keys()] });
+}
+
+const PREFIX: Readonly<Record<string, string>> = {
+  type: "RULE_TYPE_",
+  decision: "DECISION_",
+  mode: "SEQUENCE_MODE_",
+  scope: "SCOPE_",
+  on_missing: "ON_MISSING_",
+};
+
+/** A rule message from its lower-case JSON. */
+export function ruleFrom(json: RuleJson): Rule {
+  return fromJson(RuleSchema, withEnums(json));
+}
+
+function withEnums(value: JsonValue, key = ""): JsonValue {
+  if (key === "value") return value;
+  if (Array.isArray(value)) return value.map((item) => withEnums(item, key === "count_decisions" ? "decision" : ""));
+  if (typeof value === "string" && key in PREFIX) return `${PREFIX[key]}${value.toUpperCase()}`;
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, withEnums(item, name)]));
+}
+
+/** A mandate source; rules as JSON. */
+export function mandateSource(rules: readonly RuleJson[], over: Partial<MandateSource> = {}): MandateSource {
+  return {
+    id: "mnd_a",
+    version: 1,
+    digest: "d",
+    name: "Mandate",
+    scope: "workspace",
+    priority: 0,
+    mode: "enforce",
+    rules: rules.map(ruleFrom),
+    ...over,
+  };
+}
+
+/** A compiled mandate that MUST have no violations. */
+export function mandateFrom(
+  rules: readonly RuleJson[],
+  over: Partial<MandateSource> = {},
+  tools: ToolLookup = lookup(),
+): CompiledMandate {
+  const mandate = compileMandate(mandateSource(rules, over), tools);
+  if (mandate.violations.length > 0) throw new Error(JSON.stringify(mandate.violations));
+  return mandate;
+}
+
+/** The facts of an action by a trusted agent in no department. */
+export function factsFrom(over: Partial<Facts> = {}): Facts {
+  const metadata = over.metadata;
+  return {
+    agentId: "agt_1",
+    departmentIds: [],
+    actionType: "payment.send",
+    actionContent: "",
+    arguments: argumentsFrom(metadata),
+    metadata,
+    trustTenths: 500,
+    readCounter: () => ({ group: "agt_1", members: 1, count: 1, source: "decision_log" }),
+    ...over,
+  };
+}
+
+/** Evaluates one rule on one call of a tool. */
+export function evaluateRule(rule: RuleJson, tool: ToolSchema, args: JsonObject | undefined): PolicyResult {
+  const set = createPolicySet([mandateFrom([rule], {}, lookup(tool))]);
+  return set.evaluate(factsFrom({ tool, arguments: args, metadata: args }));
+}
+
+/** A rule on action types. */
+export function action(decision: string, ...types: string[]): RuleJson {
+  return { type: "action", decision, conditions: { match_action_types: types } };
+}
+
+/** What must not depend on any order. */
+export function essence(result: PolicyResult) {
+  return {
+    decision: result.decision,
+    winner: result.winner?.mandate.id,
+    reasons: result.reasons.map((reason) => `${reason.mandateId} ${reason.rule} ${reason.code}`),
+    evaluated: result.evaluated.map(({ mandate, decision }) => `${mandate.id} ${decision}`),
+    observed: result.observed.map(({ mandate, decision }) => `${mandate.id} ${decision}`),
+    limits: result.collectiveLimits.map((limit) => `${limit.mandateId} ${limit.rule}`),
+  };
+}

@@ -1,0 +1,220 @@
+import { expect } from "chai";
+import {
+  type CompiledMandate,
+  type CounterReading,
+  type CounterSpec,
+  compileMandate,
+  createPolicySet,
+} from "../../src/policy/index.ts";
+import { action, essence, factsFrom, lookup, mandateFrom, mandateSource, type RuleJson, toolFrom } from "./harness.ts";
+
+const tool = toolFrom({ type: "object", properties: { amount: { type: "number" }, note: { type: "string" } } });
+
+function velocity(limit: number, over: RuleJson = {}): RuleJson {
+  const conditions = {
+    mode: "velocity",
+    match_action_types: ["payment.*"],
+    max_count: `${limit}`,
+    window_seconds: "60",
+  };
+  return { type: "sequence", decision: "escalate", conditions: { ...conditions, ...over } };
+}
+
+function large(decision = "block"): RuleJson {
+  return { tool: "pay", decision, conditions: { rules: [{ field: "amount", operator: ">", value: 500 }] } };
+}
+
+describe("a policy set", () => {
+  it("decides nothing when no rule fires.", () => {
+    const result = createPolicySet([mandateFrom([action("block", "mail.send")])]).evaluate(factsFrom());
+    expect(essence(result)).to.deep.equal({
+      decision: undefined,
+      winner: undefined,
+      reasons: [],
+      evaluated: [],
+      observed: [],
+      limits: [],
+    });
+  });
+
+  it("takes block before escalate before allow, whatever the priorities.", () => {
+    const mandates = [
+      mandateFrom([action("allow", "payment.send")], { id: "mnd_1", priority: 9 }),
+      mandateFrom([action("escalate", "payment.*")], { id: "mnd_2", priority: 5 }),
+      mandateFrom([action("block", "*")], { id: "mnd_3", priority: -5 }),
+    ];
+    const decisionOf = (list: readonly CompiledMandate[]) => createPolicySet(list).evaluate(factsFrom()).decision;
+    expect(decisionOf(mandates)).to.equal("block");
+    expect(decisionOf(mandates.slice(0, 2))).to.equal("escalate");
+    expect(decisionOf(mandates.slice(0, 1))).to.equal("allow");
+  });
+
+  it("breaks ties by priority, then by id.", () => {
+    const low = mandateFrom([action("block", "*")], { id: "mnd_1", priority: 1 });
+    const b = mandateFrom([action("block", "*")], { id: "mnd_b", priority: 2 });
+    const a = mandateFrom([action("block", "*")], { id: "mnd_a", priority: 2 });
+    const result = createPolicySet([low, b, a]).evaluate(factsFrom());
+    expect(result.reasons.map((reason) => reason.mandateId)).to.deep.equal(["mnd_a", "mnd_b", "mnd_1"]);
+    expect(result.winner?.mandate.id).to.equal("mnd_a");
+    expect(result.evaluated.map(({ mandate }) => mandate.id)).to.deep.equal(["mnd_1", "mnd_a", "mnd_b"]);
+  });
+
+  it("takes the most restrictive rule of a mandate.", () => {
+    const rules = [action("allow", "*"), action("block", "payment.*"), action("escalate", "*")];
+    const result = createPolicySet([mandateFrom(rules)]).evaluate(factsFrom());
+    expect(result.winner?.rule.path).to.equal("rules[1]");
+    expect(result.evaluated[0]?.decision).to.equal("block");
+    expect(result.reasons.map((reason) => reason.rule)).to.deep.equal(["rules[1]", "rules[2]", "rules[0]"]);
+  });
+
+  it("gives observing mandates no influence.", () => {
+    const observing = mandateFrom([action("block", "*")], { id: "mnd_o", mode: "observe", priority: 9 });
+    const enforcing = mandateFrom([action("allow", "*")], { id: "mnd_e" });
+    const result = createPolicySet([observing, enforcing]).evaluate(factsFrom());
+    expect(result.decision).to.equal("allow");
+    expect(result.reasons.map((reason) => reason.mandateId)).to.deep.equal(["mnd_e"]);
+    expect(result.observed).to.have.length(1);
+    expect(result.observed[0]).to.deep.include({ mandate: observing, decision: "block" });
+    expect(result.observed[0]?.reasons[0]?.code).to.equal("ACTION_MATCHED");
+    expect(createPolicySet([observing]).evaluate(factsFrom()).decision).to.equal(undefined);
+  });
+
+  it("evaluates a rule once though several of its patterns match.", () => {
+    const result = createPolicySet([mandateFrom([action("block", "payment.send", "payment.*", "pay*", "*")])]).evaluate(
+      factsFrom(),
+    );
+    expect(result.reasons).to.have.length(1);
+  });
+
+  it("applies a mandate to its scope alone.", () => {
+    const mandates = [
+      mandateFrom([action("block", "*")], { id: "mnd_w" }),
+      mandateFrom([action("block", "*")], { id: "mnd_d", scope: "department", departmentId: "dep_1" }),
+      mandateFrom([action("block", "*")], { id: "mnd_a", scope: "agent", agentId: "agt_1" }),
+    ];
+    const set = createPolicySet(mandates);
+    const idsOf = (over: object) => set.evaluate(factsFrom(over)).evaluated.map(({ mandate }) => mandate.id);
+    expect(idsOf({ agentId: "agt_1", departmentIds: ["dep_0", "dep_1"] })).to.deep.equal(["mnd_a", "mnd_d", "mnd_w"]);
+    expect(idsOf({ agentId: "agt_2", departmentIds: ["dep_2"] })).to.deep.equal(["mnd_w"]);
+    const principals = [{ agentId: "agt_1", departmentIds: [] }];
+    expect(idsOf({ agentId: "agt_2", principals })).to.deep.equal(["mnd_a", "mnd_w"]);
+  });
+
+  it("narrows any rule by its tool, registered or not.", () => {
+    const set = createPolicySet([mandateFrom([{ ...action("block", "*"), tool: "other" }])]);
+    expect(set.evaluate(factsFrom({ toolName: "other" })).decision).to.equal("block");
+    expect(set.evaluate(factsFrom({ toolName: "Other" })).decision).to.equal(undefined);
+    expect(set.evaluate(factsFrom({ tool, toolName: "other" })).decision).to.equal(undefined);
+    expect(set.evaluate(factsFrom()).decision).to.equal(undefined);
+  });
+
+  it("narrows an argument rule by action types.", () => {
+    const rule = {
+      ...large(),
+      conditions: { ...(large().conditions as object), match_action_types: ["Payment.*"] },
+    };
+    const set = createPolicySet([mandateFrom([rule], {}, lookup(tool))]);
+    expect(set.evaluate(factsFrom({ tool, arguments: { amount: 900 } })).decision).to.equal("block");
+    expect(set.evaluate(factsFrom({ tool, arguments: { amount: 900 }, actionType: "x" })).decision).to.equal(undefined);
+  });
+});
+
+describe("other rules", () => {
+  it("fire when trust is below the limit, to the tenth.", () => {
+    const set = (below: number) =>
+      createPolicySet([mandateFrom([{ type: "trust", decision: "block", conditions: { below } }])]);
+    for (let tenths = 0; tenths <= 1000; tenths++) {
+      const decide = (limit: number) => set(limit / 10).evaluate(factsFrom({ trustTenths: tenths })).decision;
+      expect(decide(tenths)).to.equal(undefined);
+      if (tenths < 1000) expect(decide(tenths + 1)).to.equal("block");
+    }
+  });
+
+  it("fire when a pattern is found in the content without regard to case.", () => {
+    const rule = { type: "content", decision: "escalate", conditions: { patterns: ["never", "DROP\\s+table"] } };
+    const set = createPolicySet([mandateFrom([{ ...rule, description: "No dropping" }])]);
+    const result = set.evaluate(factsFrom({ actionContent: "please drop   TABLE x" }));
+    expect(result.reasons[0]).to.include({
+      code: "CONTENT_MATCHED",
+      message: "No dropping: `DROP\\s+table` is found in the content",
+    });
+    expect(set.evaluate(factsFrom({ actionContent: "droptable" })).decision).to.equal(undefined);
+  });
+
+  it("fire when the count is above the limit and report the counter either way.", () => {
+    const seen: CounterSpec[] = [];
+    const reading = (count: number): CounterReading => ({ group: "dep_1", members: 3, count, source: "mirror" });
+    const mandate = mandateFrom([
+      velocity(2, { scope: "department", department_id: "dep_1", count_decisions: ["allow"] }),
+    ]);
+    const set = createPolicySet([mandate]);
+    const evaluate = (count: number, actionType = "payment.send", departmentIds = ["dep_1"]) => {
+      const readCounter = (spec: CounterSpec): CounterReading => {
+        seen.push(spec);
+        return reading(count);
+      };
+      return set.evaluate(factsFrom({ actionType, departmentIds, readCounter }));
+    };
+    const limit = { scope: "department", group: "dep_1", members: 3, limit: 2, window: 60, source: "mirror" };
+    const where = { mandateId: "mnd_a", rule: "rules[0]" };
+    expect(evaluate(2).decision).to.equal(undefined);
+    expect(evaluate(2).collectiveLimits).to.deep.equal([{ ...limit, ...where, count: 2, remaining: 0 }]);
+    expect(evaluate(5).decision).to.equal("escalate");
+    expect(evaluate(5).collectiveLimits[0]?.remaining).to.equal(0);
+    expect(evaluate(5).reasons[0]?.code).to.equal("LIMIT_EXCEEDED");
+    expect(evaluate(5, "mail.send").collectiveLimits).to.deep.equal([]);
+    expect(evaluate(5, "payment.send", ["dep_2"])).to.deep.include({ decision: undefined, collectiveLimits: [] });
+    expect(new Set(seen).size).to.equal(1);
+    expect(seen[0]).to.deep.include({ scope: "department", departmentId: "dep_1", windowMs: 60_000 });
+  });
+
+  it("report the counters of observing mandates too.", () => {
+    const set = createPolicySet([mandateFrom([velocity(0)], { mode: "observe" })]);
+    const result = set.evaluate(factsFrom());
+    expect(result.decision).to.equal(undefined);
+    expect(result.collectiveLimits).to.have.length(1);
+    expect(result.observed[0]?.decision).to.equal("escalate");
+  });
+});
+
+describe("a stale mandate", () => {
+  const changed = toolFrom({ type: "object", properties: { total: { type: "number" } } }, "pay", 2);
+  const stale = (rules: readonly RuleJson[], over = {}) =>
+    compileMandate(mandateSource(rules, over), lookup(changed), { allowStale: true });
+
+  it("escalates every call of the rule's tool and leaves other calls alone.", () => {
+    const mandate = stale([large()]);
+    expect(mandate.violations.map(({ reason }) => reason)).to.deep.equal(["FIELD_NOT_IN_SCHEMA"]);
+    const set = createPolicySet([mandate]);
+    const result = set.evaluate(factsFrom({ tool: changed, arguments: { amount: 1 } }));
+    expect(result.decision).to.equal("escalate");
+    expect(result.reasons[0]).to.include({ code: "MANDATE_STALE", rule: "rules[0]", mandateId: "mnd_a" });
+    expect(set.evaluate(factsFrom({ toolName: "other" })).decision).to.equal(undefined);
+  });
+
+  it("escalates what a rule without a tool narrows to, or everything if that is no pattern either.", () => {
+    const narrowed = {
+      type: "content",
+      decision: "block",
+      conditions: { match_action_types: ["mail.*"], patterns: ["("] },
+    };
+    const broken = { type: "action", decision: "block", conditions: { match_action_types: ["*.x"] } };
+    const decide = (rule: RuleJson, actionType: string) =>
+      createPolicySet([stale([rule])]).evaluate(factsFrom({ actionType })).decision;
+    expect(decide(narrowed, "mail.send")).to.equal("escalate");
+    expect(decide(narrowed, "payment.send")).to.equal(undefined);
+    expect(decide(broken, "anything")).to.equal("escalate");
+  });
+
+  it("keeps its other rules in force, with their places.", () => {
+    const set = createPolicySet([stale([large(), action("block", "payment.send")])]);
+    const result = set.evaluate(factsFrom({ tool: changed, arguments: {} }));
+    expect(result.decision).to.equal("block");
+    expect(result.reasons.map((reason) => reason.rule)).to.deep.equal(["rules[1]", "rules[0]"]);
+  });
+
+  it("has no effect while it observes.", () => {
+    const set = createPolicySet([stale([large()], { mode: "observe" })]);
+    expect(set.evaluate(factsFrom({ tool: changed })).decision).to.equal(undefined);
+  });
+});

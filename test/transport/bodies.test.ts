@@ -1,0 +1,257 @@
+import { connect as http2Connect } from "node:http2";
+import { gzipSync } from "node:zlib";
+import { create, type JsonObject, toBinary } from "@bufbuild/protobuf";
+import { ConnectError } from "@connectrpc/connect";
+import { errorFromJsonBytes } from "@connectrpc/connect/protocol-connect";
+import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
+import { expect } from "chai";
+import { EnforcementService, InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import {
+  ADMIN_KEY,
+  connectOutcome,
+  grpcMetadata,
+  grpcOutcome,
+  type Harness,
+  MAX_BODY_BYTES,
+  type Outcome,
+  rawPost,
+  startHarness,
+  type TestWire,
+  WIRES,
+} from "./harness.ts";
+
+const INTERCEPT = "/agentcontrol.v1.EnforcementService/Intercept";
+const KEY = { "x-api-key": ADMIN_KEY };
+
+/** A struct of `levels` nested objects or arrays. */
+function nested(levels: number, kind: "object" | "array"): JsonObject {
+  let value: unknown = 1;
+  for (let level = 1; level < levels; level++) value = kind === "object" ? { a: value } : [value];
+  return { a: value } as JsonObject;
+}
+
+describe("requests that no service may see", () => {
+  let harness: Harness;
+
+  before(async () => {
+    harness = await startHarness();
+  });
+  beforeEach(() => {
+    harness.seen.length = 0;
+  });
+  after(() => harness.stop());
+
+  const expectRefusal = (outcome: Outcome, code: string, reason: string): void => {
+    expect({ code: outcome.code, reason: outcome.reason }).to.deep.equal({ code, reason });
+    expect(harness.seen).to.have.length(0);
+  };
+  const withMetadata = (wire: TestWire, metadata: JsonObject) =>
+    harness.intercept(wire, { actionType: "send", agentId: "agt_1", metadata });
+
+  for (const wire of WIRES) {
+    for (const kind of ["object", "array"] as const) {
+      it(`takes 64 open brackets and refuses 65 over ${wire}, in nested ${kind}s`, async () => {
+        expect((await withMetadata(wire, nested(63, kind))).code).to.equal("OK");
+        harness.seen.length = 0;
+        expectRefusal(await withMetadata(wire, nested(64, kind)), "INVALID_ARGUMENT", "BODY_TOO_DEEP");
+      });
+
+      it(`refuses 1,000 levels over ${wire}, in nested ${kind}s`, async () => {
+        // The client library itself refuses to write more than some depth as JSON; what it cannot write is sent by hand below.
+        expectRefusal(await withMetadata(wire, nested(1000, kind)), "INVALID_ARGUMENT", "BODY_TOO_DEEP");
+      });
+    }
+
+    it(`refuses a body that is too large over ${wire} and goes on serving`, async () => {
+      const outcome = await withMetadata(wire, { text: "x".repeat(MAX_BODY_BYTES) });
+      expectRefusal(outcome, "RESOURCE_EXHAUSTED", "BODY_TOO_LARGE");
+      expect((await withMetadata(wire, {})).code).to.equal("OK");
+    });
+  }
+
+  for (const [description, value] of [
+    ["NaN", Number.NaN],
+    ["an infinity", Number.POSITIVE_INFINITY],
+  ] as const) {
+    for (const wire of ["connect", "grpc-web", "grpc"] as const) {
+      it(`refuses ${description} inside a struct over ${wire}, naming its path`, async () => {
+        const outcome = await withMetadata(wire, { items: [{ x: 1 }, { amount: value }] });
+        expectRefusal(outcome, "INVALID_ARGUMENT", "INVALID_FIELD");
+        expect(outcome.violations[0]?.field).to.equal("metadata.items[1].amount");
+      });
+    }
+  }
+
+  const JSON_BODIES: readonly { description: string; body: string | Buffer; reason: string; field?: string }[] = [
+    { description: "no JSON", body: '{"agentId": }', reason: "MALFORMED_JSON" },
+    { description: "an unknown field", body: '{"agentid":"a"}', reason: "UNKNOWN_FIELD", field: "agentid" },
+    { description: "a wrong type", body: '{"agentId":5}', reason: "INVALID_FIELD", field: "agent_id" },
+    {
+      description: "a field twice",
+      body: '{"agentId":"a","agentId":"b"}',
+      reason: "DUPLICATE_FIELD",
+      field: "agentId",
+    },
+    { description: "invalid UTF-8", body: Buffer.from([0x22, 0xff, 0x22]), reason: "MALFORMED_JSON" },
+    {
+      description: "half a surrogate pair in a struct",
+      body: '{"actionType":"a","agentId":"b","metadata":{"x":["\\ud800"]}}',
+      reason: "INVALID_FIELD",
+      field: "metadata.x[0]",
+    },
+    {
+      description: "a number beyond all doubles",
+      body: '{"actionType":"a","agentId":"b","metadata":{"x":1e999}}',
+      reason: "INVALID_FIELD",
+      field: "metadata.x",
+    },
+    { description: "100,000 brackets", body: `{"metadata":{"a":${"[".repeat(100_000)}`, reason: "BODY_TOO_DEEP" },
+  ];
+  for (const { description, body, reason, field } of JSON_BODIES) {
+    it(`refuses a Connect body in JSON with ${description}`, async () => {
+      const answer = await rawPost(harness.httpPort, INTERCEPT, { ...KEY, "content-type": "application/json" }, body);
+      expect(answer.status).to.equal(400);
+      const outcome = connectOutcome(errorFromJsonBytes(answer.body, undefined, new ConnectError("unreadable")));
+      expectRefusal(outcome, "INVALID_ARGUMENT", reason);
+      if (field !== undefined) expect(outcome.violations[0]?.field).to.equal(field);
+    });
+  }
+
+  it("refuses a body that is no message over Connect", async () => {
+    const headers = { ...KEY, "content-type": "application/proto" };
+    const answer = await rawPost(harness.httpPort, INTERCEPT, headers, Buffer.from([0x0a, 0xff]));
+    expect(answer.status).to.equal(400);
+    const outcome = connectOutcome(errorFromJsonBytes(answer.body, undefined, new ConnectError("unreadable")));
+    expectRefusal(outcome, "INVALID_ARGUMENT", "INVALID_FIELD");
+  });
+
+  it("refuses a body that is no message over gRPC-Web", async () => {
+    const headers = { ...KEY, "content-type": "application/grpc-web+proto" };
+    const answer = await rawPost(harness.httpPort, INTERCEPT, headers, Buffer.from([0, 0, 0, 0, 2, 0x0a, 0xff]));
+    expect(answer.body.toString()).to.contain("grpc-status: 3");
+    expect(harness.seen).to.have.length(0);
+  });
+
+  it("refuses a body that is no message over gRPC", async () => {
+    const outcome = await new Promise<Outcome>((resolve) => {
+      const bytes = (raw: Buffer) => raw;
+      harness.grpcClient.makeUnaryRequest(
+        INTERCEPT,
+        bytes,
+        bytes,
+        Buffer.from([0x0a, 0xff]),
+        grpcMetadata(KEY),
+        (error) => resolve(grpcOutcome(error as NonNullable<typeof error>)),
+      );
+    });
+    expectRefusal(outcome, "INVALID_ARGUMENT", "INVALID_FIELD");
+  });
+
+  it("takes a compressed request over Connect, and refuses one that unpacks to too much", async () => {
+    const headers = { ...KEY, "content-type": "application/json", "content-encoding": "gzip" };
+    const good = JSON.stringify({ actionType: "send", agentId: "agt_1" });
+    expect((await rawPost(harness.httpPort, INTERCEPT, headers, gzipSync(good))).status).to.equal(200);
+    harness.seen.length = 0;
+    const bomb = gzipSync(JSON.stringify({ actionContent: "x".repeat(10 * MAX_BODY_BYTES) }));
+    const answer = await rawPost(harness.httpPort, INTERCEPT, headers, bomb);
+    const outcome = connectOutcome(errorFromJsonBytes(answer.body, undefined, new ConnectError("unreadable")));
+    expectRefusal(outcome, "RESOURCE_EXHAUSTED", "BODY_TOO_LARGE");
+  });
+
+  it("refuses an unknown compression over Connect", async () => {
+    const headers = { ...KEY, "content-type": "application/json", "content-encoding": "zstd" };
+    const answer = await rawPost(harness.httpPort, INTERCEPT, headers, "{}");
+    const outcome = connectOutcome(errorFromJsonBytes(answer.body, undefined, new ConnectError("unreadable")));
+    expectRefusal(outcome, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE");
+  });
+});
+
+describe("methods that are not there", () => {
+  let harness: Harness;
+
+  before(async () => {
+    harness = await startHarness();
+  });
+  after(() => harness.stop());
+
+  const UNKNOWN = "/agentcontrol.v1.EnforcementService/Guess";
+
+  it("are UNIMPLEMENTED over Connect, with our reason", async () => {
+    const answer = await rawPost(harness.httpPort, UNKNOWN, { "content-type": "application/json" }, "{}");
+    const outcome = connectOutcome(errorFromJsonBytes(answer.body, undefined, new ConnectError("unreadable")));
+    expect({ status: answer.status, code: outcome.code, reason: outcome.reason }).to.deep.equal({
+      status: 404,
+      code: "UNIMPLEMENTED",
+      reason: "ROUTE_NOT_FOUND",
+    });
+  });
+
+  it("are UNIMPLEMENTED over gRPC-Web, with our reason", async () => {
+    const headers = { "content-type": "application/grpc-web+proto" };
+    const answer = await rawPost(harness.httpPort, "/other.v1.Service/Guess", headers, Buffer.alloc(5));
+    const trailers = new Headers(answer.headers as Record<string, string>);
+    const outcome = connectOutcome(findTrailerError(trailers) as ConnectError);
+    expect({ status: answer.status, code: outcome.code, reason: outcome.reason }).to.deep.equal({
+      status: 200,
+      code: "UNIMPLEMENTED",
+      reason: "ROUTE_NOT_FOUND",
+    });
+  });
+
+  it("are UNIMPLEMENTED over gRPC", async () => {
+    const outcome = await new Promise<Outcome>((resolve) => {
+      const bytes = (raw: Buffer) => raw;
+      harness.grpcClient.makeUnaryRequest(UNKNOWN, bytes, bytes, Buffer.alloc(0), grpcMetadata(KEY), (error) =>
+        resolve(grpcOutcome(error as NonNullable<typeof error>)),
+      );
+    });
+    expect(outcome.code).to.equal("UNIMPLEMENTED");
+  });
+
+  it("are ROUTE_NOT_FOUND with 404 for a caller that speaks no such protocol", async () => {
+    const response = await fetch(harness.url(UNKNOWN));
+    expect(response.status).to.equal(404);
+    expect(await response.json()).to.have.nested.property("error.details[0].reason", "ROUTE_NOT_FOUND");
+  });
+
+  it("answer a wrong HTTP method and a wrong content type in the REST form", async () => {
+    const got = await fetch(harness.url(INTERCEPT));
+    expect([got.status, got.headers.get("allow")]).to.deep.equal([405, "POST"]);
+    const posted = await rawPost(harness.httpPort, INTERCEPT, { "content-type": "text/plain" }, "{}");
+    expect(posted.status).to.equal(415);
+    expect(JSON.parse(posted.body.toString())).to.have.nested.property(
+      "error.details[0].reason",
+      "UNSUPPORTED_MEDIA_TYPE",
+    );
+  });
+});
+
+describe("a request in two parts over gRPC", () => {
+  it("is decoded whole", async () => {
+    const harness = await startHarness();
+    const session = http2Connect(`http://127.0.0.1:${harness.grpcPort}`);
+    try {
+      const message = create(InterceptRequestSchema, { actionType: "send", agentId: "agt_1" });
+      const bytes = toBinary(InterceptRequestSchema, message);
+      const framed = Buffer.concat([Buffer.from([0, 0, 0, 0, bytes.length]), bytes]);
+      const stream = session.request({
+        ":method": "POST",
+        ":path": `/${EnforcementService.typeName}/Intercept`,
+        "content-type": "application/grpc",
+        te: "trailers",
+        ...KEY,
+      });
+      stream.write(framed.subarray(0, 7));
+      await new Promise((resolve) => setImmediate(resolve));
+      stream.end(framed.subarray(7));
+      const status = await new Promise((resolve) =>
+        stream.once("trailers", (trailers) => resolve(trailers["grpc-status"])),
+      );
+      expect(status).to.equal("0");
+      expect(harness.seen[0]?.request).to.deep.equal(message);
+    } finally {
+      session.destroy();
+      await harness.stop();
+    }
+  });
+});
