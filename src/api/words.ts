@@ -27,6 +27,8 @@ const PATHS: Readonly<Record<DecisionPathWord, DecisionPath>> = {
   delegation: DecisionPath.DELEGATION,
   session: DecisionPath.SESSION,
   intent_contract: DecisionPath.INTENT_CONTRACT,
+  credential: DecisionPath.CREDENTIAL,
+  mcp_tool_policy: DecisionPath.MCP_TOOL_POLICY,
 };
 
 const SCOPES: Readonly<Record<ScopeWord, Scope>> = {

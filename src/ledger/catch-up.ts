@@ -31,11 +31,11 @@ function foldDecisionRow(state: WorkspaceState, row: EntryRow): LedgerEvent {
     decision,
     atMs: row.at,
     decisionId: row.entryId,
-    usedEscalationId: row.refId,
+    usedIds: row.refId === null ? [] : row.refId.split(" "),
   };
   foldDecision(state, folded, row.seq + 1);
-  const { seq, at: atMs, entryId: decisionId, refId: usedEscalationId } = row;
-  return { kind: "decision", seq, atMs, decisionId, agentId, decision, usedEscalationId };
+  const { seq, at: atMs, entryId: decisionId } = row;
+  return { kind: "decision", seq, atMs, decisionId, agentId, decision };
 }
 
 function foldChangeRow(state: WorkspaceState, row: EntryRow): LedgerEvent {

@@ -1,3 +1,4 @@
+import type { Decision } from "../policy/index.ts";
 import type { JsonObject } from "./canonical.ts";
 
 /** A workspace's settings as sealed. */
@@ -57,6 +58,64 @@ export type SealedKey = {
   readonly prefix: string;
 };
 
+/** The kinds of authority. */
+export type AuthorityKind =
+  | "session"
+  | "credential"
+  | "grant"
+  | "temporal_window"
+  | "intent_contract"
+  | "federation_token"
+  | "mcp_tool_policy";
+
+/** A piece of authority as sealed. Which members apply follows from the kind; the others are left out. */
+export type SealedAuthority = {
+  readonly id: string;
+  readonly kind: AuthorityKind;
+  /** The agent that may use it: a grant's grantee. Null for an MCP tool policy that holds for every agent. */
+  readonly agent_id: string | null;
+  /** Epoch milliseconds; null for never. */
+  readonly expires_at_ms: number | null;
+  /** Actions that may be allowed under it; null for any number. */
+  readonly max_uses: number | null;
+  /** Grant: the agent that lends. */
+  readonly grantor_agent_id?: string;
+  /** Grant: the grant that it passes on. */
+  readonly parent_grant_id?: string;
+  /** Grant, window, contract, token: what it admits. */
+  readonly action_types?: readonly string[];
+  /** Window: when it opens. */
+  readonly starts_at_ms?: number;
+  /** Contract: the tools inside it; empty for any. */
+  readonly tools?: readonly string[];
+  /** Token: the cap on the agent's trust. */
+  readonly max_trust_tenths?: number;
+  /** Token: who is to accept it. */
+  readonly audience?: string;
+  /** Policy: the MCP server; `*` for any. */
+  readonly server?: string;
+  /** Policy: the tool pattern. */
+  readonly tool?: string;
+  /** Policy: what holds. */
+  readonly decision?: Decision;
+  /** Session's purpose, credential's name, window's reason, contract's goal. */
+  readonly text?: string;
+  /** Credential: the first characters of its secret. */
+  readonly prefix?: string;
+};
+
+/** What a revocation ended, by the keys of the certificate's counts: ids in order. */
+export type RevokedIds = {
+  readonly sessions: readonly string[];
+  readonly credentials: readonly string[];
+  readonly grants_given: readonly string[];
+  readonly grants_received: readonly string[];
+  readonly temporal_windows: readonly string[];
+  readonly intent_contracts: readonly string[];
+  readonly federation_tokens: readonly string[];
+  readonly mcp_tool_policies: readonly string[];
+};
+
 /** A change that is no decision, by the word of its type. Every one is sealed, so that the log explains each decision. */
 export type ControlChange =
   | { readonly type: "workspace_created"; readonly workspace: SealedWorkspace }
@@ -79,7 +138,25 @@ export type ControlChange =
       readonly note: string | null;
     }
   | { readonly type: "key_created"; readonly key: SealedKey }
-  | { readonly type: "key_revoked"; readonly key_id: string };
+  | { readonly type: "key_revoked"; readonly key_id: string }
+  | { readonly type: "authority_created"; readonly authority: SealedAuthority }
+  | {
+      readonly type: "authority_ended";
+      readonly kind: AuthorityKind;
+      /** The agent whose authority it was; null for an MCP tool policy of every agent. */
+      readonly agent_id: string | null;
+      /** What ended: one, and the child grants of a grant. */
+      readonly ids: readonly string[];
+    }
+  | {
+      readonly type: "agent_revoked";
+      readonly agent_id: string;
+      readonly revocation_id: string;
+      readonly reason: string;
+      readonly ended: RevokedIds;
+      /** SHA-256 of the certificate's canonical body, lower-case hexadecimal. */
+      readonly certificate_digest: string;
+    };
 
 /** Where and by whom a change was sealed. */
 export interface ControlEnvelope {

@@ -73,8 +73,17 @@ const foldedFrom = (action: Action, outcome: Outcome, atMs: number) => ({
   decision: outcome.decision,
   atMs,
   decisionId: action.decisionId,
-  usedEscalationId: outcome.usedEscalationId ?? null,
+  usedIds: usedIdsOf(outcome),
 });
+
+const NOTHING: readonly string[] = [];
+
+/** What a decision uses up: an approval, and authority only when the action is allowed under it. */
+function usedIdsOf({ decision, usedEscalationId, authority }: Outcome): readonly string[] {
+  if (usedEscalationId === undefined && authority.length === 0) return NOTHING;
+  const approval = usedEscalationId === undefined ? NOTHING : [usedEscalationId];
+  return decision === "allow" ? [...approval, ...authority] : approval;
+}
 
 /** Takes a batch that was not appended out of the state. */
 export function undoBatch(state: WorkspaceState, { journal }: DecidedBatch): void {
@@ -94,7 +103,7 @@ function entryValues(state: WorkspaceState, batch: DecidedBatch): unknown[] {
     actions.map(({ agentId }) => agentId).join(LINE),
     actions.map(({ normalisedType }) => normalisedType).join(LINE),
     outcomes.map(({ decision }) => numberFromDecision(decision)).join(LINE),
-    outcomes.map(({ usedEscalationId }) => usedEscalationId ?? "").join(LINE),
+    outcomes.map((outcome) => usedIdsOf(outcome).join(" ")).join(LINE),
     Buffer.concat(batch.leaves),
     batch.bodies.join(LINE),
   ];
@@ -183,8 +192,8 @@ export function sealedDecisionFrom(batch: DecidedBatch, index: number): SealedDe
 /** What listeners hear of a durable batch. */
 export function eventsFrom({ actions, outcomes, seq, atMs }: DecidedBatch): LedgerEvent[] {
   return actions.map(({ decisionId, agentId }, index) => {
-    const { decision, usedEscalationId = null } = outcomes[index] as Outcome;
-    return { kind: "decision", seq: seq + index, atMs, decisionId, agentId, decision, usedEscalationId };
+    const { decision } = outcomes[index] as Outcome;
+    return { kind: "decision", seq: seq + index, atMs, decisionId, agentId, decision };
   });
 }
 

@@ -52,6 +52,9 @@ function observedText({ mandate, decision, reasons }: ObservedMandate): string {
   return `{"mandate_id":"${mandate.id}","reasons":${reasonsText(reasons)},"version":${mandate.version},"would_decide":"${decision}"}`;
 }
 
+const authorityText = ({ authority }: Outcome): string =>
+  authority.length === 0 ? "" : `,"authority":${JSON.stringify(authority)}`;
+
 /** The RFC 8785 form of a decision's entry: what is hashed, stored and shown as its receipt. */
 export function decisionBody(action: Action, outcome: Outcome, place: DecisionPlace): string {
   const { policy } = outcome;
@@ -61,6 +64,7 @@ export function decisionBody(action: Action, outcome: Outcome, place: DecisionPl
   return (
     `{"action":${actionText(action, outcome)}${member("action_digest", outcome.actionDigest)},"at":"${place.at}"` +
     `,"authorisation":{"collective_limits":[${limits}],"permissions":"${outcome.permissions}"}` +
+    `${authorityText(outcome)}` +
     `,"decision":"${outcome.decision}","decision_id":"${action.decisionId}","decision_path":"${outcome.path}"` +
     `${member("escalation_id", outcome.escalationId)}${member("grant_id", action.grantId)}` +
     `${member("intent_contract_id", action.intentContractId)},"key_id":"${action.keyId}","mandates":[${mandates}]` +

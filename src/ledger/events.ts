@@ -9,7 +9,6 @@ export interface DecisionEvent {
   readonly decisionId: string;
   readonly agentId: string;
   readonly decision: Decision;
-  readonly usedEscalationId: string | null;
 }
 
 /** A change that was appended, on whichever replica. */

@@ -6,11 +6,15 @@ export {
   TRUST_CHANGE_TENTHS,
   trustAfter,
 } from "./agent-state.ts";
+export { type AuthorityBook, type AuthorityItem, chainOf } from "./authority-book.ts";
 export { canonicalJson, digestOf, type JsonObject, type JsonValue } from "./canonical.ts";
 export { createDatabaseClock, type DatabaseClock } from "./clock.ts";
 export type {
+  AuthorityKind,
   ControlChange,
+  RevokedIds,
   SealedAgent,
+  SealedAuthority,
   SealedDepartment,
   SealedKey,
   SealedMandate,

@@ -4,6 +4,7 @@ import type { Json } from "../store/entities.ts";
 import { findFirstAfter, readHistory } from "../store/sql/read-history.ts";
 import {
   readAgents,
+  readAuthority,
   readDepartments,
   readEscalation,
   readHead,
@@ -13,7 +14,7 @@ import {
 } from "../store/sql/read-workspace.ts";
 import type { HistoryRow, MissingHistory } from "../velocity/index.ts";
 import { createAgentState, trustAfter } from "./agent-state.ts";
-import type { SealedAgent, SealedMandate, SealedTool } from "./control-entry.ts";
+import type { SealedAgent, SealedAuthority, SealedMandate, SealedTool } from "./control-entry.ts";
 import type { EscalationState } from "./escalation-state.ts";
 import { frontierFromBytes } from "./merkle.ts";
 import { agentStatusFromNumber, decisionFromNumber, escalationStatusFromNumber } from "./words.ts";
@@ -54,14 +55,27 @@ async function loadAgents(client: PoolClient, state: WorkspaceState): Promise<vo
   }
 }
 
-async function loadTrust(client: PoolClient, state: WorkspaceState, trustSeq: number): Promise<void> {
-  type Row = { seq: number; agentId: string; decision: number };
+/** Folds what decisions did to trust and uses since the snapshot of these figures. */
+async function loadFigures(client: PoolClient, state: WorkspaceState, trustSeq: number): Promise<void> {
+  type Row = { seq: number; agentId: string; decision: number; refId: string | null };
   for (const row of await rowsOf<Row>(client, readTrustSince, [state.workspaceId, trustSeq])) {
     const agent = state.agents.get(row.agentId);
     if (agent === undefined) continue;
     agent.trustTenths = trustAfter(agent.trustTenths, decisionFromNumber(row.decision));
     state.trustChangedAt.set(row.agentId, row.seq + 1);
+    for (const id of row.refId?.split(" ") ?? []) {
+      state.authority.use(id, 1);
+      if (!id.startsWith("esc_")) state.usesChangedAt.set(id, row.seq + 1);
+    }
   }
+}
+
+async function loadAuthority(client: PoolClient, state: WorkspaceState): Promise<void> {
+  type Row = { sealed: SealedAuthority; createdAtMs: number; uses: number };
+  for (const { sealed, createdAtMs, uses } of await rowsOf<Row>(client, readAuthority, [state.workspaceId])) {
+    state.authority.put(sealed, createdAtMs, uses);
+  }
+  state.authority.forgetExpired(state.lastAtMs);
 }
 
 async function loadDepartments(client: PoolClient, state: WorkspaceState): Promise<void> {
@@ -113,7 +127,8 @@ async function loadSnapshot(client: PoolClient, workspaceId: string): Promise<Wo
   const frontier = frontierFromBytes(head.seq, head.frontier);
   const state = createWorkspaceState(settings, { seq: head.seq, lastAtMs: head.lastAtMs, frontier });
   await loadAgents(client, state);
-  await loadTrust(client, state, head.trustSeq);
+  await loadAuthority(client, state);
+  await loadFigures(client, state, head.trustSeq);
   await loadDepartments(client, state);
   await loadPolicies(client, state);
   requireCounters(state, state.seq);

@@ -37,7 +37,9 @@ export type DecisionPath =
   | "default"
   | "delegation"
   | "session"
-  | "intent_contract";
+  | "intent_contract"
+  | "credential"
+  | "mcp_tool_policy";
 
 /** Why a decision came out as it did; the fields of the message `Reason`, in its words. */
 export interface DecisionReason {
@@ -76,6 +78,8 @@ export interface Outcome {
   readonly escalationId: string | undefined;
   /** The approved escalation that this decision uses up. */
   readonly usedEscalationId: string | undefined;
+  /** The authority that the action relies on: grants from the actor's up to the principal's, window, contract, token. */
+  readonly authority: readonly string[];
 }
 
 /** A decision that is durable in the log, as its caller hears of it. */

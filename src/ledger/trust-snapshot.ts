@@ -1,30 +1,44 @@
 import type { Pool, PoolClient } from "pg";
 import { lockTrust, saveTrust, setTrustSeq } from "../store/sql/save-trust.ts";
+import { saveUses } from "../store/sql/save-uses.ts";
 
-/** The trust of the agents that changed, as it is true of a size of the log. */
+/** A figure with the size of the log after the entry that changed it. */
+export interface ChangedFigure {
+  readonly value: number;
+  readonly changedAt: number;
+}
+
+/** The figures that changed, as they are true of a size of the log. */
 export interface TrustSnapshot {
   readonly workspaceId: string;
   readonly seq: number;
-  /** By agent: trust in tenths and the size of the log after the entry that changed it. */
-  readonly changed: ReadonlyMap<string, { readonly tenths: number; readonly changedAt: number }>;
+  /** Trust in tenths, by agent. */
+  readonly trust: ReadonlyMap<string, ChangedFigure>;
+  /** Actions allowed under a piece of authority, by its id. */
+  readonly uses: ReadonlyMap<string, ChangedFigure>;
+}
+
+function freshSince(figures: ReadonlyMap<string, ChangedFigure>, before: number): [ids: string[], values: number[]] {
+  const fresh = [...figures].filter(([, { changedAt }]) => changedAt > before);
+  return [fresh.map(([id]) => id), fresh.map(([, { value }]) => value)];
 }
 
 async function write(client: PoolClient, snapshot: TrustSnapshot): Promise<number> {
-  const { workspaceId, seq, changed } = snapshot;
+  const { workspaceId, seq } = snapshot;
   const { rows } = await client.query<{ seq: number }>({ ...lockTrust, values: [workspaceId] });
   const before = rows[0]?.seq ?? 0;
   // Another replica's snapshot is newer; what it holds need not be written again.
   if (before >= seq) return before;
-  const fresh = [...changed].filter(([, { changedAt }]) => changedAt > before);
-  const tenths = fresh.map(([, trust]) => trust.tenths);
-  await client.query({ ...saveTrust, values: [workspaceId, fresh.map(([agentId]) => agentId), tenths] });
+  await client.query({ ...saveTrust, values: [workspaceId, ...freshSince(snapshot.trust, before)] });
+  if (snapshot.uses.size > 0)
+    await client.query({ ...saveUses, values: [workspaceId, ...freshSince(snapshot.uses, before)] });
   await client.query({ ...setTrustSeq, values: [workspaceId, seq] });
   return seq;
 }
 
 /**
  * Moves the trust snapshot of a workspace forward, never back, and gives the size of the log that it is now true of.
- * `changed` MUST hold every agent that changed since any earlier snapshot that may be stored.
+ * The snapshot MUST hold every figure that changed since any earlier snapshot that may be stored.
  */
 export async function saveTrustSnapshot(pool: Pool, snapshot: TrustSnapshot): Promise<number> {
   const client = await pool.connect();

@@ -12,7 +12,7 @@ import { answerRetries, type PendingDecision, type SealContext, sealBatch } from
 import { sealChanges } from "./seal-changes.ts";
 import { storeFault } from "./store-fault.ts";
 import { createTaskQueue } from "./task-queue.ts";
-import { saveTrustSnapshot } from "./trust-snapshot.ts";
+import { saveTrustSnapshot, type TrustSnapshot } from "./trust-snapshot.ts";
 import { foldChange, type WorkspaceState } from "./workspace-state.ts";
 
 /** What a change of a workspace works with, while the end of the log is locked. */
@@ -187,22 +187,30 @@ export function createWorkspaceLog(
     },
     async saveTrust() {
       if (state.trustChangedAt.size === 0) return;
-      const snapshot = await queue.run(async () => trustSnapshotOf(state));
+      const snapshot = await queue.run(async () => snapshotOf(state));
       const savedSeq = await saveTrustSnapshot(pool, snapshot);
-      for (const [agentId, changedAt] of state.trustChangedAt) {
-        if (changedAt <= savedSeq) state.trustChangedAt.delete(agentId);
-      }
+      forgetSaved(state.trustChangedAt, savedSeq);
+      forgetSaved(state.usesChangedAt, savedSeq);
     },
     idle: queue.idle,
   };
 }
 
-function trustSnapshotOf(state: WorkspaceState) {
-  const changed = new Map(
-    [...state.trustChangedAt].map(([agentId, changedAt]) => [
-      agentId,
-      { tenths: state.agents.get(agentId)?.trustTenths ?? 0, changedAt },
-    ]),
-  );
-  return { workspaceId: state.workspaceId, seq: state.seq, changed };
+function forgetSaved(changedAt: Map<string, number>, savedSeq: number): void {
+  for (const [id, at] of changedAt) if (at <= savedSeq) changedAt.delete(id);
+}
+
+function snapshotOf(state: WorkspaceState): TrustSnapshot {
+  const figures = (changedAt: ReadonlyMap<string, number>, figureOf: (id: string) => number | undefined) =>
+    new Map([...changedAt].map(([id, at]) => [id, { value: figureOf(id) ?? 0, changedAt: at }]));
+  return {
+    workspaceId: state.workspaceId,
+    seq: state.seq,
+    trust: figures(state.trustChangedAt, (id) => state.agents.get(id)?.trustTenths),
+    // What ended meanwhile has its figure from the transaction that ended it.
+    uses: figures(
+      new Map([...state.usesChangedAt].filter(([id]) => state.authority.get(id) !== undefined)),
+      (id) => state.authority.get(id)?.uses,
+    ),
+  };
 }

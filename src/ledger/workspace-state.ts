@@ -1,6 +1,7 @@
 import type { Decision } from "../policy/index.ts";
 import { createVelocityWindows, type VelocityJournal, type VelocityWindows } from "../velocity/index.ts";
 import { type AgentState, createAgentState, trustAfter } from "./agent-state.ts";
+import { type AuthorityBook, createAuthorityBook } from "./authority-book.ts";
 import type { ControlChange, SealedWorkspace } from "./control-entry.ts";
 import { createDepartments, type Departments } from "./departments.ts";
 import type { EscalationState } from "./escalation-state.ts";
@@ -15,8 +16,8 @@ export interface FoldedDecision {
   readonly decision: Decision;
   readonly atMs: number;
   readonly decisionId: string;
-  /** The approved escalation that it used up. */
-  readonly usedEscalationId: string | null;
+  /** The approved escalation that it used up and the authority that it was allowed under. */
+  readonly usedIds: readonly string[];
 }
 
 /** What a batch did to the state beside recording actions, so that it can be taken back. */
@@ -50,6 +51,9 @@ export interface WorkspaceState {
   readonly windows: VelocityWindows;
   /** The escalations that actions presented; loaded on demand, since most are never presented. */
   readonly escalations: Map<string, EscalationState>;
+  readonly authority: AuthorityBook;
+  /** Authority whose uses changed, with the size of the log after the entry that changed them. */
+  readonly usesChangedAt: Map<string, number>;
   /** Agents whose trust changed, with the size of the log after the entry that changed it. */
   readonly trustChangedAt: Map<string, number>;
 }
@@ -70,6 +74,8 @@ export function createWorkspaceState(
     policies: createPolicies(),
     windows: createVelocityWindows(departments, settings.workspace_id),
     escalations: new Map(),
+    authority: createAuthorityBook(),
+    usesChangedAt: new Map(),
     trustChangedAt: new Map(),
   };
 }
@@ -90,7 +96,16 @@ export function foldDecision(
     agent.trustTenths = before;
   });
   state.windows.record(entry.agentId, entry.actionType, entry.atMs, entry.decision, journal?.velocity);
-  if (entry.usedEscalationId !== null) useEscalation(state, entry.usedEscalationId, entry.decisionId, journal);
+  for (const id of entry.usedIds) {
+    if (id.startsWith("esc_")) useEscalation(state, id, entry.decisionId, journal);
+    else useAuthority(state, id, nextSeq, journal);
+  }
+}
+
+function useAuthority(state: WorkspaceState, id: string, nextSeq: number, journal: StateJournal | undefined): void {
+  state.authority.use(id, 1);
+  state.usesChangedAt.set(id, nextSeq);
+  journal?.undo.push(() => state.authority.use(id, -1));
 }
 
 function useEscalation(
@@ -169,6 +184,16 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
   },
   key_created: nothing,
   key_revoked: nothing,
+  authority_created: (state, { authority }, { atMs }) => state.authority.put(authority, atMs, 0),
+  authority_ended: (state, { ids }) => state.authority.end(ids),
+  agent_revoked(state, { agent_id, ended }, { atMs }) {
+    const agent = state.agents.get(agent_id);
+    if (agent !== undefined) {
+      agent.status = "revoked";
+      agent.deactivatedAtMs ??= atMs;
+    }
+    for (const ids of Object.values(ended)) state.authority.end(ids);
+  },
 };
 
 /** Folds a change that is no decision. */

@@ -1,4 +1,5 @@
 import { defineEntity, type InferEntity, p } from "@mikro-orm/postgresql";
+import { AuthorityEntity, IncidentEntity, RevocationEntity, SigningKeyEntity } from "./authority-entities.ts";
 
 /** JSON as PostgreSQL keeps it. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
@@ -171,6 +172,10 @@ export const ENTITIES = [
   ToolVersionEntity,
   MandateVersionEntity,
   EscalationEntity,
+  AuthorityEntity,
+  RevocationEntity,
+  IncidentEntity,
+  SigningKeyEntity,
 ] as const;
 
 /** One row of each table. */

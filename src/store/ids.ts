@@ -1,7 +1,23 @@
 import { randomFillSync } from "node:crypto";
 
 /** The prefixes of the ids that the service gives, one for each kind of resource. */
-export type IdPrefix = "agt" | "dec" | "esc" | "mnd" | "dep" | "key" | "ent";
+export type IdPrefix =
+  | "agt"
+  | "dec"
+  | "esc"
+  | "mnd"
+  | "dep"
+  | "key"
+  | "ent"
+  | "ses"
+  | "crd"
+  | "grt"
+  | "tmw"
+  | "itc"
+  | "fed"
+  | "mtp"
+  | "rev"
+  | "inc";
 
 /** Makes ids; passed in so that tests can make them predictable. */
 export type IdSource = (prefix: IdPrefix) => string;

@@ -49,8 +49,15 @@ export const readMandates = {
 /** The decisions that the trust snapshot does not hold yet. Further parameter: size of the log at the snapshot. */
 export const readTrustSince = {
   name: "read-trust-since",
-  text: `select seq::float8 as seq, agent_id as "agentId", decision
+  text: `select seq::float8 as seq, agent_id as "agentId", decision, ref_id as "refId"
     from ledger_entry where workspace_id = $1 and seq >= $2 and kind = 0 order by seq`,
+};
+
+/** The authority that has not ended, in the order in which it was made: a parent grant before its children. */
+export const readAuthority = {
+  name: "read-authority",
+  text: `select sealed, created_at_ms::float8 as "createdAtMs", uses::float8 as uses from authority
+    where workspace_id = $1 and ended_at_ms is null order by created_seq, id`,
 };
 
 /** One escalation's state. Further parameter: its id. */
