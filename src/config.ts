@@ -63,6 +63,8 @@ export interface Config {
   readonly dataDir: string;
   /** The administrator's key; null: one is made on first start. */
   readonly adminKey: Secret | null;
+  /** ECDSA P-256 private key in PEM, or the path of a file that holds it; null: one is made in `dataDir`. */
+  readonly signingKey: Secret | null;
   readonly host: string;
   /** 0: any free port. */
   readonly httpPort: number;
@@ -196,6 +198,11 @@ const VARIABLES = {
   ),
   dataDir: variable("ACP_DATA_DIR", (text) => text, DEFAULT_DATA_DIR, "directory of the embedded PostgreSQL"),
   adminKey: optional("ACP_ADMIN_KEY", adminKey, "the administrator's key; unset: made and printed on first start"),
+  signingKey: optional(
+    "ACP_SIGNING_KEY",
+    (text) => new Secret(text),
+    "ECDSA P-256 private key that signs certificates and tokens, PEM or a file's path; unset: made in `ACP_DATA_DIR`",
+  ),
   host: variable("ACP_HOST", host, DEFAULT_HOST, "address to listen on"),
   httpPort: variable(
     "ACP_HTTP_PORT",

@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import type { Logger } from "pino";
 import { Registry } from "prom-client";
 import { EnforcementService, type InterceptStreamRequest } from "../gen/agentcontrol/v1/enforcement_service_pb.js";
@@ -7,11 +8,14 @@ import {
   createDepartmentService,
   createEnforcementService,
   createEscalationService,
+  createIncidentService,
   createMandateService,
+  createRevocationService,
   createToolService,
   type ServiceDefinition,
   streamFault,
 } from "./api/index.ts";
+import { createSigningKeys, loadSigningKey, type SigningKeys } from "./authority/index.ts";
 import type { Config } from "./config.ts";
 import { createIntercept, decide } from "./enforcement/index.ts";
 import { createWorkspaceLogs, listenForWakeUps, type WorkspaceLogs } from "./ledger/index.ts";
@@ -24,7 +28,9 @@ import {
   createPipeline,
   createRestDispatcher,
   errorBodyFrom,
+  type HttpRoute,
   type Pipeline,
+  sendJson,
 } from "./transport/index.ts";
 import { createRestTranscoder, openApiFromServices } from "./transport/rest/index.ts";
 
@@ -60,20 +66,27 @@ interface Parts {
   readonly database: Database;
   readonly logs: WorkspaceLogs;
   readonly authenticator: Authenticator;
+  readonly keys: SigningKeys;
 }
+
+/** The signing key in the data directory, when none is configured. */
+const SIGNING_KEY_FILE = "signing-key.pem";
 
 /** Paths below `/v1` are served below `/api/v1` as well. */
 const aliases = (template: string): string[] => (template.startsWith("/v1/") ? [`/api${template}`] : []);
 
-function createServices({ database, logs, authenticator, config }: Parts): ServiceDefinition[] {
+function createServices({ database, logs, authenticator, keys, config }: Parts): ServiceDefinition[] {
   const { pool } = database;
+  const { streamHeartbeatMs: heartbeatMs } = config;
   return [
-    createAgentService({ logs, database }),
+    createAgentService({ logs, database, heartbeatMs }),
     createDepartmentService({ logs }),
     createToolService({ logs, database }),
     createMandateService({ logs, database }),
     createEnforcementService({ intercept: createIntercept(logs), pool }),
-    createEscalationService({ logs, pool, heartbeatMs: config.streamHeartbeatMs }),
+    createEscalationService({ logs, pool, heartbeatMs }),
+    createRevocationService({ logs, database, keys, authenticator }),
+    createIncidentService(database),
     createAdminService({ logs, database, authenticator }),
   ];
 }
@@ -98,7 +111,19 @@ function createServicePipeline(
   });
 }
 
-function createServers({ config, database, log, metrics }: Parts, services: ServiceDefinition[], pipeline: Pipeline) {
+/** The public keys, for everyone who verifies a certificate or a token without this service. */
+function jwksRoute(keys: SigningKeys): HttpRoute {
+  return {
+    prefix: "/.well-known/jwks.json",
+    handle: async (_request, response) => sendJson(response, 200, JSON.stringify(await keys.jwks())),
+  };
+}
+
+function createServers(
+  { config, database, keys, log, metrics }: Parts,
+  services: ServiceDefinition[],
+  pipeline: Pipeline,
+) {
   const { maxBodyBytes } = config;
   const descriptors = services.map(({ service }) => service);
   const health = createHealth();
@@ -114,7 +139,17 @@ function createServers({ config, database, log, metrics }: Parts, services: Serv
     openApiFromServices(descriptors, { title: "Agent Control Plane", version: "v1", aliases }),
   );
   const ready = async (): Promise<void> => void (await database.pool.query("select 1"));
-  const http = createHttpServer({ pipeline, services, rest, extra: [], ready, metrics, openApi, maxBodyBytes, log });
+  const http = createHttpServer({
+    pipeline,
+    services,
+    rest,
+    extra: [jwksRoute(keys)],
+    ready,
+    metrics,
+    openApi,
+    maxBodyBytes,
+    log,
+  });
   const grpc = createGrpcServer({ pipeline, services, health, maxBodyBytes });
   return { http, grpc, health };
 }
@@ -124,7 +159,9 @@ async function createParts({ config, databaseUrl: url, log }: ControlPlaneOption
   const database = await openDatabase({ url, poolSize, log, entities: [...ENTITIES], migrations: MIGRATIONS });
   const logs = await createWorkspaceLogs(database, decide, log);
   const authenticator = createAuthenticator({ database, clock: logs.clock });
-  return { config, log, metrics: new Registry(), database, logs, authenticator };
+  const privateKey = await loadSigningKey(config.signingKey?.reveal(), join(config.dataDir, SIGNING_KEY_FILE));
+  const keys = await createSigningKeys(database, privateKey, logs.clock.now());
+  return { config, log, metrics: new Registry(), database, logs, authenticator, keys };
 }
 
 /** Builds every part of a control plane once, in the order in which they depend on each other. */

@@ -2,17 +2,21 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import {
   type AgentSchema,
   AgentService,
+  AgentChange as ChangeKind,
   type RegisterAgentRequest,
   type TrustChangeSchema,
+  type WatchAgentResponseSchema,
 } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import type { AgentState, DecisionReceipt, WorkspaceLogs } from "../ledger/index.ts";
 import {
+  type AgentChange,
   type AgentRegistration,
   agentOf,
   deactivateAgent,
   listAgents,
   listDecisionReceipts,
   registerAgent,
+  watchAgent,
 } from "../registry/index.ts";
 import type { Database } from "../store/database.ts";
 import { assertMayUseAgent } from "./bound-agent.ts";
@@ -25,6 +29,24 @@ import { agentStatusEnum, agentStatusWord, timestampFromMs } from "./words.ts";
 export interface AgentServiceOptions {
   readonly logs: WorkspaceLogs;
   readonly database: Pick<Database, "pool">;
+  /** Milliseconds between heartbeats of a stream that has nothing to say. */
+  readonly heartbeatMs: number;
+}
+
+const CHANGES: Readonly<Record<AgentChange["kind"], ChangeKind>> = {
+  active: ChangeKind.ACTIVE,
+  deactivated: ChangeKind.DEACTIVATED,
+  revoked: ChangeKind.REVOKED,
+  killed: ChangeKind.KILLED,
+};
+
+function changeFrom({
+  kind,
+  sessionId,
+  revocationId,
+  atMs,
+}: AgentChange): MessageInitShape<typeof WatchAgentResponseSchema> {
+  return { change: CHANGES[kind], sessionId, revocationId, at: timestampFromMs(atMs) };
 }
 
 /** Decisions that GetAgent shows. */
@@ -71,7 +93,7 @@ function trustChangeFrom({ body }: DecisionReceipt): MessageInitShape<typeof Tru
 }
 
 /** Creates the functions of AgentService. */
-export function createAgentService({ logs, database }: AgentServiceOptions): ServiceDefinition {
+export function createAgentService({ logs, database, heartbeatMs }: AgentServiceOptions): ServiceDefinition {
   const { pool } = database;
   return defineService(AgentService, {
     async registerAgent(request, { caller }) {
@@ -115,6 +137,14 @@ export function createAgentService({ logs, database }: AgentServiceOptions): Ser
     async deactivateAgent({ agentId }, { caller }) {
       const log = await logs.of(caller.workspaceId);
       return { agent: messageFrom(await deactivateAgent(log, caller.keyId, agentId)) };
+    },
+    async *watchAgent({ agentId }, { caller, signal }) {
+      assertMayUseAgent(caller, agentId);
+      const log = await logs.of(caller.workspaceId);
+      for await (const change of watchAgent(log, agentId, { heartbeatMs, signal })) {
+        if (change !== undefined) yield changeFrom(change);
+        else yield { change: ChangeKind.HEARTBEAT, at: timestampFromMs(logs.clock.now()) };
+      }
     },
   });
 }

@@ -4,6 +4,8 @@ export type { CallContext, Caller } from "./context.ts";
 export { createDepartmentService } from "./department-service.ts";
 export { createEnforcementService } from "./enforcement-service.ts";
 export { createEscalationService } from "./escalation-service.ts";
+export { createIncidentService } from "./incident-service.ts";
+export { createRevocationService } from "./revocation-service.ts";
 export { streamFault } from "./intercept-stream.ts";
 export { createMandateService } from "./mandate-service.ts";
 export { defineService, type ServiceDefinition, type ServiceFunctions } from "./service.ts";

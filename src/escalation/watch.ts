@@ -1,9 +1,9 @@
 import type { Pool } from "pg";
 import { invalidField } from "../errors.ts";
 import type { WorkspaceLog } from "../ledger/index.ts";
+import { createEventBuffer } from "../ledger/index.ts";
 import { readEscalationChanges, readPendingEscalations } from "../store/sql/read-escalations.ts";
 import { type Escalation, type EscalationRow, escalationFromRow, getEscalation } from "./escalation.ts";
-import { createEventBuffer } from "./event-buffer.ts";
 import { asCreated, type EscalationChange, type EscalationFeed } from "./feed.ts";
 
 /** Rows of a backlog that are read at once. */

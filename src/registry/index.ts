@@ -35,6 +35,7 @@ export {
   toolViewFrom,
 } from "./tool-lists.ts";
 export { type RegisteredTool, registerTool, registerTools, type ToolDraft } from "./tools.ts";
+export { type AgentChange, type WatchAgentOptions, watchAgent } from "./watch-agent.ts";
 export {
   type CreatedWorkspace,
   createWorkspace,

@@ -1,0 +1,99 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import {
+  type RevocationCertificateSchema,
+  RevocationService,
+  type RevokedItemSchema,
+} from "../../gen/agentcontrol/v1/revocation_service_pb.js";
+import type { SigningKeys } from "../authority/index.ts";
+import type { WorkspaceLogs } from "../ledger/index.ts";
+import { type Certificate, getRevocation, listRevocations, revokeAgent } from "../revocation/index.ts";
+import type { Database } from "../store/database.ts";
+import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
+import { defineService, type ServiceDefinition } from "./service.ts";
+import { timestampFromMs } from "./words.ts";
+
+/** What RevocationService works with. */
+export interface RevocationServiceOptions {
+  readonly logs: WorkspaceLogs;
+  readonly database: Database;
+  readonly keys: SigningKeys;
+  /** Told of the workspace after a revocation, since credentials of the agent open nothing any more. */
+  readonly authenticator: { forget(workspaceId: string): void };
+}
+
+type Item = { readonly id: string; readonly at: string };
+
+/** The fields that a certificate and the answer of RevokeAgent have in common: all of them. */
+type CertificateFields = Omit<MessageInitShape<typeof RevocationCertificateSchema>, "$typeName" | "$unknown">;
+
+const itemFrom = ({ id, at }: Item): MessageInitShape<typeof RevokedItemSchema> => ({
+  id,
+  at: timestampFromMs(Date.parse(at)),
+});
+
+async function messageFrom(
+  { body, canonicalBody, signature, keyId }: Certificate,
+  keys: SigningKeys,
+): Promise<CertificateFields> {
+  const publicKey = await keys.publicKeyOf(keyId);
+  const publicPem = publicKey?.export({ type: "spki", format: "pem" }).toString() ?? "";
+  const signed = { signature: Buffer.from(signature).toString("base64"), publicKey: publicPem, canonicalBody, keyId };
+  // A body that was changed in the database may lack everything; it is shown as stored.
+  const { revoked, counts } = body;
+  if (revoked === undefined || counts === undefined) return signed;
+  return {
+    ...signed,
+    revocationId: body.revocation_id,
+    workspaceId: body.workspace_id,
+    agentId: body.agent_id,
+    agentName: body.agent_name,
+    reason: body.reason,
+    revokedAt: timestampFromMs(Date.parse(body.revoked_at)),
+    revokedBy: body.revoked_by,
+    revoked: {
+      sessions: revoked.sessions.map(itemFrom),
+      credentials: revoked.credentials.map(itemFrom),
+      grantsGiven: revoked.grants_given.map(itemFrom),
+      grantsReceived: revoked.grants_received.map(itemFrom),
+      temporalWindows: revoked.temporal_windows.map(itemFrom),
+      intentContracts: revoked.intent_contracts.map(itemFrom),
+      federationTokens: revoked.federation_tokens.map(itemFrom),
+      mcpToolPolicies: revoked.mcp_tool_policies.map(itemFrom),
+    },
+    counts: {
+      sessions: counts.sessions,
+      credentials: counts.credentials,
+      grantsGiven: counts.grants_given,
+      grantsReceived: counts.grants_received,
+      temporalWindows: counts.temporal_windows,
+      intentContracts: counts.intent_contracts,
+      federationTokens: counts.federation_tokens,
+      mcpToolPolicies: counts.mcp_tool_policies,
+    },
+    ledgerSeq: BigInt(body.ledger_seq),
+  };
+}
+
+/** Creates the functions of RevocationService. */
+export function createRevocationService(options: RevocationServiceOptions): ServiceDefinition {
+  const { logs, database, keys, authenticator } = options;
+  return defineService(RevocationService, {
+    async revokeAgent({ agentId, reason }, { caller }) {
+      const log = await logs.of(caller.workspaceId);
+      const certificate = await revokeAgent(log, keys, { agentId, reason, by: caller.keyId });
+      authenticator.forget(caller.workspaceId);
+      return messageFrom(certificate, keys);
+    },
+    async getRevocation({ revocationId }, { caller }) {
+      const { certificate, isValid } = await getRevocation(database, keys, caller.workspaceId, revocationId);
+      return { certificate: await messageFrom(certificate, keys), signatureValid: isValid };
+    },
+    async listRevocations(request, { caller }) {
+      const kind = pageKind("revocations");
+      const page = { size: pageSizeFrom(request), after: decodePageToken(kind, request.pageToken) };
+      const { items, next } = await listRevocations(database, caller.workspaceId, page);
+      const revocations = await Promise.all(items.map((item) => messageFrom(item, keys)));
+      return { revocations, nextPageToken: nextPageToken(kind, next) };
+    },
+  });
+}

@@ -1,0 +1,96 @@
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from "node:crypto";
+import { chmod, mkdir, open, readFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { calculateJwkThumbprint, exportJWK, type JWK } from "jose";
+import { SigningKeyEntity } from "../store/authority-entities.ts";
+import type { Database } from "../store/database.ts";
+
+/** The key that the service signs with, and every public key that it ever signed with. */
+export interface SigningKeys {
+  /** RFC 7638 thumbprint of the key in use. */
+  readonly keyId: string;
+  /** ECDSA P-256; the key in use. */
+  readonly privateKey: KeyObject;
+  /** PEM (SubjectPublicKeyInfo) of the key in use. */
+  readonly publicPem: string;
+  /** ECDSA P-256 with SHA-256, DER. */
+  sign(bytes: Uint8Array): Buffer;
+  /** The public key of an id, of whichever replica and time; undefined when the service never signed with it. */
+  publicKeyOf(keyId: string): Promise<KeyObject | undefined>;
+  /** Every public key, newest first, as a JSON Web Key Set (RFC 7517). */
+  jwks(): Promise<{ keys: JWK[] }>;
+}
+
+const OWNER_ONLY = 0o600;
+const CURVE = "prime256v1";
+
+function privateKeyFrom(pem: string, source: string): KeyObject {
+  try {
+    const key = createPrivateKey(pem);
+    if (key.asymmetricKeyDetails?.namedCurve === CURVE) return key;
+  } catch {
+    // Told below, without what the text holds.
+  }
+  throw new Error(`${source} holds no ECDSA P-256 private key in PEM`);
+}
+
+/** Writes a new key unless another process was first, and reads what is there then. */
+async function keyFromFile(path: string): Promise<KeyObject> {
+  await mkdir(dirname(path), { recursive: true });
+  try {
+    const file = await open(path, "wx", OWNER_ONLY);
+    const { privateKey } = generateKeyPairSync("ec", { namedCurve: CURVE });
+    await file.writeFile(privateKey.export({ type: "pkcs8", format: "pem" }));
+    await file.sync();
+    await file.close();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
+  await chmod(path, OWNER_ONLY);
+  return privateKeyFrom(await readFile(path, "utf8"), `\`${path}\``);
+}
+
+/**
+ * Reads the private key: from `configured` (PEM text, or the path of a file that holds it), else from `defaultPath`, where
+ * one is made on first use, readable by its owner alone. Throws an `Error` that names the source and never its content.
+ */
+export async function loadSigningKey(configured: string | undefined, defaultPath: string): Promise<KeyObject> {
+  if (configured === undefined) return keyFromFile(defaultPath);
+  if (configured.includes("-----BEGIN")) return privateKeyFrom(configured, "ACP_SIGNING_KEY");
+  const text = await readFile(configured, "utf8").catch((cause) => {
+    throw new Error("ACP_SIGNING_KEY names a file that cannot be read", { cause });
+  });
+  return privateKeyFrom(text, "the file that ACP_SIGNING_KEY names");
+}
+
+/** Publishes the public part of the key in use beside the older ones, which stay, and gives what signs and verifies. */
+export async function createSigningKeys({ orm }: Database, privateKey: KeyObject, nowMs: number): Promise<SigningKeys> {
+  const publicKey = createPublicKey(privateKey);
+  const publicPem = publicKey.export({ type: "spki", format: "pem" }).toString();
+  const bare = await exportJWK(publicKey);
+  const keyId = await calculateJwkThumbprint(bare);
+  const publicJwk = { ...bare, kid: keyId, alg: "ES256", use: "sig" };
+  const row = { keyId, publicJwk, publicPem, createdAtMs: nowMs };
+  await orm.em.fork().upsert(SigningKeyEntity, row, { onConflictAction: "ignore" });
+  const known = new Map([[keyId, publicKey]]);
+
+  return {
+    keyId,
+    privateKey,
+    publicPem,
+    sign: (bytes) => sign("sha256", bytes, privateKey),
+    async publicKeyOf(id) {
+      const found = known.get(id);
+      if (found !== undefined) return found;
+      const stored = await orm.em.fork().findOne(SigningKeyEntity, { keyId: id });
+      if (stored === null) return undefined;
+      const key = createPublicKey(stored.publicPem);
+      known.set(id, key);
+      return key;
+    },
+    async jwks() {
+      const rows = await orm.em.fork().find(SigningKeyEntity, {}, { orderBy: { createdAtMs: "desc" } });
+      return { keys: rows.map(({ publicJwk }) => publicJwk as JWK) };
+    },
+  };
+}

@@ -1,0 +1,62 @@
+import { createEventBuffer, type LedgerEvent, type WorkspaceLog } from "../ledger/index.ts";
+import { agentOf } from "./lookups.ts";
+
+/** What a runtime that watches its agent hears of. */
+export interface AgentChange {
+  readonly kind: "active" | "deactivated" | "revoked" | "killed";
+  /** The session that was killed. */
+  readonly sessionId?: string;
+  /** The revocation. */
+  readonly revocationId?: string;
+  readonly atMs: number;
+}
+
+/** How an agent is watched. */
+export interface WatchAgentOptions {
+  readonly heartbeatMs: number;
+  readonly signal: AbortSignal;
+}
+
+function changesFrom(event: LedgerEvent, agentId: string): AgentChange[] {
+  if (event.kind === "decision") return [];
+  const { change, atMs } = event;
+  if (!("agent_id" in change) || change.agent_id !== agentId) return [];
+  if (change.type === "agent_deactivated") return [{ kind: "deactivated", atMs }];
+  if (change.type === "authority_ended" && change.kind === "session") {
+    return change.ids.map((sessionId) => ({ kind: "killed", sessionId, atMs }));
+  }
+  if (change.type !== "agent_revoked") return [];
+  const killed = change.ended.sessions.map((sessionId) => ({ kind: "killed" as const, sessionId, atMs }));
+  return [...killed, { kind: "revoked", revocationId: change.revocation_id, atMs }];
+}
+
+/**
+ * The agent's status as it is, then every change of it and every session that is killed. `undefined` is a heartbeat. Ends
+ * after `revoked`. Throws AGENT_NOT_FOUND.
+ */
+export async function* watchAgent(
+  log: WorkspaceLog,
+  agentId: string,
+  { heartbeatMs, signal }: WatchAgentOptions,
+): AsyncGenerator<AgentChange | undefined> {
+  const live = createEventBuffer<AgentChange & { readonly seq: number }>();
+  const stop = log.subscribe((events) => {
+    for (const event of events) {
+      for (const change of changesFrom(event, agentId)) live.push({ ...change, seq: event.seq });
+    }
+  });
+  try {
+    const state = await log.caughtUp();
+    const { status, registeredAtMs, deactivatedAtMs } = agentOf(state, agentId);
+    const { seq: end } = state;
+    yield { kind: status, atMs: deactivatedAtMs ?? registeredAtMs };
+    if (status === "revoked") return;
+    for await (const change of live.read(heartbeatMs, signal)) {
+      // What came before the status was read is in it.
+      if (change === undefined || change.seq >= end) yield change;
+      if (change?.kind === "revoked") return;
+    }
+  } finally {
+    stop();
+  }
+}
