@@ -5,6 +5,7 @@ import { EnforcementService, type InterceptStreamRequest } from "../gen/agentcon
 import {
   createAdminService,
   createAgentService,
+  createAuthorityService,
   createDepartmentService,
   createEnforcementService,
   createEscalationService,
@@ -15,7 +16,7 @@ import {
   type ServiceDefinition,
   streamFault,
 } from "./api/index.ts";
-import { createSigningKeys, loadSigningKey, type SigningKeys } from "./authority/index.ts";
+import { createSigningKeys, createTokenVerifier, loadSigningKey, type SigningKeys } from "./authority/index.ts";
 import type { Config } from "./config.ts";
 import { createIntercept, decide } from "./enforcement/index.ts";
 import { createWorkspaceLogs, listenForWakeUps, type WorkspaceLogs } from "./ledger/index.ts";
@@ -85,6 +86,7 @@ function createServices({ database, logs, authenticator, keys, config }: Parts):
     createMandateService({ logs, database }),
     createEnforcementService({ intercept: createIntercept(logs), pool }),
     createEscalationService({ logs, pool, heartbeatMs }),
+    createAuthorityService({ logs, database, keys, authenticator }),
     createRevocationService({ logs, database, keys, authenticator }),
     createIncidentService(database),
     createAdminService({ logs, database, authenticator }),
@@ -158,9 +160,10 @@ async function createParts({ config, databaseUrl: url, log }: ControlPlaneOption
   const { poolSize } = config;
   const database = await openDatabase({ url, poolSize, log, entities: [...ENTITIES], migrations: MIGRATIONS });
   const logs = await createWorkspaceLogs(database, decide, log);
-  const authenticator = createAuthenticator({ database, clock: logs.clock });
   const privateKey = await loadSigningKey(config.signingKey?.reveal(), join(config.dataDir, SIGNING_KEY_FILE));
   const keys = await createSigningKeys(database, privateKey, logs.clock.now());
+  const verifyToken = createTokenVerifier(keys);
+  const authenticator = createAuthenticator({ database, clock: logs.clock, verifyToken });
   return { config, log, metrics: new Registry(), database, logs, authenticator, keys };
 }
 

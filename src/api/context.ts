@@ -9,6 +9,11 @@ export interface Caller {
   readonly role: Role;
   /** The agent that the key is bound to; null for a key that speaks for every agent. */
   readonly agentId: string | null;
+  /**
+   * True for a credential or token that no longer holds: it opens Intercept alone, which then refuses with a decision.
+   * Default false.
+   */
+  readonly isEnded?: boolean;
 }
 
 /** What a service function knows of the call beside its request. */

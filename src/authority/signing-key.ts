@@ -1,5 +1,5 @@
-import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from "node:crypto";
-import { chmod, mkdir, open, readFile } from "node:fs/promises";
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, randomUUID, sign } from "node:crypto";
+import { chmod, link, mkdir, open, readFile, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { calculateJwkThumbprint, exportJWK, type JWK } from "jose";
 import { SigningKeyEntity } from "../store/authority-entities.ts";
@@ -34,20 +34,36 @@ function privateKeyFrom(pem: string, source: string): KeyObject {
   throw new Error(`${source} holds no ECDSA P-256 private key in PEM`);
 }
 
-/** Writes a new key unless another process was first, and reads what is there then. */
+/**
+ * Writes a new key unless there is one, and gives what is there. Written aside and linked: whoever starts at the same
+ * time sees a whole key or none.
+ */
 async function keyFromFile(path: string): Promise<KeyObject> {
   await mkdir(dirname(path), { recursive: true });
+  const existing = await readFile(path, "utf8").catch(ifMissing);
+  if (existing === undefined) await linkNewKey(path);
+  await chmod(path, OWNER_ONLY);
+  return privateKeyFrom(existing ?? (await readFile(path, "utf8")), `\`${path}\``);
+}
+
+async function linkNewKey(path: string): Promise<void> {
+  const aside = `${path}.${randomUUID()}`;
+  const { privateKey } = generateKeyPairSync("ec", { namedCurve: CURVE });
+  const file = await open(aside, "wx", OWNER_ONLY);
+  await file.writeFile(privateKey.export({ type: "pkcs8", format: "pem" }));
+  await file.sync();
+  await file.close();
   try {
-    const file = await open(path, "wx", OWNER_ONLY);
-    const { privateKey } = generateKeyPairSync("ec", { namedCurve: CURVE });
-    await file.writeFile(privateKey.export({ type: "pkcs8", format: "pem" }));
-    await file.sync();
-    await file.close();
+    await link(aside, path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  } finally {
+    await rm(aside, { force: true });
   }
-  await chmod(path, OWNER_ONLY);
-  return privateKeyFrom(await readFile(path, "utf8"), `\`${path}\``);
+}
+
+function ifMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== "ENOENT") throw error;
 }
 
 /**

@@ -70,12 +70,15 @@ async function loadFigures(client: PoolClient, state: WorkspaceState, trustSeq: 
   }
 }
 
+/** Milliseconds after its expiry in which authority may have uses that no snapshot holds yet. */
+const UNSAVED_MS = 60_000;
+
 async function loadAuthority(client: PoolClient, state: WorkspaceState): Promise<void> {
   type Row = { sealed: SealedAuthority; createdAtMs: number; uses: number };
-  for (const { sealed, createdAtMs, uses } of await rowsOf<Row>(client, readAuthority, [state.workspaceId])) {
+  const values = [state.workspaceId, state.lastAtMs - UNSAVED_MS];
+  for (const { sealed, createdAtMs, uses } of await rowsOf<Row>(client, readAuthority, values)) {
     state.authority.put(sealed, createdAtMs, uses);
   }
-  state.authority.forgetExpired(state.lastAtMs);
 }
 
 async function loadDepartments(client: PoolClient, state: WorkspaceState): Promise<void> {
@@ -129,6 +132,7 @@ async function loadSnapshot(client: PoolClient, workspaceId: string): Promise<Wo
   await loadAgents(client, state);
   await loadAuthority(client, state);
   await loadFigures(client, state, head.trustSeq);
+  state.authority.forgetExpired(state.lastAtMs);
   await loadDepartments(client, state);
   await loadPolicies(client, state);
   requireCounters(state, state.seq);

@@ -12,6 +12,8 @@ export interface ChangedFigure {
 export interface TrustSnapshot {
   readonly workspaceId: string;
   readonly seq: number;
+  /** Time of the last entry, epoch milliseconds. */
+  readonly lastAtMs: number;
   /** Trust in tenths, by agent. */
   readonly trust: ReadonlyMap<string, ChangedFigure>;
   /** Actions allowed under a piece of authority, by its id. */

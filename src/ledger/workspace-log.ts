@@ -58,6 +58,8 @@ export interface WorkspaceLog {
 
 /** Actions of one workspace that may wait; past it OVERLOADED tells callers to back off. */
 const MAX_WAITING = 50_000;
+/** Milliseconds between looks for authority that expired, which costs time in proportion to all that has not ended. */
+const FORGET_MS = 60_000;
 /** Retried requests that are answered without disturbing a batch. */
 const REMEMBERED_REQUESTS = 20_000;
 
@@ -80,6 +82,7 @@ export function createWorkspaceLog(
   const listeners = new Set<LedgerListener>();
   const recent = createRecentIds(REMEMBERED_REQUESTS);
   let usedAt = performance.now();
+  let forgotAt = usedAt;
   let reading: Promise<WorkspaceState> | undefined;
 
   const announce: LedgerListener = (events) => {
@@ -191,6 +194,10 @@ export function createWorkspaceLog(
       const savedSeq = await saveTrustSnapshot(pool, snapshot);
       forgetSaved(state.trustChangedAt, savedSeq);
       forgetSaved(state.usesChangedAt, savedSeq);
+      // After the snapshot, so that the last uses of what expired are kept.
+      if (performance.now() - forgotAt < FORGET_MS) return;
+      forgotAt = performance.now();
+      await queue.run(async () => state.authority.forgetExpired(snapshot.lastAtMs));
     },
     idle: queue.idle,
   };
@@ -206,6 +213,7 @@ function snapshotOf(state: WorkspaceState): TrustSnapshot {
   return {
     workspaceId: state.workspaceId,
     seq: state.seq,
+    lastAtMs: state.lastAtMs,
     trust: figures(state.trustChangedAt, (id) => state.agents.get(id)?.trustTenths),
     // What ended meanwhile has its figure from the transaction that ended it.
     uses: figures(

@@ -1,18 +1,8 @@
 import { hash } from "node:crypto";
-import type { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import type { Database } from "../store/database.ts";
-import { ApiKeyEntity } from "../store/entities.ts";
-import { opensAt } from "./key-row.ts";
-import { stored } from "./stored.ts";
+import { createKeyLookUp, type FoundKey, holderAt, isKey, type KeyHolder, type VerifyToken } from "./key-look-up.ts";
 
-/** Who holds a key. */
-export interface KeyHolder {
-  readonly keyId: string;
-  readonly workspaceId: string;
-  readonly role: Role;
-  /** The agent that the key is bound to; null for a key that speaks for every agent. */
-  readonly agentId: string | null;
-}
+export type { KeyHolder, VerifyToken } from "./key-look-up.ts";
 
 /** How keys are looked up. */
 export interface AuthenticatorOptions {
@@ -23,13 +13,16 @@ export interface AuthenticatorOptions {
   readonly now?: () => number;
   /** Milliseconds that an answer is remembered. Default `DEFAULT_KEY_CACHE_MS`. */
   readonly cacheTtlMs?: number;
+  /** Tells whose federation token a text is. Default: no text is one. */
+  readonly verifyToken?: VerifyToken;
 }
 
-/** Finds who holds a key. */
+/** Finds who holds a key: a key of a workspace, an agent's credential or a federation token. */
 export interface Authenticator {
   /**
-   * The holder of a key, or undefined for a key that is unknown, expired or revoked. Synchronous when the answer is
-   * remembered. Expiry is judged on every call. Rejects with STORE_UNAVAILABLE, which is not remembered.
+   * The holder of a key, or undefined for a key that is unknown, expired or revoked; a credential or token that ended or
+   * expired still has its holder, with `isEnded`. Synchronous when the answer is remembered. Expiry is judged on every
+   * call. Rejects with STORE_UNAVAILABLE, which is not remembered.
    */
   (key: string): KeyHolder | undefined | Promise<KeyHolder | undefined>;
   /** Forgets what is remembered of a workspace's keys and of unknown ones: after a change of keys, and on wake-ups. */
@@ -41,17 +34,10 @@ export const DEFAULT_KEY_CACHE_MS = 2_000;
 /** Keys that are remembered, and apart from them unknown ones: a flood of wrong keys pushes out no right one. */
 const REMEMBERED_KEYS = 100_000;
 const REMEMBERED_UNKNOWN = 10_000;
-/** Characters of a key at most; a longer one is no key and not worth hashing. */
-const MAX_KEY = 512;
-
-interface Found {
-  readonly holder: KeyHolder;
-  readonly expiresAtMs: number | null;
-}
 
 interface Remembered {
   /** Undefined for an unknown or revoked key. */
-  readonly found: Found | undefined;
+  readonly found: FoundKey | undefined;
   readonly until: number;
 }
 
@@ -63,34 +49,25 @@ function remember(cache: Map<string, Remembered>, capacity: number, mark: string
   if (cache.size > capacity && oldest !== undefined) cache.delete(oldest);
 }
 
-async function lookUp({ orm }: Pick<Database, "orm">, mark: string): Promise<Found | undefined> {
-  const secretHash = Buffer.from(mark, "base64");
-  const key = await stored(orm.em.fork().findOne(ApiKeyEntity, { secretHash, revokedAtMs: null }));
-  if (key === null) return undefined;
-  const { keyId, workspaceId, role, agentId, expiresAtMs } = key;
-  return { holder: { keyId, workspaceId, role, agentId: agentId ?? null }, expiresAtMs: expiresAtMs ?? null };
-}
-
 /**
  * Creates the authenticator. A key made or revoked here takes effect at once if `forget` is called after it; one revoked
  * on another replica opens for `cacheTtlMs` at most.
  */
 export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
-  const { database, clock, now = () => performance.now(), cacheTtlMs = DEFAULT_KEY_CACHE_MS } = options;
+  const { clock, now = () => performance.now(), cacheTtlMs = DEFAULT_KEY_CACHE_MS } = options;
+  const lookUp = createKeyLookUp(options.database, options.verifyToken);
   const known = new Map<string, Remembered>();
   const unknown = new Map<string, Remembered>();
-  let looking = new Map<string, Promise<Found | undefined>>();
+  let looking = new Map<string, Promise<FoundKey | undefined>>();
 
-  const judged = (found: Found | undefined): KeyHolder | undefined =>
-    found !== undefined && opensAt({ expiresAtMs: found.expiresAtMs, revokedAtMs: null }, clock.now())
-      ? found.holder
-      : undefined;
+  const judged = (found: FoundKey | undefined): KeyHolder | undefined =>
+    found === undefined ? undefined : holderAt(found, clock.now());
 
-  const find = async (mark: string): Promise<Found | undefined> => {
+  const find = async (key: string, mark: string): Promise<FoundKey | undefined> => {
     const mine = looking;
     const until = now() + cacheTtlMs;
     try {
-      const found = await lookUp(database, mark);
+      const found = await lookUp(key, Buffer.from(mark, "base64"));
       // INVARIANT: what was read before `forget` is not remembered after it; it may show a key that was revoked since.
       if (mine !== looking) return found;
       if (found === undefined) remember(unknown, REMEMBERED_UNKNOWN, mark, { found, until });
@@ -102,13 +79,13 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   };
 
   const authenticate = (key: string): KeyHolder | undefined | Promise<KeyHolder | undefined> => {
-    if (key.length > MAX_KEY) return undefined;
+    if (!isKey(key)) return undefined;
     const mark = hash("sha256", key, "base64");
     const remembered = known.get(mark) ?? unknown.get(mark);
     if (remembered !== undefined && remembered.until > now()) return judged(remembered.found);
     let promise = looking.get(mark);
     if (promise === undefined) {
-      promise = find(mark);
+      promise = find(key, mark);
       looking.set(mark, promise);
     }
     return promise.then(judged);

@@ -6,7 +6,13 @@ export {
   listAgents,
   registerAgent,
 } from "./agents.ts";
-export { type Authenticator, type AuthenticatorOptions, createAuthenticator, type KeyHolder } from "./authenticator.ts";
+export {
+  type Authenticator,
+  type AuthenticatorOptions,
+  createAuthenticator,
+  type KeyHolder,
+  type VerifyToken,
+} from "./authenticator.ts";
 export { type DecisionFilter, listDecisionReceipts } from "./decisions.ts";
 export { type DefaultWorkspaceOptions, ensureDefaultWorkspace } from "./default-workspace.ts";
 export {

@@ -27,22 +27,30 @@ function changesFrom(event: LedgerEvent, agentId: string): AgentChange[] {
   }
   if (change.type !== "agent_revoked") return [];
   const killed = change.ended.sessions.map((sessionId) => ({ kind: "killed" as const, sessionId, atMs }));
-  return [...killed, { kind: "revoked", revocationId: change.revocation_id, atMs }];
+  // First what stops everything: an agent may have had thousands of sessions.
+  return [{ kind: "revoked", revocationId: change.revocation_id, atMs }, ...killed];
+}
+
+/** The changes that one entry of the log made: one element of the buffer, so that no revocation is too long for it. */
+interface EntryChanges {
+  readonly seq: number;
+  readonly changes: readonly AgentChange[];
 }
 
 /**
  * The agent's status as it is, then every change of it and every session that is killed. `undefined` is a heartbeat. Ends
- * after `revoked`. Throws AGENT_NOT_FOUND.
+ * after `revoked` and the sessions that were killed with it. Throws AGENT_NOT_FOUND.
  */
 export async function* watchAgent(
   log: WorkspaceLog,
   agentId: string,
   { heartbeatMs, signal }: WatchAgentOptions,
 ): AsyncGenerator<AgentChange | undefined> {
-  const live = createEventBuffer<AgentChange & { readonly seq: number }>();
+  const live = createEventBuffer<EntryChanges>();
   const stop = log.subscribe((events) => {
     for (const event of events) {
-      for (const change of changesFrom(event, agentId)) live.push({ ...change, seq: event.seq });
+      const changes = changesFrom(event, agentId);
+      if (changes.length > 0) live.push({ seq: event.seq, changes });
     }
   });
   try {
@@ -51,10 +59,11 @@ export async function* watchAgent(
     const { seq: end } = state;
     yield { kind: status, atMs: deactivatedAtMs ?? registeredAtMs };
     if (status === "revoked") return;
-    for await (const change of live.read(heartbeatMs, signal)) {
+    for await (const entry of live.read(heartbeatMs, signal)) {
+      if (entry === undefined) yield undefined;
       // What came before the status was read is in it.
-      if (change === undefined || change.seq >= end) yield change;
-      if (change?.kind === "revoked") return;
+      else if (entry.seq >= end) yield* entry.changes;
+      if (entry?.changes[0]?.kind === "revoked") return;
     }
   } finally {
     stop();

@@ -1,6 +1,7 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { getOption, hasOption } from "@bufbuild/protobuf";
 import { access, Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import type { Caller } from "../api/context.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { IncomingCall } from "./incoming.ts";
@@ -14,7 +15,14 @@ export interface AccessRule {
   readonly mask: number;
   /** The roles in words, for messages. */
   readonly roles: string;
+  /** Whether a credential or token that no longer holds may call: the decision then says so. */
+  readonly opensAfterEnd: boolean;
 }
+
+const OPEN_AFTER_END: readonly DescMethod[] = [
+  EnforcementService.method.intercept,
+  EnforcementService.method.interceptStream,
+];
 
 const BEARER = /^bearer +(\S+) *$/i;
 
@@ -35,10 +43,12 @@ export function authenticated(incoming: IncomingCall, authenticate: Authenticate
 }
 
 function knownCaller(caller: Caller | undefined): Caller {
-  if (caller === undefined) {
-    throw new ControlPlaneError(ErrorReason.KEY_INVALID, "the key is unknown, expired or revoked");
-  }
+  if (caller === undefined) throw keyInvalid();
   return caller;
+}
+
+function keyInvalid(): ControlPlaneError {
+  return new ControlPlaneError(ErrorReason.KEY_INVALID, "the key is unknown, expired or revoked");
 }
 
 function keyMissing(): ControlPlaneError {
@@ -50,11 +60,19 @@ function keyMissing(): ControlPlaneError {
 export function accessRuleOf(method: DescMethod): AccessRule {
   const roles = hasOption(method, access) ? getOption(method, access).roles : [];
   if (roles.length === 0) throw new Error(`${method.toString()} names no role that may call it`);
-  return { mask: roles.reduce((mask, role) => mask | (1 << role), 0), roles: roles.map(roleWord).join(", ") };
+  return {
+    mask: roles.reduce((mask, role) => mask | (1 << role), 0),
+    roles: roles.map(roleWord).join(", "),
+    opensAfterEnd: OPEN_AFTER_END.includes(method),
+  };
 }
 
-/** Throws ROLE_NOT_ALLOWED unless the caller's role is one of the rule's. */
+/**
+ * Throws ROLE_NOT_ALLOWED unless the caller's role is one of the rule's, and KEY_INVALID for a credential or token that no
+ * longer holds unless the method decides actions.
+ */
 export function assertMayCall(caller: Caller, rule: AccessRule, method: DescMethod): void {
+  if (caller.isEnded === true && !rule.opensAfterEnd) throw keyInvalid();
   if ((rule.mask & (1 << caller.role)) !== 0) return;
   const role = roleWord(caller.role);
   const text = `a key with role \`${role}\` may not call \`${method.name}\`; allowed are ${rule.roles}`;

@@ -414,7 +414,7 @@ export declare type IntentContract = Message<"agentcontrol.v1.IntentContract"> &
 export declare const IntentContractSchema: GenMessage<IntentContract>;
 
 /**
- * FederationToken: a signed token (ES256 JWS) by which another organisation knows an agent; it opens Intercept for that agent within its limits.
+ * FederationToken: a signed token (ES256 JWS) by which another organisation knows an agent; it acts as a key of that agent within its limits.
  *
  * @generated from message agentcontrol.v1.FederationToken
  */

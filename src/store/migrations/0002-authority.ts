@@ -17,6 +17,7 @@ const TABLES = [
   )`,
   "create index authority_list on authority (workspace_id, kind, created_seq)",
   "create index authority_agent on authority (workspace_id, agent_id, kind, created_seq)",
+  "create index authority_grantor on authority (workspace_id, grantor_agent_id, created_seq)",
   "create index authority_open on authority (workspace_id, created_seq) where ended_at_ms is null",
   `create table revocation (
     workspace_id text collate "C" not null,

@@ -53,11 +53,16 @@ export const readTrustSince = {
     from ledger_entry where workspace_id = $1 and seq >= $2 and kind = 0 order by seq`,
 };
 
-/** The authority that has not ended, in the order in which it was made: a parent grant before its children. */
+/**
+ * The authority that has neither ended nor expired before a time, in the order in which it was made: a parent grant before
+ * its children. Further parameter: the time in epoch milliseconds.
+ */
 export const readAuthority = {
   name: "read-authority",
   text: `select sealed, created_at_ms::float8 as "createdAtMs", uses::float8 as uses from authority
-    where workspace_id = $1 and ended_at_ms is null order by created_seq, id`,
+    where workspace_id = $1 and ended_at_ms is null
+      and coalesce((sealed ->> 'expires_at_ms')::float8, 'infinity') > $2
+    order by created_seq, id`,
 };
 
 /** One escalation's state. Further parameter: its id. */

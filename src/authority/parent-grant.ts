@@ -1,0 +1,83 @@
+import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
+import { type AuthorityItem, type ChangeScope, chainOf } from "../ledger/index.ts";
+import { AuthorityEntity } from "../store/authority-entities.ts";
+import { patternsBeyond } from "./delegation.ts";
+import type { ToldAuthority } from "./draft.ts";
+import { authorityNotFound } from "./kinds.ts";
+import { holds, standingOfItem } from "./standing.ts";
+
+/** Grants of one chain at most: each decision under a grant looks at every one of them. */
+export const MAX_CHAIN = 16;
+
+function parentInactive(grantId: string, standing: string): ControlPlaneError {
+  const message = `parent grant \`${grantId}\` does not hold: \`${standing}\``;
+  return new ControlPlaneError(ErrorReason.PARENT_GRANT_INACTIVE, message, { parent_grant_id: grantId, standing });
+}
+
+/** A grant that is not in the book has ended, or never was. */
+async function missingParent({ transaction, state }: ChangeScope, grantId: string): Promise<ControlPlaneError> {
+  const where = { workspaceId: state.workspaceId, id: grantId, kind: "grant" };
+  const row = await transaction.findOne(AuthorityEntity, where);
+  if (row === null) return authorityNotFound("grant", grantId);
+  return parentInactive(grantId, (row.endedAtMs ?? null) === null ? "expired" : "ended");
+}
+
+/** The grant to hang another one from. Throws AUTHORITY_NOT_FOUND, or PARENT_GRANT_INACTIVE when its chain does not hold. */
+export async function parentGrantOf(scope: ChangeScope, grantId: string): Promise<AuthorityItem> {
+  const parent = scope.state.authority.get(grantId);
+  if (parent?.sealed.kind !== "grant") throw await missingParent(scope, grantId);
+  const broken = chainOf(parent).find((link) => !holds(link, scope.nowMs));
+  if (broken !== undefined) throw parentInactive(broken.sealed.id, standingOfItem(broken, scope.nowMs));
+  return parent;
+}
+
+/** What a child grant asks for that its parent does not have, in the order of the request's fields. */
+function excessOf(parent: AuthorityItem, told: ToldAuthority, expiresAtMs: number | null): FieldViolation[] {
+  const { sealed, uses } = parent;
+  const violations: FieldViolation[] = [];
+  const add = (field: string, description: string, reason: string): void =>
+    void violations.push({ field, description, reason });
+  if (told.grantor_agent_id !== sealed.agent_id) {
+    add("grantor_agent_id", "must be the agent that the parent grant was given to", "GRANTOR_NOT_GRANTEE");
+  }
+  const actionTypes = told.action_types ?? [];
+  const beyond = new Set(patternsBeyond(sealed.action_types ?? [], actionTypes));
+  for (const [index, pattern] of actionTypes.entries()) {
+    if (beyond.has(pattern)) add(`action_types[${index}]`, "is not lent by the parent grant", "ACTION_TYPE_NOT_LENT");
+  }
+  if ((expiresAtMs ?? Number.POSITIVE_INFINITY) > (sealed.expires_at_ms ?? Number.POSITIVE_INFINITY)) {
+    add("ttl_seconds", "goes beyond the expiry of the parent grant", "EXPIRES_AFTER_PARENT");
+  }
+  const left = sealed.max_uses === null ? Number.POSITIVE_INFINITY : sealed.max_uses - uses;
+  if (told.max_uses !== null && told.max_uses > left) {
+    add("max_uses", `must be at most the ${left} uses that the parent grant has left`, "MORE_USES_THAN_PARENT");
+  }
+  return violations;
+}
+
+function tooWide(parentId: string, violations: readonly FieldViolation[]): ControlPlaneError {
+  const fields = violations.map(({ field }) => `\`${field}\``).join(", ");
+  const message = `the grant goes beyond its parent \`${parentId}\` in ${fields}`;
+  return new ControlPlaneError(
+    ErrorReason.GRANT_TOO_WIDE,
+    message,
+    { parent_grant_id: parentId, fields: violations.map(({ field }) => field).join(" ") },
+    { violations },
+  );
+}
+
+/**
+ * Checks a grant against the one that it passes on. Throws INVALID_FIELD when the chain would have an agent twice or more
+ * than `MAX_CHAIN` grants, GRANT_TOO_WIDE with everything that goes beyond the parent.
+ */
+export function assertWithin(parent: AuthorityItem, told: ToldAuthority, expiresAtMs: number | null): void {
+  const chain = chainOf(parent);
+  if (chain.length >= MAX_CHAIN) {
+    throw invalidField("parent_grant_id", `must name a grant with fewer than ${MAX_CHAIN} grants in its chain`);
+  }
+  if (chain.some(({ sealed }) => sealed.grantor_agent_id === told.agent_id)) {
+    throw invalidField("grantee_agent_id", "must not be an agent that lends in the same chain of grants");
+  }
+  const violations = excessOf(parent, told, expiresAtMs);
+  if (violations.length > 0) throw tooWide(parent.sealed.id, violations);
+}

@@ -1,0 +1,23 @@
+import type { SealedAuthority, WorkspaceState } from "../ledger/index.ts";
+import type { AuthorityRow } from "../store/authority-entities.ts";
+import { type AuthorityStanding, standingOf } from "./standing.ts";
+
+/** A piece of authority as people see it. */
+export interface AuthorityView {
+  readonly sealed: SealedAuthority;
+  readonly createdAtMs: number;
+  /** Epoch milliseconds; null while it was neither ended nor revoked. */
+  readonly endedAtMs: number | null;
+  /** Actions that were allowed under it. */
+  readonly uses: number;
+  readonly standing: AuthorityStanding;
+}
+
+/** What a row shows at a time. The table's uses are final once it ended; until then the state's are newer. */
+export function viewFrom(row: AuthorityRow, { authority }: WorkspaceState, nowMs: number): AuthorityView {
+  const sealed = row.sealed as SealedAuthority;
+  const endedAtMs = row.endedAtMs ?? null;
+  const uses = endedAtMs === null ? (authority.get(row.id)?.uses ?? row.uses) : row.uses;
+  const facts = { endedAtMs, expiresAtMs: sealed.expires_at_ms, maxUses: sealed.max_uses, uses };
+  return { sealed, createdAtMs: row.createdAtMs, endedAtMs, uses, standing: standingOf(facts, nowMs) };
+}

@@ -1,0 +1,17 @@
+import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startEmbeddedPostgres } from "../../src/store/index.ts";
+
+const SILENT_LOG = { info: () => undefined, warn: () => undefined, error: () => undefined };
+
+/** Starts a durable PostgreSQL for a program outside of the tests and gives its URL; it is gone after `cleanup`. */
+export async function startOwnPostgres(cleanup: AsyncDisposableStack): Promise<string> {
+  const dataDir = await mkdtemp(join(tmpdir(), "acp-own-"));
+  cleanup.defer(() => rm(dataDir, { recursive: true, force: true }));
+  // Open to the account that PostgreSQL runs under when this is root, so that the data lies here too.
+  await chmod(dataDir, 0o755);
+  const postgres = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
+  cleanup.defer(() => postgres.stop());
+  return postgres.url;
+}
