@@ -13,6 +13,7 @@ import {
   createMandateService,
   createRevocationService,
   createToolService,
+  createWebhookService,
   type ServiceDefinition,
   streamFault,
 } from "./api/index.ts";
@@ -34,6 +35,7 @@ import {
   sendJson,
 } from "./transport/index.ts";
 import { createRestTranscoder, openApiFromServices } from "./transport/rest/index.ts";
+import { createWebhooks, type Webhooks } from "./webhook/index.ts";
 
 /** Where a control plane listens. */
 export interface Addresses {
@@ -68,6 +70,7 @@ interface Parts {
   readonly logs: WorkspaceLogs;
   readonly authenticator: Authenticator;
   readonly keys: SigningKeys;
+  readonly webhooks: Webhooks;
 }
 
 /** The signing key in the data directory, when none is configured. */
@@ -76,7 +79,7 @@ const SIGNING_KEY_FILE = "signing-key.pem";
 /** Paths below `/v1` are served below `/api/v1` as well. */
 const aliases = (template: string): string[] => (template.startsWith("/v1/") ? [`/api${template}`] : []);
 
-function createServices({ database, logs, authenticator, keys, config }: Parts): ServiceDefinition[] {
+function createServices({ database, logs, authenticator, keys, webhooks, config }: Parts): ServiceDefinition[] {
   const { pool } = database;
   const { streamHeartbeatMs: heartbeatMs } = config;
   return [
@@ -89,6 +92,7 @@ function createServices({ database, logs, authenticator, keys, config }: Parts):
     createAuthorityService({ logs, database, keys, authenticator }),
     createRevocationService({ logs, database, keys, authenticator }),
     createIncidentService(database),
+    createWebhookService({ webhooks }),
     createAdminService({ logs, database, authenticator }),
   ];
 }
@@ -164,13 +168,14 @@ async function createParts({ config, databaseUrl: url, log }: ControlPlaneOption
   const keys = await createSigningKeys(database, privateKey, logs.clock.now());
   const verifyToken = createTokenVerifier(keys);
   const authenticator = createAuthenticator({ database, clock: logs.clock, verifyToken });
-  return { config, log, metrics: new Registry(), database, logs, authenticator, keys };
+  const webhooks = createWebhooks({ database, logs, log, allow: config.webhookAllow });
+  return { config, log, metrics: new Registry(), database, logs, authenticator, keys, webhooks };
 }
 
 /** Builds every part of a control plane once, in the order in which they depend on each other. */
 export async function createControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
   const parts = await createParts(options);
-  const { config, database, logs, authenticator, log } = parts;
+  const { config, database, logs, authenticator, webhooks, log } = parts;
   const services = createServices(parts);
   const pipeline = createServicePipeline(parts, services);
   const { http, grpc, health } = createServers(parts, services, pipeline);
@@ -184,6 +189,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
     async listen() {
       const httpPort = await http.listen(config.host, config.httpPort);
       const grpcPort = await grpc.listen(config.host, config.grpcPort);
+      webhooks.start();
       health.set(true);
       const host = config.host.includes(":") ? `[${config.host}]` : config.host;
       return { http: `http://${host}:${httpPort}`, grpc: `${host}:${grpcPort}` };
@@ -192,6 +198,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       health.set(false);
       await pipeline.drain(config.drainMs);
       await Promise.all([http.close(config.drainMs), grpc.close(config.drainMs)]);
+      await webhooks.close();
       await wakeUps.close();
       await logs.close();
       await database.close();

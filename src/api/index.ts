@@ -1,12 +1,14 @@
 export { createAdminService } from "./admin-service.ts";
 export { createAgentService } from "./agent-service.ts";
+export { createAuthorityService } from "./authority-service.ts";
 export type { CallContext, Caller } from "./context.ts";
 export { createDepartmentService } from "./department-service.ts";
 export { createEnforcementService } from "./enforcement-service.ts";
 export { createEscalationService } from "./escalation-service.ts";
 export { createIncidentService } from "./incident-service.ts";
-export { createRevocationService } from "./revocation-service.ts";
 export { streamFault } from "./intercept-stream.ts";
 export { createMandateService } from "./mandate-service.ts";
+export { createRevocationService } from "./revocation-service.ts";
 export { defineService, type ServiceDefinition, type ServiceFunctions } from "./service.ts";
 export { createToolService } from "./tool-service.ts";
+export { createWebhookService } from "./webhook-service.ts";

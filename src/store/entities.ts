@@ -1,5 +1,6 @@
 import { defineEntity, type InferEntity, p } from "@mikro-orm/postgresql";
 import { AuthorityEntity, IncidentEntity, RevocationEntity, SigningKeyEntity } from "./authority-entities.ts";
+import { WebhookDeliveryEntity, WebhookEntity } from "./webhook-entities.ts";
 
 /** JSON as PostgreSQL keeps it. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
@@ -176,6 +177,8 @@ export const ENTITIES = [
   RevocationEntity,
   IncidentEntity,
   SigningKeyEntity,
+  WebhookEntity,
+  WebhookDeliveryEntity,
 ] as const;
 
 /** One row of each table. */

@@ -666,7 +666,8 @@ export declare const WebhookService: GenService<{
     output: typeof DeleteWebhookResponseSchema;
   },
   /**
-   * Makes a new secret. For a day every delivery is signed with both, so that receivers can change over.
+   * Makes a new secret. For a day `webhook-signature` carries the signatures of both, so that receivers can change over;
+   * `X-Service-Signature`, which has room for one, is the new secret's.
    *
    * @generated from rpc agentcontrol.v1.WebhookService.RotateWebhookSecret
    */

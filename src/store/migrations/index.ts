@@ -1,9 +1,11 @@
 import type { MigrationSource } from "../migrate.ts";
 import { WorkspaceLogMigration } from "./0001-workspace-log.ts";
 import { AuthorityMigration } from "./0002-authority.ts";
+import { WebhookMigration } from "./0003-webhook.ts";
 
 /** Every migration, in the order of their application. A migration that was released never changes. */
 export const MIGRATIONS: readonly MigrationSource[] = [
   { name: "0001-workspace-log", class: WorkspaceLogMigration },
   { name: "0002-authority", class: AuthorityMigration },
+  { name: "0003-webhook", class: WebhookMigration },
 ];

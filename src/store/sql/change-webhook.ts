@@ -1,0 +1,50 @@
+import { WEBHOOK_COLUMNS } from "./webhook-columns.ts";
+
+// Whatever failed before says nothing about the webhook as changed: it is tried at once.
+const FRESH = "failures = 0, failing_since_ms = null, next_attempt_at_ms = null, revision = w.revision + 1";
+
+/**
+ * Registers a webhook that starts at the end of the log. Parameters: workspace, webhook, URL, events, time, secret.
+ * No row: no such workspace.
+ */
+export const insertWebhook = {
+  name: "insert-webhook",
+  text: `insert into webhook as w
+      (workspace_id, webhook_id, url, events, is_active, created_at_ms, secret, next_seq, revision, failures)
+    select $1, $2, $3, $4::text[], true, $5::bigint, $6, seq, 0, 0 from ledger_head where workspace_id = $1
+    returning ${WEBHOOK_COLUMNS}`,
+};
+
+/** Changes a webhook; null leaves a column. Parameters: workspace, webhook, URL, events, whether it is active. */
+export const updateWebhook = {
+  name: "update-webhook",
+  text: `update webhook w set url = coalesce($3, w.url), events = coalesce($4::text[], w.events),
+      is_active = coalesce($5::boolean, w.is_active), ${FRESH}
+    where workspace_id = $1 and webhook_id = $2 returning ${WEBHOOK_COLUMNS}`,
+};
+
+/** Sets the cursor back. Parameters: workspace, webhook, index. No row: no such webhook, or its cursor is before that. */
+export const replayWebhook = {
+  name: "replay-webhook",
+  text: `update webhook w set next_seq = $3::bigint, ${FRESH}
+    where workspace_id = $1 and webhook_id = $2 and next_seq >= $3::bigint returning ${WEBHOOK_COLUMNS}`,
+};
+
+/** Puts a new secret before the one in force. Parameters: workspace, webhook, secret, until when the old one signs. */
+export const rotateWebhookSecret = {
+  name: "rotate-webhook-secret",
+  text: `update webhook w set old_secret = w.secret, old_secret_until_ms = $4::bigint, secret = $3
+    where workspace_id = $1 and webhook_id = $2 returning ${WEBHOOK_COLUMNS}`,
+};
+
+/** Deletes a webhook; its attempts go when they are old. Parameters: workspace, webhook. */
+export const deleteWebhook = {
+  name: "delete-webhook",
+  text: `delete from webhook w where workspace_id = $1 and webhook_id = $2 returning ${WEBHOOK_COLUMNS}`,
+};
+
+/** Reads a webhook with its secrets. Parameters: workspace, webhook. */
+export const readWebhook = {
+  name: "read-webhook",
+  text: `select ${WEBHOOK_COLUMNS} from webhook w where workspace_id = $1 and webhook_id = $2`,
+};
