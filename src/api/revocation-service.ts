@@ -6,7 +6,7 @@ import {
 } from "../../gen/agentcontrol/v1/revocation_service_pb.js";
 import type { SigningKeys } from "../authority/index.ts";
 import type { WorkspaceLogs } from "../ledger/index.ts";
-import { type Certificate, getRevocation, listRevocations, revokeAgent } from "../revocation/index.ts";
+import { getRevocation, listRevocations, revokeAgent, type StoredCertificate } from "../revocation/index.ts";
 import type { Database } from "../store/database.ts";
 import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
@@ -32,18 +32,18 @@ const itemFrom = ({ id, at }: Item): MessageInitShape<typeof RevokedItemSchema> 
 });
 
 async function messageFrom(
-  { body, canonicalBody, signature, keyId }: Certificate,
+  { revocationId, body, canonicalBody, signature, keyId }: StoredCertificate,
   keys: SigningKeys,
 ): Promise<CertificateFields> {
   const publicKey = await keys.publicKeyOf(keyId);
   const publicPem = publicKey?.export({ type: "spki", format: "pem" }).toString() ?? "";
   const signed = { signature: Buffer.from(signature).toString("base64"), publicKey: publicPem, canonicalBody, keyId };
-  // A body that was changed in the database may lack everything; it is shown as stored.
+  // A body that is no certificate any more is shown as stored, and nothing is said of what it might mean.
+  if (body === undefined) return { ...signed, revocationId };
   const { revoked, counts } = body;
-  if (revoked === undefined || counts === undefined) return signed;
   return {
     ...signed,
-    revocationId: body.revocation_id,
+    revocationId,
     workspaceId: body.workspace_id,
     agentId: body.agent_id,
     agentName: body.agent_name,

@@ -73,8 +73,9 @@ function ifMissing(error: NodeJS.ErrnoException): undefined {
 export async function loadSigningKey(configured: string | undefined, defaultPath: string): Promise<KeyObject> {
   if (configured === undefined) return keyFromFile(defaultPath);
   if (configured.includes("-----BEGIN")) return privateKeyFrom(configured, "ACP_SIGNING_KEY");
-  const text = await readFile(configured, "utf8").catch((cause) => {
-    throw new Error("ACP_SIGNING_KEY names a file that cannot be read", { cause });
+  const text = await readFile(configured, "utf8").catch(({ code }: NodeJS.ErrnoException) => {
+    // Without the cause, which repeats the value: it may be a key that lost its first line.
+    throw new Error(`ACP_SIGNING_KEY names a file that cannot be read (${code})`);
   });
   return privateKeyFrom(text, "the file that ACP_SIGNING_KEY names");
 }

@@ -8,7 +8,10 @@ export interface DecisionDetails {
   readonly cause?: unknown;
 }
 
-/** The guarded function did not run and will not: the action was blocked, rejected, or could not be decided. */
+/**
+ * The agent may not do this. The guarded function did not run and will not: the action was blocked, rejected, or could
+ * not be decided. Only an `AgentStoppedError` also ends a call whose function was running.
+ */
 export class AgentBlockedError extends Error {
   override readonly name: string = "AgentBlockedError";
   /** `block`, or `escalate` when no approval came or it did not fit; null when the control plane was not reached. */
@@ -43,6 +46,36 @@ export class EscalationTimeoutError extends AgentBlockedError {
       escalationId,
     });
     this.timeout = timeout;
+  }
+}
+
+/** What an agent is stopped by. */
+export interface StopDetails {
+  /** The agent was deactivated or revoked, or the session was killed. */
+  readonly change: "deactivated" | "revoked" | "killed";
+  /** Set when a session was killed. */
+  readonly sessionId?: string | null;
+  /** Set when the agent was revoked. */
+  readonly revocationId?: string | null;
+}
+
+/**
+ * The agent was taken out of service, or its session was killed. A guarded function that was running may have had its
+ * effect, in whole or in part; it goes on unless it heeds its signal, and its result is dropped.
+ */
+export class AgentStoppedError extends AgentBlockedError {
+  override readonly name = "AgentStoppedError";
+  readonly agentId: string;
+  readonly change: StopDetails["change"];
+  readonly sessionId: string | null;
+  readonly revocationId: string | null;
+
+  constructor(agentId: string, { change, sessionId = null, revocationId = null }: StopDetails) {
+    super(change === "killed" ? `session \`${sessionId}\` was killed` : `agent \`${agentId}\` was ${change}`, "block");
+    this.agentId = agentId;
+    this.change = change;
+    this.sessionId = sessionId;
+    this.revocationId = revocationId;
   }
 }
 

@@ -1,10 +1,12 @@
 import type { DescService } from "@bufbuild/protobuf";
 import { type Client, createClient, type Transport } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
+import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { type AgentWatch, createAgentWatches } from "./agent-watch.ts";
 import type { EscalationVerdict } from "./escalation-verdict.ts";
-import { type Guarded, type GuardOptions, guard } from "./guard.ts";
+import { type Guarded, type GuardOptions, guard, guardWithSignal, type Stoppable } from "./guard.ts";
 import { type InterceptAction, type InterceptResult, interceptRequestFrom, interceptResultFrom } from "./intercept.ts";
 import { callIntercept } from "./intercept-call.ts";
 import type { InterceptChannel } from "./intercept-channel.ts";
@@ -49,11 +51,25 @@ export interface ControlPlane {
     fn: (...args: Args) => Result,
     options: GuardOptions<Args>,
   ): Guarded<Args, Result>;
+  /** The same for a function whose first argument is a signal that aborts when its agent must stop. */
+  guardWithSignal<Args extends unknown[], Result>(
+    fn: Stoppable<Args, Result>,
+    options: GuardOptions<Args>,
+  ): Guarded<Args, Result>;
+  /**
+   * Hears at once when an agent is deactivated or revoked and when its sessions are killed. All who watch one agent
+   * share one stream, which is opened again whenever it breaks and keeps the process alive until a second after the last
+   * has closed.
+   */
+  watchAgent(agentId: string): AgentWatch;
   /** Waits until an escalation is resolved. Rejects with `EscalationTimeoutError` when nobody does in time. */
   waitForEscalation(escalationId: string, options?: WaitEscalationOptions): Promise<EscalationVerdict>;
   /** A client of any service of the control plane, with the key. Its calls reject with `ConnectError`. */
   client<S extends DescService>(service: S): Client<S>;
-  /** Closes what is kept open. Intercepts still work afterwards, each as a call of its own. */
+  /**
+   * Closes what is kept open; watches that are open hear nothing any more. Intercepts still work afterwards, each as a
+   * call of its own.
+   */
   close(): void;
 }
 
@@ -66,15 +82,21 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
   const transport = withApiKey(options.transport ?? fetchTransport(options), options.apiKey);
   const routes = { client: createClient(EnforcementService, transport), channel };
   const escalations = createClient(EscalationService, transport);
+  const watches = createAgentWatches(createClient(AgentService, transport));
   const controlPlane: ControlPlane = {
     async intercept(action, { signal, timeoutMs = presetMs } = {}) {
       const request = interceptRequestFrom(action, action.requestId ?? createRequestId());
       return interceptResultFrom(await callIntercept(routes, request, { signal, timeoutMs }));
     },
     guard: (fn, guardOptions) => guard(controlPlane, fn, guardOptions),
+    guardWithSignal: (fn, guardOptions) => guardWithSignal(controlPlane, fn, guardOptions),
+    watchAgent: watches.watch,
     waitForEscalation: (escalationId, waitOptions) => waitForEscalation(escalations, escalationId, waitOptions),
     client: (service) => createClient(service, transport),
-    close: () => channel?.close(),
+    close() {
+      watches.close();
+      channel?.close();
+    },
   };
   return controlPlane;
 }

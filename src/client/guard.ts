@@ -2,6 +2,7 @@ import { AgentBlockedError, ApprovalPendingError, EscalationTimeoutError } from 
 import type { ControlPlane } from "./control-plane.ts";
 import type { InterceptAction, InterceptResult } from "./intercept.ts";
 import { ControlPlaneRequestError, isUnreachable } from "./request-error.ts";
+import { runWatched } from "./run-watched.ts";
 import { DEFAULT_ESCALATION_POLL_INTERVAL, DEFAULT_ESCALATION_TIMEOUT } from "./wait-escalation.ts";
 
 /** What the actions of a guarded function have in common. */
@@ -36,12 +37,20 @@ export interface GuardOptions<Args extends unknown[]> extends CommonAction {
   readonly timeoutMs?: number | undefined;
   /** Ends waiting; the call then rejects with the signal's reason and the function does not run. */
   readonly signal?: AbortSignal | undefined;
+  /**
+   * Whether a call whose function runs is ended when the agent is deactivated or revoked, or the session is killed.
+   * Default true: the agent is watched while the function runs. A watch that cannot be opened changes nothing.
+   */
+  readonly abortWhenRevoked?: boolean | undefined;
   /** Told of every decision before it takes effect. What it throws keeps the function from running. */
   readonly onDecision?: ((result: InterceptResult, action: InterceptAction) => void) | undefined;
 }
 
 /** The guarded function: the parameters of the original, its result as a promise. */
 export type Guarded<Args extends unknown[], Result> = (...args: Args) => Promise<Awaited<Result>>;
+
+/** A function that is told, by a signal before its own parameters, when it must stop. */
+export type Stoppable<Args extends unknown[], Result> = (signal: AbortSignal, ...args: Args) => Result;
 
 /** One call of a guarded function on its way to a decision. */
 interface GuardedCall<Args extends unknown[]> {
@@ -54,16 +63,38 @@ interface GuardedCall<Args extends unknown[]> {
  * Wraps a function so that it MUST NOT run unless the control plane allows exactly this call of it, or the control plane
  * cannot be reached and `onUnreachable` is `allow`. Else the call rejects: with `AgentBlockedError` for block,
  * rejection, time-out and an unreachable control plane; with `ApprovalPendingError`; with `ControlPlaneRequestError`
- * for a call that is refused as such.
+ * for a call that is refused as such. While the function runs the call rejects with `AgentStoppedError` as soon as the
+ * agent must stop, unless `abortWhenRevoked` is false.
  */
 export function guard<Args extends unknown[], Result>(
   controlPlane: ControlPlane,
   fn: (...args: Args) => Result,
   options: GuardOptions<Args>,
 ): Guarded<Args, Result> {
+  return guardWithSignal(
+    controlPlane,
+    function (this: unknown, _signal, ...args) {
+      return fn.apply(this, args);
+    },
+    options,
+  );
+}
+
+/**
+ * The same for a function that stops by itself: its first argument is a signal that aborts with the error that the call
+ * rejects with. The signal never aborts when `abortWhenRevoked` is false. The guarded function takes the others.
+ */
+export function guardWithSignal<Args extends unknown[], Result>(
+  controlPlane: ControlPlane,
+  fn: Stoppable<Args, Result>,
+  options: GuardOptions<Args>,
+): Guarded<Args, Result> {
+  const { agentId, sessionId, abortWhenRevoked = true } = options;
   return async function guarded(this: unknown, ...args: Args): Promise<Awaited<Result>> {
     await pass({ controlPlane, options, args });
-    return await fn.apply(this, args);
+    const run = (signal: AbortSignal): Result => fn.call(this, signal, ...args);
+    if (!abortWhenRevoked) return await run(new AbortController().signal);
+    return await runWatched(controlPlane.watchAgent(agentId), { agentId, sessionId }, run);
   };
 }
 

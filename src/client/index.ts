@@ -1,8 +1,11 @@
+export type { AgentWatch } from "./agent-watch.ts";
 export {
   AgentBlockedError,
+  AgentStoppedError,
   ApprovalPendingError,
   type DecisionDetails,
   EscalationTimeoutError,
+  type StopDetails,
 } from "./blocked-error.ts";
 export {
   type ControlPlane,
@@ -12,7 +15,7 @@ export {
   type InterceptOptions,
 } from "./control-plane.ts";
 export type { EscalationVerdict } from "./escalation-verdict.ts";
-export type { Guarded, GuardOptions } from "./guard.ts";
+export type { Guarded, GuardOptions, Stoppable } from "./guard.ts";
 export type { InterceptAction, InterceptReason, InterceptResult } from "./intercept.ts";
 export type { ChannelCallOptions, InterceptChannel } from "./intercept-channel.ts";
 export {

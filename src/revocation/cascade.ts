@@ -1,4 +1,4 @@
-import type { AuthorityItem, RevokedIds, WorkspaceState } from "../ledger/index.ts";
+import type { AuthorityItem, AuthorityKind, RevokedIds, WorkspaceState } from "../ledger/index.ts";
 
 /** What revoking an agent ends, by the keys of the certificate's counts; every list in the order of the ids. */
 export interface Cascade {
@@ -7,6 +7,12 @@ export interface Cascade {
 }
 
 const idsOf = (items: Iterable<AuthorityItem>): string[] => [...items].map(({ sealed }) => sealed.id).sort();
+
+/** Whether an item has not expired: what expired is over already, and replicas forget it at different times. */
+const isOpen =
+  (nowMs: number) =>
+  ({ sealed }: AuthorityItem): boolean =>
+    sealed.expires_at_ms === null || sealed.expires_at_ms > nowMs;
 
 function withChildren({ authority }: WorkspaceState, grants: Iterable<AuthorityItem>): Map<string, AuthorityItem> {
   const found = new Map<string, AuthorityItem>();
@@ -19,38 +25,40 @@ function withChildren({ authority }: WorkspaceState, grants: Iterable<AuthorityI
 
 /**
  * Everything that hangs on an agent: its sessions, credentials, grants given and received with all child grants, windows,
- * contracts, tokens and tool policies. A grant that hangs from a received one counts as received, whoever gave it;
- * each counts once.
+ * contracts, tokens and tool policies, except what expired by `nowMs`. A grant that hangs from a received one counts as
+ * received, whoever gave it; each counts once.
  */
-export function cascadeOf(state: WorkspaceState, agentId: string): Cascade {
+export function cascadeOf(state: WorkspaceState, agentId: string, nowMs: number): Cascade {
   const { authority } = state;
+  const open = (items: Iterable<AuthorityItem>): AuthorityItem[] => [...items].filter(isOpen(nowMs));
+  const own = (kind: AuthorityKind): AuthorityItem[] => open(authority.ofAgent(agentId, kind));
   const received = withChildren(state, authority.ofAgent(agentId, "grant"));
   const given = withChildren(
     state,
     [...authority.givenBy(agentId)].filter(({ sealed }) => !received.has(sealed.id)),
   );
   for (const id of received.keys()) given.delete(id);
-  const own = {
-    sessions: [...authority.ofAgent(agentId, "session")],
-    credentials: [...authority.ofAgent(agentId, "credential")],
-    grants_given: [...given.values()],
-    grants_received: [...received.values()],
-    temporal_windows: [...authority.ofAgent(agentId, "temporal_window")],
-    intent_contracts: [...authority.ofAgent(agentId, "intent_contract")],
-    federation_tokens: [...authority.ofAgent(agentId, "federation_token")],
-    mcp_tool_policies: [...authority.ofAgent(agentId, "mcp_tool_policy")],
+  const all = {
+    sessions: own("session"),
+    credentials: own("credential"),
+    grants_given: open(given.values()),
+    grants_received: open(received.values()),
+    temporal_windows: own("temporal_window"),
+    intent_contracts: own("intent_contract"),
+    federation_tokens: own("federation_token"),
+    mcp_tool_policies: own("mcp_tool_policy"),
   };
   return {
     ended: {
-      sessions: idsOf(own.sessions),
-      credentials: idsOf(own.credentials),
-      grants_given: idsOf(own.grants_given),
-      grants_received: idsOf(own.grants_received),
-      temporal_windows: idsOf(own.temporal_windows),
-      intent_contracts: idsOf(own.intent_contracts),
-      federation_tokens: idsOf(own.federation_tokens),
-      mcp_tool_policies: idsOf(own.mcp_tool_policies),
+      sessions: idsOf(all.sessions),
+      credentials: idsOf(all.credentials),
+      grants_given: idsOf(all.grants_given),
+      grants_received: idsOf(all.grants_received),
+      temporal_windows: idsOf(all.temporal_windows),
+      intent_contracts: idsOf(all.intent_contracts),
+      federation_tokens: idsOf(all.federation_tokens),
+      mcp_tool_policies: idsOf(all.mcp_tool_policies),
     },
-    items: Object.values(own).flat(),
+    items: Object.values(all).flat(),
   };
 }

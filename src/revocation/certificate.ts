@@ -24,13 +24,20 @@ export type CertificateBody = {
   readonly key_id: string;
 };
 
-/** A revocation certificate: the exact bytes that were signed, and the signature. */
-export interface Certificate {
-  readonly body: CertificateBody;
+/** A certificate as it is stored: the exact bytes that were signed, and the signature. */
+export interface StoredCertificate {
+  readonly revocationId: string;
+  /** What the bytes say; undefined when they were changed into something that is no certificate. */
+  readonly body: CertificateBody | undefined;
   readonly canonicalBody: string;
   /** ECDSA P-256 with SHA-256, DER. */
   readonly signature: Uint8Array;
   readonly keyId: string;
+}
+
+/** A certificate as it was made. */
+export interface Certificate extends StoredCertificate {
+  readonly body: CertificateBody;
 }
 
 /** What a certificate is made of. */
@@ -60,7 +67,46 @@ export function signCertificate(keys: SigningKeys, draft: CertificateDraft, ende
     key_id: keys.keyId,
   };
   const canonicalBody = canonicalJson(body);
-  return { body, canonicalBody, signature: keys.sign(Buffer.from(canonicalBody)), keyId: keys.keyId };
+  const signature = keys.sign(Buffer.from(canonicalBody));
+  return { revocationId: draft.revocation_id, body, canonicalBody, signature, keyId: keys.keyId };
+}
+
+const TEXTS = [
+  "revocation_id",
+  "workspace_id",
+  "agent_id",
+  "agent_name",
+  "reason",
+  "revoked_at",
+  "revoked_by",
+  "key_id",
+] as const satisfies readonly (keyof CertificateBody)[];
+
+type Unchecked = Readonly<Record<string, unknown>>;
+
+const isObject = (value: unknown): value is Unchecked => typeof value === "object" && value !== null;
+const isTime = (value: unknown): boolean => typeof value === "string" && !Number.isNaN(Date.parse(value));
+const isCount = (value: unknown): boolean => Number.isInteger(value) && Math.abs(value as number) < 2 ** 31;
+const isItem = (value: unknown): boolean => isObject(value) && typeof value.id === "string" && isTime(value.at);
+
+function isCertificateBody(value: unknown): value is CertificateBody {
+  if (!isObject(value) || !TEXTS.every((name) => typeof value[name] === "string")) return false;
+  const { revoked, counts, revoked_at, ledger_seq } = value;
+  if (!isTime(revoked_at) || !Number.isSafeInteger(ledger_seq) || !isObject(revoked) || !isObject(counts)) return false;
+  return KINDS.every((kind) => {
+    const items = revoked[kind];
+    return Array.isArray(items) && items.every(isItem) && isCount(counts[kind]);
+  });
+}
+
+/** Reads the body of a certificate; undefined for a text that is none, as somebody may have left it in the database. */
+export function certificateBodyFrom(text: string): CertificateBody | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isCertificateBody(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** SHA-256 of a certificate's canonical body, lower-case hexadecimal: what the log holds of it. */
@@ -69,7 +115,7 @@ export function certificateDigest(canonicalBody: string): string {
 }
 
 /** Whether the signature verifies over the body with a key that the service signs or signed with. */
-export async function isSignatureValid(keys: SigningKeys, certificate: Certificate): Promise<boolean> {
+export async function isSignatureValid(keys: SigningKeys, certificate: StoredCertificate): Promise<boolean> {
   const publicKey = await keys.publicKeyOf(certificate.keyId);
   if (publicKey === undefined) return false;
   return verify("sha256", Buffer.from(certificate.canonicalBody), publicKey, certificate.signature);

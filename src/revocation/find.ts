@@ -6,38 +6,45 @@ import type { Page, PageRequest } from "../registry/index.ts";
 import { RevocationEntity, type RevocationRow } from "../store/authority-entities.ts";
 import type { Database } from "../store/database.ts";
 import { readChange } from "../store/sql/read-change.ts";
-import { type Certificate, type CertificateBody, certificateDigest, isSignatureValid } from "./certificate.ts";
+import {
+  type CertificateBody,
+  certificateBodyFrom,
+  certificateDigest,
+  isSignatureValid,
+  type StoredCertificate,
+} from "./certificate.ts";
 
 /** A certificate from its row. */
-export function certificateFromRow({ body, signature, keyId }: RevocationRow): Certificate {
-  return { body: JSON.parse(body) as CertificateBody, canonicalBody: body, signature, keyId };
+export function certificateFromRow({ revocationId, body, signature, keyId }: RevocationRow): StoredCertificate {
+  return { revocationId, body: certificateBodyFrom(body), canonicalBody: body, signature, keyId };
 }
 
-/** Whether the log holds the digest of exactly this body at the index that the body names. */
-async function isInLog(pool: Pool, { body, canonicalBody }: Certificate): Promise<boolean> {
-  const values = [body.workspace_id, body.ledger_seq];
-  const { rows } = await pool.query<{ body: string }>({ ...readChange, values });
+/** Whether a body is the one of its row, and not that of another revocation. */
+function isOfRow(body: CertificateBody, { revocationId, workspaceId, agentId, seq, keyId }: RevocationRow): boolean {
+  const { revocation_id, workspace_id, agent_id, ledger_seq, key_id } = body;
+  const isSame = revocation_id === revocationId && workspace_id === workspaceId && agent_id === agentId;
+  return isSame && ledger_seq === seq && key_id === keyId;
+}
+
+/** Whether the log holds the digest of exactly this body. */
+async function isInLog(pool: Pool, { workspaceId, seq, body }: RevocationRow): Promise<boolean> {
+  const { rows } = await pool.query<{ body: string }>({ ...readChange, values: [workspaceId, seq] });
   const change = rows[0] === undefined ? undefined : (JSON.parse(rows[0].body) as ControlChange);
-  return change?.type === "agent_revoked" && change.certificate_digest === certificateDigest(canonicalBody);
+  return change?.type === "agent_revoked" && change.certificate_digest === certificateDigest(body);
 }
 
 /** A stored certificate with what verifying it again came to. */
 export interface VerifiedCertificate {
-  readonly certificate: Certificate;
-  /** True if the signature verifies and the log holds the same body. */
+  readonly certificate: StoredCertificate;
+  /** True if the signature verifies, the body is the one of this revocation, and the log holds the same body. */
   readonly isValid: boolean;
 }
 
 async function verified(pool: Pool, keys: SigningKeys, row: RevocationRow): Promise<VerifiedCertificate> {
-  try {
-    const certificate = certificateFromRow(row);
-    return { certificate, isValid: (await isSignatureValid(keys, certificate)) && (await isInLog(pool, certificate)) };
-  } catch (error) {
-    // A body that was changed in the database may be no JSON any more; what is stored is shown, and it is not valid.
-    if (!(error instanceof SyntaxError)) throw error;
-    const { body, signature, keyId } = row;
-    return { certificate: { body: {} as CertificateBody, canonicalBody: body, signature, keyId }, isValid: false };
-  }
+  const certificate = certificateFromRow(row);
+  const { body } = certificate;
+  const isWhole = body !== undefined && isOfRow(body, row) && (await isSignatureValid(keys, certificate));
+  return { certificate, isValid: isWhole && (await isInLog(pool, row)) };
 }
 
 /** Reads a certificate and verifies it again. Throws REVOCATION_NOT_FOUND. */
@@ -58,7 +65,7 @@ export async function listRevocations(
   { orm }: Database,
   workspaceId: string,
   { size, after }: PageRequest,
-): Promise<Page<Certificate>> {
+): Promise<Page<StoredCertificate>> {
   const where = after === undefined ? { workspaceId } : { workspaceId, seq: { $lt: after } };
   const rows = await orm.em.fork().find(RevocationEntity, where, { orderBy: { seq: "desc" }, limit: size + 1 });
   const items = rows.slice(0, size);

@@ -10,7 +10,7 @@ import { IncidentEntity, RevocationEntity } from "../store/authority-entities.ts
 import { AgentEntity, EscalationEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
 import { type Cascade, cascadeOf } from "./cascade.ts";
-import { type Certificate, certificateDigest, signCertificate } from "./certificate.ts";
+import { type Certificate, certificateDigest, type StoredCertificate, signCertificate } from "./certificate.ts";
 import { certificateFromRow } from "./find.ts";
 
 /** Who revokes whom, and why. */
@@ -84,7 +84,7 @@ async function record(scope: ChangeScope, command: RevokeCommand, certificate: C
 }
 
 /** The certificate of an agent that was revoked before; undefined when it was not. */
-async function earlier({ transaction, state }: ChangeScope, agentId: string): Promise<Certificate | undefined> {
+async function earlier({ transaction, state }: ChangeScope, agentId: string): Promise<StoredCertificate | undefined> {
   const row = await transaction.findOne(RevocationEntity, { workspaceId: state.workspaceId, agentId });
   return row === null ? undefined : certificateFromRow(row);
 }
@@ -98,7 +98,7 @@ async function revokeNow(scope: ChangeScope, keys: SigningKeys, command: RevokeC
   const status = numberFromAgentStatus("revoked");
   const deactivatedAtMs = agent.deactivatedAtMs ?? nowMs;
   await transaction.nativeUpdate(AgentEntity, { workspaceId, agentId }, { status, deactivatedAtMs });
-  const cascade = cascadeOf(state, agentId);
+  const cascade = cascadeOf(state, agentId, nowMs);
   await endAuthority(scope, cascade);
   const certificate = signCertificate(
     keys,
@@ -126,8 +126,8 @@ async function revokeNow(scope: ChangeScope, keys: SigningKeys, command: RevokeC
  * Revokes an agent everywhere in one transaction, and gives the signed certificate. When this resolves no replica allows
  * the agent, or anyone on its behalf, anything. Revoking again gives the first certificate. Throws AGENT_NOT_FOUND.
  */
-export function revokeAgent(log: WorkspaceLog, keys: SigningKeys, command: RevokeCommand): Promise<Certificate> {
-  return log.change(command.by, async (scope) => {
+export function revokeAgent(log: WorkspaceLog, keys: SigningKeys, command: RevokeCommand): Promise<StoredCertificate> {
+  return log.change<StoredCertificate>(command.by, async (scope) => {
     agentOf(scope.state, command.agentId);
     return (await earlier(scope, command.agentId)) ?? (await revokeNow(scope, keys, command));
   });

@@ -1,7 +1,7 @@
-import { createServer, request, type Server } from "node:http";
+import { createServer, request, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** What a proxy does with streams of WaitEscalation. */
+/** What a proxy does with the streams of the server. */
 export type StreamHabit = "cuts" | "holds back" | "passes";
 
 /** An HTTP proxy in front of a server that has its habits with streams, and passes everything else. */
@@ -11,16 +11,22 @@ export interface HttpProxy {
   /** Paths of the calls so far. */
   readonly paths: string[];
   countOf(method: string): number;
+  /** Streams that are open now. */
+  readonly openStreams: number;
+  /** Breaks every open stream. */
+  cutStreams(): void;
   close(): void;
 }
 
 /** Starts a proxy in front of `target`. */
 export async function startHttpProxy(target: string, habit: StreamHabit): Promise<HttpProxy> {
   const paths: string[] = [];
+  const streams = new Set<ServerResponse>();
   const server: Server = createServer((incoming, outgoing) => {
     const path = incoming.url ?? "";
     paths.push(path);
-    const isStream = path.endsWith("/WaitEscalation");
+    const isStream = /\/(WaitEscalation|WatchAgent)$/.test(path);
+    if (isStream) streams.add(outgoing);
     const { method, headers } = incoming;
     const onward = request(new URL(path, target), { method, headers }, (answer) => {
       if (isStream && proxy.habit === "holds back") {
@@ -32,7 +38,10 @@ export async function startHttpProxy(target: string, habit: StreamHabit): Promis
       if (isStream && proxy.habit === "cuts") answer.once("data", () => outgoing.destroy());
     });
     onward.on("error", () => outgoing.destroy());
-    outgoing.on("close", () => onward.destroy());
+    outgoing.on("close", () => {
+      streams.delete(outgoing);
+      onward.destroy();
+    });
     incoming.pipe(onward);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -41,6 +50,12 @@ export async function startHttpProxy(target: string, habit: StreamHabit): Promis
     habit,
     paths,
     countOf: (name) => paths.filter((path) => path.endsWith(`/${name}`)).length,
+    get openStreams() {
+      return streams.size;
+    },
+    cutStreams: () => {
+      for (const stream of streams) stream.destroy();
+    },
     close: () => {
       server.close();
       server.closeAllConnections();
