@@ -4,7 +4,7 @@ const UNIQUE_VIOLATION = "23505";
 /** SQLSTATE classes of a server that cannot answer now: connection, resources, operator intervention, system. */
 const UNAVAILABLE_CLASS = /^(08|53|57|58)/;
 const CONNECTION_LOST =
-  /ECONNREFUSED|ECONNRESET|EPIPE|ENOTFOUND|ETIMEDOUT|Connection terminated|timeout exceeded when trying to connect/;
+  /ECONNREFUSED|ECONNRESET|EPIPE|ENOTFOUND|ETIMEDOUT|Connection terminated|is not queryable|timeout exceeded when trying to connect/;
 
 const codeOf = (error: unknown): string => String((error as { code?: unknown } | null)?.code ?? "");
 
