@@ -6,6 +6,7 @@ import {
   type JsonObject,
   type JsonValue,
   type Message,
+  ScalarType,
   toJson,
 } from "@bufbuild/protobuf";
 
@@ -65,12 +66,13 @@ function standardFrom(desc: DescMessage, plain: JsonValue): JsonValue {
 }
 
 const LONG = /^-?\d{1,15}$/;
+const LONG_TYPES = [ScalarType.INT64, ScalarType.UINT64, ScalarType.FIXED64, ScalarType.SFIXED64, ScalarType.SINT64];
 
 const toPlain: Convert = (field, value) => {
   if (field.enum !== undefined) return wordOfName(field.enum, value);
   if (field.message !== undefined) return plainFromStandard(field.message, value);
   // The standard JSON form writes 64-bit integers as strings.
-  const isLong = "longAsString" in field && typeof value === "string" && LONG.test(value);
+  const isLong = typeof value === "string" && LONG_TYPES.some((type) => type === field.scalar) && LONG.test(value);
   return isLong ? Number(value) : value;
 };
 
