@@ -2,10 +2,10 @@ import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
 const UNIQUE_VIOLATION = "23505";
 /**
- * SQLSTATE classes of a server that cannot answer now: connection, resources, operator intervention, system. Not 08P01 and
- * the like: a message that breaks the protocol is a fault of ours that a retry does not cure.
+ * SQLSTATE classes of a server that cannot answer now: connection, resources, operator intervention, system. Not 08P01:
+ * a message that breaks the protocol is a fault of ours that a retry does not cure.
  */
-const UNAVAILABLE_CLASS = /^(08|53|57|58)(?!P01$)/;
+const UNAVAILABLE_CLASS = /^(08(?!P01)|53|57|58)/;
 const CONNECTION_LOST =
   /ECONNREFUSED|ECONNRESET|EPIPE|ENOTFOUND|ETIMEDOUT|Connection terminated|is not queryable|timeout exceeded when trying to connect/;
 
