@@ -12,8 +12,6 @@ export const DEFAULT_GRPC_PORT = 7090;
 export const DEFAULT_LOG_LEVEL = "info";
 /** Database connections of one process: appends are batched, so ten keep two cores busy. */
 export const DEFAULT_POOL_SIZE = 10;
-/** Processes that serve; one is enough until its core is full. */
-export const DEFAULT_WORKERS = 1;
 /** Bytes of one request on any wire: 1 MiB, far above a tool call and far below what hurts. */
 export const DEFAULT_MAX_BODY_BYTES = 1_048_576;
 /** Milliseconds that a unary call may take when the caller set no deadline. */
@@ -58,8 +56,6 @@ export class Secret {
 export interface Config {
   /** A `postgresql://` URL; null: the embedded PostgreSQL in `dataDir`. Prints without its password. */
   readonly databaseUrl: Secret | null;
-  /** A `redis://` URL; null: no mirror and no pub/sub. Prints without its password. */
-  readonly redisUrl: Secret | null;
   readonly dataDir: string;
   /** The administrator's key; null: one is made on first start. */
   readonly adminKey: Secret | null;
@@ -73,14 +69,10 @@ export interface Config {
   readonly logLevel: LogLevel;
   /** Database connections of one process. */
   readonly poolSize: number;
-  /** Processes. */
-  readonly workers: number;
   readonly maxBodyBytes: number;
   readonly defaultDeadlineMs: number;
   readonly streamHeartbeatMs: number;
   readonly drainMs: number;
-  /** Upstream of the redaction proxy, ends in `/v1`; null: the proxy is off. Prints without its password. */
-  readonly llmUrl: Secret | null;
   /** CIDR blocks of private webhook targets that are allowed; empty: public targets only. */
   readonly webhookAllow: readonly string[];
 }
@@ -191,11 +183,6 @@ const VARIABLES = {
     secretUrl(["postgres:", "postgresql:"], hasDatabaseName, "postgresql://user:password@host:5432/database"),
     "PostgreSQL to use; unset: the embedded one in `ACP_DATA_DIR`",
   ),
-  redisUrl: optional(
-    "REDIS_URL",
-    secretUrl(["redis:", "rediss:"], (url) => url.hostname !== "", "redis://host:6379"),
-    "Redis for the velocity mirror and wake-ups; unset: none",
-  ),
   dataDir: variable("ACP_DATA_DIR", (text) => text, DEFAULT_DATA_DIR, "directory of the embedded PostgreSQL"),
   adminKey: optional("ACP_ADMIN_KEY", adminKey, "the administrator's key; unset: made and printed on first start"),
   signingKey: optional(
@@ -213,7 +200,6 @@ const VARIABLES = {
   grpcPort: variable("ACP_GRPC_PORT", PORT, DEFAULT_GRPC_PORT, "port of gRPC; 0: any free"),
   logLevel: variable("ACP_LOG_LEVEL", oneOf(LOG_LEVELS), DEFAULT_LOG_LEVEL, `one of ${LOG_LEVELS.join(", ")}`),
   poolSize: variable("ACP_POOL_SIZE", whole(2, 500), DEFAULT_POOL_SIZE, "database connections of one process"),
-  workers: variable("ACP_WORKERS", whole(1, 128), DEFAULT_WORKERS, "processes that serve"),
   maxBodyBytes: variable(
     "ACP_MAX_BODY_BYTES",
     whole(1_024, 67_108_864, " of bytes"),
@@ -237,11 +223,6 @@ const VARIABLES = {
     whole(0, 600_000, " of milliseconds"),
     DEFAULT_DRAIN_MS,
     "milliseconds that a stop signal gives to open streams",
-  ),
-  llmUrl: optional(
-    "ACP_LLM_URL",
-    secretUrl(["http:", "https:"], (url) => url.pathname.endsWith("/v1"), "https://host/v1"),
-    "upstream of the redaction proxy, ends in `/v1`; unset: the proxy is off",
   ),
   webhookAllow: variable("ACP_WEBHOOK_ALLOW", cidrs, "", "CIDR blocks of private webhook targets, with commas between"),
 } satisfies { readonly [Key in keyof Config]: Variable<NonNullable<Config[Key]>> };

@@ -14,20 +14,18 @@ function problemsOf(env: Record<string, string>): readonly string[] {
 
 const DEFAULTS: Config = {
   databaseUrl: null,
-  redisUrl: null,
   dataDir: ".data",
   adminKey: null,
+  signingKey: null,
   host: "127.0.0.1",
   httpPort: 7080,
   grpcPort: 7090,
   logLevel: "info",
   poolSize: 10,
-  workers: 1,
   maxBodyBytes: 1_048_576,
   defaultDeadlineMs: 10_000,
   streamHeartbeatMs: 15_000,
   drainMs: 5_000,
-  llmUrl: null,
   webhookAllow: [],
 };
 
@@ -54,11 +52,9 @@ const REFUSED: readonly { env: Record<string, string>; want: RegExp }[] = [
   { env: { ACP_LOG_LEVEL: "loud" }, want: /^ACP_LOG_LEVEL must be one of fatal, error, / },
   { env: { ACP_ADMIN_KEY: "short" }, want: /^ACP_ADMIN_KEY must be 16 to 256 printable/ },
   { env: { ACP_ADMIN_KEY: "with space in the key" }, want: /^ACP_ADMIN_KEY must be/ },
-  { env: { ACP_LLM_URL: "https://host/v2" }, want: /^ACP_LLM_URL must have the form https:\/\/host\/v1$/ },
   { env: { ACP_WEBHOOK_ALLOW: "10.0.0.0/33" }, want: /^ACP_WEBHOOK_ALLOW must be CIDR blocks .*`10.0.0.0\/33`/ },
   { env: { DATABASE_URL: "mysql://host/db" }, want: /^DATABASE_URL must have the form postgresql:/ },
   { env: { DATABASE_URL: "postgresql://host" }, want: /^DATABASE_URL must have the form postgresql:/ },
-  { env: { REDIS_URL: "host:6379" }, want: /^REDIS_URL must have the form redis:/ },
   { env: { ACP_HTP_PORT: "1" }, want: /^ACP_HTP_PORT is no variable of this program: did you mean ACP_HTTP_PORT\?$/ },
   {
     env: { ACP_SOMETHING_ELSE: "1" },

@@ -43,7 +43,8 @@ export function actionFrom(request: InterceptRequest, caller: Caller): Action {
     actionContent: request.actionContent,
     metadata: request.metadata,
     metadataText: metadataTextOf(request),
-    tool: request.tool?.trim(),
+    // A blank name counts as none, so that a retry of it equals the sealed action.
+    tool: request.tool?.trim() || undefined,
     sessionId: request.sessionId,
     onBehalfOf: request.onBehalfOf,
     grantId: request.grantId,

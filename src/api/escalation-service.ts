@@ -22,7 +22,7 @@ import {
 import { numberFromEscalationStatus, type WorkspaceLog, type WorkspaceLogs } from "../ledger/index.ts";
 import { argumentsFrom } from "../policy/index.ts";
 import type { CallContext, Caller } from "./context.ts";
-import { decodePageToken, encodePageToken, pageSizeFrom } from "./paging.ts";
+import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
 import { reasonMessageFromSealed } from "./records.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 import { timestampFromMs } from "./words.ts";
@@ -34,8 +34,6 @@ export interface EscalationServiceParts {
   /** Milliseconds between heartbeats of a stream that has nothing to say. */
   readonly heartbeatMs: number;
 }
-
-const LIST = "escalations";
 
 const statusOf = ({ status }: Escalation): EscalationStatus => numberFromEscalationStatus(status);
 
@@ -114,21 +112,17 @@ export function createEscalationService({ logs, pool, heartbeatMs }: EscalationS
     },
     async listEscalations(request, { caller }) {
       const { status, agentId, pageToken } = request;
-      const kind = `${LIST} ${status} ${agentId}`;
+      const kind = pageKind("escalations", status, agentId);
       const limit = pageSizeFrom(request);
       const escalations = await findEscalationPage(pool, caller.workspaceId, {
         status: status === EscalationStatus.UNSPECIFIED ? null : status,
         agentId: agentId === "" ? null : agentId,
-        before: pageToken === "" ? null : Number(decodePageToken(kind, pageToken)),
+        before: decodePageToken(kind, pageToken) ?? null,
         limit: limit + 1,
       });
       const page = escalations.slice(0, limit);
-      const last = page.at(-1);
-      const hasMore = escalations.length > limit && last !== undefined;
-      return {
-        escalations: page.map(messageFrom),
-        nextPageToken: hasMore ? encodePageToken(kind, String(last.createdSeq)) : undefined,
-      };
+      const next = escalations.length > limit ? page.at(-1)?.createdSeq : undefined;
+      return { escalations: page.map(messageFrom), nextPageToken: nextPageToken(kind, next) };
     },
     async getEscalation({ escalationId }, context) {
       return { escalation: messageFrom(await get(escalationId, context)) };

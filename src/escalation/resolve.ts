@@ -5,6 +5,7 @@ import {
   numberFromEscalationStatus,
   type WorkspaceLog,
 } from "../ledger/index.ts";
+import { freeTextFrom } from "../registry/text.ts";
 import { EscalationEntity } from "../store/entities.ts";
 import { escalationNotFound } from "./escalation.ts";
 
@@ -18,10 +19,12 @@ export interface ResolveCommand {
 }
 
 /**
- * Resolves an escalation once and seals it. Throws ESCALATION_NOT_FOUND, and ESCALATION_RESOLVED when somebody was first.
+ * Resolves an escalation once and seals it. Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED when somebody was first, and
+ * INVALID_FIELD for a note that cannot be kept.
  */
-export function resolveEscalation(log: WorkspaceLog, command: ResolveCommand): Promise<void> {
-  const { escalationId, resolution, note, by } = command;
+export async function resolveEscalation(log: WorkspaceLog, command: ResolveCommand): Promise<void> {
+  const { escalationId, resolution, by } = command;
+  const note = command.note === null ? null : freeTextFrom("note", command.note);
   const { workspaceId } = log;
   return log.change(by, async ({ transaction, nowMs, nextSeq, seal }) => {
     const row = await transaction.findOne(EscalationEntity, { workspaceId, escalationId });

@@ -1,7 +1,7 @@
 import type { Pool, PoolClient } from "pg";
 import { readEntriesFrom } from "../store/sql/read-entries.ts";
 import type { ControlChange } from "./control-entry.ts";
-import type { LedgerEvent } from "./events.ts";
+import type { LedgerEvent, LedgerListener } from "./events.ts";
 import { appendLeaves } from "./merkle.ts";
 import { decisionFromNumber } from "./words.ts";
 import { foldChange, foldDecision, type WorkspaceState } from "./workspace-state.ts";
@@ -60,15 +60,19 @@ function foldRows(state: WorkspaceState, rows: readonly EntryRow[]): LedgerEvent
 }
 
 /**
- * Folds what other replicas appended since. When it returns the state is at least as new as the log was at the call.
- * MUST run while nothing tentative is in the state.
+ * Folds what other replicas appended since, and announces it. When it returns the state is at least as new as the log was
+ * at the call. MUST run while nothing tentative is in the state.
  */
-export async function catchUp(client: Pool | PoolClient, state: WorkspaceState): Promise<LedgerEvent[]> {
-  const events: LedgerEvent[] = [];
+export async function catchUp(
+  client: Pool | PoolClient,
+  state: WorkspaceState,
+  announce: LedgerListener,
+): Promise<void> {
   for (;;) {
     const values = [state.workspaceId, state.seq, PAGE];
     const { rows } = await client.query<EntryRow>({ ...readEntriesFrom, values });
-    events.push(...foldRows(state, rows));
-    if (rows.length < PAGE) return events;
+    // Page by page: what is folded is never read again, so it has to be told even if the next page cannot be read.
+    announce(foldRows(state, rows));
+    if (rows.length < PAGE) return;
   }
 }

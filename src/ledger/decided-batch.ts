@@ -26,7 +26,15 @@ export interface DecidedBatch {
 
 const LINE = "\n";
 
-/** Decides a batch in order, each action against what the ones before it did to the state. */
+function undoJournal(state: WorkspaceState, journal: StateJournal): void {
+  for (const undo of journal.undo.reverse()) undo();
+  state.windows.undo(journal.velocity);
+}
+
+/**
+ * Decides a batch in order, each action against what the ones before it did to the state. Leaves the state as it was when
+ * an action cannot be decided.
+ */
 export function decideBatch(
   state: WorkspaceState,
   actions: readonly Action[],
@@ -39,21 +47,20 @@ export function decideBatch(
   const journal: StateJournal = { velocity: createVelocityJournal(), undo: [] };
   const outcomes: Outcome[] = [];
   const bodies: string[] = [];
-  actions.forEach((action, index) => {
+  const place = { workspaceId: state.workspaceId, at, previousRoot, previousSize: state.seq };
+  const decideOne = (action: Action, index: number): void => {
     const outcome = decide(state, action, atMs, journal);
     const seq = state.seq + index;
     outcomes.push(outcome);
-    bodies.push(
-      decisionBody(action, outcome, {
-        workspaceId: state.workspaceId,
-        seq,
-        at,
-        previousRoot,
-        previousSize: state.seq,
-      }),
-    );
+    bodies.push(decisionBody(action, outcome, { ...place, seq }));
     foldDecision(state, foldedFrom(action, outcome, atMs), seq + 1, journal);
-  });
+  };
+  try {
+    actions.forEach(decideOne);
+  } catch (error) {
+    undoJournal(state, journal);
+    throw error;
+  }
   const leaves = bodies.map(leafHash);
   return {
     actions,
@@ -87,8 +94,7 @@ function usedIdsOf({ decision, usedEscalationId, authority }: Outcome): readonly
 
 /** Takes a batch that was not appended out of the state. */
 export function undoBatch(state: WorkspaceState, { journal }: DecidedBatch): void {
-  for (const undo of journal.undo.reverse()) undo();
-  state.windows.undo(journal.velocity);
+  undoJournal(state, journal);
 }
 
 function entryValues(state: WorkspaceState, batch: DecidedBatch): unknown[] {

@@ -67,6 +67,9 @@ export interface DecisionBody {
   readonly escalation_id?: string;
   readonly used_escalation_id?: string;
   readonly on_behalf_of?: string;
+  readonly session_id?: string;
+  readonly grant_id?: string;
+  readonly intent_contract_id?: string;
   readonly policy_name?: string;
   readonly previous_root: string;
   readonly previous_size: number;

@@ -81,7 +81,7 @@ async function prepare(
   const { state } = context;
   const isKnown = ({ action }: PendingDecision): boolean => state.agents.has(action.agentId);
   // An agent may have been registered on another replica a moment ago.
-  if (!pending.every(isKnown)) context.announce(await catchUp(client, state));
+  if (!pending.every(isKnown)) await catchUp(client, state, context.announce);
   await loadPresented(client, state, pending);
   await completeWindows(client, state);
   for (const item of pending) if (!isKnown(item)) item.reject(unknownAgent(item.action.agentId));
@@ -123,7 +123,7 @@ async function sealLocked(
   const { state } = context;
   await client.query("begin");
   await client.query({ ...lockHead, values: [state.workspaceId] });
-  context.announce(await catchUp(client, state));
+  await catchUp(client, state, context.announce);
   const ready = await prepare(context, client, pending);
   if (ready.length === 0) return void (await client.query("rollback"));
   const batch = await attempt(context, client, ready);
@@ -156,7 +156,7 @@ async function sealOrThrow(context: SealContext, pending: readonly PendingDecisi
     if (ready.length === 0) return;
     const batch = await attempt(context, pool, ready);
     if (batch !== undefined) return settle(context, batch, ready);
-    context.announce(await catchUp(pool, state));
+    await catchUp(pool, state, context.announce);
     pending = ready;
   }
   await sealUnderLock(context, pending);
@@ -188,13 +188,16 @@ export async function answerRetries(
 export async function sealBatch(context: SealContext, items: readonly PendingDecision[]): Promise<void> {
   let pending = items;
   try {
-    // A retry of a request shows as a row that exists; it costs the others of its batch one more attempt.
-    for (let attempts = 0; pending.length > 0; attempts++) {
+    // A retry of a request shows as a row that exists; it costs the others of its batch one more attempt. Other replicas
+    // may append more of them at every attempt, so what bounds the attempts is that each answers somebody.
+    while (pending.length > 0) {
       try {
         return await sealOrThrow(context, pending);
       } catch (error) {
-        if (!isUniqueViolation(error) || attempts > 1) throw error;
-        pending = await answerRetries(context, pending);
+        if (!isUniqueViolation(error)) throw error;
+        const left = await answerRetries(context, pending);
+        if (left.length === pending.length) throw error;
+        pending = left;
       }
     }
   } catch (error) {

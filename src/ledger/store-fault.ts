@@ -1,10 +1,13 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
 const UNIQUE_VIOLATION = "23505";
-/** SQLSTATE classes of a server that cannot answer now: connection, resources, operator intervention, system. */
-const UNAVAILABLE_CLASS = /^(08|53|57|58)/;
+/**
+ * SQLSTATE classes of a server that cannot answer now: connection, resources, operator intervention, system. Not 08P01:
+ * a message that breaks the protocol is a fault of ours that a retry does not cure.
+ */
+const UNAVAILABLE_CLASS = /^(08(?!P01)|53|57|58)/;
 const CONNECTION_LOST =
-  /ECONNREFUSED|ECONNRESET|EPIPE|ENOTFOUND|ETIMEDOUT|Connection terminated|timeout exceeded when trying to connect/;
+  /ECONNREFUSED|ECONNRESET|EPIPE|ENOTFOUND|ETIMEDOUT|Connection terminated|is not queryable|timeout exceeded when trying to connect/;
 
 const codeOf = (error: unknown): string => String((error as { code?: unknown } | null)?.code ?? "");
 
@@ -14,8 +17,9 @@ export const isUniqueViolation = (error: unknown): boolean => codeOf(error) === 
 /** A fault of a statement as callers hear of it: STORE_UNAVAILABLE when the database did not answer, else as it is. */
 export function storeFault(error: unknown): unknown {
   if (error instanceof ControlPlaneError) return error;
-  const text = `${codeOf(error)} ${error instanceof Error ? error.message : ""}`;
-  if (!UNAVAILABLE_CLASS.test(text) && !CONNECTION_LOST.test(text)) return error;
+  const code = codeOf(error);
+  const text = `${code} ${error instanceof Error ? error.message : ""}`;
+  if (!UNAVAILABLE_CLASS.test(code) && !CONNECTION_LOST.test(text)) return error;
   const message = "the database did not answer; retry with the same request_id";
   return new ControlPlaneError(ErrorReason.STORE_UNAVAILABLE, message, {}, { cause: error });
 }

@@ -27,12 +27,20 @@ export async function listenForWakeUps(url: string, log: StoreLog, listener: Wak
     const next = new Client({ connectionString: url, application_name: "acp wake-ups", keepAlive: true });
     next.on("error", (error) => log.warn({ reason: error.message }, "lost the connection for wake-ups"));
     next.on("end", () => {
+      // One that never came about ends as well; who tried it tries again, and two who try would become four.
+      if (client !== next) return;
       client = undefined;
       void reconnect();
     });
     next.on("notification", ({ payload }) => listener(wakeUpFrom(payload)));
-    await next.connect();
-    await next.query(`listen ${WAKE_UP_CHANNEL}`);
+    try {
+      await next.connect();
+      await next.query(`listen ${WAKE_UP_CHANNEL}`);
+    } catch (error) {
+      next.end().catch(() => undefined);
+      throw error;
+    }
+    if (isClosed) return next.end();
     client = next;
     // Whatever was sent while nobody listened is gone.
     listener(undefined);
@@ -41,7 +49,7 @@ export async function listenForWakeUps(url: string, log: StoreLog, listener: Wak
   const reconnect = async (): Promise<void> => {
     while (!isClosed && client === undefined) {
       await delay(RECONNECT_MS, undefined, { ref: false });
-      if (isClosed || client !== undefined) return;
+      if (isClosed) return;
       await connect().catch((error: Error) => log.warn({ reason: error.message }, "cannot listen for wake-ups"));
     }
   };

@@ -118,11 +118,11 @@ export function createWorkspaceLog(
 
   const applyChange = async <T>(by: string, apply: (scope: ChangeScope) => Promise<T>): Promise<T> => {
     const changes: ControlChange[] = [];
-    announce(await catchUp(pool, state));
+    await catchUp(pool, state, announce);
     const { result, sealed, nowMs } = await orm.em.fork().transactional(async (transaction) => {
       const end = await lockLogEnd(transaction, state.workspaceId);
       // Seldom behind, because of the reading before: a transaction that waits for a second connection is to be rare.
-      if (end !== state.seq) announce(await catchUp(pool, state));
+      if (end !== state.seq) await catchUp(pool, state, announce);
       const nowMs = Math.max(clock.now(), state.lastAtMs);
       const nextSeq = (): number => state.seq + changes.length;
       const result = await apply({ transaction, state, nowMs, nextSeq, seal: (change) => void changes.push(change) });
@@ -152,7 +152,7 @@ export function createWorkspaceLog(
   const readUp = (): Promise<WorkspaceState> =>
     queue.run(async () => {
       reading = undefined;
-      announce(await catchUp(pool, state));
+      await catchUp(pool, state, announce);
       return state;
     });
 

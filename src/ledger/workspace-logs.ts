@@ -4,6 +4,7 @@ import { readClock } from "../store/sql/read-clock.ts";
 import { createDatabaseClock, type DatabaseClock } from "./clock.ts";
 import type { Decide } from "./decided-batch.ts";
 import { loadState } from "./load-state.ts";
+import { storeFault } from "./store-fault.ts";
 import { createWorkspaceLog, type WorkspaceLog } from "./workspace-log.ts";
 
 /** The workspace logs of this replica. */
@@ -45,6 +46,8 @@ export async function createWorkspaceLogs(database: Database, decide: Decide, lo
       const workspaceLog = createWorkspaceLog(database, state, clock, decide);
       loaded.set(workspaceId, workspaceLog);
       return workspaceLog;
+    } catch (error) {
+      throw storeFault(error);
     } finally {
       loading.delete(workspaceId);
     }

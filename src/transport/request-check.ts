@@ -2,6 +2,7 @@ import { create, type DescMessage, type Message } from "@bufbuild/protobuf";
 import { pathToString } from "@bufbuild/protobuf/reflect";
 import { createValidator, type Validator, type Violation } from "@bufbuild/protovalidate";
 import { ControlPlaneError, ErrorReason, type FieldViolation } from "../errors.ts";
+import { createIdCheck } from "./id-check.ts";
 import { createStructCheck } from "./struct-check.ts";
 
 /** Throws INVALID_FIELD or BODY_TOO_DEEP for a request that no service may see. */
@@ -14,8 +15,10 @@ export function createRequestChecks(maxDepth: number): (schema: DescMessage) => 
   return (schema) => {
     warm(validator, schema);
     const check = structCheck(schema);
+    const checkIds = createIdCheck(schema);
     return (request) => {
       check?.(request);
+      checkIds?.(request);
       const result = validator.validate(schema, request);
       if (result.kind === "valid") return;
       throw result.kind === "invalid" ? violated(result.violations) : result.error;

@@ -109,6 +109,12 @@ export function createMatcherCounts(spec: CounterSpec, since: number, membership
     journal?.pushed.push(ring);
   };
 
+  // Nobody may read a group again: without this it would grow for as long as the process lives.
+  const pushToGroup = ({ ring, windowMs }: GroupWindow, at: number, journal: VelocityJournal | undefined): void => {
+    ring.dropUntil(at - windowMs);
+    pushTo(ring, at, journal);
+  };
+
   const recordDepartments = (
     departmentIds: readonly string[],
     at: number,
@@ -120,7 +126,7 @@ export function createMatcherCounts(spec: CounterSpec, since: number, membership
       for (const group of groupsByDepartment.get(departmentId) ?? []) {
         if (seen?.has(group)) continue;
         seen?.add(group);
-        pushTo(group.ring, at, journal);
+        pushToGroup(group, at, journal);
       }
     }
   };
@@ -135,7 +141,7 @@ export function createMatcherCounts(spec: CounterSpec, since: number, membership
       const ring = ringOf(agentId);
       ring.dropUntil(at - this.windowMs);
       pushTo(ring, at, journal);
-      for (const group of workspaceGroups) pushTo(group.ring, at, journal);
+      for (const group of workspaceGroups) pushToGroup(group, at, journal);
       recordDepartments(departmentIds, at, journal);
     },
     countAgent: (agentId, after) => agents.get(agentId)?.countAfter(after) ?? 0,

@@ -1,23 +1,24 @@
 const COLUMNS = `seq::float8 as seq, leaf_hash as "leafHash", body`;
-const WINDOW = "kind = 0 and seq >= $2 and seq < $3 and ($4::smallint is null or decision = $4)";
+const WINDOW = "seq >= $2 and seq < $3 and ($4::smallint is null or decision = $4)";
 
 /**
  * A page of decisions, newest first, between two indexes: the primary key read backwards until the page is full. Times
  * never go backwards within a log, so callers turn a span of time into indexes first. Two statements instead of an
- * optional agent, because a plan made for every agent would not use the agent's index.
+ * optional agent, because a plan made for every agent would not use the agent's index. The order names the table's column:
+ * `seq` alone would be the number selected under that name, which no index holds, and the whole log would be sorted.
  * Parameters: workspace, first index, index to stop before, decision or null, most rows.
  */
 export const listDecisions = {
   name: "list-decisions",
   text: `select ${COLUMNS} from ledger_entry
-    where workspace_id = $1 and ${WINDOW} order by seq desc limit $5`,
+    where workspace_id = $1 and kind = 0 and ${WINDOW} order by ledger_entry.seq desc limit $5`,
 };
 
 /** The same for one agent, from the index that leads with it. Further parameter: agent. */
 export const listDecisionsOfAgent = {
   name: "list-decisions-of-agent",
   text: `select ${COLUMNS} from ledger_entry
-    where workspace_id = $1 and ${WINDOW} and agent_id = $6 order by seq desc limit $5`,
+    where workspace_id = $1 and kind = 0 and ${WINDOW} and agent_id = $6 order by ledger_entry.seq desc limit $5`,
 };
 
 /** The size of a log. Parameter: workspace. No row: no such workspace. */

@@ -4,12 +4,13 @@ const COLUMNS = `seq::float8 as seq, at_ms::float8 as at, kind, entry_id as "ent
 /**
  * Reads the log from an index on, oldest first, for a replica that catches up. Bodies of decisions stay where they are,
  * since what the fold needs of a decision is in its columns.
+ * The order names the table's column: `seq` alone would be the number selected under that name, which no index holds.
  * Parameters: workspace, first index, most rows.
  */
 export const readEntriesFrom = {
   name: "read-entries-from",
   text: `select ${COLUMNS}, case when kind <> 0 then body end as body
-    from ledger_entry where workspace_id = $1 and seq >= $2 order by seq limit $3`,
+    from ledger_entry where workspace_id = $1 and seq >= $2 order by ledger_entry.seq limit $3`,
 };
 
 /** Reads the entries of some ids with their bodies. Parameters: workspace, ids. Order is not guaranteed. */

@@ -50,7 +50,7 @@ export const readMandates = {
 export const readTrustSince = {
   name: "read-trust-since",
   text: `select seq::float8 as seq, agent_id as "agentId", decision, ref_id as "refId"
-    from ledger_entry where workspace_id = $1 and seq >= $2 and kind = 0 order by seq`,
+    from ledger_entry where workspace_id = $1 and seq >= $2 and kind = 0 order by ledger_entry.seq`,
 };
 
 /**

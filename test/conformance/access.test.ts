@@ -1,0 +1,78 @@
+import { type DescMethod, getOption, type JsonObject } from "@bufbuild/protobuf";
+import { expect } from "chai";
+import { access, Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import type { Answer, Wire } from "../support/wires.ts";
+import { METHODS, nameOf, streamMethodOf, unaryMethodOf } from "./methods.ts";
+import { createScene } from "./scene.ts";
+import { openStage } from "./stage.ts";
+
+const ROLES = ["admin", "operator", "agent", "auditor"] as const;
+type RoleWord = (typeof ROLES)[number];
+
+/** What a caller without a right to a method hears. */
+const REFUSALS = ["KEY_MISSING", "KEY_INVALID", "ROLE_NOT_ALLOWED"];
+
+const mayCall = (method: DescMethod, role: RoleWord): boolean =>
+  getOption(method, access).roles.includes(Role[role.toUpperCase() as "ADMIN"]);
+
+/** Every text field as `none`, so that a REST path has something to hold and nothing is found. */
+function requestFor({ input }: DescMethod): JsonObject {
+  const texts = input.fields.filter(({ fieldKind, name }) => fieldKind === "scalar" && /_id$|^name$/.test(name));
+  return Object.fromEntries(texts.map(({ name }) => [name, "none"]));
+}
+
+async function reasonFor(wire: Wire, method: DescMethod, key: string | null): Promise<string | undefined> {
+  const request = requestFor(method);
+  if (method.methodKind === "unary") return (await wire.unary(unaryMethodOf(nameOf(method)), request, { key })).reason;
+  const leaving = new AbortController();
+  try {
+    const messages = wire.stream(streamMethodOf(nameOf(method)), request, { key, signal: leaving.signal });
+    // A stream that is open to the caller may have nothing to say; only refusals are waited for.
+    await messages[Symbol.asyncIterator]().next();
+    return undefined;
+  } catch (error) {
+    return (error as Answer).reason;
+  } finally {
+    leaving.abort();
+  }
+}
+
+async function keysOn(wire: Wire): Promise<Record<RoleWord, string>> {
+  const scene = await createScene(await openStage(), wire);
+  const { body } = await scene.call({ call: "AgentService.RegisterAgent", request: { name: "x" } });
+  expect(body).to.have.property("agent");
+  const entries = ROLES.map(async (role): Promise<[RoleWord, string]> => {
+    const request = { name: role, role };
+    const made = await scene.call({ call: "AdminService.CreateApiKey", request });
+    return [role, (made.body as JsonObject).secret as string];
+  });
+  return Object.fromEntries(await Promise.all(entries)) as Record<RoleWord, string>;
+}
+
+async function check(wire: Wire, method: DescMethod, keys: Record<RoleWord, string>): Promise<void> {
+  expect(await reasonFor(wire, method, null), `${wire.name} without a key`).to.equal("KEY_MISSING");
+  for (const role of ROLES) {
+    const isOpen = mayCall(method, role);
+    // An open stream stays open: that it is not refused is seen in the stream cases.
+    if (isOpen && method.methodKind !== "unary") continue;
+    const reason = await reasonFor(wire, method, keys[role]);
+    if (isOpen) expect(reason, `${wire.name} as ${role}`).not.to.be.oneOf(REFUSALS);
+    else expect(reason, `${wire.name} as ${role}`).to.equal("ROLE_NOT_ALLOWED");
+  }
+}
+
+describe("who may call what, on every wire", () => {
+  let keys: Record<RoleWord, string>[];
+
+  before(async () => {
+    const { wires } = await openStage();
+    keys = await Promise.all(wires.all.map(keysOn));
+  });
+
+  for (const method of METHODS.filter(({ methodKind }) => methodKind !== "bidi_streaming")) {
+    it(`${nameOf(method)} is open to the roles of its option alone`, async () => {
+      const { wires } = await openStage();
+      await Promise.all(wires.all.map((wire, index) => check(wire, method, keys[index] as Record<RoleWord, string>)));
+    });
+  }
+});

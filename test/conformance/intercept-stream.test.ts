@@ -1,0 +1,121 @@
+import { randomUUID } from "node:crypto";
+import { create, fromBinary, type JsonObject, type MessageShape, toBinary } from "@bufbuild/protobuf";
+import { expect } from "chai";
+import { EnforcementService, InterceptStreamResponseSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { messageFromPlain, plainFromMessage } from "../support/plain-json.ts";
+import { metadataWith, rpcPath, type Wire } from "../support/wires.ts";
+import { createScene, type Scene } from "./scene.ts";
+import { openStage, type Stage } from "./stage.ts";
+
+const METHOD = EnforcementService.method.interceptStream;
+
+type Request = MessageShape<typeof METHOD.input>;
+
+const messageFrom = (plain: JsonObject | undefined): Request =>
+  plain === undefined ? create(METHOD.input) : (messageFromPlain(METHOD.input, plain) as Request);
+
+interface Reply extends JsonObject {
+  readonly request_id: string;
+  readonly response: JsonObject | null;
+  readonly error: JsonObject | null;
+}
+
+interface Ended {
+  readonly replies: readonly Reply[];
+  /** The gRPC code that the stream ended with. */
+  readonly code: number;
+}
+
+/** Sends requests over one stream and reads the replies to its end. Undefined stands for a request without an action. */
+function exchange(stage: Stage, key: string | null, requests: readonly (JsonObject | undefined)[]): Promise<Ended> {
+  const serialize = (request: Request) => Buffer.from(toBinary(METHOD.input, request));
+  const deserialize = (bytes: Buffer) =>
+    plainFromMessage(InterceptStreamResponseSchema, fromBinary(InterceptStreamResponseSchema, bytes)) as Reply;
+  const call = stage.wires.grpc.makeBidiStreamRequest(rpcPath(METHOD), serialize, deserialize, metadataWith(key));
+  const replies: Reply[] = [];
+  call.on("data", (reply: Reply) => replies.push(reply));
+  // The code of a stream that fails comes with its status as well.
+  call.on("error", () => undefined);
+  const ended = new Promise<Ended>((resolve) => call.on("status", ({ code }) => resolve({ replies, code })));
+  for (const request of requests) call.write(messageFrom(request));
+  call.end();
+  return ended;
+}
+
+async function createGrpcScene(stage: Stage): Promise<Scene> {
+  return createScene(stage, stage.wires.all.find(({ name }) => name === "grpc") as Wire);
+}
+
+const sorted = (replies: readonly Reply[]): Reply[] =>
+  [...replies].sort((a, b) => (a.request_id < b.request_id ? -1 : 1));
+
+describe("EnforcementService.InterceptStream over gRPC", () => {
+  it("decides many actions, each reply under the id of its request", async () => {
+    const stage = await openStage();
+    const scene = await createGrpcScene(stage);
+    await scene.prepare(["agent", "blocking"]);
+    const actions = ["mail.send", "danger.zone", "mail.read"].map((action_type) => ({
+      ...{ action_type, agent_id: scene.fill("{{agent.agent.agent_id}}"), request_id: randomUUID() },
+    }));
+    const { replies, code } = await exchange(
+      stage,
+      await scene.keyOf({}),
+      actions.map((intercept) => ({ intercept })),
+    );
+    expect(code).to.equal(0);
+    const decisions = actions.map(
+      ({ request_id: id }) => replies.find(({ request_id }) => request_id === id)?.response?.decision,
+    );
+    expect(decisions).to.deep.equal(["allow", "block", "allow"]);
+  });
+
+  it("answers a request that fails with its error and goes on", async () => {
+    const stage = await openStage();
+    const scene = await createGrpcScene(stage);
+    await scene.prepare(["agent"]);
+    const agent_id = scene.fill("{{agent.agent.agent_id}}");
+    const ids = [1, 2, 3, 4].map((digit) => `00000000-0000-4000-8000-00000000000${digit}`);
+    const before = await scene.mark();
+    const { replies, code } = await exchange(stage, await scene.keyOf({}), [
+      { intercept: { agent_id: "agt_none", action_type: "a", request_id: ids[0] as string } },
+      { intercept: { agent_id, action_type: "", request_id: ids[1] as string } },
+      { intercept: { agent_id, action_type: "a\nb", request_id: ids[2] as string } },
+      { intercept: { agent_id, action_type: "a", escalation_id: "\u0000", request_id: ids[3] as string } },
+      { intercept: { agent_id, action_type: "a" } },
+      undefined,
+    ]);
+    expect(code).to.equal(0);
+    const errors = sorted(replies).map(({ request_id, error }) => [request_id, error?.code, error?.reason]);
+    expect(errors).to.deep.equal([
+      ["", 3, "INVALID_FIELD"],
+      ["", 3, "INVALID_FIELD"],
+      [ids[0], 5, "AGENT_NOT_FOUND"],
+      [ids[1], 3, "INVALID_FIELD"],
+      [ids[2], 3, "INVALID_FIELD"],
+      [ids[3], 3, "INVALID_FIELD"],
+    ]);
+    expect(await scene.mark()).to.equal(before);
+  });
+
+  it("answers a retry with the first decision, over whichever wire it came", async () => {
+    const stage = await openStage();
+    const scene = await createGrpcScene(stage);
+    await scene.prepare(["agent", "first_try"]);
+    const intercept = {
+      ...{ agent_id: "{{agent.agent.agent_id}}", action_type: "mail.send", action_content: "hello" },
+      request_id: "6f1c2c3e-58a4-4c55-9a51-2b7f0f6f3c11",
+    };
+    const before = await scene.mark();
+    const { replies } = await exchange(stage, await scene.keyOf({}), [{ intercept: scene.fill(intercept) }]);
+    expect(replies[0]?.response?.decision_id).to.equal(scene.fill("{{first_try.decision_id}}"));
+    expect(await scene.mark()).to.equal(before);
+  });
+
+  it("is not open to who has no key or reads only", async () => {
+    const stage = await openStage();
+    const scene = await createGrpcScene(stage);
+    await scene.prepare(["auditor"]);
+    expect((await exchange(stage, null, [])).code).to.equal(16);
+    expect((await exchange(stage, scene.fill("{{auditor.secret}}"), [])).code).to.equal(7);
+  });
+});

@@ -1,0 +1,54 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+
+/** Replaces what differs from run to run in the answers of one scene; equal values become equal words. */
+export type Normalise = (value: JsonValue) => JsonValue;
+
+const ID = /\b([a-z]{2,3})_[a-z2-7]{26}\b/g;
+const WORKSPACE = /\bws-[0-9a-f]{12}(?:-[a-z]+)?\b/g;
+const TIME = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g;
+/** Fields whose text is made anew each time, with the word that stands for it. */
+const OPAQUE: Readonly<Record<string, string>> = {
+  secret: "<secret>",
+  prefix: "<prefix>",
+  next_page_token: "<token>",
+  leaf_hash: "<hash>",
+  action_digest: "<digest>",
+  canonical_body: "<json>",
+  request_id: "<request>",
+};
+
+/** Creates the replacement of one scene: ids are numbered by kind in the order in which they first appear. */
+export function createNormalise(): Normalise {
+  const words = new Map<string, string>();
+  const counts = new Map<string, number>();
+  const wordFor = (kind: string, id: string): string => {
+    const known = words.get(id);
+    if (known !== undefined) return known;
+    const count = (counts.get(kind) ?? 0) + 1;
+    counts.set(kind, count);
+    words.set(id, `${kind}#${count}`);
+    return `${kind}#${count}`;
+  };
+  const text = (value: string): string =>
+    value
+      .replace(ID, (id, kind: string) => wordFor(kind, id))
+      .replace(WORKSPACE, (id) => wordFor("ws", id))
+      .replace(TIME, "<time>");
+  const field = (name: string, value: JsonValue): JsonValue => {
+    if (name === "latency_ms" && Number.isInteger(value)) return "<ms>";
+    const word = OPAQUE[name];
+    return word !== undefined && typeof value === "string" && value !== "" ? word : normalise(value);
+  };
+  const normalise: Normalise = (value) => {
+    if (typeof value === "string") return text(value);
+    if (Array.isArray(value)) return value.map(normalise);
+    if (typeof value !== "object" || value === null) return value;
+    const object = value as JsonObject;
+    const entries = Object.entries(object).map(([name, member]) => [text(name), field(name, member)]);
+    const normal = Object.fromEntries(entries) as JsonObject;
+    // The definition of a mandate may name agents and departments, whose ids differ.
+    if ("mandate_id" in object && "digest" in object) normal.digest = "<digest>";
+    return normal;
+  };
+  return normalise;
+}

@@ -1,0 +1,101 @@
+import { randomBytes } from "node:crypto";
+import { Pool } from "pg";
+import { createTestDatabase } from "../support/database.ts";
+import { startServer, type TestServer } from "../support/server.ts";
+import { openWires, type Wires } from "../support/wires.ts";
+
+/** A workspace with its first admin key. */
+export interface Workspace {
+  readonly id: string;
+  readonly key: string;
+}
+
+/** The one running server of the run, its clients, and its database. */
+export interface Stage {
+  readonly server: TestServer;
+  readonly wires: Wires;
+  /** A new workspace. */
+  workspace(): Promise<Workspace>;
+  /**
+   * What a workspace has written: the end of its log, and how many rows of which content each table has. Two equal marks
+   * mean that nothing was written between them. Trust is left out: it is saved some time after the decision.
+   */
+  mark(workspaceId: string): Promise<string>;
+}
+
+const TABLES = [
+  ["api_key", "t"],
+  ["department", "t"],
+  ["department_member", "t"],
+  ["tool_version", "t"],
+  ["mandate_version", "t"],
+  ["escalation", "t"],
+  ["ledger_entry", "t.seq"],
+  ["agent", "(t.agent_id, t.resource, t.status, t.deactivated_at_ms)"],
+  ["workspace", "(t.name, t.default_decision, t.initial_trust_tenths)"],
+] as const;
+
+const MARK = [
+  `select 'ledger_head' as part, seq::text as mark from ledger_head where workspace_id = $1`,
+  // A workspace that was made by mistake would be none of those marked.
+  `select 'workspaces made by name', count(*)::text from workspace where workspace_id !~ '^(default|ws-)'`,
+  ...TABLES.map(
+    ([table, columns]) =>
+      `select '${table}', count(*) || ' ' || md5(coalesce(string_agg((${columns})::text, ';' order by (${columns})::text), ''))
+       from ${table} t where workspace_id = $1`,
+  ),
+].join(" union all ");
+
+/** Workspaces that are being made before anyone asks: as many as a case takes. */
+const AHEAD = 5;
+
+let opened: Promise<Stage> | undefined;
+const closers: (() => unknown)[] = [];
+
+/** The stage that all files share; opened on first use and left after the last test. */
+export function openStage(): Promise<Stage> {
+  opened ??= open();
+  return opened;
+}
+
+async function open(): Promise<Stage> {
+  const database = await createTestDatabase();
+  closers.unshift(() => database.drop());
+  const server = await startServer({ databaseUrl: database.url, env: { ACP_LOG_LEVEL: "error" } });
+  closers.unshift(() => server.stop());
+  const wires = openWires(server);
+  closers.unshift(() => wires.close());
+  const pool = new Pool({ connectionString: database.url, max: 3 });
+  pool.on("error", () => undefined);
+  closers.unshift(() => pool.end());
+  const ready: Promise<Workspace>[] = [];
+  closers.unshift(() => Promise.all(ready));
+  return {
+    server,
+    wires,
+    workspace() {
+      // Ordered ahead, so that no case waits for its workspaces.
+      while (ready.length <= AHEAD) ready.push(createWorkspace(server));
+      return ready.shift() as Promise<Workspace>;
+    },
+    async mark(workspaceId) {
+      const { rows } = await pool.query<{ part: string; mark: string }>(MARK, [workspaceId]);
+      return rows.map(({ part, mark }) => `${part} ${mark}`).join("\n");
+    },
+  };
+}
+
+async function createWorkspace({ http, adminKey }: TestServer): Promise<Workspace> {
+  const id = `ws-${randomBytes(6).toString("hex")}`;
+  const response = await fetch(`${http}/v1/admin/workspaces`, {
+    method: "POST",
+    headers: { "x-api-key": adminKey, "content-type": "application/json" },
+    body: JSON.stringify({ workspace_id: id }),
+  });
+  const { secret } = (await response.json()) as { secret: string };
+  return { id, key: secret };
+}
+
+after("leaves the conformance server", async () => {
+  for (const close of closers) await close();
+});

@@ -1,0 +1,75 @@
+import { expect } from "chai";
+import type { Answer, CallOptions, Wire } from "../support/wires.ts";
+import { UNARY_FILES, type UnaryCase, unaryCases } from "./cases.ts";
+import { expectError, expectPart, meaningOf } from "./compare.ts";
+import { createScene, type Scene } from "./scene.ts";
+import { openStage, type Stage } from "./stage.ts";
+
+const HTTP_STATUS: Readonly<Record<string, number>> = {
+  ...{ OK: 200, INVALID_ARGUMENT: 400, UNAUTHENTICATED: 401, PERMISSION_DENIED: 403, NOT_FOUND: 404 },
+  ...{ ALREADY_EXISTS: 409, FAILED_PRECONDITION: 400, RESOURCE_EXHAUSTED: 429, DEADLINE_EXCEEDED: 504 },
+};
+/** Where HTTP has a better word than the code, as the comments of `error_reason.proto` say. */
+const STATUS_OF_REASON: Readonly<Record<string, number>> = { BODY_TOO_LARGE: 413, ESCALATION_RESOLVED: 409 };
+
+function optionsOf({ isExpired, raw }: UnaryCase, { fill }: Scene): Partial<CallOptions> {
+  if (raw === undefined) return isExpired === undefined ? {} : { isExpired };
+  const { json, hex } = raw;
+  return {
+    raw: {
+      ...(json === undefined ? {} : { json: fill(json) }),
+      ...(hex === undefined ? {} : { bytes: Buffer.from(hex.replaceAll(" ", ""), "hex") }),
+    },
+  };
+}
+
+async function answerOn(stage: Stage, wire: Wire, each: UnaryCase): Promise<{ answer: Answer; scene: Scene }> {
+  const scene = await createScene(stage, wire);
+  await scene.prepare(each.given ?? []);
+  // Makes the workspace that the call is for, so that it is marked before and after.
+  await scene.keyOf(each);
+  const before = await scene.mark();
+  const answer = await scene.call(each, optionsOf(each, scene));
+  if (each.error !== undefined) expect(await scene.mark(), "what was written").to.equal(before);
+  return { answer, scene };
+}
+
+function check({ answer, scene }: { answer: Answer; scene: Scene }, each: UnaryCase): void {
+  if (answer.status !== undefined) {
+    expect(answer.status).to.equal(STATUS_OF_REASON[answer.reason ?? ""] ?? HTTP_STATUS[answer.code]);
+  }
+  if (each.error !== undefined) {
+    expectError(answer, each.error);
+    return;
+  }
+  expect(answer.code, answer.message).to.equal("OK");
+  expectPart(scene.normalise(answer.body ?? null), each.want ?? {});
+}
+
+async function runOnEveryWire(each: UnaryCase): Promise<void> {
+  const stage = await openStage();
+  const wires = stage.wires.all.filter(({ name }) => each.only === undefined || each.only.includes(name));
+  const answers = await Promise.all(wires.map((wire) => answerOn(stage, wire, each)));
+  answers.forEach((each_, index) => {
+    try {
+      check(each_, each);
+    } catch (error) {
+      (error as Error).message = `${wires[index]?.name}: ${(error as Error).message}`;
+      throw error;
+    }
+  });
+  const [first, ...others] = answers.map(({ answer, scene }) => meaningOf(answer, scene.normalise, each.isLoose));
+  for (const [index, other] of others.entries()) {
+    expect(other, `${wires[index + 1]?.name} says the same as ${wires[0]?.name}`).to.deep.equal(first);
+  }
+}
+
+describe("one meaning over REST, Connect, gRPC-Web and gRPC", () => {
+  for (const file of UNARY_FILES) {
+    describe(file, () => {
+      for (const each of unaryCases(file)) {
+        it(each.description, () => runOnEveryWire(each));
+      }
+    });
+  }
+});

@@ -1,0 +1,182 @@
+import { expect } from "chai";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import { createAuthenticator } from "../../src/registry/index.ts";
+import { ApiKeyEntity } from "../../src/store/entities.ts";
+import { createTestWorkspace, reasonOf, type TestWorkspace } from "../support/workspace.ts";
+
+describe("keys", () => {
+  let test: TestWorkspace;
+  before(async () => {
+    test = await createTestWorkspace();
+  });
+  after(() => test.close());
+
+  it("makes a key whose secret is told once and stored as its hash.", async () => {
+    const { key, secret } = await test.services.admin.createApiKey({ name: " ops ", role: Role.OPERATOR });
+    expect(secret).to.match(/^acp_[a-z2-7]{52}$/);
+    expect(key).to.include({ name: "ops", role: Role.OPERATOR, prefix: secret.slice(0, 12) });
+    expect(key?.agentId).to.equal(undefined);
+    expect(key?.expiresAt).to.equal(undefined);
+    const { rows } = await test.database.pool.query("select to_jsonb(k)::text as text from api_key k");
+    const entries = await test.database.pool.query("select body as text from ledger_entry");
+    for (const { text } of [...rows, ...entries.rows]) expect(text).to.not.include(secret.slice(12));
+  });
+
+  it("binds agent keys, and only these, to an agent that exists.", async () => {
+    const { admin, agents } = test.services;
+    const agentId = (await agents.registerAgent({ name: "bound" })).agent?.agentId ?? "";
+    const { key, secret } = await admin.createApiKey({ name: "runtime", role: Role.AGENT, agentId });
+    expect(key?.agentId).to.equal(agentId);
+    expect(await test.authenticator(secret)).to.include({ agentId, role: Role.AGENT, keyId: key?.keyId });
+    const operator = admin.createApiKey({ name: "x", role: Role.OPERATOR, agentId });
+    expect(await reasonOf(operator)).to.equal("INVALID_FIELD");
+    const unknown = admin.createApiKey({ name: "x", role: Role.AGENT, agentId: "agt_no" });
+    expect(await reasonOf(unknown)).to.equal("AGENT_NOT_FOUND");
+    expect(await reasonOf(admin.createApiKey({ name: "x", role: Role.UNSPECIFIED }))).to.equal("INVALID_FIELD");
+  });
+
+  it("revokes a key once: again changes nothing and seals nothing.", async () => {
+    const { admin } = test.services;
+    const { key, secret } = await admin.createApiKey({ name: "leaving", role: Role.AUDITOR });
+    expect(await test.authenticator(secret)).to.include({ workspaceId: "default" });
+    const keyId = key?.keyId ?? "";
+    const first = await admin.revokeApiKey({ keyId });
+    expect(first.key?.revokedAt).to.not.equal(undefined);
+    const { seq } = await test.log.caughtUp();
+    expect((await admin.revokeApiKey({ keyId })).key).to.deep.equal(first.key);
+    expect((await test.log.caughtUp()).seq).to.equal(seq);
+    expect(await test.authenticator(secret)).to.equal(undefined);
+    expect(await reasonOf(admin.revokeApiKey({ keyId: "key_no" }))).to.equal("KEY_NOT_FOUND");
+  });
+
+  it("never revokes the last admin key that opens, expired and revoked ones not counted.", async () => {
+    const { admin } = test.services;
+    const { keyId } = test.adminCaller;
+    const expired = await admin.createApiKey({ name: "expired", role: Role.ADMIN, ttlSeconds: 1n });
+    const where = { keyId: expired.key?.keyId ?? "" };
+    await test.database.orm.em.fork().nativeUpdate(ApiKeyEntity, where, { expiresAtMs: Date.now() - 1 });
+    expect(await reasonOf(admin.revokeApiKey({ keyId }))).to.equal("LAST_ADMIN_KEY");
+    const other = await admin.createApiKey({ name: "other", role: Role.ADMIN });
+    await admin.revokeApiKey({ keyId: other.key?.keyId ?? "" });
+    expect(await reasonOf(admin.revokeApiKey({ keyId }))).to.equal("LAST_ADMIN_KEY");
+    expect((await admin.revokeApiKey(where)).key?.revokedAt).to.not.equal(undefined);
+  });
+
+  it("keeps one admin key when replicas revoke all of them at the same time.", async () => {
+    const { admin } = test.services;
+    const other = await test.replica();
+    const second = await admin.createApiKey({ name: "second", role: Role.ADMIN });
+    const third = await admin.createApiKey({ name: "third", role: Role.ADMIN });
+    const ids = [test.adminCaller.keyId, second.key?.keyId ?? "", third.key?.keyId ?? ""];
+    const calls = ids.map((keyId, index) =>
+      (index % 2 === 0 ? test : other).services.admin.revokeApiKey({ keyId }).then(
+        () => true,
+        () => false,
+      ),
+    );
+    expect((await Promise.all(calls)).filter(Boolean)).to.have.length(2);
+  });
+
+  it("lists keys newest first, a page at a time.", async () => {
+    const { admin } = test.services;
+    const all = (await admin.listApiKeys({ pageSize: 500 })).keys;
+    const seen = [];
+    let pageToken = "";
+    do {
+      const page = await admin.listApiKeys({ pageSize: 2, pageToken });
+      seen.push(...page.keys);
+      pageToken = page.nextPageToken ?? "";
+    } while (pageToken !== "");
+    expect(seen).to.deep.equal(all);
+    expect(all.at(-1)?.keyId).to.equal(test.adminCaller.keyId);
+  });
+});
+
+describe("createAuthenticator", () => {
+  let test: TestWorkspace;
+  before(async () => {
+    test = await createTestWorkspace();
+  });
+  after(() => test.close());
+
+  /** An authenticator whose clocks stand still until a test moves them. */
+  function stopped() {
+    const time = { cache: 0, wall: Date.now() };
+    const clock = { now: () => time.wall };
+    const authenticate = createAuthenticator({
+      database: test.database,
+      clock,
+      now: () => time.cache,
+      cacheTtlMs: 100,
+    });
+    return { time, authenticate };
+  }
+
+  /** Revokes behind every cache's back, as another replica would. */
+  async function revokedElsewhere(): Promise<{ secret: string; revoke: () => Promise<unknown> }> {
+    const { key, secret } = await test.services.admin.createApiKey({ name: "k", role: Role.AUDITOR });
+    const where = { keyId: key?.keyId ?? "" };
+    const revoke = () => test.database.orm.em.fork().nativeUpdate(ApiKeyEntity, where, { revokedAtMs: Date.now() });
+    return { secret, revoke };
+  }
+
+  it("answers at once when it knows the key, with the holder.", async () => {
+    const { authenticate } = stopped();
+    const first = authenticate(test.secret);
+    expect(first).to.be.instanceOf(Promise);
+    const holder = await first;
+    expect(holder).to.deep.equal(test.adminCaller);
+    expect(authenticate(test.secret)).to.equal(holder);
+  });
+
+  it("notices a revocation elsewhere when the answer is too old, or when told to forget.", async () => {
+    for (const learn of ["age", "forget"]) {
+      const { authenticate, time } = stopped();
+      const { secret, revoke } = await revokedElsewhere();
+      expect(await authenticate(secret)).to.not.equal(undefined);
+      await revoke();
+      expect(await authenticate(secret)).to.not.equal(undefined);
+      if (learn === "age") time.cache += 100;
+      else authenticate.forget("default");
+      expect(await authenticate(secret)).to.equal(undefined);
+    }
+  });
+
+  it("remembers unknown keys as long, and keeps other workspaces when it forgets one.", async () => {
+    const { authenticate, time } = stopped();
+    expect(await authenticate("acp_nothing")).to.equal(undefined);
+    expect(authenticate("acp_nothing")).to.not.be.instanceOf(Promise);
+    expect(await authenticate(test.secret)).to.not.equal(undefined);
+    authenticate.forget("another");
+    expect(authenticate(test.secret)).to.not.be.instanceOf(Promise);
+    time.cache += 100;
+    expect(authenticate("acp_nothing")).to.be.instanceOf(Promise);
+    expect(authenticate("x".repeat(513))).to.equal(undefined);
+  });
+
+  it("judges expiry on every call, also for a key that it knows.", async () => {
+    const { authenticate, time } = stopped();
+    const { key, secret } = await test.services.admin.createApiKey({ name: "k", role: Role.AUDITOR, ttlSeconds: 60n });
+    expect(await authenticate(secret)).to.include({ keyId: key?.keyId });
+    time.wall += 59_000;
+    expect(authenticate(secret)).to.include({ keyId: key?.keyId });
+    time.wall += 2_000;
+    expect(authenticate(secret)).to.equal(undefined);
+  });
+
+  it("does not remember what it read before it was told to forget.", async () => {
+    const { authenticate } = stopped();
+    const { secret, revoke } = await revokedElsewhere();
+    const early = authenticate(secret);
+    await revoke();
+    authenticate.forget("default");
+    await early;
+    expect(await authenticate(secret)).to.equal(undefined);
+  });
+
+  it("looks a key up once for callers that come together.", async () => {
+    const { authenticate } = stopped();
+    const holders = await Promise.all(Array.from({ length: 50 }, () => authenticate(test.secret)));
+    expect(new Set(holders).size).to.equal(1);
+  });
+});

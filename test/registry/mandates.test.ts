@@ -1,0 +1,228 @@
+import type { JsonValue, MessageInitShape } from "@bufbuild/protobuf";
+import { fromJson } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import { expect } from "chai";
+import {
+  MandateMode,
+  MandateStatus,
+  type RuleSchema,
+  RuleType,
+  SequenceMode,
+} from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { digestOf } from "../../src/ledger/index.ts";
+import { attempt, createTestWorkspace, failureOf, reasonOf, type TestWorkspace } from "../support/workspace.ts";
+
+type RuleInit = MessageInitShape<typeof RuleSchema>;
+
+const value = (json: JsonValue) => fromJson(ValueSchema, json);
+const blocking = (actionType: string): RuleInit => ({
+  type: RuleType.ACTION,
+  decision: Decision.BLOCK,
+  conditions: { matchActionTypes: [actionType] },
+});
+const condition = (field: string, operator: string, json: JsonValue): RuleInit => ({
+  tool: "send",
+  decision: Decision.BLOCK,
+  conditions: { rules: [{ field, operator, value: value(json) }] },
+});
+
+describe("mandates", () => {
+  let test: TestWorkspace;
+  let agentId: string;
+  let departmentId: string;
+  before(async () => {
+    test = await createTestWorkspace();
+    const { agents, departments, tools } = test.services;
+    agentId = (await agents.registerAgent({ name: "payer" })).agent?.agentId ?? "";
+    departmentId = (await departments.createDepartment({ name: "finance" })).department?.departmentId ?? "";
+    const properties = { amount: { type: "number" }, currency: { enum: ["EUR", "USD"] } };
+    await tools.registerTool({ name: "send", inputSchema: { type: "object", properties } });
+  });
+  after(() => test.close());
+
+  const seqNow = async (): Promise<number> => (await test.log.caughtUp()).seq;
+
+  it("puts a mandate in force for the next decision, with defaults for what is absent.", async () => {
+    const created = await test.services.mandates.createMandate({ name: " No drops ", rules: [blocking("db.drop")] });
+    const { mandate } = created;
+    expect(mandate?.mandateId).to.match(/^mnd_[a-z2-7]{26}$/);
+    expect(mandate).to.include({ name: "No drops", description: "", version: 1, priority: 0 });
+    expect(mandate).to.include({
+      scope: Scope.WORKSPACE,
+      mode: MandateMode.ENFORCE,
+      status: MandateStatus.ACTIVE,
+    });
+    expect([mandate?.departmentId, mandate?.agentId]).to.deep.equal([undefined, undefined]);
+    expect(mandate?.createdAt).to.deep.equal(mandate?.updatedAt);
+    const sealed = await attempt(test.log, { agentId, actionType: "DB.drop" });
+    expect(sealed).to.include({ decision: "block", path: "policy", policyName: "No drops" });
+  });
+
+  it("shows the type that the compiler chose, and hashes what was written.", async () => {
+    const { mandates } = test.services;
+    const rules = [condition("amount", ">", 5), { ...condition("anything", "==", 5), tool: "unregistered" }];
+    const { mandate } = await mandates.createMandate({ name: "typed", rules });
+    expect(mandate?.rules.map(({ type }) => type)).to.deep.equal([RuleType.ARGUMENT, RuleType.METADATA]);
+    const state = await test.log.caughtUp();
+    const definition = state.policies.mandates.get(mandate?.mandateId ?? "")?.sealed.definition;
+    expect(digestOf(definition ?? {})).to.equal(mandate?.digest);
+    expect(JSON.stringify(definition)).to.not.include("RULE_TYPE");
+  });
+
+  it("refuses rules that do not compile with every violation, its path and a suggestion.", async () => {
+    const { mandates } = test.services;
+    const rules = [
+      condition("amuont", ">", 5),
+      condition("amount", "matches", "x"),
+      condition("currency", "==", "GBP"),
+    ];
+    const failure = await failureOf(mandates.createMandate({ name: "broken", rules }));
+    expect(failure.violations.map(({ field, reason }) => [field, reason])).to.deep.equal([
+      ["rules[0].conditions.rules[0].field", "FIELD_NOT_IN_SCHEMA"],
+      ["rules[1].conditions.rules[0].operator", "OPERATOR_NOT_FITTING"],
+      ["rules[2].conditions.rules[0].value", "VALUE_NOT_IN_ENUM"],
+    ]);
+    expect(failure.violations[0]?.description).to.include("did you mean `amount`?");
+    expect(failure.metadata.violations).to.equal("3");
+    expect(await reasonOf(mandates.createMandate({ name: "broken", rules }))).to.equal("MANDATE_INVALID");
+  });
+
+  it("compiles without changing anything.", async () => {
+    const { mandates } = test.services;
+    const seq = await seqNow();
+    const good = await mandates.compileMandate({ rules: [condition("amount", ">", 5)] });
+    expect(good.valid).to.equal(true);
+    expect(good.rules.map(({ type }) => type)).to.deep.equal([RuleType.ARGUMENT]);
+    const bad = await mandates.compileMandate({ rules: [condition("amuont", ">", 5)] });
+    expect(bad.valid).to.equal(false);
+    expect(bad.violations[0]).to.include({ reason: "FIELD_NOT_IN_SCHEMA", suggestion: "amount" });
+    expect(bad.rules).to.deep.equal([]);
+    expect(await seqNow()).to.equal(seq);
+  });
+
+  it("refuses a scope without its target, a target without its scope, and targets that do not exist.", async () => {
+    const { mandates } = test.services;
+    const rules = [blocking("x")];
+    const velocity: RuleInit = {
+      type: RuleType.SEQUENCE,
+      decision: Decision.BLOCK,
+      conditions: {
+        mode: SequenceMode.VELOCITY,
+        matchActionTypes: ["x"],
+        maxCount: 1n,
+        windowSeconds: 60n,
+        scope: Scope.DEPARTMENT,
+        departmentId: "dep_no",
+      },
+    };
+    const cases = [
+      { request: { scope: Scope.AGENT, rules }, want: "MANDATE_INVALID" },
+      { request: { scope: Scope.DEPARTMENT, departmentId: " ", rules }, want: "MANDATE_INVALID" },
+      { request: { agentId, rules }, want: "MANDATE_INVALID" },
+      { request: { scope: Scope.AGENT, agentId: "agt_no", rules }, want: "AGENT_NOT_FOUND" },
+      { request: { scope: Scope.DEPARTMENT, departmentId: "dep_no", rules }, want: "DEPARTMENT_NOT_FOUND" },
+      { request: { rules: [velocity] }, want: "DEPARTMENT_NOT_FOUND" },
+    ];
+    for (const { request, want } of cases) {
+      expect(await reasonOf(mandates.createMandate({ name: "aimless", ...request }))).to.equal(want);
+    }
+    const scoped = { name: "scoped", scope: Scope.DEPARTMENT, departmentId, rules };
+    expect((await mandates.createMandate(scoped)).mandate).to.include({ scope: Scope.DEPARTMENT, departmentId });
+  });
+
+  it("keeps names unique among mandates that are not archived.", async () => {
+    const { mandates } = test.services;
+    const rules = [blocking("y")];
+    const first = (await mandates.createMandate({ name: "Taken", rules })).mandate?.mandateId ?? "";
+    const second = (await mandates.createMandate({ name: "Other", rules })).mandate?.mandateId ?? "";
+    expect(await reasonOf(mandates.createMandate({ name: " taken", rules }))).to.equal("MANDATE_EXISTS");
+    const rename = { mandateId: second, name: "TAKEN", rules };
+    expect(await reasonOf(mandates.updateMandate(rename))).to.equal("MANDATE_EXISTS");
+    await mandates.archiveMandate({ mandateId: first });
+    expect((await mandates.updateMandate(rename)).mandate).to.include({ name: "TAKEN", version: 2 });
+  });
+
+  it("makes versions of changes only, and shows each as it was.", async () => {
+    const { mandates } = test.services;
+    const mandateId =
+      (await mandates.createMandate({ name: "versions", rules: [blocking("v1")] })).mandate?.mandateId ?? "";
+    const seq = await seqNow();
+    const same = await mandates.updateMandate({ mandateId, name: "versions", rules: [blocking("v1")] });
+    expect(same.mandate?.version).to.equal(1);
+    expect(await seqNow()).to.equal(seq);
+    const observe = { mandateId, name: "versions", mode: MandateMode.OBSERVE, rules: [blocking("v2")] };
+    const { mandate } = await mandates.updateMandate(observe);
+    expect(mandate).to.include({ version: 2, mode: MandateMode.OBSERVE });
+    expect((await attempt(test.log, { agentId, actionType: "v2" })).decision).to.equal("allow");
+    const got = await mandates.getMandate({ mandateId });
+    expect(got.mandate).to.deep.equal(mandate);
+    expect(got.versions.map(({ version, status }) => [version, status])).to.deep.equal([
+      [2, MandateStatus.ACTIVE],
+      [1, MandateStatus.ARCHIVED],
+    ]);
+    expect(got.versions[1]?.rules[0]?.conditions?.matchActionTypes).to.deep.equal(["v1"]);
+    expect(got.versions[1]?.createdAt).to.deep.equal(mandate?.createdAt);
+  });
+
+  it("archives a mandate for good: it decides no more, takes no version, and stays readable.", async () => {
+    const { mandates } = test.services;
+    const mandateId =
+      (await mandates.createMandate({ name: "fading", rules: [blocking("fade")] })).mandate?.mandateId ?? "";
+    expect((await attempt(test.log, { agentId, actionType: "fade" })).decision).to.equal("block");
+    const { mandate } = await mandates.archiveMandate({ mandateId });
+    expect(mandate).to.include({ status: MandateStatus.ARCHIVED, version: 1 });
+    expect((await attempt(test.log, { agentId, actionType: "fade" })).decision).to.equal("allow");
+    const update = { mandateId, name: "fading", rules: [blocking("z")] };
+    expect(await reasonOf(mandates.updateMandate(update))).to.equal("MANDATE_ARCHIVED");
+    const seq = await seqNow();
+    expect((await mandates.archiveMandate({ mandateId })).mandate).to.deep.equal(mandate);
+    expect(await seqNow()).to.equal(seq);
+    expect((await mandates.getMandate({ mandateId })).mandate).to.deep.equal(mandate);
+  });
+
+  it("says that a mandate it does not know is not found.", async () => {
+    const { mandates } = test.services;
+    const mandateId = "mnd_no";
+    expect(await reasonOf(mandates.getMandate({ mandateId }))).to.equal("MANDATE_NOT_FOUND");
+    expect(await reasonOf(mandates.archiveMandate({ mandateId }))).to.equal("MANDATE_NOT_FOUND");
+    const update = { mandateId, name: "x", rules: [blocking("z")] };
+    expect(await reasonOf(mandates.updateMandate(update))).to.equal("MANDATE_NOT_FOUND");
+  });
+
+  it("refuses texts that the store cannot keep.", async () => {
+    const { mandates } = test.services;
+    const rules = [{ ...blocking("x"), description: "a\u0000" }];
+    expect((await failureOf(mandates.createMandate({ name: "nul", rules }))).metadata.field).to.equal("rules");
+    const described = { name: "nul", description: "a\u0000", rules: [blocking("x")] };
+    expect((await failureOf(mandates.createMandate(described))).metadata.field).to.equal("description");
+    expect(await reasonOf(mandates.createMandate({ name: " ", rules: [blocking("x")] }))).to.equal("INVALID_FIELD");
+  });
+
+  it("lists newest first a page at a time, archived ones only when asked for.", async () => {
+    const { mandates } = test.services;
+    for (const status of [MandateStatus.UNSPECIFIED, MandateStatus.ARCHIVED]) {
+      const all = (await mandates.listMandates({ status, pageSize: 500 })).mandates.map(({ mandateId }) => mandateId);
+      expect(all.length).to.be.greaterThan(1);
+      const seen: string[] = [];
+      let pageToken = "";
+      do {
+        const page = await mandates.listMandates({ status, pageSize: 1, pageToken });
+        for (const mandate of page.mandates) {
+          seen.push(mandate.mandateId);
+          expect(mandate.status === MandateStatus.ARCHIVED).to.equal(status === MandateStatus.ARCHIVED);
+        }
+        pageToken = page.nextPageToken ?? "";
+      } while (pageToken !== "");
+      expect(seen).to.deep.equal(all);
+    }
+  });
+
+  it("shows the same on a replica that starts later.", async () => {
+    const other = await test.replica();
+    for (const status of [MandateStatus.UNSPECIFIED, MandateStatus.ARCHIVED]) {
+      const here = await test.services.mandates.listMandates({ status });
+      expect(await other.services.mandates.listMandates({ status })).to.deep.equal(here);
+    }
+  });
+});
