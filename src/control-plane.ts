@@ -162,9 +162,10 @@ function createServers(
 
 async function createParts({ config, databaseUrl: url, log }: ControlPlaneOptions): Promise<Parts> {
   const { poolSize } = config;
+  // First, so that a key that is none leaves nothing open that would keep the process alive.
+  const privateKey = await loadSigningKey(config.signingKey?.reveal(), join(config.dataDir, SIGNING_KEY_FILE));
   const database = await openDatabase({ url, poolSize, log, entities: [...ENTITIES], migrations: MIGRATIONS });
   const logs = await createWorkspaceLogs(database, decide, log);
-  const privateKey = await loadSigningKey(config.signingKey?.reveal(), join(config.dataDir, SIGNING_KEY_FILE));
   const keys = await createSigningKeys(database, privateKey, logs.clock.now());
   const verifyToken = createTokenVerifier(keys);
   const authenticator = createAuthenticator({ database, clock: logs.clock, verifyToken });

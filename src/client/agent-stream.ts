@@ -21,16 +21,17 @@ const MOST_PAUSE_MS = 10_000;
 /** Killed sessions that are remembered for listeners that come late; a kill is heard before the call that it concerns. */
 const REMEMBERED_KILLS = 10_000;
 
-/** Listeners by session. What one throws is reported by the platform and keeps no other from hearing. */
+/** Who waits for which session. What a listener throws is reported by the platform and keeps no other from hearing. */
 class KilledSessions {
   readonly #killed = new Set<string>();
-  readonly #listeners = new EventTarget();
+  readonly #listeners = new Map<string, Set<() => void>>();
 
   add(sessionId: string): void {
     const [oldest] = this.#killed;
     if (this.#killed.size >= REMEMBERED_KILLS && oldest !== undefined) this.#killed.delete(oldest);
     this.#killed.add(sessionId);
-    this.#listeners.dispatchEvent(new Event(sessionId));
+    for (const listener of this.#listeners.get(sessionId) ?? []) queueMicrotask(listener);
+    this.#listeners.delete(sessionId);
   }
 
   listen(sessionId: string, listener: () => void): () => void {
@@ -38,9 +39,14 @@ class KilledSessions {
       listener();
       return () => undefined;
     }
+    // One of its own, so that the same function can be given twice.
     const hear = () => listener();
-    this.#listeners.addEventListener(sessionId, hear, { once: true });
-    return () => this.#listeners.removeEventListener(sessionId, hear);
+    const known = this.#listeners.get(sessionId) ?? new Set();
+    this.#listeners.set(sessionId, known.add(hear));
+    return () => {
+      known.delete(hear);
+      if (known.size === 0 && this.#listeners.get(sessionId) === known) this.#listeners.delete(sessionId);
+    };
   }
 }
 

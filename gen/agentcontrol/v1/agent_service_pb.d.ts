@@ -655,7 +655,7 @@ export declare const AgentService: GenService<{
   },
   /**
    * Tells at once what a runtime has to stop for: first the agent's status as it is, then every change of it and every
-   * session of it that is killed; a heartbeat now and then. Ends after `revoked`.
+   * session of it that is killed; a heartbeat now and then. Ends after `revoked` and the sessions killed with it.
    *
    * @generated from rpc agentcontrol.v1.AgentService.WatchAgent
    */
