@@ -72,6 +72,7 @@ export interface DecisionBody {
   readonly grant_id?: string;
   readonly intent_contract_id?: string;
   readonly policy_name?: string;
+  readonly presented_escalation_id?: string;
   readonly previous_root: string;
   readonly previous_size: number;
 }
