@@ -32,7 +32,9 @@ function printMessage(message: DescMessage): string {
     ...message.nestedMessages.map(printMessage),
     ...message.fields.filter((field) => field.oneof === undefined).map(printField),
     ...message.oneofs.map((oneof) => `oneof ${oneof.name} { ${oneof.fields.map(printField).join(" ")} }`),
-    ...message.proto.extensionRange.map((range) => `extensions ${range.start} to ${range.end === 536870912 ? "max" : (range.end ?? 1) - 1};`),
+    ...message.proto.extensionRange.map(
+      (range) => `extensions ${range.start} to ${range.end === 536870912 ? "max" : (range.end ?? 1) - 1};`,
+    ),
   ];
   return `message ${message.name} {\n${body.join("\n")}\n}`;
 }

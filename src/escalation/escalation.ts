@@ -6,6 +6,7 @@ import {
   escalationStatusFromNumber,
   receiptFrom,
 } from "../ledger/index.ts";
+import { stored } from "../ledger/store-fault.ts";
 import { listEscalations, readEscalations } from "../store/sql/read-escalations.ts";
 
 /** An action that waits, or waited, for a human. */
@@ -51,7 +52,9 @@ export async function findEscalations(
   workspaceId: string,
   escalationIds: readonly string[],
 ): Promise<Map<string, Escalation>> {
-  const { rows } = await pool.query<EscalationRow>({ ...readEscalations, values: [workspaceId, escalationIds] });
+  const { rows } = await stored(
+    pool.query<EscalationRow>({ ...readEscalations, values: [workspaceId, escalationIds] }),
+  );
   return new Map(rows.map((row) => [row.escalationId, escalationFromRow(row)]));
 }
 
@@ -85,6 +88,6 @@ export async function findEscalationPage(
 ): Promise<Escalation[]> {
   const { before, status, agentId, limit } = filter;
   const values = [workspaceId, before, status, agentId, limit];
-  const { rows } = await pool.query<EscalationRow>({ ...listEscalations, values });
+  const { rows } = await stored(pool.query<EscalationRow>({ ...listEscalations, values }));
   return rows.map(escalationFromRow);
 }

@@ -1,7 +1,8 @@
 import type { Pool } from "pg";
 import { invalidField } from "../errors.ts";
 import type { WorkspaceLog } from "../ledger/index.ts";
-import { createEventBuffer } from "../ledger/index.ts";
+import { createEventBuffer, type WorkspaceLog } from "../ledger/index.ts";
+import { stored } from "../ledger/store-fault.ts";
 import { readEscalationChanges, readPendingEscalations } from "../store/sql/read-escalations.ts";
 import { type Escalation, type EscalationRow, escalationFromRow, getEscalation } from "./escalation.ts";
 import { asCreated, type EscalationChange, type EscalationFeed } from "./feed.ts";
@@ -46,7 +47,8 @@ async function* backlogAfter(
   const statement = after === null ? readPendingEscalations : readEscalationChanges;
   let from = after === null ? 0 : after + 1;
   for (;;) {
-    const { rows } = await pool.query<ChangeRow>({ ...statement, values: [log.workspaceId, from, before, PAGE] });
+    const values = [log.workspaceId, from, before, PAGE];
+    const { rows } = await stored(pool.query<ChangeRow>({ ...statement, values }));
     for (const row of rows) yield after === null ? createdChange(escalationFromRow(row)) : changeFrom(row);
     const last = rows.at(-1);
     if (rows.length < PAGE || last === undefined) return;

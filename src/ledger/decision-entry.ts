@@ -69,6 +69,7 @@ export function decisionBody(action: Action, outcome: Outcome, place: DecisionPl
     `${member("escalation_id", outcome.escalationId)}${member("grant_id", action.grantId)}` +
     `${member("intent_contract_id", action.intentContractId)},"key_id":"${action.keyId}","mandates":[${mandates}]` +
     `,"observed":[${observed}]${member("on_behalf_of", action.onBehalfOf)}${member("policy_name", outcome.policyName)}` +
+    `${member("presented_escalation_id", action.escalationId)}` +
     `,"previous_root":"${place.previousRoot}","previous_size":${place.previousSize}` +
     `,"reasons":${reasonsText(outcome.reasons)},"seq":${place.seq}${member("session_id", action.sessionId)}` +
     `,"trust":{"after":${outcome.trustAfterTenths / 10},"before":${outcome.trustBeforeTenths / 10}},"type":"decision"` +

@@ -2,6 +2,7 @@ import type { Pool } from "pg";
 import type { Decision } from "../policy/index.ts";
 import { readEntriesById } from "../store/sql/read-entries.ts";
 import type { DecisionPath, DecisionReason, SealedDecision } from "./outcome.ts";
+import { stored } from "./store-fault.ts";
 
 /** One reason as sealed. */
 export interface SealedReason {
@@ -71,6 +72,7 @@ export interface DecisionBody {
   readonly grant_id?: string;
   readonly intent_contract_id?: string;
   readonly policy_name?: string;
+  readonly presented_escalation_id?: string;
   readonly previous_root: string;
   readonly previous_size: number;
 }
@@ -124,7 +126,7 @@ export async function readReceipts(
   decisionIds: readonly string[],
 ): Promise<Map<string, DecisionReceipt>> {
   type Row = { entryId: string; kind: number; leafHash: Buffer; body: string };
-  const { rows } = await pool.query<Row>({ ...readEntriesById, values: [workspaceId, decisionIds] });
+  const { rows } = await stored(pool.query<Row>({ ...readEntriesById, values: [workspaceId, decisionIds] }));
   const decisions = rows.filter(({ kind }) => kind === 0);
   return new Map(decisions.map((row) => [row.entryId, receiptFrom(row.body, row.leafHash)]));
 }

@@ -11,6 +11,7 @@ function isSameAction(action: Action, { body }: DecisionReceipt): boolean {
     body.action.action_content === action.actionContent &&
     (metadata === undefined ? "" : canonicalJson(metadata)) === action.metadataText &&
     body.on_behalf_of === action.onBehalfOf &&
+    body.presented_escalation_id === action.escalationId &&
     body.session_id === action.sessionId &&
     body.grant_id === action.grantId &&
     body.intent_contract_id === action.intentContractId &&

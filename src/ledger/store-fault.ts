@@ -14,6 +14,15 @@ const codeOf = (error: unknown): string => String((error as { code?: unknown } |
 /** Whether a statement failed because a row of its key exists. */
 export const isUniqueViolation = (error: unknown): boolean => codeOf(error) === UNIQUE_VIOLATION;
 
+/** Awaits a statement; a database that does not answer is STORE_UNAVAILABLE. */
+export async function stored<T>(work: PromiseLike<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw storeFault(error);
+  }
+}
+
 /** A fault of a statement as callers hear of it: STORE_UNAVAILABLE when the database did not answer, else as it is. */
 export function storeFault(error: unknown): unknown {
   if (error instanceof ControlPlaneError) return error;

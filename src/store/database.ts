@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { MikroORM, type Options, type PostgreSqlConnection } from "@mikro-orm/postgresql";
 import { Client, type ClientBase, type Pool } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { releaseDeadClients } from "./dead-clients.ts";
 import { APPLICATION_ROLE, connectionOptions, type MigrationSource, runMigrations, type StoreLog } from "./migrate.ts";
 
 /** Milliseconds that a start waits for a database that is itself still starting. */
@@ -115,6 +116,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   });
   const connection: PostgreSqlConnection = orm.driver.getConnection();
   const pool = await connection.getNativeClient();
+  releaseDeadClients(pool);
   await pool.query("select 1");
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => {

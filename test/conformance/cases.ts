@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { WireName } from "../support/wires.ts";
+import { type AuthorityKindRow, type ForEveryKind, forEveryKind } from "./every-kind.ts";
 
 /** One call: the method, its request in plain JSON, and who calls. Texts may hold `{{name.path}}` of earlier answers. */
 export interface Step {
@@ -90,18 +91,25 @@ export const UNARY_FILES = [
   "enforcement",
   "escalations",
   "admin",
+  "authority",
+  "revocations",
+  "webhooks",
   "access",
   "bad-input",
   "unstorable-text",
 ] as const;
 
+/** The steps that cases name. */
+export const namedSteps = (): Record<string, Step> => read("steps");
+
+const kinds = (): AuthorityKindRow[] => read("authority-kinds");
+const readCases = <T extends ForEveryKind>(name: string): T[] => forEveryKind<T>(read(name), kinds(), namedSteps());
+
 /** The unary cases of a file. */
-export const unaryCases = (name: (typeof UNARY_FILES)[number]): UnaryCase[] => read(name);
+export const unaryCases = (name: (typeof UNARY_FILES)[number]): UnaryCase[] => readCases(name);
 /** The cases of server streams. */
 export const streamCases = (): StreamCase[] => read("streams");
 /** The raw HTTP requests. */
-export const restCases = (): RestCase[] => read("rest");
-/** The steps that cases name. */
-export const namedSteps = (): Record<string, Step> => read("steps");
+export const restCases = (): RestCase[] => readCases("rest");
 /** Where each reason is provoked that no request can provoke: file below `test/`, by reason. */
 export const reasonsElsewhere = (): Record<string, string> => read("reasons-elsewhere");

@@ -5,6 +5,7 @@ export type Normalise = (value: JsonValue) => JsonValue;
 
 const ID = /\b([a-z]{2,3})_[a-z2-7]{26}\b/g;
 const WORKSPACE = /\bws-[0-9a-f]{12}(?:-[a-z]+)?\b/g;
+const RECEIVER = /\bhttp:\/\/127\.0\.0\.1:\d+/g;
 const TIME = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g;
 /** Fields whose text is made anew each time, with the word that stands for it. */
 const OPAQUE: Readonly<Record<string, string>> = {
@@ -15,7 +16,15 @@ const OPAQUE: Readonly<Record<string, string>> = {
   action_digest: "<digest>",
   canonical_body: "<json>",
   request_id: "<request>",
+  token: "<jws>",
+  signature: "<signature>",
+  public_key: "<pem>",
 };
+/** Where a key is named or written as 43 base64url characters: P-256 coordinates and thumbprints. */
+const KEY_PARTS = ["key_id", "kid", "x", "y"];
+const KEY_PART = /^[\w-]{43}$/;
+/** Fields that count milliseconds. */
+const DURATIONS = ["latency_ms", "duration_ms"];
 
 /** Creates the replacement of one scene: ids are numbered by kind in the order in which they first appear. */
 export function createNormalise(): Normalise {
@@ -33,9 +42,11 @@ export function createNormalise(): Normalise {
     value
       .replace(ID, (id, kind: string) => wordFor(kind, id))
       .replace(WORKSPACE, (id) => wordFor("ws", id))
+      .replace(RECEIVER, "<receiver>")
       .replace(TIME, "<time>");
   const field = (name: string, value: JsonValue): JsonValue => {
-    if (name === "latency_ms" && Number.isInteger(value)) return "<ms>";
+    if (DURATIONS.includes(name) && Number.isInteger(value)) return "<ms>";
+    if (typeof value === "string" && KEY_PARTS.includes(name) && KEY_PART.test(value)) return "<key>";
     const word = OPAQUE[name];
     return word !== undefined && typeof value === "string" && value !== "" ? word : normalise(value);
   };

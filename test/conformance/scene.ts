@@ -37,6 +37,7 @@ export async function createScene(stage: Stage, wire: Wire): Promise<Scene> {
   // Named first, so that the scene's own workspace is `ws#1` in every answer.
   normalise(own.id);
   known.set("key", own.key);
+  known.set("receiver", stage.receiver);
 
   const fill: Scene["fill"] = (value) => filledIn(value, known);
   const keyOf: Scene["keyOf"] = async ({ key, in: name = "own" }) =>

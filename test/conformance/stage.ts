@@ -3,6 +3,7 @@ import { Pool } from "pg";
 import { createTestDatabase } from "../support/database.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { openWires, type Wires } from "../support/wires.ts";
+import { startReceiver } from "../webhook/receiver.ts";
 
 /** A workspace with its first admin key. */
 export interface Workspace {
@@ -14,11 +15,14 @@ export interface Workspace {
 export interface Stage {
   readonly server: TestServer;
   readonly wires: Wires;
+  /** A URL on this machine that takes every webhook. */
+  readonly receiver: string;
   /** A new workspace. */
   workspace(): Promise<Workspace>;
   /**
    * What a workspace has written: the end of its log, and how many rows of which content each table has. Two equal marks
-   * mean that nothing was written between them. Trust is left out: it is saved some time after the decision.
+   * mean that nothing was written between them. Trust, uses and how far a webhook got are left out: they are saved some
+   * time after what they follow from.
    */
   mark(workspaceId: string): Promise<string>;
 }
@@ -32,6 +36,11 @@ const TABLES = [
   ["escalation", "t"],
   ["ledger_entry", "t.seq"],
   ["agent", "(t.agent_id, t.resource, t.status, t.deactivated_at_ms)"],
+  ["authority", "(t.id, t.sealed, t.ended_at_ms, t.secret_hash)"],
+  ["revocation", "t"],
+  ["incident", "t"],
+  ["webhook", "(t.webhook_id, t.url, t.events, t.is_active, t.secret, t.old_secret)"],
+  ["webhook_delivery", "t"],
   ["workspace", "(t.name, t.default_decision, t.initial_trust_tenths)"],
 ] as const;
 
@@ -61,7 +70,11 @@ export function openStage(): Promise<Stage> {
 async function open(): Promise<Stage> {
   const database = await createTestDatabase();
   closers.unshift(() => database.drop());
-  const server = await startServer({ databaseUrl: database.url, env: { ACP_LOG_LEVEL: "error" } });
+  const receiver = await startReceiver();
+  closers.unshift(() => receiver.close());
+  // The receiver is on this machine; every other private address stays forbidden.
+  const env = { ACP_LOG_LEVEL: "error", ACP_WEBHOOK_ALLOW: "127.0.0.0/8" };
+  const server = await startServer({ databaseUrl: database.url, env });
   closers.unshift(() => server.stop());
   const wires = openWires(server);
   closers.unshift(() => wires.close());
@@ -73,6 +86,7 @@ async function open(): Promise<Stage> {
   return {
     server,
     wires,
+    receiver: receiver.url,
     workspace() {
       // Ordered ahead, so that no case waits for its workspaces.
       while (ready.length <= AHEAD) ready.push(createWorkspace(server));

@@ -3,8 +3,18 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 /** Answers of earlier steps by name. */
 export type Known = ReadonlyMap<string, JsonValue>;
 
-const WHOLE = /^\{\{([\w.[\]-]+)\}\}$/;
-const PART = /\{\{([\w.[\]-]+)\}\}/g;
+/** How a text says that something is left open. */
+interface Marks {
+  /** The whole text is a name: the value keeps its type. */
+  readonly whole: RegExp;
+  /** A name inside of a text. */
+  readonly part: RegExp;
+}
+
+/** `{{agent.agent.agent_id}}`: what an earlier answer of the scene said. */
+const ANSWERS: Marks = { whole: /^\{\{([\w.[\]-]+)\}\}$/, part: /\{\{([\w.[\]-]+)\}\}/g };
+/** `[[noun]]`: what differs between the kinds of authority. */
+const KINDS: Marks = { whole: /^\[\[(\w+)\]\]$/, part: /\[\[(\w+)\]\]/g };
 
 function lookUp(known: Known, path: string): JsonValue {
   const [name = "", ...rest] = path.split(/[.[\]]+/).filter((part) => part !== "");
@@ -26,18 +36,30 @@ function generated(object: JsonObject): JsonValue | undefined {
 
 /** Fills in what a case leaves open. Throws for a name that is not known. */
 export function filledIn<T extends JsonValue>(value: T, known: Known): T {
-  return fill(value, known) as T;
+  return fill(value, known, ANSWERS) as T;
 }
 
-function fill(value: JsonValue, known: Known): JsonValue {
+/** Fills in what a case for every kind leaves open, and leaves alone what answers will fill in. Throws as `filledIn`. */
+export function filledForKind<T extends JsonValue>(value: T, row: JsonObject): T {
+  return fill(value, new Map(Object.entries(row)), KINDS) as T;
+}
+
+function fillText(text: string, known: Known, { part }: Marks): string {
+  return text.replace(part, (_, path: string) => String(lookUp(known, path)));
+}
+
+function fill(value: JsonValue, known: Known, marks: Marks): JsonValue {
   if (typeof value === "string") {
-    const whole = WHOLE.exec(value)?.[1];
-    if (whole !== undefined) return lookUp(known, whole);
-    return value.replace(PART, (_, path: string) => String(lookUp(known, path)));
+    const whole = marks.whole.exec(value)?.[1];
+    return whole === undefined ? fillText(value, known, marks) : lookUp(known, whole);
   }
-  if (Array.isArray(value)) return value.map((item) => fill(item, known));
+  if (Array.isArray(value)) return value.map((item) => fill(item, known, marks));
   if (typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value);
   return (
-    generated(value) ?? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, fill(member, known)]))
+    generated(value) ??
+    Object.fromEntries(
+      entries.map(([name, member]) => [fillText(name, known, marks), fill(member, known, marks)]),
+    )
   );
 }

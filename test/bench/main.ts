@@ -1,0 +1,47 @@
+import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
+import { startChild } from "./child.ts";
+import { type BenchOptions, optionsFrom } from "./options.ts";
+import { startBenchPostgres } from "./postgres.ts";
+import { checksTable, holds } from "./report.ts";
+import { measureScale } from "./scale.ts";
+import { measureThroughput, type PartReport } from "./throughput.ts";
+
+const PARTS = { throughput: measureThroughput, scale: measureScale };
+
+async function runParts(options: BenchOptions, cleanup: AsyncDisposableStack): Promise<PartReport[]> {
+  const postgres = await startBenchPostgres(cleanup);
+  const load = startChild("load-process.ts");
+  cleanup.defer(() => load.kill());
+  const reports: PartReport[] = [];
+  for (const part of options.parts) {
+    await using partCleanup = new AsyncDisposableStack();
+    reports.push(await PARTS[part](options, postgres, load, partCleanup));
+  }
+  return reports;
+}
+
+const cleanup = new AsyncDisposableStack();
+for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  process.once(signal, () => void cleanup.disposeAsync().finally(() => process.exit(1)));
+}
+
+try {
+  const options = optionsFrom(process.argv.slice(2));
+  const [loadBefore] = loadavg();
+  const reports = await runParts(options, cleanup);
+  const memory = Math.round(totalmem() / 2 ** 30);
+  console.log(`${availableParallelism()} cores (${cpus()[0]?.model.trim()}), ${memory} GiB, Node ${process.version}`);
+  console.log(
+    `median of ${options.rounds} rounds of ${options.seconds} s; load, service and database share the machine`,
+  );
+  console.log(`load average before the run: ${loadBefore?.toFixed(1)}; well above 0, others take part of the machine`);
+  for (const { text } of reports) console.log(`\n${text}`);
+  const checks = reports.flatMap(({ checks }) => checks);
+  console.log(`\n${checksTable(checks)}`);
+  if (!checks.every(holds)) process.exitCode = 1;
+} catch (error) {
+  console.error(error);
+  process.exitCode = 1;
+} finally {
+  await cleanup.disposeAsync();
+}

@@ -1,0 +1,51 @@
+import { parseArgs } from "node:util";
+
+/** A part of the benchmark. */
+export type Part = "throughput" | "scale";
+
+/** How the benchmark runs. */
+export interface BenchOptions {
+  /** Seconds that each figure is measured for, after a warm-up of a third of it. Default 5. */
+  readonly seconds: number;
+  /** Alternating rounds of service and baseline, of which the median counts. Default 3. */
+  readonly rounds: number;
+  /** Default both; `--quick` leaves the scale part out. */
+  readonly parts: readonly Part[];
+  /** What the scale part grows to; `--shrink` divides all three, for trying the benchmark itself. */
+  readonly scale: { readonly mandates: number; readonly agents: number; readonly entries: number };
+}
+
+const USAGE = "usage: npm run bench -- [--seconds 5] [--rounds 3] [--quick | --only throughput|scale] [--shrink 1]";
+
+function partsFrom(only: string | undefined, quick: boolean): readonly Part[] {
+  if (only === "throughput" || only === "scale") return [only];
+  if (only !== undefined) throw new Error(USAGE);
+  return quick ? ["throughput"] : ["throughput", "scale"];
+}
+
+function positive(text: string): number {
+  const value = Number(text);
+  if (value > 0) return value;
+  throw new Error(USAGE);
+}
+
+/** Reads the command line. Throws an `Error` that says how it is to be written. */
+export function optionsFrom(args: string[]): BenchOptions {
+  const { values } = parseArgs({
+    args,
+    options: {
+      seconds: { type: "string", default: "5" },
+      rounds: { type: "string", default: "3" },
+      shrink: { type: "string", default: "1" },
+      quick: { type: "boolean", default: false },
+      only: { type: "string" },
+    },
+  });
+  const shrink = positive(values.shrink);
+  return {
+    seconds: positive(values.seconds),
+    rounds: Math.ceil(positive(values.rounds)),
+    parts: partsFrom(values.only, values.quick),
+    scale: { mandates: 10_000 / shrink, agents: 100_000 / shrink, entries: 1_000_000 / shrink },
+  };
+}

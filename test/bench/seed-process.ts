@@ -1,0 +1,214 @@
+/*
+ * Fills a database before the service starts on it, through the same code as the service, but many changes to a
+ * transaction: 100,000 requests would take longer than everything else of the benchmark.
+ */
+import { fromJson, type JsonObject, toJson } from "@bufbuild/protobuf";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
+import { actionFrom } from "../../src/api/action.ts";
+import type { Caller } from "../../src/api/context.ts";
+import { decide } from "../../src/enforcement/index.ts";
+import {
+  type ChangeScope,
+  createWorkspaceLogs,
+  digestOf,
+  numberFromAgentStatus,
+  type SealedAgent,
+  type SealedMandate,
+  type WorkspaceLog,
+} from "../../src/ledger/index.ts";
+import { createMandate, createWorkspace, type MandateDraft, registerTools } from "../../src/registry/index.ts";
+import {
+  AgentEntity,
+  DepartmentEntity,
+  DepartmentMemberEntity,
+  ENTITIES,
+  MandateVersionEntity,
+} from "../../src/store/entities.ts";
+import { createId } from "../../src/store/ids.ts";
+import { MIGRATIONS, openDatabase } from "../../src/store/index.ts";
+import { serveParent } from "./child.ts";
+import { SILENT_LOG } from "./postgres.ts";
+import {
+  MANDATES,
+  OTHER_TOOLS,
+  otherMandate,
+  otherTool,
+  requestsOf,
+  TOOL,
+  TOOL_SCHEMA,
+  type WrittenMandate,
+} from "./workload.ts";
+
+/** What a database is to hold. */
+export interface Seed {
+  readonly databaseUrl: string;
+  readonly agents: number;
+  /** Mandates on tools that the load never calls, beside the ten that it meets. */
+  readonly otherMandates: number;
+  /** Decisions that are in the log already. */
+  readonly decisions: number;
+}
+
+/** How a seeded workspace is used. */
+export interface Seeded {
+  readonly apiKey: string;
+  readonly agentIds: readonly string[];
+}
+
+const WORKSPACE = "bench";
+const BY = "system";
+/** Departments are small: what one costs does not depend on it. */
+const AGENTS_A_DEPARTMENT = 10;
+const AGENTS_A_CHANGE = 500;
+const MANDATES_A_CHANGE = 1_000;
+const DECISIONS_UNDER_WAY = 4_096;
+
+async function addTools(log: WorkspaceLog, names: readonly string[]): Promise<void> {
+  const drafts = names.map((name) => ({
+    name,
+    description: "moves money",
+    inputSchema: TOOL_SCHEMA as never,
+    source: ToolSource.API,
+  }));
+  await registerTools(log, BY, drafts);
+}
+
+function sealedAgent(scope: ChangeScope, name: string): SealedAgent {
+  return {
+    agent_id: createId("agt"),
+    name,
+    framework: "bench",
+    description: "pays what is due",
+    capabilities: ["payment.*"],
+    allowed_action_types: ["payment.*", "report.read"],
+    denied_action_types: ["admin.*"],
+    trust_tenths: scope.state.settings.initial_trust_tenths,
+  };
+}
+
+async function registerMany(scope: ChangeScope, first: number, count: number): Promise<string[]> {
+  const { transaction, nowMs, nextSeq, seal } = scope;
+  const { workspaceId } = scope.state;
+  const rows = Array.from({ length: count }, (_, index) => {
+    const agent = sealedAgent(scope, `agent ${first + index}`);
+    const row = {
+      workspaceId,
+      agentId: agent.agent_id,
+      createdSeq: nextSeq(),
+      resource: structuredClone(agent) as never,
+      status: numberFromAgentStatus("active"),
+      trustTenths: agent.trust_tenths,
+      registeredAtMs: nowMs,
+      deactivatedAtMs: null,
+    };
+    seal({ type: "agent_registered", agent });
+    return row;
+  });
+  await transaction.insertMany(AgentEntity, rows);
+  return rows.map(({ agentId }) => agentId);
+}
+
+async function groupMany(scope: ChangeScope, first: number, agentIds: readonly string[]): Promise<void> {
+  const { transaction, nowMs, nextSeq, seal } = scope;
+  const { workspaceId } = scope.state;
+  const departments = [];
+  const members = [];
+  for (let start = 0; start < agentIds.length; start += AGENTS_A_DEPARTMENT) {
+    const department = { department_id: createId("dep"), name: `department ${first + start}`, description: "" };
+    const { department_id: departmentId, name, description } = department;
+    departments.push({ workspaceId, departmentId, name, description, createdAtMs: nowMs, createdSeq: nextSeq() });
+    seal({ type: "department_created", department });
+    for (const agentId of agentIds.slice(start, start + AGENTS_A_DEPARTMENT)) {
+      members.push({ workspaceId, departmentId, agentId });
+      seal({ type: "department_member_added", department_id: departmentId, agent_id: agentId });
+    }
+  }
+  await transaction.insertMany(DepartmentEntity, departments);
+  await transaction.insertMany(DepartmentMemberEntity, members);
+}
+
+async function addAgents(log: WorkspaceLog, count: number): Promise<string[]> {
+  const agentIds: string[] = [];
+  while (agentIds.length < count) {
+    const first = agentIds.length;
+    const added = await log.change(BY, async (scope) => {
+      const ids = await registerMany(scope, first, Math.min(AGENTS_A_CHANGE, count - first));
+      await groupMany(scope, first, ids);
+      return ids;
+    });
+    agentIds.push(...added);
+  }
+  return agentIds;
+}
+
+function draftFrom({ name, mode, rules }: WrittenMandate): MandateDraft {
+  const scope = { scope: "workspace", departmentId: undefined, agentId: undefined } as const;
+  return { name, description: "", ...scope, priority: 0, mode, rules: rules.map((rule) => fromJson(RuleSchema, rule)) };
+}
+
+function sealedMandate(written: WrittenMandate): SealedMandate {
+  const { name, description, scope, priority, mode, rules } = draftFrom(written);
+  const json = rules.map((rule) => toJson(RuleSchema, rule, { useProtoFieldName: true }));
+  const definition: JsonObject = { name, description, scope, priority, mode, rules: json };
+  return { mandate_id: createId("mnd"), version: 1, digest: digestOf(definition), definition };
+}
+
+async function addOtherMandates(log: WorkspaceLog, first: number, count: number): Promise<void> {
+  await log.change(BY, async ({ transaction, state, nowMs, nextSeq, seal }) => {
+    const rows = Array.from({ length: count }, (_, index) => {
+      const mandate = sealedMandate(otherMandate(first + index));
+      const { mandate_id: mandateId, version, digest, definition } = mandate;
+      const times = { createdAtMs: nowMs, updatedAtMs: nowMs, createdSeq: nextSeq() };
+      seal({ type: "mandate_published", mandate });
+      return {
+        workspaceId: state.workspaceId,
+        ...{ mandateId, version, digest, ...times, archived: false },
+        definition: structuredClone(definition) as never,
+      };
+    });
+    await transaction.insertMany(MandateVersionEntity, rows);
+  });
+}
+
+async function addPolicies(log: WorkspaceLog, otherMandates: number): Promise<void> {
+  await addTools(log, [TOOL]);
+  for (const mandate of MANDATES) await createMandate(log, BY, draftFrom(mandate));
+  if (otherMandates === 0) return;
+  await addTools(
+    log,
+    Array.from({ length: OTHER_TOOLS }, (_, index) => otherTool(index)),
+  );
+  for (let done = 0; done < otherMandates; done += MANDATES_A_CHANGE) {
+    await addOtherMandates(log, done, Math.min(MANDATES_A_CHANGE, otherMandates - done));
+  }
+}
+
+async function addDecisions(log: WorkspaceLog, caller: Caller, agentIds: readonly string[], count: number) {
+  const requests = requestsOf(agentIds);
+  for (let done = 0; done < count; done += DECISIONS_UNDER_WAY) {
+    const size = Math.min(DECISIONS_UNDER_WAY, count - done);
+    const decisions = Array.from({ length: size }, (_, index) =>
+      log.decide(actionFrom(requests[(done + index) % requests.length] as (typeof requests)[0], caller), () => false),
+    );
+    await Promise.all(decisions);
+  }
+}
+
+async function seed({ databaseUrl: url, agents, otherMandates, decisions }: Seed): Promise<Seeded> {
+  const entities = [...ENTITIES];
+  const database = await openDatabase({ url, poolSize: 5, log: SILENT_LOG, entities, migrations: MIGRATIONS });
+  const context = { database, nowMs: Date.now(), by: BY };
+  const { key, secret } = await createWorkspace(context, { workspaceId: WORKSPACE });
+  const logs = await createWorkspaceLogs(database, decide, SILENT_LOG);
+  const log = await logs.of(WORKSPACE);
+  await addPolicies(log, otherMandates);
+  const agentIds = await addAgents(log, agents);
+  const caller = { keyId: key.keyId, workspaceId: WORKSPACE, role: Role.ADMIN, agentId: null };
+  await addDecisions(log, caller, agentIds, decisions);
+  // Nothing is closed: the process is killed next, and leaves what a crash leaves.
+  return { apiKey: secret, agentIds };
+}
+
+serveParent(seed);

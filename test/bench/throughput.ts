@@ -1,0 +1,167 @@
+import { type Child, startChild } from "./child.ts";
+import type { EchoAddresses } from "./echo-process.ts";
+import type { Measured, Source } from "./load/plan.ts";
+import type { BenchOptions } from "./options.ts";
+import type { BenchPostgres } from "./postgres.ts";
+import { type Check, figure, median, rangeOf, tableFrom } from "./report.ts";
+import { type BenchService, planFor, seedWorkspace, startService } from "./service.ts";
+
+/** What a part of the benchmark came to. */
+export interface PartReport {
+  readonly text: string;
+  readonly checks: readonly Check[];
+}
+
+const AGENTS = 100;
+const CALLERS = [1, 32, 128];
+const STREAMS = [1, 8];
+const IN_FLIGHT = 64;
+/** Rows of one statement of the bare insert: past this an insert no longer gains from size. */
+const INSERT_ROWS = 256;
+/** Seconds of each load before the first round that counts. */
+export const WARM_UP_SECONDS = 1;
+
+/** A measurement of every round; neighbours are compared, so that both see the machine in the same minute. */
+interface Station {
+  readonly key: string;
+  readonly source: Source;
+}
+
+interface Row {
+  readonly name: string;
+  readonly key: string;
+  readonly baseline: string;
+}
+
+type Results = ReadonlyMap<string, Measured[]>;
+
+function stationsOf({ grpc, rest, workspace }: BenchService, echo: EchoAddresses): Station[] {
+  const { databaseUrl } = workspace;
+  const stations: Station[] = [];
+  for (const callers of CALLERS) {
+    stations.push({ key: `unary ${callers}`, source: { kind: "unary", target: grpc, callers } });
+    const target = { ...grpc, address: echo.grpc };
+    stations.push({ key: `echo ${callers}`, source: { kind: "unary", target, callers } });
+    if (callers === 1) stations.push({ key: "commit", source: { kind: "insert", databaseUrl, rows: 1 } });
+  }
+  for (const streams of STREAMS) {
+    stations.push({ key: `stream ${streams}`, source: { kind: "stream", target: grpc, streams, inFlight: IN_FLIGHT } });
+    stations.push({ key: `insert ${streams}`, source: { kind: "insert", databaseUrl, rows: INSERT_ROWS } });
+  }
+  for (const callers of CALLERS) {
+    stations.push({ key: `rest ${callers}`, source: { kind: "rest", target: rest, callers } });
+    stations.push({
+      key: `http ${callers}`,
+      source: { kind: "rest", target: { ...rest, address: echo.http }, callers },
+    });
+  }
+  return stations;
+}
+
+const ROWS: readonly Row[] = [
+  ...CALLERS.map((n) => ({ name: `gRPC unary, ${n} callers`, key: `unary ${n}`, baseline: `echo ${n}` })),
+  ...STREAMS.map((n) => ({
+    name: `InterceptStream, ${n} x ${IN_FLIGHT} in flight`,
+    key: `stream ${n}`,
+    baseline: `insert ${n}`,
+  })),
+  ...CALLERS.map((n) => ({ name: `REST, ${n} callers`, key: `rest ${n}`, baseline: `http ${n}` })),
+];
+
+const BASELINES: Readonly<Record<string, string>> = { unary: "bare echo", stream: "bare insert", rest: "bare http" };
+
+const ofKey = (results: Results, key: string): readonly Measured[] => results.get(key) ?? [];
+
+function mid(results: Results, key: string, read: (measured: Measured) => number | undefined): number {
+  return median(ofKey(results, key).map((measured) => read(measured) ?? Number.NaN));
+}
+
+/** The ratio that each round gave. */
+function ratios(results: Results, key: string, baseline: string, read: (measured: Measured) => number): number[] {
+  const others = ofKey(results, baseline);
+  return ofKey(results, key).map((measured, round) => read(measured) / read(others[round] as Measured));
+}
+
+const perSecond = (measured: Measured): number => measured.perSecond;
+const p50 = (measured: Measured): number => measured.p50;
+
+function cellsOf(results: Results, { name, key, baseline }: Row): string[] {
+  return [
+    name,
+    figure(mid(results, key, perSecond)),
+    figure(mid(results, key, p50)),
+    figure(mid(results, key, ({ p99 }) => p99)),
+    figure(mid(results, key, ({ serviceCpu }) => serviceCpu)),
+    figure(mid(results, key, ({ databaseCpu }) => databaseCpu)),
+    BASELINES[key.split(" ")[0] as string] as string,
+    figure(mid(results, baseline, perSecond)),
+    figure(median(ratios(results, key, baseline, perSecond))),
+    rangeOf(ratios(results, key, baseline, perSecond)),
+  ];
+}
+
+const HEADINGS = [
+  ...[
+    "load",
+    "decisions/s",
+    "p50 ms",
+    "p99 ms",
+    "service us",
+    "database us",
+    "baseline",
+    "baseline/s",
+    "ratio",
+    "of all rounds",
+  ],
+];
+
+function checksOf(results: Results): Check[] {
+  const unary = ratios(results, "unary 32", "echo 32", perSecond);
+  const stream = ratios(results, "stream 8", "insert 8", perSecond);
+  const latency = ratios(results, "unary 1", "commit", p50);
+  return [
+    { name: "gRPC unary at 32 callers / bare echo", figures: unary, bound: { atLeast: 0.55 }, unit: "x" },
+    { name: "InterceptStream 8 x 64 / bare insert", figures: stream, bound: { atLeast: 0.3 }, unit: "x" },
+    {
+      name: "p50 of a single caller / p50 of a single-row commit",
+      figures: latency,
+      bound: { atMost: 2.5 },
+      unit: "x",
+    },
+  ];
+}
+
+/** Throughput and latency of every wire, next to what the parts below could do at most. */
+export async function measureThroughput(
+  options: BenchOptions,
+  postgres: BenchPostgres,
+  load: Child,
+  cleanup: AsyncDisposableStack,
+): Promise<PartReport> {
+  const workspace = await seedWorkspace(postgres, "throughput", {
+    agents: AGENTS,
+    otherMandates: 0,
+    decisions: 10_000,
+  });
+  const service = await startService(workspace, cleanup);
+  const echo = startChild("echo-process.ts");
+  cleanup.defer(() => echo.kill());
+  const stations = stationsOf(service, await echo.ask<EchoAddresses>({}));
+  const results = new Map<string, Measured[]>(stations.map(({ key }) => [key, []]));
+  for (let round = 0; round <= options.rounds; round++) {
+    // The first round is not kept: it is there for the compilers of all processes.
+    const seconds = round === 0 ? WARM_UP_SECONDS : options.seconds;
+    for (const { key, source } of stations) {
+      const measured = await load.ask<Measured>(planFor(source, seconds, service, postgres));
+      if (round > 0) results.get(key)?.push(measured);
+      console.error(`round ${round}  ${key.padEnd(10)} ${figure(measured.perSecond).padStart(8)}/s`);
+    }
+  }
+  await service.server.stop();
+  const commit = `one bare single-row commit: p50 ${figure(mid(results, "commit", p50))} ms`;
+  const table = tableFrom(
+    HEADINGS,
+    ROWS.map((row) => cellsOf(results, row)),
+  );
+  return { text: `${table}\n${commit}`, checks: checksOf(results) };
+}

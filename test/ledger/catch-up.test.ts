@@ -1,0 +1,39 @@
+import { expect } from "chai";
+import type { Pool } from "pg";
+import { catchUp } from "../../src/ledger/catch-up.ts";
+import { EMPTY_FRONTIER } from "../../src/ledger/index.ts";
+import { createWorkspaceState } from "../../src/ledger/workspace-state.ts";
+import { withStage } from "./harness.ts";
+
+const DECISIONS = 5_100;
+
+/** The pool, of which the n-th query from now on fails as if the connection broke. */
+function poolThatFails(pool: Pool, nth: number): Pool {
+  let queries = 0;
+  const query = (...args: Parameters<Pool["query"]>): unknown => {
+    queries += 1;
+    if (queries === nth) return Promise.reject(new Error("Connection terminated unexpectedly"));
+    return pool.query(...args);
+  };
+  return { query } as unknown as Pool;
+}
+
+describe("catching up with other replicas", () => {
+  it("tells of every entry once and in order, also when the connection breaks between two pages.", () =>
+    withStage(1, async (stage) => {
+      const { pool } = stage.party.database;
+      const agentId = await stage.agent();
+      const asked = Array.from({ length: DECISIONS }, () => stage.intercept({ agentId, actionType: "read" }));
+      await Promise.all(asked);
+      const { settings, seq } = await stage.party.log.caughtUp();
+      const state = createWorkspaceState(settings, { seq: 0, lastAtMs: 0, frontier: EMPTY_FRONTIER });
+      const heard: number[] = [];
+      const hear = (events: readonly { readonly seq: number }[]) =>
+        void heard.push(...events.map((event) => event.seq));
+      const failure = await catchUp(poolThatFails(pool, 2), state, hear).catch((error: Error) => error.message);
+      expect(failure).to.equal("Connection terminated unexpectedly");
+      expect(state.seq).to.equal(heard.length);
+      await catchUp(pool, state, hear);
+      expect(heard).to.deep.equal(Array.from({ length: seq }, (_, index) => index));
+    }));
+});

@@ -1,0 +1,55 @@
+import { expect } from "chai";
+import { coldState, comparable, foldedState } from "./comparable.ts";
+import { type Stage, seededBelow, withStage } from "./harness.ts";
+import { replayNaively } from "./naive-log.ts";
+import { type RandomHistory, startRandomHistory } from "./random-history.ts";
+import { assertIntact, readLog } from "./stored-log.ts";
+
+/** Steps under way at once; the last part of them are all intercepts, so that batches grow and replicas collide. */
+const LIVES = 12;
+const STEPS = 60;
+const BURSTS = 6;
+const BURST = 40;
+
+async function live(history: RandomHistory): Promise<void> {
+  await Promise.all(
+    Array.from({ length: LIVES }, async () => {
+      for (let count = 0; count < STEPS; count++) await history.step();
+    }),
+  );
+  for (let burst = 0; burst < BURSTS; burst++) {
+    const calls = Array.from({ length: BURST }, () => history.intercept());
+    await Promise.all([...calls, history.step(), history.step(), history.step()]);
+  }
+}
+
+/** Asserts that replaying the log on one thread gives every decision again. */
+async function assertLinear({ url }: Stage): Promise<number> {
+  const log = await readLog(url);
+  assertIntact(log);
+  const replayed = replayNaively(log.entries.map(({ body }) => body));
+  for (const { want, got } of replayed) expect(got).to.deep.equal(want);
+  return replayed.length;
+}
+
+describe("the history of a workspace with several replicas", () => {
+  for (const [seed, replicas] of [
+    [11, 2],
+    [12, 3],
+    [13, 3],
+  ] as const) {
+    it(`is one line: a naive model replays every decision of ${replicas} replicas (history ${seed}).`, () =>
+      withStage(replicas, async (stage) => {
+        const below = seededBelow(seed);
+        await live(await startRandomHistory(stage, below));
+        expect(await assertLinear(stage)).to.be.above(LIVES * STEPS * 0.6);
+        const { pool } = stage.party.database;
+        const { lastAtMs } = await stage.party.log.caughtUp();
+        const folded = await comparable(pool, await foldedState(pool), lastAtMs + 500);
+        expect(await comparable(pool, await coldState(pool), lastAtMs + 500)).to.deep.equal(folded);
+        for (const { log } of stage.parties) {
+          expect(await comparable(pool, await log.caughtUp(), lastAtMs + 500)).to.deep.equal(folded);
+        }
+      }));
+  }
+});

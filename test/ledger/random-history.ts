@@ -1,0 +1,166 @@
+import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { MandateMode, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { ControlPlaneError } from "../../src/errors.ts";
+import { actionRule, type Party, type Stage, velocityRule } from "./harness.ts";
+
+/** What a history has made so far; steps draw from it. */
+interface Cast {
+  readonly agents: string[];
+  readonly departments: string[];
+  readonly mandates: string[];
+  readonly escalations: { readonly escalationId: string; readonly request: Request }[];
+}
+
+interface Request {
+  readonly agentId: string;
+  readonly actionType: string;
+  readonly actionContent: string;
+  readonly metadata?: { readonly amount: number };
+}
+
+/** Random steps of a workspace's life, each on a random replica. */
+export interface RandomHistory {
+  /** Does one step; an error of the domain, such as a name that is gone, is part of life. */
+  step(): Promise<void>;
+  /** Does an intercept. */
+  intercept(): Promise<void>;
+}
+
+const ACTION_TYPES = ["pay", "pay.send", "Pay.Refund", "read", "write", "delete.file"];
+const DECISIONS = [Decision.ALLOW, Decision.BLOCK, Decision.ESCALATE];
+
+/** Starts a history with some agents and departments. `below` draws a whole number below a bound. */
+export async function startRandomHistory(stage: Stage, below: (bound: number) => number): Promise<RandomHistory> {
+  const cast: Cast = { agents: [], departments: [], mandates: [], escalations: [] };
+  const pick = <T>(list: readonly T[]): T => list[below(list.length)] as T;
+  const chance = (percent: number): boolean => below(100) < percent;
+  const party = (): Party => pick(stage.parties);
+  const decision = (): Decision => pick(DECISIONS);
+
+  const register = async (): Promise<void> => {
+    const lists = chance(25) ? { permissions: { deniedActionTypes: ["delete*"], allowedActionTypes: ["pay*"] } } : {};
+    const registered = await party().services.agents.registerAgent({ name: "random", ...lists });
+    cast.agents.push(registered.agent?.agentId ?? "");
+  };
+
+  const found = async (): Promise<void> => {
+    const { department } = await party().services.departments.createDepartment({ name: `team ${below(1e9)}` });
+    cast.departments.push(department?.departmentId ?? "");
+  };
+
+  const move = async (): Promise<void> => {
+    const membership = { departmentId: pick(cast.departments), agentId: pick(cast.agents) };
+    const { departments } = party().services;
+    await (chance(65) ? departments.addDepartmentMember(membership) : departments.removeDepartmentMember(membership));
+  };
+
+  const velocity = () => {
+    const scope = pick([Scope.AGENT, Scope.DEPARTMENT, Scope.WORKSPACE]);
+    const isNamed = scope === Scope.DEPARTMENT && chance(40);
+    const conditions = {
+      scope,
+      matchActionTypes: [pick(["pay*", "pay.send", "read", "*"])],
+      windowSeconds: BigInt(pick([1, 1, 2, 3600])),
+      ...(isNamed ? { departmentId: pick(cast.departments) } : {}),
+      ...(chance(30) ? { countDecisions: [decision()] } : {}),
+    };
+    return velocityRule(below(12), conditions, decision());
+  };
+
+  const rule = () => {
+    if (chance(70)) return velocity();
+    if (chance(50)) return actionRule(decision(), pick(["delete*", "write", "pay.refund"]));
+    return { type: RuleType.TRUST, decision: decision(), conditions: { below: 30 + below(40) } };
+  };
+
+  const scoped = () => {
+    if (chance(20)) return { scope: Scope.AGENT, agentId: pick(cast.agents) };
+    return chance(20) ? { scope: Scope.DEPARTMENT, departmentId: pick(cast.departments) } : {};
+  };
+
+  const publish = async (): Promise<void> => {
+    const rules = Array.from({ length: 1 + below(2) }, rule);
+    const mode = chance(15) ? MandateMode.OBSERVE : MandateMode.ENFORCE;
+    const draft = { name: `rule ${below(1e9)}`, rules, mode, priority: below(3), ...scoped() };
+    const { mandates } = party().services;
+    if (cast.mandates.length > 0 && chance(30)) {
+      await mandates.updateMandate({ mandateId: pick(cast.mandates), ...draft });
+      return;
+    }
+    cast.mandates.push((await mandates.createMandate(draft)).mandate?.mandateId ?? "");
+    if (cast.mandates.length > 6) await archive();
+  };
+
+  const archive = async (): Promise<void> => {
+    const [mandateId] = cast.mandates.splice(below(cast.mandates.length), 1);
+    if (mandateId !== undefined) await party().services.mandates.archiveMandate({ mandateId });
+  };
+
+  const deactivate = async (): Promise<void> => {
+    if (cast.agents.length < 8 || chance(60)) return;
+    await party().services.agents.deactivateAgent({ agentId: pick(cast.agents) });
+  };
+
+  const resolve = async (): Promise<void> => {
+    if (cast.escalations.length === 0) return;
+    const { escalationId } = pick(cast.escalations);
+    await stage.resolve(escalationId, chance(75) ? Resolution.APPROVED : Resolution.REJECTED, party());
+  };
+
+  const request = (): Request => ({
+    agentId: pick(cast.agents),
+    actionType: pick(ACTION_TYPES),
+    actionContent: pick(["", "twelve euro"]),
+    ...(chance(30) ? { metadata: { amount: below(3) } } : {}),
+  });
+
+  const intercept = async (): Promise<void> => {
+    if (chance(20) && cast.escalations.length > 0) {
+      const { escalationId, request: approved } = pick(cast.escalations);
+      await stage.intercept({ ...(chance(80) ? approved : request()), escalationId }, party());
+      return;
+    }
+    const asked = request();
+    const { escalationId } = await stage.intercept(asked, party());
+    if (escalationId === undefined) return;
+    cast.escalations.push({ escalationId, request: asked });
+    if (cast.escalations.length > 6) cast.escalations.shift();
+  };
+
+  const STEPS: readonly [number, () => Promise<void>][] = [
+    [74, intercept],
+    [6, move],
+    [4, publish],
+    [1, archive],
+    [2, register],
+    [1, deactivate],
+    [1, found],
+    [9, resolve],
+  ];
+  const total = STEPS.reduce((sum, [weight]) => sum + weight, 0);
+
+  const draw = (): (() => Promise<void>) => {
+    let rest = below(total);
+    for (const [weight, does] of STEPS) {
+      if (rest < weight) return does;
+      rest -= weight;
+    }
+    return intercept;
+  };
+
+  for (let count = 0; count < 6; count++) await register();
+  for (let count = 0; count < 3; count++) await found();
+  for (let count = 0; count < 12; count++) await move();
+  await publish();
+  return {
+    intercept,
+    async step() {
+      try {
+        await draw()();
+      } catch (error) {
+        if (!(error instanceof ControlPlaneError)) throw error;
+      }
+    },
+  };
+}
