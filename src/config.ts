@@ -5,7 +5,7 @@ import { inspect } from "node:util";
 export const DEFAULT_DATA_DIR = ".data";
 /** Loopback: a first start is never reachable from the network. */
 export const DEFAULT_HOST = "127.0.0.1";
-/** Port of REST, Connect, gRPC-Web and the dashboard. */
+/** Port of REST, Connect and gRPC-Web. */
 export const DEFAULT_HTTP_PORT = 7080;
 /** Port of native gRPC. */
 export const DEFAULT_GRPC_PORT = 7090;
@@ -183,7 +183,12 @@ const VARIABLES = {
     secretUrl(["postgres:", "postgresql:"], hasDatabaseName, "postgresql://user:password@host:5432/database"),
     "PostgreSQL to use; unset: the embedded one in `ACP_DATA_DIR`",
   ),
-  dataDir: variable("ACP_DATA_DIR", (text) => text, DEFAULT_DATA_DIR, "directory of the embedded PostgreSQL"),
+  dataDir: variable(
+    "ACP_DATA_DIR",
+    (text) => text,
+    DEFAULT_DATA_DIR,
+    "directory of the embedded PostgreSQL and of keys that were made here",
+  ),
   adminKey: optional("ACP_ADMIN_KEY", adminKey, "the administrator's key; unset: made and printed on first start"),
   signingKey: optional(
     "ACP_SIGNING_KEY",
@@ -191,12 +196,7 @@ const VARIABLES = {
     "ECDSA P-256 private key that signs certificates and tokens, PEM or a file's path; unset: made in `ACP_DATA_DIR`",
   ),
   host: variable("ACP_HOST", host, DEFAULT_HOST, "address to listen on"),
-  httpPort: variable(
-    "ACP_HTTP_PORT",
-    PORT,
-    DEFAULT_HTTP_PORT,
-    "port of REST, Connect, gRPC-Web, dashboard; 0: any free",
-  ),
+  httpPort: variable("ACP_HTTP_PORT", PORT, DEFAULT_HTTP_PORT, "port of REST, Connect and gRPC-Web; 0: any free"),
   grpcPort: variable("ACP_GRPC_PORT", PORT, DEFAULT_GRPC_PORT, "port of gRPC; 0: any free"),
   logLevel: variable("ACP_LOG_LEVEL", oneOf(LOG_LEVELS), DEFAULT_LOG_LEVEL, `one of ${LOG_LEVELS.join(", ")}`),
   poolSize: variable("ACP_POOL_SIZE", whole(2, 500), DEFAULT_POOL_SIZE, "database connections of one process"),

@@ -1,6 +1,5 @@
 import type { Pool } from "pg";
 import { invalidField } from "../errors.ts";
-import type { WorkspaceLog } from "../ledger/index.ts";
 import { createEventBuffer, type WorkspaceLog } from "../ledger/index.ts";
 import { stored } from "../ledger/store-fault.ts";
 import { readEscalationChanges, readPendingEscalations } from "../store/sql/read-escalations.ts";
