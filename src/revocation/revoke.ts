@@ -6,6 +6,7 @@ import {
   type WorkspaceLog,
 } from "../ledger/index.ts";
 import { agentOf } from "../registry/index.ts";
+import { freeTextFrom } from "../registry/text.ts";
 import { IncidentEntity, RevocationEntity } from "../store/authority-entities.ts";
 import { AgentEntity, EscalationEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
@@ -124,9 +125,15 @@ async function revokeNow(scope: ChangeScope, keys: SigningKeys, command: RevokeC
 
 /**
  * Revokes an agent everywhere in one transaction, and gives the signed certificate. When this resolves no replica allows
- * the agent, or anyone on its behalf, anything. Revoking again gives the first certificate. Throws AGENT_NOT_FOUND.
+ * the agent, or anyone on its behalf, anything. Revoking again gives the first certificate. Throws INVALID_FIELD and
+ * AGENT_NOT_FOUND.
  */
-export function revokeAgent(log: WorkspaceLog, keys: SigningKeys, command: RevokeCommand): Promise<StoredCertificate> {
+export async function revokeAgent(
+  log: WorkspaceLog,
+  keys: SigningKeys,
+  command: RevokeCommand,
+): Promise<StoredCertificate> {
+  freeTextFrom("reason", command.reason);
   return log.change<StoredCertificate>(command.by, async (scope) => {
     agentOf(scope.state, command.agentId);
     return (await earlier(scope, command.agentId)) ?? (await revokeNow(scope, keys, command));

@@ -2,6 +2,7 @@ import type { LookupAddress } from "node:dns";
 import { lookup as systemLookup } from "node:dns/promises";
 import { isIP } from "node:net";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
+import { freeTextFrom } from "../registry/text.ts";
 import { createAddressTest } from "./address-ranges.ts";
 import { pinnedPost, type TargetAnswer } from "./pinned-post.ts";
 
@@ -22,8 +23,8 @@ export interface TargetRequest {
 /** The way out to URLs that users gave. */
 export interface Targets {
   /**
-   * Rejects with INVALID_FIELD for a URL that is not http or https, carries credentials or names a host that cannot be
-   * resolved, and with TARGET_NOT_ALLOWED for one that leads to an address that is not allowed.
+   * Rejects with INVALID_FIELD for a URL that is not http or https, cannot be stored, carries credentials or names a host
+   * that cannot be resolved, and with TARGET_NOT_ALLOWED for one that leads to an address that is not allowed.
    */
   check(url: string): Promise<void>;
   /**
@@ -50,7 +51,7 @@ function notAllowed(host: string): ControlPlaneError {
 }
 
 function targetFrom(text: string): URL {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const url = URL.canParse(freeTextFrom(FIELD, text)) ? new URL(text) : undefined;
   if (url === undefined || !["http:", "https:"].includes(url.protocol)) {
     throw invalidField(FIELD, "must be an `http` or `https` URL");
   }

@@ -103,7 +103,7 @@ export const UNARY_FILES = [
 export const namedSteps = (): Record<string, Step> => read("steps");
 
 const kinds = (): AuthorityKindRow[] => read("authority-kinds");
-const readCases = <T extends ForEveryKind>(name: string): T[] => forEveryKind<T>(read(name), kinds(), namedSteps());
+const readCases = <T>(name: string): T[] => forEveryKind<T & ForEveryKind>(read(name), kinds(), namedSteps());
 
 /** The unary cases of a file. */
 export const unaryCases = (name: (typeof UNARY_FILES)[number]): UnaryCase[] => readCases(name);

@@ -26,6 +26,15 @@ const KEY_PART = /^[\w-]{43}$/;
 /** Fields that count milliseconds. */
 const DURATIONS = ["latency_ms", "duration_ms"];
 
+const isObject = (value: JsonValue): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** What a revocation ended comes in the order of its ids, which is random among ids of one millisecond. */
+function inOrder(items: JsonValue[]): JsonValue[] {
+  const areEnded = items.every((item) => isObject(item) && Object.keys(item).sort().join() === "at,id");
+  return areEnded ? items.sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)) : items;
+}
+
 /** Creates the replacement of one scene: ids are numbered by kind in the order in which they first appear. */
 export function createNormalise(): Normalise {
   const words = new Map<string, string>();
@@ -52,13 +61,12 @@ export function createNormalise(): Normalise {
   };
   const normalise: Normalise = (value) => {
     if (typeof value === "string") return text(value);
-    if (Array.isArray(value)) return value.map(normalise);
-    if (typeof value !== "object" || value === null) return value;
-    const object = value as JsonObject;
-    const entries = Object.entries(object).map(([name, member]) => [text(name), field(name, member)]);
+    if (Array.isArray(value)) return inOrder(value.map(normalise));
+    if (!isObject(value)) return value;
+    const entries = Object.entries(value).map(([name, member]) => [text(name), field(name, member)]);
     const normal = Object.fromEntries(entries) as JsonObject;
     // The definition of a mandate may name agents and departments, whose ids differ.
-    if ("mandate_id" in object && "digest" in object) normal.digest = "<digest>";
+    if ("mandate_id" in value && "digest" in value) normal.digest = "<digest>";
     return normal;
   };
   return normalise;

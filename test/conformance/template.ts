@@ -58,8 +58,6 @@ function fill(value: JsonValue, known: Known, marks: Marks): JsonValue {
   const entries = Object.entries(value);
   return (
     generated(value) ??
-    Object.fromEntries(
-      entries.map(([name, member]) => [fillText(name, known, marks), fill(member, known, marks)]),
-    )
+    Object.fromEntries(entries.map(([name, member]) => [fillText(name, known, marks), fill(member, known, marks)]))
   );
 }
