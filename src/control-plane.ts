@@ -182,7 +182,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
   const { http, grpc, health } = createServers(parts, services, pipeline);
   const wakeUps = await listenForWakeUps(options.databaseUrl, log, (wakeUp) => {
     logs.wakeUp(wakeUp);
-    if (wakeUp !== undefined) authenticator.forget(wakeUp.workspaceId);
+    if (wakeUp?.isChange) authenticator.forget(wakeUp.workspaceId);
   });
   return {
     logs,

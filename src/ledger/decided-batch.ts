@@ -3,8 +3,8 @@ import { idWithPrefix } from "../store/ids.ts";
 import { appendEntries, appendEscalations } from "../store/sql/append-entries.ts";
 import { createVelocityJournal } from "../velocity/index.ts";
 import { decisionBody } from "./decision-entry.ts";
-import type { LedgerEvent } from "./events.ts";
-import { appendLeaves, bytesFromFrontier, type Frontier, leafHash, rootOf } from "./merkle.ts";
+import type { LedgerEvent, WakeUp } from "./events.ts";
+import { appendLeaves, bytesFromFrontier, type Frontier, leafHashAt, rootOf } from "./merkle.ts";
 import type { Action, Outcome, SealedDecision } from "./outcome.ts";
 import { numberFromDecision } from "./words.ts";
 import { foldDecision, type StateJournal, type WorkspaceState } from "./workspace-state.ts";
@@ -16,7 +16,8 @@ export type Decide = (state: WorkspaceState, action: Action, nowMs: number, jour
 export interface DecidedBatch {
   readonly actions: readonly Action[];
   readonly outcomes: readonly Outcome[];
-  readonly bodies: readonly string[];
+  /** The canonical bodies, joined by line feeds. */
+  readonly bodies: Buffer;
   readonly leaves: readonly Buffer[];
   readonly frontier: Frontier;
   readonly seq: number;
@@ -25,6 +26,19 @@ export interface DecidedBatch {
 }
 
 const LINE = "\n";
+const LINE_FEED = 0x0a;
+
+/** The leaf hashes of bodies that each follow a line feed; canonical JSON holds none itself. */
+function leavesOf(bytes: Buffer, count: number): Buffer[] {
+  let start = 1;
+  return Array.from({ length: count }, () => {
+    const next = bytes.indexOf(LINE_FEED, start);
+    const end = next < 0 ? bytes.length : next;
+    const leaf = leafHashAt(bytes, start, end);
+    start = end + 1;
+    return leaf;
+  });
+}
 
 function undoJournal(state: WorkspaceState, journal: StateJournal): void {
   for (const undo of journal.undo.reverse()) undo();
@@ -61,11 +75,13 @@ export function decideBatch(
     undoJournal(state, journal);
     throw error;
   }
-  const leaves = bodies.map(leafHash);
+  // Encoded once, for hashing and for the statement. The first byte is lent to the first leaf's prefix.
+  const bytes = Buffer.from(`${LINE}${bodies.join(LINE)}`);
+  const leaves = leavesOf(bytes, bodies.length);
   return {
     actions,
     outcomes,
-    bodies,
+    bodies: bytes.subarray(1),
     leaves,
     frontier: appendLeaves(state.frontier, leaves),
     seq: state.seq,
@@ -111,7 +127,7 @@ function entryValues(state: WorkspaceState, batch: DecidedBatch): unknown[] {
     outcomes.map(({ decision }) => numberFromDecision(decision)).join(LINE),
     outcomes.map((outcome) => usedIdsOf(outcome).join(" ")).join(LINE),
     Buffer.concat(batch.leaves),
-    batch.bodies.join(LINE),
+    batch.bodies,
   ];
 }
 
@@ -145,7 +161,8 @@ const joined = (values: readonly (string | number)[]): string | null =>
   values.length === 0 ? null : values.join(LINE);
 
 /** The payload that tells other replicas how far a workspace's log reaches. */
-export const wakeUpPayload = (workspaceId: string, seq: number): string => `${workspaceId} ${seq}`;
+export const wakeUpPayload = ({ workspaceId, seq, isChange }: WakeUp): string =>
+  `${workspaceId} ${seq} ${isChange ? "change" : "decisions"}`;
 
 /**
  * Appends a decided batch in one round trip. Gives the database's clock in epoch milliseconds, or undefined when another
@@ -160,7 +177,8 @@ export async function appendBatch(
   const { ids, agents, digests, positions, used, users } = escalationColumns(batch);
   const isPlain = ids.length === 0 && used.length === 0;
   if (!isPlain) {
-    const wakeUp = wakeUpPayload(state.workspaceId, batch.seq + batch.actions.length);
+    const seq = batch.seq + batch.actions.length;
+    const wakeUp = wakeUpPayload({ workspaceId: state.workspaceId, seq, isChange: false });
     values.push(joined(ids), joined(agents), joined(digests), joined(positions), joined(used), joined(users), wakeUp);
   }
   const statement = isPlain ? appendEntries : appendEscalations;

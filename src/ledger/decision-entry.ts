@@ -1,5 +1,4 @@
-import type { EvaluatedMandate, LimitState, ObservedMandate } from "../policy/index.ts";
-import { canonicalJson } from "./canonical.ts";
+import type { CompiledMandate, EvaluatedMandate, LimitState, ObservedMandate } from "../policy/index.ts";
 import type { Action, DecisionReason, Outcome } from "./outcome.ts";
 
 /** Where a decision is sealed. */
@@ -30,22 +29,23 @@ function limitText(limit: LimitState): string {
 }
 
 function reasonText(reason: DecisionReason): string {
-  return canonicalJson({
-    code: reason.code,
-    message: reason.message,
-    mandate_id: reason.mandateId,
-    mandate_name: reason.mandateName,
-    rule: reason.rule,
-    argument: reason.argument,
-    would_pass: reason.wouldPass,
-  });
+  const { argument, code, mandateId, mandateName, message, rule, wouldPass } = reason;
+  const first = argument === undefined ? "" : `"argument":${JSON.stringify(argument)},`;
+  return `{${first}"code":"${code}"${member("mandate_id", mandateId)}${member("mandate_name", mandateName)}${member("message", message)}${member("rule", rule)}${member("would_pass", wouldPass)}}`;
 }
 
 const reasonsText = (reasons: readonly DecisionReason[]): string => `[${reasons.map(reasonText).join(",")}]`;
 
+/** The part of a mandate's text that is the same for every decision it is evaluated for. */
+const mandateTexts = new WeakMap<CompiledMandate, string>();
+
 function mandateText({ mandate, decision }: EvaluatedMandate): string {
-  const decided = decision === undefined ? "" : `"decision":"${decision}",`;
-  return `{${decided}"digest":"${mandate.digest}","mandate_id":"${mandate.id}","version":${mandate.version}}`;
+  let text = mandateTexts.get(mandate);
+  if (text === undefined) {
+    text = `"digest":"${mandate.digest}","mandate_id":"${mandate.id}","version":${mandate.version}}`;
+    mandateTexts.set(mandate, text);
+  }
+  return decision === undefined ? `{${text}` : `{"decision":"${decision}",${text}`;
 }
 
 function observedText({ mandate, decision, reasons }: ObservedMandate): string {

@@ -26,3 +26,12 @@ export type LedgerEvent = DecisionEvent | ChangeEvent;
 
 /** Hears of entries after they are durable. MUST NOT throw. */
 export type LedgerListener = (events: readonly LedgerEvent[]) => void;
+
+/** What replicas tell each other after they appended what somebody may wait for. */
+export interface WakeUp {
+  readonly workspaceId: string;
+  /** The size of the log. */
+  readonly seq: number;
+  /** False for decisions that escalate or use an approval up, which change nothing but the log. */
+  readonly isChange: boolean;
+}

@@ -25,7 +25,7 @@ export { type Decide, escalationIdOf } from "./decided-batch.ts";
 export type { DepartmentState } from "./departments.ts";
 export type { EscalationState, EscalationStatus } from "./escalation-state.ts";
 export { createEventBuffer, type EventBuffer } from "./event-buffer.ts";
-export type { ChangeEvent, DecisionEvent, LedgerEvent, LedgerListener } from "./events.ts";
+export type { ChangeEvent, DecisionEvent, LedgerEvent, LedgerListener, WakeUp } from "./events.ts";
 export {
   appendLeaves,
   bytesFromFrontier,

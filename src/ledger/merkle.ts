@@ -8,6 +8,18 @@ export function leafHash(body: string): Buffer {
   return hash("sha256", `\u0000${body}`, "buffer");
 }
 
+/**
+ * The same for an entry that stands in a buffer, without copying it. The byte before the entry is lent to the prefix
+ * meanwhile: `start` MUST be at least 1.
+ */
+export function leafHashAt(bytes: Buffer, start: number, end: number): Buffer {
+  const lent = bytes[start - 1] ?? 0;
+  bytes[start - 1] = 0x00;
+  const leaf = hash("sha256", bytes.subarray(start - 1, end), "buffer");
+  bytes[start - 1] = lent;
+  return leaf;
+}
+
 // One buffer for every interior node: hashing is synchronous, so nothing else can be using it.
 const pair = Buffer.alloc(1 + 2 * HASH_BYTES);
 pair[0] = 0x01;

@@ -37,6 +37,11 @@ export interface SealContext {
   readonly clock: DatabaseClock;
   readonly decide: Decide;
   readonly announce: LedgerListener;
+  /**
+   * Runs what tells callers and listeners of a durable batch; MAY put it off until the next batch is on its way, so that
+   * answers are written while the database works. MUST keep the order.
+   */
+  readonly afterCommit: (tell: () => void) => void;
 }
 
 /** Attempts without a lock. A second miss means that other replicas are busy; the lock then guarantees progress. */
@@ -108,11 +113,13 @@ async function attempt(
   return batch;
 }
 
-/** Makes a durable batch part of the state and answers its callers. */
-function settle({ state, announce }: SealContext, batch: DecidedBatch, pending: readonly PendingDecision[]): void {
-  commitBatch(state, batch);
-  for (const [index, item] of pending.entries()) item.resolve(sealedDecisionFrom(batch, index));
-  announce(eventsFrom(batch));
+/** Makes a durable batch part of the state and has its callers answered. */
+function settle(context: SealContext, batch: DecidedBatch, pending: readonly PendingDecision[]): void {
+  commitBatch(context.state, batch);
+  context.afterCommit(() => {
+    for (const [index, item] of pending.entries()) item.resolve(sealedDecisionFrom(batch, index));
+    context.announce(eventsFrom(batch));
+  });
 }
 
 async function sealLocked(

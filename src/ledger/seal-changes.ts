@@ -60,7 +60,7 @@ export async function sealChanges(
   );
   const seq = place.seq + entries.length;
   await writeEntries(transaction, workspaceId, entries, { seq, frontier: bytesFromFrontier(frontier), lastAtMs: atMs });
-  await notifyOnCommit(transaction, WAKE_UP_CHANNEL, wakeUpPayload(workspaceId, seq));
+  await notifyOnCommit(transaction, WAKE_UP_CHANNEL, wakeUpPayload({ workspaceId, seq, isChange: true }));
   const events = changes.map((change, index) => ({
     kind: "change" as const,
     seq: place.seq + index,

@@ -1,10 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
 import type { StoreLog } from "../store/migrate.ts";
+import type { WakeUp } from "./events.ts";
 import { WAKE_UP_CHANNEL } from "./seal-changes.ts";
 
 /** Hears that a workspace's log reaches a size; `undefined` when wake-ups may have been lost and all should look. */
-export type WakeUpListener = (wakeUp: { readonly workspaceId: string; readonly seq: number } | undefined) => void;
+export type WakeUpListener = (wakeUp: WakeUp | undefined) => void;
 
 /** The wake-ups of other replicas. A lost one costs latency, never correctness. */
 export interface WakeUps {
@@ -13,9 +14,10 @@ export interface WakeUps {
 
 const RECONNECT_MS = 500;
 
-function wakeUpFrom(payload: string | undefined): { workspaceId: string; seq: number } | undefined {
-  const [workspaceId, seq] = (payload ?? "").split(" ");
-  return workspaceId === undefined || seq === undefined ? undefined : { workspaceId, seq: Number(seq) };
+function wakeUpFrom(payload: string | undefined): WakeUp | undefined {
+  const [workspaceId, seq, kind] = (payload ?? "").split(" ");
+  if (workspaceId === undefined || seq === undefined) return undefined;
+  return { workspaceId, seq: Number(seq), isChange: kind !== "decisions" };
 }
 
 /** Listens on PostgreSQL's notifications with a connection of its own, and connects again whenever it is lost. */

@@ -3,6 +3,7 @@ import type { StoreLog } from "../store/migrate.ts";
 import { readClock } from "../store/sql/read-clock.ts";
 import { createDatabaseClock, type DatabaseClock } from "./clock.ts";
 import type { Decide } from "./decided-batch.ts";
+import type { WakeUp } from "./events.ts";
 import { loadState } from "./load-state.ts";
 import { storeFault } from "./store-fault.ts";
 import { createWorkspaceLog, type WorkspaceLog } from "./workspace-log.ts";
@@ -14,7 +15,7 @@ export interface WorkspaceLogs {
   /** The database's clock, for what is stamped outside a log. */
   readonly clock: DatabaseClock;
   /** Another replica appended: to one workspace up to a size, or unknown ones. */
-  wakeUp(wakeUp: { readonly workspaceId: string; readonly seq: number } | undefined): void;
+  wakeUp(wakeUp: WakeUp | undefined): void;
   /** Finishes what was asked for, writes the trust snapshots and forgets every workspace. */
   close(): Promise<void>;
 }

@@ -28,7 +28,7 @@ describe("wake-ups from other replicas", () => {
     });
     await until(() => heard.length > 1);
     await delay(100);
-    expect(heard).to.deep.equal([undefined, { workspaceId: "default", seq: 7 }]);
+    expect(heard).to.deep.equal([undefined, { workspaceId: "default", seq: 7, isChange: true }]);
     await wakeUps.close();
     gate.close();
     await database.drop();
