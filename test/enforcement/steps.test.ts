@@ -60,7 +60,6 @@ describe("deciding, step by step", () => {
     [{ onBehalfOf: "agt_other" }, DecisionPath.DELEGATION, "GRANT_MISSING"],
     [{ grantId: "grt_none" }, DecisionPath.DELEGATION, "GRANT_UNKNOWN"],
     [{ sessionId: "ses_none" }, DecisionPath.SESSION, "SESSION_UNKNOWN"],
-    [{ intentContractId: "itc_none" }, DecisionPath.INTENT_CONTRACT, "INTENT_CONTRACT_UNKNOWN"],
   ];
   for (const [request, path, code] of identities) {
     it(`a \`${Object.keys(request)[0]}\` that does not exist blocks before permissions are looked at.`, async () => {
@@ -68,6 +67,13 @@ describe("deciding, step by step", () => {
       await expectDecided(request, BLOCK, path, code);
     });
   }
+
+  it("an `intentContractId` that does not exist blocks, after permissions were looked at.", async () => {
+    const contract = { intentContractId: "itc_none" };
+    await expectDecided(contract, BLOCK, DecisionPath.INTENT_CONTRACT, "INTENT_CONTRACT_UNKNOWN");
+    agentId = await stage.agent({ permissions: { deniedActionTypes: ["pay"] } });
+    await expectDecided(contract, BLOCK, DecisionPath.PERMISSIONS, "ACTION_DENIED");
+  });
 
   const permissions: readonly [string, object, string, string][] = [
     ["denied", { permissions: { deniedActionTypes: ["PAY*"] } }, "pay.send", "denied"],

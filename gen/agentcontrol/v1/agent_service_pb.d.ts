@@ -482,7 +482,7 @@ export declare type WatchAgentResponse = Message<"agentcontrol.v1.WatchAgentResp
   sessionId?: string | undefined;
 
   /**
-   * The revocation; set when the agent was revoked.
+   * The revocation; set on the change to `revoked`, unset when the agent was revoked before the watch began.
    *
    * @generated from field: optional string revocation_id = 3;
    */
