@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { create, type DescMethodUnary, type MessageInitShape, type MessageShape } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
@@ -87,7 +88,12 @@ describe("WebhookService", () => {
   });
 
   it("lists webhooks newest first, in pages, and those of the caller's workspace only.", async () => {
-    const ids = [(await make()).id, (await make()).id, (await make()).id].reverse();
+    const ids: string[] = [];
+    for (let count = 0; count < 3; count++) {
+      ids.unshift((await make()).id);
+      // The order is that of their times, in milliseconds.
+      await delay(2);
+    }
     const first = await call(method.listWebhooks, { pageSize: 2 });
     const second = await call(method.listWebhooks, { pageSize: 1, pageToken: first.nextPageToken ?? "" });
     expect([...first.webhooks, ...second.webhooks].map(({ webhookId }) => webhookId)).to.deep.equal(ids);
