@@ -5,7 +5,7 @@ import { codeOf, sourceFiles, topLevelEntries } from "./source-files.ts";
 const TOP_LEVEL = [
   ...["README.md", "package.json", "buf.yaml", "buf.gen.yaml", "proto", "src", "gen", "test"],
   ...[".ci", ".gitattributes", ".gitignore", ".npmrc", "LICENSE", "biome.json", "package-lock.json"],
-  ...["tsconfig.json", "tsconfig.build.json"],
+  ...["tsconfig.json"],
 ];
 const MAX_LINES = 300;
 const MAX_README_LINES = 15;

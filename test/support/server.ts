@@ -1,7 +1,7 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -109,6 +109,8 @@ async function stopped(child: Child, ended: Promise<number | null>): Promise<num
  */
 export async function startServer({ databaseUrl, env = {} }: ServerOptions = {}): Promise<TestServer> {
   const dataDir = await mkdtemp(join(tmpdir(), "acp-server-"));
+  // Open to the account that PostgreSQL runs under when this is root, so that nothing is left elsewhere.
+  await chmod(dataDir, 0o755);
   const adminKey = env.ACP_ADMIN_KEY ?? randomBytes(24).toString("base64url");
   const base = { ACP_HTTP_PORT: "0", ACP_GRPC_PORT: "0", ACP_DATA_DIR: dataDir, ACP_ADMIN_KEY: adminKey };
   const database = databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl };
