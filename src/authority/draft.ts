@@ -21,7 +21,7 @@ export interface AuthorityDraft {
   readonly grantorAgentId?: string | undefined;
   /** Grant: the grant that it passes on. */
   readonly parentGrantId?: string | undefined;
-  /** Window: when it opens, epoch milliseconds; undefined for now. */
+  /** Window: when it opens, epoch milliseconds; undefined means at once. */
   readonly startsAtMs?: number | undefined;
   /** Contract: the tools inside it; empty for any. */
   readonly tools?: readonly string[] | undefined;

@@ -1213,7 +1213,7 @@ export declare type CreateTemporalWindowRequest = Message<"agentcontrol.v1.Creat
   actionTypes: string[];
 
   /**
-   * When it opens; absent for now.
+   * When it opens; absent means at once.
    *
    * @generated from field: google.protobuf.Timestamp starts_at = 3;
    */
