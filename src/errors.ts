@@ -71,6 +71,8 @@ const PRECONDITION = [
   ErrorReason.DEPARTMENT_IN_USE,
   ErrorReason.AGENT_INACTIVE,
   ErrorReason.PARENT_GRANT_INACTIVE,
+  ErrorReason.LLM_NOT_CONFIGURED,
+  ErrorReason.REDACTION_KEY_DIFFERS,
 ];
 const NOT_FOUND = [
   ErrorReason.AGENT_NOT_FOUND,
@@ -85,6 +87,7 @@ const NOT_FOUND = [
   ErrorReason.REVOCATION_NOT_FOUND,
   ErrorReason.INCIDENT_NOT_FOUND,
   ErrorReason.WEBHOOK_NOT_FOUND,
+  ErrorReason.PERSONAL_VALUE_NOT_FOUND,
 ];
 const INVALID = [
   ErrorReason.MALFORMED_JSON,
@@ -100,6 +103,7 @@ const INVALID = [
   ErrorReason.PASTE_NOT_RECOGNISED,
   ErrorReason.GRANT_TOO_WIDE,
   ErrorReason.TARGET_NOT_ALLOWED,
+  ErrorReason.NOT_SCRUBBABLE,
 ];
 
 /** The gRPC code of every reason. A reason that is missing here fails the completeness test. */
@@ -107,9 +111,11 @@ export const CODE_BY_REASON: ReadonlyMap<ErrorReason, Code> = new Map<ErrorReaso
   [ErrorReason.INTERNAL, Code.Internal],
   [ErrorReason.STORE_UNAVAILABLE, Code.Unavailable],
   [ErrorReason.SHUTTING_DOWN, Code.Unavailable],
+  [ErrorReason.LLM_UNAVAILABLE, Code.Unavailable],
   [ErrorReason.DEADLINE_EXCEEDED, Code.DeadlineExceeded],
   [ErrorReason.CANCELLED, Code.Canceled],
   [ErrorReason.OVERLOADED, Code.ResourceExhausted],
+  [ErrorReason.OUTSIDE_LOG, Code.OutOfRange],
   [ErrorReason.BODY_TOO_LARGE, Code.ResourceExhausted],
   [ErrorReason.ROUTE_NOT_FOUND, Code.Unimplemented],
   [ErrorReason.METHOD_NOT_ALLOWED, Code.Unimplemented],
@@ -147,6 +153,7 @@ const HTTP_BY_REASON: ReadonlyMap<ErrorReason, number> = new Map([
   [ErrorReason.UNSUPPORTED_MEDIA_TYPE, 415],
   [ErrorReason.NOT_ACCEPTABLE, 406],
   [ErrorReason.ESCALATION_RESOLVED, 409],
+  [ErrorReason.LLM_UNAVAILABLE, 502],
 ]);
 
 /** The gRPC code of a reason; INTERNAL for one that has none. */

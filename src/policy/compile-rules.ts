@@ -2,11 +2,14 @@ import { clone, create } from "@bufbuild/protobuf";
 import { ConditionsSchema, type Rule, RuleSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { normalisePatterns } from "./action-pattern.ts";
 import { compileConditional } from "./compile-conditional.ts";
+import { compileSchedule } from "./compile-schedule.ts";
+import { compileSchema } from "./compile-schema.ts";
+import { compileSemantic } from "./compile-semantic.ts";
+import { compileSequence } from "./compile-sequence.ts";
 import { compileAction, compileContent, compileTrust } from "./compile-simple.ts";
-import { compileVelocity } from "./compile-velocity.ts";
 import { nearest } from "./edit-distance.ts";
 import type { RuleBody, RuleBodyCompiler, RuleDraft } from "./rule-draft.ts";
-import { checkActionTypes, checkApplicable, toolOf } from "./rule-fields.ts";
+import { checkActionTypes, checkApplicable, checkDecision, RULE_TYPE_WORDS, toolOf } from "./rule-fields.ts";
 import type { CompiledRule, CompileResult, RuleViolation, ToolLookup } from "./types.ts";
 import { createViolations, type Violations } from "./violations.ts";
 import { decisionWord } from "./words.ts";
@@ -21,9 +24,14 @@ const COMPILERS: ReadonlyMap<RuleType, RuleBodyCompiler> = new Map([
   [RuleType.METADATA, compileConditional],
   [RuleType.ACTION, compileAction],
   [RuleType.CONTENT, compileContent],
-  [RuleType.SEQUENCE, compileVelocity],
+  [RuleType.SEQUENCE, compileSequence],
   [RuleType.TRUST, compileTrust],
+  [RuleType.SCHEDULE, compileSchedule],
+  [RuleType.SCHEMA, compileSchema],
+  [RuleType.SEMANTIC, compileSemantic],
 ]);
+
+const NEEDS_TOOL: ReadonlySet<RuleType> = new Set([RuleType.ARGUMENT, RuleType.SCHEMA]);
 
 /**
  * Compiles rules against the registered tools. A rule with a tool and no type becomes an `argument` rule if the tool has a
@@ -78,11 +86,12 @@ function typeFromTool(name: string | undefined, isRegistered: boolean): RuleType
 }
 
 function hasTool({ rule, type, tool, path, violations }: RuleDraft, tools: ToolLookup): boolean {
-  if (type !== RuleType.ARGUMENT || tool !== undefined) return true;
+  if (!NEEDS_TOOL.has(type) || tool !== undefined) return true;
   const at = `${path}.tool`;
   const name = toolOf(rule);
   if (name === undefined) {
-    violations.add(at, "TOOL_MISSING", "an argument rule needs the tool whose arguments it looks at");
+    const message = `a rule of type \`${RULE_TYPE_WORDS.get(type)}\` needs the tool whose arguments it looks at`;
+    violations.add(at, "TOOL_MISSING", message);
     return false;
   }
   const message = `no tool \`${name}\` is registered`;
@@ -92,6 +101,7 @@ function hasTool({ rule, type, tool, path, violations }: RuleDraft, tools: ToolL
 
 function bodyFrom(draft: RuleDraft, tools: ToolLookup): RuleBody | undefined {
   const at = `${draft.path}.conditions`;
+  checkDecision(draft);
   checkApplicable(draft.type, draft.conditions, at, draft.violations);
   checkActionTypes(draft.type, draft.conditions, at, draft.violations);
   return hasTool(draft, tools) ? COMPILERS.get(draft.type)?.(draft) : undefined;
@@ -104,10 +114,12 @@ function ruleFrom(draft: RuleDraft, body: RuleBody, index: number): CompiledRule
     type: draft.type,
     decision: draft.decision,
     tool: toolOf(draft.rule),
-    actionTypes: normalisePatterns(draft.conditions.matchActionTypes),
+    actionTypes: body.actionTypes ?? normalisePatterns(draft.conditions.matchActionTypes),
     stale: false,
     source: ruleWithType(draft.rule, draft.type),
     velocity: body.velocity,
+    ordered: body.ordered,
+    semantic: body.semantic,
     check: body.check,
   };
 }

@@ -1,4 +1,5 @@
 import type { Plan, PlannedMandate } from "./policy-plan.ts";
+import { NOT_ASKED } from "./semantic-types.ts";
 import type {
   CompiledMandate,
   CompiledRule,
@@ -8,10 +9,12 @@ import type {
   EvaluatedMandate,
   Facts,
   Finding,
+  GuardFinding,
   LimitState,
   ObservedMandate,
   PolicyReason,
   PolicyResult,
+  SemanticSpec,
 } from "./types.ts";
 import { SEVERITY } from "./words.ts";
 
@@ -19,6 +22,7 @@ interface Fired {
   readonly mandate: CompiledMandate;
   readonly rule: CompiledRule;
   readonly finding: Finding;
+  readonly decision: Decision;
 }
 
 /** What evaluation has gathered so far. */
@@ -27,56 +31,89 @@ interface Gathered {
   readonly fired: Fired[];
   readonly observed: ObservedMandate[];
   readonly limits: LimitState[];
+  readonly guards: GuardFinding[];
 }
+
+/** Whether a rule is left out; undefined leaves out none. */
+type LeftOut = ((rule: CompiledRule) => boolean) | undefined;
 
 /** Evaluates every rule of a plan and joins what they say. */
 export function evaluatePlan(plan: Plan, facts: Facts): PolicyResult {
   if (plan.mandates.length === 0) return plan.idle;
-  const gathered: Gathered = { evaluated: [], fired: [], observed: [], limits: [] };
-  for (const planned of plan.mandates) evaluateMandate(planned, facts, gathered);
-  const { evaluated, fired, observed, limits } = gathered;
-  if (fired.length === 0 && observed.length === 0 && limits.length === 0) return plan.idle;
+  const { evaluated, fired, observed, limits, guards } = gather(
+    plan,
+    facts,
+    plan.asksGuard ? needless(plan, facts) : undefined,
+  );
+  if (fired.length === 0 && observed.length === 0 && limits.length === 0 && guards.length === 0) return plan.idle;
   if (fired.length > 1) fired.sort(byWeight);
   const [first] = fired;
-  const rest = { reasons: fired.map(reasonFrom), evaluated, observed, collectiveLimits: limits };
+  const rest = { reasons: fired.map(reasonFrom), evaluated, observed, collectiveLimits: limits, guards };
   if (first === undefined) return { decision: undefined, ...rest };
-  return { decision: first.rule.decision, winner: { mandate: first.mandate, rule: first.rule }, ...rest };
+  return { decision: first.decision, winner: { mandate: first.mandate, rule: first.rule }, ...rest };
 }
 
-function evaluateMandate({ mandate, rules, idle }: PlannedMandate, facts: Facts, gathered: Gathered): void {
+/** Where deterministic rules block, a semantic rule that nobody answered is needless: no answer would change anything. */
+function needless(plan: Plan, facts: Facts): LeftOut {
+  const { fired } = gather(plan, facts, ({ semantic }) => semantic !== undefined);
+  if (fired.every(({ decision }) => decision !== "block")) return undefined;
+  return ({ semantic }) => semantic !== undefined && facts.answerTo?.(semantic) === undefined;
+}
+
+function gather(plan: Plan, facts: Facts, leftOut: LeftOut): Gathered {
+  const gathered: Gathered = { evaluated: [], fired: [], observed: [], limits: [], guards: [] };
+  for (const planned of plan.mandates) evaluateMandate(planned, facts, gathered, leftOut);
+  return gathered;
+}
+
+function evaluateMandate(
+  { mandate, rules, idle }: PlannedMandate,
+  facts: Facts,
+  gathered: Gathered,
+  leftOut: LeftOut,
+): void {
   let decision: Decision | undefined;
   const own: Fired[] | undefined = mandate.mode === "observe" ? [] : undefined;
   for (const rule of rules) {
-    if (!countsActor(rule, facts)) continue;
+    if (!countsActor(rule, facts) || leftOut?.(rule)) continue;
     const reading = rule.velocity === undefined ? undefined : facts.readCounter(rule.velocity.counter);
     if (reading !== undefined) gathered.limits.push(limitFrom(mandate, rule, reading));
-    const finding = rule.check(facts, reading);
+    const guard = rule.semantic === undefined ? undefined : guardFrom(mandate, rule, rule.semantic, facts);
+    if (guard !== undefined) gathered.guards.push(guard);
+    const finding = rule.check(facts, reading, guard?.answer);
     if (finding === undefined) continue;
-    (own ?? gathered.fired).push({ mandate, rule, finding });
-    if (decision === undefined || SEVERITY[rule.decision] > SEVERITY[decision]) decision = rule.decision;
+    const fired = { mandate, rule, finding, decision: finding.decision ?? rule.decision };
+    (own ?? gathered.fired).push(fired);
+    if (decision === undefined || SEVERITY[fired.decision] > SEVERITY[decision]) decision = fired.decision;
   }
   gathered.evaluated.push(decision === undefined ? idle : { mandate, decision });
   if (own === undefined || decision === undefined) return;
   gathered.observed.push({ mandate, decision, reasons: own.sort(byWeight).map(reasonFrom) });
 }
 
-/** Whether the actor belongs to the group that a velocity rule names; a limit on a department is for its members. */
-function countsActor({ velocity }: CompiledRule, { departmentIds }: Facts): boolean {
-  const departmentId = velocity?.counter.departmentId;
+/** Whether the actor belongs to the group that a sequence rule names; a rule on a department is for its members. */
+function countsActor({ velocity, ordered }: CompiledRule, { departmentIds }: Facts): boolean {
+  const departmentId = velocity?.counter.departmentId ?? ordered?.departmentId;
   return departmentId === undefined || departmentIds.includes(departmentId);
 }
 
 // INVARIANT: a total order on what fired, so that the outcome does not depend on the order of publishing.
 function byWeight(a: Fired, b: Fired): number {
   return (
-    SEVERITY[b.rule.decision] - SEVERITY[a.rule.decision] ||
+    SEVERITY[b.decision] - SEVERITY[a.decision] ||
     b.mandate.priority - a.mandate.priority ||
     (a.mandate.id < b.mandate.id ? -1 : a.mandate.id > b.mandate.id ? 1 : a.rule.index - b.rule.index)
   );
 }
 
 function reasonFrom({ mandate, finding }: Fired): PolicyReason {
-  return { ...finding, mandateId: mandate.id, mandateName: mandate.name };
+  const { decision: _, ...reason } = finding;
+  return { ...reason, mandateId: mandate.id, mandateName: mandate.name };
+}
+
+function guardFrom(mandate: CompiledMandate, rule: CompiledRule, spec: SemanticSpec, facts: Facts): GuardFinding {
+  const answer = facts.answerTo?.(spec) ?? NOT_ASKED;
+  return { mandateId: mandate.id, version: mandate.version, rule: rule.path, spec, answer };
 }
 
 function limitFrom(mandate: CompiledMandate, rule: CompiledRule, reading: CounterReading): LimitState {

@@ -20,6 +20,8 @@ export interface PlannedMandate {
 /** Everything to evaluate for an action, by mandate id. */
 export interface Plan {
   readonly mandates: readonly PlannedMandate[];
+  /** Whether any of the rules is semantic. */
+  readonly asksGuard: boolean;
   /** The whole result when no rule fires and no counter was read. */
   readonly idle: PolicyResult;
 }
@@ -91,7 +93,9 @@ function createPlan(scopes: readonly ScopeIndex[], tool: string, actionType: str
     .map(([mandate, rules]): PlannedMandate => ({ mandate, rules: inOrder(rules), idle: { mandate } }))
     .sort((a, b) => (a.mandate.id < b.mandate.id ? -1 : 1));
   const evaluated = mandates.map((planned) => planned.idle);
-  return { mandates, idle: { decision: undefined, reasons: [], evaluated, observed: [], collectiveLimits: [] } };
+  const asksGuard = mandates.some((planned) => planned.rules.some(({ semantic }) => semantic !== undefined));
+  const idle = { decision: undefined, reasons: [], evaluated, observed: [], collectiveLimits: [], guards: [] };
+  return { mandates, asksGuard, idle };
 }
 
 function inOrder(rules: ReadonlySet<CompiledRule>): readonly CompiledRule[] {

@@ -15,8 +15,13 @@ export function createPolicySet(mandates: Iterable<CompiledMandate>): PolicySet 
 
 function policySetFrom(byId: ReadonlyMap<string, CompiledMandate>, index: PolicyIndex): PolicySet {
   const planFor = createPlanner(index);
+  let asksGuard: boolean | undefined;
   const set: PolicySet = {
     size: byId.size,
+    get asksGuard() {
+      asksGuard ??= [...byId.values()].some(({ rules }) => rules.some(({ semantic }) => semantic !== undefined));
+      return asksGuard;
+    },
     get: (id) => byId.get(id),
     mandates: () => byId.values(),
     with: (mandate) => {

@@ -1,5 +1,5 @@
 import type { Conditions, Rule, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import type { CompiledRule, CompiledVelocity, Decision, ToolSchema } from "./types.ts";
+import type { CompiledRule, CompiledVelocity, Decision, OrderedSpec, SemanticSpec, ToolSchema } from "./types.ts";
 import type { Violations } from "./violations.ts";
 
 /** A rule while it is compiled, with what is settled about it already. */
@@ -15,10 +15,14 @@ export interface RuleDraft {
   readonly violations: Violations;
 }
 
-/** What the compiler of a rule type gives: the check, and the counter of a velocity rule. */
+/** What the compiler of a rule type gives: the check, and what the rule has to be given for it. */
 export interface RuleBody {
   readonly check: CompiledRule["check"];
   readonly velocity?: CompiledVelocity;
+  readonly ordered?: OrderedSpec;
+  readonly semantic?: SemanticSpec;
+  /** The action types that the rule covers, normalised; default: its `match_action_types`. */
+  readonly actionTypes?: readonly string[];
 }
 
 /** Compiles the part of a rule that is particular to its type; notes violations and gives undefined when it cannot. */

@@ -1,6 +1,7 @@
 import { type Conditions, type Rule, RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { isActionPattern } from "./action-pattern.ts";
+import type { RuleDraft } from "./rule-draft.ts";
 import type { Violations } from "./violations.ts";
 
 /** The types of rules as they are written. */
@@ -11,6 +12,9 @@ export const RULE_TYPE_WORDS: ReadonlyMap<RuleType, string> = new Map([
   [RuleType.CONTENT, "content"],
   [RuleType.SEQUENCE, "sequence"],
   [RuleType.TRUST, "trust"],
+  [RuleType.SCHEDULE, "schedule"],
+  [RuleType.SCHEMA, "schema"],
+  [RuleType.SEMANTIC, "semantic"],
 ]);
 
 /** The tool that a rule names; undefined when it names none or a blank. */
@@ -35,6 +39,20 @@ const FIELDS: readonly {
   { name: "count_decisions", types: [RuleType.SEQUENCE], isSet: (given) => given.countDecisions.length > 0 },
   { name: "patterns", types: [RuleType.CONTENT], isSet: (given) => given.patterns.length > 0 },
   { name: "below", types: [RuleType.TRUST], isSet: (given) => given.below !== undefined },
+  { name: "steps", types: [RuleType.SEQUENCE], isSet: (given) => given.steps.length > 0 },
+  { name: "time_zone", types: [RuleType.SCHEDULE], isSet: (given) => given.timeZone !== undefined },
+  { name: "days", types: [RuleType.SCHEDULE], isSet: (given) => given.days.length > 0 },
+  { name: "from", types: [RuleType.SCHEDULE], isSet: (given) => given.from !== undefined },
+  { name: "to", types: [RuleType.SCHEDULE], isSet: (given) => given.to !== undefined },
+  { name: "outside", types: [RuleType.SCHEDULE], isSet: (given) => given.outside },
+  { name: "prompt", types: [RuleType.SEMANTIC], isSet: (given) => given.prompt !== undefined },
+  { name: "min_confidence", types: [RuleType.SEMANTIC], isSet: (given) => given.minConfidence !== undefined },
+  {
+    name: "on_unavailable",
+    types: [RuleType.SEMANTIC],
+    isSet: (given) => given.onUnavailable !== Decision.UNSPECIFIED,
+  },
+  { name: "timeout_ms", types: [RuleType.SEMANTIC], isSet: (given) => given.timeoutMs !== undefined },
 ];
 
 /** Notes every field of the conditions that means nothing to a rule of the type. */
@@ -47,9 +65,17 @@ export function checkApplicable(type: RuleType, conditions: Conditions, path: st
   }
 }
 
+/** Notes a rule that would allow by a misfit or by a model's word: neither is a reason to let an action pass. */
+export function checkDecision({ type, decision, path, violations }: RuleDraft): void {
+  if (decision !== "allow" || (type !== RuleType.SCHEMA && type !== RuleType.SEMANTIC)) return;
+  const message = `a rule of type \`${RULE_TYPE_WORDS.get(type)}\` decides \`block\` or \`escalate\``;
+  violations.add(`${path}.decision`, "DECISION_NOT_FITTING", message);
+}
+
 /** Notes action-type patterns that are none, and their absence where the rule's type needs some. */
 export function checkActionTypes(type: RuleType, conditions: Conditions, path: string, violations: Violations): void {
-  const needed = type === RuleType.ACTION || type === RuleType.SEQUENCE;
+  const isVelocity = type === RuleType.SEQUENCE && conditions.mode !== SequenceMode.ORDERED;
+  const needed = type === RuleType.ACTION || (isVelocity && conditions.steps.length === 0);
   if (needed && conditions.matchActionTypes.length === 0) {
     const message = `a rule of type \`${RULE_TYPE_WORDS.get(type)}\` needs action types such as \`payment.*\``;
     violations.add(`${path}.match_action_types`, "MATCH_MISSING", message);

@@ -26,7 +26,7 @@ export function createStaleRule(rule: Rule, index: number, violations: readonly 
     actionTypes: tool === undefined ? narrowing(rule) : [],
     stale: true,
     source: rule,
-    velocity: undefined,
+    ...{ velocity: undefined, ordered: undefined, semantic: undefined },
     check: () => finding,
   };
 }

@@ -2,9 +2,21 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Rule, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { FieldViolation } from "../errors.ts";
 import type { CompiledVelocity, CounterReading, CounterSpec, LimitState } from "./counter-types.ts";
+import type { GuardAnswer, GuardFinding, SemanticSpec } from "./semantic-types.ts";
+import type { OrderedSpec } from "./sequence-types.ts";
 import type { RuleViolationReason } from "./violation-reasons.ts";
 
-export type { CompiledVelocity, CounterReading, CounterSpec, FieldViolation, LimitState };
+export type {
+  CompiledVelocity,
+  CounterReading,
+  CounterSpec,
+  FieldViolation,
+  GuardAnswer,
+  GuardFinding,
+  LimitState,
+  OrderedSpec,
+  SemanticSpec,
+};
 
 /** What the control plane says about an action, as a word. */
 export type Decision = "allow" | "block" | "escalate";
@@ -46,6 +58,8 @@ export interface ToolSchema {
   readonly version: number;
   readonly digest: string;
   readonly arguments: readonly FlattenedArgument[];
+  /** The schema as registered. MUST NOT change: what is compiled from it is remembered. */
+  readonly inputSchema: JsonObject;
 }
 
 /** Finds the current schema of a registered tool by its exact name; undefined when there is none. */
@@ -89,8 +103,17 @@ export interface Facts {
   readonly metadata: JsonObject | undefined;
   /** The agent's trust in tenths, 0 to 1000. */
   readonly trustTenths: number;
-  /** Reads a counter; called once for each velocity rule that covers the action, with the agent in its group. */
+  /** The time of the decision in epoch milliseconds. */
+  readonly nowMs: number;
+  /** Reads a counter; called for each velocity rule that covers the action, with the agent in its group. */
   readonly readCounter: (spec: CounterSpec) => CounterReading;
+  /**
+   * When the latest run through all steps of a sequence but the last began, in epoch milliseconds; undefined when there is
+   * none in its window. Called for each ordered rule whose last step the action is, with the agent in its group.
+   */
+  readonly readSequence: (spec: OrderedSpec) => number | undefined;
+  /** What a guard answered; undefined when it was not asked. Default: it was asked nothing. */
+  readonly answerTo?: ((spec: SemanticSpec) => GuardAnswer | undefined) | undefined;
   /** Mandates scoped to these agents apply too: the principal of an action on behalf of another. Default: none. */
   readonly principals?: readonly Principal[] | undefined;
 }
@@ -114,28 +137,35 @@ export interface Finding {
   readonly argument?: string;
   /** What would have passed: `would allow at amount <= 500`. */
   readonly wouldPass?: string;
+  /** What the rule decides for this reason, where that is not the rule's own decision. */
+  readonly decision?: Decision;
 }
 
 /** The words a rule that fired may give as its reason. */
 export type FindingCode =
   | "ACTION_MATCHED"
+  | "ARGUMENTS_INVALID"
   | "ARGUMENT_MISSING"
   | "ARGUMENT_WRONG_TYPE"
   | "CONDITION_HELD"
   | "CONTENT_MATCHED"
   | "CURRENCY_DIFFERS"
   | "CURRENCY_MISSING"
+  | "GUARD_UNAVAILABLE"
+  | "GUARD_VIOLATION"
+  | "IN_SCHEDULE"
   | "LIMIT_EXCEEDED"
   | "MANDATE_STALE"
+  | "SEQUENCE_COMPLETED"
   | "TRUST_BELOW";
 
 /** A finding with its mandate; the fields of the message `Reason`. */
-export interface PolicyReason extends Finding {
+export interface PolicyReason extends Omit<Finding, "decision"> {
   readonly mandateId: string;
   readonly mandateName: string;
 }
 
-/** A rule ready to be evaluated. Immutable; `check` and `checkCount` MUST NOT throw on any facts. */
+/** A rule ready to be evaluated. Immutable; `check` MUST NOT throw on any facts. */
 export interface CompiledRule {
   /** Place in the mandate, from 0. */
   readonly index: number;
@@ -154,8 +184,15 @@ export interface CompiledRule {
   readonly source: Rule;
   /** Set for a velocity rule only. */
   readonly velocity: CompiledVelocity | undefined;
-  /** Why the rule fires on an action that it covers; undefined when it does not. A velocity rule reads its counter. */
-  readonly check: (facts: Facts, reading: CounterReading | undefined) => Finding | undefined;
+  /** Set for an ordered sequence only. */
+  readonly ordered: OrderedSpec | undefined;
+  /** Set for a semantic rule only. */
+  readonly semantic: SemanticSpec | undefined;
+  /**
+   * Why the rule fires on an action that it covers; undefined when it does not. A velocity rule is given its counter, a
+   * semantic rule what the guard answered.
+   */
+  readonly check: (facts: Facts, reading?: CounterReading, answer?: GuardAnswer) => Finding | undefined;
 }
 
 /** A mandate as it is published: the definition of one version. */
@@ -225,12 +262,16 @@ export interface PolicyResult {
   readonly observed: readonly ObservedMandate[];
   /** Every velocity rule looked at, fired or not, by mandate id and rule. */
   readonly collectiveLimits: readonly LimitState[];
+  /** Every semantic rule looked at, fired or not, by mandate id and rule. */
+  readonly guards: readonly GuardFinding[];
 }
 
 /** The mandates in force in a workspace, indexed. Immutable: `with` and `without` give another set. */
 export interface PolicySet {
   /** How many mandates. */
   readonly size: number;
+  /** Whether any of them has a semantic rule. */
+  readonly asksGuard: boolean;
   /** The mandate with this id; undefined when it is not in the set. */
   readonly get: (id: string) => CompiledMandate | undefined;
   /** Every mandate, in no particular order. */

@@ -24,9 +24,10 @@ function toolNamed(name: string): ToolSchema {
   const number = { type: "number" };
   const line = { type: "object", properties: { amount: number } };
   const properties = { amount: number, currency: text, note: text, lines: { type: "array", items: line } };
-  const flattened = flattenSchema({ type: "object", properties });
+  const inputSchema = { type: "object", properties };
+  const flattened = flattenSchema(inputSchema);
   if (flattened.kind === "invalid") throw new Error("the schema of the benchmark does not flatten");
-  return { name, version: 1, digest: name, arguments: flattened.arguments };
+  return { name, version: 1, digest: name, arguments: flattened.arguments, inputSchema };
 }
 
 const pay = toolNamed("pay");
@@ -103,7 +104,9 @@ const facts: Facts = {
   arguments: argumentsFrom(metadata),
   metadata,
   trustTenths: 500,
+  nowMs: 0,
   readCounter: () => reading,
+  readSequence: () => undefined,
 };
 
 /** Microseconds of one evaluation, the best of five runs. `next` gives the facts of each round. */

@@ -26,7 +26,7 @@ export function testdata<T>(name: string): T {
 export function toolFrom(schema: JsonObject, name = "pay", version = 1): ToolSchema {
   const flattened = flattenSchema(schema);
   if (flattened.kind === "invalid") throw new Error(JSON.stringify(flattened.violations));
-  return { name, version, digest: `${name}-${version}`, arguments: flattened.arguments };
+  return { name, version, digest: `${name}-${version}`, arguments: flattened.arguments, inputSchema: schema };
 }
 
 /** The lookup over a list of tools. */
@@ -41,7 +41,12 @@ const PREFIX: Readonly<Record<string, string>> = {
   mode: "SEQUENCE_MODE_",
   scope: "SCOPE_",
   on_missing: "ON_MISSING_",
+  on_unavailable: "DECISION_",
+  days: "WEEKDAY_",
 };
+
+/** The fields that hold lists of enum words, with whose words they are. */
+const LISTS: Readonly<Record<string, string>> = { count_decisions: "decision", days: "days" };
 
 /** A rule message from its lower-case JSON. */
 export function ruleFrom(json: RuleJson): Rule {
@@ -50,7 +55,7 @@ export function ruleFrom(json: RuleJson): Rule {
 
 function withEnums(value: JsonValue, key = ""): JsonValue {
   if (key === "value") return value;
-  if (Array.isArray(value)) return value.map((item) => withEnums(item, key === "count_decisions" ? "decision" : ""));
+  if (Array.isArray(value)) return value.map((item) => withEnums(item, LISTS[key] ?? ""));
   if (typeof value === "string" && key in PREFIX) return `${PREFIX[key]}${value.toUpperCase()}`;
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, withEnums(item, name)]));
@@ -93,7 +98,9 @@ export function factsFrom(over: Partial<Facts> = {}): Facts {
     arguments: argumentsFrom(metadata),
     metadata,
     trustTenths: 500,
+    nowMs: 1_750_000_000_000,
     readCounter: () => ({ group: "agt_1", members: 1, count: 1, source: "decision_log" }),
+    readSequence: () => undefined,
     ...over,
   };
 }

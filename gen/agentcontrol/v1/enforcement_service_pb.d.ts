@@ -95,6 +95,83 @@ export declare type EvaluatedMandate = Message<"agentcontrol.v1.EvaluatedMandate
 export declare const EvaluatedMandateSchema: GenMessage<EvaluatedMandate>;
 
 /**
+ * What came of a semantic rule: the guard model's verdict, or why there is none.
+ *
+ * @generated from message agentcontrol.v1.GuardFinding
+ */
+export declare type GuardFinding = Message<"agentcontrol.v1.GuardFinding"> & {
+  /**
+   * The mandate of the rule.
+   *
+   * @generated from field: string mandate_id = 1;
+   */
+  mandateId: string;
+
+  /**
+   * Its version.
+   *
+   * @generated from field: int32 version = 2;
+   */
+  version: number;
+
+  /**
+   * Path of the rule in the mandate: `rules[0]`.
+   *
+   * @generated from field: string rule = 3;
+   */
+  rule: string;
+
+  /**
+   * The model that answered, as its endpoint names it; unset without a verdict.
+   *
+   * @generated from field: optional string model = 4;
+   */
+  model?: string | undefined;
+
+  /**
+   * Whether the model finds that the action violates the rule; unset without a verdict.
+   *
+   * @generated from field: optional bool violates = 5;
+   */
+  violates?: boolean | undefined;
+
+  /**
+   * How sure the model says that it is, 0 to 1; unset without a verdict.
+   *
+   * @generated from field: optional double confidence = 6;
+   */
+  confidence?: number | undefined;
+
+  /**
+   * The model's own words, at most 500 characters; untrusted text. Unset without a verdict.
+   *
+   * @generated from field: optional string reason = 7;
+   */
+  reason?: string | undefined;
+
+  /**
+   * Why there is no verdict: `not_configured`, `too_busy`, `circuit_open`, `timed_out`, `unreachable`, `not_asked` (the
+   * rule came into force while the action waited) and the like. Unset with a verdict.
+   *
+   * @generated from field: optional string unavailable = 8;
+   */
+  unavailable?: string | undefined;
+
+  /**
+   * Whole milliseconds that asking took; 0 when nobody was asked.
+   *
+   * @generated from field: int32 latency_ms = 9;
+   */
+  latencyMs: number;
+};
+
+/**
+ * Describes the message agentcontrol.v1.GuardFinding.
+ * Use `create(GuardFindingSchema)` to create a new message.
+ */
+export declare const GuardFindingSchema: GenMessage<GuardFinding>;
+
+/**
  * What gave or refused the agent the right to act.
  *
  * @generated from message agentcontrol.v1.Authorisation
@@ -246,6 +323,78 @@ export declare type Receipt = Message<"agentcontrol.v1.Receipt"> & {
    * @generated from field: optional string on_behalf_of = 13;
    */
   onBehalfOf?: string | undefined;
+
+  /**
+   * What came of the semantic rules that cover the action, in the order of mandate id and rule. Empty when a deterministic
+   * rule blocked before anyone was asked.
+   *
+   * @generated from field: repeated agentcontrol.v1.GuardFinding guards = 14;
+   */
+  guards: GuardFinding[];
+
+  /**
+   * The grants that the action was for a principal under, from the actor's own up to the principal's; empty when the agent
+   * acted for itself, or was refused before its authority was found to hold.
+   *
+   * @generated from field: repeated string delegation_chain = 15;
+   */
+  delegationChain: string[];
+
+  /**
+   * The temporal window, intent contract and federation token that the action relied on, by id.
+   *
+   * @generated from field: repeated string authority = 16;
+   */
+  authority: string[];
+
+  /**
+   * The key that called: `key_…`, or the id of a credential or federation token.
+   *
+   * @generated from field: string key_id = 17;
+   */
+  keyId: string;
+
+  /**
+   * The session that the caller named; unset when it named none.
+   *
+   * @generated from field: optional string session_id = 18;
+   */
+  sessionId?: string | undefined;
+
+  /**
+   * The grant that the caller named; unset when it named none.
+   *
+   * @generated from field: optional string grant_id = 19;
+   */
+  grantId?: string | undefined;
+
+  /**
+   * The intent contract that the caller named; unset when it named none.
+   *
+   * @generated from field: optional string intent_contract_id = 20;
+   */
+  intentContractId?: string | undefined;
+
+  /**
+   * The escalation that the caller presented, used up or not; unset when it presented none.
+   *
+   * @generated from field: optional string presented_escalation_id = 21;
+   */
+  presentedEscalationId?: string | undefined;
+
+  /**
+   * RFC 6962 root of the log before the decision, at `previous_size`; standard base64.
+   *
+   * @generated from field: bytes previous_root = 22;
+   */
+  previousRoot: Uint8Array;
+
+  /**
+   * Entries of the log that `previous_root` is the root of: those before the batch that the decision was sealed with.
+   *
+   * @generated from field: int64 previous_size = 23;
+   */
+  previousSize: bigint;
 };
 
 /**

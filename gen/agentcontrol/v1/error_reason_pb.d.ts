@@ -144,6 +144,14 @@ export enum ErrorReason {
   INVALID_PAGE_TOKEN = 20,
 
   /**
+   * A size or an index lies beyond the log, or an entry beyond the tree that it is to be proved in: `tree_size: 12` while
+   * the log has 9 entries. OUT_OF_RANGE, 400.
+   *
+   * @generated from enum value: ERROR_REASON_OUTSIDE_LOG = 21;
+   */
+  OUTSIDE_LOG = 21,
+
+  /**
    * No key came with the call. UNAUTHENTICATED, 401.
    *
    * @generated from enum value: ERROR_REASON_KEY_MISSING = 30;
@@ -368,6 +376,41 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_TARGET_NOT_ALLOWED = 84;
    */
   TARGET_NOT_ALLOWED = 84,
+
+  /**
+   * No such registered personal value in the key's workspace. NOT_FOUND, 404.
+   *
+   * @generated from enum value: ERROR_REASON_PERSONAL_VALUE_NOT_FOUND = 100;
+   */
+  PERSONAL_VALUE_NOT_FOUND = 100,
+
+  /**
+   * `ACP_LLM_URL` is not set, so there is no model to pass requests to. FAILED_PRECONDITION, 400.
+   *
+   * @generated from enum value: ERROR_REASON_LLM_NOT_CONFIGURED = 101;
+   */
+  LLM_NOT_CONFIGURED = 101,
+
+  /**
+   * The model's service did not answer, or answered with what cannot be scrubbed. UNAVAILABLE over gRPC, 502 over HTTP.
+   *
+   * @generated from enum value: ERROR_REASON_LLM_UNAVAILABLE = 102;
+   */
+  LLM_UNAVAILABLE = 102,
+
+  /**
+   * A request to the model holds what cannot be scrubbed: an image, a file, token numbers. INVALID_ARGUMENT, 400.
+   *
+   * @generated from enum value: ERROR_REASON_NOT_SCRUBBABLE = 103;
+   */
+  NOT_SCRUBBABLE = 103,
+
+  /**
+   * Personal values or webhook secrets were encrypted with another `ACP_REDACTION_KEY`. FAILED_PRECONDITION, 400.
+   *
+   * @generated from enum value: ERROR_REASON_REDACTION_KEY_DIFFERS = 104;
+   */
+  REDACTION_KEY_DIFFERS = 104,
 }
 
 /**

@@ -89,7 +89,8 @@ export declare type Conditions = Message<"agentcontrol.v1.Conditions"> & {
   mode: SequenceMode;
 
   /**
-   * Action-type patterns, exact or with a trailing `*`. Required for `action` and `sequence`; narrows any other type.
+   * Action-type patterns, exact or with a trailing `*`. Required for `action` and `sequence` in velocity mode; an ordered
+   * sequence takes `steps` instead; narrows any other type.
    *
    * @generated from field: repeated string match_action_types = 4;
    */
@@ -103,28 +104,30 @@ export declare type Conditions = Message<"agentcontrol.v1.Conditions"> & {
   maxCount?: bigint | undefined;
 
   /**
-   * Velocity: length of the sliding window in seconds, 1 to 2,678,400 (31 days).
+   * Sequence: length of the sliding window in seconds, 1 to 2,678,400 (31 days). A past action counts while its time is
+   * later than now minus the window.
    *
    * @generated from field: optional int64 window_seconds = 6;
    */
   windowSeconds?: bigint | undefined;
 
   /**
-   * Velocity: whose actions count together; absent means `agent`.
+   * Sequence: whose actions count together; absent means `agent`.
    *
    * @generated from field: agentcontrol.v1.Scope scope = 7;
    */
   scope: Scope;
 
   /**
-   * Velocity with scope `department`: this department instead of those the acting agent belongs to.
+   * Sequence with scope `department`: this department instead of those the acting agent belongs to.
    *
    * @generated from field: optional string department_id = 8;
    */
   departmentId?: string | undefined;
 
   /**
-   * Velocity: counts only actions that got one of these decisions; empty counts every attempt.
+   * Sequence: counts only past actions that got one of these decisions; empty counts every attempt. Narrowing to `allow`
+   * misses what escalated and was approved: it happened without being decided again.
    *
    * @generated from field: repeated agentcontrol.v1.Decision count_decisions = 9;
    */
@@ -143,6 +146,81 @@ export declare type Conditions = Message<"agentcontrol.v1.Conditions"> & {
    * @generated from field: optional double below = 11;
    */
   below?: number | undefined;
+
+  /**
+   * Ordered: 2 to 20 action-type patterns, exact or with a trailing `*`. The rule covers actions that match the last and
+   * fires when past actions matched the others in this order. One action is one step; others may come between.
+   *
+   * @generated from field: repeated string steps = 12;
+   */
+  steps: string[];
+
+  /**
+   * Schedule: the IANA time zone of `days`, `from` and `to`: `Europe/Berlin`, `UTC`. Required.
+   *
+   * @generated from field: optional string time_zone = 13;
+   */
+  timeZone?: string | undefined;
+
+  /**
+   * Schedule: the days on which the hours begin; empty means every day.
+   *
+   * @generated from field: repeated agentcontrol.v1.Weekday days = 14;
+   */
+  days: Weekday[];
+
+  /**
+   * Schedule: when the hours begin, `HH:MM` as clocks in the zone show it; absent means `00:00`.
+   *
+   * @generated from field: optional string from = 15;
+   */
+  from?: string | undefined;
+
+  /**
+   * Schedule: when the hours end, that minute not included; absent means `24:00`. Before `from`, the hours end on the next
+   * day: `from` 22:00 `to` 06:00 on `fri` ends on Saturday morning.
+   *
+   * @generated from field: optional string to = 16;
+   */
+  to?: string | undefined;
+
+  /**
+   * Schedule: the rule fires outside the days and hours instead of inside. Days or hours MUST be given.
+   *
+   * @generated from field: bool outside = 17;
+   */
+  outside: boolean;
+
+  /**
+   * Semantic: what an action must not do, in plain words; the guard model is asked whether the action does. Required, at
+   * most 4,000 characters.
+   *
+   * @generated from field: optional string prompt = 18;
+   */
+  prompt?: string | undefined;
+
+  /**
+   * Semantic: the rule fires when the guard finds a violation and is at least this sure, 0 to 1; absent means 0.5.
+   *
+   * @generated from field: optional double min_confidence = 19;
+   */
+  minConfidence?: number | undefined;
+
+  /**
+   * Semantic: what the rule decides when the guard gives no verdict; `allow` lets the rule not fire then. Absent means
+   * `escalate`.
+   *
+   * @generated from field: agentcontrol.v1.Decision on_unavailable = 20;
+   */
+  onUnavailable: Decision;
+
+  /**
+   * Semantic: milliseconds that the guard may take, 1 to 60,000, if that is less than the service gives it
+   * (`ACP_GUARD_DEADLINE_MS`). Absent means as long as the service gives it.
+   *
+   * @generated from field: optional int32 timeout_ms = 21;
+   */
+  timeoutMs?: number | undefined;
 };
 
 /**
@@ -165,7 +243,7 @@ export declare type Rule = Message<"agentcontrol.v1.Rule"> & {
   type: RuleType;
 
   /**
-   * The tool whose calls it covers. Required for `argument`; narrows any other type.
+   * The tool whose calls it covers. Required for `argument` and `schema`; narrows any other type.
    *
    * @generated from field: optional string tool = 2;
    */
@@ -758,6 +836,30 @@ export enum RuleType {
    * @generated from enum value: RULE_TYPE_TRUST = 6;
    */
   TRUST = 6,
+
+  /**
+   * The day and the time of day.
+   *
+   * @generated from enum value: RULE_TYPE_SCHEDULE = 7;
+   */
+  SCHEDULE = 7,
+
+  /**
+   * Whether the arguments fit the JSON Schema of a registered tool; missing ones do not, nor do those that take more than
+   * 20,000 references to check. Patterns are RE2. Checked are the formats `date`, `time`, `date-time`, `email`, `hostname`,
+   * `ipv4`, `ipv6`, `uri` and `uuid`. Blocks or escalates.
+   *
+   * @generated from enum value: RULE_TYPE_SCHEMA = 8;
+   */
+  SCHEMA = 8,
+
+  /**
+   * What a guard model says of the action. The only type that is not deterministic. Blocks or escalates: a model's word
+   * never allows.
+   *
+   * @generated from enum value: RULE_TYPE_SEMANTIC = 9;
+   */
+  SEMANTIC = 9,
 }
 
 /**
@@ -784,12 +886,87 @@ export enum SequenceMode {
    * @generated from enum value: SEQUENCE_MODE_VELOCITY = 1;
    */
   VELOCITY = 1,
+
+  /**
+   * The `steps` happened one after the other within `window_seconds`, this action being the last.
+   *
+   * @generated from enum value: SEQUENCE_MODE_ORDERED = 2;
+   */
+  ORDERED = 2,
 }
 
 /**
  * Describes the enum agentcontrol.v1.SequenceMode.
  */
 export declare const SequenceModeSchema: GenEnum<SequenceMode>;
+
+/**
+ * A day of the week.
+ *
+ * @generated from enum agentcontrol.v1.Weekday
+ */
+export enum Weekday {
+  /**
+   * Never accepted, never returned.
+   *
+   * @generated from enum value: WEEKDAY_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Monday.
+   *
+   * @generated from enum value: WEEKDAY_MON = 1;
+   */
+  MON = 1,
+
+  /**
+   * Tuesday.
+   *
+   * @generated from enum value: WEEKDAY_TUE = 2;
+   */
+  TUE = 2,
+
+  /**
+   * Wednesday.
+   *
+   * @generated from enum value: WEEKDAY_WED = 3;
+   */
+  WED = 3,
+
+  /**
+   * Thursday.
+   *
+   * @generated from enum value: WEEKDAY_THU = 4;
+   */
+  THU = 4,
+
+  /**
+   * Friday.
+   *
+   * @generated from enum value: WEEKDAY_FRI = 5;
+   */
+  FRI = 5,
+
+  /**
+   * Saturday.
+   *
+   * @generated from enum value: WEEKDAY_SAT = 6;
+   */
+  SAT = 6,
+
+  /**
+   * Sunday.
+   *
+   * @generated from enum value: WEEKDAY_SUN = 7;
+   */
+  SUN = 7,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.Weekday.
+ */
+export declare const WeekdaySchema: GenEnum<Weekday>;
 
 /**
  * What a missing argument means to a condition.

@@ -4,6 +4,7 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
+import type { Duration } from "@bufbuild/protobuf/wkt";
 
 /**
  * Describes the file google/rpc/error_details.proto.
@@ -43,6 +44,26 @@ export declare type ErrorInfo = Message<"google.rpc.ErrorInfo"> & {
  * Use `create(ErrorInfoSchema)` to create a new message.
  */
 export declare const ErrorInfoSchema: GenMessage<ErrorInfo>;
+
+/**
+ * Says when a refused call may be sent again.
+ *
+ * @generated from message google.rpc.RetryInfo
+ */
+export declare type RetryInfo = Message<"google.rpc.RetryInfo"> & {
+  /**
+   * How long the caller waits at least.
+   *
+   * @generated from field: google.protobuf.Duration retry_delay = 1;
+   */
+  retryDelay?: Duration | undefined;
+};
+
+/**
+ * Describes the message google.rpc.RetryInfo.
+ * Use `create(RetryInfoSchema)` to create a new message.
+ */
+export declare const RetryInfoSchema: GenMessage<RetryInfo>;
 
 /**
  * Lists the request fields that are at fault.

@@ -1,0 +1,239 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { expect } from "chai";
+import fc from "fast-check";
+import { compileMandate } from "../../src/policy/index.ts";
+import { evaluateRule, factsFrom, lookup, mandateFrom, mandateSource, testdata, toolFrom } from "./harness.ts";
+
+interface Case {
+  readonly description: string;
+  readonly arguments: JsonObject;
+  /** The argument and the message; null where the arguments fit. */
+  readonly want: readonly [string | null, string] | null;
+}
+
+type Formats = Readonly<Record<string, readonly [readonly string[], readonly string[]]>>;
+
+const { schema, cases, formats } = testdata<{ schema: JsonObject; cases: Case[]; formats: Formats }>("schema");
+const DRAFT_07 = "http://json-schema.org/draft-07/schema#";
+const rule = { type: "schema", tool: "pay", decision: "block" };
+
+function fits(inputSchema: JsonObject, args: JsonObject): boolean {
+  return evaluateRule(rule, toolFrom(inputSchema), args).decision === undefined;
+}
+
+function problemsOf(inputSchema: JsonObject): readonly string[] {
+  return compileMandate(mandateSource([rule]), lookup(toolFrom(inputSchema))).violations.map(
+    ({ path, reason, message }) => `${path} ${reason} ${message}`,
+  );
+}
+
+// Without `__proto__`: ajv takes it for a name that no schema knows, which fails closed.
+const NAMES = ["a", "b", "constructor"];
+
+/** Schemas of a handful of keywords, in both dialects alike. */
+const { node } = fc.letrec<{ node: JsonObject }>((tie) => ({
+  node: fc.oneof(
+    { maxDepth: 3 },
+    fc.constant({}),
+    fc.record(
+      {
+        type: fc.constantFrom("string", "number", "integer", "boolean", "null", "array", "object"),
+        minimum: fc.integer({ min: -1, max: 3 }),
+        maxLength: fc.integer({ min: 0, max: 2 }),
+        enum: fc.uniqueArray(fc.constantFrom<JsonValue>("x", "", 0, 1, true, null), { minLength: 1 }),
+      },
+      { requiredKeys: [] },
+    ),
+    fc.record(
+      {
+        properties: fc.dictionary(fc.constantFrom(...NAMES), tie("node"), { maxKeys: 3 }),
+        required: fc.uniqueArray(fc.constantFrom(...NAMES), { maxLength: 2 }),
+        additionalProperties: fc.boolean(),
+      },
+      { requiredKeys: ["properties"] },
+    ),
+    fc.record({ items: tie("node"), uniqueItems: fc.boolean() }),
+    fc.record({ anyOf: fc.array(tie("node"), { minLength: 1, maxLength: 2 }) }),
+    fc.record({ not: tie("node") }),
+  ) as fc.Arbitrary<JsonObject>,
+}));
+const { value } = fc.letrec<{ value: JsonValue }>((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 4 },
+    fc.constantFrom<JsonValue>("x", "", "😀😀", 0, 1, 1.5, -2, true, null),
+    fc.array(tie("value"), { maxLength: 3 }),
+    fc.dictionary(fc.constantFrom(...NAMES, "__proto__"), tie("value"), { maxKeys: 3 }),
+  ) as fc.Arbitrary<JsonValue>,
+}));
+
+const isObject = (given: JsonValue): given is JsonObject =>
+  typeof given === "object" && given !== null && !Array.isArray(given);
+const text = (given: JsonValue): string =>
+  isObject(given)
+    ? `{${Object.keys(given)
+        .sort()
+        .map((key) => `${key}:${text(given[key] as JsonValue)}`)}}`
+    : Array.isArray(given)
+      ? `[${given.map(text)}]`
+      : JSON.stringify(given);
+
+function hasType(type: JsonValue, given: JsonValue): boolean {
+  if (type === "object") return isObject(given);
+  if (type === "array") return Array.isArray(given);
+  if (type === "null") return given === null;
+  return type === "integer" ? Number.isInteger(given) : typeof given === type;
+}
+
+/** What JSON Schema says of the keywords above, one by one. */
+function naiveFits(each: JsonObject, given: JsonValue): boolean {
+  const members = (isObject(each.properties ?? null) ? each.properties : {}) as JsonObject;
+  const checks: Readonly<Record<string, (keyword: never) => boolean>> = {
+    type: (type: string) => hasType(type, given),
+    minimum: (low: number) => typeof given !== "number" || given >= low,
+    maxLength: (most: number) => typeof given !== "string" || [...given].length <= most,
+    enum: (allowed: JsonValue[]) => allowed.some((one) => text(one) === text(given)),
+    properties: () =>
+      !isObject(given) ||
+      Object.entries(given).every(([k, v]) => !Object.hasOwn(members, k) || naiveFits(members[k] as JsonObject, v)),
+    required: (names: string[]) => !isObject(given) || names.every((name) => Object.hasOwn(given, name)),
+    additionalProperties: (open: boolean) =>
+      open || !isObject(given) || Object.keys(given).every((name) => Object.hasOwn(members, name)),
+    items: (item: JsonObject) => !Array.isArray(given) || given.every((one) => naiveFits(item, one)),
+    uniqueItems: (unique: boolean) =>
+      !unique || !Array.isArray(given) || new Set(given.map(text)).size === given.length,
+    anyOf: (choices: JsonObject[]) => choices.some((choice) => naiveFits(choice, given)),
+    not: (never: JsonObject) => !naiveFits(never, given),
+  };
+  return Object.entries(each).every(([keyword, operand]) => checks[keyword]?.(operand as never) ?? true);
+}
+
+describe("a schema rule", () => {
+  for (const { description, arguments: args, want } of cases) {
+    it(`judges ${description}.`, () => {
+      const { reasons } = evaluateRule(rule, toolFrom(schema), args);
+      const [reason] = reasons;
+      expect(reason === undefined ? null : [reason.argument ?? null, reason.message]).to.deep.equal(want);
+      if (reason === undefined) return;
+      expect(reason.code).to.equal("ARGUMENTS_INVALID");
+      expect(reason.wouldPass).to.equal("would allow with arguments that fit version 1 of the schema of `pay`");
+      expect(JSON.stringify(reasons)).not.to.contain("secret");
+    });
+  }
+
+  for (const [format, [right, wrong]] of Object.entries(formats)) {
+    it(`checks the format \`${format}\`.`, () => {
+      const strings = { type: "object", properties: { a: { type: "string", format } } };
+      for (const a of right) expect(fits(strings, { a }), a).to.equal(true);
+      for (const a of wrong) expect(fits(strings, { a }), a).to.equal(false);
+    });
+  }
+
+  it("fires when there are no arguments at all.", () => {
+    const { reasons } = evaluateRule(rule, toolFrom({ type: "object" }), undefined);
+    expect(reasons[0]?.message).to.equal("the arguments are missing");
+  });
+
+  it("takes metadata as arguments without the name of the tool, unless that is an argument.", () => {
+    const closed = { type: "object", properties: { a: { type: "number" } }, additionalProperties: false };
+    expect(fits(closed, { a: 1, tool: "pay" })).to.equal(true);
+    expect(fits(closed, { a: 1, tools: "pay" })).to.equal(false);
+    const own = { type: "object", properties: { tool: { enum: ["saw"] } } };
+    expect(fits(own, { tool: "pay" })).to.equal(false);
+    const tool = toolFrom(closed);
+    const [mandate] = [mandateFrom([rule], {}, lookup(tool))];
+    const args = { a: 1, tool: "pay" };
+    expect(mandate.rules[0]?.check(factsFrom({ tool, arguments: args, metadata: { arguments: args } }))).to.be.an(
+      "object",
+    );
+  });
+
+  it("does not compile on a pattern that RE2 cannot take, and tells all of them.", () => {
+    const properties = { a: { type: "string", pattern: "(?=a)" }, b: { patternProperties: { "(a)\\1": {} } } };
+    const problems = problemsOf({ type: "object", properties });
+    expect(problems).to.have.length(2);
+    expect(problems[0]).to.contain("rules[0].tool SCHEMA_NOT_CHECKABLE the schema of `pay` cannot be checked");
+    expect(problems.join()).to.contain("(?=a)").and.to.contain("(a)\\1");
+  });
+
+  it("escalates in its place when a new version of the tool cannot be checked.", () => {
+    const stale = compileMandate(
+      mandateSource([rule]),
+      lookup(toolFrom({ type: "object", properties: { a: { type: "string", pattern: "(?!x)" } } })),
+      { allowStale: true },
+    );
+    expect(stale.rules[0]).to.include({ stale: true, decision: "escalate", tool: "pay" });
+  });
+
+  it("searches for patterns in time linear in the text.", () => {
+    const evil = { type: "object", properties: { a: { type: "string", pattern: "^(a+)+$" } } };
+    expect(fits(evil, { a: `${"a".repeat(50_000)}!` })).to.equal(false);
+  });
+
+  it("gives up, and fires, where references make the work explode.", () => {
+    const branch = { properties: { a: { $ref: "#" } }, required: ["a"] };
+    const twice = { anyOf: [branch, branch, { required: ["end"] }] };
+    let args: JsonObject = {};
+    for (let depth = 0; depth < 60; depth++) args = { a: args };
+    const { reasons } = evaluateRule(rule, toolFrom({ type: "object", ...twice }), args);
+    expect(reasons[0]?.message).to.equal("the arguments take too long to check");
+    expect(fits({ type: "object", ...twice }, { a: { a: { end: 1 } } })).to.equal(true);
+  });
+
+  it("takes no arguments that nest deeper than any stack.", () => {
+    let deep: JsonObject = {};
+    for (let depth = 0; depth < 50_000; depth++) deep = { a: deep };
+    expect(fits({ type: "object", properties: { a: { $ref: "#" } } }, deep)).to.equal(false);
+  });
+
+  it("compares many elements in time linear in them.", () => {
+    const unique = { type: "object", properties: { a: { type: "array", uniqueItems: true } } };
+    const many = Array.from({ length: 100_000 }, (_, index) => ({ index }));
+    expect(fits(unique, { a: many })).to.equal(true);
+    expect(fits(unique, { a: [...many, { index: 5 }] })).to.equal(false);
+  });
+
+  it("understands both dialects, with references within the document.", () => {
+    const point = { type: "array", minItems: 2 };
+    const draft = {
+      $schema: DRAFT_07,
+      type: "object",
+      definitions: { point: { ...point, items: [{ type: "number" }, { type: "number" }], additionalItems: false } },
+      properties: { at: { $ref: "#/definitions/point" } },
+    };
+    const latest = {
+      type: "object",
+      $id: "https://example.com/tool",
+      $defs: {
+        point: { ...point, $anchor: "point", prefixItems: [{ type: "number" }, { type: "number" }], items: false },
+      },
+      properties: { at: { $ref: "#point" } },
+      unevaluatedProperties: false,
+    };
+    for (const each of [draft, latest]) {
+      expect(fits(each, { at: [1, 2] })).to.equal(true);
+      expect(fits(each, { at: [1, 2, 3] })).to.equal(false);
+      expect(fits(each, { at: [1, "2"] })).to.equal(false);
+    }
+    expect(fits(latest, { else: 1 })).to.equal(false);
+  });
+
+  it("agrees with a naive validator on random schemas and arguments, in both dialects.", () => {
+    const seen = { true: 0, false: 0 };
+    fc.assert(
+      fc.property(node, fc.array(value, { minLength: 6, maxLength: 6 }), (a, values) => {
+        for (const $schema of [DRAFT_07, "https://json-schema.org/draft/2020-12/schema"]) {
+          const tool = toolFrom({ $schema, type: "object", properties: { a } });
+          const mandate = mandateFrom([rule], {}, lookup(tool));
+          for (const each of values) {
+            const want = naiveFits(a, each);
+            const finding = mandate.rules[0]?.check(factsFrom({ tool, arguments: { a: each } }));
+            expect(finding === undefined, JSON.stringify({ a, each })).to.equal(want);
+            seen[`${want}`] += 1;
+          }
+        }
+      }),
+      { numRuns: 400 },
+    );
+    expect(Math.min(seen.true, seen.false)).to.be.above(300);
+  });
+});

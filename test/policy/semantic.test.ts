@@ -1,0 +1,160 @@
+import { expect } from "chai";
+import { createPolicySet, type GuardAnswer, type MandateSource } from "../../src/policy/index.ts";
+import { action, factsFrom, mandateFrom, type RuleJson } from "./harness.ts";
+
+const semantic = (decision = "block", conditions: RuleJson = {}): RuleJson => ({
+  type: "semantic",
+  decision,
+  conditions: { prompt: "sends secrets", ...conditions },
+});
+
+const verdict = (violates: boolean, confidence: number): GuardAnswer => ({
+  ...{ kind: "verdict", violates, confidence, reason: "because", model: "m", latencyMs: 7 },
+});
+const unavailable: GuardAnswer = { kind: "unavailable", cause: "timed_out", latencyMs: 5 };
+
+/** What a mandate of these rules says, with this answer to every question. */
+function evaluate(rules: readonly RuleJson[], answer?: GuardAnswer, over: Partial<MandateSource> = {}) {
+  const set = createPolicySet([mandateFrom(rules, over)]);
+  return set.evaluate(factsFrom({ answerTo: answer && (() => answer) }));
+}
+
+const CASES: readonly [string, RuleJson, GuardAnswer | undefined, string | undefined, string?][] = [
+  ["a sure violation", {}, verdict(true, 0.9), "block", "GUARD_VIOLATION"],
+  ["a violation it is half sure of", {}, verdict(true, 0.5), "block", "GUARD_VIOLATION"],
+  ["a violation it is hardly sure of", {}, verdict(true, 0.49), undefined],
+  ["no violation", {}, verdict(false, 1), undefined],
+  ["a violation as sure as asked", { min_confidence: 0.9 }, verdict(true, 0.9), "block", "GUARD_VIOLATION"],
+  ["a violation less sure than asked", { min_confidence: 0.9 }, verdict(true, 0.89), undefined],
+  ["any violation, where none has to be sure", { min_confidence: 0 }, verdict(true, 0), "block", "GUARD_VIOLATION"],
+  ["a confidence that is no number", {}, verdict(true, Number.NaN), "block", "GUARD_VIOLATION"],
+  ["no verdict", {}, unavailable, "escalate", "GUARD_UNAVAILABLE"],
+  ["no verdict, to block", { on_unavailable: "block" }, unavailable, "block", "GUARD_UNAVAILABLE"],
+  ["no verdict, to allow", { on_unavailable: "allow" }, unavailable, undefined],
+  ["no answer at all", {}, undefined, "escalate", "GUARD_UNAVAILABLE"],
+  ["no answer at all, to allow", { on_unavailable: "allow" }, undefined, undefined],
+];
+
+describe("a semantic rule", () => {
+  for (const [description, conditions, answer, decision, code] of CASES) {
+    it(`decides ${decision ?? "nothing"} on ${description}.`, () => {
+      const result = evaluate([semantic("block", conditions)], answer);
+      expect(result.decision).to.equal(decision);
+      expect(result.reasons.map((reason) => reason.code)).to.deep.equal(code === undefined ? [] : [code]);
+      expect(result.reasons.every(({ wouldPass }) => wouldPass?.startsWith("would allow"))).to.equal(true);
+      expect(result.guards).to.have.length(1);
+      const cause = { kind: "unavailable", cause: "not_asked", latencyMs: 0 };
+      expect(result.guards[0]).to.deep.include({ mandateId: "mnd_a", rule: "rules[0]", answer: answer ?? cause });
+    });
+  }
+
+  it("never shows the model's own words to who is decided on.", () => {
+    const { reasons } = evaluate([semantic()], verdict(true, 1));
+    expect(JSON.stringify(reasons)).not.to.contain("because");
+    expect(reasons[0]).not.to.have.property("decision");
+  });
+
+  it("decides what it is told to when unavailable, also as the mandate's and the winner's decision.", () => {
+    const result = evaluate([semantic("block"), action("allow", "*")], unavailable);
+    expect(result.decision).to.equal("escalate");
+    expect(result.evaluated[0]?.decision).to.equal("escalate");
+    expect(result.winner?.rule.path).to.equal("rules[0]");
+    expect(evaluate([semantic("escalate", { on_unavailable: "block" })], unavailable).decision).to.equal("block");
+  });
+
+  it("is left out where other rules block and nobody answered, wherever it stands.", () => {
+    const rules = [semantic("escalate"), action("block", "*"), semantic("block", { prompt: "another" })];
+    for (const order of [rules, rules.toReversed()]) {
+      const result = evaluate(order);
+      expect(result.decision).to.equal("block");
+      expect(result.reasons.map(({ code }) => code)).to.deep.equal(["ACTION_MATCHED"]);
+      expect(result.guards).to.deep.equal([]);
+    }
+  });
+
+  it("is looked at where other rules block and an answer is there.", () => {
+    const result = evaluate([semantic("escalate"), action("block", "*")], verdict(true, 1));
+    expect(result.reasons.map(({ code }) => code)).to.deep.equal(["ACTION_MATCHED", "GUARD_VIOLATION"]);
+    expect(result.guards).to.have.length(1);
+  });
+
+  it("is looked at where only an observing mandate would block.", () => {
+    const observing = mandateFrom([action("block", "*")], { id: "mnd_o", mode: "observe" });
+    const result = createPolicySet([observing, mandateFrom([semantic()])]).evaluate(factsFrom());
+    expect(result.guards).to.have.length(1);
+    expect(result.decision).to.equal("escalate");
+  });
+
+  it("has no effect in an observing mandate, which says what it would have decided.", () => {
+    const result = evaluate([semantic()], verdict(true, 1), { mode: "observe" });
+    expect(result.decision).to.equal(undefined);
+    expect(result.observed[0]?.decision).to.equal("block");
+    expect(result.guards).to.have.length(1);
+  });
+
+  it("asks one question with others that ask the same, and another with other words or time.", () => {
+    const keyOf = (conditions: RuleJson) => mandateFrom([semantic("block", conditions)]).rules[0]?.semantic?.key;
+    expect(keyOf({ prompt: " sends secrets ", min_confidence: 0.9, on_unavailable: "block" })).to.equal(keyOf({}));
+    expect(keyOf({ prompt: "sends" })).not.to.equal(keyOf({}));
+    expect(keyOf({ timeout_ms: 100 })).not.to.equal(keyOf({}));
+  });
+
+  it("makes a set ask its guard, as long as it is in it.", () => {
+    const plain = createPolicySet([mandateFrom([action("block", "*")], { id: "mnd_p" })]);
+    expect(plain.asksGuard).to.equal(false);
+    const asking = plain.with(mandateFrom([action("block", "x"), semantic()]));
+    expect([asking.asksGuard, plain.asksGuard, asking.without("mnd_a").asksGuard]).to.deep.equal([true, false, false]);
+  });
+
+  it("is narrowed by tool and action type like any other.", () => {
+    const set = createPolicySet([
+      mandateFrom([{ ...semantic("block", { match_action_types: ["mail.*"] }), tool: "send" }]),
+    ]);
+    const guardsOf = (over: object) => set.evaluate(factsFrom(over)).guards.length;
+    expect(guardsOf({ actionType: "mail.send", toolName: "send" })).to.equal(1);
+    expect(guardsOf({ actionType: "mail.send" })).to.equal(0);
+    expect(guardsOf({ toolName: "send" })).to.equal(0);
+  });
+});
+
+describe("an ordered sequence", () => {
+  const steps = ["Secret.Read ", "http.*"];
+  const rule = (over: RuleJson = {}): RuleJson => ({
+    ...{ type: "sequence", decision: "block", description: "no leaks" },
+    conditions: { mode: "ordered", steps, window_seconds: "60", ...over },
+  });
+  const nowMs = Date.parse("2025-01-06T12:00:00Z");
+
+  it("covers its last step alone, and says which steps were done and when it would pass.", () => {
+    const set = createPolicySet([mandateFrom([rule()])]);
+    const at = (actionType: string) =>
+      set.evaluate(factsFrom({ actionType, nowMs, readSequence: () => nowMs - 20_000 }));
+    expect(at("secret.read").evaluated).to.deep.equal([]);
+    expect(at("http.post").reasons).to.deep.equal([
+      {
+        code: "SEQUENCE_COMPLETED",
+        message: "no leaks: `secret.read`, then `http.*` happened in order within 60 s",
+        rule: "rules[0]",
+        wouldPass: "would allow from 2025-01-06T12:00:40.000Z",
+        ...{ mandateId: "mnd_a", mandateName: "Mandate" },
+      },
+    ]);
+  });
+
+  it("does not fire while the steps before were not done, nor for an agent outside of the department it names.", () => {
+    const set = createPolicySet([mandateFrom([rule({ scope: "department", department_id: "dep_1" })])]);
+    const decision = (over: object) => set.evaluate(factsFrom({ actionType: "http.get", nowMs, ...over })).decision;
+    const readSequence = () => nowMs;
+    expect(decision({ departmentIds: ["dep_1"] })).to.equal(undefined);
+    expect(decision({ departmentIds: ["dep_1"], readSequence })).to.equal("block");
+    expect(decision({ departmentIds: ["dep_2"], readSequence })).to.equal(undefined);
+  });
+
+  it("has one key with others over the same steps, decisions and scope, whatever their windows.", () => {
+    const keyOf = (over: RuleJson) => mandateFrom([rule(over)]).rules[0]?.ordered?.key;
+    expect(keyOf({ steps: ["SECRET.READ", "HTTP.*"], window_seconds: "5", scope: "agent" })).to.equal(keyOf({}));
+    expect(keyOf({ steps: ["http.*", "secret.read"] })).not.to.equal(keyOf({}));
+    expect(keyOf({ scope: "workspace" })).not.to.equal(keyOf({}));
+    expect(keyOf({ count_decisions: ["allow"] })).not.to.equal(keyOf({}));
+  });
+});
