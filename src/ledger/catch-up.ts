@@ -56,6 +56,7 @@ function foldRows(state: WorkspaceState, rows: readonly EntryRow[]): LedgerEvent
   });
   const leaves = rows.map(({ leafHash }) => leafHash);
   state.frontier = appendLeaves(state.frontier, leaves);
+  state.windows.settle(state.seq);
   return events;
 }
 

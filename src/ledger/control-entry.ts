@@ -156,6 +156,28 @@ export type ControlChange =
       readonly ended: RevokedIds;
       /** SHA-256 of the certificate's canonical body, lower-case hexadecimal. */
       readonly certificate_digest: string;
+    }
+  | {
+      readonly type: "leakage_detected";
+      /** The agent that the caller's key is bound to; null for none. */
+      readonly agent_id: string | null;
+      /** Personal values that a model said. */
+      readonly leaked_count: number;
+      /** The same by kind. */
+      readonly kinds: Readonly<Record<string, number>>;
+      /** The path below `/v1` that was called. */
+      readonly path: string;
+      readonly model: string | null;
+    }
+  | { readonly type: "personal_values_added"; readonly kinds: Readonly<Record<string, number>> }
+  | { readonly type: "personal_value_deleted"; readonly value_id: string; readonly kind: string }
+  | {
+      readonly type: "redaction_settings_changed";
+      readonly restore_values: boolean;
+      readonly allow_media: boolean;
+      readonly disabled_kinds: readonly string[];
+      /** How many entries the allow-list has. */
+      readonly allowed: number;
     };
 
 /** Where and by whom a change was sealed. */

@@ -19,6 +19,8 @@ export interface DecidedBatch {
   /** The canonical bodies, joined by line feeds. */
   readonly bodies: Buffer;
   readonly leaves: readonly Buffer[];
+  /** The roots of the perfect subtrees that the leaves complete, in the order of completion. */
+  readonly subtrees: readonly Uint8Array[];
   readonly frontier: Frontier;
   readonly seq: number;
   readonly atMs: number;
@@ -78,12 +80,15 @@ export function decideBatch(
   // Encoded once, for hashing and for the statement. The first byte is lent to the first leaf's prefix.
   const bytes = Buffer.from(`${LINE}${bodies.join(LINE)}`);
   const leaves = leavesOf(bytes, bodies.length);
+  const subtrees: Uint8Array[] = [];
+  const frontier = appendLeaves(state.frontier, leaves, subtrees);
   return {
     actions,
     outcomes,
     bodies: bytes.subarray(1),
     leaves,
-    frontier: appendLeaves(state.frontier, leaves),
+    subtrees,
+    frontier,
     seq: state.seq,
     atMs,
     journal,
@@ -128,6 +133,7 @@ function entryValues(state: WorkspaceState, batch: DecidedBatch): unknown[] {
     outcomes.map((outcome) => usedIdsOf(outcome).join(" ")).join(LINE),
     Buffer.concat(batch.leaves),
     batch.bodies,
+    Buffer.concat(batch.subtrees),
   ];
 }
 

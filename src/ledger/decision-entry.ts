@@ -1,4 +1,4 @@
-import type { CompiledMandate, EvaluatedMandate, LimitState, ObservedMandate } from "../policy/index.ts";
+import type { CompiledMandate, EvaluatedMandate, GuardFinding, LimitState, ObservedMandate } from "../policy/index.ts";
 import type { Action, DecisionReason, Outcome } from "./outcome.ts";
 
 /** Where a decision is sealed. */
@@ -52,6 +52,24 @@ function observedText({ mandate, decision, reasons }: ObservedMandate): string {
   return `{"mandate_id":"${mandate.id}","reasons":${reasonsText(reasons)},"version":${mandate.version},"would_decide":"${decision}"}`;
 }
 
+const leading = (name: string, value: number | undefined): string =>
+  value === undefined ? "" : `"${name}":${JSON.stringify(value)},`;
+
+function guardText({ answer, mandateId, rule, version }: GuardFinding): string {
+  const verdict = answer.kind === "verdict" ? answer : undefined;
+  const unavailable = answer.kind === "verdict" ? undefined : answer.cause;
+  const violates = verdict === undefined ? "" : `,"violates":${verdict.violates}`;
+  return (
+    `{${leading("confidence", verdict?.confidence)}"latency_ms":${answer.latencyMs},"mandate_id":"${mandateId}"` +
+    `${member("model", verdict?.model.toWellFormed())}${member("reason", verdict?.reason.toWellFormed())},"rule":"${rule}"` +
+    `${member("unavailable", unavailable)},"version":${version}${violates}}`
+  );
+}
+
+/** Written only where a semantic rule covers the action. */
+const guardsText = ({ policy }: Outcome): string =>
+  policy === undefined || policy.guards.length === 0 ? "" : `,"guards":[${policy.guards.map(guardText).join(",")}]`;
+
 const authorityText = ({ authority }: Outcome): string =>
   authority.length === 0 ? "" : `,"authority":${JSON.stringify(authority)}`;
 
@@ -66,7 +84,7 @@ export function decisionBody(action: Action, outcome: Outcome, place: DecisionPl
     `,"authorisation":{"collective_limits":[${limits}],"permissions":"${outcome.permissions}"}` +
     `${authorityText(outcome)}` +
     `,"decision":"${outcome.decision}","decision_id":"${action.decisionId}","decision_path":"${outcome.path}"` +
-    `${member("escalation_id", outcome.escalationId)}${member("grant_id", action.grantId)}` +
+    `${member("escalation_id", outcome.escalationId)}${member("grant_id", action.grantId)}${guardsText(outcome)}` +
     `${member("intent_contract_id", action.intentContractId)},"key_id":"${action.keyId}","mandates":[${mandates}]` +
     `,"observed":[${observed}]${member("on_behalf_of", action.onBehalfOf)}${member("policy_name", outcome.policyName)}` +
     `${member("presented_escalation_id", action.escalationId)}` +

@@ -8,6 +8,7 @@ export {
 } from "./agent-state.ts";
 export { type AuthorityBook, type AuthorityItem, chainOf } from "./authority-book.ts";
 export { canonicalJson, digestOf, type JsonObject, type JsonValue } from "./canonical.ts";
+export { type Checkpoint, type CheckpointSigner, createCheckpoints, type SignCheckpoint } from "./checkpoint.ts";
 export { createDatabaseClock, type DatabaseClock } from "./clock.ts";
 export type {
   AuthorityKind,
@@ -46,9 +47,31 @@ export type {
   SealedDecision,
 } from "./outcome.ts";
 export { type MandateState, mandateSourceFrom, type ToolState, toolSchemaFrom } from "./policies.ts";
+export {
+  consistencyPath,
+  frontierOf,
+  inclusionPath,
+  type LeafRange,
+  nodesOf,
+  rangeOf,
+  rangeRoot,
+  type TreeNode,
+} from "./proofs.ts";
 export { type DecisionBody, type DecisionReceipt, readReceipts, receiptFrom, type SealedReason } from "./receipts.ts";
+export { createRedisParts, type RedisParts } from "./redis.ts";
+export { listenOnRedis, REDIS_CHANNEL, type RedisWakeUps } from "./redis-wake-ups.ts";
 export { sealChanges } from "./seal-changes.ts";
-export { listenForWakeUps, type WakeUps } from "./wake-ups.ts";
+export {
+  type ConsistencyProof,
+  createVault,
+  type EntryPage,
+  type EntryRange,
+  type InclusionProof,
+  type SealedEntry,
+  type Vault,
+  type VaultOptions,
+} from "./vault.ts";
+export { listenForWakeUps, type WakeUpListener, type WakeUps } from "./wake-ups.ts";
 export {
   agentStatusFromNumber,
   decisionFromNumber,
@@ -57,6 +80,6 @@ export {
   numberFromDecision,
   numberFromEscalationStatus,
 } from "./words.ts";
-export type { ChangeScope, WorkspaceLog } from "./workspace-log.ts";
+export type { AppendedEnd, ChangeScope, LogSurroundings, WorkspaceLog } from "./workspace-log.ts";
 export { createWorkspaceLogs, type WorkspaceLogs } from "./workspace-logs.ts";
 export type { StateJournal, WorkspaceState } from "./workspace-state.ts";

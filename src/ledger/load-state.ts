@@ -1,7 +1,6 @@
 import type { Pool, PoolClient } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { Json } from "../store/entities.ts";
-import { findFirstAfter, readHistory } from "../store/sql/read-history.ts";
 import {
   readAgents,
   readAuthority,
@@ -12,7 +11,6 @@ import {
   readTools,
   readTrustSince,
 } from "../store/sql/read-workspace.ts";
-import type { HistoryRow, MissingHistory } from "../velocity/index.ts";
 import { createAgentState, trustAfter } from "./agent-state.ts";
 import type { SealedAgent, SealedAuthority, SealedMandate, SealedTool } from "./control-entry.ts";
 import type { EscalationState } from "./escalation-state.ts";
@@ -156,26 +154,6 @@ export async function loadState(pool: Pool, workspaceId: string): Promise<Worksp
   } finally {
     client.release();
   }
-}
-
-/** Reads the actions that windows wait for. */
-export async function loadHistory(
-  pool: Pool | PoolClient,
-  state: WorkspaceState,
-  missing: MissingHistory,
-): Promise<HistoryRow[]> {
-  if (missing.before === 0) return [];
-  const after = state.lastAtMs - missing.windowMs;
-  const search = { ...findFirstAfter, values: [state.workspaceId, after, missing.before] };
-  const first = (await pool.query<{ seq: number }>(search)).rows[0]?.seq ?? missing.before;
-  type Row = { agentId: string; actionType: string; decision: number; times: string };
-  const read = { ...readHistory, values: [state.workspaceId, first, missing.before] };
-  return (await pool.query<Row>(read)).rows.map((row) => ({
-    agentId: row.agentId,
-    actionType: row.actionType,
-    decision: decisionFromNumber(row.decision),
-    times: Float64Array.from(row.times.split(","), Number).sort(),
-  }));
 }
 
 /** Reads what deciding needs of an escalation; undefined when the workspace has none of this id. */

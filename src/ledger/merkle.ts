@@ -44,14 +44,24 @@ export interface Frontier {
 /** The frontier of the empty tree. */
 export const EMPTY_FRONTIER: Frontier = { size: 0, roots: [] };
 
-/** Appends leaves, in order; the frontier given stays as it is. Amortised one node hash a leaf. */
-export function appendLeaves(frontier: Frontier, leaves: readonly Uint8Array[]): Frontier {
+/**
+ * Appends leaves, in order; the frontier given stays as it is. Amortised one node hash a leaf. Adds to `completed` the root
+ * of every perfect subtree of two leaves or more that the leaves complete: leaf after leaf, the smallest subtree first.
+ */
+export function appendLeaves(
+  frontier: Frontier,
+  leaves: readonly Uint8Array[],
+  completed: Uint8Array[] = [],
+): Frontier {
   const roots = [...frontier.roots];
   let size = frontier.size;
   for (const leaf of leaves) {
     let node = leaf;
     // Not `size & 1`: bitwise operators stop at 32 bits.
-    for (let level = size; level % 2 === 1; level = (level - 1) / 2) node = nodeHash(roots.pop() as Uint8Array, node);
+    for (let index = size; index % 2 === 1; index = (index - 1) / 2) {
+      node = nodeHash(roots.pop() as Uint8Array, node);
+      completed.push(node);
+    }
     roots.push(node);
     size += 1;
   }

@@ -1,5 +1,5 @@
 import type { JsonObject } from "@bufbuild/protobuf";
-import type { Decision, PolicyResult, ToolSchema } from "../policy/index.ts";
+import type { Decision, GuardAnswer, PolicyResult, ToolSchema } from "../policy/index.ts";
 
 /** An action as an agent attempts it, mapped from the request and not yet decided. */
 export interface Action {
@@ -26,6 +26,8 @@ export interface Action {
   readonly escalationId: string | undefined;
   /** The key that called. */
   readonly keyId: string;
+  /** What guards answered about the action, by the key of the question. Default: none was asked. */
+  readonly answers?: ReadonlyMap<string, GuardAnswer>;
 }
 
 /** Which step of deciding gave the decision; the words of the proto enum `DecisionPath`. */

@@ -7,6 +7,7 @@ import {
   createPolicySet,
   flattenSchema,
   type MandateSource,
+  type OrderedSpec,
   type PolicySet,
   type ToolLookup,
   type ToolSchema,
@@ -46,6 +47,8 @@ export interface Policies {
   policySet(): PolicySet;
   /** Every counter that a mandate in force reads. */
   counters(): CounterSpec[];
+  /** Every sequence that a mandate in force looks for. */
+  sequences(): OrderedSpec[];
   /** Puts a tool version in force and compiles every mandate that names the tool again. */
   putTool(tool: SealedTool, registeredAtMs: number): void;
   putMandate(mandate: SealedMandate, times: MandateTimes): void;
@@ -73,7 +76,8 @@ export function mandateSourceFrom({ mandate_id, version, digest, definition }: S
 export function toolSchemaFrom(tool: SealedTool): ToolSchema {
   const flattened = flattenSchema(tool.input_schema as JsonObject);
   if (flattened.kind === "invalid") throw new Error(`the sealed schema of \`${tool.name}\` cannot be flattened`);
-  return { name: tool.name, version: tool.version, digest: tool.digest, arguments: flattened.arguments };
+  const inputSchema = tool.input_schema as JsonObject;
+  return { name: tool.name, version: tool.version, digest: tool.digest, arguments: flattened.arguments, inputSchema };
 }
 
 const namesTool = ({ compiled }: MandateState, name: string): boolean =>
@@ -105,6 +109,10 @@ export function createPolicies(): Policies {
     counters: () =>
       [...mandates.values()].flatMap(({ compiled }) =>
         compiled.rules.flatMap(({ velocity }) => (velocity === undefined ? [] : [velocity.counter])),
+      ),
+    sequences: () =>
+      [...mandates.values()].flatMap(({ compiled }) =>
+        compiled.rules.flatMap(({ ordered }) => (ordered === undefined ? [] : [ordered])),
       ),
     putTool(sealed, registeredAtMs) {
       tools.set(sealed.name, { schema: toolSchemaFrom(sealed), sealed, registeredAtMs });

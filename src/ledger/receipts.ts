@@ -29,6 +29,19 @@ export interface SealedLimit {
   readonly rule: string;
 }
 
+/** What came of a semantic rule, as sealed: with `unavailable` there is no verdict. */
+export interface SealedGuard {
+  readonly mandate_id: string;
+  readonly version: number;
+  readonly rule: string;
+  readonly model?: string;
+  readonly violates?: boolean;
+  readonly confidence?: number;
+  readonly reason?: string;
+  readonly unavailable?: string;
+  readonly latency_ms: number;
+}
+
 /** A decision's entry as sealed: the parsed form of its body. */
 export interface DecisionBody {
   readonly type: "decision";
@@ -51,6 +64,8 @@ export interface DecisionBody {
   };
   readonly action_digest?: string;
   readonly authorisation: { readonly permissions: string; readonly collective_limits: readonly SealedLimit[] };
+  /** Grants from the actor's own up to the principal's, then window, contract and token; absent for none. */
+  readonly authority?: readonly string[];
   readonly mandates: readonly {
     readonly mandate_id: string;
     readonly version: number;
@@ -64,6 +79,8 @@ export interface DecisionBody {
     readonly reasons: readonly SealedReason[];
   }[];
   readonly reasons: readonly SealedReason[];
+  /** Absent when no semantic rule covers the action. */
+  readonly guards?: readonly SealedGuard[];
   readonly trust: { readonly before: number; readonly after: number };
   readonly escalation_id?: string;
   readonly used_escalation_id?: string;

@@ -14,8 +14,9 @@ import {
   undoBatch,
 } from "./decided-batch.ts";
 import type { LedgerListener } from "./events.ts";
-import { loadEscalation, loadHistory } from "./load-state.ts";
-import type { Action, SealedDecision } from "./outcome.ts";
+import { completeWindows, type HistoryMirror } from "./load-history.ts";
+import { loadEscalation } from "./load-state.ts";
+import type { Action, Outcome, SealedDecision } from "./outcome.ts";
 import { readReceipts } from "./receipts.ts";
 import { firstDecision } from "./retried.ts";
 import { isUniqueViolation, storeFault } from "./store-fault.ts";
@@ -36,12 +37,16 @@ export interface SealContext {
   readonly state: WorkspaceState;
   readonly clock: DatabaseClock;
   readonly decide: Decide;
+  /** Where windows may be loaded from beside the log. */
+  readonly mirror: HistoryMirror | undefined;
   readonly announce: LedgerListener;
   /**
    * Runs what tells callers and listeners of a durable batch; MAY put it off until the next batch is on its way, so that
    * answers are written while the database works. MUST keep the order.
    */
   readonly afterCommit: (tell: () => void) => void;
+  /** Hears that a batch is durable and whether other replicas wait for any of it. */
+  readonly appended: (wakes: "decisions" | undefined) => void;
 }
 
 /** Attempts without a lock. A second miss means that other replicas are busy; the lock then guarantees progress. */
@@ -70,37 +75,38 @@ async function loadPresented(
   }
 }
 
-/** Loads what the windows in force lack. MUST run before anything is decided. */
-export async function completeWindows(client: Client, state: WorkspaceState): Promise<void> {
-  for (let missing = state.windows.missing(); missing !== undefined; missing = state.windows.missing()) {
-    state.windows.load(missing, await loadHistory(client, state, missing));
-  }
+/** What can be decided, and the time as of which everything that it needs is in memory. */
+interface Ready {
+  readonly items: readonly PendingDecision[];
+  readonly nowMs: number;
 }
 
 /** Makes sure that everything the batch needs is in memory, and turns away what cannot be decided. */
-async function prepare(
+export async function prepare(
   context: SealContext,
   client: Client,
   pending: readonly PendingDecision[],
-): Promise<PendingDecision[]> {
+): Promise<Ready> {
   const { state } = context;
   const isKnown = ({ action }: PendingDecision): boolean => state.agents.has(action.agentId);
   // An agent may have been registered on another replica a moment ago.
   if (!pending.every(isKnown)) await catchUp(client, state, context.announce);
   await loadPresented(client, state, pending);
-  await completeWindows(client, state);
   for (const item of pending) if (!isKnown(item)) item.reject(unknownAgent(item.action.agentId));
-  return pending.filter(isKnown);
+  // The log's end may be locked by this client: others are not kept waiting for a mirror then.
+  const mirror = client === context.pool ? context.mirror : undefined;
+  const nowMs = await completeWindows(client, state, context.clock, mirror);
+  return { items: pending.filter(isKnown), nowMs };
 }
 
 /** Decides and appends; undefined, and nothing left in the state, when another writer was first. */
 async function attempt(
   { state, clock, decide }: SealContext,
   client: Client,
-  pending: readonly PendingDecision[],
+  { items, nowMs }: Ready,
 ): Promise<DecidedBatch | undefined> {
-  const actions = pending.map(({ action }) => action);
-  const batch = decideBatch(state, actions, clock.now(), decide);
+  const actions = items.map(({ action }) => action);
+  const batch = decideBatch(state, actions, nowMs, decide);
   const sentAt = performance.now();
   let now: number | undefined;
   try {
@@ -113,12 +119,16 @@ async function attempt(
   return batch;
 }
 
+const isWaitedFor = ({ escalationId, usedEscalationId }: Outcome): boolean =>
+  escalationId !== undefined || usedEscalationId !== undefined;
+
 /** Makes a durable batch part of the state and has its callers answered. */
-function settle(context: SealContext, batch: DecidedBatch, pending: readonly PendingDecision[]): void {
+function settle(context: SealContext, batch: DecidedBatch, { items }: Ready): void {
   commitBatch(context.state, batch);
   context.afterCommit(() => {
-    for (const [index, item] of pending.entries()) item.resolve(sealedDecisionFrom(batch, index));
+    for (const [index, item] of items.entries()) item.resolve(sealedDecisionFrom(batch, index));
     context.announce(eventsFrom(batch));
+    context.appended(batch.outcomes.some(isWaitedFor) ? "decisions" : undefined);
   });
 }
 
@@ -132,7 +142,7 @@ async function sealLocked(
   await client.query({ ...lockHead, values: [state.workspaceId] });
   await catchUp(client, state, context.announce);
   const ready = await prepare(context, client, pending);
-  if (ready.length === 0) return void (await client.query("rollback"));
+  if (ready.items.length === 0) return void (await client.query("rollback"));
   const batch = await attempt(context, client, ready);
   if (batch === undefined) throw new Error("the log moved under its lock");
   try {
@@ -160,11 +170,11 @@ async function sealOrThrow(context: SealContext, pending: readonly PendingDecisi
   const { pool, state } = context;
   for (let misses = 0; misses < OPTIMISTIC_ATTEMPTS; misses++) {
     const ready = await prepare(context, pool, pending);
-    if (ready.length === 0) return;
+    if (ready.items.length === 0) return;
     const batch = await attempt(context, pool, ready);
     if (batch !== undefined) return settle(context, batch, ready);
     await catchUp(pool, state, context.announce);
-    pending = ready;
+    pending = ready.items;
   }
   await sealUnderLock(context, pending);
 }

@@ -35,11 +35,15 @@ export async function sealChanges(
 ): Promise<SealedChanges> {
   const { workspaceId, atMs, by } = place;
   const previousRoot = Buffer.from(rootOf(place.frontier)).toString("base64");
+  let { frontier } = place;
   const entries = changes.map((change, index) => {
     const seq = place.seq + index;
     const body = canonicalJson(
       controlEntryFrom(change, { workspaceId, seq, atMs, by, previousRoot, previousSize: place.seq }),
     );
+    const leaf = leafHash(body);
+    const subtrees: Uint8Array[] = [];
+    frontier = appendLeaves(frontier, [leaf], subtrees);
     return {
       workspaceId,
       seq,
@@ -50,14 +54,11 @@ export async function sealChanges(
       actionType: null,
       decision: null,
       refId: null,
-      leafHash: leafHash(body),
+      leafHash: leaf,
+      subtreeHashes: subtrees.length === 0 ? null : Buffer.concat(subtrees),
       body,
     };
   });
-  const frontier = appendLeaves(
-    place.frontier,
-    entries.map((entry) => entry.leafHash),
-  );
   const seq = place.seq + entries.length;
   await writeEntries(transaction, workspaceId, entries, { seq, frontier: bytesFromFrontier(frontier), lastAtMs: atMs });
   await notifyOnCommit(transaction, WAKE_UP_CHANNEL, wakeUpPayload({ workspaceId, seq, isChange: true }));

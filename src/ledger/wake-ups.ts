@@ -14,7 +14,8 @@ export interface WakeUps {
 
 const RECONNECT_MS = 500;
 
-function wakeUpFrom(payload: string | undefined): WakeUp | undefined {
+/** Reads the payload of a wake-up; undefined when it is none. */
+export function wakeUpFrom(payload: string | undefined): WakeUp | undefined {
   const [workspaceId, seq, kind] = (payload ?? "").split(" ");
   if (workspaceId === undefined || seq === undefined) return undefined;
   return { workspaceId, seq: Number(seq), isChange: kind !== "decisions" };

@@ -6,8 +6,10 @@ import type { DatabaseClock } from "./clock.ts";
 import type { ControlChange } from "./control-entry.ts";
 import type { Decide } from "./decided-batch.ts";
 import type { LedgerListener } from "./events.ts";
-import type { Action, SealedDecision } from "./outcome.ts";
+import type { HistoryMirror } from "./load-history.ts";
+import type { Action, Outcome, SealedDecision } from "./outcome.ts";
 import { createRecentIds } from "./recent-ids.ts";
+import { rehearse } from "./rehearse.ts";
 import { answerRetries, type PendingDecision, type SealContext, sealBatch } from "./seal-batch.ts";
 import { sealChanges } from "./seal-changes.ts";
 import { storeFault } from "./store-fault.ts";
@@ -37,6 +39,13 @@ export interface WorkspaceLog {
    * OVERLOADED, CANCELLED or STORE_UNAVAILABLE; nothing was decided then, except that after STORE_UNAVAILABLE it may have been.
    */
   decide(action: Action, isAbandoned: () => boolean): Promise<SealedDecision>;
+  /** Whether a mandate in force, as far as this replica is caught up, has a semantic rule. */
+  readonly asksGuard: boolean;
+  /**
+   * What the action would come to if it were decided now, as far as this replica is caught up. Decides nothing. Rejects with
+   * AGENT_NOT_FOUND, OVERLOADED or STORE_UNAVAILABLE.
+   */
+  rehearse(action: Action): Promise<Outcome>;
   /** Changes the workspace: what `apply` writes and seals is durable and in the state when this resolves, or nothing is. */
   change<T>(by: string, apply: (scope: ChangeScope) => Promise<T>): Promise<T>;
   /** The state at the end of the log: it shows everyone's writes before the call. Read it before the next await. */
@@ -71,12 +80,32 @@ function overloaded(waiting: number): ControlPlaneError {
 const cancelled = (): ControlPlaneError =>
   new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away before the action was decided");
 
+/** The end of a log that this replica appended to. */
+export interface AppendedEnd {
+  readonly workspaceId: string;
+  /** The size of the log. */
+  readonly seq: number;
+  /** Length in milliseconds of the longest window in force; 0 when there is none. */
+  readonly longestWindowMs: number;
+  /** What the entries were, as far as other replicas have to be woken; undefined when nobody waits for them. */
+  readonly wakes: "change" | "decisions" | undefined;
+}
+
+/** What a log tells and asks beside the database. All of it may be lost: it costs time, never correctness. */
+export interface LogSurroundings {
+  /** Where windows may be loaded from. */
+  readonly mirror?: HistoryMirror;
+  /** Hears of everything that this replica appended, after it is durable. MUST NOT throw. */
+  readonly onAppended?: (end: AppendedEnd) => void;
+}
+
 /** Creates the log of a workspace over its loaded state. */
 export function createWorkspaceLog(
   database: Database,
   state: WorkspaceState,
   clock: DatabaseClock,
   decide: Decide,
+  { mirror, onAppended = () => undefined }: LogSurroundings = {},
 ): WorkspaceLog {
   const { pool, orm } = database;
   const listeners = new Set<LedgerListener>();
@@ -93,7 +122,9 @@ export function createWorkspaceLog(
     if (queue.waiting > 0) setImmediate(tell);
     else tell();
   };
-  const context: SealContext = { pool, state, clock, decide, announce, afterCommit };
+  const appended = (wakes: AppendedEnd["wakes"]): void =>
+    onAppended({ workspaceId: state.workspaceId, seq: state.seq, longestWindowMs: state.windows.longestMs, wakes });
+  const context: SealContext = { pool, state, clock, decide, mirror, announce, afterCommit, appended };
 
   const runBatch = async (items: PendingDecision[]): Promise<void> => {
     const batch = new Map<string, PendingDecision>();
@@ -142,6 +173,7 @@ export function createWorkspaceLog(
     state.lastAtMs = nowMs;
     state.frontier = sealed.frontier;
     announce(sealed.events);
+    appended("change");
     return result;
   };
 
@@ -177,6 +209,14 @@ export function createWorkspaceLog(
       const { waiting } = queue;
       if (waiting >= MAX_WAITING) return Promise.reject(overloaded(waiting));
       return new Promise((resolve, reject) => queue.add({ action, isAbandoned, resolve, reject }));
+    },
+    get asksGuard() {
+      return state.policies.policySet().asksGuard;
+    },
+    rehearse(action) {
+      const { waiting } = queue;
+      if (waiting >= MAX_WAITING) return Promise.reject(overloaded(waiting));
+      return faultsOf(() => queue.run(() => rehearse(context, action)));
     },
     change: (by, apply) => faultsOf(() => queue.run(() => applyChange(by, apply))),
     caughtUp: () =>

@@ -1,5 +1,11 @@
 import type { Decision } from "../policy/index.ts";
-import { createVelocityWindows, type VelocityJournal, type VelocityWindows } from "../velocity/index.ts";
+import {
+  createOrderedSequences,
+  createVelocityWindows,
+  type OrderedSequences,
+  type VelocityJournal,
+  type VelocityWindows,
+} from "../velocity/index.ts";
 import { type AgentState, createAgentState, trustAfter } from "./agent-state.ts";
 import { type AuthorityBook, createAuthorityBook } from "./authority-book.ts";
 import type { ControlChange, SealedWorkspace } from "./control-entry.ts";
@@ -49,6 +55,7 @@ export interface WorkspaceState {
   readonly departments: Departments;
   readonly policies: Policies;
   readonly windows: VelocityWindows;
+  readonly sequences: OrderedSequences;
   /** The escalations that actions presented; loaded on demand, since most are never presented. */
   readonly escalations: Map<string, EscalationState>;
   readonly authority: AuthorityBook;
@@ -73,6 +80,7 @@ export function createWorkspaceState(
     departments,
     policies: createPolicies(),
     windows: createVelocityWindows(departments, settings.workspace_id),
+    sequences: createOrderedSequences(departments),
     escalations: new Map(),
     authority: createAuthorityBook(),
     usesChangedAt: new Map(),
@@ -96,6 +104,7 @@ export function foldDecision(
     agent.trustTenths = before;
   });
   state.windows.record(entry.agentId, entry.actionType, entry.atMs, entry.decision, journal?.velocity);
+  state.sequences.record(entry.agentId, entry.actionType, entry.atMs, entry.decision, journal?.undo);
   for (const id of entry.usedIds) {
     if (id.startsWith("esc_")) useEscalation(state, id, entry.decisionId, journal);
     else useAuthority(state, id, nextSeq, journal);
@@ -122,9 +131,15 @@ function useEscalation(
   });
 }
 
-/** Makes the counters of the mandates in force the ones that are kept. */
+/** Makes the counters and sequences of the mandates in force the ones that are kept. */
 export function requireCounters(state: WorkspaceState, nextIndex: number): void {
   state.windows.require(state.policies.counters(), nextIndex);
+  state.sequences.require(state.policies.sequences());
+}
+
+function forgetDepartment({ windows, sequences }: WorkspaceState, departmentId: string): void {
+  windows.forgetDepartment(departmentId);
+  sequences.forgetDepartment(departmentId);
 }
 
 type Fold<T extends ControlChange["type"]> = (
@@ -154,15 +169,15 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
   department_created: (state, { department }, { atMs, seq }) => state.departments.add(department, atMs, seq),
   department_deleted(state, { department_id }) {
     state.departments.remove(department_id);
-    state.windows.forgetDepartment(department_id);
+    forgetDepartment(state, department_id);
   },
   department_member_added(state, { department_id, agent_id }) {
     state.departments.addMember(department_id, agent_id);
-    state.windows.forgetDepartment(department_id);
+    forgetDepartment(state, department_id);
   },
   department_member_removed(state, { department_id, agent_id }) {
     state.departments.removeMember(department_id, agent_id);
-    state.windows.forgetDepartment(department_id);
+    forgetDepartment(state, department_id);
   },
   tool_registered(state, { tool }, { seq, atMs }) {
     state.policies.putTool(tool, atMs);
@@ -194,6 +209,10 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
     }
     for (const ids of Object.values(ended)) state.authority.end(ids);
   },
+  leakage_detected: nothing,
+  personal_values_added: nothing,
+  personal_value_deleted: nothing,
+  redaction_settings_changed: nothing,
 };
 
 /** Folds a change that is no decision. */

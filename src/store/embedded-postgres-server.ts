@@ -9,6 +9,8 @@ import type { Cluster } from "./embedded-postgres-cluster.ts";
 
 /** The address that the embedded PostgreSQL listens on. */
 export const LISTEN_ADDRESS = "127.0.0.1";
+/** Connections of all processes that use the server. */
+export const DEFAULT_MAX_CONNECTIONS = 200;
 /** Milliseconds for a fast shutdown, which waits for a checkpoint; then the server is stopped without one. */
 export const DEFAULT_STOP_MS = 30_000;
 /** Bytes after which a start begins the server's log anew. */
@@ -23,6 +25,13 @@ export interface Postmaster {
   readonly isReady: boolean;
 }
 
+/** How a server is launched. */
+export interface LaunchOptions {
+  readonly port: number;
+  readonly durable: boolean;
+  readonly maxConnections: number;
+}
+
 /** A server that this process launched. */
 export interface Launched {
   /** Undefined while it runs; then the last fatal line of its log. */
@@ -32,7 +41,6 @@ export interface Launched {
 const SETTINGS: Readonly<Record<string, string>> = {
   listen_addresses: LISTEN_ADDRESS,
   unix_socket_directories: "",
-  max_connections: "200",
   shared_buffers: "256MB",
   max_wal_size: "2GB",
   min_wal_size: "256MB",
@@ -132,11 +140,15 @@ function watch(child: ChildProcess, log: string, from: number): Launched {
  * Launches the server in a session of its own, so that Ctrl-C and the end of this process do not reach it.
  * Does not wait until it accepts connections.
  */
-export async function launchServer(cluster: Cluster, port: number, durable: boolean): Promise<Launched> {
+export async function launchServer(
+  cluster: Cluster,
+  { port, durable, maxConnections }: LaunchOptions,
+): Promise<Launched> {
   const log = join(cluster.directory, "postgres.log");
   const size = (await stat(log).catch(() => undefined))?.size ?? 0;
   const file = await open(log, size > LOG_LIMIT ? "w" : "a", 0o600);
-  const settings = { ...SETTINGS, ...(durable ? DURABLE : VOLATILE), port: String(port) };
+  const own = { port: String(port), max_connections: String(maxConnections) };
+  const settings = { ...SETTINGS, ...(durable ? DURABLE : VOLATILE), ...own };
   const flags = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
   const child = spawn(cluster.binaries.postgres, ["-D", cluster.data, ...flags], {
     ...cluster.account,

@@ -6,6 +6,7 @@ import { Client } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { type Cluster, OWNER, openCluster } from "./embedded-postgres-cluster.ts";
 import {
+  DEFAULT_MAX_CONNECTIONS,
   findPort,
   isServer,
   type Launched,
@@ -35,6 +36,8 @@ export interface EmbeddedPostgresOptions {
   readonly log: StoreLog;
   /** Default true. False gives up durability for speed; only for data that may be lost with the machine. */
   readonly durable?: boolean;
+  /** Connections that a launched server accepts; one that runs keeps its own. Default `DEFAULT_MAX_CONNECTIONS`. */
+  readonly maxConnections?: number;
   /** Where root keeps what PostgreSQL's account cannot reach in `dataDir`. Default `/var/lib/agent-control-plane`. */
   readonly rootHome?: string;
 }
@@ -109,7 +112,8 @@ async function step(attempt: Attempt): Promise<Seat | undefined> {
   if (failure !== undefined && !TRANSIENT.test(failure)) throw startError(cluster, failure, attempt.cause);
   if (attempt.launched && failure === undefined) return undefined;
   await removeStalePidFile(cluster);
-  attempt.launched = await launchServer(cluster, await choosePort(attempt), options.durable ?? true);
+  const { durable = true, maxConnections = DEFAULT_MAX_CONNECTIONS } = options;
+  attempt.launched = await launchServer(cluster, { port: await choosePort(attempt), durable, maxConnections });
   return undefined;
 }
 

@@ -1,5 +1,6 @@
 import { defineEntity, type InferEntity, p } from "@mikro-orm/postgresql";
 import { AuthorityEntity, IncidentEntity, RevocationEntity, SigningKeyEntity } from "./authority-entities.ts";
+import { PersonalValueEntity, RedactionSettingsEntity, RedactionWebhookEntity } from "./redaction-entities.ts";
 import { WebhookDeliveryEntity, WebhookEntity } from "./webhook-entities.ts";
 
 /** JSON as PostgreSQL keeps it. */
@@ -46,6 +47,8 @@ export const LedgerEntryEntity = defineEntity({
     decision: p.smallint().nullable(),
     refId: p.text().nullable(),
     leafHash: p.blob(),
+    /** The roots of the perfect subtrees that this leaf completes, of 2, 4, 8… leaves, one after the other; null for none. */
+    subtreeHashes: p.blob().nullable(),
     body: p.text(),
   },
 });
@@ -179,6 +182,9 @@ export const ENTITIES = [
   SigningKeyEntity,
   WebhookEntity,
   WebhookDeliveryEntity,
+  RedactionSettingsEntity,
+  PersonalValueEntity,
+  RedactionWebhookEntity,
 ] as const;
 
 /** One row of each table. */

@@ -13,6 +13,7 @@ export {
   type EmbeddedPostgresOptions,
   startEmbeddedPostgres,
 } from "./embedded-postgres.ts";
+export { DEFAULT_MAX_CONNECTIONS } from "./embedded-postgres-server.ts";
 export { ENTITIES } from "./entities.ts";
 export {
   APPLICATION_ROLE,

@@ -1,134 +1,143 @@
 import type { CounterReading, CounterSpec, Decision } from "../policy/index.ts";
-import { createMatcherCounts, type MatcherCounts, type VelocityJournal } from "./matcher.ts";
+import { createAgentNumbers } from "./group-counts.ts";
+import type { History, MissingHistory } from "./history.ts";
 import type { Membership } from "./membership.ts";
+import { createWindowCounts, type WindowCounts } from "./window-counts.ts";
 
-/** The times of past actions of one agent, action type and decision, oldest first. */
-export interface HistoryRow {
-  readonly agentId: string;
-  /** Trimmed and lower-cased. */
-  readonly actionType: string;
-  readonly decision: Decision;
-  readonly times: Float64Array;
-}
-
-/** The part of the log that windows wait for. */
-export interface MissingHistory {
-  /** Only entries before this index. */
-  readonly before: number;
-  /** Only entries in this many milliseconds before the end of the log. */
-  readonly windowMs: number;
+/** What one batch recorded, so that it can be taken back when the batch was not appended. */
+export interface VelocityJournal {
+  readonly recorded: WindowCounts[];
 }
 
 /**
  * The sliding windows of a workspace, exact to the millisecond: an entry counts while its time is later than now minus the
- * window. A decision costs amortised O(1) for shared windows and O(log n) for an agent's own, whatever the group's size.
+ * window. A decision costs amortised O(1), whatever the group's size and the number of actions in the window.
  */
 export interface VelocityWindows {
   /** Sets what is counted. `nextIndex` is the index that the next recorded entry will have. */
   require(specs: readonly CounterSpec[], nextIndex: number): void;
-  /** What must be loaded before anything is read; undefined when nothing is missing. */
-  missing(): MissingHistory | undefined;
-  /** Takes in the history that `missing` named. */
-  load(missing: MissingHistory, rows: readonly HistoryRow[]): void;
+  /** Length in milliseconds of the longest window in force; 0 when there is none. */
+  readonly longestMs: number;
+  /**
+   * What must be loaded before anything is read as of `now`; undefined when nothing is missing. MUST be called only while
+   * everything recorded is durable, with the size of the log as `end`.
+   */
+  missing(now: number, end: number): MissingHistory | undefined;
+  /** Takes in what `missing` named. */
+  load(missing: MissingHistory, history: History): void;
+  /**
+   * Keeps the memory within its bound after many entries were recorded that nothing was decided on. To be called under the
+   * same conditions as `missing`, which does it as well.
+   */
+  settle(end: number): void;
   /** Counts an action that was decided. A batch that may be taken back passes a journal. */
   record(agentId: string, actionType: string, at: number, decision: Decision, journal?: VelocityJournal): void;
-  /** The counter of a rule with the action at hand included. */
-  read(spec: CounterSpec, agentId: string, now: number, journal?: VelocityJournal): CounterReading;
+  /** The counter of a rule with the action at hand included. `now` MUST NOT go back. */
+  read(spec: CounterSpec, agentId: string, now: number): CounterReading;
   /** Forgets what was counted for a department whose members changed; it is counted anew when asked for. */
   forgetDepartment(departmentId: string): void;
-  /** Takes back everything that was recorded with the journal. */
+  /** Takes back everything that was recorded with the journal. MUST come before anything else is recorded. */
   undo(journal: VelocityJournal): void;
 }
 
-/** Action types whose matchers are remembered; more than a workspace has, so that the memory stays bounded. */
+/** Action types whose windows are remembered; more than a workspace has, so that the memory stays bounded. */
 const REMEMBERED_ACTION_TYPES = 10_000;
-const SOURCE = "decision_log";
+/**
+ * Entries that the windows of a workspace keep at each end, all together: at 12 bytes an entry, and with rings half
+ * empty, 25 MB at most for up to 128 windows, and 200 kB for each further one.
+ */
+const DEFAULT_KEPT = 524_288;
+/** Entries that a window keeps at each end at least, however many windows there are: fewer would be read back at once. */
+const LEAST_KEPT = 4_096;
 
 /** An empty journal. */
 export function createVelocityJournal(): VelocityJournal {
-  return { pushed: [], built: [] };
+  return { recorded: [] };
 }
 
-/** Creates the windows of a workspace. */
-export function createVelocityWindows(membership: Membership, workspaceId: string): VelocityWindows {
-  let matchers = new Map<string, MatcherCounts>();
-  const matchersByType = new Map<string, readonly MatcherCounts[]>();
+const idOf = ({ key, windowMs }: CounterSpec): string => `${windowMs} ${key}`;
 
-  const matchersOf = (actionType: string): readonly MatcherCounts[] => {
-    const known = matchersByType.get(actionType);
+/** Creates the windows of a workspace. `kept` bounds the entries that all of them keep in memory at each of their ends. */
+export function createVelocityWindows(
+  membership: Membership,
+  workspaceId: string,
+  { kept = DEFAULT_KEPT, leastKept = LEAST_KEPT } = {},
+): VelocityWindows {
+  const agents = createAgentNumbers();
+  // The longest first: what it loads often is enough for the shorter ones.
+  let windows = new Map<string, WindowCounts>();
+  let mostKept = kept;
+  const windowsByType = new Map<string, readonly WindowCounts[]>();
+
+  const windowsOf = (actionType: string): readonly WindowCounts[] => {
+    const known = windowsByType.get(actionType);
     if (known !== undefined) return known;
-    const found = [...matchers.values()].filter(({ patterns }) => patterns.matches(actionType));
-    if (matchersByType.size >= REMEMBERED_ACTION_TYPES) matchersByType.clear();
-    matchersByType.set(actionType, found);
+    const found = [...windows.values()].filter(({ patterns }) => patterns.matches(actionType));
+    if (windowsByType.size >= REMEMBERED_ACTION_TYPES) windowsByType.clear();
+    windowsByType.set(actionType, found);
     return found;
   };
 
-  const reading = (group: string, members: number, past: number): CounterReading => ({
-    group,
-    members,
-    count: past + 1,
-    source: SOURCE,
-  });
+  const settle = (end: number): void => {
+    for (const window of windows.values()) window.settle(end, mostKept);
+  };
 
-  const readAgent = (counts: MatcherCounts, spec: CounterSpec, agentId: string, now: number): CounterReading =>
-    reading(agentId, 1, counts.countAgent(agentId, now - spec.windowMs));
+  /** The group that a rule counts for an action of the agent, its members and their actions in the window. */
+  const groupOf = (spec: CounterSpec, window: WindowCounts, agentId: string): [string, number, number] => {
+    if (spec.scope === "workspace") return [workspaceId, membership.agentCount(), window.total];
+    const own = spec.scope === "department" ? membership.departmentsOf(agentId) : [];
+    const departmentIds = spec.departmentId === undefined ? own : [spec.departmentId];
+    if (departmentIds.length === 0) return [agentId, 1, window.ofAgent(agentId)];
+    const members = membership.membersOfAny(departmentIds).size;
+    return [departmentIds.join("+"), members, window.ofDepartments(departmentIds)];
+  };
 
   return {
     require(specs, nextIndex) {
-      const before = matchers;
-      matchers = new Map();
-      matchersByType.clear();
-      for (const spec of specs) {
-        const known = matchers.get(spec.key) ?? before.get(spec.key);
-        // A longer window than was kept so far needs the history that was dropped.
-        const counts =
-          known !== undefined && known.windowMs >= spec.windowMs
-            ? known
-            : createMatcherCounts(spec, nextIndex, membership);
-        matchers.set(spec.key, counts);
+      const before = windows;
+      windows = new Map();
+      windowsByType.clear();
+      for (const spec of specs.toSorted((a, b) => b.windowMs - a.windowMs)) {
+        const id = idOf(spec);
+        if (windows.has(id)) continue;
+        windows.set(id, before.get(id) ?? createWindowCounts(spec, nextIndex, agents, membership));
       }
+      mostKept = Math.max(leastKept, Math.floor(kept / Math.max(1, windows.size)));
     },
-    missing() {
-      const incomplete = [...matchers.values()].filter(({ isComplete }) => !isComplete);
-      if (incomplete.length === 0) return undefined;
-      const before = Math.max(...incomplete.map(({ since }) => since));
-      const windows = incomplete.filter(({ since }) => since === before).map(({ windowMs }) => windowMs);
-      return { before, windowMs: Math.max(...windows) };
+    get longestMs() {
+      return windows.values().next().value?.windowMs ?? 0;
     },
-    load({ before }, rows) {
-      for (const counts of matchers.values()) {
-        if (counts.isComplete || counts.since !== before) continue;
-        for (const row of rows) {
-          if (!counts.patterns.matches(row.actionType) || !counts.countsDecision(row.decision)) continue;
-          counts.prepend(row.agentId, row.times);
-        }
-        counts.isComplete = true;
+    missing(now, end) {
+      settle(end);
+      for (const window of windows.values()) {
+        const missing = window.missing(now);
+        if (missing !== undefined) return missing;
       }
+      return undefined;
     },
+    load(missing, history) {
+      for (const window of windows.values()) window.load(missing, history);
+    },
+    settle,
     record(agentId, actionType, at, decision, journal) {
-      for (const counts of matchersOf(actionType)) {
-        if (!counts.countsDecision(decision)) continue;
-        counts.record(agentId, membership.departmentsOf(agentId), at, journal);
+      for (const window of windowsOf(actionType)) {
+        if (!window.countsDecision(decision)) continue;
+        window.record(agentId, at);
+        journal?.recorded.push(window);
       }
     },
-    read(spec, agentId, now, journal) {
-      const counts = matchers.get(spec.key);
-      if (!counts?.isComplete) throw new Error(`the window of \`${spec.key}\` has no history yet`);
-      if (spec.scope === "workspace") {
-        return reading(workspaceId, membership.agentCount(), counts.countWorkspace(spec.windowMs, now, journal));
-      }
-      if (spec.scope !== "department") return readAgent(counts, spec, agentId, now);
-      const departmentIds = spec.departmentId === undefined ? membership.departmentsOf(agentId) : [spec.departmentId];
-      if (departmentIds.length === 0) return readAgent(counts, spec, agentId, now);
-      const past = counts.countDepartments(departmentIds, spec.windowMs, now, journal);
-      return reading(departmentIds.join("+"), membership.membersOfAny(departmentIds).size, past);
+    read(spec, agentId, now) {
+      const window = windows.get(idOf(spec));
+      if (window === undefined) throw new Error(`no window of \`${spec.key}\` is in force`);
+      window.advance(now);
+      const [group, members, past] = groupOf(spec, window, agentId);
+      return { group, members, count: past + 1, source: window.isMirrored(now) ? "mirror" : "decision_log" };
     },
     forgetDepartment(departmentId) {
-      for (const counts of matchers.values()) counts.forgetDepartment(departmentId);
+      for (const window of windows.values()) window.forgetDepartment(departmentId);
     },
     undo(journal) {
-      for (const ring of journal.pushed.reverse()) ring.pop();
-      for (const remove of journal.built) remove();
+      for (const window of journal.recorded.reverse()) window.takeBack();
     },
   };
 }

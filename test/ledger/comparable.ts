@@ -1,8 +1,8 @@
 import type { Pool } from "pg";
 import { catchUp } from "../../src/ledger/catch-up.ts";
 import { bytesFromFrontier, EMPTY_FRONTIER, type WorkspaceState } from "../../src/ledger/index.ts";
+import { completeWindows } from "../../src/ledger/load-history.ts";
 import { loadState } from "../../src/ledger/load-state.ts";
-import { completeWindows } from "../../src/ledger/seal-batch.ts";
 import { createWorkspaceState } from "../../src/ledger/workspace-state.ts";
 
 function countersOf(state: WorkspaceState, nowMs: number) {
@@ -12,12 +12,17 @@ function countersOf(state: WorkspaceState, nowMs: number) {
   );
 }
 
+function sequencesOf(state: WorkspaceState, nowMs: number) {
+  const specs = state.policies.sequences();
+  return [...state.agents.keys()].map((agentId) => specs.map((spec) => state.sequences.read(spec, agentId, nowMs)));
+}
+
 /**
  * Everything in a state that a decision may depend on or a reader may see, as plain values. Completes the state's windows;
  * counters are read as of `nowMs`.
  */
 export async function comparable(pool: Pool, state: WorkspaceState, nowMs: number) {
-  await completeWindows(pool, state);
+  await completeWindows(pool, state, { now: () => nowMs });
   const { agents, departments, policies } = state;
   return {
     settings: { ...state.settings },
@@ -38,6 +43,7 @@ export async function comparable(pool: Pool, state: WorkspaceState, nowMs: numbe
       violations: compiled.violations,
     })),
     counters: countersOf(state, nowMs),
+    sequences: sequencesOf(state, nowMs),
   };
 }
 

@@ -1,8 +1,11 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
-import type { TestServer } from "../support/server.ts";
+import { createTestDatabase } from "../support/database.ts";
+import { startRedis } from "../support/redis.ts";
+import { startServer, type TestServer } from "../support/server.ts";
 import { openStage, type Stage, velocityRule } from "./harness.ts";
+import { runLimit } from "./limit-run.ts";
 import { decided, interceptOver, type RestDecision, startServers } from "./rest.ts";
 import { assertIntact, decisionsOf, readLog } from "./stored-log.ts";
 
@@ -89,5 +92,23 @@ describe("200 actions at once of 20 agents in a department with a limit of 50", 
       const changed = await interceptOver(serverAt(1), { ...again, action_content: "other" });
       expect(changed).to.deep.equal({ kind: "refused", reason: "REQUEST_ID_REUSED" });
     });
+  });
+});
+
+/** The short form of `limit-storm.ts`. */
+describe("1,000 actions at once in a workspace with a limit of 100, with Redis", () => {
+  it("are allowed exactly 100 times by one, two and four processes.", async () => {
+    const { url: databaseUrl, drop } = await createTestDatabase();
+    const redis = await startRedis();
+    const env = { ACP_ADMIN_KEY: randomBytes(24).toString("base64url"), REDIS_URL: redis.url };
+    const servers = await Promise.all(Array.from({ length: 4 }, () => startServer({ databaseUrl, env })));
+    for (const processes of [1, 2, 4]) {
+      const serving = servers.slice(0, processes);
+      const run = { databaseUrl, servers: serving, agents: 20, actions: 1_000, limit: 100, name: `run.${processes}` };
+      expect(await runLimit(run)).to.deep.include({ allowed: 100, faults: [] });
+    }
+    await Promise.all(servers.map((server) => server.stop()));
+    await redis.close();
+    await drop();
   });
 });

@@ -18,7 +18,9 @@ import { createEscalationService } from "../../src/api/escalation-service.ts";
 import { createIntercept } from "../../src/enforcement/index.ts";
 import { listenForWakeUps, type WakeUps } from "../../src/ledger/index.ts";
 import { type DecisionReceipt, readReceipts } from "../../src/ledger/receipts.ts";
+import type { Guard } from "../../src/semantic/index.ts";
 import { SILENT_LOG } from "../support/database.ts";
+import { NO_GUARD } from "../support/no-guard.ts";
 import {
   clientOf,
   createTestWorkspace,
@@ -26,6 +28,8 @@ import {
   type ServiceClient,
   type TestWorkspace,
 } from "../support/workspace.ts";
+
+export { seededBelow } from "../support/seeded-below.ts";
 
 type RuleInit = MessageInitShape<typeof RuleSchema>;
 type ConditionsInit = MessageInitShape<typeof ConditionsSchema>;
@@ -56,9 +60,9 @@ export interface Stage {
 
 let mandates = 0;
 
-function partyOf(replica: Replica, { adminCaller }: TestWorkspace): Party {
+function partyOf(replica: Replica, { adminCaller }: TestWorkspace, guard: Guard): Party {
   const { pool } = replica.database;
-  const enforcement = createEnforcementService({ intercept: createIntercept(replica.logs), pool });
+  const enforcement = createEnforcementService({ intercept: createIntercept(replica.logs, guard), pool });
   const escalation = createEscalationService({ logs: replica.logs, pool, heartbeatMs: 1_000 });
   return {
     ...replica,
@@ -67,11 +71,11 @@ function partyOf(replica: Replica, { adminCaller }: TestWorkspace): Party {
   };
 }
 
-/** Opens a workspace on a new database with some replicas. */
-export async function openStage(replicas = 1): Promise<Stage> {
+/** Opens a workspace on a new database with some replicas, which ask a guard where they are given one. */
+export async function openStage(replicas = 1, guard = NO_GUARD): Promise<Stage> {
   const workspace = await createTestWorkspace();
-  const parties = [partyOf(workspace, workspace)];
-  while (parties.length < replicas) parties.push(partyOf(await workspace.replica(), workspace));
+  const parties = [partyOf(workspace, workspace, guard)];
+  while (parties.length < replicas) parties.push(partyOf(await workspace.replica(), workspace, guard));
   const wakeUps: WakeUps[] = [];
   for (const { logs } of parties) wakeUps.push(await listenForWakeUps(workspace.url, SILENT_LOG, logs.wakeUp));
   const party = parties[0] as Party;
@@ -147,16 +151,5 @@ export async function settled<T>(calls: readonly Promise<T>[]): Promise<{ values
   return {
     values: results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : [])),
     errors: results.flatMap((result) => (result.status === "rejected" ? [result.reason] : [])),
-  };
-}
-
-/** A generator of pseudo-random numbers below a bound, the same for the same seed (mulberry32). */
-export function seededBelow(seed: number): (bound: number) => number {
-  let state = seed;
-  return (bound) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % bound;
   };
 }

@@ -5,11 +5,16 @@ import { assertIntact, readLog } from "./stored-log.ts";
 const STATEMENTS = [
   "update ledger_entry set body = '{}' where seq = 0",
   "update ledger_entry set at_ms = at_ms + 1 where false",
+  "update ledger_entry set subtree_hashes = null where seq = 1",
   "delete from ledger_entry where seq = 1",
   "truncate ledger_entry",
   "insert into ledger_entry select * from ledger_entry on conflict (workspace_id, seq) do update set body = '{}'",
   "merge into ledger_entry e using ledger_head h on e.workspace_id = h.workspace_id when matched then delete",
   "alter table ledger_entry disable trigger all",
+  "alter table ledger_entry disable trigger insert_only",
+  "alter table ledger_entry drop column subtree_hashes",
+  "drop trigger insert_only on ledger_entry",
+  "create or replace function refuse_change() returns trigger language plpgsql as 'begin return new; end'",
   "drop table ledger_entry",
 ];
 
@@ -50,7 +55,7 @@ describe("the log's table", () => {
 
   it("takes an index once: the log cannot fork.", async () => {
     const statement = `insert into ledger_entry select workspace_id, seq, at_ms, kind, 'other', agent_id, action_type, decision,
-      ref_id, leaf_hash, body from ledger_entry where seq = 1`;
+      ref_id, leaf_hash, body, subtree_hashes from ledger_entry where seq = 1`;
     const refusal = await stage.party.database.pool.query(statement).catch((error: { code: string }) => error.code);
     expect(refusal).to.equal("23505");
     assertIntact(await readLog(stage.url));

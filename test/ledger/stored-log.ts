@@ -1,7 +1,7 @@
-import { createHash } from "node:crypto";
 import { expect } from "chai";
 import { canonicalJson, frontierFromBytes, type JsonValue, rootOf } from "../../src/ledger/index.ts";
-import { withClient } from "../support/database.ts";
+import { withOwner } from "../support/owner.ts";
+import { naiveLeaf, naiveTree } from "./naive-tree.ts";
 
 /** One row of the log as the database holds it. */
 export interface StoredEntry {
@@ -11,6 +11,7 @@ export interface StoredEntry {
   readonly kind: number;
   readonly entryId: string;
   readonly leafHash: Buffer;
+  readonly subtreeHashes: Buffer | null;
   readonly body: string;
 }
 
@@ -36,9 +37,10 @@ export interface StoredDecision {
 
 /** Reads the log of a workspace, by default `default`. */
 export function readLog(url: string, workspaceId = "default"): Promise<StoredLog> {
-  return withClient(url, async (client) => {
+  return withOwner(url, async (client) => {
     const entries = await client.query<StoredEntry>(
-      `select seq::float8 as seq, at_ms::float8 as "atMs", kind, entry_id as "entryId", leaf_hash as "leafHash", body
+      `select seq::float8 as seq, at_ms::float8 as "atMs", kind, entry_id as "entryId", leaf_hash as "leafHash",
+         subtree_hashes as "subtreeHashes", body
        from ledger_entry where workspace_id = $1 order by seq`,
       [workspaceId],
     );
@@ -55,50 +57,30 @@ export function decisionsOf({ entries }: StoredLog): StoredDecision[] {
   return entries.filter(({ kind }) => kind === 0).map(({ body }) => JSON.parse(body) as StoredDecision);
 }
 
-const sha256 = (...parts: readonly Uint8Array[]): Buffer => {
-  const hash = createHash("sha256");
-  for (const part of parts) hash.update(part);
-  return hash.digest();
-};
-
-/** RFC 6962 §2.1, as the definition reads: split at the largest power of two below the size. Remembers perfect subtrees. */
-function treeHash(leaves: readonly Buffer[], start: number, size: number, known: Map<string, Buffer>): Buffer {
-  if (size === 0) return sha256();
-  if (size === 1) return leaves[start] as Buffer;
-  const key = `${start} ${size}`;
-  const remembered = known.get(key);
-  if (remembered !== undefined) return remembered;
-  let split = 1;
-  while (split * 2 < size) split *= 2;
-  const left = treeHash(leaves, start, split, known);
-  const right = treeHash(leaves, start + split, size - split, known);
-  const root = sha256(Uint8Array.of(1), left, right);
-  if (split * 2 === size) known.set(key, root);
-  return root;
-}
-
 /**
  * Asserts that a log is whole: indexes without a gap, ids unique, times never going back, bodies canonical and hashed into
- * their leaves, every entry naming the root before it, and the head carrying the root of exactly these bodies.
+ * their leaves, every entry naming the root before it and holding the subtrees that it completes, and the head carrying the
+ * root of exactly these bodies.
  */
 export function assertIntact({ entries, head }: StoredLog): void {
-  const known = new Map<string, Buffer>();
-  const leaves = entries.map(({ body }) => sha256(Uint8Array.of(0), Buffer.from(body)));
+  const leaves = entries.map(({ body }) => naiveLeaf(body));
+  const tree = naiveTree(leaves);
   expect(entries.map(({ seq }) => seq)).to.deep.equal(entries.map((_, index) => index));
   expect(new Set(entries.map(({ entryId }) => entryId)).size).to.equal(entries.length);
   let lastAtMs = 0;
-  entries.forEach(({ body, leafHash, atMs, seq }, index) => {
+  entries.forEach(({ body, leafHash, subtreeHashes, atMs, seq }, index) => {
     expect(leafHash.equals(leaves[index] as Buffer), `the leaf of entry ${seq}`).to.equal(true);
+    expect(subtreeHashes, `the subtrees of entry ${seq}`).to.deep.equal(tree.subtreesEndingWith(index));
     expect(atMs, `the time of entry ${seq}`).to.be.at.least(lastAtMs);
     lastAtMs = atMs;
     const parsed = JSON.parse(body) as { seq: number; at: string; previous_root: string; previous_size: number };
     expect(canonicalJson(parsed as unknown as JsonValue), `the body of entry ${seq}`).to.equal(body);
     expect(parsed).to.include({ seq, at: new Date(atMs).toISOString() });
     expect(parsed.previous_size, `what entry ${seq} follows`).to.be.at.most(seq);
-    const previous = treeHash(leaves, 0, parsed.previous_size, known);
+    const previous = tree.root(0, parsed.previous_size);
     expect(parsed.previous_root, `the root before entry ${seq}`).to.equal(previous.toString("base64"));
   });
   expect(head).to.include({ seq: entries.length, lastAtMs });
   const root = rootOf(frontierFromBytes(head.seq, head.frontier));
-  expect(Buffer.from(root).toString("hex")).to.equal(treeHash(leaves, 0, leaves.length, known).toString("hex"));
+  expect(Buffer.from(root).toString("hex")).to.equal(tree.root().toString("hex"));
 }

@@ -7,7 +7,8 @@
  * be quoted value by value by node-postgres and unquoted again by the server.
  *
  * Parameters: workspace, expected size, count, frontier, time of the batch, entry ids, agent ids, action types,
- * decisions, refs (each joined by line feeds; an empty ref means none), leaf hashes (32 bytes each), bodies.
+ * decisions, refs (each joined by line feeds; an empty ref means none), leaf hashes (32 bytes each), bodies, the roots of
+ * the perfect subtrees that the leaves complete (32 bytes each, in the order of completion).
  * Gives one row `{now}`, the server's clock in epoch milliseconds, or no row when another writer was first.
  */
 const HEAD = `
@@ -15,11 +16,19 @@ const HEAD = `
   where workspace_id = $1 and seq = $2::bigint
   returning 1`;
 
+const bits = (number: string): string => `bit_count((${number})::bit(64))`;
+
+// A tree of n leaves holds n minus bits(n) perfect subtrees of two leaves or more, each completed by one leaf. So leaf i
+// completes 1 + bits(i) - bits(i + 1) of them, and where their roots begin follows from the sizes of the trees before.
+const SUBTREES = `nullif(substr($13::bytea,
+  32 * (r.ord - 1 + ${bits("$2::bigint")} - ${bits("$2::bigint + r.ord - 1")})::int + 1,
+  32 * (1 + ${bits("$2::bigint + r.ord - 1")} - ${bits("$2::bigint + r.ord")})::int), '')`;
+
 const INSERT = `
   insert into ledger_entry
-    (workspace_id, seq, at_ms, kind, entry_id, agent_id, action_type, decision, ref_id, leaf_hash, body)
+    (workspace_id, seq, at_ms, kind, entry_id, agent_id, action_type, decision, ref_id, leaf_hash, body, subtree_hashes)
   select $1, $2::bigint + r.ord - 1, $5, 0, r.entry_id, r.agent_id, r.action_type, r.decision::smallint,
-    nullif(r.ref_id, ''), substr($11::bytea, (r.ord::int - 1) * 32 + 1, 32), r.body
+    nullif(r.ref_id, ''), substr($11::bytea, (r.ord::int - 1) * 32 + 1, 32), r.body, ${SUBTREES}
   from head, rows from (
     string_to_table($6, E'\\n'), string_to_table($7, E'\\n'), string_to_table($8, E'\\n'),
     string_to_table($9, E'\\n'), string_to_table($10, E'\\n'), string_to_table($12, E'\\n')
@@ -45,13 +54,13 @@ export const appendEscalations = {
     insert into escalation (workspace_id, escalation_id, agent_id, status, action_digest, created_seq)
     select $1, e.id, e.agent_id, 1, e.digest, $2::bigint + e.position::int
     from head, rows from (
-      string_to_table($13, E'\\n'), string_to_table($14, E'\\n'), string_to_table($15, E'\\n'), string_to_table($16, E'\\n')
+      string_to_table($14, E'\\n'), string_to_table($15, E'\\n'), string_to_table($16, E'\\n'), string_to_table($17, E'\\n')
     ) as e (id, agent_id, digest, position)
   ),
   used as (
     update escalation set used_by = u.decision_id
-    from head, rows from (string_to_table($17, E'\\n'), string_to_table($18, E'\\n')) as u (id, decision_id)
+    from head, rows from (string_to_table($18, E'\\n'), string_to_table($19, E'\\n')) as u (id, decision_id)
     where workspace_id = $1 and escalation_id = u.id
   )
-  select ${NOW}, pg_notify('acp_log', $19) from head`,
+  select ${NOW}, pg_notify('acp_log', $20) from head`,
 };

@@ -18,14 +18,29 @@ export const findFirstAfter = {
 };
 
 /**
- * The times of actions since an index, one row for each agent, action type and decision, in no order: the reader sorts
- * numbers faster than the server sorts rows. Grouping there makes a row per group of what would be a row per action.
+ * A page of decisions, oldest first, as one row of columns joined by line feeds, which reads in a third of the time that a
+ * row for each takes; ids and normalised action types hold no line feed. All columns are null when there is none.
+ * Parameters: workspace, first index, index to stop before, most decisions.
+ */
+export const readHistoryPage = {
+  name: "read-history-page",
+  text: `select string_agg(seq::text, E'\n' order by seq) as seqs, string_agg(at_ms::text, E'\n' order by seq) as times,
+      string_agg(agent_id, E'\n' order by seq) as agents, string_agg(action_type, E'\n' order by seq) as types,
+      string_agg(decision::text, E'\n' order by seq) as decisions
+    from (
+      select seq, at_ms, agent_id, action_type, decision from ledger_entry
+      where workspace_id = $1 and seq >= $2 and seq < $3 and kind = 0
+      order by ledger_entry.seq limit $4
+    ) page`,
+};
+
+/**
+ * How many decisions a stretch of the log holds of each agent, action type and decision, in no order.
  * Parameters: workspace, first index, index to stop before.
  */
-export const readHistory = {
-  name: "read-history",
-  text: `select agent_id as "agentId", action_type as "actionType", decision,
-      string_agg(at_ms::text, ',') as times
+export const countHistory = {
+  name: "count-history",
+  text: `select agent_id as "agentId", action_type as "actionType", decision, count(*)::float8 as count
     from ledger_entry
     where workspace_id = $1 and seq >= $2 and seq < $3 and kind = 0
     group by agent_id, action_type, decision`,

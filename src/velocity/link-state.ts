@@ -1,0 +1,46 @@
+import { Gauge, type Registry } from "prom-client";
+
+/** A log for what an operator should know; a subset of pino's logger. */
+export interface LinkLog {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+}
+
+/** Whether Redis answers, for one use of it. Says so once for each change, in the log and as `acp_redis_up`. */
+export interface LinkState {
+  readonly isUp: boolean;
+  up(): void;
+  down(reason: string): void;
+}
+
+function gaugeIn(registry: Registry): Gauge<"use"> {
+  const name = "acp_redis_up";
+  const known = registry.getSingleMetric(name);
+  if (known !== undefined) return known as Gauge<"use">;
+  const help = "Whether Redis answers (1) or not (0), by what it is used for.";
+  return new Gauge({ name, help, labelNames: ["use"], registers: [registry], aggregator: "min" });
+}
+
+/** Creates the state of a link that has not answered yet. */
+export function createLinkState(use: "mirror" | "wake-ups", log: LinkLog, registry: Registry): LinkState {
+  const gauge = gaugeIn(registry).labels({ use });
+  let isUp: boolean | undefined;
+  gauge.set(0);
+  return {
+    get isUp() {
+      return isUp === true;
+    },
+    up() {
+      if (isUp === true) return;
+      isUp = true;
+      gauge.set(1);
+      log.info({ use }, "redis answers");
+    },
+    down(reason) {
+      if (isUp === false) return;
+      isUp = false;
+      gauge.set(0);
+      log.warn({ use, reason }, "redis does not answer; the database does its work");
+    },
+  };
+}

@@ -1,0 +1,88 @@
+import { withOwner } from "../support/owner.ts";
+import type { TestServer } from "../support/server.ts";
+import { interceptOver } from "./rest.ts";
+
+/** What one run came to. */
+export interface LimitRun {
+  /** Answers that allowed. */
+  readonly allowed: number;
+  /** Milliseconds from the first request to the last answer. */
+  readonly ms: number;
+  /** What is wrong, in words; empty when the limit held exactly. */
+  readonly faults: readonly string[];
+}
+
+/** How a run is done. */
+export interface LimitRunOptions {
+  readonly databaseUrl: string;
+  /** All that serve; requests go to each in turn. */
+  readonly servers: readonly TestServer[];
+  readonly agents: number;
+  /** Actions, all at once. */
+  readonly actions: number;
+  /** The most that the workspace allows. */
+  readonly limit: number;
+  /** Names the run's actions, so that no other run's count. */
+  readonly name: string;
+}
+
+async function post({ http, adminKey }: TestServer, path: string, body: object): Promise<Record<string, unknown>> {
+  const response = await fetch(`${http}${path}`, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-api-key": adminKey },
+    body: JSON.stringify(body),
+  });
+  const reply = (await response.json()) as Record<string, unknown>;
+  if (!response.ok) throw new Error(`${path}: ${JSON.stringify(reply)}`);
+  return reply;
+}
+
+async function registerAgent(server: TestServer): Promise<string> {
+  const { agent } = await post(server, "/v1/enforce/agents", { name: "limited" });
+  return (agent as { agent_id: string }).agent_id;
+}
+
+/** The counts that the run's decisions saw, in the order of the log, with what each came to. */
+function sealed({ databaseUrl, name }: LimitRunOptions): Promise<{ count: number; decision: string }[]> {
+  const select = `select body::jsonb ->> 'decision' as decision, (body::jsonb #>> '{authorisation,collective_limits,0,count}')::int as count
+    from ledger_entry where workspace_id = 'default' and action_type = $1 order by seq`;
+  return withOwner(databaseUrl, async (client) => (await client.query(select, [name])).rows);
+}
+
+/** Has all agents act at once under one limit of the workspace, and looks at the answers and at the log. */
+export async function runLimit(options: LimitRunOptions): Promise<LimitRun> {
+  const { servers, agents, actions, limit, name } = options;
+  const serverAt = (index: number): TestServer => servers[index % servers.length] as TestServer;
+  const agentIds = await Promise.all(Array.from({ length: agents }, (_, index) => registerAgent(serverAt(index))));
+  const conditions = {
+    mode: "velocity",
+    match_action_types: [name],
+    max_count: limit,
+    window_seconds: 3_600,
+    scope: "workspace",
+  };
+  await post(serverAt(0), "/v1/enforce/mandates", {
+    name,
+    rules: [{ type: "sequence", decision: "block", conditions }],
+  });
+  const startedAt = performance.now();
+  const outcomes = await Promise.all(
+    Array.from({ length: actions }, (_, index) =>
+      interceptOver(serverAt(index), { agent_id: agentIds[index % agents], action_type: name }),
+    ),
+  );
+  const ms = performance.now() - startedAt;
+  const answered = (decision: string): number =>
+    outcomes.filter((outcome) => outcome.kind === "decided" && outcome.reply.decision === decision).length;
+  const [allowed, blocked] = [answered("allow"), answered("block")];
+  const faults: string[] = [];
+  if (allowed !== limit || blocked !== actions - limit) faults.push(`${allowed} were allowed and ${blocked} blocked`);
+  const entries = await sealed(options);
+  if (entries.length !== actions) faults.push(`the log holds ${entries.length} of ${actions} decisions`);
+  const wrong = entries.findIndex(
+    ({ count, decision }, index) => count !== index + 1 || decision !== (index < limit ? "allow" : "block"),
+  );
+  if (wrong >= 0)
+    faults.push(`decision ${wrong} of the log counted ${entries[wrong]?.count} and was ${entries[wrong]?.decision}`);
+  return { allowed, ms, faults };
+}
