@@ -65,7 +65,10 @@ function evaluatePolicy(attempt: Attempt, identity: Identity): PolicyResult {
     arguments: argumentsFrom(action.metadata),
     metadata: action.metadata,
     trustTenths: trustUnder(identity, agent),
-    readCounter: (spec) => state.windows.read(spec, agent.agentId, nowMs, journal.velocity),
+    nowMs,
+    readCounter: (spec) => state.windows.read(spec, agent.agentId, nowMs),
+    readSequence: (spec) => state.sequences.read(spec, agent.agentId, nowMs, journal.undo),
+    answerTo: action.answers && ((spec) => action.answers?.get(spec.key)),
     principals: principal === undefined ? undefined : [principal],
   });
 }

@@ -1,6 +1,7 @@
 import {
   type AgentState,
   type AgentStatus,
+  type ChangeScope,
   numberFromAgentStatus,
   type SealedAgent,
   type WorkspaceLog,
@@ -49,23 +50,39 @@ export async function registerAgent(
   registration: AgentRegistration,
 ): Promise<AgentState> {
   const told = sealedFrom(registration);
-  const agent_id = createId("agt");
-  const state = await log.change(by, async ({ transaction, state, nowMs, nextSeq, seal }) => {
-    const agent: SealedAgent = { agent_id, ...told, trust_tenths: state.settings.initial_trust_tenths };
-    await transaction.insert(AgentEntity, {
-      workspaceId: state.workspaceId,
-      agentId: agent_id,
-      createdSeq: nextSeq(),
-      resource: structuredClone(agent) as never,
-      status: numberFromAgentStatus("active"),
-      trustTenths: agent.trust_tenths,
-      registeredAtMs: nowMs,
-      deactivatedAtMs: null,
-    });
-    seal({ type: "agent_registered", agent });
-    return state;
+  const { state, agentId } = await log.change(by, (scope) => register(scope, told));
+  return agentOf(state, agentId);
+}
+
+/** Registers an agent unless the workspace has one already, of whatever status; of several at once, one does. */
+export async function registerFirstAgent(
+  log: WorkspaceLog,
+  by: string,
+  registration: AgentRegistration,
+): Promise<void> {
+  const told = sealedFrom(registration);
+  await log.change(by, async (scope) => void (scope.state.agents.size === 0 && (await register(scope, told))));
+}
+
+async function register(
+  { transaction, state, nowMs, nextSeq, seal }: ChangeScope,
+  told: ReturnType<typeof sealedFrom>,
+): Promise<{ readonly state: WorkspaceState; readonly agentId: string }> {
+  const agentId = createId("agt");
+  const trust_tenths = state.settings.initial_trust_tenths;
+  const agent: SealedAgent = { agent_id: agentId, ...told, trust_tenths };
+  await transaction.insert(AgentEntity, {
+    workspaceId: state.workspaceId,
+    agentId,
+    createdSeq: nextSeq(),
+    resource: structuredClone(agent) as never,
+    status: numberFromAgentStatus("active"),
+    trustTenths: trust_tenths,
+    registeredAtMs: nowMs,
+    deactivatedAtMs: null,
   });
-  return agentOf(state, agent_id);
+  seal({ type: "agent_registered", agent });
+  return { state, agentId };
 }
 
 /** Deactivates an agent; one that is not active stays as it is and nothing is sealed. Throws AGENT_NOT_FOUND. */

@@ -1,7 +1,7 @@
 import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { WorkspaceState } from "../ledger/index.ts";
-import { registerAgent } from "./agents.ts";
+import { registerFirstAgent } from "./agents.ts";
 import { type DefaultWorkspaceOptions, ensureDefaultWorkspace } from "./default-workspace.ts";
 import { DEFAULT_WORKSPACE_ID } from "./workspaces.ts";
 
@@ -56,7 +56,6 @@ export async function prepareFirstStart(options: FirstStartOptions): Promise<Fir
   const { secret } = await ensureDefaultWorkspace(options);
   if (secret !== undefined && adminKey === undefined) await keepKey(dataDir, secret);
   const log = await logs.of(DEFAULT_WORKSPACE_ID);
-  const state = await log.caughtUp();
-  if (state.agents.size === 0) await registerAgent(log, "system", EXAMPLE_AGENT);
+  await registerFirstAgent(log, "system", EXAMPLE_AGENT);
   return { adminKey: adminKey ?? secret ?? (await keptKey(dataDir)), agentId: activeAgent(await log.caughtUp()) };
 }

@@ -6,7 +6,7 @@ import { loadState } from "../../src/ledger/load-state.ts";
 import type { SealedLimit } from "../../src/ledger/receipts.ts";
 import { createWorkspaceLog } from "../../src/ledger/workspace-log.ts";
 import type { CounterSpec } from "../../src/policy/index.ts";
-import { createVelocityWindows } from "../../src/velocity/index.ts";
+import { createVelocityWindows, type MissingHistory } from "../../src/velocity/index.ts";
 import { actionRule, openStage, type Stage, velocityRule } from "../ledger/harness.ts";
 import { attempt } from "../support/workspace.ts";
 
@@ -176,7 +176,8 @@ describe("the window of a group that nobody asks for any more", () => {
       ...{ key: "pay", patterns: ["pay"], countDecisions: [], windowMs: 1_000, scope },
     });
     windows.require([spec("workspace"), spec("department")], 0);
-    windows.load({ before: 0, windowMs: 1_000 }, []);
+    const missing = windows.missing(0, 0) as MissingHistory;
+    windows.load(missing, { expired: [], entries: [], nextIndex: 0, rest: [], source: "decision_log" });
     for (const scope of ["workspace", "department"] as const) windows.read(spec(scope), "a", 0);
     const before = process.memoryUsage().arrayBuffers;
     for (let at = 0; at < 1_000_000; at++) windows.record("a", "pay", at, "allow");
