@@ -1,0 +1,184 @@
+import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
+import type { WorkspaceLogs } from "../ledger/index.ts";
+import type { Page, PageRequest } from "../registry/index.ts";
+import { pageFrom } from "../registry/page.ts";
+import { stored } from "../registry/stored.ts";
+import { freeTextFrom } from "../registry/text.ts";
+import type { Database } from "../store/database.ts";
+import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
+import { findPersonalValues, insertPersonalValues } from "../store/personal-values.ts";
+import { PersonalValueEntity, type PersonalValueRow } from "../store/redaction-entities.ts";
+import { afterNewest, newestPosition } from "./newest.ts";
+import type { Sealer } from "./sealer.ts";
+import { raiseRevision } from "./settings.ts";
+import { PERSONAL_KINDS, type PersonalKind } from "./text/types.ts";
+import type { RedactionCaller } from "./webhooks.ts";
+
+/** A registered personal value, without the value. */
+export interface PersonalValue {
+  /** `pv_…`. */
+  readonly valueId: string;
+  readonly kind: string;
+  /** Its first and last character at most. */
+  readonly masked: string;
+  /** Epoch milliseconds. */
+  readonly createdAtMs: number;
+}
+
+/** A value to register. */
+export interface PersonalValueDraft {
+  /** A kind; empty stands for `person_name`. */
+  readonly kind: string;
+  readonly value: string;
+}
+
+/** What registering gave. */
+export interface AddedValues {
+  /** In the order of the drafts, each once. */
+  readonly values: readonly PersonalValue[];
+  /** How many of them are new. */
+  readonly added: number;
+}
+
+/** The registered personal values of every workspace. */
+export interface PersonalValues {
+  /** Registers values, all or none; those that are registered stay as they are. Rejects with INVALID_FIELD. */
+  add(caller: RedactionCaller, drafts: readonly PersonalValueDraft[]): Promise<AddedValues>;
+  /** Newest first; of one kind, or of all when it is undefined. Rejects with INVALID_FIELD for a kind that is none. */
+  list(
+    caller: RedactionCaller,
+    kind: string | undefined,
+    page: PageRequest<string>,
+  ): Promise<Page<PersonalValue, string>>;
+  /** Deletes a value and gives it as it was. Rejects with PERSONAL_VALUE_NOT_FOUND. */
+  delete(caller: RedactionCaller, valueId: string): Promise<PersonalValue>;
+}
+
+/** What values are kept with. */
+export interface PersonalValuesOptions {
+  readonly database: Pick<Database, "orm">;
+  readonly logs: Pick<WorkspaceLogs, "of">;
+  readonly sealer: Sealer;
+}
+
+/** Bounds of a value in UTF-16 units, after trimming. */
+const MIN_LENGTH = 2;
+const MAX_LENGTH = 256;
+/** Below this a value's last character is masked too. */
+const LONG = 8;
+const DOTS = "•••";
+
+/** Where a value is kept, for the sealer. */
+export const valuePlace = (valueId: string): string => `value ${valueId}`;
+
+function masked(value: string): string {
+  const characters = [...value];
+  const [first = ""] = characters;
+  if (characters.length < LONG) return characters.length < LONG / 2 ? DOTS : `${first}${DOTS}`;
+  return `${first}${DOTS}${characters.at(-1)}`;
+}
+
+function kindFrom(field: string, kind: string): PersonalKind {
+  if (kind === "") return "person_name";
+  const known = PERSONAL_KINDS.find((each) => each === kind);
+  if (known !== undefined) return known;
+  throw invalidField(field, `must be one of ${PERSONAL_KINDS.map((each) => `\`${each}\``).join(", ")}`);
+}
+
+function valueFrom(field: string, text: string): string {
+  const value = freeTextFrom(field, text).trim();
+  if (value.length >= MIN_LENGTH && value.length <= MAX_LENGTH) return value;
+  throw invalidField(field, `must have ${MIN_LENGTH} to ${MAX_LENGTH} characters after trimming`);
+}
+
+function notFound(valueId: string): ControlPlaneError {
+  const message = `no personal value \`${valueId}\``;
+  return new ControlPlaneError(ErrorReason.PERSONAL_VALUE_NOT_FOUND, message, { value_id: valueId });
+}
+
+/** A value as the comparison sees it, so that `ACME` and `acme ` are one. */
+const comparable = (value: string): string => value.normalize("NFKC").toLowerCase().replace(/\s+/gu, " ");
+
+function countsOf(rows: readonly PersonalValueRow[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { kind } of rows) counts[kind] = (counts[kind] ?? 0) + 1;
+  return counts;
+}
+
+type Draft = Pick<PersonalValueRow, "workspaceId" | "valueId" | "kind" | "sealedValue" | "mark"> & {
+  readonly masked: string;
+};
+
+const rowFrom = ({ masked: _, ...draft }: Draft, createdAtMs: number): PersonalValueRow => ({ ...draft, createdAtMs });
+
+/** A mark as a key of maps. */
+const keyOf = ({ mark }: Pick<PersonalValueRow, "mark">): string => Buffer.from(mark).toString("base64");
+
+/** Creates the registered values. */
+export function createPersonalValues({ database, logs, sealer }: PersonalValuesOptions): PersonalValues {
+  const { orm } = database;
+
+  const shownFrom = ({ workspaceId, valueId, kind, sealedValue, createdAtMs }: PersonalValueRow): PersonalValue => {
+    const value = sealer.open(workspaceId, valuePlace(valueId), sealedValue);
+    return { valueId, kind, masked: masked(value), createdAtMs };
+  };
+
+  /** Encrypted before the change, which keeps everyone else waiting. */
+  const draftsFrom = (workspaceId: string, given: readonly PersonalValueDraft[]): Draft[] => {
+    const drafts = new Map<string, Draft>();
+    for (const [index, each] of given.entries()) {
+      const kind = kindFrom(`values[${index}].kind`, each.kind);
+      const value = valueFrom(`values[${index}].value`, each.value);
+      const mark = sealer.mark(workspaceId, `${kind} ${comparable(value)}`);
+      const valueId = `pv_${base32FromBytes(createUuidV7(Date.now()))}`;
+      const sealedValue = sealer.seal(workspaceId, valuePlace(valueId), value);
+      const draft = { workspaceId, valueId, kind, sealedValue, mark, masked: masked(value) };
+      if (!drafts.has(keyOf(draft))) drafts.set(keyOf(draft), draft);
+    }
+    return [...drafts.values()];
+  };
+
+  return {
+    async add({ workspaceId, keyId }, given) {
+      const drafts = draftsFrom(workspaceId, given);
+      const log = await logs.of(workspaceId);
+      return log.change(keyId, async ({ transaction, nowMs, seal }) => {
+        const marks = drafts.map(({ mark }) => mark);
+        const byMark = new Map<string, PersonalValueRow>();
+        for (const row of await findPersonalValues(transaction, workspaceId, marks)) byMark.set(keyOf(row), row);
+        const added = drafts.filter((draft) => !byMark.has(keyOf(draft))).map((draft) => rowFrom(draft, nowMs));
+        for (const row of added) byMark.set(keyOf(row), row);
+        if (added.length > 0) {
+          await insertPersonalValues(transaction, workspaceId, nowMs, added);
+          await raiseRevision(transaction, sealer, workspaceId);
+          seal({ type: "personal_values_added", kinds: countsOf(added) });
+        }
+        const values = drafts.map((draft) => {
+          const { valueId, kind, createdAtMs } = byMark.get(keyOf(draft)) as PersonalValueRow;
+          return { valueId, kind, masked: draft.masked, createdAtMs };
+        });
+        return { values, added: added.length };
+      });
+    },
+
+    async list({ workspaceId }, kind, { size, after }) {
+      const ofKind = kind === undefined ? {} : { kind: kindFrom("kind", kind) };
+      const where = { workspaceId, ...ofKind, ...afterNewest("valueId", after) };
+      const options = { orderBy: [{ createdAtMs: "desc" }, { valueId: "desc" }], limit: size + 1 } as const;
+      const rows: PersonalValueRow[] = await stored(orm.em.fork().find(PersonalValueEntity, where, options as never));
+      return pageFrom(rows.map(shownFrom), size, (each) => newestPosition(each, each.valueId));
+    },
+
+    async delete({ workspaceId, keyId }, valueId) {
+      const log = await logs.of(workspaceId);
+      return log.change(keyId, async ({ transaction, seal }) => {
+        const row = await transaction.findOne(PersonalValueEntity, { workspaceId, valueId });
+        if (row === null) throw notFound(valueId);
+        await transaction.nativeDelete(PersonalValueEntity, { workspaceId, valueId });
+        await raiseRevision(transaction, sealer, workspaceId);
+        seal({ type: "personal_value_deleted", value_id: valueId, kind: row.kind });
+        return shownFrom(row);
+      });
+    },
+  };
+}

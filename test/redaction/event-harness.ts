@@ -1,0 +1,86 @@
+import { Readable } from "node:stream";
+import { answerEvents } from "../../src/redaction/proxy/event-answer.ts";
+import type { AnswerOptions } from "../../src/redaction/proxy/scrub-answer.ts";
+import { compileScrubber, createPlaceholders } from "../../src/redaction/text/index.ts";
+import { PERSONAL } from "./harness.ts";
+
+/** What an answer came to. */
+export interface Answered {
+  /** Every event's name and JSON, in order; `[DONE]` as a text. */
+  readonly events: readonly { readonly name: string | undefined; readonly json: unknown }[];
+  /** All that went out, as it went out. */
+  readonly text: string;
+  readonly leaked: Record<string, number>;
+  readonly responseIds: readonly string[];
+  readonly isBroken: boolean;
+}
+
+/** Options of an answer in a workspace that registered a name. */
+export function answerOptions(options: Partial<AnswerOptions> = {}): AnswerOptions {
+  const scrubber = compileScrubber({ registered: [{ kind: "person_name", value: PERSONAL.name }], allow: [] });
+  const placeholders = createPlaceholders({ scrubber });
+  return { scrubber, placeholders, restore: false, isJson: false, allowMedia: false, ...options };
+}
+
+function eventsOf(text: string): Answered["events"] {
+  return text
+    .split("\n\n")
+    .filter((part) => part.includes("data: "))
+    .map((part) => {
+      const data = (part.match(/(?<=^data: ).*$/gm) ?? []).join("\n");
+      return { name: /(?<=^event: ).*$/m.exec(part)?.[0], json: data === "[DONE]" ? data : JSON.parse(data) };
+    });
+}
+
+/** Scrubs a stream that comes in these pieces. */
+export async function answered(
+  path: string,
+  pieces: readonly (string | Uint8Array)[],
+  options: AnswerOptions = answerOptions(),
+): Promise<Answered> {
+  let text = "";
+  const responseIds: string[] = [];
+  const send = async (piece: string): Promise<void> => {
+    text += piece;
+  };
+  const body = Readable.from(pieces.map((piece) => Buffer.from(piece)));
+  const onResponseId = (id: string): void => void responseIds.push(id);
+  const { leaked, rest, fault } = await answerEvents({ ...options, path, send, onResponseId }, body);
+  text += rest;
+  const isBroken = fault !== undefined;
+  return { events: eventsOf(text), text, leaked: Object.fromEntries(leaked), responseIds, isBroken };
+}
+
+interface Chunk {
+  readonly choices?: readonly {
+    readonly index: number;
+    readonly delta?: {
+      readonly content?: string;
+      readonly tool_calls?: readonly { readonly index: number; readonly function?: { readonly arguments?: string } }[];
+    };
+    readonly finish_reason: string | null;
+  }[];
+}
+
+/** What each choice of a chat said in the end: its content and the arguments of its calls, as a client joins them. */
+export function saidIn({ events }: Answered): Record<string, string> {
+  const said: Record<string, string> = {};
+  const add = (key: string, text: string | undefined): void => {
+    if (text !== undefined) said[key] = (said[key] ?? "") + text;
+  };
+  for (const { json } of events) {
+    for (const { index, delta, finish_reason } of (json as Chunk).choices ?? []) {
+      if (`${index} finished` in said) throw new Error("something came after the finish reason");
+      add(`${index}`, delta?.content);
+      for (const call of delta?.tool_calls ?? []) add(`${index} call ${call.index}`, call.function?.arguments);
+      if (finish_reason !== null) said[`${index} finished`] = finish_reason;
+    }
+  }
+  return said;
+}
+
+/** A text cut at some places. */
+export function cut<T extends string | Uint8Array>(text: T, places: readonly number[]): T[] {
+  const sorted = [0, ...places.map((place) => place % (text.length + 1)), text.length].sort((a, b) => a - b);
+  return sorted.slice(1).map((end, index) => text.slice(sorted[index], end) as T);
+}

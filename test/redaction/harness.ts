@@ -1,0 +1,150 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import {
+  createRedaction,
+  createRedactionProxy,
+  type Redaction,
+  type RedactionCaller,
+} from "../../src/redaction/index.ts";
+import type { UpstreamTiming } from "../../src/redaction/proxy/upstream.ts";
+import { createAuthenticator, createKey, createWorkspace } from "../../src/registry/index.ts";
+import type { StoreLog } from "../../src/store/index.ts";
+import { createTestDatabase } from "../support/database.ts";
+import { ALLOW, openReplica, type Replica } from "../webhook/replica.ts";
+import { startUpstream, type Upstream } from "./upstream.ts";
+
+/** A personal value of each kind that tests speak of, and a name that is registered. */
+export const PERSONAL = {
+  email: "jane.roe@corp-mail.org",
+  card: "4111 1111 1111 1111",
+  name: "Zebulon Quist",
+} as const;
+
+export const WORKSPACE = "default";
+
+/** One process with redaction and a proxy. */
+export interface Process {
+  readonly redaction: Redaction;
+  /** What clients take for OpenAI's base URL. */
+  readonly baseUrl: string;
+  /** Everything that was logged, as one text. */
+  logged(): string;
+  close(): Promise<void>;
+}
+
+/** A workspace with keys, a model's service, and a process in between. */
+export interface Stage extends Process, Replica {
+  readonly url: string;
+  readonly upstream: Upstream;
+  readonly caller: RedactionCaller;
+  readonly key: string;
+  /** The secret of a new key. */
+  keyOf(role: Role, agentId?: string): Promise<string>;
+  /** Another process on the same database. */
+  process(options?: ProcessOptions): Promise<Process>;
+  /** Posts JSON to the proxy. */
+  post(path: string, body: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>;
+}
+
+/** How a process is made. */
+export interface ProcessOptions {
+  readonly key?: string;
+  readonly llmUrl?: string | undefined;
+  readonly llmKey?: string;
+  readonly maxBodyBytes?: number;
+  readonly timing?: UpstreamTiming;
+  readonly attemptMs?: number;
+}
+
+const REDACTION_KEY = "redaction-key-of-the-tests-0123456789";
+
+function recordingLog(): { readonly log: StoreLog; readonly text: () => string } {
+  const lines: string[] = [];
+  const keep = (details: object, message: string): void => void lines.push(JSON.stringify({ ...details, message }));
+  return { log: { info: keep, warn: keep, error: keep }, text: () => lines.join("\n") };
+}
+
+async function startProcess({ database, logs }: Replica, options: ProcessOptions): Promise<Process> {
+  const { log, text } = recordingLog();
+  const attempt = options.attemptMs === undefined ? {} : { attemptMs: options.attemptMs };
+  const key = options.key ?? REDACTION_KEY;
+  const redaction = createRedaction({ database, logs, log, key, webhookAllow: ALLOW, ...attempt });
+  const authenticate = createAuthenticator({ database, clock: logs.clock });
+  const proxy = createRedactionProxy({
+    ...{ redaction, authenticate, logs, log, llmUrl: options.llmUrl, llmKey: options.llmKey },
+    maxBodyBytes: options.maxBodyBytes ?? 1_048_576,
+    ...(options.timing === undefined ? {} : { timing: options.timing }),
+  });
+  const server = createServer(async (request, response) => {
+    if ((await proxy.handle(request, response)) === false) response.writeHead(404).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    redaction,
+    baseUrl: `http://127.0.0.1:${port}/api/redact/${WORKSPACE}/openai/v1`,
+    logged: text,
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+      await redaction.close(0);
+      proxy.close();
+    },
+  };
+}
+
+/** Creates a stage on a database of its own. */
+export async function createStage(options: ProcessOptions = {}): Promise<Stage> {
+  const test = await createTestDatabase();
+  const replicas = [await openReplica(test.url)];
+  const [first] = replicas as [Replica];
+  const upstream = await startUpstream();
+  const context = { database: first.database, nowMs: Date.now(), by: "system" };
+  const created = await createWorkspace(context, { workspaceId: WORKSPACE });
+  const processes: Process[] = [];
+  const processOn = async (replica: Replica, more: ProcessOptions): Promise<Process> => {
+    const started = await startProcess(replica, { llmUrl: upstream.url, ...options, ...more });
+    processes.push(started);
+    return started;
+  };
+  const own = await processOn(first, {});
+  return {
+    ...first,
+    ...own,
+    ...{ url: test.url, upstream, key: created.secret },
+    caller: { workspaceId: WORKSPACE, keyId: created.key.keyId },
+    async keyOf(role, agentId) {
+      const log = await first.logs.of(WORKSPACE);
+      const { secret } = await createKey(log, "key_test", { name: "test", role, agentId: agentId ?? null });
+      return secret;
+    },
+    async process(more = {}) {
+      const replica = await openReplica(test.url);
+      replicas.push(replica);
+      return processOn(replica, more);
+    },
+    post: (path, body, headers = {}) =>
+      fetch(own.baseUrl + path, {
+        method: "POST",
+        headers: { "content-type": "application/json", authorization: `Bearer ${created.secret}`, ...headers },
+        body: typeof body === "string" ? body : JSON.stringify(body),
+      }),
+    async close() {
+      for (const each of processes) await each.close();
+      await upstream.close();
+      for (const replica of replicas) await replica.close();
+      await test.drop();
+    },
+  };
+}
+
+/** The texts of the bodies of every change of a type in a workspace's log, oldest first. */
+export async function sealedChanges({ database }: Replica, type: string): Promise<Record<string, unknown>[]> {
+  const text = "select body from ledger_entry where workspace_id = $1 and kind = 1 order by seq";
+  const { rows } = await database.pool.query<{ body: string }>(text, [WORKSPACE]);
+  return rows.map(({ body }) => JSON.parse(body)).filter((body) => body.type === type);
+}
+
+/** Every role that a key can have. */
+export const ROLES = [Role.ADMIN, Role.OPERATOR, Role.AGENT, Role.AUDITOR];
