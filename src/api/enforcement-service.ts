@@ -42,7 +42,12 @@ export function createEnforcementService({
   const interceptOne = async (request: InterceptRequest, context: CallContext, receivedAt: number) => {
     const { caller } = context;
     const action = actionFrom(request, caller);
-    const sealed = await intercept({ workspaceId: caller.workspaceId, action, isAbandoned: () => context.isOver });
+    const sealed = await intercept({
+      workspaceId: caller.workspaceId,
+      action,
+      isAbandoned: () => context.isOver,
+      signal: context.signal,
+    });
     return responseFrom(sealed, receivedAt);
   };
   return defineService(EnforcementService, {

@@ -117,6 +117,24 @@ function mandatesFrom({ mandates, observed }: DecisionBody) {
   };
 }
 
+/** What the action was attempted under, as its caller named it and as it was found. */
+function authorityFrom({ authority = [], ...body }: DecisionBody) {
+  const isGrant = (id: string): boolean => id.startsWith("grt_");
+  return {
+    delegationChain: authority.filter(isGrant),
+    authority: authority.filter((id) => !isGrant(id)),
+    keyId: body.key_id,
+    onBehalfOf: body.on_behalf_of,
+    sessionId: body.session_id,
+    grantId: body.grant_id,
+    intentContractId: body.intent_contract_id,
+    presentedEscalationId: body.presented_escalation_id,
+  };
+}
+
+const guardsFrom = ({ guards = [] }: DecisionBody) =>
+  guards.map(({ mandate_id: mandateId, latency_ms: latencyMs, ...rest }) => ({ mandateId, latencyMs, ...rest }));
+
 /** Everything that a decision was based on, with the exact text that is hashed. */
 export function receiptMessageFrom(receipt: DecisionReceipt): MessageInitShape<typeof ReceiptSchema> {
   const { body, canonicalBody, leafHash } = receipt;
@@ -133,8 +151,11 @@ export function receiptMessageFrom(receipt: DecisionReceipt): MessageInitShape<t
     trust: body.trust,
     reasons: body.reasons.map(reasonMessageFromSealed),
     ...mandatesFrom(body),
+    guards: guardsFrom(body),
     toolDigest: body.action.tool_digest,
     escalationId: body.used_escalation_id,
-    onBehalfOf: body.on_behalf_of,
+    ...authorityFrom(body),
+    previousRoot: Buffer.from(body.previous_root, "base64"),
+    previousSize: BigInt(body.previous_size),
   };
 }

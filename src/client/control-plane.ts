@@ -4,6 +4,7 @@ import { createConnectTransport } from "@connectrpc/connect-web";
 import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { RedactionService } from "../../gen/agentcontrol/v1/redaction_service_pb.js";
 import { type AgentWatch, createAgentWatches } from "./agent-watch.ts";
 import type { EscalationVerdict } from "./escalation-verdict.ts";
 import { type Guarded, type GuardOptions, guard, guardWithSignal, type Stoppable } from "./guard.ts";
@@ -11,6 +12,7 @@ import { type InterceptAction, type InterceptResult, interceptRequestFrom, inter
 import { callIntercept } from "./intercept-call.ts";
 import type { InterceptChannel } from "./intercept-channel.ts";
 import { createRequestId } from "./request-id.ts";
+import { type ScrubOptions, type ScrubResult, scrubText } from "./scrub.ts";
 import { type WaitEscalationOptions, waitForEscalation } from "./wait-escalation.ts";
 import { withApiKey } from "./with-api-key.ts";
 
@@ -64,6 +66,8 @@ export interface ControlPlane {
   watchAgent(agentId: string): AgentWatch;
   /** Waits until an escalation is resolved. Rejects with `EscalationTimeoutError` when nobody does in time. */
   waitForEscalation(escalationId: string, options?: WaitEscalationOptions): Promise<EscalationVerdict>;
+  /** Replaces the personal values in a text by placeholders. Rejects with a `ControlPlaneRequestError`. */
+  scrub(text: string, options?: ScrubOptions): Promise<ScrubResult>;
   /** A client of any service of the control plane, with the key. Its calls reject with `ConnectError`. */
   client<S extends DescService>(service: S): Client<S>;
   /**
@@ -82,6 +86,7 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
   const transport = withApiKey(options.transport ?? fetchTransport(options), options.apiKey);
   const routes = { client: createClient(EnforcementService, transport), channel };
   const escalations = createClient(EscalationService, transport);
+  const redaction = createClient(RedactionService, transport);
   const watches = createAgentWatches(createClient(AgentService, transport));
   const controlPlane: ControlPlane = {
     async intercept(action, { signal, timeoutMs = presetMs } = {}) {
@@ -92,6 +97,7 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
     guardWithSignal: (fn, guardOptions) => guardWithSignal(controlPlane, fn, guardOptions),
     watchAgent: watches.watch,
     waitForEscalation: (escalationId, waitOptions) => waitForEscalation(escalations, escalationId, waitOptions),
+    scrub: (text, scrubOptions) => scrubText(redaction, text, scrubOptions),
     client: (service) => createClient(service, transport),
     close() {
       watches.close();

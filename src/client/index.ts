@@ -25,6 +25,7 @@ export {
   type RequestFieldViolation,
   requestErrorFrom,
 } from "./request-error.ts";
+export type { ScrubFinding, ScrubOptions, ScrubResult } from "./scrub.ts";
 export {
   DEFAULT_ESCALATION_POLL_INTERVAL,
   DEFAULT_ESCALATION_TIMEOUT,

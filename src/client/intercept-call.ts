@@ -25,12 +25,12 @@ export interface InterceptCallOptions {
 const FIRST_PAUSE_MS = 50;
 const MOST_PAUSE_MS = 2_000;
 
-/** The part of the remaining time that a silent channel may use up before the call goes the other way. */
-const CHANNEL_SHARE = 0.5;
+/** The part of the remaining time that a silent way may use up before the call goes another, or over a new connection. */
+const SILENT_SHARE = 0.5;
 
 /**
- * Sends one request until it is answered. A route that breaks or is not there yet is tried again, the same `request_id`
- * each time, so that the action is decided once. Rejects with a `ControlPlaneRequestError` for a refusal or when the
+ * Sends one request until it is answered. A route that breaks, is silent or not there yet is tried again, the same
+ * `request_id` each time, so that the action is decided once. Rejects with a `ControlPlaneRequestError` for a refusal or when the
  * time is up, or with the signal's reason.
  */
 export async function callIntercept(
@@ -40,19 +40,18 @@ export async function callIntercept(
 ): Promise<InterceptResponse> {
   const endsAt = performance.now() + timeoutMs;
   const backOff = createBackOff({ firstMs: FIRST_PAUSE_MS, mostMs: MOST_PAUSE_MS });
-  let mayUseChannel = true;
+  let wasSilent = false;
   for (;;) {
     signal?.throwIfAborted();
     const remainingMs = endsAt - performance.now();
-    const overChannel = mayUseChannel ? channelFor(routes, request) : undefined;
+    const limits = { signal, timeoutMs: wasSilent ? remainingMs : remainingMs * SILENT_SHARE };
+    const channel = wasSilent ? undefined : channelFor(routes, request);
     try {
-      if (overChannel === undefined) return await unary(routes, request, { signal, timeoutMs: remainingMs });
-      return await overChannel.intercept(request, { signal, timeoutMs: remainingMs * CHANNEL_SHARE });
+      return await (channel === undefined ? unary(routes, request, limits) : channel.intercept(request, limits));
     } catch (error) {
       signal?.throwIfAborted();
       const fault = requestErrorFrom(error);
-      const silent = overChannel !== undefined && fault.code === "DEADLINE_EXCEEDED";
-      if (silent) mayUseChannel = false;
+      if (fault.code === "DEADLINE_EXCEEDED" && !wasSilent) wasSilent = true;
       else await pauseOrThrow(fault, endsAt, backOff.next(), signal);
     }
   }

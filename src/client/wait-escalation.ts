@@ -25,6 +25,8 @@ const LEAST_POLL_INTERVAL = 0.05;
 /** Milliseconds that one look at the status may take. */
 const POLL_TIMEOUT_MS = 10_000;
 const FIRST_PAUSE_MS = 1_000;
+/** Milliseconds within which those who waited on a process that stops go to another; not all in the same moment. */
+const MOVE_MS = 200;
 /** A way that cuts streams is tried again twice a minute. */
 const MOST_PAUSE_MS = 30_000;
 
@@ -97,13 +99,15 @@ async function byStream(wait: Wait): Promise<EscalationVerdict> {
   const backOff = createBackOff({ firstMs: FIRST_PAUSE_MS, mostMs: MOST_PAUSE_MS });
   for (;;) {
     const openedAt = performance.now();
+    const faultBefore = wait.lastFault;
     const verdict = await attempt(wait, () =>
       followEscalation(wait.client, wait.escalationId, { signal: wait.signal, health: wait.health }),
     );
     if (verdict !== undefined) return verdict;
     // Only a stream that lived shows that the way is sound; one that is cut at once, again and again, is not.
     if (performance.now() - openedAt > MOST_PAUSE_MS) backOff.reset();
-    await sleep(backOff.next(), wait.signal);
+    const isMoving = wait.lastFault !== faultBefore && wait.lastFault?.reason === "SHUTTING_DOWN";
+    await sleep(isMoving ? Math.random() * MOVE_MS : backOff.next(), wait.signal);
   }
 }
 

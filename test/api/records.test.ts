@@ -103,6 +103,10 @@ describe("receipts", () => {
     });
     expect(message.toolDigest).to.match(/^[0-9a-f]{64}$/);
     expect([message.escalationId, message.onBehalfOf]).to.deep.equal([undefined, undefined]);
+    expect([message.delegationChain, message.authority]).to.deep.equal([[], []]);
+    expect(message.keyId).to.equal("key_test");
+    expect(message.previousSize).to.equal(message.index);
+    expect(Buffer.from(message.previousRoot).toString("base64")).to.equal(receipt.body.previous_root);
     // Throws for a value that the wire cannot carry.
     toJson(ReceiptSchema, message);
   });
