@@ -1,5 +1,20 @@
-import { isIP } from "node:net";
-import { inspect } from "node:util";
+import {
+  adminKey,
+  cidrs,
+  host,
+  modelKey,
+  modelName,
+  modelUrl,
+  oneOf,
+  origin,
+  type Read,
+  redactionKey,
+  Secret,
+  secretUrl,
+  whole,
+} from "./config-values.ts";
+
+export { Secret };
 
 /** Where state lives when nothing is set: beside the program, so that a clone carries its own data. */
 export const DEFAULT_DATA_DIR = ".data";
@@ -10,6 +25,10 @@ export const DEFAULT_HTTP_PORT = 7080;
 /** Port of native gRPC. */
 export const DEFAULT_GRPC_PORT = 7090;
 export const DEFAULT_LOG_LEVEL = "info";
+/** Name of the service in checkpoints. No address, since a log keeps its name when the service moves. */
+export const DEFAULT_VAULT_ORIGIN = "agent-control-plane";
+/** Processes that serve: one does with a core; PostgreSQL and others on the machine need theirs. */
+export const DEFAULT_WORKERS = 1;
 /** Database connections of one process: appends are batched, so ten keep two cores busy. */
 export const DEFAULT_POOL_SIZE = 10;
 /** Bytes of one request on any wire: 1 MiB, far above a tool call and far below what hurts. */
@@ -20,61 +39,53 @@ export const DEFAULT_DEADLINE_MS = 10_000;
 export const DEFAULT_STREAM_HEARTBEAT_MS = 15_000;
 /** Milliseconds that a stop signal gives to open streams: below the 10 s after which containers are killed. */
 export const DEFAULT_DRAIN_MS = 5_000;
+/** Milliseconds for one verdict of the semantic guards' model: half of a call's deadline, so that a refusal still arrives. */
+export const DEFAULT_GUARD_DEADLINE_MS = 5_000;
 
 const LOG_LEVELS = ["fatal", "error", "warn", "info", "debug", "trace", "silent"] as const;
 /** How much is logged, from least to most but for `silent`. */
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** A value that prints as `***` (or as the text given as `shown`) wherever it is logged; MUST only be read with `reveal()`. */
-export class Secret {
-  readonly #value: string;
-  readonly #shown: string;
-
-  constructor(value: string, shown = "***") {
-    this.#value = value;
-    this.#shown = shown;
-  }
-
-  reveal(): string {
-    return this.#value;
-  }
-
-  toString(): string {
-    return this.#shown;
-  }
-
-  toJSON(): string {
-    return this.#shown;
-  }
-
-  [inspect.custom](): string {
-    return this.#shown;
-  }
-}
-
 /** Everything that the environment decides. Complete after load: `null` says that a part is switched off. */
 export interface Config {
   /** A `postgresql://` URL; null: the embedded PostgreSQL in `dataDir`. Prints without its password. */
   readonly databaseUrl: Secret | null;
+  /** A `redis://` or `rediss://` URL; null: everything goes over the database. Prints without its password. */
+  readonly redisUrl: Secret | null;
   readonly dataDir: string;
   /** The administrator's key; null: one is made on first start. */
   readonly adminKey: Secret | null;
   /** ECDSA P-256 private key in PEM, or the path of a file that holds it; null: one is made in `dataDir`. */
   readonly signingKey: Secret | null;
+  /** Secret that personal values are encrypted under; null: one is made in `dataDir`. */
+  readonly redactionKey: Secret | null;
   readonly host: string;
   /** 0: any free port. */
   readonly httpPort: number;
   /** 0: any free port. */
   readonly grpcPort: number;
   readonly logLevel: LogLevel;
+  /** Processes that share the two ports. */
+  readonly workers: number;
   /** Database connections of one process. */
   readonly poolSize: number;
   readonly maxBodyBytes: number;
   readonly defaultDeadlineMs: number;
   readonly streamHeartbeatMs: number;
   readonly drainMs: number;
+  /** Names the service in checkpoints. MUST stay as it is: what was signed under another name is another log's. */
+  readonly vaultOrigin: string;
   /** CIDR blocks of private webhook targets that are allowed; empty: public targets only. */
   readonly webhookAllow: readonly string[];
+  /** Base address of the model service behind the redaction proxy, ending in `/v1`; null: the proxy has none. */
+  readonly llmUrl: string | null;
+  readonly llmKey: Secret | null;
+  /** Base address of an OpenAI-compatible service, ending in `/v1`; null: semantic guards have no model. */
+  readonly guardUrl: string | null;
+  /** Null exactly when `guardUrl` is. */
+  readonly guardModel: string | null;
+  readonly guardKey: Secret | null;
+  readonly guardDeadlineMs: number;
 }
 
 /** One row of the README's table of variables. */
@@ -96,76 +107,11 @@ export class ConfigError extends Error {
   }
 }
 
-/** Reads one value; throws an `Error` whose message continues "NAME …". */
-type Read<T> = (text: string) => T;
+const hasDatabaseName = (url: URL): boolean => url.pathname.length > 1;
+const hasHost = (url: URL): boolean => url.hostname !== "" && /^\/?\d*$/.test(url.pathname);
 
 interface Variable<T> extends ConfigVariable {
   readonly read: Read<T>;
-}
-
-function whole(min: number, max: number, unit = ""): Read<number> {
-  return (text) => {
-    const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
-    if (value >= min && value <= max) return value;
-    throw new Error(`must be a whole number${unit} from ${min} to ${max}, not \`${text}\``);
-  };
-}
-
-function oneOf<T extends string>(words: readonly T[]): Read<T> {
-  return (text) => {
-    const word = words.find((known) => known === text.toLowerCase());
-    if (word !== undefined) return word;
-    throw new Error(`must be one of ${words.join(", ")}, not \`${text}\``);
-  };
-}
-
-/** The URL with passwords masked, as user info and as query parameter. */
-function masked(url: URL): string {
-  const copy = new URL(url);
-  if (copy.password !== "") copy.password = "***";
-  for (const name of copy.searchParams.keys()) {
-    if (/pass|key|secret|token/i.test(name)) copy.searchParams.set(name, "***");
-  }
-  return copy.href;
-}
-
-function secretUrl(protocols: readonly string[], accepts: (url: URL) => boolean, form: string): Read<Secret> {
-  return (text) => {
-    const url = URL.canParse(text) ? new URL(text) : undefined;
-    // The value may hold a password, so a refusal does not repeat it.
-    if (!url || !protocols.includes(url.protocol) || !accepts(url)) throw new Error(`must have the form ${form}`);
-    return new Secret(text, masked(url));
-  };
-}
-
-const hasDatabaseName = (url: URL): boolean => url.pathname.length > 1;
-
-function adminKey(text: string): Secret {
-  if (/^[\x21-\x7e]{16,256}$/.test(text)) return new Secret(text);
-  throw new Error("must be 16 to 256 printable ASCII characters without spaces");
-}
-
-function host(text: string): string {
-  if (
-    isIP(text) !== 0 ||
-    /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i.test(text)
-  ) {
-    return text;
-  }
-  throw new Error(`must be an IP address or a host name, not \`${text}\``);
-}
-
-function isCidr(block: string): boolean {
-  const [address = "", bits = "", ...rest] = block.split("/");
-  const family = isIP(address);
-  return rest.length === 0 && family !== 0 && /^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128);
-}
-
-function cidrs(text: string): readonly string[] {
-  const blocks = text === "" ? [] : text.split(",").map((block) => block.trim());
-  const wrong = blocks.find((block) => !isCidr(block));
-  if (wrong === undefined) return blocks;
-  throw new Error(`must be CIDR blocks with commas between, such as 10.0.0.0/8,fd00::/8; \`${wrong}\` is none`);
 }
 
 function variable<T>(name: string, read: Read<T>, preset: string | number, meaning: string): Variable<T> {
@@ -183,6 +129,11 @@ const VARIABLES = {
     secretUrl(["postgres:", "postgresql:"], hasDatabaseName, "postgresql://user:password@host:5432/database"),
     "PostgreSQL to use; unset: the embedded one in `ACP_DATA_DIR`",
   ),
+  redisUrl: optional(
+    "REDIS_URL",
+    secretUrl(["redis:", "rediss:"], hasHost, "redis://user:password@host:6379/0"),
+    "Redis that mirrors what limits count and wakes other processes; may be lost at any time; unset: the database does both",
+  ),
   dataDir: variable(
     "ACP_DATA_DIR",
     (text) => text,
@@ -195,10 +146,16 @@ const VARIABLES = {
     (text) => new Secret(text),
     "ECDSA P-256 private key that signs certificates and tokens, PEM or a file's path; unset: made in `ACP_DATA_DIR`",
   ),
+  redactionKey: optional(
+    "ACP_REDACTION_KEY",
+    redactionKey,
+    "secret that personal values are encrypted under, 32 characters or more; unset: made in `ACP_DATA_DIR`",
+  ),
   host: variable("ACP_HOST", host, DEFAULT_HOST, "address to listen on"),
   httpPort: variable("ACP_HTTP_PORT", PORT, DEFAULT_HTTP_PORT, "port of REST, Connect and gRPC-Web; 0: any free"),
   grpcPort: variable("ACP_GRPC_PORT", PORT, DEFAULT_GRPC_PORT, "port of gRPC; 0: any free"),
   logLevel: variable("ACP_LOG_LEVEL", oneOf(LOG_LEVELS), DEFAULT_LOG_LEVEL, `one of ${LOG_LEVELS.join(", ")}`),
+  workers: variable("ACP_WORKERS", whole(1, 128), DEFAULT_WORKERS, "processes that share the two ports"),
   poolSize: variable("ACP_POOL_SIZE", whole(2, 500), DEFAULT_POOL_SIZE, "database connections of one process"),
   maxBodyBytes: variable(
     "ACP_MAX_BODY_BYTES",
@@ -224,7 +181,32 @@ const VARIABLES = {
     DEFAULT_DRAIN_MS,
     "milliseconds that a stop signal gives to open streams",
   ),
+  vaultOrigin: variable(
+    "ACP_VAULT_ORIGIN",
+    origin,
+    DEFAULT_VAULT_ORIGIN,
+    "names the service in signed checkpoints, as a URL without scheme; keep it for good",
+  ),
   webhookAllow: variable("ACP_WEBHOOK_ALLOW", cidrs, "", "CIDR blocks of private webhook targets, with commas between"),
+  llmUrl: optional(
+    "ACP_LLM_URL",
+    modelUrl,
+    "OpenAI-compatible service behind the redaction proxy, ends in `/v1`; unset: the proxy refuses",
+  ),
+  llmKey: optional("ACP_LLM_KEY", modelKey, "key of `ACP_LLM_URL` for callers that bring none; unset: none is sent"),
+  guardUrl: optional(
+    "ACP_GUARD_URL",
+    modelUrl,
+    "OpenAI-compatible service of semantic guards, ends in `/v1`; unset: they are unavailable",
+  ),
+  guardModel: optional("ACP_GUARD_MODEL", modelName, "model that semantic guards ask; needed with `ACP_GUARD_URL`"),
+  guardKey: optional("ACP_GUARD_KEY", modelKey, "key of `ACP_GUARD_URL`, sent as bearer token; unset: none is sent"),
+  guardDeadlineMs: variable(
+    "ACP_GUARD_DEADLINE_MS",
+    whole(50, 60_000, " of milliseconds"),
+    DEFAULT_GUARD_DEADLINE_MS,
+    "milliseconds that a semantic guard may take, waiting included",
+  ),
 } satisfies { readonly [Key in keyof Config]: Variable<NonNullable<Config[Key]>> };
 
 /** Every variable that `loadConfig` knows, in the README's order. */
@@ -254,6 +236,18 @@ function unknownProblem(name: string): string {
   return `${name} is no variable of this program: ${near ? `did you mean ${near.known}?` : `known are ${known.join(", ")}`}`;
 }
 
+/** What is wrong with values that are right each by itself. */
+function contradictions({ httpPort, grpcPort, guardUrl, guardModel, guardKey }: Config): string[] {
+  const problems: string[] = [];
+  if (httpPort === grpcPort && httpPort > 0) {
+    problems.push(`ACP_GRPC_PORT must differ from ACP_HTTP_PORT: both are ${httpPort}`);
+  }
+  if (guardUrl !== null && guardModel === null) problems.push("ACP_GUARD_MODEL must be set with ACP_GUARD_URL");
+  if (guardUrl === null && guardModel !== null) problems.push("ACP_GUARD_MODEL needs ACP_GUARD_URL");
+  if (guardUrl === null && guardKey !== null) problems.push("ACP_GUARD_KEY needs ACP_GUARD_URL");
+  return problems;
+}
+
 /**
  * Reads the whole environment, of which it alone knows the names. An empty value counts as unset.
  * Promises: every value is checked, and all problems come together in one `ConfigError`.
@@ -273,9 +267,8 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     }
   });
   const config: Config = Object.fromEntries(entries);
-  if (config.httpPort === config.grpcPort && config.httpPort > 0) {
-    problems.push(`ACP_GRPC_PORT must differ from ACP_HTTP_PORT: both are ${config.httpPort}`);
-  }
+  // Of a value that could not be read nothing more is said.
+  if (problems.length === 0) problems.push(...contradictions(config));
   if (problems.length > 0) throw new ConfigError(problems);
   return config;
 }

@@ -11,8 +11,10 @@ import {
   createEscalationService,
   createIncidentService,
   createMandateService,
+  createRedactionService,
   createRevocationService,
   createToolService,
+  createVaultService,
   createWebhookService,
   type ServiceDefinition,
   streamFault,
@@ -20,10 +22,28 @@ import {
 import { createSigningKeys, createTokenVerifier, loadSigningKey, type SigningKeys } from "./authority/index.ts";
 import type { Config } from "./config.ts";
 import { createIntercept, decide } from "./enforcement/index.ts";
-import { createWorkspaceLogs, listenForWakeUps, type WorkspaceLogs } from "./ledger/index.ts";
+import {
+  createCheckpoints,
+  createRedisParts,
+  createVault,
+  createWorkspaceLogs,
+  listenForWakeUps,
+  type RedisParts,
+  type WakeUpListener,
+  type WorkspaceLogs,
+} from "./ledger/index.ts";
+import {
+  createRedaction,
+  createRedactionProxy,
+  loadRedactionKey,
+  type Redaction,
+  type RedactionProxy,
+} from "./redaction/index.ts";
 import { type Authenticator, createAuthenticator } from "./registry/index.ts";
+import { createGuard, type Guard } from "./semantic/index.ts";
 import { type Database, ENTITIES, MIGRATIONS, openDatabase } from "./store/index.ts";
 import {
+  type Addresses,
   createGrpcServer,
   createHealth,
   createHttpServer,
@@ -31,25 +51,24 @@ import {
   createRestDispatcher,
   errorBodyFrom,
   type HttpRoute,
+  joinServers,
+  type MetricsPage,
   type Pipeline,
+  type Receivers,
   sendJson,
+  shuttingDown,
 } from "./transport/index.ts";
 import { createRestTranscoder, openApiFromServices } from "./transport/rest/index.ts";
 import { createWebhooks, type Webhooks } from "./webhook/index.ts";
-
-/** Where a control plane listens. */
-export interface Addresses {
-  /** `http://127.0.0.1:7080`: REST, Connect and gRPC-Web. */
-  readonly http: string;
-  /** `127.0.0.1:7090`: gRPC. */
-  readonly grpc: string;
-}
 
 /** A control plane with every part built. */
 export interface ControlPlane {
   readonly logs: WorkspaceLogs;
   readonly database: Database;
+  /** Serves on the configured ports. */
   listen(): Promise<Addresses>;
+  /** Serves without ports of its own: connections that came to the ports of another process are handed to what this gives. */
+  serve(): Receivers;
   /** Takes no new work, lets what is under way finish within `drainMs`, and lets go of everything. */
   close(): Promise<void>;
 }
@@ -60,26 +79,47 @@ export interface ControlPlaneOptions {
   /** The database: the configured one, or the embedded one. */
   readonly databaseUrl: string;
   readonly log: Logger;
+  /** What `/metrics` shows. Default: the figures of this process. */
+  readonly metricsPage?: (own: Registry) => MetricsPage;
 }
 
 interface Parts {
   readonly config: Config;
   readonly log: Logger;
   readonly metrics: Registry;
+  readonly metricsPage: MetricsPage;
   readonly database: Database;
+  readonly redis: RedisParts;
   readonly logs: WorkspaceLogs;
   readonly authenticator: Authenticator;
   readonly keys: SigningKeys;
   readonly webhooks: Webhooks;
+  readonly redaction: Redaction;
+  readonly proxy: RedactionProxy;
+  readonly guard: Guard;
 }
 
 /** The signing key in the data directory, when none is configured. */
 const SIGNING_KEY_FILE = "signing-key.pem";
+/** The secret of redaction in the data directory, when none is configured. */
+const REDACTION_KEY_FILE = "redaction-key";
+
+/** Milliseconds that deliveries under way have to end. */
+const FLUSH_MS = 1_000;
 
 /** Paths below `/v1` are served below `/api/v1` as well. */
 const aliases = (template: string): string[] => (template.startsWith("/v1/") ? [`/api${template}`] : []);
 
-function createServices({ database, logs, authenticator, keys, webhooks, config }: Parts): ServiceDefinition[] {
+function createServices({
+  database,
+  logs,
+  authenticator,
+  keys,
+  webhooks,
+  redaction,
+  guard,
+  config,
+}: Parts): ServiceDefinition[] {
   const { pool } = database;
   const { streamHeartbeatMs: heartbeatMs } = config;
   return [
@@ -87,12 +127,14 @@ function createServices({ database, logs, authenticator, keys, webhooks, config 
     createDepartmentService({ logs }),
     createToolService({ logs, database }),
     createMandateService({ logs, database }),
-    createEnforcementService({ intercept: createIntercept(logs), pool }),
+    createEnforcementService({ intercept: createIntercept(logs, guard), pool }),
     createEscalationService({ logs, pool, heartbeatMs }),
     createAuthorityService({ logs, database, keys, authenticator }),
     createRevocationService({ logs, database, keys, authenticator }),
     createIncidentService(database),
     createWebhookService({ webhooks }),
+    createRedactionService({ redaction }),
+    createVaultService(createVault({ pool, logs, sign: createCheckpoints(config.vaultOrigin, keys) })),
     createAdminService({ logs, database, authenticator }),
   ];
 }
@@ -126,7 +168,7 @@ function jwksRoute(keys: SigningKeys): HttpRoute {
 }
 
 function createServers(
-  { config, database, keys, log, metrics }: Parts,
+  { config, database, keys, proxy, log, metricsPage: metrics }: Parts,
   services: ServiceDefinition[],
   pipeline: Pipeline,
 ) {
@@ -144,12 +186,15 @@ function createServers(
   const openApi = JSON.stringify(
     openApiFromServices(descriptors, { title: "Agent Control Plane", version: "v1", aliases }),
   );
-  const ready = async (): Promise<void> => void (await database.pool.query("select 1"));
+  const ready = async (): Promise<void> => {
+    if (!health.serving) throw shuttingDown();
+    await database.pool.query("select 1");
+  };
   const http = createHttpServer({
     pipeline,
     services,
     rest,
-    extra: [jwksRoute(keys)],
+    extra: [jwksRoute(keys), proxy],
     ready,
     metrics,
     openApi,
@@ -157,51 +202,79 @@ function createServers(
     log,
   });
   const grpc = createGrpcServer({ pipeline, services, health, maxBodyBytes });
-  return { http, grpc, health };
+  return joinServers({ http, grpc, health, pipeline });
 }
 
-async function createParts({ config, databaseUrl: url, log }: ControlPlaneOptions): Promise<Parts> {
+async function createParts(options: ControlPlaneOptions): Promise<Parts> {
+  const { config, databaseUrl: url, log, metricsPage = (own) => own } = options;
   const { poolSize } = config;
   // First, so that a key that is none leaves nothing open that would keep the process alive.
   const privateKey = await loadSigningKey(config.signingKey?.reveal(), join(config.dataDir, SIGNING_KEY_FILE));
+  const redactionKey = await loadRedactionKey(config.redactionKey?.reveal(), join(config.dataDir, REDACTION_KEY_FILE));
   const database = await openDatabase({ url, poolSize, log, entities: [...ENTITIES], migrations: MIGRATIONS });
-  const logs = await createWorkspaceLogs(database, decide, log);
+  const metrics = new Registry();
+  const { guardUrl, guardModel: model, guardKey: key, guardDeadlineMs: deadlineMs } = config;
+  const guard = createGuard({ url: guardUrl, model, key, deadlineMs, metrics, log });
+  const redis = createRedisParts(config.redisUrl?.reveal(), { pool: database.pool, log, metrics });
+  const logs = await createWorkspaceLogs(database, decide, log, redis.surroundings);
   const keys = await createSigningKeys(database, privateKey, logs.clock.now());
   const verifyToken = createTokenVerifier(keys);
   const authenticator = createAuthenticator({ database, clock: logs.clock, verifyToken });
   const webhooks = createWebhooks({ database, logs, log, allow: config.webhookAllow });
-  return { config, log, metrics: new Registry(), database, logs, authenticator, keys, webhooks };
+  const { webhookAllow, maxBodyBytes } = config;
+  const redaction = createRedaction({ database, logs, log, key: redactionKey, webhookAllow });
+  const llm = { llmUrl: config.llmUrl ?? undefined, llmKey: config.llmKey?.reveal() };
+  const proxy = createRedactionProxy({ redaction, authenticate: authenticator, logs, log, maxBodyBytes, ...llm });
+  return {
+    config,
+    log,
+    metrics,
+    metricsPage: metricsPage(metrics),
+    database,
+    redis,
+    logs,
+    authenticator,
+    keys,
+    webhooks,
+    redaction,
+    proxy,
+    guard,
+  };
 }
 
 /** Builds every part of a control plane once, in the order in which they depend on each other. */
 export async function createControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
   const parts = await createParts(options);
-  const { config, database, logs, authenticator, webhooks, log } = parts;
+  const { config, database, redis, logs, authenticator, webhooks, redaction, proxy, log } = parts;
   const services = createServices(parts);
   const pipeline = createServicePipeline(parts, services);
-  const { http, grpc, health } = createServers(parts, services, pipeline);
-  const wakeUps = await listenForWakeUps(options.databaseUrl, log, (wakeUp) => {
+  const servers = createServers(parts, services, pipeline);
+  const onWakeUp: WakeUpListener = (wakeUp) => {
     logs.wakeUp(wakeUp);
     if (wakeUp?.isChange) authenticator.forget(wakeUp.workspaceId);
-  });
+  };
+  const wakeUps = await listenForWakeUps(options.databaseUrl, log, onWakeUp);
+  redis.listen(onWakeUp);
   return {
     logs,
     database,
     async listen() {
-      const httpPort = await http.listen(config.host, config.httpPort);
-      const grpcPort = await grpc.listen(config.host, config.grpcPort);
+      const addresses = await servers.listen(config);
       webhooks.start();
-      health.set(true);
-      const host = config.host.includes(":") ? `[${config.host}]` : config.host;
-      return { http: `http://${host}:${httpPort}`, grpc: `${host}:${grpcPort}` };
+      return addresses;
+    },
+    serve() {
+      webhooks.start();
+      return servers.serve();
     },
     async close() {
-      health.set(false);
-      await pipeline.drain(config.drainMs);
-      await Promise.all([http.close(config.drainMs), grpc.close(config.drainMs)]);
+      await servers.close(config.drainMs);
       await webhooks.close();
+      await redaction.close(FLUSH_MS);
+      proxy.close();
       await wakeUps.close();
       await logs.close();
+      await redis.close();
       await database.close();
     },
   };

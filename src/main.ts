@@ -1,11 +1,8 @@
+import cluster from "node:cluster";
 import { pino } from "pino";
 import { startNotice } from "./cli/index.ts";
+import { listenForStop, type Serving, serveAlone, serveAsWorker, serveWithWorkers } from "./cluster/index.ts";
 import { type Config, ConfigError, loadConfig } from "./config.ts";
-import { createControlPlane } from "./control-plane.ts";
-import { prepareFirstStart } from "./registry/index.ts";
-import { startEmbeddedPostgres } from "./store/index.ts";
-
-const STOP_SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
 function configOrExit(): Config {
   try {
@@ -17,34 +14,26 @@ function configOrExit(): Config {
   }
 }
 
-const stopSignal = new Promise<string>((resolve) => {
-  for (const signal of STOP_SIGNALS) process.once(signal, () => resolve(signal));
-});
+function serve(serving: Serving): Promise<void> {
+  if (cluster.isWorker) return serveAsWorker(serving);
+  return serving.config.workers > 1 ? serveWithWorkers(serving) : serveAlone(serving);
+}
 
+// Ctrl-C reaches the workers as well, which are told by their primary.
+if (cluster.isWorker) process.on("SIGINT", () => undefined);
+const stop = listenForStop(cluster.isWorker ? ["SIGTERM"] : ["SIGINT", "SIGTERM"]);
 const config = configOrExit();
 // The log goes to standard error: standard output is for the person who started the service.
 const log = pino({ level: config.logLevel }, pino.destination({ fd: 2, sync: false }));
 
-function fail(error: unknown): void {
+try {
+  await serve({
+    config,
+    log,
+    stop,
+    announce: (addresses, first) => void process.stdout.write(startNotice(addresses, first)),
+  });
+} catch (error) {
   log.fatal({ err: error }, "the control plane cannot run");
   process.exitCode = 1;
-}
-
-// Whatever fails: what was started before is stopped, or it would keep the process alive.
-const started = new AsyncDisposableStack();
-
-try {
-  const { dataDir } = config;
-  const embedded = config.databaseUrl === null ? await startEmbeddedPostgres({ dataDir, log }) : undefined;
-  started.defer(() => embedded?.stop());
-  const databaseUrl = config.databaseUrl?.reveal() ?? embedded?.url ?? "";
-  const controlPlane = await createControlPlane({ config, databaseUrl, log });
-  started.defer(() => controlPlane.close());
-  const first = await prepareFirstStart({ ...controlPlane, adminKey: config.adminKey?.reveal(), dataDir });
-  process.stdout.write(startNotice(await controlPlane.listen(), first));
-  log.info({ signal: await stopSignal }, "stopping");
-} catch (error) {
-  fail(error);
-} finally {
-  await started.disposeAsync().catch(fail);
 }

@@ -14,20 +14,31 @@ function problemsOf(env: Record<string, string>): readonly string[] {
 
 const DEFAULTS: Config = {
   databaseUrl: null,
+  redisUrl: null,
   dataDir: ".data",
   adminKey: null,
   signingKey: null,
+  redactionKey: null,
   host: "127.0.0.1",
   httpPort: 7080,
   grpcPort: 7090,
   logLevel: "info",
+  workers: 1,
   poolSize: 10,
   maxBodyBytes: 1_048_576,
   defaultDeadlineMs: 10_000,
   streamHeartbeatMs: 15_000,
   drainMs: 5_000,
+  vaultOrigin: "agent-control-plane",
   webhookAllow: [],
+  llmUrl: null,
+  llmKey: null,
+  guardUrl: null,
+  guardModel: null,
+  guardKey: null,
+  guardDeadlineMs: 5_000,
 };
+const GUARD = { ACP_GUARD_URL: "https://models.example.com/v1", ACP_GUARD_MODEL: "small-1" };
 
 const ACCEPTED: readonly { env: Record<string, string>; key: keyof Config; want: unknown }[] = [
   { env: { ACP_HTTP_PORT: "0" }, key: "httpPort", want: 0 },
@@ -36,9 +47,15 @@ const ACCEPTED: readonly { env: Record<string, string>; key: keyof Config; want:
   { env: { ACP_HOST: "::1" }, key: "host", want: "::1" },
   { env: { ACP_HOST: "plane.example.com" }, key: "host", want: "plane.example.com" },
   { env: { ACP_LOG_LEVEL: "DEBUG" }, key: "logLevel", want: "debug" },
+  { env: { ACP_WORKERS: "8" }, key: "workers", want: 8 },
   { env: { ACP_POOL_SIZE: "500" }, key: "poolSize", want: 500 },
   { env: { ACP_DRAIN_MS: "0" }, key: "drainMs", want: 0 },
+  { env: { ACP_VAULT_ORIGIN: "log.example.com/a" }, key: "vaultOrigin", want: "log.example.com/a" },
   { env: { ACP_WEBHOOK_ALLOW: "10.0.0.0/8, fd00::/8" }, key: "webhookAllow", want: ["10.0.0.0/8", "fd00::/8"] },
+  { env: GUARD, key: "guardUrl", want: "https://models.example.com/v1" },
+  { env: { ...GUARD, ACP_GUARD_URL: "http://[::1]:8000/api/v1" }, key: "guardUrl", want: "http://[::1]:8000/api/v1" },
+  { env: GUARD, key: "guardModel", want: "small-1" },
+  { env: { ACP_GUARD_DEADLINE_MS: "250" }, key: "guardDeadlineMs", want: 250 },
 ];
 
 const REFUSED: readonly { env: Record<string, string>; want: RegExp }[] = [
@@ -46,6 +63,9 @@ const REFUSED: readonly { env: Record<string, string>; want: RegExp }[] = [
   { env: { ACP_HTTP_PORT: "1e3" }, want: /^ACP_HTTP_PORT must be a whole number/ },
   { env: { ACP_GRPC_PORT: "-1" }, want: /^ACP_GRPC_PORT must be a whole number/ },
   { env: { ACP_GRPC_PORT: "7080" }, want: /^ACP_GRPC_PORT must differ from ACP_HTTP_PORT: both are 7080$/ },
+  { env: { ACP_WORKERS: "0" }, want: /^ACP_WORKERS must be a whole number from 1 to 128, not `0`$/ },
+  { env: { ACP_VAULT_ORIGIN: "https://log.example.com" }, want: /^ACP_VAULT_ORIGIN must be a URL without scheme/ },
+  { env: { ACP_VAULT_ORIGIN: "a+b" }, want: /^ACP_VAULT_ORIGIN must be a URL without scheme/ },
   { env: { ACP_POOL_SIZE: "1" }, want: /^ACP_POOL_SIZE must be a whole number from 2 to 500/ },
   { env: { ACP_MAX_BODY_BYTES: "10" }, want: /^ACP_MAX_BODY_BYTES must be a whole number of bytes/ },
   { env: { ACP_HOST: "not a host" }, want: /^ACP_HOST must be an IP address or a host name/ },
@@ -53,8 +73,22 @@ const REFUSED: readonly { env: Record<string, string>; want: RegExp }[] = [
   { env: { ACP_ADMIN_KEY: "short" }, want: /^ACP_ADMIN_KEY must be 16 to 256 printable/ },
   { env: { ACP_ADMIN_KEY: "with space in the key" }, want: /^ACP_ADMIN_KEY must be/ },
   { env: { ACP_WEBHOOK_ALLOW: "10.0.0.0/33" }, want: /^ACP_WEBHOOK_ALLOW must be CIDR blocks .*`10.0.0.0\/33`/ },
+  { env: { ...GUARD, ACP_GUARD_URL: "https://host/v2" }, want: /^ACP_GUARD_URL must have the form https:/ },
+  { env: { ...GUARD, ACP_GUARD_URL: "ftp://host/v1" }, want: /^ACP_GUARD_URL must have the form https:/ },
+  { env: { ...GUARD, ACP_GUARD_URL: "https://me:secret@host/v1" }, want: /^(?!.*secret)ACP_GUARD_URL must have/ },
+  { env: { ...GUARD, ACP_GUARD_URL: "https://host/v1?key=secret" }, want: /^(?!.*secret)ACP_GUARD_URL must have/ },
+  { env: { ACP_GUARD_URL: GUARD.ACP_GUARD_URL }, want: /^ACP_GUARD_MODEL must be set with ACP_GUARD_URL$/ },
+  { env: { ACP_GUARD_MODEL: "small-1" }, want: /^ACP_GUARD_MODEL needs ACP_GUARD_URL$/ },
+  { env: { ACP_GUARD_KEY: "sk-1" }, want: /^ACP_GUARD_KEY needs ACP_GUARD_URL$/ },
+  { env: { ...GUARD, ACP_GUARD_MODEL: "two words" }, want: /^ACP_GUARD_MODEL must be 1 to 128 printable/ },
+  { env: { ...GUARD, ACP_GUARD_KEY: "line\nsecret" }, want: /^(?!.*secret)ACP_GUARD_KEY must be printable/s },
+  { env: { ACP_GUARD_DEADLINE_MS: "1" }, want: /^ACP_GUARD_DEADLINE_MS must be a whole number of milliseconds/ },
+  { env: { ACP_REDACTION_KEY: "too short" }, want: /^ACP_REDACTION_KEY must be 32 to 256 printable/ },
+  { env: { ACP_LLM_URL: "https://models.example.com" }, want: /^ACP_LLM_URL must have the form https:/ },
   { env: { DATABASE_URL: "mysql://host/db" }, want: /^DATABASE_URL must have the form postgresql:/ },
   { env: { DATABASE_URL: "postgresql://host" }, want: /^DATABASE_URL must have the form postgresql:/ },
+  { env: { REDIS_URL: "http://host:6379" }, want: /^REDIS_URL must have the form redis:/ },
+  { env: { REDIS_URL: "redis://host/cache" }, want: /^REDIS_URL must have the form redis:/ },
   { env: { ACP_HTP_PORT: "1" }, want: /^ACP_HTP_PORT is no variable of this program: did you mean ACP_HTTP_PORT\?$/ },
   {
     env: { ACP_SOMETHING_ELSE: "1" },
@@ -92,12 +126,14 @@ describe("loadConfig", () => {
 
   it("prints secrets masked under JSON, inspection and templates, and reveals them on request.", () => {
     const database = "postgresql://owner:hunter2@db:5432/acp?password=hunter2";
-    const config = loadConfig({ DATABASE_URL: database, ACP_ADMIN_KEY: "hunter2-hunter2-hunter2" });
+    const REDIS_URL = "rediss://user:hunter2@redis:6379/1";
+    const config = loadConfig({ DATABASE_URL: database, REDIS_URL, ACP_ADMIN_KEY: "hunter2-hunter2-hunter2" });
     const printed = [
       JSON.stringify(config),
       inspect(config, { depth: 9, showHidden: true }),
       `${config.adminKey}`,
       `${config.databaseUrl}`,
+      `${config.redisUrl}`,
     ];
     for (const text of printed) expect(text).to.include("***").and.not.include("hunter2");
     expect(`${config.databaseUrl}`).to.include("owner").and.include("db:5432");

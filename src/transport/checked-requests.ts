@@ -25,7 +25,7 @@ const DONE: Next = { done: true, value: undefined };
 export class CheckedRequests implements AsyncIterable<Message>, AsyncIterator<Message, undefined> {
   readonly #options: CheckedRequestsOptions;
   #closed = false;
-  #wake: ((error: ControlPlaneError) => void) | undefined = undefined;
+  #reader: { resolve(next: Next): void; reject(error: ControlPlaneError): void } | undefined = undefined;
 
   constructor(options: CheckedRequestsOptions) {
     this.#options = options;
@@ -38,7 +38,7 @@ export class CheckedRequests implements AsyncIterable<Message>, AsyncIterator<Me
   next(): Promise<Next> {
     if (this.#closed) return Promise.resolve(DONE);
     return new Promise((resolve, reject) => {
-      this.#wake = reject;
+      this.#reader = { resolve, reject };
       this.#read(resolve, reject);
     });
   }
@@ -51,10 +51,19 @@ export class CheckedRequests implements AsyncIterable<Message>, AsyncIterator<Me
 
   /** Ends the requests: a reader that waits is woken with an error. */
   close(): void {
-    if (this.#closed) return;
+    if (this.#letGo()) this.#reader?.reject(cancelled());
+  }
+
+  /** Ends the requests as if their sender had: what was not taken yet is dropped. */
+  stop(): void {
+    if (this.#letGo()) this.#reader?.resolve(DONE);
+  }
+
+  #letGo(): boolean {
+    if (this.#closed) return false;
     this.#closed = true;
-    this.#wake?.(cancelled());
     this.#options.source.return?.()?.catch(() => undefined);
+    return true;
   }
 
   #read(resolve: (next: Next) => void, reject: (error: unknown) => void): void {

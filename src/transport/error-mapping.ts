@@ -2,7 +2,7 @@ import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufb
 import { anyPack } from "@bufbuild/protobuf/wkt";
 import { ConnectError } from "@connectrpc/connect";
 import { Metadata, type StatusObject } from "@grpc/grpc-js";
-import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.js";
+import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.js";
 import { StatusSchema } from "../../gen/google/rpc/status_pb.js";
 import {
   type ControlPlaneError,
@@ -19,10 +19,10 @@ import type { RestErrorBody } from "./rest/index.ts";
 const STATUS_DETAILS = "grpc-status-details-bin";
 
 /** Seconds after which a caller may try again, by reason; a replica that stops or is full has others beside it. */
-const RETRY_AFTER_SECONDS: ReadonlyMap<ErrorReason, string> = new Map([
-  [ErrorReason.SHUTTING_DOWN, "1"],
-  [ErrorReason.STORE_UNAVAILABLE, "1"],
-  [ErrorReason.OVERLOADED, "1"],
+const RETRY_AFTER_SECONDS: ReadonlyMap<ErrorReason, number> = new Map([
+  [ErrorReason.SHUTTING_DOWN, 1],
+  [ErrorReason.STORE_UNAVAILABLE, 1],
+  [ErrorReason.OVERLOADED, 1],
 ]);
 
 interface Detail {
@@ -30,13 +30,18 @@ interface Detail {
   readonly value: MessageInitShape<DescMessage>;
 }
 
-/** `ErrorInfo` first, then `BadRequest` where fields are at fault. */
+/** `ErrorInfo` first, then `BadRequest` where fields are at fault, and `RetryInfo` where waiting helps. */
 function detailsOf(error: ControlPlaneError): readonly Detail[] {
   const info = { reason: ErrorReason[error.reason], domain: ERROR_DOMAIN, metadata: { ...error.metadata } };
   const details: Detail[] = [{ desc: ErrorInfoSchema, value: create(ErrorInfoSchema, info) }];
   if (error.violations.length > 0) {
     const fieldViolations = error.violations.map((violation) => ({ ...violation }));
     details.push({ desc: BadRequestSchema, value: create(BadRequestSchema, { fieldViolations }) });
+  }
+  const seconds = RETRY_AFTER_SECONDS.get(error.reason);
+  if (seconds !== undefined) {
+    const retryDelay = { seconds: BigInt(seconds) };
+    details.push({ desc: RetryInfoSchema, value: create(RetryInfoSchema, { retryDelay }) });
   }
   return details;
 }
@@ -86,7 +91,7 @@ function plainViolation({ field, description, reason }: ControlPlaneError["viola
 function headersOf({ reason, metadata }: ControlPlaneError, status: number): Record<string, string> {
   const headers: Record<string, string> = {};
   const retryAfter = RETRY_AFTER_SECONDS.get(reason);
-  if (retryAfter !== undefined) headers["retry-after"] = retryAfter;
+  if (retryAfter !== undefined) headers["retry-after"] = String(retryAfter);
   if (status === 401) headers["www-authenticate"] = "Bearer";
   if (status === 405 && metadata.allow !== undefined) headers.allow = metadata.allow;
   return headers;

@@ -1,3 +1,4 @@
+import type { Socket } from "node:net";
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 import type { ServiceDefinition } from "../api/service.ts";
 import { addHealth } from "./grpc-health.ts";
@@ -12,6 +13,8 @@ import type { Tls } from "./tls.ts";
 const DEFAULT_KEEPALIVE_MS = 15_000;
 /** Milliseconds that a ping may stay without an answer before the connection is given up. */
 const KEEPALIVE_TIMEOUT_MS = 10_000;
+/** Longest time that a timer can be set to, in milliseconds: `close` has the grace of its own. */
+const MOST_TIMER_MS = 2_147_483_647;
 
 /** How a gRPC server is built. */
 export interface GrpcServerOptions {
@@ -31,6 +34,10 @@ export interface GrpcServerOptions {
 export interface GrpcServer {
   /** Listens; port 0 takes any free one. Resolves with the port. */
   listen(host: string, port: number): Promise<number>;
+  /** Serves a connection that came to a port of somebody else. */
+  take(socket: Socket): void;
+  /** Asks every client to open its next calls elsewhere (GOAWAY). Open calls go on, and new connections are still taken. */
+  drain(): void;
   /** Takes no new calls and waits for open ones, at most `graceMs` milliseconds; those left are cut off. */
   close(graceMs: number): Promise<void>;
 }
@@ -52,21 +59,41 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   }
   const housekeeping = addHealth(server, services, health);
   addReflection(server, services);
+  const credentials = tls === undefined ? ServerCredentials.createInsecure() : secure(tls);
+  const taken = server.createConnectionInjector(credentials);
+  const addresses: string[] = [];
+  let isClosing = false;
   return {
-    listen: (host, port) => listen(server, host, port, tls),
+    async listen(host, port) {
+      const bound = await listen(server, host, port, credentials);
+      addresses.push(addressFrom(host, bound));
+      return bound;
+    },
+    take(socket) {
+      if (isClosing) socket.destroy();
+      else taken.injectConnection(socket.setNoDelay(true));
+    },
+    drain() {
+      taken.drain(MOST_TIMER_MS);
+      for (const address of addresses) server.drain(address, MOST_TIMER_MS);
+    },
     close(graceMs) {
+      isClosing = true;
       housekeeping.close();
       return close(server, graceMs);
     },
   };
 }
 
-function listen(server: Server, host: string, port: number, tls: Tls | undefined): Promise<number> {
-  const credentials = tls === undefined ? ServerCredentials.createInsecure() : secure(tls);
-  const address = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+function listen(server: Server, host: string, port: number, credentials: ServerCredentials): Promise<number> {
+  const address = addressFrom(host, port);
   return new Promise((resolve, reject) => {
     server.bindAsync(address, credentials, (error, bound) => (error === null ? resolve(bound) : reject(error)));
   });
+}
+
+function addressFrom(host: string, port: number): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
 function secure({ cert, key }: Tls): ServerCredentials {

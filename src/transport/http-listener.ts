@@ -1,4 +1,4 @@
-import type { EventEmitter } from "node:events";
+import { type EventEmitter, once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createSecureServer, type Http2SecureServer, type ServerHttp2Session } from "node:http2";
 import type { AddressInfo, Socket } from "node:net";
@@ -21,6 +21,13 @@ export interface ListenerOptions {
 export interface Listener {
   /** Listens; port 0 takes any free one. Resolves with the port. */
   listen(host: string, port: number): Promise<number>;
+  /** Serves a connection that came to a port of somebody else. */
+  take(socket: Socket): void;
+  /**
+   * Asks every client to send its next request elsewhere: by `connection: close` with each response, or GOAWAY.
+   * Connections that come still are taken.
+   */
+  drain(): void;
   /** Takes no new connections, closes idle ones, and cuts off what is open after `graceMs` milliseconds. */
   close(graceMs: number): Promise<void>;
 }
@@ -40,7 +47,16 @@ export function createListener({ tls, onRequest }: ListenerOptions): Listener {
     open.watch(request as IncomingMessage, response as ServerResponse);
     onRequest(request as IncomingMessage, response as ServerResponse);
   });
-  return { listen: (host, port) => listen(server, host, port), close: (graceMs) => open.close(graceMs) };
+  return {
+    listen: (host, port) => listen(server, host, port),
+    take: (socket) => {
+      // What a server sets on the connections that it accepts itself.
+      socket.allowHalfOpen = true;
+      server.emit("connection", socket.setNoDelay(true));
+    },
+    drain: () => open.drain(),
+    close: (graceMs) => open.close(graceMs),
+  };
 }
 
 type AnyServer = Server | Http2SecureServer;
@@ -55,41 +71,55 @@ function listen(server: AnyServer, host: string, port: number): Promise<number> 
   });
 }
 
-/** The open connections of a server, to be closed as they fall idle. */
+/** The open connections of a server, to be let go as their responses end. */
 class Connections {
   readonly #server: AnyServer;
   readonly #sockets = new Set<Socket>();
-  readonly #busy = new Set<Socket>();
+  readonly #busy = new Map<Socket, ServerResponse>();
   readonly #sessions = new Set<ServerHttp2Session>();
+  #draining = false;
   #closing = false;
 
   constructor(server: AnyServer) {
     this.#server = server;
-    server.on("connection", (socket: Socket) => track(this.#sockets, socket));
+    server.on("connection", (socket: Socket) => {
+      track(this.#sockets, socket);
+      // One that another process handed over a moment too late.
+      if (this.#closing) socket.destroy();
+    });
     // A server without TLS has no sessions and never says this.
     (server as EventEmitter).on("session", (session: ServerHttp2Session) => track(this.#sessions, session));
   }
 
   /** A connection that falls idle while the server closes is closed with its response. */
   watch({ socket, httpVersionMajor }: IncomingMessage, response: ServerResponse): void {
-    if (httpVersionMajor === 1) this.#busy.add(socket);
+    if (httpVersionMajor === 1) {
+      this.#busy.set(socket, response);
+      if (this.#draining) response.shouldKeepAlive = false;
+    }
     response.once("close", () => {
       this.#busy.delete(socket);
       if (this.#closing) setImmediate(() => this.#closeIdle());
     });
   }
 
-  close(graceMs: number): Promise<void> {
+  drain(): void {
+    this.#draining = true;
+    // One whose headers are sent is not told; its connection is closed when it has fallen idle.
+    for (const response of this.#busy.values()) response.shouldKeepAlive = false;
+    for (const session of this.#sessions) session.close();
+  }
+
+  async close(graceMs: number): Promise<void> {
     this.#closing = true;
-    return new Promise((resolve) => {
-      const timer = setTimeout(() => this.#cutOff(), graceMs);
-      this.#server.close(() => {
-        clearTimeout(timer);
-        resolve();
-      });
-      for (const session of this.#sessions) session.close();
-      this.#closeIdle();
-    });
+    const timer = setTimeout(() => this.#cutOff(), graceMs);
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    for (const session of this.#sessions) session.close();
+    this.#closeIdle();
+    await closed;
+    // The server counts those alone that it accepted itself.
+    await Promise.all([...this.#sockets].map((socket) => once(socket, "close")));
+    clearTimeout(timer);
   }
 
   /** Node's own `closeIdleConnections` spares a connection that never sent a request, such as a browser opens ahead. */

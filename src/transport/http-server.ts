@@ -1,13 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import type { Logger } from "pino";
-import type { Registry } from "prom-client";
 import type { ServiceDefinition } from "../api/service.ts";
 import { ControlPlaneError } from "../errors.ts";
 import { type ConnectHandler, createConnectHandler } from "./connect.ts";
 import { single } from "./connect-framing.ts";
 import { createListener } from "./http-listener.ts";
 import { sendError } from "./http-reply.ts";
-import { createStatusPages } from "./http-status-pages.ts";
+import { createStatusPages, type MetricsPage } from "./http-status-pages.ts";
 import { REQUEST_ID_HEADER, requestIdFrom } from "./incoming.ts";
 import type { Pipeline } from "./pipeline.ts";
 import type { RestTranscoder } from "./rest/index.ts";
@@ -31,7 +31,8 @@ export interface HttpServerOptions {
   readonly extra: readonly HttpRoute[];
   /** `/readyz`: resolves when the process can serve; a rejection is sent as the error. */
   readonly ready: () => Promise<void>;
-  readonly metrics: Registry;
+  /** `/metrics`. */
+  readonly metrics: MetricsPage;
   /** The text of `/openapi.json`. */
   readonly openApi: string;
   /** Most bytes of one request message over Connect and gRPC-Web; REST has its own. */
@@ -45,6 +46,10 @@ export interface HttpServerOptions {
 export interface HttpServer {
   /** Listens; port 0 takes any free one. Resolves with the port. */
   listen(host: string, port: number): Promise<number>;
+  /** Serves a connection that came to a port of somebody else. */
+  take(socket: Socket): void;
+  /** Asks every client to send its next request elsewhere. Connections that come still are taken. */
+  drain(): void;
   /** Takes no new connections, closes idle ones, and cuts off what is open after `graceMs` milliseconds. */
   close(graceMs: number): Promise<void>;
 }

@@ -4,10 +4,13 @@ import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { sendError, sendJson, sendText } from "./http-reply.ts";
 import type { HttpRoute } from "./http-server.ts";
 
+/** What `/metrics` shows: a registry of prom-client, or several as one. */
+export type MetricsPage = Pick<Registry, "contentType" | "metrics">;
+
 /** What the pages show. */
 export interface StatusPagesOptions {
   readonly ready: () => Promise<void>;
-  readonly metrics: Registry;
+  readonly metrics: MetricsPage;
   readonly openApi: string;
 }
 

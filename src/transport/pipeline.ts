@@ -57,8 +57,8 @@ export interface Pipeline {
   /** Counts, and logs if it is a fault, what ended a call before or after the pipeline had it. Gives back what to tell the caller. */
   refuse(method: DescMethod, incoming: IncomingCall, error: unknown): ControlPlaneError;
   /**
-   * Refuses new calls and ends open streams with SHUTTING_DOWN. Resolves when no unary call is left, or after `graceMs`
-   * milliseconds, when those left are ended with SHUTTING_DOWN too.
+   * Refuses new calls with SHUTTING_DOWN. Streams end with it too: one that answers requests once those that it took are
+   * answered, any other at once. Resolves when no call is left, or after `graceMs` milliseconds, when those left are ended.
    */
   drain(graceMs: number): Promise<void>;
 }
@@ -106,7 +106,10 @@ class ServicePipeline implements Pipeline {
     const allowedMs = incoming.deadlineMs ?? this.#defaultDeadlineMs;
     const call = new UnaryCall(this.#environment, this.#endpointOf(method), incoming, allowedMs);
     this.#unary.add(call);
-    return call.run(request, () => this.#unaryEnded(call));
+    return call.run(request, () => {
+      this.#unary.delete(call);
+      this.#ended();
+    });
   }
 
   serverStream(method: DescMethod, request: Message, incoming: IncomingCall): Promise<AsyncIterable<Message>> {
@@ -140,9 +143,9 @@ class ServicePipeline implements Pipeline {
 
   async drain(graceMs: number): Promise<void> {
     this.#draining = true;
-    for (const call of this.#streams) call.abort(shuttingDown());
+    for (const call of this.#streams) call.drain(shuttingDown());
     await this.#idleWithin(graceMs);
-    for (const call of this.#unary) call.abort(shuttingDown());
+    for (const call of [...this.#unary, ...this.#streams]) call.abort(shuttingDown());
     this.#environment.wheel.close();
   }
 
@@ -151,16 +154,23 @@ class ServicePipeline implements Pipeline {
     const allowedMs = incoming.deadlineMs ?? Number.POSITIVE_INFINITY;
     const call = new StreamCall(this.#environment, this.#endpointOf(method), incoming, allowedMs);
     this.#streams.add(call);
-    return call.open(() => this.#streams.delete(call), begin);
+    const onEnd = () => {
+      this.#streams.delete(call);
+      this.#ended();
+    };
+    return call.open(onEnd, begin);
   }
 
-  #unaryEnded(call: UnaryCall): void {
-    this.#unary.delete(call);
-    if (this.#draining && this.#unary.size === 0) this.#onIdle();
+  get #isIdle(): boolean {
+    return this.#unary.size === 0 && this.#streams.size === 0;
+  }
+
+  #ended(): void {
+    if (this.#draining && this.#isIdle) this.#onIdle();
   }
 
   #idleWithin(graceMs: number): Promise<void> {
-    if (this.#unary.size === 0) return Promise.resolve();
+    if (this.#isIdle) return Promise.resolve();
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, graceMs);
       this.#onIdle = () => {

@@ -28,6 +28,7 @@ export class StreamCall extends LiveCall implements AsyncIterable<Message>, Asyn
   #pulling = false;
   #finished = false;
   #failure: ControlPlaneError | undefined = undefined;
+  #drainedWith: ControlPlaneError | undefined = undefined;
   readonly #ready: Message[] = [];
   #onRoom: () => void = () => {};
   #onEnd: () => void = () => {};
@@ -60,6 +61,13 @@ export class StreamCall extends LiveCall implements AsyncIterable<Message>, Asyn
       fail: (error) => this.#fail(error),
     });
     return this.#requests;
+  }
+
+  /** Ends the stream with `error`: at once, or when the requests that the service function has taken are answered. */
+  drain(error: ControlPlaneError): void {
+    this.#drainedWith = error;
+    if (this.#requests === undefined) this.abort(error);
+    else this.#requests.stop();
   }
 
   [Symbol.asyncIterator](): this {
@@ -138,8 +146,10 @@ export class StreamCall extends LiveCall implements AsyncIterable<Message>, Asyn
 
   #finish(): void {
     if (this.ended) return;
-    this.#end(OK);
-    this.#waiter?.resolve(DONE);
+    const failure = this.#drainedWith;
+    this.#end(failure === undefined ? OK : codeNameOf(failure));
+    if (failure === undefined) this.#waiter?.resolve(DONE);
+    else this.#tell(failure);
   }
 
   #fail(error: unknown): ControlPlaneError {
@@ -152,10 +162,15 @@ export class StreamCall extends LiveCall implements AsyncIterable<Message>, Asyn
     if (this.ended) return;
     this.#end(codeNameOf(failure));
     this.#ready.length = 0;
-    if (this.#waiter === undefined) this.#failure = failure;
-    else this.#waiter.reject(failure);
+    this.#tell(failure);
     // Nobody is left to be told of a failure while the source cleans up, except for the log.
     this.#source?.return?.()?.catch((error) => this.failureFrom(error));
+  }
+
+  /** The reader is told of the failure: now, or after the replies that are ready. */
+  #tell(failure: ControlPlaneError): void {
+    if (this.#waiter === undefined) this.#failure = failure;
+    else this.#waiter.reject(failure);
   }
 
   #end(code: string): void {

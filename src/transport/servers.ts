@@ -1,0 +1,83 @@
+import type { Socket } from "node:net";
+import type { GrpcServer } from "./grpc.ts";
+import type { Health } from "./health.ts";
+import type { HttpServer } from "./http-server.ts";
+import type { Pipeline } from "./pipeline.ts";
+
+/** Where a service listens. */
+export interface Addresses {
+  /** `http://127.0.0.1:7080`: REST, Connect and gRPC-Web. */
+  readonly http: string;
+  /** `127.0.0.1:7090`: gRPC. */
+  readonly grpc: string;
+}
+
+/** The two ports, by the words that they have among processes. */
+export type PortName = keyof Addresses;
+
+/** What takes connections, by port. */
+export type Receivers = { readonly [Name in PortName]: (socket: Socket) => void };
+
+/** Where the ports are to be; 0 takes any free one. */
+export interface PortOptions {
+  readonly host: string;
+  readonly httpPort: number;
+  readonly grpcPort: number;
+}
+
+/** The servers of both ports, which begin and stop together. */
+export interface Servers {
+  /** Serves on ports of its own. Rejects when one is taken. */
+  listen(ports: PortOptions): Promise<Addresses>;
+  /** Serves without ports: connections that came to those of another process are handed to what this gives. */
+  serve(): Receivers;
+  /**
+   * Says that it is not serving, takes no new calls, lets those under way finish within `drainMs` milliseconds, and
+   * closes every connection. Streams end with SHUTTING_DOWN, so that their readers connect elsewhere.
+   */
+  close(drainMs: number): Promise<void>;
+}
+
+/** Milliseconds that the last answers have to leave, however long the calls took to end. */
+const FLUSH_MS = 1_000;
+
+/** Joins the servers of one pipeline. */
+export function joinServers({
+  http,
+  grpc,
+  health,
+  pipeline,
+}: {
+  readonly http: HttpServer;
+  readonly grpc: GrpcServer;
+  readonly health: Health;
+  readonly pipeline: Pipeline;
+}): Servers {
+  return {
+    async listen({ host, httpPort, grpcPort }) {
+      const boundGrpc = await grpc.listen(host, grpcPort);
+      // Last, so that whoever asks this port whether the process is ready is told of a service that serves.
+      const boundHttp = await http.listen(host, httpPort);
+      health.set(true);
+      return addressesFrom(host, { http: boundHttp, grpc: boundGrpc });
+    },
+    serve() {
+      health.set(true);
+      return { http: http.take, grpc: grpc.take };
+    },
+    async close(drainMs) {
+      const endsAt = performance.now() + drainMs;
+      health.set(false);
+      for (const server of [http, grpc]) server.drain();
+      await pipeline.drain(drainMs);
+      const leftMs = Math.max(FLUSH_MS, endsAt - performance.now());
+      await Promise.all([http.close(leftMs), grpc.close(leftMs)]);
+    },
+  };
+}
+
+/** Where a service is reached whose ports were bound to these. */
+export function addressesFrom(host: string, ports: { readonly [Name in PortName]: number }): Addresses {
+  const name = host.includes(":") ? `[${host}]` : host;
+  return { http: `http://${name}:${ports.http}`, grpc: `${name}:${ports.grpc}` };
+}

@@ -1,0 +1,145 @@
+import { credentials, loadPackageDefinition } from "@grpc/grpc-js";
+import type { PackageDefinition } from "@grpc/proto-loader";
+import { expect } from "chai";
+import { service as healthService } from "grpc-health-check";
+import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
+import type { ControlPlane } from "../../src/client/index.ts";
+import { createTestDatabase, type TestDatabase, withClient } from "../support/database.ts";
+import { startServer, type TestServer } from "../support/server.ts";
+import { type Answer, type CallOptions, openWires, type Wire, type Wires } from "../support/wires.ts";
+import { connect, registerAgent, until } from "./harness.ts";
+
+const INTERCEPT = EnforcementService.method.intercept;
+const WATCH = EscalationService.method.watchEscalations;
+
+/** Runs `use` while nothing can be appended to the log of the workspace `default`. */
+async function whileLogIsHeld<T>(
+  { url }: TestDatabase,
+  use: (release: () => Promise<unknown>) => Promise<T>,
+): Promise<T> {
+  return withClient(url, async (client) => {
+    await client.query("begin");
+    await client.query("select from ledger_head where workspace_id = 'default' for update");
+    return use(() => client.query("rollback"));
+  });
+}
+
+interface HealthWatch {
+  readonly told: string[];
+  close(): void;
+}
+
+function watchHealth(address: string): HealthWatch {
+  const definition = loadPackageDefinition({ "x.Health": healthService } as unknown as PackageDefinition);
+  const { Health } = (definition as never as { x: { Health: new (...given: unknown[]) => never } }).x;
+  const client = new Health(address, credentials.createInsecure()) as {
+    watch(request: object): NodeJS.EventEmitter;
+    close(): void;
+  };
+  const told: string[] = [];
+  const call = client.watch({ service: "" });
+  call.on("data", ({ status }: { status: string }) => told.push(status)).on("error", () => undefined);
+  return { told, close: () => client.close() };
+}
+
+/** The answer that a stream of a wire ends with; undefined for one that ends by itself. */
+async function endOf(wire: Wire, options: CallOptions): Promise<Answer | undefined> {
+  try {
+    for await (const _ of wire.stream(WATCH, {}, options));
+    return undefined;
+  } catch (error) {
+    return error as Answer;
+  }
+}
+
+describe("a service that is told to stop", () => {
+  let database: TestDatabase;
+  let server: TestServer;
+  let controlPlane: ControlPlane;
+  let wires: Wires;
+  let agentId: string;
+  let options: CallOptions;
+
+  beforeEach(async () => {
+    database = await createTestDatabase();
+    server = await startServer({ databaseUrl: database.url, env: { ACP_DRAIN_MS: "20000" } });
+    controlPlane = connect(server);
+    wires = openWires(server);
+    options = { key: server.adminKey };
+    agentId = await registerAgent(controlPlane);
+  });
+  afterEach(async () => {
+    wires.close();
+    controlPlane.close();
+    await server.kill();
+    await database.drop();
+  });
+
+  const attempt = (name: string) => ({ agent_id: agentId, action_type: "note.write", action_content: name });
+  const intercepting = (wire: Wire): Promise<Answer> => wire.unary(INTERCEPT, attempt(wire.name), options);
+  const metrics = async (): Promise<string> => (await fetch(`${server.http}/metrics`)).text();
+  const isReady = async (): Promise<boolean> => (await fetch(`${server.http}/readyz`)).ok;
+
+  it("says so, takes no new call, answers those it took, and then ends.", async () => {
+    const health = watchHealth(server.grpc);
+    await until("it serves", () => health.told[0] === "SERVING");
+    await whileLogIsHeld(database, async (release) => {
+      const taken = wires.all.map(intercepting);
+      const watching = wires.all.map((wire) => endOf(wire, options));
+      await until("all are taken", async () => /kind="unary"\} 5\n.*kind="stream"\} 5\n/.test(await metrics()));
+      const stopped = server.stop();
+      await until("it says that it is not ready", async () => !(await isReady()));
+      const refused = await fetch(`${server.http}/readyz`);
+      expect([refused.status, refused.headers.get("retry-after")]).to.deep.equal([503, "1"]);
+      expect(refused.headers.get("connection")).to.equal("close");
+      for (const { code, reason } of await Promise.all(wires.all.map(intercepting))) {
+        expect([code, reason]).to.deep.equal(["UNAVAILABLE", "SHUTTING_DOWN"]);
+      }
+      for (const ending of await Promise.all(watching)) expect(ending?.code).to.equal("UNAVAILABLE");
+      await release();
+      const answers = await Promise.all(taken);
+      expect(answers.map(({ code }) => code)).to.deep.equal(answers.map(() => "OK"));
+      expect(health.told).to.deep.equal(["SERVING", "NOT_SERVING"]);
+      expect(await stopped).to.equal(0);
+      const { rows } = await withClient(database.url, (client) =>
+        client.query("select entry_id from ledger_entry where agent_id = $1 and kind = 0", [agentId]),
+      );
+      const ids = answers.map(({ body }) => (body as { decision_id: string }).decision_id);
+      expect(rows.map(({ entry_id }) => entry_id)).to.have.members(ids);
+    });
+    health.close();
+  });
+
+  it("answers the requests of an open stream before the stream ends.", async () => {
+    const streaming = connect(server, "grpc");
+    const decided = await streaming.intercept({ agentId, actionType: "note.write", actionContent: "first" });
+    const results = await whileLogIsHeld(database, async (release) => {
+      const calls = Array.from({ length: 50 }, (_, index) =>
+        streaming.intercept({ agentId, actionType: "note.write", actionContent: `note ${index}` }),
+      );
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      const stopped = server.stop();
+      await until("it says that it is not ready", async () => !(await isReady()));
+      await release();
+      // The service is gone afterwards: whoever were not answered by the stream would have nobody to ask again.
+      expect(await stopped).to.equal(0);
+      return Promise.all(calls);
+    });
+    streaming.close();
+    expect(new Set([decided, ...results].map(({ decisionId }) => decisionId)).size).to.equal(51);
+  });
+
+  it("ends at once when it is told so again.", async () => {
+    await whileLogIsHeld(database, async (release) => {
+      const taken = intercepting(wires.all[0] as Wire);
+      taken.catch(() => undefined);
+      await until("it is taken", async () => /kind="unary"\} 1\n/.test(await metrics()));
+      process.kill(server.pid, "SIGTERM");
+      await until("it drains", async () => !(await isReady()));
+      await new Promise((resolve) => setTimeout(resolve, 600));
+      expect(await server.stop()).to.equal(143);
+      await release();
+    });
+  });
+});

@@ -1,0 +1,67 @@
+import { randomUUID } from "node:crypto";
+import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
+import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { MandateService, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
+import type { ControlPlane } from "../../src/client/index.ts";
+import { createNodeControlPlane } from "../../src/client/node/index.ts";
+import type { TestServer } from "../support/server.ts";
+
+/** The library over the HTTP port alone, or with the gRPC port for intercepts. */
+export function connect(
+  { http, grpc, adminKey }: Pick<TestServer, "http" | "grpc" | "adminKey">,
+  wire: "http" | "grpc" = "http",
+): ControlPlane {
+  return createNodeControlPlane({ baseUrl: http, apiKey: adminKey, ...(wire === "grpc" && { grpcUrl: grpc }) });
+}
+
+/** Registers an agent; gives its id. */
+export async function registerAgent(controlPlane: ControlPlane): Promise<string> {
+  const { agent } = await controlPlane.client(AgentService).registerAgent({ name: `agent ${randomUUID()}` });
+  return agent?.agentId ?? "";
+}
+
+/** Has every action `review.*` wait for a human. */
+export async function escalateReviews(controlPlane: ControlPlane): Promise<void> {
+  const conditions = { matchActionTypes: ["review.*"] };
+  const rules = [{ type: RuleType.ACTION, decision: Decision.ESCALATE, conditions }];
+  await controlPlane.client(MandateService).createMandate({ name: "reviews", rules });
+}
+
+/** The ids of all decisions on an agent's actions, newest first. */
+export async function decisionIdsOf(controlPlane: ControlPlane, agentId: string): Promise<string[]> {
+  const ids: string[] = [];
+  for (let pageToken = ""; ; ) {
+    const page = await controlPlane.client(EnforcementService).listDecisions({ agentId, pageSize: 500, pageToken });
+    ids.push(...page.decisions.map(({ decisionId }) => decisionId));
+    if (page.nextPageToken === undefined) return ids;
+    pageToken = page.nextPageToken;
+  }
+}
+
+/** Resolves when `isTrue` is; looks every 20 milliseconds, for at most 20 seconds. */
+export async function until(what: string, isTrue: () => boolean | Promise<boolean>): Promise<void> {
+  for (const endsAt = performance.now() + 20_000; performance.now() < endsAt; ) {
+    if (await isTrue()) return;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  throw new Error(`it did not come to pass that ${what}`);
+}
+
+/** The processes of the workers that serve, as the primary's log tells them: the newest of each. */
+export function workerPids(server: TestServer): number[] {
+  const pids = new Map<number, number>();
+  for (const [, worker, pid] of server.output().matchAll(/"worker":(\d+),"workerPid":(\d+),"msg":"a worker serves"/g)) {
+    pids.set(Number(worker), Number(pid));
+  }
+  return [...pids.values()];
+}
+
+/** Whether a process is there; one that ended and was not waited for yet counts as there. */
+export function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}

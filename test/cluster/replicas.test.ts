@@ -1,0 +1,65 @@
+import { expect } from "chai";
+import { AdminService } from "../../gen/agentcontrol/v1/admin_service_pb.js";
+import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
+import { MandateService, RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
+import type { ControlPlane } from "../../src/client/index.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { startServer, type TestServer } from "../support/server.ts";
+import { connect, registerAgent } from "./harness.ts";
+
+const REPLICAS = 3;
+const LIMIT = 7;
+
+describe("several starts on one empty database at the same moment", () => {
+  let database: TestDatabase;
+  let servers: TestServer[];
+  let controlPlanes: ControlPlane[];
+  let keys: string[];
+
+  before(async () => {
+    database = await createTestDatabase([]);
+    // Without a key of the test's, so that each start would have to make one.
+    const start = () => startServer({ databaseUrl: database.url, env: { ACP_ADMIN_KEY: "" } });
+    servers = await Promise.all(Array.from({ length: REPLICAS }, start));
+    keys = servers.flatMap((server) => /admin key +(acp_\S+)/.exec(server.output())?.[1] ?? []);
+    controlPlanes = servers.map((server) => connect({ ...server, adminKey: keys[0] ?? "" }));
+  });
+  after(async () => {
+    await Promise.all(servers.map((server) => server.stop()));
+    await database.drop();
+  });
+
+  it("make one workspace, one key and one agent.", async () => {
+    expect(keys).to.have.length(1);
+    const admin = (controlPlanes[0] as ControlPlane).client(AdminService);
+    expect((await admin.listApiKeys({})).keys).to.have.length(1);
+    expect((await admin.listWorkspaces({})).workspaces.map(({ workspaceId }) => workspaceId)).to.deep.equal([
+      "default",
+    ]);
+    const { agents } = await (controlPlanes[1] as ControlPlane).client(AgentService).listAgents({});
+    expect(agents.map(({ name }) => name)).to.deep.equal(["example-agent"]);
+  });
+
+  it("hold a limit together.", async () => {
+    const [first] = controlPlanes as [ControlPlane];
+    const conditions = {
+      mode: SequenceMode.VELOCITY,
+      matchActionTypes: ["refund.*"],
+      maxCount: BigInt(LIMIT),
+      windowSeconds: 3_600n,
+      scope: Scope.WORKSPACE,
+    };
+    const rules = [{ type: RuleType.SEQUENCE, decision: Decision.BLOCK, conditions }];
+    await first.client(MandateService).createMandate({ name: "refunds", rules });
+    const agentIds = await Promise.all(controlPlanes.map(registerAgent));
+    const action = { actionType: "refund.send", actionContent: "refund an order" };
+    const results = await Promise.all(
+      Array.from({ length: 20 * REPLICAS }, (_, index) => {
+        const agentId = agentIds[index % REPLICAS] as string;
+        return (controlPlanes[(index + 1) % REPLICAS] as ControlPlane).intercept({ ...action, agentId });
+      }),
+    );
+    expect(results.filter(({ decision }) => decision === "allow")).to.have.length(LIMIT);
+  });
+});
