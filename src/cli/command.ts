@@ -1,0 +1,89 @@
+/** What a command needs of the process that it runs in. */
+export interface CommandIo {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Writes to standard output; resolves once more may be written. */
+  write(text: string): Promise<void>;
+  /** Writes to standard error. */
+  note(text: string): void;
+}
+
+/** What a command was called with; only options that it lists. */
+export interface CommandInput {
+  readonly positionals: readonly string[];
+  readonly io: CommandIo;
+  /** The last value of an option; undefined when it was not given. */
+  option(name: OptionName): string | undefined;
+  /** Every value of an option that may come more than once. */
+  options(name: OptionName): readonly string[];
+}
+
+/** What a command found, for people and for programs. */
+export interface CommandReport {
+  /** Lines of text. */
+  readonly lines: readonly string[];
+  /** The same as JSON, for `--json`. */
+  readonly json: object;
+  /** True when the command's own output went to standard output, so that the report goes to standard error. */
+  readonly isOutputTaken?: boolean;
+}
+
+/** One command of `agentctl`. */
+export interface Command {
+  /** The words that call it: `vault verify`. */
+  readonly name: string;
+  /** The arguments after them, as help shows them; empty for none. A name in brackets may be left out. */
+  readonly arguments: string;
+  readonly summary: string;
+  /** More for its own help: what is checked, what the result means. Lines. */
+  readonly details: readonly string[];
+  readonly options: readonly OptionName[];
+  /** Throws `CommandError` for wrong usage and what cannot be read, `VerificationError` for what does not verify. */
+  run(input: CommandInput): Promise<CommandReport>;
+}
+
+/** An option, as help shows it. */
+export interface CommandOption {
+  /** The word for its value; undefined for a switch. */
+  readonly value?: string;
+  readonly isRepeatable?: boolean;
+  readonly help: string;
+}
+
+/** Every option; a command lists those that it takes. */
+export const OPTIONS = {
+  url: { value: "address", help: "HTTP address of the service; else AGENTCTL_URL" },
+  key: {
+    value: "key",
+    help: "API key (admin, operator or auditor); else AGENTCTL_KEY, which a list of processes does not show",
+  },
+  bundle: { value: "file", help: "read the log from this bundle instead of the service" },
+  out: { value: "file", help: "write to this file instead of standard output" },
+  checkpoint: {
+    value: "file",
+    isRepeatable: true,
+    help: "a checkpoint that was kept earlier: the log must still contain it; may come more than once",
+  },
+  "keep-checkpoint": {
+    value: "file",
+    help: "write the checkpoint that was verified here, for `--checkpoint` of a later run",
+  },
+  "public-key": {
+    value: "file",
+    isRepeatable: true,
+    help: "trust this ECDSA P-256 key (PEM) and no other; may come more than once",
+  },
+  jwks: { value: "file", help: "trust the keys of this JSON Web Key Set and no others" },
+  json: { help: "print one line of JSON" },
+  help: { help: "print this help" },
+} as const satisfies Readonly<Record<string, CommandOption>>;
+
+/** The name of an option. */
+export type OptionName = keyof typeof OPTIONS;
+
+/** A command that was called wrongly, or cannot read or write what it needs. The message says what to change. */
+export class CommandError extends Error {
+  override readonly name = "CommandError";
+}
+
+/** The service was reached and failed. */
+export class ServiceFailedError extends CommandError {}

@@ -1,0 +1,159 @@
+import { expect } from "chai";
+import { createStoryTeller, type Story } from "../../src/cli/story/index.ts";
+import type { JsonMembers } from "../../src/cli/verify/index.ts";
+
+const id = (prefix: string, letter: string): string => `${prefix}_${letter.repeat(26)}`;
+const [ACTOR, LENDER, OTHER] = [id("agt", "a"), id("agt", "b"), id("agt", "c")];
+const [GRANT, CHILD, TOKEN, POLICY, MANDATE] = [
+  id("grt", "a"),
+  id("grt", "b"),
+  id("fed", "a"),
+  id("mtp", "a"),
+  id("mnd", "a"),
+];
+
+const DECISION = {
+  type: "decision",
+  decision_id: id("dec", "a"),
+  action: { agent_id: ACTOR, action_type: "pay", tool: "bank/pay", tool_version: 3, tool_digest: "d3" },
+  authority: [CHILD, GRANT],
+  key_id: TOKEN,
+  on_behalf_of: LENDER,
+  mandates: [{ mandate_id: MANDATE, version: 2, digest: "m2" }],
+  reasons: [{ code: "MCP_TOOL_POLICY", message: `MCP tool policy \`${POLICY}\` blocks tool \`bank/pay\`` }],
+  trust: { before: 48, after: 46 },
+};
+
+const authority = (kind: string, made: string, more: object = {}) => ({
+  type: "authority_created",
+  authority: { id: made, kind, ...more },
+});
+const registered = (agentId: string) => ({
+  type: "agent_registered",
+  agent: {
+    agent_id: agentId,
+    name: "x",
+    allowed_action_types: ["pay"],
+    denied_action_types: ["wire"],
+    trust_tenths: 500,
+  },
+});
+const published = (version: number, digest: string) => ({
+  type: "mandate_published",
+  mandate: { mandate_id: MANDATE, version, digest, definition: { name: "limits" } },
+});
+const tool = (version: number, digest: string) => ({
+  type: "tool_registered",
+  tool: { name: "bank/pay", version, digest },
+});
+
+/** What explains the decision: an entry, and words of what is told of it. */
+const EXPLAINING: readonly (readonly [entry: object, says: readonly string[]])[] = [
+  [registered(ACTOR), [ACTOR, "allowed: pay", "denied: wire", "trust 50"]],
+  [registered(LENDER), [LENDER]],
+  [tool(3, "d3"), ["`bank/pay` version 3"]],
+  [published(2, "m2"), [MANDATE, "version 2"]],
+  [
+    authority("grant", GRANT, { grantor_agent_id: LENDER, agent_id: OTHER, action_types: ["pay"] }),
+    [`grant ${GRANT}`, `lent by ${LENDER}`, "for pay"],
+  ],
+  [
+    authority("grant", CHILD, { grantor_agent_id: OTHER, agent_id: ACTOR, parent_grant_id: GRANT }),
+    [`passing on ${GRANT}`],
+  ],
+  [
+    authority("federation_token", TOKEN, { agent_id: ACTOR, expires_at_ms: 0 }),
+    [`federation token ${TOKEN}`, "until 1970-01-01"],
+  ],
+  [
+    authority("mcp_tool_policy", POLICY, { server: "bank", tool: "*", decision: "block" }),
+    ["on server bank", "deciding block"],
+  ],
+  [{ type: "agent_deactivated", agent_id: LENDER }, [`agent ${LENDER} deactivated`]],
+  [{ type: "authority_ended", ids: [GRANT, id("grt", "z")] }, [`${GRANT} ended`]],
+  [
+    { type: "agent_revoked", agent_id: OTHER, reason: "", revocation_id: "rev_1", ended: { grants_given: [CHILD] } },
+    [`agent ${OTHER} revoked, and with it ${CHILD} (rev_1)`],
+  ],
+];
+
+/** What has nothing to do with it. */
+const IDLE: readonly object[] = [
+  registered(OTHER),
+  tool(2, "d2"),
+  published(1, "m1"),
+  authority("grant", id("grt", "z")),
+  { type: "authority_ended", ids: [id("grt", "z")] },
+  { type: "department_member_added", department_id: "dep_1", agent_id: OTHER },
+  { type: "key_created", key: { key_id: id("key", "z"), name: "z" } },
+  { type: "decision", decision_id: id("dec", "z"), action: { agent_id: OTHER }, trust: { after: 1 } },
+  { type: "something_new" },
+];
+
+/** Tells of the decision after some entries and before others. */
+function told(before: readonly object[], after: readonly object[] = []): Story {
+  const entries = [...before, DECISION, ...after].map(
+    (entry, seq) => ({ at: "", by: "key_1", ...entry, seq }) as JsonMembers,
+  );
+  const teller = createStoryTeller(entries[before.length] as JsonMembers);
+  for (const entry of entries) teller.see(entry);
+  return teller.story();
+}
+
+const texts = (items: readonly { readonly text: string }[]): string[] => items.map(({ text }) => text);
+
+describe("the story of a decision", () => {
+  const story = told([...EXPLAINING.map(([entry]) => entry), ...IDLE]);
+
+  for (const [at, [entry, says]] of EXPLAINING.entries()) {
+    it(`tells of \`${(entry as { type: string }).type}\`: ${says[0]}.`, () => {
+      const item = story.before.find(({ index }) => index === at);
+      for (const words of says) expect(item?.text).to.include(words);
+    });
+  }
+
+  it("leaves out what has nothing to do with it.", () => {
+    expect(story.before).to.have.length(EXPLAINING.length);
+    expect(story.unexplained).to.deep.equal([]);
+  });
+
+  it("tells of the state that held, not of what it replaced or what replaced it.", () => {
+    const settings = (word: string) => ({
+      type: "workspace_updated",
+      workspace: { default_decision: word, initial_trust_tenths: 500 },
+    });
+    const earlier = {
+      type: "decision",
+      decision_id: id("dec", "y"),
+      action: { agent_id: ACTOR },
+      trust: { after: 48 },
+      decision: "block",
+    };
+    const member = (type: string) => ({ type, department_id: "dep_1", agent_id: ACTOR });
+    const { before, after } = told(
+      [settings("allow"), settings("block"), earlier, member("department_member_added")],
+      [
+        settings("escalate"),
+        member("department_member_removed"),
+        { ...earlier, decision_id: id("dec", "x") },
+        published(3, "m3"),
+      ],
+    );
+    expect(texts(before)).to.have.length(3);
+    expect(before[0]?.text).to.include("decides block");
+    expect(before[1]?.text).to.include("with trust 48");
+    expect(before[2]?.text).to.include("joined department dep_1");
+    expect(after).to.deep.equal([]);
+  });
+
+  it("says what the decision names and the log does not explain.", () => {
+    const { before, unexplained } = told([registered(ACTOR), published(2, "other")]);
+    expect(texts(before).at(-1)).to.include("is NOT the one that the decision names (m2)");
+    expect(unexplained.join("\n"))
+      .to.include(LENDER)
+      .and.to.include("version 3 of tool `bank/pay`")
+      .and.to.include(GRANT)
+      .and.to.include(POLICY)
+      .and.not.include("version 2 of mandate");
+  });
+});

@@ -1,0 +1,267 @@
+import { canonicalJson, type JsonObject } from "../../src/ledger/index.ts";
+import { type BundleEntry, decisions, leafOf, newKey, type WriteOptions, writeLog } from "../cli/written-log.ts";
+
+/** What was done to a bundle, and what a verifier has to say of it. */
+export interface Tampering {
+  readonly what: string;
+  /** The text of the bundle afterwards. */
+  readonly text: string;
+  readonly fault: string;
+  /** The first entry that cannot be trusted; null for a fault of no entry. */
+  readonly index: number | null;
+}
+
+interface LogParts {
+  readonly head: { readonly format: string; readonly checkpoint: string; readonly public_keys: readonly string[] };
+  readonly entries: readonly BundleEntry[];
+}
+
+interface DecisionParts extends JsonObject {
+  readonly format: string;
+  readonly body: string;
+  readonly leaf_index: number;
+  readonly audit_path: readonly string[];
+  readonly checkpoint: string;
+  readonly public_keys: readonly string[];
+}
+
+/** The key that every bundle here is signed with, which verifiers are told to trust. */
+export const KEY = newKey();
+const OTHER_KEY = newKey();
+const SIZE = 13;
+/** Entries 0, 1, 2–4, 5, 6–7, then one by one. */
+const BATCHES = [1, 1, 3, 1, 2, 1];
+const LOG = writeLog(decisions(SIZE), { key: KEY, batches: BATCHES });
+const OTHER_LOG = writeLog(decisions(SIZE), { key: OTHER_KEY, batches: BATCHES });
+/** The entry that the decision bundle is of. */
+const PROVED = 5;
+
+const WHOLE: LogParts = {
+  head: { format: "agent-control-plane.log/1", checkpoint: LOG.checkpoint(), public_keys: [KEY.publicPem] },
+  entries: LOG.entries,
+};
+const PROOF: DecisionParts = {
+  format: "agent-control-plane.decision/1",
+  body: LOG.entries[PROVED]?.body ?? "",
+  leaf_index: PROVED,
+  audit_path: LOG.auditPath(PROVED),
+  checkpoint: LOG.checkpoint(),
+  public_keys: [KEY.publicPem],
+};
+
+const logText = ({ head, entries }: LogParts): string =>
+  [head, ...entries].map((each) => `${JSON.stringify(each)}\n`).join("");
+const decisionText = (parts: object): string => `${JSON.stringify(parts)}\n`;
+
+/** A log bundle and a decision bundle that nobody touched. */
+export const UNTOUCHED: readonly string[] = [logText(WHOLE), decisionText(PROOF)];
+
+type Edit = (body: string) => string;
+
+/** An entry with another body, under a leaf hash that fits it. */
+const rehashed = (entry: BundleEntry, edit: Edit): BundleEntry => {
+  const body = edit(entry.body);
+  return { ...entry, body, leaf_hash: leafOf(body).toString("base64") };
+};
+
+const members =
+  (more: JsonObject): Edit =>
+  (body) =>
+    canonicalJson({ ...(JSON.parse(body) as JsonObject), ...more });
+const allow: Edit = (body) => body.replace('"decision":"block"', '"decision":"allow"');
+const renumbered = (entries: readonly BundleEntry[]): BundleEntry[] =>
+  entries.map((entry, index) => ({ ...entry, index }));
+
+/** The entries with the one at an index changed. */
+const withEntry = (index: number, change: (entry: BundleEntry) => object): BundleEntry[] =>
+  LOG.entries.map((entry) => (entry.index === index ? { ...entry, ...change(entry) } : entry));
+
+/** A log that was written and signed with a body gone wrong. */
+function written(index: number, edit: Edit, options: WriteOptions = {}): string {
+  const distort = (body: string, at: number): string => (at === index ? edit(body) : body);
+  const log = writeLog(decisions(SIZE), { key: KEY, ...options, distort });
+  return logText({ head: { ...WHOLE.head, checkpoint: log.checkpoint() }, entries: log.entries });
+}
+
+const replacedLine = (note: string, line: number, text: string): string => note.split("\n").with(line, text).join("\n");
+const otherHash = (hash: string): string => leafOf(hash).toString("base64");
+
+function otherSignature(note: string): string {
+  const [head = "", base64 = ""] = note.trimEnd().split(/ (?=[^ ]*$)/);
+  const bytes = Buffer.from(base64, "base64");
+  bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) ^ 1;
+  return `${head} ${bytes.toString("base64")}\n`;
+}
+
+/** The same in both kinds of bundle: what was done to the checkpoint. */
+const CHECKPOINTS: readonly (readonly [what: string, checkpoint: string, fault: string])[] = [
+  ["changes the checkpoint's size", replacedLine(LOG.checkpoint(), 1, String(SIZE - 1)), "signature"],
+  ["changes the checkpoint's root", replacedLine(LOG.checkpoint(), 2, otherHash("")), "signature"],
+  ["changes the checkpoint's origin", replacedLine(LOG.checkpoint(), 0, "log.example/vault/other"), "signature"],
+  ["changes the checkpoint's signature", otherSignature(LOG.checkpoint()), "signature"],
+  ["leaves the checkpoint's signature out", LOG.checkpoint().split("\u2014")[0] ?? "", "checkpoint"],
+  ["puts a line into the checkpoint", replacedLine(LOG.checkpoint(), 2, `${otherHash("")}\nmore`), "signature"],
+  ["gives the size a leading zero", replacedLine(LOG.checkpoint(), 1, `0${SIZE}`), "checkpoint"],
+];
+
+const LOGS: readonly (readonly [what: string, parts: Partial<LogParts>, fault: string, index: number | null])[] = [
+  ["changes a body", { entries: withEntry(6, ({ body }) => ({ body: allow(body) })) }, "leaf_hash", 6],
+  [
+    "changes a body and its leaf hash",
+    { entries: withEntry(9, (entry) => rehashed(entry, allow)) },
+    "previous_root",
+    9,
+  ],
+  [
+    "changes a body of a batch and its leaf hash, which leaves the batch as suspects",
+    { entries: withEntry(3, (entry) => rehashed(entry, allow)) },
+    "previous_root",
+    2,
+  ],
+  [
+    "changes the last body and its leaf hash",
+    { entries: withEntry(12, (entry) => rehashed(entry, allow)) },
+    "root",
+    12,
+  ],
+  [
+    "changes a leaf hash",
+    { entries: withEntry(7, (entry) => ({ leaf_hash: otherHash(entry.leaf_hash) })) },
+    "leaf_hash",
+    7,
+  ],
+  [
+    "swaps two entries",
+    { entries: LOG.entries.with(3, LOG.entries[4] as BundleEntry).with(4, LOG.entries[3] as BundleEntry) },
+    "order",
+    3,
+  ],
+  [
+    "swaps the bodies of two entries",
+    { entries: renumbered(LOG.entries.with(3, LOG.entries[4] as BundleEntry).with(4, LOG.entries[3] as BundleEntry)) },
+    "order",
+    3,
+  ],
+  ["removes an entry", { entries: LOG.entries.toSpliced(8, 1) }, "order", 8],
+  ["removes an entry and renumbers", { entries: renumbered(LOG.entries.toSpliced(8, 1)) }, "order", 8],
+  [
+    "removes an entry and has the others say their new places",
+    {
+      entries: LOG.entries
+        .toSpliced(8, 1)
+        .map((entry, index) => (index < 8 ? entry : { ...rehashed(entry, members({ seq: index })), index })),
+    },
+    "previous_root",
+    8,
+  ],
+  ["puts an entry in", { entries: renumbered(LOG.entries.toSpliced(4, 0, LOG.entries[4] as BundleEntry)) }, "order", 5],
+  ["cuts off the end", { entries: LOG.entries.slice(0, -2) }, "order", SIZE - 2],
+  [
+    "appends an entry",
+    {
+      entries: [...LOG.entries, ...writeLog(decisions(SIZE + 1), { key: KEY, batches: BATCHES }).entries.slice(SIZE)],
+    },
+    "order",
+    SIZE,
+  ],
+  [
+    "moves an entry to another workspace",
+    { entries: withEntry(9, (entry) => rehashed(entry, members({ workspace_id: "other" }))) },
+    "workspace",
+    9,
+  ],
+  [
+    "makes an entry older",
+    { entries: withEntry(9, (entry) => rehashed(entry, members({ at: "2025-01-01T00:00:00.000Z" }))) },
+    "time",
+    9,
+  ],
+  [
+    "gives an entry another's id",
+    { entries: withEntry(9, (entry) => rehashed(entry, members({ decision_id: "dec_1" }))) },
+    "duplicate_id",
+    9,
+  ],
+  [
+    "has an entry sealed on another size",
+    { entries: withEntry(9, (entry) => rehashed(entry, members({ previous_size: 8 }))) },
+    "previous_root",
+    9,
+  ],
+  ["leaves out a body", { entries: withEntry(9, () => ({ body: null })) }, "malformed", null],
+  ["shortens a leaf hash", { entries: withEntry(9, () => ({ leaf_hash: "AAAA" })) }, "malformed", null],
+  [
+    "is another log, signed with another key",
+    {
+      head: { ...WHOLE.head, checkpoint: OTHER_LOG.checkpoint(), public_keys: [OTHER_KEY.publicPem] },
+      entries: OTHER_LOG.entries,
+    },
+    "signature",
+    null,
+  ],
+  ...CHECKPOINTS.map(
+    ([what, checkpoint, fault]) => [what, { head: { ...WHOLE.head, checkpoint } }, fault, null] as const,
+  ),
+];
+
+const path = PROOF.audit_path;
+const DECISIONS: readonly (readonly [
+  what: string,
+  parts: Partial<DecisionParts>,
+  fault: string,
+  index: number | null,
+])[] = [
+  ["changes the body", { body: members({ decision: "maybe" })(PROOF.body) }, "proof", null],
+  ["takes another entry's body", { body: LOG.entries[4]?.body ?? "" }, "proof", null],
+  ["changes a sibling of the proof", { audit_path: path.with(1, otherHash(path[1] ?? "")) }, "proof", null],
+  ["swaps two siblings", { audit_path: path.with(0, path[1] ?? "").with(1, path[0] ?? "") }, "proof", null],
+  ["shortens the proof", { audit_path: path.slice(0, -1) }, "proof", null],
+  ["lengthens the proof", { audit_path: [...path, path[0] ?? ""] }, "proof", null],
+  ["leaves the proof empty", { audit_path: [] }, "proof", null],
+  ["changes the index", { leaf_index: PROVED + 1 }, "proof", null],
+  ["takes an index beyond the log", { leaf_index: SIZE }, "proof", null],
+  ["has the proof of a smaller log", { audit_path: LOG.auditPath(PROVED, SIZE - 5) }, "proof", null],
+  ["has a sibling that is no hash", { audit_path: path.with(0, "AAAA") }, "malformed", null],
+  [
+    "is of another log, signed with another key",
+    { checkpoint: OTHER_LOG.checkpoint(), public_keys: [OTHER_KEY.publicPem] },
+    "signature",
+    null,
+  ],
+  ...CHECKPOINTS.map(([what, checkpoint, fault]) => [what, { checkpoint }, fault, null] as const),
+];
+
+/** Bodies that hash to what was signed, and are no canonical JSON. */
+const UNCANONICAL: readonly (readonly [what: string, edit: Edit])[] = [
+  ["a blank", (body) => body.replace(":", ": ")],
+  ["members out of order", (body) => body.replace(/\{(.*?),/, "{").replace(/\}$/, `,${/\{(.*?),/.exec(body)?.[1]}}`)],
+  ["a member that comes twice", (body) => body.replace("{", '{"action":1,')],
+  ["a number spelt otherwise", (body) => body.replace('"after":50.2', '"after":50.20')],
+  ["a number that no double holds", (body) => body.replace('"after":50.2', '"after":9007199254740993')],
+  ["an escape that is not needed", (body) => body.replace("pay", "\\u0070ay")],
+  ["half of a surrogate pair", (body) => body.replace("pay", "\\ud800")],
+  ["no JSON", (body) => body.slice(0, -1)],
+  ["a list", (body) => `[${body}]`],
+];
+
+/** The bundles that every verifier has to refuse when it trusts `KEY` alone. */
+export const TAMPERINGS: readonly Tampering[] = [
+  ...LOGS.map(([what, parts, fault, index]) => ({
+    what: `a log that ${what}`,
+    text: logText({ ...WHOLE, ...parts }),
+    fault,
+    index,
+  })),
+  ...DECISIONS.map(([what, parts, fault, index]) => ({
+    what: `a decision bundle that ${what}`,
+    text: decisionText({ ...PROOF, ...parts }),
+    fault,
+    index,
+  })),
+  ...UNCANONICAL.map(([what, edit]) => ({
+    what: `a log with ${what} in a body`,
+    text: written(9, edit),
+    fault: "canonical",
+    index: 9,
+  })),
+];
