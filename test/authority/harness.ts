@@ -36,6 +36,7 @@ import { type Database, ENTITIES, MIGRATIONS, openDatabase } from "../../src/sto
 import { createPipeline, type IncomingCall, type Pipeline } from "../../src/transport/index.ts";
 import { createVelocityJournal } from "../../src/velocity/index.ts";
 import { createTestDatabase, SILENT_LOG } from "../support/database.ts";
+import { NO_GUARD } from "../support/no-guard.ts";
 import { failureOf } from "../support/workspace.ts";
 
 /** The unary methods of a service, called through the pipeline with a key; without one by the workspace's admin. */
@@ -103,7 +104,7 @@ function servicesOf(database: Database, logs: WorkspaceLogs, keys: SigningKeys) 
     createAdminService({ logs, database, authenticator }),
     createAgentService({ logs, database, heartbeatMs: HEARTBEAT_MS }),
     createAuthorityService({ logs, database, keys, authenticator }),
-    createEnforcementService({ intercept: createIntercept(logs), pool }),
+    createEnforcementService({ intercept: createIntercept(logs, NO_GUARD), pool }),
     createEscalationService({ logs, pool, heartbeatMs: HEARTBEAT_MS }),
     createMandateService({ logs, database }),
     createToolService({ logs, database }),

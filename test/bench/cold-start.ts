@@ -45,9 +45,13 @@ async function countInWindow({ server, grpc }: BenchService, decisionId: string)
 }
 
 /** Starts the service on a workspace that no process has in memory, and times its first decision. */
-export async function coldStart(workspace: BenchWorkspace, cleanup: AsyncDisposableStack): Promise<ColdStart> {
+export async function coldStart(
+  workspace: BenchWorkspace,
+  cleanup: AsyncDisposableStack,
+  env: Readonly<Record<string, string>> = {},
+): Promise<ColdStart> {
   const startedAt = performance.now();
-  const service = await startService(workspace, cleanup);
+  const service = await startService(workspace, cleanup, env);
   const listeningAt = performance.now();
   const decisionId = await decideOne(service);
   const answeredAt = performance.now();

@@ -11,7 +11,13 @@ import type { LoadPlan, Measured, Source } from "./load/plan.ts";
 import { createRecorder, type Recorder } from "./load/recorder.ts";
 import { startRest } from "./load/rest.ts";
 
+async function startTogether(sources: readonly Source[], recorder: Recorder): Promise<Lanes> {
+  const started = await Promise.all(sources.map((source) => start(source, recorder)));
+  return { stop: async () => void (await Promise.all(started.map((lanes) => lanes.stop()))) };
+}
+
 function start(source: Source, recorder: Recorder): Lanes | Promise<Lanes> {
+  if (source.kind === "together") return startTogether(source.sources, recorder);
   if (source.kind === "unary") return startUnary(source, recorder);
   if (source.kind === "stream") return startStreams(source, recorder);
   return source.kind === "rest" ? startRest(source, recorder) : startInsert(source, recorder);

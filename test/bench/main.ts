@@ -5,8 +5,17 @@ import { startBenchPostgres } from "./postgres.ts";
 import { checksTable, holds } from "./report.ts";
 import { measureScale } from "./scale.ts";
 import { measureThroughput, type PartReport } from "./throughput.ts";
+import { measureVault } from "./vault.ts";
+import { measureWindow } from "./window.ts";
+import { measureWorkers } from "./workers.ts";
 
-const PARTS = { throughput: measureThroughput, scale: measureScale };
+const PARTS = {
+  throughput: measureThroughput,
+  scale: measureScale,
+  window: measureWindow,
+  vault: measureVault,
+  workers: measureWorkers,
+};
 
 async function runParts(options: BenchOptions, cleanup: AsyncDisposableStack): Promise<PartReport[]> {
   const postgres = await startBenchPostgres(cleanup);

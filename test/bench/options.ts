@@ -1,7 +1,8 @@
 import { parseArgs } from "node:util";
 
+const PARTS = ["throughput", "scale", "window", "vault", "workers"] as const;
 /** A part of the benchmark. */
-export type Part = "throughput" | "scale";
+export type Part = (typeof PARTS)[number];
 
 /** How the benchmark runs. */
 export interface BenchOptions {
@@ -9,18 +10,21 @@ export interface BenchOptions {
   readonly seconds: number;
   /** Alternating rounds of service and baseline, of which the median counts. Default 3. */
   readonly rounds: number;
-  /** Default both; `--quick` leaves the scale part out. */
+  /** Default all; `--quick` takes throughput alone. */
   readonly parts: readonly Part[];
   /** What the scale part grows to; `--shrink` divides all three, for trying the benchmark itself. */
   readonly scale: { readonly mandates: number; readonly agents: number; readonly entries: number };
+  /** What the window of a day holds in the window part; `--shrink` divides it too. */
+  readonly window: { readonly actions: number };
 }
 
-const USAGE = "usage: npm run bench -- [--seconds 5] [--rounds 3] [--quick | --only throughput|scale] [--shrink 1]";
+const USAGE = `usage: npm run bench -- [--seconds 5] [--rounds 3] [--quick | --only ${PARTS.join("|")}] [--shrink 1]`;
 
 function partsFrom(only: string | undefined, quick: boolean): readonly Part[] {
-  if (only === "throughput" || only === "scale") return [only];
-  if (only !== undefined) throw new Error(USAGE);
-  return quick ? ["throughput"] : ["throughput", "scale"];
+  if (only === undefined) return quick ? ["throughput"] : PARTS;
+  const part = PARTS.find((name) => name === only);
+  if (part === undefined) throw new Error(USAGE);
+  return [part];
 }
 
 function positive(text: string): number {
@@ -47,5 +51,6 @@ export function optionsFrom(args: string[]): BenchOptions {
     rounds: Math.ceil(positive(values.rounds)),
     parts: partsFrom(values.only, values.quick),
     scale: { mandates: 10_000 / shrink, agents: 100_000 / shrink, entries: 1_000_000 / shrink },
+    window: { actions: 5_000_000 / shrink },
   };
 }

@@ -11,6 +11,8 @@ import { type PartReport, WARM_UP_SECONDS } from "./throughput.ts";
 const AGENTS = 10;
 /** Cold starts of the workspace with the long log; the others are started once. */
 const COLD_STARTS = 3;
+/** Actions a second that every machine reaches: what the warm-up reckons with so that each agent has acted once. */
+const SLOWEST_PER_SECOND = 4_000;
 /** Most that a decision may cost more than in the small workspace. */
 const MOST_DEARER = 1.2;
 const MOST_COLD_MS = 3_000;
@@ -69,10 +71,15 @@ function turned<T>(items: readonly T[], by: number): T[] {
   return items.map((_, index) => items[(index + by) % items.length] as T);
 }
 
+/** Long enough for every agent to act: its first action builds what the later ones use. */
+function warmUpSeconds({ size }: Variant): number {
+  return Math.max(WARM_UP_SECONDS, Math.ceil(size.agents / SLOWEST_PER_SECOND));
+}
+
 async function measureRounds(options: BenchOptions, postgres: BenchPostgres, load: Child, all: readonly Running[]) {
   for (let round = 0; round <= options.rounds; round++) {
-    const seconds = round === 0 ? WARM_UP_SECONDS : options.seconds;
     for (const { variant, service, measured } of turned(all, round)) {
+      const seconds = round === 0 ? warmUpSeconds(variant) : options.seconds;
       const source: Source = { kind: "stream", target: service.grpc, streams: 8, inFlight: 64 };
       const result = await load.ask<Measured>(planFor(source, seconds, service, postgres));
       if (round > 0) measured.push(result);

@@ -44,6 +44,8 @@ import {
 /** What a database is to hold. */
 export interface Seed {
   readonly databaseUrl: string;
+  /** The workspace to make. Default `bench`. */
+  readonly workspaceId?: string;
   readonly agents: number;
   /** Mandates on tools that the load never calls, beside the ten that it meets. */
   readonly otherMandates: number;
@@ -196,16 +198,22 @@ async function addDecisions(log: WorkspaceLog, caller: Caller, agentIds: readonl
   }
 }
 
-async function seed({ databaseUrl: url, agents, otherMandates, decisions }: Seed): Promise<Seeded> {
+async function seed({
+  databaseUrl: url,
+  workspaceId = WORKSPACE,
+  agents,
+  otherMandates,
+  decisions,
+}: Seed): Promise<Seeded> {
   const entities = [...ENTITIES];
   const database = await openDatabase({ url, poolSize: 5, log: SILENT_LOG, entities, migrations: MIGRATIONS });
   const context = { database, nowMs: Date.now(), by: BY };
-  const { key, secret } = await createWorkspace(context, { workspaceId: WORKSPACE });
+  const { key, secret } = await createWorkspace(context, { workspaceId });
   const logs = await createWorkspaceLogs(database, decide, SILENT_LOG);
-  const log = await logs.of(WORKSPACE);
+  const log = await logs.of(workspaceId);
   await addPolicies(log, otherMandates);
   const agentIds = await addAgents(log, agents);
-  const caller = { keyId: key.keyId, workspaceId: WORKSPACE, role: Role.ADMIN, agentId: null };
+  const caller = { keyId: key.keyId, workspaceId, role: Role.ADMIN, agentId: null };
   await addDecisions(log, caller, agentIds, decisions);
   // Nothing is closed: the process is killed next, and leaves what a crash leaves.
   return { apiKey: secret, agentIds };

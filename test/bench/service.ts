@@ -23,7 +23,11 @@ export async function seedWorkspace(
   name: string,
   size: Omit<Seed, "databaseUrl">,
 ): Promise<BenchWorkspace> {
-  const databaseUrl = await postgres.createDatabase(name);
+  return addWorkspace(await postgres.createDatabase(name), size);
+}
+
+/** Adds a workspace to a database and fills it. */
+export async function addWorkspace(databaseUrl: string, size: Omit<Seed, "databaseUrl">): Promise<BenchWorkspace> {
   const child = startChild("seed-process.ts");
   try {
     return { databaseUrl, ...(await child.ask<Seeded>({ databaseUrl, ...size })) };
@@ -33,8 +37,12 @@ export async function seedWorkspace(
 }
 
 /** Starts the service on a workspace. It is stopped by `cleanup`, if it is still there. */
-export async function startService(workspace: BenchWorkspace, cleanup: AsyncDisposableStack): Promise<BenchService> {
-  const server = await startServer({ databaseUrl: workspace.databaseUrl });
+export async function startService(
+  workspace: BenchWorkspace,
+  cleanup: AsyncDisposableStack,
+  env: Readonly<Record<string, string>> = {},
+): Promise<BenchService> {
+  const server = await startServer({ databaseUrl: workspace.databaseUrl, env });
   cleanup.defer(async () => void (await server.stop()));
   const { apiKey, agentIds } = workspace;
   const target = (address: string): Target => ({ address, apiKey, agentIds });

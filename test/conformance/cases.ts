@@ -94,6 +94,8 @@ export const UNARY_FILES = [
   "authority",
   "revocations",
   "webhooks",
+  "redaction",
+  "vault",
   "access",
   "bad-input",
   "unstorable-text",

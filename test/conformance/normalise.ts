@@ -7,6 +7,13 @@ const ID = /\b([a-z]{2,3})_[a-z2-7]{26}\b/g;
 const WORKSPACE = /\bws-[0-9a-f]{12}(?:-[a-z]+)?\b/g;
 const RECEIVER = /\bhttp:\/\/127\.0\.0\.1:\d+/g;
 const TIME = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g;
+/** A time of the redaction interface, which has no zone designator. */
+const ZONELESS_TIME = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(?![\dZ+-])/g;
+/** What ends a placeholder, made anew each time. */
+const SALT = /(?<=\[[A-Z_]+_\d+_)[B-DF-HJ-NP-TV-Z]{5}(?=\])/g;
+/** SHA-256 in base64; of a checkpoint's note the root and the signature. */
+const HASH = /^[A-Za-z0-9+/]{43}=$/;
+const NOTE = /\n[A-Za-z0-9+/]{43}=\n\n\u2014 (\S+) \S+\n$/;
 /** Fields whose text is made anew each time, with the word that stands for it. */
 const OPAQUE: Readonly<Record<string, string>> = {
   secret: "<secret>",
@@ -15,6 +22,8 @@ const OPAQUE: Readonly<Record<string, string>> = {
   leaf_hash: "<hash>",
   action_digest: "<digest>",
   canonical_body: "<json>",
+  body: "<json>",
+  verifier_key: "<vkey>",
   request_id: "<request>",
   token: "<jws>",
   signature: "<signature>",
@@ -52,7 +61,11 @@ export function createNormalise(): Normalise {
       .replace(ID, (id, kind: string) => wordFor(kind, id))
       .replace(WORKSPACE, (id) => wordFor("ws", id))
       .replace(RECEIVER, "<receiver>")
-      .replace(TIME, "<time>");
+      .replace(TIME, "<time>")
+      .replace(ZONELESS_TIME, "<zoneless time>")
+      .replace(SALT, "<salt>")
+      .replace(HASH, "<hash>")
+      .replace(NOTE, "\n<hash>\n\n\u2014 $1 <signature>\n");
   const field = (name: string, value: JsonValue): JsonValue => {
     if (DURATIONS.includes(name) && Number.isInteger(value)) return "<ms>";
     if (typeof value === "string" && KEY_PARTS.includes(name) && KEY_PART.test(value)) return "<key>";

@@ -41,6 +41,9 @@ const TABLES = [
   ["incident", "t"],
   ["webhook", "(t.webhook_id, t.url, t.events, t.is_active, t.secret, t.old_secret)"],
   ["webhook_delivery", "t"],
+  ["redaction_settings", "t"],
+  ["personal_value", "t"],
+  ["redaction_webhook", "t"],
   ["workspace", "(t.name, t.default_decision, t.initial_trust_tenths)"],
 ] as const;
 

@@ -12,6 +12,8 @@ export type Source =
   | { readonly kind: "unary"; readonly target: Target; readonly callers: number }
   | { readonly kind: "stream"; readonly target: Target; readonly streams: number; readonly inFlight: number }
   | { readonly kind: "rest"; readonly target: Target; readonly callers: number }
+  /** Several loads side by side. */
+  | { readonly kind: "together"; readonly sources: readonly Source[] }
   /** The bare insert: rows of the service's log, so many to a statement, over one connection. */
   | { readonly kind: "insert"; readonly databaseUrl: string; readonly rows: number };
 
