@@ -224,7 +224,10 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const { webhookAllow, maxBodyBytes } = config;
   const redaction = createRedaction({ database, logs, log, key: redactionKey, webhookAllow });
   const llm = { llmUrl: config.llmUrl ?? undefined, llmKey: config.llmKey?.reveal() };
-  const proxy = createRedactionProxy({ redaction, authenticate: authenticator, logs, log, maxBodyBytes, ...llm });
+  const proxy = createRedactionProxy({
+    ...{ redaction, authenticate: authenticator, logs, log, metrics, maxBodyBytes },
+    ...llm,
+  });
   return {
     config,
     log,

@@ -10,11 +10,13 @@ import type { Guard } from "../semantic/index.ts";
  * where a question that came up since counts as unavailable.
  */
 export async function askGuard(guard: Guard, log: WorkspaceLog, action: Action, signal: AbortSignal): Promise<Action> {
-  const { policy } = await log.rehearse(action);
+  const { policy, toolName } = await log.rehearse(action);
   const questions = new Map(policy?.guards.map(({ spec }) => [spec.key, spec]));
   if (questions.size === 0) return action;
+  // The tool that the action calls, also when its metadata or its type names it.
+  const asked = { ...action, tool: toolName };
   const ask = async ({ key, prompt, timeoutMs }: SemanticSpec): Promise<[string, GuardAnswer]> => {
-    return [key, await guard.judge({ rule: prompt, action, timeoutMs }, signal)];
+    return [key, await guard.judge({ rule: prompt, action: asked, timeoutMs }, signal)];
   };
   return { ...action, answers: new Map(await Promise.all([...questions.values()].map(ask))) };
 }

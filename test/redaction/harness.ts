@@ -1,5 +1,6 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { Registry } from "prom-client";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import {
   createRedaction,
@@ -72,6 +73,7 @@ async function startProcess({ database, logs }: Replica, options: ProcessOptions
   const redaction = createRedaction({ database, logs, log, key, webhookAllow: ALLOW, ...attempt });
   const authenticate = createAuthenticator({ database, clock: logs.clock });
   const proxy = createRedactionProxy({
+    metrics: new Registry(),
     ...{ redaction, authenticate, logs, log, llmUrl: options.llmUrl, llmKey: options.llmKey },
     maxBodyBytes: options.maxBodyBytes ?? 1_048_576,
     ...(options.timing === undefined ? {} : { timing: options.timing }),

@@ -24,6 +24,14 @@ function limitLine(limit: unknown): string {
   return `  limit      ${count} in ${String(at(limit, "window"))} s for ${scope} ${group}, from ${textAt(limit, "source")}`;
 }
 
+function guardLine(guard: unknown): string {
+  const where = `${textAt(guard, "rule")} of mandate ${textAt(guard, "mandate_id")}`;
+  const unavailable = textAt(guard, "unavailable");
+  if (unavailable !== "") return `  guard      no verdict on ${where}: ${unavailable}`;
+  const verdict = at(guard, "violates") === true ? "violates" : "does not violate";
+  return `  guard      ${verdict} ${where}, confidence ${String(at(guard, "confidence"))}, said ${textAt(guard, "model")}`;
+}
+
 function decisionLines(decision: JsonMembers): string[] {
   const [id, verdict, path] = ["decision_id", "decision", "decision_path"].map((name) => textAt(decision, name));
   const principal = textAt(decision, "on_behalf_of");
@@ -35,6 +43,7 @@ function decisionLines(decision: JsonMembers): string[] {
     `  asked      ${type} by agent ${agent}${principal === "" ? "" : ` for ${principal}`}, key ${textAt(decision, "key_id")}`,
     ...listAt(decision, "reasons").map(reasonLine),
     ...listAt(decision, "authorisation", "collective_limits").map(limitLine),
+    ...listAt(decision, "guards").map(guardLine),
     `  trust      ${String(at(decision, "trust", "before"))} before, ${String(at(decision, "trust", "after"))} after`,
   ];
 }

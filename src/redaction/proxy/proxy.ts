@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Registry } from "prom-client";
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../../errors.ts";
 import type { WorkspaceLogs } from "../../ledger/index.ts";
 import type { Authenticator, KeyHolder } from "../../registry/index.ts";
@@ -11,6 +12,7 @@ import { createConversations } from "./conversations.ts";
 import { answerEvents, answerStreamFor } from "./event-answer.ts";
 import { callerGone, type ProxyTarget, sendPiece, sendWhole, targetFrom } from "./exchange.ts";
 import { headersDown, headersUp, mediaTypeOf } from "./headers.ts";
+import { createProxyMetrics } from "./metrics.ts";
 import { openAiErrorFrom } from "./openai-error.ts";
 import { llmUnavailable } from "./protocol.ts";
 import { type HiddenRequest, hiddenRequest } from "./request.ts";
@@ -33,6 +35,8 @@ export interface RedactionProxyOptions {
   readonly authenticate: Authenticator;
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly log: StoreLog;
+  /** Where the proxy counts. */
+  readonly metrics: Registry;
   /** Base URL of the model's service, ends in `/v1`; undefined: every request is LLM_NOT_CONFIGURED. */
   readonly llmUrl: string | undefined;
   /** The service's own key for it; undefined: none is sent for callers that bring none. */
@@ -69,6 +73,7 @@ export function createRedactionProxy(proxy: RedactionProxyOptions): RedactionPro
   const { redaction, log, llmUrl, llmKey } = proxy;
   const upstream = llmUrl === undefined ? undefined : createUpstream(llmUrl, proxy.timing);
   const conversations = createConversations();
+  const metrics = createProxyMetrics(proxy.metrics);
 
   const upstreamOrThrow = (): Upstream => {
     if (upstream !== undefined) return upstream;
@@ -87,6 +92,7 @@ export function createRedactionProxy(proxy: RedactionProxyOptions): RedactionPro
   /** Seals what was leaked, if anything was, and tells of it once the answer has ended. */
   const settle = async ({ response, target, holder, hidden }: Passage, counts: KindCounts): Promise<void> => {
     if (totalOf(counts) === 0) return;
+    metrics.leaked(counts);
     const { workspaceId, keyId, agentId } = holder;
     const { model } = hidden;
     const tell = await redaction.seal({ workspaceId, keyId, agentId, counts, path: target.path, model });
@@ -186,6 +192,7 @@ export function createRedactionProxy(proxy: RedactionProxyOptions): RedactionPro
       const { status, body } = openAiErrorFrom(error);
       sendWhole(response, status, { "content-type": "application/json" }, JSON.stringify(body));
     }
+    metrics.answered(target.path, response.statusCode);
   };
 
   return {

@@ -77,7 +77,7 @@ export function openScrubberStream(scan: Scan, options: StreamOptions): Scrubber
     const scannedTo = scan(text, scanned, isWhole, found);
     const readTo = placeholders === undefined ? text.length : findPlaceholders(placeholders, text, scanned, found);
     const safe = isWhole ? text.length : Math.min(scannedTo, readTo);
-    if (found.length > 0) waiting.push(...settled(found, scanned, safe));
+    if (found.length > 0) waiting = waiting.concat(settled(found, scanned, safe));
     const out = settle(safe);
     scanned = safe;
     forget();

@@ -21,6 +21,13 @@ describe("placeholders", () => {
     ]);
   });
 
+  it("hide very many values in one text.", () => {
+    const book = createBook();
+    const text = "Anna Berg, ".repeat(200_000);
+    expect(book.restore(book.hide(text)) === text).to.equal(true);
+    expect(book.size).to.equal(1);
+  });
+
   it("differ in their salt from one request to the next.", () => {
     const salts = Array.from({ length: 20 }, () => createPlaceholders({ scrubber: SCRUBBER }).hide("Anna Berg"));
     expect(new Set(salts).size).to.be.greaterThan(15);
