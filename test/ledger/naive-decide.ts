@@ -1,16 +1,14 @@
+import { lentTo } from "./naive-authority.ts";
 import type { NaiveAgent, NaiveBody, NaiveMandate, NaiveOutcome, NaiveRule, NaiveState, Word } from "./naive-log.ts";
+import { hasHappenedInOrder, isScheduled, matches } from "./naive-rules.ts";
 
 const SEVERITY: Readonly<Record<Word, number>> = { allow: 1, escalate: 2, block: 3 };
 
+const isOrdered = ({ conditions }: NaiveRule): boolean => conditions.mode === "SEQUENCE_MODE_ORDERED";
+
+const isEnforced = ({ definition }: NaiveMandate): boolean => definition.mode !== "observe";
 const wordOf = (enumName: string): string => enumName.slice(enumName.indexOf("_") + 1).toLowerCase();
 const typeOf = ({ action }: NaiveBody): string => action.action_type.trim().toLowerCase();
-
-function matches(patterns: readonly string[], type: string): boolean {
-  return patterns.some((given) => {
-    const pattern = given.trim().toLowerCase();
-    return pattern.endsWith("*") ? type.startsWith(pattern.slice(0, -1)) : type === pattern;
-  });
-}
 
 function departmentsOf({ departments }: NaiveState, agentId: string): string[] {
   return [...departments].flatMap(([id, members]) => (members.has(agentId) ? [id] : [])).sort();
@@ -43,19 +41,24 @@ function groupOf({ conditions }: NaiveRule, state: NaiveState, agentId: string):
   return { scope, group: counted.join("+"), agentIds };
 }
 
+/** The actions that a sequence rule counts, in order: entries of the group with time > now - window. */
+function pastOf({ conditions }: NaiveRule, group: Group, state: NaiveState, now: number) {
+  const counted = (conditions.count_decisions ?? []).map(wordOf);
+  const since = now - Number(conditions.window_seconds) * 1000;
+  // The times of a log never go back.
+  const inside = state.past.slice(state.past.findLastIndex(({ at }) => at <= since) + 1);
+  return inside.filter(
+    ({ agentId, decision }) => group.agentIds.has(agentId) && (counted.length === 0 || counted.includes(decision)),
+  );
+}
+
 /** The state of a limit as the receipt shows it: entries with time > now - window, and this action. */
 function limitOf(mandate: NaiveMandate, index: number, group: Group, state: NaiveState, now: number) {
-  const { conditions } = mandate.definition.rules[index] as NaiveRule;
+  const rule = mandate.definition.rules[index] as NaiveRule;
+  const { conditions } = rule;
   const window = Number(conditions.window_seconds);
   const limit = Number(conditions.max_count ?? 0);
-  const counted = (conditions.count_decisions ?? []).map(wordOf);
-  const past = state.past.filter(
-    ({ agentId, type, decision, at }) =>
-      group.agentIds.has(agentId) &&
-      matches(conditions.match_action_types ?? [], type) &&
-      (counted.length === 0 || counted.includes(decision)) &&
-      at > now - window * 1000,
-  );
+  const past = pastOf(rule, group, state, now).filter(({ type }) => matches(conditions.match_action_types ?? [], type));
   const count = past.length + 1;
   return {
     ...{ count, group: group.group, limit, mandate_id: mandate.mandate_id, members: group.agentIds.size },
@@ -73,69 +76,125 @@ interface Fired {
   readonly mandate: NaiveMandate;
   readonly index: number;
   readonly decision: Word;
+  readonly code: string;
 }
 
-function mostRestrictive(fired: readonly Fired[]): Fired | undefined {
-  return [...fired].sort(
-    (a, b) =>
-      SEVERITY[b.decision] - SEVERITY[a.decision] ||
-      b.mandate.definition.priority - a.mandate.definition.priority ||
-      (a.mandate.mandate_id < b.mandate.mandate_id ? -1 : 1),
-  )[0];
-}
+const byWeight = (a: Fired, b: Fired): number =>
+  SEVERITY[b.decision] - SEVERITY[a.decision] ||
+  b.mandate.definition.priority - a.mandate.definition.priority ||
+  a.mandate.mandate_id.localeCompare(b.mandate.mandate_id) ||
+  a.index - b.index;
+
+const CODES: Readonly<Record<string, string>> = {
+  RULE_TYPE_ACTION: "ACTION_MATCHED",
+  RULE_TYPE_TRUST: "TRUST_BELOW",
+  RULE_TYPE_SCHEDULE: "IN_SCHEDULE",
+  RULE_TYPE_SEQUENCE: "LIMIT_EXCEEDED",
+};
 
 /** The rules that fire, and the limits that were looked at on the way. */
-function evaluate(state: NaiveState, body: NaiveBody, agent: NaiveAgent) {
+function evaluate(state: NaiveState, body: NaiveBody, agent: NaiveAgent, principalId: string | undefined) {
   const { agent_id: agentId } = body.action;
+  const now = Date.parse(body.at);
   const limits: ReturnType<typeof limitOf>[] = [];
   const fired: Fired[] = [];
-  const mandates = [...state.mandates.values()].sort((a, b) => (a.mandate_id < b.mandate_id ? -1 : 1));
-  for (const mandate of mandates.filter((each) => covers(each, state, agentId))) {
+  const asked: Fired[] = [];
+  const mandates = [...state.mandates.values()].sort((a, b) => a.mandate_id.localeCompare(b.mandate_id));
+  const parties = principalId === undefined ? [agentId] : [agentId, principalId];
+  for (const mandate of mandates.filter((each) => parties.some((party) => covers(each, state, party)))) {
     mandate.definition.rules.forEach((rule, index) => {
-      const patterns = rule.conditions.match_action_types ?? [];
+      const { match_action_types = [], steps = [] } = rule.conditions;
+      const patterns = isOrdered(rule) ? steps.slice(-1) : match_action_types;
       if (patterns.length > 0 && !matches(patterns, typeOf(body))) return;
-      const hit = { mandate, index, decision: wordOf(rule.decision) as Word };
+      const code = CODES[rule.type] ?? "";
+      const hit = { mandate, index, decision: wordOf(rule.decision) as Word, code };
       if (rule.type === "RULE_TYPE_ACTION") fired.push(hit);
       if (rule.type === "RULE_TYPE_TRUST" && agent.trustTenths / 10 < (rule.conditions.below ?? 0)) fired.push(hit);
+      if (rule.type === "RULE_TYPE_SCHEDULE" && isScheduled(rule, now)) fired.push(hit);
+      if (rule.type === "RULE_TYPE_SEMANTIC") asked.push(hit);
       if (rule.type !== "RULE_TYPE_SEQUENCE") return;
       const group = groupOf(rule, state, agentId);
       if (group === undefined) return;
-      const limit = limitOf(mandate, index, group, state, Date.parse(body.at));
+      if (isOrdered(rule)) {
+        if (hasHappenedInOrder(rule, pastOf(rule, group, state, now)))
+          fired.push({ ...hit, code: "SEQUENCE_COMPLETED" });
+        return;
+      }
+      const limit = limitOf(mandate, index, group, state, now);
       limits.push(limit);
       if (limit.count > limit.limit) fired.push(hit);
     });
   }
-  return { limits, fired };
+  return { limits, fired, guards: guardsOf(asked, fired, body) };
 }
 
-/** The strictest decision of each mandate that fired, by id. */
-function strictestOf(fired: readonly Fired[]): Fired[] {
-  const byMandate = Map.groupBy(fired, ({ mandate }) => mandate.mandate_id);
-  return [...byMandate.values()].map((own) => mostRestrictive(own) as Fired);
+/**
+ * The semantic rules that are looked at, none of which has a verdict, since there is no guard: all of them, unless the other
+ * rules block already; then those that were asked about before the others did, which only the body tells.
+ */
+function guardsOf(asked: readonly Fired[], fired: Fired[], { guards = [] }: NaiveBody) {
+  const wasAsked = ({ mandate, index }: Fired): boolean =>
+    guards.some(({ mandate_id, rule }) => mandate_id === mandate.mandate_id && rule === `rules[${index}]`);
+  const isBlocked = fired.some(({ mandate, decision }) => isEnforced(mandate) && decision === "block");
+  const looked = isBlocked ? asked.filter(wasAsked) : asked;
+  for (const { mandate, index } of looked) {
+    const { on_unavailable } = (mandate.definition.rules[index] as NaiveRule).conditions;
+    const decision = on_unavailable === undefined ? "escalate" : (wordOf(on_unavailable) as Word);
+    if (decision !== "allow") fired.push({ mandate, index, decision, code: "GUARD_UNAVAILABLE" });
+  }
+  return looked.map(({ mandate: { mandate_id, version }, index }) => ({
+    mandate_id,
+    version,
+    rule: `rules[${index}]`,
+  }));
 }
 
-const REFUSED = { decision: "block", policyName: undefined, limits: [], fired: [], observed: [] } as const;
+/** What fired by mandate, by id; of each mandate the weightiest first. */
+function byMandate(fired: readonly Fired[]): [Fired, ...Fired[]][] {
+  const groups = [...Map.groupBy(fired, ({ mandate }) => mandate.mandate_id)];
+  groups.sort(([one], [other]) => one.localeCompare(other));
+  return groups.map(([, own]) => own.sort(byWeight) as [Fired, ...Fired[]]);
+}
+
+const codesOf = (fired: readonly Fired[]): string[] => fired.map(({ code }) => code);
+
+/** What an action that an early step refuses comes to. */
+const refused = (path: string, permissions: string, code: string): NaiveOutcome => ({
+  ...{ decision: "block", path, permissions, codes: [code] },
+  ...{ policyName: undefined, limits: [], guards: [], fired: [], observed: [], authority: [] },
+});
 
 /** What design §4 says of an action, approvals left out: straight from the text, on lists. */
 export function decideNaively(state: NaiveState, body: NaiveBody): NaiveOutcome {
   const agent = state.agents.get(body.action.agent_id) as NaiveAgent;
-  if (agent.status !== "active") return { ...REFUSED, path: "revoked", permissions: "not_evaluated" };
-  if (matches(agent.denied, typeOf(body))) return { ...REFUSED, path: "permissions", permissions: "denied" };
-  if (agent.listed.length > 0 && !matches(agent.listed, typeOf(body)))
-    return { ...REFUSED, path: "permissions", permissions: "not_listed" };
-  const { limits, fired } = evaluate(state, body, agent);
-  const winner = mostRestrictive(fired.filter(({ mandate }) => mandate.definition.mode !== "observe"));
-  const strictest = strictestOf(fired);
-  const watching = strictest.filter(({ mandate }) => mandate.definition.mode === "observe");
+  if (agent.status !== "active") return refused("revoked", "not_evaluated", "AGENT_REVOKED");
+  const lent = lentTo(state, body);
+  if ("code" in lent) return refused(lent.path, "not_evaluated", lent.code);
+  const { principal = agent, principalId, chain } = lent;
+  if (matches([...agent.denied, ...principal.denied], typeOf(body)))
+    return refused("permissions", "denied", "ACTION_DENIED");
+  if (principal.listed.length > 0 && !matches(principal.listed, typeOf(body)))
+    return refused("permissions", "not_listed", "ACTION_NOT_ALLOWED");
+  const { limits, fired, guards } = evaluate(state, body, agent, principalId);
+  const enforced = fired.filter(({ mandate }) => isEnforced(mandate)).sort(byWeight);
+  const [winner] = enforced;
+  const observed = fired.filter(({ mandate }) => !isEnforced(mandate));
   return {
     decision: winner?.decision ?? state.defaultDecision,
     path: winner === undefined ? "default" : "policy",
     permissions: "admitted",
     policyName: winner?.mandate.definition.name,
     limits,
-    fired: strictest.map(({ mandate, decision }) => ({
+    guards,
+    fired: byMandate(fired).map(([{ mandate, decision }]) => ({
       ...{ mandate_id: mandate.mandate_id, version: mandate.version, decision },
     })),
-    observed: watching.map(({ mandate, decision }) => ({ mandate_id: mandate.mandate_id, would_decide: decision })),
+    observed: byMandate(observed).map(([first, ...rest]) => ({
+      mandate_id: first.mandate.mandate_id,
+      would_decide: first.decision,
+      codes: codesOf([first, ...rest]),
+    })),
+    codes: winner === undefined ? ["DEFAULT"] : codesOf(enforced),
+    authority: chain.map(({ id }) => id),
   };
 }

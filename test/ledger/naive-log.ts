@@ -1,6 +1,8 @@
-import { createHash } from "node:crypto";
-import { canonicalJson, type JsonValue } from "../../src/ledger/canonical.ts";
+import type { JsonValue } from "../../src/ledger/canonical.ts";
+import { digestFrom, isUsable } from "./naive-approval.ts";
+import type { NaiveGrant } from "./naive-authority.ts";
 import { decideNaively } from "./naive-decide.ts";
+import { foldChange, foldDecision } from "./naive-folds.ts";
 
 export type Word = "allow" | "block" | "escalate";
 
@@ -38,10 +40,26 @@ export interface NaiveRule {
     readonly department_id?: string;
     readonly count_decisions?: readonly string[];
     readonly below?: number;
+    readonly mode?: string;
+    readonly steps?: readonly string[];
+    readonly time_zone?: string;
+    readonly days?: readonly string[];
+    readonly from?: string;
+    readonly to?: string;
+    readonly outside?: boolean;
+    readonly on_unavailable?: string;
   };
 }
 
-interface NaiveEscalation {
+/** A semantic rule that was looked at, without what came of it. */
+export interface NaiveGuard {
+  readonly mandate_id: string;
+  readonly version: number;
+  readonly rule: string;
+}
+
+/** An escalation of the naive model. */
+export interface NaiveEscalation {
   readonly agentId: string;
   readonly digest: string;
   status: string;
@@ -57,6 +75,8 @@ export interface NaiveState {
   readonly mandates: Map<string, NaiveMandate>;
   readonly past: { readonly agentId: string; readonly type: string; readonly decision: Word; readonly at: number }[];
   readonly escalations: Map<string, NaiveEscalation>;
+  /** In the order of their making, ended ones included. */
+  readonly grants: NaiveGrant[];
 }
 
 /** A decision's body as the model reads it. */
@@ -76,11 +96,21 @@ export interface NaiveBody {
   readonly action_digest?: string;
   readonly authorisation: { readonly permissions: string; readonly collective_limits: readonly object[] };
   readonly mandates: readonly { readonly mandate_id: string; readonly version: number; readonly decision?: Word }[];
-  readonly observed: readonly { readonly mandate_id: string; readonly would_decide: Word }[];
+  readonly observed: readonly {
+    readonly mandate_id: string;
+    readonly would_decide: Word;
+    readonly reasons: readonly { readonly code: string }[];
+  }[];
   readonly reasons: readonly { readonly code: string; readonly message: string }[];
+  readonly guards?: readonly NaiveGuard[];
   readonly trust: { readonly before: number; readonly after: number };
   readonly escalation_id?: string;
+  readonly presented_escalation_id?: string;
   readonly used_escalation_id?: string;
+  readonly on_behalf_of?: string;
+  readonly grant_id?: string;
+  /** The grants from the actor's own up to the first of the chain. */
+  readonly authority?: readonly string[];
 }
 
 /** What the design says a decision comes to, in the words of the body. */
@@ -90,37 +120,18 @@ export interface NaiveOutcome {
   readonly permissions: string;
   readonly policyName: string | undefined;
   readonly limits: readonly object[];
+  readonly guards: readonly NaiveGuard[];
   /** The mandates that decided something, with what. */
   readonly fired: readonly { readonly mandate_id: string; readonly version: number; readonly decision: Word }[];
-  readonly observed: readonly { readonly mandate_id: string; readonly would_decide: Word }[];
-}
-
-/** SHA-256 over the RFC 8785 form of what an approval is bound to; the model knows no tools. */
-function digestFrom({ action }: NaiveBody): string {
-  const { metadata = null } = action;
-  const bound = {
-    agent_id: action.agent_id,
-    action_type: action.action_type,
-    action_content: action.action_content,
-    tool: null,
-    tool_version: null,
-    arguments: metadata,
-    on_behalf_of: null,
-  };
-  return createHash("sha256").update(canonicalJson(bound)).digest("hex");
-}
-
-/** The escalation that the action presented: the body names it only when it was used or refused. */
-function presentedBy({ used_escalation_id, reasons }: NaiveBody): string | undefined {
-  if (used_escalation_id !== undefined) return used_escalation_id;
-  const refused = reasons.find(({ code }) => code === "APPROVAL_NOT_USABLE");
-  return refused?.message.split("`")[1];
-}
-
-function isUsable(state: NaiveState, body: NaiveBody, escalationId: string): boolean {
-  const escalation = state.escalations.get(escalationId);
-  if (escalation === undefined || escalation.agentId !== body.action.agent_id) return false;
-  return escalation.status === "approved" && !escalation.isUsed && escalation.digest === digestFrom(body);
+  readonly observed: readonly {
+    readonly mandate_id: string;
+    readonly would_decide: Word;
+    readonly codes: readonly string[];
+  }[];
+  /** The codes of the reasons, in order. */
+  readonly codes: readonly string[];
+  /** The grants that the action relies on. */
+  readonly authority: readonly string[];
 }
 
 const CHANGE: Readonly<Record<Word, number>> = { allow: 2, block: -20, escalate: -5 };
@@ -129,15 +140,18 @@ const CHANGE: Readonly<Record<Word, number>> = { allow: 2, block: -20, escalate:
 function expectedOf(state: NaiveState, body: NaiveBody) {
   const agent = state.agents.get(body.action.agent_id) as NaiveAgent;
   const outcome = decideNaively(state, body);
-  const presented = presentedBy(body);
-  const isApproved = outcome.decision === "escalate" && presented !== undefined && isUsable(state, body, presented);
+  const presented = body.presented_escalation_id;
+  const isPresented = outcome.decision === "escalate" && presented !== undefined;
+  const isApproved = isPresented && isUsable(state, body, presented);
   const decision = isApproved ? "allow" : outcome.decision;
+  const refusal = isPresented && !isApproved ? ["APPROVAL_NOT_USABLE"] : [];
   const after = Math.min(1000, Math.max(0, agent.trustTenths + CHANGE[decision]));
   return {
     ...outcome,
     seq: body.seq,
     decision,
     path: isApproved ? "approved" : outcome.path,
+    codes: [...(isApproved ? ["APPROVED"] : []), ...outcome.codes, ...refusal],
     used: isApproved ? presented : undefined,
     digest: outcome.decision === "escalate" ? digestFrom(body) : undefined,
     escalates: decision === "escalate",
@@ -153,10 +167,15 @@ function sealedOf(body: NaiveBody): ReturnType<typeof expectedOf> {
     permissions: body.authorisation.permissions,
     policyName: body.policy_name,
     limits: body.authorisation.collective_limits,
+    guards: (body.guards ?? []).map(({ mandate_id, version, rule }) => ({ mandate_id, version, rule })),
     fired: body.mandates.flatMap(({ mandate_id, version, decision }) =>
       decision === undefined ? [] : [{ mandate_id, version, decision }],
     ),
-    observed: body.observed.map(({ mandate_id, would_decide }) => ({ mandate_id, would_decide })),
+    observed: body.observed.map(({ mandate_id, would_decide, reasons }) => ({
+      ...{ mandate_id, would_decide, codes: reasons.map(({ code }) => code) },
+    })),
+    codes: body.reasons.map(({ code }) => code),
+    authority: body.authority ?? [],
     used: body.used_escalation_id,
     digest: body.action_digest,
     escalates: body.escalation_id !== undefined,
@@ -164,90 +183,53 @@ function sealedOf(body: NaiveBody): ReturnType<typeof expectedOf> {
   };
 }
 
-function foldDecision(state: NaiveState, body: NaiveBody): void {
-  const { agent_id: agentId, action_type } = body.action;
-  const agent = state.agents.get(agentId) as NaiveAgent;
-  agent.trustTenths = Math.round(body.trust.after * 10);
-  const type = action_type.trim().toLowerCase();
-  state.past.push({ agentId, type, decision: body.decision, at: Date.parse(body.at) });
-  if (body.escalation_id !== undefined) {
-    const digest = digestFrom(body);
-    state.escalations.set(body.escalation_id, { agentId, digest, status: "pending", isUsed: false });
-  }
-  const used = state.escalations.get(body.used_escalation_id ?? "");
-  if (used !== undefined) used.isUsed = true;
+/** What the design says of a decision, and what was sealed. */
+export interface Replayed {
+  readonly want: ReturnType<typeof expectedOf>;
+  readonly got: ReturnType<typeof sealedOf>;
 }
 
-interface SealedAgent {
-  readonly agent_id: string;
-  readonly trust_tenths: number;
-  readonly capabilities: readonly string[];
-  readonly allowed_action_types: readonly string[];
-  readonly denied_action_types: readonly string[];
+/** A replay of a log on one thread. */
+export interface NaiveReplay {
+  /** What the entries so far made of the workspace. */
+  readonly state: NaiveState;
+  /** Takes in the next entry; gives what there is to compare of a decision. Throws on a kind of entry that it does not know. */
+  take(body: string): Replayed | undefined;
 }
 
-interface SealedMembership {
-  readonly department_id: string;
-  readonly agent_id: string;
-}
-
-interface SealedResolution {
-  readonly escalation_id: string;
-  readonly resolution: string;
-}
-
-const FOLDS: Readonly<Record<string, (state: NaiveState, change: never) => void>> = {
-  agent_registered({ agents }, { agent }: { agent: SealedAgent }) {
-    agents.set(agent.agent_id, {
-      status: "active",
-      trustTenths: agent.trust_tenths,
-      listed: [...agent.allowed_action_types, ...agent.capabilities],
-      denied: agent.denied_action_types,
-    });
-  },
-  agent_deactivated({ agents }, { agent_id }: SealedMembership) {
-    (agents.get(agent_id) as NaiveAgent).status = "deactivated";
-  },
-  department_created: ({ departments }, { department }: { department: SealedMembership }) =>
-    void departments.set(department.department_id, new Set()),
-  department_member_added: (state, { department_id, agent_id }: SealedMembership) =>
-    state.departments.get(department_id)?.add(agent_id),
-  department_member_removed: (state, { department_id, agent_id }: SealedMembership) =>
-    state.departments.get(department_id)?.delete(agent_id),
-  mandate_published: ({ mandates }, { mandate }: { mandate: NaiveMandate }) =>
-    void mandates.set(mandate.mandate_id, mandate),
-  mandate_archived: ({ mandates }, { mandate_id }: NaiveMandate) => void mandates.delete(mandate_id),
-  escalation_resolved({ escalations }, { escalation_id, resolution }: SealedResolution) {
-    (escalations.get(escalation_id) as NaiveEscalation).status = resolution;
-  },
-  key_created: () => undefined,
-};
-
-/**
- * Replays a log on one thread, entry by entry, and gives for every decision what the design says of it and what was sealed.
- * Throws on a kind of entry that it does not know.
- */
-export function replayNaively(bodies: readonly string[]) {
-  const [first, ...rest] = bodies.map((body) => JSON.parse(body));
+/** Begins a replay with the first entry of a log. */
+export function startReplay(firstBody: string): NaiveReplay {
+  const { workspace } = JSON.parse(firstBody);
   const state: NaiveState = {
-    defaultDecision: first.workspace.default_decision,
-    workspaceId: first.workspace.workspace_id,
+    defaultDecision: workspace.default_decision,
+    workspaceId: workspace.workspace_id,
     agents: new Map(),
     departments: new Map(),
     mandates: new Map(),
     past: [],
     escalations: new Map(),
+    grants: [],
   };
-  const replayed: { want: ReturnType<typeof expectedOf>; got: ReturnType<typeof sealedOf> }[] = [];
-  for (const body of rest) {
-    if (body.type === "decision") {
-      replayed.push({ want: expectedOf(state, body), got: sealedOf(body) });
+  return {
+    state,
+    take(text) {
+      const body = JSON.parse(text);
+      if (body.type !== "decision") {
+        foldChange(state, body);
+        return undefined;
+      }
+      const replayed = { want: expectedOf(state, body), got: sealedOf(body) };
       foldDecision(state, body);
-      continue;
-    }
-    const fold = FOLDS[body.type];
-    if (fold === undefined) throw new Error(`no fold for ${body.type}`);
-    fold(state, body as never);
-  }
-  return replayed;
+      return replayed;
+    },
+  };
+}
+
+/**
+ * Replays a log on one thread, entry by entry, and gives for every decision what the design says of it and what was sealed.
+ * Throws on a kind of entry that it does not know.
+ */
+export function replayNaively([first = "", ...rest]: readonly string[]): Replayed[] {
+  const replay = startReplay(first);
+  return rest.map((body) => replay.take(body)).filter((replayed) => replayed !== undefined);
 }

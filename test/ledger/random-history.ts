@@ -1,5 +1,5 @@
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
-import { MandateMode, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { MandateMode, RuleType, SequenceMode, Weekday } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { ControlPlaneError } from "../../src/errors.ts";
 import { actionRule, type Party, type Stage, velocityRule } from "./harness.ts";
@@ -55,21 +55,45 @@ export async function startRandomHistory(stage: Stage, below: (bound: number) =>
     await (chance(65) ? departments.addDepartmentMember(membership) : departments.removeDepartmentMember(membership));
   };
 
-  const velocity = () => {
+  const group = () => {
     const scope = pick([Scope.AGENT, Scope.DEPARTMENT, Scope.WORKSPACE]);
     const isNamed = scope === Scope.DEPARTMENT && chance(40);
-    const conditions = {
+    return {
       scope,
-      matchActionTypes: [pick(["pay*", "pay.send", "read", "*"])],
       windowSeconds: BigInt(pick([1, 1, 2, 3600])),
       ...(isNamed ? { departmentId: pick(cast.departments) } : {}),
       ...(chance(30) ? { countDecisions: [decision()] } : {}),
     };
+  };
+
+  const velocity = () => {
+    const conditions = { ...group(), matchActionTypes: [pick(["pay*", "pay.send", "read", "*"])] };
     return velocityRule(below(12), conditions, decision());
   };
 
+  const ordered = () => {
+    const steps = Array.from({ length: 2 + below(3) }, () => pick(["pay*", "pay.send", "read", "write", "*"]));
+    const conditions = { ...group(), mode: SequenceMode.ORDERED, steps };
+    return { type: RuleType.SEQUENCE, decision: decision(), conditions };
+  };
+
+  const schedule = () => {
+    const hours = { from: pick(["00:00", "08:30", "17:00"]), to: pick(["06:15", "12:00", "24:00"]) };
+    const days = chance(50) ? [Weekday.MON, Weekday.WED, Weekday.SAT] : [];
+    const conditions = { timeZone: pick(["UTC", "America/New_York", "Asia/Kathmandu"]), days, ...hours };
+    return { type: RuleType.SCHEDULE, decision: decision(), conditions: { ...conditions, outside: chance(30) } };
+  };
+
+  const semantic = () => {
+    const onUnavailable = pick([Decision.UNSPECIFIED, ...DECISIONS]);
+    const conditions = { prompt: "moves money", matchActionTypes: [pick(["pay.send", "write"])], onUnavailable };
+    return { type: RuleType.SEMANTIC, decision: Decision.BLOCK, conditions };
+  };
+
   const rule = () => {
-    if (chance(70)) return velocity();
+    if (chance(45)) return velocity();
+    if (chance(50)) return ordered();
+    if (chance(25)) return pick([schedule, semantic])();
     if (chance(50)) return actionRule(decision(), pick(["delete*", "write", "pay.refund"]));
     return { type: RuleType.TRUST, decision: decision(), conditions: { below: 30 + below(40) } };
   };

@@ -21,9 +21,9 @@ export const SKEWS_MS = [300_000, 0, -300_000];
 const PRELOAD = pathToFileURL(join(import.meta.dirname, "..", "support", "skewed-clock.ts")).href;
 const ADMIN_KEY = "the-admin-key-of-the-fleet";
 
-function environment(skewMs: number): Record<string, string> {
-  const own = { ACP_ADMIN_KEY: ADMIN_KEY, ACP_LOG_LEVEL: "warn" };
-  return skewMs === 0 ? own : { ...own, NODE_OPTIONS: `--import ${PRELOAD}`, TEST_CLOCK_SKEW_MS: String(skewMs) };
+/** The environment that makes the wall clock of a process wrong. */
+export function skewEnvironment(skewMs: number): Record<string, string> {
+  return skewMs === 0 ? {} : { NODE_OPTIONS: `--import ${PRELOAD}`, TEST_CLOCK_SKEW_MS: String(skewMs) };
 }
 
 /** Starts a process for each skew on a database. Everything is gone after `cleanup`. */
@@ -34,7 +34,8 @@ export async function startFleet(
 ): Promise<Fleet> {
   const servers: TestServer[] = [];
   for (const skewMs of skewsMs) {
-    const server = await startServer({ databaseUrl, env: environment(skewMs) });
+    const env = { ACP_ADMIN_KEY: ADMIN_KEY, ACP_LOG_LEVEL: "warn", ...skewEnvironment(skewMs) };
+    const server = await startServer({ databaseUrl, env });
     cleanup.defer(async () => void (await server.stop()));
     servers.push(server);
   }

@@ -1,0 +1,85 @@
+import { digestFrom } from "./naive-approval.ts";
+import {
+  endGrant,
+  grantFrom,
+  revokeGrants,
+  type SealedGrant,
+  type SealedRevocation,
+  useGrants,
+} from "./naive-authority.ts";
+import type { NaiveAgent, NaiveBody, NaiveEscalation, NaiveMandate, NaiveState } from "./naive-log.ts";
+
+/** Folds a decision. */
+export function foldDecision(state: NaiveState, body: NaiveBody): void {
+  const { agent_id: agentId, action_type } = body.action;
+  const agent = state.agents.get(agentId) as NaiveAgent;
+  agent.trustTenths = Math.round(body.trust.after * 10);
+  const type = action_type.trim().toLowerCase();
+  state.past.push({ agentId, type, decision: body.decision, at: Date.parse(body.at) });
+  if (body.escalation_id !== undefined) {
+    const digest = digestFrom(body);
+    state.escalations.set(body.escalation_id, { agentId, digest, status: "pending", isUsed: false });
+  }
+  const used = state.escalations.get(body.used_escalation_id ?? "");
+  if (used !== undefined) used.isUsed = true;
+  if (body.decision === "allow") useGrants(state, body.authority ?? []);
+}
+
+interface SealedAgent {
+  readonly agent_id: string;
+  readonly trust_tenths: number;
+  readonly capabilities: readonly string[];
+  readonly allowed_action_types: readonly string[];
+  readonly denied_action_types: readonly string[];
+}
+
+interface SealedMembership {
+  readonly department_id: string;
+  readonly agent_id: string;
+}
+
+interface SealedResolution {
+  readonly escalation_id: string;
+  readonly resolution: string;
+}
+
+const FOLDS: Readonly<Record<string, (state: NaiveState, change: never) => void>> = {
+  agent_registered({ agents }, { agent }: { agent: SealedAgent }) {
+    agents.set(agent.agent_id, {
+      status: "active",
+      trustTenths: agent.trust_tenths,
+      listed: [...agent.allowed_action_types, ...agent.capabilities],
+      denied: agent.denied_action_types,
+    });
+  },
+  agent_deactivated({ agents }, { agent_id }: SealedMembership) {
+    (agents.get(agent_id) as NaiveAgent).status = "deactivated";
+  },
+  department_created: ({ departments }, { department }: { department: SealedMembership }) =>
+    void departments.set(department.department_id, new Set()),
+  department_deleted: ({ departments }, { department_id }: SealedMembership) => void departments.delete(department_id),
+  department_member_added: (state, { department_id, agent_id }: SealedMembership) =>
+    state.departments.get(department_id)?.add(agent_id),
+  department_member_removed: (state, { department_id, agent_id }: SealedMembership) =>
+    state.departments.get(department_id)?.delete(agent_id),
+  mandate_published: ({ mandates }, { mandate }: { mandate: NaiveMandate }) =>
+    void mandates.set(mandate.mandate_id, mandate),
+  mandate_archived: ({ mandates }, { mandate_id }: NaiveMandate) => void mandates.delete(mandate_id),
+  escalation_resolved({ escalations }, { escalation_id, resolution }: SealedResolution) {
+    (escalations.get(escalation_id) as NaiveEscalation).status = resolution;
+  },
+  authority_created: ({ grants }, { authority }: { authority: SealedGrant }) => void grants.push(grantFrom(authority)),
+  authority_ended: endGrant,
+  agent_revoked(state, revoked: SealedRevocation) {
+    (state.agents.get(revoked.agent_id) as NaiveAgent).status = "revoked";
+    revokeGrants(state, revoked);
+  },
+  key_created: () => undefined,
+};
+
+/** Folds an entry that is no decision. Throws on a type that it does not know. */
+export function foldChange(state: NaiveState, change: { readonly type: string }): void {
+  const fold = FOLDS[change.type];
+  if (fold === undefined) throw new Error(`no fold for ${change.type}`);
+  fold(state, change as never);
+}
