@@ -7,6 +7,7 @@ export { createTokenVerifier, MAX_TOKEN_LENGTH, type TokenClaims, type TokenVeri
 export { type AuthorityFilter, type AuthoritySource, getAuthority, listAuthority } from "./find.ts";
 export { checkIdentity, type Identity, type Refusal } from "./identity.ts";
 export { MAX_CHAIN } from "./parent-grant.ts";
+export { secretFromFile } from "./secret-file.ts";
 export { createSigningKeys, loadSigningKey, type SigningKeys } from "./signing-key.ts";
 export { type AuthorityStanding, holds, standingOf } from "./standing.ts";
 export { checkToolPolicies } from "./tool-policy.ts";

@@ -1,9 +1,9 @@
-import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, randomUUID, sign } from "node:crypto";
-import { chmod, link, mkdir, open, readFile, rm } from "node:fs/promises";
-import { dirname } from "node:path";
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import { calculateJwkThumbprint, exportJWK, type JWK } from "jose";
 import { SigningKeyEntity } from "../store/authority-entities.ts";
 import type { Database } from "../store/database.ts";
+import { secretFromFile } from "./secret-file.ts";
 
 /** The key that the service signs with, and every public key that it ever signed with. */
 export interface SigningKeys {
@@ -21,7 +21,6 @@ export interface SigningKeys {
   jwks(): Promise<{ keys: JWK[] }>;
 }
 
-const OWNER_ONLY = 0o600;
 const CURVE = "prime256v1";
 
 function privateKeyFrom(pem: string, source: string): KeyObject {
@@ -34,44 +33,17 @@ function privateKeyFrom(pem: string, source: string): KeyObject {
   throw new Error(`${source} holds no ECDSA P-256 private key in PEM`);
 }
 
-/**
- * Writes a new key unless there is one, and gives what is there. Written aside and linked: whoever starts at the same
- * time sees a whole key or none.
- */
-async function keyFromFile(path: string): Promise<KeyObject> {
-  await mkdir(dirname(path), { recursive: true });
-  const existing = await readFile(path, "utf8").catch(ifMissing);
-  if (existing === undefined) await linkNewKey(path);
-  await chmod(path, OWNER_ONLY);
-  return privateKeyFrom(existing ?? (await readFile(path, "utf8")), `\`${path}\``);
-}
-
-async function linkNewKey(path: string): Promise<void> {
-  const aside = `${path}.${randomUUID()}`;
-  const { privateKey } = generateKeyPairSync("ec", { namedCurve: CURVE });
-  const file = await open(aside, "wx", OWNER_ONLY);
-  await file.writeFile(privateKey.export({ type: "pkcs8", format: "pem" }));
-  await file.sync();
-  await file.close();
-  try {
-    await link(aside, path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-  } finally {
-    await rm(aside, { force: true });
-  }
-}
-
-function ifMissing(error: NodeJS.ErrnoException): undefined {
-  if (error.code !== "ENOENT") throw error;
-}
+const newPem = (): string =>
+  generateKeyPairSync("ec", { namedCurve: CURVE }).privateKey.export({ type: "pkcs8", format: "pem" }).toString();
 
 /**
  * Reads the private key: from `configured` (PEM text, or the path of a file that holds it), else from `defaultPath`, where
  * one is made on first use, readable by its owner alone. Throws an `Error` that names the source and never its content.
  */
 export async function loadSigningKey(configured: string | undefined, defaultPath: string): Promise<KeyObject> {
-  if (configured === undefined) return keyFromFile(defaultPath);
+  if (configured === undefined) {
+    return privateKeyFrom(await secretFromFile(defaultPath, newPem), `\`${defaultPath}\``);
+  }
   if (configured.includes("-----BEGIN")) return privateKeyFrom(configured, "ACP_SIGNING_KEY");
   const text = await readFile(configured, "utf8").catch(({ code }: NodeJS.ErrnoException) => {
     // Without the cause, which repeats the value: it may be a key that lost its first line.
