@@ -42,12 +42,7 @@ export function createEnforcementService({
   const interceptOne = async (request: InterceptRequest, context: CallContext, receivedAt: number) => {
     const { caller } = context;
     const action = actionFrom(request, caller);
-    const sealed = await intercept({
-      workspaceId: caller.workspaceId,
-      action,
-      isAbandoned: () => context.isOver,
-      signal: context.signal,
-    });
+    const sealed = await intercept({ workspaceId: caller.workspaceId, action, waiter: context });
     return responseFrom(sealed, receivedAt);
   };
   return defineService(EnforcementService, {

@@ -20,17 +20,23 @@ export const MAX_BATCH = 256;
  * group commit without a timer.
  */
 export function createTaskQueue<T>(runBatch: (items: T[]) => Promise<void>): TaskQueue<T> {
-  let entries: Entry<T>[] = [];
+  let entries: (Entry<T> | undefined)[] = [];
   let position = 0;
   let running: Promise<void> | undefined;
   let lastSize = 0;
+
+  /** Forgets the entry at the front: what the queue went on holding would be copied by every collection. */
+  const passOn = (): void => {
+    entries[position] = undefined;
+    position += 1;
+  };
 
   const takeBatch = (): T[] => {
     const items: T[] = [];
     for (let entry = entries[position]; entry !== undefined && items.length < MAX_BATCH; entry = entries[position]) {
       if (!("item" in entry)) break;
       items.push(entry.item);
-      position += 1;
+      passOn();
     }
     return items;
   };
@@ -47,7 +53,7 @@ export function createTaskQueue<T>(runBatch: (items: T[]) => Promise<void>): Tas
     while (position < entries.length) {
       const entry = entries[position] as Entry<T>;
       if ("task" in entry) {
-        position += 1;
+        passOn();
         await entry.task();
       } else {
         const items = takeBatch();

@@ -29,10 +29,10 @@ import {
   framingFrom,
   type RequestDecoders,
   readRequest,
-  single,
   suits,
   timeoutOf,
 } from "./connect-framing.ts";
+import { type HttpArrival, type HttpExchange, HttpIncoming } from "./connect-incoming.ts";
 import { sendRpcError } from "./connect-refusal.ts";
 import { connectErrorFrom } from "./error-mapping.ts";
 import type { IncomingCall } from "./incoming.ts";
@@ -47,13 +47,6 @@ export interface ConnectHandlerOptions {
   readonly services: readonly ServiceDefinition[];
   /** Most bytes of one request message, compressed or not. */
   readonly maxBodyBytes: number;
-}
-
-/** One HTTP request as the listener saw it. */
-export interface HttpArrival {
-  /** `performance.now()` when the request was seen, in milliseconds. */
-  readonly receivedAt: number;
-  readonly requestId: string;
 }
 
 /** Serves Connect, gRPC-Web and, over HTTP/2, gRPC under `/package.Service/Method`. */
@@ -98,8 +91,7 @@ export function createConnectHandler({ pipeline, services, maxBodyBytes }: Conne
         sendRpcError(request, response, undefined, refusal ?? unsupported(request));
         return true;
       }
-      const incoming = incomingCall(request, framing, arrival);
-      void serve({ pipeline, route, framing, incoming, request, response, maxBodyBytes });
+      void serve({ pipeline, route, framing, arrival, request, response, maxBodyBytes });
       return true;
     },
   };
@@ -196,12 +188,9 @@ function requestFault(error: unknown, maxBodyBytes: number): unknown {
   return new ControlPlaneError(ErrorReason.INVALID_FIELD, text, {}, { cause: error });
 }
 
-interface Serving {
+interface Serving extends HttpExchange {
   readonly pipeline: Pipeline;
   readonly route: Route;
-  readonly framing: Framing;
-  readonly incoming: Omit<IncomingCall, "signal" | "deadlineMs">;
-  readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly maxBodyBytes: number;
 }
@@ -227,9 +216,9 @@ async function serve(serving: Serving): Promise<void> {
 /** Reads the request unless the framework has to: only a bidirectional stream has more than one. */
 async function takeRequest(serving: Serving, signal: AbortSignal): Promise<Given> {
   const { pipeline, route, framing, request, maxBodyBytes } = serving;
-  let incoming: IncomingCall = { ...serving.incoming, signal };
+  let incoming: IncomingCall = new HttpIncoming(serving, signal);
   try {
-    incoming = { ...incoming, deadlineMs: timeoutOf(framing, request.headers) };
+    incoming = new HttpIncoming(serving, signal, timeoutOf(framing, request.headers));
     if (route.method.methodKind === "bidi_streaming") return { incoming };
     return { incoming, request: await readRequest(request, framing, route.decoders, maxBodyBytes) };
   } catch (error) {
@@ -243,10 +232,6 @@ function withoutBodyHeaders(header: Headers, isRead: boolean): Headers {
   if (isRead) names.push("content-length", "content-encoding", "connect-content-encoding", "grpc-encoding");
   for (const name of names) header.delete(name);
   return header;
-}
-
-function incomingCall(request: IncomingMessage, { wire }: Framing, arrival: HttpArrival): Serving["incoming"] {
-  return { wire, ...arrival, header: (name) => single(request.headers[name]) };
 }
 
 function refusalOf(

@@ -31,6 +31,10 @@ export class GrpcCall implements IncomingCall {
     return typeof value === "string" ? value : value?.toString("base64");
   }
 
+  get hasLeft(): boolean {
+    return this.#call.cancelled;
+  }
+
   get signal(): AbortSignal {
     if (this.#controller !== undefined) return this.#controller.signal;
     const controller = new AbortController();

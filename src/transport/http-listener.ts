@@ -75,7 +75,8 @@ function listen(server: AnyServer, host: string, port: number): Promise<number> 
 class Connections {
   readonly #server: AnyServer;
   readonly #sockets = new Set<Socket>();
-  readonly #busy = new Map<Socket, ServerResponse>();
+  /** The response under way on each HTTP/1.1 connection; null while it is idle. */
+  readonly #responses = new Map<Socket, ServerResponse | null>();
   readonly #sessions = new Set<ServerHttp2Session>();
   #draining = false;
   #closing = false;
@@ -94,11 +95,12 @@ class Connections {
   /** A connection that falls idle while the server closes is closed with its response. */
   watch({ socket, httpVersionMajor }: IncomingMessage, response: ServerResponse): void {
     if (httpVersionMajor === 1) {
-      this.#busy.set(socket, response);
+      if (!this.#responses.has(socket)) socket.once("close", () => this.#responses.delete(socket));
+      this.#responses.set(socket, response);
       if (this.#draining) response.shouldKeepAlive = false;
     }
     response.once("close", () => {
-      this.#busy.delete(socket);
+      if (this.#responses.get(socket) === response) this.#responses.set(socket, null);
       if (this.#closing) setImmediate(() => this.#closeIdle());
     });
   }
@@ -106,7 +108,7 @@ class Connections {
   drain(): void {
     this.#draining = true;
     // One whose headers are sent is not told; its connection is closed when it has fallen idle.
-    for (const response of this.#busy.values()) response.shouldKeepAlive = false;
+    for (const response of this.#responses.values()) if (response !== null) response.shouldKeepAlive = false;
     for (const session of this.#sessions) session.close();
   }
 
@@ -125,7 +127,7 @@ class Connections {
   /** Node's own `closeIdleConnections` spares a connection that never sent a request, such as a browser opens ahead. */
   #closeIdle(): void {
     if (this.#sessions.size > 0) return;
-    for (const socket of this.#sockets) if (!this.#busy.has(socket)) socket.destroy();
+    for (const socket of this.#sockets) if (!this.#responses.get(socket)) socket.destroy();
   }
 
   #cutOff(): void {

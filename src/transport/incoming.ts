@@ -7,6 +7,8 @@ export type Wire = "rest" | "connect" | "grpc-web" | "grpc";
 /** One call as a transport hands it to the pipeline. */
 export interface IncomingCall {
   readonly wire: Wire;
+  /** True once the caller has gone away; costs less than asking the signal. */
+  readonly hasLeft: boolean;
   /** Aborts when the caller goes away. MAY be made on first use: most calls never ask for it. */
   readonly signal: AbortSignal;
   /** Milliseconds from `receivedAt` that the caller gives the call; 0 or less has passed already. Absent: the pipeline's default. */

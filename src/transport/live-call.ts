@@ -5,6 +5,7 @@ import type { DeadlineEntry, DeadlineWheel } from "./deadline.ts";
 import type { Endpoint } from "./endpoints.ts";
 import type { FaultLog } from "./fault-log.ts";
 import { type IncomingCall, REQUEST_ID_HEADER, requestIdFrom } from "./incoming.ts";
+import type { OpenCall } from "./open-calls.ts";
 import { cancelled, deadlineExceeded } from "./refusals.ts";
 
 /** What all calls of a pipeline share. */
@@ -18,7 +19,7 @@ export interface CallEnvironment {
  * A call from admission to outcome, and the context that its service function sees. Its signal is made when it is
  * first asked for. INVARIANT: after `ended` is set nothing of the call changes any more.
  */
-export abstract class LiveCall implements CallContext, DeadlineEntry {
+export abstract class LiveCall implements CallContext, DeadlineEntry, OpenCall {
   readonly environment: CallEnvironment;
   readonly endpoint: Endpoint;
   readonly incoming: IncomingCall;
@@ -26,6 +27,7 @@ export abstract class LiveCall implements CallContext, DeadlineEntry {
   readonly requestId: string;
   readonly deadlineAt: number;
   caller!: Caller;
+  slot = 0;
   wheelPrevious: DeadlineEntry | null = null;
   wheelNext: DeadlineEntry | null = null;
   protected ended = false;
@@ -45,7 +47,7 @@ export abstract class LiveCall implements CallContext, DeadlineEntry {
   }
 
   get isOver(): boolean {
-    return this.ended || this.#abortedWith !== undefined;
+    return this.ended || this.#abortedWith !== undefined || this.incoming.hasLeft;
   }
 
   get signal(): AbortSignal {

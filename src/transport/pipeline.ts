@@ -12,6 +12,7 @@ import { createFaultLog } from "./fault-log.ts";
 import { type IncomingCall, REQUEST_ID_HEADER, requestIdFrom } from "./incoming.ts";
 import type { CallEnvironment } from "./live-call.ts";
 import { createCallMetrics } from "./metrics.ts";
+import { OpenCalls } from "./open-calls.ts";
 import { shuttingDown } from "./refusals.ts";
 import { createRequestChecks } from "./request-check.ts";
 import { DEFAULT_MAX_DEPTH } from "./rest/index.ts";
@@ -75,8 +76,8 @@ class ServicePipeline implements Pipeline {
   readonly #environment: CallEnvironment;
   readonly #defaultDeadlineMs: number;
   readonly #faultReplies: ReadonlyMap<DescMethod, RequestFaultReply>;
-  readonly #streams = new Set<StreamCall>();
-  readonly #unary = new Set<UnaryCall>();
+  readonly #streams = new OpenCalls<StreamCall>();
+  readonly #unary = new OpenCalls<UnaryCall>();
   #draining = false;
   #onIdle: () => void = () => {};
 
@@ -107,7 +108,7 @@ class ServicePipeline implements Pipeline {
     const call = new UnaryCall(this.#environment, this.#endpointOf(method), incoming, allowedMs);
     this.#unary.add(call);
     return call.run(request, () => {
-      this.#unary.delete(call);
+      this.#unary.remove(call);
       this.#ended();
     });
   }
@@ -155,7 +156,7 @@ class ServicePipeline implements Pipeline {
     const call = new StreamCall(this.#environment, this.#endpointOf(method), incoming, allowedMs);
     this.#streams.add(call);
     const onEnd = () => {
-      this.#streams.delete(call);
+      this.#streams.remove(call);
       this.#ended();
     };
     return call.open(onEnd, begin);

@@ -18,6 +18,10 @@ class RestIncoming implements IncomingCall {
     this.requestId = requestIdFrom(call.header(REQUEST_ID_HEADER));
   }
 
+  get hasLeft(): boolean {
+    return this.#call.hasLeft;
+  }
+
   get signal(): AbortSignal {
     return this.#call.signal;
   }

@@ -85,7 +85,7 @@ function clientOf<S extends DescService>(service: S, pipeline: Pipeline, adminKe
     const call = (init: object, key = adminKey): Promise<Message> => {
       const header = (name: string) => (name === "x-api-key" ? key : undefined);
       const { signal } = new AbortController();
-      const incoming: IncomingCall = { wire: "rest", signal, receivedAt: performance.now(), header };
+      const incoming: IncomingCall = { wire: "rest", hasLeft: false, signal, receivedAt: performance.now(), header };
       return pipeline.unary(method, create(method.input, init as never), incoming);
     };
     return [method.localName, call];

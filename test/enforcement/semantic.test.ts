@@ -195,9 +195,14 @@ describe("a guard that is asked before the log", () => {
     const caller = new AbortController();
     const request = { agentId, actionType: "mail.send", actionContent: "" } as InterceptRequest;
     const command = { workspaceId: "default", action: actionFrom(request, stage.workspace.adminCaller) };
-    const isAbandoned = (): boolean => caller.signal.aborted;
     const intercept = createIntercept(stage.party.logs, watched.guard);
-    const reply = intercept({ ...command, isAbandoned, signal: caller.signal });
+    const waiter = {
+      signal: caller.signal,
+      get isOver() {
+        return caller.signal.aborted;
+      },
+    };
+    const reply = intercept({ ...command, waiter });
     await asked(1);
     caller.abort();
     expect((await failureOf(reply)).reason).to.equal(ErrorReason.CANCELLED);

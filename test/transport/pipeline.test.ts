@@ -67,6 +67,7 @@ describe("a pipeline without a transport", () => {
   const incoming = (signal = new AbortController().signal): IncomingCall => ({
     wire: "rest",
     signal,
+    hasLeft: signal.aborted,
     receivedAt: performance.now(),
     header: (name) => (name === "x-api-key" ? ADMIN_KEY : undefined),
   });

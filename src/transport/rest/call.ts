@@ -6,7 +6,9 @@ export interface RestCall {
   readonly method: DescMethod;
   readonly request: Message;
   /** The value of a request header by its name in any case; several values are joined by `, `. */
-  readonly header: (name: string) => string | undefined;
+  header(name: string): string | undefined;
+  /** True once the client went away before the response was complete. */
+  readonly hasLeft: boolean;
   /** Aborts when the client goes away before the response is complete. */
   readonly signal: AbortSignal;
 }
@@ -36,37 +38,58 @@ export interface ClientWatch {
 }
 
 /** Watches the client of a response from now on. */
-export function watchClient(response: ServerResponse): ClientWatch {
-  let gone = response.destroyed;
-  let controller: AbortController | undefined;
-  response.once("close", () => {
-    if (response.writableEnded) return;
-    gone = true;
-    controller?.abort();
-  });
-  return {
-    get gone() {
-      return gone;
-    },
-    get signal() {
-      controller ??= new AbortController();
-      if (gone) controller.abort();
-      return controller.signal;
-    },
-  };
-}
+export const watchClient = (response: ServerResponse): ClientWatch => new ResponseClient(response);
 
 /** Builds the call for one HTTP request. */
-export function restCall(method: DescMethod, message: Message, http: IncomingMessage, client: ClientWatch): RestCall {
-  return {
-    method,
-    request: message,
-    header(name) {
-      const value = http.headers[name.toLowerCase()];
-      return Array.isArray(value) ? value.join(", ") : value;
-    },
-    get signal() {
-      return client.signal;
-    },
-  };
+export const restCall = (method: DescMethod, request: Message, http: IncomingMessage, client: ClientWatch): RestCall =>
+  new HttpCall(method, request, http, client);
+
+// Classes, since they are made for every request: of an object literal with getters the engine keeps a shape for each one
+// made, with all that its getters see, until the next full collection.
+
+class ResponseClient implements ClientWatch {
+  gone: boolean;
+  #controller: AbortController | undefined = undefined;
+
+  constructor(response: ServerResponse) {
+    this.gone = response.destroyed;
+    response.once("close", () => {
+      if (response.writableEnded) return;
+      this.gone = true;
+      this.#controller?.abort();
+    });
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.gone) this.#controller.abort();
+    return this.#controller.signal;
+  }
+}
+
+class HttpCall implements RestCall {
+  readonly method: DescMethod;
+  readonly request: Message;
+  readonly #http: IncomingMessage;
+  readonly #client: ClientWatch;
+
+  constructor(method: DescMethod, request: Message, http: IncomingMessage, client: ClientWatch) {
+    this.method = method;
+    this.request = request;
+    this.#http = http;
+    this.#client = client;
+  }
+
+  get hasLeft(): boolean {
+    return this.#client.gone;
+  }
+
+  get signal(): AbortSignal {
+    return this.#client.signal;
+  }
+
+  header(name: string): string | undefined {
+    const value = this.#http.headers[name.toLowerCase()];
+    return Array.isArray(value) ? value.join(", ") : value;
+  }
 }
