@@ -7,6 +7,8 @@ import {
 } from "../ledger/index.ts";
 import { freeTextFrom } from "../registry/text.ts";
 import { EscalationEntity } from "../store/entities.ts";
+import { resolvePending } from "../store/resolve-escalation.ts";
+import type { Transaction } from "../store/transaction.ts";
 import { escalationNotFound } from "./escalation.ts";
 
 /** How a human decides. */
@@ -27,15 +29,22 @@ export async function resolveEscalation(log: WorkspaceLog, command: ResolveComma
   const note = command.note === null ? null : freeTextFrom("note", command.note);
   const { workspaceId } = log;
   return log.change(by, async ({ transaction, nowMs, nextSeq, seal }) => {
-    const row = await transaction.findOne(EscalationEntity, { workspaceId, escalationId });
-    if (row === null) throw escalationNotFound(escalationId);
-    const status = escalationStatusFromNumber(row.status);
-    if (status !== "pending") {
-      const message = `escalation \`${escalationId}\` was ${status} before; the first resolution stands`;
-      throw new ControlPlaneError(ErrorReason.ESCALATION_RESOLVED, message, { escalation_id: escalationId, status });
-    }
-    const resolved = { resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: by, note };
-    transaction.assign(row, { ...resolved, status: numberFromEscalationStatus(resolution) });
-    seal({ type: "escalation_resolved", escalation_id: escalationId, agent_id: row.agentId, resolution, note });
+    const agentId = await resolvePending(transaction, workspaceId, escalationId, {
+      status: numberFromEscalationStatus(resolution),
+      resolvedSeq: nextSeq(),
+      resolvedAtMs: nowMs,
+      resolvedBy: by,
+      note,
+    });
+    if (agentId === undefined) throw await whyNot(transaction, workspaceId, escalationId);
+    seal({ type: "escalation_resolved", escalation_id: escalationId, agent_id: agentId, resolution, note });
   });
+}
+
+async function whyNot(transaction: Transaction, workspaceId: string, escalationId: string): Promise<ControlPlaneError> {
+  const row = await transaction.findOne(EscalationEntity, { workspaceId, escalationId });
+  if (row === null) return escalationNotFound(escalationId);
+  const status = escalationStatusFromNumber(row.status);
+  const message = `escalation \`${escalationId}\` was ${status} before; the first resolution stands`;
+  return new ControlPlaneError(ErrorReason.ESCALATION_RESOLVED, message, { escalation_id: escalationId, status });
 }

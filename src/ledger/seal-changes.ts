@@ -1,5 +1,5 @@
 import { createId } from "../store/ids.ts";
-import { notifyOnCommit, type Transaction, writeEntries } from "../store/transaction.ts";
+import { appendChanges, type ChangeEntry, type Transaction } from "../store/transaction.ts";
 import { canonicalJson } from "./canonical.ts";
 import { type ControlChange, controlEntryFrom } from "./control-entry.ts";
 import { wakeUpPayload } from "./decided-batch.ts";
@@ -36,7 +36,7 @@ export async function sealChanges(
   const { workspaceId, atMs, by } = place;
   const previousRoot = Buffer.from(rootOf(place.frontier)).toString("base64");
   let { frontier } = place;
-  const entries = changes.map((change, index) => {
+  const entries = changes.map((change, index): ChangeEntry => {
     const seq = place.seq + index;
     const body = canonicalJson(
       controlEntryFrom(change, { workspaceId, seq, atMs, by, previousRoot, previousSize: place.seq }),
@@ -44,24 +44,12 @@ export async function sealChanges(
     const leaf = leafHash(body);
     const subtrees: Uint8Array[] = [];
     frontier = appendLeaves(frontier, [leaf], subtrees);
-    return {
-      workspaceId,
-      seq,
-      atMs,
-      kind: 1,
-      entryId: createId("ent"),
-      agentId: agentOf(change),
-      actionType: null,
-      decision: null,
-      refId: null,
-      leafHash: leaf,
-      subtreeHashes: subtrees.length === 0 ? null : Buffer.concat(subtrees),
-      body,
-    };
+    return { seq, entryId: createId("ent"), agentId: agentOf(change), leafHash: leaf, subtrees, body };
   });
   const seq = place.seq + entries.length;
-  await writeEntries(transaction, workspaceId, entries, { seq, frontier: bytesFromFrontier(frontier), lastAtMs: atMs });
-  await notifyOnCommit(transaction, WAKE_UP_CHANNEL, wakeUpPayload({ workspaceId, seq, isChange: true }));
+  const end = { seq, frontier: bytesFromFrontier(frontier), lastAtMs: atMs };
+  const payload = wakeUpPayload({ workspaceId, seq, isChange: true });
+  await appendChanges(transaction, workspaceId, entries, end, { channel: WAKE_UP_CHANNEL, payload });
   const events = changes.map((change, index) => ({
     kind: "change" as const,
     seq: place.seq + index,

@@ -113,6 +113,8 @@ export function createWorkspaceLog(
   let usedAt = performance.now();
   let forgotAt = usedAt;
   let reading: Promise<WorkspaceState> | undefined;
+  // Whether the last change found that others had appended: then it is worth a look before the next one takes the lock.
+  let isOvertaken = true;
 
   const announce: LedgerListener = (events) => {
     if (events.length > 0) for (const listener of listeners) listener(events);
@@ -154,11 +156,12 @@ export function createWorkspaceLog(
 
   const applyChange = async <T>(by: string, apply: (scope: ChangeScope) => Promise<T>): Promise<T> => {
     const changes: ControlChange[] = [];
-    await catchUp(pool, state, announce);
+    if (isOvertaken) await catchUp(pool, state, announce);
     const { result, sealed, nowMs } = await orm.em.fork().transactional(async (transaction) => {
       const end = await lockLogEnd(transaction, state.workspaceId);
-      // Seldom behind, because of the reading before: a transaction that waits for a second connection is to be rare.
-      if (end !== state.seq) await catchUp(pool, state, announce);
+      isOvertaken = end !== state.seq;
+      // A transaction that waits for a second connection is to be rare.
+      if (isOvertaken) await catchUp(pool, state, announce);
       const nowMs = Math.max(clock.now(), state.lastAtMs);
       const nextSeq = (): number => state.seq + changes.length;
       const result = await apply({ transaction, state, nowMs, nextSeq, seal: (change) => void changes.push(change) });

@@ -1,5 +1,4 @@
 import type { EntityManager } from "@mikro-orm/postgresql";
-import { LedgerEntryEntity, type LedgerEntryRow, LedgerHeadEntity } from "./entities.ts";
 
 /** The ORM's entity manager inside one transaction; what it writes is durable when the transaction commits. */
 export type Transaction = EntityManager;
@@ -18,18 +17,53 @@ export interface LogEnd {
   readonly lastAtMs: number;
 }
 
-/** Writes entries and the end of the log after them. The caller MUST hold the lock of `lockLogEnd`. */
-export async function writeEntries(
-  transaction: Transaction,
-  workspaceId: string,
-  entries: readonly LedgerEntryRow[],
-  end: LogEnd,
-): Promise<void> {
-  await transaction.insertMany(LedgerEntryEntity, [...entries]);
-  await transaction.nativeUpdate(LedgerHeadEntity, { workspaceId }, end);
+/** An entry that records a change, and the roots of the perfect subtrees that its leaf completes. */
+export interface ChangeEntry {
+  readonly seq: number;
+  readonly entryId: string;
+  readonly agentId: string | null;
+  readonly leafHash: Buffer;
+  readonly subtrees: readonly Uint8Array[];
+  readonly body: string;
 }
 
-/** Wakes other processes when the transaction commits. */
-export async function notifyOnCommit(transaction: Transaction, channel: string, payload: string): Promise<void> {
-  await transaction.execute("select pg_notify(?, ?)", [channel, payload]);
+/** What tells other processes when the transaction commits. */
+export interface Notification {
+  readonly channel: string;
+  readonly payload: string;
+}
+
+// One statement: whoever waits for a change waits for every round trip of its transaction.
+const APPEND = `
+  with entry as (
+    select * from json_to_recordset(?::json)
+      as e (seq bigint, entry_id text, agent_id text, leaf_hash text, subtree_hashes text, body text)
+  ), written as (
+    insert into ledger_entry (workspace_id, seq, at_ms, kind, entry_id, agent_id, leaf_hash, subtree_hashes, body)
+    select ?, seq, ?, 1, entry_id, agent_id, decode(leaf_hash, 'hex'), decode(subtree_hashes, 'hex'), body from entry
+  ), head as (
+    update ledger_head set seq = ?, frontier = decode(?, 'hex'), last_at_ms = ? where workspace_id = ?
+  )
+  select pg_notify(?, ?)`;
+
+/** Writes entries, the end of the log after them, and what tells of them. The caller MUST hold the lock of `lockLogEnd`. */
+export async function appendChanges(
+  transaction: Transaction,
+  workspaceId: string,
+  entries: readonly ChangeEntry[],
+  end: LogEnd,
+  notification: Notification,
+): Promise<void> {
+  const rows = entries.map(({ seq, entryId, agentId, leafHash, subtrees, body }) => ({
+    seq,
+    entry_id: entryId,
+    agent_id: agentId,
+    leaf_hash: leafHash.toString("hex"),
+    subtree_hashes: subtrees.length === 0 ? null : Buffer.concat(subtrees).toString("hex"),
+    body,
+  }));
+  const { seq, frontier, lastAtMs } = end;
+  const head = [seq, frontier.toString("hex"), lastAtMs, workspaceId];
+  const { channel, payload } = notification;
+  await transaction.execute(APPEND, [JSON.stringify(rows), workspaceId, lastAtMs, ...head, channel, payload]);
 }

@@ -12,10 +12,10 @@ import { type ControlPlane, createControlPlane } from "../../src/client/index.ts
 import { startOwnPostgres } from "../support/own-postgres.ts";
 import { startServer } from "../support/server.ts";
 
-const ROUNDS = 100;
-const WARM_UP_ROUNDS = 10;
+const ROUNDS = 200;
+const WARM_UP_ROUNDS = 50;
 const PROCESSES = 3;
-/** Milliseconds from the return of ResolveEscalation, when the resolution is durable. */
+/** Milliseconds from the call of ResolveEscalation. */
 const BOUND_MS = 20;
 const ADMIN_KEY = "the-admin-key-of-the-bench";
 
@@ -89,11 +89,11 @@ async function measure(name: string, databaseUrl: string, env: Readonly<Record<s
     );
   }
   const p99 = quantile(
-    heard.map(({ fromReturn }) => fromReturn),
+    heard.map(({ fromCall }) => fromCall),
     0.99,
   );
   console.log(
-    `${p99 <= BOUND_MS ? "PASS" : "FAIL"}  ${name}: p99 from the return of ResolveEscalation <= ${BOUND_MS} ms`,
+    `${p99 <= BOUND_MS ? "PASS" : "FAIL"}  ${name}: p99 from the call of ResolveEscalation <= ${BOUND_MS} ms`,
   );
   if (p99 > BOUND_MS) process.exitCode = 1;
 }
