@@ -19,16 +19,8 @@ import type { Pipeline } from "./pipeline.ts";
 import { cancelled } from "./refusals.ts";
 import { RequestQueue } from "./request-queue.ts";
 
-/** A request as grpc-js hands it over: the message, or what was wrong with its bytes. grpc-js would hide an error thrown while decoding. */
-type Decoded = Message | Undecodable;
-
-class Undecodable {
-  readonly error: unknown;
-
-  constructor(error: unknown) {
-    this.error = error;
-  }
-}
+/** Reads the bytes of a request message. Throws for bytes that are none. */
+type Decode = (bytes: Buffer) => Message;
 
 /** A service in the form that grpc-js takes. */
 export interface GrpcService {
@@ -41,26 +33,21 @@ export function grpcServiceFrom(service: DescService, pipeline: Pipeline): GrpcS
   const definition: Record<string, MethodDefinition<unknown, unknown>> = {};
   const implementation: UntypedServiceImplementation = {};
   for (const method of service.methods) {
-    definition[method.name] = methodDefinition(method, pipeline.maxDepth);
+    definition[method.name] = methodDefinition(method);
     implementation[method.name] = handlerFor(method, pipeline);
   }
   return { definition, implementation };
 }
 
-function methodDefinition(method: DescMethod, maxDepth: number): MethodDefinition<unknown, unknown> {
-  const decode = createBinaryDecoder(method.input, maxDepth);
+function methodDefinition(method: DescMethod): MethodDefinition<unknown, unknown> {
   const { methodKind } = method;
   return {
     path: `/${methodName(method)}`,
     requestStream: methodKind === "bidi_streaming",
     responseStream: methodKind !== "unary",
-    requestDeserialize(bytes) {
-      try {
-        return decode(bytes);
-      } catch (error) {
-        return new Undecodable(error);
-      }
-    },
+    // Decoded by the handlers: grpc-js would hide an error thrown here, and holds on to what this gives for longer than
+    // the call lasts.
+    requestDeserialize: (bytes) => bytes,
     // Replies are encoded before they reach grpc-js, so that a reply that cannot be encoded is logged as any other fault.
     responseSerialize: (bytes) => bytes as Buffer,
     requestSerialize: (message) => encoded(method, message as Message),
@@ -74,36 +61,50 @@ function encoded(method: DescMethod, reply: Message): Buffer {
 }
 
 function handlerFor(method: DescMethod, pipeline: Pipeline): UntypedHandleCall {
+  const served = { method, pipeline, decode: createBinaryDecoder(method.input, pipeline.maxDepth) };
   if (method.methodKind === "unary") {
-    return (call: ServerUnaryCall<Decoded, Buffer>, respond: sendUnaryData<Buffer>) =>
-      answer(method, pipeline, call, respond);
+    return (call: ServerUnaryCall<Buffer, Buffer>, respond: sendUnaryData<Buffer>) => answer(served, call, respond);
   }
   if (method.methodKind === "server_streaming") {
-    return (call: ServerWritableStream<Decoded, Buffer>) => {
-      void streamReplies(method, pipeline, call);
+    return (call: ServerWritableStream<Buffer, Buffer>) => {
+      void streamReplies(served, call);
     };
   }
-  return (call: ServerDuplexStream<Decoded, Buffer>) => {
-    void converse(method, pipeline, call);
+  return (call: ServerDuplexStream<Buffer, Buffer>) => {
+    void converse(served, call);
   };
 }
 
+/** A method as its calls are served. */
+interface Served {
+  readonly method: DescMethod;
+  readonly pipeline: Pipeline;
+  readonly decode: Decode;
+}
+
 /** What to tell the caller: the pipeline's own errors as they are, a fault that came after it through its log. */
-function told(method: DescMethod, pipeline: Pipeline, incoming: GrpcCall, error: unknown): StatusObject {
+function told({ method, pipeline }: Served, incoming: GrpcCall, error: unknown): StatusObject {
   const known = error instanceof ControlPlaneError ? error : pipeline.refuse(method, incoming, error);
   return grpcStatusFrom(known, incoming.requestId);
 }
 
-function answer(
-  method: DescMethod,
-  pipeline: Pipeline,
-  call: ServerUnaryCall<Decoded, Buffer>,
-  respond: sendUnaryData<Buffer>,
-): void {
+/** The request, or the pipeline's refusal of its bytes as an error. */
+function requestFrom({ method, pipeline, decode }: Served, incoming: GrpcCall, bytes: Buffer): Message {
+  try {
+    return decode(bytes);
+  } catch (error) {
+    throw pipeline.refuse(method, incoming, error);
+  }
+}
+
+function answer(served: Served, call: ServerUnaryCall<Buffer, Buffer>, respond: sendUnaryData<Buffer>): void {
+  const { method, pipeline } = served;
   const incoming = new GrpcCall(call);
-  const { request } = call;
-  if (request instanceof Undecodable) {
-    respond(told(method, pipeline, incoming, pipeline.refuse(method, incoming, request.error)));
+  let request: Message;
+  try {
+    request = requestFrom(served, incoming, call.request);
+  } catch (error) {
+    respond(told(served, incoming, error));
     return;
   }
   pipeline
@@ -113,44 +114,38 @@ function answer(
       call.sendMetadata(incoming.responseMetadata());
       respond(null, bytes);
     })
-    .catch((error) => respond(told(method, pipeline, incoming, error)));
+    .catch((error) => respond(told(served, incoming, error)));
 }
 
-async function streamReplies(
-  method: DescMethod,
-  pipeline: Pipeline,
-  call: ServerWritableStream<Decoded, Buffer>,
-): Promise<void> {
+async function streamReplies(served: Served, call: ServerWritableStream<Buffer, Buffer>): Promise<void> {
+  const { method, pipeline } = served;
   const incoming = new GrpcCall(call);
-  const { request } = call;
   try {
-    if (request instanceof Undecodable) throw pipeline.refuse(method, incoming, request.error);
-    const replies = await pipeline.serverStream(method, request, incoming);
-    await send(method, call, incoming, replies);
+    const request = requestFrom(served, incoming, call.request);
+    await send(method, call, incoming, await pipeline.serverStream(method, request, incoming));
   } catch (error) {
-    fail(call, told(method, pipeline, incoming, error));
+    fail(call, told(served, incoming, error));
   }
 }
 
-async function converse(
-  method: DescMethod,
-  pipeline: Pipeline,
-  call: ServerDuplexStream<Decoded, Buffer>,
-): Promise<void> {
+async function converse(served: Served, call: ServerDuplexStream<Buffer, Buffer>): Promise<void> {
+  const { method, pipeline, decode } = served;
   const incoming = new GrpcCall(call);
   try {
-    const replies = await pipeline.bidiStream(method, requestsOf(call), incoming);
-    await send(method, call, incoming, replies);
+    await send(method, call, incoming, await pipeline.bidiStream(method, requestsOf(call, decode), incoming));
   } catch (error) {
-    fail(call, told(method, pipeline, incoming, error));
+    fail(call, told(served, incoming, error));
   }
 }
 
-function requestsOf(call: ServerDuplexStream<Decoded, Buffer>): RequestQueue {
+function requestsOf(call: ServerDuplexStream<Buffer, Buffer>, decode: Decode): RequestQueue {
   const queue = new RequestQueue(call);
-  call.on("data", (request: Decoded) => {
-    if (request instanceof Undecodable) queue.end(request.error);
-    else queue.push(request);
+  call.on("data", (bytes: Buffer) => {
+    try {
+      queue.push(decode(bytes));
+    } catch (error) {
+      queue.end(error);
+    }
   });
   // A caller that resets its stream ends it too, a moment before grpc-js says that it is cancelled. To the service
   // function that must not look like a caller that has sent all it had.
@@ -158,7 +153,7 @@ function requestsOf(call: ServerDuplexStream<Decoded, Buffer>): RequestQueue {
   return queue;
 }
 
-type ReplyStream = ServerWritableStream<Decoded, Buffer> | ServerDuplexStream<Decoded, Buffer>;
+type ReplyStream = ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>;
 
 async function send(
   method: DescMethod,
