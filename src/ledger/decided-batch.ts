@@ -4,7 +4,7 @@ import { appendEntries, appendEscalations } from "../store/sql/append-entries.ts
 import { createVelocityJournal } from "../velocity/index.ts";
 import { decisionBody } from "./decision-entry.ts";
 import type { LedgerEvent, WakeUp } from "./events.ts";
-import { appendLeaves, bytesFromFrontier, type Frontier, leafHashAt, rootOf } from "./merkle.ts";
+import { appendLeaves, bytesFromFrontier, type Frontier, leafHashAt } from "./merkle.ts";
 import type { Action, Outcome, SealedDecision } from "./outcome.ts";
 import { numberFromDecision } from "./words.ts";
 import { foldDecision, type StateJournal, type WorkspaceState } from "./workspace-state.ts";
@@ -59,7 +59,7 @@ export function decideBatch(
 ): DecidedBatch {
   const atMs = Math.max(nowMs, state.lastAtMs);
   const at = new Date(atMs).toISOString();
-  const previousRoot = Buffer.from(rootOf(state.frontier)).toString("base64");
+  const previousRoot = state.rootText(state.frontier);
   const journal: StateJournal = { velocity: createVelocityJournal(), undo: [] };
   const outcomes: Outcome[] = [];
   const bodies: string[] = [];

@@ -75,6 +75,19 @@ export function rootOf(frontier: Frontier): Uint8Array {
   return roots.reduceRight((right, left) => nodeHash(left, right));
 }
 
+/** Gives the root as entries name it, in base64. Remembers the last one, which is asked for again. */
+export function createRootText(): (frontier: Frontier) => string {
+  let known: Frontier | undefined;
+  let text = "";
+  return (frontier) => {
+    if (frontier !== known) {
+      text = Buffer.from(rootOf(frontier)).toString("base64");
+      known = frontier;
+    }
+    return text;
+  };
+}
+
 /** The frontier as the head stores it: the roots one after the other. */
 export function bytesFromFrontier(frontier: Frontier): Buffer {
   return Buffer.concat(frontier.roots);

@@ -11,7 +11,7 @@ import { type AuthorityBook, createAuthorityBook } from "./authority-book.ts";
 import type { ControlChange, SealedWorkspace } from "./control-entry.ts";
 import { createDepartments, type Departments } from "./departments.ts";
 import type { EscalationState } from "./escalation-state.ts";
-import type { Frontier } from "./merkle.ts";
+import { createRootText, type Frontier } from "./merkle.ts";
 import { createPolicies, type Policies } from "./policies.ts";
 
 /** What a decision does to the state. */
@@ -51,6 +51,8 @@ export interface WorkspaceState {
   /** Time of the last entry, epoch milliseconds. */
   lastAtMs: number;
   frontier: Frontier;
+  /** The root of a frontier, as entries name it. */
+  readonly rootText: (frontier: Frontier) => string;
   readonly agents: Map<string, AgentState>;
   readonly departments: Departments;
   readonly policies: Policies;
@@ -76,6 +78,7 @@ export function createWorkspaceState(
     workspaceId: settings.workspace_id,
     settings,
     ...at,
+    rootText: createRootText(),
     agents,
     departments,
     policies: createPolicies(),

@@ -95,6 +95,8 @@ async function actAsApplication(client: ClientBase): Promise<void> {
 function poolOptions(poolSize: number, isRestricted: boolean): object {
   return {
     max: poolSize,
+    // One stays open, so that the first decision after a quiet time does not wait for a connection.
+    min: 1,
     application_name: "acp",
     connectionTimeoutMillis: DEFAULT_ACQUIRE_MS,
     // Awaited by the pool before a connection is first handed out, which fails if the role cannot be taken.
