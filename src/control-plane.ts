@@ -27,6 +27,7 @@ import {
   createRedisParts,
   createVault,
   createWorkspaceLogs,
+  type DecisionPeers,
   listenForWakeUps,
   type RedisParts,
   type WakeUpListener,
@@ -81,6 +82,8 @@ export interface ControlPlaneOptions {
   readonly log: Logger;
   /** What `/metrics` shows. Default: the figures of this process. */
   readonly metricsPage?: (own: Registry) => MetricsPage;
+  /** Processes that may decide in place of this one. Default: none. */
+  readonly peers?: DecisionPeers;
 }
 
 interface Parts {
@@ -206,7 +209,7 @@ function createServers(
 }
 
 async function createParts(options: ControlPlaneOptions): Promise<Parts> {
-  const { config, databaseUrl: url, log, metricsPage = (own) => own } = options;
+  const { config, databaseUrl: url, log, peers, metricsPage = (own) => own } = options;
   const { poolSize } = config;
   // First, so that a key that is none leaves nothing open that would keep the process alive.
   const privateKey = await loadSigningKey(config.signingKey?.reveal(), join(config.dataDir, SIGNING_KEY_FILE));
@@ -216,7 +219,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const { guardUrl, guardModel: model, guardKey: key, guardDeadlineMs: deadlineMs } = config;
   const guard = createGuard({ url: guardUrl, model, key, deadlineMs, metrics, log });
   const redis = createRedisParts(config.redisUrl?.reveal(), { pool: database.pool, log, metrics });
-  const logs = await createWorkspaceLogs(database, decide, log, redis.surroundings);
+  const logs = await createWorkspaceLogs(database, decide, log, { ...redis.surroundings, peers });
   const keys = await createSigningKeys(database, privateKey, logs.clock.now());
   const verifyToken = createTokenVerifier(keys);
   const authenticator = createAuthenticator({ database, clock: logs.clock, verifyToken });

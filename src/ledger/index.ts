@@ -46,6 +46,7 @@ export type {
   PermissionsResult,
   SealedDecision,
 } from "./outcome.ts";
+export type { DecisionPeers, TakeDecision } from "./peers.ts";
 export { type MandateState, mandateSourceFrom, type ToolState, toolSchemaFrom } from "./policies.ts";
 export {
   consistencyPath,

@@ -47,6 +47,8 @@ export interface SealContext {
   readonly afterCommit: (tell: () => void) => void;
   /** Hears that a batch is durable and whether other replicas wait for any of it. */
   readonly appended: (wakes: "decisions" | undefined) => void;
+  /** Hears that another process was first with what it appended. */
+  readonly overtaken: () => void;
 }
 
 /** Attempts without a lock. A second miss means that other replicas are busy; the lock then guarantees progress. */
@@ -110,7 +112,10 @@ async function attempt(
   const sentAt = performance.now();
   let now: number | undefined;
   try {
-    now = await appendBatch(client, state, batch);
+    const appending = appendBatch(client, state, batch);
+    // The next batch will name the root after this one: found while the database works.
+    setImmediate(state.rootText, batch.frontier);
+    now = await appending;
   } finally {
     if (now === undefined) undoBatch(state, batch);
   }
@@ -173,6 +178,7 @@ async function sealOrThrow(context: SealContext, pending: readonly PendingDecisi
     if (ready.items.length === 0) return;
     const batch = await attempt(context, pool, ready);
     if (batch !== undefined) return settle(context, batch, ready);
+    context.overtaken();
     await catchUp(pool, state, context.announce);
     pending = ready.items;
   }

@@ -7,7 +7,8 @@ import type { ControlChange } from "./control-entry.ts";
 import type { Decide } from "./decided-batch.ts";
 import type { LedgerListener } from "./events.ts";
 import type { HistoryMirror } from "./load-history.ts";
-import type { Action, Outcome, SealedDecision } from "./outcome.ts";
+import type { Action, Outcome } from "./outcome.ts";
+import { createHandOver, type DecisionPeers, type TakeDecision } from "./peers.ts";
 import { createRecentIds } from "./recent-ids.ts";
 import { rehearse } from "./rehearse.ts";
 import { answerRetries, type PendingDecision, type SealContext, sealBatch } from "./seal-batch.ts";
@@ -38,7 +39,9 @@ export interface WorkspaceLog {
    * Decides an action. Resolves only after the decision is durable. Rejects with AGENT_NOT_FOUND, REQUEST_ID_REUSED,
    * OVERLOADED, CANCELLED or STORE_UNAVAILABLE; nothing was decided then, except that after STORE_UNAVAILABLE it may have been.
    */
-  decide(action: Action, isAbandoned: () => boolean): Promise<SealedDecision>;
+  decide: TakeDecision;
+  /** As `decide`, in this process whatever others there are. */
+  decideHere: TakeDecision;
   /** Whether a mandate in force, as far as this replica is caught up, has a semantic rule. */
   readonly asksGuard: boolean;
   /**
@@ -95,6 +98,8 @@ export interface AppendedEnd {
 export interface LogSurroundings {
   /** Where windows may be loaded from. */
   readonly mirror?: HistoryMirror;
+  /** Who may decide in place of this process. */
+  readonly peers?: DecisionPeers | undefined;
   /** Hears of everything that this replica appended, after it is durable. MUST NOT throw. */
   readonly onAppended?: (end: AppendedEnd) => void;
 }
@@ -105,7 +110,7 @@ export function createWorkspaceLog(
   state: WorkspaceState,
   clock: DatabaseClock,
   decide: Decide,
-  { mirror, onAppended = () => undefined }: LogSurroundings = {},
+  { mirror, peers, onAppended = () => undefined }: LogSurroundings = {},
 ): WorkspaceLog {
   const { pool, orm } = database;
   const listeners = new Set<LedgerListener>();
@@ -126,7 +131,8 @@ export function createWorkspaceLog(
   };
   const appended = (wakes: AppendedEnd["wakes"]): void =>
     onAppended({ workspaceId: state.workspaceId, seq: state.seq, longestWindowMs: state.windows.longestMs, wakes });
-  const context: SealContext = { pool, state, clock, decide, mirror, announce, afterCommit, appended };
+  const overtaken = (): void => handOver.overtaken();
+  const context: SealContext = { pool, state, clock, decide, mirror, announce, afterCommit, appended, overtaken };
 
   const runBatch = async (items: PendingDecision[]): Promise<void> => {
     const batch = new Map<string, PendingDecision>();
@@ -153,6 +159,14 @@ export function createWorkspaceLog(
   };
 
   const queue = createTaskQueue<PendingDecision>(runBatch);
+
+  const decideHere: TakeDecision = (action, isAbandoned) => {
+    usedAt = performance.now();
+    const { waiting } = queue;
+    if (waiting >= MAX_WAITING) return Promise.reject(overloaded(waiting));
+    return new Promise((resolve, reject) => queue.add({ action, isAbandoned, resolve, reject }));
+  };
+  const handOver = createHandOver(state.workspaceId, peers, decideHere);
 
   const applyChange = async <T>(by: string, apply: (scope: ChangeScope) => Promise<T>): Promise<T> => {
     const changes: ControlChange[] = [];
@@ -209,10 +223,9 @@ export function createWorkspaceLog(
     },
     decide(action, isAbandoned) {
       usedAt = performance.now();
-      const { waiting } = queue;
-      if (waiting >= MAX_WAITING) return Promise.reject(overloaded(waiting));
-      return new Promise((resolve, reject) => queue.add({ action, isAbandoned, resolve, reject }));
+      return handOver.decide(action, isAbandoned);
     },
+    decideHere,
     get asksGuard() {
       return state.policies.policySet().asksGuard;
     },

@@ -1,4 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { MandateService, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
@@ -48,13 +51,29 @@ export async function until(what: string, isTrue: () => boolean | Promise<boolea
   throw new Error(`it did not come to pass that ${what}`);
 }
 
-/** The processes of the workers that serve, as the primary's log tells them: the newest of each. */
-export function workerPids(server: TestServer): number[] {
+/** The processes of the workers that serve by their slots, as the primary's log tells them: the newest of each. */
+export function workersOf(server: TestServer): ReadonlyMap<number, number> {
   const pids = new Map<number, number>();
   for (const [, worker, pid] of server.output().matchAll(/"worker":(\d+),"workerPid":(\d+),"msg":"a worker serves"/g)) {
     pids.set(Number(worker), Number(pid));
   }
-  return [...pids.values()];
+  return pids;
+}
+
+/** The processes of the workers that serve. */
+export function workerPids(server: TestServer): number[] {
+  return [...workersOf(server).values()];
+}
+
+/** A figure of each worker, by the name and labels that its line begins with. */
+export async function figureOf(server: TestServer, name: string): Promise<Map<string, number>> {
+  const text = await (await fetch(`${server.http}/metrics`, { headers: { connection: "close" } })).text();
+  const values = new Map<string, number>();
+  for (const line of text.split("\n")) {
+    const worker = line.startsWith(name) ? /worker="(\d+)"\} (\d+)$/.exec(line) : null;
+    if (worker !== null) values.set(worker[1] as string, Number(worker[2]));
+  }
+  return values;
 }
 
 /** Whether a process is there; one that ended and was not waited for yet counts as there. */
@@ -64,4 +83,16 @@ export function isAlive(pid: number): boolean {
   } catch {
     return false;
   }
+}
+
+/** A directory for sockets. */
+export interface SocketDir {
+  readonly path: string;
+  remove(): Promise<void>;
+}
+
+/** Creates an empty directory, short enough of name for the sockets in it. */
+export async function createSocketDir(): Promise<SocketDir> {
+  const path = await mkdtemp(join(tmpdir(), "acp-test-"));
+  return { path, remove: () => rm(path, { recursive: true, force: true }) };
 }

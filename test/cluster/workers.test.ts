@@ -5,21 +5,11 @@ import type { ControlPlane } from "../../src/client/index.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { metadataWith } from "../support/wires.ts";
-import { connect, decisionIdsOf, isAlive, registerAgent, until, workerPids } from "./harness.ts";
+import { connect, decisionIdsOf, figureOf, isAlive, registerAgent, until, workerPids } from "./harness.ts";
 
 const WORKERS = 2;
 const CONNECTIONS = 8;
 const STREAM = `/${EnforcementService.typeName}/InterceptStream`;
-
-async function figureOf(server: TestServer, name: string): Promise<Map<string, number>> {
-  const text = await (await fetch(`${server.http}/metrics`, { headers: { connection: "close" } })).text();
-  const values = new Map<string, number>();
-  for (const line of text.split("\n")) {
-    const worker = line.startsWith(name) ? /worker="(\d+)"\} (\d+)$/.exec(line) : null;
-    if (worker !== null) values.set(worker[1] as string, Number(worker[2]));
-  }
-  return values;
-}
 
 /** Opens a stream on a connection of its own, and leaves it open. */
 function openStream(server: TestServer): Client {

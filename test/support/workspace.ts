@@ -27,6 +27,7 @@ import {
   canonicalJson,
   createWorkspaceLogs,
   type JsonValue,
+  type LogSurroundings,
   type SealedDecision,
   type WorkspaceLog,
   type WorkspaceLogs,
@@ -74,7 +75,7 @@ export interface TestWorkspace extends Replica {
   /** The secret of the admin's key. */
   readonly secret: string;
   /** Another process on the same database; closed with the workspace. */
-  replica(): Promise<Replica>;
+  replica(surroundings?: LogSurroundings): Promise<Replica>;
   close(): Promise<void>;
 }
 
@@ -108,9 +109,8 @@ export function clientOf<S extends DescService>(
 const open = (url: string): Promise<Database> =>
   openDatabase({ url, poolSize: 5, log: SILENT_LOG, entities: [...ENTITIES], migrations: MIGRATIONS });
 
-async function createReplica(url: string, caller: Caller, database?: Database): Promise<Replica> {
-  const opened = database ?? (await open(url));
-  const logs = await createWorkspaceLogs(opened, decide, SILENT_LOG);
+async function createReplica(opened: Database, caller: Caller, surroundings?: LogSurroundings): Promise<Replica> {
+  const logs = await createWorkspaceLogs(opened, decide, SILENT_LOG, surroundings);
   const log = await logs.of(caller.workspaceId);
   const authenticator = createAuthenticator({ database: opened, clock: logs.clock });
   const options = { logs, database: opened, authenticator, heartbeatMs: 15_000 };
@@ -130,12 +130,12 @@ export async function createTestWorkspace(workspaceId = "default"): Promise<Test
   const database = await open(test.url);
   const created = await createWorkspace({ database, nowMs: Date.now(), by: "system" }, { workspaceId });
   const adminCaller = { keyId: created.key.keyId, workspaceId, role: Role.ADMIN, agentId: null };
-  const replicas = [await createReplica(test.url, adminCaller, database)];
+  const replicas = [await createReplica(database, adminCaller)];
   return {
     ...(replicas[0] as Replica),
     ...{ url: test.url, workspaceId, adminCaller, secret: created.secret },
-    async replica() {
-      const replica = await createReplica(test.url, adminCaller);
+    async replica(surroundings) {
+      const replica = await createReplica(await open(test.url), adminCaller, surroundings);
       replicas.push(replica);
       return replica;
     },
@@ -165,10 +165,10 @@ export interface Attempt {
   readonly onBehalfOf?: string;
 }
 
-/** Decides an action. */
-export function attempt(log: WorkspaceLog, tried: Attempt): Promise<SealedDecision> {
+/** The action of an attempt, with a new id. */
+export function actionOf(tried: Attempt): Action {
   const { agentId, actionType, actionContent = "", metadata, tool, sessionId, onBehalfOf } = tried;
-  const action: Action = {
+  return {
     ...{ agentId, actionType, actionContent, metadata, tool, sessionId, onBehalfOf },
     decisionId: createId("dec"),
     isRetryable: false,
@@ -179,7 +179,11 @@ export function attempt(log: WorkspaceLog, tried: Attempt): Promise<SealedDecisi
     escalationId: undefined,
     keyId: "key_test",
   };
-  return log.decide(action, () => false);
+}
+
+/** Decides an action. */
+export function attempt(log: WorkspaceLog, tried: Attempt): Promise<SealedDecision> {
+  return log.decide(actionOf(tried), () => false);
 }
 
 /** The `ControlPlaneError` that a call fails with; throws when it does not fail, or with another error. */

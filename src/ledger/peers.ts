@@ -1,0 +1,49 @@
+import type { Action, SealedDecision } from "./outcome.ts";
+
+/** Processes beside this one that decide on the same logs and can be asked at little cost. */
+export interface DecisionPeers {
+  /**
+   * Has an action decided by the process that decides for the workspace. Undefined: that is this one. Rejects as
+   * `WorkspaceLog.decide`; resolves with undefined when the process was lost, so that the action may be decided or not.
+   */
+  decide(workspaceId: string, action: Action): Promise<SealedDecision | undefined> | undefined;
+}
+
+/** Takes the decision of an action, as `WorkspaceLog.decide`. */
+export type TakeDecision = (action: Action, isAbandoned: () => boolean) => Promise<SealedDecision>;
+
+/** Milliseconds without contention after which a process decides for itself again. */
+const CONTENDED_MS = 10_000;
+
+/** Which process decides the actions of one workspace that arrive at this one. */
+export interface HandOver {
+  readonly decide: TakeDecision;
+  /** Another process appended what a batch of this one had to give way to. */
+  overtaken(): void;
+}
+
+/**
+ * Hands actions to a peer while several processes append to the log: each would read what the others append and decide
+ * again what they overtook. What a peer does not decide is decided here. Nothing rests on who decides: the log takes
+ * only what holds at its end, and each decision once.
+ */
+export function createHandOver(workspaceId: string, peers: DecisionPeers | undefined, here: TakeDecision): HandOver {
+  let contendedUntil = 0;
+  const overtaken = (): void => {
+    contendedUntil = performance.now() + CONTENDED_MS;
+  };
+  return {
+    overtaken,
+    decide(action, isAbandoned) {
+      // What a guard answered stays with the process that asked.
+      if (peers === undefined || performance.now() >= contendedUntil || action.answers !== undefined) {
+        return here(action, isAbandoned);
+      }
+      const there = peers.decide(workspaceId, action);
+      if (there === undefined) return here(action, isAbandoned);
+      overtaken();
+      // As a retry, since the lost peer may have decided it: the first decision stands.
+      return there.then((sealed) => sealed ?? here({ ...action, isRetryable: true }, isAbandoned));
+    },
+  };
+}
