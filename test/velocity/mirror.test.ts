@@ -33,6 +33,18 @@ describe("windows with Redis beside the log", () => {
     const { body } = await stage.receipt(sealed?.decisionId ?? "");
     return body.authorisation.collective_limits.find(({ scope }) => scope === "workspace");
   };
+  /**
+   * Has fresh replicas act until one had its window from the mirror, which a machine that is busy elsewhere may be too late
+   * for; the count is exact for each. Gives the next count.
+   */
+  const countFromMirror = async (expected: number): Promise<number> => {
+    for (let count = expected; ; count++) {
+      const limit = await limitSeen(await open());
+      expect(limit).to.include({ count });
+      if (limit?.source === "mirror") return count + 1;
+      expect(count - expected, "replicas that were too late").to.be.below(3);
+    }
+  };
   const recorded = async (): Promise<number> => {
     const [hash] = await redis.client.keys("acp:*}");
     return Number(hash === undefined ? 0 : await redis.client.hget(hash, "@seq"));
@@ -60,7 +72,7 @@ describe("windows with Redis beside the log", () => {
     while (agentIds.length < AGENTS) agentIds.push(await stage.agent());
     await stage.department(...agentIds.slice(0, 2));
     await stage.mandate([
-      velocityRule(5_000, { scope: Scope.WORKSPACE, windowSeconds: 2n }),
+      velocityRule(5_000, { scope: Scope.WORKSPACE, windowSeconds: 4n }),
       velocityRule(5_000, { scope: Scope.DEPARTMENT, windowSeconds: 1n }),
     ]);
   });
@@ -74,7 +86,7 @@ describe("windows with Redis beside the log", () => {
     await act(first, 30);
     await mirrored();
     expect((await limitSeen(await open()))?.source).to.equal("decision_log");
-    await delay(2_100);
+    await delay(4_100);
     await act(first, 25);
     await mirrored();
     const second = await open();
@@ -88,17 +100,17 @@ describe("windows with Redis beside the log", () => {
   it("are caught up from the log when the mirror lies behind, and go on when it is flushed or away.", async () => {
     const first = await open();
     await act(first, 10);
-    await delay(2_100);
+    await delay(4_100);
     await act(first, 20);
     await mirrored();
     // Not mirrored: this replica knows no Redis.
     for (let count = 0; count < 7; count++)
       await stage.intercept({ agentId: agentIds[0] as string, actionType: "pay" });
-    expect(await limitSeen(await open())).to.include({ source: "mirror", count: 28 });
+    const count = await countFromMirror(28);
     await redis.client.flushall();
-    expect(await limitSeen(await open())).to.include({ source: "decision_log", count: 29 });
+    expect(await limitSeen(await open())).to.include({ source: "decision_log", count });
     await redis.kill();
-    expect(await limitSeen(await open())).to.include({ source: "decision_log", count: 30 });
+    expect(await limitSeen(await open())).to.include({ source: "decision_log", count: count + 1 });
     await redis.start();
     await act(first);
     await mirrored();
