@@ -22,6 +22,13 @@ describe("canonicalJson", () => {
     expect([...canonicalJson(value).matchAll(/:(\d)/g)].map(([, index]) => names[Number(index)])).to.deep.equal(order);
   });
 
+  it("orders members that a JavaScript object puts elsewhere: array indexes and its prototype's name", () => {
+    const value = JSON.parse('{"z":{"b":1,"a":2},"9":0,"__proto__":{"x":1},"10":[{"2":1,"!":2}],"":3}') as JsonValue;
+    const text = '{"":3,"10":[{"!":2,"2":1}],"9":0,"__proto__":{"x":1},"z":{"a":2,"b":1}}';
+    expect(canonicalJson(value)).to.equal(text);
+    expect(canonicalJson([value])).to.equal(`[${text}]`);
+  });
+
   it("leaves members without a value out and writes minus zero as zero", () => {
     expect(canonicalJson({ b: undefined, a: -0 })).to.equal('{"a":0}');
   });
