@@ -1,4 +1,5 @@
 import type { EventEmitter } from "node:events";
+import type { OutgoingHttpHeaders } from "node:http2";
 import { Metadata, type ServerDuplexStream, type ServerUnaryCall, type ServerWritableStream } from "@grpc/grpc-js";
 import type { ControlPlaneError } from "../errors.ts";
 import { type IncomingCall, REQUEST_ID_HEADER, requestIdFrom } from "./incoming.ts";
@@ -9,6 +10,20 @@ export type AnyGrpcCall<Request> =
   | ServerUnaryCall<Request, Buffer>
   | ServerWritableStream<Request, Buffer>
   | ServerDuplexStream<Request, Buffer>;
+
+/** Metadata of one header that needs no check any more: checking and copying it took a twentieth of a small call. */
+class ReplyMetadata extends Metadata {
+  readonly #headers: OutgoingHttpHeaders;
+
+  constructor(requestId: string) {
+    super();
+    this.#headers = { [REQUEST_ID_HEADER]: requestId };
+  }
+
+  override toHttp2Headers(): OutgoingHttpHeaders {
+    return this.#headers;
+  }
+}
 
 /** A grpc-js call as the pipeline sees it. Made for every call, so everything that most calls never ask for is made on demand. */
 export class GrpcCall implements IncomingCall {
@@ -44,11 +59,9 @@ export class GrpcCall implements IncomingCall {
     return controller.signal;
   }
 
-  /** Response metadata that names the call. */
+  /** Response metadata that names the call. Only for sending. */
   responseMetadata(): Metadata {
-    const metadata = new Metadata();
-    metadata.set(REQUEST_ID_HEADER, this.requestId);
-    return metadata;
+    return new ReplyMetadata(this.requestId);
   }
 
   // grpc-js cancels a call for its deadline as it does for a caller that left; its timer may be a millisecond early.
