@@ -23,6 +23,7 @@ import { createSigningKeys, createTokenVerifier, loadSigningKey, type SigningKey
 import type { Config } from "./config.ts";
 import { createIntercept, decide } from "./enforcement/index.ts";
 import {
+  countedPeers,
   createCheckpoints,
   createRedisParts,
   createVault,
@@ -219,7 +220,8 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const { guardUrl, guardModel: model, guardKey: key, guardDeadlineMs: deadlineMs } = config;
   const guard = createGuard({ url: guardUrl, model, key, deadlineMs, metrics, log });
   const redis = createRedisParts(config.redisUrl?.reveal(), { pool: database.pool, log, metrics });
-  const logs = await createWorkspaceLogs(database, decide, log, { ...redis.surroundings, peers });
+  const counted = peers === undefined ? undefined : countedPeers(peers, metrics);
+  const logs = await createWorkspaceLogs(database, decide, log, { ...redis.surroundings, peers: counted });
   const keys = await createSigningKeys(database, privateKey, logs.clock.now());
   const verifyToken = createTokenVerifier(keys);
   const authenticator = createAuthenticator({ database, clock: logs.clock, verifyToken });

@@ -22,6 +22,7 @@ export type {
   SealedTool,
   SealedWorkspace,
 } from "./control-entry.ts";
+export { countedPeers } from "./counted-peers.ts";
 export { type Decide, escalationIdOf } from "./decided-batch.ts";
 export type { DepartmentState } from "./departments.ts";
 export type { EscalationState, EscalationStatus } from "./escalation-state.ts";

@@ -20,6 +20,8 @@ export interface HandOver {
   readonly decide: TakeDecision;
   /** Another process appended what a batch of this one had to give way to. */
   overtaken(): void;
+  /** Whether actions are handed to a peer, as long as there is one. */
+  readonly isActive: boolean;
 }
 
 /**
@@ -32,13 +34,15 @@ export function createHandOver(workspaceId: string, peers: DecisionPeers | undef
   const overtaken = (): void => {
     contendedUntil = performance.now() + CONTENDED_MS;
   };
+  const isActive = (): boolean => peers !== undefined && performance.now() < contendedUntil;
   return {
     overtaken,
+    get isActive() {
+      return isActive();
+    },
     decide(action, isAbandoned) {
       // What a guard answered stays with the process that asked.
-      if (peers === undefined || performance.now() >= contendedUntil || action.answers !== undefined) {
-        return here(action, isAbandoned);
-      }
+      if (peers === undefined || !isActive() || action.answers !== undefined) return here(action, isAbandoned);
       const there = peers.decide(workspaceId, action);
       if (there === undefined) return here(action, isAbandoned);
       overtaken();

@@ -5,7 +5,7 @@ import { catchUp } from "./catch-up.ts";
 import type { DatabaseClock } from "./clock.ts";
 import type { ControlChange } from "./control-entry.ts";
 import type { Decide } from "./decided-batch.ts";
-import type { LedgerListener } from "./events.ts";
+import type { LedgerListener, WakeUp } from "./events.ts";
 import type { HistoryMirror } from "./load-history.ts";
 import type { Action, Outcome } from "./outcome.ts";
 import { createHandOver, type DecisionPeers, type TakeDecision } from "./peers.ts";
@@ -53,8 +53,8 @@ export interface WorkspaceLog {
   change<T>(by: string, apply: (scope: ChangeScope) => Promise<T>): Promise<T>;
   /** The state at the end of the log: it shows everyone's writes before the call. Read it before the next await. */
   caughtUp(): Promise<WorkspaceState>;
-  /** Another replica appended up to this size. */
-  wakeUp(seq: number): void;
+  /** Another replica appended. Reads on unless only listeners would want to know and there are none. */
+  wakeUp(wakeUp: Pick<WakeUp, "seq" | "isChange">): void;
   /** Calls with every entry from now on. Gives the function that ends it. */
   subscribe(listener: LedgerListener): () => void;
   /** Writes the trust snapshot if trust changed since the last. */
@@ -64,6 +64,8 @@ export interface WorkspaceLog {
   /** `performance.now()` of the last use, for eviction. */
   readonly usedAt: number;
   readonly listeners: number;
+  /** Whether a peer decides what comes here, so that nothing but a look now and then keeps this replica near the end. */
+  readonly handsOver: boolean;
   /** Resolves when everything that was asked for is done. */
   idle(): Promise<void>;
 }
@@ -221,6 +223,9 @@ export function createWorkspaceLog(
     get listeners() {
       return listeners.size;
     },
+    get handsOver() {
+      return handOver.isActive;
+    },
     decide(action, isAbandoned) {
       usedAt = performance.now();
       return handOver.decide(action, isAbandoned);
@@ -241,7 +246,8 @@ export function createWorkspaceLog(
         reading ??= readUp();
         return reading;
       }),
-    wakeUp(seq) {
+    wakeUp({ seq, isChange }) {
+      if (!isChange && listeners.size === 0) return;
       if (seq > state.seq && reading === undefined) reading = readUp();
       reading?.catch(() => undefined);
     },

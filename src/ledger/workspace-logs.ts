@@ -27,7 +27,7 @@ export interface WorkspaceLogs {
 const SNAPSHOT_MS = 20_000;
 /** Milliseconds after which an unused workspace without listeners leaves the memory. */
 const IDLE_MS = 600_000;
-/** Milliseconds between looks at the logs that somebody listens to, in case a wake-up was lost. */
+/** Milliseconds between looks at the logs that somebody listens to, in case a wake-up was lost, or that a peer appends to. */
 const RECHECK_MS = 5_000;
 
 async function measureClock(database: Database, clock: DatabaseClock): Promise<void> {
@@ -85,9 +85,10 @@ export async function createWorkspaceLogs(
   }, SNAPSHOT_MS);
 
   const wakeUp: WorkspaceLogs["wakeUp"] = (wakeUp) => {
-    if (wakeUp !== undefined) return loaded.get(wakeUp.workspaceId)?.wakeUp(wakeUp.seq);
+    if (wakeUp !== undefined) return loaded.get(wakeUp.workspaceId)?.wakeUp(wakeUp);
     for (const workspaceLog of loaded.values()) {
-      if (workspaceLog.listeners > 0) workspaceLog.wakeUp(Number.POSITIVE_INFINITY);
+      if (workspaceLog.listeners === 0 && !workspaceLog.handsOver) continue;
+      workspaceLog.wakeUp({ seq: Number.POSITIVE_INFINITY, isChange: true });
     }
   };
   const rechecks = setInterval(() => {

@@ -25,7 +25,7 @@ describe("catching up with other replicas", () => {
       const agentId = await stage.agent();
       const asked = Array.from({ length: DECISIONS }, () => stage.intercept({ agentId, actionType: "read" }));
       await Promise.all(asked);
-      const { settings, seq } = await stage.party.log.caughtUp();
+      const { settings, seq, frontier } = await stage.party.log.caughtUp();
       const state = createWorkspaceState(settings, { seq: 0, lastAtMs: 0, frontier: EMPTY_FRONTIER });
       const heard: number[] = [];
       const hear = (events: readonly { readonly seq: number }[]) =>
@@ -35,5 +35,6 @@ describe("catching up with other replicas", () => {
       expect(state.seq).to.equal(heard.length);
       await catchUp(pool, state, hear);
       expect(heard).to.deep.equal(Array.from({ length: seq }, (_, index) => index));
+      expect(state.frontier).to.deep.equal(frontier);
     }));
 });

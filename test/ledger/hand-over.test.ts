@@ -125,6 +125,35 @@ describe("handing actions over", () => {
     expect(asked).to.have.length(1);
   });
 
+  /** What a listener hears that comes now and has the near replica look for more. */
+  async function unheard(): Promise<string[]> {
+    const heard: string[] = [];
+    const stop = near.log.subscribe((events) => {
+      for (const event of events) if (event.kind === "decision") heard.push(event.decisionId);
+    });
+    near.log.wakeUp({ seq: Number.POSITIVE_INFINITY, isChange: false });
+    await near.log.idle();
+    stop();
+    return heard;
+  }
+
+  it("leaves what the other decided unread as long as nobody here listens.", async () => {
+    await contend();
+    const { decisionId } = await act(near);
+    near.log.wakeUp({ seq: Number.POSITIVE_INFINITY, isChange: false });
+    await near.log.idle();
+    expect(await unheard()).to.deep.equal([decisionId]);
+  });
+
+  it("has what the other decided read at the regular look.", async () => {
+    await contend();
+    await act(near);
+    expect([near.log.handsOver, far.log.handsOver]).to.deep.equal([true, false]);
+    near.logs.wakeUp(undefined);
+    await near.log.idle();
+    expect(await unheard()).to.deep.equal([]);
+  });
+
   it("does not happen in a process that has no others.", async () => {
     await act(workspace);
     await act(far);
