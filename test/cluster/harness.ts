@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
-import { MandateService, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { MandateService, RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import type { ControlPlane } from "../../src/client/index.ts";
 import { createNodeControlPlane } from "../../src/client/node/index.ts";
 import type { TestServer } from "../support/server.ts";
@@ -29,6 +29,19 @@ export async function escalateReviews(controlPlane: ControlPlane): Promise<void>
   const conditions = { matchActionTypes: ["review.*"] };
   const rules = [{ type: RuleType.ACTION, decision: Decision.ESCALATE, conditions }];
   await controlPlane.client(MandateService).createMandate({ name: "reviews", rules });
+}
+
+/** Has all agents together do `most` actions `refund.*` an hour; the others are blocked. */
+export async function limitRefunds(controlPlane: ControlPlane, most: number): Promise<void> {
+  const conditions = {
+    mode: SequenceMode.VELOCITY,
+    matchActionTypes: ["refund.*"],
+    maxCount: BigInt(most),
+    windowSeconds: 3_600n,
+    scope: Scope.WORKSPACE,
+  };
+  const rules = [{ type: RuleType.SEQUENCE, decision: Decision.BLOCK, conditions }];
+  await controlPlane.client(MandateService).createMandate({ name: "refunds", rules });
 }
 
 /** The ids of all decisions on an agent's actions, newest first. */

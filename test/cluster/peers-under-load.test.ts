@@ -1,14 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
-import { MandateService, RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import type { ControlPlane, InterceptResult } from "../../src/client/index.ts";
 import type { DecisionBody } from "../../src/ledger/index.ts";
 import { assertIntact, decisionsOf, readLog } from "../ledger/stored-log.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { type Balancer, startBalancer } from "./balancer.ts";
-import { connect, decisionIdsOf, figureOf, registerAgent, until, workersOf } from "./harness.ts";
+import { connect, decisionIdsOf, figureOf, limitRefunds, registerAgent, until, workersOf } from "./harness.ts";
 
 const WORKERS = 2;
 const CLIENTS = 4;
@@ -17,18 +15,6 @@ const LIMIT = 100;
 /** Milliseconds of load on a worker before it is killed, and after it. */
 const LOAD_MS = 500;
 const LANES = 32;
-
-async function limitRefunds(controlPlane: ControlPlane): Promise<void> {
-  const conditions = {
-    mode: SequenceMode.VELOCITY,
-    matchActionTypes: ["refund.*"],
-    maxCount: BigInt(LIMIT),
-    windowSeconds: 3_600n,
-    scope: Scope.WORKSPACE,
-  };
-  const rules = [{ type: RuleType.SEQUENCE, decision: Decision.BLOCK, conditions }];
-  await controlPlane.client(MandateService).createMandate({ name: "refunds", rules });
-}
 
 interface Served {
   readonly database: TestDatabase;
@@ -85,7 +71,7 @@ describe("workers that decide for each other", () => {
   it("hold a limit of the workspace exactly, and count every action once.", async () => {
     const served = services[0] as Served;
     await open(served);
-    await limitRefunds(clients[0] as ControlPlane);
+    await limitRefunds(clients[0] as ControlPlane, LIMIT);
     const calls = Array.from({ length: ACTIONS }, (_, index) =>
       act(clients[index % CLIENTS] as ControlPlane, "refund.send", `refund ${index}`),
     );

@@ -1,12 +1,10 @@
 import { expect } from "chai";
 import { AdminService } from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
-import { MandateService, RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import type { ControlPlane } from "../../src/client/index.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startServer, type TestServer } from "../support/server.ts";
-import { connect, registerAgent } from "./harness.ts";
+import { connect, limitRefunds, registerAgent } from "./harness.ts";
 
 const REPLICAS = 3;
 const LIMIT = 7;
@@ -43,15 +41,7 @@ describe("several starts on one empty database at the same moment", () => {
 
   it("hold a limit together.", async () => {
     const [first] = controlPlanes as [ControlPlane];
-    const conditions = {
-      mode: SequenceMode.VELOCITY,
-      matchActionTypes: ["refund.*"],
-      maxCount: BigInt(LIMIT),
-      windowSeconds: 3_600n,
-      scope: Scope.WORKSPACE,
-    };
-    const rules = [{ type: RuleType.SEQUENCE, decision: Decision.BLOCK, conditions }];
-    await first.client(MandateService).createMandate({ name: "refunds", rules });
+    await limitRefunds(first, LIMIT);
     const agentIds = await Promise.all(controlPlanes.map(registerAgent));
     const action = { actionType: "refund.send", actionContent: "refund an order" };
     const results = await Promise.all(
