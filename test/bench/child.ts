@@ -10,7 +10,12 @@ export interface Child {
   ask<T>(question: unknown): Promise<T>;
   /** Ends it as a crash would: at once, without a chance to clean up. */
   kill(): Promise<void>;
+  /** Has it end by itself, with a chance to clean up; as a crash would when it takes more than two seconds. */
+  end(): Promise<void>;
 }
+
+/** Milliseconds that a process may take to end by itself. */
+const END_LIMIT_MS = 2_000;
 
 function answerOf(child: ChildProcess, name: string): Promise<Answer> {
   return new Promise((resolve, reject) => {
@@ -27,6 +32,7 @@ function answerOf(child: ChildProcess, name: string): Promise<Answer> {
 export function startChild(file: string): Child {
   const path = join(import.meta.dirname, file);
   const child = fork(path, { serialization: "advanced", execArgv: ["--disable-warning=ExperimentalWarning"] });
+  const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
   return {
     async ask<T>(question: unknown) {
       const answering = answerOf(child, file);
@@ -36,10 +42,18 @@ export function startChild(file: string): Child {
       return answer.result as T;
     },
     async kill() {
-      if (child.exitCode !== null || child.signalCode !== null) return;
+      if (hasEnded()) return;
       const ended = once(child, "exit");
       child.kill("SIGKILL");
       await ended;
+    },
+    async end() {
+      if (hasEnded()) return;
+      const ended = once(child, "exit");
+      const timer = setTimeout(() => child.kill("SIGKILL"), END_LIMIT_MS);
+      if (child.connected) child.disconnect();
+      await ended;
+      clearTimeout(timer);
     },
   };
 }

@@ -20,7 +20,7 @@ const PARTS = {
 async function runParts(options: BenchOptions, cleanup: AsyncDisposableStack): Promise<PartReport[]> {
   const postgres = await startBenchPostgres(cleanup);
   const load = startChild("load-process.ts");
-  cleanup.defer(() => load.kill());
+  cleanup.defer(() => load.end());
   const reports: PartReport[] = [];
   for (const part of options.parts) {
     await using partCleanup = new AsyncDisposableStack();

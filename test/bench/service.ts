@@ -1,6 +1,6 @@
 import { startServer, type TestServer } from "../support/server.ts";
 import { startChild } from "./child.ts";
-import type { LoadPlan, Source, Target } from "./load/plan.ts";
+import type { LoadPlan, Target } from "./load/plan.ts";
 import type { BenchPostgres } from "./postgres.ts";
 import type { Seed, Seeded } from "./seed-process.ts";
 
@@ -50,7 +50,12 @@ export async function startService(
 }
 
 /** A load on a service whose use of the processor is measured. */
-export function planFor(source: Source, seconds: number, { server }: BenchService, postgres: BenchPostgres): LoadPlan {
+export function planFor(
+  source: LoadPlan["source"],
+  seconds: number,
+  { server }: BenchService,
+  postgres: BenchPostgres,
+): LoadPlan {
   const watched = { service: server.pid, database: postgres.pid };
   return { source, warmUpMs: Math.max(1_000, (seconds * 1_000) / 3), measureMs: seconds * 1_000, watched };
 }

@@ -1,6 +1,7 @@
 import { type Child, startChild } from "./child.ts";
 import type { EchoAddresses } from "./echo-process.ts";
-import type { Measured, Source } from "./load/plan.ts";
+import type { LoadPlan, Measured, Source } from "./load/plan.ts";
+import { findTools, type Tools, toolsText, withTools } from "./load/tools.ts";
 import type { BenchOptions } from "./options.ts";
 import type { BenchPostgres } from "./postgres.ts";
 import { type Check, figure, median, rangeOf, tableFrom } from "./report.ts";
@@ -14,6 +15,8 @@ export interface PartReport {
 
 const AGENTS = 100;
 const CALLERS = [1, 32, 128];
+/** Callers that share one connection, next to as many that have one each: their number alone can mean either. */
+const SHARING = 32;
 const STREAMS = [1, 8];
 const IN_FLIGHT = 64;
 /** Rows of one statement of the bare insert: past this an insert no longer gains from size. */
@@ -24,7 +27,7 @@ export const WARM_UP_SECONDS = 1;
 /** A measurement of every round; neighbours are compared, so that both see the machine in the same minute. */
 interface Station {
   readonly key: string;
-  readonly source: Source;
+  readonly source: LoadPlan["source"];
 }
 
 interface Row {
@@ -35,31 +38,36 @@ interface Row {
 
 type Results = ReadonlyMap<string, Measured[]>;
 
-function stationsOf({ grpc, rest, workspace }: BenchService, echo: EchoAddresses): Station[] {
+function stationsOf({ grpc, rest, workspace }: BenchService, echo: EchoAddresses, tools: Tools): Station[] {
   const { databaseUrl } = workspace;
   const stations: Station[] = [];
+  const addUnary = (name: string, callers: number, isShared: boolean): void => {
+    const source: Source = { kind: "unary", target: grpc, callers, isShared };
+    const bare: Source = { ...source, target: { ...grpc, address: echo.grpc } };
+    stations.push({ key: `unary ${name}`, source: withTools(source, tools, databaseUrl) });
+    stations.push({ key: `echo ${name}`, source: withTools(bare, tools) });
+  };
   for (const callers of CALLERS) {
-    stations.push({ key: `unary ${callers}`, source: { kind: "unary", target: grpc, callers } });
-    const target = { ...grpc, address: echo.grpc };
-    stations.push({ key: `echo ${callers}`, source: { kind: "unary", target, callers } });
+    addUnary(String(callers), callers, false);
     if (callers === 1) stations.push({ key: "commit", source: { kind: "insert", databaseUrl, rows: 1 } });
+    if (callers === SHARING) addUnary("shared", callers, true);
   }
   for (const streams of STREAMS) {
     stations.push({ key: `stream ${streams}`, source: { kind: "stream", target: grpc, streams, inFlight: IN_FLIGHT } });
     stations.push({ key: `insert ${streams}`, source: { kind: "insert", databaseUrl, rows: INSERT_ROWS } });
   }
   for (const callers of CALLERS) {
-    stations.push({ key: `rest ${callers}`, source: { kind: "rest", target: rest, callers } });
-    stations.push({
-      key: `http ${callers}`,
-      source: { kind: "rest", target: { ...rest, address: echo.http }, callers },
-    });
+    const source: Source = { kind: "rest", target: rest, callers };
+    const bare: Source = { ...source, target: { ...rest, address: echo.http } };
+    stations.push({ key: `rest ${callers}`, source: withTools(source, tools) });
+    stations.push({ key: `http ${callers}`, source: withTools(bare, tools) });
   }
   return stations;
 }
 
 const ROWS: readonly Row[] = [
   ...CALLERS.map((n) => ({ name: `gRPC unary, ${n} callers`, key: `unary ${n}`, baseline: `echo ${n}` })),
+  { name: `gRPC unary, ${SHARING} callers on one connection`, key: "unary shared", baseline: "echo shared" },
   ...STREAMS.map((n) => ({
     name: `InterceptStream, ${n} x ${IN_FLIGHT} in flight`,
     key: `stream ${n}`,
@@ -93,6 +101,7 @@ function cellsOf(results: Results, { name, key, baseline }: Row): string[] {
     figure(mid(results, key, ({ p99 }) => p99)),
     figure(mid(results, key, ({ serviceCpu }) => serviceCpu)),
     figure(mid(results, key, ({ databaseCpu }) => databaseCpu)),
+    figure(mid(results, key, ({ loadCpu }) => loadCpu)),
     BASELINES[key.split(" ")[0] as string] as string,
     figure(mid(results, baseline, perSecond)),
     figure(median(ratios(results, key, baseline, perSecond))),
@@ -108,6 +117,7 @@ const HEADINGS = [
     "p99 ms",
     "service us",
     "database us",
+    "load us",
     "baseline",
     "baseline/s",
     "ratio",
@@ -146,7 +156,8 @@ export async function measureThroughput(
   const service = await startService(workspace, cleanup);
   const echo = startChild("echo-process.ts");
   cleanup.defer(() => echo.kill());
-  const stations = stationsOf(service, await echo.ask<EchoAddresses>({}));
+  const tools = findTools(options.ownLoad);
+  const stations = stationsOf(service, await echo.ask<EchoAddresses>({}), tools);
   const results = new Map<string, Measured[]>(stations.map(({ key }) => [key, []]));
   for (let round = 0; round <= options.rounds; round++) {
     // The first round is not kept: it is there for the compilers of all processes.
@@ -154,7 +165,7 @@ export async function measureThroughput(
     for (const { key, source } of stations) {
       const measured = await load.ask<Measured>(planFor(source, seconds, service, postgres));
       if (round > 0) results.get(key)?.push(measured);
-      console.error(`round ${round}  ${key.padEnd(10)} ${figure(measured.perSecond).padStart(8)}/s`);
+      console.error(`round ${round}  ${key.padEnd(12)} ${figure(measured.perSecond).padStart(8)}/s`);
     }
   }
   await service.server.stop();
@@ -163,5 +174,5 @@ export async function measureThroughput(
     HEADINGS,
     ROWS.map((row) => cellsOf(results, row)),
   );
-  return { text: `${table}\n${commit}`, checks: checksOf(results) };
+  return { text: `${toolsText(tools)}\n${table}\n${commit}`, checks: checksOf(results) };
 }

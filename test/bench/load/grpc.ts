@@ -1,63 +1,44 @@
-import { Client, type ClientDuplexStream, credentials, Metadata } from "@grpc/grpc-js";
 import { PLACEHOLDER_ID, requestsOf, streamBytes, unaryBytes } from "../workload.ts";
+import { callInTurn, faultFrom, headOf } from "./grpc-calls.ts";
+import { createMessageReader, framed } from "./grpc-messages.ts";
+import { connectHttp2, type Http2Connection } from "./http2-connection.ts";
 import { type LaneContext, type Lanes, runLanes } from "./lanes.ts";
 import { STREAM_PATH, UNARY_PATH } from "./paths.ts";
 import type { Source, Target } from "./plan.ts";
 import type { Recorder } from "./recorder.ts";
 
-/** Connections of a load at most. */
-const MOST_CHANNELS = 4;
+const NOTHING = Buffer.alloc(0);
 
-// Messages are serialised beforehand and replies are counted as they come: the load's own work takes from the machine
-// what the service could use.
-const asIs = (bytes: Buffer): Buffer => bytes;
-
-interface Channels {
-  readonly metadata: Metadata;
-  of(lane: number): Client;
-  close(): void;
+/** A connection for each lane, as of runtimes of their own, or one for all. */
+function connectLanes({ address }: Target, lanes: number, isShared = false): readonly Http2Connection[] {
+  if (isShared) return new Array<Http2Connection>(lanes).fill(connectHttp2(address));
+  return Array.from({ length: lanes }, () => connectHttp2(address));
 }
 
-function openChannels({ address, apiKey }: Target, lanes: number): Channels {
-  const options = { "grpc.use_local_subchannel_pool": 1 };
-  const clients = Array.from(
-    { length: Math.min(MOST_CHANNELS, lanes) },
-    () => new Client(address, credentials.createInsecure(), options),
-  );
-  const metadata = new Metadata();
-  metadata.set("x-api-key", apiKey);
-  return {
-    metadata,
-    of: (lane) => clients[lane % clients.length] as Client,
-    close() {
-      for (const client of clients) client.close();
-    },
-  };
+function closeAll(connections: readonly Http2Connection[]): void {
+  for (const connection of connections) connection.close();
 }
 
 /** Callers that each wait for a reply before they call again. */
 export function startUnary(source: Extract<Source, { kind: "unary" }>, recorder: Recorder): Lanes {
-  const { target, callers } = source;
-  const requests = requestsOf(target.agentIds).map(unaryBytes);
-  const channels = openChannels(target, callers);
+  const { target, callers, isShared } = source;
+  const bodies = requestsOf(target.agentIds).map((request) => framed(unaryBytes(request)));
+  const head = headOf(target, UNARY_PATH);
+  const connections = connectLanes(target, callers, isShared);
   const runLane = (lane: number, { recorder, isOver }: LaneContext): Promise<void> => {
-    const client = channels.of(lane);
-    let next = Math.floor((requests.length / callers) * lane);
-    return new Promise((resolve, reject) => {
-      const call = (): void => {
-        const request = requests[next++ % requests.length] as Buffer;
-        const startedAt = performance.now();
-        client.makeUnaryRequest(UNARY_PATH, asIs, asIs, request, channels.metadata, (error) => {
-          if (error !== null) return reject(error);
-          recorder.record(startedAt);
-          if (isOver()) resolve();
-          else call();
-        });
-      };
-      call();
+    let position = Math.floor((bodies.length / callers) * lane);
+    let startedAt = 0;
+    return callInTurn(connections[lane] as Http2Connection, head, {
+      next() {
+        if (isOver()) return undefined;
+        startedAt = performance.now();
+        return bodies[position++ % bodies.length];
+      },
+      onMessage: () => undefined,
+      onReply: () => recorder.record(startedAt),
     });
   };
-  return runLanes(callers, recorder, runLane, channels.close);
+  return runLanes(callers, recorder, runLane, () => closeAll(connections));
 }
 
 /** Where a reply has its `request_id`: in its first field, after one byte of tag and one of length. */
@@ -97,7 +78,8 @@ function numberOf(reply: Buffer): number {
 }
 
 function converse(
-  call: ClientDuplexStream<Buffer, Buffer>,
+  connection: Http2Connection,
+  head: Buffer,
   inFlight: number,
   { recorder, isOver }: LaneContext,
   next: (number: number) => Buffer,
@@ -106,20 +88,23 @@ function converse(
   const startedAt = new Float64Array(1 << 16);
   let sent = 0;
   let answered = 0;
-  const send = (): void => {
-    startedAt[sent % startedAt.length] = performance.now();
-    call.write(next(sent));
-    sent += 1;
-  };
   return new Promise((resolve, reject) => {
-    call.on("error", reject);
-    call.on("end", () => (isOver() && answered === sent ? resolve() : reject(new Error("a stream ended early"))));
-    call.on("data", (reply: Buffer) => {
+    const reader = createMessageReader((reply) => {
       answered += 1;
       recorder.record(startedAt[numberOf(reply) % startedAt.length] as number);
       if (!isOver()) send();
-      else if (answered === sent) call.end();
+      else if (answered === sent) connection.send(stream, NOTHING, true);
     });
+    const stream = connection.open(head, {
+      onData: reader.take,
+      onEnd: (lastBlock) => (isOver() && answered === sent ? resolve() : reject(faultFrom(lastBlock))),
+      onFault: reject,
+    });
+    const send = (): void => {
+      startedAt[sent % startedAt.length] = performance.now();
+      connection.send(stream, next(sent), false);
+      sent += 1;
+    };
     for (let count = 0; count < inFlight; count++) send();
   });
 }
@@ -127,14 +112,14 @@ function converse(
 /** Streams that each keep a number of requests under way. */
 export function startStreams(source: Extract<Source, { kind: "stream" }>, recorder: Recorder): Lanes {
   const { target, streams, inFlight } = source;
-  const templates = requestsOf(target.agentIds).map(streamBytes).map(templateOf);
-  const channels = openChannels(target, streams);
+  const templates = requestsOf(target.agentIds).map((request) => templateOf(framed(streamBytes(request))));
+  const head = headOf(target, STREAM_PATH);
+  const connections = connectLanes(target, streams);
   const runLane = (lane: number, context: LaneContext): Promise<void> => {
-    const call = channels.of(lane).makeBidiStreamRequest(STREAM_PATH, asIs, asIs, channels.metadata);
     const first = Math.floor((templates.length / streams) * lane);
-    return converse(call, inFlight, context, (number) =>
+    return converse(connections[lane] as Http2Connection, head, inFlight, context, (number) =>
       numbered(templates[(first + number) % templates.length] as StreamTemplate, number),
     );
   };
-  return runLanes(streams, recorder, runLane, channels.close);
+  return runLanes(streams, recorder, runLane, () => closeAll(connections));
 }

@@ -7,9 +7,15 @@ export interface Target {
   readonly agentIds: readonly string[];
 }
 
-/** What makes the load. */
+/** What the load process makes itself. */
 export type Source =
-  | { readonly kind: "unary"; readonly target: Target; readonly callers: number }
+  | {
+      readonly kind: "unary";
+      readonly target: Target;
+      readonly callers: number;
+      /** Whether all callers share one connection. Default: each has its own, as a runtime of its own would. */
+      readonly isShared?: boolean;
+    }
   | { readonly kind: "stream"; readonly target: Target; readonly streams: number; readonly inFlight: number }
   | { readonly kind: "rest"; readonly target: Target; readonly callers: number }
   /** Several loads side by side. */
@@ -17,9 +23,21 @@ export type Source =
   /** The bare insert: rows of the service's log, so many to a statement, over one connection. */
   | { readonly kind: "insert"; readonly databaseUrl: string; readonly rows: number };
 
+/** What a tool of the machine makes. Its replies are not looked into, and are shown to be decisions otherwise. */
+export type ToolSource =
+  | {
+      readonly kind: "h2load";
+      readonly target: Target;
+      readonly callers: number;
+      readonly isShared: boolean;
+      /** Whose log MUST grow by an entry for each reply. Absent: the target keeps none. */
+      readonly databaseUrl?: string;
+    }
+  | { readonly kind: "wrk"; readonly target: Target; readonly callers: number };
+
 /** One measurement. */
 export interface LoadPlan {
-  readonly source: Source;
+  readonly source: Source | ToolSource;
   /** Milliseconds before anything is counted. */
   readonly warmUpMs: number;
   /** Milliseconds that are measured. */
@@ -39,4 +57,6 @@ export interface Measured {
   /** Microseconds of processor time for each reply; undefined where the system does not tell. */
   readonly serviceCpu: number | undefined;
   readonly databaseCpu: number | undefined;
+  /** The same of what made the load. */
+  readonly loadCpu: number | undefined;
 }

@@ -1,5 +1,5 @@
-import { cpuSeconds, cpuSecondsWithChildren } from "../cpu.ts";
 import type { LoadPlan, Measured } from "./plan.ts";
+import { costsOf, quantile, type Usage, usageOf } from "./usage.ts";
 
 /** Takes in what the callers of a load see. */
 export interface Recorder {
@@ -11,33 +11,12 @@ export interface Recorder {
   finish(): Measured;
 }
 
-interface Usage {
-  readonly at: number;
-  readonly service: number | undefined;
-  readonly database: number | undefined;
-}
-
-function usageOf({ service, database }: LoadPlan["watched"]): Usage {
-  return {
-    at: performance.now(),
-    service: service === undefined ? undefined : cpuSeconds(service),
-    database: database === undefined ? undefined : cpuSecondsWithChildren(database),
-  };
-}
-
-function microseconds(before: number | undefined, after: number | undefined, replies: number): number | undefined {
-  return before === undefined || after === undefined ? undefined : ((after - before) * 1e6) / replies;
-}
-
 /** Creates a recorder that watches the processes of the plan. */
 export function createRecorder(watched: LoadPlan["watched"]): Recorder {
   let durations = new Float64Array(1 << 16);
   let calls = 0;
   let replies = 0;
   let before: Usage | undefined;
-
-  const quantile = (sorted: Float64Array, share: number): number =>
-    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
 
   return {
     record(startedAt, weight = 1) {
@@ -56,14 +35,13 @@ export function createRecorder(watched: LoadPlan["watched"]): Recorder {
     },
     finish() {
       const after = usageOf(watched);
-      const { at, service, database } = before as Usage;
+      const started = before as Usage;
       const sorted = durations.slice(0, calls).sort();
       return {
-        perSecond: (replies * 1000) / (after.at - at),
+        perSecond: (replies * 1000) / (after.at - started.at),
         p50: quantile(sorted, 0.5),
         p99: quantile(sorted, 0.99),
-        serviceCpu: microseconds(service, after.service, replies),
-        databaseCpu: microseconds(database, after.database, replies),
+        ...costsOf(started, after, replies),
       };
     },
   };
