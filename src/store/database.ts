@@ -104,6 +104,12 @@ function poolOptions(poolSize: number, isRestricted: boolean): object {
   };
 }
 
+/** The ORM ends the pool only if it made a query itself; one connection left open would keep the process alive. */
+async function closeAll(orm: MikroORM, pool: Pool): Promise<void> {
+  await orm.close(true);
+  if (!pool.ending) await pool.end();
+}
+
 /**
  * Waits for the database, migrates it and opens the ORM with its pool.
  * Promises: when it returns the schema is the newest and a connection has been made.
@@ -122,7 +128,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   await pool.query("select 1");
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => {
-    closed ??= orm.close(true);
+    closed ??= closeAll(orm, pool);
     return closed;
   };
   return { orm, pool, isRestricted, close };

@@ -69,6 +69,21 @@ describe("openDatabase", () => {
     expect((await database.pool.query("select 1 as one")).rows).to.deep.equal([{ one: 1 }]);
   });
 
+  it("leaves no connection open when it is closed, whoever used them.", async () => {
+    const usedBy = {
+      nobody: async () => undefined,
+      plain: (each: Database) => each.pool.query("select 1"),
+      orm: (each: Database) => each.orm.em.fork().execute("select 1"),
+    };
+    for (const [name, use] of Object.entries(usedBy)) {
+      const other = await openDatabase({ url: test.url, poolSize: 2, log: SILENT_LOG, migrations: TINY_MIGRATIONS });
+      await use(other);
+      await other.close();
+      expect(other.pool.ended, name).to.equal(true);
+      expect(other.pool.totalCount, name).to.equal(0);
+    }
+  });
+
   it("may be closed twice.", async () => {
     const other = await openDatabase({ url: test.url, poolSize: 2, log: SILENT_LOG, migrations: TINY_MIGRATIONS });
     await Promise.all([other.close(), other.close()]);

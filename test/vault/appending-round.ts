@@ -35,7 +35,9 @@ const SILENT_LOG = { info: () => undefined, warn: () => undefined, error: () => 
 const WORKSPACE = "default";
 /** Milliseconds between the looks of the observer. */
 const LOOK_MS = 50;
-const READY_MS = 120_000;
+const READY_MS = 90_000;
+/** Milliseconds within which a process has to end after its time is over. */
+const END_MS = 60_000;
 
 interface Observed {
   readonly size: number;
@@ -43,9 +45,10 @@ interface Observed {
 }
 
 /** A process that appends: started, and not told to begin. */
-async function startAppender(url: string, agentId: string, ms: number) {
+async function startAppender(cleanup: AsyncDisposableStack, url: string, agentId: string, ms: number) {
   const args = [join(import.meta.dirname, "appender-process.ts"), url, agentId, String(ms)];
   const child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"] });
+  cleanup.defer(() => void child.kill("SIGKILL"));
   const lines: string[] = [];
   const reader = createInterface(child.stdout);
   const ended = once(reader, "close");
@@ -55,11 +58,11 @@ async function startAppender(url: string, agentId: string, ms: number) {
     begin: () => child.stdin.end("go\n"),
     /** The decisions that it was told of; throws when it ended early. */
     async told(): Promise<readonly string[]> {
-      await ended;
+      const late = pause(ms + END_MS, "late", { ref: false });
+      if ((await Promise.race([ended, late])) === "late") throw new Error("a process that appends does not end");
       if (lines.pop() !== "end") throw new Error("a process that appends ended early");
       return lines.filter((line) => line !== "");
     },
-    kill: () => child.kill("SIGKILL"),
   };
 }
 
@@ -147,9 +150,8 @@ async function openVault(url: string, cleanup: AsyncDisposableStack): Promise<{ 
 export async function runAppendingRound(url: string, { processes, seconds }: RoundOptions): Promise<AppendingReport> {
   await using cleanup = new AsyncDisposableStack();
   const { vault, agentId } = await openVault(url, cleanup);
-  const starting = Array.from({ length: processes }, () => startAppender(url, agentId, seconds * 1_000));
+  const starting = Array.from({ length: processes }, () => startAppender(cleanup, url, agentId, seconds * 1_000));
   const appenders = await Promise.all(starting);
-  for (const { kill } of appenders) cleanup.defer(() => void kill());
   const faults: string[] = [];
   let isOver = false;
   const observing = observe(vault, () => isOver, faults);
