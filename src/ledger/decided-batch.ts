@@ -12,7 +12,10 @@ import { foldDecision, type StateJournal, type WorkspaceState } from "./workspac
 /** Decides one action against a state. Pure and synchronous; counts come from the state's windows. */
 export type Decide = (state: WorkspaceState, action: Action, nowMs: number, journal: StateJournal) => Outcome;
 
-/** A batch that was decided against the state at `seq` and is folded into it, but not durable yet. */
+/** Where a log ends. */
+type LogEnd = Pick<WorkspaceState, "seq" | "lastAtMs" | "frontier">;
+
+/** A batch that was decided against the state at `before` and is folded into it, but not durable yet. */
 export interface DecidedBatch {
   readonly actions: readonly Action[];
   readonly outcomes: readonly Outcome[];
@@ -22,7 +25,8 @@ export interface DecidedBatch {
   /** The roots of the perfect subtrees that the leaves complete, in the order of completion. */
   readonly subtrees: readonly Uint8Array[];
   readonly frontier: Frontier;
-  readonly seq: number;
+  /** The end of the log that the batch is appended to. */
+  readonly before: LogEnd;
   readonly atMs: number;
   readonly journal: StateJournal;
 }
@@ -61,8 +65,8 @@ function undoJournal(state: WorkspaceState, journal: StateJournal): void {
 }
 
 /**
- * Decides a batch in order, each action against what the ones before it did to the state. Leaves the state as it was when
- * an action cannot be decided.
+ * Decides a batch in order, each action against what the ones before it did to the state, and makes it part of the state
+ * until it is undone. Leaves the state as it was when an action cannot be decided.
  */
 export function decideBatch(
   state: WorkspaceState,
@@ -95,17 +99,9 @@ export function decideBatch(
   const leaves = leavesOf(bytes, bodies.length);
   const subtrees: Uint8Array[] = [];
   const frontier = appendLeaves(state.frontier, leaves, subtrees);
-  return {
-    actions,
-    outcomes,
-    bodies: bytes.subarray(1),
-    leaves,
-    subtrees,
-    frontier,
-    seq: state.seq,
-    atMs,
-    journal,
-  };
+  const before = { seq: state.seq, lastAtMs: state.lastAtMs, frontier: state.frontier };
+  Object.assign(state, { seq: before.seq + actions.length, lastAtMs: atMs, frontier } satisfies LogEnd);
+  return { actions, outcomes, bodies: bytes.subarray(1), leaves, subtrees, frontier, before, atMs, journal };
 }
 
 const foldedFrom = (action: Action, outcome: Outcome, atMs: number) => ({
@@ -126,16 +122,17 @@ function usedIdsOf({ decision, usedEscalationId, authority }: Outcome): readonly
   return decision === "allow" ? [...approval, ...authority] : approval;
 }
 
-/** Takes a batch that was not appended out of the state. */
-export function undoBatch(state: WorkspaceState, { journal }: DecidedBatch): void {
+/** Takes a batch that was not appended out of the state. MUST be the last that was decided and not undone. */
+export function undoBatch(state: WorkspaceState, { before, journal }: DecidedBatch): void {
   undoJournal(state, journal);
+  Object.assign(state, before);
 }
 
 function entryValues(state: WorkspaceState, batch: DecidedBatch): unknown[] {
-  const { actions, outcomes } = batch;
+  const { actions, outcomes, before } = batch;
   return [
     state.workspaceId,
-    batch.seq,
+    before.seq,
     actions.length,
     bytesFromFrontier(batch.frontier),
     batch.atMs,
@@ -147,6 +144,7 @@ function entryValues(state: WorkspaceState, batch: DecidedBatch): unknown[] {
     Buffer.concat(batch.leaves),
     batch.bodies,
     Buffer.concat(batch.subtrees),
+    bytesFromFrontier(before.frontier),
   ];
 }
 
@@ -179,6 +177,9 @@ function escalationColumns({ actions, outcomes }: DecidedBatch): EscalationColum
 const joined = (values: readonly (string | number)[]): string | null =>
   values.length === 0 ? null : values.join(LINE);
 
+/** The size of the log with a batch. */
+export const sizeAfter = ({ before, actions }: DecidedBatch): number => before.seq + actions.length;
+
 /** The payload that tells other replicas how far a workspace's log reaches. */
 export const wakeUpPayload = ({ workspaceId, seq, isChange }: WakeUp): string =>
   `${workspaceId} ${seq} ${isChange ? "change" : "decisions"}`;
@@ -196,20 +197,12 @@ export async function appendBatch(
   const { ids, agents, digests, positions, used, users } = escalationColumns(batch);
   const isPlain = ids.length === 0 && used.length === 0;
   if (!isPlain) {
-    const seq = batch.seq + batch.actions.length;
-    const wakeUp = wakeUpPayload({ workspaceId: state.workspaceId, seq, isChange: false });
+    const wakeUp = wakeUpPayload({ workspaceId: state.workspaceId, seq: sizeAfter(batch), isChange: false });
     values.push(joined(ids), joined(agents), joined(digests), joined(positions), joined(used), joined(users), wakeUp);
   }
   const statement = isPlain ? appendEntries : appendEscalations;
   const { rows } = await client.query<{ now: number }>({ ...statement, values });
   return rows[0]?.now;
-}
-
-/** Makes a durable batch part of the state. */
-export function commitBatch(state: WorkspaceState, batch: DecidedBatch): void {
-  state.seq = batch.seq + batch.actions.length;
-  state.lastAtMs = batch.atMs;
-  state.frontier = batch.frontier;
 }
 
 /** What the caller of one action of a durable batch hears. */
@@ -218,7 +211,7 @@ export function sealedDecisionFrom(batch: DecidedBatch, index: number): SealedDe
   const outcome = batch.outcomes[index] as Outcome;
   return {
     decisionId: action.decisionId,
-    seq: batch.seq + index,
+    seq: batch.before.seq + index,
     atMs: batch.atMs,
     agentId: action.agentId,
     actionType: action.actionType,
@@ -233,7 +226,7 @@ export function sealedDecisionFrom(batch: DecidedBatch, index: number): SealedDe
 }
 
 /** What listeners hear of a durable batch. */
-export function eventsFrom({ actions, outcomes, seq, atMs }: DecidedBatch): LedgerEvent[] {
+export function eventsFrom({ actions, outcomes, before: { seq }, atMs }: DecidedBatch): LedgerEvent[] {
   return actions.map(({ decisionId, agentId }, index) => {
     const { decision } = outcomes[index] as Outcome;
     return { kind: "decision", seq: seq + index, atMs, decisionId, agentId, decision };

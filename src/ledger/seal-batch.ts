@@ -5,12 +5,12 @@ import { catchUp } from "./catch-up.ts";
 import type { DatabaseClock } from "./clock.ts";
 import {
   appendBatch,
-  commitBatch,
   type Decide,
   type DecidedBatch,
   decideBatch,
   eventsFrom,
   sealedDecisionFrom,
+  sizeAfter,
   undoBatch,
 } from "./decided-batch.ts";
 import type { LedgerListener } from "./events.ts";
@@ -45,8 +45,8 @@ export interface SealContext {
    * answers are written while the database works. MUST keep the order.
    */
   readonly afterCommit: (tell: () => void) => void;
-  /** Hears that a batch is durable and whether other replicas wait for any of it. */
-  readonly appended: (wakes: "decisions" | undefined) => void;
+  /** Hears that the log is durable up to a size, and whether other replicas wait for any of what came last. */
+  readonly appended: (seq: number, wakes: "decisions" | undefined) => void;
   /** Hears that another process was first with what it appended. */
   readonly overtaken: () => void;
 }
@@ -56,6 +56,10 @@ const OPTIMISTIC_ATTEMPTS = 2;
 
 /** Presented escalations kept in memory; any of them can be read again. */
 const REMEMBERED_ESCALATIONS = 10_000;
+
+/** What callers hear who went away before their action was decided. */
+export const cancelled = (): ControlPlaneError =>
+  new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away before the action was decided");
 
 function unknownAgent(agentId: string): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.AGENT_NOT_FOUND, `no agent \`${agentId}\``, { agent_id: agentId });
@@ -78,7 +82,7 @@ async function loadPresented(
 }
 
 /** What can be decided, and the time as of which everything that it needs is in memory. */
-interface Ready {
+export interface Ready {
   readonly items: readonly PendingDecision[];
   readonly nowMs: number;
 }
@@ -127,13 +131,12 @@ async function attempt(
 const isWaitedFor = ({ escalationId, usedEscalationId }: Outcome): boolean =>
   escalationId !== undefined || usedEscalationId !== undefined;
 
-/** Makes a durable batch part of the state and has its callers answered. */
-function settle(context: SealContext, batch: DecidedBatch, { items }: Ready): void {
-  commitBatch(context.state, batch);
+/** Has the callers of a durable batch answered. */
+export function settle(context: SealContext, batch: DecidedBatch, { items }: Ready): void {
   context.afterCommit(() => {
     for (const [index, item] of items.entries()) item.resolve(sealedDecisionFrom(batch, index));
     context.announce(eventsFrom(batch));
-    context.appended(batch.outcomes.some(isWaitedFor) ? "decisions" : undefined);
+    context.appended(sizeAfter(batch), batch.outcomes.some(isWaitedFor) ? "decisions" : undefined);
   });
 }
 
@@ -171,15 +174,15 @@ async function sealUnderLock(context: SealContext, pending: readonly PendingDeci
   }
 }
 
-async function sealOrThrow(context: SealContext, pending: readonly PendingDecision[]): Promise<void> {
+async function sealOrThrow(context: SealContext, pending: readonly PendingDecision[], misses: number): Promise<void> {
   const { pool, state } = context;
-  for (let misses = 0; misses < OPTIMISTIC_ATTEMPTS; misses++) {
+  for (; misses < OPTIMISTIC_ATTEMPTS; misses++) {
+    if (misses > 0) await catchUp(pool, state, context.announce);
     const ready = await prepare(context, pool, pending);
     if (ready.items.length === 0) return;
     const batch = await attempt(context, pool, ready);
     if (batch !== undefined) return settle(context, batch, ready);
     context.overtaken();
-    await catchUp(pool, state, context.announce);
     pending = ready.items;
   }
   await sealUnderLock(context, pending);
@@ -206,16 +209,17 @@ export async function answerRetries(
 
 /**
  * Decides a batch and appends it, so that every decision is valid against the exact state that the log had when it was
- * appended. Answers every caller; MUST NOT reject. No two actions of a batch may share an id.
+ * appended. Answers every caller; MUST NOT reject. No two actions of a batch may share an id. `misses` counts the
+ * attempts that gave way to another writer before.
  */
-export async function sealBatch(context: SealContext, items: readonly PendingDecision[]): Promise<void> {
+export async function sealBatch(context: SealContext, items: readonly PendingDecision[], misses = 0): Promise<void> {
   let pending = items;
   try {
     // A retry of a request shows as a row that exists; it costs the others of its batch one more attempt. Other replicas
     // may append more of them at every attempt, so what bounds the attempts is that each answers somebody.
     while (pending.length > 0) {
       try {
-        return await sealOrThrow(context, pending);
+        return await sealOrThrow(context, pending, misses);
       } catch (error) {
         if (!isUniqueViolation(error)) throw error;
         const left = await answerRetries(context, pending);

@@ -1,4 +1,4 @@
-/** A first-in first-out queue of tasks of one workspace, run one at a time. */
+/** A first-in first-out queue of what is to be done with one workspace: batches of items, and tasks that run alone. */
 export interface TaskQueue<T> {
   /** Items that wait to be gathered into a batch. */
   readonly waiting: number;
@@ -10,20 +10,51 @@ export interface TaskQueue<T> {
   idle(): Promise<void>;
 }
 
+/** A batch that is under way. Resolves when it is over, with the items that have to run again; MUST NOT reject. */
+export type UnderWay<T> = Promise<readonly T[]>;
+
+/** What runs the batches, of 1 to MAX_BATCH items each. */
+export interface BatchRunner<T> {
+  /** Starts a batch while no other is under way. Resolves when another may follow it; MUST NOT reject. */
+  begin(items: readonly T[]): Promise<{ readonly over: UnderWay<T> }>;
+  /** Starts a batch behind the one under way; undefined when it has to wait for that to be over. */
+  follow(items: readonly T[]): UnderWay<T> | undefined;
+  /** Runs what a batch gave back, while no other is under way. MUST NOT reject. */
+  again(items: readonly T[]): Promise<void>;
+}
+
+interface Running<T> {
+  readonly size: number;
+  /** What it gave back; undefined until it is over. */
+  left?: readonly T[];
+  readonly over: Promise<void>;
+}
+
 type Entry<T> = { readonly item: T } | { readonly task: () => Promise<void> };
 
 /** Most items of one batch: past this an insert no longer gains from size, and the first in it waits for the last. */
 export const MAX_BATCH = 256;
+/** Batches under way at once: one that the database works on, and one that it finds when it is done. */
+const DEPTH = 2;
+/** Items that a batch may have however few are open: below this, two batches cost more than they save. */
+const LEAST_SHARE = 8;
 
 /**
- * Creates the queue. `runBatch` gets 1 to MAX_BATCH neighbours and MUST NOT reject. While it runs the next batch gathers:
- * group commit without a timer.
+ * Creates the queue. While a batch is under way the next gathers (group commit without a timer), and follows it as soon as
+ * it is half as large, so that neither the database nor this process waits for the other.
  */
-export function createTaskQueue<T>(runBatch: (items: T[]) => Promise<void>): TaskQueue<T> {
+export function createTaskQueue<T>(runner: BatchRunner<T>): TaskQueue<T> {
   let entries: (Entry<T> | undefined)[] = [];
   let position = 0;
   let running: Promise<void> | undefined;
   let lastSize = 0;
+  let underWay: Running<T>[] = [];
+  let onGathered: (() => void) | undefined;
+
+  const waiting = (): number => entries.length - position;
+  const sizeUnderWay = (): number => underWay.reduce((sum, { size }) => sum + size, 0);
+  /** Whether enough waits to follow what is under way; more would leave the database without work. */
+  const hasGathered = (): boolean => waiting() * 2 >= sizeUnderWay();
 
   /** Forgets the entry at the front: what the queue went on holding would be copied by every collection. */
   const passOn = (): void => {
@@ -31,12 +62,20 @@ export function createTaskQueue<T>(runBatch: (items: T[]) => Promise<void>): Tas
     position += 1;
   };
 
+  /** Takes half of what is open at most: the callers of one half send anew while the other is decided. */
   const takeBatch = (): T[] => {
     const items: T[] = [];
-    for (let entry = entries[position]; entry !== undefined && items.length < MAX_BATCH; entry = entries[position]) {
+    const share = Math.max(LEAST_SHARE, Math.ceil((waiting() + sizeUnderWay()) / 2));
+    const most = Math.min(MAX_BATCH, share);
+    for (let entry = entries[position]; entry !== undefined && items.length < most; entry = entries[position]) {
       if (!("item" in entry)) break;
       items.push(entry.item);
       passOn();
+    }
+    lastSize = items.length;
+    if (position > MAX_BATCH * 4) {
+      entries = entries.slice(position);
+      position = 0;
     }
     return items;
   };
@@ -48,24 +87,62 @@ export function createTaskQueue<T>(runBatch: (items: T[]) => Promise<void>): Tas
   const turnOfLoop = (): Promise<void> | undefined =>
     lastSize > 1 ? new Promise((resolve) => setImmediate(resolve)) : undefined;
 
-  const runAll = async (): Promise<void> => {
-    await turnOfLoop();
-    while (position < entries.length) {
-      const entry = entries[position] as Entry<T>;
-      if ("task" in entry) {
-        passOn();
-        await entry.task();
-      } else {
-        const items = takeBatch();
-        lastSize = items.length;
-        await runBatch(items);
-        await turnOfLoop();
-      }
-      if (position > MAX_BATCH * 4) {
-        entries = entries.slice(position);
-        position = 0;
-      }
+  const watch = (over: UnderWay<T>, size: number): void => {
+    const batch: Running<T> = {
+      size,
+      over: over.then((left) => {
+        batch.left = left;
+      }),
+    };
+    underWay.push(batch);
+  };
+
+  /** Waits until nothing is under way, and runs again what was given back, in the order of the batches. */
+  const drain = async (): Promise<void> => {
+    await Promise.all(underWay.map(({ over }) => over));
+    const ended = underWay;
+    underWay = [];
+    for (const { left = [] } of ended) if (left.length > 0) await runner.again(left);
+  };
+
+  const gathered = (): Promise<void> =>
+    new Promise((resolve) => {
+      onGathered = () => {
+        onGathered = undefined;
+        resolve();
+      };
+    });
+
+  const start = async (items: readonly T[]): Promise<void> => {
+    const following = underWay.length === 0 ? undefined : runner.follow(items);
+    if (following !== undefined) return watch(following, items.length);
+    await drain();
+    watch((await runner.begin(items)).over, items.length);
+  };
+
+  const step = async (): Promise<void> => {
+    const [oldest] = underWay;
+    if (oldest?.left !== undefined) {
+      if (oldest.left.length > 0) return drain();
+      underWay.shift();
+      return;
     }
+    const entry = entries[position];
+    if (entry !== undefined && "task" in entry) {
+      await drain();
+      passOn();
+      return entry.task();
+    }
+    const isOpen = underWay.length < DEPTH;
+    if (entry !== undefined && (oldest === undefined || (isOpen && hasGathered()))) {
+      if (oldest === undefined) await turnOfLoop();
+      return start(takeBatch());
+    }
+    await (isOpen ? Promise.race([oldest?.over, gathered()]) : oldest?.over);
+  };
+
+  const runAll = async (): Promise<void> => {
+    while (position < entries.length || underWay.length > 0) await step();
     entries = [];
     position = 0;
     running = undefined;
@@ -74,11 +151,12 @@ export function createTaskQueue<T>(runBatch: (items: T[]) => Promise<void>): Tas
   const push = (entry: Entry<T>): void => {
     entries.push(entry);
     running ??= runAll();
+    if (onGathered !== undefined && hasGathered()) onGathered();
   };
 
   return {
     get waiting() {
-      return entries.length - position;
+      return waiting();
     },
     add: (item) => push({ item }),
     run: (task) =>

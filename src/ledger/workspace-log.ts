@@ -1,6 +1,7 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { Database } from "../store/database.ts";
 import { lockLogEnd, type Transaction } from "../store/transaction.ts";
+import { createAppender } from "./appender.ts";
 import { catchUp } from "./catch-up.ts";
 import type { DatabaseClock } from "./clock.ts";
 import type { ControlChange } from "./control-entry.ts";
@@ -9,9 +10,8 @@ import type { LedgerListener, WakeUp } from "./events.ts";
 import type { HistoryMirror } from "./load-history.ts";
 import type { Action, Outcome } from "./outcome.ts";
 import { createHandOver, type DecisionPeers, type TakeDecision } from "./peers.ts";
-import { createRecentIds } from "./recent-ids.ts";
 import { rehearse } from "./rehearse.ts";
-import { answerRetries, type PendingDecision, type SealContext, sealBatch } from "./seal-batch.ts";
+import type { SealContext } from "./seal-batch.ts";
 import { sealChanges } from "./seal-changes.ts";
 import { storeFault } from "./store-fault.ts";
 import { createTaskQueue } from "./task-queue.ts";
@@ -74,16 +74,11 @@ export interface WorkspaceLog {
 const MAX_WAITING = 50_000;
 /** Milliseconds between looks for authority that expired, which costs time in proportion to all that has not ended. */
 const FORGET_MS = 60_000;
-/** Retried requests that are answered without disturbing a batch. */
-const REMEMBERED_REQUESTS = 20_000;
 
 function overloaded(waiting: number): ControlPlaneError {
   const message = `${waiting} actions of the workspace are waiting to be decided; retry with back-off`;
   return new ControlPlaneError(ErrorReason.OVERLOADED, message, { waiting: String(waiting) });
 }
-
-const cancelled = (): ControlPlaneError =>
-  new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away before the action was decided");
 
 /** The end of a log that this replica appended to. */
 export interface AppendedEnd {
@@ -116,7 +111,6 @@ export function createWorkspaceLog(
 ): WorkspaceLog {
   const { pool, orm } = database;
   const listeners = new Set<LedgerListener>();
-  const recent = createRecentIds(REMEMBERED_REQUESTS);
   let usedAt = performance.now();
   let forgotAt = usedAt;
   let reading: Promise<WorkspaceState> | undefined;
@@ -131,36 +125,12 @@ export function createWorkspaceLog(
     if (queue.waiting > 0) setImmediate(tell);
     else tell();
   };
-  const appended = (wakes: AppendedEnd["wakes"]): void =>
-    onAppended({ workspaceId: state.workspaceId, seq: state.seq, longestWindowMs: state.windows.longestMs, wakes });
+  const appended = (seq: number, wakes: AppendedEnd["wakes"]): void =>
+    onAppended({ workspaceId: state.workspaceId, seq, longestWindowMs: state.windows.longestMs, wakes });
   const overtaken = (): void => handOver.overtaken();
   const context: SealContext = { pool, state, clock, decide, mirror, announce, afterCommit, appended, overtaken };
 
-  const runBatch = async (items: PendingDecision[]): Promise<void> => {
-    const batch = new Map<string, PendingDecision>();
-    const retries: PendingDecision[] = [];
-    for (const item of items) {
-      const { decisionId } = item.action;
-      if (item.isAbandoned()) item.reject(cancelled());
-      else if (batch.has(decisionId) || (item.action.isRetryable && recent.has(decisionId))) retries.push(item);
-      else batch.set(decisionId, item);
-    }
-    if (batch.size > 0) await sealBatch(context, [...batch.values()]);
-    for (const { action } of batch.values()) if (action.isRetryable) recent.add(action.decisionId);
-    if (retries.length > 0) await runRetries(retries);
-  };
-
-  const runRetries = async (retries: readonly PendingDecision[]): Promise<void> => {
-    try {
-      const left = await answerRetries(context, retries);
-      // What has no first decision is new after all: its first attempt failed. One by one, since ids may repeat.
-      for (const item of left) await sealBatch(context, [item]);
-    } catch (error) {
-      for (const item of retries) item.reject(storeFault(error));
-    }
-  };
-
-  const queue = createTaskQueue<PendingDecision>(runBatch);
+  const queue = createTaskQueue(createAppender(context));
 
   const decideHere: TakeDecision = (action, isAbandoned) => {
     usedAt = performance.now();
@@ -192,7 +162,7 @@ export function createWorkspaceLog(
     state.lastAtMs = nowMs;
     state.frontier = sealed.frontier;
     announce(sealed.events);
-    appended("change");
+    appended(state.seq, "change");
     return result;
   };
 

@@ -98,6 +98,8 @@ function poolOptions(poolSize: number, isRestricted: boolean): object {
     // One stays open, so that the first decision after a quiet time does not wait for a connection.
     min: 1,
     application_name: "acp",
+    // A statement is sent although the one before it on the connection is not answered yet.
+    pipeline: true,
     connectionTimeoutMillis: DEFAULT_ACQUIRE_MS,
     // Awaited by the pool before a connection is first handed out, which fails if the role cannot be taken.
     ...(isRestricted ? { onConnect: actAsApplication } : {}),

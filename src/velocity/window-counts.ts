@@ -28,6 +28,8 @@ export interface WindowCounts {
   settle(end: number, mostKept: number): void;
   /** What must be loaded before the window is read as of `now`; undefined when nothing is missing. */
   missing(now: number): MissingHistory | undefined;
+  /** Whether nothing is missing as of `now` and `settle` would have nothing to do. */
+  isReady(now: number, mostKept: number): boolean;
   /** Takes in a stretch of the log, if it is one that this window waits for. */
   load(missing: MissingHistory, history: History): void;
   /** Lets go of what is not in the window as of `now`. Throws when the window lacks history for that time. */
@@ -135,6 +137,14 @@ export function createWindowCounts(
     isComplete = false;
   };
 
+  const missing = (now: number): MissingHistory | undefined => {
+    const after = now - windowMs;
+    if (!isComplete) return { from: undefined, before: border, after, windowMs };
+    dropUntil(after);
+    if (gap === undefined || head.length > 0) return undefined;
+    return { from: gap.from, before: gap.before, after, windowMs };
+  };
+
   return {
     windowMs,
     patterns,
@@ -160,18 +170,13 @@ export function createWindowCounts(
       gap.count += tail.length;
       tail.clear();
     },
-    missing(now) {
-      const after = now - windowMs;
-      if (!isComplete) return { from: undefined, before: border, after, windowMs };
-      dropUntil(after);
-      if (gap === undefined || head.length > 0) return undefined;
-      return { from: gap.from, before: gap.before, after, windowMs };
-    },
-    load(missing, history) {
-      if (missing.from === undefined) {
-        if (!isComplete && missing.before === border) loadAll(missing, history);
-      } else if (gap?.from === missing.from && gap.before === missing.before && windowMs === missing.windowMs) {
-        loadNext(missing, history, gap);
+    missing,
+    isReady: (now, mostKept) => tail.length < mostKept && missing(now) === undefined,
+    load(stretch, history) {
+      if (stretch.from === undefined) {
+        if (!isComplete && stretch.before === border) loadAll(stretch, history);
+      } else if (gap?.from === stretch.from && gap.before === stretch.before && windowMs === stretch.windowMs) {
+        loadNext(stretch, history, gap);
       }
     },
     advance(now) {

@@ -23,6 +23,11 @@ export interface VelocityWindows {
    * everything recorded is durable, with the size of the log as `end`.
    */
   missing(now: number, end: number): MissingHistory | undefined;
+  /**
+   * Whether nothing is missing as of `now` and the memory is within its bound, so that a decision may be taken although
+   * not everything recorded is durable.
+   */
+  isReady(now: number): boolean;
   /** Takes in what `missing` named. */
   load(missing: MissingHistory, history: History): void;
   /**
@@ -114,6 +119,10 @@ export function createVelocityWindows(
         if (missing !== undefined) return missing;
       }
       return undefined;
+    },
+    isReady(now) {
+      for (const window of windows.values()) if (!window.isReady(now, mostKept)) return false;
+      return true;
     },
     load(missing, history) {
       for (const window of windows.values()) window.load(missing, history);

@@ -79,12 +79,13 @@ async function createAppender(client: Client, sample: readonly Sealed[], append:
 
   const appendOnce = async (): Promise<void> => {
     const { size } = frontier;
+    const before = bytesFromFrontier(frontier);
     const subtrees: Uint8Array[] = [];
     frontier = appendLeaves(frontier, leaves, subtrees);
     const ids = leaves.map((_, index) => `dec_${size + index}`).join("\n");
     const head = [workspaceId, size, leaves.length, bytesFromFrontier(frontier), Date.now()];
     const hashes = keepsSubtrees ? subtrees : [];
-    const values = [...head, ids, ...fixed, refs, Buffer.concat(leaves), bodies, Buffer.concat(hashes)];
+    const values = [...head, ids, ...fixed, refs, Buffer.concat(leaves), bodies, Buffer.concat(hashes), before];
     if ((await client.query({ ...statement, values })).rows.length !== 1) throw new Error("nothing was appended");
   };
 

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import type { Pool } from "pg";
+import type { Pool, PoolClient } from "pg";
 import type { InterceptRequest } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { actionFrom } from "../../src/api/action.ts";
@@ -15,17 +15,22 @@ import { assertIntact, decisionsOf, readLog } from "./stored-log.ts";
 /** The pool with something done right before the n-th append outside of a lock, as if another replica were quicker. */
 function poolWith(pool: Pool, beforeAppend: (count: number) => Promise<void>): Pool {
   let appends = 0;
-  return new Proxy(pool, {
-    get(target, name) {
-      const value = Reflect.get(target, name) as unknown;
-      if (name !== "query") return typeof value === "function" ? value.bind(target) : value;
-      return async (...args: Parameters<Pool["query"]>) => {
-        const [statement] = args as unknown as [{ name?: string }];
-        if (statement.name?.startsWith("append-")) await beforeAppend(++appends);
-        return target.query(...args);
-      };
-    },
-  });
+  const watched = <T extends Pool | PoolClient>(target: T, isLocked: () => boolean): T =>
+    new Proxy(target, {
+      get(_, name) {
+        const value = Reflect.get(target, name) as unknown;
+        if (name === "connect") return async () => watchedClient(await pool.connect());
+        if (name !== "query") return typeof value === "function" ? value.bind(target) : value;
+        return async (...args: Parameters<Pool["query"]>) => {
+          const [statement] = args as unknown as [{ name?: string }];
+          if (statement.name?.startsWith("append-") && !isLocked()) await beforeAppend(++appends);
+          return target.query(...args);
+        };
+      },
+    });
+  const watchedClient = (client: PoolClient): PoolClient =>
+    watched(client, () => client.getTransactionStatus() === "T");
+  return watched(pool, () => false);
 }
 
 describe("a batch that another replica overtakes", () => {

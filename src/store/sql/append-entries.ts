@@ -2,18 +2,20 @@
  * Appends a batch of decisions, if the log still ends where the batch was decided.
  *
  * One statement, so that one round trip decides, writes and commits. The head's row is the only lock: UPDATE waits for a
- * writer on another replica, then looks at `seq` again and matches nothing, and with it the INSERT writes nothing.
+ * writer on another replica, then looks at the head again and matches nothing, and with it the INSERT writes nothing. The
+ * frontier is compared beside the size, since it stands for every entry before: a batch that was sent behind one that
+ * gave way must not match because somebody else appended as many.
  * Columns come as texts joined by line feeds, because canonical JSON and ids hold none: an array literal would have to
  * be quoted value by value by node-postgres and unquoted again by the server.
  *
  * Parameters: workspace, expected size, count, frontier, time of the batch, entry ids, agent ids, action types,
  * decisions, refs (each joined by line feeds; an empty ref means none), leaf hashes (32 bytes each), bodies, the roots of
- * the perfect subtrees that the leaves complete (32 bytes each, in the order of completion).
+ * the perfect subtrees that the leaves complete (32 bytes each, in the order of completion), expected frontier.
  * Gives one row `{now}`, the server's clock in epoch milliseconds, or no row when another writer was first.
  */
 const HEAD = `
   update ledger_head set seq = $2::bigint + $3::int, frontier = $4, last_at_ms = $5
-  where workspace_id = $1 and seq = $2::bigint
+  where workspace_id = $1 and seq = $2::bigint and frontier = $14
   returning 1`;
 
 const bits = (number: string): string => `bit_count((${number})::bit(64))`;
@@ -54,13 +56,13 @@ export const appendEscalations = {
     insert into escalation (workspace_id, escalation_id, agent_id, status, action_digest, created_seq)
     select $1, e.id, e.agent_id, 1, e.digest, $2::bigint + e.position::int
     from head, rows from (
-      string_to_table($14, E'\\n'), string_to_table($15, E'\\n'), string_to_table($16, E'\\n'), string_to_table($17, E'\\n')
+      string_to_table($15, E'\\n'), string_to_table($16, E'\\n'), string_to_table($17, E'\\n'), string_to_table($18, E'\\n')
     ) as e (id, agent_id, digest, position)
   ),
   used as (
     update escalation set used_by = u.decision_id
-    from head, rows from (string_to_table($18, E'\\n'), string_to_table($19, E'\\n')) as u (id, decision_id)
+    from head, rows from (string_to_table($19, E'\\n'), string_to_table($20, E'\\n')) as u (id, decision_id)
     where workspace_id = $1 and escalation_id = u.id
   )
-  select ${NOW}, pg_notify('acp_log', $20) from head`,
+  select ${NOW}, pg_notify('acp_log', $21) from head`,
 };
