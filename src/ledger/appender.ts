@@ -171,8 +171,8 @@ export function createAppender(context: SealContext): BatchRunner<PendingDecisio
   const mayFollow = (): boolean => {
     const [oldest] = sent;
     if (oldest === undefined || isSuspect || oldest.isUndone) return false;
-    // Others of this process wait for a connection: this one is given back as soon as possible.
-    return pool.waitingCount === 0 && clock.now() - oldest.batch.atMs < MOST_AHEAD_MS;
+    // While others of this process wait for a connection, this one is given back as soon as possible.
+    return pool.waitingCount <= pool.idleCount && clock.now() - oldest.batch.atMs < MOST_AHEAD_MS;
   };
 
   const beginFresh = async (fresh: readonly PendingDecision[]): Promise<{ over: UnderWay<PendingDecision> }> => {

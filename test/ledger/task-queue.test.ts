@@ -1,0 +1,291 @@
+import { expect } from "chai";
+import { createTaskQueue, MAX_BATCH, type TaskQueue } from "../../src/ledger/task-queue.ts";
+import { seededBelow } from "../support/seeded-below.ts";
+
+/** Schedules at random that the queue is put through. */
+const SCHEDULES = 60;
+
+/** How something was started; a task runs by itself. */
+type Way = "begin" | "follow" | "again" | "task";
+
+/** A batch that is under way, or a run of what was given back. */
+interface Open {
+  readonly way: Way;
+  readonly items: readonly number[];
+  /** Ends it, giving some of its items back. */
+  end(left?: readonly number[]): void;
+}
+
+/** A queue over a runner whose batches are over when the test says so. */
+interface Stage {
+  readonly queue: TaskQueue<number>;
+  /** Everything that was started, in order. */
+  readonly started: (readonly [Way, ...number[]])[];
+  /** What is under way, oldest first. */
+  readonly open: Open[];
+  /** Whether a batch may follow another; asked each time. */
+  mayFollow: () => boolean;
+  /** Adds the numbers from `first` to `last`. */
+  add(first: number, last?: number): void;
+  /** Runs a task that ends when the test says so. */
+  task(number: number): Promise<void>;
+}
+
+function openStage(): Stage {
+  const open: Open[] = [];
+  const started: Stage["started"] = [];
+  const start = (way: Way, items: readonly number[]): Promise<readonly number[]> =>
+    new Promise((resolve) => {
+      started.push([way, ...items]);
+      const one: Open = {
+        ...{ way, items },
+        end(left = []) {
+          open.splice(open.indexOf(one), 1);
+          resolve(left);
+        },
+      };
+      open.push(one);
+    });
+  const queue = createTaskQueue<number>({
+    begin: async (items) => ({ over: start("begin", items) }),
+    follow: (items) => (stage.mayFollow() ? start("follow", items) : undefined),
+    again: async (items) => void (await start("again", items)),
+  });
+  const stage: Stage = {
+    ...{ queue, started, open, mayFollow: () => true },
+    add(first, last = first) {
+      for (let item = first; item <= last; item++) queue.add(item);
+    },
+    task: (number) => queue.run(async () => void (await start("task", [number]))),
+  };
+  return stage;
+}
+
+const range = (first: number, last: number): number[] =>
+  Array.from({ length: last - first + 1 }, (_, index) => first + index);
+
+/** Lets the queue do all that it can do by itself. */
+async function turn(): Promise<void> {
+  for (let count = 0; count < 4; count++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+describe("a task queue", () => {
+  let stage: Stage;
+  beforeEach(() => {
+    stage = openStage();
+  });
+
+  /** Acts, lets the queue do all that it can and gives what it started. */
+  async function startedBy(act: () => void): Promise<Stage["started"]> {
+    const before = stage.started.length;
+    act();
+    await turn();
+    return stage.started.slice(before);
+  }
+  const end = (index = 0, left?: readonly number[]) => stage.open[index]?.end(left);
+
+  it("gathers while a batch is under way, and follows it as soon as half as many wait.", async () => {
+    expect(await startedBy(() => stage.add(1, 8))).to.deep.equal([["begin", ...range(1, 8)]]);
+    expect(await startedBy(() => stage.add(9, 11))).to.deep.equal([]);
+    expect(stage.queue.waiting).to.equal(3);
+    expect(await startedBy(() => stage.add(12))).to.deep.equal([["follow", ...range(9, 12)]]);
+    expect(stage.queue.waiting).to.equal(0);
+  });
+
+  it("begins with what has gathered, however little, when the batch under way is over.", async () => {
+    await startedBy(() => stage.add(1, 8));
+    await startedBy(() => stage.add(9));
+    expect(await startedBy(end)).to.deep.equal([["begin", 9]]);
+  });
+
+  it("has no more than two batches under way.", async () => {
+    await startedBy(() => stage.add(1, 8));
+    await startedBy(() => stage.add(9, 16));
+    expect(await startedBy(() => stage.add(17, 100))).to.deep.equal([]);
+    expect(stage.open).to.have.length(2);
+    expect(await startedBy(end)).to.have.length(1);
+    expect(stage.open).to.have.length(2);
+  });
+
+  it("takes half of what is open, waiting or under way.", async () => {
+    expect(await startedBy(() => stage.add(1, 40))).to.deep.equal([
+      ["begin", ...range(1, 20)],
+      ["follow", ...range(21, 40)],
+    ]);
+    await startedBy(() => stage.add(41, 70));
+    expect(await startedBy(end)).to.deep.equal([["follow", ...range(41, 65)]]);
+  });
+
+  it("takes up to eight however few are open.", async () => {
+    expect(await startedBy(() => stage.add(1, 10))).to.deep.equal([["begin", ...range(1, 8)]]);
+    expect(await startedBy(() => stage.add(11, 13))).to.deep.equal([["follow", ...range(9, 13)]]);
+    await startedBy(() => stage.add(14, 20));
+    expect(await startedBy(end)).to.deep.equal([["follow", ...range(14, 20)]]);
+  });
+
+  it(`takes ${MAX_BATCH} at most.`, async () => {
+    const batches = await startedBy(() => stage.add(1, MAX_BATCH * 5));
+    expect(batches.map(([way, ...items]) => [way, items.length])).to.deep.equal([
+      ["begin", MAX_BATCH],
+      ["follow", MAX_BATCH],
+    ]);
+  });
+
+  it("runs a task alone, after everything before it and before everything behind it.", async () => {
+    await startedBy(() => stage.add(1, 8));
+    await startedBy(() => stage.add(9, 12));
+    void stage.task(13);
+    expect(await startedBy(() => stage.add(14, 20))).to.deep.equal([]);
+    expect(await startedBy(end)).to.deep.equal([]);
+    expect(await startedBy(end)).to.deep.equal([["task", 13]]);
+    expect(stage.open).to.have.length(1);
+    expect(await startedBy(() => stage.add(21))).to.deep.equal([]);
+    expect(await startedBy(end)).to.deep.equal([["begin", ...range(14, 21)]]);
+  });
+
+  it("runs tasks that follow each other one by one.", async () => {
+    expect(await startedBy(() => [1, 2].map(stage.task))).to.deep.equal([["task", 1]]);
+    expect(await startedBy(end)).to.deep.equal([["task", 2]]);
+  });
+
+  it("gives the caller what a task came to, and goes on after one that failed.", async () => {
+    const failed = stage.queue.run(() => Promise.reject(new RangeError("the task's own")));
+    const given = stage.queue.run(async () => "given");
+    expect(await failed.catch((error: unknown) => error)).to.be.instanceOf(RangeError);
+    expect(await given).to.equal("given");
+    expect(await startedBy(() => stage.add(1))).to.deep.equal([["begin", 1]]);
+  });
+
+  it("waits for what is under way, then begins, when a batch may not follow.", async () => {
+    stage.mayFollow = () => false;
+    await startedBy(() => stage.add(1, 8));
+    expect(await startedBy(() => stage.add(9, 12))).to.deep.equal([]);
+    stage.mayFollow = () => true;
+    expect(await startedBy(() => stage.add(13, 16))).to.deep.equal([]);
+    expect(await startedBy(end)).to.deep.equal([
+      ["begin", ...range(9, 12)],
+      ["follow", ...range(13, 16)],
+    ]);
+  });
+
+  it("runs again what both batches gave back, in their order, before anything new.", async () => {
+    await startedBy(() => stage.add(1, 8));
+    await startedBy(() => stage.add(9, 12));
+    await startedBy(() => stage.add(13, 16));
+    expect(await startedBy(() => end(0, range(1, 8)))).to.deep.equal([]);
+    expect(await startedBy(() => end(0, range(10, 12)))).to.deep.equal([["again", ...range(1, 8)]]);
+    expect(await startedBy(end)).to.deep.equal([["again", ...range(10, 12)]]);
+    expect(await startedBy(end)).to.deep.equal([["begin", ...range(13, 16)]]);
+  });
+
+  it("keeps that order when the younger batch is over first.", async () => {
+    await startedBy(() => stage.add(1, 8));
+    await startedBy(() => stage.add(9, 12));
+    expect(await startedBy(() => end(1, range(9, 12)))).to.deep.equal([]);
+    expect(await startedBy(() => end(0, [7, 8]))).to.deep.equal([["again", 7, 8]]);
+    expect(await startedBy(end)).to.deep.equal([["again", ...range(9, 12)]]);
+  });
+
+  it("runs again what the younger batch alone gave back, after what followed that meanwhile.", async () => {
+    await startedBy(() => stage.add(1, 8));
+    await startedBy(() => stage.add(9, 12));
+    await startedBy(() => stage.add(13, 16));
+    expect(await startedBy(end)).to.deep.equal([["follow", ...range(13, 16)]]);
+    expect(await startedBy(() => end(0, range(9, 12)))).to.deep.equal([]);
+    expect(await startedBy(() => end(0, range(13, 16)))).to.deep.equal([["again", ...range(9, 12)]]);
+    expect(await startedBy(end)).to.deep.equal([["again", ...range(13, 16)]]);
+  });
+
+  it("runs again what was given back before a task, and before what may not follow.", async () => {
+    await startedBy(() => stage.add(1, 8));
+    void stage.task(9);
+    expect(await startedBy(() => end(0, [3]))).to.deep.equal([["again", 3]]);
+    expect(await startedBy(end)).to.deep.equal([["task", 9]]);
+    await startedBy(end);
+    stage.mayFollow = () => false;
+    await startedBy(() => stage.add(10, 17));
+    await startedBy(() => stage.add(18, 21));
+    expect(await startedBy(() => end(0, [10]))).to.deep.equal([["again", 10]]);
+    expect(await startedBy(end)).to.deep.equal([["begin", ...range(18, 21)]]);
+  });
+
+  it("is idle only when nothing is left, what was added meanwhile included.", async () => {
+    await stage.queue.idle();
+    await startedBy(() => stage.add(1, 8));
+    let isIdle = false;
+    const idle = stage.queue.idle().then(() => {
+      isIdle = true;
+    });
+    await startedBy(() => stage.add(9, 12));
+    void stage.task(13);
+    await startedBy(() => end(0, [1]));
+    for (const way of ["follow", "again", "task"]) {
+      expect([isIdle, stage.open[0]?.way]).to.deep.equal([false, way]);
+      await startedBy(end);
+    }
+    await idle;
+    expect(stage.open).to.deep.equal([]);
+    await stage.queue.idle();
+    expect(await startedBy(() => stage.add(14))).to.deep.equal([["begin", 14]]);
+  });
+
+  it("starts everything once and in order, whatever ends when and gives back what.", async () => {
+    for (let seed = 1; seed <= SCHEDULES; seed++) await runSchedule(seed);
+  });
+});
+
+/** What a schedule has seen of a stage. */
+interface Watched {
+  /** Batches and tasks that were started, items one by one. */
+  readonly first: number[];
+  readonly givenBack: number[];
+  readonly ranAgain: number[];
+}
+
+/** Looks at what was started since: nothing shares the queue with a task or with what runs again. */
+function look({ started, open }: Stage, from: number, { first, ranAgain }: Watched): void {
+  for (const [way, ...items] of started.slice(from)) {
+    (way === "again" ? ranAgain : first).push(...items);
+    expect(items).to.have.length.within(1, MAX_BATCH);
+  }
+  expect(open).to.have.length.at.most(2);
+  const [oldest, younger] = open;
+  if (oldest?.way === "task" || oldest?.way === "again") expect(younger).to.equal(undefined);
+  if (younger !== undefined) expect(younger.way).to.equal("follow");
+}
+
+/** Adds, runs and ends at random; what runs again gives nothing back. */
+async function runSchedule(seed: number): Promise<void> {
+  const stage = openStage();
+  const below = seededBelow(seed);
+  const watched: Watched = { first: [], givenBack: [], ranAgain: [] };
+  stage.mayFollow = () => below(5) > 0;
+  let added = 0;
+  let looked = 0;
+  const endOne = (): void => {
+    const { way, items, end } = stage.open[below(stage.open.length)] as Open;
+    const isGivingBack = (way === "begin" || way === "follow") && below(3) === 0;
+    const left = isGivingBack ? items.filter(() => below(3) > 0) : [];
+    watched.givenBack.push(...left);
+    end(left);
+  };
+  const act = (): void => {
+    const kind = below(10);
+    if (kind === 0) void stage.task(++added);
+    else if (kind < 5) for (let count = below(30); count > 0; count--) stage.add(++added);
+    else if (stage.open.length > 0) endOne();
+  };
+  const lookOn = async (): Promise<void> => {
+    await turn();
+    look(stage, looked, watched);
+    looked = stage.started.length;
+  };
+  for (let step = 0; step < 60; step++) {
+    act();
+    if (below(3) > 0) await lookOn();
+  }
+  for (await lookOn(); stage.open.length > 0; await lookOn()) endOne();
+  await stage.queue.idle();
+  expect(watched.first, `seed ${seed}`).to.deep.equal(range(1, added));
+  expect(watched.ranAgain.toSorted((a, b) => a - b)).to.deep.equal(watched.givenBack.toSorted((a, b) => a - b));
+}
