@@ -123,12 +123,14 @@ export function createWorkspaceLog(
   let untold = 0;
   // With others waiting, the next batch is sent first (measured at 32 callers over gRPC); alone, nobody is kept waiting.
   const afterCommit = (tell: () => void): void => {
-    if (queue.waiting === 0 && untold === 0) return tell();
-    untold += 1;
-    setImmediate(() => {
-      untold -= 1;
-      tell();
-    });
+    if (queue.waiting === 0 && untold === 0) tell();
+    else {
+      untold += 1;
+      setImmediate(() => {
+        untold -= 1;
+        tell();
+      });
+    }
   };
   const appended = (seq: number, wakes: AppendedEnd["wakes"]): void =>
     onAppended({ workspaceId: state.workspaceId, seq, longestWindowMs: state.windows.longestMs, wakes });
