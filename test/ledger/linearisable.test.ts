@@ -6,14 +6,30 @@ import { recordHistory } from "./linearisable-run.ts";
 
 const SECONDS = 6;
 const SEED = 5;
+/** Of a machine with little time for it: Redis may never be ahead in so short a history. */
+const MOST_HISTORIES = 3;
+const MUST_HAPPEN = ["decisions", "moves", "mandates", "reads", "counters from the mirror"];
 
 /** The short form of `linearisable.ts`. */
 describe("a history of three processes with clocks five minutes apart, a Redis in trouble and a kill", () => {
   let history: RecordedHistory;
-  before("records it", async () => {
+  let seed = SEED;
+  const record = async (): Promise<void> => {
     const database = await createTestDatabase();
-    history = await recordHistory({ databaseUrl: database.url, seed: SEED, seconds: SECONDS });
+    history = await recordHistory({ databaseUrl: database.url, seed, seconds: SECONDS });
     await database.drop();
+  };
+  const isUneventful = (): boolean => {
+    const { faults, figures } = checkHistory(history);
+    return faults.length === 0 && MUST_HAPPEN.some((name) => figures[name] === 0);
+  };
+  before("records one in which everything happens that has to", async function () {
+    this.timeout(MOST_HISTORIES * 60_000);
+    await record();
+    while (seed < SEED + MOST_HISTORIES - 1 && isUneventful()) {
+      seed += 1;
+      await record();
+    }
   });
 
   const answeredTo = (kind: Call["kind"], fits: (call: Call) => boolean = () => true): Call =>
@@ -27,10 +43,8 @@ describe("a history of three processes with clocks five minutes apart, a Redis i
 
   it("is linearisable: the log is its order, and a naive model makes of it what was sealed.", () => {
     const { faults, figures } = checkHistory(history);
-    expect(faults, `seed ${SEED}`).to.deep.equal([]);
-    for (const name of ["decisions", "moves", "mandates", "reads", "counters from the mirror"]) {
-      expect(figures[name], name).to.be.greaterThan(0);
-    }
+    expect(faults, `seed ${seed}`).to.deep.equal([]);
+    for (const name of MUST_HAPPEN) expect(figures[name], name).to.be.greaterThan(0);
   });
 
   it("would not be, had a caller received another answer, or one that nobody sealed.", () => {
