@@ -41,7 +41,7 @@ const LEAST_SHARE = 8;
 
 /**
  * Creates the queue. While a batch is under way the next gathers (group commit without a timer), and follows it as soon as
- * it is half as large, so that neither the database nor this process waits for the other.
+ * it is as large, so that neither the database nor this process waits for the other.
  */
 export function createTaskQueue<T>(runner: BatchRunner<T>): TaskQueue<T> {
   let entries: (Entry<T> | undefined)[] = [];
@@ -53,8 +53,8 @@ export function createTaskQueue<T>(runner: BatchRunner<T>): TaskQueue<T> {
 
   const waiting = (): number => entries.length - position;
   const sizeUnderWay = (): number => underWay.reduce((sum, { size }) => sum + size, 0);
-  /** Whether enough waits to follow what is under way; more would leave the database without work. */
-  const hasGathered = (): boolean => waiting() * 2 >= sizeUnderWay();
+  /** Whether enough waits to follow what is under way: the smaller the batches, the more each decision costs. */
+  const hasGathered = (): boolean => waiting() >= sizeUnderWay();
 
   /** Forgets the entry at the front: what the queue went on holding would be copied by every collection. */
   const passOn = (): void => {
@@ -65,7 +65,7 @@ export function createTaskQueue<T>(runner: BatchRunner<T>): TaskQueue<T> {
   /** Takes half of what is open at most: the callers of one half send anew while the other is decided. */
   const takeBatch = (): T[] => {
     const items: T[] = [];
-    const share = Math.max(LEAST_SHARE, Math.ceil((waiting() + sizeUnderWay()) / 2));
+    const share = Math.max(LEAST_SHARE, Math.floor((waiting() + sizeUnderWay()) / 2));
     const most = Math.min(MAX_BATCH, share);
     for (let entry = entries[position]; entry !== undefined && items.length < most; entry = entries[position]) {
       if (!("item" in entry)) break;

@@ -84,11 +84,11 @@ describe("a task queue", () => {
   }
   const end = (index = 0, left?: readonly number[]) => stage.open[index]?.end(left);
 
-  it("gathers while a batch is under way, and follows it as soon as half as many wait.", async () => {
+  it("gathers while a batch is under way, and follows it as soon as as many wait.", async () => {
     expect(await startedBy(() => stage.add(1, 8))).to.deep.equal([["begin", ...range(1, 8)]]);
-    expect(await startedBy(() => stage.add(9, 11))).to.deep.equal([]);
-    expect(stage.queue.waiting).to.equal(3);
-    expect(await startedBy(() => stage.add(12))).to.deep.equal([["follow", ...range(9, 12)]]);
+    expect(await startedBy(() => stage.add(9, 15))).to.deep.equal([]);
+    expect(stage.queue.waiting).to.equal(7);
+    expect(await startedBy(() => stage.add(16))).to.deep.equal([["follow", ...range(9, 16)]]);
     expect(stage.queue.waiting).to.equal(0);
   });
 
@@ -118,9 +118,9 @@ describe("a task queue", () => {
 
   it("takes up to eight however few are open.", async () => {
     expect(await startedBy(() => stage.add(1, 10))).to.deep.equal([["begin", ...range(1, 8)]]);
-    expect(await startedBy(() => stage.add(11, 13))).to.deep.equal([["follow", ...range(9, 13)]]);
-    await startedBy(() => stage.add(14, 20));
-    expect(await startedBy(end)).to.deep.equal([["follow", ...range(14, 20)]]);
+    expect(await startedBy(() => stage.add(11, 16))).to.deep.equal([["follow", ...range(9, 16)]]);
+    await startedBy(() => stage.add(17, 24));
+    expect(await startedBy(end)).to.deep.equal([["follow", ...range(17, 24)]]);
   });
 
   it(`takes ${MAX_BATCH} at most.`, async () => {
@@ -133,14 +133,14 @@ describe("a task queue", () => {
 
   it("runs a task alone, after everything before it and before everything behind it.", async () => {
     await startedBy(() => stage.add(1, 8));
-    await startedBy(() => stage.add(9, 12));
-    void stage.task(13);
-    expect(await startedBy(() => stage.add(14, 20))).to.deep.equal([]);
+    await startedBy(() => stage.add(9, 16));
+    void stage.task(17);
+    expect(await startedBy(() => stage.add(18, 24))).to.deep.equal([]);
     expect(await startedBy(end)).to.deep.equal([]);
-    expect(await startedBy(end)).to.deep.equal([["task", 13]]);
+    expect(await startedBy(end)).to.deep.equal([["task", 17]]);
     expect(stage.open).to.have.length(1);
-    expect(await startedBy(() => stage.add(21))).to.deep.equal([]);
-    expect(await startedBy(end)).to.deep.equal([["begin", ...range(14, 21)]]);
+    expect(await startedBy(() => stage.add(25))).to.deep.equal([]);
+    expect(await startedBy(end)).to.deep.equal([["begin", ...range(18, 25)]]);
   });
 
   it("runs tasks that follow each other one by one.", async () => {
@@ -159,41 +159,41 @@ describe("a task queue", () => {
   it("waits for what is under way, then begins, when a batch may not follow.", async () => {
     stage.mayFollow = () => false;
     await startedBy(() => stage.add(1, 8));
-    expect(await startedBy(() => stage.add(9, 12))).to.deep.equal([]);
+    expect(await startedBy(() => stage.add(9, 16))).to.deep.equal([]);
     stage.mayFollow = () => true;
-    expect(await startedBy(() => stage.add(13, 16))).to.deep.equal([]);
+    expect(await startedBy(() => stage.add(17, 24))).to.deep.equal([]);
     expect(await startedBy(end)).to.deep.equal([
-      ["begin", ...range(9, 12)],
-      ["follow", ...range(13, 16)],
+      ["begin", ...range(9, 16)],
+      ["follow", ...range(17, 24)],
     ]);
   });
 
   it("runs again what both batches gave back, in their order, before anything new.", async () => {
     await startedBy(() => stage.add(1, 8));
-    await startedBy(() => stage.add(9, 12));
-    await startedBy(() => stage.add(13, 16));
+    await startedBy(() => stage.add(9, 16));
+    await startedBy(() => stage.add(17, 24));
     expect(await startedBy(() => end(0, range(1, 8)))).to.deep.equal([]);
-    expect(await startedBy(() => end(0, range(10, 12)))).to.deep.equal([["again", ...range(1, 8)]]);
-    expect(await startedBy(end)).to.deep.equal([["again", ...range(10, 12)]]);
-    expect(await startedBy(end)).to.deep.equal([["begin", ...range(13, 16)]]);
+    expect(await startedBy(() => end(0, range(10, 16)))).to.deep.equal([["again", ...range(1, 8)]]);
+    expect(await startedBy(end)).to.deep.equal([["again", ...range(10, 16)]]);
+    expect(await startedBy(end)).to.deep.equal([["begin", ...range(17, 24)]]);
   });
 
   it("keeps that order when the younger batch is over first.", async () => {
     await startedBy(() => stage.add(1, 8));
-    await startedBy(() => stage.add(9, 12));
-    expect(await startedBy(() => end(1, range(9, 12)))).to.deep.equal([]);
+    await startedBy(() => stage.add(9, 16));
+    expect(await startedBy(() => end(1, range(9, 16)))).to.deep.equal([]);
     expect(await startedBy(() => end(0, [7, 8]))).to.deep.equal([["again", 7, 8]]);
-    expect(await startedBy(end)).to.deep.equal([["again", ...range(9, 12)]]);
+    expect(await startedBy(end)).to.deep.equal([["again", ...range(9, 16)]]);
   });
 
   it("runs again what the younger batch alone gave back, after what followed that meanwhile.", async () => {
     await startedBy(() => stage.add(1, 8));
-    await startedBy(() => stage.add(9, 12));
-    await startedBy(() => stage.add(13, 16));
-    expect(await startedBy(end)).to.deep.equal([["follow", ...range(13, 16)]]);
-    expect(await startedBy(() => end(0, range(9, 12)))).to.deep.equal([]);
-    expect(await startedBy(() => end(0, range(13, 16)))).to.deep.equal([["again", ...range(9, 12)]]);
-    expect(await startedBy(end)).to.deep.equal([["again", ...range(13, 16)]]);
+    await startedBy(() => stage.add(9, 16));
+    await startedBy(() => stage.add(17, 24));
+    expect(await startedBy(end)).to.deep.equal([["follow", ...range(17, 24)]]);
+    expect(await startedBy(() => end(0, range(9, 16)))).to.deep.equal([]);
+    expect(await startedBy(() => end(0, range(17, 24)))).to.deep.equal([["again", ...range(9, 16)]]);
+    expect(await startedBy(end)).to.deep.equal([["again", ...range(17, 24)]]);
   });
 
   it("runs again what was given back before a task, and before what may not follow.", async () => {
@@ -204,9 +204,9 @@ describe("a task queue", () => {
     await startedBy(end);
     stage.mayFollow = () => false;
     await startedBy(() => stage.add(10, 17));
-    await startedBy(() => stage.add(18, 21));
+    await startedBy(() => stage.add(18, 25));
     expect(await startedBy(() => end(0, [10]))).to.deep.equal([["again", 10]]);
-    expect(await startedBy(end)).to.deep.equal([["begin", ...range(18, 21)]]);
+    expect(await startedBy(end)).to.deep.equal([["begin", ...range(18, 25)]]);
   });
 
   it("is idle only when nothing is left, what was added meanwhile included.", async () => {
@@ -216,8 +216,8 @@ describe("a task queue", () => {
     const idle = stage.queue.idle().then(() => {
       isIdle = true;
     });
-    await startedBy(() => stage.add(9, 12));
-    void stage.task(13);
+    await startedBy(() => stage.add(9, 16));
+    void stage.task(17);
     await startedBy(() => end(0, [1]));
     for (const way of ["follow", "again", "task"]) {
       expect([isIdle, stage.open[0]?.way]).to.deep.equal([false, way]);
@@ -226,7 +226,7 @@ describe("a task queue", () => {
     await idle;
     expect(stage.open).to.deep.equal([]);
     await stage.queue.idle();
-    expect(await startedBy(() => stage.add(14))).to.deep.equal([["begin", 14]]);
+    expect(await startedBy(() => stage.add(18))).to.deep.equal([["begin", 18]]);
   });
 
   it("starts everything once and in order, whatever ends when and gives back what.", async () => {
