@@ -186,6 +186,7 @@ export function createAppender(context: SealContext): BatchRunner<PendingDecisio
       release();
       await runAlone({ fresh: [...items], retries: [] });
     } catch (error) {
+      release();
       for (const item of fresh) item.reject(storeFault(error));
     }
     return ended;
