@@ -1,37 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import type { Pool, PoolClient } from "pg";
 import type { InterceptRequest } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { actionFrom } from "../../src/api/action.ts";
-import { decide } from "../../src/enforcement/index.ts";
-import { createDatabaseClock, type WorkspaceLog } from "../../src/ledger/index.ts";
-import { loadState } from "../../src/ledger/load-state.ts";
-import { createWorkspaceLog } from "../../src/ledger/workspace-log.ts";
+import type { WorkspaceLog } from "../../src/ledger/index.ts";
 import { idFromUuid } from "../../src/store/ids.ts";
 import { actionRule, openStage, type Stage, velocityRule } from "./harness.ts";
 import { assertIntact, decisionsOf, readLog } from "./stored-log.ts";
-
-/** The pool with something done right before the n-th append outside of a lock, as if another replica were quicker. */
-function poolWith(pool: Pool, beforeAppend: (count: number) => Promise<void>): Pool {
-  let appends = 0;
-  const watched = <T extends Pool | PoolClient>(target: T, isLocked: () => boolean): T =>
-    new Proxy(target, {
-      get(_, name) {
-        const value = Reflect.get(target, name) as unknown;
-        if (name === "connect") return async () => watchedClient(await pool.connect());
-        if (name !== "query") return typeof value === "function" ? value.bind(target) : value;
-        return async (...args: Parameters<Pool["query"]>) => {
-          const [statement] = args as unknown as [{ name?: string }];
-          if (statement.name?.startsWith("append-") && !isLocked()) await beforeAppend(++appends);
-          return target.query(...args);
-        };
-      },
-    });
-  const watchedClient = (client: PoolClient): PoolClient =>
-    watched(client, () => client.getTransactionStatus() === "T");
-  return watched(pool, () => false);
-}
+import { openWatchedLog } from "./watched-log.ts";
 
 describe("a batch that another replica overtakes", () => {
   let stage: Stage;
@@ -45,14 +21,9 @@ describe("a batch that another replica overtakes", () => {
     await stage.close();
   });
 
-  /** A log of its own on the stage's database, overtaken as told. */
-  async function overtaken(beforeAppend: (count: number) => Promise<void>): Promise<WorkspaceLog> {
-    const { database } = stage.party;
-    const state = await loadState(database.pool, "default");
-    const clock = createDatabaseClock();
-    clock.observe(Date.now(), performance.now(), performance.now());
-    return createWorkspaceLog({ ...database, pool: poolWith(database.pool, beforeAppend) }, state, clock, decide);
-  }
+  /** A log of its own on the stage's database, overtaken right before an append as if another replica were quicker. */
+  const overtaken = async (before: (count: number) => Promise<unknown>): Promise<WorkspaceLog> =>
+    (await openWatchedLog(stage.party, { before })).log;
 
   function act(log: WorkspaceLog, actionType: string, requestId?: string, by = agentId, escalationId?: string) {
     const request = { agentId: by, actionType, actionContent: "", requestId, escalationId } as InterceptRequest;
