@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from "pg";
 import { idWithPrefix } from "../store/ids.ts";
-import { appendEntries, appendEscalations } from "../store/sql/append-entries.ts";
+import { appendEntries, appendEntry, appendEscalations } from "../store/sql/append-entries.ts";
 import { createVelocityJournal } from "../velocity/index.ts";
 import { decisionBody } from "./decision-entry.ts";
 import type { LedgerEvent, WakeUp } from "./events.ts";
@@ -200,7 +200,8 @@ export async function appendBatch(
     const wakeUp = wakeUpPayload({ workspaceId: state.workspaceId, seq: sizeAfter(batch), isChange: false });
     values.push(joined(ids), joined(agents), joined(digests), joined(positions), joined(used), joined(users), wakeUp);
   }
-  const statement = isPlain ? appendEntries : appendEscalations;
+  const plain = batch.actions.length === 1 ? appendEntry : appendEntries;
+  const statement = isPlain ? plain : appendEscalations;
   const { rows } = await client.query<{ now: number }>({ ...statement, values });
   return rows[0]?.now;
 }

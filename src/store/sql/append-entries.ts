@@ -1,4 +1,4 @@
-/**
+/*
  * Appends a batch of decisions, if the log still ends where the batch was decided.
  *
  * One statement, so that one round trip decides, writes and commits. The head's row is the only lock: UPDATE waits for a
@@ -26,9 +26,11 @@ const SUBTREES = `nullif(substr($13::bytea,
   32 * (r.ord - 1 + ${bits("$2::bigint")} - ${bits("$2::bigint + r.ord - 1")})::int + 1,
   32 * (1 + ${bits("$2::bigint + r.ord - 1")} - ${bits("$2::bigint + r.ord")})::int), '')`;
 
-const INSERT = `
+const INTO = `
   insert into ledger_entry
-    (workspace_id, seq, at_ms, kind, entry_id, agent_id, action_type, decision, ref_id, leaf_hash, body, subtree_hashes)
+    (workspace_id, seq, at_ms, kind, entry_id, agent_id, action_type, decision, ref_id, leaf_hash, body, subtree_hashes)`;
+
+const INSERT = `${INTO}
   select $1, $2::bigint + r.ord - 1, $5, 0, r.entry_id, r.agent_id, r.action_type, r.decision::smallint,
     nullif(r.ref_id, ''), substr($11::bytea, (r.ord::int - 1) * 32 + 1, 32), r.body, ${SUBTREES}
   from head, rows from (
@@ -37,6 +39,18 @@ const INSERT = `
   ) with ordinality as r (entry_id, agent_id, action_type, decision, ref_id, body, ord)`;
 
 const NOW = "(extract(epoch from clock_timestamp()) * 1000)::float8 as now";
+
+/**
+ * The plain form for one entry, as a caller makes it who waits alone: taking columns apart that hold one value each costs
+ * a seventh of the statement.
+ */
+export const appendEntry = {
+  name: "append-entry",
+  text: `with head as (${HEAD}) ${INTO}
+  select $1, $2::bigint, $5, 0, $6::text, $7::text, $8::text, $9::text::smallint, nullif($10::text, ''), $11::bytea,
+    $12::text, nullif($13::bytea, '')
+  from head returning ${NOW}`,
+};
 
 /** The plain form: nothing escalates and no approval is used up. */
 export const appendEntries = {
