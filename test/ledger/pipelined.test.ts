@@ -18,7 +18,7 @@ import { assertIntact, decisionsOf, readLog } from "./stored-log.ts";
 import { type Around, assertFolded, openWatchedLog, type WatchedLog, whileHeld } from "./watched-log.ts";
 
 /** Items of the smallest batch that the next one does not join; so many more follow it. */
-const BATCH = 8;
+const BATCH = 16;
 const LIMIT = 10;
 
 describe("a batch that is sent behind another", () => {
@@ -44,7 +44,7 @@ describe("a batch that is sent behind another", () => {
     let before = 50;
     const want = Array.from({ length: total }, (_, index) => {
       const decision = index < LIMIT ? "allow" : "block";
-      const after = (before * 10 + (decision === "allow" ? 2 : -20)) / 10;
+      const after = Math.max(0, before * 10 + (decision === "allow" ? 2 : -20)) / 10;
       const one = { count: index + 1, decision, trust: { before, after } };
       before = after;
       return one;

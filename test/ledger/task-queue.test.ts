@@ -116,11 +116,11 @@ describe("a task queue", () => {
     expect(await startedBy(end)).to.deep.equal([["follow", ...range(41, 65)]]);
   });
 
-  it("takes up to eight however few are open.", async () => {
-    expect(await startedBy(() => stage.add(1, 10))).to.deep.equal([["begin", ...range(1, 8)]]);
-    expect(await startedBy(() => stage.add(11, 16))).to.deep.equal([["follow", ...range(9, 16)]]);
-    await startedBy(() => stage.add(17, 24));
-    expect(await startedBy(end)).to.deep.equal([["follow", ...range(17, 24)]]);
+  it("takes up to sixteen however few are open.", async () => {
+    expect(await startedBy(() => stage.add(1, 20))).to.deep.equal([["begin", ...range(1, 16)]]);
+    expect(await startedBy(() => stage.add(21, 32))).to.deep.equal([["follow", ...range(17, 32)]]);
+    await startedBy(() => stage.add(33, 48));
+    expect(await startedBy(end)).to.deep.equal([["follow", ...range(33, 48)]]);
   });
 
   it(`takes ${MAX_BATCH} at most.`, async () => {
