@@ -1,3 +1,5 @@
+import { IS_DECISION } from "./is-decision.ts";
+
 const COLUMNS = `seq::float8 as seq, leaf_hash as "leafHash", body`;
 const WINDOW = "seq >= $2 and seq < $3 and ($4::smallint is null or decision = $4)";
 
@@ -11,7 +13,7 @@ const WINDOW = "seq >= $2 and seq < $3 and ($4::smallint is null or decision = $
 export const listDecisions = {
   name: "list-decisions",
   text: `select ${COLUMNS} from ledger_entry
-    where workspace_id = $1 and kind = 0 and ${WINDOW} order by ledger_entry.seq desc limit $5`,
+    where workspace_id = $1 and ${IS_DECISION} and ${WINDOW} order by ledger_entry.seq desc limit $5`,
 };
 
 /** The same for one agent, from the index that leads with it. Further parameter: agent. */

@@ -1,3 +1,5 @@
+import { IS_DECISION } from "./is-decision.ts";
+
 /**
  * Finds the first index whose entry is later than a time, by binary search over the primary key: times never go
  * backwards within a log, so no index on time is needed. Gives null when no entry is later.
@@ -29,7 +31,7 @@ export const readHistoryPage = {
       string_agg(decision::text, E'\n' order by seq) as decisions
     from (
       select seq, at_ms, agent_id, action_type, decision from ledger_entry
-      where workspace_id = $1 and seq >= $2 and seq < $3 and kind = 0
+      where workspace_id = $1 and seq >= $2 and seq < $3 and ${IS_DECISION}
       order by ledger_entry.seq limit $4
     ) page`,
 };
@@ -42,6 +44,6 @@ export const countHistory = {
   name: "count-history",
   text: `select agent_id as "agentId", action_type as "actionType", decision, count(*)::float8 as count
     from ledger_entry
-    where workspace_id = $1 and seq >= $2 and seq < $3 and kind = 0
+    where workspace_id = $1 and seq >= $2 and seq < $3 and ${IS_DECISION}
     group by agent_id, action_type, decision`,
 };

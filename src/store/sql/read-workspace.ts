@@ -1,3 +1,5 @@
+import { IS_DECISION } from "./is-decision.ts";
+
 /**
  * What a cold start reads, in one read-only snapshot: the tables are changed together with the head, so what one
  * snapshot shows is true of the log at the head's size. Plain SQL because hydrating 100,000 agents through the ORM
@@ -50,7 +52,7 @@ export const readMandates = {
 export const readTrustSince = {
   name: "read-trust-since",
   text: `select seq::float8 as seq, agent_id as "agentId", decision, ref_id as "refId"
-    from ledger_entry where workspace_id = $1 and seq >= $2 and kind = 0 order by ledger_entry.seq`,
+    from ledger_entry where workspace_id = $1 and seq >= $2 and ${IS_DECISION} order by ledger_entry.seq`,
 };
 
 /**
