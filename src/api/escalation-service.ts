@@ -127,11 +127,11 @@ export function createEscalationService({ logs, pool, heartbeatMs }: EscalationS
     async getEscalation({ escalationId }, context) {
       return { escalation: messageFrom(await get(escalationId, context)) };
     },
-    async resolveEscalation({ escalationId, resolution, note = null }, context) {
-      const log = await logs.of(context.caller.workspaceId);
+    async resolveEscalation({ escalationId, resolution, note = null }, { caller }) {
+      const log = await logs.of(caller.workspaceId);
       const word = resolution === Resolution.APPROVED ? "approved" : "rejected";
-      await resolveEscalation(log, { escalationId, resolution: word, note, by: context.caller.keyId });
-      return { escalation: messageFrom(await get(escalationId, context)) };
+      const command = { escalationId, resolution: word, note, by: caller.keyId } as const;
+      return { escalation: messageFrom(await resolveEscalation(log, command)) };
     },
   });
 }

@@ -9,7 +9,7 @@ import { freeTextFrom } from "../registry/text.ts";
 import { EscalationEntity } from "../store/entities.ts";
 import { resolvePending } from "../store/resolve-escalation.ts";
 import type { Transaction } from "../store/transaction.ts";
-import { escalationNotFound } from "./escalation.ts";
+import { type Escalation, type EscalationRow, escalationFromRow, escalationNotFound } from "./escalation.ts";
 
 /** How a human decides. */
 export interface ResolveCommand {
@@ -21,23 +21,24 @@ export interface ResolveCommand {
 }
 
 /**
- * Resolves an escalation once and seals it. Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED when somebody was first, and
+ * Resolves an escalation once, seals it and gives it as resolved. Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED when somebody was first, and
  * INVALID_FIELD for a note that cannot be kept.
  */
-export async function resolveEscalation(log: WorkspaceLog, command: ResolveCommand): Promise<void> {
+export async function resolveEscalation(log: WorkspaceLog, command: ResolveCommand): Promise<Escalation> {
   const { escalationId, resolution, by } = command;
   const note = command.note === null ? null : freeTextFrom("note", command.note);
   const { workspaceId } = log;
   return log.change(by, async ({ transaction, nowMs, nextSeq, seal }) => {
-    const agentId = await resolvePending(transaction, workspaceId, escalationId, {
+    const row = await resolvePending<EscalationRow>(transaction, workspaceId, escalationId, {
       status: numberFromEscalationStatus(resolution),
       resolvedSeq: nextSeq(),
       resolvedAtMs: nowMs,
       resolvedBy: by,
       note,
     });
-    if (agentId === undefined) throw await whyNot(transaction, workspaceId, escalationId);
-    seal({ type: "escalation_resolved", escalation_id: escalationId, agent_id: agentId, resolution, note });
+    if (row === undefined) throw await whyNot(transaction, workspaceId, escalationId);
+    seal({ type: "escalation_resolved", escalation_id: escalationId, agent_id: row.agentId, resolution, note });
+    return escalationFromRow(row);
   });
 }
 

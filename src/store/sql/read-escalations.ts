@@ -1,4 +1,5 @@
-const COLUMNS = `e.escalation_id as "escalationId", e.agent_id as "agentId", e.status, e.created_seq::float8 as "createdSeq",
+/** The columns of an escalation `e` and of the log entry `l` that it was made by. */
+export const ESCALATION_COLUMNS = `e.escalation_id as "escalationId", e.agent_id as "agentId", e.status, e.created_seq::float8 as "createdSeq",
   e.resolved_seq::float8 as "resolvedSeq", e.resolved_at_ms::float8 as "resolvedAtMs", e.resolved_by as "resolvedBy",
   e.note, e.used_by as "usedBy", l.body, l.leaf_hash as "leafHash"`;
 
@@ -8,7 +9,7 @@ const FROM = `from escalation e join ledger_entry l on l.workspace_id = e.worksp
 /** Reads some escalations by id, in no order. Parameters: workspace, ids. */
 export const readEscalations = {
   name: "read-escalations",
-  text: `select ${COLUMNS} ${FROM} where e.workspace_id = $1 and e.escalation_id = any($2::text[])`,
+  text: `select ${ESCALATION_COLUMNS} ${FROM} where e.workspace_id = $1 and e.escalation_id = any($2::text[])`,
 };
 
 /**
@@ -17,7 +18,7 @@ export const readEscalations = {
  */
 export const listEscalations = {
   name: "list-escalations",
-  text: `select ${COLUMNS} ${FROM}
+  text: `select ${ESCALATION_COLUMNS} ${FROM}
     where e.workspace_id = $1 and ($2::bigint is null or e.created_seq < $2)
       and ($3::smallint is null or e.status = $3) and ($4::text is null or e.agent_id = $4)
     order by e.created_seq desc limit $5`,
@@ -29,7 +30,7 @@ export const listEscalations = {
  */
 export const readEscalationChanges = {
   name: "read-escalation-changes",
-  text: `select c.seq::float8 as seq, c.resolved as "isResolution", ${COLUMNS}
+  text: `select c.seq::float8 as seq, c.resolved as "isResolution", ${ESCALATION_COLUMNS}
     from (
       select escalation_id, created_seq as seq, false as resolved
       from escalation where workspace_id = $1 and created_seq >= $2 and created_seq < $3
@@ -46,7 +47,7 @@ export const readEscalationChanges = {
 /** The pending escalations from an index on, oldest first. Parameters: workspace, first index, index to stop before, most rows. */
 export const readPendingEscalations = {
   name: "read-pending-escalations",
-  text: `select ${COLUMNS} ${FROM}
+  text: `select ${ESCALATION_COLUMNS} ${FROM}
     where e.workspace_id = $1 and e.status = 1 and e.created_seq >= $2 and e.created_seq < $3
     order by e.created_seq limit $4`,
 };
