@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "pino";
 import { Registry } from "prom-client";
@@ -209,6 +210,10 @@ function createServers(
   return joinServers({ http, grpc, health, pipeline });
 }
 
+/** Milliseconds of polling for a decision: none where every core has a worker, which would poll at the cost of others. */
+const busyPollMsFrom = ({ busyPollUs, workers }: Config): number =>
+  workers < availableParallelism() ? busyPollUs / 1_000 : 0;
+
 async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const { config, databaseUrl: url, log, peers, metricsPage = (own) => own } = options;
   const { poolSize } = config;
@@ -221,7 +226,8 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const guard = createGuard({ url: guardUrl, model, key, deadlineMs, metrics, log });
   const redis = createRedisParts(config.redisUrl?.reveal(), { pool: database.pool, log, metrics });
   const counted = peers === undefined ? undefined : countedPeers(peers, metrics);
-  const logs = await createWorkspaceLogs(database, decide, log, { ...redis.surroundings, peers: counted });
+  const around = { ...redis.surroundings, peers: counted, busyPollMs: busyPollMsFrom(config) };
+  const logs = await createWorkspaceLogs(database, decide, log, around);
   const keys = await createSigningKeys(database, privateKey, logs.clock.now());
   const verifyToken = createTokenVerifier(keys);
   const authenticator = createAuthenticator({ database, clock: logs.clock, verifyToken });

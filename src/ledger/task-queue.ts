@@ -1,3 +1,5 @@
+import { type BusyPoll, createBusyPoll } from "./busy-poll.ts";
+
 /** A first-in first-out queue of what is to be done with one workspace: batches of items, and tasks that run alone. */
 export interface TaskQueue<T> {
   /** Items that wait to be gathered into a batch. */
@@ -43,7 +45,7 @@ const LEAST_SHARE = 16;
  * Creates the queue. While a batch is under way the next gathers (group commit without a timer), and follows it as soon as
  * it is as large, so that neither the database nor this process waits for the other.
  */
-export function createTaskQueue<T>(runner: BatchRunner<T>): TaskQueue<T> {
+export function createTaskQueue<T>(runner: BatchRunner<T>, busyPoll: BusyPoll = createBusyPoll(0)): TaskQueue<T> {
   let entries: (Entry<T> | undefined)[] = [];
   let position = 0;
   let running: Promise<void> | undefined;
@@ -146,11 +148,15 @@ export function createTaskQueue<T>(runner: BatchRunner<T>): TaskQueue<T> {
     entries = [];
     position = 0;
     running = undefined;
+    busyPoll.end();
   };
 
   const push = (entry: Entry<T>): void => {
     entries.push(entry);
-    running ??= runAll();
+    if (running === undefined) {
+      busyPoll.begin();
+      running = runAll();
+    } else busyPoll.join();
     if (onGathered !== undefined && hasGathered()) onGathered();
   };
 

@@ -2,6 +2,7 @@ import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { Database } from "../store/database.ts";
 import { lockLogEnd, type Transaction } from "../store/transaction.ts";
 import { createAppender } from "./appender.ts";
+import { createBusyPoll } from "./busy-poll.ts";
 import { catchUp } from "./catch-up.ts";
 import type { DatabaseClock } from "./clock.ts";
 import type { ControlChange } from "./control-entry.ts";
@@ -97,6 +98,8 @@ export interface LogSurroundings {
   readonly mirror?: HistoryMirror;
   /** Who may decide in place of this process. */
   readonly peers?: DecisionPeers | undefined;
+  /** Milliseconds that the process stays awake for a decision that a caller alone waits for; absent or 0: none. */
+  readonly busyPollMs?: number;
   /** Hears of everything that this replica appended, after it is durable. MUST NOT throw. */
   readonly onAppended?: (end: AppendedEnd) => void;
 }
@@ -107,7 +110,7 @@ export function createWorkspaceLog(
   state: WorkspaceState,
   clock: DatabaseClock,
   decide: Decide,
-  { mirror, peers, onAppended = () => undefined }: LogSurroundings = {},
+  { mirror, peers, busyPollMs = 0, onAppended = () => undefined }: LogSurroundings = {},
 ): WorkspaceLog {
   const { pool, orm } = database;
   const listeners = new Set<LedgerListener>();
@@ -137,7 +140,7 @@ export function createWorkspaceLog(
   const overtaken = (): void => handOver.overtaken();
   const context: SealContext = { pool, state, clock, decide, mirror, announce, afterCommit, appended, overtaken };
 
-  const queue = createTaskQueue(createAppender(context));
+  const queue = createTaskQueue(createAppender(context), createBusyPoll(busyPollMs));
 
   const decideHere: TakeDecision = (action, isAbandoned) => {
     usedAt = performance.now();

@@ -1,5 +1,6 @@
 import { expect } from "chai";
-import { createTaskQueue, MAX_BATCH, type TaskQueue } from "../../src/ledger/task-queue.ts";
+import type { BusyPoll } from "../../src/ledger/busy-poll.ts";
+import { type BatchRunner, createTaskQueue, MAX_BATCH, type TaskQueue } from "../../src/ledger/task-queue.ts";
 import { seededBelow } from "../support/seeded-below.ts";
 
 /** Schedules at random that the queue is put through. */
@@ -31,7 +32,7 @@ interface Stage {
   task(number: number): Promise<void>;
 }
 
-function openStage(): Stage {
+function openStage(busyPoll?: BusyPoll): Stage {
   const open: Open[] = [];
   const started: Stage["started"] = [];
   const start = (way: Way, items: readonly number[]): Promise<readonly number[]> =>
@@ -46,11 +47,12 @@ function openStage(): Stage {
       };
       open.push(one);
     });
-  const queue = createTaskQueue<number>({
+  const runner: BatchRunner<number> = {
     begin: async (items) => ({ over: start("begin", items) }),
     follow: (items) => (stage.mayFollow() ? start("follow", items) : undefined),
     again: async (items) => void (await start("again", items)),
-  });
+  };
+  const queue = createTaskQueue(runner, busyPoll);
   const stage: Stage = {
     ...{ queue, started, open, mayFollow: () => true },
     add(first, last = first) {
@@ -96,6 +98,22 @@ describe("a task queue", () => {
     await startedBy(() => stage.add(1, 8));
     await startedBy(() => stage.add(9));
     expect(await startedBy(end)).to.deep.equal([["begin", 9]]);
+  });
+
+  it("tells a busy poll when a run begins, what joins it and when nothing is left.", async () => {
+    const told: string[] = [];
+    const tell = (word: string) => () => void told.push(word);
+    stage = openStage({ begin: tell("begin"), join: tell("join"), end: tell("end") });
+    await startedBy(() => stage.add(1));
+    expect(told.splice(0)).to.deep.equal(["begin"]);
+    await startedBy(() => stage.add(2));
+    await startedBy(end);
+    expect(told.splice(0)).to.deep.equal(["join"]);
+    await startedBy(end);
+    expect(told.splice(0)).to.deep.equal(["end"]);
+    await startedBy(() => void stage.task(3));
+    await startedBy(end);
+    expect(told).to.deep.equal(["begin", "end"]);
   });
 
   it("has no more than two batches under way.", async () => {
