@@ -34,16 +34,48 @@ export function trustAfter(tenths: number, decision: Decision): number {
   return Math.min(MAX_TRUST_TENTHS, Math.max(0, tenths + TRUST_CHANGE_TENTHS[decision]));
 }
 
+/** Action types that agents were registered with, as they were given and as they are tested. */
+interface ActionTypes {
+  readonly list: readonly string[];
+  readonly compiled: CompiledPatterns;
+}
+
+/**
+ * Lists that are remembered. Agents of a kind share theirs, and every object of 100,000 agents is one that each
+ * collection has to visit.
+ */
+const REMEMBERED_LISTS = 10_000;
+const lists = new Map<string, ActionTypes>();
+
+function actionTypesFrom(patterns: readonly string[]): ActionTypes {
+  const key = JSON.stringify(patterns);
+  let found = lists.get(key);
+  if (found === undefined) {
+    if (lists.size >= REMEMBERED_LISTS) lists.clear();
+    found = { list: patterns, compiled: compilePatterns(patterns) };
+    lists.set(key, found);
+  }
+  return found;
+}
+
 /** What an agent is when it is registered, or read back from its table. */
 export function createAgentState(registration: SealedAgent, createdSeq: number, registeredAtMs: number): AgentState {
-  const allowed = [...registration.allowed_action_types, ...registration.capabilities];
+  const capabilities = actionTypesFrom(registration.capabilities);
+  const allowed = actionTypesFrom(registration.allowed_action_types);
+  const denied = actionTypesFrom(registration.denied_action_types);
+  const admitted = actionTypesFrom([...allowed.list, ...capabilities.list]);
   return {
     agentId: registration.agent_id,
-    registration,
+    registration: {
+      ...registration,
+      capabilities: capabilities.list,
+      allowed_action_types: allowed.list,
+      denied_action_types: denied.list,
+    },
     createdSeq,
     registeredAtMs,
-    admitted: allowed.length === 0 ? null : compilePatterns(allowed),
-    denied: compilePatterns(registration.denied_action_types),
+    admitted: admitted.list.length === 0 ? null : admitted.compiled,
+    denied: denied.compiled,
     status: "active",
     deactivatedAtMs: null,
     trustTenths: registration.trust_tenths,

@@ -66,7 +66,7 @@ export function createDepartments(agents: ReadonlyMap<string, AgentState>): Depa
       all.delete(departmentId);
     },
     addMember(departmentId, agentId) {
-      all.get(departmentId)?.members.add(agentId);
+      all.get(departmentId)?.members.add(agents.get(agentId)?.agentId ?? agentId);
       setDepartments(agentId, (ids) => [...ids.filter((id) => id !== departmentId), departmentId].sort());
     },
     removeMember,

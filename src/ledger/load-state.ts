@@ -49,7 +49,8 @@ async function loadAgents(client: PoolClient, state: WorkspaceState): Promise<vo
     agent.status = agentStatusFromNumber(row.status);
     agent.trustTenths = row.trustTenths;
     agent.deactivatedAtMs = row.deactivatedAtMs;
-    state.agents.set(row.agentId, agent);
+    // Under its own text: keys that are one object with what is looked up need no comparison.
+    state.agents.set(agent.agentId, agent);
   }
 }
 
@@ -60,7 +61,7 @@ async function loadFigures(client: PoolClient, state: WorkspaceState, trustSeq: 
     const agent = state.agents.get(row.agentId);
     if (agent === undefined) continue;
     agent.trustTenths = trustAfter(agent.trustTenths, decisionFromNumber(row.decision));
-    state.trustChangedAt.set(row.agentId, row.seq + 1);
+    state.trustChangedAt.set(agent.agentId, row.seq + 1);
     for (const id of row.refId?.split(" ") ?? []) {
       state.authority.use(id, 1);
       if (!id.startsWith("esc_")) state.usesChangedAt.set(id, row.seq + 1);

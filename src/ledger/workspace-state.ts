@@ -100,14 +100,16 @@ export function foldDecision(
 ): void {
   const agent = state.agents.get(entry.agentId);
   if (agent === undefined) return;
+  // The state's own text instead of the request's, so that nothing here keeps or compares another.
+  const { agentId } = agent;
   const before = agent.trustTenths;
   agent.trustTenths = trustAfter(before, entry.decision);
-  state.trustChangedAt.set(entry.agentId, nextSeq);
+  state.trustChangedAt.set(agentId, nextSeq);
   journal?.undo.push(() => {
     agent.trustTenths = before;
   });
-  state.windows.record(entry.agentId, entry.actionType, entry.atMs, entry.decision, journal?.velocity);
-  state.sequences.record(entry.agentId, entry.actionType, entry.atMs, entry.decision, journal?.undo);
+  state.windows.record(agentId, entry.actionType, entry.atMs, entry.decision, journal?.velocity);
+  state.sequences.record(agentId, entry.actionType, entry.atMs, entry.decision, journal?.undo);
   for (const id of entry.usedIds) {
     if (id.startsWith("esc_")) useEscalation(state, id, entry.decisionId, journal);
     else useAuthority(state, id, nextSeq, journal);
