@@ -101,7 +101,8 @@ export async function measureWorkers(
   const results = new Map<string, Measured[]>();
   for (let round = 0; round <= options.rounds; round++) {
     const seconds = round === 0 ? WARM_UP_SECONDS : options.seconds;
-    for (const { processes, workspaces, service, source } of stations) {
+    // Every other round the other way round, so that neither of two neighbours always comes first.
+    for (const { processes, workspaces, service, source } of round % 2 === 0 ? stations : stations.toReversed()) {
       const measured = await load.ask<Measured>(planFor(source, seconds, service, postgres));
       const key = keyOf(processes, workspaces);
       // The first round is not kept: it is there for the compilers of all processes.
