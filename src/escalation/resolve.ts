@@ -21,8 +21,8 @@ export interface ResolveCommand {
 }
 
 /**
- * Resolves an escalation once, seals it and gives it as resolved. Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED when somebody was first, and
- * INVALID_FIELD for a note that cannot be kept.
+ * Resolves an escalation once, seals it and gives it as resolved. Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED when
+ * somebody was first, and INVALID_FIELD for a note that cannot be kept.
  */
 export async function resolveEscalation(log: WorkspaceLog, command: ResolveCommand): Promise<Escalation> {
   const { escalationId, resolution, by } = command;
