@@ -4,6 +4,7 @@ import type { ServiceDefinition } from "../api/service.ts";
 import { addHealth } from "./grpc-health.ts";
 import { grpcServiceFrom } from "./grpc-methods.ts";
 import { addReflection } from "./grpc-reflection.ts";
+import { sendWithoutWaiting } from "./grpc-sends.ts";
 import { createStatusReasons } from "./grpc-statuses.ts";
 import type { Health } from "./health.ts";
 import type { Pipeline } from "./pipeline.ts";
@@ -51,7 +52,7 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
     "grpc.keepalive_time_ms": keepaliveMs,
     "grpc.keepalive_timeout_ms": KEEPALIVE_TIMEOUT_MS,
     "grpc.enable_channelz": 0,
-    interceptors: [createStatusReasons(maxBodyBytes)],
+    interceptors: [createStatusReasons(maxBodyBytes), sendWithoutWaiting],
   });
   for (const service of services) {
     const { definition, implementation } = grpcServiceFrom(service, pipeline);

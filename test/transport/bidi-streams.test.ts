@@ -1,7 +1,9 @@
+import { once } from "node:events";
 import { connect as http2Connect } from "node:http2";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { create, type Message } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
-import type { ClientDuplexStream, ServiceError } from "@grpc/grpc-js";
+import { Client, type ClientDuplexStream, credentials, type ServiceError } from "@grpc/grpc-js";
 import { expect } from "chai";
 import {
   EnforcementService,
@@ -122,6 +124,40 @@ describe("bidirectional streams over gRPC", () => {
     await new Promise((resolve) => call.once("trailers", resolve));
     expect(bytes).to.be.above(1_000 * note.length);
     session.destroy();
+  });
+
+  it("send replies that come together in few pieces", async () => {
+    const replies = 200;
+    serve = async function* burst() {
+      for (let n = 0; n < replies; n++) yield { requestId: uuid(n) };
+    };
+    let pieces = 0;
+    const between = createServer((socket) => {
+      const upstream = connect(harness.grpcPort, "127.0.0.1");
+      socket
+        .pipe(upstream)
+        .on("data", () => (pieces += 1))
+        .pipe(socket);
+      for (const end of [socket, upstream]) end.on("error", () => undefined);
+    });
+    await once(between.listen(0, "127.0.0.1"), "listening");
+    const { port } = between.address() as AddressInfo;
+    const client = new Client(`127.0.0.1:${port}`, credentials.createInsecure());
+    const call = client.makeBidiStreamRequest(
+      grpcPath(CONVERSE),
+      grpcEncode(CONVERSE),
+      grpcDecode(CONVERSE),
+      grpcMetadata(KEY),
+    );
+    const ids: string[] = [];
+    call.on("data", (reply: Message) => ids.push((reply as InterceptStreamResponse).requestId));
+    call.end();
+    expect(await endOf(call)).to.equal(undefined);
+    client.close();
+    between.close();
+    expect(ids).to.deep.equal(Array.from({ length: replies }, (_, n) => uuid(n)));
+    // One by one they were as many as there are replies.
+    expect(pieces).to.be.below(replies / 4);
   });
 
   it("hold the caller back while the service does not read", async () => {
