@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import { ControlPlaneError, type ErrorReason } from "../errors.ts";
-import type { Action, SealedDecision } from "../ledger/index.ts";
+import type { Action, AppendedBatch, SealedDecision } from "../ledger/index.ts";
 
 // A question and its answer are one line each, of JSON lists instead of objects: they cross for every action.
 
@@ -21,6 +21,7 @@ export type Answer =
 /** Parts the metadata, whose canonical text goes as it is, from the rest: JSON escapes it wherever a text holds it. */
 const TAB = 0x09;
 const LINE_FEED = 0x0a;
+const BRACE = 0x7b;
 const EMPTY = Buffer.alloc(0);
 
 /** The line of a question. */
@@ -112,6 +113,19 @@ export function answerFrom(line: Buffer): Answer {
   const names = { escalationId: escalationId ?? undefined, policyName: policyName ?? undefined };
   return { id, sealed: { seq, atMs, decision, path, ...trust, ...names, reasons } };
 }
+
+/** What was appended to a workspace's log. */
+export interface Appended {
+  readonly workspaceId: string;
+  readonly batch: AppendedBatch;
+}
+
+/** The line of what was appended: the only one that is an object. */
+export const lineFromAppended = (appended: Appended): string => JSON.stringify(appended);
+
+/** What was appended, of a line; undefined for an answer. Throws for a line that is neither. */
+export const appendedFrom = (line: Buffer): Appended | undefined =>
+  line[0] === BRACE ? (JSON.parse(line.toString()) as Appended) : undefined;
 
 /** Sends lines; those of one turn of the event loop go out together. */
 export function createLineWriter(socket: Socket): (line: string) => void {

@@ -1,6 +1,14 @@
 import { connect, type Socket } from "node:net";
 import type { Action, SealedDecision } from "../ledger/index.ts";
-import { answerFrom, createLineWriter, lineFromQuestion, readLines } from "./peer-lines.ts";
+import {
+  type Answer,
+  type Appended,
+  answerFrom,
+  appendedFrom,
+  createLineWriter,
+  lineFromQuestion,
+  readLines,
+} from "./peer-lines.ts";
 
 /** Milliseconds that a peer may take for an answer before it is given up: a process that hangs answers nobody. */
 const PATIENCE_MS = 2_000;
@@ -25,9 +33,17 @@ export interface PeerLink {
   close(): void;
 }
 
-/** Connects to the peer that listens on a path. `onLost` is called once, when the connection is closed for whatever cause. */
-export function createPeerLink(path: string, onLost: () => void): PeerLink {
-  return new SocketLink(path, onLost);
+/** What a connection tells of beside answers. */
+export interface PeerLinkEvents {
+  /** The peer appended to a log. MUST NOT throw. */
+  onAppended(appended: Appended): void;
+  /** Called once, when the connection is closed for whatever cause. */
+  onLost(): void;
+}
+
+/** Connects to the peer that listens on a path. */
+export function createPeerLink(path: string, events: PeerLinkEvents): PeerLink {
+  return new SocketLink(path, events);
 }
 
 class SocketLink implements PeerLink {
@@ -40,10 +56,14 @@ class SocketLink implements PeerLink {
   readonly #free: number[] = [];
   #isRetired = false;
 
-  constructor(path: string, onLost: () => void) {
+  constructor(path: string, { onAppended, onLost }: PeerLinkEvents) {
     this.#socket = connect(path);
     this.#send = createLineWriter(this.#socket);
-    readLines(this.#socket, (line) => this.#onLine(line));
+    readLines(this.#socket, (line) => {
+      const appended = appendedFrom(line);
+      if (appended === undefined) this.#onAnswer(answerFrom(line));
+      else onAppended(appended);
+    });
     // Whatever happened, `close` follows.
     this.#socket.on("error", () => undefined);
     this.#socket.once("close", () => {
@@ -71,8 +91,7 @@ class SocketLink implements PeerLink {
     this.#socket.destroy();
   }
 
-  #onLine(line: Buffer): void {
-    const answer = answerFrom(line);
+  #onAnswer(answer: Answer): void {
     const waiting = this.#waiting[answer.id];
     if (waiting === undefined) throw new Error(`nothing waits for answer ${answer.id}`);
     this.#waiting[answer.id] = undefined;

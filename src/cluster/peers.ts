@@ -2,9 +2,10 @@ import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server, type Socket } from "node:net";
 import { controlPlaneErrorFrom } from "../errors.ts";
-import type { DecisionPeers, WorkspaceLogs } from "../ledger/index.ts";
+import { CONTENDED_MS, type DecisionPeers, type WorkspaceLogs } from "../ledger/index.ts";
 import {
   createLineWriter,
+  lineFromAppended,
   lineFromError,
   lineFromSealed,
   type Question,
@@ -35,6 +36,16 @@ export interface Peers extends DecisionPeers {
 /** Milliseconds after a connection was lost before the peer is asked again. */
 const PAUSE_MS = 1_000;
 const REMEMBERED_WORKSPACES = 10_000;
+/** Bytes that may wait for a peer before it is told no more: a peer that does not read them reads the log instead. */
+const MAX_UNREAD_BYTES = 4_194_304;
+
+/** Another worker that asks this one. */
+interface Asker {
+  readonly socket: Socket;
+  readonly send: (line: string) => void;
+  /** `performance.now()` of the last question about each workspace. */
+  readonly askedAt: Map<string, number>;
+}
 
 /** Creates what the worker of a slot knows of the others: nobody yet. */
 export function createPeers(slot: number): Peers {
@@ -47,7 +58,8 @@ class WorkerPeers implements Peers {
   readonly #links = new Map<string, PeerLink>();
   readonly #numbers = new Map<string, number>();
   #server: Server | undefined;
-  readonly #sockets = new Set<Socket>();
+  #logs: WorkspaceLogs | undefined;
+  readonly #askers = new Set<Asker>();
   #open = 0;
   #onIdle: () => void = () => undefined;
 
@@ -61,6 +73,7 @@ class WorkerPeers implements Peers {
     // A connection that cannot be accepted is the other's loss, which then decides for itself.
     server.on("error", () => undefined);
     this.#server = server;
+    this.#logs = logs;
   }
 
   know(peers: readonly Peer[]): void {
@@ -79,6 +92,19 @@ class WorkerPeers implements Peers {
     return peer.slot === this.#slot ? undefined : this.#linkTo(peer)?.ask(workspaceId, action);
   }
 
+  tell(workspaceId: string, batch: Parameters<DecisionPeers["tell"]>[1]): void {
+    let line: string | undefined;
+    for (const { socket, send, askedAt } of this.#askers) {
+      const at = askedAt.get(workspaceId);
+      if (at === undefined || socket.writableLength > MAX_UNREAD_BYTES) continue;
+      if (at < performance.now() - CONTENDED_MS) askedAt.delete(workspaceId);
+      else {
+        line ??= lineFromAppended({ workspaceId, batch: batch() });
+        send(line);
+      }
+    }
+  }
+
   async stopServing(): Promise<void> {
     this.#server?.close();
     if (this.#open > 0) {
@@ -88,13 +114,13 @@ class WorkerPeers implements Peers {
     }
     // In a later turn, so that the last answers are on their way.
     await new Promise((resolve) => setImmediate(resolve));
-    for (const socket of this.#sockets) socket.end();
+    for (const { socket } of this.#askers) socket.end();
   }
 
   close(): void {
     this.#peers = [];
     for (const link of this.#links.values()) link.close();
-    for (const socket of this.#sockets) socket.destroy();
+    for (const { socket } of this.#askers) socket.destroy();
   }
 
   /** The same for every worker, whichever there are. */
@@ -115,18 +141,24 @@ class WorkerPeers implements Peers {
       // A peer that was gone meanwhile and is known again has another link.
       if (this.#links.get(path) === link) this.#links.delete(path);
     };
-    const link = createPeerLink(path, () => void setTimeout(forget, PAUSE_MS).unref());
+    const link = createPeerLink(path, {
+      onAppended: ({ workspaceId, batch }) => this.#logs?.follow(workspaceId, batch),
+      onLost: () => void setTimeout(forget, PAUSE_MS).unref(),
+    });
     this.#links.set(path, link);
     return link;
   }
 
   #converse(socket: Socket, logs: WorkspaceLogs): void {
-    this.#sockets.add(socket);
-    socket.once("close", () => this.#sockets.delete(socket));
+    const asker: Asker = { socket, send: createLineWriter(socket), askedAt: new Map() };
+    this.#askers.add(asker);
+    socket.once("close", () => this.#askers.delete(asker));
     socket.on("error", () => undefined);
-    const send = createLineWriter(socket);
+    const { send, askedAt } = asker;
     readLines(socket, (line) => {
       const question = questionFrom(line);
+      if (askedAt.size >= REMEMBERED_WORKSPACES) askedAt.clear();
+      askedAt.set(question.workspaceId, performance.now());
       this.#open += 1;
       void answerTo(question, logs).then((answer) => {
         send(answer);

@@ -23,19 +23,15 @@ interface EntryRow {
   readonly frontier: Buffer | null;
 }
 
+/** What a decision used up, from the text that its entry has of it. */
+export const usedIdsFrom = (text: string): string[] => (text === "" ? [] : text.split(" "));
+
 function foldDecisionRow(state: WorkspaceState, row: EntryRow): LedgerEvent {
   const decision = decisionFromNumber(row.decision ?? 0);
-  const agentId = row.agentId ?? "";
-  const folded = {
-    agentId,
-    actionType: row.actionType ?? "",
-    decision,
-    atMs: row.at,
-    decisionId: row.entryId,
-    usedIds: row.refId === null ? [] : row.refId.split(" "),
-  };
-  foldDecision(state, folded, row.seq + 1);
   const { seq, at: atMs, entryId: decisionId } = row;
+  const agentId = row.agentId ?? "";
+  const usedIds = usedIdsFrom(row.refId ?? "");
+  foldDecision(state, { agentId, actionType: row.actionType ?? "", decision, atMs, decisionId, usedIds }, seq + 1);
   return { kind: "decision", seq, atMs, decisionId, agentId, decision };
 }
 

@@ -14,6 +14,7 @@ export function countedPeers(peers: DecisionPeers, metrics: Registry): DecisionP
   // Shown from the start: a rate needs a value before the first loss.
   for (const outcome of [answered, lost]) outcome.inc(0);
   return {
+    tell: (workspaceId, batch) => peers.tell(workspaceId, batch),
     decide(workspaceId, action) {
       const there = peers.decide(workspaceId, action);
       there?.then(

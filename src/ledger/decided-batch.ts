@@ -19,6 +19,7 @@ type LogEnd = Pick<WorkspaceState, "seq" | "lastAtMs" | "frontier">;
 export interface DecidedBatch {
   readonly actions: readonly Action[];
   readonly outcomes: readonly Outcome[];
+  readonly columns: DecisionColumns;
   /** The canonical bodies, joined by line feeds. */
   readonly bodies: Buffer;
   readonly leaves: readonly Buffer[];
@@ -101,7 +102,8 @@ export function decideBatch(
   const frontier = appendLeaves(state.frontier, leaves, subtrees);
   const before = { seq: state.seq, lastAtMs: state.lastAtMs, frontier: state.frontier };
   Object.assign(state, { seq: before.seq + actions.length, lastAtMs: atMs, frontier } satisfies LogEnd);
-  return { actions, outcomes, bodies: bytes.subarray(1), leaves, subtrees, frontier, before, atMs, journal };
+  const columns = columnsOf(actions, outcomes);
+  return { actions, outcomes, columns, bodies: bytes.subarray(1), leaves, subtrees, frontier, before, atMs, journal };
 }
 
 const foldedFrom = (action: Action, outcome: Outcome, atMs: number) => ({
@@ -128,19 +130,41 @@ export function undoBatch(state: WorkspaceState, { before, journal }: DecidedBat
   Object.assign(state, before);
 }
 
+/** What entries say of decisions beside their bodies: a value for each, joined by line feeds, which no value holds. */
+export interface DecisionColumns {
+  readonly ids: string;
+  readonly agents: string;
+  /** As patterns see them. */
+  readonly types: string;
+  /** In numbers, as the log stores them. */
+  readonly decisions: string;
+  /** What each used up: ids joined by spaces. */
+  readonly used: string;
+}
+
+function columnsOf(actions: readonly Action[], outcomes: readonly Outcome[]): DecisionColumns {
+  return {
+    ids: actions.map(({ decisionId }) => decisionId).join(LINE),
+    agents: actions.map(({ agentId }) => agentId).join(LINE),
+    types: actions.map(({ normalisedType }) => normalisedType).join(LINE),
+    decisions: outcomes.map(({ decision }) => numberFromDecision(decision)).join(LINE),
+    used: outcomes.map((outcome) => usedIdsOf(outcome).join(" ")).join(LINE),
+  };
+}
+
 function entryValues(state: WorkspaceState, batch: DecidedBatch): unknown[] {
-  const { actions, outcomes, before } = batch;
+  const { actions, before, columns } = batch;
   return [
     state.workspaceId,
     before.seq,
     actions.length,
     bytesFromFrontier(batch.frontier),
     batch.atMs,
-    actions.map(({ decisionId }) => decisionId).join(LINE),
-    actions.map(({ agentId }) => agentId).join(LINE),
-    actions.map(({ normalisedType }) => normalisedType).join(LINE),
-    outcomes.map(({ decision }) => numberFromDecision(decision)).join(LINE),
-    outcomes.map((outcome) => usedIdsOf(outcome).join(" ")).join(LINE),
+    columns.ids,
+    columns.agents,
+    columns.types,
+    columns.decisions,
+    columns.used,
     Buffer.concat(batch.leaves),
     batch.bodies,
     Buffer.concat(batch.subtrees),

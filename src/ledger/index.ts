@@ -28,6 +28,7 @@ export type { DepartmentState } from "./departments.ts";
 export type { EscalationState, EscalationStatus } from "./escalation-state.ts";
 export { createEventBuffer, type EventBuffer } from "./event-buffer.ts";
 export type { ChangeEvent, DecisionEvent, LedgerEvent, LedgerListener, WakeUp } from "./events.ts";
+export type { AppendedBatch } from "./follow.ts";
 export {
   appendLeaves,
   bytesFromFrontier,
@@ -47,7 +48,7 @@ export type {
   PermissionsResult,
   SealedDecision,
 } from "./outcome.ts";
-export type { DecisionPeers, TakeDecision } from "./peers.ts";
+export { CONTENDED_MS, type DecisionPeers, type TakeDecision } from "./peers.ts";
 export { type MandateState, mandateSourceFrom, type ToolState, toolSchemaFrom } from "./policies.ts";
 export {
   consistencyPath,

@@ -1,3 +1,4 @@
+import type { AppendedBatch } from "./follow.ts";
 import type { Action, SealedDecision } from "./outcome.ts";
 
 /** Processes beside this one that decide on the same logs and can be asked at little cost. */
@@ -7,13 +8,18 @@ export interface DecisionPeers {
    * `WorkspaceLog.decide`; resolves with undefined when the process was lost, so that the action may be decided or not.
    */
   decide(workspaceId: string, action: Action): Promise<SealedDecision | undefined> | undefined;
+  /**
+   * Tells the processes that this one decides for what it appended, so that they need not read it. `batch` is called at
+   * most once, and not when there is nobody. What is told may be lost.
+   */
+  tell(workspaceId: string, batch: () => AppendedBatch): void;
 }
 
 /** Takes the decision of an action, as `WorkspaceLog.decide`. */
 export type TakeDecision = (action: Action, isAbandoned: () => boolean) => Promise<SealedDecision>;
 
 /** Milliseconds without contention after which a process decides for itself again. */
-const CONTENDED_MS = 10_000;
+export const CONTENDED_MS = 10_000;
 
 /** Which process decides the actions of one workspace that arrive at this one. */
 export interface HandOver {

@@ -47,6 +47,8 @@ export interface SealContext {
   readonly afterCommit: (tell: () => void) => void;
   /** Hears that the log is durable up to a size, and whether other replicas wait for any of what came last. */
   readonly appended: (seq: number, wakes: "decisions" | undefined) => void;
+  /** Hears of a durable batch that this process decided, for those who follow the log. */
+  readonly tell: (batch: DecidedBatch) => void;
   /** Hears that another process was first with what it appended. */
   readonly overtaken: () => void;
 }
@@ -136,6 +138,7 @@ export function settle(context: SealContext, batch: DecidedBatch, { items }: Rea
   context.afterCommit(() => {
     for (const [index, item] of items.entries()) item.resolve(sealedDecisionFrom(batch, index));
     context.announce(eventsFrom(batch));
+    context.tell(batch);
     context.appended(sizeAfter(batch), batch.outcomes.some(isWaitedFor) ? "decisions" : undefined);
   });
 }

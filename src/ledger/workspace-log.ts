@@ -6,8 +6,9 @@ import { createBusyPoll } from "./busy-poll.ts";
 import { catchUp } from "./catch-up.ts";
 import type { DatabaseClock } from "./clock.ts";
 import type { ControlChange } from "./control-entry.ts";
-import type { Decide } from "./decided-batch.ts";
+import type { Decide, DecidedBatch } from "./decided-batch.ts";
 import type { LedgerListener, WakeUp } from "./events.ts";
+import { type AppendedBatch, appendedBatchFrom, followBatch } from "./follow.ts";
 import type { HistoryMirror } from "./load-history.ts";
 import type { Action, Outcome } from "./outcome.ts";
 import { createHandOver, type DecisionPeers, type TakeDecision } from "./peers.ts";
@@ -56,6 +57,8 @@ export interface WorkspaceLog {
   caughtUp(): Promise<WorkspaceState>;
   /** Another replica appended. Reads on unless only listeners would want to know and there are none. */
   wakeUp(wakeUp: Pick<WakeUp, "seq" | "isChange">): void;
+  /** A peer appended a batch: folds it, and what comes before it. What cannot be read now is read by whoever needs it. */
+  follow(batch: AppendedBatch): void;
   /** Calls with every entry from now on. Gives the function that ends it. */
   subscribe(listener: LedgerListener): () => void;
   /** Writes the trust snapshot if trust changed since the last. */
@@ -137,8 +140,9 @@ export function createWorkspaceLog(
   };
   const appended = (seq: number, wakes: AppendedEnd["wakes"]): void =>
     onAppended({ workspaceId: state.workspaceId, seq, longestWindowMs: state.windows.longestMs, wakes });
+  const tell = (batch: DecidedBatch): void => peers?.tell(state.workspaceId, () => appendedBatchFrom(batch));
   const overtaken = (): void => handOver.overtaken();
-  const context: SealContext = { pool, state, clock, decide, mirror, announce, afterCommit, appended, overtaken };
+  const context: SealContext = { pool, state, clock, decide, mirror, announce, afterCommit, appended, tell, overtaken };
 
   const queue = createTaskQueue(createAppender(context), createBusyPoll(busyPollMs));
 
@@ -231,6 +235,7 @@ export function createWorkspaceLog(
       if (seq > state.seq && reading === undefined) reading = readUp();
       reading?.catch(() => undefined);
     },
+    follow: (batch) => void queue.run(() => followBatch(pool, state, batch, announce)).catch(() => undefined),
     subscribe(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);

@@ -4,6 +4,7 @@ import { readClock } from "../store/sql/read-clock.ts";
 import { createDatabaseClock, type DatabaseClock } from "./clock.ts";
 import type { Decide } from "./decided-batch.ts";
 import type { WakeUp } from "./events.ts";
+import type { AppendedBatch } from "./follow.ts";
 import { loadState } from "./load-state.ts";
 import { storeFault } from "./store-fault.ts";
 import { createWorkspaceLog, type LogSurroundings, type WorkspaceLog } from "./workspace-log.ts";
@@ -16,6 +17,8 @@ export interface WorkspaceLogs {
   readonly clock: DatabaseClock;
   /** Another replica appended: to one workspace up to a size, or unknown ones. */
   wakeUp(wakeUp: WakeUp | undefined): void;
+  /** A peer that decides for this process appended a batch to a workspace. */
+  follow(workspaceId: string, batch: AppendedBatch): void;
   /** Finishes what was asked for, writes the trust snapshots and forgets every workspace. */
   close(): Promise<void>;
 }
@@ -100,6 +103,7 @@ export async function createWorkspaceLogs(
   return {
     clock,
     wakeUp,
+    follow: (workspaceId, batch) => loaded.get(workspaceId)?.follow(batch),
     of(workspaceId) {
       const known = loaded.get(workspaceId) ?? loading.get(workspaceId);
       if (known !== undefined) return known;

@@ -5,7 +5,9 @@ import { expect } from "chai";
 import fc from "fast-check";
 import {
   answerFrom,
+  appendedFrom,
   createLineWriter,
+  lineFromAppended,
   lineFromError,
   lineFromQuestion,
   lineFromSealed,
@@ -176,6 +178,23 @@ describe("the line of an answer", () => {
     expect(because(cause)).to.equal(cause.stack);
     expect(because("a text")).to.equal("a text");
     expect(because(null)).to.equal("null");
+  });
+});
+
+describe("the line of what was appended", () => {
+  it("holds the batch, and is told from an answer.", () => {
+    const columns = {
+      ids: "dec_1\ndec_2",
+      agents: "agt_1\nagt_1",
+      types: 'pay\n"\\\t\u2028',
+      decisions: "1\n2",
+      used: "\nesc_1",
+    };
+    const appended = { workspaceId: 'w "x"', batch: { seq: 7, atMs: 1_700_000_000_123, columns, frontier: "AAAA" } };
+    const line = lineFromAppended(appended);
+    expect(line).to.not.contain("\n");
+    expect(appendedFrom(Buffer.from(line))).to.deep.equal(appended);
+    expect(appendedFrom(Buffer.from(lineFromSealed(3, SEALED)))).to.equal(undefined);
   });
 });
 

@@ -2,7 +2,13 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
-import { answerFrom, createLineWriter, lineFromQuestion, readLines } from "../../src/cluster/peer-lines.ts";
+import {
+  answerFrom,
+  appendedFrom,
+  createLineWriter,
+  lineFromQuestion,
+  readLines,
+} from "../../src/cluster/peer-lines.ts";
 import { createPeers } from "../../src/cluster/peers.ts";
 import type { Action, SealedDecision } from "../../src/ledger/index.ts";
 import { assertIntact, decisionsOf, readLog } from "../ledger/stored-log.ts";
@@ -93,7 +99,7 @@ describe("a peer that is lost", () => {
     const first = await near.log.decideHere({ ...action, isRetryable: true }, wanted);
     const late = connect(far.peer.path);
     const answers: unknown[] = [];
-    readLines(late, (line) => void answers.push(answerFrom(line)));
+    readLines(late, (line) => void (appendedFrom(line) === undefined && answers.push(answerFrom(line))));
     const others = await whileHeld(pair, async (release) => {
       const running = far.log.decideHere(pair.action(), wanted);
       await appendWaits(pair);

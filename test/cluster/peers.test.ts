@@ -1,5 +1,7 @@
+import { connect } from "node:net";
 import { expect } from "chai";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { createLineWriter, lineFromQuestion } from "../../src/cluster/peer-lines.ts";
 import { createPeers } from "../../src/cluster/peers.ts";
 import {
   type Action,
@@ -12,6 +14,7 @@ import { sealedDecisionFromReceipt } from "../../src/ledger/receipts.ts";
 import { actionRule } from "../ledger/harness.ts";
 import { assertIntact, decisionsOf, readLog } from "../ledger/stored-log.ts";
 import { actionOf, failureOf, reasonOf } from "../support/workspace.ts";
+import { until } from "./harness.ts";
 import { openPair, type Pair, wanted } from "./peer-pair.ts";
 
 const WORKSPACES = Array.from({ length: 60 }, (_, index) => `workspace-${index}`);
@@ -133,6 +136,62 @@ describe("two processes that ask each other", () => {
     for (const [index, action] of actions.entries()) {
       if (index % 50 === 0) expect(answers[index]).to.deep.equal(await logged(action));
     }
+  });
+
+  it("tell the one that asked of all that is appended, so that it reads none of it.", async () => {
+    const { near, far } = pair;
+    const { pool } = near.database;
+    await pair.ask();
+    await near.log.caughtUp();
+    const heard: string[] = [];
+    const unsubscribe = near.log.subscribe((events) => {
+      for (const event of events) if (event.kind === "decision") heard.push(event.decisionId);
+    });
+    const query = pool.query.bind(pool) as (...args: unknown[]) => Promise<{ rows: unknown[] }>;
+    let read = 0;
+    Object.assign(pool, {
+      query: async (...args: unknown[]) => {
+        const result = await query(...args);
+        read += (args[0] as { name?: string }).name === "read-entries-from" ? result.rows.length : 0;
+        return result;
+      },
+    });
+    const actions = Array.from({ length: 20 }, () => pair.action());
+    try {
+      await Promise.all(actions.map((action) => far.log.decideHere(action, wanted)));
+      await until("all are heard of", () => heard.length === actions.length);
+    } finally {
+      Object.assign(pool, { query });
+      unsubscribe();
+    }
+    expect(heard).to.deep.equal(actions.map(({ decisionId }) => decisionId));
+    expect(read).to.equal(0);
+  });
+
+  it("tell nobody of a workspace that nobody asked for, and a peer that does not listen only so much.", async () => {
+    const { far } = pair;
+    let told = 0;
+    const columns = { ids: "x".repeat(100_000), agents: "", types: "", decisions: "", used: "" };
+    const batch = () => {
+      told += 1;
+      return { seq: 1e9, atMs: 0, columns, frontier: "" };
+    };
+    far.peers.tell("workspace-nobody-asked-for", batch);
+    expect(told).to.equal(0);
+    const deaf = connect(far.peer.path).pause();
+    createLineWriter(deaf)(lineFromQuestion({ id: 1, workspaceId: "workspace-deaf", action: pair.action() }));
+    await until("the question has come", () => {
+      far.peers.tell("workspace-deaf", batch);
+      return told > 0;
+    });
+    for (let count = 0; count < 1_000; count++) {
+      far.peers.tell("workspace-deaf", batch);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    // 4 MiB that wait, and what the system takes off the process before that.
+    expect(told).to.be.within(40, 200);
+    deaf.destroy();
+    expect((await pair.ask())?.agentId).to.equal(pair.agentId);
   });
 
   it("fail as the one that decides fails.", async () => {

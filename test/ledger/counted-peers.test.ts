@@ -11,7 +11,7 @@ describe("counted hand-overs", () => {
 
   beforeEach(() => {
     metrics = new Registry();
-    peers = countedPeers({ decide: () => answer }, metrics);
+    peers = countedPeers({ decide: () => answer, tell: () => undefined }, metrics);
   });
 
   async function counts(): Promise<Record<string, number>> {

@@ -26,6 +26,7 @@ describe("handing actions over", () => {
         asked.push(action.decisionId);
         return answer(action);
       },
+      tell: () => undefined,
     };
     agentId = (await workspace.services.agents.registerAgent({ name: "agent" })).agent?.agentId ?? "";
     near = await workspace.replica({ peers });

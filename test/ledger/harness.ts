@@ -16,7 +16,7 @@ import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { createEnforcementService } from "../../src/api/enforcement-service.ts";
 import { createEscalationService } from "../../src/api/escalation-service.ts";
 import { createIntercept } from "../../src/enforcement/index.ts";
-import { listenForWakeUps, type WakeUps } from "../../src/ledger/index.ts";
+import { type LogSurroundings, listenForWakeUps, type WakeUps } from "../../src/ledger/index.ts";
 import { type DecisionReceipt, readReceipts } from "../../src/ledger/receipts.ts";
 import type { Guard } from "../../src/semantic/index.ts";
 import { SILENT_LOG } from "../support/database.ts";
@@ -72,10 +72,10 @@ function partyOf(replica: Replica, { adminCaller }: TestWorkspace, guard: Guard)
 }
 
 /** Opens a workspace on a new database with some replicas, which ask a guard where they are given one. */
-export async function openStage(replicas = 1, guard = NO_GUARD): Promise<Stage> {
+export async function openStage(replicas = 1, guard = NO_GUARD, surroundings?: LogSurroundings): Promise<Stage> {
   const workspace = await createTestWorkspace();
   const parties = [partyOf(workspace, workspace, guard)];
-  while (parties.length < replicas) parties.push(partyOf(await workspace.replica(), workspace, guard));
+  while (parties.length < replicas) parties.push(partyOf(await workspace.replica(surroundings), workspace, guard));
   const wakeUps: WakeUps[] = [];
   for (const { logs } of parties) wakeUps.push(await listenForWakeUps(workspace.url, SILENT_LOG, logs.wakeUp));
   const party = parties[0] as Party;
