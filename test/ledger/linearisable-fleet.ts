@@ -24,12 +24,23 @@ const ADMIN_KEY = "the-admin-key-of-the-history";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
+/** How a fleet is started. */
+export interface FleetOptions {
+  readonly databaseUrl: string;
+  /** Workers that each process has. Default: it serves itself. */
+  readonly workers?: number | undefined;
+}
+
 /** Starts the processes and a Redis; everything is gone after `cleanup`. */
-export async function startHistoryFleet(databaseUrl: string, cleanup: AsyncDisposableStack): Promise<Fleet> {
+export async function startHistoryFleet(
+  { databaseUrl, workers = 1 }: FleetOptions,
+  cleanup: AsyncDisposableStack,
+): Promise<Fleet> {
   const redis = await startRedis();
   cleanup.defer(() => redis.close());
   const start = (skewMs: number): Promise<TestServer> => {
-    const env = { ACP_ADMIN_KEY: ADMIN_KEY, ACP_LOG_LEVEL: "error", REDIS_URL: redis.url };
+    const own = { ACP_ADMIN_KEY: ADMIN_KEY, ACP_LOG_LEVEL: "error", ACP_WORKERS: String(workers) };
+    const env = { ...own, REDIS_URL: redis.url };
     return startServer({ databaseUrl, env: { ...env, ...skewEnvironment(skewMs) } });
   };
   const members: Mutable<Member>[] = [];

@@ -1,13 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { RecordedHistory } from "./linearisable-checks.ts";
-import { type Fleet, startHistoryFleet } from "./linearisable-fleet.ts";
+import { type Fleet, type FleetOptions, startHistoryFleet } from "./linearisable-fleet.ts";
 import { createLife } from "./linearisable-life.ts";
 import { readLog } from "./stored-log.ts";
 
 /** How a history is made. */
-export interface HistoryOptions {
-  /** An empty database of its own. */
-  readonly databaseUrl: string;
+export interface HistoryOptions extends FleetOptions {
   readonly seed: number;
   readonly seconds: number;
 }
@@ -38,9 +36,10 @@ async function trouble(fleet: Fleet, seed: number, untilMs: number, seconds: num
  * Records a history of a workspace on three processes with clocks five minutes apart, while Redis is flushed, killed and
  * started again and one of the processes is killed and started again.
  */
-export async function recordHistory({ databaseUrl, seed, seconds }: HistoryOptions): Promise<RecordedHistory> {
+export async function recordHistory(options: HistoryOptions): Promise<RecordedHistory> {
+  const { databaseUrl, seed, seconds } = options;
   await using cleanup = new AsyncDisposableStack();
-  const fleet = await startHistoryFleet(databaseUrl, cleanup);
+  const fleet = await startHistoryFleet(options, cleanup);
   const life = createLife(fleet, seed);
   await life.prepare();
   const untilMs = performance.now() + seconds * 1000;
