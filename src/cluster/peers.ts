@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server, type Socket } from "node:net";
 import { controlPlaneErrorFrom } from "../errors.ts";
-import { CONTENDED_MS, type DecisionPeers, type WorkspaceLogs } from "../ledger/index.ts";
+import { CONTENDED_MS, type DecisionPeers, type SealedDecision, type WorkspaceLogs } from "../ledger/index.ts";
 import {
   createLineWriter,
   lineFromAppended,
@@ -160,23 +160,28 @@ class WorkerPeers implements Peers {
       if (askedAt.size >= REMEMBERED_WORKSPACES) askedAt.clear();
       askedAt.set(question.workspaceId, performance.now());
       this.#open += 1;
-      void answerTo(question, logs).then((answer) => {
-        send(answer);
+      const answer = (line: string): void => {
+        send(line);
         this.#open -= 1;
         if (this.#open === 0) this.#onIdle();
-      });
+      };
+      const { id } = question;
+      decisionOf(question, logs).then(
+        (sealed) => answer(lineFromSealed(id, sealed)),
+        (error: unknown) => answer(lineFromError(id, controlPlaneErrorFrom(error))),
+      );
     });
   }
 }
 
 const stillWaits = (): boolean => false;
 
-async function answerTo({ id, workspaceId, action }: Question, logs: WorkspaceLogs): Promise<string> {
-  try {
-    const log = await logs.of(workspaceId);
-    // As a retry: whoever asked may have given this process up and decided the action itself by now.
-    return lineFromSealed(id, await log.decideHere({ ...action, isRetryable: true }, stillWaits));
-  } catch (error) {
-    return lineFromError(id, controlPlaneErrorFrom(error));
-  }
+function decisionOf({ workspaceId, action }: Question, logs: WorkspaceLogs): Promise<SealedDecision> {
+  // As a retry: whoever asked may have given this process up and decided the action itself by now.
+  const retried = { ...action, isRetryable: true };
+  const log = logs.of(workspaceId);
+  // Without a needless turn: the log is in memory for every action but the first.
+  return log instanceof Promise
+    ? log.then((loaded) => loaded.decideHere(retried, stillWaits))
+    : log.decideHere(retried, stillWaits);
 }
