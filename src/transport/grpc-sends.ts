@@ -4,9 +4,9 @@ import type { ServerInterceptingCall, ServerInterceptor } from "@grpc/grpc-js";
 const MAX_UNSENT_BYTES = 65_536;
 
 /**
- * Tells the writer of a stream's reply at once that it is written, as long as little waits. grpc-js tells it a turn of the
- * event loop later, when the bytes are with the socket, and takes the next reply only then: each reply would cost a turn and
- * a system call of its own. In order all the same: HTTP/2 sends what was written in that order.
+ * Tells the writer of a stream's reply at once that it is written, as long as little waits. grpc-js tells it a turn of
+ * the event loop later, when the bytes are with the socket, and takes the next reply only then: each reply would cost a
+ * turn and a system call of its own. In order all the same: HTTP/2 sends what was written in that order.
  */
 export const sendWithoutWaiting: ServerInterceptor = ({ responseStream }, call) => {
   if (!responseStream) return call as ServerInterceptingCall;
