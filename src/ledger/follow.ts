@@ -13,22 +13,26 @@ export interface AppendedBatch {
   /** Index of its first entry. */
   readonly seq: number;
   readonly atMs: number;
-  readonly columns: DecisionColumns;
+  /** Lists, so that each text is one of its own: what is cut out of a longer one keeps all of it in memory. */
+  readonly columns: { readonly [column in keyof DecisionColumns]: readonly string[] };
   /** Of the log with the batch; the bytes in base64. */
   readonly frontier: string;
 }
 
 /** What others are told of a batch of this process. */
 export function appendedBatchFrom({ before, atMs, columns, frontier }: DecidedBatch): AppendedBatch {
-  return { seq: before.seq, atMs, columns, frontier: bytesFromFrontier(frontier).toString("base64") };
+  const lists = {
+    ids: columns.ids.split(LINE),
+    agents: columns.agents.split(LINE),
+    types: columns.types.split(LINE),
+    decisions: columns.decisions.split(LINE),
+    used: columns.used.split(LINE),
+  };
+  return { seq: before.seq, atMs, columns: lists, frontier: bytesFromFrontier(frontier).toString("base64") };
 }
 
 function foldAppended(state: WorkspaceState, { seq, atMs, columns, frontier }: AppendedBatch): LedgerEvent[] {
-  const ids = columns.ids.split(LINE);
-  const agents = columns.agents.split(LINE);
-  const types = columns.types.split(LINE);
-  const decisions = columns.decisions.split(LINE);
-  const used = columns.used.split(LINE);
+  const { ids, agents, types, decisions, used } = columns;
   // Before anything is folded: it throws when it does not fit the size.
   const end = frontierFromBytes(seq + ids.length, Buffer.from(frontier, "base64"));
   const events = ids.map((decisionId, index): LedgerEvent => {

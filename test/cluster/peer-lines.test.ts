@@ -184,11 +184,11 @@ describe("the line of an answer", () => {
 describe("the line of what was appended", () => {
   it("holds the batch, and is told from an answer.", () => {
     const columns = {
-      ids: "dec_1\ndec_2",
-      agents: "agt_1\nagt_1",
-      types: 'pay\n"\\\t\u2028',
-      decisions: "1\n2",
-      used: "\nesc_1",
+      ids: ["dec_1", "dec_2"],
+      agents: ["agt_1", "agt_1"],
+      types: ["pay", '\n"\\\t\u2028'],
+      decisions: ["1", "2"],
+      used: ["", "esc_1"],
     };
     const appended = { workspaceId: 'w "x"', batch: { seq: 7, atMs: 1_700_000_000_123, columns, frontier: "AAAA" } };
     const line = lineFromAppended(appended);

@@ -171,7 +171,7 @@ describe("two processes that ask each other", () => {
   it("tell nobody of a workspace that nobody asked for, and a peer that does not listen only so much.", async () => {
     const { far } = pair;
     let told = 0;
-    const columns = { ids: "x".repeat(100_000), agents: "", types: "", decisions: "", used: "" };
+    const columns = { ids: ["x".repeat(100_000)], agents: [], types: [], decisions: [], used: [] };
     const batch = () => {
       told += 1;
       return { seq: 1e9, atMs: 0, columns, frontier: "" };
