@@ -131,7 +131,7 @@ export function createEscalationService({ logs, pool, heartbeatMs }: EscalationS
       const log = await logs.of(caller.workspaceId);
       const word = resolution === Resolution.APPROVED ? "approved" : "rejected";
       const command = { escalationId, resolution: word, note, by: caller.keyId } as const;
-      return { escalation: messageFrom(await resolveEscalation(log, command)) };
+      return { escalation: messageFrom(await resolveEscalation({ log, pool }, command)) };
     },
   });
 }

@@ -40,6 +40,22 @@ export function escalationFromRow({ body, leafHash, status, ...row }: Escalation
   return { ...row, status: escalationStatusFromNumber(status), receipt: receiptFrom(body, leafHash) };
 }
 
+/** How an escalation was resolved. */
+export interface EscalationResolution {
+  readonly status: Exclude<EscalationStatus, "pending">;
+  /** Index of the entry that resolved it. */
+  readonly seq: number;
+  readonly atMs: number;
+  /** The key that resolved it. */
+  readonly by: string;
+  readonly note: string | null;
+}
+
+/** A pending escalation as a resolution left it: nothing has used the approval up yet. */
+export function asResolved(pending: Escalation, { status, seq, atMs, by, note }: EscalationResolution): Escalation {
+  return { ...pending, status, resolvedSeq: seq, resolvedAtMs: atMs, resolvedBy: by, note };
+}
+
 /** The error for an id that the workspace, or the key's agent, has no escalation of. */
 export function escalationNotFound(escalationId: string): ControlPlaneError {
   const message = `no escalation \`${escalationId}\``;

@@ -1,6 +1,6 @@
 import type { Pool } from "pg";
 import { escalationIdOf, type LedgerEvent, type WorkspaceLog } from "../ledger/index.ts";
-import { type Escalation, findEscalations } from "./escalation.ts";
+import { type Escalation, type EscalationResolution, findEscalations } from "./escalation.ts";
 
 /** One change of an escalation, as a watcher hears of it. */
 export interface EscalationChange {
@@ -15,12 +15,15 @@ export interface EscalationChange {
 /** Hears of changes in the order of the log. MUST NOT throw. */
 export type EscalationListener = (change: EscalationChange) => void;
 
+/** Hears how an escalation was resolved. MUST NOT throw. */
+export type ResolutionListener = (resolution: EscalationResolution) => void;
+
 /** The changes of a workspace's escalations, read once for all who listen on this replica. */
 export interface EscalationFeed {
   /** Hears every change. `onLost` is called, once, when changes could not be read: the listener has to start again. */
   watch(listener: EscalationListener, onLost: (error: unknown) => void): () => void;
-  /** Hears the resolution of one escalation. */
-  waitFor(escalationId: string, listener: EscalationListener, onLost: (error: unknown) => void): () => void;
+  /** Hears the resolution of one escalation as soon as its entry is known, with nothing read first. */
+  waitFor(escalationId: string, listener: ResolutionListener): () => void;
 }
 
 interface Mark {
@@ -54,17 +57,16 @@ export function asCreated(escalation: Escalation): Escalation {
 /** Creates the feed of a workspace. It listens to the log only while somebody listens to it. */
 export function createEscalationFeed(log: WorkspaceLog, pool: Pool): EscalationFeed {
   const watchers = new Set<Subscription>();
-  const waiters = new Map<string, Set<Subscription>>();
+  const waiters = new Map<string, Set<ResolutionListener>>();
   let unsubscribe: (() => void) | undefined;
   let reading: Promise<void> = Promise.resolve();
 
-  const isWanted = ({ kind, escalationId }: Mark): boolean =>
-    watchers.size > 0 || (kind === "resolved" && waiters.has(escalationId));
-
-  const subscribersOf = ({ kind, escalationId }: Mark): Subscription[] => [
-    ...watchers,
-    ...(kind === "resolved" ? (waiters.get(escalationId) ?? []) : []),
-  ];
+  const wake = (event: LedgerEvent): void => {
+    if (event.kind !== "change" || event.change.type !== "escalation_resolved") return;
+    const { escalation_id: escalationId, resolution: status, note } = event.change;
+    const { seq, atMs, by } = event;
+    for (const listener of waiters.get(escalationId) ?? []) listener({ status, seq, atMs, by, note });
+  };
 
   const deliver = async (marks: readonly Mark[]): Promise<void> => {
     const ids = [...new Set(marks.map(({ escalationId }) => escalationId))];
@@ -73,19 +75,21 @@ export function createEscalationFeed(log: WorkspaceLog, pool: Pool): EscalationF
       const read = found.get(mark.escalationId);
       if (read === undefined) continue;
       const escalation = mark.kind === "created" ? asCreated(read) : read;
-      for (const { listener } of subscribersOf(mark)) listener({ ...mark, escalation });
+      for (const { listener } of watchers) listener({ ...mark, escalation });
     }
   };
 
-  const lose = (marks: readonly Mark[], error: unknown): void => {
-    for (const subscription of new Set(marks.flatMap(subscribersOf))) subscription.onLost(error);
+  const lose = (error: unknown): void => {
+    for (const { onLost } of watchers) onLost(error);
   };
 
   const onEvents = (events: readonly LedgerEvent[]): void => {
-    const marks = events.map(markFrom).filter((mark) => mark !== undefined && isWanted(mark)) as Mark[];
+    if (waiters.size > 0) for (const event of events) wake(event);
+    if (watchers.size === 0) return;
+    const marks = events.map(markFrom).filter((mark) => mark !== undefined);
     if (marks.length === 0) return;
     // One after the other, so that changes arrive in the order of the log.
-    reading = reading.then(() => deliver(marks)).catch((error: unknown) => lose(marks, error));
+    reading = reading.then(() => deliver(marks)).catch(lose);
   };
 
   const start = (): void => {
@@ -108,15 +112,14 @@ export function createEscalationFeed(log: WorkspaceLog, pool: Pool): EscalationF
         stopIfUnused();
       };
     },
-    waitFor(escalationId, listener, onLost) {
-      const subscription = { listener, onLost };
+    waitFor(escalationId, listener) {
       const known = waiters.get(escalationId);
-      if (known === undefined) waiters.set(escalationId, new Set([subscription]));
-      else known.add(subscription);
+      if (known === undefined) waiters.set(escalationId, new Set([listener]));
+      else known.add(listener);
       start();
       return () => {
         const left = waiters.get(escalationId);
-        left?.delete(subscription);
+        left?.delete(listener);
         if (left?.size === 0) waiters.delete(escalationId);
         stopIfUnused();
       };

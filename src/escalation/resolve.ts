@@ -1,5 +1,7 @@
+import type { Pool } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import {
+  type ControlChange,
   type EscalationStatus,
   escalationStatusFromNumber,
   numberFromEscalationStatus,
@@ -7,9 +9,8 @@ import {
 } from "../ledger/index.ts";
 import { freeTextFrom } from "../registry/text.ts";
 import { EscalationEntity } from "../store/entities.ts";
-import { resolvePending } from "../store/resolve-escalation.ts";
-import type { Transaction } from "../store/transaction.ts";
-import { type Escalation, type EscalationRow, escalationFromRow, escalationNotFound } from "./escalation.ts";
+import { resolveAndAppend } from "../store/resolve-escalation.ts";
+import { asResolved, type Escalation, getEscalation } from "./escalation.ts";
 
 /** How a human decides. */
 export interface ResolveCommand {
@@ -20,32 +21,48 @@ export interface ResolveCommand {
   readonly by: string;
 }
 
+/** What a resolution works with. */
+export interface ResolveContext {
+  readonly log: WorkspaceLog;
+  readonly pool: Pool;
+}
+
 /**
  * Resolves an escalation once, seals it and gives it as resolved. Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED when
  * somebody was first, and INVALID_FIELD for a note that cannot be kept.
  */
-export async function resolveEscalation(log: WorkspaceLog, command: ResolveCommand): Promise<Escalation> {
-  const { escalationId, resolution, by } = command;
-  const note = command.note === null ? null : freeTextFrom("note", command.note);
+export async function resolveEscalation({ log, pool }: ResolveContext, command: ResolveCommand): Promise<Escalation> {
+  const { escalationId, resolution: status, by } = command;
   const { workspaceId } = log;
+  const note = command.note === null ? null : freeTextFrom("note", command.note);
+  const pending = await getEscalation(pool, workspaceId, escalationId, null);
+  if (pending.status !== "pending") throw resolvedBefore(pending);
+  const { agentId } = pending;
+  const change: ControlChange = {
+    type: "escalation_resolved",
+    escalation_id: escalationId,
+    agent_id: agentId,
+    resolution: status,
+    note,
+  };
+  const columns = { escalationId, status: numberFromEscalationStatus(status), resolvedBy: by, note };
+  const event = await log.changeAtOnce(by, change, (pool, changes) => resolveAndAppend(pool, changes, columns));
+  if (event !== undefined) return asResolved(pending, { ...event, status, note });
   return log.change(by, async ({ transaction, nowMs, nextSeq, seal }) => {
-    const row = await resolvePending<EscalationRow>(transaction, workspaceId, escalationId, {
-      status: numberFromEscalationStatus(resolution),
-      resolvedSeq: nextSeq(),
-      resolvedAtMs: nowMs,
-      resolvedBy: by,
-      note,
-    });
-    if (row === undefined) throw await whyNot(transaction, workspaceId, escalationId);
-    seal({ type: "escalation_resolved", escalation_id: escalationId, agent_id: row.agentId, resolution, note });
-    return escalationFromRow(row);
+    const seq = nextSeq();
+    const { status: number, resolvedBy } = columns;
+    const resolved = { status: number, resolvedSeq: seq, resolvedAtMs: nowMs, resolvedBy, note };
+    const where = { workspaceId, escalationId, resolvedSeq: null };
+    if ((await transaction.nativeUpdate(EscalationEntity, where, resolved)) === 0) {
+      const row = await transaction.findOneOrFail(EscalationEntity, { workspaceId, escalationId });
+      throw resolvedBefore({ escalationId, status: escalationStatusFromNumber(row.status) });
+    }
+    seal(change);
+    return asResolved(pending, { status, seq, atMs: nowMs, by, note });
   });
 }
 
-async function whyNot(transaction: Transaction, workspaceId: string, escalationId: string): Promise<ControlPlaneError> {
-  const row = await transaction.findOne(EscalationEntity, { workspaceId, escalationId });
-  if (row === null) return escalationNotFound(escalationId);
-  const status = escalationStatusFromNumber(row.status);
+function resolvedBefore({ escalationId, status }: Pick<Escalation, "escalationId" | "status">): ControlPlaneError {
   const message = `escalation \`${escalationId}\` was ${status} before; the first resolution stands`;
   return new ControlPlaneError(ErrorReason.ESCALATION_RESOLVED, message, { escalation_id: escalationId, status });
 }

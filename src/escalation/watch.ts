@@ -3,7 +3,14 @@ import { invalidField } from "../errors.ts";
 import { createEventBuffer, type WorkspaceLog } from "../ledger/index.ts";
 import { stored } from "../ledger/store-fault.ts";
 import { readEscalationChanges, readPendingEscalations } from "../store/sql/read-escalations.ts";
-import { type Escalation, type EscalationRow, escalationFromRow, getEscalation } from "./escalation.ts";
+import {
+  asResolved,
+  type Escalation,
+  type EscalationResolution,
+  type EscalationRow,
+  escalationFromRow,
+  getEscalation,
+} from "./escalation.ts";
 import { asCreated, type EscalationChange, type EscalationFeed } from "./feed.ts";
 
 /** Rows of a backlog that are read at once. */
@@ -88,15 +95,15 @@ export async function* waitEscalation(
   agentId: string | null,
 ): AsyncGenerator<Escalation | undefined> {
   const { feed, pool, log, heartbeatMs, signal } = context;
-  const live = createEventBuffer<EscalationChange>();
-  const stop = feed.waitFor(escalationId, live.push, live.end);
+  const live = createEventBuffer<EscalationResolution>();
+  const stop = feed.waitFor(escalationId, live.push);
   try {
     const now = await getEscalation(pool, log.workspaceId, escalationId, agentId);
     yield now;
     if (now.status !== "pending") return;
-    for await (const change of live.read(heartbeatMs, signal)) {
-      yield change?.escalation;
-      if (change !== undefined) return;
+    for await (const resolution of live.read(heartbeatMs, signal)) {
+      yield resolution && asResolved(now, resolution);
+      if (resolution !== undefined) return;
     }
   } finally {
     stop();

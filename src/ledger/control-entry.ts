@@ -1,5 +1,6 @@
 import type { Decision } from "../policy/index.ts";
 import type { JsonObject } from "./canonical.ts";
+import type { EscalationStatus } from "./escalation-state.ts";
 
 /** A workspace's settings as sealed. */
 export type SealedWorkspace = {
@@ -133,8 +134,7 @@ export type ControlChange =
       readonly type: "escalation_resolved";
       readonly escalation_id: string;
       readonly agent_id: string;
-      /** `approved` or `rejected`. */
-      readonly resolution: string;
+      readonly resolution: Exclude<EscalationStatus, "pending">;
       readonly note: string | null;
     }
   | { readonly type: "key_created"; readonly key: SealedKey }

@@ -1,5 +1,5 @@
 import { createId } from "../store/ids.ts";
-import { appendChanges, type ChangeEntry, type Transaction } from "../store/transaction.ts";
+import type { AppendedChanges, ChangeEntry } from "../store/transaction.ts";
 import { canonicalJson } from "./canonical.ts";
 import { type ControlChange, controlEntryFrom } from "./control-entry.ts";
 import { wakeUpPayload } from "./decided-batch.ts";
@@ -19,20 +19,17 @@ export interface ChangePlace {
   readonly by: string;
 }
 
-/** Changes as they were written, and the frontier after them. */
-export interface SealedChanges {
+/** Changes as the log will have them, and what is written with them. */
+export interface SealedChanges extends AppendedChanges {
   readonly events: readonly ChangeEvent[];
+  /** After the changes. */
   readonly frontier: Frontier;
 }
 
 const agentOf = (change: ControlChange): string | null => ("agent_id" in change ? change.agent_id : null);
 
-/** Appends changes to the log inside the transaction that makes them. The caller MUST hold the lock on the log's end. */
-export async function sealChanges(
-  transaction: Transaction,
-  place: ChangePlace,
-  changes: readonly ControlChange[],
-): Promise<SealedChanges> {
+/** Makes the entries of changes that are appended at a place. */
+export function sealChanges(place: ChangePlace, changes: readonly ControlChange[]): SealedChanges {
   const { workspaceId, atMs, by } = place;
   const previousRoot = Buffer.from(rootOf(place.frontier)).toString("base64");
   let { frontier } = place;
@@ -47,9 +44,6 @@ export async function sealChanges(
     return { seq, entryId: createId("ent"), agentId: agentOf(change), leafHash: leaf, subtrees, body };
   });
   const seq = place.seq + entries.length;
-  const end = { seq, frontier: bytesFromFrontier(frontier), lastAtMs: atMs };
-  const payload = wakeUpPayload({ workspaceId, seq, isChange: true });
-  await appendChanges(transaction, workspaceId, entries, end, { channel: WAKE_UP_CHANNEL, payload });
   const events = changes.map((change, index) => ({
     kind: "change" as const,
     seq: place.seq + index,
@@ -57,5 +51,13 @@ export async function sealChanges(
     by,
     change,
   }));
-  return { events, frontier };
+  return {
+    workspaceId,
+    entries,
+    before: { seq: place.seq, frontier: bytesFromFrontier(place.frontier) },
+    end: { seq, frontier: bytesFromFrontier(frontier), lastAtMs: atMs },
+    notification: { channel: WAKE_UP_CHANNEL, payload: wakeUpPayload({ workspaceId, seq, isChange: true }) },
+    events,
+    frontier,
+  };
 }

@@ -1,6 +1,7 @@
 import type { Pool, PoolClient } from "pg";
 import { lockTrust, saveTrust, setTrustSeq } from "../store/sql/save-trust.ts";
 import { saveUses } from "../store/sql/save-uses.ts";
+import type { WorkspaceState } from "./workspace-state.ts";
 
 /** A figure with the size of the log after the entry that changed it. */
 export interface ChangedFigure {
@@ -18,6 +19,29 @@ export interface TrustSnapshot {
   readonly trust: ReadonlyMap<string, ChangedFigure>;
   /** Actions allowed under a piece of authority, by its id. */
   readonly uses: ReadonlyMap<string, ChangedFigure>;
+}
+
+/** The figures of a state that changed since the last snapshot that it knows of. */
+export function snapshotOf(state: WorkspaceState): TrustSnapshot {
+  const figures = (changedAt: ReadonlyMap<string, number>, figureOf: (id: string) => number | undefined) =>
+    new Map([...changedAt].map(([id, at]) => [id, { value: figureOf(id) ?? 0, changedAt: at }]));
+  return {
+    workspaceId: state.workspaceId,
+    seq: state.seq,
+    lastAtMs: state.lastAtMs,
+    trust: figures(state.trustChangedAt, (id) => state.agents.get(id)?.trustTenths),
+    // What ended meanwhile has its figure from the transaction that ended it.
+    uses: figures(
+      new Map([...state.usesChangedAt].filter(([id]) => state.authority.get(id) !== undefined)),
+      (id) => state.authority.get(id)?.uses,
+    ),
+  };
+}
+
+/** Forgets which figures changed before a snapshot that is stored. */
+export function forgetSaved({ trustChangedAt, usesChangedAt }: WorkspaceState, savedSeq: number): void {
+  for (const changedAt of [trustChangedAt, usesChangedAt])
+    for (const [id, at] of changedAt) if (at <= savedSeq) changedAt.delete(id);
 }
 
 function freshSince(figures: ReadonlyMap<string, ChangedFigure>, before: number): [ids: string[], values: number[]] {

@@ -1,23 +1,24 @@
+import type { Pool } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { Database } from "../store/database.ts";
-import { lockLogEnd, type Transaction } from "../store/transaction.ts";
+import { type AppendedChanges, appendChanges, lockLogEnd, type Transaction } from "../store/transaction.ts";
 import { createAppender } from "./appender.ts";
 import { createBusyPoll } from "./busy-poll.ts";
 import { catchUp } from "./catch-up.ts";
 import type { DatabaseClock } from "./clock.ts";
 import type { ControlChange } from "./control-entry.ts";
 import type { Decide, DecidedBatch } from "./decided-batch.ts";
-import type { LedgerListener, WakeUp } from "./events.ts";
+import type { ChangeEvent, LedgerListener, WakeUp } from "./events.ts";
 import { type AppendedBatch, appendedBatchFrom, followBatch } from "./follow.ts";
 import type { HistoryMirror } from "./load-history.ts";
 import type { Action, Outcome } from "./outcome.ts";
 import { createHandOver, type DecisionPeers, type TakeDecision } from "./peers.ts";
 import { rehearse } from "./rehearse.ts";
 import type { SealContext } from "./seal-batch.ts";
-import { sealChanges } from "./seal-changes.ts";
+import { type SealedChanges, sealChanges } from "./seal-changes.ts";
 import { storeFault } from "./store-fault.ts";
 import { createTaskQueue } from "./task-queue.ts";
-import { saveTrustSnapshot, type TrustSnapshot } from "./trust-snapshot.ts";
+import { forgetSaved, saveTrustSnapshot, snapshotOf } from "./trust-snapshot.ts";
 import { foldChange, type WorkspaceState } from "./workspace-state.ts";
 
 /** What a change of a workspace works with, while the end of the log is locked. */
@@ -53,6 +54,16 @@ export interface WorkspaceLog {
   rehearse(action: Action): Promise<Outcome>;
   /** Changes the workspace: what `apply` writes and seals is durable and in the state when this resolves, or nothing is. */
   change<T>(by: string, apply: (scope: ChangeScope) => Promise<T>): Promise<T>;
+  /**
+   * Seals one change by one statement, over one round trip: `write` appends the entry with whatever belongs to it, only if
+   * the log still ends before it, and gives whether it did. Resolves with undefined, and nothing is written, when it did
+   * not or others are known to append: then it takes `change`.
+   */
+  changeAtOnce(
+    by: string,
+    change: ControlChange,
+    write: (pool: Pool, changes: AppendedChanges) => Promise<boolean>,
+  ): Promise<ChangeEvent | undefined>;
   /** The state at the end of the log: it shows everyone's writes before the call. Read it before the next await. */
   caughtUp(): Promise<WorkspaceState>;
   /** Another replica appended. Reads on unless only listeners would want to know and there are none. */
@@ -154,10 +165,20 @@ export function createWorkspaceLog(
   };
   const handOver = createHandOver(state.workspaceId, peers, decideHere);
 
+  const seal = (by: string, atMs: number, changes: readonly ControlChange[]): SealedChanges =>
+    sealChanges({ workspaceId: state.workspaceId, seq: state.seq, frontier: state.frontier, atMs, by }, changes);
+  /** Makes durable changes part of the state. */
+  const take = ({ events, end, frontier }: SealedChanges): void => {
+    for (const { change, seq, atMs } of events) foldChange(state, { change, seq, atMs });
+    Object.assign(state, { seq: end.seq, lastAtMs: end.lastAtMs, frontier });
+    announce(events);
+    appended(state.seq, "change");
+  };
+
   const applyChange = async <T>(by: string, apply: (scope: ChangeScope) => Promise<T>): Promise<T> => {
     const changes: ControlChange[] = [];
     if (isOvertaken) await catchUp(pool, state, announce);
-    const { result, sealed, nowMs } = await orm.em.fork().transactional(async (transaction) => {
+    const { result, sealed } = await orm.em.fork().transactional(async (transaction) => {
       const end = await lockLogEnd(transaction, state.workspaceId);
       isOvertaken = end !== state.seq;
       // A transaction that waits for a second connection is to be rare.
@@ -166,18 +187,24 @@ export function createWorkspaceLog(
       const nextSeq = (): number => state.seq + changes.length;
       const result = await apply({ transaction, state, nowMs, nextSeq, seal: (change) => void changes.push(change) });
       await transaction.flush();
-      const place = { workspaceId: state.workspaceId, seq: state.seq, frontier: state.frontier, atMs: nowMs, by };
-      const sealed = changes.length === 0 ? undefined : await sealChanges(transaction, place, changes);
-      return { result, sealed, nowMs };
+      if (changes.length === 0) return { result };
+      const sealed = seal(by, nowMs, changes);
+      await appendChanges(transaction, sealed);
+      return { result, sealed };
     });
-    if (sealed === undefined) return result;
-    for (const { change, seq, atMs } of sealed.events) foldChange(state, { change, seq, atMs });
-    state.seq += changes.length;
-    state.lastAtMs = nowMs;
-    state.frontier = sealed.frontier;
-    announce(sealed.events);
-    appended(state.seq, "change");
+    if (sealed !== undefined) take(sealed);
     return result;
+  };
+
+  const applyAtOnce: WorkspaceLog["changeAtOnce"] = async (by, change, write) => {
+    if (isOvertaken) return undefined;
+    const sealed = seal(by, Math.max(clock.now(), state.lastAtMs), [change]);
+    if (!(await write(pool, sealed))) {
+      isOvertaken = true;
+      return undefined;
+    }
+    take(sealed);
+    return sealed.events[0];
   };
 
   const faultsOf = async <T>(work: () => Promise<T>): Promise<T> => {
@@ -224,6 +251,7 @@ export function createWorkspaceLog(
       return faultsOf(() => queue.run(() => rehearse(context, action)));
     },
     change: (by, apply) => faultsOf(() => queue.run(() => applyChange(by, apply))),
+    changeAtOnce: (by, change, write) => faultsOf(() => queue.run(() => applyAtOnce(by, change, write))),
     caughtUp: () =>
       faultsOf(() => {
         // Readers that come before the read has begun share it.
@@ -244,33 +272,12 @@ export function createWorkspaceLog(
       if (state.trustChangedAt.size === 0) return;
       const snapshot = await queue.run(async () => snapshotOf(state));
       const savedSeq = await saveTrustSnapshot(pool, snapshot);
-      forgetSaved(state.trustChangedAt, savedSeq);
-      forgetSaved(state.usesChangedAt, savedSeq);
+      forgetSaved(state, savedSeq);
       // After the snapshot, so that the last uses of what expired are kept.
       if (performance.now() - forgotAt < FORGET_MS) return;
       forgotAt = performance.now();
       await queue.run(async () => state.authority.forgetExpired(snapshot.lastAtMs));
     },
     idle: queue.idle,
-  };
-}
-
-function forgetSaved(changedAt: Map<string, number>, savedSeq: number): void {
-  for (const [id, at] of changedAt) if (at <= savedSeq) changedAt.delete(id);
-}
-
-function snapshotOf(state: WorkspaceState): TrustSnapshot {
-  const figures = (changedAt: ReadonlyMap<string, number>, figureOf: (id: string) => number | undefined) =>
-    new Map([...changedAt].map(([id, at]) => [id, { value: figureOf(id) ?? 0, changedAt: at }]));
-  return {
-    workspaceId: state.workspaceId,
-    seq: state.seq,
-    lastAtMs: state.lastAtMs,
-    trust: figures(state.trustChangedAt, (id) => state.agents.get(id)?.trustTenths),
-    // What ended meanwhile has its figure from the transaction that ended it.
-    uses: figures(
-      new Map([...state.usesChangedAt].filter(([id]) => state.authority.get(id) !== undefined)),
-      (id) => state.authority.get(id)?.uses,
-    ),
   };
 }

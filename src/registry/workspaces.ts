@@ -18,7 +18,7 @@ import {
   WorkspaceEntity,
   type WorkspaceRow,
 } from "../store/entities.ts";
-import type { Transaction } from "../store/transaction.ts";
+import { appendChanges, type Transaction } from "../store/transaction.ts";
 import { newKey } from "./key-row.ts";
 import type { CreatedKey } from "./keys.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
@@ -121,7 +121,7 @@ export async function createWorkspace(
   const create = async (transaction: Transaction): Promise<void> => {
     await insertWorkspace(transaction, workspace, key.row);
     const place = { workspaceId, seq: 0, frontier: EMPTY_FRONTIER, atMs: nowMs, by };
-    await sealChanges(transaction, place, changes);
+    await appendChanges(transaction, sealChanges(place, changes));
   };
   try {
     await stored(database.orm.em.fork().transactional(create));

@@ -1,34 +1,33 @@
-import { ESCALATION_COLUMNS } from "./sql/read-escalations.ts";
-import type { Transaction } from "./transaction.ts";
+import type { Pool } from "pg";
+import { resolveAtOnce } from "./sql/resolve-escalation.ts";
+import type { AppendedChanges } from "./transaction.ts";
 
 /** A resolution as its columns hold it; `status` is the number of `EscalationStatus`. */
 export interface ResolutionColumns {
+  readonly escalationId: string;
   readonly status: number;
-  readonly resolvedSeq: number;
-  readonly resolvedAtMs: number;
   readonly resolvedBy: string;
   readonly note: string | null;
 }
 
-// It gives what a read afterwards would: who resolves waits for every round trip.
-const RESOLVE = `
-  update escalation e set status = ?, resolved_seq = ?, resolved_at_ms = ?, resolved_by = ?, note = ?
-  from ledger_entry l
-  where e.workspace_id = ? and e.escalation_id = ? and e.resolved_seq is null
-    and l.workspace_id = e.workspace_id and l.seq = e.created_seq
-  returning ${ESCALATION_COLUMNS}`;
-
 /**
- * Resolves an escalation that is pending and gives it as it is then, with the entry of its decision; undefined, and
- * nothing written, when there is none such.
+ * Resolves an escalation that is pending and appends the one entry of it, over one round trip. False, and nothing written,
+ * when there is none such or the log goes on after the end that the entry was made for.
  */
-export async function resolvePending<Row>(
-  transaction: Transaction,
-  workspaceId: string,
-  escalationId: string,
-  { status, resolvedSeq, resolvedAtMs, resolvedBy, note }: ResolutionColumns,
-): Promise<Row | undefined> {
-  const columns = [status, resolvedSeq, resolvedAtMs, resolvedBy, note];
-  const rows = await transaction.execute<Row[]>(RESOLVE, [...columns, workspaceId, escalationId]);
-  return rows[0];
+export async function resolveAndAppend(
+  pool: Pool,
+  { workspaceId, entries, before, end, notification }: AppendedChanges,
+  { escalationId, status, resolvedBy, note }: ResolutionColumns,
+): Promise<boolean> {
+  const [entry] = entries;
+  if (entry === undefined || entries.length > 1)
+    throw new RangeError(`a resolution is one entry, not ${entries.length}`);
+  const { entryId, agentId, leafHash, subtrees, body } = entry;
+  const subtreeHashes = subtrees.length === 0 ? null : Buffer.concat(subtrees);
+  const place = [workspaceId, before.seq, before.frontier, end.frontier, end.lastAtMs];
+  const sealed = [entryId, agentId, leafHash, subtreeHashes, body];
+  const resolution = [escalationId, status, resolvedBy, note];
+  const values = [...place, ...sealed, ...resolution, notification.channel, notification.payload];
+  const { rowCount } = await pool.query({ ...resolveAtOnce, values });
+  return rowCount === 1;
 }

@@ -10,13 +10,6 @@ export async function lockLogEnd(transaction: Transaction, workspaceId: string):
   return rows[0]?.seq;
 }
 
-/** The new end of a log. */
-export interface LogEnd {
-  readonly seq: number;
-  readonly frontier: Buffer;
-  readonly lastAtMs: number;
-}
-
 /** An entry that records a change, and the roots of the perfect subtrees that its leaf completes. */
 export interface ChangeEntry {
   readonly seq: number;
@@ -27,10 +20,13 @@ export interface ChangeEntry {
   readonly body: string;
 }
 
-/** What tells other processes when the transaction commits. */
-export interface Notification {
-  readonly channel: string;
-  readonly payload: string;
+/** Entries that record changes, the ends of the log that they stand between, and what tells other processes of them. */
+export interface AppendedChanges {
+  readonly workspaceId: string;
+  readonly entries: readonly ChangeEntry[];
+  readonly before: { readonly seq: number; readonly frontier: Buffer };
+  readonly end: { readonly seq: number; readonly frontier: Buffer; readonly lastAtMs: number };
+  readonly notification: { readonly channel: string; readonly payload: string };
 }
 
 // One statement: whoever waits for a change waits for every round trip of its transaction.
@@ -47,13 +43,8 @@ const APPEND = `
   select pg_notify(?, ?)`;
 
 /** Writes entries, the end of the log after them, and what tells of them. The caller MUST hold the lock of `lockLogEnd`. */
-export async function appendChanges(
-  transaction: Transaction,
-  workspaceId: string,
-  entries: readonly ChangeEntry[],
-  end: LogEnd,
-  notification: Notification,
-): Promise<void> {
+export async function appendChanges(transaction: Transaction, changes: AppendedChanges): Promise<void> {
+  const { workspaceId, entries, end, notification } = changes;
   const rows = entries.map(({ seq, entryId, agentId, leafHash, subtrees, body }) => ({
     seq,
     entry_id: entryId,

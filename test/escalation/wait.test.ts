@@ -1,6 +1,7 @@
 import { expect } from "chai";
+import type { Pool } from "pg";
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
-import { waitEscalation } from "../../src/escalation/index.ts";
+import { createEscalationFeed, getEscalation, waitEscalation } from "../../src/escalation/index.ts";
 import type { Party } from "../ledger/harness.ts";
 import { reasonOf } from "../support/workspace.ts";
 import { type EscalationStage, openEscalationStage } from "./harness.ts";
@@ -35,10 +36,27 @@ describe("waiting for an escalation", () => {
       await stage.resolve(escalationId, Resolution.REJECTED, stage.parties[resolver]);
       const { message, at } = await woken;
       console.log(`      woken ${Math.round(at - resolvedAt)} ms after the call to ${where} replica`);
-      expect(message).to.include({ escalationId, status: "rejected" });
+      const read = await getEscalation(stage.party.database.pool, stage.party.log.workspaceId, escalationId, null);
+      expect(message).to.include({ escalationId, status: "rejected" }).and.to.deep.equal(read);
       expect(await next(stream)).to.equal("ended");
     });
   }
+
+  it("hears of it although nothing can be read then.", async () => {
+    const escalationId = await stage.escalate();
+    const context = stage.watchOn(stage.party, waiting.signal, 30_000);
+    const unreadable = { query: () => Promise.reject(new Error("read")) } as unknown as Pool;
+    const stream = waitEscalation(
+      { ...context, feed: createEscalationFeed(stage.party.log, unreadable) },
+      escalationId,
+      null,
+    );
+    await next(stream);
+    const woken = next(stream);
+    await stage.resolve(escalationId, Resolution.REJECTED, stage.parties[1]);
+    expect(await woken).to.include({ escalationId, status: "rejected" });
+    expect(await next(stream)).to.equal("ended");
+  });
 
   it("says at once how one that was resolved before came out.", async () => {
     const escalationId = await stage.escalate();

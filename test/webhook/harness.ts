@@ -81,7 +81,8 @@ export async function createStage(): Promise<Stage> {
     allow: () => attempt(log, agentId, "look"),
     escalate: () => attempt(log, agentId, "pay"),
     async reject({ escalationId = "" }) {
-      await resolveEscalation(log, { escalationId, resolution: "rejected", note: PERSONAL, by: "key_test" });
+      const { pool } = first.database;
+      await resolveEscalation({ log, pool }, { escalationId, resolution: "rejected", note: PERSONAL, by: "key_test" });
     },
     async changeTool(name) {
       const inputSchema = { type: "object", properties: {}, description: PERSONAL };
