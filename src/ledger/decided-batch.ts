@@ -1,4 +1,4 @@
-import type { Pool, PoolClient } from "pg";
+import type { Pool, PoolClient, QueryConfig } from "pg";
 import { idWithPrefix } from "../store/ids.ts";
 import { appendEntries, appendEntry, appendEscalations } from "../store/sql/append-entries.ts";
 import { createVelocityJournal } from "../velocity/index.ts";
@@ -15,13 +15,19 @@ export type Decide = (state: WorkspaceState, action: Action, nowMs: number, jour
 /** Where a log ends. */
 type LogEnd = Pick<WorkspaceState, "seq" | "lastAtMs" | "frontier">;
 
+/** Canonical bodies in UTF-8, one after the other, and where each lies. */
+interface Bodies {
+  readonly bytes: Buffer;
+  readonly starts: readonly number[];
+  readonly lengths: readonly number[];
+}
+
 /** A batch that was decided against the state at `before` and is folded into it, but not durable yet. */
 export interface DecidedBatch {
   readonly actions: readonly Action[];
   readonly outcomes: readonly Outcome[];
   readonly columns: DecisionColumns;
-  /** The canonical bodies, joined by line feeds. */
-  readonly bodies: Buffer;
+  readonly bodies: Bodies;
   readonly leaves: readonly Buffer[];
   /** The roots of the perfect subtrees that the leaves complete, in the order of completion. */
   readonly subtrees: readonly Uint8Array[];
@@ -33,32 +39,23 @@ export interface DecidedBatch {
 }
 
 const LINE = "\n";
-const LINE_FEED = 0x0a;
 
-/** Bodies that each follow a line feed. Written one by one: joining them first takes three times as long. */
-function bytesOf(bodies: readonly string[]): Buffer {
+/** Written one by one: joining them first takes three times as long. */
+function encoded(bodies: readonly string[]): Bodies {
   const lengths = bodies.map((body) => Buffer.byteLength(body));
-  const bytes = Buffer.allocUnsafe(lengths.reduce((sum, length) => sum + 1 + length, 0));
-  let end = 0;
-  for (const body of bodies) {
-    bytes[end] = LINE_FEED;
-    end += 1;
-    end += bytes.write(body, end);
-  }
-  return bytes;
+  // A byte before the first is lent to its leaf's prefix.
+  const bytes = Buffer.allocUnsafe(lengths.reduce((sum, length) => sum + length, 1));
+  let end = 1;
+  const starts = bodies.map((body) => {
+    const start = end;
+    end += bytes.write(body, start);
+    return start;
+  });
+  return { bytes, starts, lengths };
 }
 
-/** The leaf hashes of bodies that each follow a line feed; canonical JSON holds none itself. */
-function leavesOf(bytes: Buffer, count: number): Buffer[] {
-  let start = 1;
-  return Array.from({ length: count }, () => {
-    const next = bytes.indexOf(LINE_FEED, start);
-    const end = next < 0 ? bytes.length : next;
-    const leaf = leafHashAt(bytes, start, end);
-    start = end + 1;
-    return leaf;
-  });
-}
+const leavesOf = ({ bytes, starts, lengths }: Bodies): Buffer[] =>
+  starts.map((start, index) => leafHashAt(bytes, start, start + (lengths[index] as number)));
 
 function undoJournal(state: WorkspaceState, journal: StateJournal): void {
   for (const undo of journal.undo.reverse()) undo();
@@ -80,13 +77,13 @@ export function decideBatch(
   const previousRoot = state.rootText(state.frontier);
   const journal: StateJournal = { velocity: createVelocityJournal(), undo: [] };
   const outcomes: Outcome[] = [];
-  const bodies: string[] = [];
+  const texts: string[] = [];
   const place = { workspaceId: state.workspaceId, at, previousRoot, previousSize: state.seq };
   const decideOne = (action: Action, index: number): void => {
     const outcome = decide(state, action, atMs, journal);
     const seq = state.seq + index;
     outcomes.push(outcome);
-    bodies.push(decisionBody(action, outcome, { ...place, seq }));
+    texts.push(decisionBody(action, outcome, { ...place, seq }));
     foldDecision(state, foldedFrom(action, outcome, atMs), seq + 1, journal);
   };
   try {
@@ -95,15 +92,15 @@ export function decideBatch(
     undoJournal(state, journal);
     throw error;
   }
-  // Encoded once, for hashing and for the statement. The first byte is lent to the first leaf's prefix.
-  const bytes = bytesOf(bodies);
-  const leaves = leavesOf(bytes, bodies.length);
+  // Encoded once, for hashing and for the statement.
+  const bodies = encoded(texts);
+  const leaves = leavesOf(bodies);
   const subtrees: Uint8Array[] = [];
   const frontier = appendLeaves(state.frontier, leaves, subtrees);
   const before = { seq: state.seq, lastAtMs: state.lastAtMs, frontier: state.frontier };
   Object.assign(state, { seq: before.seq + actions.length, lastAtMs: atMs, frontier } satisfies LogEnd);
   const columns = columnsOf(actions, outcomes);
-  return { actions, outcomes, columns, bodies: bytes.subarray(1), leaves, subtrees, frontier, before, atMs, journal };
+  return { actions, outcomes, columns, bodies, leaves, subtrees, frontier, before, atMs, journal };
 }
 
 const foldedFrom = (action: Action, outcome: Outcome, atMs: number) => ({
@@ -166,11 +163,14 @@ function entryValues(state: WorkspaceState, batch: DecidedBatch): unknown[] {
     columns.decisions,
     columns.used,
     Buffer.concat(batch.leaves),
-    batch.bodies,
+    batch.bodies.bytes.subarray(1),
     Buffer.concat(batch.subtrees),
     bytesFromFrontier(before.frontier),
   ];
 }
+
+/** Where the bodies lie in what is sent, counted from 1. */
+const bodyPlaces = ({ bodies: { starts, lengths } }: DecidedBatch): string[] => [starts.join(LINE), lengths.join(LINE)];
 
 interface EscalationColumns {
   readonly ids: string[];
@@ -208,6 +208,18 @@ export const sizeAfter = ({ before, actions }: DecidedBatch): number => before.s
 export const wakeUpPayload = ({ workspaceId, seq, isChange }: WakeUp): string =>
   `${workspaceId} ${seq} ${isChange ? "change" : "decisions"}`;
 
+function statementOf(state: WorkspaceState, batch: DecidedBatch): QueryConfig {
+  const values = entryValues(state, batch);
+  const { ids, agents, digests, positions, used, users } = escalationColumns(batch);
+  if (ids.length === 0 && used.length === 0) {
+    if (batch.actions.length === 1) return { ...appendEntry, values };
+    return { ...appendEntries, values: [...values, ...bodyPlaces(batch)] };
+  }
+  const wakeUp = wakeUpPayload({ workspaceId: state.workspaceId, seq: sizeAfter(batch), isChange: false });
+  const columns = [ids, agents, digests, positions, used, users].map(joined);
+  return { ...appendEscalations, values: [...values, ...bodyPlaces(batch), ...columns, wakeUp] };
+}
+
 /**
  * Appends a decided batch in one round trip. Gives the database's clock in epoch milliseconds, or undefined when another
  * writer was first and nothing was written. Rejects with SQLSTATE 23505 when a decision of the batch exists already.
@@ -217,16 +229,7 @@ export async function appendBatch(
   state: WorkspaceState,
   batch: DecidedBatch,
 ): Promise<number | undefined> {
-  const values = entryValues(state, batch);
-  const { ids, agents, digests, positions, used, users } = escalationColumns(batch);
-  const isPlain = ids.length === 0 && used.length === 0;
-  if (!isPlain) {
-    const wakeUp = wakeUpPayload({ workspaceId: state.workspaceId, seq: sizeAfter(batch), isChange: false });
-    values.push(joined(ids), joined(agents), joined(digests), joined(positions), joined(used), joined(users), wakeUp);
-  }
-  const plain = batch.actions.length === 1 ? appendEntry : appendEntries;
-  const statement = isPlain ? plain : appendEscalations;
-  const { rows } = await client.query<{ now: number }>({ ...statement, values });
+  const { rows } = await client.query<{ now: number }>(statementOf(state, batch));
   return rows[0]?.now;
 }
 

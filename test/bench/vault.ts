@@ -73,7 +73,9 @@ async function createAppender(client: Client, sample: readonly Sealed[], append:
   const leaves = sample.map(({ leafHash }) => leafHash);
   const fixed = [joined((row) => row.agentId), joined((row) => row.actionType), joined((row) => row.decision)];
   const refs = joined(() => "");
-  const bodies = joined((row) => row.body);
+  const bodies = sample.map(({ body }) => Buffer.from(body));
+  const lengths = bodies.map(({ length }) => length);
+  const starts = lengths.map((_, index) => 1 + lengths.slice(0, index).reduce((sum, length) => sum + length, 0));
   let frontier = EMPTY_FRONTIER;
   let [rows, ms] = [0, 0];
 
@@ -85,7 +87,8 @@ async function createAppender(client: Client, sample: readonly Sealed[], append:
     const ids = leaves.map((_, index) => `dec_${size + index}`).join("\n");
     const head = [workspaceId, size, leaves.length, bytesFromFrontier(frontier), Date.now()];
     const hashes = keepsSubtrees ? subtrees : [];
-    const values = [...head, ids, ...fixed, refs, Buffer.concat(leaves), bodies, Buffer.concat(hashes), before];
+    const entries = [ids, ...fixed, refs, Buffer.concat(leaves), Buffer.concat(bodies), Buffer.concat(hashes)];
+    const values = [...head, ...entries, before, starts.join("\n"), lengths.join("\n")];
     if ((await client.query({ ...statement, values })).rows.length !== 1) throw new Error("nothing was appended");
   };
 

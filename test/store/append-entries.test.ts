@@ -19,6 +19,7 @@ interface Values {
 const SEQ = 5;
 const FRONTIER = Buffer.from("end of the log");
 const FORMS: readonly Form[] = [appendEntry, appendEntries, appendEscalations];
+const BODY = '{"é":"\\n"}';
 const HASH = Buffer.alloc(32, 7);
 // The sixth leaf of a log completes one subtree.
 const SUBTREE = Buffer.alloc(32, 9);
@@ -38,9 +39,21 @@ describe("the forms of an append", () => {
   function append(client: Client, form: Form, given: Values = {}, workspaceId = form.name) {
     const { seq = SEQ, frontier = FRONTIER, refs = "", subtrees = SUBTREE, id = "dec_1" } = given;
     const decision = [id, "agt_1", "payment.send", "1", refs];
-    const values = [workspaceId, seq, 1, Buffer.from("next"), 2, ...decision, HASH, '{"é":"\\n"}', subtrees, frontier];
+    const values = [
+      workspaceId,
+      seq,
+      1,
+      Buffer.from("next"),
+      2,
+      ...decision,
+      HASH,
+      Buffer.from(BODY),
+      subtrees,
+      frontier,
+    ];
+    const places = form === appendEntry ? [] : ["1", String(Buffer.byteLength(BODY))];
     const others = form === appendEscalations ? [null, null, null, null, null, null, ""] : [];
-    return client.query<{ now: number }>({ ...form, values: [...values, ...others] });
+    return client.query<{ now: number }>({ ...form, values: [...values, ...places, ...others] });
   }
 
   /** What a workspace has stored, without its own name. */
@@ -61,7 +74,7 @@ describe("the forms of an append", () => {
         const [first, ...others] = await Promise.all(FORMS.map(({ name }) => stored(client, name)));
         expect(first).to.have.length(2);
         const [entry, head] = first ?? [];
-        expect(entry).to.include({ seq: SEQ, body: '{"é":"\\n"}', ref_id: given.refs ?? null, decision: 1 });
+        expect(entry).to.include({ seq: SEQ, body: BODY, ref_id: given.refs ?? null, decision: 1 });
         expect(entry.subtree_hashes).to.equal(`\\x${SUBTREE.toString("hex")}`);
         expect(head).to.include({ seq: SEQ + 1, last_at_ms: 2, frontier: `\\x${Buffer.from("next").toString("hex")}` });
         for (const other of others) expect(other).to.deep.equal(first);

@@ -5,12 +5,14 @@
  * writer on another replica, then looks at the head again and matches nothing, and with it the INSERT writes nothing. The
  * frontier is compared beside the size, since it stands for every entry before: a batch that was sent behind one that
  * gave way must not match because somebody else appended as many.
- * Columns come as texts joined by line feeds, because canonical JSON and ids hold none: an array literal would have to
- * be quoted value by value by node-postgres and unquoted again by the server.
+ * Columns come as texts joined by line feeds, because ids hold none: an array literal would have to be quoted value by
+ * value by node-postgres and unquoted again by the server. Bodies, which are long, come as bytes with their places: to look
+ * for where each ends would cost the server half as much again as to store it.
  *
  * Parameters: workspace, expected size, count, frontier, time of the batch, entry ids, agent ids, action types,
- * decisions, refs (each joined by line feeds; an empty ref means none), leaf hashes (32 bytes each), bodies, the roots of
- * the perfect subtrees that the leaves complete (32 bytes each, in the order of completion), expected frontier.
+ * decisions, refs (each joined by line feeds; an empty ref means none), leaf hashes (32 bytes each), bodies one after the
+ * other in UTF-8, the roots of the perfect subtrees that the leaves complete (32 bytes each, in the order of completion),
+ * expected frontier; and unless it is one entry, where the bodies begin (in bytes, the first at 1) and their lengths.
  * Gives one row `{now}`, the server's clock in epoch milliseconds, or no row when another writer was first.
  */
 const HEAD = `
@@ -32,11 +34,12 @@ const INTO = `
 
 const INSERT = `${INTO}
   select $1, $2::bigint + r.ord - 1, $5, 0, r.entry_id, r.agent_id, r.action_type, r.decision::smallint,
-    nullif(r.ref_id, ''), substr($11::bytea, (r.ord::int - 1) * 32 + 1, 32), r.body, ${SUBTREES}
+    nullif(r.ref_id, ''), substr($11::bytea, (r.ord::int - 1) * 32 + 1, 32),
+    convert_from(substr($12::bytea, r.body_start::int, r.body_length::int), 'UTF8'), ${SUBTREES}
   from head, rows from (
     string_to_table($6, E'\\n'), string_to_table($7, E'\\n'), string_to_table($8, E'\\n'),
-    string_to_table($9, E'\\n'), string_to_table($10, E'\\n'), string_to_table($12, E'\\n')
-  ) with ordinality as r (entry_id, agent_id, action_type, decision, ref_id, body, ord)`;
+    string_to_table($9, E'\\n'), string_to_table($10, E'\\n'), string_to_table($15, E'\\n'), string_to_table($16, E'\\n')
+  ) with ordinality as r (entry_id, agent_id, action_type, decision, ref_id, body_start, body_length, ord)`;
 
 const NOW = "(extract(epoch from clock_timestamp()) * 1000)::float8 as now";
 
@@ -70,13 +73,13 @@ export const appendEscalations = {
     insert into escalation (workspace_id, escalation_id, agent_id, status, action_digest, created_seq)
     select $1, e.id, e.agent_id, 1, e.digest, $2::bigint + e.position::int
     from head, rows from (
-      string_to_table($15, E'\\n'), string_to_table($16, E'\\n'), string_to_table($17, E'\\n'), string_to_table($18, E'\\n')
+      string_to_table($17, E'\\n'), string_to_table($18, E'\\n'), string_to_table($19, E'\\n'), string_to_table($20, E'\\n')
     ) as e (id, agent_id, digest, position)
   ),
   used as (
     update escalation set used_by = u.decision_id
-    from head, rows from (string_to_table($19, E'\\n'), string_to_table($20, E'\\n')) as u (id, decision_id)
+    from head, rows from (string_to_table($21, E'\\n'), string_to_table($22, E'\\n')) as u (id, decision_id)
     where workspace_id = $1 and escalation_id = u.id
   )
-  select ${NOW}, pg_notify('acp_log', $21) from head`,
+  select ${NOW}, pg_notify('acp_log', $23) from head`,
 };
