@@ -131,6 +131,8 @@ export function createWorkspaceLog(
   let usedAt = performance.now();
   let forgotAt = usedAt;
   let reading: Promise<WorkspaceState> | undefined;
+  /** The furthest size that wake-ups named whose turn has not come; 0 for none. */
+  let wokenFor = 0;
   // Whether the last change found that others had appended: then it is worth a look before the next one takes the lock.
   let isOvertaken = true;
 
@@ -216,6 +218,13 @@ export function createWorkspaceLog(
     }
   };
 
+  const readWoken = async (): Promise<void> => {
+    const seq = wokenFor;
+    wokenFor = 0;
+    // A change of this replica tells this replica too, before it is answered; it is in the state by now.
+    if (seq > state.seq) await catchUp(pool, state, announce);
+  };
+
   const readUp = (): Promise<WorkspaceState> =>
     queue.run(async () => {
       reading = undefined;
@@ -259,9 +268,10 @@ export function createWorkspaceLog(
         return reading;
       }),
     wakeUp({ seq, isChange }) {
-      if (!isChange && listeners.size === 0) return;
-      if (seq > state.seq && reading === undefined) reading = readUp();
-      reading?.catch(() => undefined);
+      if ((!isChange && listeners.size === 0) || seq <= state.seq) return;
+      const isWoken = wokenFor > 0;
+      wokenFor = Math.max(wokenFor, seq);
+      if (!isWoken) queue.run(readWoken).catch(() => undefined);
     },
     follow: (batch) => void queue.run(() => followBatch(pool, state, batch, announce)).catch(() => undefined),
     subscribe(listener) {

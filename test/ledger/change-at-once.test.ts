@@ -4,6 +4,7 @@ import { type ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { getEscalation, resolveEscalation } from "../../src/escalation/index.ts";
 import type { ControlChange } from "../../src/ledger/index.ts";
 import { resolveAndAppend } from "../../src/store/resolve-escalation.ts";
+import { readEntriesFrom } from "../../src/store/sql/read-entries.ts";
 import { type EscalationStage, openEscalationStage } from "../escalation/harness.ts";
 import { comparable, foldedState } from "./comparable.ts";
 import { type Party, seededBelow, settled } from "./harness.ts";
@@ -96,6 +97,30 @@ describe("a change at once", () => {
     await look(stage.party);
     expect(await approve("esc_none", stage.party)).to.equal(undefined);
     expect(await readLog(stage.url)).to.deep.equal(before);
+  });
+
+  it("is not read by the replica that wrote it, although its wake-up comes first.", async () => {
+    const escalationId = await stage.escalate();
+    await look(stage.party);
+    const { log, database } = stage.party;
+    const reads: string[] = [];
+    const { query } = database.pool;
+    database.pool.query = ((...args: Parameters<typeof query>) => {
+      const name = (args[0] as { name?: string }).name ?? "";
+      if (name === readEntriesFrom.name) reads.push(name);
+      return query.apply(database.pool, args);
+    }) as typeof query;
+    const event = await log.changeAtOnce(BY, changeOf(escalationId), async (pool, changes) => {
+      const columns = { escalationId, status: APPROVED, resolvedBy: BY, note: null };
+      const isWritten = await resolveAndAppend(pool, changes, columns);
+      for (let times = 0; times < 3; times++) log.wakeUp({ seq: changes.end.seq, isChange: true });
+      return isWritten;
+    });
+    await log.idle();
+    expect(reads).to.deep.equal([]);
+    log.wakeUp({ seq: (event?.seq ?? 0) + 2, isChange: true });
+    await log.idle();
+    expect(reads).to.have.length(1);
   });
 
   it("gives what a read afterwards gives, with the note.", async () => {
