@@ -1,6 +1,6 @@
 import { withOwner } from "../support/owner.ts";
 import type { TestServer } from "../support/server.ts";
-import { interceptOver } from "./rest.ts";
+import { interceptOver, type RestOutcome } from "./rest.ts";
 
 /** What one run came to. */
 export interface LimitRun {
@@ -49,6 +49,15 @@ function sealed({ databaseUrl, name }: LimitRunOptions): Promise<{ count: number
   return withOwner(databaseUrl, async (client) => (await client.query(select, [name])).rows);
 }
 
+/** How often each refusal came, and no answer at all. */
+function othersText(outcomes: readonly RestOutcome[]): string {
+  const names = outcomes.flatMap((outcome) =>
+    outcome.kind === "decided" ? [] : [outcome.kind === "refused" ? outcome.reason : outcome.kind],
+  );
+  const counts = [...new Set(names)].map((name) => `${names.filter((other) => other === name).length} ${name}`);
+  return `of the others ${counts.join(", ") || "none"}`;
+}
+
 /** Has all agents act at once under one limit of the workspace, and looks at the answers and at the log. */
 export async function runLimit(options: LimitRunOptions): Promise<LimitRun> {
   const { servers, agents, actions, limit, name } = options;
@@ -76,7 +85,8 @@ export async function runLimit(options: LimitRunOptions): Promise<LimitRun> {
     outcomes.filter((outcome) => outcome.kind === "decided" && outcome.reply.decision === decision).length;
   const [allowed, blocked] = [answered("allow"), answered("block")];
   const faults: string[] = [];
-  if (allowed !== limit || blocked !== actions - limit) faults.push(`${allowed} were allowed and ${blocked} blocked`);
+  if (allowed !== limit || blocked !== actions - limit)
+    faults.push(`${allowed} were allowed and ${blocked} blocked after ${Math.round(ms)} ms; ${othersText(outcomes)}`);
   const entries = await sealed(options);
   if (entries.length !== actions) faults.push(`the log holds ${entries.length} of ${actions} decisions`);
   const wrong = entries.findIndex(
