@@ -26,6 +26,10 @@ export interface WindowCounts {
    * durable.
    */
   settle(end: number, mostKept: number): void;
+  /** Whether the history from before the first recorded action was loaded. */
+  readonly isComplete: boolean;
+  /** Lets go of what was recorded, so that the history up to `end`, the size of the log, is loaded with one read. */
+  restart(end: number): void;
   /** What must be loaded before the window is read as of `now`; undefined when nothing is missing. */
   missing(now: number): MissingHistory | undefined;
   /** Whether nothing is missing as of `now` and `settle` would have nothing to do. */
@@ -128,7 +132,7 @@ export function createWindowCounts(
     if (gap === undefined) border = from.before;
   };
 
-  const forget = (end: number): void => {
+  const restart = (end: number): void => {
     head.clear();
     tail.clear();
     counts.clear();
@@ -159,7 +163,7 @@ export function createWindowCounts(
     takeBack: () => counts.add(tail.pop(), -1),
     settle(end, mostKept) {
       if (tail.length < mostKept) return;
-      if (!isComplete) return forget(end);
+      if (!isComplete) return restart(end);
       if (gap === undefined && head.length === 0) {
         [head, tail] = [tail, head];
         border = end;
@@ -170,6 +174,10 @@ export function createWindowCounts(
       gap.count += tail.length;
       tail.clear();
     },
+    get isComplete() {
+      return isComplete;
+    },
+    restart,
     missing,
     isReady: (now, mostKept) => tail.length < mostKept && missing(now) === undefined,
     load(stretch, history) {

@@ -87,6 +87,11 @@ export function createVelocityWindows(
     for (const window of windows.values()) window.settle(end, mostKept);
   };
 
+  /** Has all that came since the last read wait for the same stretch of the log: what one of them loads is enough for all. */
+  const restartIncomplete = (end: number): void => {
+    for (const window of windows.values()) if (!window.isComplete) window.restart(end);
+  };
+
   /** The group that a rule counts for an action of the agent, its members and their actions in the window. */
   const groupOf = (spec: CounterSpec, window: WindowCounts, agentId: string): [string, number, number] => {
     if (spec.scope === "workspace") return [workspaceId, membership.agentCount(), window.total];
@@ -115,6 +120,7 @@ export function createVelocityWindows(
     missing(now, end) {
       settle(end);
       for (const window of windows.values()) {
+        if (!window.isComplete) restartIncomplete(end);
         const missing = window.missing(now);
         if (missing !== undefined) return missing;
       }

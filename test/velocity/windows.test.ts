@@ -171,6 +171,24 @@ describe("velocity windows", () => {
     expect(new Set(starts).size).to.equal(starts.length);
   });
 
+  it("share one read of the log, however many came while nothing was decided.", () => {
+    const workspace = new Workspace({ kept: 524_288, leastKept: 4_096, page: 8_192 });
+    const { windows, log } = workspace;
+    workspace.complete();
+    const actionTypes = ["pay", "pay.send", "read"];
+    for (let count = 0; count < 60; count++) {
+      workspace.specs = [...workspace.specs, counterSpec({ scope: "workspace", key: `counter ${count}` })];
+      windows.require(workspace.specs, log.length);
+      workspace.now += 1;
+      workspace.append({ agentId: "a", actionType: actionTypes[count % 3] as string, decision: "allow" });
+    }
+    const missing = windows.missing(workspace.now, log.length) as MissingHistory;
+    expect(missing.before).to.equal(log.length);
+    windows.load(missing, naiveHistory(log, missing, 8_192));
+    expect(windows.missing(workspace.now, log.length)).to.equal(undefined);
+    for (const agentId of AGENTS) workspace.assertCounts(agentId);
+  });
+
   it("keep 25 MB at most, however many actions are in them.", () => {
     const windows = createVelocityWindows(membershipOf(DEPARTMENTS), "workspace-1");
     const specs = [60_000, 70_000, 80_000].map((windowMs) =>
