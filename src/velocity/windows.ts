@@ -87,7 +87,7 @@ export function createVelocityWindows(
     for (const window of windows.values()) window.settle(end, mostKept);
   };
 
-  /** Has all that came since the last read wait for the same stretch of the log: one read is enough for those of a length. */
+  /** Has all that came since the last read wait for the same stretch of the log: one read serves those of a length. */
   const restartIncomplete = (end: number): void => {
     for (const window of windows.values()) if (!window.isComplete) window.restart(end);
   };
