@@ -1,7 +1,15 @@
 import cluster from "node:cluster";
+import { availableParallelism } from "node:os";
 import { pino } from "pino";
 import { startNotice } from "./cli/index.ts";
-import { listenForStop, type Serving, serveAlone, serveAsWorker, serveWithWorkers } from "./cluster/index.ts";
+import {
+  listenForStop,
+  type Serving,
+  serveAlone,
+  serveAsWorker,
+  serveWithWorkers,
+  setScavenger,
+} from "./cluster/index.ts";
 import { type Config, ConfigError, loadConfig } from "./config.ts";
 
 function configOrExit(): Config {
@@ -23,6 +31,7 @@ function serve(serving: Serving): Promise<void> {
 if (cluster.isWorker) process.on("SIGINT", () => undefined);
 const stop = listenForStop(cluster.isWorker ? ["SIGTERM"] : ["SIGINT", "SIGTERM"]);
 const config = configOrExit();
+setScavenger(availableParallelism(), config.workers);
 // The log goes to standard error: standard output is for the person who started the service.
 const log = pino({ level: config.logLevel }, pino.destination({ fd: 2, sync: false }));
 
