@@ -1,5 +1,5 @@
-import type { Pool, PoolClient } from "pg";
 import { readEntriesFrom } from "../store/sql/read-entries.ts";
+import type { Reader } from "../store/transaction.ts";
 import type { ControlChange } from "./control-entry.ts";
 import type { LedgerEvent, LedgerListener } from "./events.ts";
 import { frontierFromBytes } from "./merkle.ts";
@@ -61,14 +61,10 @@ function foldRows(state: WorkspaceState, rows: readonly EntryRow[]): LedgerEvent
  * Folds what other replicas appended since, and announces it. When it returns the state is at least as new as the log was
  * at the call. MUST run while nothing tentative is in the state.
  */
-export async function catchUp(
-  client: Pool | PoolClient,
-  state: WorkspaceState,
-  announce: LedgerListener,
-): Promise<void> {
+export async function catchUp(reader: Reader, state: WorkspaceState, announce: LedgerListener): Promise<void> {
   for (;;) {
     const values = [state.workspaceId, state.seq, PAGE];
-    const { rows } = await client.query<EntryRow>({ ...readEntriesFrom, values });
+    const { rows } = await reader.query<EntryRow>({ ...readEntriesFrom, values });
     // Page by page: what is folded is never read again, so it has to be told even if the next page cannot be read.
     announce(foldRows(state, rows));
     if (rows.length < PAGE) return;

@@ -1,7 +1,13 @@
 import type { Pool } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { Database } from "../store/database.ts";
-import { type AppendedChanges, appendChanges, lockLogEnd, type Transaction } from "../store/transaction.ts";
+import {
+  type AppendedChanges,
+  appendChanges,
+  lockLogEnd,
+  readerWithin,
+  type Transaction,
+} from "../store/transaction.ts";
 import { createAppender } from "./appender.ts";
 import { createBusyPoll } from "./busy-poll.ts";
 import { catchUp } from "./catch-up.ts";
@@ -183,8 +189,7 @@ export function createWorkspaceLog(
     const { result, sealed } = await orm.em.fork().transactional(async (transaction) => {
       const end = await lockLogEnd(transaction, state.workspaceId);
       isOvertaken = end !== state.seq;
-      // A transaction that waits for a second connection is to be rare.
-      if (isOvertaken) await catchUp(pool, state, announce);
+      if (isOvertaken) await catchUp(readerWithin(transaction), state, announce);
       const nowMs = Math.max(clock.now(), state.lastAtMs);
       const nextSeq = (): number => state.seq + changes.length;
       const result = await apply({ transaction, state, nowMs, nextSeq, seal: (change) => void changes.push(change) });

@@ -1,7 +1,28 @@
 import type { EntityManager } from "@mikro-orm/postgresql";
+import type { QueryConfig, QueryResultRow } from "pg";
 
 /** The ORM's entity manager inside one transaction; what it writes is durable when the transaction commits. */
 export type Transaction = EntityManager;
+
+/** What reads: a pool, one of its connections, or a transaction. */
+export interface Reader {
+  query<R extends QueryResultRow>(config: QueryConfig): Promise<{ readonly rows: R[] }>;
+}
+
+/** Reads over the connection of a transaction: one that waited for another could wait for others that do the same. */
+export function readerWithin(transaction: Transaction): Reader {
+  return {
+    async query<R extends QueryResultRow>({ text, values = [] }: QueryConfig) {
+      // The ORM knows parameters by their order alone.
+      const inOrder: unknown[] = [];
+      const sql = text.replace(/\$(\d+)/g, (_, number) => {
+        inOrder.push(values[Number(number) - 1]);
+        return "?";
+      });
+      return { rows: (await transaction.execute(sql, inOrder)) as R[] };
+    },
+  };
+}
 
 /** Locks the end of a workspace's log until the transaction ends, and gives its size; undefined without such a workspace. */
 export async function lockLogEnd(transaction: Transaction, workspaceId: string): Promise<number | undefined> {

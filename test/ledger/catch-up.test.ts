@@ -3,6 +3,7 @@ import type { Pool } from "pg";
 import { catchUp } from "../../src/ledger/catch-up.ts";
 import { EMPTY_FRONTIER } from "../../src/ledger/index.ts";
 import { createWorkspaceState } from "../../src/ledger/workspace-state.ts";
+import { createTestWorkspace } from "../support/workspace.ts";
 import { withStage } from "./harness.ts";
 
 const DECISIONS = 5_100;
@@ -37,4 +38,26 @@ describe("catching up with other replicas", () => {
       expect(heard).to.deep.equal(Array.from({ length: seq }, (_, index) => index));
       expect(state.frontier).to.deep.equal(frontier);
     }));
+
+  it("needs no second connection inside a change, which others may all be waiting for.", async () => {
+    // Without wake-ups, so that only the change finds what the other replica appended.
+    const workspace = await createTestWorkspace();
+    try {
+      const other = await workspace.replica();
+      const agents = async ({ services }: typeof other) => (await services.agents.registerAgent({ name: "a" })).agent;
+      await agents(workspace);
+      await agents(workspace);
+      await agents(other);
+      const { pool } = workspace.database;
+      const most = pool.options.max ?? 0;
+      const held = await Promise.all(Array.from({ length: most - 1 }, () => pool.connect()));
+      const changed = workspace.log.change("key_test", async ({ state }) => state.seq);
+      const seq = await changed.finally(() => {
+        for (const client of held) client.release();
+      });
+      expect(seq).to.equal((await other.log.caughtUp()).seq);
+    } finally {
+      await workspace.close();
+    }
+  });
 });
