@@ -9,7 +9,10 @@ export interface Reader {
   query<R extends QueryResultRow>(config: QueryConfig): Promise<{ readonly rows: R[] }>;
 }
 
-/** Reads over the connection of a transaction: one that waited for another could wait for others that do the same. */
+/**
+ * Reads over the connection of a transaction: one that waited for another could wait for others that do the same.
+ * Statements MUST hold no question mark, which is a parameter to the ORM.
+ */
 export function readerWithin(transaction: Transaction): Reader {
   return {
     async query<R extends QueryResultRow>({ text, values = [] }: QueryConfig) {

@@ -23,12 +23,12 @@ async function helpOnCores(cores: number): Promise<number[]> {
 }
 
 describe("the collector of young garbage", () => {
-  it("has no help where the processes have fewer than four cores each", () => {
+  it("has no help where the processes have fewer than four cores each.", () => {
     expect([1, 2, 4, 8].map((processes) => scavengesAlone(16, processes))).to.eql([false, false, false, true]);
     expect(scavengesAlone(2, 1)).to.equal(true);
   });
 
-  it("works without other threads then, and with them on a larger machine", async () => {
+  it("works without other threads then, and with them on a larger machine.", async () => {
     const [few, many] = [await helpOnCores(2), await helpOnCores(64)];
     expect(few).to.not.be.empty;
     expect(few.filter((ms) => ms > 0)).to.eql([]);

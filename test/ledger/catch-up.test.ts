@@ -44,10 +44,10 @@ describe("catching up with other replicas", () => {
     const workspace = await createTestWorkspace();
     try {
       const other = await workspace.replica();
-      const agents = async ({ services }: typeof other) => (await services.agents.registerAgent({ name: "a" })).agent;
-      await agents(workspace);
-      await agents(workspace);
-      await agents(other);
+      const register = ({ services }: typeof other) => services.agents.registerAgent({ name: "agent" });
+      await register(workspace);
+      await register(workspace);
+      await register(other);
       const { pool } = workspace.database;
       const most = pool.options.max ?? 0;
       const held = await Promise.all(Array.from({ length: most - 1 }, () => pool.connect()));
