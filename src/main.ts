@@ -8,7 +8,7 @@ import {
   serveAlone,
   serveAsWorker,
   serveWithWorkers,
-  setScavenger,
+  setCollector,
 } from "./cluster/index.ts";
 import { type Config, ConfigError, loadConfig } from "./config.ts";
 
@@ -31,7 +31,7 @@ function serve(serving: Serving): Promise<void> {
 if (cluster.isWorker) process.on("SIGINT", () => undefined);
 const stop = listenForStop(cluster.isWorker ? ["SIGTERM"] : ["SIGINT", "SIGTERM"]);
 const config = configOrExit();
-setScavenger(availableParallelism(), config.workers);
+setCollector(availableParallelism(), config.workers);
 // The log goes to standard error: standard output is for the person who started the service.
 const log = pino({ level: config.logLevel }, pino.destination({ fd: 2, sync: false }));
 

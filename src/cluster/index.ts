@@ -1,4 +1,4 @@
-export { scavengesAlone, setScavenger } from "./scavenger.ts";
+export { scavengesAlone, setCollector } from "./collector.ts";
 export { serveAlone } from "./serve-alone.ts";
 export { serveAsWorker } from "./serve-as-worker.ts";
 export { serveWithWorkers } from "./serve-with-workers.ts";

@@ -149,6 +149,22 @@ function columnsOf(actions: readonly Action[], outcomes: readonly Outcome[]): De
   };
 }
 
+/**
+ * Bytes that node-postgres lets go of when it has written the statement. By itself a query holds its values to its end and
+ * beyond: the bodies of every batch stayed until a full collection, and brought it on.
+ */
+function sentOnce(bytes: Buffer): { toPostgres(): Buffer } {
+  let unsent: Buffer | undefined = bytes;
+  return {
+    toPostgres() {
+      if (unsent === undefined) throw new Error("the bodies of a batch were sent before");
+      const sent = unsent;
+      unsent = undefined;
+      return sent;
+    },
+  };
+}
+
 function entryValues(state: WorkspaceState, batch: DecidedBatch): unknown[] {
   const { actions, before, columns } = batch;
   return [
@@ -163,7 +179,7 @@ function entryValues(state: WorkspaceState, batch: DecidedBatch): unknown[] {
     columns.decisions,
     columns.used,
     Buffer.concat(batch.leaves),
-    batch.bodies.bytes.subarray(1),
+    sentOnce(batch.bodies.bytes.subarray(1)),
     Buffer.concat(batch.subtrees),
     bytesFromFrontier(before.frontier),
   ];

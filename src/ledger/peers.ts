@@ -24,10 +24,14 @@ export const CONTENDED_MS = 10_000;
 /** Which process decides the actions of one workspace that arrive at this one. */
 export interface HandOver {
   readonly decide: TakeDecision;
+  /** Takes the decision of an action that came to a peer. */
+  readonly decideForPeer: TakeDecision;
   /** Another process appended what a batch of this one had to give way to. */
   overtaken(): void;
   /** Whether actions are handed to a peer, as long as there is one. */
   readonly isActive: boolean;
+  /** Whether peers have this process decide for them. */
+  readonly isAsked: boolean;
 }
 
 /**
@@ -37,6 +41,7 @@ export interface HandOver {
  */
 export function createHandOver(workspaceId: string, peers: DecisionPeers | undefined, here: TakeDecision): HandOver {
   let contendedUntil = 0;
+  let askedUntil = 0;
   const overtaken = (): void => {
     contendedUntil = performance.now() + CONTENDED_MS;
   };
@@ -45,6 +50,13 @@ export function createHandOver(workspaceId: string, peers: DecisionPeers | undef
     overtaken,
     get isActive() {
       return isActive();
+    },
+    get isAsked() {
+      return performance.now() < askedUntil;
+    },
+    decideForPeer(action, isAbandoned) {
+      askedUntil = performance.now() + CONTENDED_MS;
+      return here(action, isAbandoned);
     },
     decide(action, isAbandoned) {
       // What a guard answered stays with the process that asked.

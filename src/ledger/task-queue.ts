@@ -37,15 +37,31 @@ type Entry<T> = { readonly item: T } | { readonly task: () => Promise<void> };
 /** Most items of one batch: past this an insert no longer gains from size, and the first in it waits for the last. */
 export const MAX_BATCH = 256;
 /** Batches under way at once: one that the database works on, and one that it finds when it is done. */
-const DEPTH = 2;
+export const DEPTH = 2;
+/**
+ * The same while others have this process decide for them: their actions and answers are on the way for longer. Two workers
+ * on one workspace decide a tenth more with it; one process alone, whose batches are smaller then, a sixth less.
+ */
+export const DEPTH_FOR_PEERS = 4;
 /** Items that a batch may have however few are open: 32 callers over gRPC got a sixth less with batches of eight. */
 const LEAST_SHARE = 16;
+
+/** What a queue works with beside its runner. */
+export interface TaskQueueOptions {
+  /** Default: none. */
+  readonly busyPoll?: BusyPoll;
+  /** Batches that may be under way now. Default: `DEPTH`, always. */
+  readonly depth?: () => number;
+}
 
 /**
  * Creates the queue. While a batch is under way the next gathers (group commit without a timer), and follows it as soon as
  * it is as large, so that neither the database nor this process waits for the other.
  */
-export function createTaskQueue<T>(runner: BatchRunner<T>, busyPoll: BusyPoll = createBusyPoll(0)): TaskQueue<T> {
+export function createTaskQueue<T>(
+  runner: BatchRunner<T>,
+  { busyPoll = createBusyPoll(0), depth = () => DEPTH }: TaskQueueOptions = {},
+): TaskQueue<T> {
   let entries: (Entry<T> | undefined)[] = [];
   let position = 0;
   let running: Promise<void> | undefined;
@@ -56,7 +72,7 @@ export function createTaskQueue<T>(runner: BatchRunner<T>, busyPoll: BusyPoll = 
   const waiting = (): number => entries.length - position;
   const sizeUnderWay = (): number => underWay.reduce((sum, { size }) => sum + size, 0);
   /** Whether enough waits to follow what is under way: the smaller the batches, the more each decision costs. */
-  const hasGathered = (): boolean => waiting() >= sizeUnderWay();
+  const hasGathered = (): boolean => waiting() * underWay.length >= sizeUnderWay();
 
   /** Forgets the entry at the front: what the queue went on holding would be copied by every collection. */
   const passOn = (): void => {
@@ -64,10 +80,10 @@ export function createTaskQueue<T>(runner: BatchRunner<T>, busyPoll: BusyPoll = 
     position += 1;
   };
 
-  /** Takes half of what is open at most: the callers of one half send anew while the other is decided. */
+  /** Takes its part of what is open at most: the callers of one part send anew while the others are decided. */
   const takeBatch = (): T[] => {
     const items: T[] = [];
-    const share = Math.max(LEAST_SHARE, Math.floor((waiting() + sizeUnderWay()) / 2));
+    const share = Math.max(LEAST_SHARE, Math.floor((waiting() + sizeUnderWay()) / depth()));
     const most = Math.min(MAX_BATCH, share);
     for (let entry = entries[position]; entry !== undefined && items.length < most; entry = entries[position]) {
       if (!("item" in entry)) break;
@@ -135,7 +151,7 @@ export function createTaskQueue<T>(runner: BatchRunner<T>, busyPoll: BusyPoll = 
       passOn();
       return entry.task();
     }
-    const isOpen = underWay.length < DEPTH;
+    const isOpen = underWay.length < depth();
     if (entry !== undefined && (oldest === undefined || (isOpen && hasGathered()))) {
       if (oldest === undefined) await turnOfLoop();
       return start(takeBatch());

@@ -23,7 +23,7 @@ import { rehearse } from "./rehearse.ts";
 import type { SealContext } from "./seal-batch.ts";
 import { type SealedChanges, sealChanges } from "./seal-changes.ts";
 import { storeFault } from "./store-fault.ts";
-import { createTaskQueue } from "./task-queue.ts";
+import { createTaskQueue, DEPTH, DEPTH_FOR_PEERS } from "./task-queue.ts";
 import { forgetSaved, saveTrustSnapshot, snapshotOf } from "./trust-snapshot.ts";
 import { foldChange, type WorkspaceState } from "./workspace-state.ts";
 
@@ -49,7 +49,7 @@ export interface WorkspaceLog {
    * OVERLOADED, CANCELLED or STORE_UNAVAILABLE; nothing was decided then, except that after STORE_UNAVAILABLE it may have been.
    */
   decide: TakeDecision;
-  /** As `decide`, in this process whatever others there are. */
+  /** As `decide`, for a peer: in this process, whatever others there are. */
   decideHere: TakeDecision;
   /** Whether a mandate in force, as far as this replica is caught up, has a semantic rule. */
   readonly asksGuard: boolean;
@@ -163,7 +163,8 @@ export function createWorkspaceLog(
   const overtaken = (): void => handOver.overtaken();
   const context: SealContext = { pool, state, clock, decide, mirror, announce, afterCommit, appended, tell, overtaken };
 
-  const queue = createTaskQueue(createAppender(context), createBusyPoll(busyPollMs));
+  const depth = (): number => (handOver.isAsked ? DEPTH_FOR_PEERS : DEPTH);
+  const queue = createTaskQueue(createAppender(context), { busyPoll: createBusyPoll(busyPollMs), depth });
 
   const decideHere: TakeDecision = (action, isAbandoned) => {
     usedAt = performance.now();
@@ -255,7 +256,7 @@ export function createWorkspaceLog(
       usedAt = performance.now();
       return handOver.decide(action, isAbandoned);
     },
-    decideHere,
+    decideHere: handOver.decideForPeer,
     get asksGuard() {
       return state.policies.policySet().asksGuard;
     },

@@ -1,5 +1,6 @@
 import { expect } from "chai";
 import type { Action, DecisionPeers, SealedDecision } from "../../src/ledger/index.ts";
+import { createHandOver } from "../../src/ledger/peers.ts";
 import { actionOf, createTestWorkspace, failureOf, type Replica, type TestWorkspace } from "../support/workspace.ts";
 import { assertIntact, decisionsOf, readLog } from "./stored-log.ts";
 
@@ -83,6 +84,15 @@ describe("handing actions over", () => {
     await contend();
     await near.log.decideHere(actionOf({ agentId, actionType: "pay" }), wanted);
     expect(asked).to.deep.equal([]);
+  });
+
+  it("is known to the process that is asked.", async () => {
+    const here = createHandOver("workspace", undefined, async () => ({}) as SealedDecision);
+    const action = actionOf({ agentId, actionType: "pay" });
+    await here.decide(action, wanted);
+    expect(here.isAsked).to.equal(false);
+    await here.decideForPeer(action, wanted);
+    expect(here.isAsked).to.equal(true);
   });
 
   it("leaves a process to decide what is its own.", async () => {

@@ -1,6 +1,11 @@
 import { expect } from "chai";
-import type { BusyPoll } from "../../src/ledger/busy-poll.ts";
-import { type BatchRunner, createTaskQueue, MAX_BATCH, type TaskQueue } from "../../src/ledger/task-queue.ts";
+import {
+  type BatchRunner,
+  createTaskQueue,
+  MAX_BATCH,
+  type TaskQueue,
+  type TaskQueueOptions,
+} from "../../src/ledger/task-queue.ts";
 import { seededBelow } from "../support/seeded-below.ts";
 
 /** Schedules at random that the queue is put through. */
@@ -32,7 +37,7 @@ interface Stage {
   task(number: number): Promise<void>;
 }
 
-function openStage(busyPoll?: BusyPoll): Stage {
+function openStage(options: TaskQueueOptions = {}): Stage {
   const open: Open[] = [];
   const started: Stage["started"] = [];
   const start = (way: Way, items: readonly number[]): Promise<readonly number[]> =>
@@ -52,7 +57,7 @@ function openStage(busyPoll?: BusyPoll): Stage {
     follow: (items) => (stage.mayFollow() ? start("follow", items) : undefined),
     again: async (items) => void (await start("again", items)),
   };
-  const queue = createTaskQueue(runner, busyPoll);
+  const queue = createTaskQueue(runner, options);
   const stage: Stage = {
     ...{ queue, started, open, mayFollow: () => true },
     add(first, last = first) {
@@ -103,7 +108,7 @@ describe("a task queue", () => {
   it("tells a busy poll when a run begins, what joins it and when nothing is left.", async () => {
     const told: string[] = [];
     const tell = (word: string) => () => void told.push(word);
-    stage = openStage({ begin: tell("begin"), join: tell("join"), end: tell("end") });
+    stage = openStage({ busyPoll: { begin: tell("begin"), join: tell("join"), end: tell("end") } });
     await startedBy(() => stage.add(1));
     expect(told.splice(0)).to.deep.equal(["begin"]);
     await startedBy(() => stage.add(2));
@@ -123,6 +128,26 @@ describe("a task queue", () => {
     expect(stage.open).to.have.length(2);
     expect(await startedBy(end)).to.have.length(1);
     expect(stage.open).to.have.length(2);
+  });
+
+  it("has as many under way as it may now, each with its part of what is open.", async () => {
+    let depth = 4;
+    stage = openStage({ depth: () => depth });
+    const sizes = (batches: Stage["started"]) => batches.map(([way, ...items]) => [way, items.length]);
+    expect(sizes(await startedBy(() => stage.add(1, 400)))).to.deep.equal([
+      ["begin", 100],
+      ["follow", 100],
+      ["follow", 100],
+      ["follow", 100],
+    ]);
+    await startedBy(() => stage.add(401, 499));
+    // As many as the batches under way have on average, and not as many as they have together.
+    expect(await startedBy(end)).to.deep.equal([]);
+    expect(sizes(await startedBy(() => stage.add(500)))).to.deep.equal([["follow", 100]]);
+    depth = 2;
+    await startedBy(() => stage.add(501, 700));
+    for (let count = 0; count < 2; count++) expect(await startedBy(end)).to.deep.equal([]);
+    expect(await startedBy(end)).to.have.length(1);
   });
 
   it("takes half of what is open, waiting or under way.", async () => {
@@ -248,7 +273,7 @@ describe("a task queue", () => {
   });
 
   it("starts everything once and in order, whatever ends when and gives back what.", async () => {
-    for (let seed = 1; seed <= SCHEDULES; seed++) await runSchedule(seed);
+    for (let seed = 1; seed <= SCHEDULES; seed++) await runSchedule(seed, seed % 2 === 0 ? 2 : 4);
   });
 });
 
@@ -261,20 +286,20 @@ interface Watched {
 }
 
 /** Looks at what was started since: nothing shares the queue with a task or with what runs again. */
-function look({ started, open }: Stage, from: number, { first, ranAgain }: Watched): void {
+function look({ started, open }: Stage, from: number, depth: number, { first, ranAgain }: Watched): void {
   for (const [way, ...items] of started.slice(from)) {
     (way === "again" ? ranAgain : first).push(...items);
     expect(items).to.have.length.within(1, MAX_BATCH);
   }
-  expect(open).to.have.length.at.most(2);
-  const [oldest, younger] = open;
-  if (oldest?.way === "task" || oldest?.way === "again") expect(younger).to.equal(undefined);
-  if (younger !== undefined) expect(younger.way).to.equal("follow");
+  expect(open).to.have.length.at.most(depth);
+  const [oldest, ...younger] = open;
+  if (oldest?.way === "task" || oldest?.way === "again") expect(younger).to.deep.equal([]);
+  for (const { way } of younger) expect(way).to.equal("follow");
 }
 
 /** Adds, runs and ends at random; what runs again gives nothing back. */
-async function runSchedule(seed: number): Promise<void> {
-  const stage = openStage();
+async function runSchedule(seed: number, depth: number): Promise<void> {
+  const stage = openStage({ depth: () => depth });
   const below = seededBelow(seed);
   const watched: Watched = { first: [], givenBack: [], ranAgain: [] };
   stage.mayFollow = () => below(5) > 0;
@@ -295,7 +320,7 @@ async function runSchedule(seed: number): Promise<void> {
   };
   const lookOn = async (): Promise<void> => {
     await turn();
-    look(stage, looked, watched);
+    look(stage, looked, depth, watched);
     looked = stage.started.length;
   };
   for (let step = 0; step < 60; step++) {
