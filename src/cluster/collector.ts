@@ -18,7 +18,7 @@ export const scavengesAlone = (cores: number, processes: number): boolean => cor
  * Nothing of a request outlives its reply, but hundreds wait for the database at once, which V8 takes for long lives. It
  * would then make such objects among the old ones, where they keep alive what they hold: three quarters of what survived
  * one collection survived the next, and pauses took twice as long. And where collections are quick it lets a heap grow so
- * little that the young half alone brings the next one on. Both together: 7 % more decisions a second of one process.
+ * little that the young half alone brings the next one on. Both, with what batches let go of: 7 % more decisions a second.
  */
 export function setCollector(cores: number, processes: number): void {
   setFlagsFromString("--no-allocation-site-pretenuring");

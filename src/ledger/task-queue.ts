@@ -43,6 +43,8 @@ export const DEPTH = 2;
  * on one workspace decide a tenth more with it; one process alone, whose batches are smaller then, a sixth less.
  */
 export const DEPTH_FOR_PEERS = 4;
+/** Items that each must have where more than `DEPTH` are under way: two workers lost a tenth with 128 open in four parts. */
+const LEAST_OF_MANY = 64;
 /** Items that a batch may have however few are open: 32 callers over gRPC got a sixth less with batches of eight. */
 const LEAST_SHARE = 16;
 
@@ -50,7 +52,7 @@ const LEAST_SHARE = 16;
 export interface TaskQueueOptions {
   /** Default: none. */
   readonly busyPoll?: BusyPoll;
-  /** Batches that may be under way now. Default: `DEPTH`, always. */
+  /** Batches that may be under way now, where enough is open for them. Default: `DEPTH`, always. */
   readonly depth?: () => number;
 }
 
@@ -74,6 +76,9 @@ export function createTaskQueue<T>(
   /** Whether enough waits to follow what is under way: the smaller the batches, the more each decision costs. */
   const hasGathered = (): boolean => waiting() * underWay.length >= sizeUnderWay();
 
+  const depthNow = (): number =>
+    Math.max(DEPTH, Math.min(depth(), Math.floor((waiting() + sizeUnderWay()) / LEAST_OF_MANY)));
+
   /** Forgets the entry at the front: what the queue went on holding would be copied by every collection. */
   const passOn = (): void => {
     entries[position] = undefined;
@@ -83,7 +88,7 @@ export function createTaskQueue<T>(
   /** Takes its part of what is open at most: the callers of one part send anew while the others are decided. */
   const takeBatch = (): T[] => {
     const items: T[] = [];
-    const share = Math.max(LEAST_SHARE, Math.floor((waiting() + sizeUnderWay()) / depth()));
+    const share = Math.max(LEAST_SHARE, Math.floor((waiting() + sizeUnderWay()) / depthNow()));
     const most = Math.min(MAX_BATCH, share);
     for (let entry = entries[position]; entry !== undefined && items.length < most; entry = entries[position]) {
       if (!("item" in entry)) break;
@@ -151,7 +156,7 @@ export function createTaskQueue<T>(
       passOn();
       return entry.task();
     }
-    const isOpen = underWay.length < depth();
+    const isOpen = underWay.length < depthNow();
     if (entry !== undefined && (oldest === undefined || (isOpen && hasGathered()))) {
       if (oldest === undefined) await turnOfLoop();
       return start(takeBatch());

@@ -150,6 +150,14 @@ describe("a task queue", () => {
     expect(await startedBy(end)).to.have.length(1);
   });
 
+  it("has two under way however many it may, while more would be small.", async () => {
+    stage = openStage({ depth: () => 4 });
+    const sizes = (batches: Stage["started"]) => batches.map(([, ...items]) => items.length);
+    expect(sizes(await startedBy(() => stage.add(1, 128)))).to.deep.equal([64, 64]);
+    await startedBy(() => stage.add(129, 256));
+    expect(sizes(await startedBy(end))).to.deep.equal([64, 64]);
+  });
+
   it("takes half of what is open, waiting or under way.", async () => {
     expect(await startedBy(() => stage.add(1, 40))).to.deep.equal([
       ["begin", ...range(1, 20)],
@@ -315,7 +323,7 @@ async function runSchedule(seed: number, depth: number): Promise<void> {
   const act = (): void => {
     const kind = below(10);
     if (kind === 0) void stage.task(++added);
-    else if (kind < 5) for (let count = below(30); count > 0; count--) stage.add(++added);
+    else if (kind < 5) for (let count = below(15 * depth * depth); count > 0; count--) stage.add(++added);
     else if (stage.open.length > 0) endOne();
   };
   const lookOn = async (): Promise<void> => {
