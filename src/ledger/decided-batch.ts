@@ -2,6 +2,7 @@ import type { Pool, PoolClient, QueryConfig } from "pg";
 import { idWithPrefix } from "../store/ids.ts";
 import { appendEntries, appendEntry, appendEscalations } from "../store/sql/append-entries.ts";
 import { createVelocityJournal } from "../velocity/index.ts";
+import { type Bodies, encodedBodies, storedBodies } from "./body-packs.ts";
 import { decisionBody } from "./decision-entry.ts";
 import type { LedgerEvent, WakeUp } from "./events.ts";
 import { appendLeaves, bytesFromFrontier, type Frontier, leafHashAt } from "./merkle.ts";
@@ -14,13 +15,6 @@ export type Decide = (state: WorkspaceState, action: Action, nowMs: number, jour
 
 /** Where a log ends. */
 type LogEnd = Pick<WorkspaceState, "seq" | "lastAtMs" | "frontier">;
-
-/** Canonical bodies in UTF-8, one after the other, and where each lies. */
-interface Bodies {
-  readonly bytes: Buffer;
-  readonly starts: readonly number[];
-  readonly lengths: readonly number[];
-}
 
 /** A batch that was decided against the state at `before` and is folded into it, but not durable yet. */
 export interface DecidedBatch {
@@ -39,20 +33,6 @@ export interface DecidedBatch {
 }
 
 const LINE = "\n";
-
-/** Written one by one: joining them first takes three times as long. */
-function encoded(bodies: readonly string[]): Bodies {
-  const lengths = bodies.map((body) => Buffer.byteLength(body));
-  // A byte before the first is lent to its leaf's prefix.
-  const bytes = Buffer.allocUnsafe(lengths.reduce((sum, length) => sum + length, 1));
-  let end = 1;
-  const starts = bodies.map((body) => {
-    const start = end;
-    end += bytes.write(body, start);
-    return start;
-  });
-  return { bytes, starts, lengths };
-}
 
 const leavesOf = ({ bytes, starts, lengths }: Bodies): Buffer[] =>
   starts.map((start, index) => leafHashAt(bytes, start, start + (lengths[index] as number)));
@@ -93,7 +73,7 @@ export function decideBatch(
     throw error;
   }
   // Encoded once, for hashing and for the statement.
-  const bodies = encoded(texts);
+  const bodies = encodedBodies(texts);
   const leaves = leavesOf(bodies);
   const subtrees: Uint8Array[] = [];
   const frontier = appendLeaves(state.frontier, leaves, subtrees);
@@ -165,7 +145,7 @@ function sentOnce(bytes: Buffer): { toPostgres(): Buffer } {
   };
 }
 
-function entryValues(state: WorkspaceState, batch: DecidedBatch): unknown[] {
+function entryValues(state: WorkspaceState, batch: DecidedBatch, inRows: Buffer): unknown[] {
   const { actions, before, columns } = batch;
   return [
     state.workspaceId,
@@ -179,14 +159,11 @@ function entryValues(state: WorkspaceState, batch: DecidedBatch): unknown[] {
     columns.decisions,
     columns.used,
     Buffer.concat(batch.leaves),
-    sentOnce(batch.bodies.bytes.subarray(1)),
+    sentOnce(inRows),
     Buffer.concat(batch.subtrees),
     bytesFromFrontier(before.frontier),
   ];
 }
-
-/** Where the bodies lie in what is sent, counted from 1. */
-const bodyPlaces = ({ bodies: { starts, lengths } }: DecidedBatch): string[] => [starts.join(LINE), lengths.join(LINE)];
 
 interface EscalationColumns {
   readonly ids: string[];
@@ -225,15 +202,20 @@ export const wakeUpPayload = ({ workspaceId, seq, isChange }: WakeUp): string =>
   `${workspaceId} ${seq} ${isChange ? "change" : "decisions"}`;
 
 function statementOf(state: WorkspaceState, batch: DecidedBatch): QueryConfig {
-  const values = entryValues(state, batch);
+  // What is not allowed is shown to people and told to webhooks, one by one.
+  const isReadAlone = (index: number): boolean => batch.outcomes[index]?.decision !== "allow";
+  const { inRows, packs } = storedBodies(batch.bodies, isReadAlone);
+  const entry = entryValues(state, batch, inRows.bytes);
   const { ids, agents, digests, positions, used, users } = escalationColumns(batch);
+  const packPlaces = [packs.firsts, packs.starts, packs.lengths].map(joined);
+  const values = [...entry, inRows.starts.join(LINE), inRows.lengths.join(LINE), packs.bytes, ...packPlaces];
   if (ids.length === 0 && used.length === 0) {
-    if (batch.actions.length === 1) return { ...appendEntry, values };
-    return { ...appendEntries, values: [...values, ...bodyPlaces(batch)] };
+    if (batch.actions.length === 1) return { ...appendEntry, values: entry };
+    return { ...appendEntries, values };
   }
   const wakeUp = wakeUpPayload({ workspaceId: state.workspaceId, seq: sizeAfter(batch), isChange: false });
   const columns = [ids, agents, digests, positions, used, users].map(joined);
-  return { ...appendEscalations, values: [...values, ...bodyPlaces(batch), ...columns, wakeUp] };
+  return { ...appendEscalations, values: [...values, ...columns, wakeUp] };
 }
 
 /**

@@ -7,6 +7,7 @@ export {
   trustAfter,
 } from "./agent-state.ts";
 export { type AuthorityBook, type AuthorityItem, chainOf } from "./authority-book.ts";
+export { bodiesFrom } from "./body-packs.ts";
 export { canonicalJson, digestOf, type JsonObject, type JsonValue } from "./canonical.ts";
 export { type Checkpoint, type CheckpointSigner, createCheckpoints, type SignCheckpoint } from "./checkpoint.ts";
 export { createDatabaseClock, type DatabaseClock } from "./clock.ts";

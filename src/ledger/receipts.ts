@@ -1,6 +1,8 @@
 import type { Pool } from "pg";
 import type { Decision } from "../policy/index.ts";
+import type { PackedRow } from "../store/sql/packed-bodies.ts";
 import { readEntriesById } from "../store/sql/read-entries.ts";
+import { bodiesFrom } from "./body-packs.ts";
 import type { DecisionPath, DecisionReason, SealedDecision } from "./outcome.ts";
 import { stored } from "./store-fault.ts";
 
@@ -142,8 +144,11 @@ export async function readReceipts(
   workspaceId: string,
   decisionIds: readonly string[],
 ): Promise<Map<string, DecisionReceipt>> {
-  type Row = { entryId: string; kind: number; leafHash: Buffer; body: string };
+  type Row = PackedRow & { entryId: string; kind: number; leafHash: Buffer };
   const { rows } = await stored(pool.query<Row>({ ...readEntriesById, values: [workspaceId, decisionIds] }));
   const decisions = rows.filter(({ kind }) => kind === 0);
-  return new Map(decisions.map((row) => [row.entryId, receiptFrom(row.body, row.leafHash)]));
+  const bodies = await bodiesFrom(decisions);
+  return new Map(
+    decisions.map(({ entryId, leafHash }, index) => [entryId, receiptFrom(bodies[index] ?? "", leafHash)]),
+  );
 }

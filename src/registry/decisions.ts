@@ -1,7 +1,8 @@
 import type { Pool } from "pg";
-import { type DecisionReceipt, numberFromDecision, receiptFrom } from "../ledger/index.ts";
+import { bodiesFrom, type DecisionReceipt, numberFromDecision, receiptFrom } from "../ledger/index.ts";
 import type { Decision } from "../policy/index.ts";
 import { listDecisions, listDecisionsOfAgent, readLogSize } from "../store/sql/list-decisions.ts";
+import type { PackedRow } from "../store/sql/packed-bodies.ts";
 import { findFirstAfter } from "../store/sql/read-history.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
 import { stored } from "./stored.ts";
@@ -43,14 +44,15 @@ async function readPage(
   filter: DecisionFilter,
   { size, after }: PageRequest,
 ): Promise<Page<DecisionReceipt>> {
-  type Row = { seq: number; leafHash: Buffer; body: string };
+  type Row = PackedRow & { leafHash: Buffer };
   const { low, high } = await boundsOf(pool, workspaceId, filter);
   const decision = filter.decision === undefined ? null : numberFromDecision(filter.decision);
   const values: unknown[] = [workspaceId, low, Math.min(high, after ?? high), decision, size + 1];
   if (filter.agentId !== undefined) values.push(filter.agentId);
   const statement = filter.agentId === undefined ? listDecisions : listDecisionsOfAgent;
   const { rows } = await pool.query<Row>({ ...statement, values });
-  const receipts = rows.map((row) => receiptFrom(row.body, row.leafHash));
+  const bodies = await bodiesFrom(rows);
+  const receipts = rows.map(({ leafHash }, index) => receiptFrom(bodies[index] ?? "", leafHash));
   return pageFrom(receipts, size, ({ body }) => body.seq);
 }
 

@@ -49,7 +49,19 @@ export const LedgerEntryEntity = defineEntity({
     leafHash: p.blob(),
     /** The roots of the perfect subtrees that this leaf completes, of 2, 4, 8… leaves, one after the other; null for none. */
     subtreeHashes: p.blob().nullable(),
-    body: p.text(),
+    /** RFC 8785 JSON, what is hashed. Null where it lies in a pack. */
+    body: p.text().nullable(),
+  },
+});
+
+/** Bodies of neighbouring entries, from `seq` on, as a Zstandard frame. Insert-only. */
+export const LedgerPackEntity = defineEntity({
+  name: "LedgerPack",
+  tableName: "ledger_pack",
+  properties: {
+    workspaceId: p.text().primary(),
+    seq: p.bigint("number").primary(),
+    bodies: p.blob(),
   },
 });
 
@@ -169,6 +181,7 @@ export const ENTITIES = [
   WorkspaceEntity,
   LedgerHeadEntity,
   LedgerEntryEntity,
+  LedgerPackEntity,
   ApiKeyEntity,
   AgentEntity,
   DepartmentEntity,

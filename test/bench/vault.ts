@@ -2,6 +2,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { Client } from "pg";
 import { createSigningKeys } from "../../src/authority/index.ts";
 import { decide } from "../../src/enforcement/index.ts";
+import { encodedBodies, storedBodies } from "../../src/ledger/body-packs.ts";
 import {
   appendLeaves,
   bytesFromFrontier,
@@ -9,10 +10,12 @@ import {
   createVault,
   createWorkspaceLogs,
   EMPTY_FRONTIER,
+  numberFromDecision,
   type Vault,
 } from "../../src/ledger/index.ts";
 import { ENTITIES, MIGRATIONS, openDatabase } from "../../src/store/index.ts";
 import { appendEntries } from "../../src/store/sql/append-entries.ts";
+import { withBodies } from "../support/stored-bodies.ts";
 import type { Child } from "./child.ts";
 import type { BenchOptions } from "./options.ts";
 import { type BenchPostgres, SILENT_LOG } from "./postgres.ts";
@@ -24,18 +27,23 @@ const WORKSPACE = "bench";
 const SMALL = 1_000;
 /** Rows of one append: as many as the service gathers under load. */
 const ROWS = 256;
+const ALLOW = String(numberFromDecision("allow"));
 /** Milliseconds of a turn. */
 const TURN_MS = 100;
 /** Least that appending may keep of its speed when the subtrees are stored. */
 const LEAST_SPEED = 0.9;
 
-interface Sealed {
+interface Row {
+  readonly workspaceId: string;
+  readonly seq: number;
   readonly agentId: string;
   readonly actionType: string;
   readonly decision: string;
   readonly leafHash: Buffer;
-  readonly body: string;
+  readonly body: string | null;
 }
+
+type Sealed = Row & { readonly body: string };
 
 /** An append of the service, or the same one without the subtrees. */
 interface Append {
@@ -54,8 +62,9 @@ const APPENDS: readonly [Append, Append] = [
   { workspaceId: "without-subtrees", statement: WITHOUT, keepsSubtrees: false },
 ];
 
-const SAMPLE = `select agent_id as "agentId", action_type as "actionType", decision::text, leaf_hash as "leafHash", body
-  from ledger_entry where kind = 0 order by seq desc limit ${ROWS}`;
+const SAMPLE = `select workspace_id as "workspaceId", seq::float8 as seq, agent_id as "agentId",
+    action_type as "actionType", decision::text, leaf_hash as "leafHash", body
+  from ledger_entry where kind = 0 order by ledger_entry.seq desc limit ${ROWS}`;
 const HEAD = "insert into ledger_head (workspace_id, seq, frontier, last_at_ms) values ($1, 0, '', 0)";
 
 /** What appends the sample again and again to a log of its own. */
@@ -73,9 +82,10 @@ async function createAppender(client: Client, sample: readonly Sealed[], append:
   const leaves = sample.map(({ leafHash }) => leafHash);
   const fixed = [joined((row) => row.agentId), joined((row) => row.actionType), joined((row) => row.decision)];
   const refs = joined(() => "");
-  const bodies = sample.map(({ body }) => Buffer.from(body));
-  const lengths = bodies.map(({ length }) => length);
-  const starts = lengths.map((_, index) => 1 + lengths.slice(0, index).reduce((sum, length) => sum + length, 0));
+  const bodies = encodedBodies(sample.map(({ body }) => body));
+  const { inRows, packs } = storedBodies(bodies, (index) => sample[index]?.decision !== ALLOW);
+  const places = [inRows.starts, inRows.lengths].map((numbers) => numbers.join("\n"));
+  const packPlaces = [packs.firsts, packs.starts, packs.lengths].map((numbers) => numbers.join("\n") || null);
   let frontier = EMPTY_FRONTIER;
   let [rows, ms] = [0, 0];
 
@@ -87,8 +97,8 @@ async function createAppender(client: Client, sample: readonly Sealed[], append:
     const ids = leaves.map((_, index) => `dec_${size + index}`).join("\n");
     const head = [workspaceId, size, leaves.length, bytesFromFrontier(frontier), Date.now()];
     const hashes = keepsSubtrees ? subtrees : [];
-    const entries = [ids, ...fixed, refs, Buffer.concat(leaves), Buffer.concat(bodies), Buffer.concat(hashes)];
-    const values = [...head, ...entries, before, starts.join("\n"), lengths.join("\n")];
+    const entries = [ids, ...fixed, refs, Buffer.concat(leaves), inRows.bytes, Buffer.concat(hashes)];
+    const values = [...head, ...entries, before, ...places, packs.bytes, ...packPlaces];
     if ((await client.query({ ...statement, values })).rows.length !== 1) throw new Error("nothing was appended");
   };
 
@@ -129,7 +139,8 @@ async function measureAppends({ seconds, rounds }: BenchOptions, databaseUrl: st
   const client = new Client({ connectionString: databaseUrl });
   await client.connect();
   try {
-    const { rows: sample } = await client.query<Sealed>(SAMPLE);
+    const { rows } = await client.query<Row>(SAMPLE);
+    const sample = await withBodies(client, rows[0]?.workspaceId ?? "", rows);
     const kept = await createAppender(client, sample, APPENDS[0]);
     const left = await createAppender(client, sample, APPENDS[1]);
     await appendByTurns(kept, left, WARM_UP_SECONDS);

@@ -1,5 +1,6 @@
 import { withOwner } from "../support/owner.ts";
 import type { TestServer } from "../support/server.ts";
+import { withBodies } from "../support/stored-bodies.ts";
 import { interceptOver, type RestOutcome } from "./rest.ts";
 
 /** What one run came to. */
@@ -44,9 +45,15 @@ async function registerAgent(server: TestServer): Promise<string> {
 
 /** The counts that the run's decisions saw, in the order of the log, with what each came to. */
 function sealed({ databaseUrl, name }: LimitRunOptions): Promise<{ count: number; decision: string }[]> {
-  const select = `select body::jsonb ->> 'decision' as decision, (body::jsonb #>> '{authorisation,collective_limits,0,count}')::int as count
-    from ledger_entry where workspace_id = 'default' and action_type = $1 order by seq`;
-  return withOwner(databaseUrl, async (client) => (await client.query(select, [name])).rows);
+  const select = `select seq::float8 as seq, body from ledger_entry
+    where workspace_id = 'default' and action_type = $1 order by ledger_entry.seq`;
+  return withOwner(databaseUrl, async (client) => {
+    const { rows } = await client.query<{ seq: number; body: string | null }>(select, [name]);
+    return (await withBodies(client, "default", rows)).map(({ body }) => {
+      const { decision, authorisation } = JSON.parse(body);
+      return { decision, count: authorisation.collective_limits[0].count };
+    });
+  });
 }
 
 /** How often each refusal came, and no answer at all. */

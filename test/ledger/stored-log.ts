@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import { canonicalJson, frontierFromBytes, type JsonValue, rootOf } from "../../src/ledger/index.ts";
 import { withOwner } from "../support/owner.ts";
+import { withBodies } from "../support/stored-bodies.ts";
 import { naiveLeaf, naiveTree } from "./naive-tree.ts";
 
 /** One row of the log as the database holds it. */
@@ -38,7 +39,7 @@ export interface StoredDecision {
 /** Reads the log of a workspace, by default `default`. */
 export function readLog(url: string, workspaceId = "default"): Promise<StoredLog> {
   return withOwner(url, async (client) => {
-    const entries = await client.query<StoredEntry>(
+    const entries = await client.query<Omit<StoredEntry, "body"> & { body: string | null }>(
       `select seq::float8 as seq, at_ms::float8 as "atMs", kind, entry_id as "entryId", leaf_hash as "leafHash",
          subtree_hashes as "subtreeHashes", body
        from ledger_entry where workspace_id = $1 order by seq`,
@@ -48,7 +49,7 @@ export function readLog(url: string, workspaceId = "default"): Promise<StoredLog
       `select seq::float8 as seq, frontier, last_at_ms::float8 as "lastAtMs" from ledger_head where workspace_id = $1`,
       [workspaceId],
     );
-    return { entries: entries.rows, head: head.rows[0] as StoredLog["head"] };
+    return { entries: await withBodies(client, workspaceId, entries.rows), head: head.rows[0] as StoredLog["head"] };
   });
 }
 

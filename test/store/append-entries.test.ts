@@ -51,7 +51,7 @@ describe("the forms of an append", () => {
       subtrees,
       frontier,
     ];
-    const places = form === appendEntry ? [] : ["1", String(Buffer.byteLength(BODY))];
+    const places = form === appendEntry ? [] : ["1", String(Buffer.byteLength(BODY)), null, null, null, null];
     const others = form === appendEscalations ? [null, null, null, null, null, null, ""] : [];
     return client.query<{ now: number }>({ ...form, values: [...values, ...places, ...others] });
   }
@@ -87,6 +87,41 @@ describe("the forms of an append", () => {
       for (const form of FORMS) await append(client, form, { seq: 4, subtrees: Buffer.alloc(0) });
       const { rows } = await client.query("select subtree_hashes from ledger_entry");
       expect(rows).to.deep.equal(FORMS.map(() => ({ subtree_hashes: null })));
+    }));
+
+  for (const form of FORMS.slice(1)) {
+    it(`${form.name} leaves to a pack what has no length of its own.`, () =>
+      withClient(database.url, async (client) => {
+        const ids = ["dec_1", "dec_2", "dec_3"];
+        const same = (value: string): string => ids.map(() => value).join("\n");
+        const decisions = [ids.join("\n"), same("agt_1"), same("payment.send"), same("1"), same("")];
+        const bytes = [Buffer.concat([HASH, HASH, HASH]), Buffer.from(`${BODY}{}`), SUBTREE, FRONTIER];
+        const length = Buffer.byteLength(BODY);
+        const places = [`1\n${length + 1}\n${length + 1}`, `${length}\n0\n2`];
+        const packs = [Buffer.from("firstsecond"), "0\n2", "1\n6", "5\n6"];
+        const escalations = form === appendEscalations ? [null, null, null, null, null, null, ""] : [];
+        const head = [form.name, SEQ, 3, Buffer.from("next"), 2];
+        await client.query({ ...form, values: [...head, ...decisions, ...bytes, ...places, ...packs, ...escalations] });
+        const { rows } = await client.query("select seq::int, body from ledger_entry order by seq");
+        expect(rows.map(({ seq, body }) => [seq, body])).to.deep.equal([
+          [SEQ, BODY],
+          [SEQ + 1, null],
+          [SEQ + 2, "{}"],
+        ]);
+        const { rows: packed } = await client.query(
+          "select workspace_id, seq::int, bodies from ledger_pack order by seq",
+        );
+        expect(packed).to.deep.equal([
+          { workspace_id: form.name, seq: SEQ, bodies: Buffer.from("first") },
+          { workspace_id: form.name, seq: SEQ + 2, bodies: Buffer.from("second") },
+        ]);
+      }));
+  }
+
+  it("refuses a change without a body, which nothing could fold.", () =>
+    withClient(database.url, async (client) => {
+      const insert = `insert into ledger_entry (workspace_id, seq, at_ms, kind, entry_id, leaf_hash) values ('w', 0, 0, 1, 'e', '')`;
+      expect(await client.query(insert).catch(({ code }: { code: string }) => code)).to.equal("23514");
     }));
 
   for (const form of FORMS) {

@@ -11,6 +11,7 @@ import { createWorkspace, registerAgent } from "../../src/registry/index.ts";
 import { ENTITIES, MIGRATIONS, openDatabase } from "../../src/store/index.ts";
 import { naiveLeaf, naiveTree } from "../ledger/naive-tree.ts";
 import { withOwner } from "../support/owner.ts";
+import { withBodies } from "../support/stored-bodies.ts";
 import { isConsistent, readNote, rootFromPath } from "./verify.ts";
 
 /** How a round runs. */
@@ -126,7 +127,7 @@ function compare(rows: readonly Row[], told: readonly string[], observed: readon
 const readRows = (url: string): Promise<Row[]> =>
   withOwner(url, async (client) => {
     const text = "select seq::float8 as seq, entry_id, kind, body from ledger_entry order by ledger_entry.seq";
-    return (await client.query<Row>(text)).rows;
+    return withBodies(client, WORKSPACE, (await client.query<Omit<Row, "body"> & { body: string | null }>(text)).rows);
   });
 
 async function openVault(url: string, cleanup: AsyncDisposableStack): Promise<{ vault: Vault; agentId: string }> {

@@ -5,6 +5,7 @@ import { WebhookMigration } from "./0003-webhook.ts";
 import { SubtreeHashesMigration } from "./0004-subtree-hashes.ts";
 import { RedactionMigration } from "./0006-redaction.ts";
 import { EventIndexMigration } from "./0007-event-index.ts";
+import { PackMigration } from "./0008-pack.ts";
 
 /** Every migration, in the order of their application. A migration that was released never changes. */
 export const MIGRATIONS: readonly MigrationSource[] = [
@@ -14,4 +15,5 @@ export const MIGRATIONS: readonly MigrationSource[] = [
   { name: "0004-subtree-hashes", class: SubtreeHashesMigration },
   { name: "0006-redaction", class: RedactionMigration },
   { name: "0007-event-index", class: EventIndexMigration },
+  { name: "0008-pack", class: PackMigration },
 ];

@@ -12,7 +12,9 @@
  * Parameters: workspace, expected size, count, frontier, time of the batch, entry ids, agent ids, action types,
  * decisions, refs (each joined by line feeds; an empty ref means none), leaf hashes (32 bytes each), bodies one after the
  * other in UTF-8, the roots of the perfect subtrees that the leaves complete (32 bytes each, in the order of completion),
- * expected frontier; and unless it is one entry, where the bodies begin (in bytes, the first at 1) and their lengths.
+ * expected frontier; and unless it is one entry, where the bodies begin (in bytes, the first at 1) and their lengths, 0
+ * for one that lies in a pack; the packs one after the other, and which entry of the batch each begins with (from 0), where
+ * it begins and its length (joined by line feeds, null for none).
  * Gives one row `{now}`, the server's clock in epoch milliseconds, or no row when another writer was first.
  */
 const HEAD = `
@@ -35,11 +37,18 @@ const INTO = `
 const INSERT = `${INTO}
   select $1, $2::bigint + r.ord - 1, $5, 0, r.entry_id, r.agent_id, r.action_type, r.decision::smallint,
     nullif(r.ref_id, ''), substr($11::bytea, (r.ord::int - 1) * 32 + 1, 32),
-    convert_from(substr($12::bytea, r.body_start::int, r.body_length::int), 'UTF8'), ${SUBTREES}
+    case when r.body_length <> '0' then convert_from(substr($12::bytea, r.body_start::int, r.body_length::int), 'UTF8') end,
+    ${SUBTREES}
   from head, rows from (
     string_to_table($6, E'\\n'), string_to_table($7, E'\\n'), string_to_table($8, E'\\n'),
     string_to_table($9, E'\\n'), string_to_table($10, E'\\n'), string_to_table($15, E'\\n'), string_to_table($16, E'\\n')
   ) with ordinality as r (entry_id, agent_id, action_type, decision, ref_id, body_start, body_length, ord)`;
+
+const PACK = `
+  insert into ledger_pack (workspace_id, seq, bodies)
+  select $1, $2::bigint + p.first::int, substr($17::bytea, p.start::int, p.length::int)
+  from head, rows from (string_to_table($18, E'\\n'), string_to_table($19, E'\\n'), string_to_table($20, E'\\n'))
+    as p (first, start, length)`;
 
 const NOW = "(extract(epoch from clock_timestamp()) * 1000)::float8 as now";
 
@@ -58,7 +67,7 @@ export const appendEntry = {
 /** The plain form: nothing escalates and no approval is used up. */
 export const appendEntries = {
   name: "append-entries",
-  text: `with head as (${HEAD}), written as (${INSERT}) select ${NOW} from head`,
+  text: `with head as (${HEAD}), written as (${INSERT}), packed as (${PACK}) select ${NOW} from head`,
 };
 
 /**
@@ -68,18 +77,18 @@ export const appendEntries = {
  */
 export const appendEscalations = {
   name: "append-escalations",
-  text: `with head as (${HEAD}), written as (${INSERT}),
+  text: `with head as (${HEAD}), written as (${INSERT}), packed as (${PACK}),
   escalated as (
     insert into escalation (workspace_id, escalation_id, agent_id, status, action_digest, created_seq)
     select $1, e.id, e.agent_id, 1, e.digest, $2::bigint + e.position::int
     from head, rows from (
-      string_to_table($17, E'\\n'), string_to_table($18, E'\\n'), string_to_table($19, E'\\n'), string_to_table($20, E'\\n')
+      string_to_table($21, E'\\n'), string_to_table($22, E'\\n'), string_to_table($23, E'\\n'), string_to_table($24, E'\\n')
     ) as e (id, agent_id, digest, position)
   ),
   used as (
     update escalation set used_by = u.decision_id
-    from head, rows from (string_to_table($21, E'\\n'), string_to_table($22, E'\\n')) as u (id, decision_id)
+    from head, rows from (string_to_table($25, E'\\n'), string_to_table($26, E'\\n')) as u (id, decision_id)
     where workspace_id = $1 and escalation_id = u.id
   )
-  select ${NOW}, pg_notify('acp_log', $23) from head`,
+  select ${NOW}, pg_notify('acp_log', $27) from head`,
 };

@@ -1,6 +1,7 @@
 import { IS_DECISION } from "./is-decision.ts";
+import { BODY_COLUMNS, WITH_PACK } from "./packed-bodies.ts";
 
-const COLUMNS = `seq::float8 as seq, leaf_hash as "leafHash", body`;
+const COLUMNS = `e.seq::float8 as seq, e.leaf_hash as "leafHash", ${BODY_COLUMNS}`;
 const WINDOW = "seq >= $2 and seq < $3 and ($4::smallint is null or decision = $4)";
 
 /**
@@ -12,15 +13,19 @@ const WINDOW = "seq >= $2 and seq < $3 and ($4::smallint is null or decision = $
  */
 export const listDecisions = {
   name: "list-decisions",
-  text: `select ${COLUMNS} from ledger_entry
-    where workspace_id = $1 and ${IS_DECISION} and ${WINDOW} order by ledger_entry.seq desc limit $5`,
+  text: `select ${COLUMNS} from (
+      select seq, leaf_hash, body from ledger_entry
+      where workspace_id = $1 and ${IS_DECISION} and ${WINDOW} order by seq desc limit $5
+    ) e ${WITH_PACK} order by e.seq desc`,
 };
 
 /** The same for one agent, from the index that leads with it. Further parameter: agent. */
 export const listDecisionsOfAgent = {
   name: "list-decisions-of-agent",
-  text: `select ${COLUMNS} from ledger_entry
-    where workspace_id = $1 and kind = 0 and ${WINDOW} and agent_id = $6 order by ledger_entry.seq desc limit $5`,
+  text: `select ${COLUMNS} from (
+      select seq, leaf_hash, body from ledger_entry
+      where workspace_id = $1 and kind = 0 and ${WINDOW} and agent_id = $6 order by seq desc limit $5
+    ) e ${WITH_PACK} order by e.seq desc`,
 };
 
 /** The size of a log. Parameter: workspace. No row: no such workspace. */

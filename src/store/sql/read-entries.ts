@@ -1,3 +1,5 @@
+import { BODY_COLUMNS, WITH_PACK } from "./packed-bodies.ts";
+
 const COLUMNS = `seq::float8 as seq, at_ms::float8 as at, kind, entry_id as "entryId", agent_id as "agentId",
   action_type as "actionType", decision, ref_id as "refId"`;
 
@@ -20,7 +22,8 @@ export const readEntriesFrom = {
 /** Reads the entries of some ids with their bodies. Parameters: workspace, ids. Order is not guaranteed. */
 export const readEntriesById = {
   name: "read-entries-by-id",
-  text: `select ${COLUMNS}, leaf_hash as "leafHash", body from ledger_entry where workspace_id = $1 and entry_id = any($2::text[])`,
+  text: `select e.seq::float8 as seq, kind, entry_id as "entryId", leaf_hash as "leafHash", ${BODY_COLUMNS}
+    from ledger_entry e ${WITH_PACK} where e.workspace_id = $1 and e.entry_id = any($2::text[])`,
 };
 
 /** Locks the end of the log until the transaction ends. Parameter: workspace. No row: no such workspace. */

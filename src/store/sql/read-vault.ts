@@ -1,3 +1,5 @@
+import { BODY_COLUMNS, WITH_PACK } from "./packed-bodies.ts";
+
 /**
  * Reads what the log holds of the tree at some leaves: each leaf's hash, and the roots of the perfect subtrees that it
  * completes. One look-up by primary key for each index. Parameters: workspace, indexes. Order is not guaranteed.
@@ -9,17 +11,17 @@ export const readTreeHashes = {
 };
 
 /**
- * Reads entries as they were sealed, oldest first, until their bodies together have some number of bytes: always the first,
- * and the one that passes the number. The lengths are known without reading the bodies that lie beside the table.
+ * Reads entries as they were sealed, oldest first, until the bodies in their rows together have some number of bytes: always
+ * the first, and the one that passes the number. The lengths are known without reading the bodies that lie beside the table.
  * Parameters: workspace, first index, index to stop before, most rows, bytes.
  */
 export const readSealedEntries = {
   name: "read-sealed-entries",
-  text: `select seq::float8 as seq, leaf_hash as "leafHash", body from (
+  text: `select e.seq::float8 as seq, e.leaf_hash as "leafHash", ${BODY_COLUMNS} from (
       select seq, leaf_hash, body,
-        sum(octet_length(body)) over (order by ledger_entry.seq) - octet_length(body) as bytes_before
-      from ledger_entry where workspace_id = $1 and seq >= $2 and seq < $3 order by ledger_entry.seq limit $4
-    ) e where bytes_before < $5 order by e.seq`,
+        sum(coalesce(octet_length(body), 0)) over (order by seq) - coalesce(octet_length(body), 0) as bytes_before
+      from ledger_entry where workspace_id = $1 and seq >= $2 and seq < $3 order by seq limit $4
+    ) e ${WITH_PACK} where bytes_before < $5 order by e.seq`,
 };
 
 /** Finds the index of a decision. Parameters: workspace, decision. No row: no such decision. */

@@ -1,4 +1,5 @@
 import { Client } from "pg";
+import { withBodies } from "../../support/stored-bodies.ts";
 import { type LaneContext, type Lanes, runLanes } from "./lanes.ts";
 import type { Source } from "./plan.ts";
 import type { Recorder } from "./recorder.ts";
@@ -14,8 +15,9 @@ const TABLE = `
   create table bare_entry (like ledger_entry including storage, primary key (workspace_id, seq))`;
 
 const READ = `
-  select entry_id, agent_id, action_type, decision::text, coalesce(ref_id, '') as ref_id, leaf_hash, body
-  from ledger_entry where kind = 0 order by seq desc limit ${SAMPLE}`;
+  select workspace_id, seq::float8 as seq, entry_id, agent_id, action_type, decision::text,
+    coalesce(ref_id, '') as ref_id, leaf_hash, body
+  from ledger_entry where kind = 0 order by ledger_entry.seq desc limit ${SAMPLE}`;
 
 // Columns joined by line feeds: of the ways to hand over many rows the fastest one known here.
 const INSERT = `
@@ -29,6 +31,8 @@ const INSERT = `
   ) with ordinality as r (entry_id, agent_id, action_type, decision, ref_id, body, ord)`;
 
 interface Row {
+  readonly workspace_id: string;
+  readonly seq: number;
   readonly entry_id: string;
   readonly agent_id: string;
   readonly action_type: string;
@@ -39,13 +43,15 @@ interface Row {
 }
 
 function columnsOf(rows: readonly Row[]): unknown[] {
-  const joined = (name: Exclude<keyof Row, "leaf_hash">): string => rows.map((row) => row[name]).join("\n");
+  const joined = (name: Exclude<keyof Row, "leaf_hash" | "workspace_id" | "seq">): string =>
+    rows.map((row) => row[name]).join("\n");
   const texts = [joined("entry_id"), joined("agent_id"), joined("action_type"), joined("decision"), joined("ref_id")];
   return [...texts, Buffer.concat(rows.map((row) => row.leaf_hash)), joined("body")];
 }
 
 async function statementsOf(client: Client, size: number): Promise<unknown[][]> {
-  const { rows } = await client.query<Row>(READ);
+  const { rows: stored } = await client.query<Omit<Row, "body"> & { readonly body: string | null }>(READ);
+  const rows = await withBodies(client, stored[0]?.workspace_id ?? "", stored);
   if (rows.length < size) throw new Error("the service's log has too few decisions to insert again");
   const statements: unknown[][] = [];
   for (let first = 0; first + size <= rows.length; first += size) {
