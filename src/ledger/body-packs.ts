@@ -2,7 +2,6 @@ import { promisify } from "node:util";
 import { constants, zstdCompressSync, zstdDecompress } from "node:zlib";
 import { PACK_ENTRIES, type PackedRow } from "../store/sql/packed-bodies.ts";
 
-const LINE = "\n";
 const LINE_FEED = 0x0a;
 /** Entries of a pack that are worth one: few have little in common, and each pack is a row of its own. */
 const LEAST_PACKED = 8;
@@ -87,14 +86,32 @@ export function storedBodies(
   return { inRows: partsOf(rows), packs: { ...partsOf(packs), firsts } };
 }
 
+/** Some lines of a pack, by their numbers. Each as a text of its own: one cut out of a longer one would keep all of it. */
+function linesOf(bytes: Buffer, wanted: ReadonlySet<number>): Map<number, string> {
+  const lines = new Map<number, string>();
+  let start = 0;
+  for (let number = 0; lines.size < wanted.size; number++) {
+    const end = bytes.indexOf(LINE_FEED, start);
+    if (end < 0) break;
+    if (wanted.has(number)) lines.set(number, bytes.toString("utf8", start, end));
+    start = end + 1;
+  }
+  return lines;
+}
+
 /** The bodies of rows, in their order. Empty where a body was lost or cannot be read: then it does not fit its hash. */
 export async function bodiesFrom(rows: readonly PackedRow[]): Promise<string[]> {
-  const packs = new Map<number, readonly string[]>();
-  const unpack = async ({ packSeq, pack }: PackedRow): Promise<void> => {
-    if (packSeq === null || pack === null) return;
+  const bodies = new Map<number, string>();
+  const packs = Map.groupBy(
+    rows.filter(({ packSeq }) => packSeq !== null),
+    ({ packSeq }) => packSeq as number,
+  );
+  // One after the other: a page may have a pack for each of its rows, and each is thirty times as large in memory.
+  for (const [first, inPack] of packs) {
+    const pack = inPack.find(({ pack }) => pack !== null)?.pack ?? NOTHING;
     const bytes = await decompressed(pack).catch(() => NOTHING);
-    packs.set(packSeq, bytes.toString().split(LINE));
-  };
-  await Promise.all(rows.map(unpack));
-  return rows.map(({ seq, body, packSeq }) => body ?? packs.get(packSeq ?? -1)?.[seq - (packSeq ?? 0)] ?? "");
+    const lines = linesOf(bytes, new Set(inPack.map(({ seq }) => seq - first)));
+    for (const [number, line] of lines) bodies.set(first + number, line);
+  }
+  return rows.map(({ seq, body }) => body ?? bodies.get(seq) ?? "");
 }

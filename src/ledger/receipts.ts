@@ -103,8 +103,10 @@ export interface DecisionReceipt {
   readonly leafHash: Uint8Array;
 }
 
-/** A receipt from a stored entry. */
+/** A receipt from a stored entry. Throws when its body is lost. */
 export function receiptFrom(canonicalBody: string, leafHash: Uint8Array): DecisionReceipt {
+  if (canonicalBody === "")
+    throw new Error("the body of a decision is missing from the log, or its pack cannot be read");
   return { body: JSON.parse(canonicalBody) as DecisionBody, canonicalBody, leafHash };
 }
 

@@ -39,6 +39,12 @@ const CHANGES: readonly {
     fault: "leaf_hash",
     index: AT,
   },
+  {
+    what: "removed a body",
+    sql: [`update ledger_entry set body = null where seq = ${AT}`],
+    fault: "leaf_hash",
+    index: AT,
+  },
   { what: "removed an entry", sql: [`delete from ledger_entry where seq = ${AT}`], fault: "order", index: AT },
   {
     what: "removed an entry and closed the gap",

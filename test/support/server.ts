@@ -111,7 +111,7 @@ export async function startServer({ databaseUrl, env = {} }: ServerOptions = {})
   const dataDir = await mkdtemp(join(tmpdir(), "acp-server-"));
   // Open to the account that PostgreSQL runs under when this is root, so that nothing is left elsewhere.
   await chmod(dataDir, 0o755);
-  const adminKey = env.ACP_ADMIN_KEY ?? randomBytes(24).toString("base64url");
+  const adminKey = env.ACP_ADMIN_KEY ?? randomBytes(24).toString("hex");
   const base = { ACP_HTTP_PORT: "0", ACP_GRPC_PORT: "0", ACP_DATA_DIR: dataDir, ACP_ADMIN_KEY: adminKey };
   const database = databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl };
   const child = spawn(process.execPath, [MAIN], {
