@@ -5,6 +5,8 @@ import { PACK_ENTRIES, type PackedRow } from "../store/sql/packed-bodies.ts";
 const LINE_FEED = 0x0a;
 /** Entries of a pack that are worth one: few have little in common, and each pack is a row of its own. */
 const LEAST_PACKED = 8;
+/** Bytes of a body that is packed: reading one entry reads its whole pack, a megabyte at most. */
+const LARGEST_PACKED = 16_384;
 /** What neighbouring bodies share is found at every level; higher ones only take longer. */
 const LEVEL = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
 const decompressed = promisify(zstdDecompress);
@@ -59,28 +61,33 @@ function partsOf(buffers: readonly Buffer[]): Parts {
 }
 
 const NOTHING = Buffer.alloc(0);
+const EMPTY_LINE = Buffer.from([LINE_FEED]);
 
 /**
  * Packs neighbouring bodies, a thirtieth of their size. `isReadAlone` tells of those that the database reads, or that are
- * read one by one: they lie in their rows.
+ * read one by one: they lie in their rows, as large ones do, and their lines are empty.
  */
 export function storedBodies(
   { bytes, starts, lengths }: Bodies,
   isReadAlone: (index: number) => boolean,
 ): StoredBodies {
+  const lineAt = (index: number): Buffer => {
+    const start = starts[index] as number;
+    return bytes.subarray(start, start + (lengths[index] as number) + 1);
+  };
+  const isPackable = (index: number): boolean => (lengths[index] as number) <= LARGEST_PACKED && !isReadAlone(index);
   const rows: Buffer[] = [];
   const packs: Buffer[] = [];
   const firsts: number[] = [];
   for (let first = 0; first < starts.length; first += PACK_ENTRIES) {
-    const end = Math.min(first + PACK_ENTRIES, starts.length);
-    const isPacked = end - first >= LEAST_PACKED;
-    for (let index = first; index < end; index++) {
-      const start = starts[index] as number;
-      rows.push(isPacked && !isReadAlone(index) ? NOTHING : bytes.subarray(start, start + (lengths[index] as number)));
-    }
+    const indexes = starts.slice(first, first + PACK_ENTRIES).map((_, index) => first + index);
+    const packable = indexes.map(isPackable);
+    const isPacked = packable.filter(Boolean).length >= LEAST_PACKED;
+    for (const index of indexes)
+      rows.push(isPacked && packable[index - first] ? NOTHING : lineAt(index).subarray(0, -1));
     if (!isPacked) continue;
-    // With those that lie in their rows, so that the lines count the entries: they add next to nothing.
-    packs.push(zstdCompressSync(bytes.subarray(starts[first], starts[end] ?? bytes.length), LEVEL));
+    const lines = indexes.map((index) => (packable[index - first] ? lineAt(index) : EMPTY_LINE));
+    packs.push(zstdCompressSync(Buffer.concat(lines), LEVEL));
     firsts.push(first);
   }
   return { inRows: partsOf(rows), packs: { ...partsOf(packs), firsts } };

@@ -39,17 +39,25 @@ describe("packs of bodies", () => {
     });
   }
 
-  it("hold up to 64 entries in a row, a line each, those that lie in their rows as well.", () => {
+  it("hold up to 64 entries in a row, a line each, empty for those that lie in their rows.", () => {
     const bodies = bodiesOf(130);
     const { inRows, packs } = storedBodies(encodedBodies(bodies), (index) => index === 3);
     expect(packs.firsts).to.deep.equal([0, 64]);
     const lines = packs.firsts.map((_, index) => zstdDecompressSync(part(packs, index)).toString().split("\n"));
     expect(lines).to.deep.equal([
-      [...bodies.slice(0, 64), ""],
+      [...bodies.slice(0, 64).with(3, ""), ""],
       [...bodies.slice(64, 128), ""],
     ]);
     // The last two are too few for a pack of their own.
     expect(inRows.lengths.flatMap((length, index) => (length > 0 ? [index] : []))).to.deep.equal([3, 128, 129]);
+  });
+
+  it("leave large bodies in their rows, so that none takes long to read.", async () => {
+    const bodies = bodiesOf(64).map((body, index) => (index % 2 === 0 ? body : body.padEnd(20_000)));
+    const stored = storedBodies(encodedBodies(bodies), () => false);
+    expect(stored.inRows.lengths.filter((length) => length > 0)).to.have.length(32);
+    expect(zstdDecompressSync(stored.packs.bytes)).to.have.length.below(64 * 100);
+    expect(await bodiesFrom(rowsOf(stored))).to.deep.equal(bodies);
   });
 
   it("are a small part of what they hold.", () => {
