@@ -3,38 +3,33 @@ import { join } from "node:path";
 import type { Logger } from "pino";
 import { Registry } from "prom-client";
 import { EnforcementService, type InterceptStreamRequest } from "../gen/agentcontrol/v1/enforcement_service_pb.js";
-import {
-  createAdminService,
-  createAgentService,
-  createAuthorityService,
-  createDepartmentService,
-  createEnforcementService,
-  createEscalationService,
-  createIncidentService,
-  createMandateService,
-  createRedactionService,
-  createRevocationService,
-  createToolService,
-  createVaultService,
-  createWebhookService,
-  type ServiceDefinition,
-  streamFault,
-} from "./api/index.ts";
-import { createSigningKeys, createTokenVerifier, loadSigningKey, type SigningKeys } from "./authority/index.ts";
+import { createAdminService } from "./api/admin-service.ts";
+import { createAgentService } from "./api/agent-service.ts";
+import { createAuthorityService } from "./api/authority-service.ts";
+import { createDepartmentService } from "./api/department-service.ts";
+import { createEnforcementService } from "./api/enforcement-service.ts";
+import { createEscalationService } from "./api/escalation-service.ts";
+import { createIncidentService } from "./api/incident-service.ts";
+import { streamFault } from "./api/intercept-stream.ts";
+import { createMandateService } from "./api/mandate-service.ts";
+import { createRedactionService } from "./api/redaction-service.ts";
+import { createRevocationService } from "./api/revocation-service.ts";
+import type { ServiceDefinition } from "./api/service.ts";
+import { createToolService } from "./api/tool-service.ts";
+import { createVaultService } from "./api/vault-service.ts";
+import { createWebhookService } from "./api/webhook-service.ts";
+import { createTokenVerifier } from "./authority/federation-token.ts";
+import { createSigningKeys, loadSigningKey, type SigningKeys } from "./authority/signing-key.ts";
 import type { Config } from "./config.ts";
-import { createIntercept, decide } from "./enforcement/index.ts";
-import {
-  countedPeers,
-  createCheckpoints,
-  createRedisParts,
-  createVault,
-  createWorkspaceLogs,
-  type DecisionPeers,
-  listenForWakeUps,
-  type RedisParts,
-  type WakeUpListener,
-  type WorkspaceLogs,
-} from "./ledger/index.ts";
+import { decide } from "./decision/decide.ts";
+import { createIntercept } from "./decision/intercept.ts";
+import { createCheckpoints } from "./log/checkpoint.ts";
+import { countedPeers } from "./log/counted-peers.ts";
+import type { DecisionPeers } from "./log/peers.ts";
+import { createVault } from "./log/vault.ts";
+import { listenForWakeUps, type WakeUpListener } from "./log/wake-ups.ts";
+import { createWorkspaceLogs, type WorkspaceLogs } from "./log/workspace-logs.ts";
+import { createRedisParts, type RedisParts } from "./mirror/redis.ts";
 import {
   createRedaction,
   createRedactionProxy,
@@ -42,27 +37,24 @@ import {
   type Redaction,
   type RedactionProxy,
 } from "./redaction/index.ts";
-import { type Authenticator, createAuthenticator } from "./registry/index.ts";
-import { createGuard, type Guard } from "./semantic/index.ts";
-import { type Database, ENTITIES, MIGRATIONS, openDatabase } from "./store/index.ts";
-import {
-  type Addresses,
-  createGrpcServer,
-  createHealth,
-  createHttpServer,
-  createPipeline,
-  createRestDispatcher,
-  errorBodyFrom,
-  type HttpRoute,
-  joinServers,
-  type MetricsPage,
-  type Pipeline,
-  type Receivers,
-  sendJson,
-  shuttingDown,
-} from "./transport/index.ts";
-import { createRestTranscoder, openApiFromServices } from "./transport/rest/index.ts";
-import { createWebhooks, type Webhooks } from "./webhook/index.ts";
+import { type Authenticator, createAuthenticator } from "./registry/authenticator.ts";
+import { createGuard, type Guard } from "./semantic/guard.ts";
+import { errorBodyFrom } from "./server/error-mapping.ts";
+import { createGrpcServer } from "./server/grpc.ts";
+import { createHealth } from "./server/health.ts";
+import { sendJson } from "./server/http-reply.ts";
+import { createHttpServer, type HttpRoute } from "./server/http-server.ts";
+import type { MetricsPage } from "./server/http-status-pages.ts";
+import { createPipeline, type Pipeline } from "./server/pipeline.ts";
+import { shuttingDown } from "./server/refusals.ts";
+import { openApiFromServices } from "./server/rest/openapi.ts";
+import { createRestTranscoder } from "./server/rest/transcoder.ts";
+import { createRestDispatcher } from "./server/rest-dispatcher.ts";
+import { type Addresses, joinServers, type Receivers } from "./server/servers.ts";
+import { type Database, openDatabase } from "./store/database.ts";
+import { ENTITIES } from "./store/entities.ts";
+import { MIGRATIONS } from "./store/migrations/index.ts";
+import { createWebhooks, type Webhooks } from "./webhook/webhooks.ts";
 
 /** A control plane with every part built. */
 export interface ControlPlane {

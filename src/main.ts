@@ -2,14 +2,12 @@ import cluster from "node:cluster";
 import { availableParallelism } from "node:os";
 import { pino } from "pino";
 import { startNotice } from "./cli/index.ts";
-import {
-  listenForStop,
-  type Serving,
-  serveAlone,
-  serveAsWorker,
-  serveWithWorkers,
-  setCollector,
-} from "./cluster/index.ts";
+import { setCollector } from "./cluster/collector.ts";
+import { serveAlone } from "./cluster/serve-alone.ts";
+import { serveAsWorker } from "./cluster/serve-as-worker.ts";
+import { serveWithWorkers } from "./cluster/serve-with-workers.ts";
+import type { Serving } from "./cluster/serving.ts";
+import { listenForStop } from "./cluster/stop-signal.ts";
 import { type Config, ConfigError, loadConfig } from "./config.ts";
 
 function configOrExit(): Config {

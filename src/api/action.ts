@@ -1,8 +1,9 @@
 import type { InterceptRequest } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
-import { type Action, canonicalJson } from "../ledger/index.ts";
-import { normaliseActionType } from "../policy/index.ts";
+import { normaliseActionType } from "../policy/action-pattern.ts";
+import type { Action } from "../state/types.ts";
 import { createId, idFromUuid } from "../store/ids.ts";
+import { canonicalJson } from "../tree/canonical.ts";
 import type { Caller } from "./context.ts";
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.

@@ -2,21 +2,19 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { AdminService, type ApiKeySchema, type WorkspaceSchema } from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
-import type { WorkspaceLogs } from "../ledger/index.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { Authenticator } from "../registry/authenticator.ts";
+import { createKey, listKeys, revokeKey } from "../registry/keys.ts";
 import {
-  type Authenticator,
-  createKey,
   createWorkspace,
   DEFAULT_WORKSPACE_ID,
   getWorkspace,
-  type KeyRow,
-  listKeys,
   listWorkspaces,
-  revokeKey,
   updateWorkspace,
   type WorkspaceSettings,
-} from "../registry/index.ts";
+} from "../registry/workspaces.ts";
 import type { Database } from "../store/database.ts";
+import type { ApiKeyRow as KeyRow } from "../store/entities.ts";
 import type { Caller } from "./context.ts";
 import { decodeNamePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition, type ServiceFunctions } from "./service.ts";

@@ -7,17 +7,13 @@ import {
   type TrustChangeSchema,
   type WatchAgentResponseSchema,
 } from "../../gen/agentcontrol/v1/agent_service_pb.js";
-import type { AgentState, DecisionReceipt, WorkspaceLogs } from "../ledger/index.ts";
-import {
-  type AgentChange,
-  type AgentRegistration,
-  agentOf,
-  deactivateAgent,
-  listAgents,
-  listDecisionReceipts,
-  registerAgent,
-  watchAgent,
-} from "../registry/index.ts";
+import type { DecisionReceipt } from "../log/receipts.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import { type AgentRegistration, deactivateAgent, listAgents, registerAgent } from "../registry/agents.ts";
+import { listDecisionReceipts } from "../registry/decisions.ts";
+import { agentOf } from "../registry/lookups.ts";
+import { type AgentChange, watchAgent } from "../registry/watch-agent.ts";
+import type { AgentState } from "../state/agents.ts";
 import type { Database } from "../store/database.ts";
 import { assertMayUseAgent } from "./bound-agent.ts";
 import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";

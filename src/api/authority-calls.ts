@@ -1,16 +1,12 @@
-import {
-  type AuthorityDraft,
-  type AuthorityView,
-  createAuthority,
-  createCredential,
-  createFederationToken,
-  endAuthority,
-  getAuthority,
-  listAuthority,
-  type SigningKeys,
-} from "../authority/index.ts";
-import type { AuthorityKind, WorkspaceLogs } from "../ledger/index.ts";
-import type { Authenticator } from "../registry/index.ts";
+import { createAuthority, createCredential, createFederationToken } from "../authority/create.ts";
+import type { AuthorityDraft } from "../authority/draft.ts";
+import { endAuthority } from "../authority/end.ts";
+import { getAuthority, listAuthority } from "../authority/find.ts";
+import type { SigningKeys } from "../authority/signing-key.ts";
+import type { AuthorityView } from "../authority/view.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { Authenticator } from "../registry/authenticator.ts";
+import type { AuthorityKind } from "../state/control-changes.ts";
 import type { Database } from "../store/database.ts";
 import type { CallContext } from "./context.ts";
 import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";

@@ -8,7 +8,7 @@ import type {
   CreateSessionRequest,
   CreateTemporalWindowRequest,
 } from "../../gen/agentcontrol/v1/authority_service_pb.js";
-import type { AuthorityDraft } from "../authority/index.ts";
+import type { AuthorityDraft } from "../authority/draft.ts";
 import { invalidField } from "../errors.ts";
 import { decisionWord } from "./words.ts";
 

@@ -9,7 +9,8 @@ import {
   type SessionSchema,
   type TemporalWindowSchema,
 } from "../../gen/agentcontrol/v1/authority_service_pb.js";
-import type { AuthorityStanding, AuthorityView } from "../authority/index.ts";
+import type { AuthorityView } from "../authority/view.ts";
+import type { AuthorityStanding } from "../state/authority-status.ts";
 import { decisionEnum, timestampFromMs } from "./words.ts";
 
 const STATUSES: Readonly<Record<AuthorityStanding, AuthorityStatus>> = {

@@ -1,5 +1,5 @@
 import { AuthorityService } from "../../gen/agentcontrol/v1/authority_service_pb.js";
-import { verifyFederationToken } from "../authority/index.ts";
+import { verifyFederationToken } from "../authority/verify-token.ts";
 import { type AuthorityCalls, type AuthorityServiceOptions, createAuthorityCalls } from "./authority-calls.ts";
 import {
   credentialDraft,

@@ -1,15 +1,16 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type DepartmentSchema, DepartmentService } from "../../gen/agentcontrol/v1/department_service_pb.js";
-import type { DepartmentState, WorkspaceLogs } from "../ledger/index.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import {
   addDepartmentMember,
   createDepartment,
   deleteDepartment,
-  departmentOf,
   listDepartments,
   listMembers,
   removeDepartmentMember,
-} from "../registry/index.ts";
+} from "../registry/departments.ts";
+import { departmentOf } from "../registry/lookups.ts";
+import type { DepartmentState } from "../state/departments.ts";
 import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 import { timestampFromMs } from "./words.ts";

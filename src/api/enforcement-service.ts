@@ -6,10 +6,11 @@ import {
   type InterceptRequest,
   type InterceptResponseSchema,
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
-import type { Intercept } from "../enforcement/index.ts";
+import type { Intercept } from "../decision/intercept.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import { readReceipts, type SealedDecision } from "../ledger/index.ts";
-import { listDecisionReceipts } from "../registry/index.ts";
+import { readReceipts } from "../log/receipts.ts";
+import { listDecisionReceipts } from "../registry/decisions.ts";
+import type { SealedDecision } from "../state/types.ts";
 import { actionFrom } from "./action.ts";
 import type { CallContext } from "./context.ts";
 import { interceptAll } from "./intercept-stream.ts";

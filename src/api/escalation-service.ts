@@ -8,19 +8,14 @@ import {
   EscalationStatus,
   Resolution,
 } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
-import {
-  createEscalationFeed,
-  type Escalation,
-  type EscalationFeed,
-  findEscalationPage,
-  getEscalation,
-  resolveEscalation,
-  type WatchContext,
-  waitEscalation,
-  watchEscalations,
-} from "../escalation/index.ts";
-import { numberFromEscalationStatus, type WorkspaceLog, type WorkspaceLogs } from "../ledger/index.ts";
-import { argumentsFrom } from "../policy/index.ts";
+import { type Escalation, findEscalationPage, getEscalation } from "../escalation/escalation.ts";
+import { createEscalationFeed, type EscalationFeed } from "../escalation/feed.ts";
+import { resolveEscalation } from "../escalation/resolve.ts";
+import { type WatchContext, waitEscalation, watchEscalations } from "../escalation/watch.ts";
+import type { WorkspaceLog } from "../log/workspace-log.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import { argumentsFrom } from "../policy/action-source.ts";
+import { numberFromEscalationStatus } from "../state/stored-enums.ts";
 import type { CallContext, Caller } from "./context.ts";
 import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
 import { reasonMessageFromSealed } from "./records.ts";

@@ -1,6 +1,6 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type IncidentSchema, IncidentService } from "../../gen/agentcontrol/v1/incident_service_pb.js";
-import { getIncident, listIncidents } from "../revocation/index.ts";
+import { getIncident, listIncidents } from "../revocation/incidents.ts";
 import type { IncidentRow } from "../store/authority-entities.ts";
 import type { Database } from "../store/database.ts";
 import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";

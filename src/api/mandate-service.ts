@@ -5,17 +5,10 @@ import {
   MandateService,
   type UpdateMandateRequest,
 } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import type { WorkspaceLogs } from "../ledger/index.ts";
-import {
-  archiveMandate,
-  compileDraft,
-  createMandate,
-  listMandates,
-  listMandateVersions,
-  type MandateDraft,
-  type MandateView,
-  updateMandate,
-} from "../registry/index.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import { listMandates, listMandateVersions } from "../registry/mandate-lists.ts";
+import type { MandateDraft, MandateView } from "../registry/mandate-view.ts";
+import { archiveMandate, compileDraft, createMandate, updateMandate } from "../registry/mandates.ts";
 import type { Database } from "../store/database.ts";
 import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";

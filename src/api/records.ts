@@ -6,8 +6,10 @@ import type {
   DecisionRecordSchema,
   ReasonSchema,
 } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { type DecisionBody, type DecisionReceipt, digestOf, type SealedReason } from "../ledger/index.ts";
-import { argumentsFrom, type ScopeWord } from "../policy/index.ts";
+import type { DecisionBody, DecisionReceipt, SealedReason } from "../log/receipts.ts";
+import { argumentsFrom } from "../policy/action-source.ts";
+import type { ScopeWord } from "../policy/types.ts";
+import { digestOf } from "../tree/canonical.ts";
 import { decisionEnum, decisionPathEnum, scopeEnum, timestampFromMs } from "./words.ts";
 
 type SealedLimit = DecisionBody["authorisation"]["collective_limits"][number];

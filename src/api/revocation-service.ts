@@ -4,9 +4,11 @@ import {
   RevocationService,
   type RevokedItemSchema,
 } from "../../gen/agentcontrol/v1/revocation_service_pb.js";
-import type { SigningKeys } from "../authority/index.ts";
-import type { WorkspaceLogs } from "../ledger/index.ts";
-import { getRevocation, listRevocations, revokeAgent, type StoredCertificate } from "../revocation/index.ts";
+import type { SigningKeys } from "../authority/signing-key.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { StoredCertificate } from "../revocation/certificate.ts";
+import { getRevocation, listRevocations } from "../revocation/find.ts";
+import { revokeAgent } from "../revocation/revoke.ts";
 import type { Database } from "../store/database.ts";
 import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";

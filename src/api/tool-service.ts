@@ -3,19 +3,12 @@ import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import type { ToolArgumentSchema } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { type ToolSchema, ToolService, ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { invalidField } from "../errors.ts";
-import type { WorkspaceLogs } from "../ledger/index.ts";
-import type { FlattenedArgument } from "../policy/index.ts";
-import {
-  createFlattenMemo,
-  listTools,
-  listToolVersions,
-  registerTool,
-  registerTools,
-  type ToolView,
-  toolOf,
-  toolsFromPaste,
-  toolViewFrom,
-} from "../registry/index.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { FlattenedArgument } from "../policy/types.ts";
+import { toolOf } from "../registry/lookups.ts";
+import { toolsFromPaste } from "../registry/paste.ts";
+import { createFlattenMemo, listTools, listToolVersions, type ToolView, toolViewFrom } from "../registry/tool-lists.ts";
+import { registerTool, registerTools } from "../registry/tools.ts";
 import type { Database } from "../store/database.ts";
 import { decodeNamePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";

@@ -1,6 +1,7 @@
 import { type GetInclusionProofRequest, VaultService } from "../../gen/agentcontrol/v1/vault_service_pb.js";
 import { invalidField } from "../errors.ts";
-import type { Checkpoint, Vault } from "../ledger/index.ts";
+import type { Checkpoint } from "../log/checkpoint.ts";
+import type { Vault } from "../log/vault.ts";
 import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 

@@ -5,7 +5,9 @@ import {
   WebhookService,
 } from "../../gen/agentcontrol/v1/webhook_service_pb.js";
 import { invalidField } from "../errors.ts";
-import type { Attempt, Webhook, Webhooks } from "../webhook/index.ts";
+import type { Attempt } from "../webhook/attempt.ts";
+import type { Webhook } from "../webhook/webhook.ts";
+import type { Webhooks } from "../webhook/webhooks.ts";
 import { decodeNamePageToken, decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 import { timestampFromMs } from "./words.ts";

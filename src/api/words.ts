@@ -2,13 +2,10 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { AgentStatus } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { MandateMode, MandateStatus } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, DecisionPath, type ReasonSchema, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
-import type {
-  AgentStatus as AgentStatusWord,
-  DecisionPath as DecisionPathWord,
-  DecisionReason,
-} from "../ledger/index.ts";
-import type { Decision as DecisionWord, ScopeWord } from "../policy/index.ts";
-import type { MandateStatusWord } from "../registry/index.ts";
+import type { Decision as DecisionWord, ScopeWord } from "../policy/types.ts";
+import type { MandateStatusWord } from "../registry/mandate-view.ts";
+import type { AgentStatus as AgentStatusWord } from "../state/agents.ts";
+import type { DecisionPath as DecisionPathWord, DecisionReason } from "../state/types.ts";
 
 export { timestampFromMs } from "@bufbuild/protobuf/wkt";
 

@@ -1,7 +1,9 @@
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
-import type { AuthorityItem, ChangeScope, SealedAuthority, WorkspaceLog } from "../ledger/index.ts";
+import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
 import { CREDENTIAL_MARK, createSecret, hashSecret, prefixOf } from "../registry/key-secret.ts";
 import { agentOf } from "../registry/lookups.ts";
+import type { AuthorityItem } from "../state/authority.ts";
+import type { SealedAuthority } from "../state/control-changes.ts";
 import { AuthorityEntity, type AuthorityRow } from "../store/authority-entities.ts";
 import { createId } from "../store/ids.ts";
 import { type AuthorityDraft, type ToldAuthority, toldFrom, withoutUndefined } from "./draft.ts";

@@ -1,7 +1,8 @@
 import { invalidField } from "../errors.ts";
-import type { AuthorityKind, SealedAuthority } from "../ledger/index.ts";
-import { type Decision, isActionPattern } from "../policy/index.ts";
+import { isActionPattern } from "../policy/action-pattern.ts";
+import type { Decision } from "../policy/types.ts";
 import { freeTextFrom, nameFrom, patternsFrom } from "../registry/text.ts";
+import type { AuthorityKind, SealedAuthority } from "../state/control-changes.ts";
 import { KINDS } from "./kinds.ts";
 
 /** What is asked for when authority is made. Which members apply follows from the kind; the others are left out. */

@@ -1,4 +1,5 @@
-import type { AuthorityKind, ChangeScope, WorkspaceLog } from "../ledger/index.ts";
+import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
+import type { AuthorityKind } from "../state/control-changes.ts";
 import { AuthorityEntity, type AuthorityRow } from "../store/authority-entities.ts";
 import { authorityNotFound } from "./kinds.ts";
 import { type AuthorityView, viewFrom } from "./view.ts";

@@ -1,5 +1,5 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import type { AuthorityKind } from "../ledger/index.ts";
+import type { AuthorityKind } from "../state/control-changes.ts";
 import type { IdPrefix } from "../store/ids.ts";
 
 /** What tells one kind of authority from another when it is made and spoken of. */

@@ -1,10 +1,11 @@
+import { patternsBeyond } from "../decision/delegation.ts";
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
-import { type AuthorityItem, type ChangeScope, chainOf } from "../ledger/index.ts";
+import type { ChangeScope } from "../log/workspace-log.ts";
+import { type AuthorityItem, chainOf } from "../state/authority.ts";
+import { holds, standingOfItem } from "../state/authority-status.ts";
 import { AuthorityEntity } from "../store/authority-entities.ts";
-import { patternsBeyond } from "./delegation.ts";
 import type { ToldAuthority } from "./draft.ts";
 import { authorityNotFound } from "./kinds.ts";
-import { holds, standingOfItem } from "./standing.ts";
 
 /** Grants of one chain at most: each decision under a grant looks at every one of them. */
 export const MAX_CHAIN = 16;

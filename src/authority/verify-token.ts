@@ -1,10 +1,11 @@
-import type { AgentStatus, WorkspaceState } from "../ledger/index.ts";
-import { matchesPattern, normaliseActionType } from "../policy/index.ts";
+import { matchesPattern, normaliseActionType } from "../policy/action-pattern.ts";
 import { stored } from "../registry/stored.ts";
+import type { AgentStatus } from "../state/agents.ts";
+import type { AuthorityStanding } from "../state/authority-status.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
 import { AuthorityEntity, type AuthorityRow } from "../store/authority-entities.ts";
 import { checkToken, type TokenClaims, type TokenVerifierKeys } from "./federation-token.ts";
 import type { AuthoritySource } from "./find.ts";
-import type { AuthorityStanding } from "./standing.ts";
 import { type AuthorityView, viewFrom } from "./view.ts";
 
 /** A token to verify, and what it must be good for. */

@@ -1,6 +1,7 @@
-import type { SealedAuthority, WorkspaceState } from "../ledger/index.ts";
+import { type AuthorityStanding, standingOf } from "../state/authority-status.ts";
+import type { SealedAuthority } from "../state/control-changes.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
 import type { AuthorityRow } from "../store/authority-entities.ts";
-import { type AuthorityStanding, standingOf } from "./standing.ts";
 
 /** A piece of authority as people see it. */
 export interface AuthorityView {

@@ -1,5 +1,5 @@
-import type { FirstStart } from "../registry/index.ts";
-import type { Addresses } from "../transport/index.ts";
+import type { FirstStart } from "../registry/first-start.ts";
+import type { Addresses } from "../server/servers.ts";
 
 /** The lines that `npm start` prints: where the service is, the key, and one command that decides an action. */
 export function startNotice({ http, grpc }: Addresses, { adminKey, agentId }: FirstStart): string {

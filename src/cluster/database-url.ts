@@ -1,4 +1,5 @@
-import { DEFAULT_MAX_CONNECTIONS, startEmbeddedPostgres } from "../store/index.ts";
+import { startEmbeddedPostgres } from "../store/embedded-postgres.ts";
+import { DEFAULT_MAX_CONNECTIONS } from "../store/embedded-postgres-server.ts";
 import type { Serving } from "./serving.ts";
 
 /** Connections of a process beside its pool: wake-ups, migrations, and some to spare. */

@@ -1,5 +1,5 @@
 import type { MetricObject } from "prom-client";
-import type { PortName } from "../transport/index.ts";
+import type { PortName } from "../server/servers.ts";
 import type { Peer } from "./peers.ts";
 
 /** The figures of one process, as `registry.getMetricsAsJSON()` gives them. */

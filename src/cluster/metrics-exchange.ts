@@ -1,5 +1,5 @@
 import { AggregatorRegistry, Registry } from "prom-client";
-import type { MetricsPage } from "../transport/index.ts";
+import type { MetricsPage } from "../server/http-status-pages.ts";
 import type { Figures, ToPrimary, ToWorker } from "./messages.ts";
 
 /** Milliseconds that a worker has to tell its figures; one that does not is left out of the page. */

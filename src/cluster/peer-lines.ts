@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import { ControlPlaneError, type ErrorReason } from "../errors.ts";
-import type { Action, AppendedBatch, SealedDecision } from "../ledger/index.ts";
+import type { AppendedBatch } from "../log/follow.ts";
+import type { Action, SealedDecision } from "../state/types.ts";
 
 // A question and its answer are one line each, of JSON lists instead of objects: they cross for every action.
 

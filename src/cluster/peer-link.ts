@@ -1,5 +1,5 @@
 import { connect, type Socket } from "node:net";
-import type { Action, SealedDecision } from "../ledger/index.ts";
+import type { Action, SealedDecision } from "../state/types.ts";
 import {
   type Answer,
   type Appended,

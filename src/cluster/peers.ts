@@ -2,7 +2,9 @@ import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server, type Socket } from "node:net";
 import { controlPlaneErrorFrom } from "../errors.ts";
-import { CONTENDED_MS, type DecisionPeers, type SealedDecision, type WorkspaceLogs } from "../ledger/index.ts";
+import { CONTENDED_MS, type DecisionPeers } from "../log/peers.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { SealedDecision } from "../state/types.ts";
 import {
   createLineWriter,
   lineFromAppended,

@@ -1,5 +1,5 @@
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
-import { type Addresses, addressesFrom, type PortName, type PortOptions } from "../transport/index.ts";
+import { type Addresses, addressesFrom, type PortName, type PortOptions } from "../server/servers.ts";
 import type { ToWorker } from "./messages.ts";
 
 /** Who connections are handed to. */

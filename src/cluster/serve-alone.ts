@@ -1,5 +1,5 @@
 import { createControlPlane } from "../control-plane.ts";
-import { prepareFirstStart } from "../registry/index.ts";
+import { prepareFirstStart } from "../registry/first-start.ts";
 import { openDatabaseUrl } from "./database-url.ts";
 import type { Serving } from "./serving.ts";
 

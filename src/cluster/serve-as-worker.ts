@@ -1,7 +1,7 @@
 import cluster from "node:cluster";
 import type { Socket } from "node:net";
 import { createControlPlane } from "../control-plane.ts";
-import type { PortName, Receivers } from "../transport/index.ts";
+import type { PortName, Receivers } from "../server/servers.ts";
 import type { ToPrimary, ToWorker } from "./messages.ts";
 import { createWorkerMetrics } from "./metrics-exchange.ts";
 import { createPeers, type Peers } from "./peers.ts";

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createControlPlane } from "../control-plane.ts";
-import { type FirstStart, prepareFirstStart } from "../registry/index.ts";
+import { type FirstStart, prepareFirstStart } from "../registry/first-start.ts";
 import { createCrew } from "./crew.ts";
 import { openDatabaseUrl } from "./database-url.ts";
 import type { Serving } from "./serving.ts";

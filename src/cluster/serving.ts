@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import type { Config } from "../config.ts";
-import type { FirstStart } from "../registry/index.ts";
-import type { Addresses } from "../transport/index.ts";
+import type { FirstStart } from "../registry/first-start.ts";
+import type { Addresses } from "../server/servers.ts";
 
 /** What the service runs with. */
 export interface Serving {

@@ -1,13 +1,10 @@
 import type { Pool } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import {
-  type DecisionReceipt,
-  type EscalationStatus,
-  escalationStatusFromNumber,
-  receiptFrom,
-} from "../ledger/index.ts";
-import { stored } from "../ledger/store-fault.ts";
+import { type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
+import type { EscalationStatus } from "../state/escalations.ts";
+import { escalationStatusFromNumber } from "../state/stored-enums.ts";
 import { listEscalations, readEscalations } from "../store/sql/read-escalations.ts";
+import { stored } from "../store/store-fault.ts";
 
 /** An action that waits, or waited, for a human. */
 export interface Escalation {

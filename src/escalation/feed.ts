@@ -1,5 +1,7 @@
 import type { Pool } from "pg";
-import { escalationIdOf, type LedgerEvent, type WorkspaceLog } from "../ledger/index.ts";
+import { escalationIdOf } from "../log/batch.ts";
+import type { LedgerEvent } from "../log/events.ts";
+import type { WorkspaceLog } from "../log/workspace-log.ts";
 import { type Escalation, type EscalationResolution, findEscalations } from "./escalation.ts";
 
 /** One change of an escalation, as a watcher hears of it. */

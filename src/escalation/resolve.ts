@@ -1,13 +1,10 @@
 import type { Pool } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import {
-  type ControlChange,
-  type EscalationStatus,
-  escalationStatusFromNumber,
-  numberFromEscalationStatus,
-  type WorkspaceLog,
-} from "../ledger/index.ts";
+import type { WorkspaceLog } from "../log/workspace-log.ts";
 import { freeTextFrom } from "../registry/text.ts";
+import type { ControlChange } from "../state/control-changes.ts";
+import type { EscalationStatus } from "../state/escalations.ts";
+import { escalationStatusFromNumber, numberFromEscalationStatus } from "../state/stored-enums.ts";
 import { EscalationEntity } from "../store/entities.ts";
 import { resolveAndAppend } from "../store/resolve-escalation.ts";
 import { asResolved, type Escalation, getEscalation } from "./escalation.ts";

@@ -1,8 +1,9 @@
 import type { Pool } from "pg";
 import { invalidField } from "../errors.ts";
-import { createEventBuffer, type WorkspaceLog } from "../ledger/index.ts";
-import { stored } from "../ledger/store-fault.ts";
+import { createEventBuffer } from "../log/event-buffer.ts";
+import type { WorkspaceLog } from "../log/workspace-log.ts";
 import { readEscalationChanges, readPendingEscalations } from "../store/sql/read-escalations.ts";
+import { stored } from "../store/store-fault.ts";
 import {
   asResolved,
   type Escalation,

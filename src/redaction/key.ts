@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { secretFromFile } from "../authority/index.ts";
+import { secretFromFile } from "../authority/secret-file.ts";
 
 const KEY_BYTES = 32;
 /** What the file holds: the base64url of 32 bytes. */

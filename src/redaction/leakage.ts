@@ -1,4 +1,4 @@
-import type { WorkspaceLogs } from "../ledger/index.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { LeakageNotices } from "./leakage-notice.ts";
 import type { KindCounts } from "./text/types.ts";
 

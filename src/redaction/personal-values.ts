@@ -1,6 +1,6 @@
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
-import type { WorkspaceLogs } from "../ledger/index.ts";
-import type { Page, PageRequest } from "../registry/index.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { Page, PageRequest } from "../registry/page.ts";
 import { pageFrom } from "../registry/page.ts";
 import { stored } from "../registry/stored.ts";
 import { freeTextFrom } from "../registry/text.ts";

@@ -1,7 +1,7 @@
-import type { WorkspaceLogs } from "../ledger/index.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { Database } from "../store/database.ts";
 import type { StoreLog } from "../store/migrate.ts";
-import { createTargets, type Lookup } from "../webhook/index.ts";
+import { createTargets, type Lookup } from "../webhook/target.ts";
 import { type Leakage, sealLeakage } from "./leakage.ts";
 import { createLeakageNotices } from "./leakage-notice.ts";
 import { createPersonalValues, type PersonalValues } from "./personal-values.ts";

@@ -1,6 +1,6 @@
 import type { Pool } from "pg";
 import { invalidField } from "../errors.ts";
-import type { WorkspaceLogs } from "../ledger/index.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { stored } from "../registry/stored.ts";
 import { freeTextFrom } from "../registry/text.ts";
 import { RedactionSettingsEntity } from "../store/redaction-entities.ts";

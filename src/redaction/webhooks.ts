@@ -1,4 +1,4 @@
-import type { Page, PageRequest } from "../registry/index.ts";
+import type { Page, PageRequest } from "../registry/page.ts";
 import { pageFrom } from "../registry/page.ts";
 import { stored } from "../registry/stored.ts";
 import { freeTextFrom } from "../registry/text.ts";
@@ -6,7 +6,7 @@ import type { Database } from "../store/database.ts";
 import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { RedactionWebhookEntity, type RedactionWebhookRow } from "../store/redaction-entities.ts";
-import type { Targets } from "../webhook/index.ts";
+import type { Targets } from "../webhook/target.ts";
 import { afterNewest, newestPosition } from "./newest.ts";
 import type { Sealer } from "./sealer.ts";
 import { type RedactionWebhook, redactionWebhookFrom, redactionWebhookNotFound } from "./webhook.ts";

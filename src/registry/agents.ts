@@ -1,12 +1,8 @@
-import {
-  type AgentState,
-  type AgentStatus,
-  type ChangeScope,
-  numberFromAgentStatus,
-  type SealedAgent,
-  type WorkspaceLog,
-  type WorkspaceState,
-} from "../ledger/index.ts";
+import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
+import type { AgentState, AgentStatus } from "../state/agents.ts";
+import type { SealedAgent } from "../state/control-changes.ts";
+import { numberFromAgentStatus } from "../state/stored-enums.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
 import { AgentEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
 import { agentOf, departmentOf } from "./lookups.ts";

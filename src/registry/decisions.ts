@@ -1,6 +1,8 @@
 import type { Pool } from "pg";
-import { bodiesFrom, type DecisionReceipt, numberFromDecision, receiptFrom } from "../ledger/index.ts";
-import type { Decision } from "../policy/index.ts";
+import { bodiesFrom } from "../log/body-packs.ts";
+import { type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
+import type { Decision } from "../policy/types.ts";
+import { numberFromDecision } from "../state/stored-enums.ts";
 import { listDecisions, listDecisionsOfAgent, readLogSize } from "../store/sql/list-decisions.ts";
 import type { PackedRow } from "../store/sql/packed-bodies.ts";
 import { findFirstAfter } from "../store/sql/read-history.ts";

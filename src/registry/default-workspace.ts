@@ -1,6 +1,7 @@
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import type { ChangeScope, WorkspaceLogs } from "../ledger/index.ts";
+import type { ChangeScope } from "../log/workspace-log.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { Database } from "../store/database.ts";
 import { ApiKeyEntity } from "../store/entities.ts";
 import type { KeyDraft } from "./key-row.ts";

@@ -1,5 +1,8 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import type { ChangeScope, DepartmentState, MandateState, WorkspaceLog, WorkspaceState } from "../ledger/index.ts";
+import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
+import type { DepartmentState } from "../state/departments.ts";
+import type { MandateState } from "../state/policies.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
 import { DepartmentEntity, DepartmentMemberEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
 import { agentOf, departmentOf } from "./lookups.ts";

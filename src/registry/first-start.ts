@@ -1,6 +1,6 @@
 import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { WorkspaceState } from "../ledger/index.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
 import { registerFirstAgent } from "./agents.ts";
 import { type DefaultWorkspaceOptions, ensureDefaultWorkspace } from "./default-workspace.ts";
 import { DEFAULT_WORKSPACE_ID } from "./workspaces.ts";

@@ -1,5 +1,5 @@
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
-import type { SealedAuthority } from "../ledger/index.ts";
+import type { SealedAuthority } from "../state/control-changes.ts";
 import { AuthorityEntity, type AuthorityRow } from "../store/authority-entities.ts";
 import type { Database } from "../store/database.ts";
 import { ApiKeyEntity } from "../store/entities.ts";

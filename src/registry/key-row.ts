@@ -1,6 +1,6 @@
 import type { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { Role as Roles } from "../../gen/agentcontrol/v1/access_pb.js";
-import type { SealedKey } from "../ledger/index.ts";
+import type { SealedKey } from "../state/control-changes.ts";
 import type { ApiKeyRow } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
 import { createSecret, hashSecret, prefixOf } from "./key-secret.ts";

@@ -1,6 +1,6 @@
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
-import type { ChangeScope, WorkspaceLog } from "../ledger/index.ts";
+import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
 import type { Database } from "../store/database.ts";
 import { ApiKeyEntity, type ApiKeyRow } from "../store/entities.ts";
 import { administersAt, type KeyDraft, newKey } from "./key-row.ts";

@@ -1,5 +1,8 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import type { AgentState, DepartmentState, ToolState, WorkspaceState } from "../ledger/index.ts";
+import type { AgentState } from "../state/agents.ts";
+import type { DepartmentState } from "../state/departments.ts";
+import type { ToolState } from "../state/policies.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
 
 /** The agent with an id. Throws AGENT_NOT_FOUND. */
 export function agentOf(state: WorkspaceState, agentId: string): AgentState {

@@ -1,5 +1,5 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import type { WorkspaceState } from "../ledger/index.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
 import type { Database } from "../store/database.ts";
 import { MandateVersionEntity, type MandateVersionRow } from "../store/entities.ts";
 import type { Transaction } from "../store/transaction.ts";

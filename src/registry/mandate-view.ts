@@ -1,8 +1,9 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { clone } from "@bufbuild/protobuf";
 import { type Rule, RuleSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { type MandateState, mandateSourceFrom, type SealedMandate } from "../ledger/index.ts";
-import type { MandateSource, RuleViolation, ToolLookup } from "../policy/index.ts";
+import type { MandateSource, RuleViolation, ToolLookup } from "../policy/types.ts";
+import type { SealedMandate } from "../state/control-changes.ts";
+import { type MandateState, mandateSourceFrom } from "../state/policies.ts";
 import type { MandateVersionRow } from "../store/entities.ts";
 
 /** What people write as a mandate. */

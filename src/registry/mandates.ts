@@ -1,16 +1,15 @@
 import { type JsonObject, toJson } from "@bufbuild/protobuf";
 import { type Rule, RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
-import {
-  type ChangeScope,
-  digestOf,
-  type SealedMandate,
-  type WorkspaceLog,
-  type WorkspaceState,
-} from "../ledger/index.ts";
-import { compileMandate, compileRules, type MandateSource, type RuleViolation } from "../policy/index.ts";
+import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
+import { compileMandate } from "../policy/compile-mandate.ts";
+import { compileRules } from "../policy/compile-rules.ts";
+import type { MandateSource, RuleViolation } from "../policy/types.ts";
+import type { SealedMandate } from "../state/control-changes.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
 import { MandateVersionEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
+import { digestOf } from "../tree/canonical.ts";
 import { agentOf, departmentOf } from "./lookups.ts";
 import { lastVersions, mandateNotFound } from "./mandate-lists.ts";
 import { type MandateDraft, type MandateView, viewFromRow, viewFromState } from "./mandate-view.ts";

@@ -1,6 +1,6 @@
 import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { ControlPlaneError, ErrorReason, type FieldViolation } from "../errors.ts";
-import { canonicalJson, type JsonObject, type JsonValue } from "../ledger/index.ts";
+import { canonicalJson, type JsonObject, type JsonValue } from "../tree/canonical.ts";
 import { isStorableJson } from "./text.ts";
 import { isToolDescription, isToolName, TOOL_DESCRIPTION_RULE, TOOL_NAME_RULE, type ToolDraft } from "./tools.ts";
 

@@ -1,6 +1,6 @@
 import { invalidField } from "../errors.ts";
-import type { JsonValue } from "../ledger/index.ts";
-import { isActionPattern } from "../policy/index.ts";
+import { isActionPattern } from "../policy/action-pattern.ts";
+import type { JsonValue } from "../tree/canonical.ts";
 
 /** Action-type patterns of one list at most. */
 const MAX_PATTERNS = 500;

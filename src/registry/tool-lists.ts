@@ -1,5 +1,7 @@
-import { type SealedTool, type ToolState, toolSchemaFrom, type WorkspaceState } from "../ledger/index.ts";
-import type { FlattenedArgument } from "../policy/index.ts";
+import type { FlattenedArgument } from "../policy/types.ts";
+import type { SealedTool } from "../state/control-changes.ts";
+import { type ToolState, toolSchemaFrom } from "../state/policies.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
 import type { Database } from "../store/database.ts";
 import { ToolVersionEntity } from "../store/entities.ts";
 import { toolOf } from "./lookups.ts";

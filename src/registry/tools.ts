@@ -1,15 +1,11 @@
 import type { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { ControlPlaneError, ErrorReason, type FieldViolation } from "../errors.ts";
-import {
-  type ChangeScope,
-  digestOf,
-  type JsonObject,
-  type SealedTool,
-  type ToolState,
-  type WorkspaceLog,
-} from "../ledger/index.ts";
-import { flattenSchema } from "../policy/index.ts";
+import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
+import { flattenSchema } from "../policy/flatten-schema.ts";
+import type { SealedTool } from "../state/control-changes.ts";
+import type { ToolState } from "../state/policies.ts";
 import { ToolVersionEntity } from "../store/entities.ts";
+import { digestOf, type JsonObject } from "../tree/canonical.ts";
 import { toolOf } from "./lookups.ts";
 import { freeTextFrom, isStorableJson } from "./text.ts";
 

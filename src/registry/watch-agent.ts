@@ -1,4 +1,6 @@
-import { createEventBuffer, type LedgerEvent, type WorkspaceLog } from "../ledger/index.ts";
+import { createEventBuffer } from "../log/event-buffer.ts";
+import type { LedgerEvent } from "../log/events.ts";
+import type { WorkspaceLog } from "../log/workspace-log.ts";
 import { agentOf } from "./lookups.ts";
 
 /** What a runtime that watches its agent hears of. */

@@ -1,15 +1,10 @@
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import {
-  type ControlChange,
-  decisionFromNumber,
-  EMPTY_FRONTIER,
-  numberFromDecision,
-  type SealedWorkspace,
-  sealChanges,
-  type WorkspaceLog,
-} from "../ledger/index.ts";
-import type { Decision } from "../policy/index.ts";
+import { sealChanges } from "../log/changes.ts";
+import type { WorkspaceLog } from "../log/workspace-log.ts";
+import type { Decision } from "../policy/types.ts";
+import type { ControlChange, SealedWorkspace } from "../state/control-changes.ts";
+import { decisionFromNumber, numberFromDecision } from "../state/stored-enums.ts";
 import type { Database } from "../store/database.ts";
 import {
   ApiKeyEntity,
@@ -19,6 +14,7 @@ import {
   type WorkspaceRow,
 } from "../store/entities.ts";
 import { appendChanges, type Transaction } from "../store/transaction.ts";
+import { EMPTY_FRONTIER } from "../tree/merkle.ts";
 import { newKey } from "./key-row.ts";
 import type { CreatedKey } from "./keys.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";

@@ -1,4 +1,6 @@
-import type { AuthorityItem, AuthorityKind, RevokedIds, WorkspaceState } from "../ledger/index.ts";
+import type { AuthorityItem } from "../state/authority.ts";
+import type { AuthorityKind, RevokedIds } from "../state/control-changes.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
 
 /** What revoking an agent ends, by the keys of the certificate's counts; every list in the order of the ids. */
 export interface Cascade {

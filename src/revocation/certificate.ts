@@ -1,6 +1,7 @@
 import { createHash, verify } from "node:crypto";
-import type { SigningKeys } from "../authority/index.ts";
-import { canonicalJson, type RevokedIds } from "../ledger/index.ts";
+import type { SigningKeys } from "../authority/signing-key.ts";
+import type { RevokedIds } from "../state/control-changes.ts";
+import { canonicalJson } from "../tree/canonical.ts";
 
 /** One thing that a revocation ended, as the certificate lists it. */
 export type RevokedItem = {

@@ -1,8 +1,8 @@
 import type { Pool } from "pg";
-import type { SigningKeys } from "../authority/index.ts";
+import type { SigningKeys } from "../authority/signing-key.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import type { ControlChange } from "../ledger/index.ts";
-import type { Page, PageRequest } from "../registry/index.ts";
+import type { Page, PageRequest } from "../registry/page.ts";
+import type { ControlChange } from "../state/control-changes.ts";
 import { RevocationEntity, type RevocationRow } from "../store/authority-entities.ts";
 import type { Database } from "../store/database.ts";
 import { readChange } from "../store/sql/read-change.ts";

@@ -1,5 +1,5 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import type { Page, PageRequest } from "../registry/index.ts";
+import type { Page, PageRequest } from "../registry/page.ts";
 import { IncidentEntity, type IncidentRow } from "../store/authority-entities.ts";
 import type { Database } from "../store/database.ts";
 

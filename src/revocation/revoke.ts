@@ -1,12 +1,8 @@
-import type { SigningKeys } from "../authority/index.ts";
-import {
-  type ChangeScope,
-  numberFromAgentStatus,
-  numberFromEscalationStatus,
-  type WorkspaceLog,
-} from "../ledger/index.ts";
-import { agentOf } from "../registry/index.ts";
+import type { SigningKeys } from "../authority/signing-key.ts";
+import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
+import { agentOf } from "../registry/lookups.ts";
 import { freeTextFrom } from "../registry/text.ts";
+import { numberFromAgentStatus, numberFromEscalationStatus } from "../state/stored-enums.ts";
 import { IncidentEntity, RevocationEntity } from "../store/authority-entities.ts";
 import { AgentEntity, EscalationEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";

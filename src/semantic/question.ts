@@ -1,4 +1,4 @@
-import type { Action } from "../ledger/index.ts";
+import type { Action } from "../state/types.ts";
 
 /** What of an action a guard gets to see. */
 export type GuardedAction = Pick<Action, "actionType" | "actionContent" | "tool" | "metadata">;

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Pool } from "pg";
-import type { LedgerListener, WorkspaceLogs } from "../ledger/index.ts";
+import type { LedgerListener } from "../log/events.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { finishWebhookAttempt, readWebhookForAttempt } from "../store/sql/deliver-webhook.ts";
 import type { RenewedWebhook } from "../store/sql/lease-webhooks.ts";

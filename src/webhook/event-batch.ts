@@ -1,4 +1,4 @@
-import type { LedgerEvent } from "../ledger/index.ts";
+import type { LedgerEvent } from "../log/events.ts";
 import { type EventName, eventNameOf } from "./event.ts";
 
 /** What a stretch of the log holds for webhooks. */

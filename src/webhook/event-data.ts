@@ -1,4 +1,6 @@
-import type { ControlChange, DecisionBody, JsonObject } from "../ledger/index.ts";
+import type { DecisionBody } from "../log/receipts.ts";
+import type { ControlChange } from "../state/control-changes.ts";
+import type { JsonObject } from "../tree/canonical.ts";
 
 /** What an event says of its resource. No free text that people or agents wrote about an action is ever in it. */
 export type EventData = JsonObject;

@@ -1,4 +1,7 @@
-import { type ControlChange, type DecisionBody, type LedgerEvent, numberFromDecision } from "../ledger/index.ts";
+import type { LedgerEvent } from "../log/events.ts";
+import type { DecisionBody } from "../log/receipts.ts";
+import type { ControlChange } from "../state/control-changes.ts";
+import { numberFromDecision } from "../state/stored-enums.ts";
 import { dataFromChange, dataFromDecision, type EventData } from "./event-data.ts";
 
 /** What a webhook can hear of. */

@@ -1,4 +1,4 @@
-import type { Page, PageRequest } from "../registry/index.ts";
+import type { Page, PageRequest } from "../registry/page.ts";
 import { pageFrom } from "../registry/page.ts";
 import { stored } from "../registry/stored.ts";
 import type { Database } from "../store/database.ts";

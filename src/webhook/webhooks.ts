@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
-import type { WorkspaceLogs } from "../ledger/index.ts";
-import type { Page, PageRequest } from "../registry/index.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { Page, PageRequest } from "../registry/page.ts";
 import { stored } from "../registry/stored.ts";
 import type { Database } from "../store/database.ts";
 import type { StoreLog } from "../store/migrate.ts";

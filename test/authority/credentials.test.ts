@@ -8,8 +8,9 @@ import { AuthorityService, type CreateCredentialResponse } from "../../gen/agent
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { Decision, DecisionPath } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { createAuthenticator, createWorkspace } from "../../src/registry/index.ts";
-import { accessRuleOf } from "../../src/transport/admit.ts";
+import { createAuthenticator } from "../../src/registry/authenticator.ts";
+import { createWorkspace } from "../../src/registry/workspaces.ts";
+import { accessRuleOf } from "../../src/server/admit.ts";
 import { reasonOf } from "../support/workspace.ts";
 import { type AuthorityHarness, createAuthorityHarness } from "./harness.ts";
 

@@ -7,7 +7,7 @@ import {
   type Grant,
 } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { Decision, DecisionPath } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { MAX_CHAIN } from "../../src/authority/index.ts";
+import { MAX_CHAIN } from "../../src/authority/parent-grant.ts";
 import { failureOf, reasonOf } from "../support/workspace.ts";
 import { type AuthorityHarness, createAuthorityHarness, fieldsOf } from "./harness.ts";
 

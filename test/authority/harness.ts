@@ -18,23 +18,29 @@ import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_
 import { MandateService } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { ToolService } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { actionFrom } from "../../src/api/action.ts";
-import {
-  createAdminService,
-  createAgentService,
-  createAuthorityService,
-  createEnforcementService,
-  createEscalationService,
-  createMandateService,
-  createToolService,
-} from "../../src/api/index.ts";
-import { createSigningKeys, createTokenVerifier, type SigningKeys } from "../../src/authority/index.ts";
-import { createIntercept, decide } from "../../src/enforcement/index.ts";
-import { createWorkspaceLogs, type Outcome, type WorkspaceLog, type WorkspaceLogs } from "../../src/ledger/index.ts";
-import { createAuthenticator, createWorkspace } from "../../src/registry/index.ts";
-import { revokeAgent } from "../../src/revocation/index.ts";
-import { type Database, ENTITIES, MIGRATIONS, openDatabase } from "../../src/store/index.ts";
-import { createPipeline, type IncomingCall, type Pipeline } from "../../src/transport/index.ts";
-import { createVelocityJournal } from "../../src/velocity/index.ts";
+import { createAdminService } from "../../src/api/admin-service.ts";
+import { createAgentService } from "../../src/api/agent-service.ts";
+import { createAuthorityService } from "../../src/api/authority-service.ts";
+import { createEnforcementService } from "../../src/api/enforcement-service.ts";
+import { createEscalationService } from "../../src/api/escalation-service.ts";
+import { createMandateService } from "../../src/api/mandate-service.ts";
+import { createToolService } from "../../src/api/tool-service.ts";
+import { createTokenVerifier } from "../../src/authority/federation-token.ts";
+import { createSigningKeys, type SigningKeys } from "../../src/authority/signing-key.ts";
+import { decide } from "../../src/decision/decide.ts";
+import { createIntercept } from "../../src/decision/intercept.ts";
+import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
+import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace-logs.ts";
+import { createAuthenticator } from "../../src/registry/authenticator.ts";
+import { createWorkspace } from "../../src/registry/workspaces.ts";
+import { revokeAgent } from "../../src/revocation/revoke.ts";
+import type { IncomingCall } from "../../src/server/incoming.ts";
+import { createPipeline, type Pipeline } from "../../src/server/pipeline.ts";
+import { createVelocityJournal } from "../../src/state/counters/windows.ts";
+import type { Outcome } from "../../src/state/types.ts";
+import { type Database, openDatabase } from "../../src/store/database.ts";
+import { ENTITIES } from "../../src/store/entities.ts";
+import { MIGRATIONS } from "../../src/store/migrations/index.ts";
 import { createTestDatabase, SILENT_LOG } from "../support/database.ts";
 import { NO_GUARD } from "../support/no-guard.ts";
 import { failureOf } from "../support/workspace.ts";

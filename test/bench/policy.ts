@@ -4,17 +4,11 @@
  */
 import { create, fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import {
-  argumentsFrom,
-  type CompiledMandate,
-  compileMandate,
-  createPolicySet,
-  type Facts,
-  flattenSchema,
-  type MandateSource,
-  type PolicySet,
-  type ToolSchema,
-} from "../../src/policy/index.ts";
+import { argumentsFrom } from "../../src/policy/action-source.ts";
+import { compileMandate } from "../../src/policy/compile-mandate.ts";
+import { flattenSchema } from "../../src/policy/flatten-schema.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
+import type { CompiledMandate, Facts, MandateSource, PolicySet, ToolSchema } from "../../src/policy/types.ts";
 
 const OTHERS = 10_000;
 const ROUNDS = 200_000;

@@ -2,7 +2,8 @@ import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
-import { type StoreLog, startEmbeddedPostgres } from "../../src/store/index.ts";
+import { startEmbeddedPostgres } from "../../src/store/embedded-postgres.ts";
+import type { StoreLog } from "../../src/store/migrate.ts";
 import { parentOf } from "./cpu.ts";
 
 /** A log without a reader. */

@@ -3,8 +3,10 @@
  * Prints nanoseconds a message and the ratio; above 1 the REST codec is the faster one.
  */
 import { createFileRegistry, type DescMessage, fromJsonString, type Message, toJsonString } from "@bufbuild/protobuf";
-import { createJsonDecoder, createJsonEncoder, parseJson } from "../../src/transport/rest/index.ts";
-import { compileProtos } from "../transport/rest/descriptors.ts";
+import { createJsonDecoder } from "../../src/server/rest/json-decoder.ts";
+import { createJsonEncoder } from "../../src/server/rest/json-encoder.ts";
+import { parseJson } from "../../src/server/rest/json-text.ts";
+import { compileProtos } from "../server/rest/descriptors.ts";
 
 const ROUNDS = 7;
 const ROUND_MS = 120;

@@ -8,17 +8,16 @@ import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { actionFrom } from "../../src/api/action.ts";
 import type { Caller } from "../../src/api/context.ts";
-import { decide } from "../../src/enforcement/index.ts";
-import {
-  type ChangeScope,
-  createWorkspaceLogs,
-  digestOf,
-  numberFromAgentStatus,
-  type SealedAgent,
-  type SealedMandate,
-  type WorkspaceLog,
-} from "../../src/ledger/index.ts";
-import { createMandate, createWorkspace, type MandateDraft, registerTools } from "../../src/registry/index.ts";
+import { decide } from "../../src/decision/decide.ts";
+import type { ChangeScope, WorkspaceLog } from "../../src/log/workspace-log.ts";
+import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
+import type { MandateDraft } from "../../src/registry/mandate-view.ts";
+import { createMandate } from "../../src/registry/mandates.ts";
+import { registerTools } from "../../src/registry/tools.ts";
+import { createWorkspace } from "../../src/registry/workspaces.ts";
+import type { SealedAgent, SealedMandate } from "../../src/state/control-changes.ts";
+import { numberFromAgentStatus } from "../../src/state/stored-enums.ts";
+import { openDatabase } from "../../src/store/database.ts";
 import {
   AgentEntity,
   DepartmentEntity,
@@ -27,7 +26,8 @@ import {
   MandateVersionEntity,
 } from "../../src/store/entities.ts";
 import { createId } from "../../src/store/ids.ts";
-import { MIGRATIONS, openDatabase } from "../../src/store/index.ts";
+import { MIGRATIONS } from "../../src/store/migrations/index.ts";
+import { digestOf } from "../../src/tree/canonical.ts";
 import { serveParent } from "./child.ts";
 import { SILENT_LOG } from "./postgres.ts";
 import {

@@ -1,20 +1,17 @@
 import { generateKeyPairSync } from "node:crypto";
 import { Client } from "pg";
-import { createSigningKeys } from "../../src/authority/index.ts";
-import { decide } from "../../src/enforcement/index.ts";
-import { encodedBodies, storedBodies } from "../../src/ledger/body-packs.ts";
-import {
-  appendLeaves,
-  bytesFromFrontier,
-  createCheckpoints,
-  createVault,
-  createWorkspaceLogs,
-  EMPTY_FRONTIER,
-  numberFromDecision,
-  type Vault,
-} from "../../src/ledger/index.ts";
-import { ENTITIES, MIGRATIONS, openDatabase } from "../../src/store/index.ts";
+import { createSigningKeys } from "../../src/authority/signing-key.ts";
+import { decide } from "../../src/decision/decide.ts";
+import { encodedBodies, storedBodies } from "../../src/log/body-packs.ts";
+import { createCheckpoints } from "../../src/log/checkpoint.ts";
+import { createVault, type Vault } from "../../src/log/vault.ts";
+import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
+import { numberFromDecision } from "../../src/state/stored-enums.ts";
+import { openDatabase } from "../../src/store/database.ts";
+import { ENTITIES } from "../../src/store/entities.ts";
+import { MIGRATIONS } from "../../src/store/migrations/index.ts";
 import { appendEntries } from "../../src/store/sql/append-entries.ts";
+import { appendLeaves, bytesFromFrontier, EMPTY_FRONTIER } from "../../src/tree/merkle.ts";
 import { withBodies } from "../support/stored-bodies.ts";
 import type { Child } from "./child.ts";
 import type { BenchOptions } from "./options.ts";

@@ -1,5 +1,6 @@
 import { createHash, generateKeyPairSync, type KeyObject, sign } from "node:crypto";
-import { canonicalJson, createCheckpoints, type JsonObject, type JsonValue } from "../../src/ledger/index.ts";
+import { createCheckpoints } from "../../src/log/checkpoint.ts";
+import { canonicalJson, type JsonObject, type JsonValue } from "../../src/tree/canonical.ts";
 
 /** An entry as a log bundle holds it. */
 export interface BundleEntry {

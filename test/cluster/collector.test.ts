@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "chai";
-import { scavengesAlone } from "../../src/cluster/index.ts";
+import { scavengesAlone } from "../../src/cluster/collector.ts";
 
 const MODULE = join(import.meta.dirname, "..", "..", "src", "cluster", "collector.ts");
 

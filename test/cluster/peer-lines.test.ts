@@ -15,7 +15,8 @@ import {
   readLines,
 } from "../../src/cluster/peer-lines.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
-import { type Action, canonicalJson, type JsonObject, type SealedDecision } from "../../src/ledger/index.ts";
+import type { Action, SealedDecision } from "../../src/state/types.ts";
+import { canonicalJson, type JsonObject } from "../../src/tree/canonical.ts";
 import { createSocketDir, type SocketDir } from "./harness.ts";
 
 const PLAIN: Action = {

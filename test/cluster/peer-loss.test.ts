@@ -10,8 +10,8 @@ import {
   readLines,
 } from "../../src/cluster/peer-lines.ts";
 import { createPeers } from "../../src/cluster/peers.ts";
-import type { Action, SealedDecision } from "../../src/ledger/index.ts";
-import { assertIntact, decisionsOf, readLog } from "../ledger/stored-log.ts";
+import type { Action, SealedDecision } from "../../src/state/types.ts";
+import { assertIntact, decisionsOf, readLog } from "../log/stored-log.ts";
 import { until } from "./harness.ts";
 import {
   allAsked,

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { createPeers, type Peer, type Peers } from "../../src/cluster/peers.ts";
-import type { Action, SealedDecision } from "../../src/ledger/index.ts";
+import type { Action, SealedDecision } from "../../src/state/types.ts";
 import { withClient } from "../support/database.ts";
 import { actionOf, createTestWorkspace, type Replica, type TestWorkspace } from "../support/workspace.ts";
 import { createSocketDir, until } from "./harness.ts";

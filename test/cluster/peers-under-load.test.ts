@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
 import type { ControlPlane, InterceptResult } from "../../src/client/index.ts";
-import type { DecisionBody } from "../../src/ledger/index.ts";
-import { assertIntact, decisionsOf, readLog } from "../ledger/stored-log.ts";
+import type { DecisionBody } from "../../src/log/receipts.ts";
+import { assertIntact, decisionsOf, readLog } from "../log/stored-log.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { type Balancer, startBalancer } from "./balancer.ts";

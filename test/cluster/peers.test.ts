@@ -3,16 +3,11 @@ import { expect } from "chai";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { createLineWriter, lineFromQuestion } from "../../src/cluster/peer-lines.ts";
 import { createPeers } from "../../src/cluster/peers.ts";
-import {
-  type Action,
-  canonicalJson,
-  type JsonObject,
-  readReceipts,
-  type SealedDecision,
-} from "../../src/ledger/index.ts";
-import { sealedDecisionFromReceipt } from "../../src/ledger/receipts.ts";
-import { actionRule } from "../ledger/harness.ts";
-import { assertIntact, decisionsOf, readLog } from "../ledger/stored-log.ts";
+import { readReceipts, sealedDecisionFromReceipt } from "../../src/log/receipts.ts";
+import type { Action, SealedDecision } from "../../src/state/types.ts";
+import { canonicalJson, type JsonObject } from "../../src/tree/canonical.ts";
+import { actionRule } from "../log/harness.ts";
+import { assertIntact, decisionsOf, readLog } from "../log/stored-log.ts";
 import { actionOf, failureOf, reasonOf } from "../support/workspace.ts";
 import { until } from "./harness.ts";
 import { openPair, type Pair, wanted } from "./peer-pair.ts";

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import type { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { Decision, DecisionPath } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { actionRule, type Party } from "../ledger/harness.ts";
+import { actionRule, type Party } from "../log/harness.ts";
 import { type EscalationStage, openEscalationStage } from "./harness.ts";
 
 type Request = MessageInitShape<typeof InterceptRequestSchema>;

@@ -1,6 +1,7 @@
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { createEscalationFeed, type WatchContext } from "../../src/escalation/index.ts";
-import { actionRule, openStage, type Party, type Stage } from "../ledger/harness.ts";
+import { createEscalationFeed } from "../../src/escalation/feed.ts";
+import type { WatchContext } from "../../src/escalation/watch.ts";
+import { actionRule, openStage, type Party, type Stage } from "../log/harness.ts";
 
 /** A stage on which the action type `ask` escalates, with streams on each replica. */
 export interface EscalationStage extends Stage {

@@ -1,8 +1,8 @@
 import { expect } from "chai";
 import { EscalationStatus, Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { type ControlPlaneError, ErrorReason } from "../../src/errors.ts";
-import { type Party, settled } from "../ledger/harness.ts";
-import { assertIntact, readLog } from "../ledger/stored-log.ts";
+import { type Party, settled } from "../log/harness.ts";
+import { assertIntact, readLog } from "../log/stored-log.ts";
 import { reasonOf } from "../support/workspace.ts";
 import { type EscalationStage, openEscalationStage } from "./harness.ts";
 

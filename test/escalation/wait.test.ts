@@ -1,8 +1,10 @@
 import { expect } from "chai";
 import type { Pool } from "pg";
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
-import { createEscalationFeed, getEscalation, waitEscalation } from "../../src/escalation/index.ts";
-import type { Party } from "../ledger/harness.ts";
+import { getEscalation } from "../../src/escalation/escalation.ts";
+import { createEscalationFeed } from "../../src/escalation/feed.ts";
+import { waitEscalation } from "../../src/escalation/watch.ts";
+import type { Party } from "../log/harness.ts";
 import { reasonOf } from "../support/workspace.ts";
 import { type EscalationStage, openEscalationStage } from "./harness.ts";
 

@@ -1,10 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
-import { type EscalationChange, watchEscalations } from "../../src/escalation/index.ts";
-import { until } from "../ledger/gate.ts";
-import type { Party } from "../ledger/harness.ts";
-import { seededBelow } from "../ledger/harness.ts";
+import type { EscalationChange } from "../../src/escalation/feed.ts";
+import { watchEscalations } from "../../src/escalation/watch.ts";
+import { until } from "../log/gate.ts";
+import type { Party } from "../log/harness.ts";
+import { seededBelow } from "../log/harness.ts";
 import { reasonOf } from "../support/workspace.ts";
 import { type EscalationStage, openEscalationStage } from "./harness.ts";
 

@@ -1,12 +1,11 @@
 import { expect } from "chai";
 import {
-  argumentsFrom,
   compilePatterns,
   isActionPattern,
   matchesPattern,
   normaliseActionType,
-  toolNameFrom,
-} from "../../src/policy/index.ts";
+} from "../../src/policy/action-pattern.ts";
+import { argumentsFrom, toolNameFrom } from "../../src/policy/action-source.ts";
 
 const PATTERN_CASES: readonly (readonly [string, string, boolean])[] = [
   ["payment.send", "payment.send", true],

@@ -1,6 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { expect } from "chai";
-import { createPolicySet } from "../../src/policy/index.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
 import { evaluateRule, factsFrom, mandateFrom, testdata, toolFrom } from "./harness.ts";
 
 interface TypedCase {

@@ -1,6 +1,8 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { expect } from "chai";
-import { flattenSchema, SCHEMA_LIMITS, SCHEMA_VIOLATION_REASONS } from "../../src/policy/index.ts";
+import { flattenSchema } from "../../src/policy/flatten-schema.ts";
+import { SCHEMA_LIMITS } from "../../src/policy/schema-limits.ts";
+import { SCHEMA_VIOLATION_REASONS } from "../../src/policy/schema-violation.ts";
 import { testdata } from "./harness.ts";
 
 interface Case {

@@ -1,18 +1,18 @@
 import { readFileSync } from "node:fs";
 import { fromJson, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import { type Rule, RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import {
-  argumentsFrom,
-  type CompiledMandate,
-  compileMandate,
-  createPolicySet,
-  type Facts,
-  flattenSchema,
-  type MandateSource,
-  type PolicyResult,
-  type ToolLookup,
-  type ToolSchema,
-} from "../../src/policy/index.ts";
+import { argumentsFrom } from "../../src/policy/action-source.ts";
+import { compileMandate } from "../../src/policy/compile-mandate.ts";
+import { flattenSchema } from "../../src/policy/flatten-schema.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
+import type {
+  CompiledMandate,
+  Facts,
+  MandateSource,
+  PolicyResult,
+  ToolLookup,
+  ToolSchema,
+} from "../../src/policy/types.ts";
 
 /** A rule as the REST interface writes it: lower-case words. */
 export type RuleJson = JsonObject;

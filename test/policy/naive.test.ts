@@ -1,13 +1,10 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import fc from "fast-check";
-import {
-  type CompiledMandate,
-  compileMandate,
-  createPolicySet,
-  OPERATOR_NAMES,
-  type ToolSchema,
-} from "../../src/policy/index.ts";
+import { compileMandate } from "../../src/policy/compile-mandate.ts";
+import { OPERATOR_NAMES } from "../../src/policy/operators/index.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
+import type { CompiledMandate, ToolSchema } from "../../src/policy/types.ts";
 import { factsFrom, lookup, mandateSource, toolFrom } from "./harness.ts";
 import { type NaiveCondition, type NaiveSchema, naiveArgumentFires, naiveMetadataFires } from "./naive.ts";
 

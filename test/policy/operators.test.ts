@@ -1,6 +1,7 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import { expect } from "chai";
-import { compileRules, OPERATOR_NAMES } from "../../src/policy/index.ts";
+import { compileRules } from "../../src/policy/compile-rules.ts";
+import { OPERATOR_NAMES } from "../../src/policy/operators/index.ts";
 import { evaluateRule, lookup, type RuleJson, ruleFrom, testdata, toolFrom } from "./harness.ts";
 
 type Case = { value?: JsonValue; holds: JsonValue[]; fails: JsonValue[] } | { misfit: JsonValue };

@@ -1,6 +1,8 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { type CompiledMandate, createPolicySet, matchesPattern } from "../../src/policy/index.ts";
+import { matchesPattern } from "../../src/policy/action-pattern.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
+import type { CompiledMandate } from "../../src/policy/types.ts";
 import { action, essence, factsFrom, mandateFrom, type RuleJson } from "./harness.ts";
 
 const TYPES = ["a", "a.b", "a.b.c", "b", "payment.send"];

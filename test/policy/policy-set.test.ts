@@ -1,11 +1,8 @@
 import { expect } from "chai";
-import {
-  type CompiledMandate,
-  type CounterReading,
-  type CounterSpec,
-  compileMandate,
-  createPolicySet,
-} from "../../src/policy/index.ts";
+import { compileMandate } from "../../src/policy/compile-mandate.ts";
+import type { CounterReading, CounterSpec } from "../../src/policy/counter-types.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
+import type { CompiledMandate } from "../../src/policy/types.ts";
 import { action, essence, factsFrom, lookup, mandateFrom, mandateSource, type RuleJson, toolFrom } from "./harness.ts";
 
 const tool = toolFrom({ type: "object", properties: { amount: { type: "number" }, note: { type: "string" } } });

@@ -1,9 +1,9 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import fc from "fast-check";
-import { createPolicySet } from "../../src/policy/index.ts";
-import type { NaiveRule } from "../ledger/naive-log.ts";
-import { isScheduled } from "../ledger/naive-rules.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
+import type { NaiveRule } from "../log/naive-log.ts";
+import { isScheduled } from "../log/naive-rules.ts";
 import { factsFrom, mandateFrom, testdata } from "./harness.ts";
 
 interface Case {

@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import fc from "fast-check";
-import { compileMandate } from "../../src/policy/index.ts";
+import { compileMandate } from "../../src/policy/compile-mandate.ts";
 import { evaluateRule, factsFrom, lookup, mandateFrom, mandateSource, testdata, toolFrom } from "./harness.ts";
 
 interface Case {

@@ -1,5 +1,7 @@
 import { expect } from "chai";
-import { createPolicySet, type GuardAnswer, type MandateSource } from "../../src/policy/index.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
+import type { GuardAnswer } from "../../src/policy/semantic-types.ts";
+import type { MandateSource } from "../../src/policy/types.ts";
 import { action, factsFrom, mandateFrom, type RuleJson } from "./harness.ts";
 
 const semantic = (decision = "block", conditions: RuleJson = {}): RuleJson => ({

@@ -9,8 +9,10 @@ import {
   type RedactionCaller,
 } from "../../src/redaction/index.ts";
 import type { UpstreamTiming } from "../../src/redaction/proxy/upstream.ts";
-import { createAuthenticator, createKey, createWorkspace } from "../../src/registry/index.ts";
-import type { StoreLog } from "../../src/store/index.ts";
+import { createAuthenticator } from "../../src/registry/authenticator.ts";
+import { createKey } from "../../src/registry/keys.ts";
+import { createWorkspace } from "../../src/registry/workspaces.ts";
+import type { StoreLog } from "../../src/store/migrate.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { ALLOW, openReplica, type Replica } from "../webhook/replica.ts";
 import { startUpstream, type Upstream } from "./upstream.ts";

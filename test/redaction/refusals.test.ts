@@ -2,7 +2,8 @@ import { once } from "node:events";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
-import { createWorkspace, registerAgent } from "../../src/registry/index.ts";
+import { registerAgent } from "../../src/registry/agents.ts";
+import { createWorkspace } from "../../src/registry/workspaces.ts";
 import { createStage, PERSONAL, ROLES, type Stage, WORKSPACE } from "./harness.ts";
 import { type Answer, chatEvents, completion, sends, streams } from "./upstream.ts";
 

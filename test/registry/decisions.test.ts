@@ -1,8 +1,8 @@
 import { expect } from "chai";
 import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
-import type { SealedDecision } from "../../src/ledger/index.ts";
-import { type DecisionFilter, listDecisionReceipts } from "../../src/registry/index.ts";
+import { type DecisionFilter, listDecisionReceipts } from "../../src/registry/decisions.ts";
+import type { SealedDecision } from "../../src/state/types.ts";
 import { attempt, createTestWorkspace, type TestWorkspace } from "../support/workspace.ts";
 
 describe("listDecisionReceipts", () => {

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
-import { createAuthenticator } from "../../src/registry/index.ts";
+import { createAuthenticator } from "../../src/registry/authenticator.ts";
 import { ApiKeyEntity } from "../../src/store/entities.ts";
 import { createTestWorkspace, reasonOf, type TestWorkspace } from "../support/workspace.ts";
 

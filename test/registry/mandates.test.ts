@@ -10,7 +10,7 @@ import {
   SequenceMode,
 } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { digestOf } from "../../src/ledger/index.ts";
+import { digestOf } from "../../src/tree/canonical.ts";
 import { attempt, createTestWorkspace, failureOf, reasonOf, type TestWorkspace } from "../support/workspace.ts";
 
 type RuleInit = MessageInitShape<typeof RuleSchema>;

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "chai";
-import type { JsonValue } from "../../src/ledger/index.ts";
-import { toolsFromPaste } from "../../src/registry/index.ts";
+import { toolsFromPaste } from "../../src/registry/paste.ts";
+import type { JsonValue } from "../../src/tree/canonical.ts";
 import { failureOf } from "../support/workspace.ts";
 
 interface Case {

@@ -5,7 +5,7 @@ import { expect } from "chai";
 import { MandateStatus } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
-import { digestOf } from "../../src/ledger/index.ts";
+import { digestOf } from "../../src/tree/canonical.ts";
 import { attempt, createTestWorkspace, failureOf, reasonOf, type TestWorkspace } from "../support/workspace.ts";
 
 const AMOUNT: JsonObject = {

@@ -1,11 +1,12 @@
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { decide } from "../../src/enforcement/index.ts";
-import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/ledger/index.ts";
-import { createAuthenticator, ensureDefaultWorkspace } from "../../src/registry/index.ts";
+import { decide } from "../../src/decision/decide.ts";
+import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace-logs.ts";
+import { createAuthenticator } from "../../src/registry/authenticator.ts";
+import { ensureDefaultWorkspace } from "../../src/registry/default-workspace.ts";
+import { type Database, openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
-import { type Database, openDatabase } from "../../src/store/index.ts";
 import { MIGRATIONS } from "../../src/store/migrations/index.ts";
 import { createTestDatabase, SILENT_LOG, type TestDatabase } from "../support/database.ts";
 import { attempt, createTestWorkspace, failureOf, reasonOf, type TestWorkspace } from "../support/workspace.ts";

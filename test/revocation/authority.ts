@@ -1,4 +1,5 @@
-import type { SealedAuthority, WorkspaceLog } from "../../src/ledger/index.ts";
+import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
+import type { SealedAuthority } from "../../src/state/control-changes.ts";
 import { AuthorityEntity } from "../../src/store/authority-entities.ts";
 import { createId, type IdPrefix } from "../../src/store/ids.ts";
 

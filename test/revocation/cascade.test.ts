@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { IncidentKind } from "../../gen/agentcontrol/v1/incident_service_pb.js";
-import type { SealedAuthority } from "../../src/ledger/index.ts";
-import { deactivateAgent } from "../../src/registry/index.ts";
+import { deactivateAgent } from "../../src/registry/agents.ts";
+import type { SealedAuthority } from "../../src/state/control-changes.ts";
 import { attempt, type TestWorkspace } from "../support/workspace.ts";
 import { give, idsOf, newAuthority, newGrant, oneOfEach } from "./authority.ts";
 import { newAgents, type RevocationFixture, rowsOnlyIn, startRevocation, tablesOf } from "./harness.ts";

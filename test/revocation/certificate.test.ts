@@ -5,7 +5,7 @@ import {
   ListRevocationsResponseSchema,
   type RevokeAgentResponse,
 } from "../../gen/agentcontrol/v1/revocation_service_pb.js";
-import { canonicalJson, digestOf, type JsonObject, type JsonValue } from "../../src/ledger/index.ts";
+import { canonicalJson, digestOf, type JsonObject, type JsonValue } from "../../src/tree/canonical.ts";
 import { withClient } from "../support/database.ts";
 import { reasonOf } from "../support/workspace.ts";
 import { give, oneOfEach } from "./authority.ts";

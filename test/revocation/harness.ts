@@ -1,10 +1,11 @@
 import { generateKeyPairSync, type KeyObject } from "node:crypto";
 import { IncidentService } from "../../gen/agentcontrol/v1/incident_service_pb.js";
 import { RevocationService } from "../../gen/agentcontrol/v1/revocation_service_pb.js";
-import { createIncidentService, createRevocationService } from "../../src/api/index.ts";
-import { createSigningKeys, type SigningKeys } from "../../src/authority/index.ts";
-import type { WorkspaceLog } from "../../src/ledger/index.ts";
-import { registerAgent } from "../../src/registry/index.ts";
+import { createIncidentService } from "../../src/api/incident-service.ts";
+import { createRevocationService } from "../../src/api/revocation-service.ts";
+import { createSigningKeys, type SigningKeys } from "../../src/authority/signing-key.ts";
+import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
+import { registerAgent } from "../../src/registry/agents.ts";
 import { withClient } from "../support/database.ts";
 import {
   clientOf,

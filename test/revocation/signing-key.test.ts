@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
 import { calculateJwkThumbprint } from "jose";
-import { createSigningKeys, loadSigningKey } from "../../src/authority/index.ts";
+import { createSigningKeys, loadSigningKey } from "../../src/authority/signing-key.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { startServer } from "../support/server.ts";
 import { createTestWorkspace, type TestWorkspace } from "../support/workspace.ts";

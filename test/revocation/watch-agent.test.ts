@@ -1,5 +1,6 @@
 import { expect } from "chai";
-import { type AgentChange, deactivateAgent, watchAgent } from "../../src/registry/index.ts";
+import { deactivateAgent } from "../../src/registry/agents.ts";
+import { type AgentChange, watchAgent } from "../../src/registry/watch-agent.ts";
 import { reasonOf, type TestWorkspace } from "../support/workspace.ts";
 import { give, killSession, newAuthority } from "./authority.ts";
 import { newAgents, type RevocationFixture, startRevocation } from "./harness.ts";

@@ -3,7 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { expect } from "chai";
 import { type CallResult, createBreaker, DEFAULT_BREAKER } from "../../src/semantic/breaker.ts";
 import { createGate } from "../../src/semantic/gate.ts";
-import type { GuardOptions } from "../../src/semantic/index.ts";
+import type { GuardOptions } from "../../src/semantic/guard.ts";
 import { causeOf, PATIENT, watchedGuard } from "./harness.ts";
 import {
   answers,

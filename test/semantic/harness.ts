@@ -1,12 +1,8 @@
 import { Registry } from "prom-client";
 import { Secret } from "../../src/config.ts";
-import {
-  createGuard,
-  type Guard,
-  type GuardAnswer,
-  type GuardOptions,
-  type GuardQuestion,
-} from "../../src/semantic/index.ts";
+import type { GuardAnswer } from "../../src/semantic/answer.ts";
+import { createGuard, type Guard, type GuardOptions } from "../../src/semantic/guard.ts";
+import type { GuardQuestion } from "../../src/semantic/question.ts";
 
 /** A guard with what it told its surroundings. */
 export interface WatchedGuard {

@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { expect } from "chai";
-import { TEST_TLS } from "../transport/tls-pair.ts";
+import { TEST_TLS } from "../server/tls-pair.ts";
 import { CANARIES, causeOf, watchedGuard } from "./harness.ts";
 import {
   answers,

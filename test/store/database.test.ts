@@ -1,7 +1,7 @@
 import { connect, createServer } from "node:net";
 import { expect } from "chai";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
-import { addressOf, type Database, openDatabase, waitForDatabase } from "../../src/store/index.ts";
+import { addressOf, type Database, openDatabase, waitForDatabase } from "../../src/store/database.ts";
 import { createTestDatabase, SILENT_LOG, type TestDatabase, urlOf } from "../support/database.ts";
 import { NONE, TINY_MIGRATIONS } from "./tiny-migrations.ts";
 

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
 import { ControlPlaneError } from "../../src/errors.ts";
-import { startEmbeddedPostgres } from "../../src/store/index.ts";
+import { startEmbeddedPostgres } from "../../src/store/embedded-postgres.ts";
 import { removeAll, SILENT_LOG, withClient } from "../support/database.ts";
 import { NOBODY, startEmbeddedChild } from "./child.ts";
 

@@ -1,5 +1,5 @@
 import { pino } from "pino";
-import { runMigrations } from "../../src/store/index.ts";
+import { runMigrations } from "../../src/store/migrate.ts";
 import { TINY_MIGRATIONS } from "./tiny-migrations.ts";
 
 const [url = ""] = process.argv.slice(2);

@@ -2,7 +2,8 @@ import { chmod, mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
-import { insertOnly, runMigrations, startEmbeddedPostgres } from "../../src/store/index.ts";
+import { startEmbeddedPostgres } from "../../src/store/embedded-postgres.ts";
+import { insertOnly, runMigrations } from "../../src/store/migrate.ts";
 import { MIGRATIONS } from "../../src/store/migrations/index.ts";
 import {
   createTestDatabase,

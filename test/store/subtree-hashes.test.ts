@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { expect } from "chai";
-import { runMigrations } from "../../src/store/index.ts";
+import { runMigrations } from "../../src/store/migrate.ts";
 import { MIGRATIONS } from "../../src/store/migrations/index.ts";
-import { naiveTree } from "../ledger/naive-tree.ts";
+import { naiveTree } from "../log/naive-tree.ts";
 import { createTestDatabase, SILENT_LOG, type TestDatabase, withClient } from "../support/database.ts";
 
 const BEFORE = MIGRATIONS.slice(0, 3);

@@ -1,5 +1,5 @@
 import { Migration } from "@mikro-orm/migrations";
-import { insertOnly, type MigrationSource } from "../../src/store/index.ts";
+import { insertOnly, type MigrationSource } from "../../src/store/migrate.ts";
 
 class CreateNote extends Migration {
   override up(): void {

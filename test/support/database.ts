@@ -1,13 +1,8 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Client } from "pg";
-import {
-  type EmbeddedPostgres,
-  type MigrationSource,
-  runMigrations,
-  type StoreLog,
-  startEmbeddedPostgres,
-} from "../../src/store/index.ts";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded-postgres.ts";
+import { type MigrationSource, runMigrations, type StoreLog } from "../../src/store/migrate.ts";
 import { MIGRATIONS } from "../../src/store/migrations/index.ts";
 
 /** A database of one test file, on a server that all test files share. */

@@ -1,5 +1,5 @@
 import { Registry } from "prom-client";
-import { createGuard } from "../../src/semantic/index.ts";
+import { createGuard } from "../../src/semantic/guard.ts";
 import { SILENT_LOG } from "./database.ts";
 
 /** The guard of a service without a model: every semantic rule is unavailable. */

@@ -1,6 +1,9 @@
-import { decide } from "../../src/enforcement/index.ts";
-import { createWorkspaceLogs, type WorkspaceLog } from "../../src/ledger/index.ts";
-import { ENTITIES, MIGRATIONS, openDatabase } from "../../src/store/index.ts";
+import { decide } from "../../src/decision/decide.ts";
+import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
+import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
+import { openDatabase } from "../../src/store/database.ts";
+import { ENTITIES } from "../../src/store/entities.ts";
+import { MIGRATIONS } from "../../src/store/migrations/index.ts";
 
 const SILENT_LOG = { info: () => undefined, warn: () => undefined, error: () => undefined };
 

@@ -20,25 +20,20 @@ import { createDepartmentService } from "../../src/api/department-service.ts";
 import { createMandateService } from "../../src/api/mandate-service.ts";
 import type { ServiceDefinition } from "../../src/api/service.ts";
 import { createToolService } from "../../src/api/tool-service.ts";
-import { decide } from "../../src/enforcement/index.ts";
+import { decide } from "../../src/decision/decide.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
-import {
-  type Action,
-  canonicalJson,
-  createWorkspaceLogs,
-  type JsonValue,
-  type LogSurroundings,
-  type SealedDecision,
-  type WorkspaceLog,
-  type WorkspaceLogs,
-} from "../../src/ledger/index.ts";
-import { normaliseActionType } from "../../src/policy/index.ts";
-import { type Authenticator, createAuthenticator, createWorkspace } from "../../src/registry/index.ts";
+import type { LogSurroundings, WorkspaceLog } from "../../src/log/workspace-log.ts";
+import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace-logs.ts";
+import { normaliseActionType } from "../../src/policy/action-pattern.ts";
+import { type Authenticator, createAuthenticator } from "../../src/registry/authenticator.ts";
+import { createWorkspace } from "../../src/registry/workspaces.ts";
+import { createRequestChecks } from "../../src/server/request-check.ts";
+import type { Action, SealedDecision } from "../../src/state/types.ts";
+import { type Database, openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
 import { createId } from "../../src/store/ids.ts";
-import { type Database, openDatabase } from "../../src/store/index.ts";
 import { MIGRATIONS } from "../../src/store/migrations/index.ts";
-import { createRequestChecks } from "../../src/transport/request-check.ts";
+import { canonicalJson, type JsonValue } from "../../src/tree/canonical.ts";
 import { createTestDatabase, SILENT_LOG } from "./database.ts";
 
 /** The unary methods of a service as a test calls them; without a caller the admin of the test's workspace calls. */

@@ -1,4 +1,4 @@
-import type { Action } from "../../src/ledger/index.ts";
+import type { Action } from "../../src/state/types.ts";
 import { createId } from "../../src/store/ids.ts";
 
 /** An action that nothing refuses. */

@@ -4,7 +4,7 @@
  */
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import { registerAgent } from "../../src/registry/index.ts";
+import { registerAgent } from "../../src/registry/agents.ts";
 import { openLogOf } from "../support/open-log.ts";
 import { actionOf } from "./action.ts";
 

@@ -4,10 +4,11 @@ import { AuthorityService } from "../../gen/agentcontrol/v1/authority_service_pb
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { RevocationService } from "../../gen/agentcontrol/v1/revocation_service_pb.js";
-import { createAuthorityService, createRevocationService } from "../../src/api/index.ts";
-import { createSigningKeys } from "../../src/authority/index.ts";
-import { actionRule, openStage, type Stage } from "../ledger/harness.ts";
-import { readLog } from "../ledger/stored-log.ts";
+import { createAuthorityService } from "../../src/api/authority-service.ts";
+import { createRevocationService } from "../../src/api/revocation-service.ts";
+import { createSigningKeys } from "../../src/authority/signing-key.ts";
+import { actionRule, openStage, type Stage } from "../log/harness.ts";
+import { readLog } from "../log/stored-log.ts";
 import { newPrivateKey } from "../revocation/harness.ts";
 import { clientOf, type ServiceClient } from "../support/workspace.ts";
 

@@ -1,9 +1,10 @@
 import { generateKeyPairSync } from "node:crypto";
 import { VaultService } from "../../gen/agentcontrol/v1/vault_service_pb.js";
-import { createVaultService } from "../../src/api/index.ts";
-import { createSigningKeys, type SigningKeys } from "../../src/authority/index.ts";
-import { createCheckpoints, createVault } from "../../src/ledger/index.ts";
-import { registerAgent } from "../../src/registry/index.ts";
+import { createVaultService } from "../../src/api/vault-service.ts";
+import { createSigningKeys, type SigningKeys } from "../../src/authority/signing-key.ts";
+import { createCheckpoints } from "../../src/log/checkpoint.ts";
+import { createVault } from "../../src/log/vault.ts";
+import { registerAgent } from "../../src/registry/agents.ts";
 import {
   attempt,
   clientOf,

@@ -1,4 +1,4 @@
-import { canonicalJson, type JsonObject } from "../../src/ledger/index.ts";
+import { canonicalJson, type JsonObject } from "../../src/tree/canonical.ts";
 import { type BundleEntry, decisions, leafOf, newKey, type WriteOptions, writeLog } from "../cli/written-log.ts";
 
 /** What was done to a bundle, and what a verifier has to say of it. */

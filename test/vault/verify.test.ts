@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { LEAVES, PUBLISHED_CONSISTENCY, PUBLISHED_INCLUSION, ROOTS } from "../ledger/published-vectors.ts";
+import { LEAVES, PUBLISHED_CONSISTENCY, PUBLISHED_INCLUSION, ROOTS } from "../log/published-vectors.ts";
 import { isConsistent, rootFromPath } from "./verify.ts";
 
 const bytes = (hex: string | undefined): Buffer => Buffer.from(hex ?? "", "hex");

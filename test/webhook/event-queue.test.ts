@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import type { Pool } from "pg";
+import type { EventName } from "../../src/webhook/event.ts";
 import { createEventQueue } from "../../src/webhook/event-queue.ts";
-import type { EventName } from "../../src/webhook/index.ts";
 
 const WEBHOOK = {
   ...{ workspaceId: "default", webhookId: "wh_1", url: "", isActive: true, createdAtMs: 0, secret: "" },

@@ -1,7 +1,9 @@
-import { decide } from "../../src/enforcement/index.ts";
-import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/ledger/index.ts";
-import { type Database, ENTITIES, MIGRATIONS, openDatabase } from "../../src/store/index.ts";
-import { createWebhooks, type Webhooks, type WebhooksOptions } from "../../src/webhook/index.ts";
+import { decide } from "../../src/decision/decide.ts";
+import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace-logs.ts";
+import { type Database, openDatabase } from "../../src/store/database.ts";
+import { ENTITIES } from "../../src/store/entities.ts";
+import { MIGRATIONS } from "../../src/store/migrations/index.ts";
+import { createWebhooks, type Webhooks, type WebhooksOptions } from "../../src/webhook/webhooks.ts";
 
 /** The database and the logs of one process. */
 export interface Replica {

@@ -5,7 +5,7 @@ import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { WebhookService } from "../../gen/agentcontrol/v1/webhook_service_pb.js";
 import { createWebhookService } from "../../src/api/webhook-service.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
-import { createWorkspace } from "../../src/registry/index.ts";
+import { createWorkspace } from "../../src/registry/workspaces.ts";
 import { CALLER, createStage, type Stage, until } from "./harness.ts";
 import { type Receiver, startReceiver } from "./receiver.ts";
 

@@ -4,7 +4,7 @@ import { createServer as createTlsServer } from "node:tls";
 import { expect } from "chai";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { createAddressTest } from "../../src/webhook/address-ranges.ts";
-import { createTargets, type Lookup, type Targets } from "../../src/webhook/index.ts";
+import { createTargets, type Lookup, type Targets } from "../../src/webhook/target.ts";
 import { type Receiver, startReceiver } from "./receiver.ts";
 import { ALLOW } from "./replica.ts";
 

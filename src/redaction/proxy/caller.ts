@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { Role } from "../../../gen/agentcontrol/v1/access_pb.js";
 import { ControlPlaneError, ErrorReason } from "../../errors.ts";
-import type { WorkspaceLogs } from "../../ledger/index.ts";
-import type { Authenticator, KeyHolder } from "../../registry/index.ts";
+import type { WorkspaceLogs } from "../../log/workspace-logs.ts";
+import type { Authenticator, KeyHolder } from "../../registry/authenticator.ts";
 
 /** Who asks the model, and with which authorization the model's service is asked. */
 export interface ProxyCaller {

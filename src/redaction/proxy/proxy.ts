@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Registry } from "prom-client";
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../../errors.ts";
-import type { WorkspaceLogs } from "../../ledger/index.ts";
-import type { Authenticator, KeyHolder } from "../../registry/index.ts";
+import type { WorkspaceLogs } from "../../log/workspace-logs.ts";
+import type { Authenticator, KeyHolder } from "../../registry/authenticator.ts";
 import type { StoreLog } from "../../store/migrate.ts";
 import { totalOf } from "../leakage.ts";
 import type { Redaction } from "../redaction.ts";

@@ -1,0 +1,44 @@
+import type { AuthorityItem } from "../state/authority.ts";
+import { holds, standingOfItem } from "../state/authority-status.ts";
+import type { Action } from "../state/types.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
+import type { Refusal } from "./identity.ts";
+
+/** The contract that an action falls under, or why it is refused; neither when it names none. */
+export type ContractCheck =
+  | { readonly kind: "none" }
+  | { readonly kind: "inside"; readonly contract: AuthorityItem }
+  | ({ readonly kind: "refused" } & Refusal);
+
+const refused = (code: string, message: string): ContractCheck => ({
+  kind: "refused",
+  path: "intent_contract",
+  reason: { code, message },
+});
+
+/** Checks the intent contract that an action names. */
+export function checkContract(
+  { authority }: WorkspaceState,
+  { intentContractId, agentId, actionType, normalisedType }: Action,
+  toolName: string | undefined,
+  nowMs: number,
+): ContractCheck {
+  if (intentContractId === undefined) return { kind: "none" };
+  const contract = authority.get(intentContractId);
+  const name = `intent contract \`${intentContractId}\``;
+  if (contract?.sealed.kind !== "intent_contract" || contract.sealed.agent_id !== agentId) {
+    return refused("INTENT_CONTRACT_UNKNOWN", `${name} does not exist for this agent, or has ended`);
+  }
+  if (!holds(contract, nowMs)) {
+    const why = standingOfItem(contract, nowMs) === "used_up" ? "is used up" : "has expired";
+    return refused("INTENT_CONTRACT_EXPIRED", `${name} ${why}`);
+  }
+  if (!contract.admits?.matches(normalisedType))
+    return refused("OUTSIDE_CONTRACT", `\`${actionType}\` is outside ${name}`);
+  const { tools = [] } = contract.sealed;
+  if (tools.length > 0 && (toolName === undefined || !tools.includes(toolName))) {
+    const called = toolName === undefined ? "a call without a tool" : `tool \`${toolName}\``;
+    return refused("OUTSIDE_CONTRACT", `${called} is outside ${name}`);
+  }
+  return { kind: "inside", contract };
+}

@@ -1,0 +1,166 @@
+import { type Decide, escalationIdOf } from "../log/batch.ts";
+import { argumentsFrom, toolNameFrom } from "../policy/action-source.ts";
+import type { Decision, PolicyResult, ToolSchema } from "../policy/types.ts";
+import { type AgentState, trustAfter } from "../state/agents.ts";
+import type { AuthorityItem } from "../state/authority.ts";
+import type { Action, DecisionReason, Outcome } from "../state/types.ts";
+import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
+import { actionDigest } from "./action-digest.ts";
+import { checkApproval } from "./approval.ts";
+import { checkContract } from "./contract.ts";
+import { checkIdentity, type Identity, type Refusal } from "./identity.ts";
+import { checkPermissions } from "./permissions.ts";
+import { checkToolPolicies } from "./tool-policy.ts";
+
+/** What every step of deciding one action looks at. */
+interface Attempt {
+  readonly state: WorkspaceState;
+  readonly action: Action;
+  readonly agent: AgentState;
+  readonly toolName: string | undefined;
+  readonly tool: ToolSchema | undefined;
+  readonly nowMs: number;
+  readonly journal: StateJournal;
+}
+
+/** The part of an outcome that the steps decide; the rest follows from it. */
+type Verdict = Pick<Outcome, "decision" | "path" | "reasons" | "permissions"> &
+  Partial<Pick<Outcome, "policy" | "policyName" | "actionDigest" | "usedEscalationId" | "authority">>;
+
+const DEFAULT_REASONS: Readonly<Record<Decision, readonly DecisionReason[]>> = {
+  allow: [{ code: "DEFAULT", message: "no mandate matched; the workspace allows by default" }],
+  block: [{ code: "DEFAULT", message: "no mandate matched; the workspace blocks by default" }],
+  escalate: [{ code: "DEFAULT", message: "no mandate matched; the workspace escalates by default" }],
+};
+
+const NO_AUTHORITY: readonly string[] = [];
+
+function refuse({ path, reason }: Refusal, permissions: Outcome["permissions"] = "not_evaluated"): Verdict {
+  return { decision: "block", path, reasons: [reason], permissions };
+}
+
+function checkStatus({ agent }: Attempt): Refusal | undefined {
+  if (agent.status === "active") return undefined;
+  return { path: "revoked", reason: { code: "AGENT_REVOKED", message: `the agent is ${agent.status}` } };
+}
+
+function trustUnder({ token }: Identity, { trustTenths }: AgentState): number {
+  return Math.min(trustTenths, token?.sealed.max_trust_tenths ?? trustTenths);
+}
+
+function evaluatePolicy(attempt: Attempt, identity: Identity): PolicyResult {
+  const { state, action, agent, tool, toolName, nowMs, journal } = attempt;
+  const { principal } = identity;
+  return state.policies.policySet().evaluate({
+    agentId: agent.agentId,
+    departmentIds: agent.departmentIds,
+    actionType: action.normalisedType,
+    actionContent: action.actionContent,
+    tool,
+    toolName,
+    arguments: argumentsFrom(action.metadata),
+    metadata: action.metadata,
+    trustTenths: trustUnder(identity, agent),
+    nowMs,
+    readCounter: (spec) => state.windows.read(spec, agent.agentId, nowMs),
+    readSequence: (spec) => state.sequences.read(spec, agent.agentId, nowMs, journal.undo),
+    answerTo: action.answers && ((spec) => action.answers?.get(spec.key)),
+    principals: principal === undefined ? undefined : [principal],
+  });
+}
+
+/** What the mandates say, or the workspace's default where they say nothing. */
+function policyVerdict(attempt: Attempt, identity: Identity): Verdict {
+  const permissions = "admitted";
+  const policy = evaluatePolicy(attempt, identity);
+  if (policy.decision === undefined) {
+    const decision = attempt.state.settings.default_decision as Decision;
+    return { decision, path: "default", reasons: DEFAULT_REASONS[decision], permissions, policy };
+  }
+  const policyName = policy.winner?.mandate.name;
+  return { decision: policy.decision, path: "policy", reasons: policy.reasons, permissions, policy, policyName };
+}
+
+/** What the policies for MCP tools say: undefined to go on to the mandates. */
+function toolPolicyVerdict({ state, action, toolName }: Attempt): Verdict | undefined {
+  const found = checkToolPolicies(state, action, toolName);
+  if (found === undefined) return undefined;
+  const { decision, policy } = found;
+  const verb = decision === "block" ? "blocks" : "escalates";
+  const message = `MCP tool policy \`${policy.sealed.id}\` ${verb} tool \`${toolName}\``;
+  const reasons = [{ code: "MCP_TOOL_POLICY", message }];
+  return { decision, path: "mcp_tool_policy", reasons, permissions: "admitted" };
+}
+
+/** Turns an escalation into `allow` when the action presents an approval of itself that nobody used yet. */
+function applyApproval({ state, action, tool, toolName }: Attempt, verdict: Verdict): Verdict {
+  if (verdict.decision !== "escalate") return verdict;
+  const digest = actionDigest(action, toolName, tool);
+  const approval = checkApproval(state, action, digest);
+  const escalated = { ...verdict, actionDigest: digest };
+  if (approval === undefined) return escalated;
+  if (approval.kind === "unusable") return { ...escalated, reasons: [...verdict.reasons, approval.reason] };
+  const { escalationId } = approval.escalation;
+  const reason = { code: "APPROVED", message: `escalation \`${escalationId}\` approved this action` };
+  const reasons = [reason, ...verdict.reasons];
+  return { ...escalated, decision: "allow", path: "approved", reasons, usedEscalationId: escalationId };
+}
+
+/** Tool policies first; what they escalate and a human approved still has to pass the mandates. */
+function ruledVerdict(attempt: Attempt, identity: Identity): Verdict {
+  const ofTool = toolPolicyVerdict(attempt);
+  if (ofTool === undefined) return applyApproval(attempt, policyVerdict(attempt, identity));
+  const approved = applyApproval(attempt, ofTool);
+  if (approved.decision !== "allow") return approved;
+  const ofMandates = policyVerdict(attempt, identity);
+  if (ofMandates.decision === "block") return ofMandates;
+  return { ...approved, policy: ofMandates.policy };
+}
+
+const idsOf = (items: readonly (AuthorityItem | undefined)[]): string[] =>
+  items.flatMap((item) => (item === undefined ? [] : [item.sealed.id]));
+
+/** The steps in order; the first that refuses ends it. */
+function verdictOf(attempt: Attempt): Verdict {
+  const { state, agent, action, toolName, nowMs } = attempt;
+  const inactive = checkStatus(attempt);
+  if (inactive !== undefined) return refuse(inactive);
+  const identified = checkIdentity(state, action, nowMs);
+  if (identified.kind === "refused") return refuse(identified);
+  const { identity } = identified;
+  const { result, reason, window } = checkPermissions(state, agent, identity, action, nowMs);
+  if (reason !== undefined) return refuse({ path: "permissions", reason }, result);
+  const contracted = checkContract(state, action, toolName, nowMs);
+  if (contracted.kind === "refused") return refuse(contracted, "admitted");
+  const contract = contracted.kind === "inside" ? contracted.contract : undefined;
+  const authority = idsOf([...identity.chain, window, contract, identity.token]);
+  return { ...ruledVerdict(attempt, identity), authority };
+}
+
+/**
+ * Decides one action against the state of its workspace: status, authority, permissions, contract, tool policies,
+ * mandates, default. Pure and synchronous apart from the journal, into which counters note what they built. The agent
+ * MUST be in the state.
+ */
+export const decide: Decide = (state, action, nowMs, journal) => {
+  const agent = state.agents.get(action.agentId);
+  if (agent === undefined) throw new Error(`agent \`${action.agentId}\` is not in the state`);
+  const { tools } = state.policies;
+  const toolName = toolNameFrom(action.tool, action.metadata, action.actionType, (name) => tools.has(name));
+  const tool = toolName === undefined ? undefined : tools.get(toolName)?.schema;
+  const verdict = verdictOf({ state, action, agent, toolName, tool, nowMs, journal });
+  return {
+    policy: undefined,
+    policyName: undefined,
+    actionDigest: undefined,
+    usedEscalationId: undefined,
+    authority: NO_AUTHORITY,
+    ...verdict,
+    agentName: agent.registration.name,
+    toolName,
+    tool,
+    trustBeforeTenths: agent.trustTenths,
+    trustAfterTenths: trustAfter(agent.trustTenths, verdict.decision),
+    escalationId: verdict.decision === "escalate" ? escalationIdOf(action.decisionId) : undefined,
+  };
+};

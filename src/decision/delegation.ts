@@ -1,0 +1,46 @@
+import { type AuthorityItem, chainOf } from "../state/authority.ts";
+import { holds } from "../state/authority-status.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
+
+/** Authority that was lent to an actor: the grants from the actor's own up to the first of the chain. */
+export type GrantChain = readonly AuthorityItem[];
+
+/** Whether every grant of a chain holds at a time and admits an action type (normalised). */
+export function chainAdmits(chain: GrantChain, normalisedType: string, nowMs: number): boolean {
+  return chain.every((grant) => holds(grant, nowMs) && (grant.admits?.matches(normalisedType) ?? false));
+}
+
+/** An actor that wants to use lent authority for one action. */
+export interface DelegatedAction {
+  readonly actorId: string;
+  readonly principalId: string;
+  /** The grant to use; undefined for any that fits. */
+  readonly grantId: string | undefined;
+  readonly normalisedType: string;
+}
+
+/** The chain of grants that lets an actor act for a principal now; undefined when none does. */
+export function findChain(
+  { authority }: WorkspaceState,
+  action: DelegatedAction,
+  nowMs: number,
+): GrantChain | undefined {
+  for (const grant of authority.grantsFor(action.actorId, action.principalId)) {
+    if (action.grantId !== undefined && grant.sealed.id !== action.grantId) continue;
+    const chain = chainOf(grant);
+    if (chainAdmits(chain, action.normalisedType, nowMs)) return chain;
+  }
+  return undefined;
+}
+
+const contains = (wider: string, narrower: string): boolean => {
+  const [outer, inner] = [wider.trim().toLowerCase(), narrower.trim().toLowerCase()];
+  if (!outer.endsWith("*")) return outer === inner;
+  // `a*` holds all that `ab*` and `ab` match; the star of the narrower one only lengthens what it matches.
+  return inner.replace(/\*$/, "").startsWith(outer.slice(0, -1));
+};
+
+/** The patterns that go beyond a wider list: no single pattern of it admits all that they match. */
+export function patternsBeyond(wider: readonly string[], narrower: readonly string[]): string[] {
+  return narrower.filter((pattern) => !wider.some((outer) => contains(outer, pattern)));
+}

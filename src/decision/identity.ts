@@ -1,0 +1,120 @@
+import type { AgentState } from "../state/agents.ts";
+import type { AuthorityItem } from "../state/authority.ts";
+import { holds, standingOfItem } from "../state/authority-status.ts";
+import type { Action, DecisionPath, DecisionReason } from "../state/types.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
+import { findChain, type GrantChain } from "./delegation.ts";
+
+/** A step of deciding that refuses an action. */
+export interface Refusal {
+  readonly path: DecisionPath;
+  readonly reason: DecisionReason;
+}
+
+/** Under whose and what authority an action is attempted, once every part of it was found to hold. */
+export interface Identity {
+  /** The agent that the action is for; undefined when the actor acts for itself. */
+  readonly principal: AgentState | undefined;
+  /** Grants from the actor's up to the principal's; empty when the actor acts for itself. */
+  readonly chain: GrantChain;
+  /** The federation token that the call came with. */
+  readonly token: AuthorityItem | undefined;
+}
+
+/** An identity, or why the action is refused. */
+export type IdentityCheck =
+  | { readonly kind: "holds"; readonly identity: Identity }
+  | ({ readonly kind: "refused" } & Refusal);
+
+const refused = (path: DecisionPath, code: string, message: string): IdentityCheck => ({
+  kind: "refused",
+  path,
+  reason: { code, message },
+});
+
+function principalIdOf({ authority }: WorkspaceState, { onBehalfOf, grantId, agentId }: Action): string | undefined {
+  if (onBehalfOf !== undefined || grantId === undefined) return onBehalfOf;
+  const grant = authority.get(grantId);
+  // Without a principal named, a grant is used for the agent that lent it.
+  return grant?.sealed.agent_id === agentId ? grant.sealed.grantor_agent_id : undefined;
+}
+
+function checkDelegation(
+  state: WorkspaceState,
+  action: Action,
+  nowMs: number,
+): IdentityCheck | { principal: AgentState | undefined; chain: GrantChain; kind: "lent" } {
+  const { grantId, agentId, onBehalfOf } = action;
+  if (onBehalfOf === undefined && grantId === undefined) return { kind: "lent", principal: undefined, chain: [] };
+  const principalId = principalIdOf(state, action);
+  if (principalId === undefined) {
+    return refused("delegation", "GRANT_UNKNOWN", `grant \`${grantId}\` does not exist for this agent, or has ended`);
+  }
+  const principal = state.agents.get(principalId);
+  if (principal?.status === "revoked") {
+    return refused("revoked", "PRINCIPAL_REVOKED", `principal \`${principalId}\` is revoked and lends no authority`);
+  }
+  const delegated = { actorId: agentId, principalId, grantId, normalisedType: action.normalisedType };
+  const chain = principal === undefined ? undefined : findChain(state, delegated, nowMs);
+  if (principal === undefined || chain === undefined) {
+    const message = `no active grant lets the agent do \`${action.actionType}\` for \`${principalId}\``;
+    return refused("delegation", "GRANT_MISSING", message);
+  }
+  return { kind: "lent", principal, chain };
+}
+
+/** Finds an item that the action names; undefined when it is not the agent's own or has ended. */
+function ownItem({ authority }: WorkspaceState, id: string, agentId: string): AuthorityItem | undefined {
+  const item = authority.get(id);
+  return item?.sealed.agent_id === agentId ? item : undefined;
+}
+
+function checkSession(state: WorkspaceState, { sessionId, agentId }: Action, nowMs: number): IdentityCheck | undefined {
+  if (sessionId === undefined) return undefined;
+  const session = sessionId.startsWith("ses_") ? ownItem(state, sessionId, agentId) : undefined;
+  if (session === undefined) {
+    return refused(
+      "session",
+      "SESSION_UNKNOWN",
+      `session \`${sessionId}\` does not exist for this agent, or has ended`,
+    );
+  }
+  if (holds(session, nowMs)) return undefined;
+  return refused("session", "SESSION_EXPIRED", `session \`${sessionId}\` has expired`);
+}
+
+/** Checks the credential or token that the call came with; keys of the workspace are checked before deciding. */
+function checkCredential(
+  state: WorkspaceState,
+  { keyId, agentId, actionType, normalisedType }: Action,
+  nowMs: number,
+): IdentityCheck | { readonly kind: "open"; readonly token: AuthorityItem | undefined } {
+  const isToken = keyId.startsWith("fed_");
+  if (!isToken && !keyId.startsWith("crd_")) return { kind: "open", token: undefined };
+  const what = isToken ? "federation token" : "credential";
+  const item = ownItem(state, keyId, agentId);
+  if (item === undefined) return refused("credential", "CREDENTIAL_ENDED", `the ${what} has ended`);
+  if (!holds(item, nowMs)) {
+    const standing = standingOfItem(item, nowMs) === "used_up" ? "is used up" : "has expired";
+    return refused("credential", "CREDENTIAL_EXPIRED", `the ${what} ${standing}`);
+  }
+  if (item.admits !== null && !item.admits.matches(normalisedType)) {
+    return refused("credential", "ACTION_NOT_ALLOWED", `the ${what} is not good for \`${actionType}\``);
+  }
+  return { kind: "open", token: isToken ? item : undefined };
+}
+
+/**
+ * Checks every authority that an action says it acts under: the principal and its grants, the session, and the credential
+ * or token of the call. What does not exist, is another agent's, or has ended refuses and is never ignored.
+ */
+export function checkIdentity(state: WorkspaceState, action: Action, nowMs: number): IdentityCheck {
+  const delegation = checkDelegation(state, action, nowMs);
+  if (delegation.kind !== "lent") return delegation;
+  const session = checkSession(state, action, nowMs);
+  if (session !== undefined) return session;
+  const credential = checkCredential(state, action, nowMs);
+  if (credential.kind !== "open") return credential;
+  const { principal, chain } = delegation;
+  return { kind: "holds", identity: { principal, chain, token: credential.token } };
+}

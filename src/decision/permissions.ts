@@ -1,0 +1,59 @@
+import type { AgentState } from "../state/agents.ts";
+import type { AuthorityItem } from "../state/authority.ts";
+import type { Action, DecisionReason, PermissionsResult } from "../state/types.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
+import type { Identity } from "./identity.ts";
+import { openWindow } from "./time-window.ts";
+
+/** What permissions say of an action, and why when they refuse it. */
+export interface PermissionsCheck {
+  readonly result: PermissionsResult;
+  readonly reason: DecisionReason | undefined;
+  /** The temporal window that admits what the lists do not. */
+  readonly window: AuthorityItem | undefined;
+}
+
+const ADMITTED: PermissionsCheck = { result: "admitted", reason: undefined, window: undefined };
+
+function denied(whose: string, actionType: string): PermissionsCheck {
+  const message = `\`${actionType}\` is among ${whose} denied action types`;
+  return { result: "denied", reason: { code: "ACTION_DENIED", message }, window: undefined };
+}
+
+function notListed(whose: string, { registration }: AgentState, actionType: string): PermissionsCheck {
+  const message = `\`${actionType}\` is in neither ${whose} allowed action types nor its capabilities`;
+  const { allowed_action_types, capabilities } = registration;
+  const listed = [...new Set([...allowed_action_types, ...capabilities])].slice(0, 5).map((type) => `\`${type}\``);
+  const wouldPass = `would pass as one of ${listed.join(", ")}`;
+  return { result: "not_listed", reason: { code: "ACTION_NOT_ALLOWED", message, wouldPass }, window: undefined };
+}
+
+/** Checks one agent's own lists: denied types first, then the allow-list and capabilities, then its open windows. */
+function checkLists(
+  state: WorkspaceState,
+  agent: AgentState,
+  { actionType, normalisedType }: Action,
+  whose: string,
+  nowMs: number,
+): PermissionsCheck {
+  if (agent.denied.matches(normalisedType)) return denied(whose, actionType);
+  if (agent.admitted === null || agent.admitted.matches(normalisedType)) return ADMITTED;
+  const window = openWindow(state, agent, normalisedType, nowMs);
+  return window === undefined ? notListed(whose, agent, actionType) : { ...ADMITTED, window };
+}
+
+/**
+ * Checks an action against permissions. On behalf of a principal the lent authority takes the place of the actor's
+ * allow-list: the principal's own permissions must admit the action, and the actor's denials still hold.
+ */
+export function checkPermissions(
+  state: WorkspaceState,
+  agent: AgentState,
+  { principal }: Identity,
+  action: Action,
+  nowMs: number,
+): PermissionsCheck {
+  if (principal === undefined) return checkLists(state, agent, action, "the agent's", nowMs);
+  if (agent.denied.matches(action.normalisedType)) return denied("the agent's", action.actionType);
+  return checkLists(state, principal, action, "the principal's", nowMs);
+}

@@ -1,0 +1,63 @@
+import { type ControlChange, controlEntryFrom } from "../state/control-changes.ts";
+import { createId } from "../store/ids.ts";
+import type { AppendedChanges, ChangeEntry } from "../store/transaction.ts";
+import { canonicalJson } from "../tree/canonical.ts";
+import { appendLeaves, bytesFromFrontier, type Frontier, leafHash, rootOf } from "../tree/merkle.ts";
+import { wakeUpPayload } from "./batch.ts";
+import type { ChangeEvent } from "./events.ts";
+
+/** The channel that tells replicas of new entries. */
+export const WAKE_UP_CHANNEL = "acp_log";
+
+/** The end of a log that changes are appended to. */
+export interface ChangePlace {
+  readonly workspaceId: string;
+  readonly seq: number;
+  readonly frontier: Frontier;
+  readonly atMs: number;
+  /** The key that makes the changes. */
+  readonly by: string;
+}
+
+/** Changes as the log will have them, and what is written with them. */
+export interface SealedChanges extends AppendedChanges {
+  readonly events: readonly ChangeEvent[];
+  /** After the changes. */
+  readonly frontier: Frontier;
+}
+
+const agentOf = (change: ControlChange): string | null => ("agent_id" in change ? change.agent_id : null);
+
+/** Makes the entries of changes that are appended at a place. */
+export function sealChanges(place: ChangePlace, changes: readonly ControlChange[]): SealedChanges {
+  const { workspaceId, atMs, by } = place;
+  const previousRoot = Buffer.from(rootOf(place.frontier)).toString("base64");
+  let { frontier } = place;
+  const entries = changes.map((change, index): ChangeEntry => {
+    const seq = place.seq + index;
+    const body = canonicalJson(
+      controlEntryFrom(change, { workspaceId, seq, atMs, by, previousRoot, previousSize: place.seq }),
+    );
+    const leaf = leafHash(body);
+    const subtrees: Uint8Array[] = [];
+    frontier = appendLeaves(frontier, [leaf], subtrees);
+    return { seq, entryId: createId("ent"), agentId: agentOf(change), leafHash: leaf, subtrees, body };
+  });
+  const seq = place.seq + entries.length;
+  const events = changes.map((change, index) => ({
+    kind: "change" as const,
+    seq: place.seq + index,
+    atMs,
+    by,
+    change,
+  }));
+  return {
+    workspaceId,
+    entries,
+    before: { seq: place.seq, frontier: bytesFromFrontier(place.frontier) },
+    end: { seq, frontier: bytesFromFrontier(frontier), lastAtMs: atMs },
+    notification: { channel: WAKE_UP_CHANNEL, payload: wakeUpPayload({ workspaceId, seq, isChange: true }) },
+    events,
+    frontier,
+  };
+}

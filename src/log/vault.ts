@@ -1,0 +1,191 @@
+import type { Pool } from "pg";
+import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
+import type { PackedRow } from "../store/sql/packed-bodies.ts";
+import { findDecision, readSealedEntries } from "../store/sql/read-vault.ts";
+import { stored } from "../store/store-fault.ts";
+import { rootOf } from "../tree/merkle.ts";
+import { consistencyPath, inclusionPath, type LeafRange } from "../tree/proofs.ts";
+import { bodiesFrom } from "./body-packs.ts";
+import type { Checkpoint, SignCheckpoint } from "./checkpoint.ts";
+import { readRoots } from "./tree-hashes.ts";
+import type { WorkspaceLogs } from "./workspace-logs.ts";
+
+/** An entry as it was sealed. */
+export interface SealedEntry {
+  readonly seq: number;
+  readonly leafHash: Uint8Array;
+  /** RFC 8785 JSON: the exact text that is hashed. */
+  readonly body: string;
+}
+
+/** A part of the log. */
+export interface EntryRange {
+  /** The first index. */
+  readonly from: number;
+  /** The index to stop before; undefined: the end of the log. */
+  readonly to: number | undefined;
+}
+
+/** Entries in a row, oldest first. */
+export interface EntryPage {
+  readonly entries: readonly SealedEntry[];
+  /** The index that the range goes on with; undefined when it does not. */
+  readonly next: number | undefined;
+}
+
+/** That an entry is in the tree that a checkpoint signs. */
+export interface InclusionProof {
+  readonly index: number;
+  readonly leafHash: Uint8Array;
+  /** From the leaf's sibling upwards. */
+  readonly path: readonly Uint8Array[];
+  readonly checkpoint: Checkpoint;
+}
+
+/** That a later tree begins with an earlier one. */
+export interface ConsistencyProof {
+  readonly from: number;
+  readonly to: number;
+  readonly path: readonly Uint8Array[];
+  readonly fromRoot: Uint8Array;
+  readonly toRoot: Uint8Array;
+}
+
+/**
+ * The logs as evidence. Every method catches the log up first, and takes sizes and indexes as whole numbers of at least 0.
+ * Rejects with OUTSIDE_LOG for what lies beyond the log or the tree, and INVALID_FIELD for sizes in the wrong order.
+ */
+export interface Vault {
+  /** The checkpoint of a tree size; undefined: of the log as it is now. */
+  checkpoint(workspaceId: string, treeSize: number | undefined): Promise<Checkpoint>;
+  /** At most `limit` entries, fewer where their bodies are large, and always one that exists. */
+  entries(workspaceId: string, range: EntryRange, limit: number): Promise<EntryPage>;
+  /** Proves a decision, by id, or any entry, by index. Rejects with DECISION_NOT_FOUND. */
+  inclusion(workspaceId: string, entry: string | number, treeSize: number | undefined): Promise<InclusionProof>;
+  /** Proves the tree of `to` entries against the one of `from`; undefined: the log as it is now. */
+  consistency(workspaceId: string, from: number, to: number | undefined): Promise<ConsistencyProof>;
+}
+
+/** What a vault reads and signs with. */
+export interface VaultOptions {
+  readonly pool: Pool;
+  readonly logs: WorkspaceLogs;
+  readonly sign: SignCheckpoint;
+}
+
+/** Bytes of bodies after which a page ends: below the 4 MiB that gRPC clients take unless told otherwise. */
+const PAGE_BYTES = 2_097_152;
+
+function outside(field: string, most: string, metadata: Readonly<Record<string, string>>): ControlPlaneError {
+  const violations = [{ field, description: most, reason: "OUTSIDE_LOG" }];
+  return new ControlPlaneError(ErrorReason.OUTSIDE_LOG, `\`${field}\` ${most}`, { field, ...metadata }, { violations });
+}
+
+/** Throws OUTSIDE_LOG for a size that the log has not reached. */
+function assertReached(field: string, size: number, logSize: number): void {
+  if (size <= logSize) return;
+  throw outside(field, `must be at most ${logSize}, the size of the log`, { log_size: String(logSize) });
+}
+
+function assertInTree(field: string, index: number, treeSize: number): void {
+  if (index < treeSize) return;
+  const most = field === "index" ? "must be below" : `names entry ${index}, which is not below`;
+  throw outside(field, `${most} ${treeSize}, the size of the tree`, {
+    tree_size: String(treeSize),
+    ...(field === "index" ? {} : { index: String(index) }),
+  });
+}
+
+function assertOrder(from: number, to: number | undefined): void {
+  if (to !== undefined && from > to) throw invalidField("from", "must be at most `to`");
+}
+
+/** A tree that the log had or has. */
+interface Tree {
+  readonly size: number;
+  /** Known of the log as it is now, from the state that decisions are sealed on and not from the rows; else undefined. */
+  readonly root: Uint8Array | undefined;
+}
+
+/** The entries of a page, up to the one whose body passes the bytes of a page. */
+async function readPage(pool: Pool, values: readonly unknown[]): Promise<SealedEntry[]> {
+  type Row = PackedRow & Pick<SealedEntry, "leafHash">;
+  const { rows } = await pool.query<Row>({ ...readSealedEntries, values: [...values] });
+  const bodies = await bodiesFrom(rows);
+  const entries: SealedEntry[] = [];
+  let bytes = 0;
+  for (const [index, { seq, leafHash }] of rows.entries()) {
+    if (bytes >= PAGE_BYTES) break;
+    const body = bodies[index] ?? "";
+    entries.push({ seq, leafHash, body });
+    bytes += Buffer.byteLength(body);
+  }
+  return entries;
+}
+
+/** Creates the vault over the logs of this replica. */
+export function createVault({ pool, logs, sign }: VaultOptions): Vault {
+  const treeOf = async (workspaceId: string, field: string, asked: number | undefined): Promise<Tree> => {
+    const { seq, frontier } = await (await logs.of(workspaceId)).caughtUp();
+    if (asked === undefined || asked === seq) return { size: seq, root: rootOf(frontier) };
+    assertReached(field, asked, seq);
+    return { size: asked, root: undefined };
+  };
+
+  /** The root of a tree, and of ranges in it. */
+  const rootsIn = async (
+    workspaceId: string,
+    { size, root }: Tree,
+    ranges: readonly LeafRange[],
+  ): Promise<readonly Uint8Array[]> => {
+    if (root === undefined) return stored(readRoots(pool, workspaceId, [{ start: 0, end: size }, ...ranges]));
+    return [root, ...(ranges.length === 0 ? [] : await stored(readRoots(pool, workspaceId, ranges)))];
+  };
+
+  const indexOf = async (workspaceId: string, decisionId: string): Promise<number> => {
+    const { rows } = await stored(pool.query<{ seq: number }>({ ...findDecision, values: [workspaceId, decisionId] }));
+    const [row] = rows;
+    if (row !== undefined) return row.seq;
+    throw new ControlPlaneError(ErrorReason.DECISION_NOT_FOUND, `no decision \`${decisionId}\``, {
+      decision_id: decisionId,
+    });
+  };
+
+  return {
+    async checkpoint(workspaceId, asked) {
+      const tree = await treeOf(workspaceId, "tree_size", asked);
+      const [root] = await rootsIn(workspaceId, tree, []);
+      return sign(workspaceId, tree.size, root as Uint8Array);
+    },
+
+    async entries(workspaceId, { from, to }, limit) {
+      assertOrder(from, to);
+      const { size: end } = await treeOf(workspaceId, "to", to);
+      assertReached("from", from, end);
+      const values = [workspaceId, from, end, limit, PAGE_BYTES];
+      const entries = await stored(readPage(pool, values));
+      // Rows that somebody removed are gone from the page; the reader sees that their indexes are.
+      const next = (entries.at(-1)?.seq ?? end - 1) + 1;
+      return { entries, next: next < end ? next : undefined };
+    },
+
+    async inclusion(workspaceId, entry, asked) {
+      const tree = await treeOf(workspaceId, "tree_size", asked);
+      const index = typeof entry === "number" ? entry : await indexOf(workspaceId, entry);
+      assertInTree(typeof entry === "number" ? "index" : "decision_id", index, tree.size);
+      const ranges = [{ start: index, end: index + 1 }, ...inclusionPath(index, tree.size)];
+      const [root, leafHash, ...path] = await rootsIn(workspaceId, tree, ranges);
+      const checkpoint = sign(workspaceId, tree.size, root as Uint8Array);
+      return { index, leafHash: leafHash as Uint8Array, path, checkpoint };
+    },
+
+    async consistency(workspaceId, from, asked) {
+      assertOrder(from, asked);
+      const tree = await treeOf(workspaceId, "to", asked);
+      assertReached("from", from, tree.size);
+      const ranges = [{ start: 0, end: from }, ...consistencyPath(from, tree.size)];
+      const [toRoot, fromRoot, ...path] = await rootsIn(workspaceId, tree, ranges);
+      return { from, to: tree.size, path, fromRoot: fromRoot as Uint8Array, toRoot: toRoot as Uint8Array };
+    },
+  };
+}

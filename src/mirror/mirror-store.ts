@@ -1,0 +1,152 @@
+import type { Decision } from "../policy/types.ts";
+import { APPEND, BEGIN, FIELDS, FORGET, LOST, READ } from "./mirror-scripts.ts";
+
+/** An entry of a log, as far as a mirror keeps it. */
+export interface MirrorEntry {
+  readonly seq: number;
+  /** Epoch milliseconds. */
+  readonly at: number;
+  /** Base64url. */
+  readonly leafHash: string;
+  /** Null for an entry that is no decision. */
+  readonly decided: { readonly agentId: string; readonly actionType: string; readonly decision: Decision } | null;
+}
+
+/** How far a recording reaches. */
+export interface Recording {
+  readonly gen: string;
+  /** Time after which no decision is missing, epoch milliseconds. */
+  readonly since: number;
+  /** Index up to which it is complete. */
+  readonly seq: number;
+  /** Leaf hash of the entry before `seq`. */
+  readonly leafHash: string;
+}
+
+/** An agent with how many decisions are recorded and the time of the last. */
+export interface RecordedAgent {
+  readonly agentId: string;
+  readonly count: number;
+  readonly lastAt: number;
+}
+
+/** A recorded decision with its place in the log. */
+export interface RecordedEntry {
+  readonly seq: number;
+  readonly at: number;
+  readonly agentId: string;
+  readonly actionType: string;
+  readonly decision: Decision;
+}
+
+/** The few commands that a mirror needs of Redis. All MUST reject in bounded time when there is no answer. */
+export interface RedisCommands {
+  eval(script: string, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown>;
+  hmget(key: string, ...fields: string[]): Promise<(string | null)[]>;
+  hgetall(key: string): Promise<Record<string, string>>;
+}
+
+/** The mirror of one log in Redis. All functions reject when Redis does not answer. */
+export interface MirrorStore {
+  /** How far it reaches; undefined when nothing is recorded. */
+  recording(): Promise<Recording | undefined>;
+  /** The same with every agent. */
+  recordingWithAgents(): Promise<{ readonly recording: Recording; readonly agents: RecordedAgent[] } | undefined>;
+  /** Begins anew after `last`, in place of a recording or of none. Somebody else may have been first. */
+  begin(instead: Recording | undefined, gen: string, last: MirrorEntry, keepMs: number): Promise<void>;
+  /**
+   * Adds the entries after those of a recording. False when it is over; true when they are in, or somebody else was first.
+   */
+  append(recording: Recording, entries: readonly MirrorEntry[], keepMs: number): Promise<boolean>;
+  /** What is recorded of agents; undefined when it is incomplete, and with that over. */
+  read(recording: Recording, agentIds: readonly string[]): Promise<RecordedEntry[] | undefined>;
+  /** Lets go of agents that decided nothing after a time. */
+  forget(recording: Recording, agentIds: readonly string[], until: number): Promise<void>;
+}
+
+/** Milliseconds that keys outlive what is kept in them, so that clocks may differ and writers may be away for a while. */
+const SLACK_MS = 3_600_000;
+const LETTERS: Readonly<Record<Decision, string>> = { allow: "a", block: "b", escalate: "e" };
+const DECISIONS: Readonly<Record<string, Decision>> = { a: "allow", b: "block", e: "escalate" };
+
+type Decided = MirrorEntry & { readonly decided: NonNullable<MirrorEntry["decided"]> };
+const isDecided = (entry: MirrorEntry): entry is Decided => entry.decided !== null;
+
+const memberFrom = ({ seq, decided }: Decided): string =>
+  `${seq.toString(36)} ${LETTERS[decided.decision]} ${decided.actionType}`;
+
+function entryFrom(agentId: string, member: string, at: string): RecordedEntry {
+  const split = member.indexOf(" ");
+  return {
+    seq: Number.parseInt(member.slice(0, split), 36),
+    at: Number(at),
+    agentId,
+    actionType: member.slice(split + 3),
+    decision: DECISIONS[member[split + 1] ?? ""] as Decision,
+  };
+}
+
+function entriesFrom(agentIds: readonly string[], sets: readonly string[][]): RecordedEntry[] {
+  const entries: RecordedEntry[] = [];
+  sets.forEach((members, set) => {
+    for (let index = 0; index < members.length; index += 2) {
+      entries.push(entryFrom(agentIds[set] as string, members[index] as string, members[index + 1] as string));
+    }
+  });
+  return entries;
+}
+
+function recordingFrom([gen, since, seq, leafHash]: readonly (string | null | undefined)[]): Recording | undefined {
+  if (gen == null || since == null || seq == null || leafHash == null) return undefined;
+  return { gen, since: Number(since), seq: Number(seq), leafHash };
+}
+
+function agentFrom([agentId, value]: readonly [string, string]): RecordedAgent {
+  const [count, lastAt] = value.split(" ");
+  return { agentId, count: Number(count), lastAt: Number(lastAt) };
+}
+
+/** Creates the mirror of the log of a workspace whose first leaf hash is given. */
+export function createMirrorStore(redis: RedisCommands, workspaceId: string, firstLeafHash: string): MirrorStore {
+  const hash = `acp:{${workspaceId}:${firstLeafHash.slice(0, 22)}}`;
+  const setOf = ({ gen }: Recording, agentId: string): string => `${hash}:${gen}:${agentId}`;
+  const keysOf = (recording: Recording, agentIds: readonly string[]): string[] => [
+    hash,
+    ...agentIds.map((agentId) => setOf(recording, agentId)),
+  ];
+  const names = [FIELDS.gen, FIELDS.since, FIELDS.seq, FIELDS.leaf];
+
+  return {
+    recording: async () => recordingFrom(await redis.hmget(hash, ...names)),
+    async recordingWithAgents() {
+      const fields = await redis.hgetall(hash);
+      const recording = recordingFrom(names.map((name) => fields[name]));
+      if (recording === undefined) return undefined;
+      const agents = Object.entries(fields).filter(([name]) => !name.startsWith("@"));
+      return { recording, agents: agents.map(agentFrom) };
+    },
+    async begin(instead, gen, { at, seq, leafHash }, keepMs) {
+      await redis.eval(BEGIN, [hash], [instead?.gen ?? "", gen, at, seq + 1, leafHash, keepMs + SLACK_MS]);
+    },
+    async append(recording, entries, keepMs) {
+      const last = entries.at(-1);
+      if (last === undefined) return true;
+      const byAgent = Map.groupBy(entries.filter(isDecided), ({ decided }) => decided.agentId);
+      const sets = [...byAgent].flatMap(([agentId, own]) => [
+        agentId,
+        own.length,
+        ...own.flatMap((entry) => [entry.at, memberFrom(entry)]),
+      ]);
+      const { gen, seq, leafHash } = recording;
+      const place = [gen, seq, leafHash, last.seq + 1, last.leafHash, last.at - keepMs, keepMs + SLACK_MS];
+      return (await redis.eval(APPEND, keysOf(recording, [...byAgent.keys()]), [...place, ...sets])) !== LOST;
+    },
+    async read(recording, agentIds) {
+      const reply = await redis.eval(READ, keysOf(recording, agentIds), [recording.gen, ...agentIds]);
+      return reply === LOST ? undefined : entriesFrom(agentIds, reply as string[][]);
+    },
+    async forget(recording, agentIds, until) {
+      await redis.eval(FORGET, keysOf(recording, agentIds), [recording.gen, until, ...agentIds]);
+    },
+  };
+}

@@ -1,0 +1,103 @@
+import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { anyPack } from "@bufbuild/protobuf/wkt";
+import { ConnectError } from "@connectrpc/connect";
+import { Metadata, type StatusObject } from "@grpc/grpc-js";
+import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.js";
+import { StatusSchema } from "../../gen/google/rpc/status_pb.js";
+import {
+  type ControlPlaneError,
+  codeFromReason,
+  codeName,
+  controlPlaneErrorFrom,
+  ERROR_DOMAIN,
+  ErrorReason,
+  httpStatusFromReason,
+} from "../errors.ts";
+import { REQUEST_ID_HEADER } from "./incoming.ts";
+import type { RestErrorBody } from "./rest/call.ts";
+
+const STATUS_DETAILS = "grpc-status-details-bin";
+
+/** Seconds after which a caller may try again, by reason; a replica that stops or is full has others beside it. */
+const RETRY_AFTER_SECONDS: ReadonlyMap<ErrorReason, number> = new Map([
+  [ErrorReason.SHUTTING_DOWN, 1],
+  [ErrorReason.STORE_UNAVAILABLE, 1],
+  [ErrorReason.OVERLOADED, 1],
+]);
+
+interface Detail {
+  readonly desc: DescMessage;
+  readonly value: MessageInitShape<DescMessage>;
+}
+
+/** `ErrorInfo` first, then `BadRequest` where fields are at fault, and `RetryInfo` where waiting helps. */
+function detailsOf(error: ControlPlaneError): readonly Detail[] {
+  const info = { reason: ErrorReason[error.reason], domain: ERROR_DOMAIN, metadata: { ...error.metadata } };
+  const details: Detail[] = [{ desc: ErrorInfoSchema, value: create(ErrorInfoSchema, info) }];
+  if (error.violations.length > 0) {
+    const fieldViolations = error.violations.map((violation) => ({ ...violation }));
+    details.push({ desc: BadRequestSchema, value: create(BadRequestSchema, { fieldViolations }) });
+  }
+  const seconds = RETRY_AFTER_SECONDS.get(error.reason);
+  if (seconds !== undefined) {
+    const retryDelay = { seconds: BigInt(seconds) };
+    details.push({ desc: RetryInfoSchema, value: create(RetryInfoSchema, { retryDelay }) });
+  }
+  return details;
+}
+
+/** The error as Connect and gRPC-Web send it. An unknown fault becomes INTERNAL with the fixed text. */
+export function connectErrorFrom(error: unknown): ConnectError {
+  const fault = controlPlaneErrorFrom(error);
+  const { reason, message } = fault;
+  return new ConnectError(message.toWellFormed(), codeFromReason(reason), undefined, [...detailsOf(fault)], fault);
+}
+
+/** The error as grpc-js sends it, with `google.rpc.Status` in `grpc-status-details-bin`. An unknown fault becomes INTERNAL with the fixed text. */
+export function grpcStatusFrom(error: unknown, requestId?: string): StatusObject {
+  const fault = controlPlaneErrorFrom(error);
+  const code = codeFromReason(fault.reason);
+  // grpc-js writes the message through encodeURI, which throws on half a surrogate pair.
+  const message = fault.message.toWellFormed();
+  const details = detailsOf(fault).map(({ desc, value }) => anyPack(desc, create(desc, value)));
+  const status = toBinary(StatusSchema, create(StatusSchema, { code, message, details }));
+  const metadata = new Metadata();
+  metadata.set(STATUS_DETAILS, Buffer.from(status));
+  if (requestId !== undefined) metadata.set(REQUEST_ID_HEADER, requestId);
+  return { code: code as number, details: message, metadata };
+}
+
+/** Whether a gRPC status carries our details already. */
+export function hasStatusDetails(metadata: Metadata | null | undefined): boolean {
+  return (metadata?.get(STATUS_DETAILS).length ?? 0) > 0;
+}
+
+/** The error as REST sends it (AIP-193 inside). An unknown fault becomes INTERNAL with the fixed text. Never throws. */
+export function errorBodyFrom(error: unknown): RestErrorBody {
+  const fault = controlPlaneErrorFrom(error);
+  const { reason, message, metadata, violations } = fault;
+  const code = httpStatusFromReason(reason);
+  const status = codeName(codeFromReason(reason));
+  const info = { reason: ErrorReason[reason], domain: ERROR_DOMAIN, metadata };
+  const details = violations.length > 0 ? [info, { field_violations: violations.map(plainViolation) }] : [info];
+  const body = { ok: false, error: { code, status, message: message.toWellFormed(), details } };
+  return { status: code, body, headers: headersOf(fault, code) };
+}
+
+function plainViolation({ field, description, reason }: ControlPlaneError["violations"][number]): object {
+  return { field, description, reason };
+}
+
+function headersOf({ reason, metadata }: ControlPlaneError, status: number): Record<string, string> {
+  const headers: Record<string, string> = {};
+  const retryAfter = RETRY_AFTER_SECONDS.get(reason);
+  if (retryAfter !== undefined) headers["retry-after"] = String(retryAfter);
+  if (status === 401) headers["www-authenticate"] = "Bearer";
+  if (status === 405 && metadata.allow !== undefined) headers.allow = metadata.allow;
+  return headers;
+}
+
+/** The code of an error as the word of `google.rpc.Code`; a label of the metrics. */
+export function codeNameOf(error: ControlPlaneError): string {
+  return codeName(codeFromReason(error.reason));
+}

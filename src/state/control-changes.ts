@@ -1,0 +1,206 @@
+import type { Decision } from "../policy/types.ts";
+import type { JsonObject } from "../tree/canonical.ts";
+import type { EscalationStatus } from "./escalations.ts";
+
+/** A workspace's settings as sealed. */
+export type SealedWorkspace = {
+  readonly workspace_id: string;
+  readonly name: string;
+  /** `allow`, `block` or `escalate`. */
+  readonly default_decision: string;
+  readonly initial_trust_tenths: number;
+};
+
+/** An agent's registration as sealed. */
+export type SealedAgent = {
+  readonly agent_id: string;
+  readonly name: string;
+  readonly framework: string;
+  readonly description: string;
+  readonly capabilities: readonly string[];
+  readonly allowed_action_types: readonly string[];
+  readonly denied_action_types: readonly string[];
+  readonly trust_tenths: number;
+};
+
+/** A department as sealed. */
+export type SealedDepartment = {
+  readonly department_id: string;
+  readonly name: string;
+  readonly description: string;
+};
+
+/** One version of a tool as sealed. */
+export type SealedTool = {
+  readonly name: string;
+  readonly version: number;
+  readonly description: string;
+  readonly input_schema: JsonObject;
+  readonly digest: string;
+  /** Number of the proto enum `ToolSource`. */
+  readonly source: number;
+};
+
+/** One version of a mandate as sealed. */
+export type SealedMandate = {
+  readonly mandate_id: string;
+  readonly version: number;
+  readonly digest: string;
+  /** The proto JSON of what people wrote. */
+  readonly definition: JsonObject;
+};
+
+/** A key as sealed: everything but its secret. */
+export type SealedKey = {
+  readonly key_id: string;
+  readonly name: string;
+  readonly role: number;
+  readonly agent_id: string | null;
+  readonly prefix: string;
+};
+
+/** The kinds of authority. */
+export type AuthorityKind =
+  | "session"
+  | "credential"
+  | "grant"
+  | "temporal_window"
+  | "intent_contract"
+  | "federation_token"
+  | "mcp_tool_policy";
+
+/** A piece of authority as sealed. Which members apply follows from the kind; the others are left out. */
+export type SealedAuthority = {
+  readonly id: string;
+  readonly kind: AuthorityKind;
+  /** The agent that may use it: a grant's grantee. Null for an MCP tool policy that holds for every agent. */
+  readonly agent_id: string | null;
+  /** Epoch milliseconds; null for never. */
+  readonly expires_at_ms: number | null;
+  /** Actions that may be allowed under it; null for any number. */
+  readonly max_uses: number | null;
+  /** Grant: the agent that lends. */
+  readonly grantor_agent_id?: string;
+  /** Grant: the grant that it passes on. */
+  readonly parent_grant_id?: string;
+  /** Grant, window, contract, token: what it admits. */
+  readonly action_types?: readonly string[];
+  /** Window: when it opens. */
+  readonly starts_at_ms?: number;
+  /** Contract: the tools inside it; empty for any. */
+  readonly tools?: readonly string[];
+  /** Token: the cap on the agent's trust. */
+  readonly max_trust_tenths?: number;
+  /** Token: who is to accept it. */
+  readonly audience?: string;
+  /** Policy: the MCP server; `*` for any. */
+  readonly server?: string;
+  /** Policy: the tool pattern. */
+  readonly tool?: string;
+  /** Policy: what holds. */
+  readonly decision?: Decision;
+  /** Session's purpose, credential's name, window's reason, contract's goal. */
+  readonly text?: string;
+  /** Credential: the first characters of its secret. */
+  readonly prefix?: string;
+};
+
+/** What a revocation ended, by the keys of the certificate's counts: ids in order. */
+export type RevokedIds = {
+  readonly sessions: readonly string[];
+  readonly credentials: readonly string[];
+  readonly grants_given: readonly string[];
+  readonly grants_received: readonly string[];
+  readonly temporal_windows: readonly string[];
+  readonly intent_contracts: readonly string[];
+  readonly federation_tokens: readonly string[];
+  readonly mcp_tool_policies: readonly string[];
+};
+
+/** A change that is no decision, by the word of its type. Every one is sealed, so that the log explains each decision. */
+export type ControlChange =
+  | { readonly type: "workspace_created"; readonly workspace: SealedWorkspace }
+  | { readonly type: "workspace_updated"; readonly workspace: SealedWorkspace }
+  | { readonly type: "agent_registered"; readonly agent: SealedAgent }
+  | { readonly type: "agent_deactivated"; readonly agent_id: string }
+  | { readonly type: "department_created"; readonly department: SealedDepartment }
+  | { readonly type: "department_deleted"; readonly department_id: string }
+  | { readonly type: "department_member_added"; readonly department_id: string; readonly agent_id: string }
+  | { readonly type: "department_member_removed"; readonly department_id: string; readonly agent_id: string }
+  | { readonly type: "tool_registered"; readonly tool: SealedTool }
+  | { readonly type: "mandate_published"; readonly mandate: SealedMandate }
+  | { readonly type: "mandate_archived"; readonly mandate_id: string }
+  | {
+      readonly type: "escalation_resolved";
+      readonly escalation_id: string;
+      readonly agent_id: string;
+      readonly resolution: Exclude<EscalationStatus, "pending">;
+      readonly note: string | null;
+    }
+  | { readonly type: "key_created"; readonly key: SealedKey }
+  | { readonly type: "key_revoked"; readonly key_id: string }
+  | { readonly type: "authority_created"; readonly authority: SealedAuthority }
+  | {
+      readonly type: "authority_ended";
+      readonly kind: AuthorityKind;
+      /** The agent whose authority it was; null for an MCP tool policy of every agent. */
+      readonly agent_id: string | null;
+      /** What ended: one, and the child grants of a grant. */
+      readonly ids: readonly string[];
+    }
+  | {
+      readonly type: "agent_revoked";
+      readonly agent_id: string;
+      readonly revocation_id: string;
+      readonly reason: string;
+      readonly ended: RevokedIds;
+      /** SHA-256 of the certificate's canonical body, lower-case hexadecimal. */
+      readonly certificate_digest: string;
+    }
+  | {
+      readonly type: "leakage_detected";
+      /** The agent that the caller's key is bound to; null for none. */
+      readonly agent_id: string | null;
+      /** Personal values that a model said. */
+      readonly leaked_count: number;
+      /** The same by kind. */
+      readonly kinds: Readonly<Record<string, number>>;
+      /** The path below `/v1` that was called. */
+      readonly path: string;
+      readonly model: string | null;
+    }
+  | { readonly type: "personal_values_added"; readonly kinds: Readonly<Record<string, number>> }
+  | { readonly type: "personal_value_deleted"; readonly value_id: string; readonly kind: string }
+  | {
+      readonly type: "redaction_settings_changed";
+      readonly restore_values: boolean;
+      readonly allow_media: boolean;
+      readonly disabled_kinds: readonly string[];
+      /** How many entries the allow-list has. */
+      readonly allowed: number;
+    };
+
+/** Where and by whom a change was sealed. */
+export interface ControlEnvelope {
+  readonly workspaceId: string;
+  readonly seq: number;
+  readonly atMs: number;
+  /** The key that made the change, `key_…`; `system` for the service itself. */
+  readonly by: string;
+  /** Root and size of the tree before the change was appended; base64. */
+  readonly previousRoot: string;
+  readonly previousSize: number;
+}
+
+/** The entry of a change, ready for its RFC 8785 form. */
+export function controlEntryFrom(change: ControlChange, envelope: ControlEnvelope): JsonObject {
+  return {
+    ...change,
+    workspace_id: envelope.workspaceId,
+    seq: envelope.seq,
+    at: new Date(envelope.atMs).toISOString(),
+    by: envelope.by,
+    previous_root: envelope.previousRoot,
+    previous_size: envelope.previousSize,
+  };
+}

@@ -1,0 +1,171 @@
+import type { Pool, PoolClient } from "pg";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import type { Json } from "../store/entities.ts";
+import {
+  readAgents,
+  readAuthority,
+  readDepartments,
+  readEscalation,
+  readHead,
+  readMandates,
+  readTools,
+  readTrustSince,
+} from "../store/sql/read-workspace.ts";
+import { frontierFromBytes } from "../tree/merkle.ts";
+import { createAgentState, trustAfter } from "./agents.ts";
+import type { SealedAgent, SealedAuthority, SealedMandate, SealedTool } from "./control-changes.ts";
+import type { EscalationState } from "./escalations.ts";
+import { agentStatusFromNumber, decisionFromNumber, escalationStatusFromNumber } from "./stored-enums.ts";
+import { createWorkspaceState, requireCounters, type WorkspaceState } from "./workspace.ts";
+
+interface HeadRow {
+  readonly seq: number;
+  readonly frontier: Buffer;
+  readonly lastAtMs: number;
+  readonly name: string;
+  readonly defaultDecision: number;
+  readonly initialTrustTenths: number;
+  readonly trustSeq: number;
+}
+
+type Statement = { readonly name: string; readonly text: string };
+
+async function rowsOf<T extends object>(client: PoolClient, statement: Statement, values: unknown[]): Promise<T[]> {
+  return (await client.query<T>({ ...statement, values })).rows;
+}
+
+async function loadAgents(client: PoolClient, state: WorkspaceState): Promise<void> {
+  type Row = {
+    agentId: string;
+    createdSeq: number;
+    resource: Json;
+    status: number;
+    trustTenths: number;
+    registeredAtMs: number;
+    deactivatedAtMs: number | null;
+  };
+  for (const row of await rowsOf<Row>(client, readAgents, [state.workspaceId])) {
+    const agent = createAgentState(row.resource as unknown as SealedAgent, row.createdSeq, row.registeredAtMs);
+    agent.status = agentStatusFromNumber(row.status);
+    agent.trustTenths = row.trustTenths;
+    agent.deactivatedAtMs = row.deactivatedAtMs;
+    // Under its own text: keys that are one object with what is looked up need no comparison.
+    state.agents.set(agent.agentId, agent);
+  }
+}
+
+/** Folds what decisions did to trust and uses since the snapshot of these figures. */
+async function loadFigures(client: PoolClient, state: WorkspaceState, trustSeq: number): Promise<void> {
+  type Row = { seq: number; agentId: string; decision: number; refId: string | null };
+  for (const row of await rowsOf<Row>(client, readTrustSince, [state.workspaceId, trustSeq])) {
+    const agent = state.agents.get(row.agentId);
+    if (agent === undefined) continue;
+    agent.trustTenths = trustAfter(agent.trustTenths, decisionFromNumber(row.decision));
+    state.trustChangedAt.set(agent.agentId, row.seq + 1);
+    for (const id of row.refId?.split(" ") ?? []) {
+      state.authority.use(id, 1);
+      if (!id.startsWith("esc_")) state.usesChangedAt.set(id, row.seq + 1);
+    }
+  }
+}
+
+/** Milliseconds after its expiry in which authority may have uses that no snapshot holds yet. */
+const UNSAVED_MS = 60_000;
+
+async function loadAuthority(client: PoolClient, state: WorkspaceState): Promise<void> {
+  type Row = { sealed: SealedAuthority; createdAtMs: number; uses: number };
+  const values = [state.workspaceId, state.lastAtMs - UNSAVED_MS];
+  for (const { sealed, createdAtMs, uses } of await rowsOf<Row>(client, readAuthority, values)) {
+    state.authority.put(sealed, createdAtMs, uses);
+  }
+}
+
+async function loadDepartments(client: PoolClient, state: WorkspaceState): Promise<void> {
+  type Row = {
+    departmentId: string;
+    name: string;
+    description: string;
+    createdAtMs: number;
+    createdSeq: number;
+    agentIds: string[];
+  };
+  for (const row of await rowsOf<Row>(client, readDepartments, [state.workspaceId])) {
+    const department = { department_id: row.departmentId, name: row.name, description: row.description };
+    state.departments.add(department, row.createdAtMs, row.createdSeq);
+    for (const agentId of row.agentIds) state.departments.addMember(row.departmentId, agentId);
+  }
+}
+
+async function loadPolicies(client: PoolClient, state: WorkspaceState): Promise<void> {
+  type ToolRow = Omit<SealedTool, "input_schema"> & { inputSchema: SealedTool["input_schema"]; registeredAtMs: number };
+  for (const { inputSchema, registeredAtMs, ...row } of await rowsOf<ToolRow>(client, readTools, [state.workspaceId])) {
+    state.policies.putTool({ ...row, input_schema: inputSchema }, registeredAtMs);
+  }
+  type MandateRow = Omit<SealedMandate, "mandate_id"> & {
+    mandateId: string;
+    createdAtMs: number;
+    updatedAtMs: number;
+    createdSeq: number;
+  };
+  for (const row of await rowsOf<MandateRow>(client, readMandates, [state.workspaceId])) {
+    const { mandateId, version, digest, definition, ...times } = row;
+    state.policies.putMandate({ mandate_id: mandateId, version, digest, definition }, times);
+  }
+}
+
+async function loadSnapshot(client: PoolClient, workspaceId: string): Promise<WorkspaceState> {
+  const [head] = await rowsOf<HeadRow>(client, readHead, [workspaceId]);
+  if (head === undefined) {
+    throw new ControlPlaneError(ErrorReason.WORKSPACE_NOT_FOUND, `no workspace \`${workspaceId}\``, {
+      workspace_id: workspaceId,
+    });
+  }
+  const settings = {
+    workspace_id: workspaceId,
+    name: head.name,
+    default_decision: decisionFromNumber(head.defaultDecision),
+    initial_trust_tenths: head.initialTrustTenths,
+  };
+  const frontier = frontierFromBytes(head.seq, head.frontier);
+  const state = createWorkspaceState(settings, { seq: head.seq, lastAtMs: head.lastAtMs, frontier });
+  await loadAgents(client, state);
+  await loadAuthority(client, state);
+  await loadFigures(client, state, head.trustSeq);
+  state.authority.forgetExpired(state.lastAtMs);
+  await loadDepartments(client, state);
+  await loadPolicies(client, state);
+  requireCounters(state, state.seq);
+  return state;
+}
+
+/**
+ * Loads a workspace as its log has it now. Reads the tables and only the entries after the trust snapshot, so the time
+ * does not grow with the log. Throws WORKSPACE_NOT_FOUND.
+ */
+export async function loadState(pool: Pool, workspaceId: string): Promise<WorkspaceState> {
+  const client = await pool.connect();
+  try {
+    await client.query("begin isolation level repeatable read read only");
+    const state = await loadSnapshot(client, workspaceId);
+    await client.query("commit");
+    return state;
+  } catch (error) {
+    await client.query("rollback").catch(() => undefined);
+    throw error;
+  } finally {
+    client.release();
+  }
+}
+
+/** Reads what deciding needs of an escalation; undefined when the workspace has none of this id. */
+export async function loadEscalation(
+  pool: Pool | PoolClient,
+  workspaceId: string,
+  escalationId: string,
+): Promise<EscalationState | undefined> {
+  type Row = { agentId: string; status: number; actionDigest: string; usedBy: string | null };
+  const { rows } = await pool.query<Row>({ ...readEscalation, values: [workspaceId, escalationId] });
+  const [row] = rows;
+  if (row === undefined) return undefined;
+  return { escalationId, ...row, status: escalationStatusFromNumber(row.status) };
+}

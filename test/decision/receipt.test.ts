@@ -1,0 +1,129 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import { expect } from "chai";
+import fc from "fast-check";
+import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { canonicalJson, digestOf, type JsonValue } from "../../src/tree/canonical.ts";
+import { actionRule, openStage, type Stage, velocityRule } from "../log/harness.ts";
+import { assertIntact, readLog } from "../log/stored-log.ts";
+
+const ODD = [
+  "\u0000",
+  "\n",
+  "\u2028",
+  "\u007f",
+  '"',
+  "\\",
+  "é",
+  "e\u0301",
+  "\u{1f600}",
+  "\u{10ffff}",
+  "\ufeff",
+  "</script>",
+];
+const text = fc.oneof(
+  fc.string({ unit: "binary", maxLength: 12 }),
+  fc.array(fc.constantFrom(...ODD), { maxLength: 6 }).map((parts) => parts.join("")),
+);
+// Without names that are one escaped character: V8 (Node 24.21) reads "\n" as "\\" once it has seen an object with that name.
+const name = text.filter((each) => each.length !== 1 || JSON.stringify(each).length === 3);
+const json: fc.Arbitrary<JsonValue> = fc.letrec((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 4 },
+    text,
+    fc.double({ noNaN: true, noDefaultInfinity: true }),
+    fc.constantFrom(null, true, false, 0, -0, 1e21, 1e-7, 5e-324, Number.MAX_VALUE, 2 ** 53, 0.1 + 0.2),
+    fc.array(tie("value"), { maxLength: 3 }),
+    fc.dictionary(name, tie("value"), { maxKeys: 4 }),
+  ),
+})).value as fc.Arbitrary<JsonValue>;
+
+const id = text.map((part) => `x${part.replaceAll("\u0000", "")}`);
+const actionTypes = fc.constantFrom(
+  "read",
+  "pay",
+  "ask",
+  "Ünï.Cødé",
+  " read ",
+  "\u{1f600}",
+  'quo"te',
+  "back\\slash",
+  "\u2028x",
+);
+const action = fc.record(
+  {
+    actionType: actionTypes,
+    actionContent: text,
+    metadata: fc.dictionary(
+      fc.oneof(name, fc.constantFrom("arguments", "tool", "__proto__", "constructor", "toString")),
+      json,
+      { maxKeys: 5 },
+    ),
+    tool: text.filter((name) => name.trim() !== ""),
+    sessionId: id,
+    escalationId: id,
+  },
+  { requiredKeys: ["actionType", "actionContent"] },
+);
+
+describe("the receipt of a decision", () => {
+  let stage: Stage;
+  let agentIds: string[];
+  before(async () => {
+    stage = await openStage();
+    agentIds = [
+      await stage.agent({ name: 'odd "name" \u2028 \u{1f600}' }),
+      await stage.agent({ capabilities: ["read"] }),
+    ];
+    await stage.mandate([actionRule(Decision.ESCALATE, "ask")], { name: 'asks "why" \u2028' });
+    await stage.mandate([{ ...velocityRule(5), description: "line\nfeed" }], { name: "limits" });
+  });
+  after(() => stage.close());
+
+  it("is canonical JSON that holds the action as it was sent, whatever was in it.", async () => {
+    const check = async (attempted: typeof action extends fc.Arbitrary<infer T> ? T : never, who: number) => {
+      const agentId = agentIds[who] as string;
+      const { decisionId } = await stage.intercept({ agentId, ...attempted } as never);
+      const { body, canonicalBody } = await stage.receipt(decisionId);
+      expect(canonicalJson(JSON.parse(canonicalBody))).to.equal(canonicalBody);
+      const { action_type, action_content, metadata } = body.action;
+      expect({ action_type, action_content }).to.deep.equal({
+        action_type: attempted.actionType,
+        action_content: attempted.actionContent,
+      });
+      const sent = attempted.metadata as JsonObject | undefined;
+      expect(metadata === undefined ? "" : canonicalJson(metadata)).to.equal(
+        sent ? canonicalJson(sent as JsonValue) : "",
+      );
+    };
+    await fc.assert(fc.asyncProperty(action, fc.nat(1), check), { numRuns: 250 });
+    assertIntact(await readLog(stage.url));
+  });
+
+  it("tells of two actions in one batch apart, and both name the root before the batch.", async () => {
+    const [agentId] = agentIds as [string];
+    const replies = await Promise.all(
+      ["one", "two"].map((actionContent) => stage.intercept({ agentId, actionType: "read", actionContent })),
+    );
+    const bodies = (await Promise.all(replies.map(({ decisionId }) => stage.receipt(decisionId)))).map(
+      ({ body }) => body,
+    );
+    expect(bodies.map(({ action: { action_content } }) => action_content)).to.deep.equal(["one", "two"]);
+    expect(bodies[1]?.seq).to.equal((bodies[0]?.seq ?? 0) + 1);
+    expect(bodies[1]).to.include({ previous_root: bodies[0]?.previous_root, previous_size: bodies[0]?.seq });
+  });
+
+  it("carries the digest that an approval is bound to when the action escalates, and shows it always.", async () => {
+    const [agentId] = agentIds as [string];
+    for (const actionType of ["ask", "read"]) {
+      const asked = { agentId, actionType, actionContent: "x", metadata: { arguments: { b: 1, a: [] } } };
+      const { decisionId } = await stage.intercept(asked);
+      const want = digestOf({
+        ...{ agent_id: agentId, action_type: actionType, action_content: "x", tool: null, tool_version: null },
+        ...{ arguments: { a: [], b: 1 }, on_behalf_of: null },
+      });
+      const { receipt } = await stage.party.enforcement.getDecision({ decisionId });
+      expect(receipt?.actionDigest).to.equal(want);
+      expect((await stage.receipt(decisionId)).body.action_digest).to.equal(actionType === "ask" ? want : undefined);
+    }
+  });
+});

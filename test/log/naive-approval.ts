@@ -1,0 +1,25 @@
+import { createHash } from "node:crypto";
+import { canonicalJson } from "../../src/tree/canonical.ts";
+import type { NaiveBody, NaiveState } from "./naive-log.ts";
+
+/** SHA-256 over the RFC 8785 form of what an approval is bound to; the model knows no tools. */
+export function digestFrom({ action, on_behalf_of }: NaiveBody): string {
+  const { metadata = null } = action;
+  const bound = {
+    agent_id: action.agent_id,
+    action_type: action.action_type,
+    action_content: action.action_content,
+    tool: null,
+    tool_version: null,
+    arguments: metadata,
+    on_behalf_of: on_behalf_of ?? null,
+  };
+  return createHash("sha256").update(canonicalJson(bound)).digest("hex");
+}
+
+/** Whether an escalation that an action presents turns `escalate` into `allow`. */
+export function isUsable(state: NaiveState, body: NaiveBody, escalationId: string): boolean {
+  const escalation = state.escalations.get(escalationId);
+  if (escalation === undefined || escalation.agentId !== body.action.agent_id) return false;
+  return escalation.status === "approved" && !escalation.isUsed && escalation.digest === digestFrom(body);
+}

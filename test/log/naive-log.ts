@@ -1,0 +1,235 @@
+import type { JsonValue } from "../../src/tree/canonical.ts";
+import { digestFrom, isUsable } from "./naive-approval.ts";
+import type { NaiveGrant } from "./naive-authority.ts";
+import { decideNaively } from "./naive-decide.ts";
+import { foldChange, foldDecision } from "./naive-folds.ts";
+
+export type Word = "allow" | "block" | "escalate";
+
+/** An agent of the naive model. */
+export interface NaiveAgent {
+  status: string;
+  trustTenths: number;
+  readonly listed: readonly string[];
+  readonly denied: readonly string[];
+}
+
+/** A mandate's definition as sealed, as far as the model knows rules. */
+export interface NaiveMandate {
+  readonly mandate_id: string;
+  readonly version: number;
+  readonly definition: {
+    readonly name: string;
+    readonly scope: string;
+    readonly agent_id?: string;
+    readonly department_id?: string;
+    readonly priority: number;
+    readonly mode: string;
+    readonly rules: readonly NaiveRule[];
+  };
+}
+
+export interface NaiveRule {
+  readonly type: string;
+  readonly decision: string;
+  readonly conditions: {
+    readonly match_action_types?: readonly string[];
+    readonly max_count?: string;
+    readonly window_seconds?: string;
+    readonly scope?: string;
+    readonly department_id?: string;
+    readonly count_decisions?: readonly string[];
+    readonly below?: number;
+    readonly mode?: string;
+    readonly steps?: readonly string[];
+    readonly time_zone?: string;
+    readonly days?: readonly string[];
+    readonly from?: string;
+    readonly to?: string;
+    readonly outside?: boolean;
+    readonly on_unavailable?: string;
+  };
+}
+
+/** A semantic rule that was looked at, without what came of it. */
+export interface NaiveGuard {
+  readonly mandate_id: string;
+  readonly version: number;
+  readonly rule: string;
+}
+
+/** An escalation of the naive model. */
+export interface NaiveEscalation {
+  readonly agentId: string;
+  readonly digest: string;
+  status: string;
+  isUsed: boolean;
+}
+
+/** What the entries before some index made of a workspace: plain lists, nothing counted ahead. */
+export interface NaiveState {
+  defaultDecision: Word;
+  readonly workspaceId: string;
+  readonly agents: Map<string, NaiveAgent>;
+  readonly departments: Map<string, Set<string>>;
+  readonly mandates: Map<string, NaiveMandate>;
+  readonly past: { readonly agentId: string; readonly type: string; readonly decision: Word; readonly at: number }[];
+  readonly escalations: Map<string, NaiveEscalation>;
+  /** In the order of their making, ended ones included. */
+  readonly grants: NaiveGrant[];
+}
+
+/** A decision's body as the model reads it. */
+export interface NaiveBody {
+  readonly at: string;
+  readonly seq: number;
+  readonly decision_id: string;
+  readonly decision: Word;
+  readonly decision_path: string;
+  readonly policy_name?: string;
+  readonly action: {
+    readonly agent_id: string;
+    readonly action_type: string;
+    readonly action_content: string;
+    readonly metadata?: Readonly<Record<string, JsonValue>>;
+  };
+  readonly action_digest?: string;
+  readonly authorisation: { readonly permissions: string; readonly collective_limits: readonly object[] };
+  readonly mandates: readonly { readonly mandate_id: string; readonly version: number; readonly decision?: Word }[];
+  readonly observed: readonly {
+    readonly mandate_id: string;
+    readonly would_decide: Word;
+    readonly reasons: readonly { readonly code: string }[];
+  }[];
+  readonly reasons: readonly { readonly code: string; readonly message: string }[];
+  readonly guards?: readonly NaiveGuard[];
+  readonly trust: { readonly before: number; readonly after: number };
+  readonly escalation_id?: string;
+  readonly presented_escalation_id?: string;
+  readonly used_escalation_id?: string;
+  readonly on_behalf_of?: string;
+  readonly grant_id?: string;
+  /** The grants from the actor's own up to the first of the chain. */
+  readonly authority?: readonly string[];
+}
+
+/** What the design says a decision comes to, in the words of the body. */
+export interface NaiveOutcome {
+  readonly decision: Word;
+  readonly path: string;
+  readonly permissions: string;
+  readonly policyName: string | undefined;
+  readonly limits: readonly object[];
+  readonly guards: readonly NaiveGuard[];
+  /** The mandates that decided something, with what. */
+  readonly fired: readonly { readonly mandate_id: string; readonly version: number; readonly decision: Word }[];
+  readonly observed: readonly {
+    readonly mandate_id: string;
+    readonly would_decide: Word;
+    readonly codes: readonly string[];
+  }[];
+  /** The codes of the reasons, in order. */
+  readonly codes: readonly string[];
+  /** The grants that the action relies on. */
+  readonly authority: readonly string[];
+}
+
+const CHANGE: Readonly<Record<Word, number>> = { allow: 2, block: -20, escalate: -5 };
+
+/** What the design makes of the action in a body, in the words of the body; comparable with `sealedOf`. */
+function expectedOf(state: NaiveState, body: NaiveBody) {
+  const agent = state.agents.get(body.action.agent_id) as NaiveAgent;
+  const outcome = decideNaively(state, body);
+  const presented = body.presented_escalation_id;
+  const isPresented = outcome.decision === "escalate" && presented !== undefined;
+  const isApproved = isPresented && isUsable(state, body, presented);
+  const decision = isApproved ? "allow" : outcome.decision;
+  const refusal = isPresented && !isApproved ? ["APPROVAL_NOT_USABLE"] : [];
+  const after = Math.min(1000, Math.max(0, agent.trustTenths + CHANGE[decision]));
+  return {
+    ...outcome,
+    seq: body.seq,
+    decision,
+    path: isApproved ? "approved" : outcome.path,
+    codes: [...(isApproved ? ["APPROVED"] : []), ...outcome.codes, ...refusal],
+    used: isApproved ? presented : undefined,
+    digest: outcome.decision === "escalate" ? digestFrom(body) : undefined,
+    escalates: decision === "escalate",
+    trust: { before: agent.trustTenths / 10, after: after / 10 },
+  };
+}
+
+function sealedOf(body: NaiveBody): ReturnType<typeof expectedOf> {
+  return {
+    seq: body.seq,
+    decision: body.decision,
+    path: body.decision_path,
+    permissions: body.authorisation.permissions,
+    policyName: body.policy_name,
+    limits: body.authorisation.collective_limits,
+    guards: (body.guards ?? []).map(({ mandate_id, version, rule }) => ({ mandate_id, version, rule })),
+    fired: body.mandates.flatMap(({ mandate_id, version, decision }) =>
+      decision === undefined ? [] : [{ mandate_id, version, decision }],
+    ),
+    observed: body.observed.map(({ mandate_id, would_decide, reasons }) => ({
+      ...{ mandate_id, would_decide, codes: reasons.map(({ code }) => code) },
+    })),
+    codes: body.reasons.map(({ code }) => code),
+    authority: body.authority ?? [],
+    used: body.used_escalation_id,
+    digest: body.action_digest,
+    escalates: body.escalation_id !== undefined,
+    trust: body.trust,
+  };
+}
+
+/** What the design says of a decision, and what was sealed. */
+export interface Replayed {
+  readonly want: ReturnType<typeof expectedOf>;
+  readonly got: ReturnType<typeof sealedOf>;
+}
+
+/** A replay of a log on one thread. */
+export interface NaiveReplay {
+  /** What the entries so far made of the workspace. */
+  readonly state: NaiveState;
+  /** Takes in the next entry; gives what there is to compare of a decision. Throws on a kind of entry that it does not know. */
+  take(body: string): Replayed | undefined;
+}
+
+/** Begins a replay with the first entry of a log. */
+export function startReplay(firstBody: string): NaiveReplay {
+  const { workspace } = JSON.parse(firstBody);
+  const state: NaiveState = {
+    defaultDecision: workspace.default_decision,
+    workspaceId: workspace.workspace_id,
+    agents: new Map(),
+    departments: new Map(),
+    mandates: new Map(),
+    past: [],
+    escalations: new Map(),
+    grants: [],
+  };
+  return {
+    state,
+    take(text) {
+      const body = JSON.parse(text);
+      if (body.type !== "decision") {
+        foldChange(state, body);
+        return undefined;
+      }
+      const replayed = { want: expectedOf(state, body), got: sealedOf(body) };
+      foldDecision(state, body);
+      return replayed;
+    },
+  };
+}
+
+/**
+ * Replays a log on one thread, entry by entry, and gives for every decision what the design says of it and what was sealed.
+ * Throws on a kind of entry that it does not know.
+ */
+export function replayNaively([first = "", ...rest]: readonly string[]): Replayed[] {
+  const replay = startReplay(first);
+  return rest.map((body) => replay.take(body)).filter((replayed) => replayed !== undefined);
+}

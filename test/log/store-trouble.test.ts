@@ -1,0 +1,168 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { decide } from "../../src/decision/decide.ts";
+import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
+import { findEscalationPage } from "../../src/escalation/escalation.ts";
+import { createEscalationFeed } from "../../src/escalation/feed.ts";
+import { waitEscalation, watchEscalations } from "../../src/escalation/watch.ts";
+import { createDatabaseClock } from "../../src/log/clock.ts";
+import { readReceipts } from "../../src/log/receipts.ts";
+import { createWorkspaceLog } from "../../src/log/workspace-log.ts";
+import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
+import { openDatabase } from "../../src/store/database.ts";
+import { ENTITIES } from "../../src/store/entities.ts";
+import { MIGRATIONS } from "../../src/store/migrations/index.ts";
+import { SILENT_LOG, withClient } from "../support/database.ts";
+import { attempt, reasonOf } from "../support/workspace.ts";
+import { coldState, comparable, foldedState } from "./comparable.ts";
+import { startGate } from "./gate.ts";
+import { type Stage, settled, velocityRule, withStage } from "./harness.ts";
+import { assertIntact, decisionsOf, readLog } from "./stored-log.ts";
+
+const CALLERS = 30;
+const TURNS = 25;
+const CUTS = 6;
+
+/** Ends every connection to the database but the one that says so. */
+async function cutConnections(url: string): Promise<void> {
+  await withClient(url, (client) =>
+    client.query(
+      "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()",
+    ),
+  );
+}
+
+async function assertStatesEqual(stage: Stage): Promise<void> {
+  const { pool } = stage.party.database;
+  const { lastAtMs } = await stage.party.log.caughtUp();
+  const folded = await comparable(pool, await foldedState(pool), lastAtMs);
+  expect(await comparable(pool, await coldState(pool), lastAtMs)).to.deep.equal(folded);
+  for (const { log } of stage.parties) {
+    expect(await comparable(pool, await log.caughtUp(), lastAtMs)).to.deep.equal(folded);
+  }
+}
+
+/** A call that is asked again with the same `request_id` until it is answered; counts the faults on the way. */
+async function insist<T>(call: () => Promise<T>, faults: string[]): Promise<T> {
+  for (;;) {
+    try {
+      return await call();
+    } catch (error) {
+      if (!(error instanceof ControlPlaneError)) throw error;
+      faults.push(ErrorReason[error.reason] as string);
+    }
+  }
+}
+
+describe("a database that cuts every connection under load", () => {
+  it("costs callers a STORE_UNAVAILABLE at most; the log stays whole and every request is decided once.", () =>
+    withStage(2, async (stage) => {
+      const agentIds = [await stage.agent(), await stage.agent(), await stage.agent()];
+      await stage.mandate([velocityRule(200)]);
+      const faults: string[] = [];
+      const requestIds: string[] = [];
+      let left = CALLERS;
+      const caller = async (number: number): Promise<void> => {
+        const party = stage.parties[number % 2] as Stage["party"];
+        for (let turn = 0; turn < TURNS; turn++) {
+          const requestId = randomUUID();
+          requestIds.push(requestId);
+          const request = { agentId: agentIds[turn % 3] as string, actionType: "pay", requestId };
+          await insist(() => stage.intercept(request, party), faults);
+          // Changes meet the cuts as well; one whose fate is unknown may come twice.
+          if (turn % 8 === 0) await insist(() => party.services.agents.registerAgent({ name: "late" }), faults);
+        }
+        left -= 1;
+      };
+      const callers = Promise.all(Array.from({ length: CALLERS }, (_, number) => caller(number)));
+      for (let cut = 0; cut < CUTS && left > 0; cut++) {
+        await cutConnections(stage.url);
+        await stage.party.log.saveTrust().catch(() => undefined);
+      }
+      await callers;
+      expect(faults.filter((fault) => fault !== "STORE_UNAVAILABLE")).to.deep.equal([]);
+      const log = await readLog(stage.url);
+      assertIntact(log);
+      expect(decisionsOf(log)).to.have.length(requestIds.length);
+      await assertStatesEqual(stage);
+    }));
+});
+
+describe("a database that is away", () => {
+  it("is STORE_UNAVAILABLE to whoever decides, reads or starts, and all goes on when it is back.", () =>
+    withStage(1, async (stage) => {
+      const agentId = await stage.agent();
+      const gate = await startGate(stage.url);
+      const options = { poolSize: 3, log: SILENT_LOG, entities: [...ENTITIES], migrations: MIGRATIONS };
+      const database = await openDatabase({ url: gate.url, ...options });
+      const logs = await createWorkspaceLogs(database, decide, SILENT_LOG);
+      const log = await logs.of("default");
+      const signal = new AbortController().signal;
+      const watch = {
+        log,
+        pool: database.pool,
+        feed: createEscalationFeed(log, database.pool),
+        heartbeatMs: 10,
+        signal,
+      };
+      const calls: readonly (() => Promise<unknown>)[] = [
+        () => attempt(log, { agentId, actionType: "read" }),
+        () => log.caughtUp(),
+        () => log.change("key_test", async () => undefined),
+        () => readReceipts(database.pool, "default", ["dec_x"]),
+        () => findEscalationPage(database.pool, "default", { status: null, agentId: null, before: null, limit: 1 }),
+        () => waitEscalation(watch, "esc_x", null).next(),
+        () => watchEscalations(watch, "").next(),
+        async () => await logs.of("other"),
+      ];
+      gate.shut();
+      for (const call of calls) expect(await reasonOf(call())).to.equal("STORE_UNAVAILABLE");
+      gate.open();
+      for (const call of calls.slice(0, 5)) await call();
+      await logs.close();
+      await database.close();
+      gate.close();
+      assertIntact(await readLog(stage.url));
+    }));
+});
+
+describe("a change whose connection is cut", () => {
+  it("fails alone: the pool loses no place to it, however often it happens.", () =>
+    withStage(1, async (stage) => {
+      const { pool } = stage.party.database;
+      for (let cut = 0; cut < 8; cut++) {
+        const change = stage.party.log.change("key_test", async ({ transaction }) => {
+          const [row] = (await transaction.execute("select pg_backend_pid() as pid")) as { pid: number }[];
+          await withClient(stage.url, (client) => client.query("select pg_terminate_backend($1)", [row?.pid]));
+          await transaction.execute("select 1");
+        });
+        expect(await reasonOf(change)).to.equal("STORE_UNAVAILABLE");
+      }
+      expect(await stage.agent()).to.match(/^agt_/);
+      expect(pool.totalCount - pool.idleCount).to.equal(0);
+    }));
+});
+
+describe("an action that cannot be decided", () => {
+  it("leaves nothing of its batch in the state.", () =>
+    withStage(1, async (stage) => {
+      const agentId = await stage.agent();
+      await stage.mandate([velocityRule(10)]);
+      const state = await coldState(stage.party.database.pool);
+      const clock = createDatabaseClock();
+      clock.observe(Date.now(), performance.now(), performance.now());
+      const log = createWorkspaceLog(stage.party.database, state, clock, (...given) => {
+        if (given[1].actionType === "pay.never") throw new TypeError("cannot be decided");
+        return decide(...given);
+      });
+      const pay = (actionType: string) => attempt(log, { agentId, actionType });
+      const { errors } = await settled([pay("pay"), pay("pay"), pay("pay.never"), pay("pay")]);
+      expect(errors).to.not.be.empty;
+      await pay("pay");
+      const { lastAtMs } = await log.caughtUp();
+      const { pool } = stage.party.database;
+      const folded = await comparable(pool, await foldedState(pool), lastAtMs);
+      expect(await comparable(pool, state, lastAtMs)).to.deep.equal(folded);
+      assertIntact(await readLog(stage.url));
+    }));
+});

@@ -1,0 +1,180 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { expect } from "chai";
+import { Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { until } from "../log/gate.ts";
+import { openStage, type Stage, velocityRule } from "../log/harness.ts";
+import { replayNaively } from "../log/naive-log.ts";
+import { assertIntact, readLog } from "../log/stored-log.ts";
+import { startRedis, type TestRedis } from "../support/redis.ts";
+import { attempt } from "../support/workspace.ts";
+import { type MirroredReplica, openMirrored } from "./mirrored-replica.ts";
+
+const AGENTS = 4;
+
+describe("windows with Redis beside the log", () => {
+  let redis: TestRedis;
+  let stage: Stage;
+  let agentIds: string[];
+  let replicas: MirroredReplica[];
+  const open = async (): Promise<MirroredReplica> => {
+    const replica = await openMirrored(stage.url, redis.url);
+    replicas.push(replica);
+    return replica;
+  };
+  const act = async (replica: MirroredReplica, count = 1) => {
+    const calls = Array.from({ length: count }, (_, index) =>
+      attempt(replica.log, { agentId: agentIds[index % AGENTS] as string, actionType: "pay" }),
+    );
+    return Promise.all(calls);
+  };
+  /** Acts once and gives the limit of the workspace as that action saw it. */
+  const limitSeen = async (replica: MirroredReplica) => {
+    const [sealed] = await act(replica);
+    const { body } = await stage.receipt(sealed?.decisionId ?? "");
+    return body.authorisation.collective_limits.find(({ scope }) => scope === "workspace");
+  };
+  /**
+   * Has fresh replicas act until one had its window from the mirror, which a machine that is busy elsewhere may be too late
+   * for; the count is exact for each. Gives the next count.
+   */
+  const countFromMirror = async (expected: number): Promise<number> => {
+    for (let count = expected; ; count++) {
+      const limit = await limitSeen(await open());
+      expect(limit).to.include({ count });
+      if (limit?.source === "mirror") return count + 1;
+      expect(count - expected, "replicas that were too late").to.be.below(3);
+    }
+  };
+  const recorded = async (): Promise<number> => {
+    const [hash] = await redis.client.keys("acp:*}");
+    return Number(hash === undefined ? 0 : await redis.client.hget(hash, "@seq"));
+  };
+  const mirrored = () => until(async () => (await recorded()) === (await stage.party.log.caughtUp()).seq);
+  const assertLinear = async (): Promise<void> => {
+    const log = await readLog(stage.url);
+    assertIntact(log);
+    for (const { want, got } of replayNaively(log.entries.map(({ body }) => body))) {
+      // The naive model knows no mirror; everything else that a limit shows is the same.
+      const limits = got.limits.map((limit) => ({ ...limit, source: "decision_log" }));
+      expect({ ...got, limits }).to.deep.equal(want);
+    }
+  };
+
+  before(async () => {
+    redis = await startRedis();
+  });
+  after(() => redis.close());
+  beforeEach(async () => {
+    await redis.client.flushall();
+    replicas = [];
+    stage = await openStage();
+    agentIds = [];
+    while (agentIds.length < AGENTS) agentIds.push(await stage.agent());
+    await stage.department(...agentIds.slice(0, 2));
+    await stage.mandate([
+      velocityRule(5_000, { scope: Scope.WORKSPACE, windowSeconds: 4n }),
+      velocityRule(5_000, { scope: Scope.DEPARTMENT, windowSeconds: 1n }),
+    ]);
+  });
+  afterEach(async () => {
+    for (const replica of replicas) await replica.close();
+    await stage.close();
+  });
+
+  it("are loaded from there once it has been recording for longer than they are, and from the log before.", async () => {
+    const first = await open();
+    await act(first, 30);
+    await mirrored();
+    expect((await limitSeen(await open()))?.source).to.equal("decision_log");
+    await delay(4_100);
+    await act(first, 25);
+    await mirrored();
+    const second = await open();
+    expect(await limitSeen(second)).to.include({ source: "mirror", count: 26 });
+    expect(await second.metric("acp_mirror_loads_total", { source: "mirror" })).to.be.above(0);
+    expect(await second.metric("acp_redis_up", { use: "mirror" })).to.equal(1);
+    expect(second.written.filter((line) => line === "redis answers")).to.have.length(2);
+    await assertLinear();
+  });
+
+  it("are caught up from the log when the mirror lies behind, and go on when it is flushed or away.", async () => {
+    const first = await open();
+    await act(first, 10);
+    await delay(4_100);
+    await act(first, 20);
+    await mirrored();
+    // Not mirrored: this replica knows no Redis.
+    for (let count = 0; count < 7; count++)
+      await stage.intercept({ agentId: agentIds[0] as string, actionType: "pay" });
+    const count = await countFromMirror(28);
+    await redis.client.flushall();
+    expect(await limitSeen(await open())).to.include({ source: "decision_log", count });
+    await redis.kill();
+    expect(await limitSeen(await open())).to.include({ source: "decision_log", count: count + 1 });
+    await redis.start();
+    await act(first);
+    await mirrored();
+    await assertLinear();
+  });
+
+  it("say once that Redis went and once that it came back, and decide meanwhile as always.", async () => {
+    const replica = await open();
+    await act(replica, 5);
+    await mirrored();
+    const before = replica.written.length;
+    const { pause, resume } = redis;
+    for (const [away, back] of [
+      [async () => pause(), async () => resume()],
+      [redis.kill, redis.start],
+    ] as const) {
+      await away();
+      for (let round = 0; round < 8; round++) {
+        await act(replica, 10);
+        await delay(100);
+      }
+      expect(await replica.metric("acp_redis_up", { use: "mirror" })).to.equal(0);
+      await back();
+      await until(async () => (await replica.metric("acp_redis_up", { use: "mirror" })) === 1);
+      await mirrored();
+    }
+    const lines = replica.written.slice(before);
+    expect(lines.length).to.be.at.most(8);
+    expect(lines.filter((line) => line.includes("does not answer")).length).to.be.at.least(2);
+    await assertLinear();
+  });
+
+  it("count exactly while Redis is killed, flushed, paused and robbed, and replicas come and go.", async () => {
+    const steady = [await open(), await open()];
+    const TROUBLES: readonly (() => Promise<unknown>)[] = [
+      () => redis.client.flushall(),
+      async () => {
+        const keys = await redis.client.keys("acp:*");
+        return keys.length === 0 ? 0 : redis.client.del(keys[Math.floor(keys.length / 2)] as string);
+      },
+      async () => {
+        redis.pause();
+        await delay(700);
+        redis.resume();
+      },
+      async () => {
+        await redis.kill();
+        await delay(200);
+        await redis.start();
+      },
+      () => delay(1_500),
+    ];
+    let isOver = false;
+    const load = steady.map(async (replica) => {
+      while (!isOver) await Promise.all([act(replica, 5), delay(10)]);
+    });
+    for (const trouble of TROUBLES) {
+      await trouble();
+      const visitor = await open();
+      await act(visitor, 3);
+      await replicas.pop()?.close();
+    }
+    isOver = true;
+    await Promise.all(load);
+    await assertLinear();
+  });
+});

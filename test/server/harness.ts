@@ -1,0 +1,188 @@
+import type { Message } from "@bufbuild/protobuf";
+import type { Transport } from "@connectrpc/connect";
+import { createConnectTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
+import { Client, credentials } from "@grpc/grpc-js";
+import pino from "pino";
+import { Registry } from "prom-client";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
+import type { CallContext, Caller } from "../../src/api/context.ts";
+import { defineService, type ServiceFunctions } from "../../src/api/service.ts";
+import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
+import { errorBodyFrom } from "../../src/server/error-mapping.ts";
+import { createGrpcServer } from "../../src/server/grpc.ts";
+import { createHealth, type Health } from "../../src/server/health.ts";
+import { createHttpServer, type HttpServerOptions } from "../../src/server/http-server.ts";
+import { createPipeline, type Pipeline, type PipelineOptions } from "../../src/server/pipeline.ts";
+import { createRestTranscoder } from "../../src/server/rest/transcoder.ts";
+import { createRestDispatcher } from "../../src/server/rest-dispatcher.ts";
+import type { Tls } from "../../src/server/tls.ts";
+import {
+  ADMIN_KEY,
+  connectIntercept,
+  grpcIntercept,
+  type InterceptInit,
+  type Outcome,
+  restIntercept,
+} from "./wires.ts";
+
+export * from "./wires.ts";
+
+/** A key that may only read. */
+export const AUDITOR_KEY = "acp_auditor_0123456789abcdef";
+export const MAX_BODY_BYTES = 200_000;
+
+/** The ways in that every unary test is run over. */
+export const WIRES = ["rest", "connect", "connect-json", "grpc-web", "grpc"] as const;
+export type TestWire = (typeof WIRES)[number];
+
+export interface Asked {
+  readonly key?: string | null;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+type Enforcement = ServiceFunctions<typeof EnforcementService>;
+type Escalations = ServiceFunctions<typeof EscalationService>;
+
+export interface HarnessOptions {
+  readonly enforcement?: Partial<Enforcement>;
+  readonly escalations?: Partial<Escalations>;
+  readonly pipeline?: Partial<PipelineOptions>;
+  readonly http?: Partial<HttpServerOptions>;
+  readonly tls?: Tls;
+}
+
+export interface Harness {
+  readonly pipeline: Pipeline;
+  readonly metrics: Registry;
+  readonly health: Health;
+  readonly httpPort: number;
+  readonly grpcPort: number;
+  readonly grpcClient: Client;
+  /** Requests that reached the service function of Intercept, with their contexts. */
+  readonly seen: { request: Message; context: CallContext }[];
+  readonly logged: string[];
+  intercept(wire: TestWire, request: InterceptInit, asked?: Asked): Promise<Outcome>;
+  transport(wire: "connect" | "connect-json" | "grpc-web"): Transport;
+  url(path: string): string;
+  closeHttp(graceMs: number): Promise<void>;
+  stop(): Promise<void>;
+}
+
+const CALLERS: Readonly<Record<string, Role>> = { [ADMIN_KEY]: Role.ADMIN, [AUDITOR_KEY]: Role.AUDITOR };
+
+export function callerFor(key: string): Caller | undefined {
+  const role = CALLERS[key];
+  return role === undefined ? undefined : { keyId: `key_${role}`, workspaceId: "default", role, agentId: null };
+}
+
+const notTested = (): never => {
+  throw new ControlPlaneError(ErrorReason.INTERNAL, "not part of this test");
+};
+
+/** A stream that ends at once. */
+async function* nothing(): AsyncGenerator<never> {}
+
+export function enforcementWith(functions: Partial<Enforcement>): ReturnType<typeof defineService> {
+  return defineService(EnforcementService, {
+    intercept: async ({ agentId }) => ({ decisionId: `dec_${agentId}`, trustScore: 50 }),
+    interceptStream: nothing,
+    getDecision: notTested,
+    listDecisions: notTested,
+    ...functions,
+  });
+}
+
+export function escalationsWith(functions: Partial<Escalations>): ReturnType<typeof defineService> {
+  return defineService(EscalationService, {
+    getEscalationStatus: notTested,
+    waitEscalation: nothing,
+    watchEscalations: nothing,
+    listEscalations: notTested,
+    getEscalation: notTested,
+    resolveEscalation: notTested,
+    ...functions,
+  });
+}
+
+/** Both ports with small service functions behind them. */
+export async function startHarness(options: HarnessOptions = {}): Promise<Harness> {
+  const seen: Harness["seen"] = [];
+  const logged: string[] = [];
+  const metrics = new Registry();
+  const given = enforcementWith(options.enforcement ?? {});
+  const intercept = given.functions.intercept as Enforcement["intercept"];
+  const recording: Enforcement["intercept"] = (request, context) => {
+    seen.push({ request, context });
+    return intercept(request, context);
+  };
+  const services = [
+    { ...given, functions: { ...given.functions, intercept: recording } },
+    escalationsWith(options.escalations ?? {}),
+  ];
+  const log = pino({ level: "info" }, { write: (line: string) => logged.push(line) });
+  const pipeline = createPipeline({ services, authenticate: callerFor, log, metrics, ...options.pipeline });
+  const rest = createRestTranscoder({
+    services: services.map(({ service }) => service),
+    dispatcher: createRestDispatcher(pipeline),
+    errorBody: errorBodyFrom,
+    maxBodyBytes: MAX_BODY_BYTES,
+  });
+  const health = createHealth();
+  const http = createHttpServer({
+    pipeline,
+    services,
+    rest,
+    extra: [],
+    ready: async () => {},
+    metrics,
+    openApi: '{"openapi":"3.1.0"}',
+    maxBodyBytes: MAX_BODY_BYTES,
+    log,
+    tls: options.tls,
+    ...options.http,
+  });
+  const grpc = createGrpcServer({ pipeline, services, health, maxBodyBytes: MAX_BODY_BYTES, tls: options.tls });
+  const httpPort = await http.listen("127.0.0.1", 0);
+  const grpcPort = await grpc.listen("127.0.0.1", 0);
+  const grpcClient = new Client(`127.0.0.1:${grpcPort}`, credentials.createInsecure());
+  const baseUrl = `http://127.0.0.1:${httpPort}`;
+  const transport: Harness["transport"] = (wire) => {
+    if (wire === "grpc-web") return createGrpcWebTransport({ baseUrl, httpVersion: "1.1" });
+    return createConnectTransport({ baseUrl, httpVersion: "1.1", useBinaryFormat: wire === "connect" });
+  };
+  return {
+    pipeline,
+    metrics,
+    health,
+    httpPort,
+    grpcPort,
+    grpcClient,
+    seen,
+    logged,
+    transport,
+    url: (path) => baseUrl + path,
+    closeHttp: (graceMs) => http.close(graceMs),
+    async intercept(wire, request, asked = {}) {
+      const headers: Record<string, string> = { ...asked.headers };
+      if (asked.key !== null) headers["x-api-key"] = asked.key ?? ADMIN_KEY;
+      if (wire === "rest") return restIntercept(baseUrl, request, headers);
+      if (wire === "grpc") return grpcIntercept(grpcClient, request, headers);
+      return connectIntercept(transport(wire), request, headers);
+    },
+    async stop() {
+      grpcClient.close();
+      await pipeline.drain(0);
+      await Promise.all([http.close(0), grpc.close(1_000)]);
+    },
+  };
+}
+
+/** Resolves when `condition` holds; the test's own time limit is the only bound. */
+export async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** A promise with its handles. */
+export const deferred = <T = void>(): PromiseWithResolvers<T> => Promise.withResolvers<T>();

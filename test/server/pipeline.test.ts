@@ -1,0 +1,177 @@
+import { create, type DescMethod, type DescService, type Message } from "@bufbuild/protobuf";
+import { expect } from "chai";
+import pino from "pino";
+import { Registry } from "prom-client";
+import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import type { ServiceDefinition } from "../../src/api/service.ts";
+import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
+import type { IncomingCall } from "../../src/server/incoming.ts";
+import { createPipeline } from "../../src/server/pipeline.ts";
+import {
+  ADMIN_KEY,
+  AUDITOR_KEY,
+  callerFor,
+  deferred,
+  enforcementWith,
+  type Harness,
+  startHarness,
+  until,
+} from "./harness.ts";
+
+const GOOD = { actionType: "send", agentId: "agt_1" };
+const INTERCEPT = EnforcementService.method.intercept;
+
+function pipelineOf(...services: ServiceDefinition[]) {
+  return createPipeline({ services, authenticate: callerFor, log: pino({ level: "silent" }), metrics: new Registry() });
+}
+
+/** The service with its methods changed. */
+function withMethods(service: DescService, change: (method: DescMethod) => Partial<DescMethod>): DescService {
+  const methods = service.methods.map((method) => ({
+    ...method,
+    ...change(method),
+    toString: () => `rpc ${method.name}`,
+  }));
+  return { ...service, methods } as DescService;
+}
+
+describe("createPipeline", () => {
+  it("refuses a method that names no role", () => {
+    const { functions } = enforcementWith({});
+    const open = withMethods(EnforcementService, ({ proto }) => ({
+      proto: { ...proto, options: undefined } as typeof proto,
+    }));
+    expect(() => pipelineOf({ service: open, functions })).to.throw(/names no role that may call it/);
+  });
+
+  it("refuses a method without a function", () => {
+    const { getDecision: _, ...functions } = enforcementWith({}).functions;
+    const incomplete = { service: EnforcementService, functions };
+    expect(() => pipelineOf(incomplete)).to.throw("agentcontrol.v1.EnforcementService/GetDecision has no function");
+  });
+
+  it("refuses a service that is given twice", () => {
+    expect(() => pipelineOf(enforcementWith({}), enforcementWith({}))).to.throw("is given twice");
+  });
+
+  it("refuses a method that streams requests only", () => {
+    const { functions } = enforcementWith({});
+    const streaming = withMethods(
+      EnforcementService,
+      () => ({ methodKind: "client_streaming" }) as Partial<DescMethod>,
+    );
+    expect(() => pipelineOf({ service: streaming, functions })).to.throw("streams requests only");
+  });
+});
+
+describe("a pipeline without a transport", () => {
+  const incoming = (signal = new AbortController().signal): IncomingCall => ({
+    wire: "rest",
+    signal,
+    hasLeft: signal.aborted,
+    receivedAt: performance.now(),
+    header: (name) => (name === "x-api-key" ? ADMIN_KEY : undefined),
+  });
+  const request = create(INTERCEPT.input, GOOD) as Message;
+
+  it("ends a call whose function watches its signal when the caller goes away", async () => {
+    const leaving = new AbortController();
+    const pipeline = pipelineOf(
+      enforcementWith({
+        intercept: (_, { signal }) =>
+          new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+      }),
+    );
+    const outcome = pipeline.unary(INTERCEPT, request, incoming(leaving.signal)).catch((error: unknown) => error);
+    leaving.abort();
+    expect(await outcome).to.include({ reason: ErrorReason.CANCELLED });
+  });
+
+  it("gives an abort of the function the reason why its signal fired", async () => {
+    const leaving = new AbortController();
+    const pipeline = pipelineOf(
+      enforcementWith({ intercept: (_, { signal }) => fetch("http://127.0.0.1:1", { signal }).then(() => ({})) }),
+    );
+    leaving.abort();
+    const error = await pipeline.unary(INTERCEPT, request, incoming(leaving.signal)).catch((thrown: unknown) => thrown);
+    expect(error).to.include({ reason: ErrorReason.CANCELLED });
+  });
+
+  it("passes an error of the domain on as it is", async () => {
+    const thrown = new ControlPlaneError(ErrorReason.AGENT_NOT_FOUND, "no agent `agt_1`", { agent_id: "agt_1" });
+    const pipeline = pipelineOf(enforcementWith({ intercept: () => Promise.reject(thrown) }));
+    expect(await pipeline.unary(INTERCEPT, request, incoming()).catch((error: unknown) => error)).to.equal(thrown);
+  });
+
+  it("treats a function that throws at once as one that rejects", async () => {
+    const intercept = (): never => {
+      throw new TypeError("x is not a function");
+    };
+    const error = await pipelineOf(enforcementWith({ intercept }))
+      .unary(INTERCEPT, request, incoming())
+      .catch((thrown: unknown) => thrown);
+    expect(error).to.include({ reason: ErrorReason.INTERNAL });
+  });
+});
+
+describe("draining", () => {
+  it("lets unary calls finish, refuses new ones, and ends those that outlast the grace", async () => {
+    const finish = deferred();
+    const harness = await startHarness({
+      enforcement: {
+        async intercept({ agentId }) {
+          await (agentId === "agt_1" ? finish.promise : new Promise(() => {}));
+          return {};
+        },
+      },
+    });
+    try {
+      const finishing = harness.intercept("grpc", GOOD);
+      const lasting = harness.intercept("rest", { ...GOOD, agentId: "agt_2" });
+      await until(() => harness.seen.length === 2);
+      const drained = harness.pipeline.drain(100);
+      for (const wire of ["rest", "connect", "grpc"] as const) {
+        const refused = await harness.intercept(wire, GOOD);
+        expect([refused.code, refused.reason]).to.deep.equal(["UNAVAILABLE", "SHUTTING_DOWN"]);
+      }
+      finish.resolve();
+      expect((await finishing).code).to.equal("OK");
+      await drained;
+      expect((await lasting).reason).to.equal("SHUTTING_DOWN");
+      expect(harness.seen).to.have.length(2);
+    } finally {
+      await harness.stop();
+    }
+  });
+
+  it("is done at once when nothing runs", async () => {
+    const harness = await startHarness();
+    await harness.pipeline.drain(60_000);
+    await harness.stop();
+  });
+});
+
+describe("the metrics of calls", () => {
+  let harness: Harness;
+
+  before(async () => {
+    harness = await startHarness();
+  });
+  after(() => harness.stop());
+
+  it("count by method, code and wire, and observe seconds", async () => {
+    for (const wire of ["rest", "connect", "connect-json", "grpc-web", "grpc"] as const) {
+      await harness.intercept(wire, GOOD);
+      await harness.intercept(wire, GOOD, { key: AUDITOR_KEY });
+    }
+    const text = await (await fetch(harness.url("/metrics"))).text();
+    const method = 'method="agentcontrol.v1.EnforcementService/Intercept"';
+    const expected = { rest: 1, connect: 2, "grpc-web": 1, grpc: 1 };
+    for (const [wire, calls] of Object.entries(expected)) {
+      expect(text).to.contain(`acp_calls_total{${method},code="OK",wire="${wire}"} ${calls}\n`);
+      expect(text).to.contain(`acp_calls_total{${method},code="PERMISSION_DENIED",wire="${wire}"} ${calls}\n`);
+      expect(text).to.contain(`acp_call_seconds_count{${method},wire="${wire}"} ${2 * calls}\n`);
+    }
+    expect(text).to.contain('acp_calls_in_flight{kind="unary"} 0\n');
+  });
+});

@@ -1,0 +1,118 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { expect } from "chai";
+import { Scope } from "../../../gen/agentcontrol/v1/resources_pb.js";
+import type { HistoryCount, HistoryEntry } from "../../../src/state/counters/history.ts";
+import { completeWindows, loadHistory } from "../../../src/state/counters/load-history.ts";
+import { createVelocityWindows } from "../../../src/state/counters/windows.ts";
+import { coldState } from "../../log/comparable.ts";
+import { openStage, type Stage, seededBelow, velocityRule } from "../../log/harness.ts";
+import { decisionsOf, readLog } from "../../log/stored-log.ts";
+import { counterSpec, naiveCount } from "./naive-log.ts";
+
+const ACTIONS = 160;
+const ACTION_TYPES = ["pay", "pay.send", "read"];
+
+/** An entry as the log stores it; null for one that is no decision. */
+type Stored = HistoryEntry | null;
+
+describe("the history of windows", () => {
+  let stage: Stage;
+  let agentIds: string[];
+  let stored: Stored[];
+
+  before(async () => {
+    stage = await openStage();
+    agentIds = [await stage.agent(), await stage.agent(), await stage.agent()];
+    await stage.department(...agentIds.slice(0, 2));
+    await stage.mandate([
+      velocityRule(60, { scope: Scope.WORKSPACE, windowSeconds: 1n }),
+      velocityRule(60, { scope: Scope.DEPARTMENT, windowSeconds: 3_600n }),
+    ]);
+    const below = seededBelow(7);
+    for (let count = 0; count < ACTIONS; count++) {
+      const actionType = ACTION_TYPES[below(3)] as string;
+      await stage.intercept({ agentId: agentIds[below(3)] as string, actionType });
+      if (below(4) === 0) await delay(below(30));
+      if (below(20) === 0) await stage.agent();
+    }
+    const log = await readLog(stage.url);
+    const decisions = new Map(decisionsOf(log).map((decision) => [decision.seq, decision]));
+    stored = log.entries.map(({ seq, atMs }) => {
+      const found = decisions.get(seq);
+      if (found === undefined) return null;
+      const { action, decision } = found;
+      return { at: atMs, agentId: action.agent_id, actionType: action.action_type, decision };
+    });
+  });
+  after(() => stage.close());
+
+  const between = (from: number, before: number): HistoryEntry[] =>
+    stored.slice(from, before).filter((entry) => entry !== null);
+  const textOf = ({ agentId, actionType, decision }: Omit<HistoryCount, "count">): string =>
+    `${agentId} ${actionType} ${decision}`;
+  const tally = (entries: readonly HistoryEntry[]): Map<string, number> =>
+    new Map([...Map.groupBy(entries, textOf)].map(([kind, those]) => [kind, those.length]));
+  const tallied = (counts: readonly HistoryCount[]): Map<string, number> =>
+    new Map(counts.map((each) => [textOf(each), each.count]));
+  const firstAfter = (after: number, before: number): number => {
+    const first = stored.findIndex((entry, index) => index < before && entry !== null && entry.at > after);
+    return first < 0 ? before : first;
+  };
+
+  it("is read as it was written, from any place and in pages of any size.", async () => {
+    const { pool } = stage.party.database;
+    const below = seededBelow(3);
+    const end = stored.length;
+    for (let round = 0; round < 200; round++) {
+      const before = below(end + 1);
+      const page = 1 + below(40);
+      const after = between(0, end)[below(ACTIONS)]?.at ?? 0;
+      const from = round % 2 === 0 ? undefined : below(before + 1);
+      const history = await loadHistory(pool, "default", { from, before, after, windowMs: 1_000 }, page);
+      const first = Math.max(from ?? 0, firstAfter(after, before));
+      const later = between(first, before);
+      expect(history.entries).to.deep.equal(later.slice(0, page));
+      expect(tallied(history.expired)).to.deep.equal(tally(from === undefined ? [] : between(from, first)));
+      expect(between(history.nextIndex, before)).to.deep.equal(later.slice(page));
+      expect(tallied(history.rest)).to.deep.equal(tally(from === undefined ? later.slice(page) : []));
+    }
+  });
+
+  it("gives windows that keep next to nothing the counts of the log at any time.", async () => {
+    const { pool } = stage.party.database;
+    const entries = between(0, stored.length);
+    const [start, end] = [entries[0]?.at ?? 0, entries.at(-1)?.at ?? 0];
+    const specs = [
+      counterSpec({ scope: "workspace", windowMs: end - start }),
+      counterSpec({ scope: "department", windowMs: Math.floor((end - start) / 2) }),
+      counterSpec({ windowMs: 90 }),
+    ];
+    const state = await coldState(pool);
+    const windows = createVelocityWindows(state.departments, "default", { kept: 3, leastKept: 3 });
+    windows.require(specs, stored.length);
+    const load = async (now: number): Promise<void> => {
+      for (let missing = windows.missing(now, stored.length); missing; missing = windows.missing(now, stored.length)) {
+        windows.load(missing, await loadHistory(pool, "default", missing, 4));
+      }
+    };
+    for (let now = end; now <= end + (end - start) + 20; now += 37) {
+      await load(now);
+      for (const agentId of agentIds) {
+        for (const spec of specs) {
+          const want = naiveCount(entries, spec, state.departments, agentId, now);
+          expect(windows.read(spec, agentId, now).count).to.equal(want);
+        }
+      }
+    }
+  });
+
+  it("is complete as of the time that the clock then tells.", async () => {
+    const { pool } = stage.party.database;
+    const state = await coldState(pool);
+    let now = state.lastAtMs;
+    const told = await completeWindows(pool, state, { now: () => (now += 50) });
+    expect(told).to.equal(now);
+    for (const spec of state.policies.counters())
+      expect(state.windows.read(spec, agentIds[0] as string, told)).to.be.ok;
+  });
+});

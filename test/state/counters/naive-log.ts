@@ -1,0 +1,76 @@
+import type { CounterSpec } from "../../../src/policy/counter-types.ts";
+import type { Decision } from "../../../src/policy/types.ts";
+import type { History, HistoryCount, HistoryEntry, MissingHistory } from "../../../src/state/counters/history.ts";
+import type { Membership } from "../../../src/state/counters/membership.ts";
+
+/** Agents of the tests' workspace. */
+export const AGENTS = ["a", "b", "c", "d"];
+
+/** Departments whose members tests may change, by agent. */
+export type Departments = Record<string, readonly string[]>;
+
+/** Who belongs where at first. */
+export const DEPARTMENTS: Departments = { a: ["x"], b: ["x", "y"], c: ["y"], d: [] };
+
+/** The membership that departments make. */
+export function membershipOf(departments: Departments): Membership {
+  return {
+    agentCount: () => AGENTS.length,
+    departmentsOf: (agentId) => departments[agentId] ?? [],
+    membersOfAny: (ids) =>
+      new Set(AGENTS.filter((agentId) => (departments[agentId] ?? []).some((department) => ids.includes(department)))),
+  };
+}
+
+/** A counter over `pay*` that counts an agent's actions of the last second, with what a test changes of it. */
+export function counterSpec(change: Partial<CounterSpec> = {}): CounterSpec {
+  return { key: "pay*", patterns: ["pay*"], countDecisions: [], windowMs: 1000, scope: "agent", ...change };
+}
+
+/** Counts straight from the definition: every matching attempt of the group later than now minus the window, plus this one. */
+export function naiveCount(
+  log: readonly HistoryEntry[],
+  counter: CounterSpec,
+  membership: Membership,
+  agentId: string,
+  now: number,
+): number {
+  const own = membership.departmentsOf(agentId);
+  const departments = counter.departmentId === undefined ? own : [counter.departmentId];
+  const isMember = (other: string): boolean => {
+    if (counter.scope === "workspace") return true;
+    if (counter.scope === "agent" || departments.length === 0) return other === agentId;
+    return membership.membersOfAny(departments).has(other);
+  };
+  const counted = log.filter(
+    (entry) =>
+      isMember(entry.agentId) &&
+      entry.actionType.startsWith("pay") &&
+      entry.at > now - counter.windowMs &&
+      (counter.countDecisions.length === 0 || counter.countDecisions.includes(entry.decision)),
+  );
+  return counted.length + 1;
+}
+
+function countsOf(entries: readonly HistoryEntry[]): HistoryCount[] {
+  const byKind = Map.groupBy(entries, ({ agentId, actionType, decision }) => `${agentId} ${actionType} ${decision}`);
+  return [...byKind].map(([kind, those]) => {
+    const [agentId = "", actionType = "", decision] = kind.split(" ");
+    return { agentId, actionType, decision: decision as Decision, count: those.length };
+  });
+}
+
+/** Reads from a list what the ledger reads from its table, `page` entries at once. */
+export function naiveHistory(log: readonly HistoryEntry[], missing: MissingHistory, page: number): History {
+  const { from, before, after } = missing;
+  const later = log.findIndex(({ at }) => at > after);
+  const first = Math.max(from ?? 0, later < 0 ? before : Math.min(later, before));
+  const nextIndex = Math.min(before, first + page);
+  return {
+    expired: from === undefined ? [] : countsOf(log.slice(from, first)),
+    entries: log.slice(first, nextIndex),
+    nextIndex,
+    rest: from === undefined ? countsOf(log.slice(nextIndex, before)) : [],
+    source: "decision_log",
+  };
+}
