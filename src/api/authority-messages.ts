@@ -10,10 +10,10 @@ import {
   type TemporalWindowSchema,
 } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import type { AuthorityView } from "../authority/view.ts";
-import type { AuthorityStanding } from "../state/authority-status.ts";
+import type { AuthorityStatus as AuthorityStatusName } from "../state/authority-status.ts";
 import { decisionEnum, timestampFromMs } from "./words.ts";
 
-const STATUSES: Readonly<Record<AuthorityStanding, AuthorityStatus>> = {
+const STATUSES: Readonly<Record<AuthorityStatusName, AuthorityStatus>> = {
   active: AuthorityStatus.ACTIVE,
   ended: AuthorityStatus.ENDED,
   expired: AuthorityStatus.EXPIRED,
@@ -23,9 +23,9 @@ const STATUSES: Readonly<Record<AuthorityStanding, AuthorityStatus>> = {
 const timeFrom = (ms: number | null | undefined) => (ms === null || ms === undefined ? undefined : timestampFromMs(ms));
 
 /** What every kind shows. */
-function commonFrom({ sealed, standing, createdAtMs, endedAtMs }: AuthorityView) {
+function commonFrom({ sealed, status, createdAtMs, endedAtMs }: AuthorityView) {
   return {
-    status: STATUSES[standing],
+    status: STATUSES[status],
     createdAt: timestampFromMs(createdAtMs),
     expiresAt: timeFrom(sealed.expires_at_ms),
     endedAt: timeFrom(endedAtMs),

@@ -2,7 +2,7 @@ import { patternsBeyond } from "../decision/delegation.ts";
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
 import type { ChangeScope } from "../log/workspace-log.ts";
 import { type AuthorityItem, chainOf } from "../state/authority.ts";
-import { holds, standingOfItem } from "../state/authority-status.ts";
+import { isInForce, itemStatus } from "../state/authority-status.ts";
 import { AuthorityEntity } from "../store/authority-entities.ts";
 import type { ToldAuthority } from "./draft.ts";
 import { authorityNotFound } from "./kinds.ts";
@@ -27,8 +27,8 @@ async function missingParent({ transaction, state }: ChangeScope, grantId: strin
 export async function parentGrantOf(scope: ChangeScope, grantId: string): Promise<AuthorityItem> {
   const parent = scope.state.authority.get(grantId);
   if (parent?.sealed.kind !== "grant") throw await missingParent(scope, grantId);
-  const broken = chainOf(parent).find((link) => !holds(link, scope.nowMs));
-  if (broken !== undefined) throw parentInactive(broken.sealed.id, standingOfItem(broken, scope.nowMs));
+  const broken = chainOf(parent).find((link) => !isInForce(link, scope.nowMs));
+  if (broken !== undefined) throw parentInactive(broken.sealed.id, itemStatus(broken, scope.nowMs));
   return parent;
 }
 

@@ -1,7 +1,7 @@
 import { matchesPattern, normaliseActionType } from "../policy/action-pattern.ts";
 import { stored } from "../registry/stored.ts";
 import type { AgentStatus } from "../state/agents.ts";
-import type { AuthorityStanding } from "../state/authority-status.ts";
+import type { AuthorityStatus } from "../state/authority-status.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { AuthorityEntity, type AuthorityRow } from "../store/authority-entities.ts";
 import { checkToken, type TokenClaims, type TokenVerifierKeys } from "./federation-token.ts";
@@ -42,7 +42,7 @@ export interface TokenSource extends AuthoritySource {
   readonly keys: TokenVerifierKeys;
 }
 
-const BY_STANDING: Readonly<Record<AuthorityStanding, TokenFault | undefined>> = {
+const FAULT_BY_STATUS: Readonly<Record<AuthorityStatus, TokenFault | undefined>> = {
   active: undefined,
   ended: "ENDED",
   expired: "EXPIRED",
@@ -50,16 +50,16 @@ const BY_STANDING: Readonly<Record<AuthorityStanding, TokenFault | undefined>> =
 };
 
 function faultOf(
-  { sealed, standing }: AuthorityView,
+  { sealed, status }: AuthorityView,
   { audience, actionType }: TokenQuestion,
-  status: AgentStatus | undefined,
+  agentStatus: AgentStatus | undefined,
 ): TokenFault | undefined {
-  if (standing !== "active") return BY_STANDING[standing];
+  if (status !== "active") return FAULT_BY_STATUS[status];
   if (audience !== undefined && audience.trim() !== sealed.audience) return "AUDIENCE";
   const isGoodFor = (type: string): boolean =>
     (sealed.action_types ?? []).some((pattern) => matchesPattern(pattern, normaliseActionType(type)));
   if (actionType !== undefined && !isGoodFor(actionType)) return "ACTION_TYPE";
-  return status === "active" ? undefined : "AGENT_INACTIVE";
+  return agentStatus === "active" ? undefined : "AGENT_INACTIVE";
 }
 
 async function recordOf(
@@ -85,6 +85,6 @@ export async function verifyFederationToken(
   if (row === null) return { fault: "UNKNOWN", view: undefined };
   const state: WorkspaceState = await (await logs.of(workspaceId)).caughtUp();
   const view = viewFrom(row, state, Math.max(logs.clock.now(), state.lastAtMs));
-  const status = state.agents.get(check.claims.agentId)?.status;
-  return { fault: faultOf(view, question, status), view };
+  const agentStatus = state.agents.get(check.claims.agentId)?.status;
+  return { fault: faultOf(view, question, agentStatus), view };
 }

@@ -1,4 +1,4 @@
-import { type AuthorityStanding, standingOf } from "../state/authority-status.ts";
+import { type AuthorityStatus, authorityStatus } from "../state/authority-status.ts";
 import type { SealedAuthority } from "../state/control-changes.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { AuthorityRow } from "../store/authority-entities.ts";
@@ -11,7 +11,7 @@ export interface AuthorityView {
   readonly endedAtMs: number | null;
   /** Actions that were allowed under it. */
   readonly uses: number;
-  readonly standing: AuthorityStanding;
+  readonly status: AuthorityStatus;
 }
 
 /** What a row shows at a time. The table's uses are final once it ended; until then the state's are newer. */
@@ -20,5 +20,5 @@ export function viewFrom(row: AuthorityRow, { authority }: WorkspaceState, nowMs
   const endedAtMs = row.endedAtMs ?? null;
   const uses = endedAtMs === null ? (authority.get(row.id)?.uses ?? row.uses) : row.uses;
   const facts = { endedAtMs, expiresAtMs: sealed.expires_at_ms, maxUses: sealed.max_uses, uses };
-  return { sealed, createdAtMs: row.createdAtMs, endedAtMs, uses, standing: standingOf(facts, nowMs) };
+  return { sealed, createdAtMs: row.createdAtMs, endedAtMs, uses, status: authorityStatus(facts, nowMs) };
 }

@@ -1,5 +1,5 @@
 import type { AuthorityItem } from "../state/authority.ts";
-import { holds, standingOfItem } from "../state/authority-status.ts";
+import { isInForce, itemStatus } from "../state/authority-status.ts";
 import type { Action } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { Refusal } from "./identity.ts";
@@ -29,8 +29,8 @@ export function checkContract(
   if (contract?.sealed.kind !== "intent_contract" || contract.sealed.agent_id !== agentId) {
     return refused("INTENT_CONTRACT_UNKNOWN", `${name} does not exist for this agent, or has ended`);
   }
-  if (!holds(contract, nowMs)) {
-    const why = standingOfItem(contract, nowMs) === "used_up" ? "is used up" : "has expired";
+  if (!isInForce(contract, nowMs)) {
+    const why = itemStatus(contract, nowMs) === "used_up" ? "is used up" : "has expired";
     return refused("INTENT_CONTRACT_EXPIRED", `${name} ${why}`);
   }
   if (!contract.admits?.matches(normalisedType))

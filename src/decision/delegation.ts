@@ -1,5 +1,5 @@
 import { type AuthorityItem, chainOf } from "../state/authority.ts";
-import { holds } from "../state/authority-status.ts";
+import { isInForce } from "../state/authority-status.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 
 /** Authority that was lent to an actor: the grants from the actor's own up to the first of the chain. */
@@ -7,7 +7,7 @@ export type GrantChain = readonly AuthorityItem[];
 
 /** Whether every grant of a chain holds at a time and admits an action type (normalised). */
 export function chainAdmits(chain: GrantChain, normalisedType: string, nowMs: number): boolean {
-  return chain.every((grant) => holds(grant, nowMs) && (grant.admits?.matches(normalisedType) ?? false));
+  return chain.every((grant) => isInForce(grant, nowMs) && (grant.admits?.matches(normalisedType) ?? false));
 }
 
 /** An actor that wants to use lent authority for one action. */

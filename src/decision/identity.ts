@@ -1,6 +1,6 @@
 import type { AgentState } from "../state/agents.ts";
 import type { AuthorityItem } from "../state/authority.ts";
-import { holds, standingOfItem } from "../state/authority-status.ts";
+import { isInForce, itemStatus } from "../state/authority-status.ts";
 import type { Action, DecisionPath, DecisionReason } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { findChain, type GrantChain } from "./delegation.ts";
@@ -79,7 +79,7 @@ function checkSession(state: WorkspaceState, { sessionId, agentId }: Action, now
       `session \`${sessionId}\` does not exist for this agent, or has ended`,
     );
   }
-  if (holds(session, nowMs)) return undefined;
+  if (isInForce(session, nowMs)) return undefined;
   return refused("session", "SESSION_EXPIRED", `session \`${sessionId}\` has expired`);
 }
 
@@ -94,8 +94,8 @@ function checkCredential(
   const what = isToken ? "federation token" : "credential";
   const item = ownItem(state, keyId, agentId);
   if (item === undefined) return refused("credential", "CREDENTIAL_ENDED", `the ${what} has ended`);
-  if (!holds(item, nowMs)) {
-    const standing = standingOfItem(item, nowMs) === "used_up" ? "is used up" : "has expired";
+  if (!isInForce(item, nowMs)) {
+    const standing = itemStatus(item, nowMs) === "used_up" ? "is used up" : "has expired";
     return refused("credential", "CREDENTIAL_EXPIRED", `the ${what} ${standing}`);
   }
   if (item.admits !== null && !item.admits.matches(normalisedType)) {

@@ -1,6 +1,6 @@
 import type { AgentState } from "../state/agents.ts";
 import type { AuthorityItem } from "../state/authority.ts";
-import { holds } from "../state/authority-status.ts";
+import { isInForce } from "../state/authority-status.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 
 /** The open temporal window of an agent that admits an action type: the one that closes first, ties by id. */
@@ -13,7 +13,7 @@ export function openWindow(
   let first: AuthorityItem | undefined;
   const endOf = ({ sealed }: AuthorityItem): number => sealed.expires_at_ms ?? Number.POSITIVE_INFINITY;
   for (const window of authority.ofAgent(agentId, "temporal_window")) {
-    if (!holds(window, nowMs) || !window.admits?.matches(normalisedType)) continue;
+    if (!isInForce(window, nowMs) || !window.admits?.matches(normalisedType)) continue;
     const isEarlier = first === undefined || endOf(window) < endOf(first);
     const isTie = first !== undefined && endOf(window) === endOf(first) && window.sealed.id < first.sealed.id;
     if (isEarlier || isTie) first = window;
