@@ -9,9 +9,9 @@ import type {
   EvaluatedMandate,
   Facts,
   Finding,
+  FiredMandate,
   GuardFinding,
   LimitState,
-  ObservedMandate,
   PolicyReason,
   PolicyResult,
   SemanticSpec,
@@ -21,15 +21,16 @@ import { SEVERITY } from "./words.ts";
 interface Fired {
   readonly mandate: CompiledMandate;
   readonly rule: CompiledRule;
-  readonly finding: Finding;
   readonly decision: Decision;
+  readonly reason: PolicyReason;
 }
 
 /** What evaluation has gathered so far. */
 interface Gathered {
   readonly evaluated: EvaluatedMandate[];
   readonly fired: Fired[];
-  readonly observed: ObservedMandate[];
+  readonly firedMandates: FiredMandate[];
+  readonly observed: FiredMandate[];
   readonly limits: LimitState[];
   readonly guards: GuardFinding[];
 }
@@ -40,15 +41,13 @@ type LeftOut = ((rule: CompiledRule) => boolean) | undefined;
 /** Evaluates every rule of a plan and joins what they say. */
 export function evaluatePlan(plan: Plan, facts: Facts): PolicyResult {
   if (plan.mandates.length === 0) return plan.idle;
-  const { evaluated, fired, observed, limits, guards } = gather(
-    plan,
-    facts,
-    plan.asksGuard ? needless(plan, facts) : undefined,
-  );
+  const leftOut = plan.asksGuard ? needless(plan, facts) : undefined;
+  const { evaluated, fired, firedMandates, observed, limits, guards } = gather(plan, facts, leftOut);
   if (fired.length === 0 && observed.length === 0 && limits.length === 0 && guards.length === 0) return plan.idle;
   if (fired.length > 1) fired.sort(byWeight);
   const [first] = fired;
-  const rest = { reasons: fired.map(reasonFrom), evaluated, observed, collectiveLimits: limits, guards };
+  const reasons = fired.map(({ reason }) => reason);
+  const rest = { reasons, fired: firedMandates, evaluated, observed, collectiveLimits: limits, guards };
   if (first === undefined) return { decision: undefined, ...rest };
   return { decision: first.decision, winner: { mandate: first.mandate, rule: first.rule }, ...rest };
 }
@@ -61,7 +60,7 @@ function needless(plan: Plan, facts: Facts): LeftOut {
 }
 
 function gather(plan: Plan, facts: Facts, leftOut: LeftOut): Gathered {
-  const gathered: Gathered = { evaluated: [], fired: [], observed: [], limits: [], guards: [] };
+  const gathered: Gathered = { evaluated: [], fired: [], firedMandates: [], observed: [], limits: [], guards: [] };
   for (const planned of plan.mandates) evaluateMandate(planned, facts, gathered, leftOut);
   return gathered;
 }
@@ -72,8 +71,7 @@ function evaluateMandate(
   gathered: Gathered,
   leftOut: LeftOut,
 ): void {
-  let decision: Decision | undefined;
-  const own: Fired[] | undefined = mandate.mode === "observe" ? [] : undefined;
+  const own: Fired[] = [];
   for (const rule of rules) {
     if (!countsActor(rule, facts) || leftOut?.(rule)) continue;
     const reading = rule.velocity === undefined ? undefined : facts.readCounter(rule.velocity.counter);
@@ -81,14 +79,15 @@ function evaluateMandate(
     const guard = rule.semantic === undefined ? undefined : guardFrom(mandate, rule, rule.semantic, facts);
     if (guard !== undefined) gathered.guards.push(guard);
     const finding = rule.check(facts, reading, guard?.answer);
-    if (finding === undefined) continue;
-    const fired = { mandate, rule, finding, decision: finding.decision ?? rule.decision };
-    (own ?? gathered.fired).push(fired);
-    if (decision === undefined || SEVERITY[fired.decision] > SEVERITY[decision]) decision = fired.decision;
+    if (finding !== undefined) own.push(firedFrom(mandate, rule, finding));
   }
-  gathered.evaluated.push(decision === undefined ? idle : { mandate, decision });
-  if (own === undefined || decision === undefined) return;
-  gathered.observed.push({ mandate, decision, reasons: own.sort(byWeight).map(reasonFrom) });
+  const [first] = own.sort(byWeight);
+  gathered.evaluated.push(first === undefined ? idle : { mandate, decision: first.decision });
+  if (first === undefined) return;
+  const isEnforced = mandate.mode === "enforce";
+  if (isEnforced) gathered.fired.push(...own);
+  const fired = { mandate, decision: first.decision, reasons: own.map(({ reason }) => reason) };
+  (isEnforced ? gathered.firedMandates : gathered.observed).push(fired);
 }
 
 /** Whether the actor belongs to the group that a sequence rule names; a rule on a department is for its members. */
@@ -106,9 +105,9 @@ function byWeight(a: Fired, b: Fired): number {
   );
 }
 
-function reasonFrom({ mandate, finding }: Fired): PolicyReason {
-  const { decision: _, ...reason } = finding;
-  return { ...reason, mandateId: mandate.id, mandateName: mandate.name };
+function firedFrom(mandate: CompiledMandate, rule: CompiledRule, finding: Finding): Fired {
+  const { decision = rule.decision, ...found } = finding;
+  return { mandate, rule, decision, reason: { ...found, mandateId: mandate.id, mandateName: mandate.name } };
 }
 
 function guardFrom(mandate: CompiledMandate, rule: CompiledRule, spec: SemanticSpec, facts: Facts): GuardFinding {

@@ -94,7 +94,15 @@ function createPlan(scopes: readonly ScopeIndex[], tool: string, actionType: str
     .sort((a, b) => (a.mandate.id < b.mandate.id ? -1 : 1));
   const evaluated = mandates.map((planned) => planned.idle);
   const asksGuard = mandates.some((planned) => planned.rules.some(({ semantic }) => semantic !== undefined));
-  const idle = { decision: undefined, reasons: [], evaluated, observed: [], collectiveLimits: [], guards: [] };
+  const idle = {
+    decision: undefined,
+    reasons: [],
+    fired: [],
+    evaluated,
+    observed: [],
+    collectiveLimits: [],
+    guards: [],
+  };
   return { mandates, asksGuard, idle };
 }
 

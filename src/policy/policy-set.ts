@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { evaluatePlan } from "./policy-evaluate.ts";
 import { buildIndex, indexWith, indexWithout, type PolicyIndex } from "./policy-index.ts";
 import { createPlanner } from "./policy-plan.ts";
@@ -16,11 +17,16 @@ export function createPolicySet(mandates: Iterable<CompiledMandate>): PolicySet 
 function policySetFrom(byId: ReadonlyMap<string, CompiledMandate>, index: PolicyIndex): PolicySet {
   const planFor = createPlanner(index);
   let asksGuard: boolean | undefined;
+  let digest: string | undefined;
   const set: PolicySet = {
     size: byId.size,
     get asksGuard() {
       asksGuard ??= [...byId.values()].some(({ rules }) => rules.some(({ semantic }) => semantic !== undefined));
       return asksGuard;
+    },
+    get digest() {
+      digest ??= digestOf(byId.values());
+      return digest;
     },
     get: (id) => byId.get(id),
     mandates: () => byId.values(),
@@ -39,4 +45,11 @@ function policySetFrom(byId: ReadonlyMap<string, CompiledMandate>, index: Policy
     evaluate: (facts) => evaluatePlan(planFor(facts), facts),
   };
   return set;
+}
+
+function digestOf(mandates: Iterable<CompiledMandate>): string {
+  const sorted = [...mandates].sort((a, b) => (a.id < b.id ? -1 : 1));
+  // A list of lists of strings and whole numbers: what JSON.stringify writes is its RFC 8785 text.
+  const text = JSON.stringify(sorted.map(({ id, version, digest }) => [id, version, digest]));
+  return createHash("sha256").update(text).digest("hex");
 }

@@ -240,13 +240,17 @@ export interface EvaluatedMandate {
   readonly decision?: Decision;
 }
 
-/** What an observing mandate would have decided. */
-export interface ObservedMandate {
+/** A mandate of which at least one rule fired. */
+export interface FiredMandate {
   readonly mandate: CompiledMandate;
+  /** The most restrictive decision of its rules that fired. */
   readonly decision: Decision;
-  /** Most decisive first. */
+  /** One per rule that fired, most restrictive first. */
   readonly reasons: readonly PolicyReason[];
 }
+
+/** A mandate in mode `observe` that would have decided. */
+export type ObservedMandate = FiredMandate;
 
 /** What the mandates say about an action. Independent of the order in which mandates were published. */
 export interface PolicyResult {
@@ -256,6 +260,8 @@ export interface PolicyResult {
   readonly winner?: { readonly mandate: CompiledMandate; readonly rule: CompiledRule };
   /** Every rule of an enforcing mandate that fired, most decisive first. */
   readonly reasons: readonly PolicyReason[];
+  /** Enforcing mandates of which a rule fired, by id. */
+  readonly fired: readonly FiredMandate[];
   /** Every mandate of which a rule was evaluated, observing ones included, by id. */
   readonly evaluated: readonly EvaluatedMandate[];
   /** Observing mandates of which a rule fired, by id. */
@@ -270,6 +276,11 @@ export interface PolicyResult {
 export interface PolicySet {
   /** How many mandates. */
   readonly size: number;
+  /**
+   * SHA-256, in lower-case hex, of the RFC 8785 text of `[mandate_id, version, digest]` of every mandate, sorted by id.
+   * Computed once per set, when first read.
+   */
+  readonly digest: string;
   /** Whether any of them has a semantic rule. */
   readonly asksGuard: boolean;
   /** The mandate with this id; undefined when it is not in the set. */

@@ -8,6 +8,7 @@ import { createPolicySet } from "../../src/policy/policy-set.ts";
 import type {
   CompiledMandate,
   Facts,
+  FiredMandate,
   MandateSource,
   PolicyResult,
   ToolLookup,
@@ -122,8 +123,12 @@ export function essence(result: PolicyResult) {
     decision: result.decision,
     winner: result.winner?.mandate.id,
     reasons: result.reasons.map((reason) => `${reason.mandateId} ${reason.rule} ${reason.code}`),
-    evaluated: result.evaluated.map(({ mandate, decision }) => `${mandate.id} ${decision}`),
-    observed: result.observed.map(({ mandate, decision }) => `${mandate.id} ${decision}`),
+    fired: result.fired.map(firedText),
+    observed: result.observed.map(firedText),
     limits: result.collectiveLimits.map((limit) => `${limit.mandateId} ${limit.rule}`),
   };
+}
+
+function firedText({ mandate, decision, reasons }: FiredMandate): string {
+  return `${mandate.id} ${decision} ${reasons.map(({ rule, code }) => `${rule} ${code}`).join(", ")}`;
 }

@@ -105,8 +105,8 @@ describe("the index of a policy set", () => {
         const [forward, backward] = [decide(spec.rules), decide(spec.rules.toReversed())];
         expect(backward.decision).to.equal(forward.decision);
         expect(backward.reasons.map(({ code }) => code)).to.deep.equal(forward.reasons.map(({ code }) => code));
-        expect(backward.evaluated.map(({ decision }) => decision)).to.deep.equal(
-          forward.evaluated.map(({ decision }) => decision),
+        expect(backward.fired.map(({ decision }) => decision)).to.deep.equal(
+          forward.fired.map(({ decision }) => decision),
         );
       }),
     );

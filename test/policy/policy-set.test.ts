@@ -1,8 +1,10 @@
+import { createHash } from "node:crypto";
 import { expect } from "chai";
 import { compileMandate } from "../../src/policy/compile-mandate.ts";
 import type { CounterReading, CounterSpec } from "../../src/policy/counter-types.ts";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
 import type { CompiledMandate } from "../../src/policy/types.ts";
+import { canonicalJson } from "../../src/tree/canonical.ts";
 import { action, essence, factsFrom, lookup, mandateFrom, mandateSource, type RuleJson, toolFrom } from "./harness.ts";
 
 const tool = toolFrom({ type: "object", properties: { amount: { type: "number" }, note: { type: "string" } } });
@@ -28,7 +30,7 @@ describe("a policy set", () => {
       decision: undefined,
       winner: undefined,
       reasons: [],
-      evaluated: [],
+      fired: [],
       observed: [],
       limits: [],
     });
@@ -53,14 +55,15 @@ describe("a policy set", () => {
     const result = createPolicySet([low, b, a]).evaluate(factsFrom());
     expect(result.reasons.map((reason) => reason.mandateId)).to.deep.equal(["mnd_a", "mnd_b", "mnd_1"]);
     expect(result.winner?.mandate.id).to.equal("mnd_a");
-    expect(result.evaluated.map(({ mandate }) => mandate.id)).to.deep.equal(["mnd_1", "mnd_a", "mnd_b"]);
+    expect(result.fired.map(({ mandate }) => mandate.id)).to.deep.equal(["mnd_1", "mnd_a", "mnd_b"]);
   });
 
   it("takes the most restrictive rule of a mandate.", () => {
     const rules = [action("allow", "*"), action("block", "payment.*"), action("escalate", "*")];
     const result = createPolicySet([mandateFrom(rules)]).evaluate(factsFrom());
     expect(result.winner?.rule.path).to.equal("rules[1]");
-    expect(result.evaluated[0]?.decision).to.equal("block");
+    const fired = ["mnd_a block rules[1] ACTION_MATCHED, rules[2] ACTION_MATCHED, rules[0] ACTION_MATCHED"];
+    expect(essence(result).fired).to.deep.equal(fired);
     expect(result.reasons.map((reason) => reason.rule)).to.deep.equal(["rules[1]", "rules[2]", "rules[0]"]);
   });
 
@@ -74,6 +77,39 @@ describe("a policy set", () => {
     expect(result.observed[0]).to.deep.include({ mandate: observing, decision: "block" });
     expect(result.observed[0]?.reasons[0]?.code).to.equal("ACTION_MATCHED");
     expect(createPolicySet([observing]).evaluate(factsFrom()).decision).to.equal(undefined);
+  });
+
+  it("names the mandates that fired or would have, with what each of them found, and no others.", () => {
+    const mandates = [
+      mandateFrom([action("allow", "*"), action("escalate", "payment.*")], { id: "mnd_b" }),
+      mandateFrom([action("block", "*")], { id: "mnd_o", mode: "observe" }),
+      mandateFrom([large(), velocity(9)], { id: "mnd_idle" }, lookup(tool)),
+      mandateFrom([action("block", "payment.send")], { id: "mnd_a", version: 4, digest: "abc" }),
+    ];
+    const result = createPolicySet(mandates).evaluate(factsFrom({ tool, arguments: { amount: 1 } }));
+    const { fired, observed, limits } = essence(result);
+    expect(fired).to.deep.equal([
+      "mnd_a block rules[0] ACTION_MATCHED",
+      "mnd_b escalate rules[1] ACTION_MATCHED, rules[0] ACTION_MATCHED",
+    ]);
+    expect(result.fired[0]?.mandate).to.include({ id: "mnd_a", version: 4, digest: "abc" });
+    expect(observed).to.deep.equal(["mnd_o block rules[0] ACTION_MATCHED"]);
+    expect(limits).to.deep.equal(["mnd_idle rules[1]"]);
+  });
+
+  it("has a digest of the mandates in force, whatever their order and however they came to be in it.", () => {
+    const a = mandateFrom([action("block", "*")], { id: "mnd_a", digest: "da" });
+    const b = mandateFrom([action("allow", "*")], { id: "mnd_b", version: 3, digest: "db", mode: "observe" });
+    const text = canonicalJson([
+      ["mnd_a", 1, "da"],
+      ["mnd_b", 3, "db"],
+    ]);
+    const digest = createHash("sha256").update(text).digest("hex");
+    const sets = [createPolicySet([a, b]), createPolicySet([b, a]), createPolicySet([b]).with(a)];
+    expect(sets.map((set) => set.digest)).to.deep.equal([digest, digest, digest]);
+    expect(createPolicySet([a]).with(b).without("mnd_b").digest).to.equal(createPolicySet([a]).digest);
+    expect(createPolicySet([a, { ...b, version: 4 }]).digest).not.to.equal(digest);
+    expect(createPolicySet([a, { ...b, digest: "dc" }]).digest).not.to.equal(digest);
   });
 
   it("evaluates a rule once though several of its patterns match.", () => {
@@ -90,7 +126,7 @@ describe("a policy set", () => {
       mandateFrom([action("block", "*")], { id: "mnd_a", scope: "agent", agentId: "agt_1" }),
     ];
     const set = createPolicySet(mandates);
-    const idsOf = (over: object) => set.evaluate(factsFrom(over)).evaluated.map(({ mandate }) => mandate.id);
+    const idsOf = (over: object) => set.evaluate(factsFrom(over)).fired.map(({ mandate }) => mandate.id);
     expect(idsOf({ agentId: "agt_1", departmentIds: ["dep_0", "dep_1"] })).to.deep.equal(["mnd_a", "mnd_d", "mnd_w"]);
     expect(idsOf({ agentId: "agt_2", departmentIds: ["dep_2"] })).to.deep.equal(["mnd_w"]);
     const principals = [{ agentId: "agt_1", departmentIds: [] }];

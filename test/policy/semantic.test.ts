@@ -59,7 +59,7 @@ describe("a semantic rule", () => {
   it("decides what it is told to when unavailable, also as the mandate's and the winner's decision.", () => {
     const result = evaluate([semantic("block"), action("allow", "*")], unavailable);
     expect(result.decision).to.equal("escalate");
-    expect(result.evaluated[0]?.decision).to.equal("escalate");
+    expect(result.fired[0]?.decision).to.equal("escalate");
     expect(result.winner?.rule.path).to.equal("rules[0]");
     expect(evaluate([semantic("escalate", { on_unavailable: "block" })], unavailable).decision).to.equal("block");
   });
@@ -131,7 +131,7 @@ describe("an ordered sequence", () => {
     const set = createPolicySet([mandateFrom([rule()])]);
     const at = (actionType: string) =>
       set.evaluate(factsFrom({ actionType, nowMs, readSequence: () => nowMs - 20_000 }));
-    expect(at("secret.read").evaluated).to.deep.equal([]);
+    expect(at("secret.read").fired).to.deep.equal([]);
     expect(at("http.post").reasons).to.deep.equal([
       {
         code: "SEQUENCE_COMPLETED",
