@@ -2,11 +2,9 @@ import type { Pool } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { WorkspaceLog } from "../log/workspace-log.ts";
 import { freeTextFrom } from "../registry/text.ts";
-import type { ControlChange } from "../state/control-changes.ts";
 import type { EscalationStatus } from "../state/escalations.ts";
 import { escalationStatusFromNumber, numberFromEscalationStatus } from "../state/stored-enums.ts";
 import { EscalationEntity } from "../store/entities.ts";
-import { resolveAndAppend } from "../store/resolve-escalation.ts";
 import { asResolved, type Escalation, getEscalation } from "./escalation.ts";
 
 /** How a human decides. */
@@ -35,26 +33,20 @@ export async function resolveEscalation({ log, pool }: ResolveContext, command: 
   const pending = await getEscalation(pool, workspaceId, escalationId, null);
   if (pending.status !== "pending") throw resolvedBefore(pending);
   const { agentId } = pending;
-  const change: ControlChange = {
-    type: "escalation_resolved",
-    escalation_id: escalationId,
-    agent_id: agentId,
-    resolution: status,
-    note,
-  };
-  const columns = { escalationId, status: numberFromEscalationStatus(status), resolvedBy: by, note };
-  const event = await log.changeAtOnce(by, change, (pool, changes) => resolveAndAppend(pool, changes, columns));
-  if (event !== undefined) return asResolved(pending, { ...event, status, note });
   return log.change(by, async ({ transaction, nowMs, nextSeq, seal }) => {
     const seq = nextSeq();
-    const { status: number, resolvedBy } = columns;
-    const resolved = { status: number, resolvedSeq: seq, resolvedAtMs: nowMs, resolvedBy, note };
+    const resolved = {
+      status: numberFromEscalationStatus(status),
+      resolvedSeq: seq,
+      resolvedAtMs: nowMs,
+      resolvedBy: by,
+    };
     const where = { workspaceId, escalationId, resolvedSeq: null };
-    if ((await transaction.nativeUpdate(EscalationEntity, where, resolved)) === 0) {
+    if ((await transaction.nativeUpdate(EscalationEntity, where, { ...resolved, note })) === 0) {
       const row = await transaction.findOneOrFail(EscalationEntity, { workspaceId, escalationId });
       throw resolvedBefore({ escalationId, status: escalationStatusFromNumber(row.status) });
     }
-    seal(change);
+    seal({ type: "escalation_resolved", escalation_id: escalationId, agent_id: agentId, resolution: status, note });
     return asResolved(pending, { status, seq, atMs: nowMs, by, note });
   });
 }

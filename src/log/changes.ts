@@ -54,7 +54,6 @@ export function sealChanges(place: ChangePlace, changes: readonly ControlChange[
   return {
     workspaceId,
     entries,
-    before: { seq: place.seq, frontier: bytesFromFrontier(place.frontier) },
     end: { seq, frontier: bytesFromFrontier(frontier), lastAtMs: atMs },
     notification: { channel: WAKE_UP_CHANNEL, payload: wakeUpPayload({ workspaceId, seq, isChange: true }) },
     events,

@@ -1,4 +1,3 @@
-import type { Pool } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { ControlChange } from "../state/control-changes.ts";
 import type { HistoryMirror } from "../state/counters/load-history.ts";
@@ -7,13 +6,7 @@ import type { Action, Outcome } from "../state/types.ts";
 import { foldChange, type WorkspaceState } from "../state/workspace.ts";
 import type { Database } from "../store/database.ts";
 import { storeFault } from "../store/store-fault.ts";
-import {
-  type AppendedChanges,
-  appendChanges,
-  lockLogEnd,
-  readerWithin,
-  type Transaction,
-} from "../store/transaction.ts";
+import { appendChanges, lockLogEnd, readerWithin, type Transaction } from "../store/transaction.ts";
 import { createAppender } from "./appender.ts";
 import type { Decide, DecidedBatch } from "./batch.ts";
 import { createBusyPoll } from "./busy-poll.ts";
@@ -21,7 +14,7 @@ import { catchUp } from "./catch-up.ts";
 import { type SealedChanges, sealChanges } from "./changes.ts";
 import type { DatabaseClock } from "./clock.ts";
 import { rehearse } from "./dry-run.ts";
-import type { ChangeEvent, LedgerListener, WakeUp } from "./events.ts";
+import type { LedgerListener, WakeUp } from "./events.ts";
 import { type AppendedBatch, appendedBatchFrom, followBatch } from "./follow.ts";
 import { createHandOver, type DecisionPeers, type TakeDecision } from "./peers.ts";
 import type { SealContext } from "./seal-batch.ts";
@@ -60,16 +53,6 @@ export interface WorkspaceLog {
   rehearse(action: Action): Promise<Outcome>;
   /** Changes the workspace: what `apply` writes and seals is durable and in the state when this resolves, or nothing is. */
   change<T>(by: string, apply: (scope: ChangeScope) => Promise<T>): Promise<T>;
-  /**
-   * Seals one change by one statement, over one round trip: `write` appends the entry with whatever belongs to it, only if
-   * the log still ends before it, and gives whether it did. Resolves with undefined, and nothing is written, when it did
-   * not or others are known to append: then it takes `change`.
-   */
-  changeAtOnce(
-    by: string,
-    change: ControlChange,
-    write: (pool: Pool, changes: AppendedChanges) => Promise<boolean>,
-  ): Promise<ChangeEvent | undefined>;
   /** The state at the end of the log: it shows everyone's writes before the call. Read it before the next await. */
   caughtUp(): Promise<WorkspaceState>;
   /** Another replica appended. Reads on unless only listeners would want to know and there are none. */
@@ -204,17 +187,6 @@ export function createWorkspaceLog(
     return result;
   };
 
-  const applyAtOnce: WorkspaceLog["changeAtOnce"] = async (by, change, write) => {
-    if (isOvertaken) return undefined;
-    const sealed = seal(by, Math.max(clock.now(), state.lastAtMs), [change]);
-    if (!(await write(pool, sealed))) {
-      isOvertaken = true;
-      return undefined;
-    }
-    take(sealed);
-    return sealed.events[0];
-  };
-
   const faultsOf = async <T>(work: () => Promise<T>): Promise<T> => {
     usedAt = performance.now();
     try {
@@ -266,7 +238,6 @@ export function createWorkspaceLog(
       return faultsOf(() => queue.run(() => rehearse(context, action)));
     },
     change: (by, apply) => faultsOf(() => queue.run(() => applyChange(by, apply))),
-    changeAtOnce: (by, change, write) => faultsOf(() => queue.run(() => applyAtOnce(by, change, write))),
     caughtUp: () =>
       faultsOf(() => {
         // Readers that come before the read has begun share it.

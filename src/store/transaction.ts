@@ -44,11 +44,10 @@ export interface ChangeEntry {
   readonly body: string;
 }
 
-/** Entries that record changes, the ends of the log that they stand between, and what tells other processes of them. */
+/** Entries that record changes, the end of the log after them, and the notification of other processes. */
 export interface AppendedChanges {
   readonly workspaceId: string;
   readonly entries: readonly ChangeEntry[];
-  readonly before: { readonly seq: number; readonly frontier: Buffer };
   readonly end: { readonly seq: number; readonly frontier: Buffer; readonly lastAtMs: number };
   readonly notification: { readonly channel: string; readonly payload: string };
 }
