@@ -27,7 +27,7 @@ export const DEFAULT_GRPC_PORT = 7090;
 export const DEFAULT_LOG_LEVEL = "info";
 /** Name of the service in checkpoints. No address, since a log keeps its name when the service moves. */
 export const DEFAULT_VAULT_ORIGIN = "agent-control-plane";
-/** Processes that serve: one does with a core; PostgreSQL and others on the machine need theirs. */
+/** Processes that serve. One decides a workspace fastest; more are for more workspaces and for availability. */
 export const DEFAULT_WORKERS = 1;
 /** Database connections of one process: appends are batched, so ten keep two cores busy. */
 export const DEFAULT_POOL_SIZE = 10;
@@ -39,8 +39,6 @@ export const DEFAULT_DEADLINE_MS = 10_000;
 export const DEFAULT_STREAM_HEARTBEAT_MS = 15_000;
 /** Milliseconds that a stop signal gives to open streams: below the 10 s after which containers are killed. */
 export const DEFAULT_DRAIN_MS = 5_000;
-/** Microseconds of polling for one decision: an SSD commits in less, and on a slower disk nothing is gained. */
-export const DEFAULT_BUSY_POLL_US = 1_000;
 /** Milliseconds for one verdict of the semantic guards' model: half of a call's deadline, so that a refusal still arrives. */
 export const DEFAULT_GUARD_DEADLINE_MS = 5_000;
 
@@ -71,8 +69,6 @@ export interface Config {
   readonly workers: number;
   /** Database connections of one process. */
   readonly poolSize: number;
-  /** Microseconds that a process polls while a commit is all that it waits for; 0: it sleeps. */
-  readonly busyPollUs: number;
   readonly maxBodyBytes: number;
   readonly defaultDeadlineMs: number;
   readonly streamHeartbeatMs: number;
@@ -159,14 +155,13 @@ const VARIABLES = {
   httpPort: variable("ACP_HTTP_PORT", PORT, DEFAULT_HTTP_PORT, "port of REST, Connect and gRPC-Web; 0: any free"),
   grpcPort: variable("ACP_GRPC_PORT", PORT, DEFAULT_GRPC_PORT, "port of gRPC; 0: any free"),
   logLevel: variable("ACP_LOG_LEVEL", oneOf(LOG_LEVELS), DEFAULT_LOG_LEVEL, `one of ${LOG_LEVELS.join(", ")}`),
-  workers: variable("ACP_WORKERS", whole(1, 128), DEFAULT_WORKERS, "processes that share the two ports"),
-  poolSize: variable("ACP_POOL_SIZE", whole(2, 500), DEFAULT_POOL_SIZE, "database connections of one process"),
-  busyPollUs: variable(
-    "ACP_BUSY_POLL_US",
-    whole(0, 10_000, " of microseconds"),
-    DEFAULT_BUSY_POLL_US,
-    "microseconds that a process which serves one caller polls for the commit instead of sleeping; 0: always sleeps",
+  workers: variable(
+    "ACP_WORKERS",
+    whole(1, 128),
+    DEFAULT_WORKERS,
+    "processes that share the two ports; one decides a workspace fastest, more are for more workspaces and for availability",
   ),
+  poolSize: variable("ACP_POOL_SIZE", whole(2, 500), DEFAULT_POOL_SIZE, "database connections of one process"),
   maxBodyBytes: variable(
     "ACP_MAX_BODY_BYTES",
     whole(1_024, 67_108_864, " of bytes"),

@@ -1,4 +1,3 @@
-import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "pino";
 import { Registry } from "prom-client";
@@ -24,8 +23,6 @@ import type { Config } from "./config.ts";
 import { decide } from "./decision/decide.ts";
 import { createIntercept } from "./decision/intercept.ts";
 import { createCheckpoints } from "./log/checkpoint.ts";
-import { countedPeers } from "./log/counted-peers.ts";
-import type { DecisionPeers } from "./log/peers.ts";
 import { createVault } from "./log/vault.ts";
 import { listenForWakeUps, type WakeUpListener } from "./log/wake-ups.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "./log/workspace-logs.ts";
@@ -76,8 +73,6 @@ export interface ControlPlaneOptions {
   readonly log: Logger;
   /** What `/metrics` shows. Default: the figures of this process. */
   readonly metricsPage?: (own: Registry) => MetricsPage;
-  /** Processes that may decide in place of this one. Default: none. */
-  readonly peers?: DecisionPeers;
 }
 
 interface Parts {
@@ -202,12 +197,8 @@ function createServers(
   return joinServers({ http, grpc, health, pipeline });
 }
 
-/** Milliseconds of polling for a decision: none where every core has a worker, which would poll at the cost of others. */
-const busyPollMsFrom = ({ busyPollUs, workers }: Config): number =>
-  workers < availableParallelism() ? busyPollUs / 1_000 : 0;
-
 async function createParts(options: ControlPlaneOptions): Promise<Parts> {
-  const { config, databaseUrl: url, log, peers, metricsPage = (own) => own } = options;
+  const { config, databaseUrl: url, log, metricsPage = (own) => own } = options;
   const { poolSize } = config;
   // First, so that a key that is none leaves nothing open that would keep the process alive.
   const privateKey = await loadSigningKey(config.signingKey?.reveal(), join(config.dataDir, SIGNING_KEY_FILE));
@@ -217,9 +208,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const { guardUrl, guardModel: model, guardKey: key, guardDeadlineMs: deadlineMs } = config;
   const guard = createGuard({ url: guardUrl, model, key, deadlineMs, metrics, log });
   const redis = createRedisParts(config.redisUrl?.reveal(), { pool: database.pool, log, metrics });
-  const counted = peers === undefined ? undefined : countedPeers(peers, metrics);
-  const around = { ...redis.surroundings, peers: counted, busyPollMs: busyPollMsFrom(config) };
-  const logs = await createWorkspaceLogs(database, decide, log, around);
+  const logs = await createWorkspaceLogs(database, decide, log, redis.surroundings);
   const keys = await createSigningKeys(database, privateKey, logs.clock.now());
   const verifyToken = createTokenVerifier(keys);
   const authenticator = createAuthenticator({ database, clock: logs.clock, verifyToken });

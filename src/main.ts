@@ -1,8 +1,6 @@
 import cluster from "node:cluster";
-import { availableParallelism } from "node:os";
 import { pino } from "pino";
 import { startNotice } from "./cli/index.ts";
-import { setCollector } from "./cluster/collector.ts";
 import { serveAlone } from "./cluster/serve-alone.ts";
 import { serveAsWorker } from "./cluster/serve-as-worker.ts";
 import { serveWithWorkers } from "./cluster/serve-with-workers.ts";
@@ -29,7 +27,6 @@ function serve(serving: Serving): Promise<void> {
 if (cluster.isWorker) process.on("SIGINT", () => undefined);
 const stop = listenForStop(cluster.isWorker ? ["SIGTERM"] : ["SIGINT", "SIGTERM"]);
 const config = configOrExit();
-setCollector(availableParallelism(), config.workers);
 // The log goes to standard error: standard output is for the person who started the service.
 const log = pino({ level: config.logLevel }, pino.destination({ fd: 2, sync: false }));
 

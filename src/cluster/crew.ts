@@ -1,6 +1,5 @@
 import cluster, { type Worker } from "node:cluster";
 import type { Socket } from "node:net";
-import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { ToPrimary, ToWorker } from "./messages.ts";
@@ -12,8 +11,6 @@ export interface CrewOptions {
   readonly size: number;
   /** What the workers serve. MUST be ready for them: migrated, with keys. */
   readonly databaseUrl: string;
-  /** An empty directory that nobody else may enter, for the sockets on which workers ask each other. */
-  readonly socketDir: string;
   /** Milliseconds after which a worker that was told to stop is killed. */
   readonly stopMs: number;
   readonly log: Logger;
@@ -38,7 +35,6 @@ const MOST_FAILED_STARTS = 5;
 
 interface Mate extends Counted, Receiver {
   readonly worker: Worker;
-  readonly path: string;
   phase: "starting" | "serving" | "draining";
   /** Open connections, those on their way included. */
   connections: number;
@@ -59,7 +55,6 @@ class WorkerCrew implements Crew {
   readonly #gone = Promise.withResolvers<void>();
   readonly #stopping = new AbortController();
   #hasStarted = false;
-  #forks = 0;
   #failedStarts = 0;
 
   constructor(options: CrewOptions) {
@@ -108,20 +103,18 @@ class WorkerCrew implements Crew {
 
   #fork(slot: number): void {
     const worker = cluster.fork();
-    this.#forks += 1;
-    const path = join(this.#options.socketDir, `${slot}-${this.#forks}`);
     const hand = (message: ToWorker, socket: Socket): void => {
       mate.connections += 1;
       // A worker that is going down has closed its channel; its exit says the rest, and connections go to another.
       if (worker.isConnected()) worker.send(message, socket, { keepOpen: true }, () => undefined);
     };
     const send = (message: ToWorker): void => void (worker.isConnected() && worker.send(message, () => undefined));
-    const mate: Mate = { slot, worker, path, send, hand, phase: "starting", connections: 0 };
+    const mate: Mate = { slot, worker, send, hand, phase: "starting", connections: 0 };
     this.#mates.set(slot, mate);
     worker.on("message", (message: ToPrimary) => this.#onMessage(mate, message));
     worker.once("error", (error) => this.#options.log.error({ worker: slot, err: error }, "a worker failed"));
     worker.once("exit", (code, signal) => this.#onExit(mate, signal ?? code));
-    send({ kind: "start", databaseUrl: this.#options.databaseUrl, peer: { slot, path } });
+    send({ kind: "start", databaseUrl: this.#options.databaseUrl });
   }
 
   #onMessage(mate: Mate, message: ToPrimary): void {
@@ -129,7 +122,7 @@ class WorkerCrew implements Crew {
     else if (message.kind === "closed") mate.connections -= 1;
     else if (message.kind === "scrape") this.#exchange.scrape(mate, message.id, this.#of("serving"));
     else if (message.kind === "figures") this.#exchange.told(mate, message.id, message.figures);
-    else if (message.kind === "draining") this.#onDraining(mate);
+    else if (message.kind === "draining") mate.phase = "draining";
     else this.#onServing(mate);
   }
 
@@ -138,28 +131,15 @@ class WorkerCrew implements Crew {
     this.#failedStarts = 0;
     this.#options.log.info({ worker: mate.slot, workerPid: mate.worker.process.pid }, "a worker serves");
     this.ports.retry();
-    this.#introduce();
     if (this.#of("starting").length > 0) return;
     this.#hasStarted = true;
     this.#started.resolve();
-  }
-
-  #onDraining(mate: Mate): void {
-    mate.phase = "draining";
-    this.#introduce();
-  }
-
-  /** Tells all who decides for the others. */
-  #introduce(): void {
-    const peers = this.#of("serving").map(({ slot, path }) => ({ slot, path }));
-    for (const { send } of this.#mates.values()) send({ kind: "peers", peers });
   }
 
   #onExit(mate: Mate, ending: string | number): void {
     const { slot, phase, worker } = mate;
     this.#mates.delete(slot);
     this.ports.lost(mate);
-    this.#introduce();
     if (this.#mates.size === 0) this.#gone.resolve();
     if (this.#stopping.signal.aborted) return;
     if (phase === "starting") this.#failedStarts += 1;

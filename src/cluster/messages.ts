@@ -1,16 +1,13 @@
 import type { MetricObject } from "prom-client";
 import type { PortName } from "../server/servers.ts";
-import type { Peer } from "./peers.ts";
 
 /** The figures of one process, as `registry.getMetricsAsJSON()` gives them. */
 export type Figures = readonly MetricObject[];
 
 /** From the primary to a worker. */
 export type ToWorker =
-  /** The first one: what to serve, and what it is to the other workers. */
-  | { readonly kind: "start"; readonly databaseUrl: string; readonly peer: Peer }
-  /** The workers that decide for each other, whenever they change. */
-  | { readonly kind: "peers"; readonly peers: readonly Peer[] }
+  /** The first one: what to serve. */
+  | { readonly kind: "start"; readonly databaseUrl: string }
   | { readonly kind: "stop"; readonly signal: string }
   /** Comes with the connection. */
   | { readonly kind: "connection"; readonly id: number; readonly port: PortName }

@@ -4,7 +4,6 @@ import { createControlPlane } from "../control-plane.ts";
 import type { PortName, Receivers } from "../server/servers.ts";
 import type { ToPrimary, ToWorker } from "./messages.ts";
 import { createWorkerMetrics } from "./metrics-exchange.ts";
-import { createPeers, type Peers } from "./peers.ts";
 import type { Serving } from "./serving.ts";
 
 /**
@@ -28,26 +27,16 @@ export async function serveAsWorker({ config, log, stop }: Omit<Serving, "announ
   const order = Promise.withResolvers<Extract<ToWorker, { kind: "start" }>>();
   const told = Promise.withResolvers<string>();
   let receivers: Receivers | undefined;
-  let peers: Peers | undefined;
   process.on("message", (message: ToWorker, socket: Socket | undefined) => {
     if (message.kind === "connection") take(receivers?.[message.port], message.id, socket);
     else if (message.kind === "start") order.resolve(message);
-    else if (message.kind === "peers") peers?.know(message.peers);
     else if (message.kind === "stop") told.resolve(message.signal);
     else metrics.heard(message);
   });
-  const { databaseUrl, peer } = await order.promise;
+  const { databaseUrl } = await order.promise;
   const metricsPage = metrics.page;
-  const others = createPeers(peer.slot);
-  started.defer(() => others.close());
-  const controlPlane = await createControlPlane({ config, databaseUrl, log, metricsPage, peers: others });
+  const controlPlane = await createControlPlane({ config, databaseUrl, log, metricsPage });
   started.defer(() => controlPlane.close());
-  await others.serve(controlPlane.logs, peer.path).catch((error: Error) => {
-    // The others then decide for themselves, at more cost.
-    log.warn({ reason: error.message }, "other workers cannot have this one decide");
-  });
-  started.defer(() => others.stopServing());
-  peers = others;
   receivers = controlPlane.serve();
   send({ kind: "serving" });
   const signal = await Promise.race([stop, told.promise]);

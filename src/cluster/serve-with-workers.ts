@@ -1,6 +1,3 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { createControlPlane } from "../control-plane.ts";
 import { type FirstStart, prepareFirstStart } from "../registry/first-start.ts";
 import { createCrew } from "./crew.ts";
@@ -19,10 +16,7 @@ export async function serveWithWorkers({ config, log, stop, announce }: Serving)
   const databaseUrl = await openDatabaseUrl({ config, log }, started);
   const first = await prepare({ config, log }, databaseUrl);
   const stopMs = config.drainMs + STOP_MARGIN_MS;
-  // Made for this user alone, wherever temporary files lie.
-  const socketDir = await mkdtemp(join(tmpdir(), "acp-workers-"));
-  started.defer(() => rm(socketDir, { recursive: true, force: true }));
-  const crew = createCrew({ size: config.workers, databaseUrl, socketDir, stopMs, log });
+  const crew = createCrew({ size: config.workers, databaseUrl, stopMs, log });
   let signal = "";
   started.defer(() => crew.stop(signal));
   const serve = async (): Promise<void> => {

@@ -1,7 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { MandateService, RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
@@ -96,16 +93,4 @@ export function isAlive(pid: number): boolean {
   } catch {
     return false;
   }
-}
-
-/** A directory for sockets. */
-export interface SocketDir {
-  readonly path: string;
-  remove(): Promise<void>;
-}
-
-/** Creates an empty directory, short enough of name for the sockets in it. */
-export async function createSocketDir(): Promise<SocketDir> {
-  const path = await mkdtemp(join(tmpdir(), "acp-test-"));
-  return { path, remove: () => rm(path, { recursive: true, force: true }) };
 }
