@@ -99,6 +99,8 @@ export interface AppendedEnd {
 export interface LogSurroundings {
   /** Where windows may be loaded from. */
   readonly mirror?: HistoryMirror;
+  /** Default: a new one that follows the database's. */
+  readonly clock?: DatabaseClock;
   /** Who may decide in place of this process. */
   readonly peers?: DecisionPeers | undefined;
   /** Milliseconds that the process stays awake for a decision that a caller alone waits for; absent or 0: none. */

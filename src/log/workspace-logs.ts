@@ -47,7 +47,7 @@ export async function createWorkspaceLogs(
   log: StoreLog,
   surroundings: LogSurroundings = {},
 ): Promise<WorkspaceLogs> {
-  const clock = createDatabaseClock();
+  const { clock = createDatabaseClock() } = surroundings;
   await measureClock(database, clock);
   const loading = new Map<string, Promise<WorkspaceLog>>();
   const loaded = new Map<string, WorkspaceLog>();

@@ -1,0 +1,430 @@
+/*
+ * A workspace of a test: real database, real services behind the real pipeline, in this process. A *workspace* has one or more
+ * *replicas*, each of which is what one process of the service holds. `service.ts` starts the program itself instead.
+ */
+import { generateKeyPairSync, type KeyObject, randomUUID } from "node:crypto";
+import {
+  create,
+  type DescMethodUnary,
+  type DescService,
+  type JsonObject,
+  type Message,
+  type MessageInitShape,
+  type MessageShape,
+} from "@bufbuild/protobuf";
+import pino from "pino";
+import { Registry } from "prom-client";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import { AdminService } from "../../gen/agentcontrol/v1/admin_service_pb.js";
+import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
+import { AuthorityService } from "../../gen/agentcontrol/v1/authority_service_pb.js";
+import { DepartmentService } from "../../gen/agentcontrol/v1/department_service_pb.js";
+import {
+  EnforcementService,
+  InterceptRequestSchema,
+  type InterceptResponse,
+} from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { EscalationService, Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { IncidentService } from "../../gen/agentcontrol/v1/incident_service_pb.js";
+import {
+  type ConditionsSchema,
+  MandateService,
+  type RuleSchema,
+  RuleType,
+  SequenceMode,
+} from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { type Decision, Decision as Decisions, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { RevocationService } from "../../gen/agentcontrol/v1/revocation_service_pb.js";
+import { ToolService } from "../../gen/agentcontrol/v1/tool_service_pb.js";
+import { VaultService } from "../../gen/agentcontrol/v1/vault_service_pb.js";
+import { actionFrom } from "../../src/api/action.ts";
+import { createAdminService } from "../../src/api/admin-service.ts";
+import { createAgentService } from "../../src/api/agent-service.ts";
+import { createAuthorityService } from "../../src/api/authority-service.ts";
+import type { Caller } from "../../src/api/context.ts";
+import { createDepartmentService } from "../../src/api/department-service.ts";
+import { createEnforcementService } from "../../src/api/enforcement-service.ts";
+import { createEscalationService } from "../../src/api/escalation-service.ts";
+import { createIncidentService } from "../../src/api/incident-service.ts";
+import { createMandateService } from "../../src/api/mandate-service.ts";
+import { createRevocationService } from "../../src/api/revocation-service.ts";
+import { createToolService } from "../../src/api/tool-service.ts";
+import { createVaultService } from "../../src/api/vault-service.ts";
+import { createTokenVerifier } from "../../src/authority/federation-token.ts";
+import { createSigningKeys, type SigningKeys } from "../../src/authority/signing-key.ts";
+import { decide } from "../../src/decision/decide.ts";
+import { createIntercept } from "../../src/decision/intercept.ts";
+import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
+import { createCheckpoints } from "../../src/log/checkpoint.ts";
+import { type DecisionReceipt, readReceipts } from "../../src/log/receipts.ts";
+import { createVault } from "../../src/log/vault.ts";
+import { listenForWakeUps, type WakeUps } from "../../src/log/wake-ups.ts";
+import type { LogSurroundings, WorkspaceLog } from "../../src/log/workspace-log.ts";
+import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace-logs.ts";
+import { normaliseActionType } from "../../src/policy/action-pattern.ts";
+import { type Authenticator, createAuthenticator } from "../../src/registry/authenticator.ts";
+import { createWorkspace } from "../../src/registry/workspaces.ts";
+import type { Guard } from "../../src/semantic/guard.ts";
+import type { IncomingCall } from "../../src/server/incoming.ts";
+import { createPipeline, type Pipeline } from "../../src/server/pipeline.ts";
+import type { Action, Outcome, SealedDecision } from "../../src/state/types.ts";
+import { type Database, openDatabase } from "../../src/store/database.ts";
+import { ENTITIES } from "../../src/store/entities.ts";
+import { createId } from "../../src/store/ids.ts";
+import { MIGRATIONS } from "../../src/store/migrations/index.ts";
+import { canonicalJson, type JsonValue } from "../../src/tree/canonical.ts";
+import { createTestDatabase, SILENT_LOG } from "./database.ts";
+import { NO_GUARD } from "./no-guard.ts";
+import { createTestClock, type TestClock } from "./test-clock.ts";
+
+/** The unary methods of a service, called through the pipeline by a caller or with a key; by default by the workspace's admin. */
+export type ServiceClient<S extends DescService> = {
+  readonly [K in keyof S["method"]]: S["method"][K] extends DescMethodUnary<infer I, infer O>
+    ? (request: MessageInitShape<I>, as?: Caller | string) => Promise<MessageShape<O>>
+    : never;
+};
+
+/** An action to attempt. */
+export type InterceptInit = MessageInitShape<typeof InterceptRequestSchema>;
+type RuleInit = MessageInitShape<typeof RuleSchema>;
+type ConditionsInit = MessageInitShape<typeof ConditionsSchema>;
+
+/** One process of the service, and clients of its services. */
+export interface Replica {
+  readonly database: Database;
+  readonly logs: WorkspaceLogs;
+  /** The log of the test's workspace. */
+  readonly log: WorkspaceLog;
+  readonly clock: TestClock;
+  readonly keys: SigningKeys;
+  readonly authenticator: Authenticator;
+  readonly admin: ServiceClient<typeof AdminService>;
+  readonly agents: ServiceClient<typeof AgentService>;
+  readonly authority: ServiceClient<typeof AuthorityService>;
+  readonly departments: ServiceClient<typeof DepartmentService>;
+  readonly enforcement: ServiceClient<typeof EnforcementService>;
+  readonly escalations: ServiceClient<typeof EscalationService>;
+  readonly incidents: ServiceClient<typeof IncidentService>;
+  readonly mandates: ServiceClient<typeof MandateService>;
+  readonly revocations: ServiceClient<typeof RevocationService>;
+  readonly tools: ServiceClient<typeof ToolService>;
+  readonly vault: ServiceClient<typeof VaultService>;
+}
+
+/** How a replica is made. */
+export interface ReplicaOptions {
+  /** Default: a service without a model. */
+  readonly guard?: Guard;
+  readonly surroundings?: LogSurroundings;
+  /** Default: the signing key of the workspace's first replica. */
+  readonly signingKey?: KeyObject;
+}
+
+/** How a workspace is made. */
+export interface WorkspaceOptions extends ReplicaOptions {
+  /** Default `default`. */
+  readonly workspaceId?: string;
+  /** Default 1. Surroundings are those of all replicas but the first. */
+  readonly replicas?: number;
+}
+
+/** A workspace on a database of its own, with the members of its first replica and shorthands of what tests do most. */
+export interface TestWorkspace extends Replica {
+  readonly url: string;
+  readonly workspaceId: string;
+  readonly adminCaller: Caller;
+  /** The secret of the admin's key. */
+  readonly adminKey: string;
+  readonly replicas: readonly Replica[];
+  /** Opens one more replica; closed with the workspace. */
+  replica(options?: ReplicaOptions): Promise<Replica>;
+  /** Registers an agent and gives its id. Without lists it may do everything. */
+  agent(name?: string, allowed?: readonly string[], denied?: readonly string[]): Promise<string>;
+  /** Registers agents without restrictions. */
+  newAgents(count: number): Promise<string[]>;
+  department(...members: readonly string[]): Promise<string>;
+  /** Publishes a mandate of one or more rules; gives its id. */
+  mandate(rules: readonly RuleInit[], init?: object): Promise<string>;
+  intercept(init: InterceptInit, replica?: Replica): Promise<InterceptResponse>;
+  /** What an action would come to some milliseconds from now; nothing is sealed. */
+  decideIn(ms: number, init: InterceptInit, keyId?: string): Promise<Outcome>;
+  receipt(decisionId: string): Promise<DecisionReceipt>;
+  resolve(escalationId: string, resolution?: Resolution, replica?: Replica): Promise<unknown>;
+  close(): Promise<void>;
+}
+
+/** The name of the service in checkpoints. */
+export const ORIGIN = "log.example.com";
+/** Longer than any test. */
+const HEARTBEAT_MS = 60_000;
+
+/** Makes a key that the service can sign with. */
+export function newPrivateKey(): KeyObject {
+  return generateKeyPairSync("ec", { namedCurve: "prime256v1" }).privateKey;
+}
+
+/** A client that calls through a pipeline; `keyOf` gives the key of a caller. */
+function clientOf<S extends DescService>(
+  service: S,
+  pipeline: Pipeline,
+  keyOf: (as: Caller | string | undefined) => string,
+): ServiceClient<S> {
+  const entries = service.methods.map((method) => {
+    const call = (init: object, as?: Caller | string): Promise<Message> => {
+      const header = (name: string) => (name === "x-api-key" ? keyOf(as) : undefined);
+      const { signal } = new AbortController();
+      const incoming: IncomingCall = { wire: "rest", hasLeft: false, signal, receivedAt: performance.now(), header };
+      return pipeline.unary(method, create(method.input, init as never), incoming);
+    };
+    return [method.localName, call];
+  });
+  return Object.fromEntries(entries) as ServiceClient<S>;
+}
+
+/** Callers without a stored key, by keys that stand for them. */
+function createStandIns() {
+  const callers = new Map<string, Caller>();
+  return {
+    find: (key: string): Caller | undefined => callers.get(key),
+    keyOf(caller: Caller): string {
+      const key = `stand-in ${JSON.stringify(caller)}`;
+      callers.set(key, caller);
+      return key;
+    },
+  };
+}
+
+function servicesOf(parts: Pick<Replica, "database" | "logs" | "keys" | "authenticator">, guard: Guard) {
+  const { database, logs, keys } = parts;
+  const { pool } = database;
+  const heartbeatMs = HEARTBEAT_MS;
+  return [
+    createAdminService(parts),
+    createAgentService({ logs, database, heartbeatMs }),
+    createAuthorityService(parts),
+    createDepartmentService({ logs }),
+    createEnforcementService({ intercept: createIntercept(logs, guard), pool }),
+    createEscalationService({ logs, pool, heartbeatMs }),
+    createIncidentService(database),
+    createMandateService({ logs, database }),
+    createRevocationService(parts),
+    createToolService({ logs, database }),
+    createVaultService(createVault({ pool, logs, sign: createCheckpoints(ORIGIN, keys) })),
+  ];
+}
+
+const open = (url: string): Promise<Database> =>
+  openDatabase({ url, poolSize: 5, log: SILENT_LOG, entities: [...ENTITIES], migrations: MIGRATIONS });
+
+async function createReplica(
+  database: Database,
+  admin: Caller,
+  { guard = NO_GUARD, surroundings, signingKey = newPrivateKey() }: ReplicaOptions,
+): Promise<Replica> {
+  const clock = createTestClock();
+  const logs = await createWorkspaceLogs(database, decide, SILENT_LOG, { ...surroundings, clock });
+  const keys = await createSigningKeys(database, signingKey, logs.clock.now());
+  const authenticator = createAuthenticator({ database, clock: logs.clock, verifyToken: createTokenVerifier(keys) });
+  const standIns = createStandIns();
+  const pipeline = createPipeline({
+    services: servicesOf({ database, logs, keys, authenticator }, guard),
+    authenticate: (key) => standIns.find(key) ?? authenticator(key),
+    log: pino({ level: "silent" }),
+    metrics: new Registry(),
+  });
+  const keyOf = (as: Caller | string = admin): string => (typeof as === "string" ? as : standIns.keyOf(as));
+  const client = <S extends DescService>(service: S) => clientOf(service, pipeline, keyOf);
+  return {
+    ...{ database, logs, log: await logs.of(admin.workspaceId), clock, keys, authenticator },
+    admin: client(AdminService),
+    agents: client(AgentService),
+    authority: client(AuthorityService),
+    departments: client(DepartmentService),
+    enforcement: client(EnforcementService),
+    escalations: client(EscalationService),
+    incidents: client(IncidentService),
+    mandates: client(MandateService),
+    revocations: client(RevocationService),
+    tools: client(ToolService),
+    vault: client(VaultService),
+  };
+}
+
+/** Opens a workspace on a new database. */
+export async function openWorkspace(options: WorkspaceOptions = {}): Promise<TestWorkspace> {
+  const { workspaceId = "default", replicas: count = 1, guard = NO_GUARD, signingKey = newPrivateKey() } = options;
+  const test = await createTestDatabase();
+  const database = await open(test.url);
+  const created = await createWorkspace({ database, nowMs: Date.now(), by: "system" }, { workspaceId });
+  const adminCaller = { keyId: created.key.keyId, workspaceId, role: Role.ADMIN, agentId: null };
+  const replicas: Replica[] = [];
+  const wakeUps: WakeUps[] = [];
+  const add = async (opened: Database, more: ReplicaOptions): Promise<Replica> => {
+    const replica = await createReplica(opened, adminCaller, { guard, signingKey, ...more });
+    replicas.push(replica);
+    wakeUps.push(await listenForWakeUps(test.url, SILENT_LOG, replica.logs.wakeUp));
+    return replica;
+  };
+  const first = await add(database, {});
+  const replica = async (more: ReplicaOptions = {}): Promise<Replica> => add(await open(test.url), more);
+  while (replicas.length < count) await replica({ surroundings: options.surroundings ?? {} });
+  return {
+    ...{ ...first, url: test.url, workspaceId, adminCaller, adminKey: created.secret, replicas, replica },
+    ...shorthandsOf(first, workspaceId),
+    async close() {
+      for (const wakeUp of wakeUps) await wakeUp.close();
+      for (const { logs, database } of replicas) {
+        await logs.close();
+        await database.close();
+      }
+      await test.drop();
+    },
+  };
+}
+
+function shorthandsOf(first: Replica, workspaceId: string) {
+  const { agents, departments, mandates, clock, log, database } = first;
+  const agent: TestWorkspace["agent"] = async (name = "agent", allowed = [], denied = []) => {
+    const permissions = { allowedActionTypes: [...allowed], deniedActionTypes: [...denied] };
+    return (await agents.registerAgent({ name, permissions })).agent?.agentId ?? "";
+  };
+  const shorthands: Omit<
+    TestWorkspace,
+    keyof Replica | "url" | "workspaceId" | "adminCaller" | "adminKey" | "replicas" | "replica" | "close"
+  > = {
+    agent,
+    async newAgents(count) {
+      const ids: string[] = [];
+      while (ids.length < count) ids.push(await agent(`agent ${ids.length}`));
+      return ids;
+    },
+    async department(...members) {
+      const { department } = await departments.createDepartment({ name: randomUUID() });
+      const departmentId = department?.departmentId ?? "";
+      for (const agentId of members) await departments.addDepartmentMember({ departmentId, agentId });
+      return departmentId;
+    },
+    async mandate(rules, init = {}) {
+      const { mandate } = await mandates.createMandate({ name: `mandate ${randomUUID()}`, rules: [...rules], ...init });
+      return mandate?.mandateId ?? "";
+    },
+    intercept: (init, by = first) => by.enforcement.intercept(init),
+    decideIn(ms, init, keyId = "key_test") {
+      const caller = { keyId, workspaceId, role: Role.ADMIN, agentId: null };
+      return clock.ahead(ms, () => log.rehearse(actionFrom(create(InterceptRequestSchema, init), caller)));
+    },
+    async receipt(decisionId) {
+      const receipts = await readReceipts(database.pool, workspaceId, [decisionId]);
+      return receipts.get(decisionId) as DecisionReceipt;
+    },
+    resolve: (escalationId, resolution = Resolution.APPROVED, by = first) =>
+      by.escalations.resolveEscalation({ escalationId, resolution }),
+  };
+  return shorthands;
+}
+
+/** Runs a test in a workspace of its own, which is closed however the test ends. */
+export async function withWorkspace(
+  options: WorkspaceOptions,
+  use: (workspace: TestWorkspace) => Promise<void>,
+): Promise<void> {
+  const workspace = await openWorkspace(options);
+  try {
+    await use(workspace);
+  } finally {
+    await workspace.close();
+  }
+}
+
+/** The admin of a workspace with another role, bound to an agent or to none. */
+export function callerWith(admin: Caller, role: Role, agentId: string | null = null): Caller {
+  return { ...admin, role, agentId };
+}
+
+/** A rule that fires on action types. */
+export function actionRule(decision: Decision, ...matchActionTypes: string[]): RuleInit {
+  return { type: RuleType.ACTION, decision, conditions: { matchActionTypes } };
+}
+
+/** A rule that fires when more than `maxCount` actions that match `pay*` come within the window. */
+export function velocityRule(maxCount: number, conditions: ConditionsInit = {}, decision = Decisions.BLOCK): RuleInit {
+  return {
+    type: RuleType.SEQUENCE,
+    decision,
+    conditions: {
+      mode: SequenceMode.VELOCITY,
+      matchActionTypes: ["pay*"],
+      maxCount: BigInt(maxCount),
+      windowSeconds: 3600n,
+      scope: Scope.AGENT,
+      ...conditions,
+    },
+  };
+}
+
+/** What an agent attempts, as far as a test says. */
+export interface Attempt {
+  readonly agentId: string;
+  readonly actionType: string;
+  readonly actionContent?: string;
+  readonly metadata?: JsonObject;
+  readonly tool?: string;
+  readonly sessionId?: string;
+  readonly onBehalfOf?: string;
+}
+
+/** The action of an attempt, with a new id. */
+export function actionOf(tried: Attempt): Action {
+  const { agentId, actionType, actionContent = "", metadata, tool, sessionId, onBehalfOf } = tried;
+  return {
+    ...{ agentId, actionType, actionContent, metadata, tool, sessionId, onBehalfOf },
+    decisionId: createId("dec"),
+    isRetryable: false,
+    normalisedType: normaliseActionType(actionType),
+    metadataText: metadata === undefined ? "" : canonicalJson(metadata as JsonValue),
+    grantId: undefined,
+    intentContractId: undefined,
+    escalationId: undefined,
+    keyId: "key_test",
+  };
+}
+
+/** Decides an action. */
+export function attempt(log: WorkspaceLog, tried: Attempt): Promise<SealedDecision> {
+  return log.decide(actionOf(tried), () => false);
+}
+
+/** The `ControlPlaneError` that a call fails with; throws when it does not fail, or with another error. */
+export async function failureOf(call: Promise<unknown> | (() => unknown)): Promise<ControlPlaneError> {
+  try {
+    await (typeof call === "function" ? call() : call);
+  } catch (error) {
+    if (error instanceof ControlPlaneError) return error;
+    throw error;
+  }
+  throw new Error("the call did not fail");
+}
+
+/** The word of the reason that a call fails with: `AGENT_NOT_FOUND`. */
+export async function reasonOf(call: Promise<unknown> | (() => unknown)): Promise<string> {
+  return ErrorReason[(await failureOf(call)).reason] as string;
+}
+
+/** The fields that a call is refused for. */
+export async function fieldsOf(call: Promise<unknown>): Promise<string[]> {
+  return (await failureOf(call)).violations.map(({ field }) => field);
+}
+
+/** Splits what promises came to: values of the fulfilled ones, reasons of the others. */
+export async function settled<T>(calls: readonly Promise<T>[]): Promise<{ values: T[]; errors: unknown[] }> {
+  const results = await Promise.allSettled(calls);
+  return {
+    values: results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : [])),
+    errors: results.flatMap((result) => (result.status === "rejected" ? [result.reason] : [])),
+  };
+}
+
+/** Resolves when something holds; looks every 10 milliseconds. The test's own time limit is the only one. */
+export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 10));
+}
