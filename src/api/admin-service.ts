@@ -1,7 +1,8 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { AdminService, type ApiKeySchema, type WorkspaceSchema } from "../../gen/agentcontrol/v1/admin_service_pb.js";
-import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { Authenticator } from "../registry/authenticator.ts";
 import { createKey, listKeys, revokeKey } from "../registry/keys.ts";
@@ -16,15 +17,16 @@ import {
 import type { Database } from "../store/database.ts";
 import type { ApiKeyRow as KeyRow } from "../store/entities.ts";
 import type { Caller } from "./context.ts";
-import { decodeNamePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
+import { decisionMapping } from "./enum-mapping.ts";
+import { optionalTimestamp, trustTenths } from "./field-values.ts";
+import { namePageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition, type ServiceFunctions } from "./service.ts";
-import { decisionEnum, decisionWord, timestampFromMs } from "./words.ts";
 
-/** What the admin service works with. */
+/** Parts that AdminService needs. */
 export interface AdminServiceOptions {
   readonly logs: WorkspaceLogs;
   readonly database: Database;
-  /** Hears of every key that is made or revoked here. */
+  /** Forgets the keys of a workspace when one is created or revoked. */
   readonly authenticator: Pick<Authenticator, "forget">;
 }
 
@@ -32,13 +34,11 @@ function workspaceFrom(workspace: WorkspaceSettings): MessageInitShape<typeof Wo
   const { workspaceId, name, defaultDecision, initialTrustTenths, createdAtMs } = workspace;
   return {
     ...{ workspaceId, name },
-    defaultDecision: decisionEnum(defaultDecision),
+    defaultDecision: decisionMapping.toProto(defaultDecision),
     initialTrust: initialTrustTenths / 10,
     createdAt: timestampFromMs(createdAtMs),
   };
 }
-
-const timeFrom = (ms: number | null | undefined) => (ms === null || ms === undefined ? undefined : timestampFromMs(ms));
 
 function keyFrom(key: KeyRow): MessageInitShape<typeof ApiKeySchema> {
   const { keyId, name, role, agentId, prefix, createdAtMs, expiresAtMs, revokedAtMs } = key;
@@ -46,17 +46,9 @@ function keyFrom(key: KeyRow): MessageInitShape<typeof ApiKeySchema> {
     ...{ keyId, name, role, prefix },
     agentId: agentId ?? undefined,
     createdAt: timestampFromMs(createdAtMs),
-    expiresAt: timeFrom(expiresAtMs),
-    revokedAt: timeFrom(revokedAtMs),
+    expiresAt: optionalTimestamp(expiresAtMs),
+    revokedAt: optionalTimestamp(revokedAtMs),
   };
-}
-
-/** Trust in tenths. Throws INVALID_FIELD for a number between two steps of 0.1. */
-function tenthsFrom(trust: number | undefined): number | undefined {
-  if (trust === undefined) return undefined;
-  const tenths = Math.round(trust * 10);
-  if (tenths / 10 !== trust) throw invalidField("initial_trust", "must be a multiple of 0.1");
-  return tenths;
 }
 
 const isDefaultAdmin = ({ workspaceId, role }: Caller): boolean =>
@@ -65,7 +57,7 @@ const isDefaultAdmin = ({ workspaceId, role }: Caller): boolean =>
 const notAllowed = (message: string, workspaceId: string): ControlPlaneError =>
   new ControlPlaneError(ErrorReason.WORKSPACE_NOT_ALLOWED, message, { workspace_id: workspaceId });
 
-/** Throws WORKSPACE_NOT_FOUND for a workspace that the caller may not see, whether it exists or not. */
+/** Throws WORKSPACE_NOT_FOUND when the caller may not see the workspace, even if it exists. */
 function assertMaySee(caller: Caller, workspaceId: string): void {
   if (workspaceId === caller.workspaceId || isDefaultAdmin(caller)) return;
   const message = `no workspace \`${workspaceId}\``;
@@ -88,8 +80,8 @@ function workspaceFunctions({ logs, database }: AdminServiceOptions) {
       const draft = {
         workspaceId,
         name: name || undefined,
-        defaultDecision: decisionWord(defaultDecision),
-        initialTrustTenths: tenthsFrom(initialTrust),
+        defaultDecision: decisionMapping.fromProto(defaultDecision),
+        initialTrustTenths: trustTenths("initial_trust", initialTrust),
       };
       const context = { database, nowMs: logs.clock.now(), by: caller.keyId };
       const { workspace, key, secret } = await createWorkspace(context, draft);
@@ -97,13 +89,12 @@ function workspaceFunctions({ logs, database }: AdminServiceOptions) {
     },
 
     async listWorkspaces(request, { caller }) {
-      const kind = pageKind("workspaces");
-      const page = { size: pageSizeFrom(request), after: decodeNamePageToken(kind, request.pageToken) };
+      const page = namePageFrom(request, "workspaces");
       if (!isDefaultAdmin(caller)) {
         return { workspaces: [workspaceFrom(await getWorkspace(database, caller.workspaceId))] };
       }
       const { items, next } = await listWorkspaces(database, page);
-      return { workspaces: items.map(workspaceFrom), nextPageToken: nextPageToken(kind, next) };
+      return { workspaces: items.map(workspaceFrom), nextPageToken: page.tokenAfter(next) };
     },
 
     async getWorkspace({ workspaceId }, { caller }) {
@@ -121,8 +112,8 @@ function workspaceFunctions({ logs, database }: AdminServiceOptions) {
       }
       const update = {
         name,
-        defaultDecision: decisionWord(defaultDecision),
-        initialTrustTenths: tenthsFrom(initialTrust),
+        defaultDecision: decisionMapping.fromProto(defaultDecision),
+        initialTrustTenths: trustTenths("initial_trust", initialTrust),
       };
       const workspace = await updateWorkspace(await logs.of(workspaceId), caller.keyId, update);
       return { workspace: workspaceFrom(workspace) };
@@ -142,10 +133,9 @@ function keyFunctions({ logs, database, authenticator }: AdminServiceOptions) {
     },
 
     async listApiKeys(request, { caller }) {
-      const kind = pageKind("keys");
-      const page = { size: pageSizeFrom(request), after: decodeNamePageToken(kind, request.pageToken) };
+      const page = namePageFrom(request, "keys");
       const { items, next } = await listKeys(database, caller.workspaceId, page);
-      return { keys: items.map(keyFrom), nextPageToken: nextPageToken(kind, next) };
+      return { keys: items.map(keyFrom), nextPageToken: page.tokenAfter(next) };
     },
 
     async revokeApiKey({ keyId }, { caller }) {

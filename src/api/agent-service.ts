@@ -1,4 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import {
   type AgentSchema,
   AgentService,
@@ -7,6 +8,7 @@ import {
   type TrustChangeSchema,
   type WatchAgentResponseSchema,
 } from "../../gen/agentcontrol/v1/agent_service_pb.js";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { DecisionReceipt } from "../log/receipts.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { type AgentRegistration, deactivateAgent, listAgents, registerAgent } from "../registry/agents.ts";
@@ -15,17 +17,18 @@ import { agentOf } from "../registry/lookups.ts";
 import { type AgentChange, watchAgent } from "../registry/watch-agent.ts";
 import type { AgentState } from "../state/agents.ts";
 import type { Database } from "../store/database.ts";
-import { assertMayUseAgent } from "./bound-agent.ts";
-import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
+import type { Caller } from "./context.ts";
+import { agentStatusMapping } from "./enum-mapping.ts";
+import { optionalTimestamp } from "./field-values.ts";
+import { pageFrom } from "./paging.ts";
 import { decisionRecordFrom } from "./records.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
-import { agentStatusEnum, agentStatusWord, timestampFromMs } from "./words.ts";
 
-/** What the agent service works with. */
+/** Parts that AgentService needs. */
 export interface AgentServiceOptions {
   readonly logs: WorkspaceLogs;
   readonly database: Pick<Database, "pool">;
-  /** Milliseconds between heartbeats of a stream that has nothing to say. */
+  /** Milliseconds between heartbeats on a quiet stream. */
   readonly heartbeatMs: number;
 }
 
@@ -36,16 +39,12 @@ const CHANGES: Readonly<Record<AgentChange["kind"], ChangeKind>> = {
   killed: ChangeKind.KILLED,
 };
 
-function changeFrom({
-  kind,
-  sessionId,
-  revocationId,
-  atMs,
-}: AgentChange): MessageInitShape<typeof WatchAgentResponseSchema> {
+function changeFrom(change: AgentChange): MessageInitShape<typeof WatchAgentResponseSchema> {
+  const { kind, sessionId, revocationId, atMs } = change;
   return { change: CHANGES[kind], sessionId, revocationId, at: timestampFromMs(atMs) };
 }
 
-/** Decisions that GetAgent shows. */
+/** Number of decisions in a GetAgent response. */
 const RECENT_DECISIONS = 20;
 
 const CAUSES = { allow: "action_allowed", block: "action_blocked", escalate: "action_escalated" } as const;
@@ -69,10 +68,10 @@ function messageFrom(agent: AgentState): MessageInitShape<typeof AgentSchema> {
       deniedActionTypes: [...registration.denied_action_types],
     },
     trustLevel: trustTenths / 10,
-    status: agentStatusEnum(status),
+    status: agentStatusMapping.toProto(status),
     departmentIds: [...agent.departmentIds],
     registeredAt: timestampFromMs(agent.registeredAtMs),
-    deactivatedAt: deactivatedAtMs === null ? undefined : timestampFromMs(deactivatedAtMs),
+    deactivatedAt: optionalTimestamp(deactivatedAtMs),
   };
 }
 
@@ -81,11 +80,18 @@ function trustChangeFrom({ body }: DecisionReceipt): MessageInitShape<typeof Tru
   return {
     at: timestampFromMs(Date.parse(body.at)),
     trustLevel: after,
-    // In whole tenths, since the difference of two decimals is seldom one.
+    // Subtracted in whole tenths: 50.2 - 50 is not 0.2 in binary fractions.
     change: (Math.round(after * 10) - Math.round(before * 10)) / 10,
     decisionId: body.decision_id,
     cause: CAUSES[body.decision],
   };
+}
+
+/** Throws AGENT_NOT_ALLOWED when the caller's key is bound to a different agent than the request names. */
+function assertMayUseAgent({ agentId: bound }: Caller, agentId: string): void {
+  if (bound === null || bound === agentId) return;
+  const message = `the key is bound to agent \`${bound}\` and the request names \`${agentId}\``;
+  throw new ControlPlaneError(ErrorReason.AGENT_NOT_ALLOWED, message, { agent_id: agentId, bound_agent_id: bound });
 }
 
 /** Creates the functions of AgentService. */
@@ -98,13 +104,12 @@ export function createAgentService({ logs, database, heartbeatMs }: AgentService
     },
 
     async listAgents(request, { caller }) {
-      const { status, departmentId, pageToken } = request;
-      const kind = pageKind("agents", status, departmentId);
-      const page = { size: pageSizeFrom(request), after: decodePageToken(kind, pageToken) };
-      const filter = { status: agentStatusWord(status), departmentId: departmentId || undefined };
+      const { status, departmentId } = request;
+      const page = pageFrom(request, "agents", status, departmentId);
+      const filter = { status: agentStatusMapping.fromProto(status), departmentId: departmentId || undefined };
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
       const { items, next } = listAgents(state, filter, page);
-      return { agents: items.map(messageFrom), nextPageToken: nextPageToken(kind, next) };
+      return { agents: items.map(messageFrom), nextPageToken: page.tokenAfter(next) };
     },
 
     async getAgent({ agentId }, { caller }) {
@@ -116,17 +121,16 @@ export function createAgentService({ logs, database, heartbeatMs }: AgentService
     },
 
     async getAgentHistory(request, { caller }) {
-      const { agentId, pageToken } = request;
+      const { agentId } = request;
       assertMayUseAgent(caller, agentId);
-      const kind = pageKind("agent history", agentId);
-      const page = { size: pageSizeFrom(request), after: decodePageToken(kind, pageToken) };
+      const page = pageFrom(request, "agent history", agentId);
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
       agentOf(state, agentId);
       const { items, next } = await listDecisionReceipts(pool, state.workspaceId, { agentId }, page);
       return {
         trustHistory: items.map(trustChangeFrom),
         decisions: items.map(decisionRecordFrom),
-        nextPageToken: nextPageToken(kind, next),
+        nextPageToken: page.tokenAfter(next),
       };
     },
 
@@ -134,6 +138,7 @@ export function createAgentService({ logs, database, heartbeatMs }: AgentService
       const log = await logs.of(caller.workspaceId);
       return { agent: messageFrom(await deactivateAgent(log, caller.keyId, agentId)) };
     },
+
     async *watchAgent({ agentId }, { caller, signal }) {
       assertMayUseAgent(caller, agentId);
       const log = await logs.of(caller.workspaceId);

@@ -1,33 +1,55 @@
-import { AuthorityService } from "../../gen/agentcontrol/v1/authority_service_pb.js";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import {
+  AuthorityService,
+  type CreateCredentialRequest,
+  type CreateFederationTokenRequest,
+  type CreateGrantRequest,
+  type CreateIntentContractRequest,
+  type CreateMcpToolPolicyRequest,
+  type CreateSessionRequest,
+  type CreateTemporalWindowRequest,
+  type CredentialSchema,
+  type FederationTokenSchema,
+  type GrantSchema,
+  type IntentContractSchema,
+  type McpToolPolicySchema,
+  type SessionSchema,
+  type TemporalWindowSchema,
+} from "../../gen/agentcontrol/v1/authority_service_pb.js";
+import { createAuthority, createCredential, createFederationToken } from "../authority/create.ts";
+import type { AuthorityDraft } from "../authority/draft.ts";
+import { endAuthority } from "../authority/end.ts";
+import { getAuthority, listAuthority } from "../authority/find.ts";
+import type { SigningKeys } from "../authority/signing-key.ts";
 import { verifyFederationToken } from "../authority/verify-token.ts";
-import { type AuthorityCalls, type AuthorityServiceOptions, createAuthorityCalls } from "./authority-calls.ts";
-import {
-  credentialDraft,
-  federationTokenDraft,
-  grantDraft,
-  intentContractDraft,
-  mcpToolPolicyDraft,
-  sessionDraft,
-  temporalWindowDraft,
-} from "./authority-drafts.ts";
-import {
-  credentialFrom,
-  federationTokenFrom,
-  grantFrom,
-  intentContractFrom,
-  mcpToolPolicyFrom,
-  sessionFrom,
-  temporalWindowFrom,
-} from "./authority-messages.ts";
+import type { AuthorityView } from "../authority/view.ts";
+import { invalidField } from "../errors.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { Authenticator } from "../registry/authenticator.ts";
+import type { AuthorityKind } from "../state/control-changes.ts";
+import type { Database } from "../store/database.ts";
+import type { CallContext } from "./context.ts";
+import { authorityStatusMapping, decisionMapping } from "./enum-mapping.ts";
+import { optionalNumber, optionalTimestamp, trustTenths } from "./field-values.ts";
+import { type PageRequest, pageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition, type ServiceFunctions } from "./service.ts";
 
-export type { AuthorityServiceOptions } from "./authority-calls.ts";
+/** Parts that AuthorityService needs. */
+export interface AuthorityServiceOptions {
+  readonly logs: WorkspaceLogs;
+  readonly database: Database;
+  /** Signs and verifies federation tokens. */
+  readonly keys: SigningKeys;
+  /** Forgets the keys of a workspace when one of its credentials or tokens ends. */
+  readonly authenticator: Pick<Authenticator, "forget">;
+}
 
 type Functions = Partial<ServiceFunctions<typeof AuthorityService>>;
 
-/** Creates the functions of AuthorityService. */
+/** Creates the functions of AuthorityService. Each kind has its functions, then its draft and its message. */
 export function createAuthorityService(options: AuthorityServiceOptions): ServiceDefinition {
-  const calls = createAuthorityCalls(options);
+  const calls = new AuthorityCalls(options);
   return defineService(AuthorityService, {
     ...sessionFunctions(calls),
     ...credentialFunctions(calls),
@@ -48,6 +70,51 @@ export function createAuthorityService(options: AuthorityServiceOptions): Servic
   });
 }
 
+/** The calls that every kind of authority has in common. */
+class AuthorityCalls {
+  readonly #options: AuthorityServiceOptions;
+
+  constructor(options: AuthorityServiceOptions) {
+    this.#options = options;
+  }
+
+  async create(draft: AuthorityDraft, { caller }: CallContext): Promise<AuthorityView> {
+    return createAuthority(await this.#options.logs.of(caller.workspaceId), caller.keyId, draft);
+  }
+
+  async createCredential(draft: AuthorityDraft, { caller }: CallContext) {
+    return createCredential(await this.#options.logs.of(caller.workspaceId), caller.keyId, draft);
+  }
+
+  async createFederationToken(draft: AuthorityDraft, { caller }: CallContext) {
+    const { logs, keys } = this.#options;
+    return createFederationToken(await logs.of(caller.workspaceId), caller.keyId, draft, keys);
+  }
+
+  get(kind: AuthorityKind, id: string, { caller }: CallContext): Promise<AuthorityView> {
+    return getAuthority(this.#options, caller.workspaceId, kind, id);
+  }
+
+  async list<Message>(
+    kind: AuthorityKind,
+    messageFrom: (view: AuthorityView) => Message,
+    request: PageRequest & { readonly agentId: string },
+    { caller }: CallContext,
+  ): Promise<{ items: Message[]; nextPageToken: string | undefined }> {
+    const agentId = request.agentId || undefined;
+    const page = pageFrom(request, kind, agentId);
+    const { items, next } = await listAuthority(this.#options, caller.workspaceId, { kind, agentId }, page);
+    return { items: items.map(messageFrom), nextPageToken: page.tokenAfter(next) };
+  }
+
+  async end(kind: AuthorityKind, id: string, { caller }: CallContext): Promise<AuthorityView> {
+    const { logs, authenticator } = this.#options;
+    const view = await endAuthority(await logs.of(caller.workspaceId), caller.keyId, { kind, id });
+    if (kind === "credential" || kind === "federation_token") authenticator.forget(caller.workspaceId);
+    return view;
+  }
+}
+
 function sessionFunctions(calls: AuthorityCalls) {
   return {
     async createSession(request, context) {
@@ -64,6 +131,15 @@ function sessionFunctions(calls: AuthorityCalls) {
       return { session: sessionFrom(await calls.end("session", sessionId, context)) };
     },
   } satisfies Functions;
+}
+
+function sessionDraft({ agentId, purpose, ttlSeconds }: CreateSessionRequest): AuthorityDraft {
+  return { kind: "session", agentId, text: purpose, lastsSeconds: optionalNumber(ttlSeconds) };
+}
+
+function sessionFrom(view: AuthorityView): MessageInitShape<typeof SessionSchema> {
+  const { id, text = "" } = view.sealed;
+  return { sessionId: id, agentId: agentIdOf(view), purpose: text, ...commonFields(view) };
 }
 
 function credentialFunctions(calls: AuthorityCalls) {
@@ -85,6 +161,15 @@ function credentialFunctions(calls: AuthorityCalls) {
   } satisfies Functions;
 }
 
+function credentialDraft({ agentId, name, ttlSeconds }: CreateCredentialRequest): AuthorityDraft {
+  return { kind: "credential", agentId, text: name, lastsSeconds: optionalNumber(ttlSeconds) };
+}
+
+function credentialFrom(view: AuthorityView): MessageInitShape<typeof CredentialSchema> {
+  const { id, text = "", prefix = "" } = view.sealed;
+  return { credentialId: id, agentId: agentIdOf(view), name: text, prefix, ...commonFields(view) };
+}
+
 function grantFunctions(calls: AuthorityCalls) {
   return {
     async createGrant(request, context) {
@@ -101,6 +186,23 @@ function grantFunctions(calls: AuthorityCalls) {
       return { grant: grantFrom(await calls.end("grant", grantId, context)) };
     },
   } satisfies Functions;
+}
+
+function grantDraft(request: CreateGrantRequest): AuthorityDraft {
+  const { granteeAgentId, grantorAgentId, actionTypes, parentGrantId, ttlSeconds, maxUses } = request;
+  return {
+    ...{ kind: "grant", agentId: granteeAgentId, grantorAgentId, actionTypes, parentGrantId },
+    lastsSeconds: optionalNumber(ttlSeconds),
+    maxUses: usesIn("max_uses", maxUses),
+  };
+}
+
+function grantFrom(view: AuthorityView): MessageInitShape<typeof GrantSchema> {
+  const { id, grantor_agent_id: grantorAgentId = "", parent_grant_id: parentGrantId } = view.sealed;
+  return {
+    ...{ grantId: id, grantorAgentId, granteeAgentId: agentIdOf(view), parentGrantId },
+    ...{ actionTypes: actionTypesOf(view), ...useFields(view), ...commonFields(view) },
+  };
 }
 
 function temporalWindowFunctions(calls: AuthorityCalls) {
@@ -121,6 +223,24 @@ function temporalWindowFunctions(calls: AuthorityCalls) {
   } satisfies Functions;
 }
 
+function temporalWindowDraft(request: CreateTemporalWindowRequest): AuthorityDraft {
+  const { agentId, actionTypes, startsAt, durationSeconds, maxUses, reason } = request;
+  return {
+    ...{ kind: "temporal_window", agentId, actionTypes, text: reason },
+    startsAtMs: startsAt === undefined ? undefined : timestampMs(startsAt),
+    lastsSeconds: Number(durationSeconds),
+    maxUses: usesIn("max_uses", maxUses),
+  };
+}
+
+function temporalWindowFrom(view: AuthorityView): MessageInitShape<typeof TemporalWindowSchema> {
+  const { id, text = "", starts_at_ms } = view.sealed;
+  return {
+    ...{ temporalWindowId: id, agentId: agentIdOf(view), actionTypes: actionTypesOf(view), reason: text },
+    ...{ startsAt: optionalTimestamp(starts_at_ms), ...useFields(view), ...commonFields(view) },
+  };
+}
+
 function intentContractFunctions(calls: AuthorityCalls) {
   return {
     async createIntentContract(request, context) {
@@ -137,6 +257,24 @@ function intentContractFunctions(calls: AuthorityCalls) {
       return { intentContract: intentContractFrom(await calls.end("intent_contract", intentContractId, context)) };
     },
   } satisfies Functions;
+}
+
+function intentContractDraft(request: CreateIntentContractRequest): AuthorityDraft {
+  const { agentId, goal, allowedActionTypes, allowedTools, maxActions, durationSeconds } = request;
+  return {
+    ...{ kind: "intent_contract", agentId, text: goal, actionTypes: allowedActionTypes, tools: allowedTools },
+    lastsSeconds: optionalNumber(durationSeconds),
+    maxUses: usesIn("max_actions", maxActions),
+  };
+}
+
+function intentContractFrom(view: AuthorityView): MessageInitShape<typeof IntentContractSchema> {
+  const { id, text = "", tools = [] } = view.sealed;
+  const { maxUses: maxActions, uses: actions } = useFields(view);
+  return {
+    ...{ intentContractId: id, agentId: agentIdOf(view), goal: text, allowedActionTypes: actionTypesOf(view) },
+    ...{ allowedTools: [...tools], maxActions, actions, ...commonFields(view) },
+  };
 }
 
 function federationTokenFunctions(calls: AuthorityCalls) {
@@ -158,6 +296,26 @@ function federationTokenFunctions(calls: AuthorityCalls) {
   } satisfies Functions;
 }
 
+function federationTokenDraft(request: CreateFederationTokenRequest): AuthorityDraft {
+  const { agentId, audience, allowedActionTypes, maxTrustLevel, ttlSeconds, maxUses } = request;
+  return {
+    ...{ kind: "federation_token", agentId, audience, actionTypes: allowedActionTypes },
+    maxTrustTenths: trustTenths("max_trust_level", maxTrustLevel),
+    lastsSeconds: Number(ttlSeconds),
+    maxUses: usesIn("max_uses", maxUses),
+  };
+}
+
+/** The record of a federation token, never the token itself. */
+function federationTokenFrom(view: AuthorityView): MessageInitShape<typeof FederationTokenSchema> {
+  const { id, audience = "", max_trust_tenths } = view.sealed;
+  return {
+    ...{ federationTokenId: id, agentId: agentIdOf(view), audience, allowedActionTypes: actionTypesOf(view) },
+    maxTrustLevel: max_trust_tenths === undefined ? undefined : max_trust_tenths / 10,
+    ...{ ...useFields(view), ...commonFields(view) },
+  };
+}
+
 function mcpToolPolicyFunctions(calls: AuthorityCalls) {
   return {
     async createMcpToolPolicy(request, context) {
@@ -175,3 +333,41 @@ function mcpToolPolicyFunctions(calls: AuthorityCalls) {
     },
   } satisfies Functions;
 }
+
+function mcpToolPolicyDraft(request: CreateMcpToolPolicyRequest): AuthorityDraft {
+  const { agentId = null, server, tool, decision } = request;
+  return { kind: "mcp_tool_policy", agentId, server, tool, decision: decisionMapping.fromProto(decision) };
+}
+
+function mcpToolPolicyFrom(view: AuthorityView): MessageInitShape<typeof McpToolPolicySchema> {
+  const { id, agent_id, server = "", tool = "", decision = "block" } = view.sealed;
+  return {
+    ...{ mcpToolPolicyId: id, agentId: agent_id ?? undefined, server, tool },
+    ...{ decision: decisionMapping.toProto(decision), ...commonFields(view) },
+  };
+}
+
+/** Converts a number of uses. Throws INVALID_FIELD for one that JSON cannot hold exactly, because JSON is sealed. */
+function usesIn(field: string, value: bigint | undefined): number | undefined {
+  const uses = optionalNumber(value);
+  if (uses === undefined || Number.isSafeInteger(uses)) return uses;
+  throw invalidField(field, `must be at most ${Number.MAX_SAFE_INTEGER}`);
+}
+
+/** Fields that the messages of all kinds have. */
+function commonFields({ sealed, status, createdAtMs, endedAtMs }: AuthorityView) {
+  return {
+    status: authorityStatusMapping.toProto(status),
+    createdAt: timestampFromMs(createdAtMs),
+    expiresAt: optionalTimestamp(sealed.expires_at_ms),
+    endedAt: optionalTimestamp(endedAtMs),
+  };
+}
+
+/** Fields that the messages of kinds with a limited number of uses have. */
+function useFields({ sealed, uses }: AuthorityView) {
+  return { maxUses: sealed.max_uses === null ? undefined : BigInt(sealed.max_uses), uses: BigInt(uses) };
+}
+
+const agentIdOf = ({ sealed }: AuthorityView): string => sealed.agent_id ?? "";
+const actionTypesOf = ({ sealed }: AuthorityView): string[] => [...(sealed.action_types ?? [])];

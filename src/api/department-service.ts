@@ -1,4 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type DepartmentSchema, DepartmentService } from "../../gen/agentcontrol/v1/department_service_pb.js";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import {
@@ -11,16 +12,15 @@ import {
 } from "../registry/departments.ts";
 import { departmentOf } from "../registry/lookups.ts";
 import type { DepartmentState } from "../state/departments.ts";
-import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
+import { pageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
-import { timestampFromMs } from "./words.ts";
 
-/** What the department service works with. */
+/** Parts that DepartmentService needs. */
 export interface DepartmentServiceOptions {
   readonly logs: WorkspaceLogs;
 }
 
-/** Members that GetDepartment shows. */
+/** Maximum number of members in a GetDepartment response. */
 const SHOWN_MEMBERS = 10_000;
 
 function messageFrom({ department, members, createdAtMs }: DepartmentState): MessageInitShape<typeof DepartmentSchema> {
@@ -37,11 +37,10 @@ export function createDepartmentService({ logs }: DepartmentServiceOptions): Ser
     },
 
     async listDepartments(request, { caller }) {
-      const kind = pageKind("departments");
-      const page = { size: pageSizeFrom(request), after: decodePageToken(kind, request.pageToken) };
+      const page = pageFrom(request, "departments");
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
       const { items, next } = listDepartments(state, page);
-      return { departments: items.map(messageFrom), nextPageToken: nextPageToken(kind, next) };
+      return { departments: items.map(messageFrom), nextPageToken: page.tokenAfter(next) };
     },
 
     async getDepartment({ departmentId }, { caller }) {

@@ -13,26 +13,26 @@ import { listDecisionReceipts } from "../registry/decisions.ts";
 import type { SealedDecision } from "../state/types.ts";
 import { actionFrom } from "./action.ts";
 import type { CallContext } from "./context.ts";
+import { decisionMapping, decisionPathMapping } from "./enum-mapping.ts";
 import { interceptAll } from "./intercept-stream.ts";
-import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
+import { pageFrom } from "./paging.ts";
 import { decisionRecordFrom, receiptMessageFrom } from "./records.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
-import { decisionEnum, decisionPathEnum, decisionWord, reasonMessageFrom } from "./words.ts";
 
 function responseFrom(sealed: SealedDecision, receivedAt: number): MessageInitShape<typeof InterceptResponseSchema> {
   return {
-    decision: decisionEnum(sealed.decision),
+    decision: decisionMapping.toProto(sealed.decision),
     trustScore: sealed.trustBeforeTenths / 10,
     decisionId: sealed.decisionId,
     escalationId: sealed.escalationId,
     policyName: sealed.policyName,
     latencyMs: Math.round(performance.now() - receivedAt),
-    decisionPath: decisionPathEnum(sealed.path),
-    reasons: sealed.reasons.map(reasonMessageFrom),
+    decisionPath: decisionPathMapping.toProto(sealed.path),
+    reasons: sealed.reasons.map((reason) => ({ ...reason })),
   };
 }
 
-/** Creates EnforcementService: decides through `intercept`, and reads back what the log holds. */
+/** Creates the functions of EnforcementService, which decide actions and read decisions back from the log. */
 export function createEnforcementService({
   intercept,
   pool,
@@ -61,18 +61,17 @@ export function createEnforcementService({
       return { decision: decisionRecordFrom(receipt), receipt: receiptMessageFrom(receipt) };
     },
     async listDecisions(request, { caller }) {
-      const { agentId, since, until, pageToken } = request;
-      const decision = decisionWord(request.decision);
+      const { agentId, since, until } = request;
+      const decision = decisionMapping.fromProto(request.decision);
       const filter = {
         agentId: agentId === "" ? undefined : agentId,
         decision,
         sinceMs: since === undefined ? undefined : timestampMs(since),
         untilMs: until === undefined ? undefined : timestampMs(until),
       };
-      const kind = pageKind("decisions", filter.agentId, decision, filter.sinceMs, filter.untilMs);
-      const page = { size: pageSizeFrom(request), after: decodePageToken(kind, pageToken) };
+      const page = pageFrom(request, "decisions", filter.agentId, decision, filter.sinceMs, filter.untilMs);
       const { items, next } = await listDecisionReceipts(pool, caller.workspaceId, filter, page);
-      return { decisions: items.map(decisionRecordFrom), nextPageToken: nextPageToken(kind, next) };
+      return { decisions: items.map(decisionRecordFrom), nextPageToken: page.tokenAfter(next) };
     },
   });
 }

@@ -1,4 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { Pool } from "pg";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import {
@@ -17,16 +18,16 @@ import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { argumentsFrom } from "../policy/action-source.ts";
 import { numberFromEscalationStatus } from "../state/stored-enums.ts";
 import type { CallContext, Caller } from "./context.ts";
-import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
+import { optionalTimestamp } from "./field-values.ts";
+import { pageFrom } from "./paging.ts";
 import { reasonMessageFromSealed } from "./records.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
-import { timestampFromMs } from "./words.ts";
 
-/** What EscalationService works with. */
+/** Parts that EscalationService needs. */
 export interface EscalationServiceParts {
   readonly logs: WorkspaceLogs;
   readonly pool: Pool;
-  /** Milliseconds between heartbeats of a stream that has nothing to say. */
+  /** Milliseconds between heartbeats on a quiet stream. */
   readonly heartbeatMs: number;
 }
 
@@ -49,17 +50,17 @@ function messageFrom(escalation: Escalation): MessageInitShape<typeof Escalation
     policyName: body.policy_name,
     reasons: body.reasons.map(reasonMessageFromSealed),
     createdAt: timestampFromMs(Date.parse(body.at)),
-    resolvedAt: escalation.resolvedAtMs === null ? undefined : timestampFromMs(escalation.resolvedAtMs),
+    resolvedAt: optionalTimestamp(escalation.resolvedAtMs),
     resolvedBy: escalation.resolvedBy ?? undefined,
     note: escalation.note ?? undefined,
     usedByDecisionId: escalation.usedBy ?? undefined,
   };
 }
 
-/** The agent whose escalations alone the key may see; null when it may see all. */
+/** Returns the only agent whose escalations the key may see, or null when it may see all. */
 const visibleAgent = ({ role, agentId }: Caller): string | null => (role === Role.AGENT ? agentId : null);
 
-/** Creates EscalationService. One feed for each workspace serves every stream of this replica. */
+/** Creates the functions of EscalationService. All streams of a workspace in this process share one feed. */
 export function createEscalationService({ logs, pool, heartbeatMs }: EscalationServiceParts): ServiceDefinition {
   const feeds = new WeakMap<WorkspaceLog, EscalationFeed>();
 
@@ -106,18 +107,17 @@ export function createEscalationService({ logs, pool, heartbeatMs }: EscalationS
       }
     },
     async listEscalations(request, { caller }) {
-      const { status, agentId, pageToken } = request;
-      const kind = pageKind("escalations", status, agentId);
-      const limit = pageSizeFrom(request);
+      const { status, agentId } = request;
+      const page = pageFrom(request, "escalations", status, agentId);
       const escalations = await findEscalationPage(pool, caller.workspaceId, {
         status: status === EscalationStatus.UNSPECIFIED ? null : status,
         agentId: agentId === "" ? null : agentId,
-        before: decodePageToken(kind, pageToken) ?? null,
-        limit: limit + 1,
+        before: page.after ?? null,
+        limit: page.size + 1,
       });
-      const page = escalations.slice(0, limit);
-      const next = escalations.length > limit ? page.at(-1)?.createdSeq : undefined;
-      return { escalations: page.map(messageFrom), nextPageToken: nextPageToken(kind, next) };
+      const shown = escalations.slice(0, page.size);
+      const next = escalations.length > page.size ? shown.at(-1)?.createdSeq : undefined;
+      return { escalations: shown.map(messageFrom), nextPageToken: page.tokenAfter(next) };
     },
     async getEscalation({ escalationId }, context) {
       return { escalation: messageFrom(await get(escalationId, context)) };

@@ -1,11 +1,11 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type IncidentSchema, IncidentService } from "../../gen/agentcontrol/v1/incident_service_pb.js";
 import { getIncident, listIncidents } from "../revocation/incidents.ts";
 import type { IncidentRow } from "../store/authority-entities.ts";
 import type { Database } from "../store/database.ts";
-import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
+import { pageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
-import { timestampFromMs } from "./words.ts";
 
 function messageFrom(row: IncidentRow): MessageInitShape<typeof IncidentSchema> {
   const { incidentId, kind, agentId, revocationId, summary, reason, createdBy, createdAtMs } = row;
@@ -17,10 +17,9 @@ function messageFrom(row: IncidentRow): MessageInitShape<typeof IncidentSchema> 
 export function createIncidentService(database: Database): ServiceDefinition {
   return defineService(IncidentService, {
     async listIncidents(request, { caller }) {
-      const kind = pageKind("incidents");
-      const page = { size: pageSizeFrom(request), after: decodePageToken(kind, request.pageToken) };
+      const page = pageFrom(request, "incidents");
       const { items, next } = await listIncidents(database, caller.workspaceId, page);
-      return { incidents: items.map(messageFrom), nextPageToken: nextPageToken(kind, next) };
+      return { incidents: items.map(messageFrom), nextPageToken: page.tokenAfter(next) };
     },
     async getIncident({ incidentId }, { caller }) {
       return { incident: messageFrom(await getIncident(database, caller.workspaceId, incidentId)) };

@@ -1,4 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import {
   type CreateMandateRequest,
   type MandateSchema,
@@ -10,19 +11,11 @@ import { listMandates, listMandateVersions } from "../registry/mandate-lists.ts"
 import type { MandateDraft, MandateView } from "../registry/mandate-view.ts";
 import { archiveMandate, compileDraft, createMandate, updateMandate } from "../registry/mandates.ts";
 import type { Database } from "../store/database.ts";
-import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
+import { mandateModeMapping, mandateStatusMapping, scopeMapping } from "./enum-mapping.ts";
+import { pageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
-import {
-  mandateModeEnum,
-  mandateModeWord,
-  mandateStatusEnum,
-  mandateStatusWord,
-  scopeEnum,
-  scopeWord,
-  timestampFromMs,
-} from "./words.ts";
 
-/** What the mandate service works with. */
+/** Parts that MandateService needs. */
 export interface MandateServiceOptions {
   readonly logs: WorkspaceLogs;
   readonly database: Database;
@@ -32,28 +25,18 @@ function draftFrom(request: CreateMandateRequest | UpdateMandateRequest): Mandat
   const { name, description, scope, departmentId, agentId, priority, mode, rules } = request;
   return {
     ...{ name, description, departmentId, agentId, priority, rules },
-    scope: scopeWord(scope) ?? "workspace",
-    mode: mandateModeWord(mode) ?? "enforce",
+    scope: scopeMapping.fromProto(scope) ?? "workspace",
+    mode: mandateModeMapping.fromProto(mode) ?? "enforce",
   };
 }
 
 function messageFrom(mandate: MandateView): MessageInitShape<typeof MandateSchema> {
-  const {
-    createdSeq: _createdSeq,
-    createdAtMs,
-    updatedAtMs,
-    scope,
-    mode,
-    status,
-    rules,
-    violations,
-    ...rest
-  } = mandate;
+  const { createdSeq: _, createdAtMs, updatedAtMs, scope, mode, status, rules, violations, ...rest } = mandate;
   return {
     ...rest,
-    scope: scopeEnum(scope),
-    mode: mandateModeEnum(mode),
-    status: mandateStatusEnum(status),
+    scope: scopeMapping.toProto(scope),
+    mode: mandateModeMapping.toProto(mode),
+    status: mandateStatusMapping.toProto(status),
     rules: [...rules],
     violations: [...violations],
     createdAt: timestampFromMs(createdAtMs),
@@ -83,11 +66,10 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
     },
 
     async listMandates(request, { caller }) {
-      const kind = pageKind("mandates", request.status);
-      const page = { size: pageSizeFrom(request), after: decodePageToken(kind, request.pageToken) };
+      const page = pageFrom(request, "mandates", request.status);
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
-      const { items, next } = await listMandates(database, state, mandateStatusWord(request.status), page);
-      return { mandates: items.map(messageFrom), nextPageToken: nextPageToken(kind, next) };
+      const { items, next } = await listMandates(database, state, mandateStatusMapping.fromProto(request.status), page);
+      return { mandates: items.map(messageFrom), nextPageToken: page.tokenAfter(next) };
     },
 
     async archiveMandate({ mandateId }, { caller }) {

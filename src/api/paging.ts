@@ -1,74 +1,85 @@
 import { createHash } from "node:crypto";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
-/** Items of a page when the request names no size. */
-export const DEFAULT_PAGE_SIZE = 50;
-/** Items of a page at most. */
-export const MAX_PAGE_SIZE = 500;
+const DEFAULT_PAGE_SIZE = 50;
+const MAX_PAGE_SIZE = 500;
 
-/** Longest token that is looked at, in characters. */
+/** Longest token that is parsed, in characters. */
 const MAX_TOKEN = 512;
 
-/** How many items the page of a request has: `page_size`, or `DEFAULT_PAGE_SIZE` for 0. Never above `MAX_PAGE_SIZE`. */
-export function pageSizeFrom(request: { readonly pageSize: number }): number {
-  const { pageSize } = request;
-  return pageSize <= 0 ? DEFAULT_PAGE_SIZE : Math.min(pageSize, MAX_PAGE_SIZE);
+/** A value that narrows a list. Tokens of one filter are refused by every other. */
+type FilterValue = string | number | bigint | undefined;
+
+/** One page of a list, as a request asks for it. */
+export interface Page<Position extends number | string> {
+  /** Maximum number of items, 1 to 500; 50 when the request names no size. */
+  readonly size: number;
+  /** The position to continue after; undefined for the first page. */
+  readonly after: Position | undefined;
+  /** Returns the token that continues after a position; undefined, when the position is, on the last page. */
+  tokenAfter(position: Position | undefined): string | undefined;
 }
 
-/** Names a list with its filter, so that a token of one is refused by every other. */
-export function pageKind(list: string, ...filter: readonly (string | number | bigint | undefined)[]): string {
-  return JSON.stringify([list, ...filter.map((each) => (each === undefined ? null : String(each)))]);
+/** The paging fields that every list request has. */
+export interface PageRequest {
+  readonly pageSize: number;
+  readonly pageToken: string;
 }
 
-/** A filter may be longer than a token may be; its digest tells filters apart as well. */
-const markOf = (kind: string): string => createHash("sha256").update(kind).digest("base64url").slice(0, 16);
-
-/** The token that continues a list after a position. `kind` is as `pageKind` gives it. */
-export function encodePageToken(kind: string, position: number | string): string {
-  return Buffer.from(JSON.stringify([markOf(kind), position])).toString("base64url");
+/** Reads the page of a list that is ordered by a number. Throws INVALID_PAGE_TOKEN. */
+export function pageFrom(request: PageRequest, list: string, ...filter: readonly FilterValue[]): Page<number> {
+  return createPage(request, digestOfList(list, filter), isIndex);
 }
 
-/** The token of the next page, or undefined when the position is: the page is the last. */
-export function nextPageToken(kind: string, position: number | string | undefined): string | undefined {
-  return position === undefined ? undefined : encodePageToken(kind, position);
+/** Reads the page of a list that is ordered by a name or id. Throws INVALID_PAGE_TOKEN. */
+export function namePageFrom(request: PageRequest, list: string, ...filter: readonly FilterValue[]): Page<string> {
+  return createPage(request, digestOfList(list, filter), isStorableText);
+}
+
+const isIndex = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0;
+
+// PostgreSQL cannot hold U+0000 in a text, so no token of ours contains it.
+const isStorableText = (value: unknown): value is string => typeof value === "string" && !value.includes("\u0000");
+
+function createPage<Position extends number | string>(
+  { pageSize, pageToken }: PageRequest,
+  digest: string,
+  isPosition: (value: unknown) => value is Position,
+): Page<Position> {
+  const after = pageToken === "" ? undefined : positionIn(pageToken, digest);
+  if (after !== undefined && !isPosition(after)) throw invalidToken();
+  return {
+    size: pageSize <= 0 ? DEFAULT_PAGE_SIZE : Math.min(pageSize, MAX_PAGE_SIZE),
+    after,
+    tokenAfter: (position) =>
+      position === undefined ? undefined : Buffer.from(JSON.stringify([digest, position])).toString("base64url"),
+  };
+}
+
+/** Digests a list's name and filter: a filter may be longer than a token is allowed to be. */
+function digestOfList(list: string, filter: readonly FilterValue[]): string {
+  const text = JSON.stringify([list, ...filter.map((value) => (value === undefined ? null : String(value)))]);
+  return createHash("sha256").update(text).digest("base64url").slice(0, 16);
+}
+
+function positionIn(token: string, digest: string): unknown {
+  if (token.length > MAX_TOKEN) throw invalidToken();
+  try {
+    const parsed: unknown = JSON.parse(Buffer.from(token, "base64url").toString());
+    if (Array.isArray(parsed) && parsed.length === 2 && parsed[0] === digest) return parsed[1];
+  } catch {
+    // Not JSON: reported below, like any other token that was not issued here.
+  }
+  throw invalidToken();
 }
 
 function invalidToken(): ControlPlaneError {
   const field = "page_token";
   const description = "was not issued for this list; send `next_page_token` of the page before with the same filter";
-  const violations = [{ field, description, reason: "INVALID_PAGE_TOKEN" }];
   return new ControlPlaneError(
     ErrorReason.INVALID_PAGE_TOKEN,
     `\`${field}\` ${description}`,
     { field },
-    { violations },
+    { violations: [{ field, description, reason: "INVALID_PAGE_TOKEN" }] },
   );
-}
-
-function positionFrom(kind: string, token: string): unknown {
-  if (token.length > MAX_TOKEN) throw invalidToken();
-  try {
-    const parsed: unknown = JSON.parse(Buffer.from(token, "base64url").toString());
-    if (Array.isArray(parsed) && parsed.length === 2 && parsed[0] === markOf(kind)) return parsed[1];
-  } catch {
-    // Told below: what is no JSON was not issued here.
-  }
-  throw invalidToken();
-}
-
-/** The whole number that a token continues after; undefined for an empty token. Throws INVALID_PAGE_TOKEN. */
-export function decodePageToken(kind: string, token: string): number | undefined {
-  if (token === "") return undefined;
-  const position = positionFrom(kind, token);
-  if (typeof position !== "number" || !Number.isSafeInteger(position) || position < 0) throw invalidToken();
-  return position;
-}
-
-/** The name or id that a token continues after; undefined for an empty token. Throws INVALID_PAGE_TOKEN. */
-export function decodeNamePageToken(kind: string, token: string): string | undefined {
-  if (token === "") return undefined;
-  const position = positionFrom(kind, token);
-  // PostgreSQL has no text with U+0000: such a token was made by hand.
-  if (typeof position !== "string" || position.includes("\u0000")) throw invalidToken();
-  return position;
 }

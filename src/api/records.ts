@@ -1,4 +1,5 @@
 import type { JsonObject, MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { ReceiptSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import type {
   ActionSchema,
@@ -10,15 +11,15 @@ import type { DecisionBody, DecisionReceipt, SealedReason } from "../log/receipt
 import { argumentsFrom } from "../policy/action-source.ts";
 import type { ScopeWord } from "../policy/types.ts";
 import { digestOf } from "../tree/canonical.ts";
-import { decisionEnum, decisionPathEnum, scopeEnum, timestampFromMs } from "./words.ts";
+import { decisionMapping, decisionPathMapping, scopeMapping } from "./enum-mapping.ts";
 
 type SealedLimit = DecisionBody["authorisation"]["collective_limits"][number];
 
-/** The arguments of an action, and what else its caller said of it. */
+/** The metadata of an action, split into the tool's arguments and the rest. */
 export interface ActionParts {
-  /** What typed rules read; undefined when there is nothing to read. */
+  /** The arguments that typed rules read; undefined when there are none. */
   readonly arguments: JsonObject | undefined;
-  /** The metadata without `arguments` and `tool`; undefined when nothing is left, or the metadata are the arguments. */
+  /** The metadata without `arguments` and `tool`; undefined when empty, or when the metadata are the arguments. */
   readonly metadata: JsonObject | undefined;
 }
 
@@ -33,12 +34,12 @@ export function actionPartsFrom(metadata: JsonObject | undefined): ActionParts {
   return { arguments: unlessEmpty(read), metadata: unlessEmpty(rest) };
 }
 
-/** A decision as lists and histories show it. */
+/** Converts a decision to the short record in lists and histories. */
 export function decisionRecordFrom({ body }: DecisionReceipt): MessageInitShape<typeof DecisionRecordSchema> {
   return {
     decisionId: body.decision_id,
-    decision: decisionEnum(body.decision),
-    decisionPath: decisionPathEnum(body.decision_path),
+    decision: decisionMapping.toProto(body.decision),
+    decisionPath: decisionPathMapping.toProto(body.decision_path),
     decidedAt: timestampFromMs(Date.parse(body.at)),
     agentId: body.action.agent_id,
     actionType: body.action.action_type,
@@ -60,7 +61,7 @@ function actionFrom({ action }: DecisionBody): MessageInitShape<typeof ActionSch
   };
 }
 
-/** The message of one reason as an entry seals it. */
+/** Converts a reason as it is sealed in an entry. */
 export function reasonMessageFromSealed(reason: SealedReason): MessageInitShape<typeof ReasonSchema> {
   return {
     code: reason.code,
@@ -75,7 +76,7 @@ export function reasonMessageFromSealed(reason: SealedReason): MessageInitShape<
 
 function limitFrom(limit: SealedLimit): MessageInitShape<typeof CollectiveLimitSchema> {
   return {
-    scope: scopeEnum(limit.scope as ScopeWord),
+    scope: scopeMapping.toProto(limit.scope as ScopeWord),
     group: limit.group,
     members: BigInt(limit.members),
     count: BigInt(limit.count),
@@ -88,7 +89,7 @@ function limitFrom(limit: SealedLimit): MessageInitShape<typeof CollectiveLimitS
   };
 }
 
-/** Entries seal the digest only where an approval is concerned; elsewhere it follows from what they seal. */
+/** Returns the sealed digest of the action, or computes it: entries seal it only when an approval depends on it. */
 function actionDigestFrom({ action, action_digest, on_behalf_of }: DecisionBody): string {
   if (action_digest !== undefined) return action_digest;
   return digestOf({
@@ -108,18 +109,18 @@ function mandatesFrom({ mandates, observed }: DecisionBody) {
       mandateId,
       version,
       digest,
-      decision: decision === undefined ? undefined : decisionEnum(decision),
+      decision: decision === undefined ? undefined : decisionMapping.toProto(decision),
     })),
     observed: observed.map(({ mandate_id: mandateId, version, would_decide, reasons }) => ({
       mandateId,
       version,
-      wouldDecide: decisionEnum(would_decide),
+      wouldDecide: decisionMapping.toProto(would_decide),
       reasons: reasons.map(reasonMessageFromSealed),
     })),
   };
 }
 
-/** What the action was attempted under, as its caller named it and as it was found. */
+/** The authority that the caller named and the authority that applied. */
 function authorityFrom({ authority = [], ...body }: DecisionBody) {
   const isGrant = (id: string): boolean => id.startsWith("grt_");
   return {
@@ -137,7 +138,7 @@ function authorityFrom({ authority = [], ...body }: DecisionBody) {
 const guardsFrom = ({ guards = [] }: DecisionBody) =>
   guards.map(({ mandate_id: mandateId, latency_ms: latencyMs, ...rest }) => ({ mandateId, latencyMs, ...rest }));
 
-/** Everything that a decision was based on, with the exact text that is hashed. */
+/** Converts a receipt: everything that the decision was based on, with the exact text that is hashed. */
 export function receiptMessageFrom(receipt: DecisionReceipt): MessageInitShape<typeof ReceiptSchema> {
   const { body, canonicalBody, leafHash } = receipt;
   return {

@@ -1,4 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import {
   type PersonalValueSchema,
   RedactionService,
@@ -15,11 +16,10 @@ import {
   zonelessTime,
 } from "../redaction/index.ts";
 import type { Caller } from "./context.ts";
-import { decodeNamePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
+import { namePageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition, type ServiceFunctions } from "./service.ts";
-import { timestampFromMs } from "./words.ts";
 
-/** What the redaction service works with. */
+/** Parts that RedactionService needs. */
 export interface RedactionServiceOptions {
   readonly redaction: Redaction;
 }
@@ -71,10 +71,9 @@ function webhookFunctions({ webhooks }: Redaction) {
 
     async listRedactionWebhooks(request, { caller }) {
       assertOwn(caller, request);
-      const kind = pageKind("redaction webhooks");
-      const page = { size: pageSizeFrom(request), after: decodeNamePageToken(kind, request.pageToken) };
+      const page = namePageFrom(request, "redaction webhooks");
       const { items, next } = await webhooks.list(caller, page);
-      return { ok: true, webhooks: items.map(webhookFrom), nextPageToken: nextPageToken(kind, next) };
+      return { ok: true, webhooks: items.map(webhookFrom), nextPageToken: page.tokenAfter(next) };
     },
 
     async getRedactionWebhook(request, { caller }) {
@@ -105,10 +104,9 @@ function valueFunctions({ values }: Redaction) {
     async listPersonalValues(request, { caller }) {
       assertOwn(caller, request);
       const ofKind = request.kind === "" ? undefined : request.kind;
-      const kind = pageKind("personal values", ofKind);
-      const page = { size: pageSizeFrom(request), after: decodeNamePageToken(kind, request.pageToken) };
+      const page = namePageFrom(request, "personal values", ofKind);
       const { items, next } = await values.list(caller, ofKind, page);
-      return { ok: true, values: items.map(valueFrom), nextPageToken: nextPageToken(kind, next) };
+      return { ok: true, values: items.map(valueFrom), nextPageToken: page.tokenAfter(next) };
     },
 
     async deletePersonalValue(request, { caller }) {

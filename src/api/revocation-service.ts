@@ -1,4 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import {
   type RevocationCertificateSchema,
   RevocationService,
@@ -6,26 +7,26 @@ import {
 } from "../../gen/agentcontrol/v1/revocation_service_pb.js";
 import type { SigningKeys } from "../authority/signing-key.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { Authenticator } from "../registry/authenticator.ts";
 import type { StoredCertificate } from "../revocation/certificate.ts";
 import { getRevocation, listRevocations } from "../revocation/find.ts";
 import { revokeAgent } from "../revocation/revoke.ts";
 import type { Database } from "../store/database.ts";
-import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
+import { pageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
-import { timestampFromMs } from "./words.ts";
 
-/** What RevocationService works with. */
+/** Parts that RevocationService needs. */
 export interface RevocationServiceOptions {
   readonly logs: WorkspaceLogs;
   readonly database: Database;
   readonly keys: SigningKeys;
-  /** Told of the workspace after a revocation, since credentials of the agent open nothing any more. */
-  readonly authenticator: { forget(workspaceId: string): void };
+  /** Forgets the keys of a workspace after a revocation, which ends the agent's credentials. */
+  readonly authenticator: Pick<Authenticator, "forget">;
 }
 
 type Item = { readonly id: string; readonly at: string };
 
-/** The fields that a certificate and the answer of RevokeAgent have in common: all of them. */
+/** Fields shared by RevocationCertificate and RevokeAgentResponse, which are all fields of both. */
 type CertificateFields = Omit<MessageInitShape<typeof RevocationCertificateSchema>, "$typeName" | "$unknown">;
 
 const itemFrom = ({ id, at }: Item): MessageInitShape<typeof RevokedItemSchema> => ({
@@ -40,7 +41,7 @@ async function messageFrom(
   const publicKey = await keys.publicKeyOf(keyId);
   const publicPem = publicKey?.export({ type: "spki", format: "pem" }).toString() ?? "";
   const signed = { signature: Buffer.from(signature).toString("base64"), publicKey: publicPem, canonicalBody, keyId };
-  // A body that is no certificate any more is shown as stored, and nothing is said of what it might mean.
+  // The stored body was altered and no longer parses: show it as stored, without interpreting it.
   if (body === undefined) return { ...signed, revocationId };
   const { revoked, counts } = body;
   return {
@@ -91,11 +92,10 @@ export function createRevocationService(options: RevocationServiceOptions): Serv
       return { certificate: await messageFrom(certificate, keys), signatureValid: isValid };
     },
     async listRevocations(request, { caller }) {
-      const kind = pageKind("revocations");
-      const page = { size: pageSizeFrom(request), after: decodePageToken(kind, request.pageToken) };
+      const page = pageFrom(request, "revocations");
       const { items, next } = await listRevocations(database, caller.workspaceId, page);
       const revocations = await Promise.all(items.map((item) => messageFrom(item, keys)));
-      return { revocations, nextPageToken: nextPageToken(kind, next) };
+      return { revocations, nextPageToken: page.tokenAfter(next) };
     },
   });
 }

@@ -1,5 +1,5 @@
 import { fromJson, type JsonObject, type MessageInitShape, toJson } from "@bufbuild/protobuf";
-import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import { timestampFromMs, ValueSchema } from "@bufbuild/protobuf/wkt";
 import type { ToolArgumentSchema } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { type ToolSchema, ToolService, ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { invalidField } from "../errors.ts";
@@ -10,11 +10,10 @@ import { toolsFromPaste } from "../registry/paste.ts";
 import { createFlattenMemo, listTools, listToolVersions, type ToolView, toolViewFrom } from "../registry/tool-lists.ts";
 import { registerTool, registerTools } from "../registry/tools.ts";
 import type { Database } from "../store/database.ts";
-import { decodeNamePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
+import { namePageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
-import { timestampFromMs } from "./words.ts";
 
-/** What the tool service works with. */
+/** Parts that ToolService needs. */
 export interface ToolServiceOptions {
   readonly logs: WorkspaceLogs;
   readonly database: Database;
@@ -56,13 +55,12 @@ export function createToolService({ logs, database }: ToolServiceOptions): Servi
     },
 
     async listTools(request, { caller }) {
-      const kind = pageKind("tools");
-      const page = { size: pageSizeFrom(request), after: decodeNamePageToken(kind, request.pageToken) };
+      const page = namePageFrom(request, "tools");
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
       const { items, next } = listTools(state, page);
       return {
         tools: items.map((tool) => messageFrom(toolViewFrom(tool))),
-        nextPageToken: nextPageToken(kind, next),
+        nextPageToken: page.tokenAfter(next),
       };
     },
 

@@ -2,14 +2,13 @@ import { type GetInclusionProofRequest, VaultService } from "../../gen/agentcont
 import { invalidField } from "../errors.ts";
 import type { Checkpoint } from "../log/checkpoint.ts";
 import type { Vault } from "../log/vault.ts";
-import { decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
+import { optionalNumber } from "./field-values.ts";
+import { pageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
-
-const numberFrom = (value: bigint | undefined): number | undefined => (value === undefined ? undefined : Number(value));
 
 const messageFrom = ({ treeSize, ...checkpoint }: Checkpoint) => ({ ...checkpoint, treeSize: BigInt(treeSize) });
 
-/** The entry that a request is about: a decision's id or an index. Throws INVALID_FIELD for both and for neither. */
+/** Returns the decision id or the index that a request names. Throws INVALID_FIELD unless it names exactly one. */
 function entryFrom({ decisionId, index }: GetInclusionProofRequest): string | number {
   if (decisionId !== undefined && index !== undefined)
     throw invalidField("index", "must be left out when `decision_id` is given");
@@ -22,23 +21,23 @@ function entryFrom({ decisionId, index }: GetInclusionProofRequest): string | nu
 export function createVaultService(vault: Vault): ServiceDefinition {
   return defineService(VaultService, {
     async getCheckpoint({ treeSize }, { caller }) {
-      return messageFrom(await vault.checkpoint(caller.workspaceId, numberFrom(treeSize)));
+      return messageFrom(await vault.checkpoint(caller.workspaceId, optionalNumber(treeSize)));
     },
 
     async listEntries(request, { caller }) {
-      const range = { from: Number(request.from), to: numberFrom(request.to) };
-      const kind = pageKind("entries", range.from, range.to);
-      const from = decodePageToken(kind, request.pageToken) ?? range.from;
-      const { entries, next } = await vault.entries(caller.workspaceId, { ...range, from }, pageSizeFrom(request));
+      const range = { from: Number(request.from), to: optionalNumber(request.to) };
+      const page = pageFrom(request, "entries", range.from, range.to);
+      const from = page.after ?? range.from;
+      const { entries, next } = await vault.entries(caller.workspaceId, { ...range, from }, page.size);
       return {
         entries: entries.map(({ seq, leafHash, body }) => ({ index: BigInt(seq), leafHash, body })),
-        nextPageToken: nextPageToken(kind, next),
+        nextPageToken: page.tokenAfter(next),
       };
     },
 
     async getInclusionProof(request, { caller }) {
       const entry = entryFrom(request);
-      const proof = await vault.inclusion(caller.workspaceId, entry, numberFrom(request.treeSize));
+      const proof = await vault.inclusion(caller.workspaceId, entry, optionalNumber(request.treeSize));
       const { index, leafHash, path, checkpoint } = proof;
       return {
         leafIndex: BigInt(index),
@@ -51,7 +50,7 @@ export function createVaultService(vault: Vault): ServiceDefinition {
     },
 
     async getConsistencyProof(request, { caller }) {
-      const proof = await vault.consistency(caller.workspaceId, Number(request.from), numberFrom(request.to));
+      const proof = await vault.consistency(caller.workspaceId, Number(request.from), optionalNumber(request.to));
       const { from, to, path, fromRoot, toRoot } = proof;
       return { from: BigInt(from), to: BigInt(to), path: [...path], fromRoot, toRoot };
     },

@@ -1,4 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import {
   type WebhookDeliverySchema,
   type WebhookSchema,
@@ -8,11 +9,11 @@ import { invalidField } from "../errors.ts";
 import type { Attempt } from "../webhook/attempt.ts";
 import type { Webhook } from "../webhook/webhook.ts";
 import type { Webhooks } from "../webhook/webhooks.ts";
-import { decodeNamePageToken, decodePageToken, nextPageToken, pageKind, pageSizeFrom } from "./paging.ts";
+import { optionalTimestamp } from "./field-values.ts";
+import { namePageFrom, pageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
-import { timestampFromMs } from "./words.ts";
 
-/** What the webhook service works with. */
+/** Parts that WebhookService needs. */
 export interface WebhookServiceOptions {
   readonly webhooks: Webhooks;
 }
@@ -23,7 +24,7 @@ function messageFrom(webhook: Webhook): MessageInitShape<typeof WebhookSchema> {
     ...{ webhookId, url, events: [...events], isActive, failures },
     createdAt: timestampFromMs(createdAtMs),
     nextSeq: BigInt(nextSeq),
-    nextAttemptAt: nextAttemptAtMs === null ? undefined : timestampFromMs(nextAttemptAtMs),
+    nextAttemptAt: optionalTimestamp(nextAttemptAtMs),
   };
 }
 
@@ -38,7 +39,7 @@ function deliveryFrom(attempt: Attempt): MessageInitShape<typeof WebhookDelivery
   };
 }
 
-/** An index of a log as a number. Throws INVALID_FIELD for one that no log reaches. */
+/** Converts the index of a log entry. Throws INVALID_FIELD above the safe integers, which no log reaches. */
 function seqFrom(seq: bigint): number {
   if (seq <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(seq);
   throw invalidField("from_seq", "must be at most `next_seq`");
@@ -53,10 +54,9 @@ export function createWebhookService({ webhooks }: WebhookServiceOptions): Servi
     },
 
     async listWebhooks(request, { caller }) {
-      const kind = pageKind("webhooks");
-      const page = { size: pageSizeFrom(request), after: decodeNamePageToken(kind, request.pageToken) };
+      const page = namePageFrom(request, "webhooks");
       const { items, next } = await webhooks.list(caller, page);
-      return { webhooks: items.map(messageFrom), nextPageToken: nextPageToken(kind, next) };
+      return { webhooks: items.map(messageFrom), nextPageToken: page.tokenAfter(next) };
     },
 
     async getWebhook({ webhookId }, { caller }) {
@@ -82,11 +82,10 @@ export function createWebhookService({ webhooks }: WebhookServiceOptions): Servi
     },
 
     async listWebhookDeliveries(request, { caller }) {
-      const { webhookId, pageToken } = request;
-      const kind = pageKind("webhook deliveries", webhookId);
-      const page = { size: pageSizeFrom(request), after: decodePageToken(kind, pageToken) };
+      const { webhookId } = request;
+      const page = pageFrom(request, "webhook deliveries", webhookId);
       const { items, next } = await webhooks.deliveries(caller, webhookId, page);
-      return { deliveries: items.map(deliveryFrom), nextPageToken: nextPageToken(kind, next) };
+      return { deliveries: items.map(deliveryFrom), nextPageToken: page.tokenAfter(next) };
     },
 
     async replayWebhook({ webhookId, fromSeq }, { caller }) {

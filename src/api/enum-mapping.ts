@@ -1,0 +1,83 @@
+import { AgentStatus } from "../../gen/agentcontrol/v1/agent_service_pb.js";
+import { AuthorityStatus } from "../../gen/agentcontrol/v1/authority_service_pb.js";
+import { MandateMode, MandateStatus } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Decision, DecisionPath, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
+import type { Decision as DecisionName, ScopeWord as ScopeName } from "../policy/types.ts";
+import type { MandateStatusWord as MandateStatusName } from "../registry/mandate-view.ts";
+import type { AgentStatus as AgentStatusName } from "../state/agents.ts";
+import type { AuthorityStatus as AuthorityStatusName } from "../state/authority-status.ts";
+import type { DecisionPath as DecisionPathName } from "../state/types.ts";
+
+/** Maps the lower-case names that domain code uses to the values of one proto enum, and back. */
+export interface EnumMapping<Name extends string, Value extends number> {
+  toProto(name: Name): Value;
+  /** Returns undefined for UNSPECIFIED and for unknown values. */
+  fromProto(value: Value): Name | undefined;
+}
+
+function createMapping<Name extends string, Value extends number>(
+  valueByName: Readonly<Record<Name, Value>>,
+): EnumMapping<Name, Value> {
+  const names = Object.keys(valueByName) as Name[];
+  const nameByValue = new Map(names.map((name) => [valueByName[name], name]));
+  return {
+    toProto: (name) => valueByName[name],
+    fromProto: (value) => nameByValue.get(value),
+  };
+}
+
+/** Decisions on an action. */
+export const decisionMapping = createMapping<DecisionName, Decision>({
+  allow: Decision.ALLOW,
+  block: Decision.BLOCK,
+  escalate: Decision.ESCALATE,
+});
+
+/** Steps that can settle a decision. */
+export const decisionPathMapping = createMapping<DecisionPathName, DecisionPath>({
+  revoked: DecisionPath.REVOKED,
+  permissions: DecisionPath.PERMISSIONS,
+  policy: DecisionPath.POLICY,
+  approved: DecisionPath.APPROVED,
+  default: DecisionPath.DEFAULT,
+  delegation: DecisionPath.DELEGATION,
+  session: DecisionPath.SESSION,
+  intent_contract: DecisionPath.INTENT_CONTRACT,
+  credential: DecisionPath.CREDENTIAL,
+  mcp_tool_policy: DecisionPath.MCP_TOOL_POLICY,
+});
+
+/** Scopes of mandates and of counting rules. */
+export const scopeMapping = createMapping<ScopeName, Scope>({
+  agent: Scope.AGENT,
+  department: Scope.DEPARTMENT,
+  workspace: Scope.WORKSPACE,
+});
+
+/** Statuses of an agent. */
+export const agentStatusMapping = createMapping<AgentStatusName, AgentStatus>({
+  active: AgentStatus.ACTIVE,
+  deactivated: AgentStatus.DEACTIVATED,
+  revoked: AgentStatus.REVOKED,
+});
+
+/** Statuses of a session, credential, grant or another kind of authority. */
+export const authorityStatusMapping = createMapping<AuthorityStatusName, AuthorityStatus>({
+  active: AuthorityStatus.ACTIVE,
+  ended: AuthorityStatus.ENDED,
+  expired: AuthorityStatus.EXPIRED,
+  used_up: AuthorityStatus.USED_UP,
+});
+
+/** Modes of a mandate. */
+export const mandateModeMapping = createMapping<"enforce" | "observe", MandateMode>({
+  enforce: MandateMode.ENFORCE,
+  observe: MandateMode.OBSERVE,
+});
+
+/** Statuses of a mandate. */
+export const mandateStatusMapping = createMapping<MandateStatusName, MandateStatus>({
+  active: MandateStatus.ACTIVE,
+  stale: MandateStatus.STALE,
+  archived: MandateStatus.ARCHIVED,
+});
