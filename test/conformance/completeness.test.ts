@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { getOption, hasOption } from "@bufbuild/protobuf";
+import { type DescField, type DescMessage, getOption, hasOption, ScalarType } from "@bufbuild/protobuf";
+import { field as fieldRules } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import { expect } from "chai";
 import { access } from "../../gen/agentcontrol/v1/access_pb.js";
 import { http } from "../../gen/google/api/annotations_pb.js";
@@ -41,6 +42,25 @@ function documentedReasons(): Map<string, { code: string | undefined; status: nu
 const errorsWanted = [...UNARY, ...STREAMS].flatMap(({ error }) => (error?.reason === undefined ? [] : [error.reason]));
 const reasonsInRest = REST.flatMap(({ want }) => JSON.stringify(want).match(/(?<="reason":")[A-Z_]+/g) ?? []);
 
+/** The request of every method, with the messages inside. */
+function requestMessages(): DescMessage[] {
+  const found = new Set<DescMessage>();
+  const add = (desc: DescMessage) => {
+    if (found.has(desc)) return;
+    found.add(desc);
+    for (const { message } of desc.fields) if (message?.typeName.startsWith("agentcontrol.")) add(message);
+  };
+  for (const { input } of METHODS) add(input);
+  return [...found];
+}
+
+function refusesNul(field: DescField): boolean {
+  const { type } = getOption(field, fieldRules);
+  if (type.case !== "string") return false;
+  const { pattern, wellKnown } = type.value;
+  return wellKnown.case === "uuid" || (pattern !== "" && !new RegExp(pattern, "u").test("a\u0000b"));
+}
+
 describe("the interface and its conformance cases", () => {
   it("give every method a REST route, streams of both directions excepted", () => {
     const without = METHODS.filter((method) => !hasOption(method, http)).map(nameOf);
@@ -48,6 +68,16 @@ describe("the interface and its conformance cases", () => {
     for (const method of METHODS.filter((each) => nameOf(each) !== ONLY_GRPC)) {
       expect(routeOf(method).template, nameOf(method)).to.match(/^\/(v1|api)\//);
     }
+  });
+
+  it("refuse U+0000, which PostgreSQL cannot keep, in every id of a request", () => {
+    const open = requestMessages().flatMap((desc) =>
+      desc.fields
+        .filter((field) => /_id$|^on_behalf_of$/.test(field.name) && field.scalar === ScalarType.STRING)
+        .filter((field) => !refusesNul(field))
+        .map((field) => `${desc.name}.${field.name}`),
+    );
+    expect(open).to.deep.equal([]);
   });
 
   it("say of every method who may call it", () => {
