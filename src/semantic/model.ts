@@ -1,81 +1,80 @@
-import { fault, type GuardFault, type UnavailableCause } from "./answer.ts";
-import type { Breaker, CallResult } from "./breaker.ts";
-import { createDeadline, type Deadline } from "./deadline.ts";
-import { type Endpoint, postQuestion } from "./exchange.ts";
-import type { Gate } from "./gate.ts";
+import type { CallResult, CircuitBreaker } from "./circuit-breaker.ts";
+import { type Endpoint, postQuestion } from "./post-question.ts";
 import { bodyFrom, type GuardQuestion } from "./question.ts";
-import { type ModelVerdict, verdictFrom } from "./verdict.ts";
+import type { Semaphore } from "./semaphore.ts";
+import { fault, type GuardFault, type ModelVerdict, type UnavailableCause, verdictFrom } from "./verdict.ts";
 
-/** What one question came to, and whether the model was asked. */
-export interface Finding {
-  readonly found: ModelVerdict | GuardFault;
+/** One attempt to get a verdict. */
+export interface Attempt {
+  readonly result: ModelVerdict | GuardFault;
+  /** True if the question was sent to the model. */
   readonly isAsked: boolean;
 }
 
 /** The model behind a guard. */
 export interface Model {
-  /** Asks once, when the breaker and the gate let it. */
-  ask(question: GuardQuestion, signal: AbortSignal): Promise<Finding>;
+  /** Asks once, if the circuit breaker and the semaphore allow it. */
+  ask(question: GuardQuestion, signal: AbortSignal): Promise<Attempt>;
 }
 
-/** What a model is reached by. */
+/** Parts of a model. */
 export interface ModelOptions {
   readonly endpoint: Endpoint;
-  /** Its name at the endpoint. */
+  /** Name of the model at the endpoint. */
   readonly name: string;
   readonly deadlineMs: number;
-  readonly breaker: Breaker;
-  readonly gate: Gate;
+  readonly breaker: CircuitBreaker;
+  readonly semaphore: Semaphore;
 }
 
-/** Faults of the endpoint as a whole. All others are about one question, with which nobody may shut out the others. */
+/** Faults of the endpoint. The others concern one question, which must not be able to open the breaker for all. */
 const FAILURES: ReadonlySet<UnavailableCause> = new Set(["timed_out", "unreachable", "rate_limited", "server_error"]);
 
-/** What came of a question that the model was not asked. */
-export const unasked = (cause: UnavailableCause, detail: string): Finding => ({
-  found: fault(cause, detail),
+/** The attempt for a question that was not sent. */
+export const notAsked = (cause: UnavailableCause, detail: string): Attempt => ({
+  result: fault(cause, detail),
   isAsked: false,
 });
 
-const CIRCUIT_OPEN = unasked("circuit_open", "the model failed too often lately");
+const CIRCUIT_OPEN = notAsked("circuit_open", "the model failed too often lately");
 
-/** `isShort`: the question gave the model less time than a question usually has, so that its end tells nothing. */
-function resultOf({ found }: Finding, isShort: boolean): CallResult {
-  if (found.kind === "verdict") return "worked";
-  if (found.cause === "cancelled" || (found.cause === "timed_out" && isShort)) return "unknown";
-  return FAILURES.has(found.cause) ? "failed" : "worked";
+/** `isShortened`: the question allowed less time than usual, so that a timeout says nothing about the endpoint. */
+function callResult({ result }: Attempt, isShortened: boolean): CallResult {
+  if (result.kind === "verdict") return "worked";
+  if (result.cause === "cancelled" || (result.cause === "timed_out" && isShortened)) return "unknown";
+  return FAILURES.has(result.cause) ? "failed" : "worked";
 }
 
 /** Creates a model. */
-export function createModel({ endpoint, name, deadlineMs, breaker, gate }: ModelOptions): Model {
-  const exchange = async (body: string, { signal, endedBy }: Deadline): Promise<Finding> => {
+export function createModel({ endpoint, name, deadlineMs, breaker, semaphore }: ModelOptions): Model {
+  const send = async (body: string, { signal, endedBy }: Deadline): Promise<Attempt> => {
     const reply = await postQuestion(endpoint, body, signal);
-    if (reply.kind === "reply") return { found: verdictFrom(reply.text, name), isAsked: true };
+    if (reply.kind === "reply") return { result: verdictFrom(reply.text, name), isAsked: true };
     const by = endedBy();
-    return { found: by === undefined ? reply : fault(by, "no whole answer in time"), isAsked: true };
+    return { result: by === undefined ? reply : fault(by, "no whole answer in time"), isAsked: true };
   };
 
-  const exchangeIfClosed = async (body: string, deadline: Deadline, isShort: boolean): Promise<Finding> => {
+  const sendThroughBreaker = async (body: string, deadline: Deadline, isShortened: boolean): Promise<Attempt> => {
     const call = breaker.begin();
     if (call === undefined) return CIRCUIT_OPEN;
     let result: CallResult = "unknown";
     try {
-      const finding = await exchange(body, deadline);
-      result = resultOf(finding, isShort);
-      return finding;
+      const attempt = await send(body, deadline);
+      result = callResult(attempt, isShortened);
+      return attempt;
     } finally {
       call.end(result);
     }
   };
 
-  const exchangeInTurn = async (body: string, deadline: Deadline, isShort: boolean): Promise<Finding> => {
-    if (!(await gate.enter(deadline.signal))) {
-      return unasked(deadline.endedBy() === "cancelled" ? "cancelled" : "too_busy", "no place was free in time");
+  const sendInTurn = async (body: string, deadline: Deadline, isShortened: boolean): Promise<Attempt> => {
+    if (!(await semaphore.acquire(deadline.signal))) {
+      return notAsked(deadline.endedBy() === "cancelled" ? "cancelled" : "too_busy", "no place was free in time");
     }
     try {
-      return await exchangeIfClosed(body, deadline, isShort);
+      return await sendThroughBreaker(body, deadline, isShortened);
     } finally {
-      gate.leave();
+      semaphore.release();
     }
   };
 
@@ -83,14 +82,48 @@ export function createModel({ endpoint, name, deadlineMs, breaker, gate }: Model
     async ask(question, signal) {
       if (breaker.state === "open") return CIRCUIT_OPEN;
       const body = bodyFrom(name, question);
-      if (body === undefined) return unasked("question_too_large", "the question is too large");
+      if (body === undefined) return notAsked("question_too_large", "the question is too large");
       const ms = Math.min(question.timeoutMs ?? deadlineMs, deadlineMs);
       const deadline = createDeadline(ms, signal);
       try {
-        return await exchangeInTurn(body, deadline, ms < deadlineMs);
+        return await sendInTurn(body, deadline, ms < deadlineMs);
       } finally {
         deadline.clear();
       }
+    },
+  };
+}
+
+type EndedBy = "timed_out" | "cancelled";
+
+/** An abort signal that knows why it aborted. */
+interface Deadline {
+  readonly signal: AbortSignal;
+  /** Undefined until the signal aborts. */
+  endedBy(): EndedBy | undefined;
+  /** Stops the timer and the listening to the caller's signal. MUST be called. */
+  clear(): void;
+}
+
+/** Creates a deadline that the caller's signal brings forward. */
+function createDeadline(ms: number, caller: AbortSignal): Deadline {
+  const controller = new AbortController();
+  let endedBy: EndedBy | undefined;
+  const end = (by: EndedBy) => (): void => {
+    endedBy ??= by;
+    controller.abort();
+  };
+  const cancel = end("cancelled");
+  const timer = setTimeout(end("timed_out"), ms);
+  // Not `AbortSignal.any`: a stream's signal outlives thousands of questions and would keep something of each.
+  caller.addEventListener("abort", cancel, { once: true });
+  if (caller.aborted) cancel();
+  return {
+    signal: controller.signal,
+    endedBy: () => endedBy,
+    clear() {
+      clearTimeout(timer);
+      caller.removeEventListener("abort", cancel);
     },
   };
 }

@@ -1,4 +1,72 @@
-import { fault, type GuardFault, type GuardVerdict } from "./answer.ts";
+/** Causes of a missing verdict: a fixed list, safe for receipts, metrics and the log. */
+export const UNAVAILABLE_CAUSES = [
+  /** No model is configured. */
+  "not_configured",
+  /** The action is too long to ask about; a cut one would let its end pass unread. */
+  "question_too_large",
+  /** The queue for a permit is full, or the deadline passed in it. */
+  "too_busy",
+  /** The circuit breaker is open. */
+  "circuit_open",
+  /** The caller gave up. */
+  "cancelled",
+  /** No whole answer within the deadline. */
+  "timed_out",
+  /** No connection, or one that broke off. */
+  "unreachable",
+  /** Status 429. */
+  "rate_limited",
+  /** Status 408 or 5xx. */
+  "server_error",
+  /** Any other status except 200; redirects are not followed. */
+  "rejected",
+  /** The model, or a filter before it, declined to answer. */
+  "refused",
+  /** A malformed or oversized answer. */
+  "invalid_answer",
+  /** A fault of this program. */
+  "internal",
+] as const;
+
+/** One of `UNAVAILABLE_CAUSES`. */
+export type UnavailableCause = (typeof UNAVAILABLE_CAUSES)[number];
+
+/** A model's opinion of an action. */
+export interface GuardVerdict {
+  readonly kind: "verdict";
+  /** True if the action violates the rule. */
+  readonly violates: boolean;
+  /** The model's own confidence, from 0 to 1. */
+  readonly confidence: number;
+  /** One line of the model's own words, at most 500 characters, may be empty. Untrusted text. */
+  readonly reason: string;
+  /** The model that answered, as the endpoint names it. */
+  readonly model: string;
+  /** Whole milliseconds from the question to the verdict. */
+  readonly latencyMs: number;
+}
+
+/** No verdict. The rule says what that means for the action; it never means "violates nothing". */
+export interface GuardUnavailable {
+  readonly kind: "unavailable";
+  readonly cause: UnavailableCause;
+  /** Whole milliseconds from the question to giving up. */
+  readonly latencyMs: number;
+}
+
+/** Answer of a guard. */
+export type GuardAnswer = GuardVerdict | GuardUnavailable;
+
+/** Reason why one attempt gave no verdict, for the operator of the model. */
+export interface GuardFault {
+  readonly kind: "fault";
+  readonly cause: UnavailableCause;
+  /** A fixed text that quotes neither question, answer nor key. */
+  readonly detail: string;
+}
+
+/** Creates a fault. */
+export const fault = (cause: UnavailableCause, detail: string): GuardFault => ({ kind: "fault", cause, detail });
 
 /** A verdict as the model gave it. */
 export type ModelVerdict = Omit<GuardVerdict, "latencyMs">;
@@ -6,7 +74,7 @@ export type ModelVerdict = Omit<GuardVerdict, "latencyMs">;
 type Members = Readonly<Record<string, unknown>>;
 
 const VERDICT_KEYS = "confidence,reason,violates";
-/** Characters of a reason that are kept: it is for a person, and becomes part of the log for good. */
+/** Maximum characters of a reason: it is for a person, and stays in the log for good. */
 const MAX_REASON_LENGTH = 500;
 const MODEL_NAME = /^[\x21-\x7e]{1,128}$/;
 
@@ -16,8 +84,8 @@ function isMembers(value: unknown): value is Members {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The value of a JSON text; undefined when it is none. */
-function parsed(text: string): unknown {
+/** Parses a JSON text; undefined if it is malformed. */
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
@@ -30,8 +98,8 @@ function callsTool({ tool_calls: calls, function_call: call }: Members): boolean
   return !isEmpty || (call ?? null) !== null;
 }
 
-/** The text of a completion's only message, which calls no tools. */
-function contentFrom(completion: unknown): string | GuardFault {
+/** Text of a completion's only message, which must not call tools. */
+function readContent(completion: unknown): string | GuardFault {
   if (!isMembers(completion)) return invalid("the answer is no JSON object");
   const { choices } = completion;
   if (!Array.isArray(choices) || choices.length !== 1) return invalid("the answer has not exactly one choice");
@@ -44,15 +112,15 @@ function contentFrom(completion: unknown): string | GuardFault {
   return typeof message.content === "string" ? message.content : invalid("the message has no text");
 }
 
-// Characters that break lines or turn the writing direction would let a model forge what a person reads.
+// Line breaks and bidirectional controls would let a model forge what a person reads.
 function oneLine(text: string): string {
   const line = text.toWellFormed().replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, " ");
   return [...line.trim()].slice(0, MAX_REASON_LENGTH).join("");
 }
 
-/** The whole text must be the verdict: one found inside of other text may be one that the action brought along. */
-function judgedFrom(content: string): Omit<ModelVerdict, "kind" | "model"> | GuardFault {
-  const verdict = parsed(content);
+/** Reads a text that is a verdict as a whole: one inside other text may come from the action. */
+function readVerdict(content: string): Omit<ModelVerdict, "kind" | "model"> | GuardFault {
+  const verdict = parseJson(content);
   if (!isMembers(verdict)) return invalid("the text is no JSON object");
   if (Object.keys(verdict).sort().join() !== VERDICT_KEYS) return invalid("the verdict has other members");
   const { violates, confidence, reason } = verdict;
@@ -65,14 +133,14 @@ function judgedFrom(content: string): Omit<ModelVerdict, "kind" | "model"> | Gua
     : invalid("`reason` is no text");
 }
 
-/** Reads a completion. Nothing is guessed, repaired or searched for: an answer of another form is none. */
+/** Reads a completion. Guesses, repairs and searches for nothing. */
 export function verdictFrom(text: string, askedModel: string): ModelVerdict | GuardFault {
-  const completion = parsed(text);
-  const content = contentFrom(completion);
+  const completion = parseJson(text);
+  const content = readContent(completion);
   if (typeof content !== "string") return content;
-  const judged = judgedFrom(content);
-  if ("kind" in judged) return judged;
+  const verdict = readVerdict(content);
+  if ("kind" in verdict) return verdict;
   const { model } = completion as Members;
   const isNamed = typeof model === "string" && MODEL_NAME.test(model);
-  return { kind: "verdict", ...judged, model: isNamed ? model : askedModel };
+  return { kind: "verdict", ...verdict, model: isNamed ? model : askedModel };
 }

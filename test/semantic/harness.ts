@@ -1,8 +1,8 @@
 import { Registry } from "prom-client";
 import { Secret } from "../../src/config.ts";
-import type { GuardAnswer } from "../../src/semantic/answer.ts";
 import { createGuard, type Guard, type GuardOptions } from "../../src/semantic/guard.ts";
 import type { GuardQuestion } from "../../src/semantic/question.ts";
+import type { GuardAnswer } from "../../src/semantic/verdict.ts";
 
 /** A guard with what it told its surroundings. */
 export interface WatchedGuard {

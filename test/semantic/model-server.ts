@@ -1,3 +1,4 @@
+import { EventEmitter, once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
@@ -21,6 +22,8 @@ export interface ModelServer {
   behaviour: Behaviour;
   /** Requests under way now, and the most that ever were at once. */
   readonly open: { now: number; most: number };
+  /** Resolves when so many requests came in all. */
+  waitFor(count: number): Promise<void>;
   /** Resolves when nothing is under way any more: its connections were closed or answered. */
   idle(): Promise<void>;
   close(): Promise<void>;
@@ -61,6 +64,7 @@ export async function startModelServer(behaviour: Behaviour = judges()): Promise
   const asked: AskedRequest[] = [];
   const open = { now: 0, most: 0 };
   const waiting = new Set<() => void>();
+  const came = new EventEmitter();
   const server = createServer(async (request, response) => {
     open.now += 1;
     open.most = Math.max(open.most, open.now);
@@ -72,6 +76,7 @@ export async function startModelServer(behaviour: Behaviour = judges()): Promise
     // A client that gives up in the middle of its request is one of the things to be expected here.
     const body = await text(request).catch(() => "");
     asked.push({ method, path, headers, body });
+    came.emit("request");
     started.behaviour(response, asked.length - 1, asked.at(-1) as AskedRequest);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -80,6 +85,9 @@ export async function startModelServer(behaviour: Behaviour = judges()): Promise
     asked,
     behaviour,
     open,
+    async waitFor(count) {
+      while (asked.length < count) await once(came, "request");
+    },
     idle: () => (open.now === 0 ? Promise.resolve() : new Promise((resolve) => waiting.add(resolve))),
     async close() {
       server.closeAllConnections();

@@ -1,9 +1,10 @@
 import { getEventListeners } from "node:events";
+import type { ServerResponse } from "node:http";
 import { setImmediate as turn } from "node:timers/promises";
 import { expect } from "chai";
-import { type CallResult, createBreaker, DEFAULT_BREAKER } from "../../src/semantic/breaker.ts";
-import { createGate } from "../../src/semantic/gate.ts";
+import { type CallResult, CircuitBreaker, DEFAULT_BREAKER } from "../../src/semantic/circuit-breaker.ts";
 import type { GuardOptions } from "../../src/semantic/guard.ts";
+import { Semaphore } from "../../src/semantic/semaphore.ts";
 import { causeOf, PATIENT, watchedGuard } from "./harness.ts";
 import {
   answers,
@@ -18,19 +19,19 @@ import {
 const { windowMs, maxCalls, minFailures, openMs } = DEFAULT_BREAKER;
 const down = answers("", 503);
 
-describe("createBreaker", () => {
+describe("a circuit breaker", () => {
   let at = 0;
   let changes: string[] = [];
   const create = () => {
     at = 0;
     changes = [];
-    return createBreaker(
+    return new CircuitBreaker(
       DEFAULT_BREAKER,
       () => at,
       (state) => void changes.push(state),
     );
   };
-  const call = (breaker: ReturnType<typeof create>, result: CallResult, times = 1): void => {
+  const call = (breaker: CircuitBreaker, result: CallResult, times = 1): void => {
     for (let count = 0; count < times; count++) breaker.begin()?.end(result);
   };
 
@@ -111,29 +112,30 @@ describe("createBreaker", () => {
   });
 });
 
-describe("createGate", () => {
-  it("lets in who waits longest, and nobody past who waits.", async () => {
-    const gate = createGate({ places: 1, maxWaiting: 2 });
+describe("a semaphore", () => {
+  it("gives permits in the order of their callers, and overtakes nobody who waits.", async () => {
+    const semaphore = new Semaphore({ permits: 1, maxWaiting: 2 });
     const order: string[] = [];
-    const enter = (name: string, signal = PATIENT) => gate.enter(signal).then((isIn) => order.push(`${name} ${isIn}`));
+    const acquire = (name: string, signal = PATIENT) =>
+      semaphore.acquire(signal).then((isAcquired) => order.push(`${name} ${isAcquired}`));
     const giveUp = new AbortController();
-    void enter("a");
-    void enter("b", giveUp.signal);
-    void enter("c");
-    void enter("d");
+    void acquire("a");
+    void acquire("b", giveUp.signal);
+    void acquire("c");
+    void acquire("d");
     await turn();
     expect(order).to.deep.equal(["a true", "d false"]);
     giveUp.abort();
     await turn();
-    void enter("e");
-    gate.leave();
+    void acquire("e");
+    semaphore.release();
     await turn();
-    gate.leave();
+    semaphore.release();
     await turn();
     expect(order.slice(2)).to.deep.equal(["b false", "c true", "e true"]);
-    gate.leave();
-    expect(await gate.enter(giveUp.signal)).to.equal(false);
-    expect(await gate.enter(PATIENT)).to.equal(true);
+    semaphore.release();
+    expect(await semaphore.acquire(giveUp.signal)).to.equal(false);
+    expect(await semaphore.acquire(PATIENT)).to.equal(true);
   });
 });
 
@@ -203,7 +205,7 @@ describe("a guard under trouble", () => {
 
   it("gives up with its caller: at once, on the way, while waiting.", async () => {
     server.behaviour = staysSilent;
-    const { judge, logged } = watchedGuard(server.url, { gate: { places: 1, maxWaiting: 1 } });
+    const { judge, logged } = watchedGuard(server.url, { semaphore: { permits: 1, maxWaiting: 1 } });
     expect(causeOf(await judge({}, AbortSignal.abort()))).to.equal("cancelled");
     expect(server.asked).to.have.length(0);
     const [first, second] = [new AbortController(), new AbortController()];
@@ -226,17 +228,29 @@ describe("a guard under trouble", () => {
     expect(getEventListeners(signal, "abort")).to.deep.equal([]);
   });
 
-  it("asks no more at once than it has places, and answers everyone when the model falls silent.", async () => {
-    const gate = { places: 5, maxWaiting: 8 };
+  it("asks no more at once than it has permits, lets some wait, and tells all others at once that it is too busy.", async () => {
+    const semaphore = { permits: 5, maxWaiting: 8 };
+    const held: ServerResponse[] = [];
+    server.behaviour = (response) => void held.push(response);
+    const { judge } = watchedGuard(server.url, { semaphore });
+    const given = Array.from({ length: 40 }, () => judge());
+    expect(new Set((await Promise.all(given.slice(13))).map(causeOf))).to.deep.equal(new Set(["too_busy"]));
+    await server.waitFor(semaphore.permits);
+    server.behaviour = judges();
+    for (const [index, response] of held.entries()) server.behaviour(response, index, server.asked[index] as never);
+    expect((await Promise.all(given.slice(0, 13))).map(causeOf)).to.deep.equal(Array(13).fill("verdict"));
+    expect(server.open.most).to.equal(semaphore.permits);
+  });
+
+  it("answers everyone when the model falls silent, and asks again when it speaks.", async () => {
+    const semaphore = { permits: 5, maxWaiting: 8 };
     const breaker = { ...DEFAULT_BREAKER, minFailures: 1_000 };
     server.behaviour = staysSilent;
-    const { judge } = watchedGuard(server.url, { gate, breaker });
-    const given = await Promise.all(Array.from({ length: 40 }, () => judge({ timeoutMs: 700 })));
-    const found = given.map(causeOf);
-    expect(server.open.most).to.equal(gate.places);
-    expect(new Set(found)).to.deep.equal(new Set(["timed_out", "too_busy"]));
-    // Who waited goes in as the first give up, or ends with them: both within the one deadline.
-    expect(found.filter((cause) => cause === "timed_out").length).to.be.within(5, 13);
+    const { judge } = watchedGuard(server.url, { semaphore, breaker });
+    const given = await Promise.all(Array.from({ length: 13 }, () => judge({ timeoutMs: 100 })));
+    expect(given.slice(0, 5).map(causeOf)).to.deep.equal(Array(5).fill("timed_out"));
+    // A waiter gets a permit as the first give up, or its deadline passes in the queue.
+    for (const each of given.slice(5)) expect(causeOf(each)).to.be.oneOf(["timed_out", "too_busy"]);
     await server.idle();
     server.behaviour = judges();
     const again = await Promise.all(Array.from({ length: 13 }, () => judge()));
