@@ -50,7 +50,7 @@ import { createRestDispatcher } from "./server/rest-dispatcher.ts";
 import { type Addresses, joinServers, type Receivers } from "./server/servers.ts";
 import { type Database, openDatabase } from "./store/database.ts";
 import { ENTITIES } from "./store/entities.ts";
-import { MIGRATIONS } from "./store/migrations/index.ts";
+import { MIGRATIONS } from "./store/migrations.ts";
 import { createWebhooks, type Webhooks } from "./webhook/webhooks.ts";
 
 /** A control plane with every part built. */

@@ -4,7 +4,7 @@ import { CREDENTIAL_MARK, createSecret, hashSecret, prefixOf } from "../registry
 import { agentOf } from "../registry/lookups.ts";
 import type { AuthorityItem } from "../state/authority.ts";
 import type { SealedAuthority } from "../state/control-changes.ts";
-import { AuthorityEntity, type AuthorityRow } from "../store/authority-entities.ts";
+import { AuthorityEntity, type AuthorityRow } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
 import { type AuthorityDraft, type ToldAuthority, toldFrom, withoutUndefined } from "./draft.ts";
 import { signFederationToken, type TokenSigner } from "./federation-token.ts";

@@ -1,6 +1,6 @@
 import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
 import type { AuthorityKind } from "../state/control-changes.ts";
-import { AuthorityEntity, type AuthorityRow } from "../store/authority-entities.ts";
+import { AuthorityEntity, type AuthorityRow } from "../store/entities.ts";
 import { authorityNotFound } from "./kinds.ts";
 import { type AuthorityView, viewFrom } from "./view.ts";
 

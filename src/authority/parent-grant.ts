@@ -3,7 +3,7 @@ import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } fro
 import type { ChangeScope } from "../log/workspace-log.ts";
 import { type AuthorityItem, chainOf } from "../state/authority.ts";
 import { isInForce, itemStatus } from "../state/authority-status.ts";
-import { AuthorityEntity } from "../store/authority-entities.ts";
+import { AuthorityEntity } from "../store/entities.ts";
 import type { ToldAuthority } from "./draft.ts";
 import { authorityNotFound } from "./kinds.ts";
 

@@ -1,8 +1,8 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { calculateJwkThumbprint, exportJWK, type JWK } from "jose";
-import { SigningKeyEntity } from "../store/authority-entities.ts";
 import type { Database } from "../store/database.ts";
+import { SigningKeyEntity } from "../store/entities.ts";
 import { secretFromFile } from "./secret-file.ts";
 
 /** The key that the service signs with, and every public key that it ever signed with. */

@@ -1,7 +1,7 @@
 import { type AuthorityStatus, authorityStatus } from "../state/authority-status.ts";
 import type { SealedAuthority } from "../state/control-changes.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
-import type { AuthorityRow } from "../store/authority-entities.ts";
+import type { AuthorityRow } from "../store/entities.ts";
 
 /** A piece of authority as people see it. */
 export interface AuthorityView {

@@ -3,7 +3,7 @@ import { invalidField } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { stored } from "../registry/stored.ts";
 import { freeTextFrom } from "../registry/text.ts";
-import { RedactionSettingsEntity } from "../store/redaction-entities.ts";
+import { RedactionSettingsEntity } from "../store/entities.ts";
 import { readRedactionSettings, type StoredRedactionSettings } from "../store/sql/read-redaction.ts";
 import type { Transaction } from "../store/transaction.ts";
 import type { Sealer } from "./sealer.ts";

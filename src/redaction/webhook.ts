@@ -1,5 +1,5 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import type { RedactionWebhookRow } from "../store/redaction-entities.ts";
+import type { RedactionWebhookRow } from "../store/entities.ts";
 
 /** What redaction tells of. */
 export const LEAKAGE_EVENT = "leakage.detected";

@@ -1,8 +1,7 @@
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import type { SealedAuthority } from "../state/control-changes.ts";
-import { AuthorityEntity, type AuthorityRow } from "../store/authority-entities.ts";
 import type { Database } from "../store/database.ts";
-import { ApiKeyEntity } from "../store/entities.ts";
+import { ApiKeyEntity, AuthorityEntity, type AuthorityRow } from "../store/entities.ts";
 import { opensAt } from "./key-row.ts";
 import { CREDENTIAL_MARK } from "./key-secret.ts";
 import { stored } from "./stored.ts";

@@ -3,8 +3,8 @@ import type { SigningKeys } from "../authority/signing-key.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { Page, PageRequest } from "../registry/page.ts";
 import type { ControlChange } from "../state/control-changes.ts";
-import { RevocationEntity, type RevocationRow } from "../store/authority-entities.ts";
 import type { Database } from "../store/database.ts";
+import { RevocationEntity, type RevocationRow } from "../store/entities.ts";
 import { readChange } from "../store/sql/read-change.ts";
 import {
   type CertificateBody,

@@ -1,7 +1,7 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { Page, PageRequest } from "../registry/page.ts";
-import { IncidentEntity, type IncidentRow } from "../store/authority-entities.ts";
 import type { Database } from "../store/database.ts";
+import { IncidentEntity, type IncidentRow } from "../store/entities.ts";
 
 /** Reads one incident. Throws INCIDENT_NOT_FOUND. */
 export async function getIncident({ orm }: Database, workspaceId: string, incidentId: string): Promise<IncidentRow> {

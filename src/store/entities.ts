@@ -1,7 +1,4 @@
 import { defineEntity, type InferEntity, p } from "@mikro-orm/postgresql";
-import { AuthorityEntity, IncidentEntity, RevocationEntity, SigningKeyEntity } from "./authority-entities.ts";
-import { PersonalValueEntity, RedactionSettingsEntity, RedactionWebhookEntity } from "./redaction-entities.ts";
-import { WebhookDeliveryEntity, WebhookEntity } from "./webhook-entities.ts";
 
 /** JSON as PostgreSQL keeps it. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
@@ -29,39 +26,6 @@ export const LedgerHeadEntity = defineEntity({
     seq: p.bigint("number"),
     frontier: p.blob(),
     lastAtMs: p.bigint("number"),
-  },
-});
-
-/** One sealed entry. Insert-only: the database refuses UPDATE and DELETE. */
-export const LedgerEntryEntity = defineEntity({
-  name: "LedgerEntry",
-  tableName: "ledger_entry",
-  properties: {
-    workspaceId: p.text().primary(),
-    seq: p.bigint("number").primary(),
-    atMs: p.bigint("number"),
-    kind: p.smallint(),
-    entryId: p.text(),
-    agentId: p.text().nullable(),
-    actionType: p.text().nullable(),
-    decision: p.smallint().nullable(),
-    refId: p.text().nullable(),
-    leafHash: p.blob(),
-    /** The roots of the perfect subtrees that this leaf completes, of 2, 4, 8… leaves, one after the other; null for none. */
-    subtreeHashes: p.blob().nullable(),
-    /** RFC 8785 JSON, what is hashed. Null where it lies in a pack. */
-    body: p.text().nullable(),
-  },
-});
-
-/** Bodies of neighbouring entries, from `seq` on, as a Zstandard frame. Insert-only. */
-export const LedgerPackEntity = defineEntity({
-  name: "LedgerPack",
-  tableName: "ledger_pack",
-  properties: {
-    workspaceId: p.text().primary(),
-    seq: p.bigint("number").primary(),
-    bodies: p.blob(),
   },
 });
 
@@ -176,12 +140,156 @@ export const EscalationEntity = defineEntity({
   },
 });
 
+/** A piece of authority. `uses` is a snapshot; see `Workspace.trustSeq`. */
+export const AuthorityEntity = defineEntity({
+  name: "Authority",
+  tableName: "authority",
+  properties: {
+    workspaceId: p.text().primary(),
+    id: p.text().primary(),
+    kind: p.text(),
+    agentId: p.text().nullable(),
+    grantorAgentId: p.text().nullable(),
+    sealed: p.json<object>(),
+    createdSeq: p.bigint("number"),
+    createdAtMs: p.bigint("number"),
+    endedAtMs: p.bigint("number").nullable(),
+    uses: p.bigint("number"),
+    secretHash: p.blob().nullable(),
+  },
+});
+
+/** A revocation with its certificate: the exact body that was signed. */
+export const RevocationEntity = defineEntity({
+  name: "Revocation",
+  tableName: "revocation",
+  properties: {
+    workspaceId: p.text().primary(),
+    revocationId: p.text().primary(),
+    agentId: p.text(),
+    seq: p.bigint("number"),
+    keyId: p.text(),
+    body: p.text(),
+    signature: p.blob(),
+  },
+});
+
+/** A record of something that went wrong and what was done. */
+export const IncidentEntity = defineEntity({
+  name: "Incident",
+  tableName: "incident",
+  properties: {
+    workspaceId: p.text().primary(),
+    incidentId: p.text().primary(),
+    kind: p.integer(),
+    agentId: p.text(),
+    revocationId: p.text(),
+    summary: p.text(),
+    reason: p.text(),
+    createdBy: p.text(),
+    createdAtMs: p.bigint("number"),
+    createdSeq: p.bigint("number"),
+  },
+});
+
+/** A public key that the service signs, or once signed, with. */
+export const SigningKeyEntity = defineEntity({
+  name: "SigningKey",
+  tableName: "signing_key",
+  properties: {
+    keyId: p.text().primary(),
+    publicJwk: p.json<object>(),
+    publicPem: p.text(),
+    createdAtMs: p.bigint("number"),
+  },
+});
+
+/** A webhook: where it goes, how far it got, and which process delivers it. Its lease is the statements' own affair. */
+export const WebhookEntity = defineEntity({
+  name: "Webhook",
+  tableName: "webhook",
+  properties: {
+    workspaceId: p.text().primary(),
+    webhookId: p.text().primary(),
+    url: p.text(),
+    events: p.array<string>(),
+    isActive: p.boolean(),
+    createdAtMs: p.bigint("number"),
+    nextSeq: p.bigint("number"),
+    failures: p.integer(),
+    nextAttemptAtMs: p.bigint("number").nullable(),
+  },
+});
+
+/** One attempt to deliver. `deliveryNo` grows in the order in which attempts were recorded. */
+export const WebhookDeliveryEntity = defineEntity({
+  name: "WebhookDelivery",
+  tableName: "webhook_delivery",
+  properties: {
+    workspaceId: p.text().primary(),
+    webhookId: p.text().primary(),
+    deliveryNo: p.bigint("number").primary(),
+    messageId: p.text(),
+    event: p.text(),
+    seq: p.bigint("number").nullable(),
+    attempt: p.integer(),
+    atMs: p.bigint("number"),
+    delivered: p.boolean(),
+    statusCode: p.integer().nullable(),
+    error: p.text().nullable(),
+    durationMs: p.integer(),
+  },
+});
+
+/**
+ * What a workspace wants of its redaction. `sealedAllow` is the encrypted allow-list; it tells too whether a process has the
+ * right key. `revision` grows with every change of the settings and of the registered values.
+ */
+export const RedactionSettingsEntity = defineEntity({
+  name: "RedactionSettings",
+  tableName: "redaction_settings",
+  properties: {
+    workspaceId: p.text().primary(),
+    restoreValues: p.boolean(),
+    allowMedia: p.boolean(),
+    disabledKinds: p.array<string>(),
+    sealedAllow: p.blob(),
+    revision: p.bigint("number"),
+  },
+});
+
+/** A registered personal value, encrypted. `mark` is a keyed digest of it, by which a repetition is known. */
+export const PersonalValueEntity = defineEntity({
+  name: "PersonalValue",
+  tableName: "personal_value",
+  properties: {
+    workspaceId: p.text().primary(),
+    valueId: p.text().primary(),
+    kind: p.text(),
+    sealedValue: p.blob(),
+    mark: p.blob(),
+    createdAtMs: p.bigint("number"),
+  },
+});
+
+/** A webhook that hears of leakage. `sealedSecret` is its encrypted secret, null for none. */
+export const RedactionWebhookEntity = defineEntity({
+  name: "RedactionWebhook",
+  tableName: "redaction_webhook",
+  properties: {
+    workspaceId: p.text().primary(),
+    webhookId: p.text().primary(),
+    url: p.text(),
+    isActive: p.boolean(),
+    createdAtMs: p.bigint("number"),
+    sealedSecret: p.blob().nullable(),
+  },
+});
+
 /** Every entity, for the ORM's configuration. */
 export const ENTITIES = [
   WorkspaceEntity,
   LedgerHeadEntity,
-  LedgerEntryEntity,
-  LedgerPackEntity,
   ApiKeyEntity,
   AgentEntity,
   DepartmentEntity,
@@ -202,10 +310,18 @@ export const ENTITIES = [
 
 /** One row of each table. */
 export type WorkspaceRow = InferEntity<typeof WorkspaceEntity>;
-export type LedgerEntryRow = InferEntity<typeof LedgerEntryEntity>;
 export type ApiKeyRow = InferEntity<typeof ApiKeyEntity>;
 export type AgentRow = InferEntity<typeof AgentEntity>;
 export type DepartmentRow = InferEntity<typeof DepartmentEntity>;
 export type ToolVersionRow = InferEntity<typeof ToolVersionEntity>;
 export type MandateVersionRow = InferEntity<typeof MandateVersionEntity>;
 export type EscalationRow = InferEntity<typeof EscalationEntity>;
+export type AuthorityRow = InferEntity<typeof AuthorityEntity>;
+export type RevocationRow = InferEntity<typeof RevocationEntity>;
+export type IncidentRow = InferEntity<typeof IncidentEntity>;
+export type SigningKeyRow = InferEntity<typeof SigningKeyEntity>;
+export type WebhookRow = InferEntity<typeof WebhookEntity>;
+export type WebhookDeliveryRow = InferEntity<typeof WebhookDeliveryEntity>;
+export type RedactionSettingsRow = InferEntity<typeof RedactionSettingsEntity>;
+export type PersonalValueRow = InferEntity<typeof PersonalValueEntity>;
+export type RedactionWebhookRow = InferEntity<typeof RedactionWebhookEntity>;

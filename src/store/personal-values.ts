@@ -1,4 +1,4 @@
-import type { PersonalValueRow } from "./redaction-entities.ts";
+import type { PersonalValueRow } from "./entities.ts";
 import type { Transaction } from "./transaction.ts";
 
 // Rows travel as one JSON text: through entities 5,000 of them take a second, during which the workspace's log stands still.

@@ -40,7 +40,7 @@ import { createVelocityJournal } from "../../src/state/counters/windows.ts";
 import type { Outcome } from "../../src/state/types.ts";
 import { type Database, openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
-import { MIGRATIONS } from "../../src/store/migrations/index.ts";
+import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { createTestDatabase, SILENT_LOG } from "../support/database.ts";
 import { NO_GUARD } from "../support/no-guard.ts";
 import { failureOf } from "../support/workspace.ts";

@@ -26,7 +26,7 @@ import {
   MandateVersionEntity,
 } from "../../src/store/entities.ts";
 import { createId } from "../../src/store/ids.ts";
-import { MIGRATIONS } from "../../src/store/migrations/index.ts";
+import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { digestOf } from "../../src/tree/canonical.ts";
 import { serveParent } from "./child.ts";
 import { SILENT_LOG } from "./postgres.ts";

@@ -9,7 +9,7 @@ import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { numberFromDecision } from "../../src/state/stored-enums.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
-import { MIGRATIONS } from "../../src/store/migrations/index.ts";
+import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { appendEntries } from "../../src/store/sql/append-entries.ts";
 import { appendLeaves, bytesFromFrontier, EMPTY_FRONTIER } from "../../src/tree/merkle.ts";
 import { withBodies } from "../support/stored-bodies.ts";

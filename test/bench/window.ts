@@ -11,7 +11,7 @@ import { registerTools } from "../../src/registry/tools.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
-import { MIGRATIONS } from "../../src/store/migrations/index.ts";
+import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { withOwner } from "../support/owner.ts";
 import type { Child } from "./child.ts";
 import { type ColdStart, coldStart } from "./cold-start.ts";

@@ -10,7 +10,7 @@ import type { Action } from "../../src/state/types.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
 import { idFromUuid } from "../../src/store/ids.ts";
-import { MIGRATIONS } from "../../src/store/migrations/index.ts";
+import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { SILENT_LOG, withClient } from "../support/database.ts";
 import { actionOf, attempt, reasonOf } from "../support/workspace.ts";
 import { until } from "./gate.ts";

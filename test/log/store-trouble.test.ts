@@ -11,7 +11,7 @@ import { createWorkspaceLog } from "../../src/log/workspace-log.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
-import { MIGRATIONS } from "../../src/store/migrations/index.ts";
+import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { SILENT_LOG, withClient } from "../support/database.ts";
 import { attempt, reasonOf } from "../support/workspace.ts";
 import { coldState, comparable, foldedState } from "./comparable.ts";

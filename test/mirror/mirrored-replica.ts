@@ -5,7 +5,7 @@ import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { createRedisParts } from "../../src/mirror/redis.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
-import { MIGRATIONS } from "../../src/store/migrations/index.ts";
+import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { SILENT_LOG } from "../support/database.ts";
 
 /** A process of the control plane with Redis beside it, as far as a workspace's log goes. */

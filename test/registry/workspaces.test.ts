@@ -7,7 +7,7 @@ import { createAuthenticator } from "../../src/registry/authenticator.ts";
 import { ensureDefaultWorkspace } from "../../src/registry/default-workspace.ts";
 import { type Database, openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
-import { MIGRATIONS } from "../../src/store/migrations/index.ts";
+import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { createTestDatabase, SILENT_LOG, type TestDatabase } from "../support/database.ts";
 import { attempt, createTestWorkspace, failureOf, reasonOf, type TestWorkspace } from "../support/workspace.ts";
 

@@ -1,6 +1,6 @@
 import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
 import type { SealedAuthority } from "../../src/state/control-changes.ts";
-import { AuthorityEntity } from "../../src/store/authority-entities.ts";
+import { AuthorityEntity } from "../../src/store/entities.ts";
 import { createId, type IdPrefix } from "../../src/store/ids.ts";
 
 const PREFIXES: Readonly<Record<SealedAuthority["kind"], IdPrefix>> = {

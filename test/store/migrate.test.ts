@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect } from "chai";
 import { startEmbeddedPostgres } from "../../src/store/embedded-postgres.ts";
 import { insertOnly, runMigrations } from "../../src/store/migrate.ts";
-import { MIGRATIONS } from "../../src/store/migrations/index.ts";
+import { MIGRATIONS } from "../../src/store/migrations.ts";
 import {
   createTestDatabase,
   removeAll,

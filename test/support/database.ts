@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { Client } from "pg";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded-postgres.ts";
 import { type MigrationSource, runMigrations, type StoreLog } from "../../src/store/migrate.ts";
-import { MIGRATIONS } from "../../src/store/migrations/index.ts";
+import { MIGRATIONS } from "../../src/store/migrations.ts";
 
 /** A database of one test file, on a server that all test files share. */
 export interface TestDatabase {

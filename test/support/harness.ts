@@ -71,7 +71,7 @@ import type { Action, Outcome, SealedDecision } from "../../src/state/types.ts";
 import { type Database, openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
 import { createId } from "../../src/store/ids.ts";
-import { MIGRATIONS } from "../../src/store/migrations/index.ts";
+import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { canonicalJson, type JsonValue } from "../../src/tree/canonical.ts";
 import { createTestDatabase, SILENT_LOG } from "./database.ts";
 import { NO_GUARD } from "./no-guard.ts";

@@ -3,7 +3,7 @@ import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
-import { MIGRATIONS } from "../../src/store/migrations/index.ts";
+import { MIGRATIONS } from "../../src/store/migrations.ts";
 
 const SILENT_LOG = { info: () => undefined, warn: () => undefined, error: () => undefined };
 

@@ -13,7 +13,7 @@ import { registerAgent } from "../../src/registry/agents.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
-import { MIGRATIONS } from "../../src/store/migrations/index.ts";
+import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { naiveLeaf, naiveTree } from "../log/naive-tree.ts";
 import { withOwner } from "../support/owner.ts";
 import { withBodies } from "../support/stored-bodies.ts";

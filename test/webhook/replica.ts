@@ -2,7 +2,7 @@ import { decide } from "../../src/decision/decide.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { type Database, openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
-import { MIGRATIONS } from "../../src/store/migrations/index.ts";
+import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { createWebhooks, type Webhooks, type WebhooksOptions } from "../../src/webhook/webhooks.ts";
 
 /** The database and the logs of one process. */

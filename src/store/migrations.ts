@@ -1,0 +1,283 @@
+import { Migration } from "@mikro-orm/migrations";
+import { insertOnly, type MigrationSource } from "./migrate.ts";
+
+// Ids and names are compared byte by byte: the C collation makes their indexes small and quick, and their order the same
+// on every machine. The workspace leads every key, so that tables can be distributed by it.
+
+/** The workspace and its log. */
+const LOG = [
+  `create table workspace (
+    workspace_id text collate "C" primary key,
+    name text not null,
+    default_decision smallint not null,
+    initial_trust_tenths smallint not null,
+    created_at_ms bigint not null,
+    trust_seq bigint not null
+  )`,
+  `create table ledger_head (
+    workspace_id text collate "C" primary key,
+    seq bigint not null,
+    frontier bytea not null,
+    last_at_ms bigint not null
+  ) with (fillfactor = 10)`,
+  `create table ledger_entry (
+    workspace_id text collate "C" not null,
+    seq bigint not null,
+    at_ms bigint not null,
+    kind smallint not null,
+    entry_id text collate "C" not null,
+    agent_id text collate "C",
+    action_type text collate "C",
+    decision smallint,
+    ref_id text collate "C",
+    leaf_hash bytea not null,
+    subtree_hashes bytea,
+    body text collate "C" not null,
+    primary key (workspace_id, seq)
+  )`,
+  // Bodies are read whole and seldom: compressing each on the way in would cost more than the space is worth. A large one
+  // goes into the table beside this one, so that a start that counts a window reads small rows.
+  "alter table ledger_entry alter column body set storage external",
+  "create unique index ledger_entry_id on ledger_entry (workspace_id, entry_id)",
+  "create index ledger_entry_agent on ledger_entry (workspace_id, agent_id, seq) where kind = 0",
+  // Allowed actions, which are most of a log, are not in it. The condition is evaluated for every append and therefore
+  // cheap; the statement that reads events repeats it word by word.
+  "create index ledger_entry_event on ledger_entry (workspace_id, seq) where kind = 1 or decision >= 2",
+  ...insertOnly("ledger_entry"),
+];
+
+/** Packs of bodies. */
+const PACKS = [
+  `create table ledger_pack (
+    workspace_id text collate "C" not null,
+    seq bigint not null,
+    bodies bytea not null,
+    primary key (workspace_id, seq)
+  )`,
+  "alter table ledger_pack alter column bodies set storage external",
+  ...insertOnly("ledger_pack"),
+  "alter table ledger_entry alter column body drop not null",
+  "alter table ledger_entry add constraint ledger_entry_body check (body is not null or kind = 0)",
+];
+
+/** Tables that are changed together with the log. */
+const REGISTRY = [
+  `create table api_key (
+    key_id text collate "C" primary key,
+    workspace_id text collate "C" not null,
+    name text not null,
+    role smallint not null,
+    agent_id text collate "C",
+    prefix text not null,
+    secret_hash bytea not null unique,
+    created_at_ms bigint not null,
+    expires_at_ms bigint,
+    revoked_at_ms bigint
+  )`,
+  "create index api_key_workspace on api_key (workspace_id, key_id)",
+  `create table agent (
+    workspace_id text collate "C" not null,
+    agent_id text collate "C" not null,
+    created_seq bigint not null,
+    resource jsonb not null,
+    status smallint not null,
+    trust_tenths smallint not null,
+    registered_at_ms bigint not null,
+    deactivated_at_ms bigint,
+    primary key (workspace_id, agent_id)
+  )`,
+  `create table department (
+    workspace_id text collate "C" not null,
+    department_id text collate "C" not null,
+    name text not null,
+    description text not null,
+    created_at_ms bigint not null,
+    created_seq bigint not null,
+    primary key (workspace_id, department_id)
+  )`,
+  `create table department_member (
+    workspace_id text collate "C" not null,
+    department_id text collate "C" not null,
+    agent_id text collate "C" not null,
+    primary key (workspace_id, department_id, agent_id)
+  )`,
+  `create table tool_version (
+    workspace_id text collate "C" not null,
+    name text collate "C" not null,
+    version integer not null,
+    description text not null,
+    input_schema jsonb not null,
+    digest text not null,
+    source smallint not null,
+    registered_at_ms bigint not null,
+    primary key (workspace_id, name, version)
+  )`,
+  `create table mandate_version (
+    workspace_id text collate "C" not null,
+    mandate_id text collate "C" not null,
+    version integer not null,
+    definition jsonb not null,
+    digest text not null,
+    created_at_ms bigint not null,
+    updated_at_ms bigint not null,
+    created_seq bigint not null,
+    archived boolean not null,
+    primary key (workspace_id, mandate_id, version)
+  )`,
+  `create table escalation (
+    workspace_id text collate "C" not null,
+    escalation_id text collate "C" not null,
+    agent_id text collate "C" not null,
+    status smallint not null,
+    action_digest text not null,
+    created_seq bigint not null,
+    resolved_seq bigint,
+    resolved_at_ms bigint,
+    resolved_by text,
+    note text,
+    used_by text,
+    primary key (workspace_id, escalation_id)
+  )`,
+  "create index escalation_created on escalation (workspace_id, created_seq)",
+  "create index escalation_resolved on escalation (workspace_id, resolved_seq) where resolved_seq is not null",
+  "create index escalation_status on escalation (workspace_id, status, created_seq)",
+];
+
+/** Authority of seven kinds, revocations with their certificates, incidents and the public keys of the service. */
+const AUTHORITY = [
+  `create table authority (
+    workspace_id text collate "C" not null,
+    id text collate "C" not null,
+    kind text collate "C" not null,
+    agent_id text collate "C",
+    grantor_agent_id text collate "C",
+    sealed jsonb not null,
+    created_seq bigint not null,
+    created_at_ms bigint not null,
+    ended_at_ms bigint,
+    uses bigint not null,
+    secret_hash bytea unique,
+    primary key (workspace_id, id)
+  )`,
+  "create index authority_list on authority (workspace_id, kind, created_seq)",
+  "create index authority_agent on authority (workspace_id, agent_id, kind, created_seq)",
+  "create index authority_grantor on authority (workspace_id, grantor_agent_id, created_seq)",
+  "create index authority_open on authority (workspace_id, created_seq) where ended_at_ms is null",
+  `create table revocation (
+    workspace_id text collate "C" not null,
+    revocation_id text collate "C" not null,
+    agent_id text collate "C" not null,
+    seq bigint not null,
+    key_id text not null,
+    body text not null,
+    signature bytea not null,
+    primary key (workspace_id, revocation_id),
+    unique (workspace_id, agent_id)
+  )`,
+  "create index revocation_list on revocation (workspace_id, seq)",
+  `create table incident (
+    workspace_id text collate "C" not null,
+    incident_id text collate "C" not null,
+    kind smallint not null,
+    agent_id text collate "C" not null,
+    revocation_id text collate "C" not null,
+    summary text not null,
+    reason text not null,
+    created_by text not null,
+    created_at_ms bigint not null,
+    created_seq bigint not null,
+    primary key (workspace_id, incident_id)
+  )`,
+  "create index incident_list on incident (workspace_id, created_seq)",
+  // Public keys only; they stay after a key is no longer used, since what it signed has to verify.
+  `create table signing_key (
+    key_id text collate "C" primary key,
+    public_jwk jsonb not null,
+    public_pem text not null,
+    created_at_ms bigint not null
+  )`,
+];
+
+/** Webhooks and the attempts to deliver. */
+const WEBHOOKS = [
+  // Room on each page: leases and cursors are rewritten every few seconds, and stay out of the indexes that way.
+  `create table webhook (
+    workspace_id text collate "C" not null,
+    webhook_id text collate "C" not null,
+    url text not null,
+    events text[] not null,
+    is_active boolean not null,
+    created_at_ms bigint not null,
+    secret text not null,
+    old_secret text,
+    old_secret_until_ms bigint,
+    next_seq bigint not null,
+    revision integer not null,
+    failures integer not null,
+    failing_since_ms bigint,
+    next_attempt_at_ms bigint,
+    lease_owner text collate "C",
+    lease_until_ms bigint,
+    primary key (workspace_id, webhook_id)
+  ) with (fillfactor = 50)`,
+  "create index webhook_created on webhook (workspace_id, created_at_ms, webhook_id)",
+  `create table webhook_delivery (
+    workspace_id text collate "C" not null,
+    webhook_id text collate "C" not null,
+    delivery_no bigint generated always as identity,
+    message_id text not null,
+    event text not null,
+    seq bigint,
+    attempt integer not null,
+    at_ms bigint not null,
+    delivered boolean not null,
+    status_code smallint,
+    error text,
+    duration_ms integer not null,
+    primary key (workspace_id, webhook_id, delivery_no)
+  )`,
+  "create index webhook_delivery_at on webhook_delivery (at_ms)",
+];
+
+/** Settings, registered values and webhooks of redaction; personal values and secrets encrypted. */
+const REDACTION = [
+  `create table redaction_settings (
+    workspace_id text collate "C" primary key,
+    restore_values boolean not null,
+    allow_media boolean not null,
+    disabled_kinds text[] not null,
+    sealed_allow bytea not null,
+    revision bigint not null
+  )`,
+  `create table personal_value (
+    workspace_id text collate "C" not null,
+    value_id text collate "C" not null,
+    kind text collate "C" not null,
+    sealed_value bytea not null,
+    mark bytea not null,
+    created_at_ms bigint not null,
+    primary key (workspace_id, value_id),
+    unique (workspace_id, mark)
+  )`,
+  "create index personal_value_created on personal_value (workspace_id, created_at_ms, value_id)",
+  `create table redaction_webhook (
+    workspace_id text collate "C" not null,
+    webhook_id text collate "C" not null,
+    url text not null,
+    is_active boolean not null,
+    created_at_ms bigint not null,
+    sealed_secret bytea,
+    primary key (workspace_id, webhook_id)
+  )`,
+];
+
+class Schema extends Migration {
+  override up(): void {
+    for (const statement of [...LOG, ...PACKS, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION]) {
+      this.addSql(statement);
+    }
+  }
+}
+
+/** The product's migrations in the order of their application; forward only. */
+export const MIGRATIONS: readonly MigrationSource[] = [{ name: "0001-schema", class: Schema }];
