@@ -14,7 +14,15 @@ const PLAIN_TABLES: Readonly<Record<string, string>> = {
 /** Columns that no entity reads or writes. */
 const PLAIN_COLUMNS: Readonly<Record<string, readonly string[]>> = {
   // The lease, the secrets and what is retried belong to the statements that deliver.
-  webhook: ["secret", "old_secret", "old_secret_until_ms", "revision", "failing_since_ms", "lease_owner", "lease_until_ms"],
+  webhook: [
+    "secret",
+    "old_secret",
+    "old_secret_until_ms",
+    "revision",
+    "failing_since_ms",
+    "lease_owner",
+    "lease_until_ms",
+  ],
 };
 /** Types of columns that an entity's type may stand for: the table takes the smallest that holds the values. */
 const FITTING: Readonly<Record<string, readonly string[]>> = {
@@ -58,7 +66,7 @@ describe("the entities and the tables", () => {
     columns = new Map(rows.map((column) => [keyOf(column), column]));
     properties = new Map(
       ENTITIES.flatMap((entity) => {
-        const { tableName: table, props } = database.orm.getMetadata().get(entity.meta.className);
+        const { tableName: table, props } = database.orm.getMetadata().get(entity.meta.class);
         return props.map((property) => [keyOf({ table, name: property.fieldNames[0] ?? "" }), property] as const);
       }),
     );
@@ -86,7 +94,9 @@ describe("the entities and the tables", () => {
   });
 
   it("leave no column out but those that plain statements alone use.", () => {
-    const plain = Object.entries(PLAIN_COLUMNS).flatMap(([table, names]) => names.map((name) => keyOf({ table, name })));
+    const plain = Object.entries(PLAIN_COLUMNS).flatMap(([table, names]) =>
+      names.map((name) => keyOf({ table, name })),
+    );
     const missing = [...columns.values()].filter(
       (column) => !(column.table in PLAIN_TABLES) && !properties.has(keyOf(column)),
     );
