@@ -1,87 +1,95 @@
 import type { Client } from "@connectrpc/connect";
-import type { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
-import { type AgentStream, openAgentStream } from "./agent-stream.ts";
-import { later } from "./back-off.ts";
+import { AgentChange, type AgentService, type WatchAgentResponse } from "../../gen/agentcontrol/v1/agent_service_pb.js";
+import { createBackOff, later, sleep } from "./back-off.ts";
+import { AgentStoppedError, type StopDetails } from "./blocked-error.ts";
+import { liveStream } from "./live-stream.ts";
 
 /**
- * Hears at once when an agent must stop. Says nothing about whether an action is allowed: while the control plane is away
- * nothing is heard and nothing aborts, and it is Intercept that fails closed.
+ * Reports at once that an agent must stop. Says nothing about whether an action is allowed: while the control plane is
+ * unreachable nothing is reported and nothing aborts. Intercept is what fails closed.
  */
 export interface AgentWatch {
   /**
-   * Aborts, with an `AgentStoppedError`, when the agent is deactivated or revoked. What happened while the stream was
-   * broken is heard when it is whole again.
+   * Aborts with an `AgentStoppedError` when the agent is deactivated or revoked. Changes that happened while the stream was
+   * broken are reported when it is open again.
    */
   readonly signal: AbortSignal;
-  /** Resolves when the agent's status was heard for the first time. Never rejects. */
+  /** Resolves when the agent's status first arrives. Never rejects. */
   readonly ready: Promise<void>;
   /**
-   * Calls the listener once when the session is killed, by itself or with the agent; at once if that was heard already.
-   * A kill while the stream was broken is not heard. Gives what cancels it.
+   * Calls the listener once when the session is killed, alone or with its agent; at once if that is known already. A kill
+   * while the stream was broken is missed. Returns a function that removes the listener.
    */
   onSessionKilled(sessionId: string, listener: () => void): () => void;
-  /** Lets go of the stream; listeners of this watch hear nothing any more. Its signal may still abort. */
+  /** Releases the stream and removes the listeners of this watch. Its signal may still abort. */
   close(): void;
 }
 
-/** The watches of one client; one stream for each agent, however many watch it. */
-export interface AgentWatches {
-  watch(agentId: string): AgentWatch;
-  /** Ends every stream at once. Later watches work, but leave no stream behind. */
-  close(): void;
-}
-
-/** A stream with those who hold it. */
-interface Shared {
-  readonly stream: AgentStream;
-  holders: number;
-  cancelEnd: () => void;
-}
-
-/** Milliseconds that a stream nobody holds stays open: the guarded calls of a busy agent share it. */
+const FIRST_PAUSE_MS = 100;
+const MAX_PAUSE_MS = 10_000;
+/** Number of killed sessions remembered for listeners that are added late; a kill may arrive before the call it concerns. */
+const MAX_REMEMBERED_KILLS = 10_000;
+/** Milliseconds that an unused stream stays open, so that successive guarded calls of a busy agent share it. */
 const LINGER_MS = 1_000;
 
-/** Creates the watches over a client of AgentService. */
-export function createAgentWatches(client: Client<typeof AgentService>): AgentWatches {
-  const streams = new Map<string, Shared>();
-  let lingerMs = LINGER_MS;
+/** The watches of one client. All watches of an agent share one stream. */
+export class AgentWatches {
+  readonly #client: Client<typeof AgentService>;
+  readonly #streams = new Map<string, SharedStream>();
+  #lingerMs = LINGER_MS;
 
-  const end = (agentId: string, shared: Shared): void => {
-    if (streams.get(agentId) === shared) streams.delete(agentId);
+  constructor(client: Client<typeof AgentService>) {
+    this.#client = client;
+  }
+
+  watch(agentId: string): AgentWatch {
+    const shared = this.#streams.get(agentId) ?? this.#open(agentId);
     shared.cancelEnd();
-    shared.stream.stop();
-  };
+    shared.holders += 1;
+    return createAgentWatch(shared.stream, () => this.#release(agentId, shared));
+  }
 
-  const open = (agentId: string): Shared => {
-    const shared = { stream: openAgentStream(client, agentId), holders: 0, cancelEnd: () => undefined };
-    streams.set(agentId, shared);
-    // Whoever asks later is to hear the status as it is then.
-    const forget = () => void (streams.get(agentId) === shared && streams.delete(agentId));
-    shared.stream.signal.addEventListener("abort", forget, { once: true });
+  /** Closes every stream at once. Later watches work, but their streams close with them. */
+  close(): void {
+    this.#lingerMs = 0;
+    for (const [agentId, shared] of this.#streams) this.#end(agentId, shared);
+  }
+
+  #open(agentId: string): SharedStream {
+    const stream = new AgentStream(this.#client, agentId);
+    const shared: SharedStream = { stream, holders: 0, cancelEnd: () => undefined };
+    this.#streams.set(agentId, shared);
+    // The next watch opens a new stream, which reports the status at that time.
+    stream.signal.addEventListener("abort", () => this.#forget(agentId, shared), { once: true });
     return shared;
-  };
+  }
 
-  const release = (agentId: string, shared: Shared): void => {
+  #release(agentId: string, shared: SharedStream): void {
     shared.holders -= 1;
     if (shared.holders > 0) return;
-    // A stream that told of its agent's end has nothing to tell the next call.
-    const mayLinger = lingerMs > 0 && streams.get(agentId) === shared;
-    if (mayLinger) shared.cancelEnd = later(lingerMs, () => end(agentId, shared));
-    else end(agentId, shared);
-  };
+    // A stream that reported the end of its agent is of no use to the next call.
+    const mayLinger = this.#lingerMs > 0 && this.#streams.get(agentId) === shared;
+    if (mayLinger) shared.cancelEnd = later(this.#lingerMs, () => this.#end(agentId, shared));
+    else this.#end(agentId, shared);
+  }
 
-  return {
-    watch(agentId) {
-      const shared = streams.get(agentId) ?? open(agentId);
-      shared.cancelEnd();
-      shared.holders += 1;
-      return createAgentWatch(shared.stream, () => release(agentId, shared));
-    },
-    close() {
-      lingerMs = 0;
-      for (const [agentId, shared] of streams) end(agentId, shared);
-    },
-  };
+  #end(agentId: string, shared: SharedStream): void {
+    this.#forget(agentId, shared);
+    shared.cancelEnd();
+    shared.stream.stop();
+  }
+
+  #forget(agentId: string, shared: SharedStream): void {
+    if (this.#streams.get(agentId) === shared) this.#streams.delete(agentId);
+  }
+}
+
+interface SharedStream {
+  readonly stream: AgentStream;
+  /** Number of open watches. */
+  holders: number;
+  /** Cancels the timer that closes the stream after the last watch. */
+  cancelEnd: () => void;
 }
 
 function createAgentWatch(stream: AgentStream, release: () => void): AgentWatch {
@@ -92,7 +100,7 @@ function createAgentWatch(stream: AgentStream, release: () => void): AgentWatch 
     ready: stream.ready,
     onSessionKilled(sessionId, listener) {
       if (!isOpen) return () => undefined;
-      const cancel = stream.onSessionKilled(sessionId, listener);
+      const cancel = stream.kills.listen(sessionId, listener);
       cancels.add(cancel);
       return () => {
         cancels.delete(cancel);
@@ -106,4 +114,91 @@ function createAgentWatch(stream: AgentStream, release: () => void): AgentWatch 
       release();
     },
   };
+}
+
+/** One WatchAgent stream that is reopened whenever it breaks, until `stop()` or the end of its agent. */
+class AgentStream {
+  readonly kills = new KilledSessions();
+  readonly #client: Client<typeof AgentService>;
+  readonly #agentId: string;
+  readonly #blocked = new AbortController();
+  readonly #stopped = new AbortController();
+  readonly #ready = Promise.withResolvers<void>();
+
+  constructor(client: Client<typeof AgentService>, agentId: string) {
+    this.#client = client;
+    this.#agentId = agentId;
+    // Rejects only when it is stopped during a pause.
+    this.#keepReading().catch(() => undefined);
+  }
+
+  /** Aborts with an `AgentStoppedError` when the agent is deactivated or revoked. */
+  get signal(): AbortSignal {
+    return this.#blocked.signal;
+  }
+
+  get ready(): Promise<void> {
+    return this.#ready.promise;
+  }
+
+  stop(): void {
+    this.#stopped.abort();
+  }
+
+  async #keepReading(): Promise<void> {
+    const backOff = createBackOff({ firstMs: FIRST_PAUSE_MS, maxMs: MAX_PAUSE_MS });
+    while (!this.#blocked.signal.aborted) {
+      const openedAt = performance.now();
+      // Every fault may be temporary, even a refusal by a proxy; the first message of the next stream tells what was missed.
+      await this.#read().catch(() => undefined);
+      if (performance.now() - openedAt > MAX_PAUSE_MS) backOff.reset();
+      await sleep(backOff.next(), this.#stopped.signal);
+    }
+  }
+
+  async #read(): Promise<void> {
+    const open = (signal: AbortSignal) => this.#client.watchAgent({ agentId: this.#agentId }, { signal, timeoutMs: 0 });
+    for await (const message of liveStream(open, { signal: this.#stopped.signal })) this.#receive(message);
+  }
+
+  #receive({ change, sessionId, revocationId }: WatchAgentResponse): void {
+    this.#ready.resolve();
+    if (change === AgentChange.KILLED && sessionId !== undefined) this.kills.add(sessionId);
+    if (change === AgentChange.DEACTIVATED) this.#block({ change: "deactivated" });
+    if (change === AgentChange.REVOKED) this.#block({ change: "revoked", revocationId: revocationId ?? null });
+  }
+
+  #block(details: StopDetails): void {
+    this.#blocked.abort(new AgentStoppedError(this.#agentId, details));
+  }
+}
+
+/** Killed sessions and their listeners. The platform reports an exception of a listener; other listeners still run. */
+class KilledSessions {
+  readonly #killed = new Set<string>();
+  readonly #listeners = new Map<string, Set<() => void>>();
+
+  add(sessionId: string): void {
+    const [oldest] = this.#killed;
+    if (this.#killed.size >= MAX_REMEMBERED_KILLS && oldest !== undefined) this.#killed.delete(oldest);
+    this.#killed.add(sessionId);
+    for (const listener of this.#listeners.get(sessionId) ?? []) queueMicrotask(listener);
+    this.#listeners.delete(sessionId);
+  }
+
+  /** Calls the listener when the session is killed, or at once if it was. Returns a function that removes the listener. */
+  listen(sessionId: string, listener: () => void): () => void {
+    if (this.#killed.has(sessionId)) {
+      listener();
+      return () => undefined;
+    }
+    // Wrapped, so that one function can be added twice.
+    const call = () => listener();
+    const listeners = this.#listeners.get(sessionId) ?? new Set();
+    this.#listeners.set(sessionId, listeners.add(call));
+    return () => {
+      listeners.delete(call);
+      if (listeners.size === 0 && this.#listeners.get(sessionId) === listeners) this.#listeners.delete(sessionId);
+    };
+  }
 }

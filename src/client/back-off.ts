@@ -1,26 +1,26 @@
-/** How pauses grow. */
+/** Bounds of a back-off. */
 export interface BackOffOptions {
   /** Milliseconds of the first pause. */
   readonly firstMs: number;
-  /** Most milliseconds of a pause. */
-  readonly mostMs: number;
+  /** Maximum pause, in milliseconds. */
+  readonly maxMs: number;
 }
 
-/** Pauses between attempts that double, with jitter so that many callers do not come back together. */
+/** Exponential back-off with jitter, which keeps many callers from returning at the same moment. */
 export interface BackOff {
-  /** Milliseconds of the next pause: between half and all of what doubling gives. */
+  /** Returns the milliseconds of the next pause: between half and all of the doubled span. */
   next(): number;
   /** Starts over. */
   reset(): void;
 }
 
 /** Creates a back-off. */
-export function createBackOff({ firstMs, mostMs }: BackOffOptions): BackOff {
+export function createBackOff({ firstMs, maxMs }: BackOffOptions): BackOff {
   let span = firstMs;
   return {
     next() {
       const pause = span / 2 + (Math.random() * span) / 2;
-      span = Math.min(span * 2, mostMs);
+      span = Math.min(span * 2, maxMs);
       return pause;
     },
     reset() {
@@ -29,12 +29,12 @@ export function createBackOff({ firstMs, mostMs }: BackOffOptions): BackOff {
   };
 }
 
-/** Longest time that a timer can be set to, in milliseconds. */
-const MOST_TIMER_MS = 2_147_483_647;
+/** Maximum delay of a platform timer, in milliseconds. */
+const MAX_TIMER_MS = 2_147_483_647;
 
-/** Calls back after `ms` milliseconds; never, when that is longer than a timer can run. Gives what cancels it. */
+/** Calls back after `ms` milliseconds; never when that exceeds the longest timer. Returns a function that cancels it. */
 export function later(ms: number, call: () => void): () => void {
-  if (ms > MOST_TIMER_MS) return () => undefined;
+  if (ms > MAX_TIMER_MS) return () => undefined;
   const timer = setTimeout(call, ms);
   return () => clearTimeout(timer);
 }

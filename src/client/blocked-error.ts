@@ -1,6 +1,6 @@
-import type { InterceptAction, InterceptReason } from "./intercept.ts";
+import type { InterceptAction, InterceptReason } from "./intercept-call.ts";
 
-/** What the errors of a guarded call tell about the decision. */
+/** The decision behind the error of a guarded call. */
 export interface DecisionDetails {
   readonly reasons?: readonly InterceptReason[];
   readonly escalationId?: string | null;
@@ -9,14 +9,14 @@ export interface DecisionDetails {
 }
 
 /**
- * The agent may not do this. The guarded function did not run and will not: the action was blocked, rejected, or could
- * not be decided. Only an `AgentStoppedError` also ends a call whose function was running.
+ * Refuses a guarded call: the action was blocked, rejected, or could not be decided. The guarded function did not run; only
+ * an `AgentStoppedError` also ends a call whose function was running.
  */
 export class AgentBlockedError extends Error {
   override readonly name: string = "AgentBlockedError";
   /** `block`, or `escalate` when no approval came or it did not fit; null when the control plane was not reached. */
   readonly decision: "block" | "escalate" | null;
-  /** Why, most decisive first; empty when nothing was decided. */
+  /** The reasons, most decisive first; empty when nothing was decided. */
   readonly reasons: readonly InterceptReason[];
   readonly escalationId: string | null;
   /** The sealed decision; null when nothing was decided or only the escalation is known. */
@@ -32,12 +32,12 @@ export class AgentBlockedError extends Error {
 }
 
 /**
- * Nobody resolved the escalation in time. The escalation itself stays pending and may still be resolved. Also an
- * `AgentBlockedError`: whoever waits for a verdict is told the same way whether it is a rejection or none at all.
+ * Reports that nobody resolved an escalation in time. The escalation stays pending and may still be resolved. An
+ * `AgentBlockedError`, so that callers handle a missing verdict like a rejection.
  */
 export class EscalationTimeoutError extends AgentBlockedError {
   override readonly name = "EscalationTimeoutError";
-  /** Seconds that were waited. */
+  /** Length of the wait, in seconds. */
   readonly timeout: number;
 
   constructor(escalationId: string, timeout: number, details: DecisionDetails = {}) {
@@ -49,7 +49,7 @@ export class EscalationTimeoutError extends AgentBlockedError {
   }
 }
 
-/** What an agent is stopped by. */
+/** The change that stopped an agent. */
 export interface StopDetails {
   /** The agent was deactivated or revoked, or the session was killed. */
   readonly change: "deactivated" | "revoked" | "killed";
@@ -60,8 +60,8 @@ export interface StopDetails {
 }
 
 /**
- * The agent was taken out of service, or its session was killed. A guarded function that was running may have had its
- * effect, in whole or in part; it goes on unless it heeds its signal, and its result is dropped.
+ * Reports that the agent was taken out of service or its session was killed. A guarded function that was running may have
+ * had its effect, in whole or in part; it continues unless it obeys its signal, and its result is discarded.
  */
 export class AgentStoppedError extends AgentBlockedError {
   override readonly name = "AgentStoppedError";
@@ -80,15 +80,15 @@ export class AgentStoppedError extends AgentBlockedError {
 }
 
 /**
- * The action waits for a human and the caller chose not to. The guarded function did not run. Not an
- * `AgentBlockedError`: after an approval the action passes when it is intercepted again with the escalation's id.
+ * Reports that the action needs an approval and the caller chose not to wait. The guarded function did not run. Not an
+ * `AgentBlockedError`: once approved, the action passes when it is intercepted again with the escalation's id.
  */
 export class ApprovalPendingError extends Error {
   override readonly name = "ApprovalPendingError";
   readonly escalationId: string;
   readonly decisionId: string;
   readonly reasons: readonly InterceptReason[];
-  /** The action as it was intercepted; an approval holds for exactly this. */
+  /** The action as it was intercepted; the approval covers exactly this. */
   readonly action: InterceptAction;
 
   constructor(

@@ -1,26 +1,21 @@
 import type { DescService } from "@bufbuild/protobuf";
-import { type Client, createClient, type Transport } from "@connectrpc/connect";
+import { type CallOptions, type Client, createClient, type Transport } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { RedactionService } from "../../gen/agentcontrol/v1/redaction_service_pb.js";
-import { type AgentWatch, createAgentWatches } from "./agent-watch.ts";
-import type { EscalationVerdict } from "./escalation-verdict.ts";
+import { type AgentWatch, AgentWatches } from "./agent-watch.ts";
 import { type Guarded, type GuardOptions, guard, guardWithSignal, type Stoppable } from "./guard.ts";
-import { type InterceptAction, type InterceptResult, interceptRequestFrom, interceptResultFrom } from "./intercept.ts";
-import { callIntercept } from "./intercept-call.ts";
-import type { InterceptChannel } from "./intercept-channel.ts";
-import { createRequestId } from "./request-id.ts";
-import { type ScrubOptions, type ScrubResult, scrubText } from "./scrub.ts";
-import { type WaitEscalationOptions, waitForEscalation } from "./wait-escalation.ts";
-import { withApiKey } from "./with-api-key.ts";
+import { callIntercept, type InterceptAction, type InterceptChannel, type InterceptResult } from "./intercept-call.ts";
+import { requestErrorFrom } from "./request-error.ts";
+import { type EscalationVerdict, type WaitEscalationOptions, waitForEscalation } from "./wait-escalation.ts";
 
-/** How a control plane is reached. */
+/** Address of a control plane and the key to use. */
 export interface ControlPlaneOptions {
   /** Address of the HTTP port: `https://control.example.com`. Not used when `transport` is given. */
   readonly baseUrl: string;
-  /** The key, sent as `X-API-Key` with every call. */
+  /** The API key, sent as `X-API-Key` with every call. */
   readonly apiKey: string;
   /** A Connect transport to use instead of `fetch` to `baseUrl`. */
   readonly transport?: Transport | undefined;
@@ -32,20 +27,45 @@ export interface ControlPlaneOptions {
   readonly fetch?: typeof globalThis.fetch | undefined;
 }
 
-/** How one intercept is called. */
+/** Limits of one intercept. */
 export interface InterceptOptions {
-  /** Ends the call; it rejects with the signal's reason. The action may have been decided nevertheless. */
+  /** Ends the call, which then rejects with the signal's reason. The action may have been decided nevertheless. */
   readonly signal?: AbortSignal | undefined;
   /** Milliseconds, retries included. Default: the control plane's `timeoutMs`. */
   readonly timeoutMs?: number | undefined;
 }
 
-/** The client library: decides actions before they happen. Works in browsers and on servers. */
+/** Options of one scrub. */
+export interface ScrubOptions {
+  /** The key's workspace. Default `default`. */
+  readonly workspaceId?: string | undefined;
+  /** Ends the call, which then rejects with code `CANCELLED`. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Position and kind of one personal value in a text, without the value. */
+export interface ScrubFinding {
+  /** `email`, `phone`, … */
+  readonly kind: string;
+  /** Index of the first UTF-16 code unit in the original text. */
+  readonly start: number;
+  /** Index after the last. */
+  readonly end: number;
+}
+
+/** A text without its personal values. */
+export interface ScrubResult {
+  /** The text with placeholders; equal values have equal placeholders. */
+  readonly text: string;
+  readonly findings: readonly ScrubFinding[];
+}
+
+/** The client library: has actions decided before they happen. Works in browsers and on servers. */
 export interface ControlPlane {
   /**
-   * Asks for the decision on one action and returns it at once, `escalate` included. While the control plane cannot be
-   * reached it is asked again until the time is up, always with the same `requestId`. Rejects with a
-   * `ControlPlaneRequestError` when nothing was decided.
+   * Requests the decision on one action and returns it at once, `escalate` included. Retries with the same `requestId` until
+   * the time is up while the control plane cannot be reached. Rejects with a `ControlPlaneRequestError` when nothing was
+   * decided.
    */
   intercept(action: InterceptAction, options?: InterceptOptions): Promise<InterceptResult>;
   /** Wraps a function so that it MUST NOT run unless the control plane allows exactly this call of it. */
@@ -53,49 +73,48 @@ export interface ControlPlane {
     fn: (...args: Args) => Result,
     options: GuardOptions<Args>,
   ): Guarded<Args, Result>;
-  /** The same for a function whose first argument is a signal that aborts when its agent must stop. */
+  /** Like `guard`, for a function whose first argument is a signal that aborts when its agent must stop. */
   guardWithSignal<Args extends unknown[], Result>(
     fn: Stoppable<Args, Result>,
     options: GuardOptions<Args>,
   ): Guarded<Args, Result>;
   /**
-   * Hears at once when an agent is deactivated or revoked and when its sessions are killed. All who watch one agent
-   * share one stream, which is opened again whenever it breaks and keeps the process alive until a second after the last
-   * has closed.
+   * Reports at once when an agent is deactivated or revoked and when its sessions are killed. All watches of an agent share
+   * one stream, which is reopened whenever it breaks and keeps the process alive until a second after the last watch closed.
    */
   watchAgent(agentId: string): AgentWatch;
-  /** Waits until an escalation is resolved. Rejects with `EscalationTimeoutError` when nobody does in time. */
+  /** Waits until an escalation is resolved. Rejects with `EscalationTimeoutError` when nobody resolves it in time. */
   waitForEscalation(escalationId: string, options?: WaitEscalationOptions): Promise<EscalationVerdict>;
-  /** Replaces the personal values in a text by placeholders. Rejects with a `ControlPlaneRequestError`. */
+  /**
+   * Replaces the personal values in a text by placeholders. Rejects with a `ControlPlaneRequestError`; the text MUST NOT be
+   * used then.
+   */
   scrub(text: string, options?: ScrubOptions): Promise<ScrubResult>;
-  /** A client of any service of the control plane, with the key. Its calls reject with `ConnectError`. */
+  /** Returns a client of any service of the control plane, with the key. Its calls reject with `ConnectError`. */
   client<S extends DescService>(service: S): Client<S>;
   /**
-   * Closes what is kept open; watches that are open hear nothing any more. Intercepts still work afterwards, each as a
+   * Closes connections that are kept open; open watches report nothing more. Intercepts still work afterwards, each as a
    * call of its own.
    */
   close(): void;
 }
 
-/** Milliseconds: far above a decision, below the patience of an agent's run. */
+/** Milliseconds: far longer than a decision takes, short enough for an agent's run. */
 export const DEFAULT_INTERCEPT_TIMEOUT_MS = 10_000;
 
 /** Creates the client library on `fetch`, or on the given transport. */
 export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
-  const { interceptChannel: channel, timeoutMs: presetMs = DEFAULT_INTERCEPT_TIMEOUT_MS } = options;
+  const { interceptChannel: channel, timeoutMs: defaultMs = DEFAULT_INTERCEPT_TIMEOUT_MS } = options;
   const transport = withApiKey(options.transport ?? fetchTransport(options), options.apiKey);
   const routes = { client: createClient(EnforcementService, transport), channel };
   const escalations = createClient(EscalationService, transport);
   const redaction = createClient(RedactionService, transport);
-  const watches = createAgentWatches(createClient(AgentService, transport));
+  const watches = new AgentWatches(createClient(AgentService, transport));
   const controlPlane: ControlPlane = {
-    async intercept(action, { signal, timeoutMs = presetMs } = {}) {
-      const request = interceptRequestFrom(action, action.requestId ?? createRequestId());
-      return interceptResultFrom(await callIntercept(routes, request, { signal, timeoutMs }));
-    },
+    intercept: (action, { signal, timeoutMs = defaultMs } = {}) => callIntercept(routes, action, { signal, timeoutMs }),
     guard: (fn, guardOptions) => guard(controlPlane, fn, guardOptions),
     guardWithSignal: (fn, guardOptions) => guardWithSignal(controlPlane, fn, guardOptions),
-    watchAgent: watches.watch,
+    watchAgent: (agentId) => watches.watch(agentId),
     waitForEscalation: (escalationId, waitOptions) => waitForEscalation(escalations, escalationId, waitOptions),
     scrub: (text, scrubOptions) => scrubText(redaction, text, scrubOptions),
     client: (service) => createClient(service, transport),
@@ -107,7 +126,36 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
   return controlPlane;
 }
 
+async function scrubText(
+  client: Client<typeof RedactionService>,
+  text: string,
+  { workspaceId = "default", signal }: ScrubOptions = {},
+): Promise<ScrubResult> {
+  const options: CallOptions = signal === undefined ? {} : { signal };
+  try {
+    const { text: scrubbed, findings } = await client.scrub({ workspaceId, text }, options);
+    return { text: scrubbed, findings: findings.map(({ kind, start, end }) => ({ kind, start, end })) };
+  } catch (error) {
+    throw requestErrorFrom(error);
+  }
+}
+
 function fetchTransport({ baseUrl, fetch }: ControlPlaneOptions): Transport {
-  // The transport reads the platform's `fetch` for each call when none is given.
+  // Without `fetch` the transport looks up the platform's for each call.
   return createConnectTransport({ baseUrl, useBinaryFormat: true, ...(fetch !== undefined && { fetch }) });
+}
+
+/** Wraps a transport so that every call carries the API key. */
+function withApiKey(transport: Transport, apiKey: string): Transport {
+  const keyed = (header: HeadersInit | undefined): Headers => {
+    const headers = new Headers(header);
+    headers.set("x-api-key", apiKey);
+    return headers;
+  };
+  return {
+    unary: (method, signal, timeoutMs, header, input, contextValues) =>
+      transport.unary(method, signal, timeoutMs, keyed(header), input, contextValues),
+    stream: (method, signal, timeoutMs, header, input, contextValues) =>
+      transport.stream(method, signal, timeoutMs, keyed(header), input, contextValues),
+  };
 }

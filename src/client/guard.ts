@@ -1,36 +1,40 @@
-import { AgentBlockedError, ApprovalPendingError, EscalationTimeoutError } from "./blocked-error.ts";
+import type { AgentWatch } from "./agent-watch.ts";
+import { AgentBlockedError, AgentStoppedError, ApprovalPendingError, EscalationTimeoutError } from "./blocked-error.ts";
 import type { ControlPlane } from "./control-plane.ts";
-import type { InterceptAction, InterceptResult } from "./intercept.ts";
+import type { InterceptAction, InterceptResult } from "./intercept-call.ts";
 import { ControlPlaneRequestError, isUnreachable } from "./request-error.ts";
-import { runWatched } from "./run-watched.ts";
-import { DEFAULT_ESCALATION_POLL_INTERVAL, DEFAULT_ESCALATION_TIMEOUT } from "./wait-escalation.ts";
+import {
+  DEFAULT_ESCALATION_POLL_INTERVAL,
+  DEFAULT_ESCALATION_TIMEOUT,
+  type EscalationVerdict,
+} from "./wait-escalation.ts";
 
-/** What the actions of a guarded function have in common. */
+/** Fields that the actions of a guarded function have in common. */
 type CommonAction = Pick<
   InterceptAction,
   "agentId" | "actionType" | "tool" | "sessionId" | "onBehalfOf" | "grantId" | "intentContractId" | "escalationId"
 >;
 
-/** How calls of a function become actions, and what happens to them. */
+/** Turns calls of a function into actions, and says how each decision is handled. */
 export interface GuardOptions<Args extends unknown[]> extends CommonAction {
   /**
-   * The arguments that rules look at. MUST be JSON, and the same for the same arguments: it is read again before the
-   * function runs, and what changed in between is not covered by the decision.
+   * Returns the arguments that rules evaluate. MUST return JSON, and the same for the same arguments: it is called again
+   * before the function runs, and the call is blocked if the result changed in between.
    */
   readonly toArguments: (...args: Args) => Readonly<Record<string, unknown>>;
-  /** What the action is about, at most 65,536 bytes. MUST be the same for the same arguments. Default: the arguments as JSON. */
+  /** Describes the action, in at most 65,536 bytes. MUST be the same for the same arguments. Default: the arguments as JSON. */
   readonly toContent?: ((...args: Args) => string) | undefined;
-  /** What rules may look at beside the arguments. */
+  /** Further input to the rules, beside the arguments. */
   readonly metadata?: Readonly<Record<string, unknown>> | undefined;
-  /** Whether an escalated call waits for a human. Default true; else it throws `ApprovalPendingError`. */
+  /** Makes an escalated call wait for an approver. Default true; if false it throws `ApprovalPendingError`. */
   readonly waitOnEscalate?: boolean | undefined;
-  /** Seconds that a human has. Default 300. */
+  /** Seconds that an approver has. Default 300. */
   readonly escalationTimeout?: number | undefined;
-  /** Seconds between looks at the status while no stream delivers. Default 2. */
+  /** Seconds between polls of the status while no stream delivers. Default 2. */
   readonly escalationPollInterval?: number | undefined;
   /**
-   * What happens when no decision can be had because the control plane is away or silent. Default `block`. `allow` runs the
-   * function unchecked; it never overrides a decision, nor an escalation that is waited for.
+   * Handles a control plane that cannot be reached or does not respond. Default `block`. `allow` runs the function
+   * unchecked; it overrides neither a decision nor an escalation that is waited for.
    */
   readonly onUnreachable?: "block" | "allow" | undefined;
   /** Milliseconds that one intercept may take, retries included. Default: the control plane's. */
@@ -38,21 +42,21 @@ export interface GuardOptions<Args extends unknown[]> extends CommonAction {
   /** Ends waiting; the call then rejects with the signal's reason and the function does not run. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Whether a call whose function runs is ended when the agent is deactivated or revoked, or the session is killed.
-   * Default true: the agent is watched while the function runs. A watch that cannot be opened changes nothing.
+   * Ends a call whose function is running when the agent is deactivated or revoked, or the session is killed. Default true:
+   * the agent is watched while the function runs. A watch that cannot be opened has no effect.
    */
   readonly abortWhenRevoked?: boolean | undefined;
-  /** Told of every decision before it takes effect. What it throws keeps the function from running. */
+  /** Called with every decision before it takes effect. If it throws, the function does not run. */
   readonly onDecision?: ((result: InterceptResult, action: InterceptAction) => void) | undefined;
 }
 
-/** The guarded function: the parameters of the original, its result as a promise. */
+/** The guarded function: takes the parameters of the original and returns its result as a promise. */
 export type Guarded<Args extends unknown[], Result> = (...args: Args) => Promise<Awaited<Result>>;
 
-/** A function that is told, by a signal before its own parameters, when it must stop. */
+/** A function whose first parameter is a signal that aborts when it must stop. */
 export type Stoppable<Args extends unknown[], Result> = (signal: AbortSignal, ...args: Args) => Result;
 
-/** One call of a guarded function on its way to a decision. */
+/** One call of a guarded function. */
 interface GuardedCall<Args extends unknown[]> {
   readonly controlPlane: ControlPlane;
   readonly options: GuardOptions<Args>;
@@ -61,10 +65,10 @@ interface GuardedCall<Args extends unknown[]> {
 
 /**
  * Wraps a function so that it MUST NOT run unless the control plane allows exactly this call of it, or the control plane
- * cannot be reached and `onUnreachable` is `allow`. Else the call rejects: with `AgentBlockedError` for block,
- * rejection, time-out and an unreachable control plane; with `ApprovalPendingError`; with `ControlPlaneRequestError`
- * for a call that is refused as such. While the function runs the call rejects with `AgentStoppedError` as soon as the
- * agent must stop, unless `abortWhenRevoked` is false.
+ * cannot be reached and `onUnreachable` is `allow`. Otherwise the call rejects: with `AgentBlockedError` for a block, a
+ * rejection, a time-out and an unreachable control plane; with `ApprovalPendingError`; with `ControlPlaneRequestError` for
+ * an invalid request. While the function runs, the call rejects with `AgentStoppedError` as soon as the agent must stop,
+ * unless `abortWhenRevoked` is false.
  */
 export function guard<Args extends unknown[], Result>(
   controlPlane: ControlPlane,
@@ -81,34 +85,34 @@ export function guard<Args extends unknown[], Result>(
 }
 
 /**
- * The same for a function that stops by itself: its first argument is a signal that aborts with the error that the call
- * rejects with. The signal never aborts when `abortWhenRevoked` is false. The guarded function takes the others.
+ * Like `guard`, for a function that can stop early: its first argument is a signal that aborts with the error that the call
+ * rejects with. It never aborts when `abortWhenRevoked` is false. The guarded function takes the other arguments.
  */
 export function guardWithSignal<Args extends unknown[], Result>(
   controlPlane: ControlPlane,
   fn: Stoppable<Args, Result>,
   options: GuardOptions<Args>,
 ): Guarded<Args, Result> {
-  const { agentId, sessionId, abortWhenRevoked = true } = options;
+  const { abortWhenRevoked = true } = options;
   return async function guarded(this: unknown, ...args: Args): Promise<Awaited<Result>> {
-    await pass({ controlPlane, options, args });
+    await assertPermitted({ controlPlane, options, args });
     const run = (signal: AbortSignal): Result => fn.call(this, signal, ...args);
     if (!abortWhenRevoked) return await run(new AbortController().signal);
-    return await runWatched(controlPlane.watchAgent(agentId), { agentId, sessionId }, run);
+    return await runWatched(controlPlane.watchAgent(options.agentId), options, run);
   };
 }
 
-/** Returns when the function may run; throws when it may not. */
-async function pass<Args extends unknown[]>(call: GuardedCall<Args>): Promise<void> {
-  const action = actionOf(call);
+/** Returns when the function may run; throws otherwise. */
+async function assertPermitted<Args extends unknown[]>(call: GuardedCall<Args>): Promise<void> {
+  const action = actionFrom(call);
   const result = await decide(call, action);
   if (result === undefined) return;
-  if (result.decision === "escalate") await passEscalated(call, action, result);
+  if (result.decision === "escalate") await assertApproved(call, action, result);
   else assertAllowed(result, action);
   assertUnchanged(call, action, result);
 }
 
-async function passEscalated<Args extends unknown[]>(
+async function assertApproved<Args extends unknown[]>(
   call: GuardedCall<Args>,
   action: InterceptAction,
   escalated: InterceptResult,
@@ -118,21 +122,21 @@ async function passEscalated<Args extends unknown[]>(
     throw new AgentBlockedError(`${named(action)} escalated without an id`, "escalate", escalated);
   const { waitOnEscalate = true } = call.options;
   if (!waitOnEscalate) throw new ApprovalPendingError(action, { escalationId, decisionId, reasons });
-  const verdict = await verdictOn(call, escalationId, escalated);
+  const verdict = await awaitVerdict(call, escalationId, escalated);
   if (verdict === "rejected") {
     throw new AgentBlockedError(`${named(action)} was rejected: escalation \`${escalationId}\``, "escalate", escalated);
   }
-  // The arguments are read again: an approval is presented for what would run now, not for what was asked then.
-  const approved = { ...actionOf(call), escalationId };
+  // Reads the arguments again: the approval has to cover what would run now, not what was sent for approval.
+  const approved = { ...actionFrom(call), escalationId };
   const result = await decide(call, approved);
   if (result !== undefined) assertAllowed(result, approved);
 }
 
-async function verdictOn<Args extends unknown[]>(
+async function awaitVerdict<Args extends unknown[]>(
   { controlPlane, options }: GuardedCall<Args>,
   escalationId: string,
   escalated: InterceptResult,
-): Promise<"approved" | "rejected"> {
+): Promise<EscalationVerdict> {
   const {
     escalationTimeout: timeout = DEFAULT_ESCALATION_TIMEOUT,
     escalationPollInterval: pollInterval = DEFAULT_ESCALATION_POLL_INTERVAL,
@@ -146,31 +150,31 @@ async function verdictOn<Args extends unknown[]>(
   }
 }
 
-/** The decision on an action; undefined when none could be had and the options let the call pass without. */
+/** Returns the decision on an action; undefined when there is none and the options allow the call without. */
 async function decide<Args extends unknown[]>(
   { controlPlane, options }: GuardedCall<Args>,
   action: InterceptAction,
 ): Promise<InterceptResult | undefined> {
   const { signal, timeoutMs, onDecision, onUnreachable = "block" } = options;
-  // INVARIANT: only the intercept itself can let a call pass unchecked; what `onDecision` throws never does.
-  const answer = await controlPlane.intercept(action, { signal, timeoutMs }).catch(unansweredFrom);
-  if ("decision" in answer) {
-    onDecision?.(answer, action);
-    return answer;
+  // INVARIANT: only a failed intercept can let a call pass unchecked; an exception of `onDecision` never does.
+  const result = await controlPlane.intercept(action, { signal, timeoutMs }).catch(unreachableOrThrow);
+  if ("decision" in result) {
+    onDecision?.(result, action);
+    return result;
   }
   if (onUnreachable === "allow") return undefined;
-  throw new AgentBlockedError(`no decision could be had: ${answer.message}`, null, { cause: answer });
+  throw new AgentBlockedError(`no decision could be had: ${result.message}`, null, { cause: result });
 }
 
-/** Gives the fault when the control plane could not be reached; throws any other. */
-function unansweredFrom(error: unknown): ControlPlaneRequestError {
+/** Returns the fault if the control plane could not be reached; throws any other. */
+function unreachableOrThrow(error: unknown): ControlPlaneRequestError {
   if (error instanceof ControlPlaneRequestError && isUnreachable(error)) return error;
   throw error;
 }
 
-function actionOf<Args extends unknown[]>({ options, args }: GuardedCall<Args>): InterceptAction {
+function actionFrom<Args extends unknown[]>({ options, args }: GuardedCall<Args>): InterceptAction {
   const { agentId, actionType, tool, sessionId, onBehalfOf, grantId, intentContractId, escalationId } = options;
-  // Copied, so that what is sent and what is compared later stay what they are now.
+  // Copied, so that later changes to the arguments do not change the action that was sent.
   const values = JSON.parse(JSON.stringify(options.toArguments(...args))) as Record<string, unknown>;
   return {
     ...{ agentId, actionType, tool, sessionId, onBehalfOf, grantId, intentContractId, escalationId },
@@ -186,18 +190,50 @@ function assertAllowed(result: InterceptResult, action: InterceptAction): void {
   throw new AgentBlockedError(`${named(action)} ${verb}${why === "" ? "" : `: ${why}`}`, result.decision, result);
 }
 
-/** Between the request and the answer the caller may have changed what it passed; that was not decided on. */
+/** Throws if the caller changed the arguments between request and decision: that call was not decided on. */
 function assertUnchanged<Args extends unknown[]>(
   call: GuardedCall<Args>,
   action: InterceptAction,
   result: InterceptResult,
 ): void {
   call.options.signal?.throwIfAborted();
-  if (JSON.stringify(actionOf(call)) === JSON.stringify(action)) return;
+  if (JSON.stringify(actionFrom(call)) === JSON.stringify(action)) return;
   const text = `the arguments of ${named(action)} changed while it was decided`;
   throw new AgentBlockedError(text, "block", { decisionId: result.decisionId, escalationId: result.escalationId });
 }
 
 function named({ actionType }: InterceptAction): string {
   return `\`${actionType}\``;
+}
+
+/**
+ * Runs a function until it is done or its agent must stop: then rejects with the `AgentStoppedError` at once and aborts the
+ * function's signal with the same error. Does not run it if that is known already. Closes the watch.
+ */
+async function runWatched<Result>(
+  watch: AgentWatch,
+  { agentId, sessionId }: CommonAction,
+  run: (signal: AbortSignal) => Result,
+): Promise<Awaited<Result>> {
+  const stopped = new AbortController();
+  const { promise: stop, reject } = Promise.withResolvers<never>();
+  stop.catch(() => undefined);
+  const stopWith = (error: unknown): void => {
+    // Rejects first: otherwise the function's own error about its signal could win the race.
+    reject(error);
+    stopped.abort(error);
+  };
+  const onAbort = () => stopWith(watch.signal.reason);
+  try {
+    watch.signal.throwIfAborted();
+    watch.signal.addEventListener("abort", onAbort, { once: true });
+    if (sessionId !== undefined) {
+      watch.onSessionKilled(sessionId, () => stopWith(new AgentStoppedError(agentId, { change: "killed", sessionId })));
+    }
+    stopped.signal.throwIfAborted();
+    return await Promise.race([stop, run(stopped.signal)]);
+  } finally {
+    watch.signal.removeEventListener("abort", onAbort);
+    watch.close();
+  }
 }

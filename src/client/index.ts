@@ -13,11 +13,18 @@ export {
   createControlPlane,
   DEFAULT_INTERCEPT_TIMEOUT_MS,
   type InterceptOptions,
+  type ScrubFinding,
+  type ScrubOptions,
+  type ScrubResult,
 } from "./control-plane.ts";
-export type { EscalationVerdict } from "./escalation-verdict.ts";
 export type { Guarded, GuardOptions, Stoppable } from "./guard.ts";
-export type { InterceptAction, InterceptReason, InterceptResult } from "./intercept.ts";
-export type { ChannelCallOptions, InterceptChannel } from "./intercept-channel.ts";
+export type {
+  ChannelCallOptions,
+  InterceptAction,
+  InterceptChannel,
+  InterceptReason,
+  InterceptResult,
+} from "./intercept-call.ts";
 export {
   ControlPlaneRequestError,
   type RequestErrorCode,
@@ -25,9 +32,9 @@ export {
   type RequestFieldViolation,
   requestErrorFrom,
 } from "./request-error.ts";
-export type { ScrubFinding, ScrubOptions, ScrubResult } from "./scrub.ts";
 export {
   DEFAULT_ESCALATION_POLL_INTERVAL,
   DEFAULT_ESCALATION_TIMEOUT,
+  type EscalationVerdict,
   type WaitEscalationOptions,
 } from "./wait-escalation.ts";

@@ -1,77 +1,158 @@
+import { create, type JsonObject } from "@bufbuild/protobuf";
 import type { Client } from "@connectrpc/connect";
-import type {
-  EnforcementService,
-  InterceptRequest,
-  InterceptResponse,
+import {
+  type EnforcementService,
+  type InterceptRequest,
+  InterceptRequestSchema,
+  type InterceptResponse,
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { Decision, DecisionPath, type Reason } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { createBackOff, sleep } from "./back-off.ts";
-import type { InterceptChannel } from "./intercept-channel.ts";
-import { type ControlPlaneRequestError, isTransient, requestErrorFrom } from "./request-error.ts";
+import { ControlPlaneRequestError, isTransient, requestErrorFrom } from "./request-error.ts";
 
-/** The ways that lead to a decision. */
-export interface InterceptRoutes {
-  readonly client: Client<typeof EnforcementService>;
-  /** Used whenever it accepts; absent: one call for each action. */
-  readonly channel: InterceptChannel | undefined;
+/** An action that an agent is about to perform. */
+export interface InterceptAction {
+  /** The kind of action: `payment.send`. */
+  readonly actionType: string;
+  /** A description of the action in words, at most 65,536 bytes of UTF-8. */
+  readonly actionContent: string;
+  /** The agent that acts. */
+  readonly agentId: string;
+  /** Further input to the rules; `arguments` holds the tool's arguments. MUST be JSON; members that JSON omits are omitted. */
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
+  /** The tool that the action calls. Default: `metadata.tool`, else the registered tool named like the action type. */
+  readonly tool?: string | undefined;
+  /** The session that the agent acts in. */
+  readonly sessionId?: string | undefined;
+  /** The principal (an agent id) on whose behalf the agent acts. */
+  readonly onBehalfOf?: string | undefined;
+  /** The grant to use. */
+  readonly grantId?: string | undefined;
+  /** The intent contract that the action falls under. */
+  readonly intentContractId?: string | undefined;
+  /** An approved escalation of the same action; turns `escalate` into `allow`, once. */
+  readonly escalationId?: string | undefined;
+  /** Idempotency key, a UUID: a repeated call with the same id and action returns the first decision. Default: a new one. */
+  readonly requestId?: string | undefined;
 }
 
-/** How long a call may take, retries included, and what ends it early. */
-export interface InterceptCallOptions {
+/** One reason for a decision. */
+export interface InterceptReason {
+  /** A stable identifier: `LIMIT_EXCEEDED`. */
+  readonly code: string;
+  /** One plain sentence. */
+  readonly message: string;
+  readonly mandateId: string | null;
+  readonly mandateName: string | null;
+  /** Path of the rule or condition in the mandate. */
+  readonly rule: string | null;
+  /** The argument that decided. */
+  readonly argument: string | null;
+  /** A value that would have passed. */
+  readonly wouldPass: string | null;
+}
+
+/** The control plane's decision on an action. */
+export interface InterceptResult {
+  readonly decision: "allow" | "block" | "escalate";
+  /** The agent's trust when the decision was made, 0 to 100. */
+  readonly trustScore: number;
+  /** The id of the sealed decision. */
+  readonly decisionId: string;
+  /** Set when the decision is `escalate`. */
+  readonly escalationId: string | null;
+  /** The mandate that determined the decision. */
+  readonly policyName: string | null;
+  /** Milliseconds that the decision took on the control plane. */
+  readonly latencyMs: number;
+  /** The step that determined the decision: `policy`, `revoked`, `permissions`, … */
+  readonly decisionPath: string;
+  /** The reasons, most decisive first. */
+  readonly reasons: readonly InterceptReason[];
+}
+
+/** Limits of one attempt to get a decision. */
+export interface ChannelCallOptions {
   readonly signal: AbortSignal | undefined;
   /** Milliseconds. */
   readonly timeoutMs: number;
 }
 
-const FIRST_PAUSE_MS = 50;
-const MOST_PAUSE_MS = 2_000;
+/** A faster route than one call per action: many actions share one connection. */
+export interface InterceptChannel {
+  /** Reports whether a call may be sent now: not while the channel recovers, after `close()`, or with an id in flight. */
+  accepts(requestId: string): boolean;
+  /**
+   * Decides one action; `requestId` MUST be set. Rejects with a `ControlPlaneRequestError`, whose code is UNAVAILABLE when
+   * the channel broke and the action may or may not have been decided; or with the signal's reason.
+   */
+  intercept(request: InterceptRequest, options: ChannelCallOptions): Promise<InterceptResponse>;
+  /** Closes the connection; calls in flight reject with UNAVAILABLE. */
+  close(): void;
+}
 
-/** The part of the remaining time that a silent way may use up before the call goes another, or over a new connection. */
-const SILENT_SHARE = 0.5;
+/** The routes to a decision. */
+export interface InterceptRoutes {
+  readonly client: Client<typeof EnforcementService>;
+  /** Preferred whenever it accepts. Undefined: one call per action. */
+  readonly channel: InterceptChannel | undefined;
+}
+
+const FIRST_PAUSE_MS = 50;
+const MAX_PAUSE_MS = 2_000;
+
+/** Share of the remaining time after which an unresponsive route is abandoned for another one, or a new connection. */
+const UNRESPONSIVE_SHARE = 0.5;
 
 /**
- * Sends one request until it is answered. A route that breaks, is silent or not there yet is tried again, the same
- * `request_id` each time, so that the action is decided once. Rejects with a `ControlPlaneRequestError` for a refusal or when the
- * time is up, or with the signal's reason.
+ * Sends an action and retries, with one `request_id` so that it is decided once, while a route is broken, unresponsive or
+ * not there yet. Rejects with a `ControlPlaneRequestError` when the call is refused or the time is up, with the signal's
+ * reason, or with a `TypeError` when the metadata is not JSON.
  */
 export async function callIntercept(
   routes: InterceptRoutes,
-  request: InterceptRequest,
-  { signal, timeoutMs }: InterceptCallOptions,
-): Promise<InterceptResponse> {
+  action: InterceptAction,
+  { signal, timeoutMs }: ChannelCallOptions,
+): Promise<InterceptResult> {
+  const request = interceptRequestFrom(action);
   const endsAt = performance.now() + timeoutMs;
-  const backOff = createBackOff({ firstMs: FIRST_PAUSE_MS, mostMs: MOST_PAUSE_MS });
-  let wasSilent = false;
+  const backOff = createBackOff({ firstMs: FIRST_PAUSE_MS, maxMs: MAX_PAUSE_MS });
+  let timedOutBefore = false;
   for (;;) {
     signal?.throwIfAborted();
     const remainingMs = endsAt - performance.now();
-    const limits = { signal, timeoutMs: wasSilent ? remainingMs : remainingMs * SILENT_SHARE };
-    const channel = wasSilent ? undefined : channelFor(routes, request);
+    const limits = { signal, timeoutMs: timedOutBefore ? remainingMs : remainingMs * UNRESPONSIVE_SHARE };
+    const channel = timedOutBefore ? undefined : readyChannel(routes, request);
     try {
-      return await (channel === undefined ? unary(routes, request, limits) : channel.intercept(request, limits));
+      const sent = channel === undefined ? sendAlone(routes, request, limits) : channel.intercept(request, limits);
+      return interceptResultFrom(await sent);
     } catch (error) {
       signal?.throwIfAborted();
       const fault = requestErrorFrom(error);
-      if (fault.code === "DEADLINE_EXCEEDED" && !wasSilent) wasSilent = true;
+      if (fault.code === "DEADLINE_EXCEEDED" && !timedOutBefore) timedOutBefore = true;
       else await pauseOrThrow(fault, endsAt, backOff.next(), signal);
     }
   }
 }
 
-function channelFor({ channel }: InterceptRoutes, { requestId = "" }: InterceptRequest): InterceptChannel | undefined {
+function readyChannel(
+  { channel }: InterceptRoutes,
+  { requestId = "" }: InterceptRequest,
+): InterceptChannel | undefined {
   return channel?.accepts(requestId) ? channel : undefined;
 }
 
-async function unary(
+async function sendAlone(
   { client }: InterceptRoutes,
   request: InterceptRequest,
-  { signal, timeoutMs }: InterceptCallOptions,
+  { signal, timeoutMs }: ChannelCallOptions,
 ): Promise<InterceptResponse> {
-  // Transports take 0 or less for no limit at all.
+  // Transports read 0 and less as no limit.
   const limit = { timeoutMs: Math.max(1, Math.ceil(timeoutMs)) };
   return await client.intercept(request, signal === undefined ? limit : { ...limit, signal });
 }
 
-/** Waits before the next attempt; throws the fault when it is final or when the pause would outlast the call. */
+/** Pauses before the next attempt; throws when the fault is final or the pause would outlast the call. */
 async function pauseOrThrow(
   fault: ControlPlaneRequestError,
   endsAt: number,
@@ -80,4 +161,58 @@ async function pauseOrThrow(
 ): Promise<void> {
   if (!isTransient(fault) || performance.now() + pauseMs >= endsAt) throw fault;
   await sleep(pauseMs, signal);
+}
+
+function interceptRequestFrom(action: InterceptAction): InterceptRequest {
+  const { metadata, ...rest } = action;
+  const request = create(InterceptRequestSchema, { ...rest, requestId: action.requestId ?? createRequestId() });
+  // Dates and other objects are converted as JSON converts them on the way to the tool.
+  if (metadata !== undefined) request.metadata = JSON.parse(JSON.stringify(metadata)) as JsonObject;
+  return request;
+}
+
+/** Creates a random UUID. Browsers offer `crypto.randomUUID` on secure origins only, but random values everywhere. */
+function createRequestId(): string {
+  if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
+  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
+  const digits = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+}
+
+const DECISIONS: ReadonlyMap<Decision, InterceptResult["decision"]> = new Map([
+  [Decision.ALLOW, "allow"],
+  [Decision.BLOCK, "block"],
+  [Decision.ESCALATE, "escalate"],
+] as const);
+
+function interceptResultFrom(response: InterceptResponse): InterceptResult {
+  const decision = DECISIONS.get(response.decision);
+  if (decision === undefined) {
+    const message = `the control plane gave an unknown decision \`${response.decision}\``;
+    throw new ControlPlaneRequestError("INTERNAL", message);
+  }
+  return {
+    decision,
+    trustScore: response.trustScore,
+    decisionId: response.decisionId,
+    escalationId: response.escalationId ?? null,
+    policyName: response.policyName ?? null,
+    latencyMs: response.latencyMs,
+    decisionPath: (DecisionPath[response.decisionPath] ?? String(response.decisionPath)).toLowerCase(),
+    reasons: response.reasons.map(reasonFrom),
+  };
+}
+
+function reasonFrom({ code, message, mandateId, mandateName, rule, argument, wouldPass }: Reason): InterceptReason {
+  return {
+    code,
+    message,
+    mandateId: mandateId ?? null,
+    mandateName: mandateName ?? null,
+    rule: rule ?? null,
+    argument: argument ?? null,
+    wouldPass: wouldPass ?? null,
+  };
 }

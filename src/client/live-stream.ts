@@ -1,11 +1,11 @@
 import { later } from "./back-off.ts";
 import { ControlPlaneRequestError } from "./request-error.ts";
 
-/** How a stream of the server is read. */
+/** Limits of a stream from the server. */
 export interface LiveStreamOptions {
   /** Ends the stream. */
   readonly signal: AbortSignal;
-  /** Milliseconds without any message after which the stream counts as broken. Default 45,000. */
+  /** Milliseconds without a message after which the stream counts as broken. Default 45,000. */
   readonly silenceMs?: number | undefined;
 }
 
@@ -13,8 +13,8 @@ export interface LiveStreamOptions {
 const DEFAULT_SILENCE_MS = 45_000;
 
 /**
- * The messages of one stream as long as they keep coming. Throws what the stream breaks with, and UNAVAILABLE when it is
- * silent for too long. However the reading ends, the connection is let go.
+ * Yields the messages of a stream. Throws the error that breaks it, and UNAVAILABLE when it is silent for too long. Always
+ * releases the connection, however the iteration ends.
  */
 export async function* liveStream<T>(
   open: (signal: AbortSignal) => AsyncIterable<T>,
@@ -33,7 +33,7 @@ export async function* liveStream<T>(
     }
   } finally {
     signal.removeEventListener("abort", onAbort);
-    // The framework leaves the connection open when its messages are not read to the end.
+    // Connect keeps the connection open when the messages are not read to the end.
     stream.abort();
   }
 }

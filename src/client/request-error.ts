@@ -1,7 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.js";
 
-/** The words of `google.rpc.Code`. */
+/** The names in `google.rpc.Code`. */
 export type RequestErrorCode =
   | "CANCELLED"
   | "UNKNOWN"
@@ -20,17 +20,17 @@ export type RequestErrorCode =
   | "DATA_LOSS"
   | "UNAUTHENTICATED";
 
-/** One request field at fault. */
+/** One invalid request field. */
 export interface RequestFieldViolation {
   /** Path to the field in the request, snake_case. */
   readonly field: string;
-  /** Why the value is refused and what to change. */
+  /** States why the value is invalid and what to change. */
   readonly description: string;
-  /** A stable UPPER_SNAKE_CASE word. */
+  /** A stable UPPER_SNAKE_CASE identifier. */
   readonly reason: string;
 }
 
-/** What a `ControlPlaneRequestError` carries beside code and message. */
+/** Optional parts of a `ControlPlaneRequestError`. */
 export interface RequestErrorDetails {
   readonly reason?: string | null;
   readonly metadata?: Readonly<Record<string, string>>;
@@ -38,15 +38,15 @@ export interface RequestErrorDetails {
   readonly cause?: unknown;
 }
 
-/** A call that the control plane refused or that did not reach it. Nothing was decided, or the answer was lost. */
+/** A call that the control plane refused or that did not reach it. Nothing was decided, or the response was lost. */
 export class ControlPlaneRequestError extends Error {
   override readonly name = "ControlPlaneRequestError";
   readonly code: RequestErrorCode;
-  /** The stable word of the fault, such as `AGENT_NOT_FOUND`; null when the fault did not come from the control plane. */
+  /** Stable identifier of the fault, such as `AGENT_NOT_FOUND`; null when it did not come from the control plane. */
   readonly reason: string | null;
-  /** The values that the message mentions, by name. */
+  /** The values in the message, by name. */
   readonly metadata: Readonly<Record<string, string>>;
-  /** Every request field at fault. */
+  /** The invalid request fields. */
   readonly violations: readonly RequestFieldViolation[];
 
   constructor(code: RequestErrorCode, message: string, details: RequestErrorDetails = {}) {
@@ -58,7 +58,7 @@ export class ControlPlaneRequestError extends Error {
   }
 }
 
-const WORDS: ReadonlyMap<number, RequestErrorCode> = new Map<number, RequestErrorCode>([
+const CODE_NAMES: ReadonlyMap<number, RequestErrorCode> = new Map<number, RequestErrorCode>([
   [Code.Canceled, "CANCELLED"],
   [Code.Unknown, "UNKNOWN"],
   [Code.InvalidArgument, "INVALID_ARGUMENT"],
@@ -77,12 +77,12 @@ const WORDS: ReadonlyMap<number, RequestErrorCode> = new Map<number, RequestErro
   [Code.Unauthenticated, "UNAUTHENTICATED"],
 ]);
 
-/** The word of a gRPC code; `UNKNOWN` for a number that is none. */
+/** Returns the name of a gRPC code; `UNKNOWN` for an undefined number. */
 export function requestErrorCodeFrom(code: number): RequestErrorCode {
-  return WORDS.get(code) ?? "UNKNOWN";
+  return CODE_NAMES.get(code) ?? "UNKNOWN";
 }
 
-/** Turns what a Connect call rejected with into a `ControlPlaneRequestError`, with reason, metadata and violations. */
+/** Converts the error of a Connect call to a `ControlPlaneRequestError` with reason, metadata and violations. */
 export function requestErrorFrom(error: unknown): ControlPlaneRequestError {
   if (error instanceof ControlPlaneRequestError) return error;
   const fault = ConnectError.from(error);
@@ -100,17 +100,17 @@ export function requestErrorFrom(error: unknown): ControlPlaneRequestError {
   });
 }
 
-/** Whether the fault means that no answer came: the control plane is away, or the way to it is. */
+/** Tests for a fault that means there was no response: the control plane or the connection to it is down. */
 export function isUnreachable({ code }: ControlPlaneRequestError): boolean {
   return code === "UNAVAILABLE" || code === "DEADLINE_EXCEEDED";
 }
 
-/** Whether the same call, with the same `request_id`, may succeed a little later. */
+/** Tests for a fault after which the same call, with the same `request_id`, may succeed a little later. */
 export function isTransient({ code, reason }: ControlPlaneRequestError): boolean {
   return code === "UNAVAILABLE" || reason === "OVERLOADED";
 }
 
-/** Transports report a connection that failed or broke with these codes, and without our details. */
+/** Tests for the codes with which transports report a failed or broken connection. Such errors lack our details. */
 function isBroken({ code, cause }: ConnectError): boolean {
   return code === Code.Aborted || code === Code.Unavailable || (code === Code.Unknown && cause !== undefined);
 }
@@ -120,7 +120,7 @@ function unreachable(fault: ConnectError): ControlPlaneRequestError {
   return new ControlPlaneRequestError("UNAVAILABLE", text, { cause: fault });
 }
 
-/** Fetch says only that it failed; the cause says why. */
+/** Returns the innermost cause: `fetch` itself reports only that it failed. */
 function rootMessage(error: Error): string {
   let root: unknown = error;
   for (let depth = 0; depth < 5 && root instanceof Error && root.cause !== undefined; depth++) root = root.cause;

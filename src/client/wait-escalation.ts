@@ -1,48 +1,51 @@
 import type { Client } from "@connectrpc/connect";
-import type { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { type EscalationService, EscalationStatus } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { createBackOff, later, sleep } from "./back-off.ts";
 import { EscalationTimeoutError } from "./blocked-error.ts";
-import { type EscalationVerdict, verdictFrom } from "./escalation-verdict.ts";
-import { followEscalation, type StreamHealth } from "./follow-escalation.ts";
+import { type LiveStreamOptions, liveStream } from "./live-stream.ts";
 import { type ControlPlaneRequestError, type RequestErrorCode, requestErrorFrom } from "./request-error.ts";
 
-/** How an escalation is waited for. */
+/** A person's verdict on an escalation. */
+export type EscalationVerdict = "approved" | "rejected";
+
+/** Limits of a wait for an escalation. */
 export interface WaitEscalationOptions {
   /** Seconds, 0 or more; `Infinity` waits for ever. Default 300. */
   readonly timeout?: number | undefined;
-  /** Seconds between looks at the status while no stream delivers, 0.05 or more. Default 2. */
+  /** Seconds between polls while no stream delivers, 0.05 or more. Default 2. */
   readonly pollInterval?: number | undefined;
-  /** Ends the wait; it rejects with the signal's reason. */
+  /** Ends the wait, which then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Seconds; a person who was called has five minutes. */
+/** Seconds: an approver has five minutes. */
 export const DEFAULT_ESCALATION_TIMEOUT = 300;
 /** Seconds. */
 export const DEFAULT_ESCALATION_POLL_INTERVAL = 2;
-/** Seconds: below it polling would be a busy loop. */
-const LEAST_POLL_INTERVAL = 0.05;
-/** Milliseconds that one look at the status may take. */
+/** Seconds: polling more often would be a busy loop. */
+const MIN_POLL_INTERVAL = 0.05;
+/** Milliseconds that one poll may take. */
 const POLL_TIMEOUT_MS = 10_000;
 const FIRST_PAUSE_MS = 1_000;
-/** Milliseconds within which those who waited on a process that stops go to another; not all in the same moment. */
-const MOVE_MS = 200;
-/** A way that cuts streams is tried again twice a minute. */
-const MOST_PAUSE_MS = 30_000;
+/** Milliseconds over which the callers of a process that shuts down spread their next connections. */
+const RECONNECT_SPREAD_MS = 200;
+/** Milliseconds: where streams are always cut, one is tried twice a minute. */
+const MAX_PAUSE_MS = 30_000;
 
-/** Faults that waiting does not heal. */
-const FINAL: ReadonlySet<RequestErrorCode> = new Set([
+/** Faults that do not pass with time. */
+const FINAL_CODES: ReadonlySet<RequestErrorCode> = new Set([
   "INVALID_ARGUMENT",
   "NOT_FOUND",
   "PERMISSION_DENIED",
   "UNAUTHENTICATED",
 ]);
 
+/** State that streaming and polling share during one wait. */
 interface Wait {
   readonly client: Client<typeof EscalationService>;
   readonly escalationId: string;
   readonly pollMs: number;
-  /** Ends both ways of waiting. */
+  /** Ends streaming and polling. */
   readonly signal: AbortSignal;
   readonly health: StreamHealth;
   /** The last fault that did not end the wait. */
@@ -50,9 +53,9 @@ interface Wait {
 }
 
 /**
- * Waits until an escalation is resolved, by the server's stream; while no stream delivers, by looking at the status
- * every `pollInterval`. Rejects with `EscalationTimeoutError` when the time is up, with `ControlPlaneRequestError` for
- * a fault that waiting does not heal, or with the signal's reason.
+ * Waits until an escalation is resolved: by a stream, and by polling every `pollInterval` while no stream delivers. Rejects
+ * with `EscalationTimeoutError` when the time is up, with `ControlPlaneRequestError` for a fault that does not pass with
+ * time, or with the signal's reason.
  */
 export async function waitForEscalation(
   client: Client<typeof EscalationService>,
@@ -61,14 +64,14 @@ export async function waitForEscalation(
 ): Promise<EscalationVerdict> {
   const { timeout = DEFAULT_ESCALATION_TIMEOUT, pollInterval = DEFAULT_ESCALATION_POLL_INTERVAL, signal } = options;
   assertSeconds("timeout", timeout, 0);
-  assertSeconds("pollInterval", pollInterval, LEAST_POLL_INTERVAL);
+  assertSeconds("pollInterval", pollInterval, MIN_POLL_INTERVAL);
   signal?.throwIfAborted();
   const ending = new AbortController();
   const wait: Wait = {
     client,
     escalationId,
-    // A look falls into every wait, however short.
-    pollMs: Math.max(LEAST_POLL_INTERVAL, Math.min(pollInterval, timeout / 2)) * 1000,
+    // Polls at least once, however short the wait.
+    pollMs: Math.max(MIN_POLL_INTERVAL, Math.min(pollInterval, timeout / 2)) * 1000,
     signal: ending.signal,
     health: { isDelivering: false },
     lastFault: undefined,
@@ -78,7 +81,7 @@ export async function waitForEscalation(
   const cancel = later(timeout * 1000, timedOut);
   signal?.addEventListener("abort", onAbort, { once: true });
   try {
-    return await Promise.race([aborted(ending.signal), byStream(wait), byPolling(wait)]);
+    return await Promise.race([rejectOnAbort(ending.signal), byStream(wait), byPolling(wait)]);
   } finally {
     cancel();
     signal?.removeEventListener("abort", onAbort);
@@ -86,17 +89,17 @@ export async function waitForEscalation(
   }
 }
 
-function assertSeconds(name: string, value: number, least: number): void {
-  if (!(value >= least)) throw new RangeError(`${name} must be ${least} seconds or more, not \`${value}\``);
+function assertSeconds(name: string, value: number, min: number): void {
+  if (!(value >= min)) throw new RangeError(`${name} must be ${min} seconds or more, not \`${value}\``);
 }
 
-function aborted(signal: AbortSignal): Promise<never> {
+function rejectOnAbort(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
 }
 
-/** Opens the stream again and again, with growing pauses, until it brings the verdict. */
+/** Reopens the stream, with growing pauses, until it delivers the verdict. */
 async function byStream(wait: Wait): Promise<EscalationVerdict> {
-  const backOff = createBackOff({ firstMs: FIRST_PAUSE_MS, mostMs: MOST_PAUSE_MS });
+  const backOff = createBackOff({ firstMs: FIRST_PAUSE_MS, maxMs: MAX_PAUSE_MS });
   for (;;) {
     const openedAt = performance.now();
     const faultBefore = wait.lastFault;
@@ -104,14 +107,14 @@ async function byStream(wait: Wait): Promise<EscalationVerdict> {
       followEscalation(wait.client, wait.escalationId, { signal: wait.signal, health: wait.health }),
     );
     if (verdict !== undefined) return verdict;
-    // Only a stream that lived shows that the way is sound; one that is cut at once, again and again, is not.
-    if (performance.now() - openedAt > MOST_PAUSE_MS) backOff.reset();
-    const isMoving = wait.lastFault !== faultBefore && wait.lastFault?.reason === "SHUTTING_DOWN";
-    await sleep(isMoving ? Math.random() * MOVE_MS : backOff.next(), wait.signal);
+    // Only a stream that lasted shows that the connection is sound; elsewhere streams are cut again and again.
+    if (performance.now() - openedAt > MAX_PAUSE_MS) backOff.reset();
+    const isShutdown = wait.lastFault !== faultBefore && wait.lastFault?.reason === "SHUTTING_DOWN";
+    await sleep(isShutdown ? Math.random() * RECONNECT_SPREAD_MS : backOff.next(), wait.signal);
   }
 }
 
-/** Looks at the status whenever no stream delivers. */
+/** Polls the status whenever no stream delivers. */
 async function byPolling(wait: Wait): Promise<EscalationVerdict> {
   for (;;) {
     await sleep(wait.pollMs, wait.signal);
@@ -123,21 +126,59 @@ async function byPolling(wait: Wait): Promise<EscalationVerdict> {
 
 async function poll({ client, escalationId, signal }: Wait): Promise<EscalationVerdict | undefined> {
   const { status } = await client.getEscalationStatus({ escalationId }, { signal, timeoutMs: POLL_TIMEOUT_MS });
-  return verdictFrom(status);
+  return escalationVerdict(status);
 }
 
-/** Runs one look; a fault that may pass counts as no verdict yet. */
+/** Runs one attempt; a temporary fault counts as no verdict yet. */
 async function attempt(
   wait: Wait,
-  look: () => Promise<EscalationVerdict | undefined>,
+  run: () => Promise<EscalationVerdict | undefined>,
 ): Promise<EscalationVerdict | undefined> {
   try {
-    return await look();
+    return await run();
   } catch (error) {
     wait.signal.throwIfAborted();
     const fault = requestErrorFrom(error);
-    if (FINAL.has(fault.code)) throw fault;
+    if (FINAL_CODES.has(fault.code)) throw fault;
     wait.lastFault = fault;
     return undefined;
   }
+}
+
+/** Liveness of a stream. */
+export interface StreamHealth {
+  /** True from a stream's first message to its end; stays false where a proxy buffers streams. */
+  isDelivering: boolean;
+}
+
+/** Limits of one stream, and the health that it reports. */
+export interface FollowOptions extends LiveStreamOptions {
+  readonly health: StreamHealth;
+}
+
+/**
+ * Follows one WaitEscalation stream to its end. Returns the verdict, or undefined when the stream ended without one. Rejects
+ * when the stream breaks, and with UNAVAILABLE when it is silent for too long.
+ */
+export async function followEscalation(
+  client: Client<typeof EscalationService>,
+  escalationId: string,
+  { health, ...options }: FollowOptions,
+): Promise<EscalationVerdict | undefined> {
+  try {
+    const open = (signal: AbortSignal) => client.waitEscalation({ escalationId }, { signal, timeoutMs: 0 });
+    for await (const { escalation } of liveStream(open, options)) {
+      health.isDelivering = true;
+      const verdict = escalation === undefined ? undefined : escalationVerdict(escalation.status);
+      if (verdict !== undefined) return verdict;
+    }
+    return undefined;
+  } finally {
+    health.isDelivering = false;
+  }
+}
+
+function escalationVerdict(status: EscalationStatus): EscalationVerdict | undefined {
+  if (status === EscalationStatus.APPROVED) return "approved";
+  return status === EscalationStatus.REJECTED ? "rejected" : undefined;
 }

@@ -1,5 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { fromBinary } from "@bufbuild/protobuf";
 import { expect } from "chai";
+import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import {
   type ControlPlane,
   ControlPlaneRequestError,
@@ -42,6 +44,8 @@ const REFUSALS: readonly Refusal[] = [
     field: "request_id",
   },
 ];
+
+const UUID_4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
 /** Fails the first `count` calls as a broken connection does; for the `"after"` kind the server got the call. */
 function flakyFetch(count: number, when: "before" | "after"): { fetch: typeof fetch; bodies: Uint8Array[] } {
@@ -172,6 +176,22 @@ describe("intercept", () => {
       expect(await fixture.decisionIdsOf(own)).to.deep.equal([decisionId]);
     });
   }
+
+  it("makes a new random request id on an insecure origin too, which has no `crypto.randomUUID`", async () => {
+    const { fetch, bodies } = flakyFetch(0, "before");
+    const { http, adminKey } = fixture.server;
+    const controlPlane = createControlPlane({ baseUrl: http, apiKey: adminKey, fetch });
+    Object.defineProperty(crypto, "randomUUID", { value: undefined, configurable: true });
+    try {
+      for (let call = 0; call < 50; call++)
+        await controlPlane.intercept({ actionType: "read", actionContent: "", agentId });
+    } finally {
+      Reflect.deleteProperty(crypto, "randomUUID");
+    }
+    const ids = bodies.map((body) => fromBinary(InterceptRequestSchema, body).requestId ?? "");
+    expect(ids.filter((id) => !UUID_4.test(id))).to.deep.equal([]);
+    expect(new Set(ids).size).to.equal(50);
+  });
 
   it("gives up with the cause when the control plane stays away", async () => {
     const away = createControlPlane({ baseUrl: NOWHERE, apiKey: "none", timeoutMs: 200 });

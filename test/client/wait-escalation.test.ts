@@ -1,5 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { expect } from "chai";
+import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import {
   AgentBlockedError,
   type ControlPlane,
@@ -7,6 +8,7 @@ import {
   createControlPlane,
   EscalationTimeoutError,
 } from "../../src/client/index.ts";
+import { followEscalation } from "../../src/client/wait-escalation.ts";
 import { type Fixture, NOWHERE, rejection, startFixture } from "./harness.ts";
 import { type HttpProxy, type StreamHabit, startHttpProxy } from "./http-proxy.ts";
 
@@ -139,4 +141,31 @@ describe("waitForEscalation", () => {
       expect(error).to.be.instanceOf(RangeError);
     });
   }
+});
+
+describe("following an escalation's stream", () => {
+  let fixture: Fixture;
+  before("starts a server whose heartbeats are far apart", async () => {
+    fixture = await startFixture({ ACP_STREAM_HEARTBEAT_MS: "600000" });
+  });
+  after("stops the server", () => fixture?.stop());
+
+  it("counts a stream that falls silent after its first message as broken", async () => {
+    const agentId = await fixture.registerAgent();
+    const { escalationId } = await fixture.admin.intercept({ actionType: "review.pay", actionContent: "", agentId });
+    const states: boolean[] = [];
+    const health = {
+      set isDelivering(state: boolean) {
+        states.push(state);
+      },
+      get isDelivering() {
+        return states.at(-1) ?? false;
+      },
+    };
+    const client = fixture.admin.client(EscalationService);
+    const { signal } = new AbortController();
+    const error = await rejection(followEscalation(client, escalationId ?? "", { signal, health, silenceMs: 300 }));
+    expect(error).to.be.instanceOf(ControlPlaneRequestError).and.include({ code: "UNAVAILABLE" });
+    expect(states).to.deep.equal([true, false]);
+  });
 });

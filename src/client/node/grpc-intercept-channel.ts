@@ -1,19 +1,28 @@
-import { create } from "@bufbuild/protobuf";
-import type { Client as GrpcClient } from "@grpc/grpc-js";
+import { createRequire } from "node:module";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { ConnectError } from "@connectrpc/connect";
+import type { ClientDuplexStream, Client as GrpcClient, StatusObject } from "@grpc/grpc-js";
 import {
+  EnforcementService,
   type InterceptRequest,
   type InterceptResponse,
+  type InterceptStreamError,
+  type InterceptStreamRequest,
   InterceptStreamRequestSchema,
   type InterceptStreamResponse,
+  InterceptStreamResponseSchema,
 } from "../../../gen/agentcontrol/v1/enforcement_service_pb.js";
-import { createBackOff } from "../back-off.ts";
-import type { ChannelCallOptions, InterceptChannel } from "../intercept-channel.ts";
-import type { ControlPlaneRequestError } from "../request-error.ts";
-import { type ChannelCall, createChannelCall } from "./channel-call.ts";
-import { channelFault, streamFaultFrom } from "./grpc-fault.ts";
-import { createGrpcClient, type InterceptStream, openInterceptStream } from "./grpc-stream.ts";
+import { StatusSchema } from "../../../gen/google/rpc/status_pb.js";
+import { createBackOff, later } from "../back-off.ts";
+import type { ChannelCallOptions, InterceptChannel } from "../intercept-call.ts";
+import {
+  ControlPlaneRequestError,
+  type RequestErrorCode,
+  requestErrorCodeFrom,
+  requestErrorFrom,
+} from "../request-error.ts";
 
-/** How a gRPC channel is reached. */
+/** Address of the gRPC port and the key to use. */
 export interface GrpcInterceptChannelOptions {
   /** `host:port` without TLS, or a URL: `https` and `grpcs` use TLS, `http` and `grpc` do not. */
   readonly url: string;
@@ -21,20 +30,32 @@ export interface GrpcInterceptChannelOptions {
 }
 
 /**
- * Creates a channel that keeps one gRPC stream open and sends every action over it, replies matched by `request_id`.
- * The stream is opened with the first call and, after it broke, with the first call once a pause (0.1 to 5 s, with
- * jitter) is over. An open stream keeps the process alive until `close()`.
+ * Creates a channel that sends every action over one gRPC stream, with replies matched by `request_id`. The first call opens
+ * the stream. After it broke, the first call after a pause (0.1 to 5 s, with jitter) reopens it. An open stream keeps the
+ * process alive until `close()`.
  */
 export function createGrpcInterceptChannel(options: GrpcInterceptChannelOptions): InterceptChannel {
   return new GrpcInterceptChannel(options);
 }
 
+type InterceptStream = ClientDuplexStream<InterceptStreamRequest, InterceptStreamResponse>;
+
+/** A call in flight. Settles once; later replies are ignored. */
+interface PendingCall {
+  /** `performance.now()` when it was sent. */
+  readonly sentAt: number;
+  readonly response: Promise<InterceptResponse>;
+  settle(result: InterceptStreamResponse["result"]): void;
+  fail(error: ControlPlaneRequestError): void;
+}
+
 class GrpcInterceptChannel implements InterceptChannel {
   readonly #options: GrpcInterceptChannelOptions;
-  readonly #calls = new Map<string, ChannelCall>();
-  readonly #backOff = createBackOff({ firstMs: 100, mostMs: 5_000 });
+  readonly #pending = new Map<string, PendingCall>();
+  readonly #backOff = createBackOff({ firstMs: 100, maxMs: 5_000 });
   #client: GrpcClient | undefined = undefined;
   #stream: InterceptStream | undefined = undefined;
+  /** No stream is opened before this `performance.now()`. */
   #opensAt = 0;
   #lastReplyAt = 0;
   #closed = false;
@@ -44,7 +65,7 @@ class GrpcInterceptChannel implements InterceptChannel {
   }
 
   accepts(requestId: string): boolean {
-    if (this.#closed || this.#calls.has(requestId)) return false;
+    if (this.#closed || this.#pending.has(requestId)) return false;
     return this.#stream !== undefined || performance.now() >= this.#opensAt;
   }
 
@@ -52,14 +73,14 @@ class GrpcInterceptChannel implements InterceptChannel {
     const { requestId = "" } = request;
     if (this.#closed) throw channelFault("the channel is closed");
     options.signal?.throwIfAborted();
-    const call = createChannelCall(options, (late) => this.#onTimeout(late));
-    this.#calls.set(requestId, call);
+    const call = createPendingCall(options, (late) => this.#onTimeout(late));
+    this.#pending.set(requestId, call);
     try {
       const stream = this.#stream ?? this.#open();
       stream.write(create(InterceptStreamRequestSchema, { intercept: request }));
       return await call.response;
     } finally {
-      this.#calls.delete(requestId);
+      this.#pending.delete(requestId);
     }
   }
 
@@ -71,12 +92,13 @@ class GrpcInterceptChannel implements InterceptChannel {
 
   #open(): InterceptStream {
     this.#client ??= createGrpcClient(this.#options.url);
-    const stream: InterceptStream = openInterceptStream(this.#client, this.#options.apiKey, {
-      onReply: (reply) => this.#onReply(reply),
-      onEnd: (status) => {
-        // A stream that was given up has nothing to say about the one that took its place.
-        if (this.#stream === stream) this.#forgetStream(streamFaultFrom(status));
-      },
+    const stream = openStream(this.#client, this.#options.apiKey);
+    stream.on("data", (reply) => this.#onReply(reply));
+    // The status says more than the error, but without a listener the error would end the process.
+    stream.on("error", () => undefined);
+    stream.once("status", (status) => {
+      // An abandoned stream must not end its successor.
+      if (this.#stream === stream) this.#forgetStream(streamFaultFrom(status));
     });
     this.#stream = stream;
     return stream;
@@ -85,12 +107,12 @@ class GrpcInterceptChannel implements InterceptChannel {
   #onReply({ requestId, result }: InterceptStreamResponse): void {
     this.#lastReplyAt = performance.now();
     this.#backOff.reset();
-    this.#calls.get(requestId)?.answer(result);
+    this.#pending.get(requestId)?.settle(result);
   }
 
-  /** A stream that answers nobody is given up, so that later calls do not wait for it in vain. */
-  #onTimeout({ startedAt }: ChannelCall): void {
-    if (this.#lastReplyAt < startedAt) this.#breakStream(channelFault("the stream does not answer"));
+  /** Abandons a stream without any reply since the call was sent, so that later calls do not wait for it in vain. */
+  #onTimeout({ sentAt }: PendingCall): void {
+    if (this.#lastReplyAt < sentAt) this.#breakStream(channelFault("the stream does not answer"));
   }
 
   #breakStream(fault: ControlPlaneRequestError): void {
@@ -102,6 +124,99 @@ class GrpcInterceptChannel implements InterceptChannel {
   #forgetStream(fault: ControlPlaneRequestError): void {
     this.#stream = undefined;
     this.#opensAt = performance.now() + this.#backOff.next();
-    for (const call of this.#calls.values()) call.fail(fault);
+    for (const call of this.#pending.values()) call.fail(fault);
   }
+}
+
+/** Creates a call that fails with DEADLINE_EXCEEDED when its time is up, and with the signal's reason when it aborts. */
+function createPendingCall(
+  { signal, timeoutMs }: ChannelCallOptions,
+  onTimeout: (call: PendingCall) => void,
+): PendingCall {
+  const { promise: response, resolve, reject } = Promise.withResolvers<InterceptResponse>();
+  const onAbort = () => reject(signal?.reason);
+  signal?.addEventListener("abort", onAbort, { once: true });
+  const cancel = later(timeoutMs, () => {
+    reject(new ControlPlaneRequestError("DEADLINE_EXCEEDED", "the control plane did not answer in time"));
+    onTimeout(call);
+  });
+  const release = () => {
+    cancel();
+    signal?.removeEventListener("abort", onAbort);
+  };
+  response.then(release, release);
+  const call: PendingCall = {
+    sentAt: performance.now(),
+    response,
+    fail: reject,
+    settle({ case: kind, value }) {
+      if (kind === "response") resolve(value);
+      else if (kind === "error") reject(replyFault(value));
+      else reject(channelFault("the control plane sent an empty reply"));
+    },
+  };
+  return call;
+}
+
+/** Milliseconds between pings, and to wait for their acknowledgement: detects a connection that died silently. */
+const KEEPALIVE = { time: 20_000, timeout: 10_000 };
+const PATH = `/${EnforcementService.typeName}/${EnforcementService.method.interceptStream.name}`;
+const SECURE = /^(https|grpcs):\/\//;
+
+const require = createRequire(import.meta.url);
+
+/** Loads grpc-js on first use: clients without a gRPC address do not pay for it. */
+function grpcModule(): typeof import("@grpc/grpc-js") {
+  return require("@grpc/grpc-js");
+}
+
+function createGrpcClient(url: string): GrpcClient {
+  const grpc = grpcModule();
+  const credentials = SECURE.test(url) ? grpc.credentials.createSsl() : grpc.credentials.createInsecure();
+  const address = url.replace(/^\w+:\/\//, "").replace(/\/+$/, "");
+  return new grpc.Client(address, credentials, {
+    "grpc.keepalive_time_ms": KEEPALIVE.time,
+    "grpc.keepalive_timeout_ms": KEEPALIVE.timeout,
+    "grpc.initial_reconnect_backoff_ms": 100,
+    "grpc.max_reconnect_backoff_ms": 5_000,
+    "grpc.enable_channelz": 0,
+  });
+}
+
+/** Opens a stream. It takes requests at once, before the connection is established. */
+function openStream(client: GrpcClient, apiKey: string): InterceptStream {
+  const metadata = new (grpcModule().Metadata)();
+  metadata.set("x-api-key", apiKey);
+  const encode = (request: InterceptStreamRequest) => Buffer.from(toBinary(InterceptStreamRequestSchema, request));
+  const decode = (bytes: Buffer) => fromBinary(InterceptStreamResponseSchema, bytes);
+  return client.makeBidiStreamRequest(PATH, encode, decode, metadata);
+}
+
+/** Refusals of the caller. After any other end of a stream its calls are sent again. */
+const REFUSALS: ReadonlySet<RequestErrorCode> = new Set(["UNAUTHENTICATED", "PERMISSION_DENIED"]);
+
+/** Converts the end of a stream to the error of the calls on it: the refusal of the caller, or UNAVAILABLE. */
+function streamFaultFrom(status: StatusObject): ControlPlaneRequestError {
+  const fault = requestErrorFrom(connectErrorFrom(status));
+  if (REFUSALS.has(fault.code)) return fault;
+  return channelFault(`the stream ended: ${fault.message}`, fault);
+}
+
+function channelFault(message: string, cause?: unknown): ControlPlaneRequestError {
+  return new ControlPlaneRequestError("UNAVAILABLE", message, { cause });
+}
+
+function replyFault({ code, reason, message }: InterceptStreamError): ControlPlaneRequestError {
+  return new ControlPlaneRequestError(requestErrorCodeFrom(code), message, { reason });
+}
+
+function connectErrorFrom({ code, details: message, metadata }: StatusObject): ConnectError {
+  const error = new ConnectError(message, code as number);
+  const [bytes] = metadata.get("grpc-status-details-bin");
+  if (bytes === undefined || typeof bytes === "string") return error;
+  error.details = fromBinary(StatusSchema, bytes).details.map(({ typeUrl, value }) => ({
+    type: typeUrl.slice(typeUrl.lastIndexOf("/") + 1),
+    value,
+  }));
+  return error;
 }
