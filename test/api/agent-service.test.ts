@@ -2,22 +2,15 @@ import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, DecisionPath } from "../../gen/agentcontrol/v1/resources_pb.js";
-import {
-  attempt,
-  callerWith,
-  createTestWorkspace,
-  failureOf,
-  reasonOf,
-  type TestWorkspace,
-} from "../support/workspace.ts";
+import { attempt, callerWith, failureOf, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
 describe("AgentService", () => {
   let test: TestWorkspace;
   let agentId: string;
   let otherId: string;
   before(async () => {
-    test = await createTestWorkspace();
-    const { agents, mandates } = test.services;
+    test = await openWorkspace();
+    const { agents, mandates } = test;
     agentId = (await agents.registerAgent({ name: "busy" })).agent?.agentId ?? "";
     otherId = (await agents.registerAgent({ name: "other" })).agent?.agentId ?? "";
     const rule = (decision: Decision, type: string) => ({
@@ -36,7 +29,7 @@ describe("AgentService", () => {
   after(() => test.close());
 
   it("gives an agent with its last 20 decisions, newest first.", async () => {
-    const { agent, recentDecisions } = await test.services.agents.getAgent({ agentId });
+    const { agent, recentDecisions } = await test.agents.getAgent({ agentId });
     const types = recentDecisions.map(({ actionType }) => actionType);
     expect(types).to.deep.equal(Array.from({ length: 20 }, (_, index) => `read.${24 - index}`));
     expect(recentDecisions.every((record) => record.agentId === agentId)).to.equal(true);
@@ -44,7 +37,7 @@ describe("AgentService", () => {
   });
 
   it("gives the trust after each decision and what it changed, beside the decisions.", async () => {
-    const { trustHistory, decisions, nextPageToken } = await test.services.agents.getAgentHistory({ agentId });
+    const { trustHistory, decisions, nextPageToken } = await test.agents.getAgentHistory({ agentId });
     expect(nextPageToken).to.equal(undefined);
     expect(decisions).to.have.length(28);
     const first = trustHistory.slice(-3).reverse();
@@ -61,7 +54,7 @@ describe("AgentService", () => {
   });
 
   it("records the change as applied when trust meets an end of its range.", async () => {
-    const { agents, admin } = test.services;
+    const { agents, admin } = test;
     await admin.updateWorkspace({ workspaceId: "default", initialTrust: 99.9 });
     const trusted = (await agents.registerAgent({ name: "trusted" })).agent?.agentId ?? "";
     for (let index = 0; index < 2; index++) await attempt(test.log, { agentId: trusted, actionType: "read" });
@@ -73,7 +66,7 @@ describe("AgentService", () => {
   });
 
   it("pages through a history without gaps while it grows.", async () => {
-    const { agents } = test.services;
+    const { agents } = test;
     const all = (await agents.getAgentHistory({ agentId, pageSize: 500 })).decisions.map(({ seq }) => seq);
     const seen: bigint[] = [];
     let pageToken = "";
@@ -87,7 +80,7 @@ describe("AgentService", () => {
   });
 
   it("refuses a token of another agent's history, of another list and of another filter.", async () => {
-    const { agents } = test.services;
+    const { agents } = test;
     const { nextPageToken: pageToken = "" } = await agents.getAgentHistory({ agentId, pageSize: 1 });
     const foreign = agents.getAgentHistory({ agentId: otherId, pageToken });
     expect(await reasonOf(foreign)).to.equal("INVALID_PAGE_TOKEN");
@@ -98,7 +91,7 @@ describe("AgentService", () => {
   });
 
   it("shows a bound key its own agent only, whether the other exists or not.", async () => {
-    const { agents } = test.services;
+    const { agents } = test;
     const bound = callerWith(test.adminCaller, Role.AGENT, agentId);
     expect((await agents.getAgent({ agentId }, bound)).agent?.agentId).to.equal(agentId);
     expect((await agents.getAgentHistory({ agentId }, bound)).decisions).to.not.deep.equal([]);

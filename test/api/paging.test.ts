@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { namePageFrom, type Page, pageFrom } from "../../src/api/paging.ts";
-import { reasonOf } from "../support/workspace.ts";
+import { reasonOf } from "../support/harness.ts";
 
 const pageOf = (pageToken = "", pageSize = 0): Page<number> => pageFrom({ pageSize, pageToken }, "agents", 1, "dep_a");
 const namePageOf = (pageToken: string): Page<string> => namePageFrom({ pageSize: 0, pageToken }, "agents", 1, "dep_a");

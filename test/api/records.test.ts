@@ -8,7 +8,7 @@ import { actionPartsFrom, decisionRecordFrom, receiptMessageFrom } from "../../s
 import { actionDigest } from "../../src/decision/action-digest.ts";
 import { type DecisionReceipt, readReceipts } from "../../src/log/receipts.ts";
 import { leafHash } from "../../src/tree/merkle.ts";
-import { attempt, createTestWorkspace, type TestWorkspace } from "../support/workspace.ts";
+import { attempt, openWorkspace, type TestWorkspace } from "../support/harness.ts";
 
 const PARTS: readonly { description: string; given: JsonObject | undefined; want: readonly unknown[] }[] = [
   { description: "no metadata", given: undefined, want: [undefined, undefined] },
@@ -37,8 +37,8 @@ describe("receipts", () => {
   let test: TestWorkspace;
   let agentId: string;
   before(async () => {
-    test = await createTestWorkspace();
-    const { agents, tools, mandates } = test.services;
+    test = await openWorkspace();
+    const { agents, tools, mandates } = test;
     agentId = (await agents.registerAgent({ name: "payer" })).agent?.agentId ?? "";
     await tools.registerTool({
       name: "send",

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from "node:timers/promises";
 import type { DescMethod } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
@@ -11,14 +10,13 @@ import { Decision, DecisionPath } from "../../gen/agentcontrol/v1/resources_pb.j
 import { createAuthenticator } from "../../src/registry/authenticator.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
 import { accessRuleOf } from "../../src/server/admit.ts";
-import { reasonOf } from "../support/workspace.ts";
-import { type AuthorityHarness, createAuthorityHarness } from "./harness.ts";
+import { openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
 describe("credentials", () => {
-  let test: AuthorityHarness;
+  let test: TestWorkspace;
   let agentId: string;
   before(async () => {
-    test = await createAuthorityHarness();
+    test = await openWorkspace();
     agentId = await test.agent("bound");
   });
   after(() => test.close());
@@ -68,7 +66,7 @@ describe("credentials", () => {
   it("are refused the same once expired.", async () => {
     const { secret } = await credential(1n);
     expect((await intercept(secret)).decision).to.equal(Decision.ALLOW);
-    await delay(1_200);
+    test.clock.advance(1_200);
     const reply = await intercept(secret);
     expect(reply).to.include({ decision: Decision.BLOCK, decisionPath: DecisionPath.CREDENTIAL });
     expect(reply.reasons[0]?.code).to.equal("CREDENTIAL_EXPIRED");
@@ -110,7 +108,7 @@ describe("credentials", () => {
 
   it("are judged by the time of each call, also when they are remembered.", async () => {
     const made = await credential(60n);
-    const time = { wall: Date.now() };
+    const time = { wall: test.clock.now() };
     const clock = { now: () => time.wall };
     const authenticate = createAuthenticator({ database: test.database, clock, now: () => 0 });
     const holder = { keyId: made.credential?.credentialId, workspaceId: "default", role: Role.AGENT, agentId };

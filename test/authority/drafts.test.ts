@@ -1,15 +1,15 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect } from "chai";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { type AuthorityHarness, createAuthorityHarness, fieldsOf } from "./harness.ts";
+import { fieldsOf, openWorkspace, type TestWorkspace } from "../support/harness.ts";
 import { createKinds } from "./kinds.ts";
 
 describe("authority that is refused", () => {
-  let test: AuthorityHarness;
+  let test: TestWorkspace;
   let lender: string;
   const KINDS = createKinds(() => ({ test, lender }));
   before(async () => {
-    test = await createAuthorityHarness();
+    test = await openWorkspace();
     lender = await test.agent("lender");
   });
   after(() => test.close());

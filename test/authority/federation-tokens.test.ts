@@ -1,5 +1,4 @@
 import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
-import { setTimeout as delay } from "node:timers/promises";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import { createLocalJWKSet, jwtVerify, SignJWT } from "jose";
@@ -9,8 +8,7 @@ import type {
 } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, DecisionPath, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { reasonOf } from "../support/workspace.ts";
-import { type AuthorityHarness, createAuthorityHarness } from "./harness.ts";
+import { openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
 type Asked = MessageInitShape<typeof CreateFederationTokenRequestSchema>;
 
@@ -18,10 +16,13 @@ const encoded = (value: object): string => Buffer.from(JSON.stringify(value)).to
 const decoded = (part: string | undefined) => JSON.parse(Buffer.from(part ?? "", "base64url").toString());
 
 describe("federation tokens", () => {
-  let test: AuthorityHarness;
+  let test: TestWorkspace;
+  /** The key of the admin of a second workspace. */
+  let otherKey: string;
   let agentId: string;
   before(async () => {
-    test = await createAuthorityHarness();
+    test = await openWorkspace();
+    otherKey = (await test.admin.createWorkspace({ workspaceId: "other" })).secret;
     agentId = await test.agent("traveller");
   });
   after(() => test.close());
@@ -90,7 +91,7 @@ describe("federation tokens", () => {
     const expired = await issue({ ttlSeconds: 1n });
     await test.agents.getAgent({ agentId }, ended.token);
     await test.authority.endFederationToken({ federationTokenId: idOf(ended) });
-    await delay(1_200);
+    test.clock.advance(1_200);
     for (const { token } of [ended, expired]) {
       const reply = await intercept(token);
       expect(reply).to.include({ decision: Decision.BLOCK, decisionPath: DecisionPath.CREDENTIAL });
@@ -117,7 +118,7 @@ describe("federation tokens", () => {
     expect(await verify(token, { audience: "https://partner.example", actionType: " MAIL.send" })).to.equal("VALID");
     expect(await verify(token, { audience: "https://else.example" })).to.equal("AUDIENCE");
     expect(await verify(token, { actionType: "pay" })).to.equal("ACTION_TYPE");
-    expect(await verify(token, {}, test.otherKey)).to.equal("UNKNOWN");
+    expect(await verify(token, {}, otherKey)).to.equal("UNKNOWN");
     await test.agents.deactivateAgent({ agentId: leaver });
     expect(await verify(token)).to.equal("AGENT_INACTIVE");
     await test.revoke(leaver);
@@ -126,7 +127,7 @@ describe("federation tokens", () => {
 
   it("verify on every replica by the key of the one that signed them.", async () => {
     const { privateKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
-    const other = await test.replica(privateKey);
+    const other = await test.replica({ signingKey: privateKey });
     const mine = await issue();
     const init = { agentId, audience: "a", allowedActionTypes: ["mail.*"], ttlSeconds: 60n };
     const theirs = await other.authority.createFederationToken(init);

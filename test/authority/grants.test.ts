@@ -8,16 +8,15 @@ import {
 } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { Decision, DecisionPath } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { MAX_CHAIN } from "../../src/authority/parent-grant.ts";
-import { failureOf, reasonOf } from "../support/workspace.ts";
-import { type AuthorityHarness, createAuthorityHarness, fieldsOf } from "./harness.ts";
+import { failureOf, fieldsOf, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
 type Asked = MessageInitShape<typeof CreateGrantRequestSchema>;
 
 describe("grants", () => {
-  let test: AuthorityHarness;
+  let test: TestWorkspace;
   let [a, b, c, d] = ["", "", "", ""];
   before(async () => {
-    test = await createAuthorityHarness();
+    test = await openWorkspace();
     [a, b, c, d] = [await test.agent("a"), await test.agent("b"), await test.agent("c"), await test.agent("d")];
   });
   after(() => test.close());
@@ -119,7 +118,7 @@ describe("grants", () => {
       const usedUp = await grant(a, b, { maxUses: 1n });
       await use(usedUp, a);
       const expired = await grant(a, b, { ttlSeconds: 1n });
-      await new Promise((resolve) => setTimeout(resolve, 1_200));
+      test.clock.advance(1_200);
       for (const parent of [ended, usedUp, expired])
         expect(await reasonOf(child(parent, c))).to.equal("PARENT_GRANT_INACTIVE");
     });

@@ -2,18 +2,20 @@ import { type Timestamp, timestampFromMs, timestampMs } from "@bufbuild/protobuf
 import { expect } from "chai";
 import { AuthorityStatus, type Session } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { reasonOf } from "../support/workspace.ts";
-import { type AuthorityHarness, createAuthorityHarness } from "./harness.ts";
+import { openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 import { createKinds, type Kind } from "./kinds.ts";
 
 const MANY = { pageSize: 500 };
 
 describe("authority of every kind", () => {
-  let test: AuthorityHarness;
+  let test: TestWorkspace;
+  /** The key of the admin of a second workspace. */
+  let otherKey: string;
   let lender: string;
   const KINDS = createKinds(() => ({ test, lender }));
   before(async () => {
-    test = await createAuthorityHarness();
+    test = await openWorkspace();
+    otherKey = (await test.admin.createWorkspace({ workspaceId: "other" })).secret;
     lender = await test.agent("lender");
   });
   after(() => test.close());
@@ -61,7 +63,7 @@ describe("authority of every kind", () => {
         const foreign = KINDS[(KINDS.indexOf(kind) + 1) % KINDS.length] as Kind;
         for (const read of [kind.get, kind.end]) {
           expect(await reasonOf(read(`${kind.prefix}_none`))).to.equal("AUTHORITY_NOT_FOUND");
-          expect(await reasonOf(read(id, test.otherKey))).to.equal("AUTHORITY_NOT_FOUND");
+          expect(await reasonOf(read(id, otherKey))).to.equal("AUTHORITY_NOT_FOUND");
         }
         expect(await reasonOf(foreign.get(id))).to.equal("AUTHORITY_NOT_FOUND");
         expect(await reasonOf(foreign.end(id))).to.equal("AUTHORITY_NOT_FOUND");
@@ -129,7 +131,7 @@ describe("authority of every kind", () => {
     const used = (await test.authority.getIntentContract({ intentContractId })).intentContract;
     expect(used).to.include({ status: AuthorityStatus.USED_UP, actions: 1n, maxActions: 1n });
     const { intentContractId: briefId = "" } = brief.intentContract ?? {};
-    await new Promise((resolve) => setTimeout(resolve, 1_200));
+    test.clock.advance(1_200);
     const over = (await test.authority.getIntentContract({ intentContractId: briefId })).intentContract;
     expect(over?.status).to.equal(AuthorityStatus.EXPIRED);
   });

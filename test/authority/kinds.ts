@@ -1,6 +1,6 @@
 import type { AuthorityStatus } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
-import type { AuthorityHarness } from "./harness.ts";
+import type { TestWorkspace } from "../support/harness.ts";
 
 /** What every kind's message has. */
 export interface Shown {
@@ -20,7 +20,7 @@ export interface Kind {
 
 /** What the kinds are made with, once the tests run. */
 export interface KindsContext {
-  readonly test: AuthorityHarness;
+  readonly test: TestWorkspace;
   /** The grantor of the grants. */
   readonly lender: string;
 }

@@ -1,13 +1,13 @@
 import { expect } from "chai";
 import type { InterceptResponse } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Decision, DecisionPath } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { type AuthorityHarness, type AuthorityReplica, createAuthorityHarness } from "./harness.ts";
+import { openWorkspace, type Replica, type TestWorkspace } from "../support/harness.ts";
 
 describe("uses", () => {
-  let test: AuthorityHarness;
+  let test: TestWorkspace;
   let [principal, actor] = ["", ""];
   beforeEach(async () => {
-    test = await createAuthorityHarness();
+    test = await openWorkspace();
     [principal, actor] = [await test.agent("principal"), await test.agent("actor")];
   });
   afterEach(() => test.close());
@@ -17,9 +17,9 @@ describe("uses", () => {
     const { grant } = await test.authority.createGrant(maxUses === undefined ? init : { ...init, maxUses });
     return grant?.grantId ?? "";
   }
-  const use = ({ enforcement }: AuthorityReplica, grantId: string): Promise<InterceptResponse> =>
+  const use = ({ enforcement }: Replica, grantId: string): Promise<InterceptResponse> =>
     enforcement.intercept({ agentId: actor, actionType: "a", grantId });
-  const usesOn = async ({ authority }: AuthorityReplica, grantId: string): Promise<bigint | undefined> =>
+  const usesOn = async ({ authority }: Replica, grantId: string): Promise<bigint | undefined> =>
     (await authority.getGrant({ grantId })).grant?.uses;
 
   it("are exact when two replicas use them up at once.", async () => {

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { actionFrom } from "../../src/api/action.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
-import { createTestWorkspace, type TestWorkspace } from "../support/workspace.ts";
+import { openWorkspace, type TestWorkspace } from "../support/harness.ts";
 
 /** More than one workspace lets wait. */
 const MANY = 60_000;
@@ -12,13 +12,13 @@ describe("a workspace with too many actions waiting", () => {
   let workspace: TestWorkspace;
 
   before(async () => {
-    workspace = await createTestWorkspace();
+    workspace = await openWorkspace();
   });
 
   after(() => workspace.close());
 
   it("refuses more with OVERLOADED, and decides none whose caller went away", async () => {
-    const { agent } = await workspace.services.agents.registerAgent({ name: "busy" });
+    const { agent } = await workspace.agents.registerAgent({ name: "busy" });
     const request = create(InterceptRequestSchema, { agentId: agent?.agentId ?? "", actionType: "a" });
     const before = (await workspace.log.caughtUp()).seq;
     const reasons = new Map<ErrorReason, number>();

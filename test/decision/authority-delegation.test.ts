@@ -4,14 +4,14 @@ import type { CreateGrantRequestSchema, Grant } from "../../gen/agentcontrol/v1/
 import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import type { Outcome } from "../../src/state/types.ts";
-import { type AuthorityHarness, createAuthorityHarness, type Tried } from "../authority/harness.ts";
+import { type InterceptInit, openWorkspace, type TestWorkspace } from "../support/harness.ts";
 
 type Asked = MessageInitShape<typeof CreateGrantRequestSchema>;
 
 describe("deciding on behalf of a principal", () => {
-  let test: AuthorityHarness;
+  let test: TestWorkspace;
   before(async () => {
-    test = await createAuthorityHarness();
+    test = await openWorkspace();
   });
   after(() => test.close());
 
@@ -21,7 +21,7 @@ describe("deciding on behalf of a principal", () => {
   }
   /** What an outcome came to, in short. */
   const short = ({ decision, path, reasons }: Outcome): string => `${decision} ${path} ${reasons[0]?.code}`;
-  const tell = async (tried: Tried, ms = 0): Promise<string> => short(await test.decideIn(ms, tried));
+  const tell = async (tried: InterceptInit, ms = 0): Promise<string> => short(await test.decideIn(ms, tried));
   const pair = async (principal: readonly string[] = [], actor: readonly string[] = []) =>
     [await test.agent("principal", principal), await test.agent("actor", actor)] as const;
 

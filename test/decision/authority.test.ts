@@ -3,23 +3,23 @@ import { expect } from "chai";
 import { EscalationStatus, Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, DecisionPath, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { type AuthorityHarness, createAuthorityHarness, type Tried } from "../authority/harness.ts";
+import { type InterceptInit, openWorkspace, type TestWorkspace } from "../support/harness.ts";
 
 const ALLOWED = "allow default DEFAULT";
 
 describe("deciding under authority", () => {
-  let test: AuthorityHarness;
+  let test: TestWorkspace;
   before(async () => {
-    test = await createAuthorityHarness();
+    test = await openWorkspace();
   });
   after(() => test.close());
 
-  const tell = async (tried: Tried, ms = 0, keyId?: string): Promise<string> => {
+  const tell = async (tried: InterceptInit, ms = 0, keyId?: string): Promise<string> => {
     const { decision, path, reasons } = await test.decideIn(ms, tried, keyId);
     return `${decision} ${path} ${reasons[0]?.code}`;
   };
   /** The authority that a sealed decision names. */
-  async function sealedAuthority(tried: Tried): Promise<string[] | undefined> {
+  async function sealedAuthority(tried: InterceptInit): Promise<string[] | undefined> {
     const { decisionId } = await test.enforcement.intercept(tried);
     const { receipt } = await test.enforcement.getDecision({ decisionId });
     return JSON.parse(receipt?.canonicalBody ?? "").authority;
@@ -209,7 +209,7 @@ describe("deciding under authority", () => {
       const init = { server, tool, decision, ...(agentId === undefined ? {} : { agentId }) };
       return (await test.authority.createMcpToolPolicy(init)).mcpToolPolicy?.mcpToolPolicyId ?? "";
     };
-    const call = (agentId: string, server: string, tool: string): Tried => ({
+    const call = (agentId: string, server: string, tool: string): InterceptInit => ({
       ...{ agentId, actionType: "tool.call", tool },
       metadata: { mcp_server: server, arguments: {} },
     });
@@ -258,7 +258,7 @@ describe("deciding under authority", () => {
     it("that escalates is approved by a human, after which the mandates still decide.", async () => {
       const agentId = await test.agent("a");
       const policyId = await set("s", "t", Decision.ESCALATE, agentId);
-      const approved = async (actionContent: string): Promise<Tried> => {
+      const approved = async (actionContent: string): Promise<InterceptInit> => {
         const tried = { ...call(agentId, "s", "t"), actionContent };
         const { escalationId = "" } = await test.enforcement.intercept(tried);
         const resolved = await test.escalations.resolveEscalation({ escalationId, resolution: Resolution.APPROVED });

@@ -8,16 +8,15 @@ import type { CounterSpec } from "../../src/policy/counter-types.ts";
 import type { MissingHistory } from "../../src/state/counters/history.ts";
 import { createVelocityWindows } from "../../src/state/counters/windows.ts";
 import { loadState } from "../../src/state/load.ts";
-import { actionRule, openStage, type Stage, velocityRule } from "../log/harness.ts";
-import { attempt } from "../support/workspace.ts";
+import { actionRule, attempt, openWorkspace, type TestWorkspace, velocityRule } from "../support/harness.ts";
 
-/** A log of the stage's workspace whose clock stands until it is set. */
-async function logWithClock({ party }: Stage): Promise<{ log: WorkspaceLog; at: (ms: number) => void }> {
-  const state = await loadState(party.database.pool, "default");
+/** A log of the workspace whose clock stands until it is set. */
+async function logWithClock(replica: TestWorkspace): Promise<{ log: WorkspaceLog; at: (ms: number) => void }> {
+  const state = await loadState(replica.database.pool, "default");
   const start = state.lastAtMs + 1_000;
   let now = start;
   const clock = { now: () => now, observe: () => undefined };
-  const log = createWorkspaceLog(party.database, state, clock, decide);
+  const log = createWorkspaceLog(replica.database, state, clock, decide);
   return {
     log,
     at(ms) {
@@ -27,21 +26,21 @@ async function logWithClock({ party }: Stage): Promise<{ log: WorkspaceLog; at: 
 }
 
 describe("collective limits", () => {
-  let stage: Stage;
+  let test: TestWorkspace;
   beforeEach(async () => {
-    stage = await openStage();
+    test = await openWorkspace();
   });
-  afterEach(() => stage.close());
+  afterEach(() => test.close());
 
   async function pay(agentId: string, actionType = "pay") {
-    const { decision, decisionId } = await stage.intercept({ agentId, actionType });
-    const { body } = await stage.receipt(decisionId);
+    const { decision, decisionId } = await test.intercept({ agentId, actionType });
+    const { body } = await test.receipt(decisionId);
     return { decision, limits: body.authorisation.collective_limits as readonly SealedLimit[] };
   }
 
   it("show on the receipt what was counted, of which group, and what is left.", async () => {
-    const agentId = await stage.agent();
-    const mandateId = await stage.mandate([actionRule(Decision.ALLOW, "read"), velocityRule(2)]);
+    const agentId = await test.agent();
+    const mandateId = await test.mandate([actionRule(Decision.ALLOW, "read"), velocityRule(2)]);
     const want = { scope: "agent", group: agentId, members: 1, limit: 2, window: 3600, source: "decision_log" };
     const place = { mandate_id: mandateId, rule: "rules[1]" };
     for (const [count, remaining, decision] of [
@@ -56,18 +55,18 @@ describe("collective limits", () => {
   });
 
   it("of scope agent count each agent alone.", async () => {
-    const [one, two] = [await stage.agent(), await stage.agent()];
-    await stage.mandate([velocityRule(1)]);
+    const [one, two] = [await test.agent(), await test.agent()];
+    await test.mandate([velocityRule(1)]);
     expect((await pay(one)).decision).to.equal(Decision.ALLOW);
     expect((await pay(two)).decision).to.equal(Decision.ALLOW);
     expect((await pay(one)).decision).to.equal(Decision.BLOCK);
   });
 
   it("of scope workspace count everybody, the deactivated included.", async () => {
-    const [one, two] = [await stage.agent(), await stage.agent()];
-    await stage.mandate([velocityRule(2, { scope: Scope.WORKSPACE })]);
+    const [one, two] = [await test.agent(), await test.agent()];
+    await test.mandate([velocityRule(2, { scope: Scope.WORKSPACE })]);
     await pay(one);
-    await stage.party.services.agents.deactivateAgent({ agentId: one });
+    await test.agents.deactivateAgent({ agentId: one });
     const { limits } = await pay(two);
     expect(limits[0]).to.include({ scope: "workspace", group: "default", members: 2, count: 2, remaining: 0 });
     expect((await pay(one)).limits).to.deep.equal([]);
@@ -75,14 +74,9 @@ describe("collective limits", () => {
   });
 
   it("of scope department count the union of the actor's departments, each action once.", async () => {
-    const [both, left, right, alone] = [
-      await stage.agent(),
-      await stage.agent(),
-      await stage.agent(),
-      await stage.agent(),
-    ];
-    const departments = [await stage.department(both, left), await stage.department(both, right)].sort();
-    await stage.mandate([velocityRule(100, { scope: Scope.DEPARTMENT })]);
+    const [both, left, right, alone] = [await test.agent(), await test.agent(), await test.agent(), await test.agent()];
+    const departments = [await test.department(both, left), await test.department(both, right)].sort();
+    await test.mandate([velocityRule(100, { scope: Scope.DEPARTMENT })]);
     for (const agentId of [both, left, right, alone]) await pay(agentId);
     expect((await pay(both)).limits[0]).to.include({ group: departments.join("+"), members: 3, count: 4 });
     expect((await pay(left)).limits[0]).to.include({ members: 2, count: 4 });
@@ -90,31 +84,31 @@ describe("collective limits", () => {
   });
 
   it("of a named department apply to its members alone.", async () => {
-    const [member, outsider] = [await stage.agent(), await stage.agent()];
-    const departmentId = await stage.department(member);
-    await stage.department(member, outsider);
-    await stage.mandate([velocityRule(1, { scope: Scope.DEPARTMENT, departmentId })]);
+    const [member, outsider] = [await test.agent(), await test.agent()];
+    const departmentId = await test.department(member);
+    await test.department(member, outsider);
+    await test.mandate([velocityRule(1, { scope: Scope.DEPARTMENT, departmentId })]);
     await pay(outsider);
     expect((await pay(member)).limits[0]).to.include({ group: departmentId, members: 1, count: 1 });
     expect(await pay(outsider)).to.deep.equal({ decision: Decision.ALLOW, limits: [] });
     expect((await pay(member)).decision).to.equal(Decision.BLOCK);
-    await stage.party.services.departments.addDepartmentMember({ departmentId, agentId: outsider });
+    await test.departments.addDepartmentMember({ departmentId, agentId: outsider });
     expect((await pay(outsider)).limits[0]).to.include({ members: 2, count: 5 });
   });
 
   it("count every attempt whatever came of it, or only the decisions that the rule names.", async () => {
-    const agentId = await stage.agent({ permissions: { deniedActionTypes: ["pay.denied"] } });
-    await stage.mandate([actionRule(Decision.ESCALATE, "pay.ask")], { name: "asks" });
+    const agentId = await test.agent({ permissions: { deniedActionTypes: ["pay.denied"] } });
+    await test.mandate([actionRule(Decision.ESCALATE, "pay.ask")], { name: "asks" });
     const counted = [[], [Decision.ALLOW], [Decision.BLOCK], [Decision.ESCALATE, Decision.BLOCK]];
-    await stage.mandate(counted.map((countDecisions) => velocityRule(100, { countDecisions })));
+    await test.mandate(counted.map((countDecisions) => velocityRule(100, { countDecisions })));
     for (const actionType of ["pay", "pay", "pay.denied", "pay.ask"]) await pay(agentId, actionType);
     const { limits } = await pay(agentId);
     expect(limits.map(({ count }) => count)).to.deep.equal([5, 3, 2, 3]);
   });
 
   it("match action types trimmed and without case, exactly or up to a trailing star.", async () => {
-    const agentId = await stage.agent();
-    await stage.mandate([velocityRule(100, { matchActionTypes: [" PAY.Send ", "refund*"] })]);
+    const agentId = await test.agent();
+    await test.mandate([velocityRule(100, { matchActionTypes: [" PAY.Send ", "refund*"] })]);
     for (const actionType of ["pay.send", " Pay.SEND ", "refund", "Refund.all", "pay", "pay.send.more"]) {
       await pay(agentId, actionType);
     }
@@ -122,19 +116,19 @@ describe("collective limits", () => {
   });
 
   it("take what happened before the mandate into account.", async () => {
-    const agentId = await stage.agent();
+    const agentId = await test.agent();
     await pay(agentId);
     await pay(agentId);
-    await stage.mandate([velocityRule(2)]);
+    await test.mandate([velocityRule(2)]);
     expect((await pay(agentId)).decision).to.equal(Decision.BLOCK);
   });
 
   for (const scope of [Scope.AGENT, Scope.DEPARTMENT, Scope.WORKSPACE]) {
     it(`of scope ${Scope[scope]} forget an action exactly when it is as old as the window.`, async () => {
-      const agentId = await stage.agent();
-      await stage.department(agentId);
-      await stage.mandate([velocityRule(1, { scope, windowSeconds: 10n })]);
-      const { log, at } = await logWithClock(stage);
+      const agentId = await test.agent();
+      await test.department(agentId);
+      await test.mandate([velocityRule(1, { scope, windowSeconds: 10n })]);
+      const { log, at } = await logWithClock(test);
       const decideAt = async (ms: number): Promise<string> => {
         at(ms);
         return (await attempt(log, { agentId, actionType: "pay" })).decision;
@@ -152,15 +146,15 @@ describe("collective limits", () => {
   }
 
   it("loaded anew see the same boundary.", async () => {
-    const agentId = await stage.agent();
-    await stage.mandate([velocityRule(1, { windowSeconds: 10n })]);
-    const first = await logWithClock(stage);
+    const agentId = await test.agent();
+    await test.mandate([velocityRule(1, { windowSeconds: 10n })]);
+    const first = await logWithClock(test);
     await attempt(first.log, { agentId, actionType: "pay" });
     for (const [ms, want] of [
       [8_999, "block"],
       [18_999, "allow"],
     ] as const) {
-      const { log, at } = await logWithClock(stage);
+      const { log, at } = await logWithClock(test);
       at(ms);
       expect((await attempt(log, { agentId, actionType: "pay" })).decision).to.equal(want);
     }

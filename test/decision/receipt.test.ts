@@ -3,8 +3,8 @@ import { expect } from "chai";
 import fc from "fast-check";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { canonicalJson, digestOf, type JsonValue } from "../../src/tree/canonical.ts";
-import { actionRule, openStage, type Stage, velocityRule } from "../log/harness.ts";
 import { assertIntact, readLog } from "../log/stored-log.ts";
+import { actionRule, openWorkspace, type TestWorkspace, velocityRule } from "../support/harness.ts";
 
 const ODD = [
   "\u0000",
@@ -66,24 +66,24 @@ const action = fc.record(
 );
 
 describe("the receipt of a decision", () => {
-  let stage: Stage;
+  let workspace: TestWorkspace;
   let agentIds: string[];
   before(async () => {
-    stage = await openStage();
+    workspace = await openWorkspace();
     agentIds = [
-      await stage.agent({ name: 'odd "name" \u2028 \u{1f600}' }),
-      await stage.agent({ capabilities: ["read"] }),
+      await workspace.agent({ name: 'odd "name" \u2028 \u{1f600}' }),
+      await workspace.agent({ capabilities: ["read"] }),
     ];
-    await stage.mandate([actionRule(Decision.ESCALATE, "ask")], { name: 'asks "why" \u2028' });
-    await stage.mandate([{ ...velocityRule(5), description: "line\nfeed" }], { name: "limits" });
+    await workspace.mandate([actionRule(Decision.ESCALATE, "ask")], { name: 'asks "why" \u2028' });
+    await workspace.mandate([{ ...velocityRule(5), description: "line\nfeed" }], { name: "limits" });
   });
-  after(() => stage.close());
+  after(() => workspace.close());
 
   it("is canonical JSON that holds the action as it was sent, whatever was in it.", async () => {
     const check = async (attempted: typeof action extends fc.Arbitrary<infer T> ? T : never, who: number) => {
       const agentId = agentIds[who] as string;
-      const { decisionId } = await stage.intercept({ agentId, ...attempted } as never);
-      const { body, canonicalBody } = await stage.receipt(decisionId);
+      const { decisionId } = await workspace.intercept({ agentId, ...attempted } as never);
+      const { body, canonicalBody } = await workspace.receipt(decisionId);
       expect(canonicalJson(JSON.parse(canonicalBody))).to.equal(canonicalBody);
       const { action_type, action_content, metadata } = body.action;
       expect({ action_type, action_content }).to.deep.equal({
@@ -96,15 +96,15 @@ describe("the receipt of a decision", () => {
       );
     };
     await fc.assert(fc.asyncProperty(action, fc.nat(1), check), { numRuns: 250 });
-    assertIntact(await readLog(stage.url));
+    assertIntact(await readLog(workspace.url));
   });
 
   it("tells of two actions in one batch apart, and both name the root before the batch.", async () => {
     const [agentId] = agentIds as [string];
     const replies = await Promise.all(
-      ["one", "two"].map((actionContent) => stage.intercept({ agentId, actionType: "read", actionContent })),
+      ["one", "two"].map((actionContent) => workspace.intercept({ agentId, actionType: "read", actionContent })),
     );
-    const bodies = (await Promise.all(replies.map(({ decisionId }) => stage.receipt(decisionId)))).map(
+    const bodies = (await Promise.all(replies.map(({ decisionId }) => workspace.receipt(decisionId)))).map(
       ({ body }) => body,
     );
     expect(bodies.map(({ action: { action_content } }) => action_content)).to.deep.equal(["one", "two"]);
@@ -116,14 +116,16 @@ describe("the receipt of a decision", () => {
     const [agentId] = agentIds as [string];
     for (const actionType of ["ask", "read"]) {
       const asked = { agentId, actionType, actionContent: "x", metadata: { arguments: { b: 1, a: [] } } };
-      const { decisionId } = await stage.intercept(asked);
+      const { decisionId } = await workspace.intercept(asked);
       const want = digestOf({
         ...{ agent_id: agentId, action_type: actionType, action_content: "x", tool: null, tool_version: null },
         ...{ arguments: { a: [], b: 1 }, on_behalf_of: null },
       });
-      const { receipt } = await stage.party.enforcement.getDecision({ decisionId });
+      const { receipt } = await workspace.enforcement.getDecision({ decisionId });
       expect(receipt?.actionDigest).to.equal(want);
-      expect((await stage.receipt(decisionId)).body.action_digest).to.equal(actionType === "ask" ? want : undefined);
+      expect((await workspace.receipt(decisionId)).body.action_digest).to.equal(
+        actionType === "ask" ? want : undefined,
+      );
     }
   });
 });

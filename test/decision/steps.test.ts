@@ -3,8 +3,7 @@ import { expect } from "chai";
 import type { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { MandateMode, type RuleSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, DecisionPath, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { actionRule, openStage, type Stage } from "../log/harness.ts";
-import { reasonOf } from "../support/workspace.ts";
+import { actionRule, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
 type Request = Partial<Exclude<MessageInitShape<typeof InterceptRequestSchema>, { readonly $typeName: string }>>;
 type RuleInit = MessageInitShape<typeof RuleSchema>;
@@ -22,15 +21,15 @@ const trustRule = (decision: Decision, below: number): RuleInit => ({
 });
 
 describe("deciding, step by step", () => {
-  let stage: Stage;
+  let test: TestWorkspace;
   let agentId: string;
   beforeEach(async () => {
-    stage = await openStage();
-    agentId = await stage.agent();
+    test = await openWorkspace();
+    agentId = await test.agent();
   });
-  afterEach(() => stage.close());
+  afterEach(() => test.close());
 
-  const act = (request: Request = {}) => stage.intercept({ agentId, actionType: "pay", ...request } as never);
+  const act = (request: Request = {}) => test.intercept({ agentId, actionType: "pay", ...request } as never);
 
   async function expectDecided(request: Request, decision: Decision, decisionPath: DecisionPath, code?: string) {
     const reply = await act(request);
@@ -42,16 +41,16 @@ describe("deciding, step by step", () => {
   const { ALLOW, BLOCK, ESCALATE } = Decision;
 
   it("an unknown agent gets an error and no decision.", async () => {
-    const { seq } = await stage.party.log.caughtUp();
+    const { seq } = await test.log.caughtUp();
     expect(await reasonOf(act({ agentId: "agt_none" }))).to.equal("AGENT_NOT_FOUND");
-    expect((await stage.party.log.caughtUp()).seq).to.equal(seq);
+    expect((await test.log.caughtUp()).seq).to.equal(seq);
   });
 
   it("a deactivated agent is refused first, whatever else would refuse it.", async () => {
-    await stage.party.services.agents.deactivateAgent({ agentId });
-    await stage.mandate([actionRule(ESCALATE, "pay")]);
+    await test.agents.deactivateAgent({ agentId });
+    await test.mandate([actionRule(ESCALATE, "pay")]);
     const refused = await expectDecided({ sessionId: "ses_x" }, BLOCK, DecisionPath.REVOKED, "AGENT_REVOKED");
-    const { body } = await stage.receipt(refused.decisionId);
+    const { body } = await test.receipt(refused.decisionId);
     expect(body.authorisation).to.deep.equal({ collective_limits: [], permissions: "not_evaluated" });
     expect(body.mandates).to.deep.equal([]);
   });
@@ -63,7 +62,7 @@ describe("deciding, step by step", () => {
   ];
   for (const [request, path, code] of identities) {
     it(`a \`${Object.keys(request)[0]}\` that does not exist blocks before permissions are looked at.`, async () => {
-      agentId = await stage.agent({ permissions: { deniedActionTypes: ["pay"] } });
+      agentId = await test.agent({ permissions: { deniedActionTypes: ["pay"] } });
       await expectDecided(request, BLOCK, path, code);
     });
   }
@@ -71,7 +70,7 @@ describe("deciding, step by step", () => {
   it("an `intentContractId` that does not exist blocks, after permissions were looked at.", async () => {
     const contract = { intentContractId: "itc_none" };
     await expectDecided(contract, BLOCK, DecisionPath.INTENT_CONTRACT, "INTENT_CONTRACT_UNKNOWN");
-    agentId = await stage.agent({ permissions: { deniedActionTypes: ["pay"] } });
+    agentId = await test.agent({ permissions: { deniedActionTypes: ["pay"] } });
     await expectDecided(contract, BLOCK, DecisionPath.PERMISSIONS, "ACTION_DENIED");
   });
 
@@ -102,19 +101,19 @@ describe("deciding, step by step", () => {
   ];
   for (const [what, lists, actionType, want] of permissions) {
     it(`an action ${what} is ${want}.`, async () => {
-      agentId = await stage.agent(lists);
+      agentId = await test.agent(lists);
       const reply = await act({ actionType });
       const isAdmitted = want === "admitted";
       expect(reply.decisionPath).to.equal(isAdmitted ? DecisionPath.DEFAULT : DecisionPath.PERMISSIONS);
       expect(reply.decision).to.equal(isAdmitted ? ALLOW : BLOCK);
-      expect((await stage.receipt(reply.decisionId)).body.authorisation.permissions).to.equal(want);
+      expect((await test.receipt(reply.decisionId)).body.authorisation.permissions).to.equal(want);
       if (want === "not_listed") expect(reply.reasons[0]?.wouldPass).to.match(/^would pass as one of `/);
     });
   }
 
   it("permissions refuse before mandates are looked at.", async () => {
-    agentId = await stage.agent({ capabilities: ["read"] });
-    await stage.mandate([actionRule(ESCALATE, "pay")]);
+    agentId = await test.agent({ capabilities: ["read"] });
+    await test.mandate([actionRule(ESCALATE, "pay")]);
     await expectDecided({}, BLOCK, DecisionPath.PERMISSIONS);
   });
 
@@ -124,9 +123,9 @@ describe("deciding, step by step", () => {
     ["escalate", ESCALATE],
   ] as const) {
     it(`without a mandate that matches, the workspace's default \`${word}\` decides.`, async () => {
-      const { workspaceId } = stage.workspace;
-      await stage.party.services.admin.updateWorkspace({ workspaceId, defaultDecision: decision });
-      await stage.mandate([actionRule(BLOCK, "other")]);
+      const { workspaceId } = test;
+      await test.admin.updateWorkspace({ workspaceId, defaultDecision: decision });
+      await test.mandate([actionRule(BLOCK, "other")]);
       const reply = await expectDecided({}, decision, DecisionPath.DEFAULT, "DEFAULT");
       expect(reply.policyName).to.equal(undefined);
       expect(reply.escalationId === undefined).to.equal(decision !== ESCALATE);
@@ -134,11 +133,11 @@ describe("deciding, step by step", () => {
   }
 
   it("the most restrictive of all mandates wins, whatever their priorities.", async () => {
-    await stage.mandate([actionRule(ALLOW, "pay")], { name: "allows", priority: 100 });
+    await test.mandate([actionRule(ALLOW, "pay")], { name: "allows", priority: 100 });
     await expectDecided({}, ALLOW, DecisionPath.POLICY);
-    await stage.mandate([actionRule(ESCALATE, "pay")], { name: "escalates", priority: 50 });
+    await test.mandate([actionRule(ESCALATE, "pay")], { name: "escalates", priority: 50 });
     expect((await expectDecided({}, ESCALATE, DecisionPath.POLICY)).policyName).to.equal("escalates");
-    await stage.mandate([actionRule(BLOCK, "pay")], { name: "blocks", priority: -5 });
+    await test.mandate([actionRule(BLOCK, "pay")], { name: "blocks", priority: -5 });
     const reply = await expectDecided({}, BLOCK, DecisionPath.POLICY);
     expect(reply.policyName).to.equal("blocks");
     expect(reply.reasons.map(({ mandateName }) => mandateName)).to.deep.equal(["blocks", "escalates", "allows"]);
@@ -146,17 +145,17 @@ describe("deciding, step by step", () => {
 
   it("a tie goes to the higher priority, then to the lower id.", async () => {
     const named = new Map<string, string>();
-    for (const name of ["first", "second"]) named.set(await stage.mandate([actionRule(BLOCK, "pay")], { name }), name);
+    for (const name of ["first", "second"]) named.set(await test.mandate([actionRule(BLOCK, "pay")], { name }), name);
     const [lower = ""] = [...named.keys()].sort();
     expect((await act()).policyName).to.equal(named.get(lower));
-    await stage.mandate([actionRule(BLOCK, "pay")], { name: "third", priority: 1 });
+    await test.mandate([actionRule(BLOCK, "pay")], { name: "third", priority: 1 });
     expect((await act()).policyName).to.equal("third");
   });
 
   it("an observing mandate is recorded and decides nothing.", async () => {
-    const observer = await stage.mandate([actionRule(BLOCK, "pay")], { mode: MandateMode.OBSERVE });
+    const observer = await test.mandate([actionRule(BLOCK, "pay")], { mode: MandateMode.OBSERVE });
     const reply = await expectDecided({}, ALLOW, DecisionPath.DEFAULT);
-    const { body } = await stage.receipt(reply.decisionId);
+    const { body } = await test.receipt(reply.decisionId);
     expect(body.observed).to.have.length(1);
     expect(body.observed[0]).to.deep.include({ mandate_id: observer, version: 1, would_decide: "block" });
     expect(body.observed[0]?.reasons[0]?.code).to.equal("ACTION_MATCHED");
@@ -164,23 +163,23 @@ describe("deciding, step by step", () => {
   });
 
   it("a mandate of a scope covers its agent or its department alone.", async () => {
-    const [member, other] = [await stage.agent(), await stage.agent()];
-    const departmentId = await stage.department(member);
-    await stage.mandate([actionRule(ESCALATE, "pay")], { scope: Scope.DEPARTMENT, departmentId });
-    await stage.mandate([actionRule(BLOCK, "pay")], { scope: Scope.AGENT, agentId });
+    const [member, other] = [await test.agent(), await test.agent()];
+    const departmentId = await test.department(member);
+    await test.mandate([actionRule(ESCALATE, "pay")], { scope: Scope.DEPARTMENT, departmentId });
+    await test.mandate([actionRule(BLOCK, "pay")], { scope: Scope.AGENT, agentId });
     await expectDecided({}, BLOCK, DecisionPath.POLICY);
     await expectDecided({ agentId: member }, ESCALATE, DecisionPath.POLICY);
     await expectDecided({ agentId: other }, ALLOW, DecisionPath.DEFAULT);
-    await stage.party.services.departments.addDepartmentMember({ departmentId, agentId: other });
+    await test.departments.addDepartmentMember({ departmentId, agentId: other });
     await expectDecided({ agentId: other }, ESCALATE, DecisionPath.POLICY);
   });
 
   it("a mandate that a new tool schema made stale escalates the tool's calls and no others.", async () => {
-    const { tools } = stage.party.services;
+    const { tools } = test;
     const schema = (name: string) => ({ type: "object", properties: { [name]: { type: "number" } } });
     await tools.registerTool({ name: "till", inputSchema: schema("amount") });
     const rule = { field: "amount", operator: ">", value: { kind: { case: "numberValue" as const, value: 500 } } };
-    await stage.mandate([{ tool: "till", decision: BLOCK, conditions: { rules: [rule as never] } }]);
+    await test.mandate([{ tool: "till", decision: BLOCK, conditions: { rules: [rule as never] } }]);
     const metadata = { arguments: { amount: 501 } };
     const blocked = await expectDecided({ tool: "till", metadata }, BLOCK, DecisionPath.POLICY, "CONDITION_HELD");
     expect(blocked.reasons[0]).to.include({ argument: "amount", rule: "rules[0].conditions.rules[0]" });
@@ -193,7 +192,7 @@ describe("deciding, step by step", () => {
   });
 
   it("a content rule finds its pattern in the content, without case.", async () => {
-    await stage.mandate([contentRule(BLOCK, "secret\\s+plan", "^wire")]);
+    await test.mandate([contentRule(BLOCK, "secret\\s+plan", "^wire")]);
     await expectDecided({ actionContent: "the SECRET  plan" }, BLOCK, DecisionPath.POLICY, "CONTENT_MATCHED");
     await expectDecided({ actionContent: "Wire it" }, BLOCK, DecisionPath.POLICY, "CONTENT_MATCHED");
     await expectDecided({ actionContent: "a wire" }, ALLOW, DecisionPath.DEFAULT);
@@ -201,27 +200,27 @@ describe("deciding, step by step", () => {
   });
 
   it("a trust rule holds below its limit and not at it.", async () => {
-    await stage.mandate([trustRule(ESCALATE, 50)]);
+    await test.mandate([trustRule(ESCALATE, 50)]);
     await expectDecided({}, ALLOW, DecisionPath.DEFAULT);
-    await stage.mandate([contentRule(BLOCK, "bad")]);
+    await test.mandate([contentRule(BLOCK, "bad")]);
     await act({ actionContent: "bad" });
     const reply = await expectDecided({}, ESCALATE, DecisionPath.POLICY, "TRUST_BELOW");
     expect(reply.trustScore).to.equal(48.2);
   });
 
   it("trust moves by +0.2, -2.0 and -0.5, and the reply tells the score before.", async () => {
-    await stage.mandate([actionRule(BLOCK, "block"), actionRule(ESCALATE, "ask")]);
+    await test.mandate([actionRule(BLOCK, "block"), actionRule(ESCALATE, "ask")]);
     const types = ["ok", "block", "ask", "ok", "ok", "block", "block", "ask"];
     const want = [50, 50.2, 48.2, 47.7, 47.9, 48.1, 46.1, 44.1];
     const scores: number[] = [];
     for (const actionType of types) scores.push((await act({ actionType })).trustScore);
     expect(scores).to.deep.equal(want);
-    const { agent } = await stage.party.services.agents.getAgent({ agentId });
+    const { agent } = await test.agents.getAgent({ agentId });
     expect(agent?.trustLevel).to.equal(43.6);
   });
 
   it("trust stays within 0 and 100, and moves again from there.", async () => {
-    await stage.mandate([actionRule(BLOCK, "block"), actionRule(ESCALATE, "ask")]);
+    await test.mandate([actionRule(BLOCK, "block"), actionRule(ESCALATE, "ask")]);
     for (let count = 0; count < 26; count++) await act({ actionType: "block" });
     expect((await act({ actionType: "ask" })).trustScore).to.equal(0);
     expect((await act({ actionType: "ok" })).trustScore).to.equal(0);
@@ -233,12 +232,12 @@ describe("deciding, step by step", () => {
   });
 
   it("a new version and the end of a mandate count from the next decision on.", async () => {
-    const { mandates } = stage.party.services;
-    const mandateId = await stage.mandate([actionRule(BLOCK, "pay")], { name: "versions" });
+    const { mandates } = test;
+    const mandateId = await test.mandate([actionRule(BLOCK, "pay")], { name: "versions" });
     await expectDecided({}, BLOCK, DecisionPath.POLICY);
     await mandates.updateMandate({ mandateId, name: "versions", rules: [actionRule(ESCALATE, "pay")] });
     const second = await expectDecided({}, ESCALATE, DecisionPath.POLICY);
-    expect((await stage.receipt(second.decisionId)).body.mandates[0]).to.include({ mandate_id: mandateId, version: 2 });
+    expect((await test.receipt(second.decisionId)).body.mandates[0]).to.include({ mandate_id: mandateId, version: 2 });
     await mandates.archiveMandate({ mandateId });
     await expectDecided({}, ALLOW, DecisionPath.DEFAULT);
   });

@@ -3,19 +3,19 @@ import { expect } from "chai";
 import type { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { Decision, DecisionPath } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { actionRule, type Party } from "../log/harness.ts";
-import { type EscalationStage, openEscalationStage } from "./harness.ts";
+import { actionRule, type Replica } from "../support/harness.ts";
+import { type EscalationWorkspace, openEscalationWorkspace } from "./harness.ts";
 
 type Request = MessageInitShape<typeof InterceptRequestSchema>;
 
 describe("an approved escalation", () => {
-  let stage: EscalationStage;
+  let workspace: EscalationWorkspace;
   before(async () => {
-    stage = await openEscalationStage(2);
+    workspace = await openEscalationWorkspace(2);
   });
-  after(() => stage.close());
+  after(() => workspace.close());
 
-  const ask = (agentId = stage.agentId): Request => ({
+  const ask = (agentId = workspace.agentId): Request => ({
     agentId,
     actionType: "ask",
     actionContent: "may I",
@@ -23,22 +23,22 @@ describe("an approved escalation", () => {
   });
 
   async function escalated(request: Request, resolution?: Resolution): Promise<string> {
-    const { escalationId = "" } = await stage.intercept(request);
-    if (resolution !== undefined) await stage.resolve(escalationId, resolution);
+    const { escalationId = "" } = await workspace.intercept(request);
+    if (resolution !== undefined) await workspace.resolve(escalationId, resolution);
     return escalationId;
   }
 
   it("lets its action pass once, and the receipt says so.", async () => {
     const escalationId = await escalated(ask(), Resolution.APPROVED);
-    const passed = await stage.intercept({ ...ask(), escalationId }, stage.parties[1]);
+    const passed = await workspace.intercept({ ...ask(), escalationId }, workspace.replicas[1]);
     expect(passed).to.include({ decision: Decision.ALLOW, decisionPath: DecisionPath.APPROVED });
     expect(passed.reasons[0]?.code).to.equal("APPROVED");
-    const { body } = await stage.receipt(passed.decisionId);
+    const { body } = await workspace.receipt(passed.decisionId);
     expect(body).to.include({ used_escalation_id: escalationId, decision_path: "approved" });
     expect(body.escalation_id).to.equal(undefined);
-    const { escalation } = await stage.party.escalations.getEscalation({ escalationId });
+    const { escalation } = await workspace.escalations.getEscalation({ escalationId });
     expect(escalation?.usedByDecisionId).to.equal(passed.decisionId);
-    const again = await stage.intercept({ ...ask(), escalationId });
+    const again = await workspace.intercept({ ...ask(), escalationId });
     expect(again.decision).to.equal(Decision.ESCALATE);
     expect(again.escalationId).to.not.equal(escalationId);
     expect(again.reasons.at(-1)?.message).to.contain(`was used up by decision \`${passed.decisionId}\``);
@@ -47,7 +47,7 @@ describe("an approved escalation", () => {
   it("is used by exactly one of 20 at once on two replicas.", async () => {
     const escalationId = await escalated(ask(), Resolution.APPROVED);
     const uses = Array.from({ length: 20 }, (_, index) =>
-      stage.intercept({ ...ask(), escalationId }, stage.parties[index % 2] as Party),
+      workspace.intercept({ ...ask(), escalationId }, workspace.replicas[index % 2] as Replica),
     );
     const decisions = (await Promise.all(uses)).map(({ decision }) => decision);
     expect(decisions.filter((decision) => decision === Decision.ALLOW)).to.have.length(1);
@@ -57,12 +57,12 @@ describe("an approved escalation", () => {
   it("covers the same action with other metadata beside the arguments.", async () => {
     const escalationId = await escalated(ask(), Resolution.APPROVED);
     const metadata = { trace: "two", arguments: { amount: 5 } };
-    const passed = await stage.intercept({ ...ask(), metadata, escalationId });
+    const passed = await workspace.intercept({ ...ask(), metadata, escalationId });
     expect(passed.decision).to.equal(Decision.ALLOW);
   });
 
   const others: Readonly<Record<string, () => Promise<Request>>> = {
-    "another agent": async () => ask(await stage.agent()),
+    "another agent": async () => ask(await workspace.agent()),
     "other content": async () => ({ ...ask(), actionContent: "may I please" }),
     "other arguments": async () => ({ ...ask(), metadata: { arguments: { amount: 6 } } }),
     "no arguments": async () => ({ ...ask(), metadata: undefined as never }),
@@ -72,10 +72,10 @@ describe("an approved escalation", () => {
   for (const [what, other] of Object.entries(others)) {
     it(`is not usable for ${what}, and stays unused.`, async () => {
       const escalationId = await escalated(ask(), Resolution.APPROVED);
-      const refused = await stage.intercept({ ...(await other()), escalationId });
+      const refused = await workspace.intercept({ ...(await other()), escalationId });
       expect(refused.decision).to.equal(Decision.ESCALATE);
       expect(refused.reasons.at(-1)?.code).to.equal("APPROVAL_NOT_USABLE");
-      expect((await stage.intercept({ ...ask(), escalationId })).decision).to.equal(Decision.ALLOW);
+      expect((await workspace.intercept({ ...ask(), escalationId })).decision).to.equal(Decision.ALLOW);
     });
   }
 
@@ -85,7 +85,7 @@ describe("an approved escalation", () => {
   ] as const) {
     it(`that is ${status} instead lets nothing pass.`, async () => {
       const escalationId = await escalated(ask(), resolution);
-      const refused = await stage.intercept({ ...ask(), escalationId });
+      const refused = await workspace.intercept({ ...ask(), escalationId });
       expect(refused.decision).to.equal(Decision.ESCALATE);
       expect(refused.reasons.at(-1)?.message).to.equal(`escalation \`${escalationId}\` is ${status}, not approved`);
     });
@@ -93,10 +93,10 @@ describe("an approved escalation", () => {
 
   it("that does not exist lets nothing pass, and does not tell from another agent's.", async () => {
     const own = await escalated(ask(), Resolution.APPROVED);
-    const other = await stage.agent();
+    const other = await workspace.agent();
     const messages: (string | undefined)[] = [];
     for (const escalationId of [own, "esc_none"]) {
-      const { reasons } = await stage.intercept({ ...ask(other), escalationId });
+      const { reasons } = await workspace.intercept({ ...ask(other), escalationId });
       messages.push(reasons.at(-1)?.message.replace(escalationId, "ID"));
     }
     expect(messages[0]).to.equal(messages[1]);
@@ -104,28 +104,28 @@ describe("an approved escalation", () => {
 
   it("loses to a mandate that now blocks, and is not used up by it.", async () => {
     const escalationId = await escalated(ask(), Resolution.APPROVED);
-    const mandateId = await stage.mandate([actionRule(Decision.BLOCK, "ask")]);
-    const blocked = await stage.intercept({ ...ask(), escalationId }, stage.parties[1]);
+    const mandateId = await workspace.mandate([actionRule(Decision.BLOCK, "ask")]);
+    const blocked = await workspace.intercept({ ...ask(), escalationId }, workspace.replicas[1]);
     expect(blocked).to.include({ decision: Decision.BLOCK, decisionPath: DecisionPath.POLICY });
-    await stage.party.services.mandates.archiveMandate({ mandateId });
-    expect((await stage.intercept({ ...ask(), escalationId })).decision).to.equal(Decision.ALLOW);
+    await workspace.mandates.archiveMandate({ mandateId });
+    expect((await workspace.intercept({ ...ask(), escalationId })).decision).to.equal(Decision.ALLOW);
   });
 
   it("loses to the deactivation of its agent.", async () => {
-    const agentId = await stage.agent();
+    const agentId = await workspace.agent();
     const escalationId = await escalated(ask(agentId), Resolution.APPROVED);
-    await stage.party.services.agents.deactivateAgent({ agentId });
-    const refused = await stage.intercept({ ...ask(agentId), escalationId }, stage.parties[1]);
+    await workspace.agents.deactivateAgent({ agentId });
+    const refused = await workspace.intercept({ ...ask(agentId), escalationId }, workspace.replicas[1]);
     expect(refused).to.include({ decision: Decision.BLOCK, decisionPath: DecisionPath.REVOKED });
   });
 
   it("ends with the version of the tool's schema that it was given for.", async () => {
-    const { tools } = stage.party.services;
+    const { tools } = workspace;
     const schema = (maximum: number) => ({ type: "object", properties: { amount: { type: "number", maximum } } });
     await tools.registerTool({ name: "till", inputSchema: schema(10) });
     const escalationId = await escalated({ ...ask(), tool: "till" }, Resolution.APPROVED);
     await tools.registerTool({ name: "till", inputSchema: schema(20) });
-    const refused = await stage.intercept({ ...ask(), tool: "till", escalationId });
+    const refused = await workspace.intercept({ ...ask(), tool: "till", escalationId });
     expect(refused.decision).to.equal(Decision.ESCALATE);
   });
 });

@@ -1,33 +1,33 @@
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { createEscalationFeed } from "../../src/escalation/feed.ts";
 import type { WatchContext } from "../../src/escalation/watch.ts";
-import { actionRule, openStage, type Party, type Stage } from "../log/harness.ts";
+import { actionRule, openWorkspace, type Replica, type TestWorkspace } from "../support/harness.ts";
 
-/** A stage on which the action type `ask` escalates, with streams on each replica. */
-export interface EscalationStage extends Stage {
+/** A workspace in which the action type `ask` escalates, with streams on each replica. */
+export interface EscalationWorkspace extends TestWorkspace {
   readonly agentId: string;
   /** Escalates a new action; gives the escalation's id. */
-  escalate(party?: Party, actionContent?: string): Promise<string>;
-  /** What a stream of a replica works with; it ends when the signal aborts. */
-  watchOn(party: Party, signal: AbortSignal, heartbeatMs?: number): WatchContext;
+  escalate(replica?: Replica, actionContent?: string): Promise<string>;
+  /** Gives the context of a replica's stream, which ends when the signal aborts. */
+  watchOn(replica: Replica, signal: AbortSignal, heartbeatMs?: number): WatchContext;
 }
 
-/** Opens the stage with some replicas. */
-export async function openEscalationStage(replicas: number): Promise<EscalationStage> {
-  const stage = await openStage(replicas);
-  const agentId = await stage.agent();
-  await stage.mandate([actionRule(Decision.ESCALATE, "ask")]);
-  const feeds = new Map(stage.parties.map((party) => [party, createEscalationFeed(party.log, party.database.pool)]));
+/** Opens the workspace with some replicas. */
+export async function openEscalationWorkspace(replicas: number): Promise<EscalationWorkspace> {
+  const workspace = await openWorkspace({ replicas });
+  const agentId = await workspace.agent();
+  await workspace.mandate([actionRule(Decision.ESCALATE, "ask")]);
+  const feeds = new Map(workspace.replicas.map(({ log, database }) => [log, createEscalationFeed(log, database.pool)]));
   return {
-    ...stage,
+    ...workspace,
     agentId,
-    async escalate(party = stage.party, actionContent = "") {
-      return (await stage.intercept({ agentId, actionType: "ask", actionContent }, party)).escalationId ?? "";
+    async escalate(replica = workspace, actionContent = "") {
+      return (await workspace.intercept({ agentId, actionType: "ask", actionContent }, replica)).escalationId ?? "";
     },
-    watchOn(party, signal, heartbeatMs = 1_000) {
-      const feed = feeds.get(party);
-      if (feed === undefined) throw new Error("the replica is not of this stage");
-      return { log: party.log, pool: party.database.pool, feed, heartbeatMs, signal };
+    watchOn({ log, database }, signal, heartbeatMs = 1_000) {
+      const feed = feeds.get(log);
+      if (feed === undefined) throw new Error("the replica is not of this workspace");
+      return { log, pool: database.pool, feed, heartbeatMs, signal };
     },
   };
 }

@@ -3,31 +3,31 @@ import { EscalationStatus, Resolution } from "../../gen/agentcontrol/v1/escalati
 import { type ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { getEscalation } from "../../src/escalation/escalation.ts";
 import { resolveEscalation } from "../../src/escalation/resolve.ts";
-import { type Party, seededBelow, settled } from "../log/harness.ts";
 import { assertIntact, readLog } from "../log/stored-log.ts";
-import { reasonOf } from "../support/workspace.ts";
-import { type EscalationStage, openEscalationStage } from "./harness.ts";
+import { type Replica, reasonOf, settled } from "../support/harness.ts";
+import { seededBelow } from "../support/seeded-below.ts";
+import { type EscalationWorkspace, openEscalationWorkspace } from "./harness.ts";
 
 describe("resolving an escalation", () => {
-  let stage: EscalationStage;
+  let workspace: EscalationWorkspace;
   before(async () => {
-    stage = await openEscalationStage(2);
+    workspace = await openEscalationWorkspace(2);
   });
-  after(() => stage.close());
+  after(() => workspace.close());
 
   it("succeeds for exactly one of 20 at once on two replicas.", async () => {
-    const escalationId = await stage.escalate();
+    const escalationId = await workspace.escalate();
     const resolutions = Array.from({ length: 20 }, (_, index) =>
-      stage.resolve(
+      workspace.resolve(
         escalationId,
         index % 3 === 0 ? Resolution.REJECTED : Resolution.APPROVED,
-        stage.parties[index % 2] as Party,
+        workspace.replicas[index % 2] as Replica,
       ),
     );
     const { values, errors } = await settled(resolutions);
     expect(values).to.have.length(1);
     for (const error of errors) expect((error as ControlPlaneError).reason).to.equal(ErrorReason.ESCALATION_RESOLVED);
-    const log = await readLog(stage.url);
+    const log = await readLog(workspace.url);
     assertIntact(log);
     const bodies = log.entries.map(({ body }) => JSON.parse(body) as { type: string; escalation_id?: string });
     const sealed = bodies.filter((body) => body.type === "escalation_resolved" && body.escalation_id === escalationId);
@@ -35,27 +35,27 @@ describe("resolving an escalation", () => {
   });
 
   it("keeps who resolved it, when, and the note.", async () => {
-    const escalationId = await stage.escalate();
-    const { escalations } = stage.parties[1] as Party;
+    const escalationId = await workspace.escalate();
+    const { escalations } = workspace.replicas[1] as Replica;
     const pending = await escalations.getEscalationStatus({ escalationId });
     expect(pending).to.include({ ok: true, status: EscalationStatus.PENDING });
     await escalations.resolveEscalation({ escalationId, resolution: Resolution.REJECTED, note: "no" });
-    const { escalation } = await stage.party.escalations.getEscalation({ escalationId });
+    const { escalation } = await workspace.escalations.getEscalation({ escalationId });
     expect(escalation).to.include({
       status: EscalationStatus.REJECTED,
       note: "no",
-      resolvedBy: stage.workspace.adminCaller.keyId,
-      agentId: stage.agentId,
+      resolvedBy: workspace.adminCaller.keyId,
+      agentId: workspace.agentId,
       actionType: "ask",
     });
     expect(escalation?.resolvedAt).to.not.equal(undefined);
-    const rejected = await stage.party.escalations.getEscalationStatus({ escalationId });
+    const rejected = await workspace.escalations.getEscalationStatus({ escalationId });
     expect(rejected).to.include({ ok: true, status: EscalationStatus.REJECTED });
   });
 
   it("gives what a read afterwards gives, with the note.", async () => {
-    const escalationId = await stage.escalate();
-    const { log, database } = stage.party;
+    const escalationId = await workspace.escalate();
+    const { log, database } = workspace;
     const command = { escalationId, resolution: "rejected", note: "not today", by: "key_test" } as const;
     const resolved = await resolveEscalation({ log, pool: database.pool }, command);
     expect(resolved).to.include({ status: "rejected", note: "not today", resolvedBy: "key_test", usedBy: null });
@@ -64,16 +64,16 @@ describe("resolving an escalation", () => {
 
   it("of many at once on two replicas, among actions, happens once for each escalation.", async () => {
     const below = seededBelow(5);
-    const ids = await Promise.all(Array.from({ length: 40 }, () => stage.escalate()));
+    const ids = await Promise.all(Array.from({ length: 40 }, () => workspace.escalate()));
     const calls = Array.from({ length: 160 }, async () => {
-      const party = stage.parties[below(2)] as Party;
-      if (below(3) === 0) return stage.intercept({ agentId: stage.agentId, actionType: "look" }, party);
+      const replica = workspace.replicas[below(2)] as Replica;
+      if (below(3) === 0) return workspace.intercept({ agentId: workspace.agentId, actionType: "look" }, replica);
       const resolution = below(2) === 0 ? Resolution.APPROVED : Resolution.REJECTED;
-      return stage.resolve(ids[below(ids.length)] as string, resolution, party);
+      return workspace.resolve(ids[below(ids.length)] as string, resolution, replica);
     });
     const { errors } = await settled(calls);
     for (const error of errors) expect((error as ControlPlaneError).reason).to.equal(ErrorReason.ESCALATION_RESOLVED);
-    const log = await readLog(stage.url);
+    const log = await readLog(workspace.url);
     assertIntact(log);
     const bodies = log.entries.map(({ body }) => JSON.parse(body) as { type: string; escalation_id?: string });
     const sealed = bodies
@@ -84,6 +84,6 @@ describe("resolving an escalation", () => {
   });
 
   it("refuses one that does not exist.", async () => {
-    expect(await reasonOf(stage.resolve("esc_none"))).to.equal("ESCALATION_NOT_FOUND");
+    expect(await reasonOf(workspace.resolve("esc_none"))).to.equal("ESCALATION_NOT_FOUND");
   });
 });

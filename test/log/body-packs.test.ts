@@ -5,7 +5,7 @@ import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { bodiesFrom, encodedBodies, type StoredBodies, storedBodies } from "../../src/log/body-packs.ts";
 import { listDecisionReceipts } from "../../src/registry/decisions.ts";
 import type { PackedRow } from "../../src/store/sql/packed-bodies.ts";
-import { openStage, type Stage } from "./harness.ts";
+import { openWorkspace, type TestWorkspace } from "../support/harness.ts";
 import { assertIntact, decisionsOf, readLog } from "./stored-log.ts";
 
 const bodiesOf = (count: number): string[] =>
@@ -74,32 +74,32 @@ describe("packs of bodies", () => {
 
 describe("a log whose bodies lie in packs", () => {
   const COUNT = 300;
-  let stage: Stage;
+  let workspace: TestWorkspace;
   let agentId: string;
   before(async () => {
-    stage = await openStage();
-    agentId = await stage.agent();
+    workspace = await openWorkspace();
+    agentId = await workspace.agent();
     const conditions = {
       rules: [{ field: "blocked", operator: "==", value: { kind: { case: "boolValue", value: true } } }],
     };
-    await stage.mandate([{ type: RuleType.METADATA, decision: Decision.BLOCK, conditions } as never]);
+    await workspace.mandate([{ type: RuleType.METADATA, decision: Decision.BLOCK, conditions } as never]);
     const actions = Array.from({ length: COUNT }, (_, index) => ({
       agentId,
       actionType: "read",
       metadata: { blocked: index % 50 === 0 },
     }));
-    await Promise.all(actions.map((action) => stage.intercept(action)));
+    await Promise.all(actions.map((action) => workspace.intercept(action)));
   });
-  after(() => stage.close());
+  after(() => workspace.close());
 
   it("is as whole as any.", async () => {
-    const log = await readLog(stage.url);
+    const log = await readLog(workspace.url);
     expect(decisionsOf(log)).to.have.length(COUNT);
     assertIntact(log);
   });
 
   it("keeps in rows what is not allowed, and nearly all else in packs.", async () => {
-    const { pool } = stage.party.database;
+    const { pool } = workspace.database;
     const { rows } = await pool.query(
       "select decision, count(*)::int as entries, count(body)::int as bodies from ledger_entry where kind = 0 group by 1",
     );
@@ -110,14 +110,14 @@ describe("a log whose bodies lie in packs", () => {
   });
 
   it("shows the same receipts one by one and in pages, newest first.", async () => {
-    const { pool } = stage.party.database;
-    const decisions = decisionsOf(await readLog(stage.url)).toReversed();
+    const { pool } = workspace.database;
+    const decisions = decisionsOf(await readLog(workspace.url)).toReversed();
     for (const filter of [{}, { agentId }]) {
       const page = await listDecisionReceipts(pool, "default", filter, { size: COUNT, after: undefined });
       expect(page.items.map(({ body }) => body.decision_id)).to.deep.equal(decisions.map((each) => each.decision_id));
     }
     for (const { decision_id, seq } of decisions.slice(0, 40)) {
-      const { body, canonicalBody } = await stage.receipt(decision_id);
+      const { body, canonicalBody } = await workspace.receipt(decision_id);
       expect([body.seq, JSON.parse(canonicalBody).seq]).to.deep.equal([seq, seq]);
     }
   });

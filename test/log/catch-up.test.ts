@@ -3,8 +3,7 @@ import type { Pool } from "pg";
 import { catchUp } from "../../src/log/catch-up.ts";
 import { createWorkspaceState } from "../../src/state/workspace.ts";
 import { EMPTY_FRONTIER } from "../../src/tree/merkle.ts";
-import { createTestWorkspace } from "../support/workspace.ts";
-import { withStage } from "./harness.ts";
+import { openWorkspace, withWorkspace } from "../support/harness.ts";
 
 const DECISIONS = 5_100;
 
@@ -21,12 +20,12 @@ function poolThatFails(pool: Pool, nth: number): Pool {
 
 describe("catching up with other replicas", () => {
   it("tells of every entry once and in order, also when the connection breaks between two pages.", () =>
-    withStage(1, async (stage) => {
-      const { pool } = stage.party.database;
-      const agentId = await stage.agent();
-      const asked = Array.from({ length: DECISIONS }, () => stage.intercept({ agentId, actionType: "read" }));
+    withWorkspace({}, async (test) => {
+      const { pool } = test.database;
+      const agentId = await test.agent();
+      const asked = Array.from({ length: DECISIONS }, () => test.intercept({ agentId, actionType: "read" }));
       await Promise.all(asked);
-      const { settings, seq, frontier } = await stage.party.log.caughtUp();
+      const { settings, seq, frontier } = await test.log.caughtUp();
       const state = createWorkspaceState(settings, { seq: 0, lastAtMs: 0, frontier: EMPTY_FRONTIER });
       const heard: number[] = [];
       const hear = (events: readonly { readonly seq: number }[]) =>
@@ -41,10 +40,10 @@ describe("catching up with other replicas", () => {
 
   it("needs no second connection inside a change, which others may all be waiting for.", async () => {
     // Without wake-ups, so that only the change finds what the other replica appended.
-    const workspace = await createTestWorkspace();
+    const workspace = await openWorkspace({ hearsWakeUps: false });
     try {
       const other = await workspace.replica();
-      const register = ({ services }: typeof other) => services.agents.registerAgent({ name: "agent" });
+      const register = ({ agents }: typeof other) => agents.registerAgent({ name: "agent" });
       await register(workspace);
       await register(workspace);
       await register(other);

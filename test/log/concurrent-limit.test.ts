@@ -2,9 +2,9 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { createTestDatabase } from "../support/database.ts";
+import { openWorkspace, type TestWorkspace, velocityRule } from "../support/harness.ts";
 import { startRedis } from "../support/redis.ts";
 import { startServer, type TestServer } from "../support/server.ts";
-import { openStage, type Stage, velocityRule } from "./harness.ts";
 import { runLimit } from "./limit-run.ts";
 import { decided, interceptOver, type RestDecision, startServers } from "./rest.ts";
 import { assertIntact, decisionsOf, readLog } from "./stored-log.ts";
@@ -24,28 +24,28 @@ function trustFrom(decisions: readonly string[]): number {
 }
 
 describe("200 actions at once of 20 agents in a department with a limit of 50", () => {
-  let stage: Stage;
+  let workspace: TestWorkspace;
   let agentIds: string[];
   const agentAt = (index: number): string => agentIds[index % AGENTS] as string;
 
   beforeEach(async () => {
-    stage = await openStage();
+    workspace = await openWorkspace();
     agentIds = [];
-    while (agentIds.length < AGENTS) agentIds.push(await stage.agent());
-    await stage.department(...agentIds);
-    await stage.mandate([velocityRule(LIMIT, { scope: Scope.DEPARTMENT })]);
+    while (agentIds.length < AGENTS) agentIds.push(await workspace.agent());
+    await workspace.department(...agentIds);
+    await workspace.mandate([velocityRule(LIMIT, { scope: Scope.DEPARTMENT })]);
   });
-  afterEach(() => stage.close());
+  afterEach(() => workspace.close());
 
   async function assertLimitHeld(): Promise<void> {
-    const log = await readLog(stage.url);
+    const log = await readLog(workspace.url);
     assertIntact(log);
     const decisions = decisionsOf(log);
     const counts = decisions.map(({ authorisation }) => authorisation.collective_limits[0]?.count);
     expect(counts).to.deep.equal(Array.from({ length: ACTIONS }, (_, index) => index + 1));
     const want = counts.map((count) => ((count ?? 0) <= LIMIT ? "allow" : "block"));
     expect(decisions.map(({ decision }) => decision)).to.deep.equal(want);
-    const state = await stage.party.log.caughtUp();
+    const state = await workspace.log.caughtUp();
     for (const agentId of agentIds) {
       const own = decisions.filter(({ action }) => action.agent_id === agentId);
       expect(state.agents.get(agentId)?.trustTenths).to.equal(trustFrom(own.map(({ decision }) => decision)));
@@ -57,7 +57,7 @@ describe("200 actions at once of 20 agents in a department with a limit of 50", 
 
   it("are allowed exactly 50 times by one process.", async () => {
     const calls = Array.from({ length: ACTIONS }, (_, index) =>
-      stage.intercept({ agentId: agentAt(index), actionType: "pay" }),
+      workspace.intercept({ agentId: agentAt(index), actionType: "pay" }),
     );
     await Promise.all(calls);
     await assertLimitHeld();
@@ -67,7 +67,7 @@ describe("200 actions at once of 20 agents in a department with a limit of 50", 
     let servers: TestServer[] = [];
     const serverAt = (index: number): TestServer => servers[index % servers.length] as TestServer;
     beforeEach(async () => {
-      servers = await startServers(stage.url, 3, randomBytes(24).toString("base64url"));
+      servers = await startServers(workspace.url, 3, randomBytes(24).toString("base64url"));
     });
     afterEach(async () => {
       await Promise.all(servers.map((server) => server.stop()));
@@ -86,7 +86,7 @@ describe("200 actions at once of 20 agents in a department with a limit of 50", 
       const answers = (await Promise.all(retries)).map(decided);
       const [first] = answers as [RestDecision];
       for (const answer of answers) expect({ ...answer, latency_ms: first.latency_ms }).to.deep.equal(first);
-      const log = await readLog(stage.url);
+      const log = await readLog(workspace.url);
       expect(log.entries.filter(({ entryId }) => entryId === first.decision_id)).to.have.length(1);
       expect(decisionsOf(log)).to.have.length(ACTIONS + 1);
       const changed = await interceptOver(serverAt(1), { ...again, action_content: "other" });

@@ -3,7 +3,7 @@ import { Registry } from "prom-client";
 import { countedPeers } from "../../src/log/counted-peers.ts";
 import type { DecisionPeers } from "../../src/log/peers.ts";
 import type { Action, SealedDecision } from "../../src/state/types.ts";
-import { actionOf } from "../support/workspace.ts";
+import { actionOf } from "../support/harness.ts";
 
 describe("counted hand-overs", () => {
   const action: Action = actionOf({ agentId: "agt_1", actionType: "pay" });

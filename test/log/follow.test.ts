@@ -6,8 +6,9 @@ import type { AppendedBatch } from "../../src/log/follow.ts";
 import { followBatch } from "../../src/log/follow.ts";
 import type { DecisionPeers } from "../../src/log/peers.ts";
 import type { WorkspaceState } from "../../src/state/workspace.ts";
+import { openWorkspace, type TestWorkspace } from "../support/harness.ts";
+import { seededBelow } from "../support/seeded-below.ts";
 import { coldState, comparable, foldedState } from "./comparable.ts";
-import { openStage, type Stage, seededBelow } from "./harness.ts";
 import { startRandomHistory } from "./random-history.ts";
 
 const STEPS = 40;
@@ -27,7 +28,7 @@ function countingPool(pool: Pool): { readonly pool: Pool; readonly read: () => n
 
 describe("following a process that appends", () => {
   let told: AppendedBatch[];
-  let stage: Stage;
+  let workspace: TestWorkspace;
   let state: WorkspaceState;
   let heard: LedgerEvent[];
   let counting: ReturnType<typeof countingPool>;
@@ -37,7 +38,7 @@ describe("following a process that appends", () => {
 
   /** The second replica appends and tells of it. */
   const act = async (count: number): Promise<void> => {
-    const [, far] = stage.parties;
+    const [, far] = workspace.replicas;
     const [agentId] = state.agents.keys();
     const init = { agentId: agentId ?? "", actionType: "pay" };
     await Promise.all(Array.from({ length: count }, () => far?.enforcement.intercept(init)));
@@ -47,19 +48,19 @@ describe("following a process that appends", () => {
     told = [];
     heard = [];
     const peers: DecisionPeers = { decide: () => undefined, tell: (_, batch) => void told.push(batch()) };
-    stage = await openStage(3, undefined, { peers });
-    await stage.agent();
-    const { pool } = stage.party.database;
+    workspace = await openWorkspace({ replicas: 3, surroundings: { peers } });
+    await workspace.agent();
+    const { pool } = workspace.database;
     counting = countingPool(pool);
     state = await coldState(pool);
   });
-  afterEach(() => stage.close());
+  afterEach(() => workspace.close());
 
   for (const seed of [21, 22]) {
     it(`comes to the state that the entries give, whatever is lost on the way (history ${seed}).`, async () => {
       const below = seededBelow(seed);
-      const { pool } = stage.party.database;
-      const history = await startRandomHistory({ ...stage, parties: stage.parties.slice(1) }, below);
+      const { pool } = workspace.database;
+      const history = await startRandomHistory({ ...workspace, replicas: workspace.replicas.slice(1) }, below);
       for (let step = 0; step < STEPS; step++) await history.step();
       for (let burst = 0; burst < BURSTS; burst++) {
         await Promise.all([...Array.from({ length: BURST }, () => history.intercept()), history.step()]);
@@ -83,7 +84,7 @@ describe("following a process that appends", () => {
     expect(state.seq).to.equal(before + 30);
     expect(counting.read()).to.equal(0);
     expect(heard).to.have.length(30);
-    expect(state.frontier).to.deep.equal((await foldedState(stage.party.database.pool)).frontier);
+    expect(state.frontier).to.deep.equal((await foldedState(workspace.database.pool)).frontier);
   });
 
   it("reads what it was not told before it folds what came behind.", async () => {

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import type { DecisionPeers } from "../../src/log/peers.ts";
 import { createHandOver } from "../../src/log/peers.ts";
 import type { Action, SealedDecision } from "../../src/state/types.ts";
-import { actionOf, createTestWorkspace, failureOf, type Replica, type TestWorkspace } from "../support/workspace.ts";
+import { actionOf, failureOf, openWorkspace, type Replica, type TestWorkspace } from "../support/harness.ts";
 import { assertIntact, decisionsOf, readLog } from "./stored-log.ts";
 
 const wanted = (): boolean => false;
@@ -19,7 +19,7 @@ describe("handing actions over", () => {
 
   beforeEach(async () => {
     asked = [];
-    workspace = await createTestWorkspace();
+    workspace = await openWorkspace();
     far = await workspace.replica();
     answer = (action) => far.log.decideHere(action, wanted);
     const peers: DecisionPeers = {
@@ -30,8 +30,8 @@ describe("handing actions over", () => {
       },
       tell: () => undefined,
     };
-    agentId = (await workspace.services.agents.registerAgent({ name: "agent" })).agent?.agentId ?? "";
-    near = await workspace.replica({ peers });
+    agentId = (await workspace.agents.registerAgent({ name: "agent" })).agent?.agentId ?? "";
+    near = await workspace.replica({ surroundings: { peers } });
   });
   afterEach(async () => {
     assertIntact(await readLog(workspace.url));

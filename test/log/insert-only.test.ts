@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { openStage, type Stage } from "./harness.ts";
+import { openWorkspace, type TestWorkspace } from "../support/harness.ts";
 import { assertIntact, readLog } from "./stored-log.ts";
 
 const STATEMENTS = [
@@ -23,28 +23,28 @@ const STATEMENTS = [
 ];
 
 describe("the log's table", () => {
-  let stage: Stage;
+  let workspace: TestWorkspace;
   before(async () => {
-    stage = await openStage();
-    const agentId = await stage.agent();
-    await stage.intercept({ agentId, actionType: "read" });
+    workspace = await openWorkspace();
+    const agentId = await workspace.agent();
+    await workspace.intercept({ agentId, actionType: "read" });
   });
-  after(() => stage.close());
+  after(() => workspace.close());
 
   for (const statement of STATEMENTS) {
     it(`refuses the application \`${statement}\`.`, async () => {
-      const before = await readLog(stage.url);
-      const refusal = await stage.party.database.pool.query(statement).then(
+      const before = await readLog(workspace.url);
+      const refusal = await workspace.database.pool.query(statement).then(
         () => undefined,
         (error: Error) => error.message,
       );
       expect(refusal).to.match(/permission denied|insert-only|must be owner/);
-      expect(await readLog(stage.url)).to.deep.equal(before);
+      expect(await readLog(workspace.url)).to.deep.equal(before);
     });
   }
 
   it("refuses them also when replication triggers alone would fire.", async () => {
-    const client = await stage.party.database.pool.connect();
+    const client = await workspace.database.pool.connect();
     try {
       await client.query("set session_replication_role = replica").catch(() => undefined);
       const refusal = await client.query("delete from ledger_entry").then(
@@ -60,8 +60,8 @@ describe("the log's table", () => {
   it("takes an index once: the log cannot fork.", async () => {
     const statement = `insert into ledger_entry select workspace_id, seq, at_ms, kind, 'other', agent_id, action_type, decision,
       ref_id, leaf_hash, body, subtree_hashes from ledger_entry where seq = 1`;
-    const refusal = await stage.party.database.pool.query(statement).catch((error: { code: string }) => error.code);
+    const refusal = await workspace.database.pool.query(statement).catch((error: { code: string }) => error.code);
     expect(refusal).to.equal("23505");
-    assertIntact(await readLog(stage.url));
+    assertIntact(await readLog(workspace.url));
   });
 });

@@ -1,9 +1,9 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { actionRule, openWorkspace, type TestWorkspace, velocityRule } from "../support/harness.ts";
 import type { TestServer } from "../support/server.ts";
 import { until } from "./gate.ts";
-import { actionRule, openStage, type Stage, velocityRule } from "./harness.ts";
 import { interceptOver, type RestDecision, type RestOutcome, startServers } from "./rest.ts";
 import { assertIntact, readLog } from "./stored-log.ts";
 
@@ -18,16 +18,16 @@ interface Asked {
 }
 
 describe("a server that is killed under load", () => {
-  let stage: Stage;
+  let workspace: TestWorkspace;
   let agentIds: string[];
   before(async () => {
-    stage = await openStage();
+    workspace = await openWorkspace();
     agentIds = [];
-    while (agentIds.length < AGENTS) agentIds.push(await stage.agent());
-    await stage.mandate([velocityRule(100, { scope: Scope.WORKSPACE })]);
-    await stage.mandate([actionRule(Decision.ESCALATE, "ask")]);
+    while (agentIds.length < AGENTS) agentIds.push(await workspace.agent());
+    await workspace.mandate([velocityRule(100, { scope: Scope.WORKSPACE })]);
+    await workspace.mandate([actionRule(Decision.ESCALATE, "ask")]);
   });
-  after(() => stage.close());
+  after(() => workspace.close());
 
   /** Callers that each ask again as soon as they are answered, until the server is gone. */
   async function load(server: TestServer, asked: Asked[]): Promise<void> {
@@ -45,15 +45,15 @@ describe("a server that is killed under load", () => {
 
   it("has lost no decision that a caller received, and answers every retry with the first decision.", async () => {
     const adminKey = randomBytes(24).toString("base64url");
-    const [server] = (await startServers(stage.url, 1, adminKey)) as [TestServer];
+    const [server] = (await startServers(workspace.url, 1, adminKey)) as [TestServer];
     const asked: Asked[] = [];
     const loaded = load(server, asked);
     await until(() => asked.length >= BEFORE_THE_KILL);
     await server.kill();
     await loaded;
 
-    const [next] = (await startServers(stage.url, 1, adminKey)) as [TestServer];
-    const log = await readLog(stage.url);
+    const [next] = (await startServers(workspace.url, 1, adminKey)) as [TestServer];
+    const log = await readLog(workspace.url);
     assertIntact(log);
     const times = Map.groupBy(log.entries, ({ entryId }) => entryId);
     const received = asked.flatMap(({ outcome }) => (outcome.kind === "decided" ? [outcome.reply] : []));
@@ -71,7 +71,7 @@ describe("a server that is killed under load", () => {
       const { latency_ms } = first.reply;
       expect({ ...outcome.reply, latency_ms } satisfies RestDecision).to.deep.equal(first.reply);
     });
-    const after = await readLog(stage.url);
+    const after = await readLog(workspace.url);
     assertIntact(after);
     const decisions = after.entries.filter(({ kind }) => kind === 0);
     expect(decisions).to.have.length(asked.length);

@@ -1,6 +1,7 @@
 import { expect } from "chai";
+import { type TestWorkspace, withWorkspace } from "../support/harness.ts";
+import { seededBelow } from "../support/seeded-below.ts";
 import { coldState, comparable, foldedState } from "./comparable.ts";
-import { type Stage, seededBelow, withStage } from "./harness.ts";
 import { replayNaively } from "./naive-log.ts";
 import { type RandomHistory, startRandomHistory } from "./random-history.ts";
 import { assertIntact, readLog } from "./stored-log.ts";
@@ -24,7 +25,7 @@ async function live(history: RandomHistory): Promise<void> {
 }
 
 /** Asserts that replaying the log on one thread gives every decision again. */
-async function assertLinear({ url }: Stage): Promise<number> {
+async function assertLinear({ url }: TestWorkspace): Promise<number> {
   const log = await readLog(url);
   assertIntact(log);
   const replayed = replayNaively(log.entries.map(({ body }) => body));
@@ -39,15 +40,15 @@ describe("the history of a workspace with several replicas", () => {
     [13, 3],
   ] as const) {
     it(`is one line: a naive model replays every decision of ${replicas} replicas (history ${seed}).`, () =>
-      withStage(replicas, async (stage) => {
+      withWorkspace({ replicas }, async (workspace) => {
         const below = seededBelow(seed);
-        await live(await startRandomHistory(stage, below));
-        expect(await assertLinear(stage)).to.be.above(LIVES * STEPS * 0.6);
-        const { pool } = stage.party.database;
-        const { lastAtMs } = await stage.party.log.caughtUp();
+        await live(await startRandomHistory(workspace, below));
+        expect(await assertLinear(workspace)).to.be.above(LIVES * STEPS * 0.6);
+        const { pool } = workspace.database;
+        const { lastAtMs } = await workspace.log.caughtUp();
         const folded = await comparable(pool, await foldedState(pool), lastAtMs + 500);
         expect(await comparable(pool, await coldState(pool), lastAtMs + 500)).to.deep.equal(folded);
-        for (const { log } of stage.parties) {
+        for (const { log } of workspace.replicas) {
           expect(await comparable(pool, await log.caughtUp(), lastAtMs + 500)).to.deep.equal(folded);
         }
       }));

@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { expect } from "chai";
+import { openWorkspace, type TestWorkspace } from "../support/harness.ts";
+import { seededBelow } from "../support/seeded-below.ts";
 import type { TestServer } from "../support/server.ts";
-import { openStage, type Stage, seededBelow } from "./harness.ts";
 import { replayNaively } from "./naive-log.ts";
 import { decided, interceptOver, type RestDecision, startServers } from "./rest.ts";
 import { assertIntact, readLog } from "./stored-log.ts";
@@ -20,15 +21,15 @@ interface Limit {
 }
 
 describe("membership and mandates, changed on one of three processes", () => {
-  let stage: Stage;
+  let workspace: TestWorkspace;
   let servers: TestServer[] = [];
   before("starts three processes on one database", async () => {
-    stage = await openStage();
-    servers = await startServers(stage.url, SERVERS, randomBytes(24).toString("base64url"));
+    workspace = await openWorkspace();
+    servers = await startServers(workspace.url, SERVERS, randomBytes(24).toString("base64url"));
   });
   after(async () => {
     await Promise.all(servers.map((server) => server.stop()));
-    await stage.close();
+    await workspace.close();
   });
 
   const serverAt = (index: number): TestServer => servers[index % SERVERS] as TestServer;
@@ -92,8 +93,8 @@ describe("membership and mandates, changed on one of three processes", () => {
   }
 
   it("a move into a department and out of it is obeyed by the next action on each.", async () => {
-    const agentId = await stage.agent();
-    const [blocked, escalated] = [await stage.department(), await stage.department()];
+    const agentId = await workspace.agent();
+    const [blocked, escalated] = [await workspace.department(), await workspace.department()];
     await publish(0, onAction("block", "move.act"), inDepartment(blocked));
     await publish(1, onAction("escalate", "move.act"), inDepartment(escalated));
     await expectEverywhere(agentId, "move.act", "allow");
@@ -110,7 +111,7 @@ describe("membership and mandates, changed on one of three processes", () => {
   });
 
   it("a new mandate, its next version and its end are obeyed by the next action on each.", async () => {
-    const agentId = await stage.agent();
+    const agentId = await workspace.agent();
     for (let index = 0; index < SERVERS; index++) {
       const mandateId = await publish(index, onAction("block", "mandate.act"));
       await expectEverywhere(agentId, "mandate.act", "block");
@@ -125,8 +126,8 @@ describe("membership and mandates, changed on one of three processes", () => {
     const limit = 9;
     await publish(0, onCount(limit, "delete.act"));
     for (let index = 0; index < SERVERS; index++) {
-      const [busy, quiet] = [await stage.agent(), await stage.agent()];
-      const departmentId = await stage.department(busy, quiet);
+      const [busy, quiet] = [await workspace.agent(), await workspace.agent()];
+      const departmentId = await workspace.department(busy, quiet);
       while ((await everywhere(busy, "delete.act")).every(({ decision }) => decision === "allow"));
       await expectEverywhere(quiet, "delete.act", "block");
       await close(index, departmentId);
@@ -138,8 +139,8 @@ describe("membership and mandates, changed on one of three processes", () => {
   it("counts take the past actions of whoever is a member now, and of nobody who was.", async () => {
     await publish(0, onCount(1_000_000, "count.act"));
     const below = seededBelow(7);
-    const agents = await Promise.all(Array.from({ length: 6 }, () => stage.agent()));
-    const departments = await Promise.all(Array.from({ length: 3 }, () => stage.department()));
+    const agents = await Promise.all(Array.from({ length: 6 }, () => workspace.agent()));
+    const departments = await Promise.all(Array.from({ length: 3 }, () => workspace.department()));
     const members = new Map(departments.map((id) => [id, new Set<string>()]));
     const acted = new Map(agents.map((id) => [id, 0]));
     for (let move = 0; move < MOVES; move++) {
@@ -162,8 +163,12 @@ describe("membership and mandates, changed on one of three processes", () => {
   });
 
   it(`all of it holds while ${CALLERS} callers act, and a naive model replays every decision.`, async () => {
-    const crowd = await Promise.all(Array.from({ length: 8 }, () => stage.agent()));
-    const [agentId, blocked, escalated] = [await stage.agent(), await stage.department(), await stage.department()];
+    const crowd = await Promise.all(Array.from({ length: 8 }, () => workspace.agent()));
+    const [agentId, blocked, escalated] = [
+      await workspace.agent(),
+      await workspace.department(),
+      await workspace.department(),
+    ];
     await publish(0, onAction("block", "load.move"), inDepartment(blocked));
     await publish(1, onAction("escalate", "load.move"), inDepartment(escalated));
     await publish(2, onCount(200, "load.*", { window_seconds: 2 }));
@@ -178,7 +183,7 @@ describe("membership and mandates, changed on one of three processes", () => {
     });
     const rounds = async (): Promise<void> => {
       for (let round = 0; round < ROUNDS; round++) {
-        const team = await stage.department(...crowd.slice(0, 1 + (round % crowd.length)));
+        const team = await workspace.department(...crowd.slice(0, 1 + (round % crowd.length)));
         const mandateId = await publish(round, onAction("escalate", "load.mandate"));
         await expectEverywhere(agentId, "load.mandate", "escalate");
         await join(round + 1, escalated, agentId);
@@ -198,7 +203,7 @@ describe("membership and mandates, changed on one of three processes", () => {
     });
     await Promise.all(callers);
     expect(answered).to.be.above(CALLERS * ROUNDS);
-    const log = await readLog(stage.url);
+    const log = await readLog(workspace.url);
     assertIntact(log);
     const replayed = replayNaively(log.entries.map(({ body }) => body));
     expect(replayed.length).to.be.above(answered);

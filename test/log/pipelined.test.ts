@@ -12,9 +12,19 @@ import { ENTITIES } from "../../src/store/entities.ts";
 import { idFromUuid } from "../../src/store/ids.ts";
 import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { SILENT_LOG, withClient } from "../support/database.ts";
-import { actionOf, attempt, reasonOf } from "../support/workspace.ts";
+import {
+  actionOf,
+  actionRule,
+  attempt,
+  openWorkspace,
+  reasonOf,
+  settled,
+  type TestWorkspace,
+  velocityRule,
+  withWorkspace,
+} from "../support/harness.ts";
+import { seededBelow } from "../support/seeded-below.ts";
 import { until } from "./gate.ts";
-import { actionRule, openStage, type Stage, seededBelow, settled, velocityRule, withStage } from "./harness.ts";
 import { replayNaively } from "./naive-log.ts";
 import { assertIntact, decisionsOf, readLog } from "./stored-log.ts";
 import { type Around, assertFolded, openWatchedLog, type WatchedLog, whileHeld } from "./watched-log.ts";
@@ -24,22 +34,22 @@ const BATCH = 16;
 const LIMIT = 10;
 
 describe("a batch that is sent behind another", () => {
-  let stage: Stage;
+  let workspace: TestWorkspace;
   let agentId: string;
   beforeEach(async () => {
-    stage = await openStage();
-    agentId = await stage.agent();
+    workspace = await openWorkspace();
+    agentId = await workspace.agent();
   });
   afterEach(async () => {
-    assertIntact(await readLog(stage.url));
-    await stage.close();
+    assertIntact(await readLog(workspace.url));
+    await workspace.close();
   });
 
-  const openLog = (around?: Around) => openWatchedLog(stage.party, around);
+  const openLog = (around?: Around) => openWatchedLog(workspace, around);
   const act = (log: WorkspaceLog, change: Partial<Action> = {}, actionType = "pay") =>
     log.decide({ ...actionOf({ agentId, actionType }), ...change }, () => false);
   const actTwice = (log: WorkspaceLog) => Array.from({ length: 2 * BATCH }, () => act(log));
-  const pay = (requestId?: string) => stage.intercept({ agentId, actionType: "pay", requestId });
+  const pay = (requestId?: string) => workspace.intercept({ agentId, actionType: "pay", requestId });
 
   /** Asserts that the log's decisions are so many payments, each decided after the one before it. */
   async function assertOneByOne(log: WorkspaceLog, total: number): Promise<void> {
@@ -51,18 +61,18 @@ describe("a batch that is sent behind another", () => {
       before = after;
       return one;
     });
-    const got = decisionsOf(await readLog(stage.url)).map(({ authorisation, decision, trust }) => {
+    const got = decisionsOf(await readLog(workspace.url)).map(({ authorisation, decision, trust }) => {
       return { count: authorisation.collective_limits[0]?.count, decision, trust };
     });
     expect(got).to.deep.equal(want);
-    await assertFolded(stage.party, log);
+    await assertFolded(workspace, log);
   }
 
   it("is under way together with it, and both are decided as if one after the other.", async () => {
-    await stage.mandate([velocityRule(LIMIT)]);
+    await workspace.mandate([velocityRule(LIMIT)]);
     const { log, events } = await openLog();
     const { seq } = await log.caughtUp();
-    const calls = await whileHeld(stage.url, async () => {
+    const calls = await whileHeld(workspace.url, async () => {
       const asked = actTwice(log);
       await until(() => events.length === 2);
       return asked;
@@ -70,7 +80,7 @@ describe("a batch that is sent behind another", () => {
     const sealed = await Promise.all(calls);
     expect(events).to.deep.equal(["sent 1", "sent 2", "appended 1", "appended 2"]);
     expect(sealed.map((decision) => decision.seq)).to.deep.equal(sealed.map((_, index) => seq + index));
-    const receipts = await Promise.all(sealed.map(({ decisionId }) => stage.receipt(decisionId)));
+    const receipts = await Promise.all(sealed.map(({ decisionId }) => workspace.receipt(decisionId)));
     receipts.forEach(({ body }, index) => {
       expect(body).to.include({ seq: seq + index, previous_size: index < BATCH ? seq : seq + BATCH });
     });
@@ -78,7 +88,7 @@ describe("a batch that is sent behind another", () => {
   });
 
   it("is decided again after it when another replica was before both.", async () => {
-    await stage.mandate([velocityRule(LIMIT)]);
+    await workspace.mandate([velocityRule(LIMIT)]);
     const { log, events } = await openLog({ before: async (count) => void (count === 1 && (await pay())) });
     await Promise.all(actTwice(log));
     expect(events.slice(0, 4)).to.have.members(["sent 1", "sent 2", "refused 1", "refused 2"]);
@@ -86,12 +96,12 @@ describe("a batch that is sent behind another", () => {
   });
 
   it("is not appended to as many entries of another replica as it was decided on.", async () => {
-    await stage.mandate([velocityRule(LIMIT)]);
+    await workspace.mandate([velocityRule(LIMIT)]);
     const sizes: unknown[] = [];
     const { log, events } = await openLog({
       async before(count, [, expectedSize]) {
         if (count === 1) for (let paid = 0; paid < BATCH; paid++) await pay();
-        if (count === 2) sizes.push(expectedSize, (await readLog(stage.url)).head.seq);
+        if (count === 2) sizes.push(expectedSize, (await readLog(workspace.url)).head.seq);
       },
     });
     await Promise.all(actTwice(log));
@@ -101,27 +111,30 @@ describe("a batch that is sent behind another", () => {
   });
 
   it("is decided again when the one before it holds a request that another replica decided.", async () => {
-    await stage.mandate([velocityRule(LIMIT)]);
+    await workspace.mandate([velocityRule(LIMIT)]);
     const requestId = randomUUID();
     const { log, events } = await openLog();
     const first = await pay(requestId);
     await log.caughtUp();
     const decisionId = idFromUuid("dec", requestId);
     const [retried] = await Promise.all([act(log, { decisionId, isRetryable: true }), ...actTwice(log)]);
-    expect(retried).to.deep.include({ decisionId: first.decisionId, seq: (await stage.receipt(decisionId)).body.seq });
+    expect(retried).to.deep.include({
+      decisionId: first.decisionId,
+      seq: (await workspace.receipt(decisionId)).body.seq,
+    });
     expect(events.slice(0, 4)).to.have.members(["sent 1", "sent 2", "failed 1", "refused 2"]);
     await assertOneByOne(log, 1 + 2 * BATCH);
   });
 
   it("is lost with it when the server ends the connection, and nothing of either is left.", async () => {
-    await stage.mandate([velocityRule(LIMIT)]);
+    await workspace.mandate([velocityRule(LIMIT)]);
     const { log, events } = await openLog();
-    await whileHeld(stage.url, async () => {
+    await whileHeld(workspace.url, async () => {
       const reasons = Promise.all(actTwice(log).map(reasonOf));
       await until(() => events.length === 2);
       const cut = `select pg_terminate_backend(pid) from pg_stat_activity
         where datname = current_database() and wait_event_type = 'Lock'`;
-      await until(async () => (await withClient(stage.url, (client) => client.query(cut))).rows.length === 1);
+      await until(async () => (await withClient(workspace.url, (client) => client.query(cut))).rows.length === 1);
       expect(new Set(await reasons)).to.deep.equal(new Set(["STORE_UNAVAILABLE"]));
     });
     expect((await act(log)).trustBeforeTenths).to.equal(500);
@@ -129,7 +142,7 @@ describe("a batch that is sent behind another", () => {
   });
 
   it("is durable once when the connection is lost before either answer comes.", async () => {
-    await stage.mandate([velocityRule(LIMIT)]);
+    await workspace.mandate([velocityRule(LIMIT)]);
     let answered = 0;
     const { log, events } = await openLog({
       async after(count, client) {
@@ -145,7 +158,7 @@ describe("a batch that is sent behind another", () => {
     const reasons = await Promise.all(askAll().map(reasonOf));
     expect(new Set(reasons)).to.deep.equal(new Set(["STORE_UNAVAILABLE"]));
     expect(events.slice(0, 2)).to.deep.equal(["sent 1", "sent 2"]);
-    const durable = decisionsOf(await readLog(stage.url)).length;
+    const durable = decisionsOf(await readLog(workspace.url)).length;
     expect(durable).to.equal(2 * BATCH);
     await act(log);
     const sealed = await Promise.all(askAll());
@@ -155,13 +168,13 @@ describe("a batch that is sent behind another", () => {
 
   for (const isOvertaken of [false, true]) {
     it(`uses an approval once${isOvertaken ? ", also when it is decided again" : ""}.`, async () => {
-      await stage.mandate([actionRule(Decision.ESCALATE, "pay")]);
+      await workspace.mandate([actionRule(Decision.ESCALATE, "pay")]);
       const { escalationId = "" } = await pay();
-      const before = async (count: number) => count === 2 && stage.intercept({ agentId, actionType: "read" });
+      const before = async (count: number) => count === 2 && workspace.intercept({ agentId, actionType: "read" });
       const { log, events } = await openLog(isOvertaken ? { before } : {});
       // Presented too early, so that it is in memory when the second batch presents it.
       await act(log, { escalationId });
-      await stage.resolve(escalationId);
+      await workspace.resolve(escalationId);
       await log.caughtUp();
       const reads = Array.from({ length: BATCH }, () => act(log, {}, "read"));
       const pays = await Promise.all(Array.from({ length: BATCH }, () => act(log, { escalationId })));
@@ -170,15 +183,17 @@ describe("a batch that is sent behind another", () => {
       expect(events.slice(2, 6)).to.have.members(["sent 2", "sent 3", ...answers]);
       const allowed = pays.filter(({ decision }) => decision === "allow");
       expect(allowed).to.have.length(1);
-      const users = decisionsOf(await readLog(stage.url)).filter((body) => body.used_escalation_id === escalationId);
+      const users = decisionsOf(await readLog(workspace.url)).filter(
+        (body) => body.used_escalation_id === escalationId,
+      );
       expect(users.map((body) => body.decision_id)).to.deep.equal([allowed[0]?.decisionId]);
-      await assertFolded(stage.party, log);
+      await assertFolded(workspace, log);
     });
   }
 
   /** Asserts that every payment was decided by what the log holds of the second before it. */
   async function assertSecondExact(log: WorkspaceLog): Promise<void> {
-    const stored = await readLog(stage.url);
+    const stored = await readLog(workspace.url);
     const times = stored.entries.filter(({ kind }) => kind === 0).map(({ atMs }) => atMs);
     decisionsOf(stored).forEach(({ authorisation, decision }, index) => {
       const now = times[index] as number;
@@ -186,13 +201,13 @@ describe("a batch that is sent behind another", () => {
       const want = [count, count <= LIMIT ? "allow" : "block"];
       expect([authorisation.collective_limits[0]?.count, decision]).to.deep.equal(want);
     });
-    await assertFolded(stage.party, log);
+    await assertFolded(workspace, log);
   }
 
   it("keeps a limit over one second exact when the database stands still for longer.", async () => {
-    await stage.mandate([velocityRule(LIMIT, { windowSeconds: 1n })]);
+    await workspace.mandate([velocityRule(LIMIT, { windowSeconds: 1n })]);
     const { log, events, skip } = await openLog();
-    const calls = await whileHeld(stage.url, async (holder) => {
+    const calls = await whileHeld(workspace.url, async (holder) => {
       const asked = [...actTwice(log), act(log)];
       await holder.query("select pg_sleep(1.25)");
       return [...asked, act(log)];
@@ -202,7 +217,7 @@ describe("a batch that is sent behind another", () => {
     expect(events.slice(0, 2)).to.deep.equal(["sent 1", "sent 2"]);
     // Nothing follows a batch that may soon leave the window.
     const before = events.length;
-    const apart = await whileHeld(stage.url, async () => {
+    const apart = await whileHeld(workspace.url, async () => {
       const first = act(log);
       await until(() => events.length > before);
       skip(600);
@@ -214,7 +229,7 @@ describe("a batch that is sent behind another", () => {
   });
 
   it("keeps a limit over one second exact when it is taken back after that second.", async () => {
-    await stage.mandate([velocityRule(LIMIT, { windowSeconds: 1n })]);
+    await workspace.mandate([velocityRule(LIMIT, { windowSeconds: 1n })]);
     const watched = await openLog({
       async before(count) {
         if (count !== 2) return;
@@ -234,7 +249,7 @@ describe("a batch that is sent behind another", () => {
 
   it("leaves a pool of one connection to other workspaces as well.", async () => {
     const options = { poolSize: 1, log: SILENT_LOG, entities: [...ENTITIES], migrations: MIGRATIONS };
-    const database = await openDatabase({ url: stage.url, ...options });
+    const database = await openDatabase({ url: workspace.url, ...options });
     const logs = await createWorkspaceLogs(database, decide, SILENT_LOG);
     const decided = new Map<string, number>();
     const isBusy = () => decided.size < 3 || [...decided.values()].some((count) => count < 4 * BATCH);
@@ -247,13 +262,13 @@ describe("a batch that is sent behind another", () => {
     };
     const callers: Promise<void>[] = [];
     for (const workspaceId of ["one", "two", "three"]) {
-      await createWorkspace({ database: stage.party.database, nowMs: Date.now(), by: "system" }, { workspaceId });
-      const caller = { ...stage.workspace.adminCaller, workspaceId };
-      const { agent } = await stage.party.services.agents.registerAgent({ name: "busy" }, caller);
+      await createWorkspace({ database: workspace.database, nowMs: Date.now(), by: "system" }, { workspaceId });
+      const caller = { ...workspace.adminCaller, workspaceId };
+      const { agent } = await workspace.agents.registerAgent({ name: "busy" }, caller);
       for (let count = 0; count < 3 * BATCH; count++) callers.push(keepBusy(workspaceId, agent?.agentId ?? ""));
     }
     expect((await settled(callers)).errors).to.deep.equal([]);
-    for (const workspaceId of decided.keys()) assertIntact(await readLog(stage.url, workspaceId));
+    for (const workspaceId of decided.keys()) assertIntact(await readLog(workspace.url, workspaceId));
     await logs.close();
     await database.close();
   });
@@ -265,12 +280,12 @@ const ALLOWED = 120;
 
 describe("three replicas that send batches behind each other", () => {
   it(`allow exactly ${ALLOWED} of ${ACTIONS} actions, and tell of each once and in order.`, () =>
-    withStage(3, async (stage) => {
+    withWorkspace({ replicas: 3 }, async (workspace) => {
       const below = seededBelow(29);
-      const agentIds = [await stage.agent(), await stage.agent(), await stage.agent()];
-      await stage.mandate([velocityRule(ALLOWED, { scope: Scope.WORKSPACE })]);
-      const replicas = await Promise.all(stage.parties.map((party) => openWatchedLog(party)));
-      const { seq } = await stage.party.log.caughtUp();
+      const agentIds = [await workspace.agent(), await workspace.agent(), await workspace.agent()];
+      await workspace.mandate([velocityRule(ALLOWED, { scope: Scope.WORKSPACE })]);
+      const replicas = await Promise.all(workspace.replicas.map((replica) => openWatchedLog(replica)));
+      const { seq } = await workspace.log.caughtUp();
       const heard = replicas.map(({ log }) => {
         const seqs: number[] = [];
         log.subscribe((events) => seqs.push(...events.map((event) => event.seq)));
@@ -285,7 +300,7 @@ describe("three replicas that send batches behind each other", () => {
         }
       };
       await Promise.all(replicas.flatMap((replica) => [replica, replica, replica].map(caller)));
-      const stored = await readLog(stage.url);
+      const stored = await readLog(workspace.url);
       assertIntact(stored);
       const counted = decisionsOf(stored).map(({ authorisation, decision }) => {
         return [authorisation.collective_limits[0]?.count, decision];
@@ -295,7 +310,7 @@ describe("three replicas that send batches behind each other", () => {
       for (const { want, got } of replayNaively(stored.entries.map(({ body }) => body))) {
         expect(got).to.deep.equal(want);
       }
-      for (const { log } of replicas) await assertFolded(stage.party, log);
+      for (const { log } of replicas) await assertFolded(workspace, log);
       for (const seqs of heard) expect(seqs).to.deep.equal(want.map((_, index) => seq + index));
       expect(replicas.map(({ events }) => events.join()).join()).to.match(/sent \d+,sent/);
     }));

@@ -2,7 +2,7 @@ import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { MandateMode, RuleType, SequenceMode, Weekday } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { ControlPlaneError } from "../../src/errors.ts";
-import { actionRule, type Party, type Stage, velocityRule } from "./harness.ts";
+import { actionRule, type Replica, type TestWorkspace, velocityRule } from "../support/harness.ts";
 
 /** What a history has made so far; steps draw from it. */
 interface Cast {
@@ -31,27 +31,30 @@ const ACTION_TYPES = ["pay", "pay.send", "Pay.Refund", "read", "write", "delete.
 const DECISIONS = [Decision.ALLOW, Decision.BLOCK, Decision.ESCALATE];
 
 /** Starts a history with some agents and departments. `below` draws a whole number below a bound. */
-export async function startRandomHistory(stage: Stage, below: (bound: number) => number): Promise<RandomHistory> {
+export async function startRandomHistory(
+  test: TestWorkspace,
+  below: (bound: number) => number,
+): Promise<RandomHistory> {
   const cast: Cast = { agents: [], departments: [], mandates: [], escalations: [] };
   const pick = <T>(list: readonly T[]): T => list[below(list.length)] as T;
   const chance = (percent: number): boolean => below(100) < percent;
-  const party = (): Party => pick(stage.parties);
+  const replica = (): Replica => pick(test.replicas);
   const decision = (): Decision => pick(DECISIONS);
 
   const register = async (): Promise<void> => {
     const lists = chance(25) ? { permissions: { deniedActionTypes: ["delete*"], allowedActionTypes: ["pay*"] } } : {};
-    const registered = await party().services.agents.registerAgent({ name: "random", ...lists });
+    const registered = await replica().agents.registerAgent({ name: "random", ...lists });
     cast.agents.push(registered.agent?.agentId ?? "");
   };
 
   const found = async (): Promise<void> => {
-    const { department } = await party().services.departments.createDepartment({ name: `team ${below(1e9)}` });
+    const { department } = await replica().departments.createDepartment({ name: `team ${below(1e9)}` });
     cast.departments.push(department?.departmentId ?? "");
   };
 
   const move = async (): Promise<void> => {
     const membership = { departmentId: pick(cast.departments), agentId: pick(cast.agents) };
-    const { departments } = party().services;
+    const { departments } = replica();
     await (chance(65) ? departments.addDepartmentMember(membership) : departments.removeDepartmentMember(membership));
   };
 
@@ -107,7 +110,7 @@ export async function startRandomHistory(stage: Stage, below: (bound: number) =>
     const rules = Array.from({ length: 1 + below(2) }, rule);
     const mode = chance(15) ? MandateMode.OBSERVE : MandateMode.ENFORCE;
     const draft = { name: `rule ${below(1e9)}`, rules, mode, priority: below(3), ...scoped() };
-    const { mandates } = party().services;
+    const { mandates } = replica();
     if (cast.mandates.length > 0 && chance(30)) {
       await mandates.updateMandate({ mandateId: pick(cast.mandates), ...draft });
       return;
@@ -118,18 +121,18 @@ export async function startRandomHistory(stage: Stage, below: (bound: number) =>
 
   const archive = async (): Promise<void> => {
     const [mandateId] = cast.mandates.splice(below(cast.mandates.length), 1);
-    if (mandateId !== undefined) await party().services.mandates.archiveMandate({ mandateId });
+    if (mandateId !== undefined) await replica().mandates.archiveMandate({ mandateId });
   };
 
   const deactivate = async (): Promise<void> => {
     if (cast.agents.length < 8 || chance(60)) return;
-    await party().services.agents.deactivateAgent({ agentId: pick(cast.agents) });
+    await replica().agents.deactivateAgent({ agentId: pick(cast.agents) });
   };
 
   const resolve = async (): Promise<void> => {
     if (cast.escalations.length === 0) return;
     const { escalationId } = pick(cast.escalations);
-    await stage.resolve(escalationId, chance(75) ? Resolution.APPROVED : Resolution.REJECTED, party());
+    await test.resolve(escalationId, chance(75) ? Resolution.APPROVED : Resolution.REJECTED, replica());
   };
 
   const request = (): Request => ({
@@ -142,11 +145,11 @@ export async function startRandomHistory(stage: Stage, below: (bound: number) =>
   const intercept = async (): Promise<void> => {
     if (chance(20) && cast.escalations.length > 0) {
       const { escalationId, request: approved } = pick(cast.escalations);
-      await stage.intercept({ ...(chance(80) ? approved : request()), escalationId }, party());
+      await test.intercept({ ...(chance(80) ? approved : request()), escalationId }, replica());
       return;
     }
     const asked = request();
-    const { escalationId } = await stage.intercept(asked, party());
+    const { escalationId } = await test.intercept(asked, replica());
     if (escalationId === undefined) return;
     cast.escalations.push({ escalationId, request: asked });
     if (cast.escalations.length > 6) cast.escalations.shift();

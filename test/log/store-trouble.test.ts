@@ -13,10 +13,17 @@ import { openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
 import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { SILENT_LOG, withClient } from "../support/database.ts";
-import { attempt, reasonOf } from "../support/workspace.ts";
+import {
+  attempt,
+  type Replica,
+  reasonOf,
+  settled,
+  type TestWorkspace,
+  velocityRule,
+  withWorkspace,
+} from "../support/harness.ts";
 import { coldState, comparable, foldedState } from "./comparable.ts";
 import { startGate } from "./gate.ts";
-import { type Stage, settled, velocityRule, withStage } from "./harness.ts";
 import { assertIntact, decisionsOf, readLog } from "./stored-log.ts";
 
 const CALLERS = 30;
@@ -32,12 +39,12 @@ async function cutConnections(url: string): Promise<void> {
   );
 }
 
-async function assertStatesEqual(stage: Stage): Promise<void> {
-  const { pool } = stage.party.database;
-  const { lastAtMs } = await stage.party.log.caughtUp();
+async function assertStatesEqual(workspace: TestWorkspace): Promise<void> {
+  const { pool } = workspace.database;
+  const { lastAtMs } = await workspace.log.caughtUp();
   const folded = await comparable(pool, await foldedState(pool), lastAtMs);
   expect(await comparable(pool, await coldState(pool), lastAtMs)).to.deep.equal(folded);
-  for (const { log } of stage.parties) {
+  for (const { log } of workspace.replicas) {
     expect(await comparable(pool, await log.caughtUp(), lastAtMs)).to.deep.equal(folded);
   }
 }
@@ -56,43 +63,43 @@ async function insist<T>(call: () => Promise<T>, faults: string[]): Promise<T> {
 
 describe("a database that cuts every connection under load", () => {
   it("costs callers a STORE_UNAVAILABLE at most; the log stays whole and every request is decided once.", () =>
-    withStage(2, async (stage) => {
-      const agentIds = [await stage.agent(), await stage.agent(), await stage.agent()];
-      await stage.mandate([velocityRule(200)]);
+    withWorkspace({ replicas: 2 }, async (workspace) => {
+      const agentIds = [await workspace.agent(), await workspace.agent(), await workspace.agent()];
+      await workspace.mandate([velocityRule(200)]);
       const faults: string[] = [];
       const requestIds: string[] = [];
       let left = CALLERS;
       const caller = async (number: number): Promise<void> => {
-        const party = stage.parties[number % 2] as Stage["party"];
+        const replica = workspace.replicas[number % 2] as Replica;
         for (let turn = 0; turn < TURNS; turn++) {
           const requestId = randomUUID();
           requestIds.push(requestId);
           const request = { agentId: agentIds[turn % 3] as string, actionType: "pay", requestId };
-          await insist(() => stage.intercept(request, party), faults);
+          await insist(() => workspace.intercept(request, replica), faults);
           // Changes meet the cuts as well; one whose fate is unknown may come twice.
-          if (turn % 8 === 0) await insist(() => party.services.agents.registerAgent({ name: "late" }), faults);
+          if (turn % 8 === 0) await insist(() => replica.agents.registerAgent({ name: "late" }), faults);
         }
         left -= 1;
       };
       const callers = Promise.all(Array.from({ length: CALLERS }, (_, number) => caller(number)));
       for (let cut = 0; cut < CUTS && left > 0; cut++) {
-        await cutConnections(stage.url);
-        await stage.party.log.saveTrust().catch(() => undefined);
+        await cutConnections(workspace.url);
+        await workspace.log.saveTrust().catch(() => undefined);
       }
       await callers;
       expect(faults.filter((fault) => fault !== "STORE_UNAVAILABLE")).to.deep.equal([]);
-      const log = await readLog(stage.url);
+      const log = await readLog(workspace.url);
       assertIntact(log);
       expect(decisionsOf(log)).to.have.length(requestIds.length);
-      await assertStatesEqual(stage);
+      await assertStatesEqual(workspace);
     }));
 });
 
 describe("a database that is away", () => {
   it("is STORE_UNAVAILABLE to whoever decides, reads or starts, and all goes on when it is back.", () =>
-    withStage(1, async (stage) => {
-      const agentId = await stage.agent();
-      const gate = await startGate(stage.url);
+    withWorkspace({}, async (workspace) => {
+      const agentId = await workspace.agent();
+      const gate = await startGate(workspace.url);
       const options = { poolSize: 3, log: SILENT_LOG, entities: [...ENTITIES], migrations: MIGRATIONS };
       const database = await openDatabase({ url: gate.url, ...options });
       const logs = await createWorkspaceLogs(database, decide, SILENT_LOG);
@@ -122,36 +129,36 @@ describe("a database that is away", () => {
       await logs.close();
       await database.close();
       gate.close();
-      assertIntact(await readLog(stage.url));
+      assertIntact(await readLog(workspace.url));
     }));
 });
 
 describe("a change whose connection is cut", () => {
   it("fails alone: the pool loses no place to it, however often it happens.", () =>
-    withStage(1, async (stage) => {
-      const { pool } = stage.party.database;
+    withWorkspace({}, async (workspace) => {
+      const { pool } = workspace.database;
       for (let cut = 0; cut < 8; cut++) {
-        const change = stage.party.log.change("key_test", async ({ transaction }) => {
+        const change = workspace.log.change("key_test", async ({ transaction }) => {
           const [row] = (await transaction.execute("select pg_backend_pid() as pid")) as { pid: number }[];
-          await withClient(stage.url, (client) => client.query("select pg_terminate_backend($1)", [row?.pid]));
+          await withClient(workspace.url, (client) => client.query("select pg_terminate_backend($1)", [row?.pid]));
           await transaction.execute("select 1");
         });
         expect(await reasonOf(change)).to.equal("STORE_UNAVAILABLE");
       }
-      expect(await stage.agent()).to.match(/^agt_/);
+      expect(await workspace.agent()).to.match(/^agt_/);
       expect(pool.totalCount - pool.idleCount).to.equal(0);
     }));
 });
 
 describe("an action that cannot be decided", () => {
   it("leaves nothing of its batch in the state.", () =>
-    withStage(1, async (stage) => {
-      const agentId = await stage.agent();
-      await stage.mandate([velocityRule(10)]);
-      const state = await coldState(stage.party.database.pool);
+    withWorkspace({}, async (workspace) => {
+      const agentId = await workspace.agent();
+      await workspace.mandate([velocityRule(10)]);
+      const state = await coldState(workspace.database.pool);
       const clock = createDatabaseClock();
       clock.observe(Date.now(), performance.now(), performance.now());
-      const log = createWorkspaceLog(stage.party.database, state, clock, (...given) => {
+      const log = createWorkspaceLog(workspace.database, state, clock, (...given) => {
         if (given[1].actionType === "pay.never") throw new TypeError("cannot be decided");
         return decide(...given);
       });
@@ -160,9 +167,9 @@ describe("an action that cannot be decided", () => {
       expect(errors).to.not.be.empty;
       await pay("pay");
       const { lastAtMs } = await log.caughtUp();
-      const { pool } = stage.party.database;
+      const { pool } = workspace.database;
       const folded = await comparable(pool, await foldedState(pool), lastAtMs);
       expect(await comparable(pool, state, lastAtMs)).to.deep.equal(folded);
-      assertIntact(await readLog(stage.url));
+      assertIntact(await readLog(workspace.url));
     }));
 });

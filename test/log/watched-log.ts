@@ -7,8 +7,8 @@ import { createDatabaseClock } from "../../src/log/clock.ts";
 import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
 import { createWorkspaceLog } from "../../src/log/workspace-log.ts";
 import { loadState } from "../../src/state/load.ts";
+import type { Replica } from "../support/harness.ts";
 import { withOwner } from "../support/owner.ts";
-import type { Replica } from "../support/workspace.ts";
 import { comparable, foldedState } from "./comparable.ts";
 
 /** What is done around the n-th append outside of a lock. */

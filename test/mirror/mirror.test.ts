@@ -2,22 +2,21 @@ import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
 import { Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { until } from "../log/gate.ts";
-import { openStage, type Stage, velocityRule } from "../log/harness.ts";
 import { replayNaively } from "../log/naive-log.ts";
 import { assertIntact, readLog } from "../log/stored-log.ts";
+import { attempt, openWorkspace, type TestWorkspace, velocityRule } from "../support/harness.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
-import { attempt } from "../support/workspace.ts";
 import { type MirroredReplica, openMirrored } from "./mirrored-replica.ts";
 
 const AGENTS = 4;
 
 describe("windows with Redis beside the log", () => {
   let redis: TestRedis;
-  let stage: Stage;
+  let test: TestWorkspace;
   let agentIds: string[];
   let replicas: MirroredReplica[];
   const open = async (): Promise<MirroredReplica> => {
-    const replica = await openMirrored(stage.url, redis.url);
+    const replica = await openMirrored(test.url, redis.url);
     replicas.push(replica);
     return replica;
   };
@@ -30,7 +29,7 @@ describe("windows with Redis beside the log", () => {
   /** Acts once and gives the limit of the workspace as that action saw it. */
   const limitSeen = async (replica: MirroredReplica) => {
     const [sealed] = await act(replica);
-    const { body } = await stage.receipt(sealed?.decisionId ?? "");
+    const { body } = await test.receipt(sealed?.decisionId ?? "");
     return body.authorisation.collective_limits.find(({ scope }) => scope === "workspace");
   };
   /**
@@ -49,9 +48,9 @@ describe("windows with Redis beside the log", () => {
     const [hash] = await redis.client.keys("acp:*}");
     return Number(hash === undefined ? 0 : await redis.client.hget(hash, "@seq"));
   };
-  const mirrored = () => until(async () => (await recorded()) === (await stage.party.log.caughtUp()).seq);
+  const mirrored = () => until(async () => (await recorded()) === (await test.log.caughtUp()).seq);
   const assertLinear = async (): Promise<void> => {
-    const log = await readLog(stage.url);
+    const log = await readLog(test.url);
     assertIntact(log);
     for (const { want, got } of replayNaively(log.entries.map(({ body }) => body))) {
       // The naive model knows no mirror; everything else that a limit shows is the same.
@@ -67,18 +66,18 @@ describe("windows with Redis beside the log", () => {
   beforeEach(async () => {
     await redis.client.flushall();
     replicas = [];
-    stage = await openStage();
+    test = await openWorkspace();
     agentIds = [];
-    while (agentIds.length < AGENTS) agentIds.push(await stage.agent());
-    await stage.department(...agentIds.slice(0, 2));
-    await stage.mandate([
+    while (agentIds.length < AGENTS) agentIds.push(await test.agent());
+    await test.department(...agentIds.slice(0, 2));
+    await test.mandate([
       velocityRule(5_000, { scope: Scope.WORKSPACE, windowSeconds: 4n }),
       velocityRule(5_000, { scope: Scope.DEPARTMENT, windowSeconds: 1n }),
     ]);
   });
   afterEach(async () => {
     for (const replica of replicas) await replica.close();
-    await stage.close();
+    await test.close();
   });
 
   it("are loaded from there once it has been recording for longer than they are, and from the log before.", async () => {
@@ -104,8 +103,7 @@ describe("windows with Redis beside the log", () => {
     await act(first, 20);
     await mirrored();
     // Not mirrored: this replica knows no Redis.
-    for (let count = 0; count < 7; count++)
-      await stage.intercept({ agentId: agentIds[0] as string, actionType: "pay" });
+    for (let count = 0; count < 7; count++) await test.intercept({ agentId: agentIds[0] as string, actionType: "pay" });
     const count = await countFromMirror(28);
     await redis.client.flushall();
     expect(await limitSeen(await open())).to.include({ source: "decision_log", count });

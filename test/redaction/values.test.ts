@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect } from "chai";
 import { loadRedactionKey } from "../../src/redaction/index.ts";
 import { createSealer } from "../../src/redaction/sealer.ts";
-import { failureOf, reasonOf } from "../support/workspace.ts";
+import { failureOf, reasonOf } from "../support/harness.ts";
 import { createStage, PERSONAL, type Process, type Stage, sealedChanges } from "./harness.ts";
 
 const { name, email } = PERSONAL;

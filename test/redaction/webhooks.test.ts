@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
-import { reasonOf } from "../support/workspace.ts";
+import { reasonOf } from "../support/harness.ts";
 import { createStage, PERSONAL, type Stage, sealedChanges } from "./harness.ts";
 import { type RawReceiver, startRawReceiver } from "./raw-receiver.ts";
 import { chatEvents, completion, sends, streams } from "./upstream.ts";

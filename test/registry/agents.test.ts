@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { AgentStatus } from "../../gen/agentcontrol/v1/agent_service_pb.js";
-import { attempt, createTestWorkspace, failureOf, reasonOf, type TestWorkspace } from "../support/workspace.ts";
+import { attempt, failureOf, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
 const PATTERNS = [
   { given: "", accepted: false },
@@ -18,12 +18,12 @@ const PATTERNS = [
 describe("agents", () => {
   let test: TestWorkspace;
   before(async () => {
-    test = await createTestWorkspace();
+    test = await openWorkspace();
   });
   after(() => test.close());
 
   it("registers an agent as told, active and with the workspace's initial trust.", async () => {
-    const { agents } = test.services;
+    const { agents } = test;
     const permissions = { allowedActionTypes: [" payment.* "], deniedActionTypes: ["payment.refund"] };
     const told = { name: " Payer ", framework: "langgraph", description: "pays", capabilities: ["read"], permissions };
     const { agent } = await agents.registerAgent(told);
@@ -38,7 +38,7 @@ describe("agents", () => {
   for (const { given, accepted } of PATTERNS) {
     it(`${accepted ? "accepts" : "refuses"} the action type ${JSON.stringify(given.slice(0, 12))} of ${given.length} characters.`, async () => {
       for (const list of ["allowedActionTypes", "deniedActionTypes"] as const) {
-        const call = test.services.agents.registerAgent({ name: "a", permissions: { [list]: ["ok", given] } });
+        const call = test.agents.registerAgent({ name: "a", permissions: { [list]: ["ok", given] } });
         const outcome = await call.then(() => "accepted").catch((error) => error);
         if (accepted) expect(outcome).to.equal("accepted");
         else expect(outcome.violations[0].field).to.match(/^permissions\.\w+\[1\]$/);
@@ -47,7 +47,7 @@ describe("agents", () => {
   }
 
   it("refuses a blank name, control characters and too many patterns, naming the field.", async () => {
-    const { agents } = test.services;
+    const { agents } = test;
     const many = Array.from({ length: 501 }, (_, index) => `a${index}`);
     const cases = [
       { request: { name: "  " }, field: "name" },
@@ -64,7 +64,7 @@ describe("agents", () => {
   });
 
   it("deactivates an agent once: again changes nothing and seals nothing.", async () => {
-    const { agents } = test.services;
+    const { agents } = test;
     const agentId = (await agents.registerAgent({ name: "leaver" })).agent?.agentId ?? "";
     const first = await agents.deactivateAgent({ agentId });
     const { seq } = await test.log.caughtUp();
@@ -76,17 +76,17 @@ describe("agents", () => {
   });
 
   it("says that an agent it does not know is not found.", async () => {
-    const { agents } = test.services;
+    const { agents } = test;
     expect(await reasonOf(agents.getAgent({ agentId: "agt_no" }))).to.equal("AGENT_NOT_FOUND");
     expect(await reasonOf(agents.getAgentHistory({ agentId: "agt_no" }))).to.equal("AGENT_NOT_FOUND");
     expect(await reasonOf(agents.deactivateAgent({ agentId: "agt_no" }))).to.equal("AGENT_NOT_FOUND");
   });
 
   it("keeps agents over a restart exactly as they were.", async () => {
-    const { agents } = test.services;
+    const { agents } = test;
     const other = await test.replica();
     const here = (await agents.listAgents({ pageSize: 500 })).agents;
-    const there = (await other.services.agents.listAgents({ pageSize: 500 })).agents;
+    const there = (await other.agents.listAgents({ pageSize: 500 })).agents;
     expect(there).to.deep.equal(here);
   });
 });
@@ -95,9 +95,9 @@ describe("the list of agents", () => {
   let test: TestWorkspace;
   const ids: string[] = [];
   before(async () => {
-    test = await createTestWorkspace();
+    test = await openWorkspace();
     for (let index = 0; index < 7; index++) {
-      ids.unshift((await test.services.agents.registerAgent({ name: `agent ${index}` })).agent?.agentId ?? "");
+      ids.unshift((await test.agents.registerAgent({ name: `agent ${index}` })).agent?.agentId ?? "");
     }
   });
   after(() => test.close());
@@ -106,7 +106,7 @@ describe("the list of agents", () => {
     const pages: string[][] = [];
     let pageToken = "";
     do {
-      const page = await test.services.agents.listAgents({ ...request, pageToken });
+      const page = await test.agents.listAgents({ ...request, pageToken });
       pages.push(page.agents.map(({ agentId }) => agentId));
       pageToken = page.nextPageToken ?? "";
     } while (pageToken !== "");
@@ -120,16 +120,16 @@ describe("the list of agents", () => {
   });
 
   it("does not repeat or leave out agents when more are registered between pages.", async () => {
-    const first = await test.services.agents.listAgents({ pageSize: 4 });
-    const added = (await test.services.agents.registerAgent({ name: "late" })).agent?.agentId ?? "";
-    const rest = await test.services.agents.listAgents({ pageSize: 10, pageToken: first.nextPageToken ?? "" });
+    const first = await test.agents.listAgents({ pageSize: 4 });
+    const added = (await test.agents.registerAgent({ name: "late" })).agent?.agentId ?? "";
+    const rest = await test.agents.listAgents({ pageSize: 10, pageToken: first.nextPageToken ?? "" });
     const seen = [...first.agents, ...rest.agents].map(({ agentId }) => agentId);
     expect(seen).to.deep.equal(ids);
     ids.unshift(added);
   });
 
   it("filters by status and department.", async () => {
-    const { agents, departments } = test.services;
+    const { agents, departments } = test;
     const [first = "", second = "", third = ""] = ids;
     const departmentId = (await departments.createDepartment({ name: "ops" })).department?.departmentId ?? "";
     for (const agentId of [first, third]) await departments.addDepartmentMember({ departmentId, agentId });

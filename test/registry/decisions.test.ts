@@ -3,7 +3,7 @@ import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { type DecisionFilter, listDecisionReceipts } from "../../src/registry/decisions.ts";
 import type { SealedDecision } from "../../src/state/types.ts";
-import { attempt, createTestWorkspace, type TestWorkspace } from "../support/workspace.ts";
+import { attempt, openWorkspace, type TestWorkspace } from "../support/harness.ts";
 
 describe("listDecisionReceipts", () => {
   let test: TestWorkspace;
@@ -11,8 +11,8 @@ describe("listDecisionReceipts", () => {
   /** Oldest first. */
   const made: SealedDecision[] = [];
   before(async () => {
-    test = await createTestWorkspace();
-    const { agents, mandates } = test.services;
+    test = await openWorkspace();
+    const { agents, mandates } = test;
     for (const name of ["a", "b"]) agentIds.push((await agents.registerAgent({ name })).agent?.agentId ?? "");
     const conditions = { matchActionTypes: ["drop"] };
     await mandates.createMandate({

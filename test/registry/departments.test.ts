@@ -1,25 +1,25 @@
 import { expect } from "chai";
 import { MandateMode, RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { createTestWorkspace, failureOf, reasonOf, type TestWorkspace } from "../support/workspace.ts";
+import { failureOf, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
 describe("departments", () => {
   let test: TestWorkspace;
   let agentId: string;
   before(async () => {
-    test = await createTestWorkspace();
-    agentId = (await test.services.agents.registerAgent({ name: "one" })).agent?.agentId ?? "";
+    test = await openWorkspace();
+    agentId = (await test.agents.registerAgent({ name: "one" })).agent?.agentId ?? "";
   });
   after(() => test.close());
 
   async function created(name: string): Promise<string> {
-    return (await test.services.departments.createDepartment({ name })).department?.departmentId ?? "";
+    return (await test.departments.createDepartment({ name })).department?.departmentId ?? "";
   }
 
   const seqNow = async (): Promise<number> => (await test.log.caughtUp()).seq;
 
   it("keeps names unique, trimmed and in whatever case.", async () => {
-    const { departments } = test.services;
+    const { departments } = test;
     const { department } = await departments.createDepartment({ name: " Finance ", description: "money" });
     expect(department).to.include({ name: "Finance", description: "money", memberCount: 0 });
     expect(await reasonOf(departments.createDepartment({ name: "finance  " }))).to.equal("DEPARTMENT_EXISTS");
@@ -27,7 +27,7 @@ describe("departments", () => {
   });
 
   it("counts members, and adding or removing one again changes and seals nothing.", async () => {
-    const { departments, agents } = test.services;
+    const { departments, agents } = test;
     const departmentId = await created("counted");
     const added = await departments.addDepartmentMember({ departmentId, agentId });
     expect(added.department?.memberCount).to.equal(1);
@@ -43,7 +43,7 @@ describe("departments", () => {
   });
 
   it("names what is not found.", async () => {
-    const { departments } = test.services;
+    const { departments } = test;
     const departmentId = await created("lonely");
     for (const method of ["addDepartmentMember", "removeDepartmentMember"] as const) {
       expect(await reasonOf(departments[method]({ departmentId, agentId: "agt_no" }))).to.equal("AGENT_NOT_FOUND");
@@ -56,7 +56,7 @@ describe("departments", () => {
   });
 
   it("deletes a department with its memberships, gives it as it was, and frees its name.", async () => {
-    const { departments, agents } = test.services;
+    const { departments, agents } = test;
     const departmentId = await created("short-lived");
     await departments.addDepartmentMember({ departmentId, agentId });
     const { department } = await departments.deleteDepartment({ departmentId });
@@ -65,7 +65,7 @@ describe("departments", () => {
     expect(await reasonOf(departments.getDepartment({ departmentId }))).to.equal("DEPARTMENT_NOT_FOUND");
     const again = await created("short-lived");
     const other = await test.replica();
-    expect((await other.services.departments.getDepartment({ departmentId: again })).agentIds).to.deep.equal([]);
+    expect((await other.departments.getDepartment({ departmentId: again })).agentIds).to.deep.equal([]);
   });
 
   const velocity = (departmentId: string) => ({
@@ -94,7 +94,7 @@ describe("departments", () => {
   ];
   for (const { by, of } of users) {
     it(`does not delete a department that is named by ${by} until that is archived.`, async () => {
-      const { departments, mandates } = test.services;
+      const { departments, mandates } = test;
       const departmentId = await created(`named by ${by}`);
       const { mandate } = await mandates.createMandate({ name: `names it by ${by}`, ...of(departmentId) });
       const failure = await failureOf(departments.deleteDepartment({ departmentId }));
@@ -106,7 +106,7 @@ describe("departments", () => {
   }
 
   it("lists departments newest first, a page at a time.", async () => {
-    const { departments } = test.services;
+    const { departments } = test;
     const all = (await departments.listDepartments({ pageSize: 500 })).departments.map(({ name }) => name);
     const first = await departments.listDepartments({ pageSize: 2 });
     const rest = await departments.listDepartments({ pageSize: 500, pageToken: first.nextPageToken ?? "" });
@@ -118,8 +118,8 @@ describe("departments", () => {
   it("shows the same on another replica, and its changes here.", async () => {
     const other = await test.replica();
     const departmentId = await created("shared");
-    await other.services.departments.addDepartmentMember({ departmentId, agentId });
-    expect((await test.services.departments.getDepartment({ departmentId })).agentIds).to.deep.equal([agentId]);
+    await other.departments.addDepartmentMember({ departmentId, agentId });
+    expect((await test.departments.getDepartment({ departmentId })).agentIds).to.deep.equal([agentId]);
     const [here, there] = await Promise.all([test.log.caughtUp(), other.log.caughtUp()]);
     expect(there.frontier).to.deep.equal(here.frontier);
     expect([...there.departments.all.keys()]).to.deep.equal([...here.departments.all.keys()]);
@@ -127,8 +127,8 @@ describe("departments", () => {
 
   it("lets one of many replicas create a name at the same time.", async () => {
     const other = await test.replica();
-    const calls = [test, other, test, other].map(({ services }) =>
-      services.departments.createDepartment({ name: "Contested" }).then(
+    const calls = [test, other, test, other].map(({ departments }) =>
+      departments.createDepartment({ name: "Contested" }).then(
         () => "created",
         (error) => error.reason,
       ),

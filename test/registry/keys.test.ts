@@ -2,17 +2,17 @@ import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { createAuthenticator } from "../../src/registry/authenticator.ts";
 import { ApiKeyEntity } from "../../src/store/entities.ts";
-import { createTestWorkspace, reasonOf, type TestWorkspace } from "../support/workspace.ts";
+import { openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
 describe("keys", () => {
   let test: TestWorkspace;
   before(async () => {
-    test = await createTestWorkspace();
+    test = await openWorkspace();
   });
   after(() => test.close());
 
   it("makes a key whose secret is told once and stored as its hash.", async () => {
-    const { key, secret } = await test.services.admin.createApiKey({ name: " ops ", role: Role.OPERATOR });
+    const { key, secret } = await test.admin.createApiKey({ name: " ops ", role: Role.OPERATOR });
     expect(secret).to.match(/^acp_[a-z2-7]{52}$/);
     expect(key).to.include({ name: "ops", role: Role.OPERATOR, prefix: secret.slice(0, 12) });
     expect(key?.agentId).to.equal(undefined);
@@ -23,7 +23,7 @@ describe("keys", () => {
   });
 
   it("binds agent keys, and only these, to an agent that exists.", async () => {
-    const { admin, agents } = test.services;
+    const { admin, agents } = test;
     const agentId = (await agents.registerAgent({ name: "bound" })).agent?.agentId ?? "";
     const { key, secret } = await admin.createApiKey({ name: "runtime", role: Role.AGENT, agentId });
     expect(key?.agentId).to.equal(agentId);
@@ -36,7 +36,7 @@ describe("keys", () => {
   });
 
   it("revokes a key once: again changes nothing and seals nothing.", async () => {
-    const { admin } = test.services;
+    const { admin } = test;
     const { key, secret } = await admin.createApiKey({ name: "leaving", role: Role.AUDITOR });
     expect(await test.authenticator(secret)).to.include({ workspaceId: "default" });
     const keyId = key?.keyId ?? "";
@@ -50,7 +50,7 @@ describe("keys", () => {
   });
 
   it("never revokes the last admin key that opens, expired and revoked ones not counted.", async () => {
-    const { admin } = test.services;
+    const { admin } = test;
     const { keyId } = test.adminCaller;
     const expired = await admin.createApiKey({ name: "expired", role: Role.ADMIN, ttlSeconds: 1n });
     const where = { keyId: expired.key?.keyId ?? "" };
@@ -63,13 +63,13 @@ describe("keys", () => {
   });
 
   it("keeps one admin key when replicas revoke all of them at the same time.", async () => {
-    const { admin } = test.services;
+    const { admin } = test;
     const other = await test.replica();
     const second = await admin.createApiKey({ name: "second", role: Role.ADMIN });
     const third = await admin.createApiKey({ name: "third", role: Role.ADMIN });
     const ids = [test.adminCaller.keyId, second.key?.keyId ?? "", third.key?.keyId ?? ""];
     const calls = ids.map((keyId, index) =>
-      (index % 2 === 0 ? test : other).services.admin.revokeApiKey({ keyId }).then(
+      (index % 2 === 0 ? test : other).admin.revokeApiKey({ keyId }).then(
         () => true,
         () => false,
       ),
@@ -78,7 +78,7 @@ describe("keys", () => {
   });
 
   it("lists keys newest first, a page at a time.", async () => {
-    const { admin } = test.services;
+    const { admin } = test;
     const all = (await admin.listApiKeys({ pageSize: 500 })).keys;
     const seen = [];
     let pageToken = "";
@@ -95,7 +95,7 @@ describe("keys", () => {
 describe("createAuthenticator", () => {
   let test: TestWorkspace;
   before(async () => {
-    test = await createTestWorkspace();
+    test = await openWorkspace();
   });
   after(() => test.close());
 
@@ -114,7 +114,7 @@ describe("createAuthenticator", () => {
 
   /** Revokes behind every cache's back, as another replica would. */
   async function revokedElsewhere(): Promise<{ secret: string; revoke: () => Promise<unknown> }> {
-    const { key, secret } = await test.services.admin.createApiKey({ name: "k", role: Role.AUDITOR });
+    const { key, secret } = await test.admin.createApiKey({ name: "k", role: Role.AUDITOR });
     const where = { keyId: key?.keyId ?? "" };
     const revoke = () => test.database.orm.em.fork().nativeUpdate(ApiKeyEntity, where, { revokedAtMs: Date.now() });
     return { secret, revoke };
@@ -122,11 +122,11 @@ describe("createAuthenticator", () => {
 
   it("answers at once when it knows the key, with the holder.", async () => {
     const { authenticate } = stopped();
-    const first = authenticate(test.secret);
+    const first = authenticate(test.adminKey);
     expect(first).to.be.instanceOf(Promise);
     const holder = await first;
     expect(holder).to.deep.equal(test.adminCaller);
-    expect(authenticate(test.secret)).to.equal(holder);
+    expect(authenticate(test.adminKey)).to.equal(holder);
   });
 
   it("notices a revocation elsewhere when the answer is too old, or when told to forget.", async () => {
@@ -146,9 +146,9 @@ describe("createAuthenticator", () => {
     const { authenticate, time } = stopped();
     expect(await authenticate("acp_nothing")).to.equal(undefined);
     expect(authenticate("acp_nothing")).to.not.be.instanceOf(Promise);
-    expect(await authenticate(test.secret)).to.not.equal(undefined);
+    expect(await authenticate(test.adminKey)).to.not.equal(undefined);
     authenticate.forget("another");
-    expect(authenticate(test.secret)).to.not.be.instanceOf(Promise);
+    expect(authenticate(test.adminKey)).to.not.be.instanceOf(Promise);
     time.cache += 100;
     expect(authenticate("acp_nothing")).to.be.instanceOf(Promise);
     expect(authenticate("x".repeat(513))).to.equal(undefined);
@@ -156,7 +156,7 @@ describe("createAuthenticator", () => {
 
   it("judges expiry on every call, also for a key that it knows.", async () => {
     const { authenticate, time } = stopped();
-    const { key, secret } = await test.services.admin.createApiKey({ name: "k", role: Role.AUDITOR, ttlSeconds: 60n });
+    const { key, secret } = await test.admin.createApiKey({ name: "k", role: Role.AUDITOR, ttlSeconds: 60n });
     expect(await authenticate(secret)).to.include({ keyId: key?.keyId });
     time.wall += 59_000;
     expect(authenticate(secret)).to.include({ keyId: key?.keyId });
@@ -176,7 +176,7 @@ describe("createAuthenticator", () => {
 
   it("looks a key up once for callers that come together.", async () => {
     const { authenticate } = stopped();
-    const holders = await Promise.all(Array.from({ length: 50 }, () => authenticate(test.secret)));
+    const holders = await Promise.all(Array.from({ length: 50 }, () => authenticate(test.adminKey)));
     expect(new Set(holders).size).to.equal(1);
   });
 });

@@ -11,7 +11,7 @@ import {
 } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { digestOf } from "../../src/tree/canonical.ts";
-import { attempt, createTestWorkspace, failureOf, reasonOf, type TestWorkspace } from "../support/workspace.ts";
+import { attempt, failureOf, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
 type RuleInit = MessageInitShape<typeof RuleSchema>;
 
@@ -32,8 +32,8 @@ describe("mandates", () => {
   let agentId: string;
   let departmentId: string;
   before(async () => {
-    test = await createTestWorkspace();
-    const { agents, departments, tools } = test.services;
+    test = await openWorkspace();
+    const { agents, departments, tools } = test;
     agentId = (await agents.registerAgent({ name: "payer" })).agent?.agentId ?? "";
     departmentId = (await departments.createDepartment({ name: "finance" })).department?.departmentId ?? "";
     const properties = { amount: { type: "number" }, currency: { enum: ["EUR", "USD"] } };
@@ -44,7 +44,7 @@ describe("mandates", () => {
   const seqNow = async (): Promise<number> => (await test.log.caughtUp()).seq;
 
   it("puts a mandate in force for the next decision, with defaults for what is absent.", async () => {
-    const created = await test.services.mandates.createMandate({ name: " No drops ", rules: [blocking("db.drop")] });
+    const created = await test.mandates.createMandate({ name: " No drops ", rules: [blocking("db.drop")] });
     const { mandate } = created;
     expect(mandate?.mandateId).to.match(/^mnd_[a-z2-7]{26}$/);
     expect(mandate).to.include({ name: "No drops", description: "", version: 1, priority: 0 });
@@ -60,7 +60,7 @@ describe("mandates", () => {
   });
 
   it("shows the type that the compiler chose, and hashes what was written.", async () => {
-    const { mandates } = test.services;
+    const { mandates } = test;
     const rules = [condition("amount", ">", 5), { ...condition("anything", "==", 5), tool: "unregistered" }];
     const { mandate } = await mandates.createMandate({ name: "typed", rules });
     expect(mandate?.rules.map(({ type }) => type)).to.deep.equal([RuleType.ARGUMENT, RuleType.METADATA]);
@@ -71,7 +71,7 @@ describe("mandates", () => {
   });
 
   it("refuses rules that do not compile with every violation, its path and a suggestion.", async () => {
-    const { mandates } = test.services;
+    const { mandates } = test;
     const rules = [
       condition("amuont", ">", 5),
       condition("amount", "matches", "x"),
@@ -89,7 +89,7 @@ describe("mandates", () => {
   });
 
   it("compiles without changing anything.", async () => {
-    const { mandates } = test.services;
+    const { mandates } = test;
     const seq = await seqNow();
     const good = await mandates.compileMandate({ rules: [condition("amount", ">", 5)] });
     expect(good.valid).to.equal(true);
@@ -102,7 +102,7 @@ describe("mandates", () => {
   });
 
   it("refuses a scope without its target, a target without its scope, and targets that do not exist.", async () => {
-    const { mandates } = test.services;
+    const { mandates } = test;
     const rules = [blocking("x")];
     const velocity: RuleInit = {
       type: RuleType.SEQUENCE,
@@ -132,7 +132,7 @@ describe("mandates", () => {
   });
 
   it("keeps names unique among mandates that are not archived.", async () => {
-    const { mandates } = test.services;
+    const { mandates } = test;
     const rules = [blocking("y")];
     const first = (await mandates.createMandate({ name: "Taken", rules })).mandate?.mandateId ?? "";
     const second = (await mandates.createMandate({ name: "Other", rules })).mandate?.mandateId ?? "";
@@ -144,7 +144,7 @@ describe("mandates", () => {
   });
 
   it("makes versions of changes only, and shows each as it was.", async () => {
-    const { mandates } = test.services;
+    const { mandates } = test;
     const mandateId =
       (await mandates.createMandate({ name: "versions", rules: [blocking("v1")] })).mandate?.mandateId ?? "";
     const seq = await seqNow();
@@ -166,7 +166,7 @@ describe("mandates", () => {
   });
 
   it("archives a mandate for good: it decides no more, takes no version, and stays readable.", async () => {
-    const { mandates } = test.services;
+    const { mandates } = test;
     const mandateId =
       (await mandates.createMandate({ name: "fading", rules: [blocking("fade")] })).mandate?.mandateId ?? "";
     expect((await attempt(test.log, { agentId, actionType: "fade" })).decision).to.equal("block");
@@ -182,7 +182,7 @@ describe("mandates", () => {
   });
 
   it("says that a mandate it does not know is not found.", async () => {
-    const { mandates } = test.services;
+    const { mandates } = test;
     const mandateId = "mnd_no";
     expect(await reasonOf(mandates.getMandate({ mandateId }))).to.equal("MANDATE_NOT_FOUND");
     expect(await reasonOf(mandates.archiveMandate({ mandateId }))).to.equal("MANDATE_NOT_FOUND");
@@ -191,7 +191,7 @@ describe("mandates", () => {
   });
 
   it("refuses texts that the store cannot keep.", async () => {
-    const { mandates } = test.services;
+    const { mandates } = test;
     const rules = [{ ...blocking("x"), description: "a\u0000" }];
     expect((await failureOf(mandates.createMandate({ name: "nul", rules }))).metadata.field).to.equal("rules");
     const described = { name: "nul", description: "a\u0000", rules: [blocking("x")] };
@@ -200,7 +200,7 @@ describe("mandates", () => {
   });
 
   it("lists newest first a page at a time, archived ones only when asked for.", async () => {
-    const { mandates } = test.services;
+    const { mandates } = test;
     for (const status of [MandateStatus.UNSPECIFIED, MandateStatus.ARCHIVED]) {
       const all = (await mandates.listMandates({ status, pageSize: 500 })).mandates.map(({ mandateId }) => mandateId);
       expect(all.length).to.be.greaterThan(1);
@@ -221,8 +221,8 @@ describe("mandates", () => {
   it("shows the same on a replica that starts later.", async () => {
     const other = await test.replica();
     for (const status of [MandateStatus.UNSPECIFIED, MandateStatus.ARCHIVED]) {
-      const here = await test.services.mandates.listMandates({ status });
-      expect(await other.services.mandates.listMandates({ status })).to.deep.equal(here);
+      const here = await test.mandates.listMandates({ status });
+      expect(await other.mandates.listMandates({ status })).to.deep.equal(here);
     }
   });
 });

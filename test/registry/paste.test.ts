@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect } from "chai";
 import { toolsFromPaste } from "../../src/registry/paste.ts";
 import type { JsonValue } from "../../src/tree/canonical.ts";
-import { failureOf } from "../support/workspace.ts";
+import { failureOf } from "../support/harness.ts";
 
 interface Case {
   readonly description: string;

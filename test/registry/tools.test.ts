@@ -6,7 +6,7 @@ import { MandateStatus } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { digestOf } from "../../src/tree/canonical.ts";
-import { attempt, createTestWorkspace, failureOf, reasonOf, type TestWorkspace } from "../support/workspace.ts";
+import { attempt, failureOf, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
 const AMOUNT: JsonObject = {
   type: "object",
@@ -19,12 +19,12 @@ const RENAMED: JsonObject = { type: "object", properties: { total: { type: "numb
 describe("tools", () => {
   let test: TestWorkspace;
   before(async () => {
-    test = await createTestWorkspace();
+    test = await openWorkspace();
   });
   after(() => test.close());
 
   it("registers a schema with its flattened paths and its digest.", async () => {
-    const { tool, created } = await test.services.tools.registerTool({
+    const { tool, created } = await test.tools.registerTool({
       name: "payments/send",
       description: "sends money",
       inputSchema: AMOUNT,
@@ -38,7 +38,7 @@ describe("tools", () => {
   });
 
   it("makes no version of the same schema, whatever the order of its members or the description.", async () => {
-    const { tools } = test.services;
+    const { tools } = test;
     const reordered = Object.fromEntries(Object.entries(AMOUNT).reverse());
     const { seq } = await test.log.caughtUp();
     const again = await tools.registerTool({ name: "payments/send", description: "other", inputSchema: reordered });
@@ -48,7 +48,7 @@ describe("tools", () => {
   });
 
   it("makes the next version of a changed schema and keeps the earlier ones.", async () => {
-    const { tools } = test.services;
+    const { tools } = test;
     const { tool, created } = await tools.registerTool({ name: "payments/send", inputSchema: RENAMED });
     expect(created).to.equal(true);
     expect(tool).to.include({ version: 2, description: "sends money" });
@@ -62,7 +62,7 @@ describe("tools", () => {
   });
 
   it("gives the last 100 versions.", async () => {
-    const { tools } = test.services;
+    const { tools } = test;
     for (let index = 0; index < 102; index++) {
       const properties = { [`p${index}`]: { type: "string" } };
       await tools.registerTool({ name: "many", inputSchema: { type: "object", properties } });
@@ -75,16 +75,16 @@ describe("tools", () => {
 
   it("refuses a schema that is none with every place at fault.", async () => {
     const inputSchema = { type: "objekt", properties: { a: { type: "number", minimum: "x" } } };
-    const failure = await failureOf(test.services.tools.registerTool({ name: "bad", inputSchema }));
+    const failure = await failureOf(test.tools.registerTool({ name: "bad", inputSchema }));
     expect(failure.violations.map(({ field }) => field)).to.deep.equal([
       "input_schema.properties.a.minimum",
       "input_schema.type",
     ]);
-    expect(await reasonOf(test.services.tools.registerTool({ name: "bad", inputSchema }))).to.equal("SCHEMA_INVALID");
+    expect(await reasonOf(test.tools.registerTool({ name: "bad", inputSchema }))).to.equal("SCHEMA_INVALID");
   });
 
   it("refuses what the store cannot keep.", async () => {
-    const { tools } = test.services;
+    const { tools } = test;
     const inputSchema = { type: "object", title: "a\u0000b" };
     expect(await reasonOf(tools.registerTool({ name: "nul", inputSchema }))).to.equal("SCHEMA_INVALID");
     const description = "a\u0000b";
@@ -98,20 +98,20 @@ describe("tools", () => {
       type: "object",
       properties: { $where: { enum: [{ $in: [1] }, null, "a'b\\c\n"] }, n: { minimum: 1e-7, maximum: 1e21 } },
     };
-    const { tool } = await test.services.tools.registerTool({ name: "odd", inputSchema: odd });
+    const { tool } = await test.tools.registerTool({ name: "odd", inputSchema: odd });
     const other = await test.replica();
-    const got = await other.services.tools.getTool({ name: "odd" });
+    const got = await other.tools.getTool({ name: "odd" });
     expect(got.tool).to.deep.equal(tool);
     expect(digestOf(got.tool?.inputSchema as never)).to.equal(digestOf(odd as never));
   });
 
   it("says that a tool it does not know is not found, names being compared as they are.", async () => {
-    const { tools } = test.services;
+    const { tools } = test;
     expect(await reasonOf(tools.getTool({ name: "Payments/Send" }))).to.equal("TOOL_NOT_FOUND");
   });
 
   it("lists tools by name, a page at a time.", async () => {
-    const { tools } = test.services;
+    const { tools } = test;
     for (const name of ["Zeta", "alpha", "beta.x", "_low"]) await tools.registerTool({ name, inputSchema: AMOUNT });
     const all = (await tools.listTools({ pageSize: 500 })).tools.map(({ name }) => name);
     expect(all).to.deep.equal([...all].sort());
@@ -126,7 +126,7 @@ describe("tools", () => {
   });
 
   it("registers a paste in one go, and tells which versions it made.", async () => {
-    const { tools } = test.services;
+    const { tools } = test;
     await tools.registerTool({ name: "known", inputSchema: AMOUNT });
     const definition = fromJson(ValueSchema, {
       tools: [
@@ -143,7 +143,7 @@ describe("tools", () => {
   });
 
   it("registers nothing of a paste with one bad schema, and names its place.", async () => {
-    const { tools } = test.services;
+    const { tools } = test;
     const definition = fromJson(ValueSchema, [
       { name: "good", inputSchema: AMOUNT },
       { type: "function", function: { name: "worse", parameters: { type: "object", properties: { a: 5 } } } },
@@ -158,7 +158,7 @@ describe("tools", () => {
 describe("a changed tool", () => {
   let test: TestWorkspace;
   before(async () => {
-    test = await createTestWorkspace();
+    test = await openWorkspace();
   });
   after(() => test.close());
 
@@ -171,7 +171,7 @@ describe("a changed tool", () => {
   ];
 
   it("makes the mandates on it stale on every replica, which escalates its calls, until they are fixed.", async () => {
-    const { agents, tools, mandates } = test.services;
+    const { agents, tools, mandates } = test;
     const other = await test.replica();
     const agentId = (await agents.registerAgent({ name: "payer" })).agent?.agentId ?? "";
     await tools.registerTool({ name: "send", inputSchema: AMOUNT });
@@ -179,7 +179,7 @@ describe("a changed tool", () => {
     const call = { agentId, actionType: "send", metadata: { arguments: { amount: 5, total: 500 } } };
     expect((await attempt(other.log, call)).decision).to.equal("allow");
 
-    await other.services.tools.registerTool({ name: "send", inputSchema: RENAMED });
+    await other.tools.registerTool({ name: "send", inputSchema: RENAMED });
     expect((await attempt(test.log, call)).decision).to.equal("escalate");
     const stale = (await mandates.getMandate({ mandateId })).mandate;
     expect(stale?.status).to.equal(MandateStatus.STALE);
@@ -190,13 +190,13 @@ describe("a changed tool", () => {
     expect(listed.mandates.map((each) => each.mandateId)).to.deep.equal([mandateId]);
     expect((await mandates.listMandates({ status: MandateStatus.ACTIVE })).mandates).to.deep.equal([]);
 
-    const fixed = await other.services.mandates.updateMandate({ mandateId, name: "cap", rules: rules("total") });
+    const fixed = await other.mandates.updateMandate({ mandateId, name: "cap", rules: rules("total") });
     expect(fixed.mandate).to.include({ version: 2, status: MandateStatus.ACTIVE });
     expect((await attempt(test.log, call)).decision).to.equal("block");
   });
 
   it("makes a stale mandate active again when the schema comes back.", async () => {
-    const { tools, mandates } = test.services;
+    const { tools, mandates } = test;
     await tools.registerTool({ name: "send", inputSchema: AMOUNT });
     expect((await mandates.listMandates({ status: MandateStatus.STALE })).mandates).to.have.length(1);
     await tools.registerTool({ name: "send", inputSchema: RENAMED });

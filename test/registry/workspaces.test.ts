@@ -9,17 +9,17 @@ import { type Database, openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
 import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { createTestDatabase, SILENT_LOG, type TestDatabase } from "../support/database.ts";
-import { attempt, createTestWorkspace, failureOf, reasonOf, type TestWorkspace } from "../support/workspace.ts";
+import { attempt, failureOf, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
 describe("workspaces", () => {
   let test: TestWorkspace;
   before(async () => {
-    test = await createTestWorkspace();
+    test = await openWorkspace();
   });
   after(() => test.close());
 
   it("creates a workspace that is usable at once, with a key that opens it alone.", async () => {
-    const { admin, agents } = test.services;
+    const { admin, agents } = test;
     const settings = { workspaceId: "acme", defaultDecision: Decision.BLOCK, initialTrust: 12.3 };
     const { workspace, key, secret } = await admin.createWorkspace(settings);
     expect(workspace).to.include({ name: "acme", defaultDecision: Decision.BLOCK, initialTrust: 12.3 });
@@ -33,7 +33,7 @@ describe("workspaces", () => {
   });
 
   it("seals the creation and the first key as the first entries of the log.", async () => {
-    await test.services.admin.createWorkspace({ workspaceId: "sealed" });
+    await test.admin.createWorkspace({ workspaceId: "sealed" });
     const sql =
       "select seq::int, body::json->>'type' as type, body::json->>'by' as by from ledger_entry where workspace_id = 'sealed' order by seq";
     const { rows } = await test.database.pool.query(sql);
@@ -45,7 +45,7 @@ describe("workspaces", () => {
   });
 
   it("refuses an id that is taken or none, and trust between steps.", async () => {
-    const { admin } = test.services;
+    const { admin } = test;
     await admin.createWorkspace({ workspaceId: "taken" });
     expect(await reasonOf(admin.createWorkspace({ workspaceId: "taken" }))).to.equal("WORKSPACE_EXISTS");
     expect(await reasonOf(admin.createWorkspace({ workspaceId: "Acme" }))).to.equal("INVALID_FIELD");
@@ -54,7 +54,7 @@ describe("workspaces", () => {
   });
 
   it("lets admins of `default` alone create workspaces and see every one.", async () => {
-    const { admin } = test.services;
+    const { admin } = test;
     const { secret } = await admin.createWorkspace({ workspaceId: "tenant" });
     const tenant = await test.authenticator(secret);
     const create = admin.createWorkspace({ workspaceId: "more" }, tenant);
@@ -72,7 +72,7 @@ describe("workspaces", () => {
   });
 
   it("lists workspaces in the order of their ids, a page at a time.", async () => {
-    const { admin } = test.services;
+    const { admin } = test;
     const all = (await admin.listWorkspaces({ pageSize: 500 })).workspaces.map(({ workspaceId }) => workspaceId);
     expect(all).to.deep.equal([...all].sort());
     const first = await admin.listWorkspaces({ pageSize: 2 });
@@ -81,7 +81,7 @@ describe("workspaces", () => {
   });
 
   it("changes what is given, in force on every replica for the next decision, and nothing else.", async () => {
-    const { admin, agents } = test.services;
+    const { admin, agents } = test;
     const other = await test.replica();
     const agentId = (await agents.registerAgent({ name: "a" })).agent?.agentId ?? "";
     const workspaceId = "default";
@@ -94,7 +94,7 @@ describe("workspaces", () => {
     await admin.updateWorkspace({ workspaceId, initialTrust: 80, name: "Main" });
     expect((await agents.registerAgent({ name: "b" })).agent?.trustLevel).to.equal(80);
     expect((await agents.getAgent({ agentId })).agent?.trustLevel).to.equal(49.5);
-    expect((await other.services.admin.getWorkspace({ workspaceId })).workspace?.name).to.equal("Main");
+    expect((await other.admin.getWorkspace({ workspaceId })).workspace?.name).to.equal("Main");
   });
 });
 

@@ -2,9 +2,9 @@ import { expect } from "chai";
 import { IncidentKind } from "../../gen/agentcontrol/v1/incident_service_pb.js";
 import { deactivateAgent } from "../../src/registry/agents.ts";
 import type { SealedAuthority } from "../../src/state/control-changes.ts";
-import { attempt, type TestWorkspace } from "../support/workspace.ts";
+import { attempt, openWorkspace, type TestWorkspace } from "../support/harness.ts";
 import { give, idsOf, newAuthority, newGrant, oneOfEach } from "./authority.ts";
-import { newAgents, type RevocationFixture, rowsOnlyIn, startRevocation, tablesOf } from "./harness.ts";
+import { rowsOnlyIn, tablesOf } from "./tables.ts";
 
 /** Grants on each level of the tree, the ones that the agent gave itself first: 1,000 in all. */
 const LEVELS = [10, 40, 150, 300, 500];
@@ -12,11 +12,11 @@ const AGENTS_PER_LEVEL = 20;
 const MANY = 10_000;
 
 /** A tree of grants that hangs on one agent; every grant of a level is lent on to agents of the next. */
-async function growTree({ log }: TestWorkspace, root: string): Promise<SealedAuthority[]> {
+async function growTree(workspace: TestWorkspace, root: string): Promise<SealedAuthority[]> {
   let parents: (SealedAuthority | undefined)[] = [undefined];
   const tree: SealedAuthority[] = [];
   for (const count of LEVELS) {
-    const agents = await newAgents(log, AGENTS_PER_LEVEL);
+    const agents = await workspace.newAgents(AGENTS_PER_LEVEL);
     const level = Array.from({ length: count }, (_, index) => {
       const parent = parents[index % parents.length];
       return newGrant(parent?.agent_id ?? root, agents[index % agents.length] as string, parent);
@@ -24,7 +24,7 @@ async function growTree({ log }: TestWorkspace, root: string): Promise<SealedAut
     tree.push(...level);
     parents = level;
   }
-  await give(log, tree);
+  await give(workspace.log, tree);
   return tree;
 }
 
@@ -32,17 +32,15 @@ const onBehalfOf = (workspace: TestWorkspace, agentId: string, principal: string
   attempt(workspace.log, { agentId, actionType: "read", onBehalfOf: principal });
 
 describe("revoking an agent", () => {
-  let fixture: RevocationFixture;
   let workspace: TestWorkspace;
 
   before("creates a workspace", async () => {
-    fixture = await startRevocation();
-    workspace = fixture.workspace;
+    workspace = await openWorkspace();
   });
-  after("closes the workspace", () => fixture?.workspace.close());
+  after("closes the workspace", () => workspace?.close());
 
   it("ends a tree of 1,000 grants, five deep, in one call, and changes nothing else in the workspace.", async () => {
-    const [agentId = "", other = ""] = await newAgents(workspace.log, 2);
+    const [agentId = "", other = ""] = await workspace.newAgents(2);
     const tree = await growTree(workspace, agentId);
     const grantee = tree[0]?.agent_id as string;
     // Beside the tree: what its agents hold from others, and what another agent holds.
@@ -50,7 +48,7 @@ describe("revoking an agent", () => {
     await give(workspace.log, beside);
     await workspace.log.saveTrust();
     const before = await tablesOf(workspace.url);
-    const { revocationId, counts, revoked, ledgerSeq } = await fixture.revocations.revokeAgent({
+    const { revocationId, counts, revoked, ledgerSeq } = await workspace.revocations.revokeAgent({
       agentId,
       reason: "x",
     });
@@ -75,10 +73,10 @@ describe("revoking an agent", () => {
   });
 
   it("counts each kind as the tables show it, and writes an incident.", async () => {
-    const [agentId = "", other = ""] = await newAgents(workspace.log, 2);
+    const [agentId = "", other = ""] = await workspace.newAgents(2);
     const all = [...oneOfEach(agentId, other), ...oneOfEach(agentId, other), newGrant(agentId, other)];
     await give(workspace.log, all);
-    const response = await fixture.revocations.revokeAgent({ agentId, reason: "stolen" });
+    const response = await workspace.revocations.revokeAgent({ agentId, reason: "stolen" });
     const { rows } = await workspace.database.pool.query<{ kind: string; count: number; given: number }>(
       `select kind, count(*)::int as count, (count(*) filter (where grantor_agent_id = $1))::int as given
         from authority where ended_at_ms = (select deactivated_at_ms from agent where agent_id = $1) group by kind`,
@@ -97,13 +95,13 @@ describe("revoking an agent", () => {
       mcpToolPolicies: shown.get("mcp_tool_policy"),
     });
     expect(rows.find(({ kind }) => kind === "grant")).to.include({ count: 3, given: 1 });
-    const { incidents } = await fixture.incidents.listIncidents({});
+    const { incidents } = await workspace.incidents.listIncidents({});
     const incident = incidents.find(({ revocationId }) => revocationId === response.revocationId);
     expect(incident).to.include({ kind: IncidentKind.AGENT_REVOKED, agentId, reason: "stolen" });
   });
 
   it("counts a child grant with the grant that it hangs from, and each grant once.", async () => {
-    const [agentId = "", lender = "", a = "", b = ""] = await newAgents(workspace.log, 4);
+    const [agentId = "", lender = "", a = "", b = ""] = await workspace.newAgents(4);
     const received = newGrant(lender, agentId);
     const lentOn = newGrant(agentId, a, received);
     const lentFurther = newGrant(a, b, lentOn);
@@ -113,7 +111,7 @@ describe("revoking an agent", () => {
     const circular = newGrant(b, agentId, givenOn);
     const stays = newGrant(lender, a);
     await give(workspace.log, [received, lentOn, lentFurther, given, givenOn, circular, stays]);
-    const { revoked, counts } = await fixture.revocations.revokeAgent({ agentId });
+    const { revoked, counts } = await workspace.revocations.revokeAgent({ agentId });
     const ids = (items: readonly { id: string }[] = []) => items.map(({ id }) => id);
     expect(ids(revoked?.grantsReceived)).to.deep.equal(idsOf([received, lentOn, lentFurther, circular]));
     expect(ids(revoked?.grantsGiven)).to.deep.equal(idsOf([given, givenOn]));
@@ -122,24 +120,24 @@ describe("revoking an agent", () => {
   });
 
   it("passes over what has expired or ended before, on every replica alike.", async () => {
-    const [agentId = ""] = await newAgents(workspace.log, 1);
+    const [agentId = ""] = await workspace.newAgents(1);
     const { lastAtMs } = await workspace.log.caughtUp();
     const expired = newAuthority("session", agentId, { expires_at_ms: lastAtMs - 1 });
     const open = newAuthority("session", agentId, { expires_at_ms: lastAtMs + 3_600_000 });
     await give(workspace.log, [expired, open]);
-    const { revoked } = await fixture.revocations.revokeAgent({ agentId });
+    const { revoked } = await workspace.revocations.revokeAgent({ agentId });
     expect(revoked?.sessions.map(({ id }) => id)).to.deep.equal([open.id]);
   });
 
   it("revokes 10,000 sessions and 10,000 grants.", async () => {
-    const [agentId = "", other = ""] = await newAgents(workspace.log, 2);
+    const [agentId = "", other = ""] = await workspace.newAgents(2);
     const sessions = Array.from({ length: MANY }, () => newAuthority("session", agentId));
     const grants = Array.from({ length: MANY }, (_, index) =>
       index % 2 === 0 ? newGrant(agentId, other) : newGrant(other, agentId),
     );
     await give(workspace.log, [...sessions, ...grants]);
     const startedAt = performance.now();
-    const { counts, revoked } = await fixture.revocations.revokeAgent({ agentId });
+    const { counts, revoked } = await workspace.revocations.revokeAgent({ agentId });
     console.log(`      ${Math.round(performance.now() - startedAt)} ms for 20,000 pieces of authority`);
     expect(counts).to.include({ sessions: MANY, grantsGiven: MANY / 2, grantsReceived: MANY / 2 });
     expect(revoked?.sessions.map(({ id }) => id)).to.deep.equal(idsOf(sessions));
@@ -156,13 +154,13 @@ describe("revoking an agent", () => {
   });
 
   it("rejects what the agent waits for, in the same transaction, and no other agent's.", async () => {
-    const [agentId = "", other = ""] = await newAgents(workspace.log, 2);
+    const [agentId = "", other = ""] = await workspace.newAgents(2);
     await give(workspace.log, [
       newAuthority("mcp_tool_policy", null, { server: "*", tool: "ask", decision: "escalate" }),
     ]);
     const ask = (who: string) => attempt(workspace.log, { agentId: who, actionType: "use", tool: "ask" });
     const [first, second, third] = [await ask(agentId), await ask(agentId), await ask(other)];
-    await fixture.revocations.revokeAgent({ agentId });
+    await workspace.revocations.revokeAgent({ agentId });
     const { rows } = await workspace.database.pool.query<{ id: string; status: number; note: string | null }>(
       "select escalation_id as id, status, note from escalation order by created_seq",
     );
@@ -175,7 +173,7 @@ describe("revoking an agent", () => {
   });
 
   it("refuses the agent and everyone on its behalf, with the path revoked, on every replica.", async () => {
-    const [agentId = "", delegate = "", child = ""] = await newAgents(workspace.log, 3);
+    const [agentId = "", delegate = "", child = ""] = await workspace.newAgents(3);
     const grant = newGrant(agentId, delegate);
     await give(workspace.log, [grant, newGrant(delegate, child, grant)]);
     const replica = await workspace.replica();
@@ -188,7 +186,7 @@ describe("revoking an agent", () => {
     for (const log of [workspace.log, replica.log]) {
       expect((await tried(log)).map(({ decision }) => decision)).to.deep.equal(["allow", "allow", "allow"]);
     }
-    await fixture.revocations.revokeAgent({ agentId });
+    await workspace.revocations.revokeAgent({ agentId });
     for (const log of [workspace.log, replica.log]) {
       for (const { decision, path } of await tried(log)) {
         expect([decision, path]).to.deep.equal(["block", "revoked"]);
@@ -199,10 +197,10 @@ describe("revoking an agent", () => {
   });
 
   it("works on an agent that was deactivated, which keeps the time of that.", async () => {
-    const [agentId = ""] = await newAgents(workspace.log, 1);
+    const [agentId = ""] = await workspace.newAgents(1);
     const { deactivatedAtMs } = await deactivateAgent(workspace.log, "key_test", agentId);
     await give(workspace.log, [newAuthority("session", agentId)]);
-    const { counts } = await fixture.revocations.revokeAgent({ agentId });
+    const { counts } = await workspace.revocations.revokeAgent({ agentId });
     expect(counts?.sessions).to.equal(1);
     const agent = (await workspace.log.caughtUp()).agents.get(agentId);
     expect(agent).to.include({ status: "revoked", deactivatedAtMs });
@@ -210,16 +208,15 @@ describe("revoking an agent", () => {
 });
 
 describe("deactivating an agent", () => {
-  let fixture: RevocationFixture;
+  let workspace: TestWorkspace;
 
   before("creates a workspace", async () => {
-    fixture = await startRevocation();
+    workspace = await openWorkspace();
   });
-  after("closes the workspace", () => fixture?.workspace.close());
+  after("closes the workspace", () => workspace?.close());
 
   it("ends its registration alone: the authority that it lent stays, and there is no certificate.", async () => {
-    const { workspace } = fixture;
-    const [agentId = "", delegate = ""] = await newAgents(workspace.log, 2);
+    const [agentId = "", delegate = ""] = await workspace.newAgents(2);
     await give(workspace.log, [...oneOfEach(agentId, delegate), newGrant(agentId, delegate)]);
     const before = await tablesOf(workspace.url);
     await deactivateAgent(workspace.log, "key_test", agentId);
@@ -228,6 +225,6 @@ describe("deactivating an agent", () => {
     const own = await attempt(workspace.log, { agentId, actionType: "read" });
     expect([own.decision, own.path]).to.deep.equal(["block", "revoked"]);
     expect((await onBehalfOf(workspace, delegate, agentId)).decision).to.equal("allow");
-    expect((await fixture.revocations.listRevocations({})).revocations).to.deep.equal([]);
+    expect((await workspace.revocations.listRevocations({})).revocations).to.deep.equal([]);
   });
 });

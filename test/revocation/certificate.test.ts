@@ -7,9 +7,8 @@ import {
 } from "../../gen/agentcontrol/v1/revocation_service_pb.js";
 import { canonicalJson, digestOf, type JsonObject, type JsonValue } from "../../src/tree/canonical.ts";
 import { withClient } from "../support/database.ts";
-import { reasonOf } from "../support/workspace.ts";
+import { newPrivateKey, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 import { give, oneOfEach } from "./authority.ts";
-import { newAgents, newPrivateKey, type RevocationFixture, startRevocation, startServices } from "./harness.ts";
 import { opensslVerifies, opensslVersion } from "./openssl.ts";
 
 /** Characters that leave JSON whole in many places, and break it in others. */
@@ -32,26 +31,26 @@ function alterations(body: JsonValue): JsonValue[] {
 }
 
 describe("the revocation certificate", () => {
-  let fixture: RevocationFixture;
+  let workspace: TestWorkspace;
   let agentId: string;
   let certificate: RevokeAgentResponse;
 
   before("revokes an agent that has one of each kind of authority", async () => {
-    fixture = await startRevocation();
-    const { log } = fixture.workspace;
-    const [revoked = "", other = ""] = await newAgents(log, 2);
+    workspace = await openWorkspace();
+    const { log } = workspace;
+    const [revoked = "", other = ""] = await workspace.newAgents(2);
     agentId = revoked;
     await give(log, oneOfEach(revoked, other));
-    certificate = await fixture.revocations.revokeAgent({ agentId, reason: "leaked a key" });
+    certificate = await workspace.revocations.revokeAgent({ agentId, reason: "leaked a key" });
   });
-  after("closes the workspace", () => fixture?.workspace.close());
+  after("closes the workspace", () => workspace?.close());
 
   const getRevocation = async () => {
     const { revocationId } = certificate;
-    const response = await fixture.revocations.getRevocation({ revocationId });
+    const response = await workspace.revocations.getRevocation({ revocationId });
     // What cannot be sent is no answer.
     toBinary(GetRevocationResponseSchema, response);
-    toBinary(ListRevocationsResponseSchema, await fixture.revocations.listRevocations({}));
+    toBinary(ListRevocationsResponseSchema, await workspace.revocations.listRevocations({}));
     return response;
   };
 
@@ -59,7 +58,7 @@ describe("the revocation certificate", () => {
   const withRow = async (change: { body?: string; signature?: Buffer }, look: () => Promise<void>): Promise<void> => {
     const { revocationId, canonicalBody, signature } = certificate;
     const stored = { body: canonicalBody, signature: Buffer.from(signature, "base64") };
-    await withClient(fixture.workspace.url, async (client) => {
+    await withClient(workspace.url, async (client) => {
       const write = ({ body, signature }: { body: string; signature: Buffer }) =>
         client.query("update revocation set body = $1, signature = $2 where revocation_id = $3", [
           body,
@@ -93,9 +92,9 @@ describe("the revocation certificate", () => {
       agent_name: "agent 0",
       reason: "leaked a key",
       revocation_id: certificate.revocationId,
-      workspace_id: fixture.workspace.workspaceId,
-      revoked_by: fixture.workspace.adminCaller.keyId,
-      key_id: fixture.keys.keyId,
+      workspace_id: workspace.workspaceId,
+      revoked_by: workspace.adminCaller.keyId,
+      key_id: workspace.keys.keyId,
       ledger_seq: Number(certificate.ledgerSeq),
     });
     expect(Object.values(body.counts as object)).to.deep.equal([1, 1, 0, 1, 1, 1, 1, 1]);
@@ -105,7 +104,7 @@ describe("the revocation certificate", () => {
 
   it("is in the log by its digest.", async () => {
     const { canonicalBody, ledgerSeq } = certificate;
-    const { rows } = await fixture.workspace.database.pool.query<{ body: string }>(
+    const { rows } = await workspace.database.pool.query<{ body: string }>(
       "select body from ledger_entry where seq = $1",
       [Number(ledgerSeq)],
     );
@@ -121,7 +120,7 @@ describe("the revocation certificate", () => {
     expect(signatureValid).to.equal(true);
     const { $typeName: _, ...given } = certificate;
     expect(read).to.deep.include(given);
-    const { revocations } = await fixture.revocations.listRevocations({});
+    const { revocations } = await workspace.revocations.listRevocations({});
     expect(revocations.map(({ canonicalBody }) => canonicalBody)).to.deep.equal([certificate.canonicalBody]);
   });
 
@@ -163,8 +162,8 @@ describe("the revocation certificate", () => {
   });
 
   it("is not valid in the place of another one, though its signature is.", async () => {
-    const [second = ""] = await newAgents(fixture.workspace.log, 1);
-    const other = await fixture.revocations.revokeAgent({ agentId: second });
+    const [second = ""] = await workspace.newAgents(1);
+    const other = await workspace.revocations.revokeAgent({ agentId: second });
     const swapped = { body: other.canonicalBody, signature: Buffer.from(other.signature, "base64") };
     await withRow(swapped, async () => {
       expect((await getRevocation()).signatureValid).to.equal(false);
@@ -172,32 +171,31 @@ describe("the revocation certificate", () => {
   });
 
   it("is given again, unchanged, when the agent is revoked again.", async () => {
-    const { seq } = await fixture.workspace.log.caughtUp();
-    const again = await fixture.revocations.revokeAgent({ agentId, reason: "another reason" });
+    const { seq } = await workspace.log.caughtUp();
+    const again = await workspace.revocations.revokeAgent({ agentId, reason: "another reason" });
     expect(again).to.deep.equal(certificate);
-    expect((await fixture.workspace.log.caughtUp()).seq).to.equal(seq);
+    expect((await workspace.log.caughtUp()).seq).to.equal(seq);
   });
 
   it("stays valid, and names its own key, after the service starts with another signing key.", async () => {
-    const replica = await fixture.workspace.replica();
-    const rotated = await startServices(fixture.workspace, replica, newPrivateKey());
+    const rotated = await workspace.replica({ signingKey: newPrivateKey() });
     const { revocationId } = certificate;
     const { certificate: read, signatureValid } = await rotated.revocations.getRevocation({ revocationId });
     expect(signatureValid).to.equal(true);
-    expect(read).to.include({ keyId: fixture.keys.keyId, publicKey: certificate.publicKey });
+    expect(read).to.include({ keyId: workspace.keys.keyId, publicKey: certificate.publicKey });
     expect(await opensslVerifies(read ?? certificate)).to.equal(true);
-    const [second = ""] = await newAgents(replica.log, 1);
+    const [second = ""] = await workspace.newAgents(1);
     const next = await rotated.revocations.revokeAgent({ agentId: second });
     expect(next.keyId).to.equal(rotated.keys.keyId).and.not.equal(certificate.keyId);
-    expect((await fixture.revocations.getRevocation({ revocationId: next.revocationId })).signatureValid).to.equal(
+    expect((await workspace.revocations.getRevocation({ revocationId: next.revocationId })).signatureValid).to.equal(
       true,
     );
   });
 
   it("is not found under an unknown id, nor given for an unknown agent.", async () => {
-    expect(await reasonOf(fixture.revocations.getRevocation({ revocationId: "rev_unknown" }))).to.equal(
+    expect(await reasonOf(workspace.revocations.getRevocation({ revocationId: "rev_unknown" }))).to.equal(
       "REVOCATION_NOT_FOUND",
     );
-    expect(await reasonOf(fixture.revocations.revokeAgent({ agentId: "agt_unknown" }))).to.equal("AGENT_NOT_FOUND");
+    expect(await reasonOf(workspace.revocations.revokeAgent({ agentId: "agt_unknown" }))).to.equal("AGENT_NOT_FOUND");
   });
 });

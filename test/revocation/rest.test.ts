@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { expect } from "chai";
 import { AgentBlockedError, createControlPlane } from "../../src/client/index.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { newPrivateKey } from "../support/harness.ts";
 import { startServer, type TestServer } from "../support/server.ts";
-import { newPrivateKey } from "./harness.ts";
 import { opensslVerifies } from "./openssl.ts";
 
 const KINDS = [

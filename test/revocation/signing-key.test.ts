@@ -6,9 +6,8 @@ import { expect } from "chai";
 import { calculateJwkThumbprint } from "jose";
 import { createSigningKeys, loadSigningKey } from "../../src/authority/signing-key.ts";
 import { createTestDatabase } from "../support/database.ts";
+import { newPrivateKey, openWorkspace, type TestWorkspace } from "../support/harness.ts";
 import { startServer } from "../support/server.ts";
-import { createTestWorkspace, type TestWorkspace } from "../support/workspace.ts";
-import { newPrivateKey } from "./harness.ts";
 
 const pemOf = (key = newPrivateKey()): string => key.export({ type: "pkcs8", format: "pem" }).toString();
 const SEC1 = newPrivateKey().export({ type: "sec1", format: "pem" }).toString();
@@ -118,7 +117,7 @@ describe("the public keys", () => {
   let workspace: TestWorkspace;
 
   before("creates a database", async () => {
-    workspace = await createTestWorkspace();
+    workspace = await openWorkspace();
   });
   after("closes it", () => workspace?.close());
 
@@ -127,7 +126,7 @@ describe("the public keys", () => {
     const old = await createSigningKeys(database, newPrivateKey(), 1_000);
     const current = await createSigningKeys(database, newPrivateKey(), 2_000);
     const { keys } = await current.jwks();
-    expect(keys.map(({ kid }) => kid)).to.deep.equal([current.keyId, old.keyId]);
+    expect(keys.map(({ kid }) => kid)).to.deep.equal([workspace.keys.keyId, current.keyId, old.keyId]);
     for (const key of keys) {
       expect(key).to.have.all.keys("kty", "crv", "x", "y", "kid", "alg", "use");
       expect(key).to.include({ kty: "EC", crv: "P-256", alg: "ES256", use: "sig" });

@@ -1,9 +1,8 @@
 import { expect } from "chai";
 import { deactivateAgent } from "../../src/registry/agents.ts";
 import { type AgentChange, watchAgent } from "../../src/registry/watch-agent.ts";
-import { reasonOf, type TestWorkspace } from "../support/workspace.ts";
+import { openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 import { give, killSession, newAuthority } from "./authority.ts";
-import { newAgents, type RevocationFixture, startRevocation } from "./harness.ts";
 
 /** Far above what a stream may be behind when its reader is slow. */
 const MANY = 12_000;
@@ -17,14 +16,12 @@ async function allOf(changes: AsyncIterable<AgentChange | undefined>): Promise<(
 }
 
 describe("watching an agent", () => {
-  let fixture: RevocationFixture;
   let workspace: TestWorkspace;
 
   before("creates a workspace", async () => {
-    fixture = await startRevocation();
-    workspace = fixture.workspace;
+    workspace = await openWorkspace();
   });
-  after("closes the workspace", () => fixture?.workspace.close());
+  after("closes the workspace", () => workspace?.close());
 
   /** Begins to watch, and gives the changes to come once the first one, the status, is there. */
   const watch = async (agentId: string, log = workspace.log, heartbeatMs = 60_000) => {
@@ -35,7 +32,7 @@ describe("watching an agent", () => {
   };
 
   it("tells the status, the sessions that are killed and the deactivation, of this agent alone.", async () => {
-    const [agentId = "", other = ""] = await newAgents(workspace.log, 2);
+    const [agentId = "", other = ""] = await workspace.newAgents(2);
     const [one, two] = [newAuthority("session", agentId), newAuthority("session", other)];
     await give(workspace.log, [one, two]);
     const { first, rest, stop } = await watch(agentId);
@@ -51,12 +48,12 @@ describe("watching an agent", () => {
   });
 
   it("tells of the revocation first, then of every session that it killed, and ends.", async () => {
-    const [agentId = ""] = await newAgents(workspace.log, 1);
+    const [agentId = ""] = await workspace.newAgents(1);
     const sessions = Array.from({ length: MANY }, () => newAuthority("session", agentId));
     await give(workspace.log, sessions);
     const replica = await workspace.replica();
     const watches = [await watch(agentId), await watch(agentId, replica.log)];
-    const { revocationId } = await fixture.revocations.revokeAgent({ agentId });
+    const { revocationId } = await workspace.revocations.revokeAgent({ agentId });
     await replica.log.caughtUp();
     for (const { rest } of watches) {
       const [revoked, ...killed] = await rest;
@@ -66,18 +63,18 @@ describe("watching an agent", () => {
   });
 
   it("tells the status of an agent that is out of service already, and ends when that is final.", async () => {
-    const [agentId = ""] = await newAgents(workspace.log, 1);
+    const [agentId = ""] = await workspace.newAgents(1);
     await deactivateAgent(workspace.log, "key_test", agentId);
     const waiting = await watch(agentId);
     expect(waiting.first?.kind).to.equal("deactivated");
-    await fixture.revocations.revokeAgent({ agentId });
+    await workspace.revocations.revokeAgent({ agentId });
     expect(kindsOf(await waiting.rest)).to.deep.equal(["revoked"]);
     const late = await watch(agentId);
     expect([late.first?.kind, await late.rest]).to.deep.equal(["revoked", []]);
   });
 
   it("shows by heartbeats that it is alive.", async () => {
-    const [agentId = ""] = await newAgents(workspace.log, 1);
+    const [agentId = ""] = await workspace.newAgents(1);
     const stopping = new AbortController();
     const seen: string[] = [];
     for await (const change of watchAgent(workspace.log, agentId, { heartbeatMs: 10, signal: stopping.signal })) {
@@ -92,7 +89,7 @@ describe("watching an agent", () => {
     const { signal } = new AbortController();
     const unknown = watchAgent(workspace.log, "agt_unknown", { heartbeatMs: 10, signal });
     expect(await reasonOf(unknown.next())).to.equal("AGENT_NOT_FOUND");
-    const [agentId = ""] = await newAgents(workspace.log, 1);
+    const [agentId = ""] = await workspace.newAgents(1);
     const { rest, stop } = await watch(agentId);
     expect(workspace.log.listeners).to.equal(listeners + 1);
     stop();

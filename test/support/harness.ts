@@ -126,6 +126,8 @@ export interface WorkspaceOptions extends ReplicaOptions {
   readonly workspaceId?: string;
   /** Default 1. Surroundings are those of all replicas but the first. */
   readonly replicas?: number;
+  /** Whether replicas hear when others append. Default true. */
+  readonly hearsWakeUps?: boolean;
 }
 
 /** A workspace on a database of its own, with the members of its first replica and shorthands of what tests do most. */
@@ -138,8 +140,8 @@ export interface TestWorkspace extends Replica {
   readonly replicas: readonly Replica[];
   /** Opens one more replica; closed with the workspace. */
   replica(options?: ReplicaOptions): Promise<Replica>;
-  /** Registers an agent and gives its id. Without lists it may do everything. */
-  agent(name?: string, allowed?: readonly string[], denied?: readonly string[]): Promise<string>;
+  /** Registers an agent, by its name or as it is sent, and gives its id. Without lists it may do everything. */
+  agent(init?: string | object, allowed?: readonly string[], denied?: readonly string[]): Promise<string>;
   /** Registers agents without restrictions. */
   newAgents(count: number): Promise<string[]>;
   department(...members: readonly string[]): Promise<string>;
@@ -149,6 +151,7 @@ export interface TestWorkspace extends Replica {
   /** What an action would come to some milliseconds from now; nothing is sealed. */
   decideIn(ms: number, init: InterceptInit, keyId?: string): Promise<Outcome>;
   receipt(decisionId: string): Promise<DecisionReceipt>;
+  revoke(agentId: string): Promise<unknown>;
   resolve(escalationId: string, resolution?: Resolution, replica?: Replica): Promise<unknown>;
   close(): Promise<void>;
 }
@@ -262,7 +265,7 @@ export async function openWorkspace(options: WorkspaceOptions = {}): Promise<Tes
   const add = async (opened: Database, more: ReplicaOptions): Promise<Replica> => {
     const replica = await createReplica(opened, adminCaller, { guard, signingKey, ...more });
     replicas.push(replica);
-    wakeUps.push(await listenForWakeUps(test.url, SILENT_LOG, replica.logs.wakeUp));
+    if (options.hearsWakeUps ?? true) wakeUps.push(await listenForWakeUps(test.url, SILENT_LOG, replica.logs.wakeUp));
     return replica;
   };
   const first = await add(database, {});
@@ -284,9 +287,10 @@ export async function openWorkspace(options: WorkspaceOptions = {}): Promise<Tes
 
 function shorthandsOf(first: Replica, workspaceId: string) {
   const { agents, departments, mandates, clock, log, database } = first;
-  const agent: TestWorkspace["agent"] = async (name = "agent", allowed = [], denied = []) => {
+  const agent: TestWorkspace["agent"] = async (init = {}, allowed = [], denied = []) => {
     const permissions = { allowedActionTypes: [...allowed], deniedActionTypes: [...denied] };
-    return (await agents.registerAgent({ name, permissions })).agent?.agentId ?? "";
+    const named = typeof init === "string" ? { name: init } : init;
+    return (await agents.registerAgent({ name: "agent", permissions, ...named })).agent?.agentId ?? "";
   };
   const shorthands: Omit<
     TestWorkspace,
@@ -317,6 +321,7 @@ function shorthandsOf(first: Replica, workspaceId: string) {
       const receipts = await readReceipts(database.pool, workspaceId, [decisionId]);
       return receipts.get(decisionId) as DecisionReceipt;
     },
+    revoke: (agentId) => first.revocations.revokeAgent({ agentId }),
     resolve: (escalationId, resolution = Resolution.APPROVED, by = first) =>
       by.escalations.resolveEscalation({ escalationId, resolution }),
   };

@@ -1,16 +1,9 @@
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
-import { AuthorityService } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { RevocationService } from "../../gen/agentcontrol/v1/revocation_service_pb.js";
-import { createAuthorityService } from "../../src/api/authority-service.ts";
-import { createRevocationService } from "../../src/api/revocation-service.ts";
-import { createSigningKeys } from "../../src/authority/signing-key.ts";
-import { actionRule, openStage, type Stage } from "../log/harness.ts";
 import { readLog } from "../log/stored-log.ts";
-import { newPrivateKey } from "../revocation/harness.ts";
-import { clientOf, type ServiceClient } from "../support/workspace.ts";
+import { actionRule, openWorkspace, type TestWorkspace } from "../support/harness.ts";
 
 /** An entry as far as these tests look into it. */
 interface Sealed {
@@ -23,25 +16,17 @@ interface Sealed {
 const SCHEMA = { type: "object", properties: { amount: { type: "number" } } };
 
 describe("what the log explains decisions with", () => {
-  let stage: Stage;
-  let authority: ServiceClient<typeof AuthorityService>;
-  let revocations: ServiceClient<typeof RevocationService>;
+  let test: TestWorkspace;
   before(async () => {
-    stage = await openStage();
-    const { party, workspace } = stage;
-    const { database, logs, authenticator } = party;
-    const keys = await createSigningKeys(database, newPrivateKey(), logs.clock.now());
-    const options = { logs, database, keys, authenticator };
-    authority = clientOf(AuthorityService, createAuthorityService(options), workspace.adminCaller);
-    revocations = clientOf(RevocationService, createRevocationService(options), workspace.adminCaller);
+    test = await openWorkspace();
   });
-  after(() => stage.close());
+  after(() => test.close());
 
   /** Does something and gives the entries that it appended. */
   async function appendedBy(change: () => Promise<unknown>): Promise<readonly Sealed[]> {
-    const before = (await readLog(stage.url)).entries.length;
+    const before = (await readLog(test.url)).entries.length;
     await change();
-    return (await readLog(stage.url)).entries.slice(before).map(({ body }) => JSON.parse(body) as Sealed);
+    return (await readLog(test.url)).entries.slice(before).map(({ body }) => JSON.parse(body) as Sealed);
   }
 
   async function expectSealed(change: () => Promise<unknown>, ...wanted: readonly object[]): Promise<void> {
@@ -49,13 +34,13 @@ describe("what the log explains decisions with", () => {
     expect(entries.map(({ type }) => type)).to.deep.equal(wanted.map((want) => (want as Sealed).type));
     entries.forEach((entry, index) => {
       expect(entry).to.deep.include(wanted[index] as object);
-      expect(entry.by).to.equal(stage.workspace.adminCaller.keyId);
+      expect(entry.by).to.equal(test.adminCaller.keyId);
       expect(entry.at).to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
     });
   }
 
   it("begins with the workspace's settings and its first key.", async () => {
-    const { entries } = await readLog(stage.url);
+    const { entries } = await readLog(test.url);
     const [workspace, key] = entries.map(({ body }) => JSON.parse(body));
     expect(workspace.workspace).to.include({ workspace_id: "default", default_decision: "allow" });
     expect(key).to.include({ type: "key_created" });
@@ -64,7 +49,7 @@ describe("what the log explains decisions with", () => {
   it("has every change of settings.", () =>
     expectSealed(
       () =>
-        stage.party.services.admin.updateWorkspace({
+        test.admin.updateWorkspace({
           workspaceId: "default",
           defaultDecision: Decision.ALLOW,
           name: "x",
@@ -73,7 +58,7 @@ describe("what the log explains decisions with", () => {
     ));
 
   it("has every key, when it was made and when it was revoked.", async () => {
-    const { admin } = stage.party.services;
+    const { admin } = test;
     let keyId = "";
     await expectSealed(
       async () => {
@@ -85,12 +70,12 @@ describe("what the log explains decisions with", () => {
   });
 
   it("has every membership.", async () => {
-    const { departments } = stage.party.services;
-    const agentId = await stage.agent();
+    const { departments } = test;
+    const agentId = await test.agent();
     let departmentId = "";
     await expectSealed(
       async () => {
-        departmentId = await stage.department();
+        departmentId = await test.department();
       },
       { type: "department_created" },
     );
@@ -108,13 +93,13 @@ describe("what the log explains decisions with", () => {
   });
 
   it("has every version of a tool and of a mandate, whole.", async () => {
-    const { tools, mandates } = stage.party.services;
+    const { tools, mandates } = test;
     const [entry] = await appendedBy(() => tools.registerTool({ name: "pay", inputSchema: SCHEMA }));
     expect(entry?.tool).to.deep.include({ name: "pay", version: 1, input_schema: SCHEMA });
     let mandateId = "";
     await expectSealed(
       async () => {
-        mandateId = await stage.mandate([actionRule(Decision.ESCALATE, "ask")]);
+        mandateId = await test.mandate([actionRule(Decision.ESCALATE, "ask")]);
       },
       { type: "mandate_published" },
     );
@@ -125,29 +110,28 @@ describe("what the log explains decisions with", () => {
   });
 
   it("has every resolution, with what the person noted.", async () => {
-    const mandateId = await stage.mandate([actionRule(Decision.ESCALATE, "ask")]);
-    const { escalationId = "" } = await stage.intercept({ agentId: await stage.agent(), actionType: "ask" });
+    const mandateId = await test.mandate([actionRule(Decision.ESCALATE, "ask")]);
+    const { escalationId = "" } = await test.intercept({ agentId: await test.agent(), actionType: "ask" });
     await expectSealed(
-      () =>
-        stage.party.escalations.resolveEscalation({ escalationId, resolution: Resolution.APPROVED, note: "seen it" }),
+      () => test.escalations.resolveEscalation({ escalationId, resolution: Resolution.APPROVED, note: "seen it" }),
       { type: "escalation_resolved", escalation_id: escalationId, resolution: "approved", note: "seen it" },
     );
-    await stage.party.services.mandates.archiveMandate({ mandateId });
+    await test.mandates.archiveMandate({ mandateId });
   });
 
   it("has every authority, its end, every deactivation and every revocation.", async () => {
-    const agentId = await stage.agent();
+    const agentId = await test.agent();
     let sessionId = "";
     await expectSealed(
       async () => {
-        sessionId = (await authority.createSession({ agentId })).session?.sessionId ?? "";
+        sessionId = (await test.authority.createSession({ agentId })).session?.sessionId ?? "";
       },
       { type: "authority_created" },
     );
-    await expectSealed(() => authority.endSession({ sessionId }), { type: "authority_ended", ids: [sessionId] });
-    const { agents } = stage.party.services;
+    await expectSealed(() => test.authority.endSession({ sessionId }), { type: "authority_ended", ids: [sessionId] });
+    const { agents } = test;
     await expectSealed(() => agents.deactivateAgent({ agentId }), { type: "agent_deactivated", agent_id: agentId });
-    await expectSealed(() => revocations.revokeAgent({ agentId, reason: "stolen" }), {
+    await expectSealed(() => test.revocations.revokeAgent({ agentId, reason: "stolen" }), {
       type: "agent_revoked",
       agent_id: agentId,
       reason: "stolen",
@@ -155,15 +139,15 @@ describe("what the log explains decisions with", () => {
   });
 
   it("shows on the receipt under whose authority an action was allowed.", async () => {
-    const [lender, borrower] = [await stage.agent(), await stage.agent()];
-    const { grant } = await authority.createGrant({
+    const [lender, borrower] = [await test.agent(), await test.agent()];
+    const { grant } = await test.authority.createGrant({
       grantorAgentId: lender,
       granteeAgentId: borrower,
       actionTypes: ["pay"],
     });
     const action = { agentId: borrower, actionType: "pay", onBehalfOf: lender };
-    const { decisionId } = await stage.intercept(action);
-    const { receipt } = await stage.party.enforcement.getDecision({ decisionId });
+    const { decisionId } = await test.intercept(action);
+    const { receipt } = await test.enforcement.getDecision({ decisionId });
     expect(receipt).to.deep.include({ delegationChain: [grant?.grantId], authority: [], onBehalfOf: lender });
     expect(JSON.parse(receipt?.canonicalBody ?? "{}")).to.deep.include({ authority: [grant?.grantId] });
   });

@@ -2,8 +2,7 @@ import { createPublicKey } from "node:crypto";
 import { expect } from "chai";
 import type { Checkpoint } from "../../gen/agentcontrol/v1/vault_service_pb.js";
 import { withClient } from "../support/database.ts";
-import { attempt, failureOf, reasonOf } from "../support/workspace.ts";
-import { ORIGIN, startVault, type VaultFixture, vaultOf } from "./harness.ts";
+import { attempt, failureOf, ORIGIN, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 import { isConsistent, leafOf, readNote, rootFromPath } from "./verify.ts";
 
 const SIZE = 70;
@@ -23,31 +22,39 @@ function signedRoot(checkpoint: Omit<Checkpoint, "$typeName"> | undefined): Buff
   return read.root;
 }
 
+/** Decides actions of one agent until the log has this many entries. Gives the ids of the decisions. */
+async function grow(workspace: TestWorkspace, size: number): Promise<string[]> {
+  const agentId = await workspace.agent("payer");
+  const { seq } = await workspace.log.caughtUp();
+  const actions = Array.from({ length: size - seq }, () => attempt(workspace.log, { agentId, actionType: "read" }));
+  return (await Promise.all(actions)).map(({ decisionId }) => decisionId);
+}
+
 describe("VaultService", () => {
-  let fixture: VaultFixture;
+  let workspace: TestWorkspace;
   let decisions: string[];
   before(async () => {
-    fixture = await startVault();
-    decisions = await fixture.grow(SIZE);
+    workspace = await openWorkspace();
+    decisions = await grow(workspace, SIZE);
   });
-  after(() => fixture.workspace.close());
+  after(() => workspace.close());
 
   it("signs the log as it is now, under its name and with the key that jwks publishes.", async () => {
-    const checkpoint = await fixture.vault.getCheckpoint({});
+    const checkpoint = await workspace.vault.getCheckpoint({});
     expect(checkpoint).to.include({ origin: `${ORIGIN}/vault/default`, treeSize: BigInt(SIZE) });
     signedRoot(checkpoint);
-    const [jwk] = (await fixture.keys.jwks()).keys;
+    const [jwk] = (await workspace.keys.jwks()).keys;
     const published = createPublicKey({ key: jwk as never, format: "jwk" }).export({ type: "spki", format: "der" });
     const encoded = Buffer.concat([Buffer.of(2), published]).toString("base64");
     expect(checkpoint.verifierKey.endsWith(`+${encoded}`)).to.equal(true);
   });
 
   it("signs a tree once, and again only when it grew.", async () => {
-    const [one, other] = [await fixture.vault.getCheckpoint({}), await fixture.vault.getCheckpoint({})];
+    const [one, other] = [await workspace.vault.getCheckpoint({}), await workspace.vault.getCheckpoint({})];
     expect(other.note).to.equal(one.note);
-    const earlier = await fixture.vault.getCheckpoint({ treeSize: 9n });
+    const earlier = await workspace.vault.getCheckpoint({ treeSize: 9n });
     expect(signedRoot(earlier)).not.to.deep.equal(signedRoot(one));
-    expect(signedRoot(await fixture.vault.getCheckpoint({ treeSize: 0n })).toString("hex")).to.match(
+    expect(signedRoot(await workspace.vault.getCheckpoint({ treeSize: 0n })).toString("hex")).to.match(
       /^e3b0c44298fc1c14/,
     );
   });
@@ -55,7 +62,7 @@ describe("VaultService", () => {
   it("lists every entry with the text that its leaf is the hash of, page after page.", async () => {
     const bodies: string[] = [];
     for (let pageToken = ""; ; ) {
-      const page = await fixture.vault.listEntries({ pageSize: 32, pageToken });
+      const page = await workspace.vault.listEntries({ pageSize: 32, pageToken });
       for (const { index, leafHash, body } of page.entries) {
         expect(Number(index)).to.equal(bodies.length);
         expect(Buffer.from(leafHash)).to.deep.equal(leafOf(body));
@@ -69,16 +76,16 @@ describe("VaultService", () => {
   });
 
   it("lists a range alone.", async () => {
-    const { entries, nextPageToken } = await fixture.vault.listEntries({ from: 3n, to: 9n });
+    const { entries, nextPageToken } = await workspace.vault.listEntries({ from: 3n, to: 9n });
     expect(entries.map(({ index }) => Number(index))).to.deep.equal([3, 4, 5, 6, 7, 8]);
     expect(nextPageToken).to.equal(undefined);
-    expect((await fixture.vault.listEntries({ from: BigInt(SIZE) })).entries).to.deep.equal([]);
+    expect((await workspace.vault.listEntries({ from: BigInt(SIZE) })).entries).to.deep.equal([]);
   });
 
   it("proves every entry in every tree that holds it.", async () => {
     for (let treeSize = 1; treeSize <= SIZE; treeSize += 3) {
       for (let index = 0; index < treeSize; index += 5) {
-        const proof = await fixture.vault.getInclusionProof({ index: BigInt(index), treeSize: BigInt(treeSize) });
+        const proof = await workspace.vault.getInclusionProof({ index: BigInt(index), treeSize: BigInt(treeSize) });
         expect(proof).to.include({ leafIndex: BigInt(index), treeSize: BigInt(treeSize) });
         const root = rootFromPath(index, treeSize, proof.leafHash, proof.auditPath);
         expect(root).to.deep.equal(Buffer.from(proof.rootHash)).and.deep.equal(signedRoot(proof.checkpoint));
@@ -88,8 +95,8 @@ describe("VaultService", () => {
 
   it("proves a decision by its id.", async () => {
     const decisionId = decisions[17] as string;
-    const proof = await fixture.vault.getInclusionProof({ decisionId });
-    const { entries } = await fixture.vault.listEntries({ from: proof.leafIndex, pageSize: 1 });
+    const proof = await workspace.vault.getInclusionProof({ decisionId });
+    const { entries } = await workspace.vault.listEntries({ from: proof.leafIndex, pageSize: 1 });
     expect(JSON.parse(entries[0]?.body ?? "")).to.include({ decision_id: decisionId });
     expect(Buffer.from(proof.leafHash)).to.deep.equal(leafOf(entries[0]?.body ?? ""));
     const root = rootFromPath(Number(proof.leafIndex), SIZE, proof.leafHash, proof.auditPath);
@@ -99,19 +106,19 @@ describe("VaultService", () => {
   it("proves that every tree begins with every earlier one.", async () => {
     for (let to = 1; to <= SIZE; to += 3) {
       for (let from = 1; from <= to; from += 4) {
-        const proof = await fixture.vault.getConsistencyProof({ from: BigInt(from), to: BigInt(to) });
+        const proof = await workspace.vault.getConsistencyProof({ from: BigInt(from), to: BigInt(to) });
         expect(isConsistent(numbersIn(proof)), `${from} to ${to}`).to.equal(true);
-        const checkpoint = await fixture.vault.getCheckpoint({ treeSize: BigInt(from) });
+        const checkpoint = await workspace.vault.getCheckpoint({ treeSize: BigInt(from) });
         expect(Buffer.from(proof.fromRoot)).to.deep.equal(signedRoot(checkpoint));
       }
     }
   });
 
   it("shows what another replica appended a moment before.", async () => {
-    const replica = await fixture.workspace.replica();
-    const vault = vaultOf(replica, fixture.workspace, fixture.keys);
+    const replica = await workspace.replica();
+    const { vault } = replica;
     const before = await vault.getCheckpoint({});
-    await fixture.grow(Number(before.treeSize) + 1);
+    await grow(workspace, Number(before.treeSize) + 1);
     const proof = numbersIn(await vault.getConsistencyProof({ from: before.treeSize }));
     expect(proof.to).to.equal(proof.from + 1);
     expect(isConsistent(proof)).to.equal(true);
@@ -137,7 +144,7 @@ describe("VaultService", () => {
     ] as const;
     for (const [what, method, request, reason, field] of CASES) {
       it(`${what}.`, async () => {
-        const call = fixture.vault[method] as (request: object) => Promise<unknown>;
+        const call = workspace.vault[method] as (request: object) => Promise<unknown>;
         expect(await reasonOf(call(request))).to.equal(reason);
         expect((await failureOf(call(request))).violations.map((violation) => violation.field)).to.deep.equal([field]);
       });
@@ -145,34 +152,34 @@ describe("VaultService", () => {
 
     it("a decision in a tree that ends before it.", async () => {
       const failure = await failureOf(
-        fixture.vault.getInclusionProof({ decisionId: decisions[9] as string, treeSize: 3n }),
+        workspace.vault.getInclusionProof({ decisionId: decisions[9] as string, treeSize: 3n }),
       );
       expect(failure.message).to.match(/^`decision_id` names entry \d+, which is not below 3, the size of the tree$/);
     });
 
     it("a decision that is none, and a change by its id.", async () => {
-      expect(await reasonOf(fixture.vault.getInclusionProof({ decisionId: "dec_none" }))).to.equal(
+      expect(await reasonOf(workspace.vault.getInclusionProof({ decisionId: "dec_none" }))).to.equal(
         "DECISION_NOT_FOUND",
       );
-      const { rows } = await fixture.workspace.database.pool.query("select entry_id from ledger_entry where kind = 1");
+      const { rows } = await workspace.database.pool.query("select entry_id from ledger_entry where kind = 1");
       const decisionId = rows[0].entry_id;
-      expect(await reasonOf(fixture.vault.getInclusionProof({ decisionId }))).to.equal("DECISION_NOT_FOUND");
+      expect(await reasonOf(workspace.vault.getInclusionProof({ decisionId }))).to.equal("DECISION_NOT_FOUND");
     });
   });
 });
 
 describe("a page of large entries", () => {
   it("ends before it gets too large for a reader, and goes on.", async () => {
-    const { workspace, vault } = await startVault();
+    const workspace = await openWorkspace();
     try {
-      const { rows } = await workspace.database.pool.query("select agent_id from agent");
+      const agentId = await workspace.agent();
       const actionContent = "x".repeat(65_536);
-      const action = { agentId: rows[0].agent_id, actionType: "write", actionContent };
+      const action = { agentId, actionType: "write", actionContent };
       const { seq } = await workspace.log.caughtUp();
       await Promise.all(Array.from({ length: 40 }, () => attempt(workspace.log, action)));
-      const page = await vault.listEntries({ pageSize: 500 });
+      const page = await workspace.vault.listEntries({ pageSize: 500 });
       expect(page.entries).to.have.length.within(30, 39);
-      const rest = await vault.listEntries({ pageSize: 500, pageToken: page.nextPageToken ?? "" });
+      const rest = await workspace.vault.listEntries({ pageSize: 500, pageToken: page.nextPageToken ?? "" });
       expect(page.entries.length + rest.entries.length).to.equal(seq + 40);
     } finally {
       await workspace.close();
@@ -182,20 +189,20 @@ describe("a page of large entries", () => {
 
 describe("entries that a replica of the release before appended", () => {
   it("are proved like all others, though they hold no subtrees.", async () => {
-    const { workspace, vault, grow } = await startVault();
+    const workspace = await openWorkspace();
     try {
-      await grow(SIZE);
+      await grow(workspace, SIZE);
       const forgotten = "seq in (1, 3, 15, 16, 17, 31, 62, 63)";
       await withClient(workspace.url, async (client) => {
         await client.query("alter table ledger_entry disable trigger insert_only");
         await client.query(`update ledger_entry set subtree_hashes = null where ${forgotten}`);
       });
       for (let index = 0; index < SIZE; index += 7) {
-        const proof = await vault.getInclusionProof({ index: BigInt(index) });
+        const proof = await workspace.vault.getInclusionProof({ index: BigInt(index) });
         const root = rootFromPath(index, SIZE, proof.leafHash, proof.auditPath);
         expect(root).to.deep.equal(signedRoot(proof.checkpoint));
       }
-      expect(isConsistent(numbersIn(await vault.getConsistencyProof({ from: 33n })))).to.equal(true);
+      expect(isConsistent(numbersIn(await workspace.vault.getConsistencyProof({ from: 33n })))).to.equal(true);
     } finally {
       await workspace.close();
     }

@@ -5,8 +5,9 @@ import type { HistoryCount, HistoryEntry } from "../../../src/state/counters/his
 import { completeWindows, loadHistory } from "../../../src/state/counters/load-history.ts";
 import { createVelocityWindows } from "../../../src/state/counters/windows.ts";
 import { coldState } from "../../log/comparable.ts";
-import { openStage, type Stage, seededBelow, velocityRule } from "../../log/harness.ts";
 import { decisionsOf, readLog } from "../../log/stored-log.ts";
+import { openWorkspace, type TestWorkspace, velocityRule } from "../../support/harness.ts";
+import { seededBelow } from "../../support/seeded-below.ts";
 import { counterSpec, naiveCount } from "./naive-log.ts";
 
 const ACTIONS = 160;
@@ -16,26 +17,26 @@ const ACTION_TYPES = ["pay", "pay.send", "read"];
 type Stored = HistoryEntry | null;
 
 describe("the history of windows", () => {
-  let stage: Stage;
+  let workspace: TestWorkspace;
   let agentIds: string[];
   let stored: Stored[];
 
   before(async () => {
-    stage = await openStage();
-    agentIds = [await stage.agent(), await stage.agent(), await stage.agent()];
-    await stage.department(...agentIds.slice(0, 2));
-    await stage.mandate([
+    workspace = await openWorkspace();
+    agentIds = [await workspace.agent(), await workspace.agent(), await workspace.agent()];
+    await workspace.department(...agentIds.slice(0, 2));
+    await workspace.mandate([
       velocityRule(60, { scope: Scope.WORKSPACE, windowSeconds: 1n }),
       velocityRule(60, { scope: Scope.DEPARTMENT, windowSeconds: 3_600n }),
     ]);
     const below = seededBelow(7);
     for (let count = 0; count < ACTIONS; count++) {
       const actionType = ACTION_TYPES[below(3)] as string;
-      await stage.intercept({ agentId: agentIds[below(3)] as string, actionType });
+      await workspace.intercept({ agentId: agentIds[below(3)] as string, actionType });
       if (below(4) === 0) await delay(below(30));
-      if (below(20) === 0) await stage.agent();
+      if (below(20) === 0) await workspace.agent();
     }
-    const log = await readLog(stage.url);
+    const log = await readLog(workspace.url);
     const decisions = new Map(decisionsOf(log).map((decision) => [decision.seq, decision]));
     stored = log.entries.map(({ seq, atMs }) => {
       const found = decisions.get(seq);
@@ -44,7 +45,7 @@ describe("the history of windows", () => {
       return { at: atMs, agentId: action.agent_id, actionType: action.action_type, decision };
     });
   });
-  after(() => stage.close());
+  after(() => workspace.close());
 
   const between = (from: number, before: number): HistoryEntry[] =>
     stored.slice(from, before).filter((entry) => entry !== null);
@@ -60,7 +61,7 @@ describe("the history of windows", () => {
   };
 
   it("is read as it was written, from any place and in pages of any size.", async () => {
-    const { pool } = stage.party.database;
+    const { pool } = workspace.database;
     const below = seededBelow(3);
     const end = stored.length;
     for (let round = 0; round < 200; round++) {
@@ -79,7 +80,7 @@ describe("the history of windows", () => {
   });
 
   it("gives windows that keep next to nothing the counts of the log at any time.", async () => {
-    const { pool } = stage.party.database;
+    const { pool } = workspace.database;
     const entries = between(0, stored.length);
     const [start, end] = [entries[0]?.at ?? 0, entries.at(-1)?.at ?? 0];
     const specs = [
@@ -107,7 +108,7 @@ describe("the history of windows", () => {
   });
 
   it("is complete as of the time that the clock then tells.", async () => {
-    const { pool } = stage.party.database;
+    const { pool } = workspace.database;
     const state = await coldState(pool);
     let now = state.lastAtMs;
     const told = await completeWindows(pool, state, { now: () => (now += 50) });
