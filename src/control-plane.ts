@@ -34,7 +34,7 @@ import {
   type Redaction,
   type RedactionProxy,
 } from "./redaction/index.ts";
-import { type Authenticator, createAuthenticator } from "./registry/authenticator.ts";
+import { Authenticator } from "./registry/authenticator.ts";
 import { createGuard, type Guard } from "./semantic/guard.ts";
 import { errorBodyFrom } from "./server/error-mapping.ts";
 import { createGrpcServer } from "./server/grpc.ts";
@@ -138,7 +138,7 @@ function createServicePipeline(
   const interceptStream = EnforcementService.method.interceptStream;
   return createPipeline({
     services,
-    authenticate: authenticator,
+    authenticate: (key) => authenticator.authenticate(key),
     log,
     metrics,
     defaultDeadlineMs: config.defaultDeadlineMs,
@@ -211,13 +211,13 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const logs = await createWorkspaceLogs(database, decide, log, redis.surroundings);
   const keys = await createSigningKeys(database, privateKey, logs.clock.now());
   const verifyToken = createTokenVerifier(keys);
-  const authenticator = createAuthenticator({ database, clock: logs.clock, verifyToken });
+  const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken });
   const webhooks = createWebhooks({ database, logs, log, allow: config.webhookAllow });
   const { webhookAllow, maxBodyBytes } = config;
   const redaction = createRedaction({ database, logs, log, key: redactionKey, webhookAllow });
   const llm = { llmUrl: config.llmUrl ?? undefined, llmKey: config.llmKey?.reveal() };
   const proxy = createRedactionProxy({
-    ...{ redaction, authenticate: authenticator, logs, log, metrics, maxBodyBytes },
+    ...{ redaction, authenticate: (key) => authenticator.authenticate(key), logs, log, metrics, maxBodyBytes },
     ...llm,
   });
   return {

@@ -11,10 +11,17 @@ import {
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { DecisionReceipt } from "../log/receipts.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
-import { type AgentRegistration, deactivateAgent, listAgents, registerAgent } from "../registry/agents.ts";
+import {
+  type AgentChange,
+  type AgentRegistration,
+  deactivateAgent,
+  getAgent,
+  listAgents,
+  registerAgent,
+  watchAgent,
+} from "../registry/agents.ts";
 import { listDecisionReceipts } from "../registry/decisions.ts";
-import { agentOf } from "../registry/lookups.ts";
-import { type AgentChange, watchAgent } from "../registry/watch-agent.ts";
+import { getDepartment } from "../registry/departments.ts";
 import type { AgentState } from "../state/agents.ts";
 import type { Database } from "../store/database.ts";
 import type { Caller } from "./context.ts";
@@ -106,16 +113,16 @@ export function createAgentService({ logs, database, heartbeatMs }: AgentService
     async listAgents(request, { caller }) {
       const { status, departmentId } = request;
       const page = pageFrom(request, "agents", status, departmentId);
-      const filter = { status: agentStatusMapping.fromProto(status), departmentId: departmentId || undefined };
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
-      const { items, next } = listAgents(state, filter, page);
+      const department = departmentId ? getDepartment(state, departmentId) : undefined;
+      const { items, next } = listAgents(state, { status: agentStatusMapping.fromProto(status), department }, page);
       return { agents: items.map(messageFrom), nextPageToken: page.tokenAfter(next) };
     },
 
     async getAgent({ agentId }, { caller }) {
       assertMayUseAgent(caller, agentId);
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
-      const agent = messageFrom(agentOf(state, agentId));
+      const agent = messageFrom(getAgent(state, agentId));
       const { items } = await listDecisionReceipts(pool, state.workspaceId, { agentId }, { size: RECENT_DECISIONS });
       return { agent, recentDecisions: items.map(decisionRecordFrom) };
     },
@@ -125,7 +132,7 @@ export function createAgentService({ logs, database, heartbeatMs }: AgentService
       assertMayUseAgent(caller, agentId);
       const page = pageFrom(request, "agent history", agentId);
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
-      agentOf(state, agentId);
+      getAgent(state, agentId);
       const { items, next } = await listDecisionReceipts(pool, state.workspaceId, { agentId }, page);
       return {
         trustHistory: items.map(trustChangeFrom),

@@ -6,11 +6,11 @@ import {
   addDepartmentMember,
   createDepartment,
   deleteDepartment,
+  getDepartment,
   listDepartments,
   listMembers,
   removeDepartmentMember,
 } from "../registry/departments.ts";
-import { departmentOf } from "../registry/lookups.ts";
 import type { DepartmentState } from "../state/departments.ts";
 import { pageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
@@ -45,7 +45,7 @@ export function createDepartmentService({ logs }: DepartmentServiceOptions): Ser
 
     async getDepartment({ departmentId }, { caller }) {
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
-      const department = departmentOf(state, departmentId);
+      const department = getDepartment(state, departmentId);
       return { department: messageFrom(department), agentIds: listMembers(department, SHOWN_MEMBERS) };
     },
 

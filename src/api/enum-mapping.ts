@@ -3,7 +3,7 @@ import { AuthorityStatus } from "../../gen/agentcontrol/v1/authority_service_pb.
 import { MandateMode, MandateStatus } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, DecisionPath, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import type { Decision as DecisionName, ScopeWord as ScopeName } from "../policy/types.ts";
-import type { MandateStatusWord as MandateStatusName } from "../registry/mandate-view.ts";
+import type { MandateStatusWord as MandateStatusName } from "../registry/mandates.ts";
 import type { AgentStatus as AgentStatusName } from "../state/agents.ts";
 import type { AuthorityStatus as AuthorityStatusName } from "../state/authority-status.ts";
 import type { DecisionPath as DecisionPathName } from "../state/types.ts";

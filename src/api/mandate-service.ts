@@ -7,9 +7,16 @@ import {
   type UpdateMandateRequest,
 } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
-import { listMandates, listMandateVersions } from "../registry/mandate-lists.ts";
-import type { MandateDraft, MandateView } from "../registry/mandate-view.ts";
-import { archiveMandate, compileDraft, createMandate, updateMandate } from "../registry/mandates.ts";
+import {
+  archiveMandate,
+  compileDraft,
+  createMandate,
+  listMandates,
+  listMandateVersions,
+  type MandateDraft,
+  type MandateView,
+  updateMandate,
+} from "../registry/mandates.ts";
 import type { Database } from "../store/database.ts";
 import { mandateModeMapping, mandateStatusMapping, scopeMapping } from "./enum-mapping.ts";
 import { pageFrom } from "./paging.ts";

@@ -5,10 +5,17 @@ import { type ToolSchema, ToolService, ToolSource } from "../../gen/agentcontrol
 import { invalidField } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { FlattenedArgument } from "../policy/types.ts";
-import { toolOf } from "../registry/lookups.ts";
 import { toolsFromPaste } from "../registry/paste.ts";
-import { createFlattenMemo, listTools, listToolVersions, type ToolView, toolViewFrom } from "../registry/tool-lists.ts";
-import { registerTool, registerTools } from "../registry/tools.ts";
+import {
+  createFlattenTool,
+  getTool,
+  listTools,
+  listToolVersions,
+  registerTool,
+  registerTools,
+  type ToolView,
+  toolViewFrom,
+} from "../registry/tools.ts";
 import type { Database } from "../store/database.ts";
 import { namePageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
@@ -36,7 +43,7 @@ function messageFrom({ sealed, arguments: paths, registeredAtMs }: ToolView): Me
 
 /** Creates the functions of ToolService. */
 export function createToolService({ logs, database }: ToolServiceOptions): ServiceDefinition {
-  const flatten = createFlattenMemo();
+  const flatten = createFlattenTool();
   return defineService(ToolService, {
     async registerTool({ name, description, inputSchema }, { caller }) {
       if (inputSchema === undefined) throw invalidField("input_schema", "is missing");
@@ -67,7 +74,7 @@ export function createToolService({ logs, database }: ToolServiceOptions): Servi
     async getTool({ name }, { caller }) {
       const { workspaceId } = caller;
       const state = await (await logs.of(workspaceId)).caughtUp();
-      const tool = toolOf(state, name);
+      const tool = getTool(state, name);
       const versions = await listToolVersions(database, workspaceId, tool, flatten);
       return { tool: messageFrom(toolViewFrom(tool)), versions: versions.map(messageFrom) };
     },

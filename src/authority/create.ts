@@ -1,7 +1,7 @@
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
-import { CREDENTIAL_MARK, createSecret, hashSecret, prefixOf } from "../registry/key-secret.ts";
-import { agentOf } from "../registry/lookups.ts";
+import { getAgent } from "../registry/agents.ts";
+import { CREDENTIAL_MARK, createSecret, hashSecret, prefixOf } from "../registry/keys.ts";
 import type { AuthorityItem } from "../state/authority.ts";
 import type { SealedAuthority } from "../state/control-changes.ts";
 import { AuthorityEntity, type AuthorityRow } from "../store/entities.ts";
@@ -23,7 +23,7 @@ export interface CreatedSecret {
 const MAX_TIME_MS = 253_402_300_799_999;
 
 function assertActive({ state }: ChangeScope, agentId: string): void {
-  const { status } = agentOf(state, agentId);
+  const { status } = getAgent(state, agentId);
   if (status === "active") return;
   const message = `agent \`${agentId}\` is \`${status}\` and takes no new authority`;
   throw new ControlPlaneError(ErrorReason.AGENT_INACTIVE, message, { agent_id: agentId, status });

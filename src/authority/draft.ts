@@ -1,7 +1,7 @@
 import { invalidField } from "../errors.ts";
 import { isActionPattern } from "../policy/action-pattern.ts";
 import type { Decision } from "../policy/types.ts";
-import { freeTextFrom, nameFrom, patternsFrom } from "../registry/text.ts";
+import { checkedName, checkedPatterns, checkedText } from "../registry/checked-text.ts";
 import type { AuthorityKind, SealedAuthority } from "../state/control-changes.ts";
 import { KINDS } from "./kinds.ts";
 
@@ -50,24 +50,24 @@ export function withoutUndefined<T extends object>(members: Members<T>): T {
 }
 
 function toolPatternFrom(text: string): string {
-  const pattern = nameFrom("tool", text);
+  const pattern = checkedName("tool", text);
   if (isActionPattern(pattern)) return pattern;
   throw invalidField("tool", "may have `*` at its end only");
 }
 
 function serverFrom(text: string): string {
-  const server = nameFrom("server", text);
+  const server = checkedName("server", text);
   // Elsewhere a star stands for the rest of a name; here it would silently match nothing.
   if (server === "*" || !server.includes("*")) return server;
   throw invalidField("server", "must be the name of a server, or `*` alone for any");
 }
 
 const toolsFrom = (tools: readonly string[]): string[] =>
-  tools.map((tool, index) => nameFrom(`allowed_tools[${index}]`, tool));
+  tools.map((tool, index) => checkedName(`allowed_tools[${index}]`, tool));
 
 /** A text that nobody gave is left out. */
 function textFrom(field: string | undefined, text: string | undefined): string | undefined {
-  return field === undefined || text === undefined || text === "" ? undefined : freeTextFrom(field, text);
+  return field === undefined || text === undefined || text === "" ? undefined : checkedText(field, text);
 }
 
 const mapped = <T, R>(value: T | undefined, from: (value: T) => R): R | undefined =>
@@ -85,12 +85,12 @@ export function toldFrom(draft: AuthorityDraft): ToldAuthority {
     agent_id: agentId,
     max_uses: draft.maxUses ?? null,
     text: textFrom(textField, draft.text),
-    action_types: mapped(draft.actionTypes, (patterns) => patternsFrom(actionTypesField, patterns)),
+    action_types: mapped(draft.actionTypes, (patterns) => checkedPatterns(actionTypesField, patterns)),
     grantor_agent_id: grantorAgentId,
     parent_grant_id: draft.parentGrantId,
     tools: mapped(draft.tools, toolsFrom),
     max_trust_tenths: draft.maxTrustTenths,
-    audience: mapped(draft.audience, (audience) => nameFrom("audience", audience)),
+    audience: mapped(draft.audience, (audience) => checkedName("audience", audience)),
     server: mapped(draft.server, serverFrom),
     tool: mapped(draft.tool, toolPatternFrom),
     decision: draft.decision,

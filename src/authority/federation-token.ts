@@ -1,7 +1,7 @@
 import { CompactSign, compactVerify, decodeProtectedHeader, errors, type ProtectedHeaderParameters } from "jose";
 import { invalidField } from "../errors.ts";
-import { stored } from "../registry/stored.ts";
 import type { SealedAuthority } from "../state/control-changes.ts";
+import { stored } from "../store/store-fault.ts";
 import type { SigningKeys } from "./signing-key.ts";
 
 /** What signs tokens. */

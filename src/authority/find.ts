@@ -1,9 +1,9 @@
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { type Page, type PageRequest, pageFrom } from "../registry/page.ts";
-import { stored } from "../registry/stored.ts";
 import type { AuthorityKind } from "../state/control-changes.ts";
 import type { Database } from "../store/database.ts";
 import { AuthorityEntity, type AuthorityRow } from "../store/entities.ts";
+import { stored } from "../store/store-fault.ts";
 import { authorityNotFound } from "./kinds.ts";
 import { type AuthorityView, viewFrom } from "./view.ts";
 

@@ -1,9 +1,9 @@
 import { matchesPattern, normaliseActionType } from "../policy/action-pattern.ts";
-import { stored } from "../registry/stored.ts";
 import type { AgentStatus } from "../state/agents.ts";
 import type { AuthorityStatus } from "../state/authority-status.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { AuthorityEntity, type AuthorityRow } from "../store/entities.ts";
+import { stored } from "../store/store-fault.ts";
 import { checkToken, type TokenClaims, type TokenVerifierKeys } from "./federation-token.ts";
 import type { AuthoritySource } from "./find.ts";
 import { type AuthorityView, viewFrom } from "./view.ts";

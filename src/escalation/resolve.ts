@@ -1,7 +1,7 @@
 import type { Pool } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { WorkspaceLog } from "../log/workspace-log.ts";
-import { freeTextFrom } from "../registry/text.ts";
+import { checkedText } from "../registry/checked-text.ts";
 import type { EscalationStatus } from "../state/escalations.ts";
 import { escalationStatusFromNumber, numberFromEscalationStatus } from "../state/stored-enums.ts";
 import { EscalationEntity } from "../store/entities.ts";
@@ -29,7 +29,7 @@ export interface ResolveContext {
 export async function resolveEscalation({ log, pool }: ResolveContext, command: ResolveCommand): Promise<Escalation> {
   const { escalationId, resolution: status, by } = command;
   const { workspaceId } = log;
-  const note = command.note === null ? null : freeTextFrom("note", command.note);
+  const note = command.note === null ? null : checkedText("note", command.note);
   const pending = await getEscalation(pool, workspaceId, escalationId, null);
   if (pending.status !== "pending") throw resolvedBefore(pending);
   const { agentId } = pending;

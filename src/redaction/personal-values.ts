@@ -1,13 +1,12 @@
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
-import type { Page, PageRequest } from "../registry/page.ts";
-import { pageFrom } from "../registry/page.ts";
-import { stored } from "../registry/stored.ts";
-import { freeTextFrom } from "../registry/text.ts";
+import { checkedText } from "../registry/checked-text.ts";
+import { type Page, type PageRequest, pageFrom } from "../registry/page.ts";
 import type { Database } from "../store/database.ts";
 import { PersonalValueEntity, type PersonalValueRow } from "../store/entities.ts";
 import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
 import { findPersonalValues, insertPersonalValues } from "../store/personal-values.ts";
+import { stored } from "../store/store-fault.ts";
 import { afterNewest, newestPosition } from "./newest.ts";
 import type { Sealer } from "./sealer.ts";
 import { raiseRevision } from "./settings.ts";
@@ -86,7 +85,7 @@ function kindFrom(field: string, kind: string): PersonalKind {
 }
 
 function valueFrom(field: string, text: string): string {
-  const value = freeTextFrom(field, text).trim();
+  const value = checkedText(field, text).trim();
   if (value.length >= MIN_LENGTH && value.length <= MAX_LENGTH) return value;
   throw invalidField(field, `must have ${MIN_LENGTH} to ${MAX_LENGTH} characters after trimming`);
 }

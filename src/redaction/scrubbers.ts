@@ -1,7 +1,7 @@
 import { setImmediate as turnOfLoop } from "node:timers/promises";
 import type { Pool } from "pg";
-import { stored } from "../registry/stored.ts";
 import { readPersonalValues, type StoredPersonalValue } from "../store/sql/read-redaction.ts";
+import { stored } from "../store/store-fault.ts";
 import { valuePlace } from "./personal-values.ts";
 import type { Sealer } from "./sealer.ts";
 import { type RevisedSettings, readSettings } from "./settings.ts";

@@ -1,10 +1,10 @@
 import type { Pool } from "pg";
 import { invalidField } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
-import { stored } from "../registry/stored.ts";
-import { freeTextFrom } from "../registry/text.ts";
+import { checkedText } from "../registry/checked-text.ts";
 import { RedactionSettingsEntity } from "../store/entities.ts";
 import { readRedactionSettings, type StoredRedactionSettings } from "../store/sql/read-redaction.ts";
+import { stored } from "../store/store-fault.ts";
 import type { Transaction } from "../store/transaction.ts";
 import type { Sealer } from "./sealer.ts";
 import { DETECTED_KINDS } from "./text/types.ts";
@@ -101,7 +101,7 @@ export async function putSettings(
   const { restoreValues, allowMedia, allow } = settings;
   const disabledKinds = [...settings.disabledKinds];
   assertKinds(disabledKinds);
-  for (const [index, each] of allow.entries()) freeTextFrom(`allow[${index}]`, each);
+  for (const [index, each] of allow.entries()) checkedText(`allow[${index}]`, each);
   const { sealer } = context;
   const log = await context.logs.of(workspaceId);
   const wanted = { restoreValues, allowMedia, disabledKinds, allow };

@@ -1,11 +1,10 @@
-import type { Page, PageRequest } from "../registry/page.ts";
-import { pageFrom } from "../registry/page.ts";
-import { stored } from "../registry/stored.ts";
-import { freeTextFrom } from "../registry/text.ts";
+import { checkedText } from "../registry/checked-text.ts";
+import { type Page, type PageRequest, pageFrom } from "../registry/page.ts";
 import type { Database } from "../store/database.ts";
 import { RedactionWebhookEntity, type RedactionWebhookRow } from "../store/entities.ts";
 import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
 import type { StoreLog } from "../store/migrate.ts";
+import { stored } from "../store/store-fault.ts";
 import type { Targets } from "../webhook/target.ts";
 import { afterNewest, newestPosition } from "./newest.ts";
 import type { Sealer } from "./sealer.ts";
@@ -72,7 +71,7 @@ export function createRedactionWebhooks(options: RedactionWebhooksOptions): Reda
       const nowMs = clock.now();
       const webhookId = `wh_${base32FromBytes(createUuidV7(nowMs))}`;
       const sealedSecret =
-        secret === undefined ? null : sealer.seal(workspaceId, secretPlace(webhookId), freeTextFrom("secret", secret));
+        secret === undefined ? null : sealer.seal(workspaceId, secretPlace(webhookId), checkedText("secret", secret));
       const row = { workspaceId, webhookId, url, isActive: true, createdAtMs: nowMs, sealedSecret };
       await stored(orm.em.fork().insert(RedactionWebhookEntity, row));
       tell(caller, webhookId, "redaction webhook created");

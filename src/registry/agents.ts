@@ -1,15 +1,18 @@
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { createEventBuffer } from "../log/event-buffer.ts";
+import type { LedgerEvent } from "../log/events.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
 import type { AgentState, AgentStatus } from "../state/agents.ts";
 import type { SealedAgent } from "../state/control-changes.ts";
+import type { DepartmentState } from "../state/departments.ts";
 import { numberFromAgentStatus } from "../state/stored-enums.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { AgentEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
-import { agentOf, departmentOf } from "./lookups.ts";
-import { newestPage, type Page, type PageRequest, valuesOfGrowing } from "./page.ts";
-import { freeTextFrom, nameFrom, patternsFrom } from "./text.ts";
+import { checkedName, checkedPatterns, checkedText } from "./checked-text.ts";
+import { newestPage, type Page, type PageRequest } from "./page.ts";
 
-/** What is told of an agent when it is registered. */
+/** Fields of an agent's registration. */
 export interface AgentRegistration {
   readonly name: string;
   readonly framework: string;
@@ -19,54 +22,38 @@ export interface AgentRegistration {
   readonly deniedActionTypes: readonly string[];
 }
 
-/** Which agents a list holds; what is undefined does not narrow it. */
+/** Filter of a list of agents; undefined fields do not narrow it. */
 export interface AgentFilter {
   readonly status?: AgentStatus | undefined;
-  readonly departmentId?: string | undefined;
+  /** Only its members. */
+  readonly department?: DepartmentState | undefined;
 }
 
-function sealedFrom(registration: AgentRegistration): Omit<SealedAgent, "agent_id" | "trust_tenths"> {
+type CheckedRegistration = Omit<SealedAgent, "agent_id" | "trust_tenths">;
+
+/** Returns an agent. Throws AGENT_NOT_FOUND. */
+export function getAgent(state: WorkspaceState, agentId: string): AgentState {
+  const agent = state.agents.get(agentId);
+  if (agent !== undefined) return agent;
+  throw new ControlPlaneError(ErrorReason.AGENT_NOT_FOUND, `no agent \`${agentId}\``, { agent_id: agentId });
+}
+
+function checkedRegistration(registration: AgentRegistration): CheckedRegistration {
   return {
-    name: nameFrom("name", registration.name),
-    framework: freeTextFrom("framework", registration.framework).trim(),
-    description: freeTextFrom("description", registration.description),
-    capabilities: patternsFrom("capabilities", registration.capabilities),
-    allowed_action_types: patternsFrom("permissions.allowed_action_types", registration.allowedActionTypes),
-    denied_action_types: patternsFrom("permissions.denied_action_types", registration.deniedActionTypes),
+    name: checkedName("name", registration.name),
+    framework: checkedText("framework", registration.framework).trim(),
+    description: checkedText("description", registration.description),
+    capabilities: checkedPatterns("capabilities", registration.capabilities),
+    allowed_action_types: checkedPatterns("permissions.allowed_action_types", registration.allowedActionTypes),
+    denied_action_types: checkedPatterns("permissions.denied_action_types", registration.deniedActionTypes),
   };
 }
 
-/**
- * Registers an agent with the workspace's initial trust; it is active when this resolves. `by` is the key that does it.
- * Throws INVALID_FIELD for a blank name and for an action type that is none.
- */
-export async function registerAgent(
-  log: WorkspaceLog,
-  by: string,
-  registration: AgentRegistration,
-): Promise<AgentState> {
-  const told = sealedFrom(registration);
-  const { state, agentId } = await log.change(by, (scope) => register(scope, told));
-  return agentOf(state, agentId);
-}
-
-/** Registers an agent unless the workspace has one already, of whatever status; of several at once, one does. */
-export async function registerFirstAgent(
-  log: WorkspaceLog,
-  by: string,
-  registration: AgentRegistration,
-): Promise<void> {
-  const told = sealedFrom(registration);
-  await log.change(by, async (scope) => void (scope.state.agents.size === 0 && (await register(scope, told))));
-}
-
-async function register(
-  { transaction, state, nowMs, nextSeq, seal }: ChangeScope,
-  told: ReturnType<typeof sealedFrom>,
-): Promise<{ readonly state: WorkspaceState; readonly agentId: string }> {
+async function register(scope: ChangeScope, registration: CheckedRegistration): Promise<string> {
+  const { transaction, state, nowMs, nextSeq, seal } = scope;
   const agentId = createId("agt");
   const trust_tenths = state.settings.initial_trust_tenths;
-  const agent: SealedAgent = { agent_id: agentId, ...told, trust_tenths };
+  const agent: SealedAgent = { agent_id: agentId, ...registration, trust_tenths };
   await transaction.insert(AgentEntity, {
     workspaceId: state.workspaceId,
     agentId,
@@ -78,13 +65,42 @@ async function register(
     deactivatedAtMs: null,
   });
   seal({ type: "agent_registered", agent });
-  return { state, agentId };
+  return agentId;
 }
 
-/** Deactivates an agent; one that is not active stays as it is and nothing is sealed. Throws AGENT_NOT_FOUND. */
+/**
+ * Registers an agent with the workspace's initial trust; it is active when this resolves. `by` is the caller's key.
+ * Throws INVALID_FIELD for a blank name and a malformed action type.
+ */
+export async function registerAgent(
+  log: WorkspaceLog,
+  by: string,
+  registration: AgentRegistration,
+): Promise<AgentState> {
+  const checked = checkedRegistration(registration);
+  const { state, agentId } = await log.change(by, async (scope) => {
+    return { state: scope.state, agentId: await register(scope, checked) };
+  });
+  // After the commit: the fold adds the agent to the state.
+  return getAgent(state, agentId);
+}
+
+/** Registers an agent unless the workspace already has one, whatever its status; safe to call from several processes. */
+export async function registerFirstAgent(
+  log: WorkspaceLog,
+  by: string,
+  registration: AgentRegistration,
+): Promise<void> {
+  const checked = checkedRegistration(registration);
+  await log.change(by, async (scope) => {
+    if (scope.state.agents.size === 0) await register(scope, checked);
+  });
+}
+
+/** Deactivates an agent; without effect, and nothing is sealed, unless it is active. Throws AGENT_NOT_FOUND. */
 export async function deactivateAgent(log: WorkspaceLog, by: string, agentId: string): Promise<AgentState> {
   return log.change(by, async ({ transaction, state, nowMs, seal }) => {
-    const agent = agentOf(state, agentId);
+    const agent = getAgent(state, agentId);
     if (agent.status !== "active") return agent;
     const status = numberFromAgentStatus("deactivated");
     const key = { workspaceId: state.workspaceId, agentId };
@@ -94,15 +110,78 @@ export async function deactivateAgent(log: WorkspaceLog, by: string, agentId: st
   });
 }
 
-/**
- * Lists the agents, newest first; a page continues after the index of the entry that registered an agent. Throws
- * DEPARTMENT_NOT_FOUND when the filter names a department that is none.
- */
+/** Lists agents, newest first; a position is the index of the entry that registered the agent. */
 export function listAgents(state: WorkspaceState, filter: AgentFilter, page: PageRequest): Page<AgentState> {
-  const members = filter.departmentId === undefined ? undefined : departmentOf(state, filter.departmentId).members;
+  const { status, department } = filter;
   const isWanted = (agent: AgentState): boolean =>
-    (filter.status === undefined || agent.status === filter.status) &&
-    (members === undefined || members.has(agent.agentId));
-  // No agent ever leaves a workspace's state, so the map only grows.
-  return newestPage(valuesOfGrowing(state.agents), ({ createdSeq }) => createdSeq, page, isWanted);
+    (status === undefined || agent.status === status) && (department?.members.has(agent.agentId) ?? true);
+  return newestPage(state.agents.values(), ({ createdSeq }) => createdSeq, page, isWanted);
+}
+
+/** A message to a runtime that watches its agent: the status at the start, then each change. */
+export interface AgentChange {
+  readonly kind: "active" | "deactivated" | "revoked" | "killed";
+  /** The session that was killed. */
+  readonly sessionId?: string;
+  readonly revocationId?: string;
+  readonly atMs: number;
+}
+
+/** Options of `watchAgent`. */
+export interface WatchAgentOptions {
+  readonly heartbeatMs: number;
+  readonly signal: AbortSignal;
+}
+
+function changesFrom(event: LedgerEvent, agentId: string): AgentChange[] {
+  if (event.kind === "decision") return [];
+  const { change, atMs } = event;
+  if (!("agent_id" in change) || change.agent_id !== agentId) return [];
+  if (change.type === "agent_deactivated") return [{ kind: "deactivated", atMs }];
+  if (change.type === "authority_ended" && change.kind === "session") {
+    return change.ids.map((sessionId) => ({ kind: "killed", sessionId, atMs }));
+  }
+  if (change.type !== "agent_revoked") return [];
+  const killed = change.ended.sessions.map((sessionId) => ({ kind: "killed" as const, sessionId, atMs }));
+  // The revocation first, because it stops everything: an agent may have thousands of sessions.
+  return [{ kind: "revoked", revocationId: change.revocation_id, atMs }, ...killed];
+}
+
+/** The changes that one log entry made: one element of the buffer, so that no revocation is too long for it. */
+interface EntryChanges {
+  readonly seq: number;
+  readonly changes: readonly AgentChange[];
+}
+
+/**
+ * Streams the agent's current status, then every change of it and every killed session. `undefined` is a heartbeat. Ends
+ * after `revoked` and the sessions killed with it. Throws AGENT_NOT_FOUND.
+ */
+export async function* watchAgent(
+  log: WorkspaceLog,
+  agentId: string,
+  { heartbeatMs, signal }: WatchAgentOptions,
+): AsyncGenerator<AgentChange | undefined> {
+  const live = createEventBuffer<EntryChanges>();
+  const stop = log.subscribe((events) => {
+    for (const event of events) {
+      const changes = changesFrom(event, agentId);
+      if (changes.length > 0) live.push({ seq: event.seq, changes });
+    }
+  });
+  try {
+    const state = await log.caughtUp();
+    const { status, registeredAtMs, deactivatedAtMs } = getAgent(state, agentId);
+    const { seq: end } = state;
+    yield { kind: status, atMs: deactivatedAtMs ?? registeredAtMs };
+    if (status === "revoked") return;
+    for await (const entry of live.read(heartbeatMs, signal)) {
+      if (entry === undefined) yield undefined;
+      // The status read above already covers earlier entries.
+      else if (entry.seq >= end) yield* entry.changes;
+      if (entry?.changes[0]?.kind === "revoked") return;
+    }
+  } finally {
+    stop();
+  }
 }

@@ -1,101 +1,177 @@
 import { hash } from "node:crypto";
+import { LRUCache } from "lru-cache";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import type { SealedAuthority } from "../state/control-changes.ts";
 import type { Database } from "../store/database.ts";
-import { createKeyLookUp, type FoundKey, holderAt, isKey, type KeyHolder, type VerifyToken } from "./key-look-up.ts";
+import { ApiKeyEntity, AuthorityEntity, type AuthorityRow } from "../store/entities.ts";
+import { stored } from "../store/store-fault.ts";
+import { CREDENTIAL_MARK } from "./keys.ts";
 
-export type { KeyHolder, VerifyToken } from "./key-look-up.ts";
+/** The holder of a key. */
+export interface KeyHolder {
+  /** `key_…`, a credential's `crd_…` or a federation token's `fed_…`. */
+  readonly keyId: string;
+  readonly workspaceId: string;
+  readonly role: Role;
+  /** The agent that the key is bound to; null for a key that speaks for every agent. */
+  readonly agentId: string | null;
+  /** True for a credential or token that ended or expired. Default false. */
+  readonly isEnded?: boolean;
+}
 
-/** How keys are looked up. */
+/** Returns the claims of a federation token; undefined for a text that the service never signed. */
+export type VerifyToken = (
+  token: string,
+) => Promise<{ readonly id: string; readonly workspaceId: string; readonly agentId: string } | undefined>;
+
+/** Options of an authenticator. */
 export interface AuthenticatorOptions {
   readonly database: Pick<Database, "orm">;
-  /** Gives epoch milliseconds, by which keys expire. */
+  /** Epoch milliseconds, for expiry. */
   readonly clock: { now(): number };
-  /** Milliseconds that never go back, by which the cache ages. Default `performance.now`. */
+  /** Monotonic milliseconds, for the age of cached look-ups. Default `performance.now`. */
   readonly now?: () => number;
-  /** Milliseconds that an answer is remembered. Default `DEFAULT_KEY_CACHE_MS`. */
+  /** Milliseconds that a look-up is cached. Default `DEFAULT_KEY_CACHE_MS`. */
   readonly cacheTtlMs?: number;
-  /** Tells whose federation token a text is. Default: no text is one. */
+  /** Default: no text is a federation token. */
   readonly verifyToken?: VerifyToken;
 }
 
-/** Finds who holds a key: a key of a workspace, an agent's credential or a federation token. */
-export interface Authenticator {
-  /**
-   * The holder of a key, or undefined for a key that is unknown, expired or revoked; a credential or token that ended or
-   * expired still has its holder, with `isEnded`. Synchronous when the answer is remembered. Expiry is judged on every
-   * call. Rejects with STORE_UNAVAILABLE, which is not remembered.
-   */
-  (key: string): KeyHolder | undefined | Promise<KeyHolder | undefined>;
-  /** Forgets what is remembered of a workspace's keys and of unknown ones: after a change of keys, and on wake-ups. */
-  forget(workspaceId: string): void;
-}
-
-/** Milliseconds that a key revoked on another replica opens here, if the wake-up is lost. */
+/** Milliseconds that a key revoked on another replica may still work here, if the wake-up is lost. */
 export const DEFAULT_KEY_CACHE_MS = 2_000;
-/** Keys that are remembered, and apart from them unknown ones: a flood of wrong keys pushes out no right one. */
-const REMEMBERED_KEYS = 100_000;
-const REMEMBERED_UNKNOWN = 10_000;
+/** Capacities of the two caches. Unknown keys have their own, so that a flood of them evicts no good key. */
+const CACHED_KEYS = 100_000;
+const CACHED_UNKNOWN = 10_000;
+/** Longer texts are not keys and not worth hashing. */
+const MAX_KEY = 512;
+const MAX_TOKEN = 16_384;
+const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]*$/;
 
-interface Remembered {
-  /** Undefined for an unknown or revoked key. */
-  readonly found: FoundKey | undefined;
-  readonly until: number;
+/** A key as it is stored; whether it works depends on the time. */
+interface StoredKey {
+  readonly holder: KeyHolder;
+  /** The holder after the end; undefined for a key that is treated as unknown then. */
+  readonly afterEnd: KeyHolder | undefined;
+  readonly expiresAtMs: number | null;
+  readonly endedAtMs: number | null;
 }
 
-function remember(cache: Map<string, Remembered>, capacity: number, mark: string, entry: Remembered): void {
-  // Deleted first, so that the oldest answer is the first in the map.
-  cache.delete(mark);
-  cache.set(mark, entry);
-  const [oldest] = cache.keys();
-  if (cache.size > capacity && oldest !== undefined) cache.delete(oldest);
+function isToken(text: string): boolean {
+  return text.length <= MAX_TOKEN && TOKEN.test(text);
+}
+
+function storedKeyFrom(row: AuthorityRow | null): StoredKey | undefined {
+  if (row === null) return undefined;
+  const { id: keyId, workspaceId, agentId, endedAtMs, sealed } = row;
+  const holder = { keyId, workspaceId, role: Role.AGENT, agentId: agentId ?? null };
+  const { expires_at_ms: expiresAtMs } = sealed as SealedAuthority;
+  return { holder, afterEnd: { ...holder, isEnded: true }, expiresAtMs, endedAtMs: endedAtMs ?? null };
 }
 
 /**
- * Creates the authenticator. A key made or revoked here takes effect at once if `forget` is called after it; one revoked
- * on another replica opens for `cacheTtlMs` at most.
+ * Finds the holders of keys: API keys, agents' credentials and federation tokens. Look-ups are cached; expiry is checked
+ * on every call.
  */
-export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
-  const { clock, now = () => performance.now(), cacheTtlMs = DEFAULT_KEY_CACHE_MS } = options;
-  const lookUp = createKeyLookUp(options.database, options.verifyToken);
-  const known = new Map<string, Remembered>();
-  const unknown = new Map<string, Remembered>();
-  let looking = new Map<string, Promise<FoundKey | undefined>>();
+export class Authenticator {
+  readonly #orm: Database["orm"];
+  readonly #clock: { now(): number };
+  readonly #now: () => number;
+  readonly #verifyToken: VerifyToken | undefined;
+  /** By the SHA-256 of the key, as base64. */
+  readonly #known: LRUCache<string, StoredKey>;
+  readonly #unknown: LRUCache<string, true>;
+  #inFlight = new Map<string, Promise<StoredKey | undefined>>();
 
-  const judged = (found: FoundKey | undefined): KeyHolder | undefined =>
-    found === undefined ? undefined : holderAt(found, clock.now());
+  constructor(options: AuthenticatorOptions) {
+    const { database, clock, now = () => performance.now(), cacheTtlMs = DEFAULT_KEY_CACHE_MS } = options;
+    this.#orm = database.orm;
+    this.#clock = clock;
+    this.#now = now;
+    this.#verifyToken = options.verifyToken;
+    const aging = { ttl: cacheTtlMs, ttlResolution: 0, perf: { now } };
+    this.#known = new LRUCache({ max: CACHED_KEYS, ...aging });
+    this.#unknown = new LRUCache({ max: CACHED_UNKNOWN, ...aging });
+  }
 
-  const find = async (key: string, mark: string): Promise<FoundKey | undefined> => {
-    const mine = looking;
-    const until = now() + cacheTtlMs;
+  /**
+   * Returns the holder of a key; undefined for a key that is unknown, expired or revoked. A credential or token that ended
+   * or expired still has its holder, with `isEnded`. Synchronous when cached. Rejects with STORE_UNAVAILABLE.
+   */
+  authenticate(key: string): KeyHolder | undefined | Promise<KeyHolder | undefined> {
+    if (key.length > MAX_KEY && !isToken(key)) return undefined;
+    const digest = hash("sha256", key, "base64");
+    const found = this.#known.get(digest);
+    if (found !== undefined) return this.#holderNow(found);
+    if (this.#unknown.get(digest)) return undefined;
+    let lookUp = this.#inFlight.get(digest);
+    if (lookUp === undefined) {
+      lookUp = this.#lookUp(key, digest);
+      this.#inFlight.set(digest, lookUp);
+    }
+    return lookUp.then((stored) => this.#holderNow(stored));
+  }
+
+  /**
+   * Drops the cached keys of a workspace and all unknown ones. MUST be called after a change of keys, so that it takes
+   * effect here at once, and on wake-ups.
+   */
+  forget(workspaceId: string): void {
+    const theirs: string[] = [];
+    for (const [digest, { holder }] of this.#known) if (holder.workspaceId === workspaceId) theirs.push(digest);
+    for (const digest of theirs) this.#known.delete(digest);
+    this.#unknown.clear();
+    this.#inFlight = new Map();
+  }
+
+  #holderNow(key: StoredKey | undefined): KeyHolder | undefined {
+    if (key === undefined) return undefined;
+    const { holder, afterEnd, expiresAtMs, endedAtMs } = key;
+    const isOpen = endedAtMs === null && (expiresAtMs ?? Number.POSITIVE_INFINITY) > this.#clock.now();
+    return isOpen ? holder : afterEnd;
+  }
+
+  async #lookUp(key: string, digest: string): Promise<StoredKey | undefined> {
+    const inFlight = this.#inFlight;
+    // The age counts from the beginning of the read, whose snapshot it is.
+    const start = this.#now();
     try {
-      const found = await lookUp(key, Buffer.from(mark, "base64"));
-      // INVARIANT: what was read before `forget` is not remembered after it; it may show a key that was revoked since.
-      if (mine !== looking) return found;
-      if (found === undefined) remember(unknown, REMEMBERED_UNKNOWN, mark, { found, until });
-      else remember(known, REMEMBERED_KEYS, mark, { found, until });
+      const found = await this.#find(key, Buffer.from(digest, "base64"));
+      // INVARIANT: a read that began before `forget` is not cached after it; it may miss a revocation.
+      if (inFlight !== this.#inFlight) return found;
+      if (found === undefined) this.#unknown.set(digest, true, { start });
+      else this.#known.set(digest, found, { start });
       return found;
     } finally {
-      mine.delete(mark);
+      inFlight.delete(digest);
     }
-  };
+  }
 
-  const authenticate = (key: string): KeyHolder | undefined | Promise<KeyHolder | undefined> => {
-    if (!isKey(key)) return undefined;
-    const mark = hash("sha256", key, "base64");
-    const remembered = known.get(mark) ?? unknown.get(mark);
-    if (remembered !== undefined && remembered.until > now()) return judged(remembered.found);
-    let promise = looking.get(mark);
-    if (promise === undefined) {
-      promise = find(key, mark);
-      looking.set(mark, promise);
-    }
-    return promise.then(judged);
-  };
+  /** Falls through to API keys: people choose their own, and such a key may look like a credential or token. */
+  async #find(key: string, secretHash: Buffer): Promise<StoredKey | undefined> {
+    const credential = key.startsWith(CREDENTIAL_MARK) ? await this.#findCredential(secretHash) : undefined;
+    const found = credential ?? (isToken(key) ? await this.#findToken(key) : undefined);
+    return found ?? (key.length <= MAX_KEY ? this.#findApiKey(secretHash) : undefined);
+  }
 
-  const forget = (workspaceId: string): void => {
-    for (const [mark, { found }] of known) if (found?.holder.workspaceId === workspaceId) known.delete(mark);
-    unknown.clear();
-    looking = new Map();
-  };
+  async #findApiKey(secretHash: Buffer): Promise<StoredKey | undefined> {
+    const key = await stored(this.#orm.em.fork().findOne(ApiKeyEntity, { secretHash, revokedAtMs: null }));
+    if (key === null) return undefined;
+    const { keyId, workspaceId, role, agentId, expiresAtMs } = key;
+    const holder = { keyId, workspaceId, role, agentId: agentId ?? null };
+    return { holder, afterEnd: undefined, expiresAtMs: expiresAtMs ?? null, endedAtMs: null };
+  }
 
-  return Object.assign(authenticate, { forget });
+  async #findCredential(secretHash: Buffer): Promise<StoredKey | undefined> {
+    const where = { secretHash, kind: "credential" };
+    return storedKeyFrom(await stored(this.#orm.em.fork().findOne(AuthorityEntity, where)));
+  }
+
+  async #findToken(token: string): Promise<StoredKey | undefined> {
+    // The signature first: a forged token costs no query.
+    const claims = await this.#verifyToken?.(token);
+    if (claims === undefined) return undefined;
+    const { id, workspaceId, agentId } = claims;
+    const where = { workspaceId, id, agentId, kind: "federation_token" };
+    return storedKeyFrom(await stored(this.#orm.em.fork().findOne(AuthorityEntity, where)));
+  }
 }

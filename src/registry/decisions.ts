@@ -6,10 +6,10 @@ import { numberFromDecision } from "../state/stored-enums.ts";
 import { listDecisions, listDecisionsOfAgent, readLogSize } from "../store/sql/list-decisions.ts";
 import type { PackedRow } from "../store/sql/packed-bodies.ts";
 import { findFirstAfter } from "../store/sql/read-history.ts";
+import { stored } from "../store/store-fault.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
-import { stored } from "./stored.ts";
 
-/** Which decisions a list holds; what is undefined does not narrow it. */
+/** Filter of a list of decisions; undefined fields do not narrow it. */
 export interface DecisionFilter {
   readonly agentId?: string | undefined;
   readonly decision?: Decision | undefined;
@@ -19,15 +19,15 @@ export interface DecisionFilter {
   readonly untilMs?: number | undefined;
 }
 
-/** The index of the first entry at or after a time, or the size of the log. */
-async function firstAt(pool: Pool, workspaceId: string, timeMs: number, size: number): Promise<number> {
+/** Returns the index of the first entry at or after a time, or the size of the log. */
+async function firstSeqAt(pool: Pool, workspaceId: string, timeMs: number, size: number): Promise<number> {
   const after = Math.ceil(timeMs) - 1;
   const { rows } = await pool.query<{ seq: number }>({ ...findFirstAfter, values: [workspaceId, after, size] });
   return rows[0]?.seq ?? size;
 }
 
-/** The indexes between which the entries of a span of time lie. */
-async function boundsOf(
+/** Returns the range of log indexes that a span of time covers. */
+async function seqRange(
   pool: Pool,
   workspaceId: string,
   { sinceMs, untilMs }: DecisionFilter,
@@ -35,8 +35,8 @@ async function boundsOf(
   if (sinceMs === undefined && untilMs === undefined) return { low: 0, high: Number.MAX_SAFE_INTEGER };
   const { rows } = await pool.query<{ seq: number }>({ ...readLogSize, values: [workspaceId] });
   const size = rows[0]?.seq ?? 0;
-  const low = sinceMs === undefined ? 0 : await firstAt(pool, workspaceId, sinceMs, size);
-  const high = untilMs === undefined ? size : await firstAt(pool, workspaceId, untilMs, size);
+  const low = sinceMs === undefined ? 0 : await firstSeqAt(pool, workspaceId, sinceMs, size);
+  const high = untilMs === undefined ? size : await firstSeqAt(pool, workspaceId, untilMs, size);
   return { low, high };
 }
 
@@ -47,7 +47,7 @@ async function readPage(
   { size, after }: PageRequest,
 ): Promise<Page<DecisionReceipt>> {
   type Row = PackedRow & { leafHash: Buffer };
-  const { low, high } = await boundsOf(pool, workspaceId, filter);
+  const { low, high } = await seqRange(pool, workspaceId, filter);
   const decision = filter.decision === undefined ? null : numberFromDecision(filter.decision);
   const values: unknown[] = [workspaceId, low, Math.min(high, after ?? high), decision, size + 1];
   if (filter.agentId !== undefined) values.push(filter.agentId);
@@ -59,8 +59,8 @@ async function readPage(
 }
 
 /**
- * Lists decisions with their receipts, newest first; a page continues after an index in the log. Gives an empty page when
- * nothing fits, an unknown workspace or agent included.
+ * Lists decisions with their receipts, newest first; a position is an index in the log. An unknown workspace or agent has
+ * no decisions.
  */
 export function listDecisionReceipts(
   pool: Pool,

@@ -5,14 +5,22 @@ import type { MandateState } from "../state/policies.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { DepartmentEntity, DepartmentMemberEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
-import { agentOf, departmentOf } from "./lookups.ts";
+import { getAgent } from "./agents.ts";
+import { checkedName, checkedText, comparableName } from "./checked-text.ts";
 import { newestPage, type Page, type PageRequest } from "./page.ts";
-import { comparableName, freeTextFrom, nameFrom } from "./text.ts";
 
-/** What a department is created with. */
+/** Fields of a new department. */
 export interface DepartmentDraft {
   readonly name: string;
   readonly description: string;
+}
+
+/** Returns a department. Throws DEPARTMENT_NOT_FOUND. */
+export function getDepartment(state: WorkspaceState, departmentId: string): DepartmentState {
+  const department = state.departments.all.get(departmentId);
+  if (department !== undefined) return department;
+  const metadata = { department_id: departmentId };
+  throw new ControlPlaneError(ErrorReason.DEPARTMENT_NOT_FOUND, `no department \`${departmentId}\``, metadata);
 }
 
 function assertNameFree(state: WorkspaceState, name: string): void {
@@ -24,14 +32,14 @@ function assertNameFree(state: WorkspaceState, name: string): void {
   }
 }
 
-/** Creates a department without members. Throws DEPARTMENT_EXISTS when the name is taken, in whatever case. */
+/** Creates a department without members. Throws DEPARTMENT_EXISTS when the name, ignoring case, is taken. */
 export async function createDepartment(
   log: WorkspaceLog,
   by: string,
   draft: DepartmentDraft,
 ): Promise<DepartmentState> {
-  const name = nameFrom("name", draft.name);
-  const description = freeTextFrom("description", draft.description);
+  const name = checkedName("name", draft.name);
+  const description = checkedText("description", draft.description);
   const department_id = createId("dep");
   const state = await log.change(by, async ({ transaction, state, nowMs, nextSeq, seal }) => {
     assertNameFree(state, name);
@@ -46,10 +54,10 @@ export async function createDepartment(
     seal({ type: "department_created", department: { department_id, name, description } });
     return state;
   });
-  return departmentOf(state, department_id);
+  return getDepartment(state, department_id);
 }
 
-/** Whether a mandate's scope or one of its velocity rules names a department. */
+/** Tests whether a mandate's scope or one of its velocity rules names a department. */
 function namesDepartment({ compiled }: MandateState, departmentId: string): boolean {
   const inRule = compiled.rules.some(({ source }) => source.conditions?.departmentId === departmentId);
   return inRule || compiled.departmentId === departmentId;
@@ -71,28 +79,28 @@ function assertUnused(state: WorkspaceState, departmentId: string): void {
   throw new ControlPlaneError(ErrorReason.DEPARTMENT_IN_USE, message, metadata);
 }
 
-/** Deletes a department and gives it as it was. Throws DEPARTMENT_NOT_FOUND, or DEPARTMENT_IN_USE while a mandate names it. */
+/** Deletes a department and returns it. Throws DEPARTMENT_NOT_FOUND, or DEPARTMENT_IN_USE while a mandate names it. */
 export function deleteDepartment(log: WorkspaceLog, by: string, departmentId: string): Promise<DepartmentState> {
   return log.change(by, async ({ transaction, state, seal }) => {
-    const department = departmentOf(state, departmentId);
+    const department = getDepartment(state, departmentId);
     assertUnused(state, departmentId);
     const key = { workspaceId: state.workspaceId, departmentId };
     await transaction.nativeDelete(DepartmentMemberEntity, key);
     await transaction.nativeDelete(DepartmentEntity, key);
     seal({ type: "department_deleted", department_id: departmentId });
-    // Folding takes the members out of the state, so what is given back is a copy.
+    // A copy, since the fold of this change empties `members`.
     return { ...department, members: new Set(department.members) };
   });
 }
 
-function memberOf({ state }: ChangeScope, departmentId: string, agentId: string) {
-  const department = departmentOf(state, departmentId);
-  agentOf(state, agentId);
+function membership({ state }: ChangeScope, departmentId: string, agentId: string) {
+  const department = getDepartment(state, departmentId);
+  getAgent(state, agentId);
   const row = { workspaceId: state.workspaceId, departmentId, agentId };
   return { department, row, isMember: department.members.has(agentId) };
 }
 
-/** Puts an agent into a department; a member stays one and nothing is sealed. Throws DEPARTMENT_NOT_FOUND or AGENT_NOT_FOUND. */
+/** Adds an agent to a department; nothing is sealed for a member. Throws DEPARTMENT_NOT_FOUND or AGENT_NOT_FOUND. */
 export function addDepartmentMember(
   log: WorkspaceLog,
   by: string,
@@ -100,7 +108,7 @@ export function addDepartmentMember(
   agentId: string,
 ): Promise<DepartmentState> {
   return log.change(by, async (scope) => {
-    const { department, row, isMember } = memberOf(scope, departmentId, agentId);
+    const { department, row, isMember } = membership(scope, departmentId, agentId);
     if (isMember) return department;
     await scope.transaction.insert(DepartmentMemberEntity, row);
     scope.seal({ type: "department_member_added", department_id: departmentId, agent_id: agentId });
@@ -108,7 +116,7 @@ export function addDepartmentMember(
   });
 }
 
-/** Takes an agent out of a department; nothing is sealed if it is no member. Throws as `addDepartmentMember`. */
+/** Removes an agent from a department; nothing is sealed unless it is a member. Throws as `addDepartmentMember`. */
 export function removeDepartmentMember(
   log: WorkspaceLog,
   by: string,
@@ -116,7 +124,7 @@ export function removeDepartmentMember(
   agentId: string,
 ): Promise<DepartmentState> {
   return log.change(by, async (scope) => {
-    const { department, row, isMember } = memberOf(scope, departmentId, agentId);
+    const { department, row, isMember } = membership(scope, departmentId, agentId);
     if (!isMember) return department;
     await scope.transaction.nativeDelete(DepartmentMemberEntity, row);
     scope.seal({ type: "department_member_removed", department_id: departmentId, agent_id: agentId });
@@ -124,12 +132,12 @@ export function removeDepartmentMember(
   });
 }
 
-/** Lists the departments, newest first; a page continues after the index of the entry that created a department. */
+/** Lists departments, newest first; a position is the index of the entry that created the department. */
 export function listDepartments(state: WorkspaceState, page: PageRequest): Page<DepartmentState> {
-  return newestPage([...state.departments.all.values()], ({ createdSeq }) => createdSeq, page);
+  return newestPage(state.departments.all.values(), ({ createdSeq }) => createdSeq, page);
 }
 
-/** The ids of a department's agents in the order of the ids, at most `limit`. */
+/** Returns up to `limit` ids of a department's agents, sorted. */
 export function listMembers({ members }: DepartmentState, limit: number): string[] {
   return [...members].sort().slice(0, limit);
 }

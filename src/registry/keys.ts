@@ -1,54 +1,112 @@
+import { createHash, randomBytes } from "node:crypto";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
+import type { SealedKey } from "../state/control-changes.ts";
 import type { Database } from "../store/database.ts";
 import { ApiKeyEntity, type ApiKeyRow } from "../store/entities.ts";
-import { administersAt, type KeyDraft, newKey } from "./key-row.ts";
-import { agentOf } from "./lookups.ts";
-import { type Page, type PageRequest, pageFrom } from "./page.ts";
-import { stored } from "./stored.ts";
-import { nameFrom } from "./text.ts";
+import { base32FromBytes, createId } from "../store/ids.ts";
+import { stored } from "../store/store-fault.ts";
+import { getAgent } from "./agents.ts";
+import { checkedName } from "./checked-text.ts";
+import { afterNewest, newestPosition, type Page, type PageRequest, pageFrom } from "./page.ts";
 
-export type { KeyDraft } from "./key-row.ts";
+const SECRET_BYTES = 32;
+const PREFIX_LENGTH = 12;
+const KEY_MARK = "acp_";
 
-/** A key with its secret, which is told once and never again. */
+/** Beginning of every credential's secret. */
+export const CREDENTIAL_MARK = "acpc_";
+
+/** Makes a secret: a mark and the base32 of 32 bytes from the system's generator. */
+export function createSecret(mark: typeof KEY_MARK | typeof CREDENTIAL_MARK = KEY_MARK): string {
+  return `${mark}${base32FromBytes(randomBytes(SECRET_BYTES))}`;
+}
+
+/** Returns the SHA-256 that is stored in place of a secret. A slow hash is not needed: a secret is too random to guess. */
+export function hashSecret(secret: string): Buffer {
+  return createHash("sha256").update(secret).digest();
+}
+
+/** Returns the beginning of a secret that may be shown: 12 characters, but at most a quarter of one that people chose. */
+export function prefixOf(secret: string): string {
+  const shown = secret.startsWith(KEY_MARK) ? PREFIX_LENGTH : Math.min(PREFIX_LENGTH, Math.floor(secret.length / 4));
+  return secret.slice(0, shown);
+}
+
+/** Fields of a new key. */
+export interface KeyDraft {
+  readonly name: string;
+  readonly role: Role;
+  /** The agent it is bound to; null for a key that speaks for every agent. */
+  readonly agentId: string | null;
+  /** Seconds until it expires; undefined for never. */
+  readonly ttlSeconds?: number | undefined;
+}
+
+/** A key with its secret, which is shown once and never again. */
 export interface CreatedKey {
   readonly key: ApiKeyRow;
   readonly secret: string;
 }
 
-/** Makes a key inside a change. The secret is new unless one is given. */
+/** A key that is not stored yet, in the form that is sealed too. */
+export interface NewKey extends CreatedKey {
+  readonly sealed: SealedKey;
+}
+
+/** Makes a key of a workspace without storing it. The secret is random unless one is given. */
+export function newKey(workspaceId: string, draft: KeyDraft, nowMs: number, secret = createSecret()): NewKey {
+  const { name, role, agentId, ttlSeconds } = draft;
+  const keyId = createId("key");
+  const prefix = prefixOf(secret);
+  const key: ApiKeyRow = {
+    ...{ keyId, workspaceId, name, role, agentId, prefix },
+    secretHash: hashSecret(secret),
+    createdAtMs: nowMs,
+    expiresAtMs: ttlSeconds === undefined ? null : nowMs + ttlSeconds * 1000,
+    revokedAtMs: null,
+  };
+  return { secret, key, sealed: { key_id: keyId, name, role, agent_id: agentId, prefix } };
+}
+
+function canAdminister({ role, expiresAtMs, revokedAtMs }: ApiKeyRow, nowMs: number): boolean {
+  const isOpen = (revokedAtMs ?? null) === null && (expiresAtMs ?? Number.POSITIVE_INFINITY) > nowMs;
+  return role === Role.ADMIN && isOpen;
+}
+
+/** Makes a key inside a change. The secret is random unless one is given. */
 export async function putKey(scope: ChangeScope, draft: KeyDraft, given?: string): Promise<CreatedKey> {
-  const { row, sealed, secret } = newKey(scope.state.workspaceId, draft, scope.nowMs, given);
-  await scope.transaction.insert(ApiKeyEntity, { ...row });
+  const { key, sealed, secret } = newKey(scope.state.workspaceId, draft, scope.nowMs, given);
+  await scope.transaction.insert(ApiKeyEntity, { ...key });
   scope.seal({ type: "key_created", key: sealed });
-  return { key: row, secret };
+  return { key, secret };
 }
 
 /**
- * Makes a key of the workspace. It opens on this replica at once, on others when they look it up. Throws AGENT_NOT_FOUND,
- * and INVALID_FIELD when a key that is no agent's is to be bound to one.
+ * Makes a key of the workspace. It works at once on this replica, and on others when they next look it up. Throws
+ * AGENT_NOT_FOUND, and INVALID_FIELD when a key of another role than `agent` is bound to an agent.
  */
 export function createKey(log: WorkspaceLog, by: string, draft: KeyDraft): Promise<CreatedKey> {
-  const name = nameFrom("name", draft.name);
+  const name = checkedName("name", draft.name);
   const { agentId, role } = draft;
   if (agentId !== null && role !== Role.AGENT) throw invalidField("agent_id", "goes with the role `agent` only");
   return log.change(by, async (scope) => {
-    if (agentId !== null) agentOf(scope.state, agentId);
+    if (agentId !== null) getAgent(scope.state, agentId);
     return putKey(scope, { ...draft, name });
   });
 }
 
-/** The keys of a workspace that may administer it at a time. */
+/** Returns the keys that may administer the workspace now. */
 export async function adminKeys({ transaction, state, nowMs }: ChangeScope): Promise<ApiKeyRow[]> {
   const where = { workspaceId: state.workspaceId, role: Role.ADMIN, revokedAtMs: null };
   const rows = await transaction.find(ApiKeyEntity, where);
-  return rows.filter((row) => administersAt(row, nowMs));
+  return rows.filter((row) => canAdminister(row, nowMs));
 }
 
 async function assertNotLast(scope: ChangeScope, key: ApiKeyRow): Promise<void> {
-  // A key that opens nothing any more leaves nobody locked out.
-  if (!administersAt(key, scope.nowMs)) return;
+  // Revoking an expired key locks nobody out.
+  if (!canAdminister(key, scope.nowMs)) return;
   const left = (await adminKeys(scope)).filter(({ keyId }) => keyId !== key.keyId);
   if (left.length > 0) return;
   const message = `key \`${key.keyId}\` is the last admin key of the workspace; make another first`;
@@ -56,8 +114,8 @@ async function assertNotLast(scope: ChangeScope, key: ApiKeyRow): Promise<void> 
 }
 
 /**
- * Revokes a key; a revoked one stays as it is and nothing is sealed. Throws KEY_NOT_FOUND, and LAST_ADMIN_KEY when no admin
- * key that opens would be left. The caller MUST make its authenticator forget the workspace.
+ * Revokes a key; nothing is sealed for a revoked one. Throws KEY_NOT_FOUND, and LAST_ADMIN_KEY when the workspace would be
+ * left without a working admin key. The caller MUST make its authenticator forget the workspace.
  */
 export function revokeKey(log: WorkspaceLog, by: string, keyId: string): Promise<ApiKeyRow> {
   return log.change(by, async (scope) => {
@@ -73,24 +131,14 @@ export function revokeKey(log: WorkspaceLog, by: string, keyId: string): Promise
   });
 }
 
-const POSITION = /^(\d{1,16}) (\S+)$/;
-
-/** The keys after a position in the list; every key when there is none. */
-function afterPosition(after: string | undefined): object {
-  const [, createdAtMs, keyId] = POSITION.exec(after ?? "") ?? [];
-  if (createdAtMs === undefined) return {};
-  const at = Number(createdAtMs);
-  return { $or: [{ createdAtMs: { $lt: at } }, { createdAtMs: at, keyId: { $lt: keyId } }] };
-}
-
 /** Lists the keys of a workspace, newest first, revoked ones included. */
 export async function listKeys(
   { orm }: Database,
   workspaceId: string,
   { size, after }: PageRequest<string>,
 ): Promise<Page<ApiKeyRow, string>> {
-  const where = { workspaceId, ...afterPosition(after) };
+  const where = { workspaceId, ...afterNewest("keyId", after) };
   const options = { orderBy: [{ createdAtMs: "desc" }, { keyId: "desc" }], limit: size + 1 } as const;
   const rows: ApiKeyRow[] = await stored(orm.em.fork().find(ApiKeyEntity, where, options as never));
-  return pageFrom(rows, size, ({ createdAtMs, keyId }) => `${createdAtMs} ${keyId}`);
+  return pageFrom(rows, size, ({ createdAtMs, keyId }) => newestPosition(createdAtMs, keyId));
 }

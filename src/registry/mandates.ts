@@ -1,30 +1,117 @@
-import { type JsonObject, toJson } from "@bufbuild/protobuf";
-import { type Rule, RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { clone, type JsonObject, toJson } from "@bufbuild/protobuf";
+import { type Rule, RuleSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
 import { compileMandate } from "../policy/compile-mandate.ts";
 import { compileRules } from "../policy/compile-rules.ts";
-import type { MandateSource, RuleViolation } from "../policy/types.ts";
+import type { MandateSource, RuleViolation, ToolLookup } from "../policy/types.ts";
 import type { SealedMandate } from "../state/control-changes.ts";
+import { type MandateState, mandateSourceFrom } from "../state/policies.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
-import { MandateVersionEntity } from "../store/entities.ts";
+import type { Database } from "../store/database.ts";
+import { MandateVersionEntity, type MandateVersionRow } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
+import { stored } from "../store/store-fault.ts";
+import type { Transaction } from "../store/transaction.ts";
 import { digestOf } from "../tree/canonical.ts";
-import { agentOf, departmentOf } from "./lookups.ts";
-import { lastVersions, mandateNotFound } from "./mandate-lists.ts";
-import { type MandateDraft, type MandateView, viewFromRow, viewFromState } from "./mandate-view.ts";
-import { comparableName, freeTextFrom, isStorableJson, nameFrom } from "./text.ts";
+import { getAgent } from "./agents.ts";
+import { checkedName, checkedText, comparableName, isStorableJson } from "./checked-text.ts";
+import { getDepartment } from "./departments.ts";
+import { newestPage, type Page, type PageRequest, pageFrom } from "./page.ts";
 
-/** What compiling rules without publishing them came to. */
+/** A mandate as its author writes it. */
+export type MandateDraft = Omit<MandateSource, "id" | "version" | "digest"> & { readonly description: string };
+
+/** Status of a mandate: in force, in force with rules that no longer compile, or out of force. */
+export type MandateStatusWord = "active" | "stale" | "archived";
+
+/** One version of a mandate as it is shown. */
+export interface MandateView extends Omit<MandateDraft, "rules"> {
+  readonly mandateId: string;
+  readonly version: number;
+  readonly digest: string;
+  /** As written, each with the type that the compiler chooses for it. */
+  readonly rules: readonly Rule[];
+  /** `archived` for every version that is no longer in force. */
+  readonly status: MandateStatusWord;
+  /** Why it is stale; empty unless it is. */
+  readonly violations: readonly RuleViolation[];
+  readonly createdAtMs: number;
+  readonly updatedAtMs: number;
+  /** Index of the entry that created the mandate. */
+  readonly createdSeq: number;
+}
+
+/** Result of compiling rules without publishing them. */
 export type CompiledDraft =
   | { readonly valid: true; readonly rules: readonly Rule[] }
   | { readonly valid: false; readonly violations: readonly RuleViolation[] };
 
-/** A draft in the form that is sealed and hashed. */
+/** Versions in a mandate's history, newest first. */
+const SHOWN_VERSIONS = 100;
+
+/** Gives a rule without a type the one that follows from its tool, for mandates that are not compiled or do not compile. */
+function typedRule(rule: Rule, tools: ToolLookup): Rule {
+  const tool = rule.tool?.trim();
+  if (rule.type !== RuleType.UNSPECIFIED || tool === undefined || tool === "") return rule;
+  const copy = clone(RuleSchema, rule);
+  copy.type = tools(tool) === undefined ? RuleType.METADATA : RuleType.ARGUMENT;
+  return copy;
+}
+
+/** Returns the view of a mandate in force. */
+function viewFromState(mandate: MandateState, tools: ToolLookup): MandateView {
+  const { compiled, sealed, createdAtMs, updatedAtMs, createdSeq } = mandate;
+  const { version, digest, name, scope, departmentId, agentId, priority, mode, violations } = compiled;
+  return {
+    mandateId: compiled.id,
+    ...{ version, digest, name, scope, departmentId, agentId, priority, mode, violations },
+    description: String(sealed.definition.description ?? ""),
+    rules: compiled.rules.map(({ source }) => typedRule(source, tools)),
+    status: violations.length === 0 ? "active" : "stale",
+    ...{ createdAtMs, updatedAtMs, createdSeq },
+  };
+}
+
+/** Returns the view of a version out of force. */
+function viewFromRow(row: MandateVersionRow, tools: ToolLookup): MandateView {
+  const { mandateId, version, digest, createdAtMs, updatedAtMs, createdSeq } = row;
+  const definition = row.definition as JsonObject;
+  const sealed: SealedMandate = { mandate_id: mandateId, version, digest, definition };
+  const { id: _id, rules, ...source } = mandateSourceFrom(sealed);
+  return {
+    mandateId,
+    ...source,
+    description: String(definition.description ?? ""),
+    rules: rules.map((rule) => typedRule(rule, tools)),
+    status: "archived",
+    violations: [],
+    ...{ createdAtMs, updatedAtMs, createdSeq },
+  };
+}
+function mandateNotFound(mandateId: string): ControlPlaneError {
+  const metadata = { mandate_id: mandateId };
+  return new ControlPlaneError(ErrorReason.MANDATE_NOT_FOUND, `no mandate \`${mandateId}\``, metadata);
+}
+
+/** Reads the last versions of a mandate, newest first. Throws MANDATE_NOT_FOUND when there is none. */
+async function lastVersions(
+  transaction: Transaction,
+  workspaceId: string,
+  mandateId: string,
+  limit: number,
+): Promise<MandateVersionRow[]> {
+  const options = { orderBy: { version: "desc" }, limit } as const;
+  const rows = await transaction.find(MandateVersionEntity, { workspaceId, mandateId }, options);
+  if (rows.length === 0) throw mandateNotFound(mandateId);
+  return rows;
+}
+
+/** Returns a draft in the form that is sealed and hashed. */
 function definitionFrom(draft: MandateDraft): JsonObject {
   const definition: JsonObject = {
-    name: nameFrom("name", draft.name),
-    description: freeTextFrom("description", draft.description),
+    name: checkedName("name", draft.name),
+    description: checkedText("description", draft.description),
     scope: draft.scope,
     ...(draft.departmentId === undefined ? {} : { department_id: draft.departmentId }),
     ...(draft.agentId === undefined ? {} : { agent_id: draft.agentId }),
@@ -57,10 +144,10 @@ function mandateInvalid(found: readonly RuleViolation[]): ControlPlaneError {
 }
 
 function assertTargets(state: WorkspaceState, { scope, departmentId, agentId, rules }: MandateDraft): void {
-  if (scope === "department") departmentOf(state, departmentId ?? "");
-  if (scope === "agent") agentOf(state, agentId ?? "");
+  if (scope === "department") getDepartment(state, departmentId ?? "");
+  if (scope === "agent") getAgent(state, agentId ?? "");
   for (const { conditions } of rules) {
-    if (conditions?.departmentId !== undefined) departmentOf(state, conditions.departmentId);
+    if (conditions?.departmentId !== undefined) getDepartment(state, conditions.departmentId);
   }
 }
 
@@ -81,7 +168,7 @@ function assertPublishable(state: WorkspaceState, draft: MandateDraft, sealed: S
   assertNameFree(state, draft.name, sealed.mandate_id);
 }
 
-/** Puts a version in force. `since` is what the first version of the mandate left. */
+/** Puts a version in force. `since` is the creation of the mandate's first version. */
 async function publish(
   { transaction, state, nowMs, seal }: ChangeScope,
   { mandate_id: mandateId, version, digest, definition }: SealedMandate,
@@ -107,7 +194,7 @@ function viewOf({ policies }: WorkspaceState, mandateId: string): MandateView {
 
 /**
  * Creates a mandate, in force for the next decision. Throws MANDATE_INVALID with everything that does not compile,
- * AGENT_NOT_FOUND or DEPARTMENT_NOT_FOUND for a target that is none, MANDATE_EXISTS when the name is taken.
+ * AGENT_NOT_FOUND or DEPARTMENT_NOT_FOUND for an unknown target, MANDATE_EXISTS when the name is taken.
  */
 export async function createMandate(log: WorkspaceLog, by: string, draft: MandateDraft): Promise<MandateView> {
   const definition = definitionFrom(draft);
@@ -121,7 +208,7 @@ export async function createMandate(log: WorkspaceLog, by: string, draft: Mandat
   return viewOf(state, mandate_id);
 }
 
-/** The error for a change of a mandate that is not in force. */
+/** Returns the error for a change of a mandate that is not in force. */
 async function outOfForce({ transaction, state }: ChangeScope, mandateId: string): Promise<ControlPlaneError> {
   await lastVersions(transaction, state.workspaceId, mandateId, 1);
   const message = `mandate \`${mandateId}\` is archived and takes no new version`;
@@ -152,7 +239,7 @@ export async function updateMandate(
   return viewOf(state, mandateId);
 }
 
-/** Takes a mandate out of force for good; an archived one stays as it is and nothing is sealed. Throws MANDATE_NOT_FOUND. */
+/** Takes a mandate out of force for good; nothing is sealed for an archived one. Throws MANDATE_NOT_FOUND. */
 export function archiveMandate(log: WorkspaceLog, by: string, mandateId: string): Promise<MandateView> {
   return log.change(by, async ({ transaction, state, seal }) => {
     const { workspaceId, policies } = state;
@@ -172,4 +259,54 @@ export function compileDraft(state: WorkspaceState, rules: readonly Rule[]): Com
   const result = compileRules(rules, state.policies.lookup);
   if (result.kind === "invalid") return { valid: false, violations: result.violations };
   return { valid: true, rules: result.rules.map(({ source }) => source) };
+}
+
+/** Lists the latest 100 versions of a mandate, newest first. Throws MANDATE_NOT_FOUND. */
+export async function listMandateVersions(
+  { orm }: Database,
+  state: WorkspaceState,
+  mandateId: string,
+): Promise<MandateView[]> {
+  const { workspaceId, policies } = state;
+  // Taken before the rows are read: versions made in between are left out, so both are of one moment.
+  const mandate = policies.mandates.get(mandateId);
+  const current = mandate === undefined ? [] : [viewFromState(mandate, policies.lookup)];
+  const rows = await stored(lastVersions(orm.em.fork(), workspaceId, mandateId, SHOWN_VERSIONS));
+  const [{ version } = { version: Number.POSITIVE_INFINITY }] = current;
+  const earlier = rows.filter((row) => row.version < version).map((row) => viewFromRow(row, policies.lookup));
+  return [...current, ...earlier].slice(0, SHOWN_VERSIONS);
+}
+
+async function listArchived(
+  { orm }: Database,
+  state: WorkspaceState,
+  { size, after }: PageRequest,
+): Promise<Page<MandateView>> {
+  const before = after === undefined ? {} : { createdSeq: { $lt: after } };
+  const where = { workspaceId: state.workspaceId, archived: true, ...before };
+  const options = { orderBy: { createdSeq: "desc" }, limit: size + 1 } as const;
+  const rows = await stored(orm.em.fork().find(MandateVersionEntity, where, options));
+  const views = rows.map((row) => viewFromRow(row, state.policies.lookup));
+  return pageFrom(views, size, ({ createdSeq }) => createdSeq);
+}
+
+/**
+ * Lists the mandates of a status, newest first; without one those that are not archived. A position is the index of the
+ * entry that created the mandate.
+ */
+export async function listMandates(
+  database: Database,
+  state: WorkspaceState,
+  status: MandateStatusWord | undefined,
+  page: PageRequest,
+): Promise<Page<MandateView>> {
+  if (status === "archived") return listArchived(database, state, page);
+  const { mandates, lookup } = state.policies;
+  const { items, next } = newestPage(
+    mandates.values(),
+    ({ createdSeq }) => createdSeq,
+    page,
+    ({ compiled }) => status === undefined || (status === "stale") === compiled.violations.length > 0,
+  );
+  return { items: items.map((mandate) => viewFromState(mandate, lookup)), next };
 }

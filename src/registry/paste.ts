@@ -1,15 +1,11 @@
 import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { ControlPlaneError, ErrorReason, type FieldViolation } from "../errors.ts";
 import { canonicalJson, type JsonObject, type JsonValue } from "../tree/canonical.ts";
-import { isStorableJson } from "./text.ts";
+import { isStorableJson } from "./checked-text.ts";
 import { isToolDescription, isToolName, TOOL_DESCRIPTION_RULE, TOOL_NAME_RULE, type ToolDraft } from "./tools.ts";
 
-/** What a person pasted. */
-export type PastedDefinition = JsonValue;
-
-/** Tools of one paste at most. */
 const MAX_TOOLS = 500;
-/** Where tool formats keep the schema: MCP, Anthropic, OpenAI, and a schema beside its name. */
+/** Field of the schema in each format: MCP, Anthropic, OpenAI, and a `name` with a `schema`. */
 const SCHEMA_KEYS = ["inputSchema", "input_schema", "parameters", "schema"] as const;
 const ACCEPTED =
   "a tool of MCP (`inputSchema`), Anthropic (`input_schema`) or OpenAI (`parameters`), a `name` with a `schema`, or a list of these";
@@ -41,20 +37,20 @@ function refused(violations: readonly FieldViolation[]): ControlPlaneError {
 const itemsIn = (list: readonly JsonValue[], path: string): Item[] =>
   list.map((value, index) => ({ path: `${path}[${index}]`, value }));
 
-function itemsFrom(definition: PastedDefinition): Item[] {
+function itemsFrom(definition: JsonValue): Item[] {
   if (Array.isArray(definition)) return itemsIn(definition, "definition");
   if (isObject(definition) && Array.isArray(definition.tools)) return itemsIn(definition.tools, "definition.tools");
-  return [{ path: "definition", value: definition as JsonValue }];
+  return [{ path: "definition", value: definition }];
 }
 
-/** The object of an item that holds name and schema: the item itself, or `function` in OpenAI's older form. */
-function bodyOf({ path, value }: Item): { readonly path: string; readonly body: JsonObject } | undefined {
+/** Returns the object with name and schema: the item itself, or `function` in OpenAI's older form. */
+function definitionIn({ path, value }: Item): { readonly path: string; readonly body: JsonObject } | undefined {
   if (!isObject(value)) return undefined;
   if (value.type === "function" && isObject(value.function)) return { path: `${path}.function`, body: value.function };
   return { path, body: value };
 }
 
-/** A JSON Schema with a `name` written into it. */
+/** Recognises a JSON Schema with a `name` written into it. */
 function bareSchemaFrom(body: JsonObject): JsonObject | undefined {
   if (body.type !== "object" && !isObject(body.properties)) return undefined;
   const { name: _name, ...schema } = body;
@@ -64,7 +60,7 @@ function bareSchemaFrom(body: JsonObject): JsonObject | undefined {
 function schemaOf(item: Item, path: string, body: JsonObject): { field: string; schema: JsonValue | undefined } {
   const key = SCHEMA_KEYS.find((each) => body[each] !== undefined && body[each] !== null);
   if (key !== undefined) return { field: `${path}.${key}`, schema: body[key] };
-  // OpenAI leaves `parameters` out for a function without any.
+  // OpenAI omits `parameters` for a function that takes none.
   if (isObject(item.value) && item.value.type === "function")
     return { field: `${path}.parameters`, schema: EMPTY_SCHEMA };
   const bare = bareSchemaFrom(body);
@@ -92,9 +88,9 @@ function schemaViolation(field: string, schema: JsonValue | undefined): FieldVio
   return isObject(schema) ? undefined : violation(field, "must be a JSON Schema object");
 }
 
-/** The tool of one item; what is missing or wrong is added to `violations`. */
+/** Returns the tool of one item, or adds what is wrong with it to `violations`. */
 function draftFrom(item: Item, violations: FieldViolation[]): ToolDraft | undefined {
-  const found = bodyOf(item);
+  const found = definitionIn(item);
   if (found === undefined) {
     violations.push(violation(item.path, `is not ${ACCEPTED}`));
     return undefined;
@@ -120,7 +116,7 @@ function draftFrom(item: Item, violations: FieldViolation[]): ToolDraft | undefi
   };
 }
 
-/** One paste cannot give a name two schemas: which of them is current would depend on the order of the paste. */
+/** Refuses two schemas for one name: which of them is current would depend on their order in the paste. */
 function repeatedViolations(drafts: readonly ToolDraft[]): FieldViolation[] {
   const schemas = new Map<string, string>();
   return drafts.flatMap(({ name, inputSchema, schemaField = "" }) => {
@@ -132,10 +128,10 @@ function repeatedViolations(drafts: readonly ToolDraft[]): FieldViolation[] {
 }
 
 /**
- * The tools that a person pasted, in the order of the paste: one, an array, or an object with `tools`; at most 500.
- * Throws PASTE_NOT_RECOGNISED with what is missing in every item.
+ * Reads the tools that a person pasted, in that order: one, an array, or an object with `tools`; at most 500. Throws
+ * PASTE_NOT_RECOGNISED with the violations of every item.
  */
-export function toolsFromPaste(definition: PastedDefinition): ToolDraft[] {
+export function toolsFromPaste(definition: JsonValue): ToolDraft[] {
   const items = itemsFrom(definition);
   if (items.length === 0) throw refused([violation("definition", `holds no tool; expected ${ACCEPTED}`)]);
   if (items.length > MAX_TOOLS) {

@@ -1,22 +1,27 @@
+import { LRUCache } from "lru-cache";
 import type { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { ControlPlaneError, ErrorReason, type FieldViolation } from "../errors.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
 import { flattenSchema } from "../policy/flatten-schema.ts";
+import type { FlattenedArgument } from "../policy/types.ts";
 import type { SealedTool } from "../state/control-changes.ts";
-import type { ToolState } from "../state/policies.ts";
+import { type ToolState, toolSchemaFrom } from "../state/policies.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
+import type { Database } from "../store/database.ts";
 import { ToolVersionEntity } from "../store/entities.ts";
+import { stored } from "../store/store-fault.ts";
 import { digestOf, type JsonObject } from "../tree/canonical.ts";
-import { toolOf } from "./lookups.ts";
-import { freeTextFrom, isStorableJson } from "./text.ts";
+import { checkedText, isStorableJson } from "./checked-text.ts";
+import { type Page, type PageRequest, pageFrom } from "./page.ts";
 
-/** A tool as it is to be registered. */
+/** A tool to register. */
 export interface ToolDraft {
   readonly name: string;
-  /** Undefined keeps the description of the version before. */
+  /** Undefined keeps the previous version's description. */
   readonly description: string | undefined;
   readonly inputSchema: JsonObject;
   readonly source: ToolSource;
-  /** The request field that holds the schema; violations are told under it. Default `input_schema`. */
+  /** Request field of the schema, for violations. Default `input_schema`. */
   readonly schemaField?: string | undefined;
 }
 
@@ -31,21 +36,32 @@ export interface RegisteredTool {
 const SCHEMA_FIELD = "input_schema";
 const NAME = /^[A-Za-z0-9_./:-]{1,128}$/;
 const MAX_DESCRIPTION = 10_000;
+/** Versions in a tool's history, newest first. */
+const SHOWN_VERSIONS = 100;
+/** Old schemas whose argument paths are cached. */
+const CACHED_SCHEMAS = 200;
 
-/** What a tool's name must be, as a sentence about it. */
+/** Rule for a tool's name, as the rest of a sentence about it. */
 export const TOOL_NAME_RULE = "must have 1 to 128 letters, digits, `_`, `-`, `.`, `/` and `:`";
-/** Whether a text may name a tool. */
+/** Tests a tool's name. */
 export const isToolName = (text: string): boolean => NAME.test(text);
-/** What a tool's description must be, as a sentence about it. */
+/** Rule for a tool's description, as the rest of a sentence about it. */
 export const TOOL_DESCRIPTION_RULE = `must have at most ${MAX_DESCRIPTION} characters`;
-/** Whether a text may describe a tool. */
+/** Tests the length of a tool's description. */
 export const isToolDescription = (text: string): boolean => [...text].length <= MAX_DESCRIPTION;
+
+/** Returns the current version of a tool. Names are case-sensitive. Throws TOOL_NOT_FOUND. */
+export function getTool(state: WorkspaceState, name: string): ToolState {
+  const tool = state.policies.tools.get(name);
+  if (tool !== undefined) return tool;
+  throw new ControlPlaneError(ErrorReason.TOOL_NOT_FOUND, `no tool \`${name}\` is registered`, { tool: name });
+}
 
 function schemaViolations({ inputSchema, schemaField = SCHEMA_FIELD }: ToolDraft): readonly FieldViolation[] {
   const flattened = flattenSchema(inputSchema as never);
   if (flattened.kind === "invalid") {
-    const placed = (field: string): string => `${schemaField}${field.slice(SCHEMA_FIELD.length)}`;
-    return flattened.violations.map((violation) => ({ ...violation, field: placed(violation.field) }));
+    const relocated = (field: string): string => `${schemaField}${field.slice(SCHEMA_FIELD.length)}`;
+    return flattened.violations.map((violation) => ({ ...violation, field: relocated(violation.field) }));
   }
   if (isStorableJson(inputSchema)) return [];
   const description = "holds U+0000 or half of a surrogate pair";
@@ -62,6 +78,7 @@ function assertSchemas(drafts: readonly ToolDraft[]): void {
   throw new ControlPlaneError(ErrorReason.SCHEMA_INVALID, message, metadata, { violations });
 }
 
+/** Registers the next version of a tool; returns false, and seals nothing, when its schema is the current one. */
 async function putVersion(scope: ChangeScope, draft: ToolDraft, digest: string): Promise<boolean> {
   const { transaction, state, nowMs, seal } = scope;
   const before = state.policies.tools.get(draft.name)?.sealed;
@@ -75,8 +92,9 @@ async function putVersion(scope: ChangeScope, draft: ToolDraft, digest: string):
     source: draft.source,
   };
   const { input_schema, ...columns } = tool;
-  const place = { workspaceId: state.workspaceId, inputSchema: input_schema as never, registeredAtMs: nowMs };
-  await transaction.insert(ToolVersionEntity, { ...columns, ...place });
+  const { workspaceId } = state;
+  const row = { ...columns, workspaceId, inputSchema: input_schema as never, registeredAtMs: nowMs };
+  await transaction.insert(ToolVersionEntity, row);
   seal({ type: "tool_registered", tool });
   return true;
 }
@@ -84,7 +102,7 @@ async function putVersion(scope: ChangeScope, draft: ToolDraft, digest: string):
 /**
  * Registers tools, all or none. A schema equal to the current one makes no version; a changed one makes the next, and the
  * mandates that name the tool are compiled again. Of drafts with one name the first counts: they MUST have equal schemas.
- * Throws SCHEMA_INVALID with everything that is wrong with any schema.
+ * Throws SCHEMA_INVALID with every violation of every schema.
  */
 export async function registerTools(
   log: WorkspaceLog,
@@ -92,7 +110,7 @@ export async function registerTools(
   drafts: readonly ToolDraft[],
 ): Promise<RegisteredTool[]> {
   assertSchemas(drafts);
-  // Hashed before the change, which keeps everyone else waiting.
+  // Hashed before the change, which holds the log's lock.
   const digests = drafts.map(({ inputSchema }) => digestOf(inputSchema));
   const created = new Set<string>();
   const state = await log.change(by, async (scope) => {
@@ -104,12 +122,64 @@ export async function registerTools(
     }
     return scope.state;
   });
-  return drafts.map(({ name }) => ({ tool: toolOf(state, name), created: created.has(name) }));
+  return drafts.map(({ name }) => ({ tool: getTool(state, name), created: created.has(name) }));
 }
 
-/** Registers one tool, as `registerTools`. Throws INVALID_FIELD for a description that cannot be kept. */
+/** Registers one tool, as `registerTools`. Throws INVALID_FIELD for a description that cannot be stored. */
 export async function registerTool(log: WorkspaceLog, by: string, draft: ToolDraft): Promise<RegisteredTool> {
-  if (draft.description !== undefined) freeTextFrom("description", draft.description);
+  if (draft.description !== undefined) checkedText("description", draft.description);
   const [registered] = await registerTools(log, by, [draft]);
   return registered as RegisteredTool;
+}
+
+/** One version of a tool as it is shown. */
+export interface ToolView {
+  readonly sealed: SealedTool;
+  readonly arguments: readonly FlattenedArgument[];
+  readonly registeredAtMs: number;
+}
+
+/** Returns the argument paths of a tool's version, current or not. */
+export type FlattenTool = (tool: SealedTool) => readonly FlattenedArgument[];
+
+/** Creates a `FlattenTool` with a cache: a schema never changes, and flattening is slow. */
+export function createFlattenTool(): FlattenTool {
+  const byDigest = new LRUCache<string, readonly FlattenedArgument[]>({ max: CACHED_SCHEMAS });
+  return (tool) => {
+    const flattened = byDigest.get(tool.digest) ?? toolSchemaFrom(tool).arguments;
+    byDigest.set(tool.digest, flattened);
+    return flattened;
+  };
+}
+
+/** Returns the current version of a tool as it is shown. */
+export function toolViewFrom({ sealed, schema, registeredAtMs }: ToolState): ToolView {
+  return { sealed, arguments: schema.arguments, registeredAtMs };
+}
+
+/** Lists the current version of every tool in the code-unit order of the names; a position is a name. */
+export function listTools(state: WorkspaceState, { size, after }: PageRequest<string>): Page<ToolState, string> {
+  const names = [...state.policies.tools.keys()].filter((name) => after === undefined || name > after).sort();
+  const page = pageFrom(names.slice(0, size + 1), size, (name) => name);
+  return { items: page.items.map((name) => getTool(state, name)), next: page.next };
+}
+
+/** Lists the latest 100 versions of a tool, newest first, beginning with the current one. */
+export async function listToolVersions(
+  { orm }: Database,
+  workspaceId: string,
+  current: ToolState,
+  flatten: FlattenTool,
+): Promise<ToolView[]> {
+  const { name, version } = current.sealed;
+  const where = { workspaceId, name, version: { $lt: version } };
+  const options = { orderBy: { version: "desc" }, limit: SHOWN_VERSIONS - 1 } as const;
+  const rows = await stored(orm.em.fork().find(ToolVersionEntity, where, options));
+  const earlier = rows.map((row) => {
+    const { version, description, digest, source, registeredAtMs } = row;
+    const input_schema = row.inputSchema as SealedTool["input_schema"];
+    const sealed = { name, version, description, input_schema, digest, source };
+    return { sealed, arguments: flatten(sealed), registeredAtMs };
+  });
+  return [toolViewFrom(current), ...earlier];
 }

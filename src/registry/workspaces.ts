@@ -13,30 +13,29 @@ import {
   WorkspaceEntity,
   type WorkspaceRow,
 } from "../store/entities.ts";
+import { isUniqueViolation, stored } from "../store/store-fault.ts";
 import { appendChanges, type Transaction } from "../store/transaction.ts";
 import { EMPTY_FRONTIER } from "../tree/merkle.ts";
-import { newKey } from "./key-row.ts";
-import type { CreatedKey } from "./keys.ts";
+import { checkedName } from "./checked-text.ts";
+import { type CreatedKey, newKey } from "./keys.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
-import { isUniqueViolation, stored } from "./stored.ts";
-import { nameFrom } from "./text.ts";
 
-/** The workspace that is made on first start; its admins create the others. */
+/** The workspace created on first start; its admins create the others. */
 export const DEFAULT_WORKSPACE_ID = "default";
-/** Trust of a new agent unless the workspace says otherwise, in tenths. */
+/** Default trust of a new agent, in tenths. */
 export const DEFAULT_TRUST_TENTHS = 500;
 
 /** A workspace as it is shown. */
 export interface WorkspaceSettings {
   readonly workspaceId: string;
   readonly name: string;
-  /** What holds when no mandate matched. */
+  /** Decision when no mandate matches. */
   readonly defaultDecision: Decision;
   readonly initialTrustTenths: number;
   readonly createdAtMs: number;
 }
 
-/** What a workspace is created with. */
+/** Fields of a new workspace. */
 export interface WorkspaceDraft {
   readonly workspaceId: string;
   /** Default: the id. */
@@ -52,12 +51,12 @@ export interface CreatedWorkspace extends CreatedKey {
   readonly workspace: WorkspaceSettings;
 }
 
-/** Where and by whom a workspace is created. */
+/** Circumstances of a workspace's creation. */
 export interface CreationContext {
   readonly database: Pick<Database, "orm">;
   /** Epoch milliseconds by the database's clock. */
   readonly nowMs: number;
-  /** The key that does it, `system` for the service itself. */
+  /** The caller's key; `system` for the service itself. */
   readonly by: string;
 }
 
@@ -98,26 +97,27 @@ async function insertWorkspace(
 }
 
 /**
- * Creates a workspace with its first admin key, usable when this resolves. The key's secret is new unless one is given.
+ * Creates a workspace with its first admin key, usable when this resolves. The key's secret is random unless one is given.
  * Throws WORKSPACE_EXISTS.
  */
 export async function createWorkspace(
   { database, nowMs, by }: CreationContext,
   draft: WorkspaceDraft,
-  secret?: string,
+  givenSecret?: string,
 ): Promise<CreatedWorkspace> {
   const { workspaceId, defaultDecision = "allow", initialTrustTenths = DEFAULT_TRUST_TENTHS } = draft;
-  const name = nameFrom("name", draft.name ?? workspaceId);
+  const name = checkedName("name", draft.name ?? workspaceId);
   const workspace = { workspaceId, name, defaultDecision, initialTrustTenths, createdAtMs: nowMs };
-  const key = newKey(workspaceId, { name: "first admin", role: Role.ADMIN, agentId: null }, nowMs, secret);
+  const firstAdmin = { name: "first admin", role: Role.ADMIN, agentId: null };
+  const { key, sealed, secret } = newKey(workspaceId, firstAdmin, nowMs, givenSecret);
   const changes: ControlChange[] = [
     { type: "workspace_created", workspace: sealedFrom(workspace) },
-    { type: "key_created", key: key.sealed },
+    { type: "key_created", key: sealed },
   ];
   const create = async (transaction: Transaction): Promise<void> => {
-    await insertWorkspace(transaction, workspace, key.row);
-    const place = { workspaceId, seq: 0, frontier: EMPTY_FRONTIER, atMs: nowMs, by };
-    await appendChanges(transaction, sealChanges(place, changes));
+    await insertWorkspace(transaction, workspace, key);
+    const logEnd = { workspaceId, seq: 0, frontier: EMPTY_FRONTIER, atMs: nowMs, by };
+    await appendChanges(transaction, sealChanges(logEnd, changes));
   };
   try {
     await stored(database.orm.em.fork().transactional(create));
@@ -126,17 +126,17 @@ export async function createWorkspace(
     const message = `a workspace \`${workspaceId}\` exists`;
     throw new ControlPlaneError(ErrorReason.WORKSPACE_EXISTS, message, { workspace_id: workspaceId }, { cause: error });
   }
-  return { workspace, key: key.row, secret: key.secret };
+  return { workspace, key, secret };
 }
 
-/** Gives a workspace. Throws WORKSPACE_NOT_FOUND. */
+/** Returns a workspace. Throws WORKSPACE_NOT_FOUND. */
 export async function getWorkspace({ orm }: Pick<Database, "orm">, workspaceId: string): Promise<WorkspaceSettings> {
   const row = await stored(orm.em.fork().findOne(WorkspaceEntity, { workspaceId }));
   if (row === null) throw workspaceNotFound(workspaceId);
   return settingsFrom(row);
 }
 
-/** Lists every workspace in the order of the ids; a page continues after an id. */
+/** Lists all workspaces, ordered by id; a position is an id. */
 export async function listWorkspaces(
   { orm }: Pick<Database, "orm">,
   { size, after }: PageRequest<string>,
@@ -147,7 +147,10 @@ export async function listWorkspaces(
   return pageFrom(rows.map(settingsFrom), size, ({ workspaceId }) => workspaceId);
 }
 
-/** Changes the settings of the log's workspace, in force for the next decision; what is undefined stays. A change that changes nothing seals nothing. */
+/**
+ * Changes settings of the log's workspace, in force for the next decision; undefined fields keep their values. Nothing is
+ * sealed if all values stay the same.
+ */
 export function updateWorkspace(
   log: WorkspaceLog,
   by: string,
@@ -160,7 +163,7 @@ export function updateWorkspace(
     const before = settingsFrom(row);
     const after: WorkspaceSettings = {
       ...before,
-      name: update.name === undefined ? before.name : nameFrom("name", update.name),
+      name: update.name === undefined ? before.name : checkedName("name", update.name),
       defaultDecision: update.defaultDecision ?? before.defaultDecision,
       initialTrustTenths: update.initialTrustTenths ?? before.initialTrustTenths,
     };

@@ -1,7 +1,7 @@
 import type { SigningKeys } from "../authority/signing-key.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
-import { agentOf } from "../registry/lookups.ts";
-import { freeTextFrom } from "../registry/text.ts";
+import { getAgent } from "../registry/agents.ts";
+import { checkedText } from "../registry/checked-text.ts";
 import { numberFromAgentStatus, numberFromEscalationStatus } from "../state/stored-enums.ts";
 import { AgentEntity, EscalationEntity, IncidentEntity, RevocationEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
@@ -90,7 +90,7 @@ async function revokeNow(scope: ChangeScope, keys: SigningKeys, command: RevokeC
   const { transaction, state, nowMs, nextSeq, seal } = scope;
   const { agentId, reason, by } = command;
   const { workspaceId } = state;
-  const agent = agentOf(state, agentId);
+  const agent = getAgent(state, agentId);
   const status = numberFromAgentStatus("revoked");
   const deactivatedAtMs = agent.deactivatedAtMs ?? nowMs;
   await transaction.nativeUpdate(AgentEntity, { workspaceId, agentId }, { status, deactivatedAtMs });
@@ -128,9 +128,9 @@ export async function revokeAgent(
   keys: SigningKeys,
   command: RevokeCommand,
 ): Promise<StoredCertificate> {
-  freeTextFrom("reason", command.reason);
+  checkedText("reason", command.reason);
   return log.change<StoredCertificate>(command.by, async (scope) => {
-    agentOf(scope.state, command.agentId);
+    getAgent(scope.state, command.agentId);
     return (await earlier(scope, command.agentId)) ?? (await revokeNow(scope, keys, command));
   });
 }

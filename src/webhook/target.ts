@@ -2,7 +2,7 @@ import type { LookupAddress } from "node:dns";
 import { lookup as systemLookup } from "node:dns/promises";
 import { isIP } from "node:net";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
-import { freeTextFrom } from "../registry/text.ts";
+import { checkedText } from "../registry/checked-text.ts";
 import { createAddressTest } from "./address-ranges.ts";
 import { pinnedPost, type TargetAnswer } from "./pinned-post.ts";
 
@@ -51,7 +51,7 @@ function notAllowed(host: string): ControlPlaneError {
 }
 
 function targetFrom(text: string): URL {
-  const url = URL.canParse(freeTextFrom(FIELD, text)) ? new URL(text) : undefined;
+  const url = URL.canParse(checkedText(FIELD, text)) ? new URL(text) : undefined;
   if (url === undefined || !["http:", "https:"].includes(url.protocol)) {
     throw invalidField(FIELD, "must be an `http` or `https` URL");
   }

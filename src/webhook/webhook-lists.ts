@@ -1,8 +1,7 @@
-import type { Page, PageRequest } from "../registry/page.ts";
-import { pageFrom } from "../registry/page.ts";
-import { stored } from "../registry/stored.ts";
+import { type Page, type PageRequest, pageFrom } from "../registry/page.ts";
 import type { Database } from "../store/database.ts";
 import { WebhookDeliveryEntity, type WebhookDeliveryRow, WebhookEntity, type WebhookRow } from "../store/entities.ts";
+import { stored } from "../store/store-fault.ts";
 import type { Attempt } from "./attempt.ts";
 import { type Webhook, webhookFrom, webhookNotFound } from "./webhook.ts";
 

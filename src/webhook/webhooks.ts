@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { Page, PageRequest } from "../registry/page.ts";
-import { stored } from "../registry/stored.ts";
 import type { Database } from "../store/database.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import {
@@ -15,6 +14,7 @@ import {
 } from "../store/sql/change-webhook.ts";
 import { recordWebhookAttempt } from "../store/sql/deliver-webhook.ts";
 import type { StoredWebhook } from "../store/sql/webhook-columns.ts";
+import { stored } from "../store/store-fault.ts";
 import { type Attempt, attemptValues, makeAttempt } from "./attempt.ts";
 import { createDelivery } from "./delivery.ts";
 import { createFairGate } from "./fair-gate.ts";

@@ -7,7 +7,7 @@ import { AuthorityService, type CreateCredentialResponse } from "../../gen/agent
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { Decision, DecisionPath } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { createAuthenticator } from "../../src/registry/authenticator.ts";
+import { Authenticator } from "../../src/registry/authenticator.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
 import { accessRuleOf } from "../../src/server/admit.ts";
 import { openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
@@ -110,11 +110,11 @@ describe("credentials", () => {
     const made = await credential(60n);
     const time = { wall: test.clock.now() };
     const clock = { now: () => time.wall };
-    const authenticate = createAuthenticator({ database: test.database, clock, now: () => 0 });
+    const authenticator = new Authenticator({ database: test.database, clock, now: () => 0 });
     const holder = { keyId: made.credential?.credentialId, workspaceId: "default", role: Role.AGENT, agentId };
-    expect(await authenticate(made.secret)).to.deep.equal(holder);
+    expect(await authenticator.authenticate(made.secret)).to.deep.equal(holder);
     time.wall += 61_000;
-    expect(authenticate(made.secret)).to.deep.equal({ ...holder, isEnded: true });
+    expect(authenticator.authenticate(made.secret)).to.deep.equal({ ...holder, isEnded: true });
   });
 
   it("that no longer hold may call the methods that decide, and no other.", () => {

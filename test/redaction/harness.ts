@@ -9,7 +9,7 @@ import {
   type RedactionCaller,
 } from "../../src/redaction/index.ts";
 import type { UpstreamTiming } from "../../src/redaction/proxy/upstream.ts";
-import { createAuthenticator } from "../../src/registry/authenticator.ts";
+import { Authenticator } from "../../src/registry/authenticator.ts";
 import { createKey } from "../../src/registry/keys.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
 import type { StoreLog } from "../../src/store/migrate.ts";
@@ -73,10 +73,17 @@ async function startProcess({ database, logs }: Replica, options: ProcessOptions
   const attempt = options.attemptMs === undefined ? {} : { attemptMs: options.attemptMs };
   const key = options.key ?? REDACTION_KEY;
   const redaction = createRedaction({ database, logs, log, key, webhookAllow: ALLOW, ...attempt });
-  const authenticate = createAuthenticator({ database, clock: logs.clock });
+  const authenticator = new Authenticator({ database, clock: logs.clock });
   const proxy = createRedactionProxy({
     metrics: new Registry(),
-    ...{ redaction, authenticate, logs, log, llmUrl: options.llmUrl, llmKey: options.llmKey },
+    ...{
+      redaction,
+      authenticate: (key) => authenticator.authenticate(key),
+      logs,
+      log,
+      llmUrl: options.llmUrl,
+      llmKey: options.llmKey,
+    },
     maxBodyBytes: options.maxBodyBytes ?? 1_048_576,
     ...(options.timing === undefined ? {} : { timing: options.timing }),
   });

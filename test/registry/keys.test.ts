@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
-import { createAuthenticator } from "../../src/registry/authenticator.ts";
+import { Authenticator } from "../../src/registry/authenticator.ts";
 import { ApiKeyEntity } from "../../src/store/entities.ts";
 import { openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
@@ -27,7 +27,7 @@ describe("keys", () => {
     const agentId = (await agents.registerAgent({ name: "bound" })).agent?.agentId ?? "";
     const { key, secret } = await admin.createApiKey({ name: "runtime", role: Role.AGENT, agentId });
     expect(key?.agentId).to.equal(agentId);
-    expect(await test.authenticator(secret)).to.include({ agentId, role: Role.AGENT, keyId: key?.keyId });
+    expect(await test.authenticator.authenticate(secret)).to.include({ agentId, role: Role.AGENT, keyId: key?.keyId });
     const operator = admin.createApiKey({ name: "x", role: Role.OPERATOR, agentId });
     expect(await reasonOf(operator)).to.equal("INVALID_FIELD");
     const unknown = admin.createApiKey({ name: "x", role: Role.AGENT, agentId: "agt_no" });
@@ -38,14 +38,14 @@ describe("keys", () => {
   it("revokes a key once: again changes nothing and seals nothing.", async () => {
     const { admin } = test;
     const { key, secret } = await admin.createApiKey({ name: "leaving", role: Role.AUDITOR });
-    expect(await test.authenticator(secret)).to.include({ workspaceId: "default" });
+    expect(await test.authenticator.authenticate(secret)).to.include({ workspaceId: "default" });
     const keyId = key?.keyId ?? "";
     const first = await admin.revokeApiKey({ keyId });
     expect(first.key?.revokedAt).to.not.equal(undefined);
     const { seq } = await test.log.caughtUp();
     expect((await admin.revokeApiKey({ keyId })).key).to.deep.equal(first.key);
     expect((await test.log.caughtUp()).seq).to.equal(seq);
-    expect(await test.authenticator(secret)).to.equal(undefined);
+    expect(await test.authenticator.authenticate(secret)).to.equal(undefined);
     expect(await reasonOf(admin.revokeApiKey({ keyId: "key_no" }))).to.equal("KEY_NOT_FOUND");
   });
 
@@ -92,7 +92,7 @@ describe("keys", () => {
   });
 });
 
-describe("createAuthenticator", () => {
+describe("an authenticator", () => {
   let test: TestWorkspace;
   before(async () => {
     test = await openWorkspace();
@@ -101,15 +101,15 @@ describe("createAuthenticator", () => {
 
   /** An authenticator whose clocks stand still until a test moves them. */
   function stopped() {
-    const time = { cache: 0, wall: Date.now() };
+    const time = { cache: 1, wall: Date.now() };
     const clock = { now: () => time.wall };
-    const authenticate = createAuthenticator({
+    const authenticator = new Authenticator({
       database: test.database,
       clock,
       now: () => time.cache,
       cacheTtlMs: 100,
     });
-    return { time, authenticate };
+    return { time, authenticator };
   }
 
   /** Revokes behind every cache's back, as another replica would. */
@@ -121,62 +121,62 @@ describe("createAuthenticator", () => {
   }
 
   it("answers at once when it knows the key, with the holder.", async () => {
-    const { authenticate } = stopped();
-    const first = authenticate(test.adminKey);
+    const { authenticator } = stopped();
+    const first = authenticator.authenticate(test.adminKey);
     expect(first).to.be.instanceOf(Promise);
     const holder = await first;
     expect(holder).to.deep.equal(test.adminCaller);
-    expect(authenticate(test.adminKey)).to.equal(holder);
+    expect(authenticator.authenticate(test.adminKey)).to.equal(holder);
   });
 
   it("notices a revocation elsewhere when the answer is too old, or when told to forget.", async () => {
     for (const learn of ["age", "forget"]) {
-      const { authenticate, time } = stopped();
+      const { authenticator, time } = stopped();
       const { secret, revoke } = await revokedElsewhere();
-      expect(await authenticate(secret)).to.not.equal(undefined);
+      expect(await authenticator.authenticate(secret)).to.not.equal(undefined);
       await revoke();
-      expect(await authenticate(secret)).to.not.equal(undefined);
-      if (learn === "age") time.cache += 100;
-      else authenticate.forget("default");
-      expect(await authenticate(secret)).to.equal(undefined);
+      expect(await authenticator.authenticate(secret)).to.not.equal(undefined);
+      if (learn === "age") time.cache += 101;
+      else authenticator.forget("default");
+      expect(await authenticator.authenticate(secret)).to.equal(undefined);
     }
   });
 
   it("remembers unknown keys as long, and keeps other workspaces when it forgets one.", async () => {
-    const { authenticate, time } = stopped();
-    expect(await authenticate("acp_nothing")).to.equal(undefined);
-    expect(authenticate("acp_nothing")).to.not.be.instanceOf(Promise);
-    expect(await authenticate(test.adminKey)).to.not.equal(undefined);
-    authenticate.forget("another");
-    expect(authenticate(test.adminKey)).to.not.be.instanceOf(Promise);
-    time.cache += 100;
-    expect(authenticate("acp_nothing")).to.be.instanceOf(Promise);
-    expect(authenticate("x".repeat(513))).to.equal(undefined);
+    const { authenticator, time } = stopped();
+    expect(await authenticator.authenticate("acp_nothing")).to.equal(undefined);
+    expect(authenticator.authenticate("acp_nothing")).to.not.be.instanceOf(Promise);
+    expect(await authenticator.authenticate(test.adminKey)).to.not.equal(undefined);
+    authenticator.forget("another");
+    expect(authenticator.authenticate(test.adminKey)).to.not.be.instanceOf(Promise);
+    time.cache += 101;
+    expect(authenticator.authenticate("acp_nothing")).to.be.instanceOf(Promise);
+    expect(authenticator.authenticate("x".repeat(513))).to.equal(undefined);
   });
 
   it("judges expiry on every call, also for a key that it knows.", async () => {
-    const { authenticate, time } = stopped();
+    const { authenticator, time } = stopped();
     const { key, secret } = await test.admin.createApiKey({ name: "k", role: Role.AUDITOR, ttlSeconds: 60n });
-    expect(await authenticate(secret)).to.include({ keyId: key?.keyId });
+    expect(await authenticator.authenticate(secret)).to.include({ keyId: key?.keyId });
     time.wall += 59_000;
-    expect(authenticate(secret)).to.include({ keyId: key?.keyId });
+    expect(authenticator.authenticate(secret)).to.include({ keyId: key?.keyId });
     time.wall += 2_000;
-    expect(authenticate(secret)).to.equal(undefined);
+    expect(authenticator.authenticate(secret)).to.equal(undefined);
   });
 
   it("does not remember what it read before it was told to forget.", async () => {
-    const { authenticate } = stopped();
+    const { authenticator } = stopped();
     const { secret, revoke } = await revokedElsewhere();
-    const early = authenticate(secret);
+    const early = authenticator.authenticate(secret);
     await revoke();
-    authenticate.forget("default");
+    authenticator.forget("default");
     await early;
-    expect(await authenticate(secret)).to.equal(undefined);
+    expect(await authenticator.authenticate(secret)).to.equal(undefined);
   });
 
   it("looks a key up once for callers that come together.", async () => {
-    const { authenticate } = stopped();
-    const holders = await Promise.all(Array.from({ length: 50 }, () => authenticate(test.adminKey)));
+    const { authenticator } = stopped();
+    const holders = await Promise.all(Array.from({ length: 50 }, () => authenticator.authenticate(test.adminKey)));
     expect(new Set(holders).size).to.equal(1);
   });
 });

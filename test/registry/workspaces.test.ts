@@ -3,8 +3,8 @@ import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { decide } from "../../src/decision/decide.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace-logs.ts";
-import { createAuthenticator } from "../../src/registry/authenticator.ts";
-import { ensureDefaultWorkspace } from "../../src/registry/default-workspace.ts";
+import { Authenticator } from "../../src/registry/authenticator.ts";
+import { ensureDefaultWorkspace } from "../../src/registry/first-start.ts";
 import { type Database, openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
 import { MIGRATIONS } from "../../src/store/migrations.ts";
@@ -23,7 +23,7 @@ describe("workspaces", () => {
     const settings = { workspaceId: "acme", defaultDecision: Decision.BLOCK, initialTrust: 12.3 };
     const { workspace, key, secret } = await admin.createWorkspace(settings);
     expect(workspace).to.include({ name: "acme", defaultDecision: Decision.BLOCK, initialTrust: 12.3 });
-    const caller = await test.authenticator(secret);
+    const caller = await test.authenticator.authenticate(secret);
     expect(caller).to.deep.equal({ keyId: key?.keyId, workspaceId: "acme", role: Role.ADMIN, agentId: null });
     const { agent } = await agents.registerAgent({ name: "newcomer" }, caller);
     expect(agent?.trustLevel).to.equal(12.3);
@@ -56,7 +56,7 @@ describe("workspaces", () => {
   it("lets admins of `default` alone create workspaces and see every one.", async () => {
     const { admin } = test;
     const { secret } = await admin.createWorkspace({ workspaceId: "tenant" });
-    const tenant = await test.authenticator(secret);
+    const tenant = await test.authenticator.authenticate(secret);
     const create = admin.createWorkspace({ workspaceId: "more" }, tenant);
     expect(await reasonOf(create)).to.equal("WORKSPACE_NOT_ALLOWED");
     const own = await admin.listWorkspaces({}, tenant);
@@ -126,7 +126,7 @@ describe("ensureDefaultWorkspace", () => {
 
   async function opens(secret: string | undefined): Promise<boolean> {
     const [{ database, logs }] = replicas as [(typeof replicas)[number]];
-    const holder = await createAuthenticator({ database, clock: logs.clock })(secret ?? "");
+    const holder = await new Authenticator({ database, clock: logs.clock }).authenticate(secret ?? "");
     return holder?.workspaceId === "default" && holder.role === Role.ADMIN;
   }
 

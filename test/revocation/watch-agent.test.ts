@@ -1,6 +1,5 @@
 import { expect } from "chai";
-import { deactivateAgent } from "../../src/registry/agents.ts";
-import { type AgentChange, watchAgent } from "../../src/registry/watch-agent.ts";
+import { type AgentChange, deactivateAgent, watchAgent } from "../../src/registry/agents.ts";
 import { openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 import { give, killSession, newAuthority } from "./authority.ts";
 

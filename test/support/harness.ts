@@ -62,7 +62,7 @@ import { listenForWakeUps, type WakeUps } from "../../src/log/wake-ups.ts";
 import type { LogSurroundings, WorkspaceLog } from "../../src/log/workspace-log.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { normaliseActionType } from "../../src/policy/action-pattern.ts";
-import { type Authenticator, createAuthenticator } from "../../src/registry/authenticator.ts";
+import { Authenticator } from "../../src/registry/authenticator.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
 import type { Guard } from "../../src/semantic/guard.ts";
 import type { IncomingCall } from "../../src/server/incoming.ts";
@@ -227,11 +227,11 @@ async function createReplica(
   const clock = createTestClock();
   const logs = await createWorkspaceLogs(database, decide, SILENT_LOG, { ...surroundings, clock });
   const keys = await createSigningKeys(database, signingKey, logs.clock.now());
-  const authenticator = createAuthenticator({ database, clock: logs.clock, verifyToken: createTokenVerifier(keys) });
+  const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken: createTokenVerifier(keys) });
   const standIns = createStandIns();
   const pipeline = createPipeline({
     services: servicesOf({ database, logs, keys, authenticator }, guard),
-    authenticate: (key) => standIns.find(key) ?? authenticator(key),
+    authenticate: (key) => standIns.find(key) ?? authenticator.authenticate(key),
     log: pino({ level: "silent" }),
     metrics: new Registry(),
   });

@@ -13,7 +13,7 @@ export interface ProxyCaller {
 
 /** What callers are found with. */
 export interface CallersOptions {
-  readonly authenticate: Authenticator;
+  readonly authenticate: Authenticator["authenticate"];
   readonly logs: Pick<WorkspaceLogs, "of">;
   /** The service's own key for the model's service; undefined: none. */
   readonly llmKey: string | undefined;

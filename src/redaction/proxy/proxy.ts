@@ -32,7 +32,7 @@ export interface RedactionProxy {
 /** What the proxy is built from. */
 export interface RedactionProxyOptions {
   readonly redaction: Pick<Redaction, "scrubbers" | "seal">;
-  readonly authenticate: Authenticator;
+  readonly authenticate: Authenticator["authenticate"];
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly log: StoreLog;
   /** Where the proxy counts. */

@@ -2,33 +2,31 @@ import { invalidField } from "../errors.ts";
 import { isActionPattern } from "../policy/action-pattern.ts";
 import type { JsonValue } from "../tree/canonical.ts";
 
-/** Action-type patterns of one list at most. */
 const MAX_PATTERNS = 500;
-/** Characters of an action type at most. */
 const MAX_PATTERN_LENGTH = 256;
 
-// Spelled as numbers: control characters in a regular expression's text are easily lost.
+// Escapes instead of a regular expression: control characters in its text are easily lost.
 const isControl = (character: string): boolean => character < "\u0020" || character === "\u007f";
 const hasControl = (text: string): boolean => [...text].some(isControl);
 /** PostgreSQL keeps no U+0000, and half of a surrogate pair has no UTF-8 and so no hash. */
 const isStorable = (text: string): boolean => !text.includes("\u0000") && text.isWellFormed();
 
-/** A name as it is kept: trimmed. Throws INVALID_FIELD when nothing is left or it holds a control character. */
-export function nameFrom(field: string, text: string): string {
+/** Returns a name, trimmed. Throws INVALID_FIELD when it is blank or has a control character. */
+export function checkedName(field: string, text: string): string {
   const name = text.trim();
   if (name === "") throw invalidField(field, "must not be blank");
   if (hasControl(name) || !isStorable(name)) throw invalidField(field, "must not hold control characters");
   return name;
 }
 
-/** A free text as it is kept: as given. Throws INVALID_FIELD for U+0000 and half of a surrogate pair. */
-export function freeTextFrom(field: string, text: string): string {
+/** Returns a free text unchanged. Throws INVALID_FIELD for U+0000 and half of a surrogate pair. */
+export function checkedText(field: string, text: string): string {
   if (isStorable(text)) return text;
   throw invalidField(field, "must not hold U+0000 or half of a surrogate pair");
 }
 
-/** Action-type patterns as they are kept: trimmed. Throws INVALID_FIELD at the first that is none. */
-export function patternsFrom(field: string, patterns: readonly string[]): string[] {
+/** Returns action-type patterns, trimmed. Throws INVALID_FIELD at the first malformed one. */
+export function checkedPatterns(field: string, patterns: readonly string[]): string[] {
   if (patterns.length > MAX_PATTERNS) throw invalidField(field, `must have at most ${MAX_PATTERNS} items`);
   return patterns.map((text, index) => {
     const at = `${field}[${index}]`;
@@ -43,12 +41,12 @@ export function patternsFrom(field: string, patterns: readonly string[]): string
   });
 }
 
-/** Whether PostgreSQL can keep a JSON value and every text in it can be hashed. */
+/** Tests that PostgreSQL can store a JSON value and that every text in it can be hashed. */
 export function isStorableJson(value: JsonValue | undefined): boolean {
   if (typeof value === "string") return isStorable(value);
   if (typeof value !== "object" || value === null) return true;
   return Object.entries(value).every(([key, member]) => isStorable(key) && isStorableJson(member));
 }
 
-/** The form in which names are compared for being taken. */
+/** Returns the form of a name that uniqueness is checked on. */
 export const comparableName = (name: string): string => name.trim().toLowerCase();
