@@ -1,12 +1,8 @@
 import cluster from "node:cluster";
 import { pino } from "pino";
 import { startNotice } from "./cli/index.ts";
-import { serveAlone } from "./cluster/serve-alone.ts";
-import { serveAsWorker } from "./cluster/serve-as-worker.ts";
-import { serveWithWorkers } from "./cluster/serve-with-workers.ts";
-import type { Serving } from "./cluster/serving.ts";
-import { listenForStop } from "./cluster/stop-signal.ts";
 import { type Config, ConfigError, loadConfig } from "./config.ts";
+import { listenForStop, type Serving, serveAlone, serveAsWorker, serveWithWorkers } from "./workers.ts";
 
 function configOrExit(): Config {
   try {

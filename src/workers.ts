@@ -1,0 +1,274 @@
+import cluster, { type Worker } from "node:cluster";
+import { constants } from "node:os";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Logger } from "pino";
+import { AggregatorRegistry, type Registry } from "prom-client";
+import type { Config } from "./config.ts";
+import { createControlPlane } from "./control-plane.ts";
+import { type FirstStart, prepareFirstStart } from "./registry/first-start.ts";
+import type { MetricsPage } from "./server/http-status-pages.ts";
+import type { Addresses } from "./server/servers.ts";
+import { startEmbeddedPostgres } from "./store/embedded-postgres.ts";
+import { DEFAULT_MAX_CONNECTIONS } from "./store/embedded-postgres-server.ts";
+
+/** The surroundings of a service that runs until it is told to stop. */
+export interface Serving {
+  readonly config: Config;
+  readonly log: Logger;
+  /** Resolves with the name of the signal when the service is to stop. */
+  readonly stop: Promise<string>;
+  /** Called once, when the service listens. */
+  readonly announce: (addresses: Addresses, first: FirstStart) => void;
+}
+
+/** Milliseconds in which a signal counts once: Ctrl-C reaches every process of a terminal, and npm sends it on. */
+const ECHO_MS = 500;
+/** Connections of a process beside its pool: wake-ups, migrations, and some to spare. */
+const CONNECTIONS_BESIDE_POOL = 5;
+/** Connections for whoever looks at the database. */
+const SPARE_CONNECTIONS = 20;
+/** Milliseconds that a worker has to stop in beside the time for its calls; then it is killed. */
+const STOP_MARGIN_MS = 10_000;
+/** Milliseconds before a worker is started in place of one that ended; doubles while they end before they serve. */
+const MIN_BACK_OFF_MS = 100;
+const MAX_BACK_OFF_MS = 5_000;
+/** Starts in a row that fail, of whichever worker, before the service is given up. */
+const MAX_FAILED_STARTS = 5;
+/** Milliseconds that a worker waits for the figures of all. */
+const SCRAPE_MS = 6_000;
+
+/**
+ * Resolves with the first of the signals. From then on another one ends the process at once, with the code that a shell gives
+ * to a process that was killed by it.
+ */
+export function listenForStop(signals: readonly NodeJS.Signals[]): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    let stoppedAt: number | undefined;
+    const onSignal = (signal: NodeJS.Signals): void => {
+      stoppedAt ??= performance.now();
+      if (performance.now() - stoppedAt > ECHO_MS) process.exit(128 + constants.signals[signal]);
+      resolve(signal);
+    };
+    for (const signal of signals) process.on(signal, onSignal);
+  });
+}
+
+/** The configured database, or the embedded one, which is stopped with `started`. */
+async function openDatabaseUrl({ config, log }: Serving, started: AsyncDisposableStack): Promise<string> {
+  if (config.databaseUrl !== null) return config.databaseUrl.reveal();
+  const { dataDir, poolSize, workers } = config;
+  const needed = workers * (poolSize + CONNECTIONS_BESIDE_POOL) + SPARE_CONNECTIONS;
+  const maxConnections = Math.max(DEFAULT_MAX_CONNECTIONS, needed);
+  const embedded = await startEmbeddedPostgres({ dataDir, log, maxConnections });
+  started.defer(() => embedded.stop());
+  return embedded.url;
+}
+
+/** Serves in this process until it is told to stop. Rejects when it cannot, with everything that was started stopped. */
+export async function serveAlone(serving: Serving): Promise<void> {
+  const { config, log, stop, announce } = serving;
+  await using started = new AsyncDisposableStack();
+  const databaseUrl = await openDatabaseUrl(serving, started);
+  const controlPlane = await createControlPlane({ config, databaseUrl, log });
+  started.defer(() => controlPlane.close());
+  const first = await prepareFirstStart({
+    ...{ ...controlPlane, adminKey: config.adminKey?.reveal(), dataDir: config.dataDir },
+  });
+  announce(await controlPlane.listen(), first);
+  log.info({ signal: await stop }, "stopping");
+}
+
+/** From a worker to the primary. */
+type ToPrimary =
+  | { readonly kind: "serving"; readonly addresses: Addresses }
+  /** Asks for the figures of all workers. */
+  | { readonly kind: "scrape"; readonly id: number };
+
+/** From the primary to a worker: the answer to its `scrape`; null when the figures did not come. */
+interface ScrapeReply {
+  readonly kind: "scraped";
+  readonly id: number;
+  readonly text: string | null;
+}
+
+/**
+ * Serves in `config.workers` processes, which share the ports through `node:cluster`, until it is told to stop. Rejects,
+ * with everything that was started stopped, when one of the workers cannot start at first, or several in a row later.
+ */
+export async function serveWithWorkers(serving: Serving): Promise<void> {
+  const { config, log, stop, announce } = serving;
+  await using started = new AsyncDisposableStack();
+  const databaseUrl = await openDatabaseUrl(serving, started);
+  const first = await prepare(serving, databaseUrl);
+  const pool = new WorkerPool(config, databaseUrl, log);
+  started.defer(() => pool.stop());
+  const serve = async (): Promise<void> => {
+    announce(await pool.start(), first);
+    await pool.broken;
+  };
+  const stopped = stop.then((signal) => log.info({ signal }, "stopping"));
+  await Promise.race([stopped, serve()]);
+}
+
+/** Migrates the database and makes keys and workspace, once and before there are workers that would all want to. */
+async function prepare({ config, log }: Serving, databaseUrl: string): Promise<FirstStart> {
+  const controlPlane = await createControlPlane({ config, databaseUrl, log });
+  try {
+    const { dataDir } = config;
+    return await prepareFirstStart({ ...controlPlane, adminKey: config.adminKey?.reveal(), dataDir });
+  } finally {
+    await controlPlane.close();
+  }
+}
+
+interface Slot {
+  readonly number: number;
+  readonly worker: Worker;
+  isServing: boolean;
+}
+
+/** Worker processes by slot: starts them, starts them again with back-off when they end, and stops them. */
+class WorkerPool {
+  /** Rejects when workers end again and again before they serve. Never resolves. */
+  readonly broken: Promise<never>;
+  readonly #config: Config;
+  readonly #databaseUrl: string;
+  readonly #log: Logger;
+  readonly #slots = new Map<number, Slot>();
+  readonly #started = Promise.withResolvers<Addresses>();
+  readonly #broken = Promise.withResolvers<never>();
+  readonly #gone = Promise.withResolvers<void>();
+  readonly #stopping = new AbortController();
+  readonly #figures = new AggregatorRegistry();
+  #hasStarted = false;
+  #failedStarts = 0;
+
+  constructor(config: Config, databaseUrl: string, log: Logger) {
+    this.#config = config;
+    this.#databaseUrl = databaseUrl;
+    this.#log = log;
+    this.broken = this.#broken.promise;
+    this.broken.catch(() => undefined);
+  }
+
+  /** Starts all. Resolves when each serves; rejects when one of them ends before. */
+  start(): Promise<Addresses> {
+    for (let number = 1; number <= this.#config.workers; number++) this.#fork(number);
+    return this.#started.promise;
+  }
+
+  /** Has every worker drain, and resolves when all are gone. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    for (const { worker } of this.#slots.values()) worker.process.kill("SIGTERM");
+    const timer = setTimeout(() => this.#kill(), this.#config.drainMs + STOP_MARGIN_MS);
+    if (this.#slots.size > 0) await this.#gone.promise;
+    clearTimeout(timer);
+  }
+
+  #kill(): void {
+    for (const { worker, number } of this.#slots.values()) {
+      this.#log.error({ worker: number }, "a worker did not stop in time");
+      worker.process.kill("SIGKILL");
+    }
+  }
+
+  #fork(number: number): void {
+    // As JSON, figures that are not finite would become null.
+    cluster.setupPrimary({ serialization: "advanced", args: [String(number)] });
+    const worker = cluster.fork({ DATABASE_URL: this.#databaseUrl });
+    const slot: Slot = { number, worker, isServing: false };
+    this.#slots.set(number, slot);
+    worker.on("message", (message: ToPrimary) => {
+      if (message.kind === "serving") this.#onServing(slot, message.addresses);
+      if (message.kind === "scrape") void this.#scrape(worker, message.id);
+    });
+    worker.on("error", (error) => this.#log.error({ worker: number, err: error }, "a worker failed"));
+    worker.once("exit", (code, signal) => this.#onExit(slot, signal ?? code));
+  }
+
+  async #scrape(worker: Worker, id: number): Promise<void> {
+    const text = await this.#figures.clusterMetrics().catch(() => null);
+    const reply: ScrapeReply = { kind: "scraped", id, text };
+    if (worker.isConnected()) worker.send(reply, () => undefined);
+  }
+
+  #onServing(slot: Slot, addresses: Addresses): void {
+    slot.isServing = true;
+    this.#failedStarts = 0;
+    this.#log.info({ worker: slot.number, workerPid: slot.worker.process.pid }, "a worker serves");
+    const slots = [...this.#slots.values()];
+    if (slots.length < this.#config.workers || slots.some(({ isServing }) => !isServing)) return;
+    this.#hasStarted = true;
+    this.#started.resolve(addresses);
+  }
+
+  #onExit({ number, worker, isServing }: Slot, ending: string | number): void {
+    this.#slots.delete(number);
+    if (this.#slots.size === 0) this.#gone.resolve();
+    if (this.#stopping.signal.aborted) return;
+    if (!isServing) this.#failedStarts += 1;
+    this.#log.warn({ worker: number, workerPid: worker.process.pid, ending }, "a worker ended");
+    const fault = new Error(`worker ${number} ended with ${ending} before it served`);
+    if (!this.#hasStarted) this.#started.reject(fault);
+    else if (this.#failedStarts >= MAX_FAILED_STARTS) this.#broken.reject(fault);
+    else void this.#replace(number);
+  }
+
+  async #replace(number: number): Promise<void> {
+    const backOffMs = Math.min(MIN_BACK_OFF_MS * 2 ** this.#failedStarts, MAX_BACK_OFF_MS);
+    await delay(backOffMs, undefined, this.#stopping).catch(() => undefined);
+    if (!this.#stopping.signal.aborted) this.#fork(number);
+  }
+}
+
+/**
+ * Serves as one of several processes until a signal tells it to stop. Rejects when it cannot, with everything that was
+ * started stopped. Node ends the process at once when the primary is gone.
+ */
+export async function serveAsWorker({ config, log, stop }: Omit<Serving, "announce">): Promise<void> {
+  await using started = new AsyncDisposableStack();
+  // The channel to the primary would keep the process alive.
+  started.defer(() => void (process.connected && process.disconnect()));
+  // Answers scrapes from the first moment, with nothing while there is nothing.
+  AggregatorRegistry.setRegistries([]);
+  new AggregatorRegistry();
+  const controlPlane = await createControlPlane({
+    ...{ config, databaseUrl: config.databaseUrl?.reveal() ?? "", log, metricsPage: pageOfAll },
+  });
+  started.defer(() => controlPlane.close());
+  send({ kind: "serving", addresses: await controlPlane.listen() });
+  log.info({ signal: await stop }, "stopping");
+  // Leaves the ports: the primary gives new connections to the others while this one drains.
+  cluster.worker?.disconnect();
+}
+
+function send(message: ToPrimary): void {
+  if (process.connected) process.send?.(message);
+}
+
+/**
+ * The figures of all workers, each under its label `worker`; of this one alone while the primary does not answer. Sums would
+ * fall when a worker is replaced, which Prometheus takes for a reset of everything counted so far.
+ */
+function pageOfAll(own: Registry): MetricsPage {
+  own.setDefaultLabels({ worker: process.argv[2] ?? "" });
+  AggregatorRegistry.setRegistries([own]);
+  const waiting = new Map<number, (text: string | null) => void>();
+  let count = 0;
+  process.on("message", ({ kind, id, text }: ScrapeReply) => {
+    if (kind === "scraped") waiting.get(id)?.(text);
+  });
+  const ask = async (): Promise<string> => {
+    const id = ++count;
+    const { promise, resolve } = Promise.withResolvers<string | null>();
+    const timer = setTimeout(() => resolve(null), SCRAPE_MS);
+    waiting.set(id, resolve);
+    send({ kind: "scrape", id });
+    const text = await promise;
+    clearTimeout(timer);
+    waiting.delete(id);
+    return text ?? own.metrics();
+  };
+  return { contentType: own.contentType, metrics: ask };
+}
