@@ -47,7 +47,7 @@ import { shuttingDown } from "./server/refusals.ts";
 import { openApiFromServices } from "./server/rest/openapi.ts";
 import { createRestTranscoder } from "./server/rest/transcoder.ts";
 import { createRestDispatcher } from "./server/rest-dispatcher.ts";
-import { type Addresses, joinServers, type Receivers } from "./server/servers.ts";
+import { type Addresses, joinServers } from "./server/servers.ts";
 import { type Database, openDatabase } from "./store/database.ts";
 import { ENTITIES } from "./store/entities.ts";
 import { MIGRATIONS } from "./store/migrations.ts";
@@ -59,8 +59,6 @@ export interface ControlPlane {
   readonly database: Database;
   /** Serves on the configured ports. */
   listen(): Promise<Addresses>;
-  /** Serves without ports of its own: connections that came to the ports of another process are handed to what this gives. */
-  serve(): Receivers;
   /** Takes no new work, lets what is under way finish within `drainMs`, and lets go of everything. */
   close(): Promise<void>;
 }
@@ -257,10 +255,6 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       const addresses = await servers.listen(config);
       webhooks.start();
       return addresses;
-    },
-    serve() {
-      webhooks.start();
-      return servers.serve();
     },
     async close() {
       await servers.close(config.drainMs);

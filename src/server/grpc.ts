@@ -1,4 +1,3 @@
-import type { Socket } from "node:net";
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 import type { ServiceDefinition } from "../api/service.ts";
 import { addHealth } from "./grpc-health.ts";
@@ -35,8 +34,6 @@ export interface GrpcServerOptions {
 export interface GrpcServer {
   /** Listens; port 0 takes any free one. Resolves with the port. */
   listen(host: string, port: number): Promise<number>;
-  /** Serves a connection that came to a port of somebody else. */
-  take(socket: Socket): void;
   /** Asks every client to open its next calls elsewhere (GOAWAY). Open calls go on, and new connections are still taken. */
   drain(): void;
   /** Takes no new calls and waits for open ones, at most `graceMs` milliseconds; those left are cut off. */
@@ -61,25 +58,17 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   const housekeeping = addHealth(server, services, health);
   addReflection(server, services);
   const credentials = tls === undefined ? ServerCredentials.createInsecure() : secure(tls);
-  const taken = server.createConnectionInjector(credentials);
   const addresses: string[] = [];
-  let isClosing = false;
   return {
     async listen(host, port) {
       const bound = await listen(server, host, port, credentials);
       addresses.push(addressFrom(host, bound));
       return bound;
     },
-    take(socket) {
-      if (isClosing) socket.destroy();
-      else taken.injectConnection(socket.setNoDelay(true));
-    },
     drain() {
-      taken.drain(MOST_TIMER_MS);
       for (const address of addresses) server.drain(address, MOST_TIMER_MS);
     },
     close(graceMs) {
-      isClosing = true;
       housekeeping.close();
       return close(server, graceMs);
     },

@@ -21,8 +21,6 @@ export interface ListenerOptions {
 export interface Listener {
   /** Listens; port 0 takes any free one. Resolves with the port. */
   listen(host: string, port: number): Promise<number>;
-  /** Serves a connection that came to a port of somebody else. */
-  take(socket: Socket): void;
   /**
    * Asks every client to send its next request elsewhere: by `connection: close` with each response, or GOAWAY.
    * Connections that come still are taken.
@@ -49,11 +47,6 @@ export function createListener({ tls, onRequest }: ListenerOptions): Listener {
   });
   return {
     listen: (host, port) => listen(server, host, port),
-    take: (socket) => {
-      // What a server sets on the connections that it accepts itself.
-      socket.allowHalfOpen = true;
-      server.emit("connection", socket.setNoDelay(true));
-    },
     drain: () => open.drain(),
     close: (graceMs) => open.close(graceMs),
   };
@@ -85,8 +78,6 @@ class Connections {
     this.#server = server;
     server.on("connection", (socket: Socket) => {
       track(this.#sockets, socket);
-      // One that another process handed over a moment too late.
-      if (this.#closing) socket.destroy();
     });
     // A server without TLS has no sessions and never says this.
     (server as EventEmitter).on("session", (session: ServerHttp2Session) => track(this.#sessions, session));

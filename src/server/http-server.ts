@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
 import type { Logger } from "pino";
 import type { ServiceDefinition } from "../api/service.ts";
 import { ControlPlaneError } from "../errors.ts";
@@ -46,8 +45,6 @@ export interface HttpServerOptions {
 export interface HttpServer {
   /** Listens; port 0 takes any free one. Resolves with the port. */
   listen(host: string, port: number): Promise<number>;
-  /** Serves a connection that came to a port of somebody else. */
-  take(socket: Socket): void;
   /** Asks every client to send its next request elsewhere. Connections that come still are taken. */
   drain(): void;
   /** Takes no new connections, closes idle ones, and cuts off what is open after `graceMs` milliseconds. */

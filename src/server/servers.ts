@@ -1,4 +1,3 @@
-import type { Socket } from "node:net";
 import type { GrpcServer } from "./grpc.ts";
 import type { Health } from "./health.ts";
 import type { HttpServer } from "./http-server.ts";
@@ -12,12 +11,6 @@ export interface Addresses {
   readonly grpc: string;
 }
 
-/** The two ports, by the words that they have among processes. */
-export type PortName = keyof Addresses;
-
-/** What takes connections, by port. */
-export type Receivers = { readonly [Name in PortName]: (socket: Socket) => void };
-
 /** Where the ports are to be; 0 takes any free one. */
 export interface PortOptions {
   readonly host: string;
@@ -29,8 +22,6 @@ export interface PortOptions {
 export interface Servers {
   /** Serves on ports of its own. Rejects when one is taken. */
   listen(ports: PortOptions): Promise<Addresses>;
-  /** Serves without ports: connections that came to those of another process are handed to what this gives. */
-  serve(): Receivers;
   /**
    * Says that it is not serving, takes no new calls, lets those under way finish within `drainMs` milliseconds, and
    * closes every connection. Streams end with SHUTTING_DOWN, so that their readers connect elsewhere.
@@ -61,10 +52,6 @@ export function joinServers({
       health.set(true);
       return addressesFrom(host, { http: boundHttp, grpc: boundGrpc });
     },
-    serve() {
-      health.set(true);
-      return { http: http.take, grpc: grpc.take };
-    },
     async close(drainMs) {
       const endsAt = performance.now() + drainMs;
       health.set(false);
@@ -77,7 +64,7 @@ export function joinServers({
 }
 
 /** Where a service is reached whose ports were bound to these. */
-export function addressesFrom(host: string, ports: { readonly [Name in PortName]: number }): Addresses {
+function addressesFrom(host: string, ports: { readonly [Name in keyof Addresses]: number }): Addresses {
   const name = host.includes(":") ? `[${host}]` : host;
   return { http: `http://${name}:${ports.http}`, grpc: `${name}:${ports.grpc}` };
 }
