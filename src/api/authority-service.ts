@@ -17,13 +17,15 @@ import {
   type SessionSchema,
   type TemporalWindowSchema,
 } from "../../gen/agentcontrol/v1/authority_service_pb.js";
-import { createAuthority, createCredential, createFederationToken } from "../authority/create.ts";
-import type { AuthorityDraft } from "../authority/draft.ts";
-import { endAuthority } from "../authority/end.ts";
-import { getAuthority, listAuthority } from "../authority/find.ts";
+import { type AuthorityView, endAuthority, getAuthority, listAuthority } from "../authority/existing-authority.ts";
+import { verifyFederationToken } from "../authority/federation-token.ts";
+import {
+  type AuthorityDraft,
+  createAuthority,
+  createCredential,
+  createFederationToken,
+} from "../authority/new-authority.ts";
 import type { SigningKeys } from "../authority/signing-key.ts";
-import { verifyFederationToken } from "../authority/verify-token.ts";
-import type { AuthorityView } from "../authority/view.ts";
 import { invalidField } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { Authenticator } from "../registry/authenticator.ts";

@@ -1,15 +1,20 @@
 import { CompactSign, compactVerify, decodeProtectedHeader, errors, type ProtectedHeaderParameters } from "jose";
 import { invalidField } from "../errors.ts";
+import { matchesPattern, normaliseActionType } from "../policy/action-pattern.ts";
+import type { AgentStatus } from "../state/agents.ts";
+import type { AuthorityStatus } from "../state/authority-status.ts";
 import type { SealedAuthority } from "../state/control-changes.ts";
+import { AuthorityEntity, type AuthorityRow } from "../store/entities.ts";
 import { stored } from "../store/store-fault.ts";
+import { type AuthoritySource, type AuthorityView, viewFrom } from "./existing-authority.ts";
 import type { SigningKeys } from "./signing-key.ts";
 
-/** What signs tokens. */
+/** Keys that sign tokens. */
 export type TokenSigner = Pick<SigningKeys, "keyId" | "privateKey">;
-/** What verifies tokens. */
+/** Keys that verify tokens. */
 export type TokenVerifierKeys = Pick<SigningKeys, "publicKeyOf">;
 
-/** Whose token it is, by what the service signed. */
+/** Signed claims that identify a token's record. */
 export interface TokenClaims {
   /** `fed_…`. */
   readonly id: string;
@@ -17,14 +22,14 @@ export interface TokenClaims {
   readonly agentId: string;
 }
 
-/** A token that the service signed, or why it is none. Whether it still holds stands in its record. */
-export type TokenCheck =
+/** Result of checking the signature. Whether the token is still valid is in its record. */
+type TokenCheck =
   | { readonly kind: "signed"; readonly claims: TokenClaims }
   | { readonly kind: "refused"; readonly reason: "MALFORMED" | "SIGNATURE" };
 
 const ISSUER = "agent-control-plane";
 const ALGORITHM = "ES256";
-/** Characters of a token at most: many proxies take 8 KiB for all headers of a call. */
+/** Maximum characters of a token: many proxies limit all headers of a request to 8 KiB. */
 export const MAX_TOKEN_LENGTH = 7_168;
 
 const PARTS = /^([\w-]+)\.([\w-]+)\.([\w-]*)$/;
@@ -49,8 +54,8 @@ function claimsFrom(sealed: SealedAuthority, workspaceId: string, nowMs: number)
 }
 
 /**
- * Signs the token of a record: a compact JWS (ES256) with the key's id in its header, so that anyone verifies it with the
- * published key set alone. Throws INVALID_FIELD when it gets longer than `MAX_TOKEN_LENGTH`.
+ * Signs the token of a record: a compact JWS (ES256) with the key's id in its header, so that anyone can verify it with
+ * the published key set. Throws INVALID_FIELD when it gets longer than `MAX_TOKEN_LENGTH`.
  */
 export async function signFederationToken(
   { keyId, privateKey }: TokenSigner,
@@ -74,7 +79,7 @@ function headerOf(token: string): ProtectedHeaderParameters | undefined {
   }
 }
 
-/** The bits of the last character that no byte needs must be zero: one token has one text. */
+/** Tests that the unused bits of the last base64url character are zero, so that a token has one spelling only. */
 const isCanonical = (part: string): boolean => Buffer.from(part, "base64url").toString("base64url") === part;
 
 function tokenClaimsFrom(payload: Uint8Array): TokenClaims | undefined {
@@ -85,10 +90,10 @@ function tokenClaimsFrom(payload: Uint8Array): TokenClaims | undefined {
 }
 
 /**
- * Verifies a token by the public keys alone: form, algorithm, key, signature. What is wrong with it is told and never
- * thrown; rejects only when a key cannot be read from the database.
+ * Verifies a token by the public keys alone: form, algorithm, key, signature. Returns faults instead of throwing; rejects
+ * only when a key cannot be read from the database.
  */
-export async function checkToken(keys: TokenVerifierKeys, token: string): Promise<TokenCheck> {
+async function checkToken(keys: TokenVerifierKeys, token: string): Promise<TokenCheck> {
   const parts = PARTS.exec(token);
   if (parts === null || !parts.slice(1).every(isCanonical)) return MALFORMED;
   const header = headerOf(token);
@@ -101,19 +106,100 @@ export async function checkToken(keys: TokenVerifierKeys, token: string): Promis
     return claims === undefined ? MALFORMED : { kind: "signed", claims };
   } catch (error) {
     if (error instanceof errors.JOSEError) return NOT_OURS;
-    // Something else that the key signed, whose payload is no JSON object.
+    // Signed with the same key, but the payload is not a JSON object.
     if (error instanceof SyntaxError || error instanceof TypeError) return MALFORMED;
     throw error;
   }
 }
 
-/** Finds whose token a text is; undefined when the service did not sign it. Rejects as `checkToken`. */
+/** Returns the claims of a token; undefined when the service did not sign it. Rejects when the database cannot be read. */
 export type TokenVerifier = (token: string) => Promise<TokenClaims | undefined>;
 
-/** Creates the verifier that an authenticator asks. */
+/** Creates the verifier for an authenticator. */
 export function createTokenVerifier(keys: TokenVerifierKeys): TokenVerifier {
   return async (token) => {
     const check = await checkToken(keys, token);
     return check.kind === "signed" ? check.claims : undefined;
   };
+}
+
+/** A token to verify, and what it must be valid for. */
+export interface TokenQuestion {
+  readonly token: string;
+  /** Undefined skips the check. */
+  readonly audience: string | undefined;
+  /** Undefined skips the check. */
+  readonly actionType: string | undefined;
+}
+
+/** Reason why Intercept would refuse a token now. */
+export type TokenFault =
+  | "SIGNATURE"
+  | "MALFORMED"
+  | "UNKNOWN"
+  | "EXPIRED"
+  | "ENDED"
+  | "USED_UP"
+  | "AUDIENCE"
+  | "ACTION_TYPE"
+  | "AGENT_INACTIVE";
+
+/** Result of verifying a token. */
+export interface TokenVerdict {
+  /** Undefined when the token is valid. */
+  readonly fault: TokenFault | undefined;
+  /** Its record; undefined when the service did not sign the token or it is another workspace's. */
+  readonly view: AuthorityView | undefined;
+}
+
+/** Sources that tokens are verified against. */
+export interface TokenSource extends AuthoritySource {
+  readonly keys: TokenVerifierKeys;
+}
+
+const FAULT_BY_STATUS: Readonly<Record<AuthorityStatus, TokenFault | undefined>> = {
+  active: undefined,
+  ended: "ENDED",
+  expired: "EXPIRED",
+  used_up: "USED_UP",
+};
+
+function faultOf(
+  { sealed, status }: AuthorityView,
+  { audience, actionType }: TokenQuestion,
+  agentStatus: AgentStatus | undefined,
+): TokenFault | undefined {
+  if (status !== "active") return FAULT_BY_STATUS[status];
+  if (audience !== undefined && audience.trim() !== sealed.audience) return "AUDIENCE";
+  const isGoodFor = (type: string): boolean =>
+    (sealed.action_types ?? []).some((pattern) => matchesPattern(pattern, normaliseActionType(type)));
+  if (actionType !== undefined && !isGoodFor(actionType)) return "ACTION_TYPE";
+  return agentStatus === "active" ? undefined : "AGENT_INACTIVE";
+}
+
+async function recordOf(
+  { database }: AuthoritySource,
+  workspaceId: string,
+  claims: TokenClaims,
+): Promise<AuthorityRow | null> {
+  if (claims.workspaceId !== workspaceId) return null;
+  const where = { workspaceId, id: claims.id, kind: "federation_token", agentId: claims.agentId };
+  return stored(database.orm.em.fork().findOne(AuthorityEntity, where));
+}
+
+/** Verifies a token against the end of the workspace's log. Returns faults of the token instead of throwing. */
+export async function verifyFederationToken(
+  source: TokenSource,
+  workspaceId: string,
+  question: TokenQuestion,
+): Promise<TokenVerdict> {
+  const { logs, keys } = source;
+  const check = await checkToken(keys, question.token);
+  if (check.kind === "refused") return { fault: check.reason, view: undefined };
+  const row = await recordOf(source, workspaceId, check.claims);
+  if (row === null) return { fault: "UNKNOWN", view: undefined };
+  const state = await (await logs.of(workspaceId)).caughtUp();
+  const view = viewFrom(row, state, Math.max(logs.clock.now(), state.lastAtMs));
+  const agentStatus = state.agents.get(check.claims.agentId)?.status;
+  return { fault: faultOf(view, question, agentStatus), view };
 }

@@ -3,11 +3,14 @@ import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } fro
 import type { ChangeScope } from "../log/workspace-log.ts";
 import { type AuthorityItem, chainOf } from "../state/authority.ts";
 import { isInForce, itemStatus } from "../state/authority-status.ts";
+import type { SealedAuthority } from "../state/control-changes.ts";
 import { AuthorityEntity } from "../store/entities.ts";
-import type { ToldAuthority } from "./draft.ts";
-import { authorityNotFound } from "./kinds.ts";
+import { authorityNotFound } from "./kind-traits.ts";
 
-/** Grants of one chain at most: each decision under a grant looks at every one of them. */
+/** The part of new authority that the request alone determines. */
+export type RequestedAuthority = Omit<SealedAuthority, "id" | "expires_at_ms" | "starts_at_ms" | "prefix">;
+
+/** Maximum length of a chain of grants: a decision under a grant checks all of them. */
 export const MAX_CHAIN = 16;
 
 function parentInactive(grantId: string, standing: string): ControlPlaneError {
@@ -15,7 +18,7 @@ function parentInactive(grantId: string, standing: string): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.PARENT_GRANT_INACTIVE, message, { parent_grant_id: grantId, standing });
 }
 
-/** A grant that is not in the book has ended, or never was. */
+/** Explains a grant that the index does not have: it ended, expired or never existed. */
 async function missingParent({ transaction, state }: ChangeScope, grantId: string): Promise<ControlPlaneError> {
   const where = { workspaceId: state.workspaceId, id: grantId, kind: "grant" };
   const row = await transaction.findOne(AuthorityEntity, where);
@@ -23,8 +26,8 @@ async function missingParent({ transaction, state }: ChangeScope, grantId: strin
   return parentInactive(grantId, (row.endedAtMs ?? null) === null ? "expired" : "ended");
 }
 
-/** The grant to hang another one from. Throws AUTHORITY_NOT_FOUND, or PARENT_GRANT_INACTIVE when its chain does not hold. */
-export async function parentGrantOf(scope: ChangeScope, grantId: string): Promise<AuthorityItem> {
+/** Returns the grant to delegate further. Throws AUTHORITY_NOT_FOUND, or PARENT_GRANT_INACTIVE unless its whole chain is in force. */
+export async function getParentGrant(scope: ChangeScope, grantId: string): Promise<AuthorityItem> {
   const parent = scope.state.authority.get(grantId);
   if (parent?.sealed.kind !== "grant") throw await missingParent(scope, grantId);
   const broken = chainOf(parent).find((link) => !isInForce(link, scope.nowMs));
@@ -32,16 +35,20 @@ export async function parentGrantOf(scope: ChangeScope, grantId: string): Promis
   return parent;
 }
 
-/** What a child grant asks for that its parent does not have, in the order of the request's fields. */
-function excessOf(parent: AuthorityItem, told: ToldAuthority, expiresAtMs: number | null): FieldViolation[] {
+/** Lists what a child grant asks for beyond its parent, in the order of the request's fields. */
+function violationsOf(
+  parent: AuthorityItem,
+  requested: RequestedAuthority,
+  expiresAtMs: number | null,
+): FieldViolation[] {
   const { sealed, uses } = parent;
   const violations: FieldViolation[] = [];
   const add = (field: string, description: string, reason: string): void =>
     void violations.push({ field, description, reason });
-  if (told.grantor_agent_id !== sealed.agent_id) {
+  if (requested.grantor_agent_id !== sealed.agent_id) {
     add("grantor_agent_id", "must be the agent that the parent grant was given to", "GRANTOR_NOT_GRANTEE");
   }
-  const actionTypes = told.action_types ?? [];
+  const actionTypes = requested.action_types ?? [];
   const beyond = new Set(patternsBeyond(sealed.action_types ?? [], actionTypes));
   for (const [index, pattern] of actionTypes.entries()) {
     if (beyond.has(pattern)) add(`action_types[${index}]`, "is not lent by the parent grant", "ACTION_TYPE_NOT_LENT");
@@ -50,7 +57,7 @@ function excessOf(parent: AuthorityItem, told: ToldAuthority, expiresAtMs: numbe
     add("ttl_seconds", "goes beyond the expiry of the parent grant", "EXPIRES_AFTER_PARENT");
   }
   const left = sealed.max_uses === null ? Number.POSITIVE_INFINITY : sealed.max_uses - uses;
-  if (told.max_uses !== null && told.max_uses > left) {
+  if (requested.max_uses !== null && requested.max_uses > left) {
     add("max_uses", `must be at most the ${left} uses that the parent grant has left`, "MORE_USES_THAN_PARENT");
   }
   return violations;
@@ -68,17 +75,17 @@ function tooWide(parentId: string, violations: readonly FieldViolation[]): Contr
 }
 
 /**
- * Checks a grant against the one that it passes on. Throws INVALID_FIELD when the chain would have an agent twice or more
- * than `MAX_CHAIN` grants, GRANT_TOO_WIDE with everything that goes beyond the parent.
+ * Checks a grant against its parent. Throws INVALID_FIELD when an agent would be in the chain twice or the chain would get
+ * longer than `MAX_CHAIN`, and GRANT_TOO_WIDE with everything that goes beyond the parent.
  */
-export function assertWithin(parent: AuthorityItem, told: ToldAuthority, expiresAtMs: number | null): void {
+export function assertWithin(parent: AuthorityItem, requested: RequestedAuthority, expiresAtMs: number | null): void {
   const chain = chainOf(parent);
   if (chain.length >= MAX_CHAIN) {
     throw invalidField("parent_grant_id", `must name a grant with fewer than ${MAX_CHAIN} grants in its chain`);
   }
-  if (chain.some(({ sealed }) => sealed.grantor_agent_id === told.agent_id)) {
+  if (chain.some(({ sealed }) => sealed.grantor_agent_id === requested.agent_id)) {
     throw invalidField("grantee_agent_id", "must not be an agent that lends in the same chain of grants");
   }
-  const violations = excessOf(parent, told, expiresAtMs);
+  const violations = violationsOf(parent, requested, expiresAtMs);
   if (violations.length > 0) throw tooWide(parent.sealed.id, violations);
 }

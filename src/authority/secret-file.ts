@@ -8,25 +8,25 @@ function ifMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== "ENOENT") throw error;
 }
 
-/** Written aside and linked: whoever starts at the same time sees a whole secret or none. */
+/** Creates the file atomically, by a link to a complete temporary one; an existing file stays. */
 async function linkNew(path: string, secret: string): Promise<void> {
-  const aside = `${path}.${randomUUID()}`;
-  const file = await open(aside, "wx", OWNER_ONLY);
+  const temporary = `${path}.${randomUUID()}`;
+  const file = await open(temporary, "wx", OWNER_ONLY);
   await file.writeFile(secret);
   await file.sync();
   await file.close();
   try {
-    await link(aside, path);
+    await link(temporary, path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   } finally {
-    await rm(aside, { force: true });
+    await rm(temporary, { force: true });
   }
 }
 
 /**
- * Gives the secret that a file holds, and writes what `make` gives where there is none: of several that start at once all
- * get the same. Afterwards its owner alone can read the file. Rejects when it can be neither read nor written.
+ * Reads the secret in a file, or generates it with `make` if there is none. Processes that start at once get the same
+ * secret. The file is readable by its owner alone. Rejects when it can be neither read nor written.
  */
 export async function secretFromFile(path: string, make: () => string): Promise<string> {
   await mkdir(dirname(path), { recursive: true });

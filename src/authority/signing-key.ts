@@ -5,7 +5,7 @@ import type { Database } from "../store/database.ts";
 import { SigningKeyEntity } from "../store/entities.ts";
 import { secretFromFile } from "./secret-file.ts";
 
-/** The key that the service signs with, and every public key that it ever signed with. */
+/** The private key that the service signs with, and the public keys of all it ever signed with. */
 export interface SigningKeys {
   /** RFC 7638 thumbprint of the key in use. */
   readonly keyId: string;
@@ -15,9 +15,9 @@ export interface SigningKeys {
   readonly publicPem: string;
   /** ECDSA P-256 with SHA-256, DER. */
   sign(bytes: Uint8Array): Buffer;
-  /** The public key of an id, of whichever replica and time; undefined when the service never signed with it. */
+  /** Returns the public key of an id, past keys and other replicas' included; undefined when the service never had it. */
   publicKeyOf(keyId: string): Promise<KeyObject | undefined>;
-  /** Every public key, newest first, as a JSON Web Key Set (RFC 7517). */
+  /** Returns all public keys, newest first, as a JSON Web Key Set (RFC 7517). */
   jwks(): Promise<{ keys: JWK[] }>;
 }
 
@@ -28,7 +28,7 @@ function privateKeyFrom(pem: string, source: string): KeyObject {
     const key = createPrivateKey(pem);
     if (key.asymmetricKeyDetails?.namedCurve === CURVE) return key;
   } catch {
-    // Told below, without what the text holds.
+    // The error below says it without quoting the text.
   }
   throw new Error(`${source} holds no ECDSA P-256 private key in PEM`);
 }
@@ -38,7 +38,7 @@ const newPem = (): string =>
 
 /**
  * Reads the private key: from `configured` (PEM text, or the path of a file that holds it), else from `defaultPath`, where
- * one is made on first use, readable by its owner alone. Throws an `Error` that names the source and never its content.
+ * one is generated on first use, readable by its owner alone. Throws an `Error` that names the source, never its content.
  */
 export async function loadSigningKey(configured: string | undefined, defaultPath: string): Promise<KeyObject> {
   if (configured === undefined) {
@@ -52,7 +52,7 @@ export async function loadSigningKey(configured: string | undefined, defaultPath
   return privateKeyFrom(text, "the file that ACP_SIGNING_KEY names");
 }
 
-/** Publishes the public part of the key in use beside the older ones, which stay, and gives what signs and verifies. */
+/** Publishes the public part of the key in use, beside the older ones, and creates the signer and verifier. */
 export async function createSigningKeys({ orm }: Database, privateKey: KeyObject, nowMs: number): Promise<SigningKeys> {
   const publicKey = createPublicKey(privateKey);
   const publicPem = publicKey.export({ type: "spki", format: "pem" }).toString();
@@ -71,9 +71,9 @@ export async function createSigningKeys({ orm }: Database, privateKey: KeyObject
     async publicKeyOf(id) {
       const found = known.get(id);
       if (found !== undefined) return found;
-      const stored = await orm.em.fork().findOne(SigningKeyEntity, { keyId: id });
-      if (stored === null) return undefined;
-      const key = createPublicKey(stored.publicPem);
+      const row = await orm.em.fork().findOne(SigningKeyEntity, { keyId: id });
+      if (row === null) return undefined;
+      const key = createPublicKey(row.publicPem);
       known.set(id, key);
       return key;
     },

@@ -2,24 +2,24 @@ import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { AuthorityKind } from "../state/control-changes.ts";
 import type { IdPrefix } from "../store/ids.ts";
 
-/** What tells one kind of authority from another when it is made and spoken of. */
+/** Traits of one kind of authority. */
 export interface KindTraits {
   readonly prefix: IdPrefix;
-  /** What messages call it. */
+  /** Its name in messages. */
   readonly noun: string;
-  /** Seconds that it lasts when nothing is said; undefined for ever. */
+  /** Default lifetime in seconds; undefined: unlimited. */
   readonly defaultSeconds?: number;
   /** The request field of its free text. */
   readonly textField?: "purpose" | "name" | "reason" | "goal";
-  /** The request field of what it admits. */
+  /** The request field of its action types. */
   readonly actionTypesField?: "action_types" | "allowed_action_types";
 }
 
-/** Seconds that a session lasts when nothing is said: a day. */
+/** Default lifetime of a session: a day. */
 export const DEFAULT_SESSION_SECONDS = 86_400;
 
-/** Every kind of authority. */
-export const KINDS: Readonly<Record<AuthorityKind, KindTraits>> = {
+/** Traits of every kind. */
+export const KIND_TRAITS: Readonly<Record<AuthorityKind, KindTraits>> = {
   session: { prefix: "ses", noun: "session", textField: "purpose", defaultSeconds: DEFAULT_SESSION_SECONDS },
   credential: { prefix: "crd", noun: "credential", textField: "name" },
   grant: { prefix: "grt", noun: "grant", actionTypesField: "action_types" },
@@ -39,8 +39,8 @@ export const KINDS: Readonly<Record<AuthorityKind, KindTraits>> = {
   mcp_tool_policy: { prefix: "mtp", noun: "MCP tool policy" },
 };
 
-/** The error for an id that the workspace has no authority of this kind of. */
+/** Builds the error for an unknown id of a kind. */
 export function authorityNotFound(kind: AuthorityKind, id: string): ControlPlaneError {
-  const message = `no ${KINDS[kind].noun} \`${id}\``;
+  const message = `no ${KIND_TRAITS[kind].noun} \`${id}\``;
   return new ControlPlaneError(ErrorReason.AUTHORITY_NOT_FOUND, message, { kind, id });
 }

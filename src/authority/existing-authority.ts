@@ -1,0 +1,136 @@
+import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import { type Page, type PageRequest, pageFrom } from "../registry/page.ts";
+import { type AuthorityStatus, authorityStatus } from "../state/authority-status.ts";
+import type { AuthorityKind, SealedAuthority } from "../state/control-changes.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
+import type { Database } from "../store/database.ts";
+import { AuthorityEntity, type AuthorityRow } from "../store/entities.ts";
+import { stored } from "../store/store-fault.ts";
+import { authorityNotFound } from "./kind-traits.ts";
+
+/** A piece of authority as it is shown. */
+export interface AuthorityView {
+  readonly sealed: SealedAuthority;
+  readonly createdAtMs: number;
+  /** Epoch milliseconds; null unless it was ended or revoked. */
+  readonly endedAtMs: number | null;
+  /** Actions allowed under it so far. */
+  readonly uses: number;
+  readonly status: AuthorityStatus;
+}
+
+/** Makes the view of a row at a time. Uses come from the state until the end, when the row gets the final count. */
+export function viewFrom(row: AuthorityRow, { authority }: WorkspaceState, nowMs: number): AuthorityView {
+  const sealed = row.sealed as SealedAuthority;
+  const endedAtMs = row.endedAtMs ?? null;
+  const uses = endedAtMs === null ? (authority.get(row.id)?.uses ?? row.uses) : row.uses;
+  const facts = { endedAtMs, expiresAtMs: sealed.expires_at_ms, maxUses: sealed.max_uses, uses };
+  return { sealed, createdAtMs: row.createdAtMs, endedAtMs, uses, status: authorityStatus(facts, nowMs) };
+}
+
+/** Sources that authority is read from. */
+export interface AuthoritySource {
+  readonly logs: WorkspaceLogs;
+  readonly database: Pick<Database, "orm">;
+}
+
+/** Filter of a list of authority. */
+export interface AuthorityFilter {
+  readonly kind: AuthorityKind;
+  /** Only this agent's, for grants as grantor or grantee; undefined does not narrow the list. */
+  readonly agentId?: string | undefined;
+}
+
+/**
+ * Makes the views of rows as of now. The state is caught up after the rows were read and used without another await: at
+ * any other time it may hold what is not durable yet.
+ */
+async function viewsOf(
+  { logs }: Pick<AuthoritySource, "logs">,
+  workspaceId: string,
+  rows: readonly AuthorityRow[],
+): Promise<AuthorityView[]> {
+  const state = await (await logs.of(workspaceId)).caughtUp();
+  const nowMs = Math.max(logs.clock.now(), state.lastAtMs);
+  return rows.map((row) => viewFrom(row, state, nowMs));
+}
+
+/** Returns one piece of authority. Throws AUTHORITY_NOT_FOUND, also for an id of another kind. */
+export async function getAuthority(
+  source: AuthoritySource,
+  workspaceId: string,
+  kind: AuthorityKind,
+  id: string,
+): Promise<AuthorityView> {
+  const row = await stored(source.database.orm.em.fork().findOne(AuthorityEntity, { workspaceId, id, kind }));
+  const [view] = await viewsOf(source, workspaceId, row === null ? [] : [row]);
+  if (view === undefined) throw authorityNotFound(kind, id);
+  return view;
+}
+
+/**
+ * Lists authority of one kind, newest first, including ended items; a position is the index of the entry that created the
+ * item. An unknown agent has none.
+ */
+export async function listAuthority(
+  source: AuthoritySource,
+  workspaceId: string,
+  { kind, agentId }: AuthorityFilter,
+  { size, after }: PageRequest,
+): Promise<Page<AuthorityView>> {
+  const where = {
+    workspaceId,
+    kind,
+    ...(after === undefined ? {} : { createdSeq: { $lt: after } }),
+    ...(agentId === undefined ? {} : { $or: [{ agentId }, { grantorAgentId: agentId }] }),
+  };
+  // Every item has an entry of its own, so the index is a unique position.
+  const options = { orderBy: { createdSeq: "desc" as const }, limit: size + 1 };
+  const rows = await stored(source.database.orm.em.fork().find(AuthorityEntity, where, options));
+  const { items, next } = pageFrom(rows, size, ({ createdSeq }) => createdSeq);
+  return { items: await viewsOf(source, workspaceId, items), next };
+}
+
+/** Identifies a piece of authority. */
+export interface AuthorityName {
+  readonly kind: AuthorityKind;
+  readonly id: string;
+}
+
+/** Returns the final uses, by id, of everything that ends with a piece of authority: a grant takes its child grants along. */
+function endingWith({ state }: ChangeScope, { id, uses }: AuthorityRow): Map<string, number> {
+  const ending = new Map([[id, uses]]);
+  for (const item of state.authority.withChildren(id)) ending.set(item.sealed.id, item.uses);
+  return ending;
+}
+
+async function endNow(scope: ChangeScope, row: AuthorityRow): Promise<AuthorityView> {
+  const { transaction, state, nowMs, seal } = scope;
+  const { workspaceId } = state;
+  const ending = endingWith(scope, row);
+  for (const [id, uses] of ending) {
+    await transaction.nativeUpdate(AuthorityEntity, { workspaceId, id, endedAtMs: null }, { endedAtMs: nowMs, uses });
+  }
+  seal({
+    type: "authority_ended",
+    kind: row.kind as AuthorityKind,
+    agent_id: row.agentId ?? null,
+    ids: [...ending.keys()],
+  });
+  return viewFrom({ ...row, endedAtMs: nowMs, uses: ending.get(row.id) ?? row.uses }, state, nowMs);
+}
+
+/**
+ * Ends a piece of authority, and with a grant its child grants, from the next decision on; nothing is sealed if it has
+ * ended. Throws AUTHORITY_NOT_FOUND, also for an id of another kind. For a credential or token the caller MUST make its
+ * authenticator forget the workspace.
+ */
+export function endAuthority(log: WorkspaceLog, by: string, { kind, id }: AuthorityName): Promise<AuthorityView> {
+  return log.change(by, async (scope) => {
+    const { transaction, state, nowMs } = scope;
+    const row = await transaction.findOne(AuthorityEntity, { workspaceId: state.workspaceId, id, kind });
+    if (row === null) throw authorityNotFound(kind, id);
+    return (row.endedAtMs ?? null) === null ? endNow(scope, row) : viewFrom(row, state, nowMs);
+  });
+}
