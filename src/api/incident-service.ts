@@ -1,7 +1,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type IncidentSchema, IncidentService } from "../../gen/agentcontrol/v1/incident_service_pb.js";
-import { getIncident, listIncidents } from "../revocation/incidents.ts";
+import { getIncident, listIncidents } from "../revocation/revocations.ts";
 import type { Database } from "../store/database.ts";
 import type { IncidentRow } from "../store/entities.ts";
 import { pageFrom } from "./paging.ts";

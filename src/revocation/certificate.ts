@@ -3,14 +3,14 @@ import type { SigningKeys } from "../authority/signing-key.ts";
 import type { RevokedIds } from "../state/control-changes.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 
-/** One thing that a revocation ended, as the certificate lists it. */
-export type RevokedItem = {
+/** An item that a revocation ended, as the certificate lists it. */
+type RevokedItem = {
   readonly id: string;
   /** RFC 3339 UTC. */
   readonly at: string;
 };
 
-/** What is signed, before its RFC 8785 form. */
+/** The signed statement, before its RFC 8785 form. */
 export type CertificateBody = {
   readonly revocation_id: string;
   readonly workspace_id: string;
@@ -28,7 +28,7 @@ export type CertificateBody = {
 /** A certificate as it is stored: the exact bytes that were signed, and the signature. */
 export interface StoredCertificate {
   readonly revocationId: string;
-  /** What the bytes say; undefined when they were changed into something that is no certificate. */
+  /** The parsed bytes; undefined if they were altered and no longer form a certificate. */
   readonly body: CertificateBody | undefined;
   readonly canonicalBody: string;
   /** ECDSA P-256 with SHA-256, DER. */
@@ -36,13 +36,13 @@ export interface StoredCertificate {
   readonly keyId: string;
 }
 
-/** A certificate as it was made. */
+/** A certificate that was just signed. */
 export interface Certificate extends StoredCertificate {
   readonly body: CertificateBody;
 }
 
-/** What a certificate is made of. */
-export type CertificateDraft = Omit<CertificateBody, "revoked" | "counts" | "key_id">;
+/** A certificate's fields beside those that follow from the ended items and the key. */
+type CertificateDraft = Omit<CertificateBody, "revoked" | "counts" | "key_id">;
 
 const KINDS = [
   "sessions",
@@ -59,7 +59,7 @@ function byKind<T>(ended: RevokedIds, valueFrom: (ids: readonly string[]) => T):
   return Object.fromEntries(KINDS.map((kind) => [kind, valueFrom(ended[kind])])) as { [K in keyof RevokedIds]: T };
 }
 
-/** Signs what a revocation ended. */
+/** Signs the list of what a revocation ended. */
 export function signCertificate(keys: SigningKeys, draft: CertificateDraft, ended: RevokedIds): Certificate {
   const body: CertificateBody = {
     ...draft,
@@ -100,7 +100,7 @@ function isCertificateBody(value: unknown): value is CertificateBody {
   });
 }
 
-/** Reads the body of a certificate; undefined for a text that is none, as somebody may have left it in the database. */
+/** Parses the body of a certificate; undefined for anything else, since the database may have been tampered with. */
 export function certificateBodyFrom(text: string): CertificateBody | undefined {
   try {
     const value: unknown = JSON.parse(text);
@@ -110,12 +110,12 @@ export function certificateBodyFrom(text: string): CertificateBody | undefined {
   }
 }
 
-/** SHA-256 of a certificate's canonical body, lower-case hexadecimal: what the log holds of it. */
+/** Returns the SHA-256 of a certificate's canonical body in lower-case hexadecimal, as the log has it. */
 export function certificateDigest(canonicalBody: string): string {
   return createHash("sha256").update(canonicalBody).digest("hex");
 }
 
-/** Whether the signature verifies over the body with a key that the service signs or signed with. */
+/** Verifies the signature with the key, present or past, that the certificate names. */
 export async function isSignatureValid(keys: SigningKeys, certificate: StoredCertificate): Promise<boolean> {
   const publicKey = await keys.publicKeyOf(certificate.keyId);
   if (publicKey === undefined) return false;

@@ -1,10 +1,10 @@
 import type { Pool } from "pg";
 import type { SigningKeys } from "../authority/signing-key.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import type { Page, PageRequest } from "../registry/page.ts";
+import { type Page, type PageRequest, pageFrom } from "../registry/page.ts";
 import type { ControlChange } from "../state/control-changes.ts";
 import type { Database } from "../store/database.ts";
-import { RevocationEntity, type RevocationRow } from "../store/entities.ts";
+import { IncidentEntity, type IncidentRow, RevocationEntity, type RevocationRow } from "../store/entities.ts";
 import { readChange } from "../store/sql/read-change.ts";
 import {
   type CertificateBody,
@@ -14,29 +14,29 @@ import {
   type StoredCertificate,
 } from "./certificate.ts";
 
-/** A certificate from its row. */
+/** Reads a certificate from its row. */
 export function certificateFromRow({ revocationId, body, signature, keyId }: RevocationRow): StoredCertificate {
   return { revocationId, body: certificateBodyFrom(body), canonicalBody: body, signature, keyId };
 }
 
-/** Whether a body is the one of its row, and not that of another revocation. */
+/** Tests that a body is this row's and not that of another revocation. */
 function isOfRow(body: CertificateBody, { revocationId, workspaceId, agentId, seq, keyId }: RevocationRow): boolean {
   const { revocation_id, workspace_id, agent_id, ledger_seq, key_id } = body;
   const isSame = revocation_id === revocationId && workspace_id === workspaceId && agent_id === agentId;
   return isSame && ledger_seq === seq && key_id === keyId;
 }
 
-/** Whether the log holds the digest of exactly this body. */
+/** Tests that the log has the digest of exactly this body. */
 async function isInLog(pool: Pool, { workspaceId, seq, body }: RevocationRow): Promise<boolean> {
   const { rows } = await pool.query<{ body: string }>({ ...readChange, values: [workspaceId, seq] });
   const change = rows[0] === undefined ? undefined : (JSON.parse(rows[0].body) as ControlChange);
   return change?.type === "agent_revoked" && change.certificate_digest === certificateDigest(body);
 }
 
-/** A stored certificate with what verifying it again came to. */
+/** A stored certificate, verified again. */
 export interface VerifiedCertificate {
   readonly certificate: StoredCertificate;
-  /** True if the signature verifies, the body is the one of this revocation, and the log holds the same body. */
+  /** True if the signature verifies, the body is this revocation's, and the log has its digest. */
   readonly isValid: boolean;
 }
 
@@ -60,7 +60,7 @@ export async function getRevocation(
   throw new ControlPlaneError(ErrorReason.REVOCATION_NOT_FOUND, `no revocation \`${revocationId}\``, metadata);
 }
 
-/** Lists the certificates of a workspace, newest first; a page continues after an index in the log. */
+/** Lists the certificates of a workspace, newest first; a position is an index in the log. */
 export async function listRevocations(
   { orm }: Database,
   workspaceId: string,
@@ -68,7 +68,25 @@ export async function listRevocations(
 ): Promise<Page<StoredCertificate>> {
   const where = after === undefined ? { workspaceId } : { workspaceId, seq: { $lt: after } };
   const rows = await orm.em.fork().find(RevocationEntity, where, { orderBy: { seq: "desc" }, limit: size + 1 });
-  const items = rows.slice(0, size);
-  const last = items.at(-1);
-  return { items: items.map(certificateFromRow), next: rows.length > size ? last?.seq : undefined };
+  const { items, next } = pageFrom(rows, size, ({ seq }) => seq);
+  return { items: items.map(certificateFromRow), next };
+}
+
+/** Reads one incident. Throws INCIDENT_NOT_FOUND. */
+export async function getIncident({ orm }: Database, workspaceId: string, incidentId: string): Promise<IncidentRow> {
+  const row = await orm.em.fork().findOne(IncidentEntity, { workspaceId, incidentId });
+  if (row !== null) return row;
+  const metadata = { incident_id: incidentId };
+  throw new ControlPlaneError(ErrorReason.INCIDENT_NOT_FOUND, `no incident \`${incidentId}\``, metadata);
+}
+
+/** Lists the incidents of a workspace, newest first; a position is an index in the log. */
+export async function listIncidents(
+  { orm }: Database,
+  workspaceId: string,
+  { size, after }: PageRequest,
+): Promise<Page<IncidentRow>> {
+  const where = after === undefined ? { workspaceId } : { workspaceId, createdSeq: { $lt: after } };
+  const rows = await orm.em.fork().find(IncidentEntity, where, { orderBy: { createdSeq: "desc" }, limit: size + 1 });
+  return pageFrom(rows, size, ({ createdSeq }) => createdSeq);
 }

@@ -2,38 +2,95 @@ import type { SigningKeys } from "../authority/signing-key.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
 import { getAgent } from "../registry/agents.ts";
 import { checkedText } from "../registry/checked-text.ts";
+import type { AuthorityItem } from "../state/authority.ts";
+import type { AuthorityKind, RevokedIds } from "../state/control-changes.ts";
 import { numberFromAgentStatus, numberFromEscalationStatus } from "../state/stored-enums.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
 import { AgentEntity, EscalationEntity, IncidentEntity, RevocationEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
-import { type Cascade, cascadeOf } from "./cascade.ts";
 import { type Certificate, certificateDigest, type StoredCertificate, signCertificate } from "./certificate.ts";
-import { certificateFromRow } from "./find.ts";
+import { certificateFromRow } from "./revocations.ts";
 
-/** Who revokes whom, and why. */
+/** A request to revoke an agent. */
 export interface RevokeCommand {
   readonly agentId: string;
-  /** Empty when the caller said nothing. */
+  /** May be empty. */
   readonly reason: string;
-  /** The key that revokes. */
+  /** The caller's key. */
   readonly by: string;
+}
+
+/** Everything that revoking an agent ends. The ids are those of the certificate, sorted. */
+interface Cascade {
+  readonly ended: RevokedIds;
+  readonly items: readonly AuthorityItem[];
+}
+
+const idsOf = (items: Iterable<AuthorityItem>): string[] => [...items].map(({ sealed }) => sealed.id).sort();
+
+/** Tests that an item has not expired. Expired items are left out, since replicas forget them at different times. */
+const isOpen =
+  (nowMs: number) =>
+  ({ sealed }: AuthorityItem): boolean =>
+    sealed.expires_at_ms === null || sealed.expires_at_ms > nowMs;
+
+function withChildren({ authority }: WorkspaceState, grants: Iterable<AuthorityItem>): Map<string, AuthorityItem> {
+  const found = new Map<string, AuthorityItem>();
+  for (const grant of grants) {
+    for (const item of found.has(grant.sealed.id) ? [] : authority.withChildren(grant.sealed.id))
+      found.set(item.sealed.id, item);
+  }
+  return found;
+}
+
+/**
+ * Collects what depends on an agent: its sessions, credentials, grants given and received with all child grants, windows,
+ * contracts, tokens and tool policies, unless expired. A child of a received grant counts as received, whoever gave it;
+ * each grant counts once.
+ */
+function cascadeOf(state: WorkspaceState, agentId: string, nowMs: number): Cascade {
+  const { authority } = state;
+  const open = (items: Iterable<AuthorityItem>): AuthorityItem[] => [...items].filter(isOpen(nowMs));
+  const own = (kind: AuthorityKind): AuthorityItem[] => open(authority.ofAgent(agentId, kind));
+  const received = withChildren(state, authority.ofAgent(agentId, "grant"));
+  const given = withChildren(
+    state,
+    [...authority.givenBy(agentId)].filter(({ sealed }) => !received.has(sealed.id)),
+  );
+  for (const id of received.keys()) given.delete(id);
+  const all = {
+    sessions: own("session"),
+    credentials: own("credential"),
+    grants_given: open(given.values()),
+    grants_received: open(received.values()),
+    temporal_windows: own("temporal_window"),
+    intent_contracts: own("intent_contract"),
+    federation_tokens: own("federation_token"),
+    mcp_tool_policies: own("mcp_tool_policy"),
+  };
+  const ids = Object.entries(all).map(([kind, items]) => [kind, idsOf(items)]);
+  return {
+    ended: Object.fromEntries(ids) as RevokedIds,
+    items: Object.values(all).flat(),
+  };
 }
 
 const AGENT_REVOKED = 1;
 
-/** Ends authority in its table, with the uses that the log has of it. */
+/** Ends authority in its table, and stores the uses counted in the state. */
 const END_AUTHORITY = `update authority a set ended_at_ms = ?, uses = e.uses
   from unnest(?::text[], ?::bigint[]) as e (id, uses)
   where a.workspace_id = ? and a.id = e.id and a.ended_at_ms is null`;
 
 async function endAuthority({ transaction, state, nowMs }: ChangeScope, { items }: Cascade): Promise<void> {
   if (items.length === 0) return;
-  // Written as PostgreSQL's own array text: ids hold nothing that it would quote.
+  // PostgreSQL's array literals; ids need no quoting.
   const ids = `{${items.map(({ sealed }) => sealed.id).join(",")}}`;
   const uses = `{${items.map((item) => item.uses).join(",")}}`;
   await transaction.execute(END_AUTHORITY, [nowMs, ids, uses, state.workspaceId]);
 }
 
-/** Rejects what the agent waits for, so that every waiting call ends. */
+/** Rejects the agent's pending escalations, so that every waiting call ends. */
 async function rejectPending(scope: ChangeScope, { agentId, by }: RevokeCommand): Promise<void> {
   const { transaction, state, nowMs, nextSeq, seal } = scope;
   const { workspaceId } = state;
@@ -79,13 +136,16 @@ async function record(scope: ChangeScope, command: RevokeCommand, certificate: C
   });
 }
 
-/** The certificate of an agent that was revoked before; undefined when it was not. */
-async function earlier({ transaction, state }: ChangeScope, agentId: string): Promise<StoredCertificate | undefined> {
+/** Returns the certificate of an agent that was revoked before. */
+async function earlierCertificate(
+  { transaction, state }: ChangeScope,
+  agentId: string,
+): Promise<StoredCertificate | undefined> {
   const row = await transaction.findOne(RevocationEntity, { workspaceId: state.workspaceId, agentId });
   return row === null ? undefined : certificateFromRow(row);
 }
 
-/** The cascade, in the order of the specification: the registration, then all authority, then what waits. */
+/** Revokes in the order of the specification: the registration, all authority, the certificate, pending escalations. */
 async function revokeNow(scope: ChangeScope, keys: SigningKeys, command: RevokeCommand): Promise<Certificate> {
   const { transaction, state, nowMs, nextSeq, seal } = scope;
   const { agentId, reason, by } = command;
@@ -119,8 +179,8 @@ async function revokeNow(scope: ChangeScope, keys: SigningKeys, command: RevokeC
 }
 
 /**
- * Revokes an agent everywhere in one transaction, and gives the signed certificate. When this resolves no replica allows
- * the agent, or anyone on its behalf, anything. Revoking again gives the first certificate. Throws INVALID_FIELD and
+ * Revokes an agent everywhere in one transaction, and returns the signed certificate. When this resolves, no replica
+ * allows anything to the agent or on its behalf. Revoking again returns the first certificate. Throws INVALID_FIELD and
  * AGENT_NOT_FOUND.
  */
 export async function revokeAgent(
@@ -131,6 +191,6 @@ export async function revokeAgent(
   checkedText("reason", command.reason);
   return log.change<StoredCertificate>(command.by, async (scope) => {
     getAgent(scope.state, command.agentId);
-    return (await earlier(scope, command.agentId)) ?? (await revokeNow(scope, keys, command));
+    return (await earlierCertificate(scope, command.agentId)) ?? (await revokeNow(scope, keys, command));
   });
 }
