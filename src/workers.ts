@@ -8,8 +8,7 @@ import { createControlPlane } from "./control-plane.ts";
 import { type FirstStart, prepareFirstStart } from "./registry/first-start.ts";
 import type { MetricsPage } from "./server/http-status-pages.ts";
 import type { Addresses } from "./server/servers.ts";
-import { startEmbeddedPostgres } from "./store/embedded-postgres.ts";
-import { DEFAULT_MAX_CONNECTIONS } from "./store/embedded-postgres-server.ts";
+import { DEFAULT_MAX_CONNECTIONS, startEmbeddedPostgres } from "./store/embedded-postgres.ts";
 
 /** The surroundings of a service that runs until it is told to stop. */
 export interface Serving {

@@ -1,211 +1,275 @@
-import { readFile, writeFile } from "node:fs/promises";
-import { Socket } from "node:net";
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { open, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import { type Cluster, OWNER, openCluster } from "./embedded-postgres-cluster.ts";
-import {
-  DEFAULT_MAX_CONNECTIONS,
-  findPort,
-  isServer,
-  type Launched,
-  LISTEN_ADDRESS,
-  launchServer,
-  readPostmaster,
-  removeStalePidFile,
-  stopServer,
-} from "./embedded-postgres-server.ts";
+import { OWNER, openPostgresFiles, type PostgresFiles, PROGRAM_ENVIRONMENT } from "./embedded-postgres-files.ts";
 import type { StoreLog } from "./migrate.ts";
 
+/** Connections of all processes that use the server. */
+export const DEFAULT_MAX_CONNECTIONS = 200;
 /** Milliseconds until a start is given up: recovery after a crash replays at most one checkpoint interval. */
-export const DEFAULT_START_MS = 60_000;
+const START_MS = 60_000;
+/** Milliseconds after which a directory that another server holds, and does not leave, counts as in use. */
+const IN_USE_MS = 2_000;
+/** Milliseconds for a fast shutdown, which waits for a checkpoint; then the server is stopped without one. */
+const STOP_MS = 30_000;
 const POLL_MS = 50;
+const RETRY_MS = 200;
+/** Bytes after which a start begins the server's log anew. */
+const LOG_LIMIT = 16 * 1_048_576;
+const HOST = "127.0.0.1";
 const DATABASE = "acp";
-/** Key of the advisory lock that every process using the server holds shared while it does. */
-const USERS_LOCK = 7_080_001;
-/** Ends of a launched server after which another attempt may succeed: somebody else was first. */
-const TRANSIENT = /lock file|could not create any TCP\/IP sockets|could not bind|shared memory block/;
+/** Reasons of a failed start: another server holds the directory, or the port. */
+const HELD = /lock file|shared memory block/;
+const PORT_TAKEN = /could not create any TCP\/IP sockets|could not bind/;
+
+const SETTINGS: Readonly<Record<string, string>> = {
+  listen_addresses: HOST,
+  unix_socket_directories: "",
+  shared_buffers: "256MB",
+  max_wal_size: "2GB",
+  min_wal_size: "256MB",
+  checkpoint_timeout: "15min",
+  password_encryption: "scram-sha-256",
+  jit: "off",
+  timezone: "UTC",
+  log_timezone: "UTC",
+};
+const DURABILITY = ["fsync", "full_page_writes", "synchronous_commit"];
+
+/**
+ * Runs PostgreSQL in place of the shell, beside a watcher that reads from the process which started it. The pipe ends with
+ * that process, however it dies, and then the watcher has PostgreSQL shut down.
+ */
+const SUPERVISED = `exec 3<&0 </dev/null
+( ( while read -r line; do :; done; kill -INT $$ ) <&3 >/dev/null 2>&1 & )
+exec "$@" 3<&-`;
 
 /** How an embedded PostgreSQL is started. */
 export interface EmbeddedPostgresOptions {
   /** Made when it does not exist. MUST be on a local disk. */
   readonly dataDir: string;
-  /** Default: the port of the last start if it is free, else any free port. A running server keeps its own. */
-  readonly port?: number;
   readonly log: StoreLog;
   /** Default true. False gives up durability for speed; only for data that may be lost with the machine. */
   readonly durable?: boolean;
-  /** Connections that a launched server accepts; one that runs keeps its own. Default `DEFAULT_MAX_CONNECTIONS`. */
+  /** Connections that the server accepts. Default `DEFAULT_MAX_CONNECTIONS`. */
   readonly maxConnections?: number;
   /** Where root keeps what PostgreSQL's account cannot reach in `dataDir`. Default `/var/lib/agent-control-plane`. */
   readonly rootHome?: string;
 }
 
-/** A running PostgreSQL that this process uses. */
+/** A running PostgreSQL of this process. */
 export interface EmbeddedPostgres {
   /** Address of the product's database, with password. MUST NOT be logged. */
   readonly url: string;
-  /** Leaves the server; the last process that leaves stops it. MAY be called again. */
+  /** Shuts the server down. MAY be called again. */
   stop(): Promise<void>;
 }
 
-/** A process's membership among the users of a server. */
-interface Seat {
-  readonly client: Client;
-  readonly socket: Socket;
+/**
+ * Starts the PostgreSQL that the `embedded-postgres` package carries on `dataDir`. Works as root too, then under another
+ * account. Promises: data survives restarts and crashes, a server that dies is started again, and it never outlives this
+ * process. Throws STORE_UNAVAILABLE, naming the directory and the reason, also when another process uses the directory.
+ */
+export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
+  const files = await openPostgresFiles(options.dataDir, options.rootHome);
+  const server = new EmbeddedServer(files, options);
+  const port = await server.start();
+  const url = `postgresql://${OWNER}:${files.password}@${HOST}:${port}/${DATABASE}`;
+  return { url, stop: () => server.stop() };
+}
+
+interface Launched {
+  readonly child: ChildProcess;
   readonly port: number;
+  /** Resolves when it ended, with the last fatal line of its log. */
+  readonly failure: Promise<string>;
 }
 
-interface Attempt {
-  readonly cluster: Cluster;
-  readonly options: EmbeddedPostgresOptions;
-  launched?: Launched;
-  cause?: unknown;
-}
+class EmbeddedServer {
+  readonly #files: PostgresFiles;
+  readonly #options: EmbeddedPostgresOptions;
+  /** Resolves with the server while one runs or is being started. */
+  #running: Promise<Launched> | undefined;
+  #stopped: Promise<void> | undefined;
 
-function clientFor(cluster: Cluster, port: number, socket: Socket): Client {
-  const client = new Client({
-    host: LISTEN_ADDRESS,
-    port,
-    user: OWNER,
-    password: cluster.password,
-    database: "postgres",
-    application_name: "acp seat",
-    connectionTimeoutMillis: 10_000,
-    keepAlive: true,
-    stream: () => socket,
-  });
-  // A lost connection is seen by its `end`; without this listener it would end the process.
-  client.on("error", () => undefined);
-  return client;
-}
-
-async function takeSeat(attempt: Attempt, port: number): Promise<Seat | undefined> {
-  const socket = new Socket();
-  const client = clientFor(attempt.cluster, port, socket);
-  try {
-    await client.connect();
-    // Waits while the last user is stopping the server, and then fails with it.
-    await client.query("select pg_advisory_lock_shared($1)", [USERS_LOCK]);
-    return { client, socket, port };
-  } catch (error) {
-    attempt.cause = error;
-    await client.end().catch(() => undefined);
-    return undefined;
+  constructor(files: PostgresFiles, options: EmbeddedPostgresOptions) {
+    this.#files = files;
+    this.#options = options;
   }
-}
 
-const portFile = (cluster: Cluster): string => join(cluster.directory, "port");
-
-async function choosePort({ cluster, options }: Attempt): Promise<number> {
-  const remembered = Number(await readFile(portFile(cluster), "utf8").catch(() => "0"));
-  return findPort(options.port || remembered || 0);
-}
-
-async function step(attempt: Attempt): Promise<Seat | undefined> {
-  const { cluster, options } = attempt;
-  const postmaster = await readPostmaster(cluster);
-  const seat = postmaster?.isReady ? await takeSeat(attempt, postmaster.port) : undefined;
-  const failure = attempt.launched?.failure();
-  if (seat || (postmaster && (await isServer(cluster, postmaster.pid)))) return seat;
-  if (failure !== undefined && !TRANSIENT.test(failure)) throw startError(cluster, failure, attempt.cause);
-  if (attempt.launched && failure === undefined) return undefined;
-  await removeStalePidFile(cluster);
-  const { durable = true, maxConnections = DEFAULT_MAX_CONNECTIONS } = options;
-  attempt.launched = await launchServer(cluster, { port: await choosePort(attempt), durable, maxConnections });
-  return undefined;
-}
-
-function startError(cluster: Cluster, why: string, cause: unknown): ControlPlaneError {
-  const metadata = { directory: cluster.directory };
-  const message = `the embedded postgresql in \`${cluster.directory}\` does not start: ${why}`;
-  return new ControlPlaneError(ErrorReason.STORE_UNAVAILABLE, message, metadata, { cause });
-}
-
-/** Uses the running server of the cluster or launches one. */
-async function enter(attempt: Attempt): Promise<Seat> {
-  const deadline = Date.now() + DEFAULT_START_MS;
-  while (Date.now() < deadline) {
-    const seat = await step(attempt);
-    if (seat) return seat;
-    await delay(POLL_MS);
+  /** Starts the server; gives its port. */
+  async start(): Promise<number> {
+    this.#running = this.#launchUntilReady();
+    const { port } = await this.#running;
+    this.#options.log.info({ directory: this.#files.directory, port }, "embedded postgresql is running");
+    return port;
   }
-  const why = attempt.cause instanceof Error ? attempt.cause.message : `not within ${DEFAULT_START_MS} ms`;
-  throw startError(attempt.cluster, why, attempt.cause);
-}
 
-/** Makes the product's database on first use; a process that made it meanwhile is no fault. */
-async function ensureDatabase({ client }: Seat): Promise<void> {
-  const found = await client.query("select from pg_database where datname = $1", [DATABASE]);
-  if (found.rowCount) return;
-  await client.query(`create database ${DATABASE}`).catch((error: { code?: string }) => {
-    if (error.code !== "42P04" && error.code !== "23505") throw error;
-  });
-}
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
+  }
 
-/** Gives the seat back; stops the server if no other process has one. */
-async function leave(cluster: Cluster, { client, socket }: Seat): Promise<void> {
-  socket.ref();
-  // INVARIANT: whoever leaves drops its own share first, so of two that leave at once one gets the whole lock.
-  await client.query("select pg_advisory_unlock_shared($1)", [USERS_LOCK]);
-  const { rows } = await client.query("select pg_try_advisory_lock($1) as is_last", [USERS_LOCK]);
-  if (rows[0]?.is_last) await stopServer(cluster);
-  await client.end().catch(() => undefined);
-}
+  async #stop(): Promise<void> {
+    const launched = await this.#running?.catch(() => undefined);
+    if (launched === undefined || hasEnded(launched.child)) return;
+    const ended = once(launched.child, "exit");
+    launched.child.ref();
+    launched.child.kill("SIGINT");
+    const timer = setTimeout(() => launched.child.kill("SIGQUIT"), STOP_MS);
+    await ended;
+    clearTimeout(timer);
+  }
 
-/** Holds the seat until `stop`, taking it anew (and launching the server anew) should the connection break. */
-function holdSeat(attempt: Attempt, seat: Seat): () => Promise<void> {
-  const { cluster, options } = attempt;
-  let current: Promise<Seat | undefined> = Promise.resolve(seat);
-  let left: Promise<void> | undefined;
-  const watch = ({ client, socket }: Seat): void => {
-    // The seat alone never keeps a process alive.
-    socket.unref();
-    client.once("end", () => {
-      if (!left) current = retake();
+  async #launchUntilReady(): Promise<Launched> {
+    const startedAt = performance.now();
+    let heldSince = startedAt;
+    for (;;) {
+      await removeStalePidFile(this.#files.data);
+      const launched = await launch(this.#files, this.#options);
+      const failure = await Promise.race([launched.failure, ready(this.#files, launched)]);
+      if (failure === undefined) return this.#watched(launched);
+      const now = performance.now();
+      const isHeld = HELD.test(failure);
+      // A server whose process was killed is still shutting down.
+      if (!isHeld || (await isShuttingDown(this.#files.data))) heldSince = now;
+      if (now - heldSince > IN_USE_MS) throw await inUse(this.#files);
+      if ((!isHeld && !PORT_TAKEN.test(failure)) || now - startedAt > START_MS) throw startError(this.#files, failure);
+      await delay(RETRY_MS);
+    }
+  }
+
+  #watched(launched: Launched): Launched {
+    void launched.failure.then((reason) => {
+      if (this.#stopped !== undefined) return;
+      const { log } = this.#options;
+      log.warn({ directory: this.#files.directory, reason }, "the embedded postgresql died and is started again");
+      this.#running = this.#launchUntilReady();
+      this.#running.catch((error) => log.error({ err: error }, "the embedded postgresql is gone"));
     });
-  };
-  const retake = async (): Promise<Seat | undefined> => {
-    options.log.warn(
-      { directory: cluster.directory },
-      "connection to the embedded postgresql lost, taking it up again",
+    return launched;
+  }
+}
+
+const hasEnded = ({ exitCode, signalCode }: ChildProcess): boolean => exitCode !== null || signalCode !== null;
+
+const readText = (path: string): Promise<string> => readFile(path, "utf8").catch(() => "");
+
+/** Launches the server in a session of its own, so that Ctrl-C does not reach it. Does not wait until it is ready. */
+async function launch(files: PostgresFiles, options: EmbeddedPostgresOptions): Promise<Launched> {
+  const { durable = true, maxConnections = DEFAULT_MAX_CONNECTIONS } = options;
+  const log = join(files.directory, "postgres.log");
+  const size = (await stat(log).catch(() => undefined))?.size ?? 0;
+  const port = await findPort(Number(await readText(portFile(files))));
+  const durability = DURABILITY.map((name) => [name, durable ? "on" : "off"]);
+  const own = [...durability, ["port", port], ["max_connections", maxConnections]];
+  const flags = [...Object.entries(SETTINGS), ...own].flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+  const file = await open(log, size > LOG_LIMIT ? "w" : "a", 0o600);
+  const child = spawn("/bin/sh", ["-c", SUPERVISED, "sh", files.program, "-D", files.data, ...flags], {
+    ...files.account,
+    cwd: "/",
+    env: PROGRAM_ENVIRONMENT,
+    detached: true,
+    stdio: ["pipe", file.fd, file.fd],
+  });
+  // Neither keeps this process alive.
+  child.unref();
+  (child.stdin as unknown as Socket).unref();
+  const ended = once(child, "exit").then(
+    ([, signal]) => `ended by ${signal ?? "itself"}`,
+    (error: Error) => error.message,
+  );
+  await file.close();
+  const from = size > LOG_LIMIT ? 0 : size;
+  const failure = ended.then(async (how) => (await lastFatalLine(log, from)) || how);
+  return { child, port, failure };
+}
+
+async function lastFatalLine(log: string, from: number): Promise<string> {
+  const text = Buffer.from(await readText(log)).subarray(from);
+  const lines = text.toString().trim().split("\n");
+  return (lines.findLast((line) => line.includes("FATAL:")) ?? lines.at(-1) ?? "").replace(/^.*FATAL:\s*/, "");
+}
+
+/** Resolves with undefined once the product's database can be connected to. */
+async function ready(files: PostgresFiles, { child, port }: Launched): Promise<undefined> {
+  while (!hasEnded(child)) {
+    const client = new Client({ host: HOST, port, user: OWNER, password: files.password, database: "postgres" });
+    client.on("error", () => undefined);
+    const isConnected = await client.connect().then(
+      () => true,
+      () => false,
     );
     try {
-      const next = await enter({ cluster, options: { ...options, port: seat.port } });
-      watch(next);
-      return next;
-    } catch (error) {
-      options.log.error({ err: error }, "the embedded postgresql is gone");
-      return undefined;
+      if (isConnected) return await prepare(client, files, port);
+    } finally {
+      await client.end().catch(() => undefined);
     }
-  };
-  watch(seat);
-  const stop = async (): Promise<void> => {
-    const last = await current;
-    if (last) await leave(cluster, last).catch((error) => options.log.warn({ err: error }, "lost while leaving"));
-  };
-  return () => {
-    left ??= stop();
-    return left;
-  };
+    await delay(POLL_MS);
+  }
+  return new Promise(() => undefined);
+}
+
+async function prepare(client: Client, files: PostgresFiles, port: number): Promise<undefined> {
+  const found = await client.query("select from pg_database where datname = $1", [DATABASE]);
+  if (found.rowCount === 0) await client.query(`create database ${DATABASE}`);
+  // A convenience alone: without the file the next start takes any free port.
+  await writeFile(portFile(files), `${port}\n`, { mode: 0o600 }).catch(() => undefined);
+}
+
+const portFile = ({ directory }: PostgresFiles): string => join(directory, "port");
+
+/** A port that was free a moment ago: `preferred` if it is, else any. */
+async function findPort(preferred: number): Promise<number> {
+  const server = createServer().listen(preferred, HOST);
+  try {
+    await once(server, "listening");
+  } catch {
+    return findPort(0);
+  }
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return typeof address === "object" && address !== null ? address.port : findPort(0);
+}
+
+const pidFile = (data: string): string => join(data, "postmaster.pid");
+const pidFrom = (text: string): number => Number(text.split("\n")[0]);
+
+/** The eighth line of the pid file is the server's state. */
+async function isShuttingDown(data: string): Promise<boolean> {
+  return (await readText(pidFile(data))).split("\n")[7]?.trim() === "stopping";
 }
 
 /**
- * Starts the PostgreSQL that the `embedded-postgres` package carries on `dataDir`, or joins the one that already serves
- * it: another process's, or one that outlived its process. Works as root too, then under another account.
- * Promises: data survives restarts and crashes; throws STORE_UNAVAILABLE, naming the directory and the reason.
+ * Removes a pid file whose number a foreign process now has, as happens when a container starts again. PostgreSQL itself
+ * removes those whose process is gone.
  */
-export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
-  const cluster = await openCluster({ dataDir: options.dataDir, rootHome: options.rootHome });
-  const attempt: Attempt = { cluster, options };
-  const seat = await enter(attempt);
-  await ensureDatabase(seat);
-  // A convenience alone: without the file the next start takes any free port.
-  await writeFile(portFile(cluster), `${seat.port}\n`, { mode: 0o600 }).catch(() => undefined);
-  const stop = holdSeat(attempt, seat);
-  const details = { directory: cluster.directory, port: seat.port, launched: attempt.launched !== undefined };
-  options.log.info(details, "embedded postgresql is running");
-  const url = `postgresql://${OWNER}:${cluster.password}@${LISTEN_ADDRESS}:${seat.port}/${DATABASE}`;
-  return { url, stop };
+async function removeStalePidFile(data: string): Promise<void> {
+  const text = await readText(pidFile(data));
+  const args = (await readText(`/proc/${pidFrom(text)}/cmdline`)).split("\0");
+  // Absent also where there is no /proc, or the process is gone.
+  if (args.length < 2 || args.includes(data)) return;
+  const aside = `${pidFile(data)}.${randomUUID()}`;
+  await rename(pidFile(data), aside).catch(() => undefined);
+  // Another process may have started a server between look and move: its file goes back.
+  const moved = await readText(aside);
+  if (moved !== text) await rename(aside, pidFile(data)).catch(() => undefined);
+  else await rm(aside, { force: true });
+}
+
+function startError({ directory }: PostgresFiles, why: string): ControlPlaneError {
+  const message = `the embedded postgresql in \`${directory}\` does not start: ${why}`;
+  return new ControlPlaneError(ErrorReason.STORE_UNAVAILABLE, message, { directory });
+}
+
+async function inUse({ directory, data }: PostgresFiles): Promise<ControlPlaneError> {
+  const pid = String(pidFrom(await readText(pidFile(data))));
+  const message = `the embedded postgresql in \`${directory}\` is in use by process ${pid} of another service: stop that one, or set ACP_DATA_DIR or DATABASE_URL`;
+  return new ControlPlaneError(ErrorReason.STORE_UNAVAILABLE, message, { directory, pid });
 }

@@ -12,6 +12,8 @@ export interface EmbeddedChild {
   readonly url: string;
   /** Asks it to stop and waits until it has ended; gives its exit code. */
   stop(): Promise<number | null>;
+  /** Has it exit at once, with the server running; gives its exit code. */
+  exit(): Promise<number | null>;
   /** Ends it without a chance to clean up. */
   kill(): Promise<void>;
 }
@@ -35,6 +37,10 @@ export async function startEmbeddedChild(
     url: first[0],
     stop: async () => {
       child.stdin.end();
+      return (await ended)[0];
+    },
+    exit: async () => {
+      child.stdin.write("exit");
       return (await ended)[0];
     },
     kill: async () => {

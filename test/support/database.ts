@@ -5,7 +5,7 @@ import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/em
 import { type MigrationSource, runMigrations, type StoreLog } from "../../src/store/migrate.ts";
 import { MIGRATIONS } from "../../src/store/migrations.ts";
 
-/** A database of one test file, on a server that all test files share. */
+/** A database of one test file, on a server that the test files of this process share. */
 export interface TestDatabase {
   /** Logs in as the owner; fit for child processes too. */
   readonly url: string;
@@ -65,9 +65,20 @@ async function dropOrphans(url: string): Promise<void> {
 async function startServer(): Promise<EmbeddedPostgres> {
   const url = process.env.DATABASE_URL_TEST;
   if (url) return { url, stop: async () => undefined };
-  const started = await startEmbeddedPostgres({ dataDir: DATA_DIR, log: SILENT_LOG, durable: false });
+  const started = await startUnused(Number(process.env.MOCHA_WORKER_ID ?? 0));
   await dropOrphans(started.url);
   return started;
+}
+
+/** A server in the first directory that no other run uses. It ends with this process. */
+async function startUnused(first: number): Promise<EmbeddedPostgres> {
+  const dataDir = join(DATA_DIR, String(first));
+  try {
+    return await startEmbeddedPostgres({ dataDir, log: SILENT_LOG, durable: false });
+  } catch (error) {
+    if (!(error as Error).message.includes("is in use")) throw error;
+    return startUnused(first + 1);
+  }
 }
 
 async function createDatabase(template?: string): Promise<string> {
@@ -79,7 +90,6 @@ async function createDatabase(template?: string): Promise<string> {
 }
 
 async function dropDatabase(name: string): Promise<void> {
-  // A hook of a test file may come after the server was left; the next run drops what is there then.
   if (server === undefined) return;
   const { url } = await server;
   await withClient(url, (client) => client.query(`drop database if exists ${name} with (force)`));
@@ -94,7 +104,7 @@ async function createTemplate(migrations: readonly MigrationSource[]): Promise<s
 
 /**
  * A new database with the product's migrations, or the given ones, applied: copied from a template that is migrated
- * once per run and list. The server starts on first use and is left after the last test; `DATABASE_URL_TEST` names
+ * once per run and list. The server starts on first use and ends with the process; `DATABASE_URL_TEST` names
  * another one, whose user MUST be allowed to create databases.
  */
 export async function createTestDatabase(migrations: readonly MigrationSource[] = MIGRATIONS): Promise<TestDatabase> {
@@ -109,13 +119,3 @@ export async function createTestDatabase(migrations: readonly MigrationSource[] 
 export async function removeAll(...paths: readonly string[]): Promise<void> {
   for (const path of paths) await rm(path, { recursive: true, force: true });
 }
-
-async function leave(): Promise<void> {
-  for (const name of templates.values()) await dropDatabase(await name);
-  templates.clear();
-  await (await server)?.stop();
-  server = undefined;
-}
-
-// Registered while a test file loads, so it belongs to the root suite and runs after the last test.
-after("leaves the shared PostgreSQL", leave);

@@ -121,7 +121,8 @@ export async function startServer({ databaseUrl, env = {} }: ServerOptions = {})
   running.add(child);
   const ended = once(child, "exit").then(async ([code]) => {
     running.delete(child);
-    await rm(dataDir, { recursive: true, force: true });
+    // The PostgreSQL of a server that was killed may still be leaving.
+    await rm(dataDir, { recursive: true, force: true, maxRetries: 20 });
     return code as number | null;
   });
   // A process that never started has no exit; `listening` says why.
