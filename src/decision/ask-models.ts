@@ -1,5 +1,5 @@
 import type { WorkspaceLog } from "../log/workspace-log.ts";
-import type { GuardAnswer, SemanticSpec } from "../policy/semantic-types.ts";
+import type { GuardAnswer, SemanticSpec } from "../policy/types.ts";
 import type { Guard } from "../semantic/guard.ts";
 import type { Action } from "../state/types.ts";
 

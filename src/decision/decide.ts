@@ -62,9 +62,9 @@ function evaluatePolicy(attempt: Attempt, identity: Identity): PolicyResult {
     metadata: action.metadata,
     trustTenths: trustUnder(identity, agent),
     nowMs,
-    readCounter: (spec) => state.windows.read(spec, agent.agentId, nowMs),
-    readSequence: (spec) => state.sequences.read(spec, agent.agentId, nowMs, journal.undo),
-    answerTo: action.answers && ((spec) => action.answers?.get(spec.key)),
+    counterValue: (spec) => state.windows.read(spec, agent.agentId, nowMs),
+    sequenceStartedAtMs: (spec) => state.sequences.read(spec, agent.agentId, nowMs, journal.undo),
+    guardAnswerFor: action.answers && ((spec) => action.answers?.get(spec.key)),
     principals: principal === undefined ? undefined : [principal],
   });
 }

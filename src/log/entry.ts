@@ -1,6 +1,4 @@
-import type { LimitState } from "../policy/counter-types.ts";
-import type { GuardFinding } from "../policy/semantic-types.ts";
-import type { CompiledMandate, EvaluatedMandate, ObservedMandate } from "../policy/types.ts";
+import type { CompiledMandate, EvaluatedMandate, GuardFinding, LimitState, ObservedMandate } from "../policy/types.ts";
 import type { Action, DecisionReason, Outcome } from "../state/types.ts";
 
 /** Where a decision is sealed. */

@@ -1,8 +1,8 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { normaliseActionType } from "./action-pattern.ts";
-import { isJsonObject, ownValue } from "./json-type.ts";
+import { isJsonObject, ownValue } from "./json-value.ts";
 
-/** The arguments that rules read: `metadata.arguments` if it is an object, else the metadata itself. */
+/** Returns the arguments that rules read: `metadata.arguments` if it is an object, else the metadata itself. */
 export function argumentsFrom(metadata: JsonObject | undefined): JsonObject | undefined {
   if (metadata === undefined) return undefined;
   const nested = ownValue(metadata, "arguments");
@@ -10,8 +10,8 @@ export function argumentsFrom(metadata: JsonObject | undefined): JsonObject | un
 }
 
 /**
- * The name of the tool that an action calls: what the request names, else `metadata.tool`, else the action type if it is
- * a registered tool's name, as written or normalised. Blank names count as absent; undefined when there is none.
+ * Returns the name of the tool that an action calls: the request's `tool`, else `metadata.tool`, else the action type if it
+ * is a registered tool's name, as written or normalised. Blank names count as absent; undefined if there is none.
  */
 export function toolNameFrom(
   tool: string | undefined,

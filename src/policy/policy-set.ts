@@ -1,8 +1,11 @@
 import { createHash } from "node:crypto";
-import { evaluatePlan } from "./policy-evaluate.ts";
-import { buildIndex, indexWith, indexWithout, type PolicyIndex } from "./policy-index.ts";
-import { createPlanner } from "./policy-plan.ts";
-import type { CompiledMandate, PolicySet } from "./types.ts";
+import { LRUCache } from "lru-cache";
+import { evaluate } from "./evaluate.ts";
+import { type Plan, RuleIndex } from "./index-rules.ts";
+import type { CompiledMandate, EvaluationContext, PolicyResult, PolicySet } from "./types.ts";
+
+/** Plans kept per set: one for each tool and action type in use, times the agents with mandates of their own. */
+const MAX_PLANS = 1024;
 
 /**
  * Builds the set of mandates in force; of two with one id the later stays. The cost of a decision does not depend on
@@ -11,45 +14,78 @@ import type { CompiledMandate, PolicySet } from "./types.ts";
 export function createPolicySet(mandates: Iterable<CompiledMandate>): PolicySet {
   const byId = new Map<string, CompiledMandate>();
   for (const mandate of mandates) byId.set(mandate.id, mandate);
-  return policySetFrom(byId, buildIndex(byId.values()));
+  return new IndexedMandates(byId, RuleIndex.of(byId.values()));
 }
 
-function policySetFrom(byId: ReadonlyMap<string, CompiledMandate>, index: PolicyIndex): PolicySet {
-  const planFor = createPlanner(index);
-  let asksGuard: boolean | undefined;
-  let digest: string | undefined;
-  const set: PolicySet = {
-    size: byId.size,
-    get asksGuard() {
-      asksGuard ??= [...byId.values()].some(({ rules }) => rules.some(({ semantic }) => semantic !== undefined));
-      return asksGuard;
-    },
-    get digest() {
-      digest ??= digestOf(byId.values());
-      return digest;
-    },
-    get: (id) => byId.get(id),
-    mandates: () => byId.values(),
-    with: (mandate) => {
-      const before = byId.get(mandate.id);
-      const base = before === undefined ? index : indexWithout(index, before);
-      return policySetFrom(new Map(byId).set(mandate.id, mandate), indexWith(base, mandate));
-    },
-    without: (id) => {
-      const mandate = byId.get(id);
-      if (mandate === undefined) return set;
-      const rest = new Map(byId);
-      rest.delete(id);
-      return policySetFrom(rest, indexWithout(index, mandate));
-    },
-    evaluate: (facts) => evaluatePlan(planFor(facts), facts),
-  };
-  return set;
+class IndexedMandates implements PolicySet {
+  readonly #byId: ReadonlyMap<string, CompiledMandate>;
+  readonly #index: RuleIndex;
+  readonly #plans = new LRUCache<string, Plan>({ max: MAX_PLANS });
+  #asksGuard: boolean | undefined;
+  #digest: string | undefined;
+
+  constructor(byId: ReadonlyMap<string, CompiledMandate>, index: RuleIndex) {
+    this.#byId = byId;
+    this.#index = index;
+  }
+
+  get size(): number {
+    return this.#byId.size;
+  }
+
+  get asksGuard(): boolean {
+    this.#asksGuard ??= [...this.#byId.values()].some(({ rules }) =>
+      rules.some(({ semantic }) => semantic !== undefined),
+    );
+    return this.#asksGuard;
+  }
+
+  get digest(): string {
+    this.#digest ??= digestOf(this.#byId.values());
+    return this.#digest;
+  }
+
+  get(id: string): CompiledMandate | undefined {
+    return this.#byId.get(id);
+  }
+
+  mandates(): Iterable<CompiledMandate> {
+    return this.#byId.values();
+  }
+
+  with(mandate: CompiledMandate): PolicySet {
+    const before = this.#byId.get(mandate.id);
+    const base = before === undefined ? this.#index : this.#index.without(before);
+    return new IndexedMandates(new Map(this.#byId).set(mandate.id, mandate), base.with(mandate));
+  }
+
+  without(id: string): PolicySet {
+    const mandate = this.#byId.get(id);
+    if (mandate === undefined) return this;
+    const rest = new Map(this.#byId);
+    rest.delete(id);
+    return new IndexedMandates(rest, this.#index.without(mandate));
+  }
+
+  evaluate(context: EvaluationContext): PolicyResult {
+    return evaluate(this.#planFor(context), context);
+  }
+
+  #planFor(context: EvaluationContext): Plan {
+    const scopes = this.#index.scopesOf(context);
+    const tool = context.tool?.name ?? context.toolName ?? "";
+    const key = JSON.stringify([...scopes, tool, context.actionType]);
+    const known = this.#plans.get(key);
+    if (known !== undefined) return known;
+    const plan = this.#index.plan(scopes, tool, context.actionType);
+    this.#plans.set(key, plan);
+    return plan;
+  }
 }
 
 function digestOf(mandates: Iterable<CompiledMandate>): string {
   const sorted = [...mandates].sort((a, b) => (a.id < b.id ? -1 : 1));
-  // A list of lists of strings and whole numbers: what JSON.stringify writes is its RFC 8785 text.
+  // Lists of strings and whole numbers: the text of JSON.stringify is already the RFC 8785 text.
   const text = JSON.stringify(sorted.map(({ id, version, digest }) => [id, version, digest]));
   return createHash("sha256").update(text).digest("hex");
 }

@@ -1,27 +1,12 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Rule, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { FieldViolation } from "../errors.ts";
-import type { CompiledVelocity, CounterReading, CounterSpec, LimitState } from "./counter-types.ts";
-import type { GuardAnswer, GuardFinding, SemanticSpec } from "./semantic-types.ts";
-import type { OrderedSpec } from "./sequence-types.ts";
-import type { RuleViolationReason } from "./violation-reasons.ts";
+import type { RuleViolation } from "./violations.ts";
 
-export type {
-  CompiledVelocity,
-  CounterReading,
-  CounterSpec,
-  FieldViolation,
-  GuardAnswer,
-  GuardFinding,
-  LimitState,
-  OrderedSpec,
-  SemanticSpec,
-};
-
-/** What the control plane says about an action, as a word. */
+/** A decision about an action. */
 export type Decision = "allow" | "block" | "escalate";
 
-/** Whose actions a mandate or a counter covers, as a word. */
+/** The agents that a mandate or a counter covers. */
 export type ScopeWord = "agent" | "department" | "workspace";
 
 /** A JSON Schema type. `number` admits integers too. */
@@ -31,62 +16,176 @@ export type JsonType = "array" | "boolean" | "integer" | "null" | "number" | "ob
 export interface FlattenedArgument {
   /** Dotted; `[]` reaches every element of an array (`lines[].amount`); an odd name is quoted (`["a.b"]`). */
   readonly path: string;
-  /** The JSON types the value may have, sorted. All of them when the schema says nothing. */
+  /** The JSON types the value may have, sorted; all of them if the schema leaves the type open. */
   readonly types: readonly JsonType[];
-  /** True if the argument and every parent of it must be there in a call that fits the schema. */
+  /** True if every call that fits the schema has the argument and all its parents. */
   readonly required: boolean;
-  /** The values that are allowed; empty when any is. */
+  /** The values that are allowed; empty if any value is. */
   readonly enum: readonly JsonValue[];
   readonly minimum?: number;
   readonly maximum?: number;
   readonly exclusiveMinimum?: number;
   readonly exclusiveMaximum?: number;
-  /** The pattern of a string as the schema writes it; never run here. */
+  /** The pattern of a string as the schema writes it; for display only. */
   readonly pattern?: string;
   readonly format?: string;
   readonly description?: string;
 }
 
-/** What `flattenSchema` gives: the argument paths in code-unit order of `path`, or everything wrong with the schema. */
+/** Result of `flattenSchema`: the argument paths in code-unit order of `path`, or everything wrong with the schema. */
 export type FlattenResult =
   | { readonly kind: "flattened"; readonly arguments: readonly FlattenedArgument[] }
   | { readonly kind: "invalid"; readonly violations: readonly FieldViolation[] };
 
-/** One version of a registered tool, as rules need it. */
+/** First mismatch between arguments and a schema. Holds names and the schema's own text, never a value of the arguments. */
+export interface SchemaError {
+  /** As a path of the flattened schema: `lines[].amount`; undefined for the arguments as a whole. */
+  readonly argument: string | undefined;
+  /** One sentence: `lines[2].amount` must be >= 0. */
+  readonly message: string;
+}
+
+/** A schema compiled for checking arguments, or the reasons why it cannot be. */
+export type ValidatorResult =
+  | {
+      readonly kind: "compiled";
+      /** Returns the first mismatch, undefined if the arguments fit. MUST NOT throw on any JSON. */
+      readonly validate: (args: JsonObject) => SchemaError | undefined;
+    }
+  | { readonly kind: "invalid"; readonly problems: readonly string[] };
+
+/** One version of a registered tool, as rules need it. Immutable. */
 export interface ToolSchema {
   readonly name: string;
   readonly version: number;
   readonly digest: string;
   readonly arguments: readonly FlattenedArgument[];
-  /** The schema as registered. MUST NOT change: what is compiled from it is remembered. */
+  /** The schema as registered. */
   readonly inputSchema: JsonObject;
+  /** Compiles the schema for checking arguments, on the first call only. */
+  readonly validator: () => ValidatorResult;
 }
 
-/** Finds the current schema of a registered tool by its exact name; undefined when there is none. */
+/** Finds the current schema of a registered tool by its exact name. Returns undefined for an unknown tool. */
 export interface ToolLookup {
   (name: string): ToolSchema | undefined;
   /** The registered names, for suggestions. Default: no suggestions for tools. */
   readonly names?: Iterable<string>;
 }
 
-/** One thing wrong with a mandate; the fields of the message `RuleViolation`. */
-export interface RuleViolation {
-  /** Where: `rules[2].conditions.rules[0].operator`. */
-  readonly path: string;
-  readonly reason: RuleViolationReason;
-  /** One sentence that names the value and what would do. */
-  readonly message: string;
-  /** The nearest thing that would be right. */
-  readonly suggestion?: string;
-}
-
-/** What `compileRules` gives: the rules in the order given, or all violations in the order of their paths. */
+/** Result of `compileRules`: the rules in the order given, or all violations in the order of their paths. */
 export type CompileResult =
   | { readonly kind: "compiled"; readonly rules: readonly CompiledRule[] }
   | { readonly kind: "invalid"; readonly violations: readonly RuleViolation[] };
 
-/** What a mandate's rules may look at. Everything comes in as a value; evaluation reads no clock and no store. */
-export interface Facts {
+/** Counter of a velocity rule. One object for the life of the compiled rule, so it may key a `WeakMap`. */
+export interface CounterSpec {
+  /** Names the matcher: equal for equal `patterns` and `countDecisions` in any order. Excludes scope and window. */
+  readonly key: string;
+  /** Normalised, sorted, without duplicates; exact or with a trailing `*`. */
+  readonly patterns: readonly string[];
+  /** Counts only actions with one of these decisions, sorted; empty counts every attempt. */
+  readonly countDecisions: readonly Decision[];
+  /** Length of the sliding window in milliseconds. */
+  readonly windowMs: number;
+  readonly scope: ScopeWord;
+  /** With scope `department`: this one instead of those of the acting agent. */
+  readonly departmentId?: string;
+}
+
+/** Value of a counter, the action at hand included. */
+export interface CounterReading {
+  /** Agent id, department ids joined by `+`, or workspace id. */
+  readonly group: string;
+  /** Number of agents in the group. */
+  readonly members: number;
+  /** Matching actions in the window. */
+  readonly count: number;
+  /** Origin of the history. */
+  readonly source: "decision_log" | "mirror";
+}
+
+/** The velocity part of a compiled rule. */
+export interface CompiledVelocity {
+  readonly counter: CounterSpec;
+  /** The rule fires if the count is above this. */
+  readonly maxCount: number;
+  readonly windowSeconds: number;
+}
+
+/** A counter as a decision saw it; the fields of the message `CollectiveLimit`. */
+export interface LimitState {
+  readonly scope: ScopeWord;
+  readonly group: string;
+  readonly members: number;
+  readonly count: number;
+  readonly limit: number;
+  /** Seconds. */
+  readonly window: number;
+  /** max(0, limit - count). */
+  readonly remaining: number;
+  readonly source: CounterReading["source"];
+  readonly mandateId: string;
+  /** Path of the rule in the mandate: `rules[0]`. */
+  readonly rule: string;
+}
+
+/** Sequence of an ordered rule. One object for the life of the compiled rule. */
+export interface OrderedSpec {
+  /** Equal for equal `steps`, `countDecisions` and `scope`. Excludes department and window. */
+  readonly key: string;
+  /** Normalised patterns in their order, 2 to 20. The action at hand is the last of them. */
+  readonly steps: readonly string[];
+  /** Past actions count only with one of these decisions, sorted; empty counts every attempt. */
+  readonly countDecisions: readonly Decision[];
+  /** Length of the sliding window in milliseconds. */
+  readonly windowMs: number;
+  readonly scope: ScopeWord;
+  /** With scope `department`: this one instead of those of the acting agent. */
+  readonly departmentId?: string;
+}
+
+/** Question of a semantic rule. One object for the life of the compiled rule. */
+export interface SemanticSpec {
+  /** Equal for equal questions; rules that share it share one answer. */
+  readonly key: string;
+  /** The behaviour that an action must not show, in its author's words. */
+  readonly prompt: string;
+  /** Milliseconds that the answer may take; undefined leaves it to the guard. */
+  readonly timeoutMs: number | undefined;
+}
+
+/** Result of asking a guard about an action. */
+export type GuardAnswer =
+  | {
+      readonly kind: "verdict";
+      readonly violates: boolean;
+      /** 0 to 1. */
+      readonly confidence: number;
+      /** The model's own words: untrusted text. */
+      readonly reason: string;
+      readonly model: string;
+      readonly latencyMs: number;
+    }
+  | {
+      readonly kind: "unavailable";
+      /** A stable word. */
+      readonly cause: string;
+      readonly latencyMs: number;
+    };
+
+/** A semantic rule as a decision saw it; sealed with the decision. */
+export interface GuardFinding {
+  readonly mandateId: string;
+  readonly version: number;
+  /** Path of the rule in the mandate: `rules[0]`. */
+  readonly rule: string;
+  readonly spec: SemanticSpec;
+  readonly answer: GuardAnswer;
+}
+
+/** Everything a mandate's rules may look at. All of it comes in as values: evaluation reads no clock and no store. */
+export interface EvaluationContext {
   readonly agentId: string;
   /** The departments of the agent, sorted. */
   readonly departmentIds: readonly string[];
@@ -106,26 +205,26 @@ export interface Facts {
   /** The time of the decision in epoch milliseconds. */
   readonly nowMs: number;
   /** Reads a counter; called for each velocity rule that covers the action, with the agent in its group. */
-  readonly readCounter: (spec: CounterSpec) => CounterReading;
+  readonly counterValue: (spec: CounterSpec) => CounterReading;
   /**
-   * When the latest run through all steps of a sequence but the last began, in epoch milliseconds; undefined when there is
-   * none in its window. Called for each ordered rule whose last step the action is, with the agent in its group.
+   * Start, in epoch milliseconds, of the latest run through all steps of a sequence but the last; undefined if its window
+   * has none. Called for each ordered rule whose last step the action is, with the agent in its group.
    */
-  readonly readSequence: (spec: OrderedSpec) => number | undefined;
-  /** What a guard answered; undefined when it was not asked. Default: it was asked nothing. */
-  readonly answerTo?: ((spec: SemanticSpec) => GuardAnswer | undefined) | undefined;
+  readonly sequenceStartedAtMs: (spec: OrderedSpec) => number | undefined;
+  /** Looks up the guard's answer to a question; undefined if it was not asked. Default: no question was asked. */
+  readonly guardAnswerFor?: ((spec: SemanticSpec) => GuardAnswer | undefined) | undefined;
   /** Mandates scoped to these agents apply too: the principal of an action on behalf of another. Default: none. */
   readonly principals?: readonly Principal[] | undefined;
 }
 
-/** An agent for whom the action is done; mandates scoped to it hold for the action as well. */
+/** An agent on whose behalf the action is done; mandates scoped to it apply to the action as well. */
 export interface Principal {
   readonly agentId: string;
   /** The departments of the principal, sorted. */
   readonly departmentIds: readonly string[];
 }
 
-/** Why a rule fired, apart from the mandate it belongs to. */
+/** Why a rule fired, without the mandate it belongs to. */
 export interface Finding {
   /** A stable word of `Reason.code`. */
   readonly code: FindingCode;
@@ -135,13 +234,13 @@ export interface Finding {
   readonly rule: string;
   /** The argument that decided. */
   readonly argument?: string;
-  /** What would have passed: `would allow at amount <= 500`. */
+  /** A change that would have passed: `would allow at amount <= 500`. */
   readonly wouldPass?: string;
-  /** What the rule decides for this reason, where that is not the rule's own decision. */
+  /** Overrides the rule's own decision. */
   readonly decision?: Decision;
 }
 
-/** The words a rule that fired may give as its reason. */
+/** Reason codes of rules that fired. */
 export type FindingCode =
   | "ACTION_MATCHED"
   | "ARGUMENTS_INVALID"
@@ -165,7 +264,7 @@ export interface PolicyReason extends Omit<Finding, "decision"> {
   readonly mandateName: string;
 }
 
-/** A rule ready to be evaluated. Immutable; `check` MUST NOT throw on any facts. */
+/** A rule ready to be evaluated. Immutable. */
 export interface CompiledRule {
   /** Place in the mandate, from 0. */
   readonly index: number;
@@ -189,10 +288,10 @@ export interface CompiledRule {
   /** Set for a semantic rule only. */
   readonly semantic: SemanticSpec | undefined;
   /**
-   * Why the rule fires on an action that it covers; undefined when it does not. A velocity rule is given its counter, a
-   * semantic rule what the guard answered.
+   * Returns why the rule fires on an action that it covers; undefined if it does not fire. A velocity rule is given its
+   * counter, a semantic rule the guard's answer. MUST NOT throw on any context.
    */
-  readonly check: (facts: Facts, reading?: CounterReading, answer?: GuardAnswer) => Finding | undefined;
+  readonly check: (context: EvaluationContext, reading?: CounterReading, answer?: GuardAnswer) => Finding | undefined;
 }
 
 /** A mandate as it is published: the definition of one version. */
@@ -222,7 +321,7 @@ export interface CompiledMandate {
   readonly agentId: string | undefined;
   readonly priority: number;
   readonly mode: "enforce" | "observe";
-  /** Empty when there are violations and stale rules were not asked for. */
+  /** Empty if there are violations and `allowStale` was not set. */
   readonly rules: readonly CompiledRule[];
   /** Everything that does not compile, in the order of the paths; the mandate is stale or invalid unless empty. */
   readonly violations: readonly RuleViolation[];
@@ -234,7 +333,7 @@ export interface CompileMandateOptions {
   readonly allowStale?: boolean;
 }
 
-/** A mandate whose rules were evaluated, and what they decided; no decision when none fired. */
+/** A mandate whose rules were evaluated, with its decision if one of them fired. */
 export interface EvaluatedMandate {
   readonly mandate: CompiledMandate;
   readonly decision?: Decision;
@@ -252,13 +351,13 @@ export interface FiredMandate {
 /** A mandate in mode `observe` that would have decided. */
 export type ObservedMandate = FiredMandate;
 
-/** What the mandates say about an action. Independent of the order in which mandates were published. */
+/** Result of evaluating the mandates on an action. Independent of the order in which mandates were published. */
 export interface PolicyResult {
-  /** The most restrictive decision of the enforcing mandates; undefined when nothing fired. */
+  /** The most restrictive decision of the enforcing mandates; undefined if no rule fired. */
   readonly decision: Decision | undefined;
-  /** Whose decision it is: the highest priority among equals, then the lowest id, then the first rule. */
+  /** The rule that decided: of the highest priority among equals, then the lowest mandate id, then the first rule. */
   readonly winner?: { readonly mandate: CompiledMandate; readonly rule: CompiledRule };
-  /** Every rule of an enforcing mandate that fired, most decisive first. */
+  /** Every rule of an enforcing mandate that fired, most restrictive first. */
   readonly reasons: readonly PolicyReason[];
   /** Enforcing mandates of which a rule fired, by id. */
   readonly fired: readonly FiredMandate[];
@@ -266,37 +365,37 @@ export interface PolicyResult {
   readonly evaluated: readonly EvaluatedMandate[];
   /** Observing mandates of which a rule fired, by id. */
   readonly observed: readonly ObservedMandate[];
-  /** Every velocity rule looked at, fired or not, by mandate id and rule. */
+  /** Every velocity rule evaluated, fired or not, by mandate id and rule. */
   readonly collectiveLimits: readonly LimitState[];
-  /** Every semantic rule looked at, fired or not, by mandate id and rule. */
+  /** Every semantic rule evaluated, fired or not, by mandate id and rule. */
   readonly guards: readonly GuardFinding[];
 }
 
 /** The mandates in force in a workspace, indexed. Immutable: `with` and `without` give another set. */
 export interface PolicySet {
-  /** How many mandates. */
+  /** Number of mandates. */
   readonly size: number;
   /**
    * SHA-256, in lower-case hex, of the RFC 8785 text of `[mandate_id, version, digest]` of every mandate, sorted by id.
    * Computed once per set, when first read.
    */
   readonly digest: string;
-  /** Whether any of them has a semantic rule. */
+  /** True if any mandate has a semantic rule. */
   readonly asksGuard: boolean;
-  /** The mandate with this id; undefined when it is not in the set. */
+  /** Finds a mandate by its id. Returns undefined if the set has none. */
   readonly get: (id: string) => CompiledMandate | undefined;
-  /** Every mandate, in no particular order. */
+  /** Lists every mandate, in no particular order. */
   readonly mandates: () => Iterable<CompiledMandate>;
-  /** This set with the mandate added, or put in place of the one with its id. */
+  /** Returns this set with the mandate added, or put in place of the one with its id. */
   readonly with: (mandate: CompiledMandate) => PolicySet;
-  /** This set without the mandate; itself when there is none. */
+  /** Returns this set without the mandate; itself if there is none. */
   readonly without: (id: string) => PolicySet;
-  /** Evaluates every rule that covers the action. MUST NOT throw unless `readCounter` does. */
-  readonly evaluate: (facts: Facts) => PolicyResult;
+  /** Evaluates every rule that covers the action. MUST NOT throw unless a function of the context does. */
+  readonly evaluate: (context: EvaluationContext) => PolicyResult;
 }
 
 /** A list of action-type patterns, compiled. */
 export interface CompiledPatterns {
-  /** Whether one of the patterns matches an action type given as `normaliseActionType` gives it. */
+  /** Tells if one of the patterns matches an action type given as `normaliseActionType` gives it. */
   readonly matches: (normalised: string) => boolean;
 }

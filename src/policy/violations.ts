@@ -1,34 +1,86 @@
-import type { RuleViolation } from "./types.ts";
-import type { RuleViolationReason } from "./violation-reasons.ts";
+import { distance } from "fastest-levenshtein";
 
-/** Collects what is wrong while compiling goes on. */
-export interface Violations {
-  /** Notes one thing wrong; with a suggestion the message ends in `did you mean …?`. */
-  readonly add: (path: string, reason: RuleViolationReason, message: string, suggestion?: string) => void;
-  readonly count: () => number;
-  /** What was noted, by path (numbers in it by value), then reason. */
-  readonly sorted: () => readonly RuleViolation[];
+/** One thing wrong with a mandate; the fields of the message `RuleViolation`. */
+export interface RuleViolation {
+  /** Where: `rules[2].conditions.rules[0].operator`. */
+  readonly path: string;
+  readonly reason: RuleViolationReason;
+  /** One sentence that names the value and the values that would do. */
+  readonly message: string;
+  /** The nearest value that would be right. */
+  readonly suggestion?: string;
 }
 
-/** Builds an empty collection. */
-export function createViolations(): Violations {
-  const noted: RuleViolation[] = [];
-  return {
-    add: (path, reason, message, suggestion) => {
-      if (suggestion === undefined) noted.push({ path, reason, message });
-      else noted.push({ path, reason, message: `${message}; did you mean \`${suggestion}\`?`, suggestion });
-    },
-    count: () => noted.length,
-    sorted: () => noted.toSorted(byPathThenReason),
-  };
+/** Every reason for which a mandate does not compile, with its meaning. The words are stable. */
+export const RULE_VIOLATION_REASONS = {
+  CONDITIONS_MISSING: "the rule needs conditions and has none",
+  CONDITION_FIELD_NOT_APPLICABLE: "the field has no meaning for a rule of this type",
+  CONDITION_OPERATOR_UNKNOWN: "conditions are joined by `AND` or `OR`",
+  CURRENCY_INVALID: "the currency is blank",
+  CURRENCY_NOT_FITTING: "only a numeric argument has a currency",
+  CURRENCY_NOT_IN_SCHEMA: "the tool's schema has no argument that tells the amount's currency",
+  DECISION_MISSING: "the rule does not say what it decides",
+  DECISION_NOT_FITTING: "a rule of this type never allows",
+  FIELD_INVALID: "the field is not a path",
+  FIELD_MISSING: "the condition names no field",
+  FIELD_NOT_IN_SCHEMA: "the tool's schema has no such argument",
+  HOURS_EMPTY: "a schedule ends when it begins",
+  HOURS_MISSING: "a schedule names neither days nor hours",
+  LIMIT_MISSING: "a limit that the rule needs is not given",
+  LIMIT_OUT_OF_RANGE: "a number or a list is outside what the service accepts",
+  MATCH_INVALID: "an action-type pattern is blank or has `*` before its end",
+  MATCH_MISSING: "the rule needs action-type patterns and has none",
+  MODE_MISSING: "a sequence rule does not say what it looks for",
+  OPERATOR_NOT_FITTING: "the operator does not fit the argument's type",
+  OPERATOR_UNKNOWN: "there is no such operator",
+  PATTERN_INVALID: "the pattern is not an RE2 expression",
+  PATTERN_MISSING: "a content rule has no patterns",
+  PROMPT_MISSING: "a semantic rule has no text to judge by",
+  RANGE_NOT_ORDERED: "the lower end of the range is above its upper end",
+  SCHEMA_NOT_CHECKABLE: "arguments cannot be checked against the tool's schema, such as for a pattern RE2 cannot take",
+  SCOPE_TARGET_MISSING: "the scope needs a department or an agent and none is named",
+  SCOPE_TARGET_NOT_APPLICABLE: "a department or agent is named that the scope does not use",
+  TIME_INVALID: "the time is not written as `HH:MM`",
+  TIME_ZONE_MISSING: "a schedule names no time zone",
+  TIME_ZONE_UNKNOWN: "there is no such time zone",
+  TOOL_MISSING: "a rule on arguments names no tool",
+  TOOL_NOT_REGISTERED: "a rule on arguments names a tool without a registered schema",
+  TYPE_MISSING: "the rule has neither a type nor a tool to choose one by",
+  TYPE_UNKNOWN: "there is no such rule type",
+  VALUE_MISSING: "the operator needs a value and none is given",
+  VALUE_NOT_APPLICABLE: "the operator takes no value",
+  VALUE_NOT_IN_ENUM: "the tool's schema does not allow the value",
+  VALUE_TYPE: "the value has not the type that the operator or the argument needs",
+} as const;
+
+/** A reason for which a mandate does not compile. */
+export type RuleViolationReason = keyof typeof RULE_VIOLATION_REASONS;
+
+/** Collects everything wrong with a rule while it is compiled. */
+export class Violations {
+  readonly #noted: RuleViolation[] = [];
+
+  /** Number of violations so far. */
+  get count(): number {
+    return this.#noted.length;
+  }
+
+  /** Notes one violation; with a suggestion the message ends in `did you mean …?`. */
+  add(path: string, reason: RuleViolationReason, message: string, suggestion?: string): void {
+    if (suggestion === undefined) this.#noted.push({ path, reason, message });
+    else this.#noted.push({ path, reason, message: `${message}; did you mean \`${suggestion}\`?`, suggestion });
+  }
+
+  /** Lists the violations by path (numbers in it by value), then reason. */
+  sorted(): readonly RuleViolation[] {
+    return this.#noted.toSorted(
+      (a, b) => comparePaths(a.path, b.path) || compareTexts(a.reason, b.reason) || compareTexts(a.message, b.message),
+    );
+  }
 }
 
-function byPathThenReason(a: RuleViolation, b: RuleViolation): number {
-  return comparePaths(a.path, b.path) || compareTexts(a.reason, b.reason) || compareTexts(a.message, b.message);
-}
-
-/** Compares paths so that `rules[2]` comes before `rules[10]` and a place before what is inside it. */
-export function comparePaths(a: string, b: string): number {
+/** Orders `rules[2]` before `rules[10]`, and a place before its parts. */
+function comparePaths(a: string, b: string): number {
   const [left, right] = [pieces(a), pieces(b)];
   for (let index = 0; index < Math.min(left.length, right.length); index++) {
     const [one = "", other = ""] = [left[index], right[index]];
@@ -44,4 +96,32 @@ function pieces(path: string): readonly string[] {
 
 function compareTexts(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** Longest text that is looked up, and most candidates compared: bounds the time spent on one suggestion. */
+const MAX_LENGTH = 128;
+const MAX_CANDIDATES = 5000;
+
+/**
+ * Finds the candidate nearest to a text by edit distance, ignoring case. Near is within a third of the text's length, within
+ * one edit of a short text, or with two letters swapped. Returns undefined if none is near; among equals, the first in
+ * code-unit order.
+ */
+export function nearest(text: string, candidates: Iterable<string>): string | undefined {
+  const wanted = text.trim().toLowerCase();
+  if (wanted === "" || wanted.length > MAX_LENGTH) return undefined;
+  const reach = Math.max(1, Math.floor(wanted.length / 3));
+  let best: { readonly candidate: string; readonly edits: number } | undefined;
+  for (const candidate of [...candidates].slice(0, MAX_CANDIDATES)) {
+    if (Math.abs(candidate.length - wanted.length) > reach) continue;
+    const edits = distance(wanted, candidate.toLowerCase());
+    const isNear = edits <= reach || (edits === 2 && letters(wanted) === letters(candidate.toLowerCase()));
+    if (!isNear || (best !== undefined && edits > best.edits)) continue;
+    if (best === undefined || edits < best.edits || candidate < best.candidate) best = { candidate, edits };
+  }
+  return best?.candidate;
+}
+
+function letters(text: string): string {
+  return [...text].sort().join("");
 }

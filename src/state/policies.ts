@@ -1,11 +1,18 @@
 import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { compileMandate } from "../policy/compile-mandate.ts";
-import type { CounterSpec } from "../policy/counter-types.ts";
-import { flattenSchema } from "../policy/flatten-schema.ts";
+import { compileMandate } from "../policy/compile/mandate.ts";
 import { createPolicySet } from "../policy/policy-set.ts";
-import type { OrderedSpec } from "../policy/sequence-types.ts";
-import type { CompiledMandate, MandateSource, PolicySet, ToolLookup, ToolSchema } from "../policy/types.ts";
+import { flattenSchema } from "../policy/schema/flatten.ts";
+import { createToolSchema } from "../policy/schema/validate.ts";
+import type {
+  CompiledMandate,
+  CounterSpec,
+  MandateSource,
+  OrderedSpec,
+  PolicySet,
+  ToolLookup,
+  ToolSchema,
+} from "../policy/types.ts";
 import type { SealedMandate, SealedTool } from "./control-changes.ts";
 
 /** The current version of a tool. */
@@ -71,7 +78,8 @@ export function toolSchemaFrom(tool: SealedTool): ToolSchema {
   const flattened = flattenSchema(tool.input_schema as JsonObject);
   if (flattened.kind === "invalid") throw new Error(`the sealed schema of \`${tool.name}\` cannot be flattened`);
   const inputSchema = tool.input_schema as JsonObject;
-  return { name: tool.name, version: tool.version, digest: tool.digest, arguments: flattened.arguments, inputSchema };
+  const { name, version, digest } = tool;
+  return createToolSchema({ name, version, digest, arguments: flattened.arguments, inputSchema });
 }
 
 const namesTool = ({ compiled }: MandateState, name: string): boolean =>

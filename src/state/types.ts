@@ -1,6 +1,5 @@
 import type { JsonObject } from "@bufbuild/protobuf";
-import type { GuardAnswer } from "../policy/semantic-types.ts";
-import type { Decision, PolicyResult, ToolSchema } from "../policy/types.ts";
+import type { Decision, GuardAnswer, PolicyResult, ToolSchema } from "../policy/types.ts";
 
 /** An action as an agent attempts it, mapped from the request and not yet decided. */
 export interface Action {

@@ -5,10 +5,17 @@
 import { create, fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { argumentsFrom } from "../../src/policy/action-source.ts";
-import { compileMandate } from "../../src/policy/compile-mandate.ts";
-import { flattenSchema } from "../../src/policy/flatten-schema.ts";
+import { compileMandate } from "../../src/policy/compile/mandate.ts";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
-import type { CompiledMandate, Facts, MandateSource, PolicySet, ToolSchema } from "../../src/policy/types.ts";
+import { flattenSchema } from "../../src/policy/schema/flatten.ts";
+import { createToolSchema } from "../../src/policy/schema/validate.ts";
+import type {
+  CompiledMandate,
+  EvaluationContext,
+  MandateSource,
+  PolicySet,
+  ToolSchema,
+} from "../../src/policy/types.ts";
 
 const OTHERS = 10_000;
 const ROUNDS = 200_000;
@@ -21,7 +28,7 @@ function toolNamed(name: string): ToolSchema {
   const inputSchema = { type: "object", properties };
   const flattened = flattenSchema(inputSchema);
   if (flattened.kind === "invalid") throw new Error("the schema of the benchmark does not flatten");
-  return { name, version: 1, digest: name, arguments: flattened.arguments, inputSchema };
+  return createToolSchema({ name, version: 1, digest: name, arguments: flattened.arguments, inputSchema });
 }
 
 const pay = toolNamed("pay");
@@ -89,7 +96,7 @@ const otherTypes = others((index) =>
 
 const reading = { group: "ws", members: 3, count: 1, source: "decision_log" } as const;
 const metadata = { arguments: { amount: 120, currency: "USD", note: "rent", lines: [{ amount: 60 }, { amount: 60 }] } };
-const facts: Facts = {
+const context: EvaluationContext = {
   agentId: "agt_1",
   departmentIds: ["dep_1"],
   actionType: "payment.send",
@@ -99,12 +106,12 @@ const facts: Facts = {
   metadata,
   trustTenths: 500,
   nowMs: 0,
-  readCounter: () => reading,
-  readSequence: () => undefined,
+  counterValue: () => reading,
+  sequenceStartedAtMs: () => undefined,
 };
 
-/** Microseconds of one evaluation, the best of five runs. `next` gives the facts of each round. */
-function measure(set: PolicySet, next: (round: number) => Facts = () => facts): number {
+/** Microseconds of one evaluation, the best of five runs. `next` gives the context of each round. */
+function measure(set: PolicySet, next: (round: number) => EvaluationContext = () => context): number {
   let best = Number.POSITIVE_INFINITY;
   for (let run = 0; run < 5; run++) {
     const started = performance.now();
@@ -130,7 +137,7 @@ function report(name: string, figure: number, unit: string, baseline?: number): 
 }
 
 const base = measure(createPolicySet(mixed));
-const fresh = (round: number): Facts => ({ ...facts, actionType: `payment.${round}` });
+const fresh = (round: number): EvaluationContext => ({ ...context, actionType: `payment.${round}` });
 const freshBase = measure(createPolicySet(mixed), fresh);
 report("10 mixed mandates", base, "us");
 report("10 mixed mandates, every action type a new one", freshBase, "us");

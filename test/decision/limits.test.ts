@@ -4,7 +4,7 @@ import { decide } from "../../src/decision/decide.ts";
 import type { SealedLimit } from "../../src/log/receipts.ts";
 import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
 import { createWorkspaceLog } from "../../src/log/workspace-log.ts";
-import type { CounterSpec } from "../../src/policy/counter-types.ts";
+import type { CounterSpec } from "../../src/policy/types.ts";
 import type { MissingHistory } from "../../src/state/counters/history.ts";
 import { createVelocityWindows } from "../../src/state/counters/windows.ts";
 import { loadState } from "../../src/state/load.ts";

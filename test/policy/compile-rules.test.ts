@@ -1,9 +1,9 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import { type Rule, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { compileMandate } from "../../src/policy/compile-mandate.ts";
-import { compileRules } from "../../src/policy/compile-rules.ts";
-import { RULE_VIOLATION_REASONS } from "../../src/policy/violation-reasons.ts";
+import { compileMandate } from "../../src/policy/compile/mandate.ts";
+import { compileRules } from "../../src/policy/compile/rules.ts";
+import { RULE_VIOLATION_REASONS } from "../../src/policy/violations.ts";
 import { evaluateRule, lookup, mandateSource, type RuleJson, ruleFrom, testdata, toolFrom } from "./harness.ts";
 
 interface Case {

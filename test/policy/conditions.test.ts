@@ -1,7 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
-import { evaluateRule, factsFrom, mandateFrom, testdata, toolFrom } from "./harness.ts";
+import { contextFrom, evaluateRule, mandateFrom, testdata, toolFrom } from "./harness.ts";
 
 interface TypedCase {
   readonly description: string;
@@ -56,8 +56,8 @@ describe("conditions on metadata", () => {
     it(`${given.description}.`, () => {
       for (const decision of ["block", "allow"]) {
         const rule = { type: "metadata", decision, conditions: { rules: [given.condition] } };
-        const facts = factsFrom({ arguments: given.arguments, metadata: given.metadata });
-        const result = createPolicySet([mandateFrom([rule])]).evaluate(facts);
+        const context = contextFrom({ arguments: given.arguments, metadata: given.metadata });
+        const result = createPolicySet([mandateFrom([rule])]).evaluate(context);
         expect(result.decision).to.equal(given.holds ? decision : undefined);
       }
     });

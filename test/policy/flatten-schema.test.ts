@@ -1,8 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { expect } from "chai";
-import { flattenSchema } from "../../src/policy/flatten-schema.ts";
-import { SCHEMA_LIMITS } from "../../src/policy/schema-limits.ts";
-import { SCHEMA_VIOLATION_REASONS } from "../../src/policy/schema-violation.ts";
+import { SCHEMA_LIMITS, SCHEMA_VIOLATION_REASONS } from "../../src/policy/schema/check.ts";
+import { flattenSchema } from "../../src/policy/schema/flatten.ts";
 import { testdata } from "./harness.ts";
 
 interface Case {

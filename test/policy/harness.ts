@@ -2,12 +2,13 @@ import { readFileSync } from "node:fs";
 import { fromJson, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import { type Rule, RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { argumentsFrom } from "../../src/policy/action-source.ts";
-import { compileMandate } from "../../src/policy/compile-mandate.ts";
-import { flattenSchema } from "../../src/policy/flatten-schema.ts";
+import { compileMandate } from "../../src/policy/compile/mandate.ts";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
+import { flattenSchema } from "../../src/policy/schema/flatten.ts";
+import { createToolSchema } from "../../src/policy/schema/validate.ts";
 import type {
   CompiledMandate,
-  Facts,
+  EvaluationContext,
   FiredMandate,
   MandateSource,
   PolicyResult,
@@ -27,7 +28,8 @@ export function testdata<T>(name: string): T {
 export function toolFrom(schema: JsonObject, name = "pay", version = 1): ToolSchema {
   const flattened = flattenSchema(schema);
   if (flattened.kind === "invalid") throw new Error(JSON.stringify(flattened.violations));
-  return { name, version, digest: `${name}-${version}`, arguments: flattened.arguments, inputSchema: schema };
+  const digest = `${name}-${version}`;
+  return createToolSchema({ name, version, digest, arguments: flattened.arguments, inputSchema: schema });
 }
 
 /** The lookup over a list of tools. */
@@ -88,8 +90,8 @@ export function mandateFrom(
   return mandate;
 }
 
-/** The facts of an action by a trusted agent in no department. */
-export function factsFrom(over: Partial<Facts> = {}): Facts {
+/** The context of an action by a trusted agent in no department. */
+export function contextFrom(over: Partial<EvaluationContext> = {}): EvaluationContext {
   const metadata = over.metadata;
   return {
     agentId: "agt_1",
@@ -100,8 +102,8 @@ export function factsFrom(over: Partial<Facts> = {}): Facts {
     metadata,
     trustTenths: 500,
     nowMs: 1_750_000_000_000,
-    readCounter: () => ({ group: "agt_1", members: 1, count: 1, source: "decision_log" }),
-    readSequence: () => undefined,
+    counterValue: () => ({ group: "agt_1", members: 1, count: 1, source: "decision_log" }),
+    sequenceStartedAtMs: () => undefined,
     ...over,
   };
 }
@@ -109,7 +111,7 @@ export function factsFrom(over: Partial<Facts> = {}): Facts {
 /** Evaluates one rule on one call of a tool. */
 export function evaluateRule(rule: RuleJson, tool: ToolSchema, args: JsonObject | undefined): PolicyResult {
   const set = createPolicySet([mandateFrom([rule], {}, lookup(tool))]);
-  return set.evaluate(factsFrom({ tool, arguments: args, metadata: args }));
+  return set.evaluate(contextFrom({ tool, arguments: args, metadata: args }));
 }
 
 /** A rule on action types. */

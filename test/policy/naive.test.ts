@@ -1,11 +1,11 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import fc from "fast-check";
-import { compileMandate } from "../../src/policy/compile-mandate.ts";
+import { compileMandate } from "../../src/policy/compile/mandate.ts";
 import { OPERATOR_NAMES } from "../../src/policy/operators/index.ts";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
 import type { CompiledMandate, ToolSchema } from "../../src/policy/types.ts";
-import { factsFrom, lookup, mandateSource, toolFrom } from "./harness.ts";
+import { contextFrom, lookup, mandateSource, toolFrom } from "./harness.ts";
 import { type NaiveCondition, type NaiveSchema, naiveArgumentFires, naiveMetadataFires } from "./naive.ts";
 
 const SCHEMAS = 1700;
@@ -161,7 +161,7 @@ describe("compiled rules", () => {
           for (const args of calls) {
             const metadata = { arguments: args, a: "meta", x: 1 };
             const want = fires(rule, schema, args, metadata);
-            const got = set.evaluate(factsFrom({ tool, arguments: args, metadata }));
+            const got = set.evaluate(contextFrom({ tool, arguments: args, metadata }));
             const told = () => JSON.stringify({ schema, rule: { ...rule, mandate: undefined }, args });
             if ((got.decision !== undefined) !== want)
               expect(got.decision, told()).to.equal(want ? rule.decision : undefined);
@@ -208,8 +208,8 @@ describe("compiled rules", () => {
           ...ruleFor(from, tool).mandate,
           id: `mnd_${index}`,
         }));
-        const facts = factsFrom({ tool, arguments: args, metadata: args });
-        expect(() => createPolicySet(mandates).evaluate(facts), paths.join()).not.to.throw();
+        const context = contextFrom({ tool, arguments: args, metadata: args });
+        expect(() => createPolicySet(mandates).evaluate(context), paths.join()).not.to.throw();
       }),
       { numRuns: 2000 },
     );
@@ -228,7 +228,7 @@ describe("compiled rules", () => {
         const mandate = compileMandate(mandateSource([rule]), lookup(tool));
         expect(mandate.violations).to.deep.equal([]);
         const args = { a: deep };
-        createPolicySet([mandate]).evaluate(factsFrom({ tool, arguments: args, metadata: args }));
+        createPolicySet([mandate]).evaluate(contextFrom({ tool, arguments: args, metadata: args }));
       }
     }
   });

@@ -1,6 +1,6 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import { expect } from "chai";
-import { compileRules } from "../../src/policy/compile-rules.ts";
+import { compileRules } from "../../src/policy/compile/rules.ts";
 import { OPERATOR_NAMES } from "../../src/policy/operators/index.ts";
 import { evaluateRule, lookup, type RuleJson, ruleFrom, testdata, toolFrom } from "./harness.ts";
 

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { compileRules } from "../../src/policy/compile-rules.ts";
+import { compileRules } from "../../src/policy/compile/rules.ts";
 import { evaluateRule, lookup, ruleFrom, toolFrom } from "./harness.ts";
 
 const tool = toolFrom({ type: "object", properties: { text: { type: "string" } } });

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { matchesPattern } from "../../src/policy/action-pattern.ts";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
 import type { CompiledMandate } from "../../src/policy/types.ts";
-import { action, essence, factsFrom, mandateFrom, type RuleJson } from "./harness.ts";
+import { action, contextFrom, essence, mandateFrom, type RuleJson } from "./harness.ts";
 
 const TYPES = ["a", "a.b", "a.b.c", "b", "payment.send"];
 const ruleArbitrary = fc.record({
@@ -36,17 +36,17 @@ function fromSpec(spec: MandateSpec, id: string): CompiledMandate {
 }
 
 /** The rules that cover an action, found by looking at every one. */
-function scan(mandates: readonly CompiledMandate[], facts: ReturnType<typeof factsFrom>): readonly string[] {
+function scan(mandates: readonly CompiledMandate[], context: ReturnType<typeof contextFrom>): readonly string[] {
   return mandates
     .filter(({ scope, agentId, departmentId }) => {
-      if (scope === "agent") return agentId === facts.agentId;
-      return scope === "workspace" || facts.departmentIds.includes(departmentId ?? "");
+      if (scope === "agent") return agentId === context.agentId;
+      return scope === "workspace" || context.departmentIds.includes(departmentId ?? "");
     })
     .flatMap(({ id, rules }) => rules.map((rule) => ({ id, rule })))
-    .filter(({ rule }) => rule.tool === undefined || rule.tool === facts.toolName)
+    .filter(({ rule }) => rule.tool === undefined || rule.tool === context.toolName)
     .filter(
       ({ rule: { actionTypes: types } }) =>
-        types.length === 0 || types.some((type) => matchesPattern(type, facts.actionType)),
+        types.length === 0 || types.some((type) => matchesPattern(type, context.actionType)),
     )
     .map(({ id, rule }) => `${id} ${rule.path}`)
     .sort();
@@ -67,11 +67,11 @@ describe("the index of a policy set", () => {
         const mandates = specs.map((spec, index) => fromSpec(spec, `mnd_${index}`));
         const set = createPolicySet(mandates);
         for (const over of [...actions, ...actions]) {
-          const facts = factsFrom(over);
-          const result = set.evaluate(facts);
+          const context = contextFrom(over);
+          const result = set.evaluate(context);
           const found = [...result.reasons, ...result.observed.flatMap((observed) => observed.reasons)];
           const places = found.map((reason) => `${reason.mandateId} ${reason.rule.split(".")[0]}`);
-          expect(places.sort()).to.deep.equal(scan(mandates, facts));
+          expect(places.sort()).to.deep.equal(scan(mandates, context));
         }
       }),
       { numRuns: 500 },
@@ -83,14 +83,14 @@ describe("the index of a policy set", () => {
       fc.property(setArbitrary, fc.infiniteStream(fc.nat()), factsArbitrary, (specs, noise, over) => {
         const mandates = specs.map((spec, index) => fromSpec(spec, `mnd_${index}`));
         const shuffled = mandates.map((mandate) => ({ mandate, at: noise.next().value })).sort((a, b) => a.at - b.at);
-        const facts = factsFrom(over);
-        const want = essence(createPolicySet(mandates).evaluate(facts));
-        expect(essence(createPolicySet(shuffled.map(({ mandate }) => mandate)).evaluate(facts))).to.deep.equal(want);
+        const context = contextFrom(over);
+        const want = essence(createPolicySet(mandates).evaluate(context));
+        expect(essence(createPolicySet(shuffled.map(({ mandate }) => mandate)).evaluate(context))).to.deep.equal(want);
         let grown = createPolicySet(shuffled.map(({ mandate }) => ({ ...mandate, priority: 7 })).slice(0, 3));
         for (const { mandate } of shuffled) grown = grown.with(mandate);
-        expect(essence(grown.evaluate(facts))).to.deep.equal(want);
+        expect(essence(grown.evaluate(context))).to.deep.equal(want);
         const extra = fromSpec(specs[0] as MandateSpec, "mnd_extra");
-        expect(essence(grown.with(extra).without("mnd_extra").evaluate(facts))).to.deep.equal(want);
+        expect(essence(grown.with(extra).without("mnd_extra").evaluate(context))).to.deep.equal(want);
       }),
       { numRuns: 500 },
     );
@@ -99,9 +99,9 @@ describe("the index of a policy set", () => {
   it("decides alike when the rules of a mandate change places.", () => {
     fc.assert(
       fc.property(mandateArbitrary, factsArbitrary, (spec, over) => {
-        const facts = factsFrom(over);
+        const context = contextFrom(over);
         const decide = (rules: MandateSpec["rules"]) =>
-          createPolicySet([fromSpec({ ...spec, rules }, "mnd_1")]).evaluate(facts);
+          createPolicySet([fromSpec({ ...spec, rules }, "mnd_1")]).evaluate(context);
         const [forward, backward] = [decide(spec.rules), decide(spec.rules.toReversed())];
         expect(backward.decision).to.equal(forward.decision);
         expect(backward.reasons.map(({ code }) => code)).to.deep.equal(forward.reasons.map(({ code }) => code));
@@ -115,9 +115,9 @@ describe("the index of a policy set", () => {
   it("leaves a set as it is when another is made of it.", () => {
     const first = createPolicySet([mandateFrom([action("allow", "*")], { id: "mnd_1" })]);
     const second = first.with(mandateFrom([action("block", "*")], { id: "mnd_2" }));
-    expect(first.evaluate(factsFrom()).decision).to.equal("allow");
-    expect(second.evaluate(factsFrom()).decision).to.equal("block");
-    expect(second.without("mnd_2").evaluate(factsFrom()).decision).to.equal("allow");
+    expect(first.evaluate(contextFrom()).decision).to.equal("allow");
+    expect(second.evaluate(contextFrom()).decision).to.equal("block");
+    expect(second.without("mnd_2").evaluate(contextFrom()).decision).to.equal("allow");
     expect(second.without("mnd_9")).to.equal(second);
     expect([first.size, second.size, second.get("mnd_2")?.id]).to.deep.equal([1, 2, "mnd_2"]);
   });
@@ -125,7 +125,7 @@ describe("the index of a policy set", () => {
   it("stays right when more action types come than it remembers.", () => {
     const set = createPolicySet([mandateFrom([action("block", "x.1*")])]);
     for (let index = 0; index < 10_000; index++) {
-      const result = set.evaluate(factsFrom({ actionType: `x.${index}` }));
+      const result = set.evaluate(contextFrom({ actionType: `x.${index}` }));
       expect(result.decision).to.equal(`${index}`.startsWith("1") ? "block" : undefined);
     }
   });

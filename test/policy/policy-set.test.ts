@@ -1,11 +1,19 @@
 import { createHash } from "node:crypto";
 import { expect } from "chai";
-import { compileMandate } from "../../src/policy/compile-mandate.ts";
-import type { CounterReading, CounterSpec } from "../../src/policy/counter-types.ts";
+import { compileMandate } from "../../src/policy/compile/mandate.ts";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
-import type { CompiledMandate } from "../../src/policy/types.ts";
+import type { CompiledMandate, CounterReading, CounterSpec } from "../../src/policy/types.ts";
 import { canonicalJson } from "../../src/tree/canonical.ts";
-import { action, essence, factsFrom, lookup, mandateFrom, mandateSource, type RuleJson, toolFrom } from "./harness.ts";
+import {
+  action,
+  contextFrom,
+  essence,
+  lookup,
+  mandateFrom,
+  mandateSource,
+  type RuleJson,
+  toolFrom,
+} from "./harness.ts";
 
 const tool = toolFrom({ type: "object", properties: { amount: { type: "number" }, note: { type: "string" } } });
 
@@ -25,7 +33,7 @@ function large(decision = "block"): RuleJson {
 
 describe("a policy set", () => {
   it("decides nothing when no rule fires.", () => {
-    const result = createPolicySet([mandateFrom([action("block", "mail.send")])]).evaluate(factsFrom());
+    const result = createPolicySet([mandateFrom([action("block", "mail.send")])]).evaluate(contextFrom());
     expect(essence(result)).to.deep.equal({
       decision: undefined,
       winner: undefined,
@@ -42,7 +50,7 @@ describe("a policy set", () => {
       mandateFrom([action("escalate", "payment.*")], { id: "mnd_2", priority: 5 }),
       mandateFrom([action("block", "*")], { id: "mnd_3", priority: -5 }),
     ];
-    const decisionOf = (list: readonly CompiledMandate[]) => createPolicySet(list).evaluate(factsFrom()).decision;
+    const decisionOf = (list: readonly CompiledMandate[]) => createPolicySet(list).evaluate(contextFrom()).decision;
     expect(decisionOf(mandates)).to.equal("block");
     expect(decisionOf(mandates.slice(0, 2))).to.equal("escalate");
     expect(decisionOf(mandates.slice(0, 1))).to.equal("allow");
@@ -52,7 +60,7 @@ describe("a policy set", () => {
     const low = mandateFrom([action("block", "*")], { id: "mnd_1", priority: 1 });
     const b = mandateFrom([action("block", "*")], { id: "mnd_b", priority: 2 });
     const a = mandateFrom([action("block", "*")], { id: "mnd_a", priority: 2 });
-    const result = createPolicySet([low, b, a]).evaluate(factsFrom());
+    const result = createPolicySet([low, b, a]).evaluate(contextFrom());
     expect(result.reasons.map((reason) => reason.mandateId)).to.deep.equal(["mnd_a", "mnd_b", "mnd_1"]);
     expect(result.winner?.mandate.id).to.equal("mnd_a");
     expect(result.fired.map(({ mandate }) => mandate.id)).to.deep.equal(["mnd_1", "mnd_a", "mnd_b"]);
@@ -60,7 +68,7 @@ describe("a policy set", () => {
 
   it("takes the most restrictive rule of a mandate.", () => {
     const rules = [action("allow", "*"), action("block", "payment.*"), action("escalate", "*")];
-    const result = createPolicySet([mandateFrom(rules)]).evaluate(factsFrom());
+    const result = createPolicySet([mandateFrom(rules)]).evaluate(contextFrom());
     expect(result.winner?.rule.path).to.equal("rules[1]");
     const fired = ["mnd_a block rules[1] ACTION_MATCHED, rules[2] ACTION_MATCHED, rules[0] ACTION_MATCHED"];
     expect(essence(result).fired).to.deep.equal(fired);
@@ -70,13 +78,13 @@ describe("a policy set", () => {
   it("gives observing mandates no influence.", () => {
     const observing = mandateFrom([action("block", "*")], { id: "mnd_o", mode: "observe", priority: 9 });
     const enforcing = mandateFrom([action("allow", "*")], { id: "mnd_e" });
-    const result = createPolicySet([observing, enforcing]).evaluate(factsFrom());
+    const result = createPolicySet([observing, enforcing]).evaluate(contextFrom());
     expect(result.decision).to.equal("allow");
     expect(result.reasons.map((reason) => reason.mandateId)).to.deep.equal(["mnd_e"]);
     expect(result.observed).to.have.length(1);
     expect(result.observed[0]).to.deep.include({ mandate: observing, decision: "block" });
     expect(result.observed[0]?.reasons[0]?.code).to.equal("ACTION_MATCHED");
-    expect(createPolicySet([observing]).evaluate(factsFrom()).decision).to.equal(undefined);
+    expect(createPolicySet([observing]).evaluate(contextFrom()).decision).to.equal(undefined);
   });
 
   it("names the mandates that fired or would have, with what each of them found, and no others.", () => {
@@ -86,7 +94,7 @@ describe("a policy set", () => {
       mandateFrom([large(), velocity(9)], { id: "mnd_idle" }, lookup(tool)),
       mandateFrom([action("block", "payment.send")], { id: "mnd_a", version: 4, digest: "abc" }),
     ];
-    const result = createPolicySet(mandates).evaluate(factsFrom({ tool, arguments: { amount: 1 } }));
+    const result = createPolicySet(mandates).evaluate(contextFrom({ tool, arguments: { amount: 1 } }));
     const { fired, observed, limits } = essence(result);
     expect(fired).to.deep.equal([
       "mnd_a block rules[0] ACTION_MATCHED",
@@ -114,7 +122,7 @@ describe("a policy set", () => {
 
   it("evaluates a rule once though several of its patterns match.", () => {
     const result = createPolicySet([mandateFrom([action("block", "payment.send", "payment.*", "pay*", "*")])]).evaluate(
-      factsFrom(),
+      contextFrom(),
     );
     expect(result.reasons).to.have.length(1);
   });
@@ -126,7 +134,7 @@ describe("a policy set", () => {
       mandateFrom([action("block", "*")], { id: "mnd_a", scope: "agent", agentId: "agt_1" }),
     ];
     const set = createPolicySet(mandates);
-    const idsOf = (over: object) => set.evaluate(factsFrom(over)).fired.map(({ mandate }) => mandate.id);
+    const idsOf = (over: object) => set.evaluate(contextFrom(over)).fired.map(({ mandate }) => mandate.id);
     expect(idsOf({ agentId: "agt_1", departmentIds: ["dep_0", "dep_1"] })).to.deep.equal(["mnd_a", "mnd_d", "mnd_w"]);
     expect(idsOf({ agentId: "agt_2", departmentIds: ["dep_2"] })).to.deep.equal(["mnd_w"]);
     const principals = [{ agentId: "agt_1", departmentIds: [] }];
@@ -135,10 +143,10 @@ describe("a policy set", () => {
 
   it("narrows any rule by its tool, registered or not.", () => {
     const set = createPolicySet([mandateFrom([{ ...action("block", "*"), tool: "other" }])]);
-    expect(set.evaluate(factsFrom({ toolName: "other" })).decision).to.equal("block");
-    expect(set.evaluate(factsFrom({ toolName: "Other" })).decision).to.equal(undefined);
-    expect(set.evaluate(factsFrom({ tool, toolName: "other" })).decision).to.equal(undefined);
-    expect(set.evaluate(factsFrom()).decision).to.equal(undefined);
+    expect(set.evaluate(contextFrom({ toolName: "other" })).decision).to.equal("block");
+    expect(set.evaluate(contextFrom({ toolName: "Other" })).decision).to.equal(undefined);
+    expect(set.evaluate(contextFrom({ tool, toolName: "other" })).decision).to.equal(undefined);
+    expect(set.evaluate(contextFrom()).decision).to.equal(undefined);
   });
 
   it("narrows an argument rule by action types.", () => {
@@ -147,8 +155,10 @@ describe("a policy set", () => {
       conditions: { ...(large().conditions as object), match_action_types: ["Payment.*"] },
     };
     const set = createPolicySet([mandateFrom([rule], {}, lookup(tool))]);
-    expect(set.evaluate(factsFrom({ tool, arguments: { amount: 900 } })).decision).to.equal("block");
-    expect(set.evaluate(factsFrom({ tool, arguments: { amount: 900 }, actionType: "x" })).decision).to.equal(undefined);
+    expect(set.evaluate(contextFrom({ tool, arguments: { amount: 900 } })).decision).to.equal("block");
+    expect(set.evaluate(contextFrom({ tool, arguments: { amount: 900 }, actionType: "x" })).decision).to.equal(
+      undefined,
+    );
   });
 });
 
@@ -157,7 +167,7 @@ describe("other rules", () => {
     const set = (below: number) =>
       createPolicySet([mandateFrom([{ type: "trust", decision: "block", conditions: { below } }])]);
     for (let tenths = 0; tenths <= 1000; tenths++) {
-      const decide = (limit: number) => set(limit / 10).evaluate(factsFrom({ trustTenths: tenths })).decision;
+      const decide = (limit: number) => set(limit / 10).evaluate(contextFrom({ trustTenths: tenths })).decision;
       expect(decide(tenths)).to.equal(undefined);
       if (tenths < 1000) expect(decide(tenths + 1)).to.equal("block");
     }
@@ -166,12 +176,12 @@ describe("other rules", () => {
   it("fire when a pattern is found in the content without regard to case.", () => {
     const rule = { type: "content", decision: "escalate", conditions: { patterns: ["never", "DROP\\s+table"] } };
     const set = createPolicySet([mandateFrom([{ ...rule, description: "No dropping" }])]);
-    const result = set.evaluate(factsFrom({ actionContent: "please drop   TABLE x" }));
+    const result = set.evaluate(contextFrom({ actionContent: "please drop   TABLE x" }));
     expect(result.reasons[0]).to.include({
       code: "CONTENT_MATCHED",
       message: "No dropping: `DROP\\s+table` is found in the content",
     });
-    expect(set.evaluate(factsFrom({ actionContent: "droptable" })).decision).to.equal(undefined);
+    expect(set.evaluate(contextFrom({ actionContent: "droptable" })).decision).to.equal(undefined);
   });
 
   it("fire when the count is above the limit and report the counter either way.", () => {
@@ -182,11 +192,11 @@ describe("other rules", () => {
     ]);
     const set = createPolicySet([mandate]);
     const evaluate = (count: number, actionType = "payment.send", departmentIds = ["dep_1"]) => {
-      const readCounter = (spec: CounterSpec): CounterReading => {
+      const counterValue = (spec: CounterSpec): CounterReading => {
         seen.push(spec);
         return reading(count);
       };
-      return set.evaluate(factsFrom({ actionType, departmentIds, readCounter }));
+      return set.evaluate(contextFrom({ actionType, departmentIds, counterValue }));
     };
     const limit = { scope: "department", group: "dep_1", members: 3, limit: 2, window: 60, source: "mirror" };
     const where = { mandateId: "mnd_a", rule: "rules[0]" };
@@ -203,7 +213,7 @@ describe("other rules", () => {
 
   it("report the counters of observing mandates too.", () => {
     const set = createPolicySet([mandateFrom([velocity(0)], { mode: "observe" })]);
-    const result = set.evaluate(factsFrom());
+    const result = set.evaluate(contextFrom());
     expect(result.decision).to.equal(undefined);
     expect(result.collectiveLimits).to.have.length(1);
     expect(result.observed[0]?.decision).to.equal("escalate");
@@ -219,10 +229,10 @@ describe("a stale mandate", () => {
     const mandate = stale([large()]);
     expect(mandate.violations.map(({ reason }) => reason)).to.deep.equal(["FIELD_NOT_IN_SCHEMA"]);
     const set = createPolicySet([mandate]);
-    const result = set.evaluate(factsFrom({ tool: changed, arguments: { amount: 1 } }));
+    const result = set.evaluate(contextFrom({ tool: changed, arguments: { amount: 1 } }));
     expect(result.decision).to.equal("escalate");
     expect(result.reasons[0]).to.include({ code: "MANDATE_STALE", rule: "rules[0]", mandateId: "mnd_a" });
-    expect(set.evaluate(factsFrom({ toolName: "other" })).decision).to.equal(undefined);
+    expect(set.evaluate(contextFrom({ toolName: "other" })).decision).to.equal(undefined);
   });
 
   it("escalates what a rule without a tool narrows to, or everything if that is no pattern either.", () => {
@@ -233,7 +243,7 @@ describe("a stale mandate", () => {
     };
     const broken = { type: "action", decision: "block", conditions: { match_action_types: ["*.x"] } };
     const decide = (rule: RuleJson, actionType: string) =>
-      createPolicySet([stale([rule])]).evaluate(factsFrom({ actionType })).decision;
+      createPolicySet([stale([rule])]).evaluate(contextFrom({ actionType })).decision;
     expect(decide(narrowed, "mail.send")).to.equal("escalate");
     expect(decide(narrowed, "payment.send")).to.equal(undefined);
     expect(decide(broken, "anything")).to.equal("escalate");
@@ -241,13 +251,13 @@ describe("a stale mandate", () => {
 
   it("keeps its other rules in force, with their places.", () => {
     const set = createPolicySet([stale([large(), action("block", "payment.send")])]);
-    const result = set.evaluate(factsFrom({ tool: changed, arguments: {} }));
+    const result = set.evaluate(contextFrom({ tool: changed, arguments: {} }));
     expect(result.decision).to.equal("block");
     expect(result.reasons.map((reason) => reason.rule)).to.deep.equal(["rules[1]", "rules[0]"]);
   });
 
   it("has no effect while it observes.", () => {
     const set = createPolicySet([stale([large()], { mode: "observe" })]);
-    expect(set.evaluate(factsFrom({ tool: changed })).decision).to.equal(undefined);
+    expect(set.evaluate(contextFrom({ tool: changed })).decision).to.equal(undefined);
   });
 });

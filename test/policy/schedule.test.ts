@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
 import type { NaiveRule } from "../log/naive-log.ts";
 import { isScheduled } from "../log/naive-rules.ts";
-import { factsFrom, mandateFrom, testdata } from "./harness.ts";
+import { contextFrom, mandateFrom, testdata } from "./harness.ts";
 
 interface Case {
   readonly description: string;
@@ -52,7 +52,7 @@ describe("a schedule rule", () => {
   for (const { description, conditions, fires, passes } of cases) {
     it(`covers ${description}.`, () => {
       const set = setFrom(conditions);
-      const decisionAt = (at: string) => set.evaluate(factsFrom({ nowMs: Date.parse(at) })).decision;
+      const decisionAt = (at: string) => set.evaluate(contextFrom({ nowMs: Date.parse(at) })).decision;
       for (const at of fires) expect(decisionAt(at), at).to.equal("block");
       for (const at of passes) expect(decisionAt(at), at).to.equal(undefined);
     });
@@ -60,7 +60,7 @@ describe("a schedule rule", () => {
 
   for (const { description, conditions, at, want } of passing) {
     it(`says what would have passed: ${description}.`, () => {
-      const [reason] = setFrom(conditions).evaluate(factsFrom({ nowMs: Date.parse(at) })).reasons;
+      const [reason] = setFrom(conditions).evaluate(contextFrom({ nowMs: Date.parse(at) })).reasons;
       expect(reason?.code).to.equal("IN_SCHEDULE");
       expect(reason?.wouldPass ?? null).to.equal(want);
     });
@@ -68,7 +68,7 @@ describe("a schedule rule", () => {
 
   it("says which hours it is in.", () => {
     const set = setFrom({ time_zone: "Europe/Berlin", days: ["mon", "tue"], from: "08:00", outside: true });
-    const [reason] = set.evaluate(factsFrom({ nowMs: Date.parse("2025-01-06T06:05:00Z") })).reasons;
+    const [reason] = set.evaluate(contextFrom({ nowMs: Date.parse("2025-01-06T06:05:00Z") })).reasons;
     expect(reason?.message).to.equal("it is mon 07:05, which is outside mon, tue 08:00 to 24:00 in Europe/Berlin");
   });
 
@@ -80,15 +80,15 @@ describe("a schedule rule", () => {
         const days = conditions.days.map((day) => `WEEKDAY_${day.toUpperCase()}`);
         const naive = { type: "", decision: "", conditions: { ...conditions, days } } as NaiveRule;
         for (const nowMs of times) {
-          const { decision, reasons } = set.evaluate(factsFrom({ nowMs }));
+          const { decision, reasons } = set.evaluate(contextFrom({ nowMs }));
           expect(decision === "block", `${JSON.stringify(conditions)} ${new Date(nowMs).toISOString()}`).to.equal(
             isScheduled(naive, nowMs),
           );
           const [, at] = /\((.+)\)/.exec(reasons[0]?.wouldPass ?? "") ?? [];
           if (at === undefined) continue;
           fired += 1;
-          expect(set.evaluate(factsFrom({ nowMs: Date.parse(at) })).decision).to.equal(undefined);
-          expect(set.evaluate(factsFrom({ nowMs: Date.parse(at) - 1 })).decision).to.equal("block");
+          expect(set.evaluate(contextFrom({ nowMs: Date.parse(at) })).decision).to.equal(undefined);
+          expect(set.evaluate(contextFrom({ nowMs: Date.parse(at) - 1 })).decision).to.equal("block");
         }
       }),
       { numRuns: 150 },

@@ -1,8 +1,8 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import fc from "fast-check";
-import { compileMandate } from "../../src/policy/compile-mandate.ts";
-import { evaluateRule, factsFrom, lookup, mandateFrom, mandateSource, testdata, toolFrom } from "./harness.ts";
+import { compileMandate } from "../../src/policy/compile/mandate.ts";
+import { contextFrom, evaluateRule, lookup, mandateFrom, mandateSource, testdata, toolFrom } from "./harness.ts";
 
 interface Case {
   readonly description: string;
@@ -142,7 +142,7 @@ describe("a schema rule", () => {
     const tool = toolFrom(closed);
     const [mandate] = [mandateFrom([rule], {}, lookup(tool))];
     const args = { a: 1, tool: "pay" };
-    expect(mandate.rules[0]?.check(factsFrom({ tool, arguments: args, metadata: { arguments: args } }))).to.be.an(
+    expect(mandate.rules[0]?.check(contextFrom({ tool, arguments: args, metadata: { arguments: args } }))).to.be.an(
       "object",
     );
   });
@@ -226,7 +226,7 @@ describe("a schema rule", () => {
           const mandate = mandateFrom([rule], {}, lookup(tool));
           for (const each of values) {
             const want = naiveFits(a, each);
-            const finding = mandate.rules[0]?.check(factsFrom({ tool, arguments: { a: each } }));
+            const finding = mandate.rules[0]?.check(contextFrom({ tool, arguments: { a: each } }));
             expect(finding === undefined, JSON.stringify({ a, each })).to.equal(want);
             seen[`${want}`] += 1;
           }

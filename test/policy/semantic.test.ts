@@ -1,8 +1,7 @@
 import { expect } from "chai";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
-import type { GuardAnswer } from "../../src/policy/semantic-types.ts";
-import type { MandateSource } from "../../src/policy/types.ts";
-import { action, factsFrom, mandateFrom, type RuleJson } from "./harness.ts";
+import type { GuardAnswer, MandateSource } from "../../src/policy/types.ts";
+import { action, contextFrom, mandateFrom, type RuleJson } from "./harness.ts";
 
 const semantic = (decision = "block", conditions: RuleJson = {}): RuleJson => ({
   type: "semantic",
@@ -18,7 +17,7 @@ const unavailable: GuardAnswer = { kind: "unavailable", cause: "timed_out", late
 /** What a mandate of these rules says, with this answer to every question. */
 function evaluate(rules: readonly RuleJson[], answer?: GuardAnswer, over: Partial<MandateSource> = {}) {
   const set = createPolicySet([mandateFrom(rules, over)]);
-  return set.evaluate(factsFrom({ answerTo: answer && (() => answer) }));
+  return set.evaluate(contextFrom({ guardAnswerFor: answer && (() => answer) }));
 }
 
 const CASES: readonly [string, RuleJson, GuardAnswer | undefined, string | undefined, string?][] = [
@@ -82,7 +81,7 @@ describe("a semantic rule", () => {
 
   it("is looked at where only an observing mandate would block.", () => {
     const observing = mandateFrom([action("block", "*")], { id: "mnd_o", mode: "observe" });
-    const result = createPolicySet([observing, mandateFrom([semantic()])]).evaluate(factsFrom());
+    const result = createPolicySet([observing, mandateFrom([semantic()])]).evaluate(contextFrom());
     expect(result.guards).to.have.length(1);
     expect(result.decision).to.equal("escalate");
   });
@@ -112,7 +111,7 @@ describe("a semantic rule", () => {
     const set = createPolicySet([
       mandateFrom([{ ...semantic("block", { match_action_types: ["mail.*"] }), tool: "send" }]),
     ]);
-    const guardsOf = (over: object) => set.evaluate(factsFrom(over)).guards.length;
+    const guardsOf = (over: object) => set.evaluate(contextFrom(over)).guards.length;
     expect(guardsOf({ actionType: "mail.send", toolName: "send" })).to.equal(1);
     expect(guardsOf({ actionType: "mail.send" })).to.equal(0);
     expect(guardsOf({ toolName: "send" })).to.equal(0);
@@ -130,7 +129,7 @@ describe("an ordered sequence", () => {
   it("covers its last step alone, and says which steps were done and when it would pass.", () => {
     const set = createPolicySet([mandateFrom([rule()])]);
     const at = (actionType: string) =>
-      set.evaluate(factsFrom({ actionType, nowMs, readSequence: () => nowMs - 20_000 }));
+      set.evaluate(contextFrom({ actionType, nowMs, sequenceStartedAtMs: () => nowMs - 20_000 }));
     expect(at("secret.read").fired).to.deep.equal([]);
     expect(at("http.post").reasons).to.deep.equal([
       {
@@ -145,11 +144,11 @@ describe("an ordered sequence", () => {
 
   it("does not fire while the steps before were not done, nor for an agent outside of the department it names.", () => {
     const set = createPolicySet([mandateFrom([rule({ scope: "department", department_id: "dep_1" })])]);
-    const decision = (over: object) => set.evaluate(factsFrom({ actionType: "http.get", nowMs, ...over })).decision;
-    const readSequence = () => nowMs;
+    const decision = (over: object) => set.evaluate(contextFrom({ actionType: "http.get", nowMs, ...over })).decision;
+    const sequenceStartedAtMs = () => nowMs;
     expect(decision({ departmentIds: ["dep_1"] })).to.equal(undefined);
-    expect(decision({ departmentIds: ["dep_1"], readSequence })).to.equal("block");
-    expect(decision({ departmentIds: ["dep_2"], readSequence })).to.equal(undefined);
+    expect(decision({ departmentIds: ["dep_1"], sequenceStartedAtMs })).to.equal("block");
+    expect(decision({ departmentIds: ["dep_2"], sequenceStartedAtMs })).to.equal(undefined);
   });
 
   it("has one key with others over the same steps, decisions and scope, whatever their windows.", () => {

@@ -1,21 +1,37 @@
-import { CONTAINMENT_OPERATORS } from "./containment.ts";
-import { EQUALITY_OPERATORS } from "./equality.ts";
-import { LENGTH_OPERATORS } from "./length.ts";
+import { ANY_TYPE } from "../json-value.ts";
+import { COMPARISON_OPERATORS } from "./comparison.ts";
+import { CONTAINMENT_OPERATORS, LENGTH_OPERATORS } from "./containment.ts";
 import type { Operator } from "./operator.ts";
-import { ORDER_OPERATORS } from "./order.ts";
-import { PRESENCE_OPERATORS } from "./presence.ts";
-import { SUBSET_OPERATORS } from "./subset.ts";
 import { TEXT_OPERATORS } from "./text.ts";
 
-export type { Operand, Operator, ValueShape } from "./operator.ts";
+/** Operators on absence itself, which is never a violation of theirs. */
+const PRESENCE_OPERATORS: readonly Operator[] = [
+  {
+    name: "exists",
+    fits: ANY_TYPE,
+    shape: "none",
+    typed: () => () => true,
+    untyped: () => () => true,
+    passes: (field) => `${field} absent`,
+    whenMissing: false,
+  },
+  {
+    name: "not_exists",
+    fits: ANY_TYPE,
+    shape: "none",
+    typed: () => () => false,
+    untyped: () => () => false,
+    passes: (field) => `${field} present`,
+    whenMissing: true,
+    untypedMatchesMissing: true,
+  },
+];
 
 /** Every operator of conditions by its name. */
 export const OPERATORS: ReadonlyMap<string, Operator> = new Map(
   [
-    ...EQUALITY_OPERATORS,
-    ...ORDER_OPERATORS,
+    ...COMPARISON_OPERATORS,
     ...CONTAINMENT_OPERATORS,
-    ...SUBSET_OPERATORS,
     ...TEXT_OPERATORS,
     ...LENGTH_OPERATORS,
     ...PRESENCE_OPERATORS,

@@ -1,40 +1,39 @@
-import { comparableText, textFrom } from "../comparable.ts";
-import { STRING } from "../json-type.ts";
+import { comparableText, STRING, textFrom } from "../json-value.ts";
 import { compileRe2 } from "../re2-pattern.ts";
-import type { Operand, Operator, Test } from "./operator.ts";
+import type { Literal, LiteralShape, Operator, Test } from "./operator.ts";
 
-type BuildTest = (operand: string) => (text: string) => boolean;
+type BuildTest = (literal: string) => (text: string) => boolean;
 
-function textual(name: string, build: BuildTest, passes: string, shape: Operator["shape"] = "text"): Operator {
-  const typed = (operand: Operand): Test => {
-    const test = build(String(operand));
+function textual(name: string, build: BuildTest, passes: string, shape: LiteralShape = "text"): Operator {
+  const typed = (literal: Literal): Test => {
+    const test = build(String(literal));
     return (value) => typeof value === "string" && test(value);
   };
-  const untyped = (operand: Operand): Test => {
-    const test = build(String(operand));
+  const untyped = (literal: Literal): Test => {
+    const test = build(String(literal));
     return (value) => test(textFrom(value));
   };
-  return { name, fits: STRING, shape, typed, untyped, passes: (field, operand) => `${field} ${passes} ${operand}` };
+  return { name, fits: STRING, shape, typed, untyped, passes: (field, literal) => `${field} ${passes} ${literal}` };
 }
 
-const startsWith: BuildTest = (operand) => {
-  const wanted = comparableText(operand);
+const startsWith: BuildTest = (literal) => {
+  const wanted = comparableText(literal);
   return (text) => comparableText(text).startsWith(wanted);
 };
 
-const endsWith: BuildTest = (operand) => {
-  const wanted = comparableText(operand);
+const endsWith: BuildTest = (literal) => {
+  const wanted = comparableText(literal);
   return (text) => comparableText(text).endsWith(wanted);
 };
 
-const matches: BuildTest = (operand) => {
-  const expression = compileRe2(operand);
+const matches: BuildTest = (literal) => {
+  const expression = compileRe2(literal);
   if (expression.kind === "invalid") return () => false;
   // Surrounding blanks are ignored as in every comparison of strings, so that `^rm` is not evaded by a leading blank.
   return (text) => expression.found(text.trim());
 };
 
-/** `matches`, `starts_with` and `ends_with`. */
+/** Operators on the text of a string. */
 export const TEXT_OPERATORS: readonly Operator[] = [
   textual("matches", matches, "not matching", "expression"),
   textual("starts_with", startsWith, "not starting with"),

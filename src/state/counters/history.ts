@@ -1,5 +1,4 @@
-import type { CounterReading } from "../../policy/counter-types.ts";
-import type { Decision } from "../../policy/types.ts";
+import type { CounterReading, Decision } from "../../policy/types.ts";
 
 /** An action that was decided, as far as windows look at it. */
 export interface HistoryEntry {

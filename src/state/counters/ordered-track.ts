@@ -1,6 +1,5 @@
 import { compilePatterns } from "../../policy/action-pattern.ts";
-import type { OrderedSpec } from "../../policy/sequence-types.ts";
-import type { Decision } from "../../policy/types.ts";
+import type { Decision, OrderedSpec } from "../../policy/types.ts";
 import type { AgentNumbers } from "./group-counts.ts";
 import type { HistoryEntry } from "./history.ts";
 import type { Membership } from "./membership.ts";

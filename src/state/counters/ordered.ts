@@ -1,5 +1,4 @@
-import type { OrderedSpec } from "../../policy/sequence-types.ts";
-import type { Decision } from "../../policy/types.ts";
+import type { Decision, OrderedSpec } from "../../policy/types.ts";
 import { createAgentNumbers } from "./group-counts.ts";
 import type { HistoryEntry } from "./history.ts";
 import type { Membership } from "./membership.ts";

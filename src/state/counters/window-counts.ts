@@ -1,6 +1,5 @@
 import { compilePatterns } from "../../policy/action-pattern.ts";
-import type { CounterSpec } from "../../policy/counter-types.ts";
-import type { CompiledPatterns, Decision } from "../../policy/types.ts";
+import type { CompiledPatterns, CounterSpec, Decision } from "../../policy/types.ts";
 import { type AgentNumbers, createGroupCounts } from "./group-counts.ts";
 import type { History, HistoryCount, MissingHistory } from "./history.ts";
 import type { Membership } from "./membership.ts";

@@ -1,5 +1,4 @@
-import type { CounterReading, CounterSpec } from "../../policy/counter-types.ts";
-import type { Decision } from "../../policy/types.ts";
+import type { CounterReading, CounterSpec, Decision } from "../../policy/types.ts";
 import { createAgentNumbers } from "./group-counts.ts";
 import type { History, MissingHistory } from "./history.ts";
 import type { Membership } from "./membership.ts";

@@ -1,5 +1,4 @@
-import type { CounterSpec } from "../../../src/policy/counter-types.ts";
-import type { Decision } from "../../../src/policy/types.ts";
+import type { CounterSpec, Decision } from "../../../src/policy/types.ts";
 import type { History, HistoryCount, HistoryEntry, MissingHistory } from "../../../src/state/counters/history.ts";
 import type { Membership } from "../../../src/state/counters/membership.ts";
 

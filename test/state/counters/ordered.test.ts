@@ -1,7 +1,6 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import type { OrderedSpec } from "../../../src/policy/sequence-types.ts";
-import type { Decision } from "../../../src/policy/types.ts";
+import type { Decision, OrderedSpec } from "../../../src/policy/types.ts";
 import type { HistoryEntry } from "../../../src/state/counters/history.ts";
 import type { Membership } from "../../../src/state/counters/membership.ts";
 import { createOrderedSequences } from "../../../src/state/counters/ordered.ts";

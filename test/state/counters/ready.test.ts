@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import type { CounterSpec } from "../../../src/policy/counter-types.ts";
+import type { CounterSpec } from "../../../src/policy/types.ts";
 import type { HistoryEntry } from "../../../src/state/counters/history.ts";
 import {
   createVelocityJournal,

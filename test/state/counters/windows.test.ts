@@ -2,8 +2,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect } from "chai";
 import fc from "fast-check";
-import type { CounterSpec } from "../../../src/policy/counter-types.ts";
-import type { Decision } from "../../../src/policy/types.ts";
+import type { CounterSpec, Decision } from "../../../src/policy/types.ts";
 import type { HistoryEntry, MissingHistory } from "../../../src/state/counters/history.ts";
 import {
   createVelocityJournal,

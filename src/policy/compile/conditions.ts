@@ -1,0 +1,333 @@
+import { type Condition, OnMissing, type Rule, RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { comparableText, maskFromTypes, NULL, NUMBER, OBJECT, type TypeMask, typesFromMask } from "../json-value.ts";
+import { OPERATOR_NAMES, OPERATORS } from "../operators/index.ts";
+import { type Literal, literalList, type Operator, type Scalar } from "../operators/operator.ts";
+import { type ArgumentStep, argumentPath, argumentSteps, memberPath } from "../schema/argument-path.ts";
+import type { CompiledRule, EvaluationContext, Finding, FlattenedArgument } from "../types.ts";
+import { nearest, type Violations } from "../violations.ts";
+import { type ConditionResult, judgeArgument, judgeMetadata, type TypedStep } from "./judge-condition.ts";
+import { type ArgumentIndex, checkLiteral, literalFrom } from "./literal.ts";
+import { describe, type RuleBodyCompiler, type RuleDraft } from "./rule-draft.ts";
+
+const MAX_CONDITIONS = 100;
+const JOINTS = ["AND", "OR"];
+/** Characters of a value, and values of a list, that a receipt shows. */
+const MAX_TEXT = 80;
+const MAX_ITEMS = 10;
+
+/** A condition while it is compiled. */
+interface ConditionDraft {
+  readonly condition: Condition;
+  /** `rules[0].conditions.rules[1]`. */
+  readonly path: string;
+  readonly violations: Violations;
+}
+
+/** A condition ready to be evaluated. */
+interface CompiledCondition {
+  readonly path: string;
+  readonly field: string;
+  /** The comparison: `amount > 500 USD`. */
+  readonly holds: string;
+  /** The comparison that would be false instead: `amount <= 500 USD`. */
+  readonly passes: string;
+  /** The types that the argument may have, in words; empty without a schema. */
+  readonly types: string;
+  /** The currency as shown; undefined for a condition without one. */
+  readonly currency: string | undefined;
+  /** MUST NOT throw on any context. */
+  readonly judge: (context: EvaluationContext) => ConditionResult;
+}
+
+/** Compiles the conditions of an `argument` or `metadata` rule. */
+export const compileConditional: RuleBodyCompiler = (draft) => {
+  const before = draft.violations.count;
+  checkJoint(draft);
+  checkCount(draft);
+  const conditions = compileConditions(draft);
+  if (draft.violations.count > before) return undefined;
+  return { check: draft.conditions.operator === "OR" ? anyCheck(draft, conditions) : allCheck(draft, conditions) };
+};
+
+function checkJoint({ conditions, path, violations }: RuleDraft): void {
+  if (conditions.operator === "" || JOINTS.includes(conditions.operator)) return;
+  const message = `conditions are joined by \`AND\` or \`OR\`, not by \`${conditions.operator}\``;
+  const suggestion = nearest(conditions.operator, JOINTS);
+  violations.add(`${path}.conditions.operator`, "CONDITION_OPERATOR_UNKNOWN", message, suggestion);
+}
+
+function checkCount({ conditions, path, violations }: RuleDraft): void {
+  const { length } = conditions.rules;
+  const at = `${path}.conditions.rules`;
+  if (length === 0) violations.add(at, "CONDITIONS_MISSING", "the rule needs at least one condition");
+  if (length <= MAX_CONDITIONS) return;
+  violations.add(at, "LIMIT_OUT_OF_RANGE", `${length} conditions are more than ${MAX_CONDITIONS}`);
+}
+
+function compileConditions({ type, tool, conditions, path, violations }: RuleDraft): readonly CompiledCondition[] {
+  const known: ArgumentIndex = new Map(tool?.arguments.map((argument) => [argument.path, argument]));
+  const compiled = conditions.rules.slice(0, MAX_CONDITIONS).map((condition, index) => {
+    const draft = { condition, path: `${path}.conditions.rules[${index}]`, violations };
+    return type === RuleType.ARGUMENT ? argumentCondition(draft, known) : metadataCondition(draft);
+  });
+  return compiled.filter((condition) => condition !== undefined);
+}
+
+/** True for `block` and `escalate` if the comparison is true or violated, for `allow` only if it is true. */
+function counts(result: ConditionResult, isAllow: boolean): boolean {
+  return typeof result === "string" ? !isAllow : result;
+}
+
+/** Fires if all conditions hold. A violated one is reported first, because it tells more than a true comparison. */
+function allCheck({ rule, decision }: RuleDraft, conditions: readonly CompiledCondition[]): CompiledRule["check"] {
+  const isAllow = decision === "allow";
+  const wouldPass = isAllow ? undefined : wouldPassText(conditions, " or ");
+  return (context) => {
+    let [reported] = conditions;
+    let reason: ConditionResult = true;
+    for (const condition of conditions) {
+      const result = condition.judge(context);
+      if (!counts(result, isAllow)) return undefined;
+      if (reason === true && result !== true) [reported, reason] = [condition, result];
+    }
+    return reported && conditionFinding(rule, reported, reason, wouldPass);
+  };
+}
+
+/** Fires if at least one condition holds, and reports the first that does. */
+function anyCheck({ rule, decision }: RuleDraft, conditions: readonly CompiledCondition[]): CompiledRule["check"] {
+  const isAllow = decision === "allow";
+  return (context) => {
+    const results = conditions.map((condition) => ({ condition, result: condition.judge(context) }));
+    const holding = results.filter(({ result }) => counts(result, isAllow));
+    const [first] = holding;
+    if (first === undefined) return undefined;
+    const all = holding.map(({ condition }) => condition);
+    return conditionFinding(rule, first.condition, first.result, isAllow ? undefined : wouldPassText(all, " and "));
+  };
+}
+
+function wouldPassText(conditions: readonly CompiledCondition[], joint: string): string {
+  return `would allow at ${conditions.map(({ passes }) => passes).join(joint)}`;
+}
+
+function conditionFinding(
+  rule: Rule,
+  condition: CompiledCondition,
+  result: ConditionResult,
+  wouldPass: string | undefined,
+): Finding {
+  return {
+    code: typeof result === "string" ? result : "CONDITION_HELD",
+    message: describe(rule, resultText(condition, result)),
+    rule: condition.path,
+    argument: condition.field,
+    ...(wouldPass !== undefined && { wouldPass }),
+  };
+}
+
+function resultText({ field, types, currency, holds }: CompiledCondition, result: ConditionResult): string {
+  switch (result) {
+    case "ARGUMENT_MISSING":
+      return `\`${field}\` is missing`;
+    case "ARGUMENT_WRONG_TYPE":
+      return `\`${field}\` is not ${types}`;
+    case "CURRENCY_MISSING":
+      return `\`${field}\` comes without a currency`;
+    case "CURRENCY_DIFFERS":
+      return `\`${field}\` is not in ${currency}`;
+    default:
+      return `\`${holds}\` holds`;
+  }
+}
+
+function metadataCondition(draft: ConditionDraft): CompiledCondition | undefined {
+  const { condition, path, violations } = draft;
+  const before = violations.count;
+  const operator = operatorFrom(draft);
+  const steps = metadataSteps(draft);
+  if (condition.currency !== undefined) {
+    const message = "a rule without a registered schema cannot tell an amount's currency";
+    violations.add(`${path}.currency`, "CONDITION_FIELD_NOT_APPLICABLE", message);
+  }
+  const literal = operator && readLiteral(draft, operator, false);
+  if (violations.count > before || operator === undefined || steps === undefined) return undefined;
+  const isIgnored = ignoresMissing(condition) && !asksPresence(operator);
+  const whenMissing = operator.untypedMatchesMissing === true && !isIgnored;
+  const plan = { steps, test: operator.untyped(literal), whenMissing };
+  return {
+    path,
+    field: condition.field,
+    ...conditionTexts(condition.field, operator, literal, undefined),
+    types: "",
+    currency: undefined,
+    judge: (context) => judgeMetadata(plan, context.arguments, context.metadata),
+  };
+}
+
+function metadataSteps({ condition, path, violations }: ConditionDraft): readonly ArgumentStep[] | undefined {
+  if (condition.field === "") {
+    violations.add(`${path}.field`, "FIELD_MISSING", "no key is named");
+    return undefined;
+  }
+  const steps = argumentSteps(condition.field);
+  if (steps !== undefined) return steps;
+  const message = `\`${condition.field}\` is not a key path such as \`customer.email\` or \`lines[].amount\``;
+  violations.add(`${path}.field`, "FIELD_INVALID", message);
+  return undefined;
+}
+
+function argumentCondition(draft: ConditionDraft, known: ArgumentIndex): CompiledCondition | undefined {
+  const { condition, path, violations } = draft;
+  const operator = operatorFrom(draft);
+  const argument = argumentFrom(draft, known);
+  if (operator === undefined || argument === undefined) return undefined;
+  const before = violations.count;
+  checkFit(draft, operator, argument);
+  const literal = readLiteral(draft, operator, true);
+  if (violations.count === before) checkLiteral(literal, operator, argument, known, `${path}.value`, violations);
+  const siblings = currencySiblings(draft, argument, known);
+  if (violations.count > before) return undefined;
+  const declared = maskFromTypes(argument.types);
+  const elements = operator.readsElements ? known.get(`${argument.path}[]`) : undefined;
+  const plan = {
+    steps: typedSteps(argument.path, known),
+    accepts: declared & operator.fits,
+    declared,
+    elements: elements && maskFromTypes(elements.types),
+    test: operator.typed(literal),
+    whenMissing: operator.whenMissing ?? (ignoresMissing(condition) ? false : "ARGUMENT_MISSING"),
+    currency: condition.currency === undefined ? undefined : { code: comparableText(condition.currency), siblings },
+  } as const;
+  return {
+    path,
+    field: argument.path,
+    ...conditionTexts(argument.path, operator, literal, condition.currency),
+    types: typesText(plan.accepts),
+    currency: condition.currency?.trim().toUpperCase(),
+    judge: (context) => judgeArgument(plan, context.arguments),
+  };
+}
+
+function argumentFrom({ condition, path, violations }: ConditionDraft, known: ArgumentIndex) {
+  const argument = known.get(condition.field);
+  if (argument !== undefined) return argument;
+  if (condition.field === "") violations.add(`${path}.field`, "FIELD_MISSING", "no argument is named");
+  else {
+    const message = `the tool's schema has no argument \`${condition.field}\``;
+    violations.add(`${path}.field`, "FIELD_NOT_IN_SCHEMA", message, nearest(condition.field, known.keys()));
+  }
+  return undefined;
+}
+
+function checkFit({ path, violations }: ConditionDraft, operator: Operator, argument: FlattenedArgument): void {
+  if (asksPresence(operator)) return;
+  const types = maskFromTypes(argument.types);
+  const compared = types & ~NULL;
+  if ((compared & operator.fits) !== 0) return;
+  const fitting = [...OPERATORS.values()]
+    .filter(({ fits }) => (fits & compared) !== 0)
+    .map(({ name }) => `\`${name}\``);
+  const reason = `\`${operator.name}\` does not fit \`${argument.path}\`, which is ${typesText(types)}`;
+  violations.add(`${path}.operator`, "OPERATOR_NOT_FITTING", `${reason}; it takes ${fitting.join(" ")}`);
+}
+
+/** Names of the arguments beside an amount that may tell its currency. */
+function currencySiblings(
+  { condition, path, violations }: ConditionDraft,
+  argument: FlattenedArgument,
+  known: ArgumentIndex,
+): readonly string[] {
+  if (condition.currency === undefined) return [];
+  const at = `${path}.currency`;
+  if (comparableText(condition.currency) === "") violations.add(at, "CURRENCY_INVALID", "the currency is blank");
+  if ((maskFromTypes(argument.types) & NUMBER) === 0) {
+    const message = `\`${argument.path}\` is ${typesText(maskFromTypes(argument.types))} and has no currency`;
+    violations.add(at, "CURRENCY_NOT_FITTING", message);
+    return [];
+  }
+  const { parent, name } = placeOf(argument.path);
+  const names = ["currency", "currency_code", `${name}_currency`];
+  const siblings = [...new Set(names)].filter((sibling) => known.has(memberPath(parent, sibling)));
+  if (siblings.length === 0) {
+    const wanted = names.map((sibling) => `\`${memberPath(parent, sibling)}\``).join(", ");
+    violations.add(at, "CURRENCY_NOT_IN_SCHEMA", `the tool's schema has none of ${wanted}`);
+  }
+  for (const sibling of siblings) {
+    checkCurrency(condition.currency, known.get(memberPath(parent, sibling)), at, violations);
+  }
+  return siblings;
+}
+
+function checkCurrency(code: string, sibling: FlattenedArgument | undefined, at: string, violations: Violations): void {
+  const allowed = sibling?.enum.filter((value) => typeof value === "string") ?? [];
+  if (allowed.length === 0 || allowed.some((value) => comparableText(value) === comparableText(code))) return;
+  const message = `\`${sibling?.path}\` does not allow \`${code}\``;
+  violations.add(at, "VALUE_NOT_IN_ENUM", message, nearest(code, allowed));
+}
+
+/** The object that holds an argument, and the argument's name in it; elements of an array have the array's place. */
+function placeOf(path: string): { readonly parent: string; readonly name: string } {
+  const steps = argumentSteps(path) ?? [];
+  const last = steps.findLastIndex((step) => step !== null);
+  return { parent: argumentPath(steps.slice(0, last)), name: steps[last] ?? "" };
+}
+
+function typedSteps(path: string, known: ArgumentIndex): readonly TypedStep[] {
+  const steps = argumentSteps(path) ?? [];
+  return steps.map((step, index) => {
+    const parent = known.get(argumentPath(steps.slice(0, index)));
+    return { step, from: index === 0 || parent === undefined ? OBJECT : maskFromTypes(parent.types) };
+  });
+}
+
+function operatorFrom({ condition, path, violations }: ConditionDraft): Operator | undefined {
+  const operator = OPERATORS.get(condition.operator);
+  if (operator !== undefined) return operator;
+  const message = condition.operator === "" ? "no operator is given" : `there is no operator \`${condition.operator}\``;
+  violations.add(`${path}.operator`, "OPERATOR_UNKNOWN", message, nearest(condition.operator, OPERATOR_NAMES));
+  return undefined;
+}
+
+function readLiteral({ condition, path, violations }: ConditionDraft, operator: Operator, isTyped: boolean): Literal {
+  const read = literalFrom(condition.value, operator.shape, isTyped);
+  if (read.kind === "literal") return read.literal;
+  violations.add(`${path}.value`, read.reason, read.message);
+  return undefined;
+}
+
+function ignoresMissing(condition: Condition): boolean {
+  return condition.onMissing === OnMissing.IGNORE;
+}
+
+function asksPresence(operator: Operator): boolean {
+  return operator.whenMissing !== undefined;
+}
+
+/** Writes types in words: `string`, `number or null`. */
+function typesText(types: TypeMask): string {
+  const names = typesFromMask(types);
+  return names.length === 7 ? "of any type" : names.join(" or ") || "of no type";
+}
+
+/** Writes a condition as it goes on the receipt. A condition over the elements of an array passes if `every` one does. */
+function conditionTexts(field: string, operator: Operator, literal: Literal, currency: string | undefined) {
+  const value = literalText(literal);
+  const unit = currency === undefined ? "" : ` ${currency.trim().toUpperCase()}`;
+  const reach = field.includes("[]") ? "every " : "";
+  const holds = literal === undefined ? `${field} ${operator.name}` : `${field} ${operator.name} ${value}`;
+  return { holds: `${holds}${unit}`, passes: `${reach}${operator.passes(field, value)}${unit}` };
+}
+
+function literalText(literal: Literal): string {
+  const values = literalList(literal);
+  const items = values.slice(0, MAX_ITEMS).map(scalarText).join(", ");
+  if (!Array.isArray(literal)) return items;
+  return `[${items}${values.length > MAX_ITEMS ? ", …" : ""}]`;
+}
+
+function scalarText(value: Scalar): string {
+  if (typeof value !== "string") return String(value);
+  const points = [...value.slice(0, MAX_TEXT * 2)];
+  return JSON.stringify(points.length > MAX_TEXT ? `${points.slice(0, MAX_TEXT).join("")}…` : value);
+}

@@ -1,0 +1,129 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { comparableText, isJsonObject, NULL, ownValue, type TypeMask, typeBit } from "../json-value.ts";
+import type { Test } from "../operators/operator.ts";
+import type { ArgumentStep } from "../schema/argument-path.ts";
+import type { FindingCode } from "../types.ts";
+
+/** A fault of the arguments that keeps a condition from being compared. It fails closed. */
+export type ConditionViolation = Extract<
+  FindingCode,
+  "ARGUMENT_MISSING" | "ARGUMENT_WRONG_TYPE" | "CURRENCY_MISSING" | "CURRENCY_DIFFERS"
+>;
+
+/** Result of a condition on an action: the truth of the comparison, or the violation that prevented it. */
+export type ConditionResult = boolean | ConditionViolation;
+
+/** One step of a typed condition's way to its argument. */
+export interface TypedStep {
+  readonly step: ArgumentStep;
+  /** The types that the schema gives the value the step starts from. */
+  readonly from: TypeMask;
+}
+
+/** A condition checked against the tool's schema. */
+export interface ArgumentPlan {
+  readonly steps: readonly TypedStep[];
+  /** The types of the argument that both the schema and the operator admit. */
+  readonly accepts: TypeMask;
+  /** The types that the schema gives the argument. */
+  readonly declared: TypeMask;
+  /** The types an array's elements MUST have; undefined if the operator does not read them. */
+  readonly elements: TypeMask | undefined;
+  readonly test: Test;
+  readonly whenMissing: ConditionResult;
+  /** The currency, as compared, and the names of the sibling arguments that may tell it. */
+  readonly currency: { readonly code: string; readonly siblings: readonly string[] } | undefined;
+}
+
+/**
+ * Judges a call's arguments. Over the elements of an array a violation of any one counts before a comparison that holds,
+ * so that an `allow` rule needs every element to be clean.
+ */
+export function judgeArgument(plan: ArgumentPlan, args: JsonObject | undefined): ConditionResult {
+  return args === undefined ? plan.whenMissing : walkArgument(plan, 0, args, args);
+}
+
+function walkArgument(
+  plan: ArgumentPlan,
+  depth: number,
+  value: JsonValue | undefined,
+  parent: JsonObject,
+): ConditionResult {
+  const at = plan.steps[depth];
+  if (at === undefined) return judgeValue(plan, value, parent);
+  if (at.step === null && Array.isArray(value)) return walkElements(plan, depth, value, parent);
+  if (at.step !== null && isJsonObject(value)) return walkArgument(plan, depth + 1, ownValue(value, at.step), value);
+  // The way ends here: the argument is missing, unless the value has a type that the schema does not admit.
+  if (value === undefined || value === null) return plan.whenMissing;
+  return typeBit(value) & at.from ? plan.whenMissing : "ARGUMENT_WRONG_TYPE";
+}
+
+function walkElements(
+  plan: ArgumentPlan,
+  depth: number,
+  array: readonly JsonValue[],
+  parent: JsonObject,
+): ConditionResult {
+  if (array.length === 0) return plan.whenMissing;
+  let holds = false;
+  for (const element of array) {
+    const result = walkArgument(plan, depth + 1, element, parent);
+    if (typeof result === "string") return result;
+    holds ||= result;
+  }
+  return holds;
+}
+
+function judgeValue(plan: ArgumentPlan, value: JsonValue | undefined, parent: JsonObject): ConditionResult {
+  if (value === undefined || (value === null && (plan.declared & NULL) === 0)) return plan.whenMissing;
+  if ((typeBit(value) & plan.accepts) === 0) return "ARGUMENT_WRONG_TYPE";
+  const { elements, currency } = plan;
+  if (elements !== undefined && Array.isArray(value) && value.some((element) => (typeBit(element) & elements) === 0)) {
+    return "ARGUMENT_WRONG_TYPE";
+  }
+  const violation = currency && currencyViolation(currency, parent);
+  return violation ?? plan.test(value);
+}
+
+// Every sibling present must agree, so that a second one cannot contradict the first.
+function currencyViolation(
+  { code, siblings }: NonNullable<ArgumentPlan["currency"]>,
+  parent: JsonObject,
+): ConditionViolation | undefined {
+  const present = siblings
+    .map((name) => ownValue(parent, name))
+    .filter((value) => value !== undefined && value !== null);
+  if (present.length === 0) return "CURRENCY_MISSING";
+  const agrees = present.every((value) => typeof value === "string" && comparableText(value) === code);
+  return agrees ? undefined : "CURRENCY_DIFFERS";
+}
+
+/** A condition without a schema. */
+export interface MetadataPlan {
+  readonly steps: readonly ArgumentStep[];
+  readonly test: Test;
+  /** Result on a missing value, null included. */
+  readonly whenMissing: boolean;
+}
+
+/** Judges the arguments if they have the path's first member, else the metadata. Holds if any element makes it hold. */
+export function judgeMetadata(
+  plan: MetadataPlan,
+  args: JsonObject | undefined,
+  metadata: JsonObject | undefined,
+): boolean {
+  const [first = ""] = plan.steps;
+  const own = args === undefined || first === null ? undefined : ownValue(args, first);
+  return walkMetadata(plan, 0, own === undefined || own === null ? metadata : args);
+}
+
+function walkMetadata(plan: MetadataPlan, depth: number, value: JsonValue | undefined): boolean {
+  if (value === undefined || value === null) return plan.whenMissing;
+  const step = plan.steps[depth];
+  if (step === undefined) return plan.test(value);
+  if (step !== null) {
+    return isJsonObject(value) ? walkMetadata(plan, depth + 1, ownValue(value, step)) : plan.whenMissing;
+  }
+  if (!Array.isArray(value) || value.length === 0) return plan.whenMissing;
+  return value.some((element) => walkMetadata(plan, depth + 1, element));
+}

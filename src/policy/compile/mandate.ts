@@ -1,0 +1,89 @@
+import type { Rule } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { isActionPattern, normalisePatterns } from "../action-pattern.ts";
+import type {
+  CompiledMandate,
+  CompiledRule,
+  CompileMandateOptions,
+  Finding,
+  MandateSource,
+  ToolLookup,
+} from "../types.ts";
+import { type RuleViolation, Violations } from "../violations.ts";
+import { toolNameOf } from "./rule-draft.ts";
+import { compileRule } from "./rules.ts";
+
+/**
+ * Compiles a mandate for publishing, or again after a tool's schema changed. Without `allowStale` a mandate with violations
+ * has no rules and MUST NOT be put in force; with it, each rule that does not compile escalates in its place while the
+ * others stay in force. MUST NOT throw on any source.
+ */
+export function compileMandate(
+  source: MandateSource,
+  tools: ToolLookup,
+  { allowStale = false }: CompileMandateOptions = {},
+): CompiledMandate {
+  const rules: CompiledRule[] = [];
+  const violations: RuleViolation[] = [...scopeViolations(source)];
+  source.rules.forEach((rule, index) => {
+    const result = compileRule(rule, index, tools);
+    if (result.kind === "compiled") rules.push(result.rule);
+    else {
+      violations.push(...result.violations);
+      rules.push(staleRule(rule, index, result.violations));
+    }
+  });
+  const isUsable = violations.length === 0 || allowStale;
+  return {
+    id: source.id,
+    version: source.version,
+    digest: source.digest,
+    name: source.name,
+    scope: source.scope,
+    departmentId: source.departmentId,
+    agentId: source.agentId,
+    priority: source.priority,
+    mode: source.mode,
+    rules: isUsable ? rules : [],
+    violations,
+  };
+}
+
+/** Notes a scope without the department or agent it needs, and a target that the scope does not use. */
+function scopeViolations(source: MandateSource): readonly RuleViolation[] {
+  const violations = new Violations();
+  const targets = [
+    { scope: "agent", field: "agent_id", id: source.agentId },
+    { scope: "department", field: "department_id", id: source.departmentId },
+  ] as const;
+  for (const { scope, field, id } of targets) {
+    if (scope === source.scope && (id === undefined || id.trim() === "")) {
+      violations.add(field, "SCOPE_TARGET_MISSING", `the scope \`${scope}\` needs \`${field}\``);
+    } else if (scope !== source.scope && id !== undefined) {
+      violations.add(field, "SCOPE_TARGET_NOT_APPLICABLE", `\`${field}\` goes with the scope \`${scope}\` only`);
+    }
+  }
+  return violations.sorted();
+}
+
+/**
+ * Builds the rule that stands in for one that no longer compiles: it escalates every call of the rule's tool, or, without a
+ * tool, every action of the rule's action types; every action if they are missing or invalid.
+ */
+function staleRule(rule: Rule, index: number, [first]: readonly RuleViolation[]): CompiledRule {
+  const path = `rules[${index}]`;
+  const tool = toolNameOf(rule);
+  const patterns = rule.conditions?.matchActionTypes ?? [];
+  const isNarrowed = tool === undefined && patterns.every(isActionPattern);
+  const message = `the rule no longer compiles: ${first?.message ?? "its tool changed"}`;
+  const finding: Finding = { code: "MANDATE_STALE", message, rule: path };
+  return {
+    ...{ index, path, tool },
+    type: rule.type,
+    decision: "escalate",
+    actionTypes: isNarrowed ? normalisePatterns(patterns) : [],
+    stale: true,
+    source: rule,
+    ...{ velocity: undefined, ordered: undefined, semantic: undefined },
+    check: () => finding,
+  };
+}

@@ -1,0 +1,77 @@
+import { type Conditions, RuleType, SequenceMode } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Decision, Scope } from "../../../gen/agentcontrol/v1/resources_pb.js";
+import { isActionPattern } from "../action-pattern.ts";
+import type { Violations } from "../violations.ts";
+import { RULE_TYPE_NAMES, type RuleDraft } from "./rule-draft.ts";
+
+const CONDITIONAL = [RuleType.ARGUMENT, RuleType.METADATA];
+const SEQUENCE = [RuleType.SEQUENCE];
+const SCHEDULE = [RuleType.SCHEDULE];
+const SEMANTIC = [RuleType.SEMANTIC];
+
+/** Fields of the conditions, with the rule types they apply to; `match_action_types` applies to all. */
+const FIELDS: readonly (readonly [string, readonly RuleType[], (given: Conditions) => boolean])[] = [
+  ["operator", CONDITIONAL, (given) => given.operator !== ""],
+  ["rules", CONDITIONAL, (given) => given.rules.length > 0],
+  ["mode", SEQUENCE, (given) => given.mode !== SequenceMode.UNSPECIFIED],
+  ["max_count", SEQUENCE, (given) => given.maxCount !== undefined],
+  ["window_seconds", SEQUENCE, (given) => given.windowSeconds !== undefined],
+  ["scope", SEQUENCE, (given) => given.scope !== Scope.UNSPECIFIED],
+  ["department_id", SEQUENCE, (given) => given.departmentId !== undefined],
+  ["count_decisions", SEQUENCE, (given) => given.countDecisions.length > 0],
+  ["steps", SEQUENCE, (given) => given.steps.length > 0],
+  ["patterns", [RuleType.CONTENT], (given) => given.patterns.length > 0],
+  ["below", [RuleType.TRUST], (given) => given.below !== undefined],
+  ["time_zone", SCHEDULE, (given) => given.timeZone !== undefined],
+  ["days", SCHEDULE, (given) => given.days.length > 0],
+  ["from", SCHEDULE, (given) => given.from !== undefined],
+  ["to", SCHEDULE, (given) => given.to !== undefined],
+  ["outside", SCHEDULE, (given) => given.outside],
+  ["prompt", SEMANTIC, (given) => given.prompt !== undefined],
+  ["min_confidence", SEMANTIC, (given) => given.minConfidence !== undefined],
+  ["on_unavailable", SEMANTIC, (given) => given.onUnavailable !== Decision.UNSPECIFIED],
+  ["timeout_ms", SEMANTIC, (given) => given.timeoutMs !== undefined],
+];
+
+/** Checks the fields that every rule type has in common. */
+export function checkFields(draft: RuleDraft): void {
+  checkDecision(draft);
+  checkApplicable(draft);
+  checkActionTypes(draft);
+}
+
+/** Rules of type `schema` and `semantic` never allow: neither a mismatch nor a model's opinion lets an action pass. */
+function checkDecision({ type, decision, path, violations }: RuleDraft): void {
+  if (decision !== "allow" || (type !== RuleType.SCHEMA && type !== RuleType.SEMANTIC)) return;
+  const message = `a rule of type \`${RULE_TYPE_NAMES.get(type)}\` decides \`block\` or \`escalate\``;
+  violations.add(`${path}.decision`, "DECISION_NOT_FITTING", message);
+}
+
+function checkApplicable({ type, conditions, path, violations }: RuleDraft): void {
+  for (const [name, types, isSet] of FIELDS) {
+    if (types.includes(type) || !isSet(conditions)) continue;
+    const owners = types.map((owner) => `\`${RULE_TYPE_NAMES.get(owner)}\``).join(" and ");
+    const message = `\`${name}\` means nothing to a rule of type \`${RULE_TYPE_NAMES.get(type)}\`; it belongs to ${owners}`;
+    violations.add(`${path}.conditions.${name}`, "CONDITION_FIELD_NOT_APPLICABLE", message);
+  }
+}
+
+function checkActionTypes({ type, conditions, path, violations }: RuleDraft): void {
+  const at = `${path}.conditions.match_action_types`;
+  const isVelocity = type === RuleType.SEQUENCE && conditions.mode !== SequenceMode.ORDERED;
+  const isRequired = type === RuleType.ACTION || (isVelocity && conditions.steps.length === 0);
+  if (isRequired && conditions.matchActionTypes.length === 0) {
+    const message = `a rule of type \`${RULE_TYPE_NAMES.get(type)}\` needs action types such as \`payment.*\``;
+    violations.add(at, "MATCH_MISSING", message);
+  }
+  checkPatterns(conditions.matchActionTypes, at, violations);
+}
+
+/** Notes every action-type pattern that is invalid. */
+export function checkPatterns(patterns: readonly string[], at: string, violations: Violations): void {
+  patterns.forEach((pattern, index) => {
+    if (isActionPattern(pattern)) return;
+    const message = `\`${pattern}\` is neither an action type nor one with a trailing \`*\``;
+    violations.add(`${at}[${index}]`, "MATCH_INVALID", message);
+  });
+}

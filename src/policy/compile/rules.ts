@@ -1,0 +1,122 @@
+import { clone, create } from "@bufbuild/protobuf";
+import { ConditionsSchema, type Rule, RuleSchema, RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { normalisePatterns } from "../action-pattern.ts";
+import type { CompiledRule, CompileResult, ToolLookup } from "../types.ts";
+import { nearest, type RuleViolation, Violations } from "../violations.ts";
+import { compileConditional } from "./conditions.ts";
+import {
+  decisionFromEnum,
+  RULE_TYPE_NAMES,
+  type RuleBody,
+  type RuleBodyCompiler,
+  type RuleDraft,
+  toolNameOf,
+} from "./rule-draft.ts";
+import { checkFields } from "./rule-fields.ts";
+import { compileSchedule } from "./schedule.ts";
+import { compileSequence } from "./sequence.ts";
+import { compileAction, compileContent, compileSchema, compileSemantic, compileTrust } from "./simple-rules.ts";
+
+/** One rule after compiling: ready, or with everything wrong with it. */
+export type RuleResult =
+  | { readonly kind: "compiled"; readonly rule: CompiledRule }
+  | { readonly kind: "invalid"; readonly violations: readonly RuleViolation[] };
+
+const COMPILERS: ReadonlyMap<RuleType, RuleBodyCompiler> = new Map([
+  [RuleType.ARGUMENT, compileConditional],
+  [RuleType.METADATA, compileConditional],
+  [RuleType.ACTION, compileAction],
+  [RuleType.CONTENT, compileContent],
+  [RuleType.SEQUENCE, compileSequence],
+  [RuleType.TRUST, compileTrust],
+  [RuleType.SCHEDULE, compileSchedule],
+  [RuleType.SCHEMA, compileSchema],
+  [RuleType.SEMANTIC, compileSemantic],
+]);
+
+const NEEDS_TOOL: ReadonlySet<RuleType> = new Set([RuleType.ARGUMENT, RuleType.SCHEMA]);
+
+/**
+ * Compiles rules against the registered tools. A rule with a tool and no type becomes an `argument` rule if the tool has a
+ * schema, else a `metadata` rule. MUST NOT throw on any rules; all violations come back together.
+ */
+export function compileRules(rules: readonly Rule[], tools: ToolLookup): CompileResult {
+  const compiled: CompiledRule[] = [];
+  const violations: RuleViolation[] = [];
+  rules.forEach((rule, index) => {
+    const result = compileRule(rule, index, tools);
+    if (result.kind === "compiled") compiled.push(result.rule);
+    else violations.push(...result.violations);
+  });
+  return violations.length === 0 ? { kind: "compiled", rules: compiled } : { kind: "invalid", violations };
+}
+
+/** Compiles the rule at a place in its mandate. */
+export function compileRule(rule: Rule, index: number, tools: ToolLookup): RuleResult {
+  const violations = new Violations();
+  const draft = draftFrom(rule, `rules[${index}]`, tools, violations);
+  const body = draft && compileBody(draft, tools);
+  if (draft === undefined || body === undefined || violations.count > 0) {
+    return { kind: "invalid", violations: violations.sorted() };
+  }
+  return { kind: "compiled", rule: ruleFrom(draft, body, index) };
+}
+
+function draftFrom(rule: Rule, path: string, tools: ToolLookup, violations: Violations): RuleDraft | undefined {
+  const decision = decisionFromEnum(rule.decision);
+  if (decision === undefined) {
+    violations.add(`${path}.decision`, "DECISION_MISSING", "the rule must decide `allow`, `block` or `escalate`");
+  }
+  const name = toolNameOf(rule);
+  const tool = name === undefined ? undefined : tools(name);
+  const type = rule.type === RuleType.UNSPECIFIED ? typeFromTool(name, tool !== undefined) : rule.type;
+  if (type === undefined) {
+    violations.add(`${path}.type`, "TYPE_MISSING", "the rule needs a type, or a tool to choose the type by");
+    return undefined;
+  }
+  if (!COMPILERS.has(type)) {
+    violations.add(`${path}.type`, "TYPE_UNKNOWN", `there is no rule type \`${type}\``);
+    return undefined;
+  }
+  // Without a decision the rule is compiled as if it blocked, so that every other violation is found too.
+  const conditions = rule.conditions ?? create(ConditionsSchema);
+  return { rule, type, path, decision: decision ?? "block", tool, conditions, violations };
+}
+
+function typeFromTool(name: string | undefined, isRegistered: boolean): RuleType | undefined {
+  if (name === undefined) return undefined;
+  return isRegistered ? RuleType.ARGUMENT : RuleType.METADATA;
+}
+
+function compileBody(draft: RuleDraft, tools: ToolLookup): RuleBody | undefined {
+  checkFields(draft);
+  return checkTool(draft, tools) ? COMPILERS.get(draft.type)?.(draft) : undefined;
+}
+
+function checkTool({ rule, type, tool, path, violations }: RuleDraft, tools: ToolLookup): boolean {
+  if (!NEEDS_TOOL.has(type) || tool !== undefined) return true;
+  const name = toolNameOf(rule);
+  if (name === undefined) {
+    const message = `a rule of type \`${RULE_TYPE_NAMES.get(type)}\` needs the tool whose arguments it looks at`;
+    violations.add(`${path}.tool`, "TOOL_MISSING", message);
+    return false;
+  }
+  const message = `no tool \`${name}\` is registered`;
+  violations.add(`${path}.tool`, "TOOL_NOT_REGISTERED", message, nearest(name, tools.names ?? []));
+  return false;
+}
+
+function ruleFrom({ rule, type, path, decision, conditions }: RuleDraft, body: RuleBody, index: number): CompiledRule {
+  const source = clone(RuleSchema, rule);
+  source.type = type;
+  return {
+    ...{ index, path, type, decision, source },
+    tool: toolNameOf(rule),
+    actionTypes: body.actionTypes ?? normalisePatterns(conditions.matchActionTypes),
+    stale: false,
+    velocity: body.velocity,
+    ordered: body.ordered,
+    semantic: body.semantic,
+    check: body.check,
+  };
+}

@@ -1,0 +1,146 @@
+import type { Finding } from "../types.ts";
+import { type RuleBodyCompiler, type RuleDraft, ruleFinding } from "./rule-draft.ts";
+import { type LocalTime, nearestTimeZone, TimeZone } from "./time-zone.ts";
+
+const DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+const MINUTE_MS = 60_000;
+const DAY_MINUTES = 24 * 60;
+/** Longer than a week, so that every hour of it comes up even if clocks change. */
+const LOOK_AHEAD_MINUTES = 8 * DAY_MINUTES;
+const TIME = /^([01]\d|2[0-3]):([0-5]\d)$/;
+const SHORT_TIME = /^(\d|1\d|2[0-3])(?::([0-5]\d))?$/;
+
+/** Days and hours of a week in a time zone. */
+interface Schedule {
+  readonly zone: TimeZone;
+  /** The days on which the hours begin, 0 for Monday. */
+  readonly days: ReadonlySet<number>;
+  /** Minutes since midnight at which the hours begin. */
+  readonly from: number;
+  /** Minutes since midnight at which they end, exclusive; if below `from`, on the next day. */
+  readonly to: number;
+  /** Covers the time outside of the days and hours instead. */
+  readonly isOutside: boolean;
+}
+
+/** Compiles a `schedule` rule: it fires inside, or outside, of days and hours in a time zone. */
+export const compileSchedule: RuleBodyCompiler = (draft) => {
+  const { conditions, path, violations } = draft;
+  const before = violations.count;
+  const zone = zoneFrom(draft);
+  const from = minutesFrom(draft, "from") ?? 0;
+  const to = minutesFrom(draft, "to") ?? DAY_MINUTES;
+  if (conditions.days.length === 0 && conditions.from === undefined && conditions.to === undefined) {
+    const message = "a schedule needs days such as `mon`, or hours in `from` and `to`";
+    violations.add(`${path}.conditions.days`, "HOURS_MISSING", message);
+  } else if (from === to && violations.count === before) {
+    violations.add(`${path}.conditions.to`, "HOURS_EMPTY", "the hours end when they begin");
+  }
+  if (zone === undefined || violations.count > before) return undefined;
+  const days = new Set(conditions.days.length === 0 ? DAYS.keys() : conditions.days.map((day) => day - 1));
+  const check = new ScheduleCheck(draft, { zone, days, from, to, isOutside: conditions.outside });
+  return { check: ({ nowMs }) => check.findingAt(nowMs) };
+};
+
+/** Check of a schedule rule. Remembers the time from which it passes, which stays the same until then; none, for a day. */
+class ScheduleCheck {
+  readonly #draft: RuleDraft;
+  readonly #schedule: Schedule;
+  /** The schedule in words: `inside mon, tue 08:00 to 18:00 in Europe/Berlin`. */
+  readonly #text: string;
+  #passing: { readonly from: number; readonly until: number; readonly wouldPass: string | undefined } | undefined;
+
+  constructor(draft: RuleDraft, schedule: Schedule) {
+    const { from, to } = draft.conditions;
+    const days = DAYS.filter((_, day) => schedule.days.has(day)).join(", ");
+    const hours = `${from?.trim() ?? "00:00"} to ${to?.trim() ?? "24:00"}`;
+    this.#draft = draft;
+    this.#schedule = schedule;
+    this.#text = `${schedule.isOutside ? "outside" : "inside"} ${days} ${hours} in ${schedule.zone.name}`;
+  }
+
+  findingAt(nowMs: number): Finding | undefined {
+    if (!covers(this.#schedule, nowMs)) return undefined;
+    const text = `it is ${localText(this.#schedule.zone, nowMs)}, which is ${this.#text}`;
+    const finding = ruleFinding(this.#draft, "IN_SCHEDULE", text);
+    const wouldPass = this.#wouldPassAt(nowMs);
+    return wouldPass === undefined ? finding : { ...finding, wouldPass };
+  }
+
+  #wouldPassAt(nowMs: number): string | undefined {
+    if (this.#passing === undefined || nowMs < this.#passing.from || nowMs >= this.#passing.until) {
+      const until = endOf(this.#schedule, nowMs);
+      this.#passing = {
+        from: nowMs,
+        until: until ?? nowMs + DAY_MINUTES * MINUTE_MS,
+        wouldPass: this.#passText(until),
+      };
+    }
+    return this.#passing.wouldPass;
+  }
+
+  #passText(atMs: number | undefined): string | undefined {
+    if (atMs === undefined) return undefined;
+    const { zone } = this.#schedule;
+    return `would allow from ${localText(zone, atMs)} in ${zone.name} (${new Date(atMs).toISOString()})`;
+  }
+}
+
+function covers(schedule: Schedule, atMs: number): boolean {
+  return isWithin(schedule, schedule.zone.localTimeAt(atMs)) !== schedule.isOutside;
+}
+
+function isWithin({ days, from, to }: Schedule, { weekday, minute }: LocalTime): boolean {
+  if (from < to) return days.has(weekday) && from <= minute && minute < to;
+  if (minute >= from) return days.has(weekday);
+  return minute < to && days.has((weekday + 6) % 7);
+}
+
+/**
+ * First time, in epoch milliseconds, that a schedule does not cover; undefined if there is none within the look-ahead. Tries minute by minute, so
+ * that it is right when clocks change.
+ */
+function endOf(schedule: Schedule, atMs: number): number | undefined {
+  const first = (Math.floor(atMs / MINUTE_MS) + 1) * MINUTE_MS;
+  for (let minutes = 0; minutes < LOOK_AHEAD_MINUTES; minutes++) {
+    const time = first + minutes * MINUTE_MS;
+    if (!covers(schedule, time)) return time;
+  }
+  return undefined;
+}
+
+function localText(zone: TimeZone, atMs: number): string {
+  const { weekday, minute } = zone.localTimeAt(atMs);
+  return `${DAYS[weekday]} ${clockText(Math.floor(minute / 60), minute % 60)}`;
+}
+
+function clockText(hours: number, minutes: number): string {
+  return `${String(hours).padStart(2, "0")}:${String(minutes).padStart(2, "0")}`;
+}
+
+function zoneFrom({ conditions: { timeZone }, path, violations }: RuleDraft): TimeZone | undefined {
+  const at = `${path}.conditions.time_zone`;
+  if (timeZone === undefined || timeZone.trim() === "") {
+    violations.add(at, "TIME_ZONE_MISSING", "a schedule needs a time zone such as `Europe/Berlin` or `UTC`");
+    return undefined;
+  }
+  const zone = TimeZone.named(timeZone);
+  if (zone === undefined) {
+    violations.add(at, "TIME_ZONE_UNKNOWN", `there is no time zone \`${timeZone}\``, nearestTimeZone(timeZone));
+  }
+  return zone;
+}
+
+/** Reads minutes since midnight; undefined if the time is absent or invalid. */
+function minutesFrom({ conditions, path, violations }: RuleDraft, field: "from" | "to"): number | undefined {
+  const text = conditions[field]?.trim();
+  if (text === undefined) return undefined;
+  if (field === "to" && text === "24:00") return DAY_MINUTES;
+  const [, hours, minutes] = TIME.exec(text) ?? [];
+  if (hours !== undefined) return Number(hours) * 60 + Number(minutes);
+  const [, shortHours, shortMinutes = "0"] = SHORT_TIME.exec(text) ?? [];
+  const suggestion = shortHours === undefined ? undefined : clockText(Number(shortHours), Number(shortMinutes));
+  const message = `\`${text}\` is no time of day such as \`08:30\``;
+  violations.add(`${path}.conditions.${field}`, "TIME_INVALID", message, suggestion);
+  return undefined;
+}

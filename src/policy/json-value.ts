@@ -1,0 +1,104 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import type { JsonType } from "./types.ts";
+
+/** A set of JSON types as bits. A whole number has the bit INTEGER, any other number FRACTION. */
+export type TypeMask = number;
+
+export const STRING = 1;
+export const FRACTION = 2;
+export const INTEGER = 4;
+export const BOOLEAN = 8;
+export const ARRAY = 16;
+export const OBJECT = 32;
+export const NULL = 64;
+export const NUMBER: TypeMask = FRACTION | INTEGER;
+export const ANY_TYPE: TypeMask = STRING | NUMBER | BOOLEAN | ARRAY | OBJECT | NULL;
+
+const MASK_BY_TYPE: ReadonlyMap<string, TypeMask> = new Map<JsonType, TypeMask>([
+  ["array", ARRAY],
+  ["boolean", BOOLEAN],
+  ["integer", INTEGER],
+  ["null", NULL],
+  ["number", NUMBER],
+  ["object", OBJECT],
+  ["string", STRING],
+]);
+
+/** Converts JSON Schema type names to bits; unknown names add nothing. */
+export function maskFromTypes(types: Iterable<unknown>): TypeMask {
+  let mask = 0;
+  for (const type of types) mask |= (typeof type === "string" && MASK_BY_TYPE.get(type)) || 0;
+  return mask;
+}
+
+/** Converts bits to JSON Schema type names, sorted; `number` stands for whole numbers too. */
+export function typesFromMask(mask: TypeMask): readonly JsonType[] {
+  const types: JsonType[] = [];
+  if (mask & ARRAY) types.push("array");
+  if (mask & BOOLEAN) types.push("boolean");
+  if (mask & INTEGER && !(mask & FRACTION)) types.push("integer");
+  if (mask & NULL) types.push("null");
+  if (mask & FRACTION) types.push("number");
+  if (mask & OBJECT) types.push("object");
+  if (mask & STRING) types.push("string");
+  return types;
+}
+
+/** Returns the bit of a value's type; 0 for values outside of JSON, such as a number that is not finite. */
+export function typeBit(value: unknown): TypeMask {
+  switch (typeof value) {
+    case "string":
+      return STRING;
+    case "number":
+      return Number.isInteger(value) ? INTEGER : Number.isFinite(value) ? FRACTION : 0;
+    case "boolean":
+      return BOOLEAN;
+    case "object":
+      return value === null ? NULL : Array.isArray(value) ? ARRAY : OBJECT;
+    default:
+      return 0;
+  }
+}
+
+/** Narrows a value to a JSON object: neither null nor an array. */
+export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Returns an object's own member, never its prototype's; undefined if it has none. */
+export function ownValue(object: JsonObject, name: string): JsonValue | undefined {
+  return Object.hasOwn(object, name) ? object[name] : undefined;
+}
+
+/** A scalar in the form in which rules compare it: numbers and booleans as they are, strings as `comparableText`. */
+export type Comparable = string | number | boolean;
+
+/** Converts a string to the form in which strings are compared: trimmed and lower-cased. */
+export function comparableText(text: string): string {
+  return text.trim().toLowerCase();
+}
+
+/** Converts a value to the form in which it is compared; undefined for null, arrays and objects, which equal nothing. */
+export function comparableFrom(value: JsonValue): Comparable | undefined {
+  if (typeof value === "string") return comparableText(value);
+  return typeof value === "number" || typeof value === "boolean" ? value : undefined;
+}
+
+/**
+ * Converts any value to text, for rules without a schema that compare values of different types. Strings stay as they are;
+ * arrays and objects become JSON, or an empty text if they are nested too deep to write.
+ */
+export function textFrom(value: JsonValue): string {
+  if (typeof value === "string") return value;
+  if (typeof value !== "object" || value === null) return String(value);
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return "";
+  }
+}
+
+/** Converts any value to text in the form in which strings are compared. */
+export function comparableTextFrom(value: JsonValue): string {
+  return comparableText(textFrom(value));
+}

@@ -1,0 +1,228 @@
+import { isIPv4, isIPv6 } from "node:net";
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { RE2JS } from "@bufbuild/re2";
+import { Ajv, type ErrorObject, type Options, type ValidateFunction } from "ajv";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { isJsonObject, ownValue } from "../json-value.ts";
+import type { SchemaError, ToolSchema, ValidatorResult } from "../types.ts";
+import { elementPath, memberPath } from "./argument-path.ts";
+import { createRefResolver, dialectOf, pointerSteps, REF_KEYWORDS, visitSchemas } from "./check.ts";
+
+/** Most references followed in one check; a recursive schema may otherwise take time exponential in the depth. */
+const MAX_STEPS = 20_000;
+/** A keyword of our own, under a name that no document uses with another meaning. */
+const STEP_KEYWORD = "x-agent-control-step";
+/** Characters of a path or message that are shown: names may be the caller's. */
+const MAX_SHOWN = 200;
+const MAX_CHOICES = 10;
+
+const UNCHECKABLE: SchemaError = { argument: undefined, message: "the arguments take too long to check" };
+
+/** Builds a tool version for rules. Its schema MUST be one that `flattenSchema` accepts. */
+export function createToolSchema(source: Omit<ToolSchema, "validator">): ToolSchema {
+  let compiled: ValidatorResult | undefined;
+  const validator = (): ValidatorResult => {
+    compiled ??= compileValidator(source.inputSchema);
+    return compiled;
+  };
+  return { ...source, validator };
+}
+
+/**
+ * Compiles a schema for checking arguments. `pattern` and `patternProperties` are RE2, so that time is linear in the text; a
+ * pattern that RE2 cannot take makes the result invalid. Fetches nothing.
+ */
+function compileValidator(schema: JsonObject): ValidatorResult {
+  const problems: string[] = [];
+  const work = { steps: 0 };
+  const options: Options = {
+    strict: false,
+    logger: false,
+    // The schema was checked against its dialect when it was registered.
+    ...{ meta: false, validateSchema: false },
+    ownProperties: true,
+    formats: { ...STRING_FORMATS },
+    code: { regExp: re2Engine(problems) },
+  };
+  try {
+    const ajv = dialectOf(schema) === "draft-07" ? new Ajv(options) : new Ajv2020(options);
+    addOwnKeywords(ajv, work);
+    const validate = ajv.compile(withStepCounts(schema));
+    if (problems.length > 0) return { kind: "invalid", problems };
+    return { kind: "compiled", validate: (args) => firstError(validate, args, work) };
+  } catch (error) {
+    return { kind: "invalid", problems: [...problems, error instanceof Error ? error.message : String(error)] };
+  }
+}
+
+function firstError(validate: ValidateFunction, args: JsonObject, work: { steps: number }): SchemaError | undefined {
+  work.steps = 0;
+  try {
+    if (validate(args)) return undefined;
+    const errors = validate.errors ?? [];
+    // Of nested errors the outermost comes last; that of `if` only repeats that `then` or `else` failed.
+    return schemaErrorFrom(args, errors.findLast(({ keyword }) => keyword !== "if") ?? errors.at(-1));
+  } catch {
+    // Too many steps, or arguments nested deeper than the stack.
+    return UNCHECKABLE;
+  } finally {
+    validate.errors = null;
+  }
+}
+
+function re2Engine(problems: string[]) {
+  const engine = (pattern: string): { test: (text: string) => boolean } => {
+    try {
+      const expression = new RE2JS(pattern);
+      return { test: (text) => expression.test(text) };
+    } catch (error) {
+      const cause = error instanceof Error ? error.message.replace(/\s+/g, " ").trim() : "is refused";
+      problems.push(`RE2 cannot take the pattern \`${pattern}\`: ${cause}`);
+      return { test: () => false };
+    }
+  };
+  return Object.assign(engine, { code: "re2" });
+}
+
+/**
+ * Copies a schema and marks with `STEP_KEYWORD` every definition that a reference leads to. Only references can make the
+ * work of a check grow beyond schema times arguments, so counting there is enough to stop it.
+ */
+function withStepCounts(schema: JsonObject): JsonObject {
+  const copy = structuredClone(schema);
+  const resolve = createRefResolver(copy);
+  const targets: unknown[] = [];
+  const visit = (each: JsonObject): void => {
+    for (const keyword of REF_KEYWORDS) {
+      const ref = ownValue(each, keyword);
+      if (typeof ref === "string") targets.push(resolve(ref)?.schema);
+    }
+    if (ownValue(each, "$dynamicAnchor") !== undefined) targets.push(each);
+  };
+  visitSchemas(copy, visit, resolve);
+  for (const target of targets) {
+    if (typeof target === "object" && target !== null) Object.assign(target, { [STEP_KEYWORD]: true });
+  }
+  return copy;
+}
+
+function addOwnKeywords(ajv: Ajv, work: { steps: number }): void {
+  ajv.addKeyword({
+    keyword: STEP_KEYWORD,
+    // Before the reference, so that a step counts before the schema it leads to.
+    before: "$ref",
+    validate: () => {
+      if (++work.steps > MAX_STEPS) throw new Error("too many steps");
+      return true;
+    },
+  });
+  // ajv's own compares every two elements: quadratic in the caller's input.
+  ajv.removeKeyword("uniqueItems");
+  ajv.addKeyword({
+    keyword: "uniqueItems",
+    type: "array",
+    schemaType: "boolean",
+    error: { message: "must NOT have duplicate items" },
+    validate: (isUnique: boolean, items: readonly JsonValue[]) =>
+      !isUnique || new Set(items.map(sortedJson)).size === items.length,
+  });
+}
+
+/** Writes a value as text that is equal for equal values, whatever the order of their members. */
+function sortedJson(value: JsonValue): string {
+  return JSON.stringify(value, (_, part: JsonValue) =>
+    isJsonObject(part) ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1))) : part,
+  );
+}
+
+function schemaErrorFrom(args: JsonObject, error: ErrorObject | undefined): SchemaError {
+  if (error === undefined) return { argument: undefined, message: "the arguments do not fit" };
+  const { argument, shown, value } = placeOf(args, pointerSteps(error.instancePath));
+  if (error.keyword === "required") {
+    const name = String(error.params.missingProperty);
+    const message = `\`${clipped(memberPath(shown, name))}\` is missing`;
+    return { argument: clipped(memberPath(argument, name)), message };
+  }
+  const subject = shown === "" ? "the arguments" : `\`${clipped(shown)}\``;
+  return {
+    argument: argument === "" ? undefined : clipped(argument),
+    message: clipped(`${subject} ${requirementText(error, value)}`),
+  };
+}
+
+/** Follows steps into the arguments. Returns the path as flattened and as shown, and the value there. */
+function placeOf(args: JsonObject, steps: readonly string[]) {
+  let [argument, shown] = ["", ""];
+  let value: JsonValue | undefined = args;
+  for (const step of steps) {
+    if (Array.isArray(value)) {
+      [argument, shown] = [elementPath(argument), `${shown}[${step}]`];
+      value = value[Number(step)];
+    } else {
+      [argument, shown] = [memberPath(argument, step), memberPath(shown, step)];
+      value = isJsonObject(value) ? ownValue(value, step) : undefined;
+    }
+  }
+  return { argument, shown, value };
+}
+
+function requirementText(error: ErrorObject, value: JsonValue | undefined): string {
+  const { keyword, params, message = "does not fit" } = error;
+  if (keyword === "additionalProperties" || keyword === "unevaluatedProperties") {
+    const name = String(params.additionalProperty ?? params.unevaluatedProperty);
+    return `must not have \`${clipped(name)}\`, which the schema does not know`;
+  }
+  if (keyword === "enum") return `must be one of ${choicesText(params.allowedValues)}`;
+  if (keyword === "type" && value === null) return `${message}, not null`;
+  return message.replaceAll("NOT", "not").replaceAll('"', "`");
+}
+
+function choicesText(allowed: unknown): string {
+  const values = Array.isArray(allowed) ? allowed : [];
+  const named = values.slice(0, MAX_CHOICES).map((value) => `\`${JSON.stringify(value)}\``);
+  return values.length > MAX_CHOICES ? `${named.join(", ")} and ${values.length - MAX_CHOICES} more` : named.join(", ");
+}
+
+function clipped(text: string): string {
+  return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…`.toWellFormed() : text;
+}
+
+const DATE = /^(\d{4})-(\d\d)-(\d\d)$/;
+const TIME = /^([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?(z|[+-]([01]\d|2[0-3]):[0-5]\d)$/i;
+const UUID = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i;
+const SCHEME = /^[a-z][a-z\d+.-]*:/i;
+const LOCAL_PART = /^[^\s@<>()[\]\\,;:"]{1,64}$/;
+const LABEL = /^[\p{L}\p{N}]([\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?$/u;
+
+/**
+ * The string formats that are checked, each in time linear in the text: RFC 3339 dates and times, mail addresses, host
+ * names, IP addresses, absolute URIs and UUIDs. As JSON Schema permits, every other format is ignored.
+ */
+const STRING_FORMATS: Readonly<Record<string, (text: string) => boolean>> = {
+  date: isDate,
+  time: (text) => TIME.test(text),
+  "date-time": (text) => /^[t ]$/i.test(text.charAt(10)) && isDate(text.slice(0, 10)) && TIME.test(text.slice(11)),
+  email: isEmail,
+  hostname: isHostname,
+  ipv4: isIPv4,
+  ipv6: (text) => isIPv6(text) && !text.includes("%"),
+  uri: (text) => SCHEME.test(text) && !/\s/.test(text) && URL.canParse(text),
+  uuid: (text) => UUID.test(text),
+};
+
+function isDate(text: string): boolean {
+  const [, year, month, day] = DATE.exec(text) ?? [];
+  if (year === undefined) return false;
+  const date = new Date(`${year}-${month}-${day}T00:00:00Z`);
+  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text);
+}
+
+function isEmail(text: string): boolean {
+  const at = text.lastIndexOf("@");
+  if (at < 1 || text.length > 254 || !LOCAL_PART.test(text.slice(0, at))) return false;
+  return isHostname(text.slice(at + 1));
+}
+
+function isHostname(text: string): boolean {
+  return text.length <= 253 && text.split(".").every((label) => LABEL.test(label));
+}
