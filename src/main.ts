@@ -1,7 +1,8 @@
 import cluster from "node:cluster";
 import { pino } from "pino";
-import { startNotice } from "./cli/index.ts";
 import { type Config, ConfigError, loadConfig } from "./config.ts";
+import type { FirstStart } from "./registry/first-start.ts";
+import type { Addresses } from "./server/servers.ts";
 import { listenForStop, type Serving, serveAlone, serveAsWorker, serveWithWorkers } from "./workers.ts";
 
 function configOrExit(): Config {
@@ -17,6 +18,26 @@ function configOrExit(): Config {
 function serve(serving: Serving): Promise<void> {
   if (cluster.isWorker) return serveAsWorker(serving);
   return serving.config.workers > 1 ? serveWithWorkers(serving) : serveAlone(serving);
+}
+
+/** Returns the text that `npm start` prints: addresses, the admin key, and one command that decides an action. */
+function startNotice({ http, grpc }: Addresses, { adminKey, agentId }: FirstStart): string {
+  const key = adminKey ?? "<the key that was printed when it was made>";
+  const body = { agent_id: agentId ?? "<agent_id>", action_type: "payment.send", action_content: "pay 12 EUR to ACME" };
+  return [
+    "",
+    "Agent Control Plane",
+    `  REST, Connect, gRPC-Web  ${http}  (described at ${http}/openapi.json)`,
+    `  gRPC                     ${grpc}`,
+    `  admin key                ${key}`,
+    "",
+    "Decide an action:",
+    `  curl -s ${http}/v1/enforce/intercept -H 'X-API-Key: ${key}' -H 'Content-Type: application/json' -d '${JSON.stringify(body)}'`,
+    "",
+    // For programs that start the service and need its addresses.
+    JSON.stringify({ msg: "listening", http, grpc }),
+    "",
+  ].join("\n");
 }
 
 // Ctrl-C reaches the workers as well, which are told by their primary.

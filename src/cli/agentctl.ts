@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { EXIT, runAgentctl } from "./run.ts";
 
-// Whoever read the output has left: there is nobody to tell.
+// The reader of the pipe has closed it.
 process.stdout.once("error", () => process.exit(EXIT.unusable));
 
 try {
@@ -14,7 +14,7 @@ try {
     note: (text) => void process.stderr.write(text),
   });
 } catch (error) {
-  // Not by Node's own exit code, which is the one that says `refused`.
+  // Node's own exit code for an exception, 1, would say `refused`.
   console.error(error);
   process.exitCode = EXIT.unusable;
 }

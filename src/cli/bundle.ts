@@ -1,38 +1,36 @@
+import { randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { readFile } from "node:fs/promises";
-import { CommandError } from "./command.ts";
+import { open, readFile, rename, rm } from "node:fs/promises";
+import { CommandError, type CommandIo } from "./command.ts";
+import { type PublicKey, publicKeyFromPem } from "./verify/checkpoint.ts";
 import {
-  bytesFromBase64,
-  type DecisionProof,
+  base64Bytes,
   hashesFrom,
   indexFrom,
-  isMembers,
-  type JsonMembers,
-  type LogEntry,
-  type PublicKey,
-  publicKeyFromPem,
+  isJsonRecord,
+  type JsonRecord,
   required,
-  textFrom,
-  VerificationError,
-} from "./verify/index.ts";
+  stringFrom,
+} from "./verify/json.ts";
+import type { DecisionProof, LogEntry } from "./verify/log-check.ts";
+import { VerificationError } from "./verify/verification-error.ts";
 
-/** The format word of a log bundle: a first line with the checkpoint and its keys, then a line for each entry. */
+/** The `format` of a log bundle: a first line with the checkpoint and its keys, then one line per entry. */
 export const LOG_FORMAT = "agent-control-plane.log/1";
-/** The format word of a decision bundle: one JSON text. */
+/** The `format` of a decision bundle: one JSON text. */
 export const DECISION_FORMAT = "agent-control-plane.decision/1";
 
-/** What both kinds of bundle have. */
 interface BundleBase {
   /** The C2SP note. */
   readonly checkpoint: string;
-  /** The keys that the bundle brings along. They prove nothing by themselves. */
+  /** The keys in the bundle. They prove nothing by themselves. */
   readonly publicKeys: readonly PublicKey[];
 }
 
-/** A whole log, read from disk as it is asked for. */
+/** A whole log, read from disk on demand. */
 export interface LogBundle extends BundleBase {
   readonly kind: "log";
-  /** Reads all entries, from the first on each time. */
+  /** Reads all entries, each time from the first one. */
   entries(): AsyncIterable<LogEntry>;
 }
 
@@ -42,20 +40,79 @@ export interface DecisionBundle extends BundleBase {
   readonly proof: DecisionProof;
 }
 
-/** Bytes of the longest line or decision bundle that is read: far above the largest entry, far below the memory. */
-const MAX_TEXT = 67_108_864;
+/** Longest line, in characters: far above the largest entry, far below the available memory. */
+const MAX_LINE = 67_108_864;
 const CHUNK_BYTES = 1_048_576;
 
-/** The lines of a file, one after the other. Unlike `node:readline` it ends lines at U+000A alone: JSON may hold others. */
-async function* linesOf(path: string): AsyncGenerator<string> {
+/** Opens a bundle of either kind. Throws `CommandError` if it is none, `VerificationError` if a part is missing. */
+export async function openBundle(path: string): Promise<LogBundle | DecisionBundle> {
+  const head = await readHead(path);
+  if (head.format === DECISION_FORMAT) return decisionFrom(head);
+  if (head.format === LOG_FORMAT) return { kind: "log", ...baseFrom(head), entries: () => readEntries(path) };
+  throw new CommandError(`\`${path}\` is no bundle: its \`format\` is neither ${LOG_FORMAT} nor ${DECISION_FORMAT}`);
+}
+
+/** Returns the first line if it is JSON by itself, otherwise the whole file. */
+async function readHead(path: string): Promise<JsonRecord> {
+  const line = parseJson(await firstLine(path));
+  const head = line ?? parseJson(await readText(path));
+  if (isJsonRecord(head)) return head;
+  throw new CommandError(`\`${path}\` is no bundle: it does not begin with a JSON object`);
+}
+
+async function firstLine(path: string): Promise<string> {
+  for await (const line of readLines(path)) return line;
+  throw new CommandError(`\`${path}\` is empty`);
+}
+
+function baseFrom(head: JsonRecord): BundleBase {
+  const { checkpoint, public_keys: pems } = head;
+  const list = required(Array.isArray(pems) ? pems : undefined, "the bundle", "`public_keys`");
+  const publicKeys = list.map((pem) =>
+    required(publicKeyFromPem(String(pem)), "the bundle", "ECDSA P-256 key in PEM in each of its `public_keys`"),
+  );
+  return { checkpoint: required(stringFrom(checkpoint), "the bundle", "`checkpoint`"), publicKeys };
+}
+
+function decisionFrom(head: JsonRecord): DecisionBundle {
+  return {
+    ...{ kind: "decision", ...baseFrom(head) },
+    proof: {
+      body: required(stringFrom(head.body), "the bundle", "`body`"),
+      leafIndex: required(indexFrom(head.leaf_index), "the bundle", "`leaf_index`"),
+      auditPath: required(hashesFrom(head.audit_path), "the bundle", "`audit_path` of hashes"),
+    },
+  };
+}
+
+async function* readEntries(path: string): AsyncGenerator<LogEntry> {
+  let line = 0;
+  for await (const text of readLines(path)) {
+    line += 1;
+    if (line > 1) yield entryFrom(parseJson(text), `line ${line}`);
+  }
+}
+
+/** Reads an entry from its JSON in a bundle or a response of the service. */
+export function entryFrom(value: unknown, where: string): LogEntry {
+  const { index, leaf_hash, body } = required(isJsonRecord(value) ? value : undefined, where, "JSON object");
+  return {
+    index: required(indexFrom(index), where, "`index`"),
+    leafHash: required(base64Bytes(leaf_hash, 32), where, "`leaf_hash` of 32 bytes in base64"),
+    body: required(stringFrom(body), where, "`body`"),
+  };
+}
+
+/** Reads the lines of a file. Unlike `node:readline` it splits at U+000A only: JSON may hold other line separators. */
+async function* readLines(path: string): AsyncGenerator<string> {
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   let rest = "";
   try {
     for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES })) {
       const lines = (rest + decoder.decode(chunk as Buffer, { stream: true })).split("\n");
       rest = lines.pop() ?? "";
-      if (rest.length > MAX_TEXT)
-        throw new VerificationError("malformed", `a line is longer than ${MAX_TEXT} characters`);
+      if (rest.length > MAX_LINE)
+        throw new VerificationError("malformed", `a line is longer than ${MAX_LINE} characters`);
       yield* lines;
     }
     rest += decoder.decode();
@@ -63,6 +120,13 @@ async function* linesOf(path: string): AsyncGenerator<string> {
     throw readFault(error, path);
   }
   if (rest !== "") yield rest;
+}
+
+/** Reads a small file as a whole. Throws `CommandError`. */
+export function readText(path: string): Promise<string> {
+  return readFile(path, "utf8").catch((error: unknown) => {
+    throw readFault(error, path);
+  });
 }
 
 function readFault(error: unknown, path: string): unknown {
@@ -73,15 +137,8 @@ function readFault(error: unknown, path: string): unknown {
     : new CommandError(`\`${path}\` cannot be read (${code})`);
 }
 
-/** Reads a whole small file. Throws `CommandError`. */
-export function readText(path: string): Promise<string> {
-  return readFile(path, "utf8").catch((error: unknown) => {
-    throw readFault(error, path);
-  });
-}
-
-/** Parses JSON; undefined for what is none. */
-export function jsonFrom(text: string): unknown {
+/** Parses JSON; undefined if the text is not JSON. */
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
@@ -89,77 +146,18 @@ export function jsonFrom(text: string): unknown {
   }
 }
 
-async function firstLine(path: string): Promise<string> {
-  for await (const line of linesOf(path)) return line;
-  throw new CommandError(`\`${path}\` is empty`);
-}
-
-/** The first line where it is a JSON text by itself, else the whole file. */
-async function headOf(path: string): Promise<JsonMembers> {
-  const line = jsonFrom(await firstLine(path));
-  const head = line ?? jsonFrom(await readText(path));
-  if (isMembers(head)) return head;
-  throw new CommandError(`\`${path}\` is no bundle: it does not begin with a JSON object`);
-}
-
-function baseFrom(head: JsonMembers): BundleBase {
-  const { checkpoint, public_keys: pems } = head;
-  const list = required(Array.isArray(pems) ? pems : undefined, "the bundle", "`public_keys`");
-  const publicKeys = list.map((pem) =>
-    required(publicKeyFromPem(String(pem)), "the bundle", "ECDSA P-256 key in PEM in each of its `public_keys`"),
-  );
-  return { checkpoint: required(textFrom(checkpoint), "the bundle", "`checkpoint`"), publicKeys };
-}
-
-/** An entry from its JSON, as bundles and the service give it. */
-export function entryFrom(value: unknown, where: string): LogEntry {
-  const { index, leaf_hash, body } = required(isMembers(value) ? value : undefined, where, "JSON object");
-  return {
-    index: required(indexFrom(index), where, "`index`"),
-    leafHash: required(bytesFromBase64(leaf_hash, 32), where, "`leaf_hash` of 32 bytes in base64"),
-    body: required(textFrom(body), where, "`body`"),
-  };
-}
-
-async function* entriesOf(path: string): AsyncGenerator<LogEntry> {
-  let line = 0;
-  for await (const text of linesOf(path)) {
-    line += 1;
-    if (line > 1) yield entryFrom(jsonFrom(text), `line ${line}`);
-  }
-}
-
-function decisionFrom(head: JsonMembers): DecisionBundle {
-  return {
-    ...{ kind: "decision", ...baseFrom(head) },
-    proof: {
-      body: required(textFrom(head.body), "the bundle", "`body`"),
-      leafIndex: required(indexFrom(head.leaf_index), "the bundle", "`leaf_index`"),
-      auditPath: required(hashesFrom(head.audit_path), "the bundle", "`audit_path` of hashes"),
-    },
-  };
-}
-
-/** Opens a bundle of either kind. Throws `CommandError` for what is none, `VerificationError` for one that lacks a part. */
-export async function openBundle(path: string): Promise<LogBundle | DecisionBundle> {
-  const head = await headOf(path);
-  if (head.format === DECISION_FORMAT) return decisionFrom(head);
-  if (head.format === LOG_FORMAT) return { kind: "log", ...baseFrom(head), entries: () => entriesOf(path) };
-  throw new CommandError(`\`${path}\` is no bundle: its \`format\` is neither ${LOG_FORMAT} nor ${DECISION_FORMAT}`);
-}
-
-/** The first line of a log bundle. */
+/** Returns the first line of a log bundle. */
 export function logBundleHead(checkpoint: string, publicKeys: readonly PublicKey[]): string {
   const head = { format: LOG_FORMAT, checkpoint, public_keys: publicKeys.map(({ pem }) => pem) };
   return `${JSON.stringify(head)}\n`;
 }
 
-/** The line of an entry in a log bundle. */
+/** Returns the line of an entry in a log bundle. */
 export function logBundleLine({ index, leafHash, body }: LogEntry): string {
   return `${JSON.stringify({ index, leaf_hash: Buffer.from(leafHash).toString("base64"), body })}\n`;
 }
 
-/** A decision bundle. */
+/** Returns the text of a decision bundle. */
 export function decisionBundleText(proof: DecisionProof, checkpoint: string, publicKeys: readonly PublicKey[]): string {
   const bundle = {
     format: DECISION_FORMAT,
@@ -170,4 +168,51 @@ export function decisionBundleText(proof: DecisionProof, checkpoint: string, pub
     public_keys: publicKeys.map(({ pem }) => pem),
   };
   return `${JSON.stringify(bundle)}\n`;
+}
+
+/** Writes a piece of an output. */
+export type WritePiece = (text: string) => Promise<void>;
+
+/** Characters that are buffered before they are written: one system call per small piece would dominate the run time. */
+const BUFFERED_CHARACTERS = 262_144;
+
+/**
+ * Writes a file, or standard output if `path` is undefined. A file appears whole or not at all: it is written under a
+ * temporary name and renamed.
+ */
+export async function writeOutput(
+  path: string | undefined,
+  io: CommandIo,
+  produce: (write: WritePiece) => Promise<void>,
+): Promise<void> {
+  if (path === undefined) return writeBuffered((text) => io.write(text), produce);
+  const temporary = `${path}.${randomUUID()}`;
+  try {
+    await using file = await open(temporary, "wx");
+    await writeBuffered(async (text) => void (await file.write(text)), produce);
+    await file.sync();
+    await rename(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw writeFault(error, path);
+  }
+}
+
+async function writeBuffered(write: WritePiece, produce: (write: WritePiece) => Promise<void>): Promise<void> {
+  let buffered = "";
+  await produce(async (text) => {
+    buffered += text;
+    if (buffered.length < BUFFERED_CHARACTERS) return;
+    const full = buffered;
+    buffered = "";
+    await write(full);
+  });
+  if (buffered !== "") await write(buffered);
+}
+
+function writeFault(error: unknown, path: string): unknown {
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  return code === undefined || syscall === undefined
+    ? error
+    : new CommandError(`\`${path}\` cannot be written (${code})`);
 }

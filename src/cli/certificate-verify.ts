@@ -1,19 +1,20 @@
-import { jsonFrom, readText } from "./bundle.ts";
+import { parseJson, readText } from "./bundle.ts";
 import { type Command, CommandError } from "./command.ts";
 import { pinnedKeys, trustLines } from "./trust.ts";
-import { isMembers, type JsonMembers, verifyCertificate } from "./verify/index.ts";
+import { verifyCertificate } from "./verify/certificate.ts";
+import { isJsonRecord, type JsonRecord } from "./verify/json.ts";
 
-/** A certificate as RevokeAgent answers it, or inside of what GetRevocation answers. */
-async function certificateIn(path: string): Promise<JsonMembers> {
-  const json = jsonFrom(await readText(path));
-  const certificate = isMembers(json) && isMembers(json.certificate) ? json.certificate : json;
-  if (isMembers(certificate) && "canonical_body" in certificate) return certificate;
-  throw new CommandError(`\`${path}\` is no revocation certificate: give the JSON that the revoke answered`);
+/** Reads a certificate: a RevokeAgent response, or a member of a GetRevocation response. */
+async function readCertificate(path: string): Promise<JsonRecord> {
+  const json = parseJson(await readText(path));
+  const certificate = isJsonRecord(json) && isJsonRecord(json.certificate) ? json.certificate : json;
+  if (isJsonRecord(certificate) && "canonical_body" in certificate) return certificate;
+  throw new CommandError(`\`${path}\` is no revocation certificate: give the JSON response of the revoke call`);
 }
 
-/** `sessions 1, grants given 2`: what ended, by kind. */
+/** Lists what ended, by kind: `sessions 1, grants given 2`. */
 function endedText(counts: unknown): string {
-  const some = Object.entries(isMembers(counts) ? counts : {}).filter(([, count]) => count !== 0);
+  const some = Object.entries(isJsonRecord(counts) ? counts : {}).filter(([, count]) => count !== 0);
   return some.map(([kind, count]) => `${kind.replaceAll("_", " ")} ${String(count)}`).join(", ") || "nothing else";
 }
 
@@ -24,15 +25,15 @@ export const certificateVerify: Command = {
   summary: "verify a revocation certificate offline",
   details: [
     "",
-    "The file is the JSON that revoking answered, or GET /v1/enforce/revocations/{revocation_id}. Checked are the signature",
-    "over `canonical_body`, and that all members beside it say what it says. Without --public-key or --jwks the",
-    "certificate's own key is used, and the output says so.",
+    "The file is the JSON response of the revoke call, or of GET /v1/enforce/revocations/{revocation_id}. The command checks",
+    "the signature over `canonical_body`, and that all other members equal those in it. Without --public-key or --jwks it",
+    "uses the certificate's own key, and the output says so.",
   ],
   options: ["public-key", "jwks"],
   async run(input) {
     const [path = ""] = input.positionals;
     const pinned = await pinnedKeys(input);
-    const { body, key } = verifyCertificate(await certificateIn(path), pinned);
+    const { body, key } = verifyCertificate(await readCertificate(path), pinned);
     const source = pinned === undefined ? "certificate" : "pinned";
     const { revocation_id, agent_id, agent_name, revoked_at, revoked_by, ledger_seq, counts } = body;
     return {

@@ -1,29 +1,29 @@
-/** What a command needs of the process that it runs in. */
+/** The process as commands see it. */
 export interface CommandIo {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Writes to standard output; resolves once more may be written. */
+  /** Writes to standard output; resolves when more can be written (back-pressure). */
   write(text: string): Promise<void>;
   /** Writes to standard error. */
   note(text: string): void;
 }
 
-/** What a command was called with; only options that it lists. */
+/** The arguments of a command, limited to the options that it lists. */
 export interface CommandInput {
   readonly positionals: readonly string[];
   readonly io: CommandIo;
-  /** The last value of an option; undefined when it was not given. */
+  /** Returns the last value of an option; undefined if it was not given. */
   option(name: OptionName): string | undefined;
-  /** Every value of an option that may come more than once. */
+  /** Returns every value of a repeatable option. */
   options(name: OptionName): readonly string[];
 }
 
-/** What a command found, for people and for programs. */
+/** The result of a command, for people and for programs. */
 export interface CommandReport {
   /** Lines of text. */
   readonly lines: readonly string[];
   /** The same as JSON, for `--json`. */
   readonly json: object;
-  /** True when the command's own output went to standard output, so that the report goes to standard error. */
+  /** True if the command wrote its output to standard output, so that the report goes to standard error. */
   readonly isOutputTaken?: boolean;
 }
 
@@ -31,19 +31,19 @@ export interface CommandReport {
 export interface Command {
   /** The words that call it: `vault verify`. */
   readonly name: string;
-  /** The arguments after them, as help shows them; empty for none. A name in brackets may be left out. */
+  /** The arguments after them, as help shows them; empty for none. A name in brackets is optional. */
   readonly arguments: string;
   readonly summary: string;
-  /** More for its own help: what is checked, what the result means. Lines. */
+  /** Further lines of its own help: what is checked, what the result means. */
   readonly details: readonly string[];
   readonly options: readonly OptionName[];
-  /** Throws `CommandError` for wrong usage and what cannot be read, `VerificationError` for what does not verify. */
+  /** Throws `CommandError` for wrong usage and unreadable input, `VerificationError` for input that does not verify. */
   run(input: CommandInput): Promise<CommandReport>;
 }
 
 /** An option, as help shows it. */
 export interface CommandOption {
-  /** The word for its value; undefined for a switch. */
+  /** The placeholder for its value; undefined for a switch. */
   readonly value?: string;
   readonly isRepeatable?: boolean;
   readonly help: string;
@@ -80,10 +80,10 @@ export const OPTIONS = {
 /** The name of an option. */
 export type OptionName = keyof typeof OPTIONS;
 
-/** A command that was called wrongly, or cannot read or write what it needs. The message says what to change. */
+/** Reports wrong usage, or a file or service that cannot be read or written. The message says what to change. */
 export class CommandError extends Error {
   override readonly name = "CommandError";
 }
 
-/** The service was reached and failed. */
+/** Reports that the service responded with a fault of its own (5xx). */
 export class ServiceFailedError extends CommandError {}

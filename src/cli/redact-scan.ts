@@ -2,14 +2,14 @@ import { compileScrubber } from "../redaction/text/index.ts";
 import { readText } from "./bundle.ts";
 import type { Command } from "./command.ts";
 
-/** A place in a text as people count it: line and column from 1, in UTF-16 code units. */
-interface Place {
+/** A position in a text: line and column from 1, in UTF-16 code units. */
+interface Position {
   readonly line: number;
   readonly column: number;
 }
 
-/** Gives the places of offsets, which MUST come in ascending order. */
-function createPlaces(text: string): (offset: number) => Place {
+/** Creates a function that converts offsets to positions. The offsets MUST ascend. */
+function createPositions(text: string): (offset: number) => Position {
   let line = 1;
   let lineStart = 0;
   return (offset) => {
@@ -21,22 +21,22 @@ function createPlaces(text: string): (offset: number) => Place {
   };
 }
 
-/** `agentctl redact scan`: where a file holds personal values, without the values. */
+/** `agentctl redact scan`: lists the personal values in a file by position and kind. */
 export const redactScan: Command = {
   name: "redact scan",
   arguments: "<file>",
   summary: "says where a file of text holds personal values, and of which kind",
   details: [
-    "Looks with every detector of the redaction proxy, here and without the service. Values that a workspace registered are not",
-    "known here. Prints `line:column kind length` for each finding and never what stands there.",
+    "Runs every detector of the redaction proxy locally, without the service and thus without a workspace's registered values.",
+    "Prints `line:column kind length` for each finding, never the text itself.",
   ],
   options: [],
   async run({ positionals: [path = ""] }) {
     const text = await readText(path);
-    const placeOf = createPlaces(text);
+    const positionOf = createPositions(text);
     const findings = compileScrubber({ registered: [], allow: [] })
       .find(text)
-      .map(({ kind, start, end }) => ({ kind, ...placeOf(start), start, end }));
+      .map(({ kind, start, end }) => ({ kind, ...positionOf(start), start, end }));
     const lines = findings.map(({ kind, line, column, start, end }) => `${line}:${column} ${kind} ${end - start}`);
     return { lines: [...lines, `${findings.length} found`], json: { findings } };
   },

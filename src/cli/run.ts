@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import { certificateVerify } from "./certificate-verify.ts";
 import {
   type Command,
   CommandError,
@@ -6,15 +7,87 @@ import {
   type CommandIo,
   type CommandOption,
   OPTIONS,
+  type OptionName,
 } from "./command.ts";
-import { COMMANDS } from "./commands.ts";
-import { helpFor, helpOf } from "./help.ts";
-import { VerificationError } from "./verify/index.ts";
+import { redactScan } from "./redact-scan.ts";
+import { vaultExplain } from "./vault-explain.ts";
+import { vaultExport, vaultProve } from "./vault-export.ts";
+import { vaultVerify } from "./vault-verify.ts";
+import { VerificationError } from "./verify/verification-error.ts";
+
+/** Every command of `agentctl`, in the order of its help. */
+const COMMANDS: readonly Command[] = [
+  vaultVerify,
+  vaultExport,
+  vaultProve,
+  vaultExplain,
+  certificateVerify,
+  redactScan,
+];
 
 /** The exit codes of `agentctl`. */
 export const EXIT = { verified: 0, refused: 1, unusable: 2 } as const;
 
-/** Text of the log may hold anything; what would move a terminal's cursor or turn the text's direction is shown as code. */
+const EXIT_CODES = [
+  "Exit codes:",
+  "  0  verified, or done",
+  "  1  refused: what was looked at does not verify",
+  "  2  called wrongly, or something cannot be read or written",
+];
+
+/** Runs `agentctl` with its arguments and returns the exit code. Rejects only for a fault of its own. */
+export async function runAgentctl(argv: readonly string[], io: CommandIo): Promise<number> {
+  const found = findCommands(argv);
+  const [command] = found;
+  const wantsHelp = argv.includes("--help");
+  if (command === undefined || argv.length === 0) {
+    io.note(`agentctl: no such command\n\n${overviewOf(COMMANDS)}`);
+    return EXIT.unusable;
+  }
+  if (wantsHelp || found.length > 1) {
+    await io.write(found.length > 1 ? overviewOf(found) : helpOf(command));
+    return wantsHelp ? EXIT.verified : EXIT.unusable;
+  }
+  try {
+    return await report(command, argv, io);
+  } catch (error) {
+    return reportFault(error, argv.includes("--json"), io);
+  }
+}
+
+/** Returns the command that the first two words name, or all that the first word begins. */
+function findCommands(argv: readonly string[]): readonly Command[] {
+  const words = argv.slice(0, 2).filter((word) => !word.startsWith("-"));
+  const exact = COMMANDS.filter(({ name }) => name === words.join(" "));
+  return exact.length > 0 ? exact : COMMANDS.filter(({ name }) => words.length < 2 && name.startsWith(words.join(" ")));
+}
+
+async function report(command: Command, argv: readonly string[], io: CommandIo): Promise<number> {
+  const input = parseInput(command, argv, io);
+  const { lines, json, isOutputTaken = false } = await command.run(input);
+  const text = input.isJson ? `${JSON.stringify(json)}\n` : textOf(lines);
+  if (isOutputTaken) io.note(text);
+  else await io.write(text);
+  return EXIT.verified;
+}
+
+async function reportFault(error: unknown, isJson: boolean, io: CommandIo): Promise<number> {
+  if (error instanceof VerificationError) {
+    const { fault, index, lastIndex, message } = error;
+    const json = { verified: false, fault, index, last_index: lastIndex, message };
+    await io.write(isJson ? `${JSON.stringify(json)}\n` : textOf([`REFUSED (${fault}): ${message}`]));
+    return EXIT.refused;
+  }
+  if (!(error instanceof CommandError)) throw error;
+  const { message } = error;
+  if (isJson) await io.write(`${JSON.stringify({ error: message })}\n`);
+  else io.note(textOf([`agentctl: ${message}`]));
+  return EXIT.unusable;
+}
+
+const textOf = (lines: readonly string[]): string => lines.map((line) => `${printable(line)}\n`).join("");
+
+/** Escapes control and direction characters: text from the log could use them to manipulate the terminal. */
 function printable(line: string): string {
   return line.replace(
     // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be printed
@@ -23,16 +96,7 @@ function printable(line: string): string {
   );
 }
 
-const textOf = (lines: readonly string[]): string => lines.map((line) => `${printable(line)}\n`).join("");
-
-/** The commands that the first words fit, and how many words they are. */
-function commandsFor(argv: readonly string[]): readonly Command[] {
-  const words = argv.slice(0, 2).filter((word) => !word.startsWith("-"));
-  const exact = COMMANDS.filter(({ name }) => name === words.join(" "));
-  return exact.length > 0 ? exact : COMMANDS.filter(({ name }) => words.length < 2 && name.startsWith(words.join(" ")));
-}
-
-function inputFrom(
+function parseInput(
   command: Command,
   argv: readonly string[],
   io: CommandIo,
@@ -43,10 +107,10 @@ function inputFrom(
     return [name, { type: value === undefined ? ("boolean" as const) : ("string" as const), multiple: isRepeatable }];
   });
   const args = argv.slice(command.name.split(" ").length);
-  const { values, positionals } = parsed(args, Object.fromEntries(config));
-  const wanted = command.arguments.split(" ").filter((word) => /^[<[]\w/.test(word));
-  const least = wanted.filter((word) => word.startsWith("<")).length;
-  if (positionals.length < least || positionals.length > wanted.length) {
+  const { values, positionals } = parseOptions(args, Object.fromEntries(config));
+  const named = command.arguments.split(" ").filter((word) => /^[<[]\w/.test(word));
+  const min = named.filter((word) => word.startsWith("<")).length;
+  if (positionals.length < min || positionals.length > named.length) {
     throw new CommandError(`expected ${command.arguments || "no arguments"} after \`${command.name}\``);
   }
   return {
@@ -58,7 +122,10 @@ function inputFrom(
 
 type ParseOptions = NonNullable<Parameters<typeof parseArgs>[0]>["options"];
 
-function parsed(args: string[], options: ParseOptions): { values: Record<string, unknown>; positionals: string[] } {
+function parseOptions(
+  args: string[],
+  options: ParseOptions,
+): { values: Record<string, unknown>; positionals: string[] } {
   try {
     const { values, positionals } = parseArgs({ args, options: options ?? {}, allowPositionals: true });
     return { values, positionals };
@@ -69,46 +136,45 @@ function parsed(args: string[], options: ParseOptions): { values: Record<string,
   }
 }
 
-async function report(command: Command, argv: readonly string[], io: CommandIo): Promise<number> {
-  const input = inputFrom(command, argv, io);
-  const { lines, json, isOutputTaken = false } = await command.run(input);
-  const text = input.isJson ? `${JSON.stringify(json)}\n` : textOf(lines);
-  if (isOutputTaken) io.note(text);
-  else await io.write(text);
-  return EXIT.verified;
+/** Returns the help that lists several commands. */
+function overviewOf(commands: readonly Command[]): string {
+  return [
+    "agentctl: verifies, exports and explains the log of an Agent Control Plane",
+    "",
+    ...columns(commands.map((command) => [usageOf(command), command.summary])),
+    "",
+    "`agentctl <command> --help` shows the options of a command.",
+    "",
+    ...EXIT_CODES,
+    "",
+  ].join("\n");
 }
 
-async function reportFault(error: unknown, isJson: boolean, io: CommandIo): Promise<number> {
-  const isRefusal = error instanceof VerificationError;
-  if (!isRefusal && !(error instanceof CommandError)) throw error;
-  const { message } = error;
-  if (isRefusal) {
-    const { fault, index, lastIndex } = error;
-    const json = { verified: false, fault, index, last_index: lastIndex, message };
-    await io.write(isJson ? `${JSON.stringify(json)}\n` : textOf([`REFUSED (${fault}): ${message}`]));
-    return EXIT.refused;
-  }
-  if (isJson) await io.write(`${JSON.stringify({ error: message })}\n`);
-  else io.note(textOf([`agentctl: ${message}`]));
-  return EXIT.unusable;
+/** Returns the help of one command. */
+function helpOf(command: Command): string {
+  return [
+    usageOf(command),
+    "",
+    `${command.summary}.`,
+    ...command.details,
+    "",
+    "Options:",
+    ...columns([...command.options, "json" as const, "help" as const].map(optionRow)),
+    "",
+    ...EXIT_CODES,
+    "",
+  ].join("\n");
 }
 
-/** Runs `agentctl` with its arguments; gives the exit code. Rejects for a fault of its own alone. */
-export async function runAgentctl(argv: readonly string[], io: CommandIo): Promise<number> {
-  const found = commandsFor(argv);
-  const [command] = found;
-  const wantsHelp = argv.includes("--help");
-  if (command === undefined || argv.length === 0) {
-    io.note(`agentctl: no such command\n\n${helpFor(COMMANDS)}`);
-    return EXIT.unusable;
-  }
-  if (wantsHelp || found.length > 1) {
-    await io.write(found.length > 1 ? helpFor(found) : helpOf(command));
-    return wantsHelp ? EXIT.verified : EXIT.unusable;
-  }
-  try {
-    return await report(command, argv, io);
-  } catch (error) {
-    return reportFault(error, argv.includes("--json"), io);
-  }
+const usageOf = ({ name, arguments: rest }: Command): string => `agentctl ${name}${rest === "" ? "" : ` ${rest}`}`;
+
+function optionRow(name: OptionName): readonly [string, string] {
+  const { value, help }: CommandOption = OPTIONS[name];
+  return [`--${name}${value === undefined ? "" : ` <${value}>`}`, help];
+}
+
+/** Pads the first cells of rows to the same width. */
+function columns(rows: readonly (readonly [string, string])[]): string[] {
+  const width = Math.max(...rows.map(([first]) => first.length));
+  return rows.map(([first, second]) => `  ${first.padEnd(width)}  ${second}`);
 }

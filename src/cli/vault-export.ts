@@ -1,9 +1,10 @@
-import { logBundleHead, logBundleLine } from "./bundle.ts";
+import { decisionBundleText, logBundleHead, logBundleLine, writeOutput } from "./bundle.ts";
 import { type Command, CommandError } from "./command.ts";
-import { writeOutput } from "./output.ts";
 import { trustFrom } from "./trust.ts";
-import { createVaultServer } from "./vault-server.ts";
-import { verifyCheckpoint } from "./verify/index.ts";
+import { VaultServer } from "./vault-server.ts";
+import { verifyCheckpoint } from "./verify/checkpoint.ts";
+import { verifyDecision } from "./verify/log-check.ts";
+import { VerificationError } from "./verify/verification-error.ts";
 
 /** `agentctl vault export`: the whole log as a bundle. */
 export const vaultExport: Command = {
@@ -13,11 +14,11 @@ export const vaultExport: Command = {
   details: [
     "",
     "The bundle is the log as it is when the export begins; others may append meanwhile. The checkpoint's signature is",
-    "verified, the entries are written as the service gives them: `agentctl vault verify` says what they are worth.",
+    "verified, but not the entries: pass the bundle to `agentctl vault verify`.",
   ],
   options: ["url", "key", "out", "public-key", "jwks"],
   async run(input) {
-    const server = createVaultServer(input);
+    const server = new VaultServer(input);
     const { keys } = await trustFrom(input, "service", () => server.publicKeys());
     const { note, treeSize, origin, key } = verifyCheckpoint(await server.checkpoint(), keys);
     const out = input.option("out");
@@ -33,6 +34,34 @@ export const vaultExport: Command = {
     return {
       lines: [`wrote ${written} entries of ${origin} to ${out ?? "standard output"}`],
       json: { entries: written, origin, out: out ?? null },
+      isOutputTaken: out === undefined,
+    };
+  },
+};
+
+/** `agentctl vault prove`: one decision as a bundle that verifies by itself. */
+export const vaultProve: Command = {
+  name: "vault prove",
+  arguments: "<decision>",
+  summary: "write a decision with its proof as a decision bundle",
+  details: ["", "The bundle is verified before it is written. Nothing else is needed to verify it again."],
+  options: ["url", "key", "out", "public-key", "jwks"],
+  async run(input) {
+    const [decisionId = ""] = input.positionals;
+    const server = new VaultServer(input);
+    const { keys } = await trustFrom(input, "service", () => server.publicKeys());
+    const { index, body } = await server.decision(decisionId);
+    const checkpoint = verifyCheckpoint(await server.checkpoint(), keys);
+    const proof = { body, leafIndex: index, auditPath: await server.auditPath(index, checkpoint.treeSize) };
+    const decision = verifyDecision(proof, checkpoint);
+    if (decision.decision_id !== decisionId) {
+      throw new VerificationError("contradiction", `the service gave another decision than \`${decisionId}\``, index);
+    }
+    const out = input.option("out");
+    await writeOutput(out, input.io, (write) => write(decisionBundleText(proof, checkpoint.note, [checkpoint.key])));
+    return {
+      lines: [`wrote decision ${decisionId}, entry ${index} of ${checkpoint.origin}, to ${out ?? "standard output"}`],
+      json: { decision_id: decisionId, leaf_index: index, origin: checkpoint.origin, out: out ?? null },
       isOutputTaken: out === undefined,
     };
   },

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { isConsistent, rootFromInclusion } from "../../src/cli/verify/index.ts";
+import { isConsistent, rootFromInclusion } from "../../src/cli/verify/merkle.ts";
 import { consistencyPathOf, leafOf, pathOf, rootOf } from "./written-log.ts";
 
 /** Every tree up to this size: all shapes of five levels, and the next one. */

@@ -1,24 +1,24 @@
-/** Why something does not verify; the words stay the same from version to version. */
+/** Reasons why something does not verify. The words are part of the output and stay the same between versions. */
 export type VerificationFault =
-  /** A member is missing or has another form than the format says. */
+  /** A member is missing or malformed. */
   | "malformed"
-  /** The checkpoint is no C2SP checkpoint. */
+  /** The checkpoint is not in C2SP form. */
   | "checkpoint"
-  /** No trusted key signed it. */
+  /** No trusted key made the signature. */
   | "signature"
   /** A body is not in its RFC 8785 form. */
   | "canonical"
   /** A body does not hash to its leaf. */
   | "leaf_hash"
-  /** An entry is missing, comes twice or stands at another place. */
+  /** An entry is missing, duplicated or misplaced. */
   | "order"
-  /** An entry is of another workspace. */
+  /** An entry belongs to another workspace. */
   | "workspace"
-  /** An entry is older than the one before it. */
+  /** An entry is older than its predecessor. */
   | "time"
-  /** The root that an entry was sealed on is not that of the entries before it. */
+  /** The root that an entry was sealed on is not the root of its predecessors. */
   | "previous_root"
-  /** Two entries claim one id. */
+  /** Two entries claim the same id. */
   | "duplicate_id"
   /** The entries do not hash to the checkpoint's root. */
   | "root"
@@ -28,16 +28,16 @@ export type VerificationFault =
   | "truncated"
   /** The entries do not hash to an earlier checkpoint's root. */
   | "rewritten"
-  /** A certificate says one thing and its signed body another. */
+  /** A certificate differs from its signed body. */
   | "contradiction";
 
-/** What was looked at does not verify. The message is one line and says what is wrong. */
+/** Reports that something does not verify, and why, in one line. */
 export class VerificationError extends Error {
   override readonly name = "VerificationError";
   readonly fault: VerificationFault;
-  /** The first entry that cannot be trusted; null when the fault is of no entry. */
+  /** The first entry that cannot be trusted; null if the fault is in no entry. */
   readonly index: number | null;
-  /** The last entry that the fault may be in: `index` where it is known exactly. */
+  /** The last entry that may contain the fault; equal to `index` if it is known exactly. */
   readonly lastIndex: number | null;
 
   constructor(fault: VerificationFault, message: string, index: number | null = null, lastIndex = index) {

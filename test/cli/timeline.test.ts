@@ -1,6 +1,6 @@
 import { expect } from "chai";
-import { createStoryTeller, type Story } from "../../src/cli/story/index.ts";
-import type { JsonMembers } from "../../src/cli/verify/index.ts";
+import { type Explanation, Timeline } from "../../src/cli/timeline.ts";
+import type { JsonRecord } from "../../src/cli/verify/json.ts";
 
 const id = (prefix: string, letter: string): string => `${prefix}_${letter.repeat(26)}`;
 const [ACTOR, LENDER, OTHER] = [id("agt", "a"), id("agt", "b"), id("agt", "c")];
@@ -47,8 +47,8 @@ const tool = (version: number, digest: string) => ({
   tool: { name: "bank/pay", version, digest },
 });
 
-/** What explains the decision: an entry, and words of what is told of it. */
-const EXPLAINING: readonly (readonly [entry: object, says: readonly string[]])[] = [
+/** Entries that explain the decision, and parts of the text about each. */
+const EXPLAINING: readonly (readonly [entry: object, parts: readonly string[]])[] = [
   [registered(ACTOR), [ACTOR, "allowed: pay", "denied: wire", "trust 50"]],
   [registered(LENDER), [LENDER]],
   [tool(3, "d3"), ["`bank/pay` version 3"]],
@@ -77,8 +77,8 @@ const EXPLAINING: readonly (readonly [entry: object, says: readonly string[]])[]
   ],
 ];
 
-/** What has nothing to do with it. */
-const IDLE: readonly object[] = [
+/** Entries that do not concern the decision. */
+const UNRELATED: readonly object[] = [
   registered(OTHER),
   tool(2, "d2"),
   published(1, "m1"),
@@ -90,34 +90,34 @@ const IDLE: readonly object[] = [
   { type: "something_new" },
 ];
 
-/** Tells of the decision after some entries and before others. */
-function told(before: readonly object[], after: readonly object[] = []): Story {
+/** Explains the decision from the entries before and after it. */
+function explain(before: readonly object[], after: readonly object[] = []): Explanation {
   const entries = [...before, DECISION, ...after].map(
-    (entry, seq) => ({ at: "", by: "key_1", ...entry, seq }) as JsonMembers,
+    (entry, seq) => ({ at: "", by: "key_1", ...entry, seq }) as JsonRecord,
   );
-  const teller = createStoryTeller(entries[before.length] as JsonMembers);
-  for (const entry of entries) teller.see(entry);
-  return teller.story();
+  const timeline = new Timeline(entries[before.length] as JsonRecord);
+  for (const entry of entries) timeline.add(entry);
+  return timeline.explanation();
 }
 
 const texts = (items: readonly { readonly text: string }[]): string[] => items.map(({ text }) => text);
 
-describe("the story of a decision", () => {
-  const story = told([...EXPLAINING.map(([entry]) => entry), ...IDLE]);
+describe("the timeline of a decision", () => {
+  const explanation = explain([...EXPLAINING.map(([entry]) => entry), ...UNRELATED]);
 
-  for (const [at, [entry, says]] of EXPLAINING.entries()) {
-    it(`tells of \`${(entry as { type: string }).type}\`: ${says[0]}.`, () => {
-      const item = story.before.find(({ index }) => index === at);
-      for (const words of says) expect(item?.text).to.include(words);
+  for (const [at, [entry, parts]] of EXPLAINING.entries()) {
+    it(`explains \`${(entry as { type: string }).type}\`: ${parts[0]}.`, () => {
+      const item = explanation.before.find(({ index }) => index === at);
+      for (const part of parts) expect(item?.text).to.include(part);
     });
   }
 
-  it("leaves out what has nothing to do with it.", () => {
-    expect(story.before).to.have.length(EXPLAINING.length);
-    expect(story.unexplained).to.deep.equal([]);
+  it("leaves out entries that do not concern it.", () => {
+    expect(explanation.before).to.have.length(EXPLAINING.length);
+    expect(explanation.unexplained).to.deep.equal([]);
   });
 
-  it("tells of the state that held, not of what it replaced or what replaced it.", () => {
+  it("shows the state that held, neither what it replaced nor what replaced it.", () => {
     const settings = (word: string) => ({
       type: "workspace_updated",
       workspace: { default_decision: word, initial_trust_tenths: 500 },
@@ -130,7 +130,7 @@ describe("the story of a decision", () => {
       decision: "block",
     };
     const member = (type: string) => ({ type, department_id: "dep_1", agent_id: ACTOR });
-    const { before, after } = told(
+    const { before, after } = explain(
       [settings("allow"), settings("block"), earlier, member("department_member_added")],
       [
         settings("escalate"),
@@ -146,8 +146,8 @@ describe("the story of a decision", () => {
     expect(after).to.deep.equal([]);
   });
 
-  it("says what the decision names and the log does not explain.", () => {
-    const { before, unexplained } = told([registered(ACTOR), published(2, "other")]);
+  it("lists the references of the decision that the log does not explain.", () => {
+    const { before, unexplained } = explain([registered(ACTOR), published(2, "other")]);
     expect(texts(before).at(-1)).to.include("is NOT the one that the decision names (m2)");
     expect(unexplained.join("\n"))
       .to.include(LENDER)

@@ -1,1 +1,0 @@
-export { startNotice } from "./start-notice.ts";

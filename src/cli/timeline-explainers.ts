@@ -1,0 +1,222 @@
+import { type JsonRecord, listAt, textAt, valueAt } from "./verify/json.ts";
+
+/** The things that a decision names; their entries explain how it came about. */
+export interface DecisionReferences {
+  readonly decisionId: string;
+  /** Index of the decision's entry. */
+  readonly index: number;
+  /** The agent that acted. */
+  readonly actorId: string;
+  /** The actor, and the agent on whose behalf it acted. */
+  readonly agentIds: ReadonlySet<string>;
+  /** Version of each mandate that was enforced or observed, with its digest if the decision names it. */
+  readonly mandates: ReadonlyMap<string, { readonly version: unknown; readonly digest: string }>;
+  readonly tool: { readonly name: string; readonly version: unknown; readonly digest: string } | undefined;
+  /** Sessions, credentials, grants, temporal windows, intent contracts, federation tokens and tool policies. */
+  readonly authorityIds: ReadonlySet<string>;
+  readonly keyId: string;
+  /** The escalations that the decision created, used or was presented with. */
+  readonly escalationIds: ReadonlySet<string>;
+}
+
+const AUTHORITY_ID = /^(ses|crd|grt|tmw|itc|fed|mtp)_/;
+
+/** Reads the references out of a decision's body. */
+export function referencesIn(decision: JsonRecord): DecisionReferences {
+  const actorId = textAt(decision, "action.agent_id");
+  const named = ["session_id", "grant_id", "intent_contract_id", "key_id"].map((name) => textAt(decision, name));
+  const inReasons = listAt(decision, "reasons").flatMap((reason) => idsIn(textAt(reason, "message")));
+  const applied = listAt(decision, "authority").map(String);
+  const escalations = ["escalation_id", "used_escalation_id", "presented_escalation_id"];
+  return {
+    decisionId: textAt(decision, "decision_id"),
+    index: Number(decision.seq),
+    actorId,
+    agentIds: new Set([actorId, textAt(decision, "on_behalf_of")].filter((id) => id !== "")),
+    mandates: mandatesIn(decision),
+    tool: toolIn(decision),
+    authorityIds: new Set([...named, ...applied, ...inReasons].filter((id) => AUTHORITY_ID.test(id))),
+    keyId: textAt(decision, "key_id"),
+    escalationIds: new Set(escalations.map((name) => textAt(decision, name)).filter((id) => id !== "")),
+  };
+}
+
+/** Returns the ids that a sentence names in backticks. */
+function idsIn(sentence: string): string[] {
+  return [...sentence.matchAll(/`([a-z]{2,3}_[a-z2-7]{26})`/g)].map(([, id = ""]) => id);
+}
+
+function mandatesIn(decision: JsonRecord): DecisionReferences["mandates"] {
+  const named = [...listAt(decision, "mandates"), ...listAt(decision, "observed")];
+  return new Map(
+    named.map((each) => [
+      textAt(each, "mandate_id"),
+      { version: valueAt(each, "version"), digest: textAt(each, "digest") },
+    ]),
+  );
+}
+
+function toolIn(decision: JsonRecord): DecisionReferences["tool"] {
+  const version = valueAt(decision, "action.tool_version");
+  if (version === undefined) return undefined;
+  return { name: textAt(decision, "action.tool"), version, digest: textAt(decision, "action.tool_digest") };
+}
+
+/** An event that concerns a decision. */
+export interface Event {
+  /** The subject of the event; a later event on the same topic replaces it. */
+  readonly topic: string;
+  /** A plain sentence. */
+  readonly text: string;
+}
+
+/** Explains how an entry concerns a decision; undefined if it does not. */
+type Explainer = (entry: JsonRecord, references: DecisionReferences) => Event | undefined;
+
+/** Returns the events of an entry that concern a decision; most entries have none. */
+export function eventsIn(entry: JsonRecord, references: DecisionReferences): readonly Event[] {
+  const explainers = EXPLAINERS.get(textAt(entry, "type")) ?? [];
+  return explainers.flatMap((explain) => explain(entry, references) ?? []);
+}
+
+const quoted = (text: string): string => `\`${text}\``;
+const listed = (values: readonly unknown[]): string => (values.length === 0 ? "any" : values.map(String).join(", "));
+
+const settings: Explainer = ({ workspace }) => ({
+  topic: "settings",
+  text: `the workspace decides ${textAt(workspace, "default_decision")} where no mandate matches; new agents start with trust ${Number(valueAt(workspace, "initial_trust_tenths")) / 10}`,
+});
+
+const registered: Explainer = ({ agent }, { agentIds }) => {
+  const id = textAt(agent, "agent_id");
+  if (!agentIds.has(id)) return undefined;
+  const [allowed, denied] = [listAt(agent, "allowed_action_types"), listAt(agent, "denied_action_types")];
+  const denial = denied.length === 0 ? "" : `; denied: ${listed(denied)}`;
+  const capabilities = listAt(agent, "capabilities");
+  const capable = capabilities.length === 0 ? "" : `; capabilities: ${listed(capabilities)}`;
+  const text = `agent ${id} (${quoted(textAt(agent, "name"))}) registered; allowed: ${listed(allowed)}${denial}${capable}; trust ${Number(valueAt(agent, "trust_tenths")) / 10}`;
+  return { topic: `registered ${id}`, text };
+};
+
+const deactivated: Explainer = (entry, { agentIds }) => {
+  const id = textAt(entry, "agent_id");
+  return agentIds.has(id) ? { topic: `deactivated ${id}`, text: `agent ${id} deactivated` } : undefined;
+};
+
+const revoked: Explainer = (entry, { agentIds, authorityIds }) => {
+  const id = textAt(entry, "agent_id");
+  const ended = Object.values((entry.ended ?? {}) as JsonRecord).flat();
+  const touched = ended.filter((each) => authorityIds.has(String(each)));
+  if (!agentIds.has(id) && touched.length === 0) return undefined;
+  const also = touched.length === 0 ? "" : `, and with it ${listed(touched)}`;
+  const reason = textAt(entry, "reason");
+  const why = reason === "" ? "" : ` because ${quoted(reason)}`;
+  return { topic: `revoked ${id}`, text: `agent ${id} revoked${why}${also} (${textAt(entry, "revocation_id")})` };
+};
+
+const member =
+  (verb: string): Explainer =>
+  (entry, { agentIds }) => {
+    const [department, agent] = [textAt(entry, "department_id"), textAt(entry, "agent_id")];
+    if (!agentIds.has(agent)) return undefined;
+    return { topic: `member ${department} ${agent}`, text: `agent ${agent} ${verb} department ${department}` };
+  };
+
+/** Warns if an entry's digest differs from the one that the decision names. */
+const digestNote = (named: string, found: string): string =>
+  named === "" || named === found ? "" : `, whose digest ${found} is NOT the one that the decision names (${named})`;
+
+const toolRegistered: Explainer = ({ tool }, { tool: named }) => {
+  const isNamed =
+    named !== undefined && textAt(tool, "name") === named.name && valueAt(tool, "version") === named.version;
+  if (!isNamed) return undefined;
+  const note = digestNote(named.digest, textAt(tool, "digest"));
+  return { topic: "tool", text: `tool ${quoted(named.name)} version ${String(named.version)} registered${note}` };
+};
+
+const mandatePublished: Explainer = ({ mandate }, { mandates }) => {
+  const id = textAt(mandate, "mandate_id");
+  const named = mandates.get(id);
+  if (named === undefined || valueAt(mandate, "version") !== named.version) return undefined;
+  const note = digestNote(named.digest, textAt(mandate, "digest"));
+  const name = quoted(textAt(mandate, "definition.name"));
+  return { topic: `mandate ${id}`, text: `mandate ${id} (${name}) version ${String(named.version)} published${note}` };
+};
+
+const escalationResolved: Explainer = (entry, { escalationIds }) => {
+  const id = textAt(entry, "escalation_id");
+  if (!escalationIds.has(id)) return undefined;
+  const note = textAt(entry, "note");
+  const suffix = note === "" ? "" : ` with the note ${quoted(note)}`;
+  return { topic: `resolved ${id}`, text: `escalation ${id} ${textAt(entry, "resolution")}${suffix}` };
+};
+
+const keyCreated: Explainer = ({ key }, { keyId }) =>
+  textAt(key, "key_id") === keyId
+    ? { topic: "key", text: `key ${keyId} (${quoted(textAt(key, "name"))}) made` }
+    : undefined;
+
+const keyRevoked: Explainer = (entry, { keyId }) =>
+  textAt(entry, "key_id") === keyId ? { topic: "key revoked", text: `key ${keyId} revoked` } : undefined;
+
+/** Lists the terms of a piece of authority, as far as its kind has them. */
+function termsOf(authority: unknown): string {
+  const expires = valueAt(authority, "expires_at_ms");
+  const terms = [
+    ["of", textAt(authority, "agent_id")],
+    ["lent by", textAt(authority, "grantor_agent_id")],
+    ["passing on", textAt(authority, "parent_grant_id")],
+    ["for", listAt(authority, "action_types").join(", ")],
+    ["on server", textAt(authority, "server")],
+    ["on tools", textAt(authority, "tool")],
+    ["deciding", textAt(authority, "decision")],
+    ["until", typeof expires === "number" ? new Date(expires).toISOString() : ""],
+  ] as const;
+  return terms.flatMap(([word, value]) => (value === "" ? [] : ` ${word} ${value}`)).join("");
+}
+
+const authorityCreated: Explainer = ({ authority }, { authorityIds }) => {
+  const id = textAt(authority, "id");
+  if (!authorityIds.has(id)) return undefined;
+  const kind = textAt(authority, "kind").replaceAll("_", " ");
+  return { topic: `made ${id}`, text: `${kind} ${id}${termsOf(authority)} made` };
+};
+
+const authorityEnded: Explainer = (entry, { authorityIds }) => {
+  const ids = listAt(entry, "ids").filter((id) => authorityIds.has(String(id)));
+  return ids.length === 0 ? undefined : { topic: `ended ${ids.join()}`, text: `${listed(ids)} ended` };
+};
+
+const escalated: Explainer = (entry, { escalationIds }) => {
+  const id = textAt(entry, "decision_id");
+  const [made, used] = [textAt(entry, "escalation_id"), textAt(entry, "used_escalation_id")];
+  if (escalationIds.has(made)) return { topic: `made ${made}`, text: `decision ${id} escalated the action as ${made}` };
+  if (!escalationIds.has(used)) return undefined;
+  return { topic: `used ${used}`, text: `decision ${id} used the approval of ${used}` };
+};
+
+const trustChanged: Explainer = (entry, { actorId }) => {
+  if (textAt(entry, "action.agent_id") !== actorId) return undefined;
+  const [id, verdict] = [textAt(entry, "decision_id"), textAt(entry, "decision")];
+  const trust = String(valueAt(entry, "trust.after"));
+  return { topic: "trust", text: `decision ${id} (${verdict}) left agent ${actorId} with trust ${trust}` };
+};
+
+/** The explainers of each type of entry. Types that are not listed never concern a decision. */
+const EXPLAINERS: ReadonlyMap<string, readonly Explainer[]> = new Map<string, readonly Explainer[]>([
+  ["workspace_created", [settings]],
+  ["workspace_updated", [settings]],
+  ["agent_registered", [registered]],
+  ["agent_deactivated", [deactivated]],
+  ["agent_revoked", [revoked]],
+  ["department_member_added", [member("joined")]],
+  ["department_member_removed", [member("left")]],
+  ["tool_registered", [toolRegistered]],
+  ["mandate_published", [mandatePublished]],
+  ["escalation_resolved", [escalationResolved]],
+  ["key_created", [keyCreated]],
+  ["key_revoked", [keyRevoked]],
+  ["authority_created", [authorityCreated]],
+  ["authority_ended", [authorityEnded]],
+  ["decision", [escalated, trustChanged]],
+]);

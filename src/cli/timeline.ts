@@ -1,0 +1,133 @@
+import { type DecisionReferences, eventsIn, referencesIn } from "./timeline-explainers.ts";
+import { type JsonRecord, listAt, textAt, valueAt } from "./verify/json.ts";
+
+/** One entry of the log that concerns a decision. */
+export interface TimelineItem {
+  readonly index: number;
+  /** RFC 3339 UTC. */
+  readonly at: string;
+  /** The key that made it. */
+  readonly by: string;
+  readonly text: string;
+}
+
+/** Why a decision came out as it did, by the entries of its log. */
+export interface Explanation {
+  readonly decision: JsonRecord;
+  /** State when the decision was made, oldest change first. */
+  readonly before: readonly TimelineItem[];
+  /** Later changes that concern the decision, oldest first. */
+  readonly after: readonly TimelineItem[];
+  /** References of the decision that no earlier entry explains. */
+  readonly unexplained: readonly string[];
+}
+
+/** Topics on which only changes before the decision matter: later ones concern later decisions. */
+const ONLY_BEFORE = /^(settings|trust|key|member|registered|mandate|tool)\b/;
+
+/** Collects the entries that explain a decision. */
+export class Timeline {
+  readonly #decision: JsonRecord;
+  readonly #references: DecisionReferences;
+  /** By topic: a later entry replaces an earlier one on the same topic. */
+  readonly #before = new Map<string, TimelineItem>();
+  readonly #after = new Map<string, TimelineItem>();
+
+  /** Takes the body of the decision's entry. */
+  constructor(decision: JsonRecord) {
+    this.#decision = decision;
+    this.#references = referencesIn(decision);
+  }
+
+  /** Adds an entry if it concerns the decision. MUST be called with every entry of the log, in order. */
+  add(entry: JsonRecord): void {
+    const index = Number(entry.seq);
+    if (index === this.#references.index) return;
+    const isBefore = index < this.#references.index;
+    const items = isBefore ? this.#before : this.#after;
+    const by = textAt(entry, "by") || textAt(entry, "key_id");
+    for (const { topic, text } of eventsIn(entry, this.#references)) {
+      if (!isBefore && ONLY_BEFORE.test(topic)) continue;
+      // Deleted first, because a map keeps the position of a key that is set again.
+      items.delete(topic);
+      items.set(topic, { index, at: textAt(entry, "at"), by, text });
+    }
+  }
+
+  explanation(): Explanation {
+    return {
+      decision: this.#decision,
+      before: [...this.#before.values()],
+      after: [...this.#after.values()],
+      unexplained: this.#unexplained(),
+    };
+  }
+
+  #unexplained(): string[] {
+    const { agentIds, mandates, tool, authorityIds } = this.#references;
+    const needed = [
+      ...[...agentIds].map((id) => [`registered ${id}`, `the registration of agent ${id}`]),
+      ...[...mandates].map(([id, { version }]) => [`mandate ${id}`, `version ${String(version)} of mandate ${id}`]),
+      ...[...authorityIds].map((id) => [`made ${id}`, id]),
+      ...(tool === undefined ? [] : [["tool", `version ${String(tool.version)} of tool \`${tool.name}\``]]),
+    ];
+    return needed.filter(([topic = ""]) => !this.#before.has(topic)).map(([, text = ""]) => text);
+  }
+}
+
+/** Formats an explanation for people. */
+export function timelineLines({ decision, before, after, unexplained }: Explanation): string[] {
+  return [
+    ...decisionLines(decision),
+    ...itemLines("what held:", before),
+    ...itemLines("what became of it:", after),
+    ...unexplained.map((what) => `NOT FOUND before it in the log: ${what}`),
+  ];
+}
+
+function decisionLines(decision: JsonRecord): string[] {
+  const text = (path: string): string => textAt(decision, path);
+  const tool = text("action.tool") && ` with tool \`${text("action.tool")}\``;
+  const agent = `${text("action.agent_id")} (\`${text("action.agent_name")}\`)`;
+  const principal = text("on_behalf_of") && ` for ${text("on_behalf_of")}`;
+  const [before, after] = [valueAt(decision, "trust.before"), valueAt(decision, "trust.after")].map(String);
+  return [
+    `decision ${text("decision_id")}: ${text("decision")} by ${text("decision_path")}, entry ${String(decision.seq)}, ${text("at")}`,
+    `  asked      \`${text("action.action_type")}\`${tool} by agent ${agent}${principal}, key ${text("key_id")}`,
+    ...listAt(decision, "reasons").map(reasonLine),
+    ...listAt(decision, "authorisation.collective_limits").map(limitLine),
+    ...listAt(decision, "guards").map(guardLine),
+    `  trust      ${before} before, ${after} after`,
+  ];
+}
+
+function reasonLine(reason: unknown): string {
+  const mandate = textAt(reason, "mandate_id");
+  const where = mandate === "" ? "" : ` (mandate ${mandate}, ${textAt(reason, "rule")})`;
+  const pass = textAt(reason, "would_pass");
+  return `  because    ${textAt(reason, "message") || textAt(reason, "code")}${where}${pass === "" ? "" : `; ${pass}`}`;
+}
+
+function limitLine(limit: unknown): string {
+  const [scope, group] = [textAt(limit, "scope"), textAt(limit, "group")];
+  const count = `${String(valueAt(limit, "count"))} of ${String(valueAt(limit, "limit"))}`;
+  return `  limit      ${count} in ${String(valueAt(limit, "window"))} s for ${scope} ${group}, from ${textAt(limit, "source")}`;
+}
+
+function guardLine(guard: unknown): string {
+  const where = `${textAt(guard, "rule")} of mandate ${textAt(guard, "mandate_id")}`;
+  const unavailable = textAt(guard, "unavailable");
+  if (unavailable !== "") return `  guard      no verdict on ${where}: ${unavailable}`;
+  const verdict = valueAt(guard, "violates") === true ? "violates" : "does not violate";
+  const confidence = String(valueAt(guard, "confidence"));
+  return `  guard      ${verdict} ${where}, confidence ${confidence}, said ${textAt(guard, "model")}`;
+}
+
+function itemLines(heading: string, items: readonly TimelineItem[]): string[] {
+  if (items.length === 0) return [];
+  const width = Math.max(...items.map(({ index }) => String(index).length));
+  return [
+    heading,
+    ...items.map(({ index, at, by, text }) => `  ${String(index).padStart(width)}  ${at}  ${text}, by ${by}`),
+  ];
+}

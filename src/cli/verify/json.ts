@@ -1,0 +1,85 @@
+import { VerificationError } from "./verification-error.ts";
+
+/** A parsed JSON object. */
+export type JsonRecord = { readonly [name: string]: unknown };
+
+/** Tests for a JSON object. */
+export function isJsonRecord(value: unknown): value is JsonRecord {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/**
+ * Parses an object from its canonical text (RFC 8785); undefined for any other text. RFC 8785 takes the form of numbers and
+ * strings from ECMAScript, so a text is canonical if parsing and serialising give the same text: another order, white space,
+ * another spelling of a number or a string, a duplicate name and a number beyond a double's precision all differ.
+ */
+export function parseCanonicalObject(text: string): JsonRecord | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isJsonRecord(value) && serialise(value) === text ? value : undefined;
+  } catch {
+    // Not JSON, or nested too deeply.
+    return undefined;
+  }
+}
+
+function serialise(value: unknown): string {
+  if (typeof value === "string") return serialiseString(value);
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(serialise).join(",")}]`;
+  // RFC 8785 §3.2.3 sorts by UTF-16 code units, as sort() does by default.
+  const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${members.map(([name, member]) => `${serialiseString(name)}:${serialise(member)}`).join(",")}}`;
+}
+
+function serialiseString(text: string): string {
+  // I-JSON (RFC 7493) forbids lone surrogates, which JSON.parse accepts as escapes.
+  if (!text.isWellFormed()) throw new SyntaxError("a lone surrogate");
+  return JSON.stringify(text);
+}
+
+/** Returns the value at a dotted path of member names, such as `trust.after`; undefined if there is none. */
+export function valueAt(value: unknown, path: string): unknown {
+  return path.split(".").reduce((found, name) => (found as JsonRecord | null | undefined)?.[name], value);
+}
+
+/** Returns the string at a path; empty if there is none. */
+export function textAt(value: unknown, path: string): string {
+  return stringFrom(valueAt(value, path)) ?? "";
+}
+
+/** Returns the list at a path; empty if there is none. */
+export function listAt(value: unknown, path: string): readonly unknown[] {
+  const found = valueAt(value, path);
+  return Array.isArray(found) ? found : [];
+}
+
+/** Decodes standard base64 strictly; undefined for any other text, or for a length other than `length` bytes. */
+export function base64Bytes(text: unknown, length?: number): Buffer | undefined {
+  if (typeof text !== "string") return undefined;
+  const bytes = Buffer.from(text, "base64");
+  if (bytes.toString("base64") !== text) return undefined;
+  return length === undefined || bytes.length === length ? bytes : undefined;
+}
+
+/** Reads an index: a whole number of 0 or more, as a JSON number or as digits, the JSON form of an int64. */
+export function indexFrom(value: unknown): number | undefined {
+  const number = typeof value === "string" && /^\d{1,16}$/.test(value) ? Number(value) : value;
+  return typeof number === "number" && Number.isSafeInteger(number) && number >= 0 ? number : undefined;
+}
+
+/** Reads a list of SHA-256 hashes in base64. */
+export function hashesFrom(value: unknown): readonly Buffer[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const hashes = value.flatMap((each) => base64Bytes(each, 32) ?? []);
+  return hashes.length === value.length ? hashes : undefined;
+}
+
+/** Returns the value if it is a string. */
+export const stringFrom = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
+
+/** Returns the value. Throws `malformed` if it is undefined: `where` has no `what`. */
+export function required<T>(value: T | undefined, where: string, what: string): T {
+  if (value !== undefined) return value;
+  throw new VerificationError("malformed", `${where} has no ${what}`);
+}
