@@ -9,9 +9,8 @@ import {
   EscalationStatus,
   Resolution,
 } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
-import { type Escalation, findEscalationPage, getEscalation } from "../escalation/escalation.ts";
-import { createEscalationFeed, type EscalationFeed } from "../escalation/feed.ts";
-import { resolveEscalation } from "../escalation/resolve.ts";
+import { type Escalation, findEscalationPage, getEscalation, resolveEscalation } from "../escalation/escalation.ts";
+import { EscalationFeed } from "../escalation/feed.ts";
 import { type WatchContext, waitEscalation, watchEscalations } from "../escalation/watch.ts";
 import type { WorkspaceLog } from "../log/workspace-log.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
@@ -67,7 +66,7 @@ export function createEscalationService({ logs, pool, heartbeatMs }: EscalationS
   const feedOf = (log: WorkspaceLog): EscalationFeed => {
     const known = feeds.get(log);
     if (known !== undefined) return known;
-    const feed = createEscalationFeed(log, pool);
+    const feed = new EscalationFeed(log, pool);
     feeds.set(log, feed);
     return feed;
   };

@@ -2,45 +2,33 @@ import type { Pool } from "pg";
 import { escalationIdOf } from "../log/batch.ts";
 import type { LedgerEvent } from "../log/events.ts";
 import type { WorkspaceLog } from "../log/workspace-log.ts";
-import { type Escalation, type EscalationResolution, findEscalations } from "./escalation.ts";
+import { asCreated, type Escalation, type EscalationResolution, findEscalations } from "./escalation.ts";
 
-/** One change of an escalation, as a watcher hears of it. */
+/** The creation or resolution of an escalation. */
 export interface EscalationChange {
-  /** Index of the entry that made the change; resumes a watch after it. */
+  /** Log index of the entry that made the change; a watch resumes after it. */
   readonly seq: number;
   readonly atMs: number;
   readonly kind: "created" | "resolved";
-  /** The escalation as the change left it. */
+  /** The escalation right after the change. */
   readonly escalation: Escalation;
 }
 
-/** Hears of changes in the order of the log. MUST NOT throw. */
+/** Receives changes in the order of the log. MUST NOT throw. */
 export type EscalationListener = (change: EscalationChange) => void;
 
-/** Hears how an escalation was resolved. MUST NOT throw. */
+/** Receives the resolution of an escalation. MUST NOT throw. */
 export type ResolutionListener = (resolution: EscalationResolution) => void;
-
-/** The changes of a workspace's escalations, read once for all who listen on this replica. */
-export interface EscalationFeed {
-  /** Hears every change. `onLost` is called, once, when changes could not be read: the listener has to start again. */
-  watch(listener: EscalationListener, onLost: (error: unknown) => void): () => void;
-  /** Hears the resolution of one escalation as soon as its entry is known, with nothing read first. */
-  waitFor(escalationId: string, listener: ResolutionListener): () => void;
-}
-
-interface Mark {
-  readonly kind: EscalationChange["kind"];
-  readonly escalationId: string;
-  readonly seq: number;
-  readonly atMs: number;
-}
 
 interface Subscription {
   readonly listener: EscalationListener;
   readonly onLost: (error: unknown) => void;
 }
 
-function markFrom(event: LedgerEvent): Mark | undefined {
+/** A change whose escalation is not read yet. */
+type UnreadChange = Omit<EscalationChange, "escalation"> & { readonly escalationId: string };
+
+function unreadChangeFrom(event: LedgerEvent): UnreadChange | undefined {
   const { seq, atMs } = event;
   if (event.kind === "decision") {
     if (event.decision !== "escalate") return undefined;
@@ -50,81 +38,87 @@ function markFrom(event: LedgerEvent): Mark | undefined {
   return { kind: "resolved", escalationId: event.change.escalation_id, seq, atMs };
 }
 
-/** The escalation as it was right after its creation, whatever happened since. */
-export function asCreated(escalation: Escalation): Escalation {
-  const unresolved = { resolvedSeq: null, resolvedAtMs: null, resolvedBy: null, note: null, usedBy: null };
-  return { ...escalation, ...unresolved, status: "pending" };
-}
+/**
+ * The changes of a workspace's escalations, read once for all listeners on this replica. It subscribes to the log only
+ * while it has listeners.
+ */
+export class EscalationFeed {
+  readonly #log: WorkspaceLog;
+  readonly #pool: Pool;
+  readonly #watchers = new Set<Subscription>();
+  readonly #waiters = new Map<string, Set<ResolutionListener>>();
+  #unsubscribe: (() => void) | undefined;
+  #reading: Promise<void> = Promise.resolve();
 
-/** Creates the feed of a workspace. It listens to the log only while somebody listens to it. */
-export function createEscalationFeed(log: WorkspaceLog, pool: Pool): EscalationFeed {
-  const watchers = new Set<Subscription>();
-  const waiters = new Map<string, Set<ResolutionListener>>();
-  let unsubscribe: (() => void) | undefined;
-  let reading: Promise<void> = Promise.resolve();
+  constructor(log: WorkspaceLog, pool: Pool) {
+    this.#log = log;
+    this.#pool = pool;
+  }
 
-  const wake = (event: LedgerEvent): void => {
+  /**
+   * Subscribes to every change. `onLost` is called once if changes cannot be read: the listener then has to start again.
+   * Returns the function that ends the subscription.
+   */
+  watch(listener: EscalationListener, onLost: (error: unknown) => void): () => void {
+    const subscription = { listener, onLost };
+    this.#watchers.add(subscription);
+    this.#subscribe();
+    return () => {
+      this.#watchers.delete(subscription);
+      this.#unsubscribeIfUnused();
+    };
+  }
+
+  /** Subscribes to the resolution of one escalation, which is taken from its log entry without a query. */
+  waitFor(escalationId: string, listener: ResolutionListener): () => void {
+    const listeners = this.#waiters.get(escalationId) ?? new Set();
+    this.#waiters.set(escalationId, listeners.add(listener));
+    this.#subscribe();
+    return () => {
+      listeners.delete(listener);
+      if (listeners.size === 0 && this.#waiters.get(escalationId) === listeners) this.#waiters.delete(escalationId);
+      this.#unsubscribeIfUnused();
+    };
+  }
+
+  #subscribe(): void {
+    this.#unsubscribe ??= this.#log.subscribe((events) => this.#onEvents(events));
+  }
+
+  #unsubscribeIfUnused(): void {
+    if (this.#watchers.size > 0 || this.#waiters.size > 0) return;
+    this.#unsubscribe?.();
+    this.#unsubscribe = undefined;
+  }
+
+  #onEvents(events: readonly LedgerEvent[]): void {
+    if (this.#waiters.size > 0) for (const event of events) this.#wakeWaiters(event);
+    if (this.#watchers.size === 0) return;
+    const changes = events.map(unreadChangeFrom).filter((change) => change !== undefined);
+    if (changes.length === 0) return;
+    // One read after the other, so that changes arrive in the order of the log.
+    this.#reading = this.#reading
+      .then(() => this.#deliver(changes))
+      .catch((error) => {
+        for (const { onLost } of this.#watchers) onLost(error);
+      });
+  }
+
+  #wakeWaiters(event: LedgerEvent): void {
     if (event.kind !== "change" || event.change.type !== "escalation_resolved") return;
     const { escalation_id: escalationId, resolution: status, note } = event.change;
     const { seq, atMs, by } = event;
-    for (const listener of waiters.get(escalationId) ?? []) listener({ status, seq, atMs, by, note });
-  };
+    for (const listener of this.#waiters.get(escalationId) ?? []) listener({ status, seq, atMs, by, note });
+  }
 
-  const deliver = async (marks: readonly Mark[]): Promise<void> => {
-    const ids = [...new Set(marks.map(({ escalationId }) => escalationId))];
-    const found = await findEscalations(pool, log.workspaceId, ids);
-    for (const mark of marks) {
-      const read = found.get(mark.escalationId);
+  async #deliver(changes: readonly UnreadChange[]): Promise<void> {
+    const ids = [...new Set(changes.map(({ escalationId }) => escalationId))];
+    const found = await findEscalations(this.#pool, this.#log.workspaceId, ids);
+    for (const { escalationId, ...change } of changes) {
+      const read = found.get(escalationId);
       if (read === undefined) continue;
-      const escalation = mark.kind === "created" ? asCreated(read) : read;
-      for (const { listener } of watchers) listener({ ...mark, escalation });
+      const escalation = change.kind === "created" ? asCreated(read) : read;
+      for (const { listener } of this.#watchers) listener({ ...change, escalation });
     }
-  };
-
-  const lose = (error: unknown): void => {
-    for (const { onLost } of watchers) onLost(error);
-  };
-
-  const onEvents = (events: readonly LedgerEvent[]): void => {
-    if (waiters.size > 0) for (const event of events) wake(event);
-    if (watchers.size === 0) return;
-    const marks = events.map(markFrom).filter((mark) => mark !== undefined);
-    if (marks.length === 0) return;
-    // One after the other, so that changes arrive in the order of the log.
-    reading = reading.then(() => deliver(marks)).catch(lose);
-  };
-
-  const start = (): void => {
-    unsubscribe ??= log.subscribe(onEvents);
-  };
-
-  const stopIfUnused = (): void => {
-    if (watchers.size > 0 || waiters.size > 0) return;
-    unsubscribe?.();
-    unsubscribe = undefined;
-  };
-
-  return {
-    watch(listener, onLost) {
-      const subscription = { listener, onLost };
-      watchers.add(subscription);
-      start();
-      return () => {
-        watchers.delete(subscription);
-        stopIfUnused();
-      };
-    },
-    waitFor(escalationId, listener) {
-      const known = waiters.get(escalationId);
-      if (known === undefined) waiters.set(escalationId, new Set([listener]));
-      else known.add(listener);
-      start();
-      return () => {
-        const left = waiters.get(escalationId);
-        left?.delete(listener);
-        if (left?.size === 0) waiters.delete(escalationId);
-        stopIfUnused();
-      };
-    },
-  };
+  }
 }

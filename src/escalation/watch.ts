@@ -5,6 +5,7 @@ import type { WorkspaceLog } from "../log/workspace-log.ts";
 import { readEscalationChanges, readPendingEscalations } from "../store/sql/read-escalations.ts";
 import { stored } from "../store/store-fault.ts";
 import {
+  asCreated,
   asResolved,
   type Escalation,
   type EscalationResolution,
@@ -12,12 +13,12 @@ import {
   escalationFromRow,
   getEscalation,
 } from "./escalation.ts";
-import { asCreated, type EscalationChange, type EscalationFeed } from "./feed.ts";
+import type { EscalationChange, EscalationFeed } from "./feed.ts";
 
-/** Rows of a backlog that are read at once. */
+/** Page size of the backlog. */
 const PAGE = 500;
 
-/** What a stream of escalations works with. */
+/** Dependencies and options of a stream of escalations. */
 export interface WatchContext {
   readonly log: WorkspaceLog;
   readonly feed: EscalationFeed;
@@ -39,7 +40,7 @@ function createdChange(escalation: Escalation): EscalationChange {
   return { seq, atMs: Date.parse(receipt.body.at), kind: "created", escalation: asCreated(escalation) };
 }
 
-/** The index that a cursor resumes after; null for an empty one. Throws INVALID_FIELD. */
+/** Returns the log index that a cursor resumes after; null for an empty cursor. Throws INVALID_FIELD. */
 function indexFromCursor(cursor: string): number | null {
   if (cursor === "") return null;
   if (!/^\d{1,15}$/.test(cursor)) throw invalidField("cursor", "was not given by this stream; leave it empty to begin");
@@ -64,8 +65,8 @@ async function* backlogAfter(
 }
 
 /**
- * Every change of every escalation: first the backlog after the cursor (for an empty one, what is pending now), then
- * what happens, in the order of the log, each once. `undefined` is a heartbeat.
+ * Streams every change of every escalation once, in the order of the log: first the backlog after the cursor (for an
+ * empty cursor, the pending escalations), then new changes. `undefined` is a heartbeat.
  */
 export async function* watchEscalations(
   context: WatchContext,
@@ -75,7 +76,7 @@ export async function* watchEscalations(
   const live = createEventBuffer<EscalationChange>();
   const stop = context.feed.watch(live.push, live.end);
   try {
-    // Listening began before the end of the backlog was fixed: together they miss nothing, and the index parts them.
+    // The subscription is older than the backlog's end: together they miss nothing, and the index avoids duplicates.
     const { seq: end } = await context.log.caughtUp();
     yield* backlogAfter(context, after, end);
     for await (const change of live.read(context.heartbeatMs, context.signal)) {
@@ -87,8 +88,8 @@ export async function* watchEscalations(
 }
 
 /**
- * The escalation now, heartbeats (`undefined`) while it is pending, and the escalation as resolved. Throws
- * ESCALATION_NOT_FOUND, also for another agent's when `agentId` is given.
+ * Streams the escalation as it is now, heartbeats (`undefined`) while it is pending, and the escalation as resolved.
+ * Throws ESCALATION_NOT_FOUND, also for another agent's if `agentId` is given.
  */
 export async function* waitEscalation(
   context: WatchContext,

@@ -1,5 +1,5 @@
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { createEscalationFeed } from "../../src/escalation/feed.ts";
+import { EscalationFeed } from "../../src/escalation/feed.ts";
 import type { WatchContext } from "../../src/escalation/watch.ts";
 import { actionRule, openWorkspace, type Replica, type TestWorkspace } from "../support/harness.ts";
 
@@ -17,7 +17,7 @@ export async function openEscalationWorkspace(replicas: number): Promise<Escalat
   const workspace = await openWorkspace({ replicas });
   const agentId = await workspace.agent();
   await workspace.mandate([actionRule(Decision.ESCALATE, "ask")]);
-  const feeds = new Map(workspace.replicas.map(({ log, database }) => [log, createEscalationFeed(log, database.pool)]));
+  const feeds = new Map(workspace.replicas.map(({ log, database }) => [log, new EscalationFeed(log, database.pool)]));
   return {
     ...workspace,
     agentId,

@@ -1,8 +1,7 @@
 import { expect } from "chai";
 import { EscalationStatus, Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { type ControlPlaneError, ErrorReason } from "../../src/errors.ts";
-import { getEscalation } from "../../src/escalation/escalation.ts";
-import { resolveEscalation } from "../../src/escalation/resolve.ts";
+import { getEscalation, resolveEscalation } from "../../src/escalation/escalation.ts";
 import { assertIntact, readLog } from "../log/stored-log.ts";
 import { type Replica, reasonOf, settled } from "../support/harness.ts";
 import { seededBelow } from "../support/seeded-below.ts";

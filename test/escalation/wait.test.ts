@@ -1,8 +1,8 @@
 import { expect } from "chai";
-import type { Pool } from "pg";
+import { Pool } from "pg";
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { getEscalation } from "../../src/escalation/escalation.ts";
-import { createEscalationFeed } from "../../src/escalation/feed.ts";
+import { EscalationFeed } from "../../src/escalation/feed.ts";
 import { waitEscalation } from "../../src/escalation/watch.ts";
 import { type Replica, reasonOf } from "../support/harness.ts";
 import { type EscalationWorkspace, openEscalationWorkspace } from "./harness.ts";
@@ -46,12 +46,10 @@ describe("waiting for an escalation", () => {
   it("hears of it although nothing can be read then.", async () => {
     const escalationId = await workspace.escalate();
     const context = workspace.watchOn(workspace, waiting.signal, 30_000);
-    const unreadable = { query: () => Promise.reject(new Error("read")) } as unknown as Pool;
-    const stream = waitEscalation(
-      { ...context, feed: createEscalationFeed(workspace.log, unreadable) },
-      escalationId,
-      null,
-    );
+    const unreadable = new Pool();
+    await unreadable.end();
+    const feed = new EscalationFeed(workspace.log, unreadable);
+    const stream = waitEscalation({ ...context, feed }, escalationId, null);
     await next(stream);
     const woken = next(stream);
     await workspace.resolve(escalationId, Resolution.REJECTED, workspace.replicas[1]);

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { decide } from "../../src/decision/decide.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { findEscalationPage } from "../../src/escalation/escalation.ts";
-import { createEscalationFeed } from "../../src/escalation/feed.ts";
+import { EscalationFeed } from "../../src/escalation/feed.ts";
 import { waitEscalation, watchEscalations } from "../../src/escalation/watch.ts";
 import { createDatabaseClock } from "../../src/log/clock.ts";
 import { readReceipts } from "../../src/log/receipts.ts";
@@ -108,7 +108,7 @@ describe("a database that is away", () => {
       const watch = {
         log,
         pool: database.pool,
-        feed: createEscalationFeed(log, database.pool),
+        feed: new EscalationFeed(log, database.pool),
         heartbeatMs: 10,
         signal,
       };

@@ -3,7 +3,7 @@ import { create } from "@bufbuild/protobuf";
 import { RuleSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
-import { resolveEscalation } from "../../src/escalation/resolve.ts";
+import { resolveEscalation } from "../../src/escalation/escalation.ts";
 import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
 import { registerAgent } from "../../src/registry/agents.ts";
 import { createMandate } from "../../src/registry/mandates.ts";
