@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import type { Logger } from "pino";
 import { Registry } from "prom-client";
-import { EnforcementService, type InterceptStreamRequest } from "../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { createAdminService } from "./api/admin-service.ts";
 import { createAgentService } from "./api/agent-service.ts";
 import { createAuthorityService } from "./api/authority-service.ts";
@@ -9,7 +8,6 @@ import { createDepartmentService } from "./api/department-service.ts";
 import { createEnforcementService } from "./api/enforcement-service.ts";
 import { createEscalationService } from "./api/escalation-service.ts";
 import { createIncidentService } from "./api/incident-service.ts";
-import { streamFault } from "./api/intercept-stream.ts";
 import { createMandateService } from "./api/mandate-service.ts";
 import { createRedactionService } from "./api/redaction-service.ts";
 import { createRevocationService } from "./api/revocation-service.ts";
@@ -36,18 +34,15 @@ import {
 } from "./redaction/index.ts";
 import { Authenticator } from "./registry/authenticator.ts";
 import { createGuard, type Guard } from "./semantic/guard.ts";
-import { errorBodyFrom } from "./server/error-mapping.ts";
+import { errorBodyFrom, shuttingDown } from "./server/errors.ts";
 import { createGrpcServer } from "./server/grpc.ts";
-import { createHealth } from "./server/health.ts";
-import { sendJson } from "./server/http-reply.ts";
-import { createHttpServer, type HttpRoute } from "./server/http-server.ts";
-import type { MetricsPage } from "./server/http-status-pages.ts";
-import { createPipeline, type Pipeline } from "./server/pipeline.ts";
-import { shuttingDown } from "./server/refusals.ts";
+import { Health } from "./server/health.ts";
+import { createHttpServer, type HttpRoute, type MetricsPage, sendJson } from "./server/http.ts";
+import { Pipeline } from "./server/pipeline.ts";
 import { openApiFromServices } from "./server/rest/openapi.ts";
 import { createRestTranscoder } from "./server/rest/transcoder.ts";
 import { createRestDispatcher } from "./server/rest-dispatcher.ts";
-import { type Addresses, joinServers } from "./server/servers.ts";
+import { type Addresses, joinServers, type Servers } from "./server/servers.ts";
 import { type Database, openDatabase } from "./store/database.ts";
 import { ENTITIES } from "./store/entities.ts";
 import { MIGRATIONS } from "./store/migrations.ts";
@@ -129,26 +124,6 @@ function createServices({
   ];
 }
 
-function createServicePipeline(
-  { authenticator, config, log, metrics }: Parts,
-  services: ServiceDefinition[],
-): Pipeline {
-  const interceptStream = EnforcementService.method.interceptStream;
-  return createPipeline({
-    services,
-    authenticate: (key) => authenticator.authenticate(key),
-    log,
-    metrics,
-    defaultDeadlineMs: config.defaultDeadlineMs,
-    requestFaultReplies: new Map([
-      [
-        interceptStream,
-        (request, error) => streamFault((request as InterceptStreamRequest).intercept?.requestId ?? "", error),
-      ],
-    ]),
-  });
-}
-
 /** The public keys, for everyone who verifies a certificate or a token without this service. */
 function jwksRoute(keys: SigningKeys): HttpRoute {
   return {
@@ -157,14 +132,14 @@ function jwksRoute(keys: SigningKeys): HttpRoute {
   };
 }
 
-function createServers(
-  { config, database, keys, proxy, log, metricsPage: metrics }: Parts,
-  services: ServiceDefinition[],
-  pipeline: Pipeline,
-) {
-  const { maxBodyBytes } = config;
+function createServers(parts: Parts): Servers {
+  const { authenticator, config, database, keys, proxy, log, metrics } = parts;
+  const { defaultDeadlineMs, maxBodyBytes } = config;
+  const services = createServices(parts);
   const descriptors = services.map(({ service }) => service);
-  const health = createHealth();
+  const authenticate = (key: string) => authenticator.authenticate(key);
+  const pipeline = new Pipeline({ services, authenticate, log, metrics, defaultDeadlineMs });
+  const health = new Health();
   const dispatcher = createRestDispatcher(pipeline);
   const rest = createRestTranscoder({
     services: descriptors,
@@ -186,7 +161,7 @@ function createServers(
     rest,
     extra: [jwksRoute(keys), proxy],
     ready,
-    metrics,
+    metrics: parts.metricsPage,
     openApi,
     maxBodyBytes,
     log,
@@ -239,9 +214,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
 export async function createControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
   const parts = await createParts(options);
   const { config, database, redis, logs, authenticator, webhooks, redaction, proxy, log } = parts;
-  const services = createServices(parts);
-  const pipeline = createServicePipeline(parts, services);
-  const servers = createServers(parts, services, pipeline);
+  const servers = createServers(parts);
   const onWakeUp: WakeUpListener = (wakeUp) => {
     logs.wakeUp(wakeUp);
     if (wakeUp?.isChange) authenticator.forget(wakeUp.workspaceId);

@@ -6,7 +6,7 @@ import { AggregatorRegistry, type Registry } from "prom-client";
 import type { Config } from "./config.ts";
 import { createControlPlane } from "./control-plane.ts";
 import { type FirstStart, prepareFirstStart } from "./registry/first-start.ts";
-import type { MetricsPage } from "./server/http-status-pages.ts";
+import type { MetricsPage } from "./server/http.ts";
 import type { Addresses } from "./server/servers.ts";
 import { DEFAULT_MAX_CONNECTIONS, startEmbeddedPostgres } from "./store/embedded-postgres.ts";
 

@@ -6,81 +6,101 @@ import type {
   InterceptStreamResponseSchema,
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { codeFromReason, controlPlaneErrorFrom, ErrorReason, invalidField } from "../errors.ts";
+import type { CheckedRequest } from "./service.ts";
 
 type Reply = MessageInitShape<typeof InterceptStreamResponseSchema>;
-type InterceptReply = MessageInitShape<typeof InterceptResponseSchema>;
+type Decide = (request: InterceptRequest) => Promise<MessageInitShape<typeof InterceptResponseSchema>>;
 
-/** Actions of one stream that may be under way at once; past it the sender is held back. */
+/** Requests of one stream in flight: taken and not yet replied to. Past it the sender is held back. */
 const MAX_IN_FLIGHT = 1024;
 
-/** The reply to one request of a stream that failed, so that the stream goes on. */
-export function streamFault(requestId: string, error: unknown): Reply {
-  const { reason, message } = controlPlaneErrorFrom(error);
-  const fault = { code: codeFromReason(reason), reason: ErrorReason[reason], message };
-  return { requestId, result: { case: "error", value: fault } };
+/** Decides the requests of a stream side by side and yields the replies as they come, in any order. A request that fails gets an error as its reply. */
+export async function* interceptAll(
+  requests: AsyncIterable<CheckedRequest<InterceptStreamRequest>>,
+  decide: Decide,
+): AsyncGenerator<Reply> {
+  const stream = new InterceptStream(decide);
+  const reading = stream.read(requests);
+  // Its failure is thrown below, after the replies to what was read before it.
+  reading.catch(() => undefined);
+  try {
+    for (;;) {
+      const reply = await stream.nextReply();
+      if (reply === undefined) break;
+      yield reply;
+    }
+    await reading;
+  } finally {
+    stream.stop();
+  }
 }
 
-/** Decides the requests of a stream side by side, and gives the replies as they come, in any order. */
-export function interceptAll(
-  requests: AsyncIterable<InterceptStreamRequest>,
-  intercept: (request: InterceptRequest) => Promise<InterceptReply>,
-): AsyncIterable<Reply> {
-  const replies: Reply[] = [];
-  let inFlight = 0;
-  let hasEnded = false;
-  let failure: unknown;
-  let wakeReader = (): void => undefined;
-  let wakeWriter = (): void => undefined;
+/** The requests in flight of one stream, between the loop that reads them and the one that replies. */
+class InterceptStream {
+  readonly #decide: Decide;
+  readonly #replies: Reply[] = [];
+  #inFlight = 0;
+  #isReading = true;
+  #isStopped = false;
+  #wakeReader = (): void => undefined;
+  #wakeReplier = (): void => undefined;
 
-  const add = (reply: Reply): void => {
-    inFlight -= 1;
-    replies.push(reply);
-    wakeReader();
-    wakeWriter();
-  };
+  constructor(decide: Decide) {
+    this.#decide = decide;
+  }
 
-  const start = ({ intercept: request }: InterceptStreamRequest): void => {
-    const requestId = request?.requestId;
-    inFlight += 1;
-    if (request === undefined || requestId === undefined) {
-      add(streamFault("", invalidField("intercept.request_id", "is required on a stream: it names the reply")));
-      return;
-    }
-    intercept(request).then(
-      (value) => add({ requestId, result: { case: "response", value } }),
-      (error: unknown) => add(streamFault(requestId, error)),
-    );
-  };
-
-  const readAll = async (): Promise<void> => {
+  /** Resolves when all requests are read or the stream has stopped. Rejects if they cannot be read. */
+  async read(requests: AsyncIterable<CheckedRequest<InterceptStreamRequest>>): Promise<void> {
     try {
       for await (const request of requests) {
-        start(request);
-        while (inFlight + replies.length >= MAX_IN_FLIGHT && !hasEnded)
-          await new Promise<void>((resolve) => (wakeWriter = resolve));
-        if (hasEnded) return;
-      }
-    } catch (error) {
-      failure = error;
-    }
-    hasEnded = true;
-    wakeReader();
-  };
-
-  async function* replyAll(): AsyncGenerator<Reply> {
-    void readAll();
-    try {
-      for (;;) {
-        for (let reply = replies.shift(); reply !== undefined; reply = replies.shift()) yield reply;
-        if (failure !== undefined) throw failure;
-        if (hasEnded && inFlight === 0) return;
-        wakeWriter();
-        await new Promise<void>((resolve) => (wakeReader = resolve));
+        this.#inFlight += 1;
+        void this.#replyTo(request).then((reply) => this.#add(reply));
+        while (this.#inFlight >= MAX_IN_FLIGHT && !this.#isStopped)
+          await new Promise<void>((resolve) => (this.#wakeReader = resolve));
+        if (this.#isStopped) return;
       }
     } finally {
-      hasEnded = true;
-      wakeWriter();
+      this.#isReading = false;
+      this.#wakeReplier();
     }
   }
-  return replyAll();
+
+  /** Resolves with the next reply; undefined after the last, or once no more requests can be read. */
+  async nextReply(): Promise<Reply | undefined> {
+    while (this.#replies.length === 0) {
+      if (!this.#isReading && this.#inFlight === 0) return undefined;
+      await new Promise<void>((resolve) => (this.#wakeReplier = resolve));
+    }
+    this.#inFlight -= 1;
+    this.#wakeReader();
+    return this.#replies.shift();
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#wakeReader();
+  }
+
+  #add(reply: Reply): void {
+    this.#replies.push(reply);
+    this.#wakeReplier();
+  }
+
+  async #replyTo({ request: { intercept }, fault }: CheckedRequest<InterceptStreamRequest>): Promise<Reply> {
+    const requestId = intercept?.requestId;
+    try {
+      if (fault !== undefined) throw fault;
+      if (intercept === undefined || requestId === undefined)
+        throw invalidField("intercept.request_id", "is required on a stream: it names the reply");
+      return { requestId, result: { case: "response", value: await this.#decide(intercept) } };
+    } catch (error) {
+      return faultReply(requestId ?? "", error);
+    }
+  }
+}
+
+function faultReply(requestId: string, error: unknown): Reply {
+  const { reason, message } = controlPlaneErrorFrom(error);
+  const value = { code: codeFromReason(reason), reason: ErrorReason[reason], message };
+  return { requestId, result: { case: "error", value } };
 }

@@ -6,7 +6,15 @@ import type {
   MessageInitShape,
   MessageShape,
 } from "@bufbuild/protobuf";
+import type { ControlPlaneError } from "../errors.ts";
 import type { CallContext } from "./context.ts";
+
+/** One request of a bidirectional stream. The service function replies to a faulty one, or ends the stream with its fault. */
+export interface CheckedRequest<M> {
+  readonly request: M;
+  /** The violation that validation found; such a request MUST NOT be served. Undefined for a valid one. */
+  readonly fault: ControlPlaneError | undefined;
+}
 
 type MethodFunction<M> =
   M extends DescMethodUnary<infer I, infer O>
@@ -14,7 +22,10 @@ type MethodFunction<M> =
     : M extends DescMethodServerStreaming<infer I, infer O>
       ? (request: MessageShape<I>, context: CallContext) => AsyncIterable<MessageInitShape<O>>
       : M extends DescMethodBiDiStreaming<infer I, infer O>
-        ? (requests: AsyncIterable<MessageShape<I>>, context: CallContext) => AsyncIterable<MessageInitShape<O>>
+        ? (
+            requests: AsyncIterable<CheckedRequest<MessageShape<I>>>,
+            context: CallContext,
+          ) => AsyncIterable<MessageInitShape<O>>
         : never;
 
 /** The functions of a proto service, one for each method. */

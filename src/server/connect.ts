@@ -15,7 +15,9 @@ import {
   createContextValues,
   type HandlerContext,
 } from "@connectrpc/connect";
-import { createAsyncIterable, type UniversalHandler } from "@connectrpc/connect/protocol";
+import type { UniversalHandler, UniversalServerRequest, UniversalServerResponse } from "@connectrpc/connect/protocol";
+import { errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
+import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import {
   compressionGzip,
   universalRequestFromNodeRequest,
@@ -24,21 +26,17 @@ import {
 import type { ServiceDefinition } from "../api/service.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import {
-  emptyBody,
-  type Framing,
-  framingFrom,
-  type RequestDecoders,
-  readRequest,
-  suits,
-  timeoutOf,
-} from "./connect-framing.ts";
-import { type HttpArrival, type HttpExchange, HttpIncoming } from "./connect-incoming.ts";
-import { sendRpcError } from "./connect-refusal.ts";
-import { connectErrorFrom } from "./error-mapping.ts";
-import type { IncomingCall } from "./incoming.ts";
-import { createBinaryDecoder, createJsonDecoder } from "./message-decoder.ts";
+  type Call,
+  type IncomingCall,
+  onAbort,
+  timeoutFromGrpcHeader,
+  timeoutFromHeader,
+  type Wire,
+} from "./call-context.ts";
+import { bodyTooLarge, cancelled, connectErrorFrom, errorBodyFrom, methodNotAllowed } from "./errors.ts";
+import { type HttpArrival, headerOf, sendError, sendJson } from "./http.ts";
 import type { Pipeline } from "./pipeline.ts";
-import { bodyTooLarge, cancelled } from "./refusals.ts";
+import { decodeOptions, jsonTextFrom, undecodable } from "./validation.ts";
 
 /** How the Connect handler is built. */
 export interface ConnectHandlerOptions {
@@ -49,203 +47,226 @@ export interface ConnectHandlerOptions {
   readonly maxBodyBytes: number;
 }
 
-/** Serves Connect, gRPC-Web and, over HTTP/2, gRPC under `/package.Service/Method`. */
-export interface ConnectHandler {
-  /** Answers a request that is a call of these protocols and returns true; else false, with nothing touched. */
-  handle(request: IncomingMessage, response: ServerResponse, path: string, arrival: HttpArrival): boolean;
+/** One HTTP request on its way through the library, which carries it in its context. */
+interface Exchange {
+  readonly request: IncomingMessage;
+  readonly arrival: HttpArrival;
+  /** Aborts when the client goes away. */
+  readonly signal: AbortSignal;
+  /** Admitted before the library reads the body. */
+  call?: Call;
+  /** The library's own signal; its reason is the library's error once it has refused the request. */
+  librarySignal?: AbortSignal;
+  /** True once the library has read the request and given it to the pipeline. */
+  isServed?: boolean;
+  /** Set for the library to answer with. */
+  refusal?: ControlPlaneError;
 }
 
-interface Route {
-  readonly method: DescMethod;
-  readonly handler: UniversalHandler;
-  readonly decoders: RequestDecoders;
-}
+const EXCHANGE = createContextKey<Exchange | undefined>(undefined, { description: "exchange" });
 
-/** What the framework's handler gets through its context: the request was read and decoded here, or why it was not. */
-interface Given {
-  readonly incoming: IncomingCall;
-  readonly request?: Message;
-  readonly refusal?: ControlPlaneError;
+function exchangeOf(context: HandlerContext): Exchange {
+  const exchange = context.values.get(EXCHANGE);
+  if (exchange === undefined) throw new Error("the call has no exchange in its context");
+  return exchange;
 }
-
-const GIVEN = createContextKey<Given | undefined>(undefined, { description: "request" });
 
 /**
- * Creates the handler. Requests are read and decoded here and handed to the framework's handlers in their context,
- * so that a malformed or oversized request is refused with our reasons; the framework frames replies and errors.
+ * Serves Connect, gRPC-Web and, over HTTP/2, gRPC under `/package.Service/Method`. The library reads, decodes and answers;
+ * its request gate admits a call before the body is read, and what the pipeline throws is mapped to its errors.
  */
-export function createConnectHandler({ pipeline, services, maxBodyBytes }: ConnectHandlerOptions): ConnectHandler {
-  const routes = createRoutes(pipeline, services, maxBodyBytes);
-  const prefixes = services.map(({ service }) => `/${service.typeName}/`);
-  return {
-    handle(request, response, path, arrival) {
-      const route = routes.get(path);
-      const framing = framingFrom(request.headers["content-type"]);
-      if (route === undefined) {
-        const isOurs = prefixes.some((prefix) => path.startsWith(prefix)) || isRpcOnly(framing);
-        if (isOurs) sendRpcError(request, response, framing, unknownMethod(path));
-        return isOurs;
-      }
-      const refusal = refusalOf(request, framing, route.method);
-      if (framing === undefined || refusal !== undefined) {
-        sendRpcError(request, response, undefined, refusal ?? unsupported(request));
-        return true;
-      }
-      void serve({ pipeline, route, framing, arrival, request, response, maxBodyBytes });
+export class ConnectHandler {
+  readonly #pipeline: Pipeline;
+  readonly #maxBodyBytes: number;
+  readonly #handlers: ReadonlyMap<string, UniversalHandler>;
+  readonly #prefixes: readonly string[];
+
+  constructor({ pipeline, services, maxBodyBytes }: ConnectHandlerOptions) {
+    this.#pipeline = pipeline;
+    this.#maxBodyBytes = maxBodyBytes;
+    const router = createConnectRouter({
+      acceptCompression: [compressionGzip],
+      readMaxBytes: maxBodyBytes,
+      binaryOptions: decodeOptions(pipeline.maxDepth),
+      jsonOptions: strictJson(pipeline.maxDepth),
+      requestGate: (context) => this.#admit(context),
+    });
+    for (const method of services.flatMap(({ service }) => service.methods)) this.#addMethod(router, method);
+    this.#handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
+    this.#prefixes = services.map(({ service }) => `/${service.typeName}/`);
+  }
+
+  /** Answers a request that is a call of these protocols and returns true; else false, with nothing touched. */
+  handle(request: IncomingMessage, response: ServerResponse, path: string, arrival: HttpArrival): boolean {
+    const handler = this.#handlers.get(path);
+    if (handler !== undefined) {
+      void this.#serve(handler, request, response, arrival);
       return true;
-    },
+    }
+    const isOurs = this.#prefixes.some((prefix) => path.startsWith(prefix)) || isRpcOnly(request);
+    if (isOurs) sendUnknownMethod(request, response, path);
+    return isOurs;
+  }
+
+  #addMethod(router: ConnectRouter, method: DescMethod): void {
+    const pipeline = this.#pipeline;
+    if (method.methodKind === "unary") {
+      router.rpc(method as DescMethodUnary, (request, context) =>
+        pipeline.unary(served(context), () => request).catch(rethrow),
+      );
+    } else if (method.methodKind === "server_streaming") {
+      router.rpc(method as DescMethodServerStreaming, (request, context) => {
+        const call = served(context);
+        return mapped(() => pipeline.serverStream(call, () => request));
+      });
+    } else {
+      router.rpc(method as DescMethodBiDiStreaming, (requests, context) => {
+        const call = served(context);
+        return mapped(() => pipeline.bidiStream(call, this.#decoded(requests, method)));
+      });
+    }
+  }
+
+  async #admit(context: HandlerContext): Promise<void> {
+    const exchange = exchangeOf(context);
+    if (exchange.refusal !== undefined) throw connectErrorFrom(exchange.refusal);
+    exchange.librarySignal = context.signal;
+    const incoming = incomingFrom(exchange, context);
+    exchange.call = await this.#pipeline.admit(context.method, incoming).catch(rethrow);
+  }
+
+  async #serve(
+    handler: UniversalHandler,
+    request: IncomingMessage,
+    response: ServerResponse,
+    arrival: HttpArrival,
+  ): Promise<void> {
+    const contextValues = createContextValues();
+    const universal = {
+      ...universalRequestFromNodeRequest(request, response, undefined, contextValues),
+      // Not destroyed by a refusal in the middle of the body, so that the client gets to read the answer.
+      body: request.iterator({ destroyOnReturn: false }),
+    };
+    const exchange: Exchange = { request, arrival, signal: universal.signal };
+    contextValues.set(EXCHANGE, exchange);
+    // The deadline is the pipeline's.
+    for (const name of ["connect-timeout-ms", "grpc-timeout"]) universal.header.delete(name);
+    try {
+      const reply = await this.#reply(handler, universal, exchange);
+      if (reply.status === 405) sendError(response, methodNotAllowed(request.method ?? "", "POST"));
+      else if (reply.status === 415) sendError(response, unsupported(request));
+      else await universalResponseToNodeResponse(reply, response);
+    } catch (error) {
+      // The client is gone in most cases, and then nobody is left to be told.
+      if (!universal.signal.aborted) exchange.call?.fail(error);
+      response.destroy();
+    }
+  }
+
+  /** The library's reply; for a request that it could not read, its reply to the same call with our reason. */
+  async #reply(
+    handler: UniversalHandler,
+    request: UniversalServerRequest,
+    exchange: Exchange,
+  ): Promise<UniversalServerResponse> {
+    const reply = await handler(request);
+    const { call, librarySignal } = exchange;
+    if (call === undefined || exchange.isServed) return reply;
+    // What follows a refused part is read and dropped, so that the connection can go on.
+    exchange.request.resume();
+    exchange.refusal = call.fail(this.#requestFault(librarySignal?.reason, handler.method));
+    return handler(request);
+  }
+
+  /** The requests of a stream; an error of the library that reads them gets our reason. */
+  async *#decoded(requests: AsyncIterable<Message>, method: DescMethod): AsyncGenerator<Message> {
+    try {
+      yield* requests;
+    } catch (error) {
+      throw this.#requestFault(error, method);
+    }
+  }
+
+  #requestFault(error: unknown, { input }: DescMethod): unknown {
+    if (!(error instanceof ConnectError)) return error;
+    if (error.cause instanceof ControlPlaneError) return error.cause;
+    if (error.code === Code.ResourceExhausted) return bodyTooLarge(this.#maxBodyBytes);
+    if (error.code === Code.Canceled || error.code === Code.Aborted) return cancelled();
+    const [, encoding] = /^unknown compression "(.*?)"/.exec(error.rawMessage) ?? [];
+    if (encoding !== undefined) return unsupportedEncoding(encoding);
+    return undecodable(input, this.#pipeline.maxDepth, error.cause ?? error);
+  }
+}
+
+/** JSON as REST reads it: no unknown fields, valid UTF-8, limited depth. The library decodes texts with the decoder given here. */
+function strictJson(maxDepth: number) {
+  const textDecoder = { decode: (bytes: Uint8Array) => jsonTextFrom(bytes, maxDepth) };
+  return { ignoreUnknownFields: false, ...decodeOptions(maxDepth), textDecoder };
+}
+
+function served(context: HandlerContext): Call {
+  const exchange = exchangeOf(context);
+  exchange.isServed = true;
+  if (exchange.call === undefined) throw new Error("the call was not admitted");
+  return exchange.call;
+}
+
+function rethrow(error: unknown): never {
+  throw connectErrorFrom(error);
+}
+
+async function* mapped(open: () => AsyncIterable<Message> | Promise<AsyncIterable<Message>>): AsyncGenerator<Message> {
+  try {
+    yield* await open();
+  } catch (error) {
+    rethrow(error);
+  }
+}
+
+function incomingFrom({ request, arrival, signal }: Exchange, { protocolName }: HandlerContext): IncomingCall {
+  const header = (name: string) => headerOf(request, name);
+  return {
+    wire: protocolName as Wire,
+    ...arrival,
+    header,
+    timeoutMs: () =>
+      protocolName === "connect"
+        ? timeoutFromHeader("connect-timeout-ms", header("connect-timeout-ms"))
+        : timeoutFromGrpcHeader(header("grpc-timeout")),
+    onLeave: (listener) => onAbort(signal, listener),
   };
 }
 
-function createRoutes(
-  pipeline: Pipeline,
-  services: readonly ServiceDefinition[],
-  maxBodyBytes: number,
-): ReadonlyMap<string, Route> {
-  const { maxDepth } = pipeline;
-  const router = createConnectRouter({
-    acceptCompression: [compressionGzip],
-    readMaxBytes: maxBodyBytes,
-    binaryOptions: { recursionLimit: 2 * maxDepth + 8 },
-    jsonOptions: { ignoreUnknownFields: false, recursionLimit: 2 * maxDepth + 8 },
+const GRPC_TYPE = /^application\/grpc(-web)?(\+(proto|json))?\b/i;
+const CONNECT_TYPE = /^application\/(connect\+)?(proto|json)\b/i;
+const REST_TYPE = /^application\/json\b/i;
+
+/** True for content types that only these protocols use: an unknown path gets their kind of answer. */
+function isRpcOnly({ headers }: IncomingMessage): boolean {
+  const type = headers["content-type"] ?? "";
+  return GRPC_TYPE.test(type) || (CONNECT_TYPE.test(type) && !REST_TYPE.test(type));
+}
+
+/** Answers in the form of the caller's protocol: status headers for gRPC and gRPC-Web, an error in JSON for Connect, else the REST error. */
+function sendUnknownMethod(request: IncomingMessage, response: ServerResponse, path: string): void {
+  const error = new ControlPlaneError(ErrorReason.ROUTE_NOT_FOUND, `there is no method at \`${path}\``, { path });
+  const type = request.headers["content-type"] ?? "";
+  request.resume();
+  if (GRPC_TYPE.test(type)) sendStatusHeaders(response, type, error);
+  else if (CONNECT_TYPE.test(type)) {
+    const body = Buffer.from(errorToJsonBytes(connectErrorFrom(error), undefined));
+    sendJson(response, errorBodyFrom(error).status, body);
+  } else sendError(response, error);
+}
+
+function sendStatusHeaders(response: ServerResponse, contentType: string, error: ControlPlaneError): void {
+  response.statusCode = 200;
+  response.setHeader("content-type", contentType);
+  setTrailerStatus(new Headers(), connectErrorFrom(error)).forEach((value, name) => {
+    response.setHeader(name, value);
   });
-  for (const { service } of services) {
-    for (const method of service.methods) addMethod(router, pipeline, method, maxBodyBytes);
-  }
-  const route = (handler: UniversalHandler): readonly [string, Route] => {
-    const { input } = handler.method;
-    const decoders = { binary: createBinaryDecoder(input, maxDepth), json: createJsonDecoder(input, maxDepth) };
-    return [handler.requestPath, { method: handler.method, handler, decoders }];
-  };
-  return new Map(router.handlers.map(route));
-}
-
-function addMethod(router: ConnectRouter, pipeline: Pipeline, method: DescMethod, maxBodyBytes: number): void {
-  if (method.methodKind === "unary") {
-    router.rpc(method as DescMethodUnary, (_empty, context) => unary(pipeline, method, context));
-  } else if (method.methodKind === "server_streaming") {
-    router.rpc(method as DescMethodServerStreaming, (_empty, context) => serverStream(pipeline, method, context));
-  } else {
-    router.rpc(method as DescMethodBiDiStreaming, (requests, context) =>
-      bidiStream(pipeline, method, decoded(requests, maxBodyBytes), context),
-    );
-  }
-}
-
-function given(context: HandlerContext): Given {
-  const found = context.values.get(GIVEN);
-  if (found === undefined) throw new Error("the call has no request in its context");
-  if (found.refusal !== undefined) throw connectErrorFrom(found.refusal);
-  return found;
-}
-
-async function unary(pipeline: Pipeline, method: DescMethod, context: HandlerContext): Promise<Message> {
-  const { request, incoming } = given(context);
-  try {
-    return await pipeline.unary(method, request as Message, incoming);
-  } catch (error) {
-    throw connectErrorFrom(error);
-  }
-}
-
-async function* serverStream(pipeline: Pipeline, method: DescMethod, context: HandlerContext): AsyncGenerator<Message> {
-  const { request, incoming } = given(context);
-  try {
-    yield* await pipeline.serverStream(method, request as Message, incoming);
-  } catch (error) {
-    throw connectErrorFrom(error);
-  }
-}
-
-async function* bidiStream(
-  pipeline: Pipeline,
-  method: DescMethod,
-  requests: AsyncIterable<Message>,
-  context: HandlerContext,
-): AsyncGenerator<Message> {
-  const { incoming } = given(context);
-  try {
-    yield* await pipeline.bidiStream(method, requests, incoming);
-  } catch (error) {
-    throw connectErrorFrom(error);
-  }
-}
-
-/** The requests of a stream, which the framework decodes; what it raises gets our reasons. */
-async function* decoded(requests: AsyncIterable<Message>, maxBodyBytes: number): AsyncGenerator<Message> {
-  try {
-    yield* requests;
-  } catch (error) {
-    throw requestFault(error, maxBodyBytes);
-  }
-}
-
-function requestFault(error: unknown, maxBodyBytes: number): unknown {
-  if (!(error instanceof ConnectError)) return error;
-  if (error.code === Code.ResourceExhausted) return bodyTooLarge(maxBodyBytes);
-  if (error.code === Code.Canceled || error.code === Code.Aborted) return cancelled();
-  const text = "a request of the stream is no valid message";
-  return new ControlPlaneError(ErrorReason.INVALID_FIELD, text, {}, { cause: error });
-}
-
-interface Serving extends HttpExchange {
-  readonly pipeline: Pipeline;
-  readonly route: Route;
-  readonly response: ServerResponse;
-  readonly maxBodyBytes: number;
-}
-
-async function serve(serving: Serving): Promise<void> {
-  const { pipeline, route, framing, request, response } = serving;
-  const contextValues = createContextValues();
-  const universal = universalRequestFromNodeRequest(request, response, undefined, contextValues);
-  const given = await takeRequest(serving, universal.signal);
-  contextValues.set(GIVEN, given);
-  const body = route.method.methodKind === "bidi_streaming" ? {} : { body: createAsyncIterable([emptyBody(framing)]) };
-  const header = withoutBodyHeaders(universal.header, "body" in body);
-  try {
-    const reply = await route.handler({ ...universal, ...body, header });
-    await universalResponseToNodeResponse(reply, response);
-  } catch (error) {
-    // The client is gone in most cases, and then nobody is left to be told.
-    if (!universal.signal.aborted) pipeline.refuse(route.method, given.incoming, error);
-    response.destroy();
-  }
-}
-
-/** Reads the request unless the framework has to: only a bidirectional stream has more than one. */
-async function takeRequest(serving: Serving, signal: AbortSignal): Promise<Given> {
-  const { pipeline, route, framing, request, maxBodyBytes } = serving;
-  let incoming: IncomingCall = new HttpIncoming(serving, signal);
-  try {
-    incoming = new HttpIncoming(serving, signal, timeoutOf(framing, request.headers));
-    if (route.method.methodKind === "bidi_streaming") return { incoming };
-    return { incoming, request: await readRequest(request, framing, route.decoders, maxBodyBytes) };
-  } catch (error) {
-    return { incoming, refusal: pipeline.refuse(route.method, incoming, error) };
-  }
-}
-
-/** The deadline is the pipeline's, and a body that was read here is neither compressed nor of the declared length any more. */
-function withoutBodyHeaders(header: Headers, isRead: boolean): Headers {
-  const names = ["connect-timeout-ms", "grpc-timeout"];
-  if (isRead) names.push("content-length", "content-encoding", "connect-content-encoding", "grpc-encoding");
-  for (const name of names) header.delete(name);
-  return header;
-}
-
-function refusalOf(
-  request: IncomingMessage,
-  framing: Framing | undefined,
-  method: DescMethod,
-): ControlPlaneError | undefined {
-  if (request.method !== "POST") return notPost(request.method ?? "");
-  return framing !== undefined && suits(framing, method) ? undefined : unsupported(request);
-}
-
-function notPost(method: string): ControlPlaneError {
-  const text = `\`${method}\` is not allowed here; allowed is POST`;
-  return new ControlPlaneError(ErrorReason.METHOD_NOT_ALLOWED, text, { method, allow: "POST" });
+  // No writeHead before: over HTTP/2 the headers have to end the stream themselves.
+  response.end();
 }
 
 function unsupported(request: IncomingMessage): ControlPlaneError {
@@ -254,11 +275,7 @@ function unsupported(request: IncomingMessage): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.UNSUPPORTED_MEDIA_TYPE, text, { content_type: contentType });
 }
 
-function unknownMethod(path: string): ControlPlaneError {
-  return new ControlPlaneError(ErrorReason.ROUTE_NOT_FOUND, `there is no method at \`${path}\``, { path });
-}
-
-/** Content types that nothing but these protocols uses: an unknown path gets their kind of answer. */
-function isRpcOnly(framing: Framing | undefined): boolean {
-  return framing !== undefined && (framing.isEnveloped || !framing.isJson);
+function unsupportedEncoding(encoding: string): ControlPlaneError {
+  const text = `content encoding \`${encoding}\` is not supported; send \`gzip\` or \`identity\``;
+  return new ControlPlaneError(ErrorReason.UNSUPPORTED_MEDIA_TYPE, text, { content_encoding: encoding });
 }

@@ -1,20 +1,41 @@
-import { Server, ServerCredentials } from "@grpc/grpc-js";
+import type { EventEmitter } from "node:events";
+import { setImmediate } from "node:timers/promises";
+import { type DescFile, type DescMethod, type DescService, type Message, toBinary } from "@bufbuild/protobuf";
+import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
+import {
+  Metadata,
+  type MethodDefinition,
+  Server,
+  ServerCredentials,
+  type ServerDuplexStream,
+  type ServerInterceptingCall,
+  type ServerInterceptor,
+  type ServerUnaryCall,
+  type ServerWritableStream,
+  type StatusObject,
+  type sendUnaryData,
+  status,
+  type UntypedHandleCall,
+  type UntypedServiceImplementation,
+} from "@grpc/grpc-js";
+import { ReflectionService } from "@grpc/reflection";
+import { service as healthService } from "grpc-health-check";
 import type { ServiceDefinition } from "../api/service.ts";
-import { addHealth } from "./grpc-health.ts";
-import { grpcServiceFrom } from "./grpc-methods.ts";
-import { addReflection } from "./grpc-reflection.ts";
-import { sendWithoutWaiting } from "./grpc-sends.ts";
-import { createStatusReasons } from "./grpc-statuses.ts";
-import type { Health } from "./health.ts";
-import type { Pipeline } from "./pipeline.ts";
-import type { Tls } from "./tls.ts";
+import { ControlPlaneError } from "../errors.ts";
+import { type Call, type IncomingCall, REQUEST_ID_HEADER, requestIdFrom } from "./call-context.ts";
+import { bodyTooLarge, cancelled, deadlineExceeded, grpcStatusFrom, hasStatusDetails } from "./errors.ts";
+import { addHealth, type Health } from "./health.ts";
+import type { Tls } from "./http-listener.ts";
+import { methodName, type Pipeline } from "./pipeline.ts";
+import { unblockStreamWrites } from "./unblock-stream-writes.ts";
+import { decodeBinary } from "./validation.ts";
 
 /** Milliseconds between pings on an idle connection: below the 30 s after which common proxies drop it. */
 const DEFAULT_KEEPALIVE_MS = 15_000;
 /** Milliseconds that a ping may stay without an answer before the connection is given up. */
 const KEEPALIVE_TIMEOUT_MS = 10_000;
 /** Longest time that a timer can be set to, in milliseconds: `close` has the grace of its own. */
-const MOST_TIMER_MS = 2_147_483_647;
+const MAX_TIMER_MS = 2_147_483_647;
 
 /** How a gRPC server is built. */
 export interface GrpcServerOptions {
@@ -49,13 +70,10 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
     "grpc.keepalive_time_ms": keepaliveMs,
     "grpc.keepalive_timeout_ms": KEEPALIVE_TIMEOUT_MS,
     "grpc.enable_channelz": 0,
-    interceptors: [createStatusReasons(maxBodyBytes), sendWithoutWaiting],
+    interceptors: [statusReasons(maxBodyBytes), unblockStreamWrites],
   });
-  for (const service of services) {
-    const { definition, implementation } = grpcServiceFrom(service, pipeline);
-    server.addService(definition, implementation);
-  }
-  const housekeeping = addHealth(server, services, health);
+  for (const service of services) addService(server, service, pipeline);
+  const grpcHealth = addHealth(server, services, health);
   addReflection(server, services);
   const credentials = tls === undefined ? ServerCredentials.createInsecure() : secure(tls);
   const addresses: string[] = [];
@@ -66,10 +84,10 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
       return bound;
     },
     drain() {
-      for (const address of addresses) server.drain(address, MOST_TIMER_MS);
+      for (const address of addresses) server.drain(address, MAX_TIMER_MS);
     },
     close(graceMs) {
-      housekeeping.close();
+      grpcHealth.close();
       return close(server, graceMs);
     },
   };
@@ -101,4 +119,207 @@ function close(server: Server, graceMs: number): Promise<void> {
       resolve();
     });
   });
+}
+
+/** Gives grpc-js every method of a service, each as a way into the pipeline. */
+function addService(server: Server, service: DescService, pipeline: Pipeline): void {
+  const definition: Record<string, MethodDefinition<unknown, unknown>> = {};
+  const implementation: UntypedServiceImplementation = {};
+  for (const method of service.methods) {
+    definition[method.name] = methodDefinition(method);
+    implementation[method.name] = handlerFor(method, pipeline);
+  }
+  server.addService(definition, implementation);
+}
+
+function methodDefinition(method: DescMethod): MethodDefinition<unknown, unknown> {
+  // Encoded and decoded by the handlers, since grpc-js would hide an error that is thrown here.
+  const asIs = (bytes: unknown) => bytes as Buffer;
+  return {
+    path: `/${methodName(method)}`,
+    requestStream: method.methodKind === "bidi_streaming",
+    responseStream: method.methodKind !== "unary",
+    requestDeserialize: asIs,
+    responseSerialize: asIs,
+    requestSerialize: asIs,
+    responseDeserialize: asIs,
+  };
+}
+
+type UnaryCall = ServerUnaryCall<Buffer, Buffer>;
+type ServerStreamCall = ServerWritableStream<Buffer, Buffer>;
+type BidiStreamCall = ServerDuplexStream<Buffer, Buffer>;
+
+function handlerFor(method: DescMethod, pipeline: Pipeline): UntypedHandleCall {
+  const wire = new GrpcMethod(method, pipeline);
+  if (method.methodKind === "unary")
+    return (call: UnaryCall, respond: sendUnaryData<Buffer>) => void wire.unary(call, respond);
+  if (method.methodKind === "server_streaming") return (call: ServerStreamCall) => void wire.serverStream(call);
+  return (call: BidiStreamCall) => void wire.bidiStream(call);
+}
+
+/** A method as grpc-js calls it: decodes requests, hands them to the pipeline, encodes replies. */
+class GrpcMethod {
+  readonly #method: DescMethod;
+  readonly #pipeline: Pipeline;
+
+  constructor(method: DescMethod, pipeline: Pipeline) {
+    this.#method = method;
+    this.#pipeline = pipeline;
+  }
+
+  async unary(grpc: UnaryCall, respond: sendUnaryData<Buffer>): Promise<void> {
+    const incoming = incomingFrom(grpc);
+    let call: Call | undefined;
+    try {
+      call = await this.#pipeline.admit(this.#method, incoming);
+      const response = this.#encode(await this.#pipeline.unary(call, () => this.#decode(grpc.request)));
+      grpc.sendMetadata(responseMetadata(incoming));
+      respond(null, response);
+    } catch (error) {
+      respond(statusFrom(error, incoming, call));
+    }
+  }
+
+  serverStream(grpc: ServerStreamCall): Promise<void> {
+    return this.#stream(grpc, (call) => this.#pipeline.serverStream(call, () => this.#decode(grpc.request)));
+  }
+
+  bidiStream(grpc: BidiStreamCall): Promise<void> {
+    return this.#stream(grpc, (call) => this.#pipeline.bidiStream(call, this.#requests(grpc)));
+  }
+
+  async #stream(
+    grpc: ServerStreamCall | BidiStreamCall,
+    serve: (call: Call) => AsyncIterable<Message> | Promise<AsyncIterable<Message>>,
+  ): Promise<void> {
+    const incoming = incomingFrom(grpc);
+    let call: Call | undefined;
+    try {
+      call = await this.#pipeline.admit(this.#method, incoming);
+      const replies = await serve(call);
+      // Headers go out at once: a caller sees that the stream is open before there is a first reply.
+      grpc.sendMetadata(responseMetadata(incoming));
+      for await (const reply of replies) if (!grpc.write(this.#encode(reply))) await drained(grpc);
+      grpc.end();
+    } catch (error) {
+      // grpc-js sends what is emitted here as the status, after the replies that are written already.
+      if (!grpc.destroyed) grpc.emit("error", statusFrom(error, incoming, call));
+    }
+  }
+
+  /** The requests of a stream, read from the caller no faster than they are taken. */
+  async *#requests(grpc: BidiStreamCall): AsyncGenerator<Message> {
+    try {
+      for await (const bytes of grpc.iterator({ destroyOnReturn: false })) yield this.#decode(bytes as Buffer);
+    } catch (error) {
+      throw grpc.cancelled ? cancelled() : error;
+    }
+    // A caller that resets its stream ends it too, a moment before grpc-js says that it is cancelled. To the service
+    // function that must not look like a caller that has sent all it had.
+    await setImmediate();
+    if (grpc.cancelled) throw cancelled();
+  }
+
+  #decode(bytes: Buffer): Message {
+    return decodeBinary(this.#method.input, bytes, this.#pipeline.maxDepth);
+  }
+
+  #encode(reply: Message): Buffer {
+    const bytes = toBinary(this.#method.output, reply);
+    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  }
+}
+
+function incomingFrom(grpc: UnaryCall | ServerStreamCall | BidiStreamCall): IncomingCall {
+  const receivedAt = performance.now();
+  const header = (name: string) => {
+    const value = grpc.metadata.get(name)[0];
+    return typeof value === "string" ? value : value?.toString("base64");
+  };
+  const deadline = Number(grpc.getDeadline());
+  // grpc-js cancels a call for its deadline as it does for a caller that left; its timer may be a millisecond early.
+  const reason = () => (Date.now() + 1 >= deadline ? deadlineExceeded() : cancelled());
+  return {
+    wire: "grpc",
+    receivedAt,
+    requestId: requestIdFrom(header(REQUEST_ID_HEADER)),
+    header,
+    timeoutMs: () => (deadline === Number.POSITIVE_INFINITY ? undefined : deadline - Date.now()),
+    onLeave(listener) {
+      if (grpc.cancelled) listener(reason());
+      else (grpc as EventEmitter).once("cancelled", () => listener(reason()));
+    },
+  };
+}
+
+function responseMetadata({ requestId }: IncomingCall): Metadata {
+  const metadata = new Metadata();
+  metadata.set(REQUEST_ID_HEADER, requestId);
+  return metadata;
+}
+
+/** The status of a failure: the pipeline's own errors as they are, a reply that cannot be encoded through the pipeline's log. */
+function statusFrom(error: unknown, { requestId }: IncomingCall, call: Call | undefined): StatusObject {
+  const known = error instanceof ControlPlaneError ? error : (call?.fail(error) ?? error);
+  return grpcStatusFrom(known, requestId);
+}
+
+/** Waits until the caller reads on or leaves. */
+function drained(grpc: ServerStreamCall | BidiStreamCall): Promise<void> {
+  return new Promise((resolve) => {
+    const settle = () => {
+      grpc.off("drain", settle).off("close", settle);
+      resolve();
+    };
+    if (grpc.destroyed) resolve();
+    else grpc.on("drain", settle).on("close", settle);
+  });
+}
+
+/**
+ * Gives our reasons to the statuses that grpc-js makes itself before or beside a handler: a request that is too large and a
+ * deadline that passed. An interceptor around the call never sees those, so the call's own `sendStatus` is wrapped.
+ */
+function statusReasons(maxBodyBytes: number): ServerInterceptor {
+  return (_method, call) => {
+    const send = call.sendStatus;
+    call.sendStatus = function sendStatus(this: ServerInterceptingCall, bare) {
+      const fault = hasStatusDetails(bare.metadata) ? undefined : faultOf(bare, maxBodyBytes);
+      send.call(this, fault === undefined ? bare : grpcStatusFrom(fault));
+    };
+    return call as ServerInterceptingCall;
+  };
+}
+
+function faultOf(
+  { code, details }: Parameters<ServerInterceptingCall["sendStatus"]>[0],
+  maxBodyBytes: number,
+): ControlPlaneError | undefined {
+  if (code === status.DEADLINE_EXCEEDED) return deadlineExceeded();
+  if (code === status.RESOURCE_EXHAUSTED && /larger than/.test(details ?? "")) return bodyTooLarge(maxBodyBytes);
+  return undefined;
+}
+
+type PackageDefinition = ConstructorParameters<typeof ReflectionService>[0];
+
+/** Adds gRPC reflection, v1 and v1alpha: clients list the services and read their files without a copy of them. */
+function addReflection(server: Server, services: readonly DescService[]): void {
+  const files = new Map<string, DescFile>();
+  for (const { file } of services) collect(file, files);
+  const descriptors = [...files.values()].map(({ proto }) => Buffer.from(toBinary(FileDescriptorProtoSchema, proto)));
+  // The package reads nothing of a package definition but the encoded files in it.
+  const definition = { ours: { fileDescriptorProtos: [...descriptors, ...healthFiles()] } };
+  new ReflectionService(definition as unknown as PackageDefinition).addToServer(server);
+}
+
+function collect(file: DescFile, files: Map<string, DescFile>): void {
+  if (files.has(file.proto.name)) return;
+  files.set(file.proto.name, file);
+  for (const dependency of file.dependencies) collect(dependency, files);
+}
+
+function healthFiles(): readonly Buffer[] {
+  const { requestType } = healthService.Check as unknown as { requestType: { fileDescriptorProtos: Buffer[] } };
+  return requestType.fileDescriptorProtos;
 }

@@ -1,28 +1,69 @@
-/** Whether this process takes calls; what health checks on every port report. */
-export interface Health {
-  readonly serving: boolean;
+import type { DescService } from "@bufbuild/protobuf";
+import type { Server, ServerWritableStream, UntypedServiceImplementation } from "@grpc/grpc-js";
+import { HealthImplementation } from "grpc-health-check";
+
+/** The state that health checks on every port report: true while this process takes calls. */
+export class Health {
+  readonly #listeners = new Set<(serving: boolean) => void>();
+  #serving = false;
+
+  /** False at first. */
+  get serving(): boolean {
+    return this.#serving;
+  }
+
   /** Changes the state; the same state again tells nobody. */
-  set(serving: boolean): void;
+  set(serving: boolean): void {
+    if (serving === this.#serving) return;
+    this.#serving = serving;
+    for (const listener of this.#listeners) listener(serving);
+  }
+
   /** Calls back on every change, not at once. Returns a function that ends it. */
-  watch(listener: (serving: boolean) => void): () => void;
+  watch(listener: (serving: boolean) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
 }
 
-/** Creates a health state that starts as not serving. */
-export function createHealth(): Health {
-  const listeners = new Set<(serving: boolean) => void>();
-  let serving = false;
+type WatchCall = ServerWritableStream<unknown, unknown>;
+
+/** The health service of one gRPC server. */
+export interface GrpcHealth {
+  /** Ends the open `Watch` streams: nothing else ends them, and a server cannot stop gracefully before. */
+  close(): void;
+}
+
+/** Adds `grpc.health.v1.Health` for every service and, under the empty name, for the server as a whole. */
+export function addHealth(server: Server, services: readonly DescService[], health: Health): GrpcHealth {
+  const names = ["", ...services.map(({ typeName }) => typeName)];
+  const implementation = new HealthImplementation();
+  const publish = (serving: boolean) => {
+    for (const name of names) implementation.setStatus(name, serving ? "SERVING" : "NOT_SERVING");
+  };
+  publish(health.serving);
+  const unwatch = health.watch(publish);
+  const watching = new Set<WatchCall>();
+  const tracking: Pick<Server, "addService"> = {
+    addService: (definition, methods) => server.addService(definition, withTracking(methods, watching)),
+  };
+  implementation.addToServer(tracking as Server);
   return {
-    get serving() {
-      return serving;
+    close() {
+      unwatch();
+      for (const call of watching) call.end();
     },
-    set(next) {
-      if (next === serving) return;
-      serving = next;
-      for (const listener of listeners) listener(next);
-    },
-    watch(listener) {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
+  };
+}
+
+function withTracking(methods: UntypedServiceImplementation, watching: Set<WatchCall>): UntypedServiceImplementation {
+  const watch = methods.watch as (call: WatchCall) => void;
+  return {
+    ...methods,
+    watch(call: WatchCall) {
+      watching.add(call);
+      call.on("cancelled", () => watching.delete(call));
+      watch(call);
     },
   };
 }

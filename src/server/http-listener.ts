@@ -2,7 +2,12 @@ import { type EventEmitter, once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createSecureServer, type Http2SecureServer, type ServerHttp2Session } from "node:http2";
 import type { AddressInfo, Socket } from "node:net";
-import type { Tls } from "./tls.ts";
+
+/** Certificate and key of a listener, in PEM. */
+export interface Tls {
+  readonly cert: string | Buffer;
+  readonly key: string | Buffer;
+}
 
 /** Milliseconds for a client to send its headers. */
 const HEADERS_TIMEOUT_MS = 10_000;

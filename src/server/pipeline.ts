@@ -1,26 +1,20 @@
 import { create, type DescMethod, type Message, type MessageInitShape } from "@bufbuild/protobuf";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
-import type { ServiceDefinition } from "../api/service.ts";
-import type { ControlPlaneError } from "../errors.ts";
-import { type Authenticate, keyFrom } from "./admit.ts";
-import type { RequestFaultReply } from "./checked-requests.ts";
-import { createDeadlineWheel } from "./deadline.ts";
-import { createEndpoints, type Endpoint, methodName } from "./endpoints.ts";
-import { codeNameOf } from "./error-mapping.ts";
-import { createFaultLog } from "./fault-log.ts";
-import { type IncomingCall, REQUEST_ID_HEADER, requestIdFrom } from "./incoming.ts";
-import type { CallEnvironment } from "./live-call.ts";
-import { createCallMetrics } from "./metrics.ts";
-import { OpenCalls } from "./open-calls.ts";
-import { shuttingDown } from "./refusals.ts";
-import { createRequestChecks } from "./request-check.ts";
-import { DEFAULT_MAX_DEPTH } from "./rest/transcoder.ts";
-import { StreamCall } from "./stream-call.ts";
-import { UnaryCall } from "./unary-call.ts";
+import type { CallContext } from "../api/context.ts";
+import type { CheckedRequest, ServiceDefinition } from "../api/service.ts";
+import { type ControlPlaneError, controlPlaneErrorFrom } from "../errors.ts";
+import { type AccessRule, type Authenticate, accessRuleOf, assertMayCall, findCaller, keyFrom } from "./admission.ts";
+import { Call, type CallObserver, type IncomingCall } from "./call-context.ts";
+import { cancelled, reportFault, shuttingDown } from "./errors.ts";
+import { CallMetrics, type InFlight } from "./metrics.ts";
+import { createRequestChecks, type RequestCheck } from "./validation.ts";
 
 /** Milliseconds that a unary call may take when neither its caller nor the options say otherwise. */
 const DEFAULT_UNARY_DEADLINE_MS = 10_000;
+
+/** Brackets that may be open at once in a request unless the options say otherwise: deep enough for any rule, shallow enough for any stack. */
+export const DEFAULT_MAX_DEPTH = 64;
 
 /** How a pipeline is built. */
 export interface PipelineOptions {
@@ -30,148 +24,150 @@ export interface PipelineOptions {
   readonly metrics: Registry;
   /** Milliseconds that a unary call may take when its caller set no deadline. Default 10,000. Streams have none by default. */
   readonly defaultDeadlineMs?: number;
-  /** JSON brackets that may be open at once in a request, on every wire. Default `DEFAULT_MAX_DEPTH`, as for REST. */
+  /** JSON brackets that may be open at once in a request, on every wire. Default `DEFAULT_MAX_DEPTH`. */
   readonly maxDepth?: number;
-  /**
-   * For bidirectional methods: what to reply to one request that fails its checks, so that the stream goes on.
-   * A method that is not named here ends its stream with the error.
-   */
-  readonly requestFaultReplies?: ReadonlyMap<DescMethod, (request: Message, error: ControlPlaneError) => object>;
 }
+
+/** A method with everything that a call of it needs, looked up once at start. */
+export interface Endpoint {
+  readonly method: DescMethod;
+  /** `package.Service/Method`. */
+  readonly name: string;
+  readonly access: AccessRule;
+  readonly check: RequestCheck;
+  /** The service function; takes the request, or the checked requests of a bidirectional stream. */
+  readonly serve: (request: unknown, context: CallContext) => unknown;
+}
+
+/** Reads and decodes the request of an admitted call. Throws a `ControlPlaneError` for bytes that are not one. */
+export type ReadRequest = () => Message | Promise<Message>;
 
 /**
- * The one way from every transport to every service function: authenticates, authorises, checks the request, keeps the
- * deadline, calls, counts, and maps errors. Everything it throws or rejects with is a `ControlPlaneError`.
+ * The one way from every wire to every service function, in four steps: admit (key, role, deadline), check the request,
+ * serve, record. Everything it rejects with is a `ControlPlaneError`, already counted and, if it is a fault, logged.
  */
-export interface Pipeline {
-  readonly services: readonly ServiceDefinition[];
-  readonly maxDepth: number;
-  unary(method: DescMethod, request: Message, incoming: IncomingCall): Promise<Message>;
-  /** Resolves once the call is admitted; what it is refused for is the rejection. The stream has one reader. */
-  serverStream(method: DescMethod, request: Message, incoming: IncomingCall): Promise<AsyncIterable<Message>>;
-  /** As `serverStream`. A rejection of `requests` ends the stream with it. */
-  bidiStream(
-    method: DescMethod,
-    requests: AsyncIterable<Message>,
-    incoming: IncomingCall,
-  ): Promise<AsyncIterable<Message>>;
-  /** Counts, and logs if it is a fault, what ended a call before or after the pipeline had it. Gives back what to tell the caller. */
-  refuse(method: DescMethod, incoming: IncomingCall, error: unknown): ControlPlaneError;
-  /**
-   * Refuses new calls with SHUTTING_DOWN. Streams end with it too: one that answers requests once those that it took are
-   * answered, any other at once. Resolves when no call is left, or after `graceMs` milliseconds, when those left are ended.
-   */
-  drain(graceMs: number): Promise<void>;
-}
-
-/** Creates a pipeline. Throws an `Error` for a method without `access` or without a function, and for a rule that does not compile. */
-export function createPipeline(options: PipelineOptions): Pipeline {
-  return new ServicePipeline(options);
-}
-
-class ServicePipeline implements Pipeline {
+export class Pipeline {
   readonly services: readonly ServiceDefinition[];
   readonly maxDepth: number;
   readonly #endpoints: ReadonlyMap<DescMethod, Endpoint>;
-  readonly #environment: CallEnvironment;
+  readonly #authenticate: Authenticate;
   readonly #defaultDeadlineMs: number;
-  readonly #faultReplies: ReadonlyMap<DescMethod, RequestFaultReply>;
-  readonly #streams = new OpenCalls<StreamCall>();
-  readonly #unary = new OpenCalls<UnaryCall>();
-  #draining = false;
+  readonly #observer: CallObserver;
+  readonly #calls = new Set<Call>();
+  #isDraining = false;
   #onIdle: () => void = () => {};
 
+  /** Throws an `Error` for a method without `access` or without a function, and for a rule that does not compile. */
   constructor(options: PipelineOptions) {
-    const { services, authenticate, log, metrics, maxDepth = DEFAULT_MAX_DEPTH } = options;
+    const { services, authenticate, log, maxDepth = DEFAULT_MAX_DEPTH } = options;
     this.services = services;
     this.maxDepth = maxDepth;
+    this.#authenticate = authenticate;
     this.#defaultDeadlineMs = options.defaultDeadlineMs ?? DEFAULT_UNARY_DEADLINE_MS;
-    this.#environment = { authenticate, wheel: createDeadlineWheel(), faults: createFaultLog(log) };
-    const unary = this.#unary;
-    const streams = this.#streams;
-    const inFlight = {
-      get unary() {
-        return unary.size;
-      },
-      get streams() {
-        return streams.size;
-      },
+    this.#endpoints = createEndpoints(services, maxDepth);
+    const metrics = new CallMetrics(options.metrics, () => this.#inFlight());
+    this.#observer = {
+      report: (call, error) => reportFault(log, error, failedCall(call)),
+      ended: (call, code) => this.#record(call, code, metrics),
     };
-    const metricsOf = createCallMetrics(metrics, inFlight);
-    this.#endpoints = createEndpoints(services, { checkOf: createRequestChecks(maxDepth), metricsOf });
-    this.#faultReplies = faultRepliesFrom(options);
   }
 
-  unary(method: DescMethod, request: Message, incoming: IncomingCall): Promise<Message> {
-    if (this.#draining) return Promise.reject(this.refuse(method, incoming, shuttingDown()));
-    const allowedMs = incoming.deadlineMs ?? this.#defaultDeadlineMs;
-    const call = new UnaryCall(this.#environment, this.#endpointOf(method), incoming, allowedMs);
-    this.#unary.add(call);
-    return call.run(request, () => {
-      this.#unary.remove(call);
-      this.#ended();
-    });
+  /** Finds the caller from the headers alone, before the body is read, and starts the call's deadline. */
+  async admit(method: DescMethod, incoming: IncomingCall): Promise<Call> {
+    const endpoint = this.#endpointOf(method);
+    const call = new Call(endpoint, incoming, this.#observer);
+    this.#calls.add(call);
+    incoming.onLeave((reason) => call.abort(reason));
+    try {
+      if (this.#isDraining) throw shuttingDown();
+      call.setTimeout(incoming.timeoutMs() ?? this.#defaultTimeoutMs(method));
+      call.caller = await call.unlessAborted(findCaller(incoming, this.#authenticate));
+      assertMayCall(call.caller, endpoint.access, method);
+      return call;
+    } catch (error) {
+      throw call.fail(error);
+    }
   }
 
-  serverStream(method: DescMethod, request: Message, incoming: IncomingCall): Promise<AsyncIterable<Message>> {
-    const { check, serve } = this.#endpointOf(method);
-    return this.#stream(method, incoming, (call) => {
-      check(request);
-      return serve(request, call);
-    });
+  /** Serves an admitted unary call. Settles when the deadline passes at the latest, whatever the service function does. */
+  async unary(call: Call, read: ReadRequest): Promise<Message> {
+    try {
+      const response = await call.unlessAborted(this.#serveUnary(call, read));
+      call.succeed();
+      return response;
+    } catch (error) {
+      throw call.fail(error);
+    }
   }
 
-  bidiStream(
-    method: DescMethod,
-    requests: AsyncIterable<Message>,
-    incoming: IncomingCall,
-  ): Promise<AsyncIterable<Message>> {
-    const { serve } = this.#endpointOf(method);
-    const faultReply = this.#faultReplies.get(method);
-    return this.#stream(method, incoming, (call) => serve(call.checked(requests, faultReply), call));
+  /** Serves an admitted server stream. Rejects if its request is refused; the replies have one reader. */
+  async serverStream(call: Call, read: ReadRequest): Promise<AsyncGenerator<Message>> {
+    try {
+      const request = await call.unlessAborted(checkedRequest(call, read));
+      return this.#replies(call, () => call.endpoint.serve(request, call));
+    } catch (error) {
+      throw call.fail(error);
+    }
   }
 
-  refuse(method: DescMethod, incoming: IncomingCall, error: unknown): ControlPlaneError {
-    const { name, metrics } = this.#endpointOf(method);
-    const requestId = incoming.requestId ?? requestIdFrom(incoming.header(REQUEST_ID_HEADER));
-    const call = { requestId, method: name, wire: incoming.wire, key: keyFrom(incoming) };
-    const failure = this.#environment.faults.report(error, call);
-    const seconds = (performance.now() - incoming.receivedAt) / 1000;
-    if (method.methodKind === "unary") metrics.unary(incoming.wire, codeNameOf(failure), seconds);
-    else metrics.stream(incoming.wire, codeNameOf(failure));
-    return failure;
+  /** Serves an admitted bidirectional stream. A rejection of `requests` ends it; the replies have one reader. */
+  bidiStream(call: Call, requests: AsyncIterable<Message>): AsyncGenerator<Message> {
+    return this.#replies(call, () => call.endpoint.serve(checkedRequests(call, requests), call));
   }
 
+  /**
+   * Refuses new calls with SHUTTING_DOWN. Streams end with it too: a bidirectional one once the requests that it took are
+   * answered, any other at once. Resolves when no call is left, or after `graceMs` milliseconds, when those left are ended.
+   */
   async drain(graceMs: number): Promise<void> {
-    this.#draining = true;
-    for (const call of this.#streams) call.drain(shuttingDown());
+    this.#isDraining = true;
+    for (const call of this.#calls) if (isStream(call)) call.drain(shuttingDown());
     await this.#idleWithin(graceMs);
-    for (const call of [...this.#unary, ...this.#streams]) call.abort(shuttingDown());
-    this.#environment.wheel.close();
+    for (const call of this.#calls) call.abort(shuttingDown());
   }
 
-  #stream(method: DescMethod, incoming: IncomingCall, begin: (call: StreamCall) => unknown): Promise<StreamCall> {
-    if (this.#draining) return Promise.reject(this.refuse(method, incoming, shuttingDown()));
-    const allowedMs = incoming.deadlineMs ?? Number.POSITIVE_INFINITY;
-    const call = new StreamCall(this.#environment, this.#endpointOf(method), incoming, allowedMs);
-    this.#streams.add(call);
-    const onEnd = () => {
-      this.#streams.remove(call);
-      this.#ended();
-    };
-    return call.open(onEnd, begin);
+  async #serveUnary(call: Call, read: ReadRequest): Promise<Message> {
+    const request = await checkedRequest(call, read);
+    const response = await call.endpoint.serve(request, call);
+    return messageOf(call, response);
   }
 
-  get #isIdle(): boolean {
-    return this.#unary.size === 0 && this.#streams.size === 0;
+  /** The replies of a stream; ends as soon as the call is aborted, whatever the service function does. */
+  async *#replies(call: Call, serve: () => unknown): AsyncGenerator<Message> {
+    let source: AsyncIterator<unknown> | undefined;
+    try {
+      source = (serve() as AsyncIterable<unknown>)[Symbol.asyncIterator]();
+      for (;;) {
+        const { done, value } = await call.unlessAborted(source.next());
+        if (done) break;
+        yield messageOf(call, value);
+      }
+      call.succeed();
+    } catch (error) {
+      throw call.fail(error);
+    } finally {
+      // Changes nothing unless the reader left.
+      call.abort(cancelled());
+      // Not awaited: a service function that waits for something hears of the end by its signal alone.
+      source?.return?.().catch((error: unknown) => call.fail(error));
+    }
   }
 
-  #ended(): void {
-    if (this.#draining && this.#isIdle) this.#onIdle();
+  #record(call: Call, code: string, metrics: CallMetrics): void {
+    const { endpoint, incoming } = call;
+    const seconds = isStream(call) ? undefined : (performance.now() - call.receivedAt) / 1000;
+    metrics.record({ method: endpoint.name, wire: incoming.wire, code, seconds });
+    this.#calls.delete(call);
+    if (this.#calls.size === 0) this.#onIdle();
+  }
+
+  #inFlight(): InFlight {
+    const stream = [...this.#calls].filter(isStream).length;
+    return { unary: this.#calls.size - stream, stream };
   }
 
   #idleWithin(graceMs: number): Promise<void> {
-    if (this.#isIdle) return Promise.resolve();
+    if (this.#calls.size === 0) return Promise.resolve();
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, graceMs);
       this.#onIdle = () => {
@@ -181,6 +177,10 @@ class ServicePipeline implements Pipeline {
     });
   }
 
+  #defaultTimeoutMs({ methodKind }: DescMethod): number {
+    return methodKind === "unary" ? this.#defaultDeadlineMs : Number.POSITIVE_INFINITY;
+  }
+
   #endpointOf(method: DescMethod): Endpoint {
     const endpoint = this.#endpoints.get(method);
     if (endpoint === undefined) throw new Error(`${methodName(method)} is not served by this pipeline`);
@@ -188,11 +188,79 @@ class ServicePipeline implements Pipeline {
   }
 }
 
-function faultRepliesFrom({ requestFaultReplies }: PipelineOptions): ReadonlyMap<DescMethod, RequestFaultReply> {
-  const replies = new Map<DescMethod, RequestFaultReply>();
-  for (const [method, replyTo] of requestFaultReplies ?? []) {
-    const { output } = method;
-    replies.set(method, (request, error) => create(output, replyTo(request, error) as MessageInitShape<typeof output>));
+/** The full name of a method, `package.Service/Method`. */
+export function methodName(method: DescMethod): string {
+  return `${method.parent.typeName}/${method.name}`;
+}
+
+async function checkedRequest(call: Call, read: ReadRequest): Promise<Message> {
+  const request = await read();
+  call.endpoint.check(request);
+  call.assertInTime();
+  return request;
+}
+
+/** The requests of a bidirectional stream, each with its fault. Ends as if the sender had ended once the service drains. */
+async function* checkedRequests(call: Call, requests: AsyncIterable<Message>): AsyncGenerator<CheckedRequest<Message>> {
+  const source = requests[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const { done, value: request } = await call.whileTaking(source.next());
+      if (done) return;
+      yield { request, fault: faultOf(call.endpoint, request) };
+    }
+  } catch (error) {
+    if (!call.isDraining) throw error;
+  } finally {
+    source.return?.().catch(() => undefined);
   }
-  return replies;
+}
+
+function faultOf({ check }: Endpoint, request: Message): ControlPlaneError | undefined {
+  try {
+    check(request);
+    return undefined;
+  } catch (error) {
+    return controlPlaneErrorFrom(error);
+  }
+}
+
+function messageOf({ endpoint: { method } }: Call, init: unknown): Message {
+  return create(method.output, init as MessageInitShape<typeof method.output>);
+}
+
+function isStream({ endpoint }: Call): boolean {
+  return endpoint.method.methodKind !== "unary";
+}
+
+function failedCall({ requestId, endpoint, incoming }: Call): Parameters<typeof reportFault>[2] {
+  return { requestId, method: endpoint.name, wire: incoming.wire, key: keyFrom(incoming) };
+}
+
+/**
+ * Builds the endpoint of every method of every service. Throws an `Error` for a method without `access`, one
+ * without a function, one that streams requests only, and for a service that is given twice.
+ */
+function createEndpoints(services: readonly ServiceDefinition[], maxDepth: number): ReadonlyMap<DescMethod, Endpoint> {
+  const checkOf = createRequestChecks(maxDepth);
+  const endpoints = new Map<DescMethod, Endpoint>();
+  for (const { service, functions } of services) {
+    if (service.methods.some((method) => endpoints.has(method)))
+      throw new Error(`service ${service.typeName} is given twice`);
+    for (const method of service.methods) {
+      const name = methodName(method);
+      const serve = functions[method.localName];
+      if (typeof serve !== "function") throw new Error(`${name} has no function that serves it`);
+      if (method.methodKind === "client_streaming")
+        throw new Error(`${name} streams requests only, which no wire here serves`);
+      endpoints.set(method, {
+        method,
+        name,
+        access: accessRuleOf(method),
+        check: checkOf(method.input),
+        serve: serve.bind(functions) as Endpoint["serve"],
+      });
+    }
+  }
+  return endpoints;
 }

@@ -1,6 +1,6 @@
 import type { GrpcServer } from "./grpc.ts";
 import type { Health } from "./health.ts";
-import type { HttpServer } from "./http-server.ts";
+import type { Listener } from "./http-listener.ts";
 import type { Pipeline } from "./pipeline.ts";
 
 /** Where a service listens. */
@@ -39,7 +39,7 @@ export function joinServers({
   health,
   pipeline,
 }: {
-  readonly http: HttpServer;
+  readonly http: Listener;
   readonly grpc: GrpcServer;
   readonly health: Health;
   readonly pipeline: Pipeline;

@@ -9,7 +9,7 @@ import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_
 import { Decision, DecisionPath } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { Authenticator } from "../../src/registry/authenticator.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
-import { accessRuleOf } from "../../src/server/admit.ts";
+import { accessRuleOf } from "../../src/server/admission.ts";
 import { openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
 describe("credentials", () => {

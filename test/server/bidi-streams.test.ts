@@ -1,9 +1,7 @@
-import { once } from "node:events";
 import { connect as http2Connect } from "node:http2";
-import { type AddressInfo, connect, createServer } from "node:net";
 import { create, type Message } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
-import { Client, type ClientDuplexStream, credentials, type ServiceError } from "@grpc/grpc-js";
+import type { ServiceError } from "@grpc/grpc-js";
 import { expect } from "chai";
 import {
   EnforcementService,
@@ -11,12 +9,14 @@ import {
   type InterceptStreamResponse,
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import type { CallContext } from "../../src/api/context.ts";
-import { codeFromReason, ErrorReason } from "../../src/errors.ts";
+import { interceptAll } from "../../src/api/intercept-stream.ts";
+import type { CheckedRequest } from "../../src/api/service.ts";
 import {
   ADMIN_KEY,
   deferred,
-  grpcDecode,
-  grpcEncode,
+  echo,
+  endOf,
+  grpcConverse,
   grpcMetadata,
   grpcOutcome,
   grpcPath,
@@ -27,39 +27,19 @@ import {
 
 const CONVERSE = EnforcementService.method.interceptStream;
 const KEY = { "x-api-key": ADMIN_KEY };
+type Requests = AsyncIterable<CheckedRequest<InterceptStreamRequest>>;
 const uuid = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
 
 function requestOf(n: number, agentId = "agt_1"): InterceptStreamRequest {
   return create(CONVERSE.input, { intercept: { actionType: "send", agentId, requestId: uuid(n) } });
 }
 
-type Conversation = ClientDuplexStream<Message, Message>;
-
-function converse(harness: Harness, headers: Record<string, string> = KEY): Conversation {
-  const encode = grpcEncode(CONVERSE);
-  return harness.grpcClient.makeBidiStreamRequest(
-    grpcPath(CONVERSE),
-    encode,
-    grpcDecode(CONVERSE),
-    grpcMetadata(headers),
-  );
-}
-
-const endOf = (call: Conversation): Promise<ServiceError | undefined> =>
-  new Promise((resolve) => {
-    call.once("error", (error) => resolve(error as ServiceError));
-    call.once("end", () => resolve(undefined));
-  });
-
-async function* echo(requests: AsyncIterable<InterceptStreamRequest>) {
-  for await (const { intercept } of requests) {
-    yield { requestId: intercept?.requestId ?? "", result: { case: "response" as const, value: { trustScore: 50 } } };
-  }
-}
+const converse = (harness: Harness, headers: Record<string, string> = KEY) =>
+  grpcConverse(harness.grpcClient, CONVERSE, headers);
 
 describe("bidirectional streams over gRPC", () => {
   let harness: Harness;
-  let serve: (requests: AsyncIterable<InterceptStreamRequest>, context: CallContext) => AsyncIterable<object>;
+  let serve: (requests: Requests, context: CallContext) => AsyncIterable<object>;
   let context: CallContext;
 
   before(async () => {
@@ -70,17 +50,6 @@ describe("bidirectional streams over gRPC", () => {
           return serve(requests, given) as ReturnType<typeof echo>;
         },
       },
-      pipeline: {
-        requestFaultReplies: new Map([
-          [
-            CONVERSE,
-            (request, { reason, message }) => ({
-              requestId: (request as InterceptStreamRequest).intercept?.requestId ?? "",
-              result: { case: "error", value: { code: codeFromReason(reason), reason: ErrorReason[reason], message } },
-            }),
-          ],
-        ]),
-      },
     });
   });
   after(() => harness.stop());
@@ -89,7 +58,7 @@ describe("bidirectional streams over gRPC", () => {
     serve = echo;
     const call = converse(harness);
     const ids: string[] = [];
-    call.on("data", ({ requestId }: InterceptStreamResponse) => ids.push(requestId));
+    call.on("data", (reply: Message) => ids.push((reply as InterceptStreamResponse).requestId));
     for (let n = 0; n < 500; n++) call.write(requestOf(n));
     call.end();
     expect(await endOf(call)).to.equal(undefined);
@@ -126,46 +95,12 @@ describe("bidirectional streams over gRPC", () => {
     session.destroy();
   });
 
-  it("send replies that come together in few pieces", async () => {
-    const replies = 200;
-    serve = async function* burst() {
-      for (let n = 0; n < replies; n++) yield { requestId: uuid(n) };
-    };
-    let pieces = 0;
-    const between = createServer((socket) => {
-      const upstream = connect(harness.grpcPort, "127.0.0.1");
-      socket
-        .pipe(upstream)
-        .on("data", () => (pieces += 1))
-        .pipe(socket);
-      for (const end of [socket, upstream]) end.on("error", () => undefined);
-    });
-    await once(between.listen(0, "127.0.0.1"), "listening");
-    const { port } = between.address() as AddressInfo;
-    const client = new Client(`127.0.0.1:${port}`, credentials.createInsecure());
-    const call = client.makeBidiStreamRequest(
-      grpcPath(CONVERSE),
-      grpcEncode(CONVERSE),
-      grpcDecode(CONVERSE),
-      grpcMetadata(KEY),
-    );
-    const ids: string[] = [];
-    call.on("data", (reply: Message) => ids.push((reply as InterceptStreamResponse).requestId));
-    call.end();
-    expect(await endOf(call)).to.equal(undefined);
-    client.close();
-    between.close();
-    expect(ids).to.deep.equal(Array.from({ length: replies }, (_, n) => uuid(n)));
-    // A sixteenth when each waits for the one before it.
-    expect(pieces).to.be.below(replies / 20);
-  });
-
   it("hold the caller back while the service does not read", async () => {
     const go = deferred();
     const taken: string[] = [];
     serve = async function* slow(requests) {
       await go.promise;
-      for await (const { intercept } of requests) taken.push(intercept?.requestId ?? "");
+      for await (const { request } of requests) taken.push(request.intercept?.requestId ?? "");
       yield { requestId: "done" };
     };
     const call = converse(harness);
@@ -177,11 +112,11 @@ describe("bidirectional streams over gRPC", () => {
     expect(taken).to.deep.equal(Array.from({ length: 2_000 }, (_, n) => uuid(n)));
   });
 
-  it("answer one refused request with an error and go on", async () => {
-    serve = echo;
+  it("answer one refused request of InterceptStream with an error and go on", async () => {
+    serve = (requests) => interceptAll(requests, async () => ({ trustScore: 50 }));
     const call = converse(harness);
     const replies: InterceptStreamResponse[] = [];
-    call.on("data", (reply: InterceptStreamResponse) => replies.push(reply));
+    call.on("data", (reply: Message) => replies.push(reply as InterceptStreamResponse));
     call.write(requestOf(1));
     call.write(requestOf(2, ""));
     call.write(requestOf(3));
@@ -194,26 +129,54 @@ describe("bidirectional streams over gRPC", () => {
     expect(byId.get(uuid(3))?.case).to.equal("response");
   });
 
-  it("answer a flood of refused requests without a service that replies", async () => {
-    serve = async function* silent(requests) {
-      for await (const _ of requests) yield { requestId: "never" };
-    };
+  it("answer a flood of refused requests of InterceptStream beside an action that is never decided", async () => {
+    serve = (requests) => interceptAll(requests, () => new Promise(() => {}));
     const call = converse(harness);
     let refused = 0;
-    call.on("data", ({ result }: InterceptStreamResponse) => {
-      if (result.case === "error") refused += 1;
+    const all = new Promise<void>((resolve) => {
+      call.on("data", (reply: Message) => {
+        if ((reply as InterceptStreamResponse).result.case === "error") refused += 1;
+        if (refused === 3_000) resolve();
+      });
     });
-    for (let n = 0; n < 300; n++) call.write(requestOf(n, ""));
+    const over = endOf(call);
+    call.write(requestOf(0));
+    for (let n = 0; n < 3_000; n++) call.write(requestOf(n, ""));
+    await all;
+    call.cancel();
+    expect((await over)?.code).to.equal(1);
+  });
+
+  it("take no more requests of InterceptStream than may be in flight", async () => {
+    let begun = 0;
+    const go = deferred();
+    serve = (requests) =>
+      interceptAll(requests, async () => {
+        begun += 1;
+        await go.promise;
+        return { trustScore: 50 };
+      });
+    const call = converse(harness);
+    let replies = 0;
+    call.on("data", () => (replies += 1));
+    const over = endOf(call);
+    for (let n = 0; n < 3_000; n++) call.write(requestOf(n));
     call.end();
-    expect(await endOf(call)).to.equal(undefined);
-    expect(refused).to.equal(300);
+    for (let before = -1; before !== begun || begun === 0; ) {
+      before = begun;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    expect(begun).to.be.within(1, 1_100);
+    go.resolve();
+    expect(await over).to.equal(undefined);
+    expect([begun, replies]).to.deep.equal([3_000, 3_000]);
   });
 
   it("fire the signal and end the requests when the caller cancels", async () => {
     const ended = deferred<string>();
     serve = async function* waiting(requests) {
       try {
-        for await (const { intercept } of requests) yield { requestId: intercept?.requestId ?? "" };
+        for await (const { request } of requests) yield { requestId: request.intercept?.requestId ?? "" };
       } finally {
         ended.resolve("ended");
       }
@@ -236,7 +199,7 @@ describe("bidirectional streams over gRPC", () => {
     };
     const call = converse(harness);
     const ids: string[] = [];
-    call.on("data", ({ requestId }: InterceptStreamResponse) => ids.push(requestId));
+    call.on("data", (reply: Message) => ids.push((reply as InterceptStreamResponse).requestId));
     const outcome = grpcOutcome((await endOf(call)) as ServiceError);
     expect(ids).to.deep.equal(["one"]);
     expect([outcome.code, outcome.reason]).to.deep.equal(["INTERNAL", "INTERNAL"]);
@@ -262,13 +225,13 @@ describe("bidirectional streams over gRPC", () => {
     const call = harness.grpcClient.makeBidiStreamRequest(grpcPath(CONVERSE), raw, raw, grpcMetadata(KEY));
     call.resume();
     call.write(Buffer.from([0x0a, 0xff]));
-    const outcome = grpcOutcome((await endOf(call as unknown as Conversation)) as ServiceError);
+    const outcome = grpcOutcome((await endOf(call as never)) as ServiceError);
     expect([outcome.code, outcome.reason]).to.deep.equal(["INVALID_ARGUMENT", "INVALID_FIELD"]);
   });
 });
 
-describe("a bidirectional stream whose method names no reply for refused requests", () => {
-  it("ends with the refusal", async () => {
+describe("a bidirectional stream whose service function throws the fault of a request", () => {
+  it("ends with it", async () => {
     const harness = await startHarness({ enforcement: { interceptStream: echo } });
     try {
       const call = converse(harness);

@@ -10,14 +10,14 @@ import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_
 import type { CallContext, Caller } from "../../src/api/context.ts";
 import { defineService, type ServiceFunctions } from "../../src/api/service.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
-import { errorBodyFrom } from "../../src/server/error-mapping.ts";
+import { errorBodyFrom } from "../../src/server/errors.ts";
 import { createGrpcServer } from "../../src/server/grpc.ts";
-import { createHealth, type Health } from "../../src/server/health.ts";
-import { createHttpServer, type HttpServerOptions } from "../../src/server/http-server.ts";
-import { createPipeline, type Pipeline, type PipelineOptions } from "../../src/server/pipeline.ts";
+import { Health } from "../../src/server/health.ts";
+import { createHttpServer, type HttpServerOptions } from "../../src/server/http.ts";
+import type { Tls } from "../../src/server/http-listener.ts";
+import { Pipeline, type PipelineOptions } from "../../src/server/pipeline.ts";
 import { createRestTranscoder } from "../../src/server/rest/transcoder.ts";
 import { createRestDispatcher } from "../../src/server/rest-dispatcher.ts";
-import type { Tls } from "../../src/server/tls.ts";
 import {
   ADMIN_KEY,
   connectIntercept,
@@ -81,6 +81,16 @@ const notTested = (): never => {
   throw new ControlPlaneError(ErrorReason.INTERNAL, "not part of this test");
 };
 
+type StreamRequests = Parameters<Enforcement["interceptStream"]>[0];
+
+/** An InterceptStream that replies to each request in turn, and ends with the fault of the first refused one. */
+export async function* echo(requests: StreamRequests): AsyncGenerator<{ requestId: string }> {
+  for await (const { request, fault } of requests) {
+    if (fault !== undefined) throw fault;
+    yield { requestId: request.intercept?.requestId ?? "" };
+  }
+}
+
 /** A stream that ends at once. */
 async function* nothing(): AsyncGenerator<never> {}
 
@@ -122,14 +132,14 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
     escalationsWith(options.escalations ?? {}),
   ];
   const log = pino({ level: "info" }, { write: (line: string) => logged.push(line) });
-  const pipeline = createPipeline({ services, authenticate: callerFor, log, metrics, ...options.pipeline });
+  const pipeline = new Pipeline({ services, authenticate: callerFor, log, metrics, ...options.pipeline });
   const rest = createRestTranscoder({
     services: services.map(({ service }) => service),
     dispatcher: createRestDispatcher(pipeline),
     errorBody: errorBodyFrom,
     maxBodyBytes: MAX_BODY_BYTES,
   });
-  const health = createHealth();
+  const health = new Health();
   const http = createHttpServer({
     pipeline,
     services,

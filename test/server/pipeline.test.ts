@@ -5,8 +5,8 @@ import { Registry } from "prom-client";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import type { ServiceDefinition } from "../../src/api/service.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
-import type { IncomingCall } from "../../src/server/incoming.ts";
-import { createPipeline } from "../../src/server/pipeline.ts";
+import { type IncomingCall, onAbort } from "../../src/server/call-context.ts";
+import { Pipeline } from "../../src/server/pipeline.ts";
 import {
   ADMIN_KEY,
   AUDITOR_KEY,
@@ -22,7 +22,7 @@ const GOOD = { actionType: "send", agentId: "agt_1" };
 const INTERCEPT = EnforcementService.method.intercept;
 
 function pipelineOf(...services: ServiceDefinition[]) {
-  return createPipeline({ services, authenticate: callerFor, log: pino({ level: "silent" }), metrics: new Registry() });
+  return new Pipeline({ services, authenticate: callerFor, log: pino({ level: "silent" }), metrics: new Registry() });
 }
 
 /** The service with its methods changed. */
@@ -35,7 +35,7 @@ function withMethods(service: DescService, change: (method: DescMethod) => Parti
   return { ...service, methods } as DescService;
 }
 
-describe("createPipeline", () => {
+describe("Pipeline", () => {
   it("refuses a method that names no role", () => {
     const { functions } = enforcementWith({});
     const open = withMethods(EnforcementService, ({ proto }) => ({
@@ -67,49 +67,61 @@ describe("createPipeline", () => {
 describe("a pipeline without a transport", () => {
   const incoming = (signal = new AbortController().signal): IncomingCall => ({
     wire: "rest",
-    signal,
-    hasLeft: signal.aborted,
     receivedAt: performance.now(),
+    requestId: "req-1",
     header: (name) => (name === "x-api-key" ? ADMIN_KEY : undefined),
+    timeoutMs: () => undefined,
+    onLeave: (listener) => onAbort(signal, listener),
   });
-  const request = create(INTERCEPT.input, GOOD) as Message;
+  const intercept = async (pipeline: Pipeline, signal?: AbortSignal): Promise<unknown> => {
+    const call = await pipeline.admit(INTERCEPT, incoming(signal));
+    return pipeline.unary(call, () => create(INTERCEPT.input, GOOD) as Message);
+  };
 
   it("ends a call whose function watches its signal when the caller goes away", async () => {
     const leaving = new AbortController();
     const pipeline = pipelineOf(
       enforcementWith({
-        intercept: (_, { signal }) =>
-          new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+        intercept: (_, { signal }) => {
+          const stopped = new Promise<never>((_resolve, reject) =>
+            signal.addEventListener("abort", () => reject(signal.reason)),
+          );
+          leaving.abort();
+          return stopped;
+        },
       }),
     );
-    const outcome = pipeline.unary(INTERCEPT, request, incoming(leaving.signal)).catch((error: unknown) => error);
-    leaving.abort();
+    const outcome = intercept(pipeline, leaving.signal).catch((error: unknown) => error);
     expect(await outcome).to.include({ reason: ErrorReason.CANCELLED });
   });
 
   it("gives an abort of the function the reason why its signal fired", async () => {
     const leaving = new AbortController();
     const pipeline = pipelineOf(
-      enforcementWith({ intercept: (_, { signal }) => fetch("http://127.0.0.1:1", { signal }).then(() => ({})) }),
+      enforcementWith({
+        intercept: (_, { signal }) => {
+          leaving.abort();
+          return fetch("http://127.0.0.1:1", { signal }).then(() => ({}));
+        },
+      }),
     );
-    leaving.abort();
-    const error = await pipeline.unary(INTERCEPT, request, incoming(leaving.signal)).catch((thrown: unknown) => thrown);
+    const error = await intercept(pipeline, leaving.signal).catch((thrown: unknown) => thrown);
     expect(error).to.include({ reason: ErrorReason.CANCELLED });
   });
 
   it("passes an error of the domain on as it is", async () => {
     const thrown = new ControlPlaneError(ErrorReason.AGENT_NOT_FOUND, "no agent `agt_1`", { agent_id: "agt_1" });
     const pipeline = pipelineOf(enforcementWith({ intercept: () => Promise.reject(thrown) }));
-    expect(await pipeline.unary(INTERCEPT, request, incoming()).catch((error: unknown) => error)).to.equal(thrown);
+    expect(await intercept(pipeline).catch((error: unknown) => error)).to.equal(thrown);
   });
 
   it("treats a function that throws at once as one that rejects", async () => {
-    const intercept = (): never => {
+    const failing = (): never => {
       throw new TypeError("x is not a function");
     };
-    const error = await pipelineOf(enforcementWith({ intercept }))
-      .unary(INTERCEPT, request, incoming())
-      .catch((thrown: unknown) => thrown);
+    const error = await intercept(pipelineOf(enforcementWith({ intercept: failing }))).catch(
+      (thrown: unknown) => thrown,
+    );
     expect(error).to.include({ reason: ErrorReason.INTERNAL });
   });
 });

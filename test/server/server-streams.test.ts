@@ -1,6 +1,5 @@
-import { create, type Message } from "@bufbuild/protobuf";
 import { ConnectError, createClient } from "@connectrpc/connect";
-import type { ClientReadableStream, ServiceError } from "@grpc/grpc-js";
+import type { ServiceError } from "@grpc/grpc-js";
 import { expect } from "chai";
 import {
   EscalationChange,
@@ -12,11 +11,9 @@ import {
   ADMIN_KEY,
   connectOutcome,
   deferred,
-  grpcDecode,
-  grpcEncode,
-  grpcMetadata,
+  endOf,
   grpcOutcome,
-  grpcPath,
+  grpcWatch,
   type Harness,
   startHarness,
   until,
@@ -25,22 +22,8 @@ import {
 const WATCH = EscalationService.method.watchEscalations;
 const KEY = { "x-api-key": ADMIN_KEY };
 
-function watch(harness: Harness, headers: Record<string, string> = KEY): ClientReadableStream<Message> {
-  const [path, request] = [grpcPath(WATCH), create(WATCH.input) as Message];
-  return harness.grpcClient.makeServerStreamRequest(
-    path,
-    grpcEncode(WATCH),
-    grpcDecode(WATCH),
-    request,
-    grpcMetadata(headers),
-  );
-}
-
-const endOf = (call: ClientReadableStream<Message>): Promise<ServiceError | undefined> =>
-  new Promise((resolve) => {
-    call.once("error", (error) => resolve(error as ServiceError));
-    call.once("end", () => resolve(undefined));
-  });
+const watch = (harness: Harness, headers: Record<string, string> = KEY) =>
+  grpcWatch(harness.grpcClient, WATCH, headers);
 
 describe("server streams", () => {
   let harness: Harness;

@@ -10,7 +10,13 @@ import {
 } from "@bufbuild/protobuf";
 import { anyUnpack } from "@bufbuild/protobuf/wkt";
 import { ConnectError, createClient, type Transport } from "@connectrpc/connect";
-import { type Client, Metadata, type ServiceError } from "@grpc/grpc-js";
+import {
+  type Client,
+  type ClientDuplexStream,
+  type ClientReadableStream,
+  Metadata,
+  type ServiceError,
+} from "@grpc/grpc-js";
 import {
   EnforcementService,
   type InterceptRequestSchema,
@@ -145,6 +151,39 @@ export function grpcMetadata(headers: Readonly<Record<string, string>> = { "x-ap
 export const grpcPath = (method: DescMethod): string => `/${method.parent.typeName}/${method.name}`;
 export const grpcEncode = (method: DescMethod) => (message: Message) => Buffer.from(toBinary(method.input, message));
 export const grpcDecode = (method: DescMethod) => (bytes: Buffer) => fromBinary(method.output, bytes);
+
+/** Opens a bidirectional stream as a grpc-js client. */
+export function grpcConverse(
+  client: Client,
+  method: DescMethod,
+  headers?: Record<string, string>,
+): ClientDuplexStream<Message, Message> {
+  return client.makeBidiStreamRequest(grpcPath(method), grpcEncode(method), grpcDecode(method), grpcMetadata(headers));
+}
+
+/** Opens a server stream as a grpc-js client, with an empty request. */
+export function grpcWatch(
+  client: Client,
+  method: DescMethod,
+  headers?: Record<string, string>,
+): ClientReadableStream<Message> {
+  const request = create(method.input) as Message;
+  return client.makeServerStreamRequest(
+    grpcPath(method),
+    grpcEncode(method),
+    grpcDecode(method),
+    request,
+    grpcMetadata(headers),
+  );
+}
+
+/** Resolves when a stream ends: with its error, or with undefined. */
+export function endOf(call: ClientReadableStream<Message>): Promise<ServiceError | undefined> {
+  return new Promise((resolve) => {
+    call.once("error", (error) => resolve(error as ServiceError));
+    call.once("end", () => resolve(undefined));
+  });
+}
 
 /** Calls Intercept as a grpc-js client. */
 export function grpcIntercept(

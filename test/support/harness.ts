@@ -65,8 +65,7 @@ import { normaliseActionType } from "../../src/policy/action-pattern.ts";
 import { Authenticator } from "../../src/registry/authenticator.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
 import type { Guard } from "../../src/semantic/guard.ts";
-import type { IncomingCall } from "../../src/server/incoming.ts";
-import { createPipeline, type Pipeline } from "../../src/server/pipeline.ts";
+import { Pipeline } from "../../src/server/pipeline.ts";
 import type { Action, Outcome, SealedDecision } from "../../src/state/types.ts";
 import { type Database, openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
@@ -166,6 +165,19 @@ export function newPrivateKey(): KeyObject {
   return generateKeyPairSync("ec", { namedCurve: "prime256v1" }).privateKey;
 }
 
+/** Makes a unary call through a pipeline without a wire. */
+async function callPipeline(pipeline: Pipeline, method: DescMethod, init: object, key: string): Promise<Message> {
+  const call = await pipeline.admit(method, {
+    wire: "rest",
+    receivedAt: performance.now(),
+    requestId: "test",
+    header: (name) => (name === "x-api-key" ? key : undefined),
+    timeoutMs: () => undefined,
+    onLeave: () => undefined,
+  });
+  return pipeline.unary(call, () => create(method.input, init as never));
+}
+
 /** A client that calls through a pipeline; `keyOf` gives the key of a caller. */
 function clientOf<S extends DescService>(
   service: S,
@@ -173,12 +185,8 @@ function clientOf<S extends DescService>(
   keyOf: (as: Caller | string | undefined) => string,
 ): ServiceClient<S> {
   const entries = service.methods.map((method) => {
-    const call = (init: object, as?: Caller | string): Promise<Message> => {
-      const header = (name: string) => (name === "x-api-key" ? keyOf(as) : undefined);
-      const { signal } = new AbortController();
-      const incoming: IncomingCall = { wire: "rest", hasLeft: false, signal, receivedAt: performance.now(), header };
-      return pipeline.unary(method, create(method.input, init as never), incoming);
-    };
+    const call = (init: object, as?: Caller | string): Promise<Message> =>
+      callPipeline(pipeline, method, init, keyOf(as));
     return [method.localName, call];
   });
   return Object.fromEntries(entries) as ServiceClient<S>;
@@ -229,7 +237,7 @@ async function createReplica(
   const keys = await createSigningKeys(database, signingKey, logs.clock.now());
   const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken: createTokenVerifier(keys) });
   const standIns = createStandIns();
-  const pipeline = createPipeline({
+  const pipeline = new Pipeline({
     services: servicesOf({ database, logs, keys, authenticator }, guard),
     authenticate: (key) => standIns.find(key) ?? authenticator.authenticate(key),
     log: pino({ level: "silent" }),

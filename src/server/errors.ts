@@ -2,10 +2,11 @@ import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufb
 import { anyPack } from "@bufbuild/protobuf/wkt";
 import { ConnectError } from "@connectrpc/connect";
 import { Metadata, type StatusObject } from "@grpc/grpc-js";
+import type { Logger } from "pino";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.js";
 import { StatusSchema } from "../../gen/google/rpc/status_pb.js";
 import {
-  type ControlPlaneError,
+  ControlPlaneError,
   codeFromReason,
   codeName,
   controlPlaneErrorFrom,
@@ -13,7 +14,7 @@ import {
   ErrorReason,
   httpStatusFromReason,
 } from "../errors.ts";
-import { REQUEST_ID_HEADER } from "./incoming.ts";
+import { REQUEST_ID_HEADER, type Wire } from "./call-context.ts";
 import type { RestErrorBody } from "./rest/call.ts";
 
 const STATUS_DETAILS = "grpc-status-details-bin";
@@ -67,7 +68,7 @@ export function grpcStatusFrom(error: unknown, requestId?: string): StatusObject
   return { code: code as number, details: message, metadata };
 }
 
-/** Whether a gRPC status carries our details already. */
+/** True for a gRPC status that carries our details already. */
 export function hasStatusDetails(metadata: Metadata | null | undefined): boolean {
   return (metadata?.get(STATUS_DETAILS).length ?? 0) > 0;
 }
@@ -100,4 +101,83 @@ function headersOf({ reason, metadata }: ControlPlaneError, status: number): Rec
 /** The code of an error as the word of `google.rpc.Code`; a label of the metrics. */
 export function codeNameOf(error: ControlPlaneError): string {
   return codeName(codeFromReason(error.reason));
+}
+
+/** The error of a call whose deadline passed. */
+export function deadlineExceeded(): ControlPlaneError {
+  return new ControlPlaneError(ErrorReason.DEADLINE_EXCEEDED, "the deadline passed before the call was done");
+}
+
+/** The error of a call whose caller went away. */
+export function cancelled(): ControlPlaneError {
+  return new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away");
+}
+
+/** The error of a call that meets a stopping service. */
+export function shuttingDown(): ControlPlaneError {
+  return new ControlPlaneError(ErrorReason.SHUTTING_DOWN, "the service is stopping; connect again");
+}
+
+/** The error for a request of more than `maxBytes` bytes. */
+export function bodyTooLarge(maxBytes: number): ControlPlaneError {
+  const text = `the request is larger than ${maxBytes} bytes`;
+  return new ControlPlaneError(ErrorReason.BODY_TOO_LARGE, text, { max_bytes: String(maxBytes) });
+}
+
+/** The error for a request that nests deeper than `maxDepth` JSON brackets. */
+export function tooDeep(maxDepth: number): ControlPlaneError {
+  const text = `the request nests deeper than ${maxDepth} levels`;
+  return new ControlPlaneError(ErrorReason.BODY_TOO_DEEP, text, { max_depth: String(maxDepth) });
+}
+
+/** The error for a path and an HTTP method that do not go together; `allow` lists those that do. */
+export function methodNotAllowed(method: string, allow: string): ControlPlaneError {
+  const text = `\`${method}\` is not allowed here; allowed ${allow.includes(",") ? "are" : "is"} ${allow}`;
+  return new ControlPlaneError(ErrorReason.METHOD_NOT_ALLOWED, text, { method, allow });
+}
+
+/** A call as the log names it when it failed. */
+export interface FailedCall {
+  readonly requestId: string;
+  /** `package.Service/Method`. */
+  readonly method: string;
+  readonly wire: Wire;
+  /** The key that came with the call; MUST NOT be logged. */
+  readonly key: string | undefined;
+}
+
+/** Longest chain of causes that is logged. */
+const MAX_CAUSES = 5;
+const FAULTS: ReadonlySet<ErrorReason> = new Set([ErrorReason.INTERNAL, ErrorReason.STORE_UNAVAILABLE]);
+
+/**
+ * Returns the error for the caller. A fault of the service is logged at level `error` with its cause under the request id;
+ * an unknown one becomes INTERNAL with the fixed text and the request id in its metadata.
+ */
+export function reportFault(log: Logger, error: unknown, call: FailedCall): ControlPlaneError {
+  const fault = controlPlaneErrorFrom(error);
+  if (!FAULTS.has(fault.reason)) return fault;
+  const { requestId, method, wire, key } = call;
+  const causes = causesOf(fault.cause ?? fault, key);
+  log.error({ requestId, method, wire, reason: ErrorReason[fault.reason], causes }, "call failed");
+  const metadata = { ...fault.metadata, request_id: requestId };
+  return new ControlPlaneError(fault.reason, fault.message, metadata, { cause: fault.cause });
+}
+
+// Only text is logged: the own properties of foreign errors may hold requests with their headers.
+function causesOf(error: unknown, key: string | undefined): readonly string[] {
+  const texts: string[] = [];
+  for (let cause = error; cause !== undefined && texts.length < MAX_CAUSES; ) {
+    texts.push(withoutKey(textOf(cause), key));
+    cause = cause instanceof Error ? cause.cause : undefined;
+  }
+  return texts;
+}
+
+function textOf(cause: unknown): string {
+  return cause instanceof Error ? (cause.stack ?? `${cause.name}: ${cause.message}`) : String(cause);
+}
+
+function withoutKey(text: string, key: string | undefined): string {
+  return key === undefined || key === "" ? text : text.replaceAll(key, "***");
 }

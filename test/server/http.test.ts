@@ -5,14 +5,14 @@ import { createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
 import { Client, credentials } from "@grpc/grpc-js";
 import { expect } from "chai";
-import { EnforcementService, type InterceptStreamRequest } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
-import { sendText } from "../../src/server/http-reply.ts";
-import type { HttpRoute } from "../../src/server/http-server.ts";
+import { type HttpRoute, sendText } from "../../src/server/http.ts";
 import {
   ADMIN_KEY,
   connectOutcome,
   deferred,
+  echo,
   grpcMetadata,
   grpcOutcome,
   type Harness,
@@ -23,10 +23,6 @@ import { TEST_TLS } from "./tls-pair.ts";
 
 const KEY = { "x-api-key": ADMIN_KEY };
 const GOOD = { actionType: "send", agentId: "agt_1" };
-
-async function* echo(requests: AsyncIterable<InterceptStreamRequest>) {
-  for await (const { intercept } of requests) yield { requestId: intercept?.requestId ?? "" };
-}
 
 describe("the HTTP port", () => {
   let harness: Harness;

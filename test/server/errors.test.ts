@@ -1,7 +1,7 @@
 import { ConnectError } from "@connectrpc/connect";
 import { expect } from "chai";
 import { CODE_BY_REASON, ControlPlaneError, ErrorReason, httpStatusFromReason } from "../../src/errors.ts";
-import { connectErrorFrom, errorBodyFrom, grpcStatusFrom } from "../../src/server/error-mapping.ts";
+import { connectErrorFrom, errorBodyFrom, grpcStatusFrom } from "../../src/server/errors.ts";
 import { connectOutcome, grpcOutcome } from "./harness.ts";
 
 const VIOLATIONS = [

@@ -4,18 +4,18 @@ import { access, Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import type { Caller } from "../api/context.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import type { IncomingCall } from "./incoming.ts";
+import type { IncomingCall } from "./call-context.ts";
 
-/** Finds the caller that a key stands for; `undefined` when it stands for none. A value that is no promise keeps the call synchronous. */
+/** Finds the caller that a key stands for; `undefined` for an unknown key. */
 export type Authenticate = (key: string) => Promise<Caller | undefined> | Caller | undefined;
 
-/** Who may call a method. */
+/** The callers that a method is open to. */
 export interface AccessRule {
   /** Bit `1 << role` is set for every role that may call. */
   readonly mask: number;
   /** The roles in words, for messages. */
   readonly roles: string;
-  /** Whether a credential or token that no longer holds may call: the decision then says so. */
+  /** True if a credential or token that no longer holds may call: the decision then says so. */
   readonly opensAfterEnd: boolean;
 }
 
@@ -34,15 +34,11 @@ export function keyFrom(incoming: IncomingCall): string | undefined {
   return authorization === undefined ? undefined : BEARER.exec(authorization)?.[1];
 }
 
-/** Finds who calls; synchronous as long as `authenticate` is. Throws KEY_MISSING or KEY_INVALID, or rejects with the latter. */
-export function authenticated(incoming: IncomingCall, authenticate: Authenticate): Caller | Promise<Caller> {
+/** Finds the caller by the key of a call. Rejects with KEY_MISSING or KEY_INVALID. */
+export async function findCaller(incoming: IncomingCall, authenticate: Authenticate): Promise<Caller> {
   const key = keyFrom(incoming);
   if (key === undefined) throw keyMissing();
-  const found = authenticate(key);
-  return found instanceof Promise ? found.then(knownCaller) : knownCaller(found);
-}
-
-function knownCaller(caller: Caller | undefined): Caller {
+  const caller = await authenticate(key);
   if (caller === undefined) throw keyInvalid();
   return caller;
 }
@@ -56,7 +52,7 @@ function keyMissing(): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.KEY_MISSING, text);
 }
 
-/** Reads who may call a method from its `access` option. Throws an `Error` when it has none: nothing is open by omission. */
+/** Reads the `access` option of a method. Throws an `Error` when it has none: nothing is open by omission. */
 export function accessRuleOf(method: DescMethod): AccessRule {
   const roles = hasOption(method, access) ? getOption(method, access).roles : [];
   if (roles.length === 0) throw new Error(`${method.toString()} names no role that may call it`);

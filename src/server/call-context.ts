@@ -1,0 +1,216 @@
+import { randomUUID } from "node:crypto";
+import type { CallContext, Caller } from "../api/context.ts";
+import { ControlPlaneError, invalidField } from "../errors.ts";
+import { cancelled, codeNameOf, deadlineExceeded } from "./errors.ts";
+import { OK } from "./metrics.ts";
+import type { Endpoint } from "./pipeline.ts";
+
+/** The protocol that a call came in by; a label of the metrics. */
+export type Wire = "rest" | "connect" | "grpc-web" | "grpc";
+
+/** One call as a wire hands it to the pipeline. */
+export interface IncomingCall {
+  readonly wire: Wire;
+  /** `performance.now()` when the request was first seen, in milliseconds. */
+  readonly receivedAt: number;
+  /** Names the call in the response, the log and INTERNAL errors. MUST come from `requestIdFrom`. */
+  readonly requestId: string;
+  /** The value of a request header or of gRPC metadata; `name` MUST be in lower case. */
+  header(name: string): string | undefined;
+  /**
+   * Milliseconds from `receivedAt` that the caller gives the call; 0 or less has passed already. Undefined: the pipeline's
+   * default. Throws INVALID_FIELD for a time-out that cannot be read.
+   */
+  timeoutMs(): number | undefined;
+  /** Calls back once if the caller goes away, with CANCELLED or DEADLINE_EXCEEDED. */
+  onLeave(listener: (reason: ControlPlaneError) => void): void;
+}
+
+/** The header that carries the request id, in both directions. */
+export const REQUEST_ID_HEADER = "x-request-id";
+
+const SANE_REQUEST_ID = /^[A-Za-z0-9._:/+=-]{1,128}$/;
+
+/** Returns the caller's id if it is 1 to 128 plain characters, else a new one. */
+export function requestIdFrom(given: string | undefined): string {
+  return given !== undefined && SANE_REQUEST_ID.test(given) ? given : randomUUID();
+}
+
+const MILLISECONDS = /^\d{1,10}$/;
+
+/** Reads a time-out in whole milliseconds. Throws INVALID_FIELD that names the header when it is anything else. */
+export function timeoutFromHeader(name: string, value: string | undefined): number | undefined {
+  if (value === undefined) return undefined;
+  if (!MILLISECONDS.test(value))
+    throw invalidField(name, "must be a whole number of milliseconds of at most 10 digits");
+  return Number(value);
+}
+
+const GRPC_TIMEOUT = /^(\d{1,8})([HMSmun])$/;
+const GRPC_UNIT_MS: Readonly<Record<string, number>> = {
+  H: 3_600_000,
+  M: 60_000,
+  S: 1_000,
+  m: 1,
+  u: 0.001,
+  n: 0.000_001,
+};
+
+/** Reads the `grpc-timeout` header, in milliseconds. Throws INVALID_FIELD when it is malformed. */
+export function timeoutFromGrpcHeader(value: string | undefined): number | undefined {
+  if (value === undefined) return undefined;
+  const [, digits, unit] = GRPC_TIMEOUT.exec(value) ?? [];
+  const unitMs = GRPC_UNIT_MS[unit ?? ""];
+  if (unitMs === undefined) throw invalidField("grpc-timeout", "must be up to 8 digits and one of `H M S m u n`");
+  return Number(digits) * unitMs;
+}
+
+/** Receives what happens to a call. */
+export interface CallObserver {
+  /** Maps anything thrown to the error for the caller, and logs a fault of the service. */
+  report(call: Call, error: unknown): ControlPlaneError;
+  /** Told once, with the name of the gRPC code that the call ended with. */
+  ended(call: Call, code: string): void;
+}
+
+/** Longest time that a timer can be set to, in milliseconds. */
+const MAX_TIMER_MS = 2_147_483_647;
+
+/** A call from admission to outcome, and the context that its service function sees. Its first ending counts; later ones change nothing. */
+export class Call implements CallContext {
+  readonly endpoint: Endpoint;
+  readonly incoming: IncomingCall;
+  /** Set by admission, before any service function runs. */
+  caller!: Caller;
+  readonly #observer: CallObserver;
+  readonly #controller = new AbortController();
+  /** Aborts when a bidirectional stream takes no more requests: with the call, or before it while the service drains. */
+  readonly #intake: AbortController;
+  #deadlineAt = Number.POSITIVE_INFINITY;
+  #timer: NodeJS.Timeout | undefined;
+  #isOver = false;
+  #drainedWith: ControlPlaneError | undefined;
+
+  constructor(endpoint: Endpoint, incoming: IncomingCall, observer: CallObserver) {
+    this.endpoint = endpoint;
+    this.incoming = incoming;
+    this.#observer = observer;
+    this.#intake = this.#isBidi ? new AbortController() : this.#controller;
+  }
+
+  get receivedAt(): number {
+    return this.incoming.receivedAt;
+  }
+
+  get requestId(): string {
+    return this.incoming.requestId;
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Ends the call with DEADLINE_EXCEEDED `timeoutMs` after its receipt. Throws that at once if the time has passed. */
+  setTimeout(timeoutMs: number): void {
+    this.#deadlineAt = this.receivedAt + timeoutMs;
+    this.assertInTime();
+    const leftMs = this.#deadlineAt - performance.now();
+    if (!this.#isOver && leftMs <= MAX_TIMER_MS) this.#timer = setTimeout(() => this.abort(deadlineExceeded()), leftMs);
+  }
+
+  /** Throws DEADLINE_EXCEEDED once the deadline has passed, even if a busy event loop kept the timer from firing. */
+  assertInTime(): void {
+    if (performance.now() >= this.#deadlineAt) throw deadlineExceeded();
+  }
+
+  /** Settles as `promise` does, or rejects as soon as the call is aborted. A later failure of `promise` goes to the log. */
+  unlessAborted<T>(promise: Promise<T>): Promise<T> {
+    return this.#unless(this.signal, promise);
+  }
+
+  /** Like `unlessAborted` for the next request of a stream: rejects as well once `isDraining`. */
+  whileTaking<T>(promise: Promise<T>): Promise<T> {
+    return this.#unless(this.#intake.signal, promise);
+  }
+
+  /** True once the service is stopping and the stream only answers the requests that it has taken. */
+  get isDraining(): boolean {
+    return this.#drainedWith !== undefined && !this.signal.aborted;
+  }
+
+  /** Ends a stream with `error`: a bidirectional one when the requests it has taken are answered, any other at once. */
+  drain(error: ControlPlaneError): void {
+    if (!this.#isBidi) {
+      this.abort(error);
+      return;
+    }
+    this.#drainedWith = error;
+    this.#intake.abort(error);
+  }
+
+  /** Ends the call from outside: its signal fires with `error`, and its caller is told the same. */
+  abort(error: ControlPlaneError): void {
+    if (this.#isOver) return;
+    this.#end(codeNameOf(error));
+    this.#controller.abort(error);
+    this.#intake.abort(error);
+  }
+
+  /** Ends the call with success. Throws the reason if it has been drained. */
+  succeed(): void {
+    if (this.#drainedWith !== undefined) throw this.#drainedWith;
+    this.#end(OK);
+  }
+
+  /** Ends the call with a failure and returns what to tell the caller. A fault that comes after the end is still logged. */
+  fail(error: unknown): ControlPlaneError {
+    const failure = this.#report(error);
+    this.#end(codeNameOf(failure));
+    return failure;
+  }
+
+  get #isBidi(): boolean {
+    return this.endpoint.method.methodKind === "bidi_streaming";
+  }
+
+  #report(error: unknown): ControlPlaneError {
+    // A function that stops because its signal fired fails for the signal's reason, whatever it throws.
+    return this.#observer.report(this, this.signal.aborted && isAbort(error) ? this.signal.reason : error);
+  }
+
+  #unless<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const abort = () => reject(signal.reason);
+      if (signal.aborted) abort();
+      else signal.addEventListener("abort", abort, { once: true });
+      promise
+        .then(resolve, (error: unknown) => {
+          if (signal.aborted) this.#report(error);
+          else reject(error);
+        })
+        .finally(() => signal.removeEventListener("abort", abort));
+    });
+  }
+
+  #end(code: string): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    clearTimeout(this.#timer);
+    this.#observer.ended(this, code);
+  }
+}
+
+function isAbort(error: unknown): boolean {
+  return error instanceof Error && (error.name === "AbortError" || error.name === "TimeoutError");
+}
+
+/** Listener for a signal that fires when the caller goes away: passes on its reason if that is ours, else CANCELLED. */
+export function onAbort(signal: AbortSignal, listener: (reason: ControlPlaneError) => void): void {
+  const leave = () => listener(signal.reason instanceof ControlPlaneError ? signal.reason : cancelled());
+  if (signal.aborted) leave();
+  else signal.addEventListener("abort", leave, { once: true });
+}

@@ -1,0 +1,168 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Logger } from "pino";
+import type { Registry } from "prom-client";
+import type { ServiceDefinition } from "../api/service.ts";
+import { ControlPlaneError } from "../errors.ts";
+import { REQUEST_ID_HEADER, requestIdFrom } from "./call-context.ts";
+import { ConnectHandler } from "./connect.ts";
+import { errorBodyFrom, methodNotAllowed } from "./errors.ts";
+import { createListener, type Listener, type Tls } from "./http-listener.ts";
+import type { Pipeline } from "./pipeline.ts";
+import type { RestTranscoder } from "./rest/transcoder.ts";
+
+/** Something that serves part of the HTTP port beside the protobuf services. */
+export interface HttpRoute {
+  /** `/x` takes `/x` and everything below `/x/`; `/` takes everything. The longest prefix is asked first. */
+  readonly prefix: string;
+  /** Answers and returns anything but false; false, with nothing touched, lets others answer. A rejection becomes the error response. */
+  handle(request: IncomingMessage, response: ServerResponse): unknown;
+}
+
+/** The content of `/metrics`: a registry of prom-client, or several as one. */
+export type MetricsPage = Pick<Registry, "contentType" | "metrics">;
+
+/** How the HTTP server is built. */
+export interface HttpServerOptions {
+  readonly pipeline: Pipeline;
+  /** Served over Connect and gRPC-Web. MUST be services of the pipeline. */
+  readonly services: readonly ServiceDefinition[];
+  readonly rest: RestTranscoder;
+  /** Asked before REST. */
+  readonly extra: readonly HttpRoute[];
+  /** `/readyz`: resolves when the process can serve; a rejection is sent as the error. */
+  readonly ready: () => Promise<void>;
+  /** `/metrics`. */
+  readonly metrics: MetricsPage;
+  /** The text of `/openapi.json`. */
+  readonly openApi: string;
+  /** Most bytes of one request message over Connect and gRPC-Web; REST has its own. */
+  readonly maxBodyBytes: number;
+  readonly log: Logger;
+  /** With it the port speaks HTTP/2 beside HTTP/1.1, so that Connect serves gRPC there too. Absent: HTTP/1.1 in plain text. */
+  readonly tls?: Tls | undefined;
+}
+
+/** One HTTP request as the front saw it. */
+export interface HttpArrival {
+  /** `performance.now()` when the request was seen, in milliseconds. */
+  readonly receivedAt: number;
+  readonly requestId: string;
+}
+
+/**
+ * Creates the HTTP port: REST, Connect, gRPC-Web, health, metrics and the routes given. Every response carries the request
+ * id; every error, an unknown path too, has the REST form.
+ */
+export function createHttpServer(options: HttpServerOptions): Listener {
+  const { log, rest, tls } = options;
+  const connect = new ConnectHandler(options);
+  const routes = [...statusPages(options), ...options.extra].sort((a, b) => b.prefix.length - a.prefix.length);
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const arrival = { receivedAt: performance.now(), requestId: nameRequest(request, response) };
+    const path = pathOf(request);
+    if (connect.handle(request, response, path, arrival)) return;
+    for (const route of routes) {
+      if (isUnder(route.prefix, path) && (await route.handle(request, response)) !== false) return;
+    }
+    if (!(await rest.handle(request, response))) rest.notFound(request, response);
+  };
+  const onRequest = (request: IncomingMessage, response: ServerResponse) => {
+    answer(request, response).catch((error) => {
+      logFault(log, request, error);
+      sendError(response, error);
+    });
+  };
+  return createListener({ tls, onRequest });
+}
+
+/** Logs the failure of a route outside the pipeline, unless it is an answer that the route meant to give. */
+function logFault(log: Logger, request: IncomingMessage, error: unknown): void {
+  if (error instanceof ControlPlaneError) return;
+  const cause = error instanceof Error ? error.stack : String(error);
+  log.error({ requestId: request.headers[REQUEST_ID_HEADER], path: pathOf(request), cause }, "http request failed");
+}
+
+function pathOf({ url = "/" }: IncomingMessage): string {
+  const question = url.indexOf("?");
+  return question < 0 ? url : url.slice(0, question);
+}
+
+/** Settles the request's id before anyone reads it, so that the log, the response and the service agree on it. */
+function nameRequest(request: IncomingMessage, response: ServerResponse): string {
+  const requestId = requestIdFrom(headerOf(request, REQUEST_ID_HEADER));
+  request.headers[REQUEST_ID_HEADER] = requestId;
+  response.setHeader(REQUEST_ID_HEADER, requestId);
+  return requestId;
+}
+
+/** The value of a request header by its name in lower case; several values are joined by `, `. */
+export function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
+  const value = headers[name];
+  return typeof value === "object" ? value.join(", ") : value;
+}
+
+function isUnder(prefix: string, path: string): boolean {
+  return (
+    path.startsWith(prefix) && (path.length === prefix.length || prefix.endsWith("/") || path[prefix.length] === "/")
+  );
+}
+
+const OK = JSON.stringify({ ok: true });
+
+/** The pages that need no key: `/healthz`, `/readyz`, `/metrics` and `/openapi.json`. */
+function statusPages({ ready, metrics, openApi }: HttpServerOptions): readonly HttpRoute[] {
+  return [
+    page("/healthz", (response) => sendJson(response, 200, OK)),
+    page("/readyz", async (response) => {
+      await ready();
+      sendJson(response, 200, OK);
+    }),
+    page("/metrics", async (response) => sendText(response, 200, metrics.contentType, await metrics.metrics())),
+    page("/openapi.json", (response) => sendJson(response, 200, openApi)),
+  ];
+}
+
+function page(path: string, show: (response: ServerResponse) => Promise<void> | void): HttpRoute {
+  return {
+    prefix: path,
+    async handle(request: IncomingMessage, response: ServerResponse) {
+      if (pathOf(request) !== path) return false;
+      request.resume();
+      if (request.method === "GET" || request.method === "HEAD") await show(response);
+      else sendError(response, methodNotAllowed(request.method ?? "", "GET, HEAD"));
+      return true;
+    },
+  };
+}
+
+const NEVER_STORED = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
+
+/** Sends a JSON text; it is never cached. */
+export function sendJson(
+  response: ServerResponse,
+  status: number,
+  json: string | Buffer,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  sendText(response, status, "application/json", json, headers);
+}
+
+/** Sends a text of any type; it is never cached. */
+export function sendText(
+  response: ServerResponse,
+  status: number,
+  contentType: string,
+  text: string | Buffer,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  const body = Buffer.from(text);
+  const own = { "content-type": contentType, "content-length": body.length };
+  response.writeHead(status, { ...NEVER_STORED, ...headers, ...own }).end(body);
+}
+
+/** Sends anything thrown as the REST error. Does nothing once the response has started. */
+export function sendError(response: ServerResponse, error: unknown): void {
+  if (response.headersSent || response.destroyed) return;
+  const { status, body, headers } = errorBodyFrom(error);
+  sendJson(response, status, JSON.stringify(body), headers);
+}

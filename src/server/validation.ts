@@ -1,0 +1,224 @@
+import { create, type DescField, type DescMessage, fromBinary, type Message, toJson } from "@bufbuild/protobuf";
+import { pathToString } from "@bufbuild/protobuf/reflect";
+import { createValidator, type Validator, type Violation } from "@bufbuild/protovalidate";
+import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
+import { tooDeep } from "./errors.ts";
+import { parseJson } from "./rest/json-text.ts";
+
+/** Throws INVALID_FIELD or BODY_TOO_DEEP for a request that no service may see. */
+export type RequestCheck = (request: Message) => void;
+
+/** Creates the checks of request messages, one for each message type; all share one validator. `maxDepth` is in JSON brackets. */
+export function createRequestChecks(maxDepth: number): (schema: DescMessage) => RequestCheck {
+  const validator = createValidator({ regexMatch: createRegexMatch() });
+  const freeJson = new FreeJsonFields();
+  return (schema) => {
+    warm(validator, schema);
+    return (request) => {
+      if (freeJson.isIn(schema)) new FreeJsonWalk(freeJson, maxDepth).message(schema, request, 1);
+      const result = validator.validate(schema, request);
+      if (result.kind === "valid") return;
+      throw result.kind === "invalid" ? violated(result.violations) : result.error;
+    };
+  };
+}
+
+// RE2 in JavaScript takes microseconds where `RegExp` takes nanoseconds, and guards against patterns of strangers: these
+// are the fixed ones of our own protos.
+function createRegexMatch(): (pattern: string, text: string) => boolean {
+  const compiled = new Map<string, RegExp>();
+  return (pattern, text) => {
+    let regex = compiled.get(pattern);
+    if (regex === undefined) {
+      regex = new RegExp(pattern, "u");
+      compiled.set(pattern, regex);
+    }
+    return regex.test(text);
+  };
+}
+
+// Compiles the rules at start, so that a rule that cannot be evaluated is found there and no first caller waits for it.
+function warm(validator: Validator, schema: DescMessage): void {
+  const result = validator.validate(schema, create(schema));
+  if (result.kind === "error") throw result.error;
+}
+
+function violated(found: readonly Violation[]): ControlPlaneError {
+  const violations = found.map(violationFrom).sort((a, b) => (a.field < b.field ? -1 : Number(a.field > b.field)));
+  const [first = { field: "", description: "is not valid" }] = violations;
+  const more = violations.length > 1 ? ` (and ${violations.length - 1} more)` : "";
+  const subject = first.field === "" ? "the request" : `\`${first.field}\``;
+  const metadata = { field: first.field, violations: String(violations.length) };
+  const text = `${subject}: ${first.description}${more}`;
+  return new ControlPlaneError(ErrorReason.INVALID_FIELD, text, metadata, { violations });
+}
+
+function violationFrom({ field, message, ruleId }: Violation): FieldViolation {
+  return { field: pathToString(field), description: message, reason: ruleId.toUpperCase().replace(/[^A-Z0-9]+/g, "_") };
+}
+
+const FREE_JSON = ["google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"];
+
+/** Finds the fields of messages that hold free JSON, directly or in a message below them. */
+class FreeJsonFields {
+  readonly #fields = new Map<DescMessage, readonly DescField[]>();
+
+  isIn(schema: DescMessage): boolean {
+    return this.of(schema).length > 0;
+  }
+
+  of(schema: DescMessage): readonly DescField[] {
+    const known = this.#fields.get(schema);
+    if (known !== undefined) return known;
+    const fields = schema.fields.filter(({ message }) => message !== undefined && reachesFreeJson(message, new Set()));
+    this.#fields.set(schema, fields);
+    return fields;
+  }
+}
+
+function reachesFreeJson(schema: DescMessage, seen: Set<DescMessage>): boolean {
+  if (FREE_JSON.includes(schema.typeName)) return true;
+  if (seen.has(schema)) return false;
+  seen.add(schema);
+  return schema.fields.some(({ message }) => message !== undefined && reachesFreeJson(message, seen));
+}
+
+/**
+ * One walk over the free JSON inside a message. Binary wires carry there what JSON text cannot: any depth, NaN, infinities;
+ * JSON escapes carry half surrogate pairs. Depth is counted in the brackets that the whole message has as JSON, so that
+ * every wire has the same limit.
+ */
+class FreeJsonWalk {
+  readonly #fields: FreeJsonFields;
+  readonly #maxDepth: number;
+  readonly #path: string[] = [];
+
+  constructor(fields: FreeJsonFields, maxDepth: number) {
+    this.#fields = fields;
+    this.#maxDepth = maxDepth;
+  }
+
+  message(schema: DescMessage, message: unknown, depth: number): void {
+    for (const field of this.#fields.of(schema)) {
+      const value = fieldValue(field, message as Record<string, unknown>);
+      if (value !== undefined) this.#at(field.name, () => this.#field(field, value, depth + 1));
+    }
+  }
+
+  #field(field: DescField, value: unknown, depth: number): void {
+    const schema = field.message as DescMessage;
+    if (field.fieldKind === "message") {
+      this.#item(schema, value, depth);
+      return;
+    }
+    const isList = field.fieldKind === "list";
+    for (const [key, item] of Object.entries(value as object))
+      this.#at(isList ? `[${key}]` : key, () => this.#item(schema, item, depth + 1));
+  }
+
+  #item(schema: DescMessage, value: unknown, depth: number): void {
+    if (!FREE_JSON.includes(schema.typeName)) this.message(schema, value, depth);
+    else if (schema.typeName === "google.protobuf.Struct") this.#json(value, depth);
+    else this.#json(this.#jsonOf(schema, value as Message), depth);
+  }
+
+  // Decoding has bounded how deep these messages nest, so that turning them into JSON cannot exhaust the stack.
+  #jsonOf(schema: DescMessage, value: Message): unknown {
+    try {
+      return toJson(schema, value);
+    } catch {
+      throw this.#invalid("must be a finite number");
+    }
+  }
+
+  #json(value: unknown, depth: number): void {
+    if (typeof value === "string") this.#assertWellFormed(value);
+    else if (typeof value === "number") this.#assertFinite(value);
+    else if (typeof value === "object" && value !== null) this.#brackets(value, depth);
+  }
+
+  #brackets(value: object, depth: number): void {
+    if (depth > this.#maxDepth) throw tooDeep(this.#maxDepth);
+    const isList = Array.isArray(value);
+    for (const [key, item] of Object.entries(value)) {
+      this.#at(isList ? `[${key}]` : key, () => {
+        if (!isList) this.#assertWellFormed(key);
+        this.#json(item, depth + 1);
+      });
+    }
+  }
+
+  #at(step: string, visit: () => void): void {
+    this.#path.push(step);
+    visit();
+    this.#path.pop();
+  }
+
+  #assertWellFormed(text: string): void {
+    if (!text.isWellFormed()) throw this.#invalid("must not hold half of a surrogate pair");
+  }
+
+  #assertFinite(value: number): void {
+    if (!Number.isFinite(value)) throw this.#invalid("must be a finite number");
+  }
+
+  #invalid(description: string): ControlPlaneError {
+    const path = this.#path.reduce((path, step) => (step.startsWith("[") ? path + step : `${path}.${step}`));
+    return invalidField(path.toWellFormed(), description);
+  }
+}
+
+function fieldValue({ localName, oneof }: DescField, message: Record<string, unknown>): unknown {
+  if (oneof === undefined) return message[localName];
+  const choice = message[oneof.localName] as { case?: string; value?: unknown } | undefined;
+  return choice?.case === localName ? choice.value : undefined;
+}
+
+/**
+ * Options for decoding requests. Nesting is bounded while decoding: one JSON bracket is two messages inside a
+ * `google.protobuf.Struct`, so the exact limit of `maxDepth` brackets is left to the check of the request.
+ */
+export function decodeOptions(maxDepth: number): { readonly recursionLimit: number } {
+  return { recursionLimit: 2 * maxDepth + 8 };
+}
+
+/** Decodes the binary form of a request. Throws a `ControlPlaneError` for bytes that are not a message of this type. */
+export function decodeBinary(schema: DescMessage, bytes: Uint8Array, maxDepth: number): Message {
+  try {
+    return fromBinary(schema, bytes, decodeOptions(maxDepth));
+  } catch (error) {
+    throw undecodable(schema, maxDepth, error);
+  }
+}
+
+/** Returns the text of a JSON request. Throws MALFORMED_JSON or BODY_TOO_DEEP before anything is built from it. */
+export function jsonTextFrom(bytes: Uint8Array, maxDepth: number): string {
+  return parseJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), maxDepth).text;
+}
+
+const TOO_DEEP = /recursion depth/;
+const JSON_FIELD = /cannot decode field [\w.]*?(\w+) from JSON: (.+)$/;
+const JSON_KEY = /key "([^"]*)"/;
+const JSON_REASONS: readonly (readonly [RegExp, ErrorReason])[] = [
+  [/is unknown$/, ErrorReason.UNKNOWN_FIELD],
+  [/duplicate object key|set multiple times/, ErrorReason.DUPLICATE_FIELD],
+];
+
+/** The error for a request that protobuf-es could not decode; it says what is wrong only in words, which are read here. */
+export function undecodable({ typeName }: DescMessage, maxDepth: number, cause: unknown): ControlPlaneError {
+  const words = (cause instanceof Error ? cause.message : String(cause)).replaceAll(/\s+/g, " ");
+  if (TOO_DEEP.test(words)) return tooDeep(maxDepth);
+  const [, named, problem] = JSON_FIELD.exec(words) ?? [];
+  const field = named ?? JSON_KEY.exec(words)?.[1];
+  if (field !== undefined) return jsonFault(field, words, problem, cause);
+  const text = `the request is no valid \`${typeName}\` message`;
+  return new ControlPlaneError(ErrorReason.INVALID_FIELD, text, { message_type: typeName }, { cause });
+}
+
+function jsonFault(field: string, words: string, problem: string | undefined, cause: unknown): ControlPlaneError {
+  const reason = JSON_REASONS.find(([pattern]) => pattern.test(words))?.[1] ?? ErrorReason.INVALID_FIELD;
+  const isUnknown = reason === ErrorReason.UNKNOWN_FIELD;
+  const text = `\`${field}\` ${problem ?? (isUnknown ? "is unknown" : "is given more than once")}`;
+  const violations = [{ field, description: text, reason: ErrorReason[reason] }];
+  return new ControlPlaneError(reason, text, { field }, { cause, violations });
+}
