@@ -34,7 +34,7 @@ import {
   type Wire,
 } from "./call-context.ts";
 import { bodyTooLarge, cancelled, connectErrorFrom, errorBodyFrom, methodNotAllowed } from "./errors.ts";
-import { type HttpArrival, headerOf, sendError, sendJson } from "./http.ts";
+import { headerOf, sendError, sendJson } from "./http-reply.ts";
 import type { Pipeline } from "./pipeline.ts";
 import { decodeOptions, jsonTextFrom, undecodable } from "./validation.ts";
 
@@ -45,6 +45,13 @@ export interface ConnectHandlerOptions {
   readonly services: readonly ServiceDefinition[];
   /** Most bytes of one request message, compressed or not. */
   readonly maxBodyBytes: number;
+}
+
+/** One HTTP request as the front saw it. */
+export interface HttpArrival {
+  /** `performance.now()` when the request was seen, in milliseconds. */
+  readonly receivedAt: number;
+  readonly requestId: string;
 }
 
 /** One HTTP request on its way through the library, which carries it in its context. */

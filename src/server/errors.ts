@@ -14,7 +14,7 @@ import {
   ErrorReason,
   httpStatusFromReason,
 } from "../errors.ts";
-import { REQUEST_ID_HEADER, type Wire } from "./call-context.ts";
+import type { Wire } from "./call-context.ts";
 import type { RestErrorBody } from "./rest/call.ts";
 
 const STATUS_DETAILS = "grpc-status-details-bin";
@@ -55,7 +55,7 @@ export function connectErrorFrom(error: unknown): ConnectError {
 }
 
 /** The error as grpc-js sends it, with `google.rpc.Status` in `grpc-status-details-bin`. An unknown fault becomes INTERNAL with the fixed text. */
-export function grpcStatusFrom(error: unknown, requestId?: string): StatusObject {
+export function grpcStatusFrom(error: unknown): StatusObject & { metadata: Metadata } {
   const fault = controlPlaneErrorFrom(error);
   const code = codeFromReason(fault.reason);
   // grpc-js writes the message through encodeURI, which throws on half a surrogate pair.
@@ -64,7 +64,6 @@ export function grpcStatusFrom(error: unknown, requestId?: string): StatusObject
   const status = toBinary(StatusSchema, create(StatusSchema, { code, message, details }));
   const metadata = new Metadata();
   metadata.set(STATUS_DETAILS, Buffer.from(status));
-  if (requestId !== undefined) metadata.set(REQUEST_ID_HEADER, requestId);
   return { code: code as number, details: message, metadata };
 }
 

@@ -262,7 +262,9 @@ function responseMetadata({ requestId }: IncomingCall): Metadata {
 /** The status of a failure: the pipeline's own errors as they are, a reply that cannot be encoded through the pipeline's log. */
 function statusFrom(error: unknown, { requestId }: IncomingCall, call: Call | undefined): StatusObject {
   const known = error instanceof ControlPlaneError ? error : (call?.fail(error) ?? error);
-  return grpcStatusFrom(known, requestId);
+  const status = grpcStatusFrom(known);
+  status.metadata.set(REQUEST_ID_HEADER, requestId);
+  return status;
 }
 
 /** Waits until the caller reads on or leaves. */

@@ -5,8 +5,9 @@ import type { ServiceDefinition } from "../api/service.ts";
 import { ControlPlaneError } from "../errors.ts";
 import { REQUEST_ID_HEADER, requestIdFrom } from "./call-context.ts";
 import { ConnectHandler } from "./connect.ts";
-import { errorBodyFrom, methodNotAllowed } from "./errors.ts";
+import { methodNotAllowed } from "./errors.ts";
 import { createListener, type Listener, type Tls } from "./http-listener.ts";
+import { headerOf, sendError, sendJson, sendText } from "./http-reply.ts";
 import type { Pipeline } from "./pipeline.ts";
 import type { RestTranscoder } from "./rest/transcoder.ts";
 
@@ -40,13 +41,6 @@ export interface HttpServerOptions {
   readonly log: Logger;
   /** With it the port speaks HTTP/2 beside HTTP/1.1, so that Connect serves gRPC there too. Absent: HTTP/1.1 in plain text. */
   readonly tls?: Tls | undefined;
-}
-
-/** One HTTP request as the front saw it. */
-export interface HttpArrival {
-  /** `performance.now()` when the request was seen, in milliseconds. */
-  readonly receivedAt: number;
-  readonly requestId: string;
 }
 
 /**
@@ -95,12 +89,6 @@ function nameRequest(request: IncomingMessage, response: ServerResponse): string
   return requestId;
 }
 
-/** The value of a request header by its name in lower case; several values are joined by `, `. */
-export function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
-  const value = headers[name];
-  return typeof value === "object" ? value.join(", ") : value;
-}
-
 function isUnder(prefix: string, path: string): boolean {
   return (
     path.startsWith(prefix) && (path.length === prefix.length || prefix.endsWith("/") || path[prefix.length] === "/")
@@ -133,36 +121,4 @@ function page(path: string, show: (response: ServerResponse) => Promise<void> | 
       return true;
     },
   };
-}
-
-const NEVER_STORED = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
-
-/** Sends a JSON text; it is never cached. */
-export function sendJson(
-  response: ServerResponse,
-  status: number,
-  json: string | Buffer,
-  headers: Readonly<Record<string, string>> = {},
-): void {
-  sendText(response, status, "application/json", json, headers);
-}
-
-/** Sends a text of any type; it is never cached. */
-export function sendText(
-  response: ServerResponse,
-  status: number,
-  contentType: string,
-  text: string | Buffer,
-  headers: Readonly<Record<string, string>> = {},
-): void {
-  const body = Buffer.from(text);
-  const own = { "content-type": contentType, "content-length": body.length };
-  response.writeHead(status, { ...NEVER_STORED, ...headers, ...own }).end(body);
-}
-
-/** Sends anything thrown as the REST error. Does nothing once the response has started. */
-export function sendError(response: ServerResponse, error: unknown): void {
-  if (response.headersSent || response.destroyed) return;
-  const { status, body, headers } = errorBodyFrom(error);
-  sendJson(response, status, JSON.stringify(body), headers);
 }

@@ -7,7 +7,8 @@ import { Client, credentials } from "@grpc/grpc-js";
 import { expect } from "chai";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
-import { type HttpRoute, sendText } from "../../src/server/http.ts";
+import type { HttpRoute } from "../../src/server/http.ts";
+import { sendText } from "../../src/server/http-reply.ts";
 import {
   ADMIN_KEY,
   connectOutcome,

@@ -5,6 +5,7 @@
 import { generateKeyPairSync, type KeyObject, randomUUID } from "node:crypto";
 import {
   create,
+  type DescMethod,
   type DescMethodUnary,
   type DescService,
   type JsonObject,
