@@ -11,7 +11,7 @@ export function argumentsFrom(metadata: JsonObject | undefined): JsonObject | un
 
 /**
  * Returns the name of the tool that an action calls: the request's `tool`, else `metadata.tool`, else the action type if it
- * is a registered tool's name, as written or normalised. Blank names count as absent; undefined if there is none.
+ * is a registered tool's name, as written or normalised. Blank names count as missing; undefined if all are missing.
  */
 export function toolNameFrom(
   tool: string | undefined,

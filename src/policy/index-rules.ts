@@ -102,7 +102,7 @@ export class RuleIndex {
     return [...keys].filter((key) => this.#scopes.has(key));
   }
 
-  /** Collects the rules of some scopes that cover a call of a tool, `""` for none, and an action type. */
+  /** Collects the rules of some scopes that cover an action type and a tool; `""` is an action without a tool. */
   plan(scopes: readonly string[], tool: string, actionType: string): Plan {
     const found = new Map<CompiledMandate, Set<CompiledRule>>();
     for (const key of scopes) {

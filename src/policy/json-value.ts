@@ -5,8 +5,8 @@ import type { JsonType } from "./types.ts";
 export type TypeMask = number;
 
 export const STRING = 1;
-export const FRACTION = 2;
-export const INTEGER = 4;
+const FRACTION = 2;
+const INTEGER = 4;
 export const BOOLEAN = 8;
 export const ARRAY = 16;
 export const OBJECT = 32;
@@ -65,7 +65,7 @@ export function isJsonObject(value: JsonValue | undefined): value is JsonObject 
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Returns an object's own member, never its prototype's; undefined if it has none. */
+/** Returns an object's own member, never its prototype's; undefined if it is missing. */
 export function ownValue(object: JsonObject, name: string): JsonValue | undefined {
   return Object.hasOwn(object, name) ? object[name] : undefined;
 }

@@ -4,7 +4,10 @@ import { evaluate } from "./evaluate.ts";
 import { type Plan, RuleIndex } from "./index-rules.ts";
 import type { CompiledMandate, EvaluationContext, PolicyResult, PolicySet } from "./types.ts";
 
-/** Plans kept per set: one for each tool and action type in use, times the agents with mandates of their own. */
+/**
+ * Plans kept per set, because collecting and sorting rules takes longer than evaluating them. One per tool, action type and
+ * combination of scopes in use.
+ */
 const MAX_PLANS = 1024;
 
 /**
@@ -29,10 +32,6 @@ class IndexedMandates implements PolicySet {
     this.#index = index;
   }
 
-  get size(): number {
-    return this.#byId.size;
-  }
-
   get asksGuard(): boolean {
     this.#asksGuard ??= [...this.#byId.values()].some(({ rules }) =>
       rules.some(({ semantic }) => semantic !== undefined),
@@ -43,10 +42,6 @@ class IndexedMandates implements PolicySet {
   get digest(): string {
     this.#digest ??= digestOf(this.#byId.values());
     return this.#digest;
-  }
-
-  get(id: string): CompiledMandate | undefined {
-    return this.#byId.get(id);
   }
 
   mandates(): Iterable<CompiledMandate> {

@@ -207,8 +207,8 @@ export interface EvaluationContext {
   /** Reads a counter; called for each velocity rule that covers the action, with the agent in its group. */
   readonly counterValue: (spec: CounterSpec) => CounterReading;
   /**
-   * Start, in epoch milliseconds, of the latest run through all steps of a sequence but the last; undefined if its window
-   * has none. Called for each ordered rule whose last step the action is, with the agent in its group.
+   * Start, in epoch milliseconds, of the latest run through all steps of a sequence but the last; undefined if there
+   * is no such run in its window. Called for each ordered rule whose last step the action is, with the agent in its group.
    */
   readonly sequenceStartedAtMs: (spec: OrderedSpec) => number | undefined;
   /** Looks up the guard's answer to a question; undefined if it was not asked. Default: no question was asked. */
@@ -373,8 +373,6 @@ export interface PolicyResult {
 
 /** The mandates in force in a workspace, indexed. Immutable: `with` and `without` give another set. */
 export interface PolicySet {
-  /** Number of mandates. */
-  readonly size: number;
   /**
    * SHA-256, in lower-case hex, of the RFC 8785 text of `[mandate_id, version, digest]` of every mandate, sorted by id.
    * Computed once per set, when first read.
@@ -382,13 +380,11 @@ export interface PolicySet {
   readonly digest: string;
   /** True if any mandate has a semantic rule. */
   readonly asksGuard: boolean;
-  /** Finds a mandate by its id. Returns undefined if the set has none. */
-  readonly get: (id: string) => CompiledMandate | undefined;
   /** Lists every mandate, in no particular order. */
   readonly mandates: () => Iterable<CompiledMandate>;
   /** Returns this set with the mandate added, or put in place of the one with its id. */
   readonly with: (mandate: CompiledMandate) => PolicySet;
-  /** Returns this set without the mandate; itself if there is none. */
+  /** Returns this set without the mandate; itself if it has no such mandate. */
   readonly without: (id: string) => PolicySet;
   /** Evaluates every rule that covers the action. MUST NOT throw unless a function of the context does. */
   readonly evaluate: (context: EvaluationContext) => PolicyResult;

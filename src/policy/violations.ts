@@ -2,7 +2,7 @@ import { distance } from "fastest-levenshtein";
 
 /** One thing wrong with a mandate; the fields of the message `RuleViolation`. */
 export interface RuleViolation {
-  /** Where: `rules[2].conditions.rules[0].operator`. */
+  /** Place in the mandate: `rules[2].conditions.rules[0].operator`. */
   readonly path: string;
   readonly reason: RuleViolationReason;
   /** One sentence that names the value and the values that would do. */

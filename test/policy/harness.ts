@@ -32,7 +32,7 @@ export function toolFrom(schema: JsonObject, name = "pay", version = 1): ToolSch
   return createToolSchema({ name, version, digest, arguments: flattened.arguments, inputSchema: schema });
 }
 
-/** The lookup over a list of tools. */
+/** Builds the lookup over a list of tools. */
 export function lookup(...tools: readonly ToolSchema[]): ToolLookup {
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   return Object.assign((name: string) => byName.get(name), { names: [...byName.keys()] });
@@ -48,7 +48,7 @@ const PREFIX: Readonly<Record<string, string>> = {
   days: "WEEKDAY_",
 };
 
-/** The fields that hold lists of enum words, with whose words they are. */
+/** Fields that hold lists of enum words, with the field whose prefix they take. */
 const LISTS: Readonly<Record<string, string>> = { count_decisions: "decision", days: "days" };
 
 /** A rule message from its lower-case JSON. */
@@ -90,7 +90,7 @@ export function mandateFrom(
   return mandate;
 }
 
-/** The context of an action by a trusted agent in no department. */
+/** Builds the context of an action by a trusted agent in no department. */
 export function contextFrom(over: Partial<EvaluationContext> = {}): EvaluationContext {
   const metadata = over.metadata;
   return {
@@ -119,7 +119,18 @@ export function action(decision: string, ...types: string[]): RuleJson {
   return { type: "action", decision, conditions: { match_action_types: types } };
 }
 
-/** What must not depend on any order. */
+/** A velocity rule on payments within a minute. */
+export function velocity(limit: number, over: RuleJson = {}): RuleJson {
+  const conditions = {
+    mode: "velocity",
+    match_action_types: ["payment.*"],
+    max_count: `${limit}`,
+    window_seconds: "60",
+  };
+  return { type: "sequence", decision: "escalate", conditions: { ...conditions, ...over } };
+}
+
+/** The parts of a result that are independent of any order. */
 export function essence(result: PolicyResult) {
   return {
     decision: result.decision,

@@ -129,7 +129,7 @@ function list(value: Json | undefined): Json[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Whether a comparison is true of a value that has a type the operator takes. */
+/** Compares a value of a type that the operator takes. */
 function compare(operator: string, value: Json, wanted: Json): boolean {
   const [low, high] = [list(wanted)[0] as number, list(wanted)[1] as number];
   switch (operator) {
@@ -206,7 +206,7 @@ function judgeSpot(spot: Spot, condition: NaiveCondition, siblings: readonly str
   return compare(operator, spot.value, condition.value ?? null) ? "true" : "false";
 }
 
-/** The names beside a path that tell its currency, as far as the schema has them. */
+/** Names beside a path that may tell its currency, if the schema has them. */
 function siblingsOf(field: string, schema: NaiveSchema): readonly string[] {
   const steps = split(field);
   while (steps.at(-1) === "[]") steps.pop();
@@ -225,7 +225,7 @@ function conditionHolds(condition: NaiveCondition, schema: NaiveSchema, args: Js
   return verdicts.includes("true") || verdicts.includes("violated");
 }
 
-/** Whether an `argument` rule fires. */
+/** Tells if an `argument` rule fires. */
 export function naiveArgumentFires(
   conditions: readonly NaiveCondition[],
   joint: string,
@@ -241,7 +241,7 @@ function text(value: Json): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** What an untyped comparison sees: the value itself if the operator takes its type and both are alike, else text. */
+/** Compares the value itself if the operator takes its type and both types are alike, else its text. */
 function compareUntyped(operator: string, value: Json, wanted: Json): boolean {
   const asText = (one: Json): Json => (Array.isArray(one) ? one.map(text) : text(one));
   if (operator.startsWith("length")) return compare(operator, Array.isArray(value) ? value : text(value), wanted);
@@ -272,7 +272,7 @@ function metadataHolds(condition: NaiveCondition, args: Json, metadata: Json): b
   });
 }
 
-/** Whether a `metadata` rule fires. */
+/** Tells if a `metadata` rule fires. */
 export function naiveMetadataFires(
   conditions: readonly NaiveCondition[],
   joint: string,

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { expect } from "chai";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
-import type { CompiledMandate, CounterReading, CounterSpec } from "../../src/policy/types.ts";
+import type { CompiledMandate } from "../../src/policy/types.ts";
 import { canonicalJson } from "../../src/tree/canonical.ts";
 import {
   action,
@@ -13,19 +13,10 @@ import {
   mandateSource,
   type RuleJson,
   toolFrom,
+  velocity,
 } from "./harness.ts";
 
 const tool = toolFrom({ type: "object", properties: { amount: { type: "number" }, note: { type: "string" } } });
-
-function velocity(limit: number, over: RuleJson = {}): RuleJson {
-  const conditions = {
-    mode: "velocity",
-    match_action_types: ["payment.*"],
-    max_count: `${limit}`,
-    window_seconds: "60",
-  };
-  return { type: "sequence", decision: "escalate", conditions: { ...conditions, ...over } };
-}
 
 function large(decision = "block"): RuleJson {
   return { tool: "pay", decision, conditions: { rules: [{ field: "amount", operator: ">", value: 500 }] } };
@@ -182,41 +173,6 @@ describe("other rules", () => {
       message: "No dropping: `DROP\\s+table` is found in the content",
     });
     expect(set.evaluate(contextFrom({ actionContent: "droptable" })).decision).to.equal(undefined);
-  });
-
-  it("fire when the count is above the limit and report the counter either way.", () => {
-    const seen: CounterSpec[] = [];
-    const reading = (count: number): CounterReading => ({ group: "dep_1", members: 3, count, source: "mirror" });
-    const mandate = mandateFrom([
-      velocity(2, { scope: "department", department_id: "dep_1", count_decisions: ["allow"] }),
-    ]);
-    const set = createPolicySet([mandate]);
-    const evaluate = (count: number, actionType = "payment.send", departmentIds = ["dep_1"]) => {
-      const counterValue = (spec: CounterSpec): CounterReading => {
-        seen.push(spec);
-        return reading(count);
-      };
-      return set.evaluate(contextFrom({ actionType, departmentIds, counterValue }));
-    };
-    const limit = { scope: "department", group: "dep_1", members: 3, limit: 2, window: 60, source: "mirror" };
-    const where = { mandateId: "mnd_a", rule: "rules[0]" };
-    expect(evaluate(2).decision).to.equal(undefined);
-    expect(evaluate(2).collectiveLimits).to.deep.equal([{ ...limit, ...where, count: 2, remaining: 0 }]);
-    expect(evaluate(5).decision).to.equal("escalate");
-    expect(evaluate(5).collectiveLimits[0]?.remaining).to.equal(0);
-    expect(evaluate(5).reasons[0]?.code).to.equal("LIMIT_EXCEEDED");
-    expect(evaluate(5, "mail.send").collectiveLimits).to.deep.equal([]);
-    expect(evaluate(5, "payment.send", ["dep_2"])).to.deep.include({ decision: undefined, collectiveLimits: [] });
-    expect(new Set(seen).size).to.equal(1);
-    expect(seen[0]).to.deep.include({ scope: "department", departmentId: "dep_1", windowMs: 60_000 });
-  });
-
-  it("report the counters of observing mandates too.", () => {
-    const set = createPolicySet([mandateFrom([velocity(0)], { mode: "observe" })]);
-    const result = set.evaluate(contextFrom());
-    expect(result.decision).to.equal(undefined);
-    expect(result.collectiveLimits).to.have.length(1);
-    expect(result.observed[0]?.decision).to.equal("escalate");
   });
 });
 

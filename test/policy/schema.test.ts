@@ -7,7 +7,7 @@ import { contextFrom, evaluateRule, lookup, mandateFrom, mandateSource, testdata
 interface Case {
   readonly description: string;
   readonly arguments: JsonObject;
-  /** The argument and the message; null where the arguments fit. */
+  /** The argument and the message; null if the arguments fit. */
   readonly want: readonly [string | null, string] | null;
 }
 
@@ -84,7 +84,7 @@ function hasType(type: JsonValue, given: JsonValue): boolean {
   return type === "integer" ? Number.isInteger(given) : typeof given === type;
 }
 
-/** What JSON Schema says of the keywords above, one by one. */
+/** Applies the keywords above one by one, as JSON Schema defines them. */
 function naiveFits(each: JsonObject, given: JsonValue): boolean {
   const members = (isObject(each.properties ?? null) ? each.properties : {}) as JsonObject;
   const checks: Readonly<Record<string, (keyword: never) => boolean>> = {

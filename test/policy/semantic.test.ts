@@ -14,7 +14,7 @@ const verdict = (violates: boolean, confidence: number): GuardAnswer => ({
 });
 const unavailable: GuardAnswer = { kind: "unavailable", cause: "timed_out", latencyMs: 5 };
 
-/** What a mandate of these rules says, with this answer to every question. */
+/** Evaluates a mandate of these rules, with this answer to every question. */
 function evaluate(rules: readonly RuleJson[], answer?: GuardAnswer, over: Partial<MandateSource> = {}) {
   const set = createPolicySet([mandateFrom(rules, over)]);
   return set.evaluate(contextFrom({ guardAnswerFor: answer && (() => answer) }));
@@ -115,47 +115,5 @@ describe("a semantic rule", () => {
     expect(guardsOf({ actionType: "mail.send", toolName: "send" })).to.equal(1);
     expect(guardsOf({ actionType: "mail.send" })).to.equal(0);
     expect(guardsOf({ toolName: "send" })).to.equal(0);
-  });
-});
-
-describe("an ordered sequence", () => {
-  const steps = ["Secret.Read ", "http.*"];
-  const rule = (over: RuleJson = {}): RuleJson => ({
-    ...{ type: "sequence", decision: "block", description: "no leaks" },
-    conditions: { mode: "ordered", steps, window_seconds: "60", ...over },
-  });
-  const nowMs = Date.parse("2025-01-06T12:00:00Z");
-
-  it("covers its last step alone, and says which steps were done and when it would pass.", () => {
-    const set = createPolicySet([mandateFrom([rule()])]);
-    const at = (actionType: string) =>
-      set.evaluate(contextFrom({ actionType, nowMs, sequenceStartedAtMs: () => nowMs - 20_000 }));
-    expect(at("secret.read").fired).to.deep.equal([]);
-    expect(at("http.post").reasons).to.deep.equal([
-      {
-        code: "SEQUENCE_COMPLETED",
-        message: "no leaks: `secret.read`, then `http.*` happened in order within 60 s",
-        rule: "rules[0]",
-        wouldPass: "would allow from 2025-01-06T12:00:40.000Z",
-        ...{ mandateId: "mnd_a", mandateName: "Mandate" },
-      },
-    ]);
-  });
-
-  it("does not fire while the steps before were not done, nor for an agent outside of the department it names.", () => {
-    const set = createPolicySet([mandateFrom([rule({ scope: "department", department_id: "dep_1" })])]);
-    const decision = (over: object) => set.evaluate(contextFrom({ actionType: "http.get", nowMs, ...over })).decision;
-    const sequenceStartedAtMs = () => nowMs;
-    expect(decision({ departmentIds: ["dep_1"] })).to.equal(undefined);
-    expect(decision({ departmentIds: ["dep_1"], sequenceStartedAtMs })).to.equal("block");
-    expect(decision({ departmentIds: ["dep_2"], sequenceStartedAtMs })).to.equal(undefined);
-  });
-
-  it("has one key with others over the same steps, decisions and scope, whatever their windows.", () => {
-    const keyOf = (over: RuleJson) => mandateFrom([rule(over)]).rules[0]?.ordered?.key;
-    expect(keyOf({ steps: ["SECRET.READ", "HTTP.*"], window_seconds: "5", scope: "agent" })).to.equal(keyOf({}));
-    expect(keyOf({ steps: ["http.*", "secret.read"] })).not.to.equal(keyOf({}));
-    expect(keyOf({ scope: "workspace" })).not.to.equal(keyOf({}));
-    expect(keyOf({ count_decisions: ["allow"] })).not.to.equal(keyOf({}));
   });
 });

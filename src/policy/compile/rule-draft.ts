@@ -74,7 +74,7 @@ export function scopeFromEnum(scope: Scope): ScopeWord | undefined {
   return SCOPES.get(scope);
 }
 
-/** Returns the tool that a rule names; undefined if it names none or a blank. */
+/** Returns the tool that a rule names; undefined if the name is missing or blank. */
 export function toolNameOf(rule: Rule): string | undefined {
   const name = rule.tool?.trim();
   return name === "" ? undefined : name;

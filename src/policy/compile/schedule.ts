@@ -42,7 +42,10 @@ export const compileSchedule: RuleBodyCompiler = (draft) => {
   return { check: ({ nowMs }) => check.findingAt(nowMs) };
 };
 
-/** Check of a schedule rule. Remembers the time from which it passes, which stays the same until then; none, for a day. */
+/**
+ * Check of a schedule rule. Remembers the time from which it passes, which stays the same until then; for a day, that there
+ * is no such time.
+ */
 class ScheduleCheck {
   readonly #draft: RuleDraft;
   readonly #schedule: Schedule;
@@ -97,8 +100,8 @@ function isWithin({ days, from, to }: Schedule, { weekday, minute }: LocalTime):
 }
 
 /**
- * First time, in epoch milliseconds, that a schedule does not cover; undefined if there is none within the look-ahead. Tries minute by minute, so
- * that it is right when clocks change.
+ * Finds the first time, in epoch milliseconds, that a schedule does not cover; undefined if it covers the whole look-ahead.
+ * Tries minute by minute, so that it is right when clocks change.
  */
 function endOf(schedule: Schedule, atMs: number): number | undefined {
   const first = (Math.floor(atMs / MINUTE_MS) + 1) * MINUTE_MS;

@@ -60,7 +60,7 @@ function velocityBody(draft: RuleDraft, velocity: CompiledVelocity): RuleBody {
 
 /**
  * Compiles an ordered sequence: it fires on the action that is its last step, if past actions of the window were the other
- * steps in their order. Every recorded attempt is a step, whatever was decided: an escalated action may have been approved
+ * steps in their order. Every recorded attempt is a step, even if it was not allowed: an escalated action may have been approved
  * and have happened, and a refused attempt shows the same intent.
  */
 function compileOrdered(draft: RuleDraft): RuleBody | undefined {

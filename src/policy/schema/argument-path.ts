@@ -3,7 +3,7 @@ export type ArgumentStep = string | null;
 
 /** A name that needs no quotes: without dot, bracket or quote, and without a blank at either end. */
 const PLAIN = /^(?!\s)[^.[\]"]+(?<!\s)$/;
-/** A step at the start of a text: into elements, into a quoted member, or into a plain member after a dot or none. */
+/** A step at the start of a text: into elements, a quoted member, or a plain member with an optional dot before it. */
 const STEP = /^(?:(?<elements>\[\])|\[(?<quoted>"(?:[^"\\]|\\.)*")\]|(?<dot>\.?)(?<plain>[^.[\]"]+))/;
 
 /** Appends a member's name to a path; an ambiguous name is quoted: `["a.b"]`. */

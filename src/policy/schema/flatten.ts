@@ -69,7 +69,7 @@ function invalid(violations: readonly FieldViolation[]): FlattenResult {
 function argumentsOf(root: Shape): readonly FlattenedArgument[] | SchemaViolationReason {
   if ((settledTypes(root) & OBJECT) === 0) return "NOT_AN_OBJECT_SCHEMA";
   const found: FlattenedArgument[] = [];
-  // Arguments are always an object, whatever else the schema admits.
+  // Arguments are always an object, even if the schema admits other types.
   collect({ ...root, types: OBJECT }, "", true, found);
   if (found.length > SCHEMA_LIMITS.paths) return "TOO_MANY_PATHS";
   return found.sort((a, b) => (a.path < b.path ? -1 : 1));

@@ -128,7 +128,7 @@ function addOwnKeywords(ajv: Ajv, work: { steps: number }): void {
   });
 }
 
-/** Writes a value as text that is equal for equal values, whatever the order of their members. */
+/** Writes a value as JSON with sorted members, so that equal values give equal texts. */
 function sortedJson(value: JsonValue): string {
   return JSON.stringify(value, (_, part: JsonValue) =>
     isJsonObject(part) ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1))) : part,
