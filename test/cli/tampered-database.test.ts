@@ -1,10 +1,10 @@
 import { expect } from "chai";
 import type { Client } from "pg";
+import { naiveLeaf, naiveTree } from "../log/naive-tree.ts";
 import { withClient } from "../support/database.ts";
 import { startServer } from "../support/server.ts";
 import { agentctl } from "./harness.ts";
 import { type Served, startServed } from "./served.ts";
-import { leafOf, rootOf } from "./written-log.ts";
 
 /** The entry that is tampered with; every entry of the log was sealed by itself. */
 const AT = 12;
@@ -130,7 +130,7 @@ describe("agentctl vault verify, on a database that was tampered with", () => {
     const { rows } = await withClient(served.database.url, (client) =>
       client.query<{ body: string }>("select body from ledger_entry where seq < 16 order by seq"),
     );
-    const frontier = rootOf(rows.map(({ body }) => leafOf(body)));
+    const frontier = naiveTree(rows.map(({ body }) => naiveLeaf(body))).root();
     const saved = "create table head as table ledger_head";
     await asSuperuser(saved, "delete from ledger_entry where seq >= 16");
     await withClient(served.database.url, (client) =>

@@ -1,5 +1,6 @@
 import { canonicalJson, type JsonObject } from "../../src/tree/canonical.ts";
-import { type BundleEntry, decisions, leafOf, newKey, type WriteOptions, writeLog } from "../cli/written-log.ts";
+import { type BundleEntry, decisions, newKey, type WriteOptions, writeLog } from "../cli/written-log.ts";
+import { naiveLeaf } from "../log/naive-tree.ts";
 
 /** What was done to a bundle, and what a verifier has to say of it. */
 export interface Tampering {
@@ -61,7 +62,7 @@ type Edit = (body: string) => string;
 /** An entry with another body, under a leaf hash that fits it. */
 const rehashed = (entry: BundleEntry, edit: Edit): BundleEntry => {
   const body = edit(entry.body);
-  return { ...entry, body, leaf_hash: leafOf(body).toString("base64") };
+  return { ...entry, body, leaf_hash: naiveLeaf(body).toString("base64") };
 };
 
 const members =
@@ -84,7 +85,7 @@ function written(index: number, edit: Edit, options: WriteOptions = {}): string 
 }
 
 const replacedLine = (note: string, line: number, text: string): string => note.split("\n").with(line, text).join("\n");
-const otherHash = (hash: string): string => leafOf(hash).toString("base64");
+const otherHash = (hash: string): string => naiveLeaf(hash).toString("base64");
 
 function otherSignature(note: string): string {
   const [head = "", base64 = ""] = note.trimEnd().split(/ (?=[^ ]*$)/);
