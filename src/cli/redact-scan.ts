@@ -1,4 +1,4 @@
-import { compileScrubber } from "../redaction/text/index.ts";
+import { compileScrubber } from "../redaction/text/scrubber.ts";
 import { readText } from "./bundle.ts";
 import type { Command } from "./command.ts";
 

@@ -7,18 +7,18 @@ import { PersonalValueEntity, type PersonalValueRow } from "../store/entities.ts
 import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
 import { findPersonalValues, insertPersonalValues } from "../store/personal-values.ts";
 import { stored } from "../store/store-fault.ts";
-import { afterNewest, newestPosition } from "./newest.ts";
-import type { Sealer } from "./sealer.ts";
+import { cursorOf, newestFirst } from "./cursor.ts";
+import type { Encryptor } from "./encryptor.ts";
+import type { RedactionCaller } from "./leakage-webhooks.ts";
 import { raiseRevision } from "./settings.ts";
-import { PERSONAL_KINDS, type PersonalKind } from "./text/types.ts";
-import type { RedactionCaller } from "./webhooks.ts";
+import { PERSONAL_KINDS, type PersonalKind } from "./text/personal-kinds.ts";
 
 /** A registered personal value, without the value. */
 export interface PersonalValue {
   /** `pv_…`. */
   readonly valueId: string;
   readonly kind: string;
-  /** Its first and last character at most. */
+  /** First and last character at most. */
   readonly masked: string;
   /** Epoch milliseconds. */
   readonly createdAtMs: number;
@@ -26,48 +26,48 @@ export interface PersonalValue {
 
 /** A value to register. */
 export interface PersonalValueDraft {
-  /** A kind; empty stands for `person_name`. */
+  /** A kind; empty means `person_name`. */
   readonly kind: string;
   readonly value: string;
 }
 
-/** What registering gave. */
+/** Result of registering values. */
 export interface AddedValues {
   /** In the order of the drafts, each once. */
   readonly values: readonly PersonalValue[];
-  /** How many of them are new. */
+  /** Number of new ones among them. */
   readonly added: number;
 }
 
-/** The registered personal values of every workspace. */
+/** Manages the registered personal values of every workspace. */
 export interface PersonalValues {
-  /** Registers values, all or none; those that are registered stay as they are. Rejects with INVALID_FIELD. */
+  /** Registers all values or none; known ones stay unchanged. Rejects with INVALID_FIELD. */
   add(caller: RedactionCaller, drafts: readonly PersonalValueDraft[]): Promise<AddedValues>;
-  /** Newest first; of one kind, or of all when it is undefined. Rejects with INVALID_FIELD for a kind that is none. */
+  /** Newest first; of one kind, or of all if undefined. Rejects with INVALID_FIELD for an unknown kind. */
   list(
     caller: RedactionCaller,
     kind: string | undefined,
     page: PageRequest<string>,
   ): Promise<Page<PersonalValue, string>>;
-  /** Deletes a value and gives it as it was. Rejects with PERSONAL_VALUE_NOT_FOUND. */
+  /** Deletes a value and returns it. Rejects with PERSONAL_VALUE_NOT_FOUND. */
   delete(caller: RedactionCaller, valueId: string): Promise<PersonalValue>;
 }
 
-/** What values are kept with. */
+/** Parts of the values. */
 export interface PersonalValuesOptions {
   readonly database: Pick<Database, "orm">;
   readonly logs: Pick<WorkspaceLogs, "of">;
-  readonly sealer: Sealer;
+  readonly encryptor: Encryptor;
 }
 
 /** Bounds of a value in UTF-16 units, after trimming. */
 const MIN_LENGTH = 2;
 const MAX_LENGTH = 256;
-/** Below this a value's last character is masked too. */
+/** Minimum length of a value whose last character is shown. */
 const LONG = 8;
 const DOTS = "•••";
 
-/** Where a value is kept, for the sealer. */
+/** Place of a value, for the encryptor. */
 export const valuePlace = (valueId: string): string => `value ${valueId}`;
 
 function masked(value: string): string {
@@ -95,7 +95,7 @@ function notFound(valueId: string): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.PERSONAL_VALUE_NOT_FOUND, message, { value_id: valueId });
 }
 
-/** A value as the comparison sees it, so that `ACME` and `acme ` are one. */
+/** Form of a value for comparison, in which `ACME` and `acme ` are equal. */
 const comparable = (value: string): string => value.normalize("NFKC").toLowerCase().replace(/\s+/gu, " ");
 
 function countsOf(rows: readonly PersonalValueRow[]): Record<string, number> {
@@ -110,27 +110,25 @@ type Draft = Pick<PersonalValueRow, "workspaceId" | "valueId" | "kind" | "sealed
 
 const rowFrom = ({ masked: _, ...draft }: Draft, createdAtMs: number): PersonalValueRow => ({ ...draft, createdAtMs });
 
-/** A mark as a key of maps. */
+/** Digest of a value as a key of maps. */
 const keyOf = ({ mark }: Pick<PersonalValueRow, "mark">): string => Buffer.from(mark).toString("base64");
 
 /** Creates the registered values. */
-export function createPersonalValues({ database, logs, sealer }: PersonalValuesOptions): PersonalValues {
-  const { orm } = database;
-
+export function createPersonalValues({ database, logs, encryptor }: PersonalValuesOptions): PersonalValues {
   const shownFrom = ({ workspaceId, valueId, kind, sealedValue, createdAtMs }: PersonalValueRow): PersonalValue => {
-    const value = sealer.open(workspaceId, valuePlace(valueId), sealedValue);
+    const value = encryptor.decrypt(workspaceId, valuePlace(valueId), sealedValue);
     return { valueId, kind, masked: masked(value), createdAtMs };
   };
 
-  /** Encrypted before the change, which keeps everyone else waiting. */
+  /** Encrypts ahead of the change, which blocks all others. */
   const draftsFrom = (workspaceId: string, given: readonly PersonalValueDraft[]): Draft[] => {
     const drafts = new Map<string, Draft>();
     for (const [index, each] of given.entries()) {
       const kind = kindFrom(`values[${index}].kind`, each.kind);
       const value = valueFrom(`values[${index}].value`, each.value);
-      const mark = sealer.mark(workspaceId, `${kind} ${comparable(value)}`);
+      const mark = encryptor.digest(workspaceId, `${kind} ${comparable(value)}`);
       const valueId = `pv_${base32FromBytes(createUuidV7(Date.now()))}`;
-      const sealedValue = sealer.seal(workspaceId, valuePlace(valueId), value);
+      const sealedValue = encryptor.encrypt(workspaceId, valuePlace(valueId), value);
       const draft = { workspaceId, valueId, kind, sealedValue, mark, masked: masked(value) };
       if (!drafts.has(keyOf(draft))) drafts.set(keyOf(draft), draft);
     }
@@ -149,7 +147,7 @@ export function createPersonalValues({ database, logs, sealer }: PersonalValuesO
         for (const row of added) byMark.set(keyOf(row), row);
         if (added.length > 0) {
           await insertPersonalValues(transaction, workspaceId, nowMs, added);
-          await raiseRevision(transaction, sealer, workspaceId);
+          await raiseRevision(transaction, encryptor, workspaceId);
           seal({ type: "personal_values_added", kinds: countsOf(added) });
         }
         const values = drafts.map((draft) => {
@@ -160,12 +158,12 @@ export function createPersonalValues({ database, logs, sealer }: PersonalValuesO
       });
     },
 
-    async list({ workspaceId }, kind, { size, after }) {
+    async list({ workspaceId }, kind, page) {
       const ofKind = kind === undefined ? {} : { kind: kindFrom("kind", kind) };
-      const where = { workspaceId, ...ofKind, ...afterNewest("valueId", after) };
-      const options = { orderBy: [{ createdAtMs: "desc" }, { valueId: "desc" }], limit: size + 1 } as const;
-      const rows: PersonalValueRow[] = await stored(orm.em.fork().find(PersonalValueEntity, where, options as never));
-      return pageFrom(rows.map(shownFrom), size, (each) => newestPosition(each, each.valueId));
+      const { where, options } = newestFirst("valueId", page);
+      const found = database.orm.em.fork().find(PersonalValueEntity, { workspaceId, ...ofKind, ...where }, options);
+      const rows: PersonalValueRow[] = await stored(found);
+      return pageFrom(rows.map(shownFrom), page.size, (each) => cursorOf(each, each.valueId));
     },
 
     async delete({ workspaceId, keyId }, valueId) {
@@ -174,7 +172,7 @@ export function createPersonalValues({ database, logs, sealer }: PersonalValuesO
         const row = await transaction.findOne(PersonalValueEntity, { workspaceId, valueId });
         if (row === null) throw notFound(valueId);
         await transaction.nativeDelete(PersonalValueEntity, { workspaceId, valueId });
-        await raiseRevision(transaction, sealer, workspaceId);
+        await raiseRevision(transaction, encryptor, workspaceId);
         seal({ type: "personal_value_deleted", value_id: valueId, kind: row.kind });
         return shownFrom(row);
       });

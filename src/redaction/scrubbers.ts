@@ -1,12 +1,13 @@
-import { setImmediate as turnOfLoop } from "node:timers/promises";
+import { setImmediate as yieldToLoop } from "node:timers/promises";
+import { LRUCache } from "lru-cache";
 import type { Pool } from "pg";
 import { readPersonalValues, type StoredPersonalValue } from "../store/sql/read-redaction.ts";
 import { stored } from "../store/store-fault.ts";
+import type { Encryptor } from "./encryptor.ts";
 import { valuePlace } from "./personal-values.ts";
-import type { Sealer } from "./sealer.ts";
 import { type RevisedSettings, readSettings } from "./settings.ts";
-import { compileScrubber } from "./text/index.ts";
-import { DETECTED_KINDS, type PersonalKind, type RegisteredValue, type Scrubber } from "./text/types.ts";
+import { DETECTED_KINDS, type PersonalKind, type RegisteredValue } from "./text/personal-kinds.ts";
+import { compileScrubber, type Scrubber } from "./text/scrubber.ts";
 
 /** A workspace's scrubber with the settings it was compiled for. */
 export interface WorkspaceScrubber {
@@ -17,25 +18,25 @@ export interface WorkspaceScrubber {
 /** The scrubbers of this process. */
 export interface Scrubbers {
   /**
-   * The scrubber of a workspace as its settings and values are now, on whichever process they were changed: the revision is
-   * read every time, so that no lost message lets a registered value through. Compiled when it is first asked for and after a change.
-   * Rejects with STORE_UNAVAILABLE and REDACTION_KEY_DIFFERS.
+   * Returns the scrubber for the current settings and values of a workspace. Reads their revision every time, so that no lost
+   * message lets a registered value through, and compiles on first use and after a change. Rejects with STORE_UNAVAILABLE
+   * and REDACTION_KEY_DIFFERS.
    */
   of(workspaceId: string): Promise<WorkspaceScrubber>;
 }
 
-/** What scrubbers are compiled from. */
+/** Parts of the scrubbers. */
 export interface ScrubbersOptions {
   readonly pool: Pool;
-  readonly sealer: Sealer;
+  readonly encryptor: Encryptor;
 }
 
-/** Workspaces whose scrubbers are kept; the one asked for longest ago goes first. */
-const KEPT = 256;
-/** Values that are read, and decrypted without letting others run, at once: some 30 µs each. */
+/** Maximum number of compiled scrubbers, each of one workspace. */
+const MAX_SCRUBBERS = 256;
+/** Values that are read and decrypted before the event loop is yielded. */
 const VALUES_AT_ONCE = 250;
 
-/** Decrypted values by their ids, which never change. */
+/** Decrypted values by id; a value never changes. */
 type Values = ReadonlyMap<string, RegisteredValue>;
 
 interface Compiled {
@@ -44,25 +45,25 @@ interface Compiled {
   readonly scrubber: Promise<Scrubber>;
 }
 
-/** Reads the values of a workspace; decrypts those alone that are not known from before. */
-async function readValues({ pool, sealer }: ScrubbersOptions, workspaceId: string, known: Values): Promise<Values> {
+/** Reads the values of a workspace; decrypts only the new ones. */
+async function readValues({ pool, encryptor }: ScrubbersOptions, workspaceId: string, known: Values): Promise<Values> {
   const registered = new Map<string, RegisteredValue>();
   for (let after = ""; ; ) {
     const values = [workspaceId, after, VALUES_AT_ONCE];
     const { rows } = await stored(pool.query<StoredPersonalValue>({ ...readPersonalValues, values }));
     for (const { valueId, kind, sealedValue } of rows) {
-      const open = (): string => sealer.open(workspaceId, valuePlace(valueId), sealedValue);
+      const open = (): string => encryptor.decrypt(workspaceId, valuePlace(valueId), sealedValue);
       registered.set(valueId, known.get(valueId) ?? { kind: kind as PersonalKind, value: open() });
     }
     after = rows.at(-1)?.valueId ?? "";
     if (rows.length < VALUES_AT_ONCE) return registered;
-    await turnOfLoop();
+    await yieldToLoop();
   }
 }
 
 /** Creates the scrubbers. */
 export function createScrubbers(options: ScrubbersOptions): Scrubbers {
-  const kept = new Map<string, Compiled>();
+  const cache = new LRUCache<string, Compiled>({ max: MAX_SCRUBBERS });
 
   const compile = (workspaceId: string, settings: RevisedSettings, before: Compiled | undefined): Compiled => {
     const { revision, allow, disabledKinds } = settings;
@@ -74,13 +75,10 @@ export function createScrubbers(options: ScrubbersOptions): Scrubbers {
   };
 
   const compiledFor = (workspaceId: string, settings: RevisedSettings): Compiled => {
-    const known = kept.get(workspaceId);
-    const compiled = known?.revision === settings.revision ? known : compile(workspaceId, settings, known);
-    // Deleted first, so that the one that was asked for longest ago is the first in the map.
-    kept.delete(workspaceId);
-    kept.set(workspaceId, compiled);
-    const [oldest] = kept.keys();
-    if (kept.size > KEPT && oldest !== undefined) kept.delete(oldest);
+    const known = cache.get(workspaceId);
+    if (known?.revision === settings.revision) return known;
+    const compiled = compile(workspaceId, settings, known);
+    cache.set(workspaceId, compiled);
     return compiled;
   };
 
@@ -91,7 +89,7 @@ export function createScrubbers(options: ScrubbersOptions): Scrubbers {
       try {
         return { scrubber: await compiled.scrubber, settings };
       } catch (error) {
-        if (kept.get(workspaceId) === compiled) kept.delete(workspaceId);
+        if (cache.get(workspaceId) === compiled) cache.delete(workspaceId);
         throw error;
       }
     },

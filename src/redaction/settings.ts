@@ -6,32 +6,32 @@ import { RedactionSettingsEntity } from "../store/entities.ts";
 import { readRedactionSettings, type StoredRedactionSettings } from "../store/sql/read-redaction.ts";
 import { stored } from "../store/store-fault.ts";
 import type { Transaction } from "../store/transaction.ts";
-import type { Sealer } from "./sealer.ts";
-import { DETECTED_KINDS } from "./text/types.ts";
-import type { RedactionCaller } from "./webhooks.ts";
+import type { Encryptor } from "./encryptor.ts";
+import type { RedactionCaller } from "./leakage-webhooks.ts";
+import { DETECTED_KINDS } from "./text/personal-kinds.ts";
 
-/** What a workspace wants of its redaction. */
+/** Redaction settings of a workspace. */
 export interface RedactionSettings {
-  /** Whether placeholders in answers become the caller's own values again. */
+  /** Whether placeholders in responses are replaced by the caller's own values again. */
   readonly restoreValues: boolean;
-  /** Whether images, audio and files pass unscrubbed; else they are refused. */
+  /** Whether images, audio and files pass unscrubbed or are refused. */
   readonly allowMedia: boolean;
-  /** Detected kinds that are not looked for. */
+  /** Kinds whose detectors are switched off. */
   readonly disabledKinds: readonly string[];
-  /** Exact values, and mail domains as `*@example.com`, that are never taken for personal. */
+  /** Exact values, and mail domains as `*@example.com`, that detectors leave alone. */
   readonly allow: readonly string[];
 }
 
-/** Settings with the number that grows with every change of them and of the registered values. */
+/** Settings with a revision that grows with every change of them and of the registered values. */
 export interface RevisedSettings extends RedactionSettings {
   readonly revision: number;
 }
 
-/** What settings are read and written with. */
+/** Parts that read and write settings. */
 export interface SettingsContext {
   readonly pool: Pool;
   readonly logs: Pick<WorkspaceLogs, "of">;
-  readonly sealer: Sealer;
+  readonly encryptor: Encryptor;
 }
 
 const DEFAULTS: RevisedSettings = {
@@ -41,46 +41,46 @@ const DEFAULTS: RevisedSettings = {
   allow: [],
   revision: 0,
 };
-/** Where the allow-list is kept, for the sealer. */
+/** Place of the allow-list, for the encryptor. */
 const ALLOW_PLACE = "allow-list";
 
-function settingsFrom(sealer: Sealer, workspaceId: string, row: StoredRedactionSettings): RevisedSettings {
+function settingsFrom(encryptor: Encryptor, workspaceId: string, row: StoredRedactionSettings): RevisedSettings {
   const { restoreValues, allowMedia, disabledKinds, sealedAllow, revision } = row;
-  const allow = JSON.parse(sealer.open(workspaceId, ALLOW_PLACE, sealedAllow)) as string[];
+  const allow = JSON.parse(encryptor.decrypt(workspaceId, ALLOW_PLACE, sealedAllow)) as string[];
   return { restoreValues, allowMedia, disabledKinds, allow, revision };
 }
 
-/** Reads the settings of a workspace as they are now, on whichever process they were changed. */
+/** Reads the current settings of a workspace from the store. */
 export async function readSettings(
-  { pool, sealer }: Pick<SettingsContext, "pool" | "sealer">,
+  { pool, encryptor }: Pick<SettingsContext, "pool" | "encryptor">,
   workspaceId: string,
 ): Promise<RevisedSettings> {
   const values = [workspaceId];
   const { rows } = await stored(pool.query<StoredRedactionSettings>({ ...readRedactionSettings, values }));
-  return rows[0] === undefined ? DEFAULTS : settingsFrom(sealer, workspaceId, rows[0]);
+  return rows[0] === undefined ? DEFAULTS : settingsFrom(encryptor, workspaceId, rows[0]);
 }
 
-const sealedList = (sealer: Sealer, workspaceId: string, allow: readonly string[]): Buffer =>
-  sealer.seal(workspaceId, ALLOW_PLACE, JSON.stringify(allow));
+const encryptList = (encryptor: Encryptor, workspaceId: string, allow: readonly string[]): Buffer =>
+  encryptor.encrypt(workspaceId, ALLOW_PLACE, JSON.stringify(allow));
 
 /**
- * Lets every process compile the workspace's scrubber anew. MUST be part of the transaction that makes the change. Gives the
- * settings before. Throws REDACTION_KEY_DIFFERS, so that nothing is ever sealed under two keys.
+ * Raises the revision, on which every process recompiles the workspace's scrubber. MUST be part of the transaction that makes
+ * the change. Returns the settings before it. Throws REDACTION_KEY_DIFFERS, so that nothing is encrypted under two keys.
  */
 export async function raiseRevision(
   transaction: Transaction,
-  sealer: Sealer,
+  encryptor: Encryptor,
   workspaceId: string,
 ): Promise<RevisedSettings> {
   const row = await transaction.findOne(RedactionSettingsEntity, { workspaceId });
   if (row === null) {
     const { restoreValues, allowMedia } = DEFAULTS;
-    const sealedAllow = sealedList(sealer, workspaceId, []);
+    const sealedAllow = encryptList(encryptor, workspaceId, []);
     const first = { workspaceId, restoreValues, allowMedia, disabledKinds: [], sealedAllow, revision: 1 };
     await transaction.insert(RedactionSettingsEntity, first);
     return DEFAULTS;
   }
-  const before = settingsFrom(sealer, workspaceId, row);
+  const before = settingsFrom(encryptor, workspaceId, row);
   await transaction.nativeUpdate(RedactionSettingsEntity, { workspaceId }, { revision: before.revision + 1 });
   return before;
 }
@@ -92,7 +92,7 @@ function assertKinds(kinds: readonly string[]): void {
   throw invalidField(`disabled_kinds[${wrong}]`, `must be one of ${known.map((kind) => `\`${kind}\``).join(", ")}`);
 }
 
-/** Replaces the settings as a whole. Rejects with INVALID_FIELD. Settings that are in force already seal nothing. */
+/** Replaces the settings as a whole. Seals nothing if they are equal. Rejects with INVALID_FIELD. */
 export async function putSettings(
   context: SettingsContext,
   { workspaceId, keyId }: RedactionCaller,
@@ -102,13 +102,13 @@ export async function putSettings(
   const disabledKinds = [...settings.disabledKinds];
   assertKinds(disabledKinds);
   for (const [index, each] of allow.entries()) checkedText(`allow[${index}]`, each);
-  const { sealer } = context;
+  const { encryptor } = context;
   const log = await context.logs.of(workspaceId);
   const wanted = { restoreValues, allowMedia, disabledKinds, allow };
   await log.change(keyId, async ({ transaction, seal }) => {
-    const { revision: _, ...before } = await raiseRevision(transaction, sealer, workspaceId);
+    const { revision: _, ...before } = await raiseRevision(transaction, encryptor, workspaceId);
     if (JSON.stringify(before) === JSON.stringify(wanted)) return;
-    const sealedAllow = sealedList(sealer, workspaceId, allow);
+    const sealedAllow = encryptList(encryptor, workspaceId, allow);
     const columns = { restoreValues, allowMedia, disabledKinds, sealedAllow };
     await transaction.nativeUpdate(RedactionSettingsEntity, { workspaceId }, columns);
     seal({

@@ -1,11 +1,12 @@
 import { Readable } from "node:stream";
-import { answerEvents } from "../../src/redaction/proxy/event-answer.ts";
-import type { AnswerOptions } from "../../src/redaction/proxy/scrub-answer.ts";
-import { compileScrubber, createPlaceholders } from "../../src/redaction/text/index.ts";
+import { pipeEvents } from "../../src/redaction/proxy/event-response.ts";
+import type { ResponseOptions } from "../../src/redaction/proxy/scrub-response.ts";
+import { createPlaceholders } from "../../src/redaction/text/placeholders.ts";
+import { compileScrubber } from "../../src/redaction/text/scrubber.ts";
 import { PERSONAL } from "./harness.ts";
 
-/** What an answer came to. */
-export interface Answered {
+/** What came of a streamed response. */
+export interface Scrubbed {
   /** Every event's name and JSON, in order; `[DONE]` as a text. */
   readonly events: readonly { readonly name: string | undefined; readonly json: unknown }[];
   /** All that went out, as it went out. */
@@ -15,14 +16,14 @@ export interface Answered {
   readonly isBroken: boolean;
 }
 
-/** Options of an answer in a workspace that registered a name. */
-export function answerOptions(options: Partial<AnswerOptions> = {}): AnswerOptions {
+/** Options of a response in a workspace that registered a name. */
+export function responseOptions(options: Partial<ResponseOptions> = {}): ResponseOptions {
   const scrubber = compileScrubber({ registered: [{ kind: "person_name", value: PERSONAL.name }], allow: [] });
   const placeholders = createPlaceholders({ scrubber });
   return { scrubber, placeholders, restore: false, isJson: false, allowMedia: false, ...options };
 }
 
-function eventsOf(text: string): Answered["events"] {
+function eventsOf(text: string): Scrubbed["events"] {
   return text
     .split("\n\n")
     .filter((part) => part.includes("data: "))
@@ -33,11 +34,11 @@ function eventsOf(text: string): Answered["events"] {
 }
 
 /** Scrubs a stream that comes in these pieces. */
-export async function answered(
+export async function scrubbed(
   path: string,
   pieces: readonly (string | Uint8Array)[],
-  options: AnswerOptions = answerOptions(),
-): Promise<Answered> {
+  options: ResponseOptions = responseOptions(),
+): Promise<Scrubbed> {
   let text = "";
   const responseIds: string[] = [];
   const send = async (piece: string): Promise<void> => {
@@ -45,7 +46,7 @@ export async function answered(
   };
   const body = Readable.from(pieces.map((piece) => Buffer.from(piece)));
   const onResponseId = (id: string): void => void responseIds.push(id);
-  const { leaked, rest, fault } = await answerEvents({ ...options, path, send, onResponseId }, body);
+  const { leaked, rest, fault } = await pipeEvents({ ...options, path, send, onResponseId }, body);
   text += rest;
   const isBroken = fault !== undefined;
   return { events: eventsOf(text), text, leaked: Object.fromEntries(leaked), responseIds, isBroken };
@@ -63,7 +64,7 @@ interface Chunk {
 }
 
 /** What each choice of a chat said in the end: its content and the arguments of its calls, as a client joins them. */
-export function saidIn({ events }: Answered): Record<string, string> {
+export function saidIn({ events }: Scrubbed): Record<string, string> {
   const said: Record<string, string> = {};
   const add = (key: string, text: string | undefined): void => {
     if (text !== undefined) said[key] = (said[key] ?? "") + text;

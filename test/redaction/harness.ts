@@ -31,8 +31,12 @@ export interface Process {
   readonly redaction: Redaction;
   /** What clients take for OpenAI's base URL. */
   readonly baseUrl: string;
+  /** Posts JSON to the proxy. */
+  post(path: string, body: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>;
   /** Everything that was logged, as one text. */
   logged(): string;
+  /** The page of metrics. */
+  metrics(): Promise<string>;
   close(): Promise<void>;
 }
 
@@ -46,8 +50,6 @@ export interface Stage extends Process, Replica {
   keyOf(role: Role, agentId?: string): Promise<string>;
   /** Another process on the same database. */
   process(options?: ProcessOptions): Promise<Process>;
-  /** Posts JSON to the proxy. */
-  post(path: string, body: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>;
 }
 
 /** How a process is made. */
@@ -68,22 +70,16 @@ function recordingLog(): { readonly log: StoreLog; readonly text: () => string }
   return { log: { info: keep, warn: keep, error: keep }, text: () => lines.join("\n") };
 }
 
-async function startProcess({ database, logs }: Replica, options: ProcessOptions): Promise<Process> {
+async function startProcess({ database, logs }: Replica, secret: string, options: ProcessOptions): Promise<Process> {
   const { log, text } = recordingLog();
   const attempt = options.attemptMs === undefined ? {} : { attemptMs: options.attemptMs };
   const key = options.key ?? REDACTION_KEY;
   const redaction = createRedaction({ database, logs, log, key, webhookAllow: ALLOW, ...attempt });
   const authenticator = new Authenticator({ database, clock: logs.clock });
+  const authenticate = (apiKey: string) => authenticator.authenticate(apiKey);
+  const metrics = new Registry();
   const proxy = createRedactionProxy({
-    metrics: new Registry(),
-    ...{
-      redaction,
-      authenticate: (key) => authenticator.authenticate(key),
-      logs,
-      log,
-      llmUrl: options.llmUrl,
-      llmKey: options.llmKey,
-    },
+    ...{ metrics, redaction, authenticate, logs, log, llmUrl: options.llmUrl, llmKey: options.llmKey },
     maxBodyBytes: options.maxBodyBytes ?? 1_048_576,
     ...(options.timing === undefined ? {} : { timing: options.timing }),
   });
@@ -92,10 +88,17 @@ async function startProcess({ database, logs }: Replica, options: ProcessOptions
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
+  const baseUrl = `http://127.0.0.1:${port}/api/redact/${WORKSPACE}/openai/v1`;
   return {
-    redaction,
-    baseUrl: `http://127.0.0.1:${port}/api/redact/${WORKSPACE}/openai/v1`,
+    ...{ redaction, baseUrl },
+    post: (path, body, headers = {}) =>
+      fetch(baseUrl + path, {
+        method: "POST",
+        headers: { "content-type": "application/json", authorization: `Bearer ${secret}`, ...headers },
+        body: typeof body === "string" ? body : JSON.stringify(body),
+      }),
     logged: text,
+    metrics: () => metrics.metrics(),
     async close() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
@@ -115,7 +118,7 @@ export async function createStage(options: ProcessOptions = {}): Promise<Stage> 
   const created = await createWorkspace(context, { workspaceId: WORKSPACE });
   const processes: Process[] = [];
   const processOn = async (replica: Replica, more: ProcessOptions): Promise<Process> => {
-    const started = await startProcess(replica, { llmUrl: upstream.url, ...options, ...more });
+    const started = await startProcess(replica, created.secret, { llmUrl: upstream.url, ...options, ...more });
     processes.push(started);
     return started;
   };
@@ -135,12 +138,6 @@ export async function createStage(options: ProcessOptions = {}): Promise<Stage> 
       replicas.push(replica);
       return processOn(replica, more);
     },
-    post: (path, body, headers = {}) =>
-      fetch(own.baseUrl + path, {
-        method: "POST",
-        headers: { "content-type": "application/json", authorization: `Bearer ${created.secret}`, ...headers },
-        body: typeof body === "string" ? body : JSON.stringify(body),
-      }),
     async close() {
       for (const each of processes) await each.close();
       await upstream.close();

@@ -48,7 +48,7 @@ describe("the redaction proxy", () => {
     expect(body.messages[2].tool_calls[0].id).to.equal("call_1");
   });
 
-  it("scrubs what the model says of itself, and seals that it did.", async () => {
+  it("scrubs what the model says of itself, counts it, and seals that it did.", async () => {
     stage.upstream.answer = sends(completion({ content: `ask ${name} at ${email}` }));
     const response = await stage.post("/chat/completions", { model: "test-1", messages: [] });
     const { choices } = (await response.json()) as { choices: { message: { content: string } }[] };
@@ -56,6 +56,9 @@ describe("the redaction proxy", () => {
     const [sealed] = await sealedChanges(stage, "leakage_detected");
     expect(sealed).to.include({ leaked_count: 2, path: "/chat/completions", model: "test-1", agent_id: null });
     expect(sealed?.kinds).to.deep.equal({ email: 1, person_name: 1 });
+    const metrics = await stage.metrics();
+    expect(metrics).to.include('acp_redaction_leaked_total{kind="email"} 1');
+    expect(metrics).to.include('acp_redaction_requests_total{path="/chat/completions",status="200"}');
   });
 
   it("gives placeholders back as the caller's own values where the workspace allows it, and nothing else.", async () => {

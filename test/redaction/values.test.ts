@@ -2,8 +2,7 @@ import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
-import { loadRedactionKey } from "../../src/redaction/index.ts";
-import { createSealer } from "../../src/redaction/sealer.ts";
+import { createEncryptor, loadRedactionKey } from "../../src/redaction/encryptor.ts";
 import { failureOf, reasonOf } from "../support/harness.ts";
 import { createStage, PERSONAL, type Process, type Stage, sealedChanges } from "./harness.ts";
 
@@ -125,23 +124,23 @@ describe("redaction settings", () => {
   });
 });
 
-describe("what is sealed for redaction", () => {
-  const sealer = createSealer("a secret of thirty-two characters");
+describe("what redaction encrypts", () => {
+  const encryptor = createEncryptor("a secret of thirty-two characters");
 
   it("opens in its place and workspace alone, and not when anything in it was changed.", async () => {
-    const sealed = sealer.seal("ws", "value pv_1", name);
-    expect(sealer.open("ws", "value pv_1", sealed)).to.equal(name);
-    expect(sealer.seal("ws", "value pv_1", name).equals(sealed)).to.equal(false);
-    expect(await reasonOf(() => sealer.open("ws2", "value pv_1", sealed))).to.equal("REDACTION_KEY_DIFFERS");
-    expect(await reasonOf(() => sealer.open("ws", "value pv_2", sealed))).to.equal("REDACTION_KEY_DIFFERS");
+    const sealed = encryptor.encrypt("ws", "value pv_1", name);
+    expect(encryptor.decrypt("ws", "value pv_1", sealed)).to.equal(name);
+    expect(encryptor.encrypt("ws", "value pv_1", name).equals(sealed)).to.equal(false);
+    expect(await reasonOf(() => encryptor.decrypt("ws2", "value pv_1", sealed))).to.equal("REDACTION_KEY_DIFFERS");
+    expect(await reasonOf(() => encryptor.decrypt("ws", "value pv_2", sealed))).to.equal("REDACTION_KEY_DIFFERS");
     for (const at of sealed.keys()) {
       const changed = Buffer.from(sealed);
       changed[at] = (changed[at] ?? 0) ^ 1;
-      expect(await reasonOf(() => sealer.open("ws", "value pv_1", changed)), `byte ${at}`).to.equal(
+      expect(await reasonOf(() => encryptor.decrypt("ws", "value pv_1", changed)), `byte ${at}`).to.equal(
         "REDACTION_KEY_DIFFERS",
       );
     }
-    expect(await reasonOf(() => sealer.open("ws", "value pv_1", sealed.subarray(0, 20)))).to.equal(
+    expect(await reasonOf(() => encryptor.decrypt("ws", "value pv_1", sealed.subarray(0, 20)))).to.equal(
       "REDACTION_KEY_DIFFERS",
     );
   });

@@ -1,5 +1,4 @@
 import { createHmac } from "node:crypto";
-import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
 import { reasonOf } from "../support/harness.ts";
 import { createStage, PERSONAL, type Stage, sealedChanges } from "./harness.ts";
@@ -10,13 +9,15 @@ const { email, card } = PERSONAL;
 const CHAT = "/chat/completions";
 const ASK = { model: "test-1", messages: [] };
 const SECRET = "whsec-of-a-test";
+/** Longer than every attempt: closing waits for all notices that were sent. */
+const GRACE_MS = 60_000;
 
 describe("a redaction webhook", () => {
   let stage: Stage;
   let receiver: RawReceiver;
   let silent: RawReceiver;
   before(async () => {
-    stage = await createStage({ attemptMs: 200 });
+    stage = await createStage();
     receiver = await startRawReceiver();
     silent = await startRawReceiver({ isSilent: true });
   });
@@ -67,17 +68,18 @@ describe("a redaction webhook", () => {
   });
 
   it("is called while it is active, and only when something leaked.", async () => {
+    const own = await stage.process();
     const { webhookId } = await create(receiver);
     const { webhooks } = stage.redaction;
     await webhooks.update(stage.caller, webhookId, false);
-    await stage.post(CHAT, ASK);
+    await own.post(CHAT, ASK);
     await webhooks.update(stage.caller, webhookId, true);
     stage.upstream.answer = sends(completion({ content: "nothing personal" }));
-    await stage.post(CHAT, ASK);
+    await own.post(CHAT, ASK);
     stage.upstream.answer = streams(chatEvents([email.slice(0, 4), email.slice(4)]));
-    await (await stage.post(CHAT, { ...ASK, stream: true })).text();
+    await (await own.post(CHAT, { ...ASK, stream: true })).text();
     await receiver.waitFor(1);
-    await delay(50);
+    await own.redaction.close(GRACE_MS);
     expect(receiver.requests.length).to.equal(1);
     expect(receiver.requests[0]).to.include('"leaked_count":1');
   });
@@ -86,11 +88,12 @@ describe("a redaction webhook", () => {
     await create(silent);
     await stage.redaction.webhooks.create(stage.caller, { url: "http://127.0.0.1:1/", secret: undefined });
     await create(receiver);
-    await stage.post(CHAT, ASK);
+    const own = await stage.process({ attemptMs: 200 });
+    await own.post(CHAT, ASK);
     await Promise.all([silent.waitFor(1), receiver.waitFor(1)]);
-    await delay(400);
+    await own.redaction.close(GRACE_MS);
     expect(silent.requests.length).to.equal(1);
-    expect(stage.logged()).to.include("no answer within 200 ms").and.to.include("notice was lost");
+    expect(own.logged()).to.include("no answer within 200 ms").and.to.include("notice was lost");
   });
 
   it("hears of what was leaked before the caller went away.", async () => {

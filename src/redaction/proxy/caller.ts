@@ -4,18 +4,18 @@ import { ControlPlaneError, ErrorReason } from "../../errors.ts";
 import type { WorkspaceLogs } from "../../log/workspace-logs.ts";
 import type { Authenticator, KeyHolder } from "../../registry/authenticator.ts";
 
-/** Who asks the model, and with which authorization the model's service is asked. */
+/** An authenticated caller and the authorization for the model's service. */
 export interface ProxyCaller {
   readonly holder: KeyHolder;
-  /** The `Authorization` for the model's service; undefined: none. */
+  /** `Authorization` for the model's service; undefined: none. */
   readonly authorization: string | undefined;
 }
 
-/** What callers are found with. */
+/** Parts of the authentication. */
 export interface CallersOptions {
   readonly authenticate: Authenticator["authenticate"];
   readonly logs: Pick<WorkspaceLogs, "of">;
-  /** The service's own key for the model's service; undefined: none. */
+  /** This service's own key for the model's service; undefined: none. */
   readonly llmKey: string | undefined;
 }
 
@@ -32,11 +32,11 @@ function fault(reason: ErrorReason, message: string, metadata: Record<string, st
 }
 
 /**
- * Our key is `X-API-Key`, and `Authorization` then is the caller's own for the model's service and passes unchanged. Without
- * `X-API-Key` our key is the bearer of `Authorization`, as clients send the `api_key` that they are configured with, and the
- * service's own key goes upstream. Our key MUST NOT go upstream.
+ * Separates our key from the model's. With `X-API-Key`, that is our key and `Authorization` is forwarded. Without it, our key is
+ * the bearer token, as clients send their configured `api_key`, and this service's own key goes upstream. Our key MUST NOT
+ * go upstream.
  */
-function keysFrom(headers: IncomingHttpHeaders, llmKey: string | undefined) {
+function separateKeys(headers: IncomingHttpHeaders, llmKey: string | undefined) {
   const own = llmKey === undefined ? undefined : `Bearer ${llmKey}`;
   const authorization = headerOf(headers, "authorization");
   const bearer = BEARER.exec(authorization ?? "")?.[1];
@@ -46,15 +46,15 @@ function keysFrom(headers: IncomingHttpHeaders, llmKey: string | undefined) {
 }
 
 /**
- * Finds who calls. Rejects with KEY_MISSING, KEY_INVALID, WORKSPACE_NOT_FOUND for another workspace than the key's,
+ * Authenticates a caller. Rejects with KEY_MISSING, KEY_INVALID, WORKSPACE_NOT_FOUND for another workspace than the key's,
  * ROLE_NOT_ALLOWED for an auditor, and AGENT_INACTIVE for a key whose agent is deactivated or revoked.
  */
-export async function proxyCaller(
+export async function authenticateCaller(
   { authenticate, logs, llmKey }: CallersOptions,
   headers: IncomingHttpHeaders,
   workspaceId: string,
 ): Promise<ProxyCaller> {
-  const { key, authorization } = keysFrom(headers, llmKey);
+  const { key, authorization } = separateKeys(headers, llmKey);
   if (key === undefined) {
     throw fault(ErrorReason.KEY_MISSING, "no key came with the call; set it as the client's `api_key`");
   }

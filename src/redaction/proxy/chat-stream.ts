@@ -1,13 +1,12 @@
-import type { PersonalKind } from "../text/types.ts";
-import type { AnswerEvent, AnswerStream } from "./answer-stream.ts";
-import { createHeldTexts, type HeldTexts } from "./held-texts.ts";
+import type { PersonalKind } from "../text/personal-kinds.ts";
+import { PendingPieces } from "./pending-pieces.ts";
 import { isMap, type Json, type JsonMap, llmUnavailable } from "./protocol.ts";
-import { type AnswerOptions, scrubAnswer } from "./scrub-answer.ts";
+import { type EventScrubber, type ModelEvent, type ResponseOptions, scrubValue } from "./scrub-response.ts";
 
-/** What of a choice comes in pieces: `delta` of a chat completion, `text` of a completion. */
+/** Part of a choice that arrives in pieces: `delta` of a chat completion, `text` of a completion. */
 interface Fragment {
   readonly piece: JsonMap;
-  /** The choice with another piece in it. */
+  /** Returns the choice with another piece. */
   with(piece: JsonMap): JsonMap;
 }
 
@@ -20,65 +19,76 @@ function fragmentOf(choice: JsonMap): Fragment {
 
 const isFinished = (choice: JsonMap): boolean => typeof choice.finish_reason === "string";
 
-/** Creates the stream of `chat/completions` and `completions`: every text of every choice is a stream of its own. */
-export function createChatStream(options: AnswerOptions): AnswerStream {
-  const leaked = new Map<PersonalKind, number>();
-  const choices = new Map<number, { readonly texts: HeldTexts; last: JsonMap }>();
-  let envelope: JsonMap = {};
+/** A choice of the response with its latest chunk. */
+interface Choice {
+  readonly pieces: PendingPieces;
+  latest: JsonMap;
+}
 
-  const choiceAt = (index: number, choice: JsonMap) => {
-    const known = choices.get(index) ?? { texts: createHeldTexts(options, leaked), last: choice };
-    known.last = choice;
-    choices.set(index, known);
-    return known;
-  };
+/** Scrubs the events of `chat/completions` and `completions`: every text of every choice is a stream of its own. */
+export class ChatStream implements EventScrubber {
+  readonly leaked = new Map<PersonalKind, number>();
+  readonly #options: ResponseOptions;
+  readonly #choices = new Map<number, Choice>();
+  /** The latest event without its choices. */
+  #envelope: JsonMap = {};
 
-  /** The chunk that goes before the one with a finish reason: what was held back, and no usage yet. */
-  const chunkWith = (choice: JsonMap): AnswerEvent => {
-    const { usage: _, ...rest } = envelope;
-    return { name: undefined, json: { ...rest, choices: [{ ...choice, finish_reason: null }] } };
-  };
+  constructor(options: ResponseOptions) {
+    this.#options = options;
+  }
 
-  /** Gives the choice as it goes out, undefined if it says nothing yet, and chunks that go out before it. */
-  const pushChoice = (given: Json, before: AnswerEvent[]): Json | undefined => {
+  push(name: string | undefined, json: JsonMap): readonly ModelEvent[] {
+    const { choices: given, ...rest } = json;
+    const envelope = scrubValue(this.#options, rest, this.leaked) as JsonMap;
+    if (given === undefined) return [{ name, json: envelope }];
+    if (!Array.isArray(given)) throw llmUnavailable("the model's service sent an event that cannot be scrubbed");
+    this.#envelope = envelope;
+    const before: ModelEvent[] = [];
+    const choices = given
+      .map((choice: Json) => this.#pushChoice(choice, before))
+      .filter((choice) => choice !== undefined);
+    const isEmpty = given.length > 0 && choices.length === 0 && !isMap(json.usage);
+    return isEmpty ? before : [...before, { name, json: { ...envelope, choices } }];
+  }
+
+  end(): readonly ModelEvent[] {
+    const events: ModelEvent[] = [];
+    for (const { pieces, latest } of this.#choices.values()) {
+      const rest = pieces.end();
+      if (rest !== undefined) events.push(this.#unfinished(fragmentOf(latest).with(rest)));
+    }
+    this.#choices.clear();
+    return events;
+  }
+
+  /** Returns the choice to send, undefined if it has no content yet, and adds the events to send first to `before`. */
+  #pushChoice(given: Json, before: ModelEvent[]): Json | undefined {
     if (!isMap(given)) return given;
     const fragment = fragmentOf(given);
     const { logprobs: _, ...bare } = fragment.with({});
-    const rest = scrubAnswer(options, bare, leaked) as JsonMap;
-    const index = typeof given.index === "number" ? given.index : 0;
-    const { texts } = choiceAt(index, rest);
-    const { piece, isTelling } = texts.push(fragment.piece);
+    const rest = scrubValue(this.#options, bare, this.leaked) as JsonMap;
+    const { pieces } = this.#choiceAt(typeof given.index === "number" ? given.index : 0, rest);
+    const { piece, hasContent } = pieces.push(fragment.piece);
     const shown = "logprobs" in given ? { ...rest, logprobs: null } : rest;
-    const chosen = fragmentOf(shown).with(piece);
-    if (!isFinished(given)) return isTelling || Object.keys(fragment.piece).length === 0 ? chosen : undefined;
-    const held = texts.end();
-    if (held === undefined) return chosen;
-    if (isTelling) before.push(chunkWith(chosen));
-    before.push(chunkWith(fragmentOf(shown).with(held)));
+    const scrubbed = fragmentOf(shown).with(piece);
+    if (!isFinished(given)) return hasContent || Object.keys(fragment.piece).length === 0 ? scrubbed : undefined;
+    const held = pieces.end();
+    if (held === undefined) return scrubbed;
+    if (hasContent) before.push(this.#unfinished(scrubbed));
+    before.push(this.#unfinished(fragmentOf(shown).with(held)));
     return shown;
-  };
+  }
 
-  return {
-    leaked,
-    push(name, json) {
-      const { choices: given, ...rest } = json;
-      const whole = scrubAnswer(options, rest, leaked) as JsonMap;
-      if (given === undefined) return [{ name, json: whole }];
-      if (!Array.isArray(given)) throw llmUnavailable("the model's service sent an event that cannot be scrubbed");
-      envelope = whole;
-      const before: AnswerEvent[] = [];
-      const shown = given.map((choice: Json) => pushChoice(choice, before)).filter((choice) => choice !== undefined);
-      const isEmpty = given.length > 0 && shown.length === 0 && !isMap(json.usage);
-      return isEmpty ? before : [...before, { name, json: { ...whole, choices: shown } }];
-    },
-    end() {
-      const events: AnswerEvent[] = [];
-      for (const { texts, last } of choices.values()) {
-        const held = texts.end();
-        if (held !== undefined) events.push(chunkWith(fragmentOf(last).with(held)));
-      }
-      choices.clear();
-      return events;
-    },
-  };
+  #choiceAt(index: number, latest: JsonMap): Choice {
+    const choice = this.#choices.get(index) ?? { pieces: new PendingPieces(this.#options, this.leaked), latest };
+    choice.latest = latest;
+    this.#choices.set(index, choice);
+    return choice;
+  }
+
+  /** Event with text held back, which goes out before the finish reason and the usage. */
+  #unfinished(choice: JsonMap): ModelEvent {
+    const { usage: _, ...rest } = this.#envelope;
+    return { name: undefined, json: { ...rest, choices: [{ ...choice, finish_reason: null }] } };
+  }
 }

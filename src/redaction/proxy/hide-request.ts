@@ -1,4 +1,9 @@
-import type { Placeholders } from "../text/types.ts";
+import type { IncomingMessage } from "node:http";
+import { LRUCache } from "lru-cache";
+import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
+import type { WorkspaceScrubber } from "../scrubbers.ts";
+import { createPlaceholders, type Placeholders } from "../text/placeholders.ts";
+import { isJsonType, mediaTypeOf, type ProxyTarget, readRequestBody } from "./http-messages.ts";
 import {
   isMap,
   isMedia,
@@ -10,19 +15,163 @@ import {
   notScrubbable,
 } from "./protocol.ts";
 
-/** How the body of a request is hidden. */
-export interface HideOptions {
+/**
+ * Placeholders of conversations, kept from one request to the next in this process. A forgotten placeholder stays in texts
+ * as it is and never becomes another value.
+ */
+export type Conversations = LRUCache<string, Placeholders>;
+
+/** A request to a model with placeholders for its personal values. */
+export interface HiddenRequest {
+  /** Undefined: none. */
+  readonly body: Buffer | undefined;
   readonly placeholders: Placeholders;
-  /** Whether images, audio and files pass as they are; else they are refused. */
+  /** Whether the response is to be a JSON document. */
+  readonly isJson: boolean;
+  /** Name of the model; null if it is missing or may be personal. */
+  readonly model: string | null;
+  /** Keeps the placeholders for requests that continue from a response. */
+  keepFor(responseId: string): void;
+}
+
+/** Parts that hide a request. */
+export interface RequestContext {
+  readonly conversations: Conversations;
+  readonly maxBodyBytes: number;
+}
+
+/** Milliseconds after which a conversation without requests is forgotten. */
+const IDLE_MS = 3_600_000;
+/** Maximum number of conversations. */
+const MAX_CONVERSATIONS = 10_000;
+/** Maximum number of values in one conversation; a larger one starts anew. */
+const MAX_VALUES = 10_000;
+const CONVERSATION_HEADER = "x-conversation-id";
+const MAX_CONVERSATION_ID = 256;
+const MODEL = /^[\w.:/-]{1,128}$/;
+
+/** Creates an empty store of conversations. */
+export const createConversations = (): Conversations =>
+  new LRUCache({ max: MAX_CONVERSATIONS, ttl: IDLE_MS, ttlAutopurge: true });
+
+function unsupported(message: string): ControlPlaneError {
+  return new ControlPlaneError(ErrorReason.UNSUPPORTED_MEDIA_TYPE, message);
+}
+
+async function readJson(request: IncomingMessage, maxBodyBytes: number): Promise<Json | undefined> {
+  const body = await readRequestBody(request, maxBodyBytes);
+  if (body.length === 0) return undefined;
+  if (!isJsonType(mediaTypeOf(request.headers))) {
+    throw unsupported("only a body of `application/json` can be scrubbed; files and forms are refused");
+  }
+  const encoding = request.headers["content-encoding"] ?? "identity";
+  if (encoding !== "identity") throw unsupported("the body must not be compressed");
+  try {
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body)) as Json;
+  } catch {
+    // Without the cause, which quotes the body.
+    throw new ControlPlaneError(ErrorReason.MALFORMED_JSON, "the body is no JSON in UTF-8");
+  }
+}
+
+/** Key of the conversation that a request continues; undefined: none. */
+function conversationOf(request: IncomingMessage, body: Json | undefined): string | undefined {
+  const given = request.headers[CONVERSATION_HEADER];
+  if (typeof given === "string" && given !== "") {
+    if (given.length > MAX_CONVERSATION_ID) throw invalidField(CONVERSATION_HEADER, "must have at most 256 characters");
+    return `given ${given}`;
+  }
+  if (!isMap(body)) return undefined;
+  const { conversation, previous_response_id: previous } = body;
+  const id = isMap(conversation) ? conversation.id : conversation;
+  if (typeof id === "string") return `conversation ${id}`;
+  return typeof previous === "string" ? `response ${previous}` : undefined;
+}
+
+function asksForJson(body: Json | undefined): boolean {
+  if (!isMap(body)) return false;
+  const format = isMap(body.text) ? body.text.format : body.response_format;
+  return isMap(format) && typeof format.type === "string" && format.type.startsWith("json");
+}
+
+function decodePath(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch (error) {
+    throw invalidField("path", "is not encoded as a URL is", error);
+  }
+}
+
+/** Throws NOT_SCRUBBABLE for a personal value in path or query, where a placeholder would change the target. */
+function assertPlain({ scrubber }: WorkspaceScrubber, { path, query }: ProxyTarget): void {
+  const parts = [["path", decodePath(path)], ...[...new URLSearchParams(query)].flat().map((part) => ["query", part])];
+  for (const [field = "", part = ""] of parts) {
+    const [finding] = scrubber.find(part);
+    if (finding !== undefined) throw notScrubbable(field, `holds a personal value (\`${finding.kind}\`)`);
+  }
+}
+
+function modelOf({ scrubber }: WorkspaceScrubber, body: Json | undefined): string | null {
+  const model = isMap(body) ? body.model : undefined;
+  if (typeof model !== "string" || !MODEL.test(model)) return null;
+  return scrubber.find(model).length === 0 ? model : null;
+}
+
+/**
+ * Reads a request and hides its personal values. Rejects with BODY_TOO_LARGE, BODY_TOO_DEEP, MALFORMED_JSON,
+ * UNSUPPORTED_MEDIA_TYPE, NOT_SCRUBBABLE, INVALID_FIELD and CANCELLED.
+ */
+export async function readHiddenRequest(
+  { conversations, maxBodyBytes }: RequestContext,
+  request: IncomingMessage,
+  target: ProxyTarget,
+  workspace: WorkspaceScrubber & { readonly keyId: string },
+): Promise<HiddenRequest> {
+  const { scrubber, settings, keyId } = workspace;
+  assertPlain(workspace, target);
+  const body = await readJson(request, maxBodyBytes);
+  const conversation = conversationOf(request, body);
+  // With the revision, since placeholders use the scrubber of their time.
+  const keyOf = (id: string): string => JSON.stringify([target.workspaceId, keyId, settings.revision, id]);
+  const known = conversation === undefined ? undefined : conversations.get(keyOf(conversation));
+  const isReusable = known !== undefined && known.size <= MAX_VALUES;
+  const placeholders = isReusable ? known : createPlaceholders({ scrubber });
+  const hidden = body === undefined ? undefined : hideBody(placeholders, settings.allowMedia, body);
+  if (conversation !== undefined) conversations.set(keyOf(conversation), placeholders);
+  return {
+    body: hidden,
+    placeholders,
+    isJson: asksForJson(body),
+    model: modelOf(workspace, body),
+    keepFor(responseId) {
+      conversations.set(keyOf(`response ${responseId}`), placeholders);
+    },
+  };
+}
+
+function hideBody(placeholders: Placeholders, allowMedia: boolean, body: Json): Buffer {
+  try {
+    return Buffer.from(JSON.stringify(hideRequest({ placeholders, allowMedia }, body)));
+  } catch (error) {
+    // Stack overflow.
+    if (!(error instanceof RangeError)) throw error;
+    throw new ControlPlaneError(ErrorReason.BODY_TOO_DEEP, "the body nests too deeply");
+  }
+}
+
+/** Options for hiding the body of a request. */
+interface HideOptions {
+  readonly placeholders: Placeholders;
+  /** Whether images, audio and files pass unchanged or are refused. */
   readonly allowMedia: boolean;
 }
 
 const MEDIA_REFUSED =
   "is an image, audio or a file, which cannot be scrubbed; the workspace may allow it by `allow_media`";
 const TOKENS_REFUSED = "holds token numbers, which cannot be scrubbed; send text";
-/** Members that may hold text as numbers of tokens. */
+/** Members that may hold text as token numbers. */
 const TOKEN_MEMBERS = new Set(["input", "prompt"]);
-/** The tokens of a JSON document that say something. */
+/** Strings and numbers of a JSON document. */
 const JSON_TOKENS = /"(?:[^"\\]|\\.)*"|-?\d[-+.0-9eE]*/g;
 
 function isJsonDocument(text: string): boolean {
@@ -36,10 +185,10 @@ function isJsonDocument(text: string): boolean {
 }
 
 /**
- * Hides the personal values of one text. A text that is a JSON document, as arguments and results of tools are, is hidden by
- * what it says: escapes in it hide nothing, and it stays JSON.
+ * Hides the personal values of one text. In a JSON document, such as the arguments and results of tools, it hides them in the
+ * decoded strings and numbers, so that escapes conceal nothing and the text stays JSON.
  */
-export function hideText(placeholders: Placeholders, text: string): string {
+function hideText(placeholders: Placeholders, text: string): string {
   if (!isJsonDocument(text)) return placeholders.hide(text);
   return text.replace(JSON_TOKENS, (token) => {
     const said = token.startsWith('"') ? (JSON.parse(token) as string) : token;
@@ -57,10 +206,10 @@ function assertNoTokens(name: string, path: string, list: readonly Json[]): void
 }
 
 /**
- * The body of a request with placeholders for every personal value: in every text of it, whatever its member is called, and
- * in names of members that are not the protocol's. Throws NOT_SCRUBBABLE for what has no text.
+ * Hides the personal values in a body: in every text, whatever its member is called, and in names of members that are not the
+ * protocol's. Throws NOT_SCRUBBABLE for media and token numbers.
  */
-export function hideRequest({ placeholders, allowMedia }: HideOptions, body: Json): Json {
+function hideRequest({ placeholders, allowMedia }: HideOptions, body: Json): Json {
   const hideMember = (path: string, name: string, value: Json): [string, Json] => {
     if (!allowMedia && isMediaMember(name, value)) throw notScrubbable(path, MEDIA_REFUSED);
     const shown = isPlainName(name) ? name : hideText(placeholders, name);
@@ -73,7 +222,7 @@ export function hideRequest({ placeholders, allowMedia }: HideOptions, body: Jso
       throw notScrubbable(path, MEDIA_REFUSED);
     }
     const at = (name: string): string => (path === "" ? name : `${path}.${name}`);
-    // Names of foreign members are not repeated in errors: they may be personal.
+    // Errors do not quote names of foreign members, which may be personal.
     const pathOf = (name: string): string => (isPlainName(name) ? at(name) : path);
     return Object.fromEntries(Object.entries(value).map(([name, member]) => hideMember(pathOf(name), name, member)));
   };

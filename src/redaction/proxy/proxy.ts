@@ -1,47 +1,51 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Registry } from "prom-client";
+import { Counter, type Registry } from "prom-client";
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../../errors.ts";
 import type { WorkspaceLogs } from "../../log/workspace-logs.ts";
 import type { Authenticator, KeyHolder } from "../../registry/authenticator.ts";
 import type { StoreLog } from "../../store/migrate.ts";
-import { totalOf } from "../leakage.ts";
 import type { Redaction } from "../redaction.ts";
-import type { KindCounts } from "../text/types.ts";
-import { proxyCaller } from "./caller.ts";
-import { createConversations } from "./conversations.ts";
-import { answerEvents, answerStreamFor } from "./event-answer.ts";
-import { callerGone, type ProxyTarget, sendPiece, sendWhole, targetFrom } from "./exchange.ts";
-import { headersDown, headersUp, mediaTypeOf } from "./headers.ts";
-import { createProxyMetrics } from "./metrics.ts";
-import { openAiErrorFrom } from "./openai-error.ts";
+import { type KindCounts, totalCount } from "../text/personal-kinds.ts";
+import { authenticateCaller } from "./caller.ts";
+import { createEventScrubber, pipeEvents } from "./event-response.ts";
+import { type Conversations, createConversations, type HiddenRequest, readHiddenRequest } from "./hide-request.ts";
+import {
+  disconnectSignal,
+  mediaTypeOf,
+  openAiErrorFrom,
+  type ProxyTarget,
+  parseTarget,
+  requestHeaders,
+  responseHeaders,
+  sendResponse,
+  writeChunk,
+} from "./http-messages.ts";
 import { llmUnavailable } from "./protocol.ts";
-import { type HiddenRequest, hiddenRequest } from "./request.ts";
-import type { AnswerOptions } from "./scrub-answer.ts";
-import { createUpstream, type Upstream, type UpstreamAnswer, type UpstreamTiming } from "./upstream.ts";
-import { wholeAnswer } from "./whole-answer.ts";
+import type { ResponseOptions } from "./scrub-response.ts";
+import { createUpstream, type Upstream, type UpstreamResponse, type UpstreamTiming } from "./upstream.ts";
+import { readWholeResponse } from "./whole-response.ts";
 
-/** Serves models under `/api/redact/{workspace_id}/openai/v1` as OpenAI's interface, without personal values. */
+/** Serves models under `/api/redact/{workspace_id}/openai/v1` by OpenAI's interface, without personal values. */
 export interface RedactionProxy {
   readonly prefix: string;
-  /** Answers a request; false for a path that is none of the proxy's. MUST NOT reject. */
+  /** Serves a request; returns false for a path that is not the proxy's. MUST NOT reject. */
   handle(request: IncomingMessage, response: ServerResponse): unknown;
-  /** Closes kept connections to the model's service. */
+  /** Closes idle connections to the model's service and forgets all conversations. */
   close(): void;
 }
 
-/** What the proxy is built from. */
+/** Parts and settings of the proxy. */
 export interface RedactionProxyOptions {
   readonly redaction: Pick<Redaction, "scrubbers" | "seal">;
   readonly authenticate: Authenticator["authenticate"];
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly log: StoreLog;
-  /** Where the proxy counts. */
   readonly metrics: Registry;
-  /** Base URL of the model's service, ends in `/v1`; undefined: every request is LLM_NOT_CONFIGURED. */
+  /** Base URL of the model's service, ending in `/v1`; undefined: every request is LLM_NOT_CONFIGURED. */
   readonly llmUrl: string | undefined;
-  /** The service's own key for it; undefined: none is sent for callers that bring none. */
+  /** This service's own key for it; undefined: none is sent for callers without one. */
   readonly llmKey: string | undefined;
-  /** Bytes of a request at most. */
+  /** Maximum bytes of a request. */
   readonly maxBodyBytes: number;
   /** Default `DEFAULT_UPSTREAM_TIMING`. */
   readonly timing?: UpstreamTiming;
@@ -50,162 +54,187 @@ export interface RedactionProxyOptions {
 const PREFIX = "/api/redact";
 const METHODS = ["GET", "POST", "DELETE"];
 const EVENT_STREAM = "text/event-stream";
+const EVENT_HEADERS = {
+  "content-type": `${EVENT_STREAM}; charset=utf-8`,
+  "cache-control": "no-cache",
+  "x-accel-buffering": "no",
+};
+/** Paths below `/v1` that are counted by name; all others count as `other`. */
+const COUNTED_PATHS = ["/chat/completions", "/responses", "/embeddings", "/models"];
 
-/** One request on its way through. */
-interface Passage {
+/** One request through the proxy, from the hidden request to the scrubbed response. */
+interface ProxyExchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly target: ProxyTarget;
   readonly signal: AbortSignal;
   readonly holder: KeyHolder;
   readonly hidden: HiddenRequest;
-  readonly options: AnswerOptions;
-}
-
-/** Frames without the message, which may repeat what a text said. */
-function framesOf(error: unknown): string[] {
-  const stack = error instanceof Error ? (error.stack ?? "") : "";
-  return stack.split("\n").filter((line) => /^\s+at /.test(line));
+  readonly options: ResponseOptions;
 }
 
 /** Creates the proxy. */
-export function createRedactionProxy(proxy: RedactionProxyOptions): RedactionProxy {
-  const { redaction, log, llmUrl, llmKey } = proxy;
-  const upstream = llmUrl === undefined ? undefined : createUpstream(llmUrl, proxy.timing);
-  const conversations = createConversations();
-  const metrics = createProxyMetrics(proxy.metrics);
+export function createRedactionProxy(options: RedactionProxyOptions): RedactionProxy {
+  return new OpenAiProxy(options);
+}
 
-  const upstreamOrThrow = (): Upstream => {
-    if (upstream !== undefined) return upstream;
-    throw new ControlPlaneError(
-      ErrorReason.LLM_NOT_CONFIGURED,
-      "`ACP_LLM_URL` is not set, so there is no model to ask",
-    );
-  };
+class OpenAiProxy implements RedactionProxy {
+  readonly prefix: string = PREFIX;
+  readonly #options: RedactionProxyOptions;
+  readonly #upstream: Upstream | undefined;
+  readonly #conversations: Conversations = createConversations();
+  readonly #requests: Counter;
+  readonly #leaks: Counter;
 
-  const assertMethod = ({ method = "" }: IncomingMessage): void => {
-    if (METHODS.includes(method)) return;
-    const metadata = { method, allow: METHODS.join(", ") };
-    throw new ControlPlaneError(ErrorReason.METHOD_NOT_ALLOWED, `\`${method}\` is not served here`, metadata);
-  };
+  constructor(options: RedactionProxyOptions) {
+    const { llmUrl, timing, metrics } = options;
+    this.#options = options;
+    this.#upstream = llmUrl === undefined ? undefined : createUpstream(llmUrl, timing);
+    this.#requests = new Counter({
+      name: "acp_redaction_requests_total",
+      help: "Requests to the redaction proxy, by path and by the status of the answer.",
+      labelNames: ["path", "status"],
+      registers: [metrics],
+    });
+    this.#leaks = new Counter({
+      name: "acp_redaction_leaked_total",
+      help: "Personal values that models said and that were scrubbed, by kind.",
+      labelNames: ["kind"],
+      registers: [metrics],
+    });
+  }
 
-  /** Seals what was leaked, if anything was, and tells of it once the answer has ended. */
-  const settle = async ({ response, target, holder, hidden }: Passage, counts: KindCounts): Promise<void> => {
-    if (totalOf(counts) === 0) return;
-    metrics.leaked(counts);
-    const { workspaceId, keyId, agentId } = holder;
-    const { model } = hidden;
-    const tell = await redaction.seal({ workspaceId, keyId, agentId, counts, path: target.path, model });
-    if (response.closed) tell();
-    else response.once("close", tell);
-  };
-
-  const passWhole = async (passage: Passage, answer: UpstreamAnswer): Promise<void> => {
-    const { response, options, hidden } = passage;
-    const { contentType, body, leaked, responseId } = await wholeAnswer(options, answer);
-    if (responseId !== undefined) hidden.keepFor(responseId);
-    await settle(passage, leaked);
-    // An upstream may repeat the key that it was asked with.
-    const safe = llmKey !== undefined && answer.status >= 400 ? body.replaceAll(llmKey, "***") : body;
-    sendWhole(response, answer.status, { ...headersDown(answer.headers), "content-type": contentType }, safe);
-  };
-
-  const passEvents = async (passage: Passage, answer: UpstreamAnswer): Promise<void> => {
-    const { response, target, options, hidden, request, signal } = passage;
-    // Refused before anything is sent, while there still is a status to say so.
-    answerStreamFor(target.path, options);
-    const own = {
-      "content-type": `${EVENT_STREAM}; charset=utf-8`,
-      "cache-control": "no-cache",
-      "x-accel-buffering": "no",
-    };
-    response.writeHead(answer.status, { ...headersDown(answer.headers), ...own }).flushHeaders();
-    const send = (text: string): Promise<void> => sendPiece(response, text);
-    const onResponseId = hidden.keepFor;
-    const { leaked, rest, fault } = await answerEvents(
-      { ...options, path: target.path, send, onResponseId },
-      answer.body,
-    );
-    if (fault !== undefined && !signal.aborted) report(request, fault);
+  handle(request: IncomingMessage, response: ServerResponse): unknown {
     try {
-      await settle(passage, leaked);
+      const target = parseTarget(request.url ?? "/");
+      return target === undefined ? false : this.#serve(request, response, target);
     } catch (error) {
-      // The answer must not look complete when its leaks are not on record.
+      return sendError(response, error);
+    }
+  }
+
+  close(): void {
+    this.#upstream?.close();
+    this.#conversations.clear();
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse, target: ProxyTarget): Promise<void> {
+    try {
+      await this.#exchange(request, response, target);
+    } catch (error) {
+      if (!response.destroyed) this.#report(request, error);
+      sendError(response, error);
+    }
+    const path = COUNTED_PATHS.includes(target.path) ? target.path : "other";
+    this.#requests.inc({ path, status: response.statusCode });
+  }
+
+  async #exchange(request: IncomingMessage, response: ServerResponse, target: ProxyTarget): Promise<void> {
+    const signal = disconnectSignal(response);
+    const { workspaceId } = target;
+    const { holder, authorization } = await authenticateCaller(this.#options, request.headers, workspaceId);
+    assertMethod(request);
+    const upstream = this.#configuredUpstream();
+    const { scrubber, settings } = await this.#options.redaction.scrubbers.of(workspaceId);
+    const context = { conversations: this.#conversations, maxBodyBytes: this.#options.maxBodyBytes };
+    const workspace = { scrubber, settings, keyId: holder.keyId };
+    const hidden = await readHiddenRequest(context, request, target, workspace);
+    const { restoreValues: restore, allowMedia } = settings;
+    const { placeholders, isJson } = hidden;
+    const options = { scrubber, placeholders, restore, allowMedia, isJson };
+    const exchange = { request, response, target, signal, holder, hidden, options };
+    await this.#forward(upstream, exchange, authorization);
+  }
+
+  async #forward(upstream: Upstream, exchange: ProxyExchange, authorization: string | undefined): Promise<void> {
+    const { request, target, hidden, signal } = exchange;
+    const json = hidden.body === undefined ? {} : { "content-type": "application/json" };
+    const received = await upstream.send({
+      ...{ method: request.method ?? "GET", target: target.path + target.query, body: hidden.body, signal },
+      headers: { ...requestHeaders(request.headers, authorization), ...json },
+    });
+    try {
+      if (received.status >= 300 && received.status < 400) {
+        throw llmUnavailable("the model's service redirected, which is not followed");
+      }
+      const isStream = received.status < 300 && mediaTypeOf(received.headers) === EVENT_STREAM;
+      await (isStream ? this.#respondEvents(exchange, received) : this.#respondWhole(exchange, received));
+    } finally {
+      received.body.on("error", () => undefined).destroy();
+    }
+  }
+
+  async #respondWhole(exchange: ProxyExchange, received: UpstreamResponse): Promise<void> {
+    const { response, options, hidden } = exchange;
+    const { llmKey } = this.#options;
+    const { contentType, body, leaked, responseId } = await readWholeResponse(options, received);
+    if (responseId !== undefined) hidden.keepFor(responseId);
+    await this.#recordLeaks(exchange, leaked);
+    // An upstream may quote the key of the request in an error.
+    const safe = llmKey !== undefined && received.status >= 400 ? body.replaceAll(llmKey, "***") : body;
+    const headers = { ...responseHeaders(received.headers), "content-type": contentType };
+    sendResponse(response, received.status, headers, safe);
+  }
+
+  async #respondEvents(exchange: ProxyExchange, received: UpstreamResponse): Promise<void> {
+    const { response, target, options, hidden, request, signal } = exchange;
+    // Refuses unknown events before anything is sent, while the status can still say so.
+    createEventScrubber(target.path, options);
+    response.writeHead(received.status, { ...responseHeaders(received.headers), ...EVENT_HEADERS }).flushHeaders();
+    const send = (text: string): Promise<void> => writeChunk(response, text);
+    const piping = { ...options, path: target.path, send, onResponseId: hidden.keepFor };
+    const { leaked, rest, fault } = await pipeEvents(piping, received.body);
+    if (fault !== undefined && !signal.aborted) this.#report(request, fault);
+    try {
+      await this.#recordLeaks(exchange, leaked);
+    } catch (error) {
+      // The response must not look complete when its leaks are not on record.
       response.destroy();
       throw error;
     }
     response.end(rest);
-  };
+  }
 
-  const pass = async (passage: Passage, authorization: string | undefined): Promise<void> => {
-    const { request, target, hidden, signal } = passage;
-    const json = hidden.body === undefined ? {} : { "content-type": "application/json" };
-    const answer = await upstreamOrThrow().send({
-      ...{ method: request.method ?? "GET", target: target.path + target.query, body: hidden.body, signal },
-      headers: { ...headersUp(request.headers, authorization), ...json },
-    });
-    try {
-      if (answer.status >= 300 && answer.status < 400) {
-        throw llmUnavailable("the model's service redirected, which is not followed");
-      }
-      const isStream = answer.status < 300 && mediaTypeOf(answer.headers) === EVENT_STREAM;
-      await (isStream ? passEvents(passage, answer) : passWhole(passage, answer));
-    } finally {
-      answer.body.on("error", () => undefined).destroy();
-    }
-  };
+  /** Counts and seals leaks, if there are any, and sends the notices once the response has ended. */
+  async #recordLeaks({ response, target, holder, hidden }: ProxyExchange, counts: KindCounts): Promise<void> {
+    if (totalCount(counts) === 0) return;
+    for (const [kind, count] of counts) this.#leaks.inc({ kind }, count);
+    const { workspaceId, keyId, agentId } = holder;
+    const leakage = { workspaceId, keyId, agentId, counts, path: target.path, model: hidden.model };
+    const sendNotices = await this.#options.redaction.seal(leakage);
+    if (response.closed) sendNotices();
+    else response.once("close", sendNotices);
+  }
 
-  const serve = async (request: IncomingMessage, response: ServerResponse, target: ProxyTarget): Promise<void> => {
-    const signal = callerGone(response);
-    const { workspaceId } = target;
-    const { holder, authorization } = await proxyCaller(proxy, request.headers, workspaceId);
-    assertMethod(request);
-    upstreamOrThrow();
-    const { scrubber, settings } = await redaction.scrubbers.of(workspaceId);
-    const workspace = { scrubber, settings, keyId: holder.keyId };
-    const { maxBodyBytes } = proxy;
-    const hidden = await hiddenRequest({ conversations, maxBodyBytes }, request, target, workspace);
-    const { restoreValues: restore, allowMedia } = settings;
-    const { placeholders, isJson } = hidden;
-    const options = { scrubber, placeholders, restore, allowMedia, isJson };
-    await pass({ request, response, target, signal, holder, hidden, options }, authorization);
-  };
+  #configuredUpstream(): Upstream {
+    if (this.#upstream !== undefined) return this.#upstream;
+    const message = "`ACP_LLM_URL` is not set, so there is no model to ask";
+    throw new ControlPlaneError(ErrorReason.LLM_NOT_CONFIGURED, message);
+  }
 
-  const report = ({ headers }: IncomingMessage, error: unknown): void => {
-    const fault = controlPlaneErrorFrom(error);
-    const reason = ErrorReason[fault.reason];
-    const { cause } = fault;
-    const details = {
-      requestId: headers["x-request-id"],
-      reason,
-      cause: (cause as { code?: string } | undefined)?.code,
-    };
-    if (fault.reason === ErrorReason.INTERNAL) log.error({ ...details, at: framesOf(cause) }, "redaction failed");
-    else if (fault.reason === ErrorReason.LLM_UNAVAILABLE) log.warn(details, fault.message);
-  };
+  #report({ headers }: IncomingMessage, error: unknown): void {
+    const { log } = this.#options;
+    const { reason, cause, message } = controlPlaneErrorFrom(error);
+    const code = (cause as { code?: string } | undefined)?.code;
+    const details = { requestId: headers["x-request-id"], reason: ErrorReason[reason], cause: code };
+    if (reason === ErrorReason.INTERNAL) log.error({ ...details, at: stackFrames(cause) }, "redaction failed");
+    else if (reason === ErrorReason.LLM_UNAVAILABLE) log.warn(details, message);
+  }
+}
 
-  const answerOrError = async (request: IncomingMessage, response: ServerResponse, target: ProxyTarget) => {
-    try {
-      await serve(request, response, target);
-    } catch (error) {
-      if (!response.destroyed) report(request, error);
-      const { status, body } = openAiErrorFrom(error);
-      sendWhole(response, status, { "content-type": "application/json" }, JSON.stringify(body));
-    }
-    metrics.answered(target.path, response.statusCode);
-  };
+function assertMethod({ method = "" }: IncomingMessage): void {
+  if (METHODS.includes(method)) return;
+  const metadata = { method, allow: METHODS.join(", ") };
+  throw new ControlPlaneError(ErrorReason.METHOD_NOT_ALLOWED, `\`${method}\` is not served here`, metadata);
+}
 
-  return {
-    prefix: PREFIX,
-    handle(request, response) {
-      try {
-        const target = targetFrom(request.url ?? "/");
-        return target === undefined ? false : answerOrError(request, response, target);
-      } catch (error) {
-        const { status, body } = openAiErrorFrom(error);
-        return sendWhole(response, status, { "content-type": "application/json" }, JSON.stringify(body));
-      }
-    },
-    close: () => upstream?.close(),
-  };
+function sendError(response: ServerResponse, error: unknown): void {
+  const { status, body } = openAiErrorFrom(error);
+  sendResponse(response, status, { "content-type": "application/json" }, JSON.stringify(body));
+}
+
+/** Frames of a stack without its message, which may quote a text. */
+function stackFrames(error: unknown): string[] {
+  const stack = error instanceof Error ? (error.stack ?? "") : "";
+  return stack.split("\n").filter((line) => /^\s+at /.test(line));
 }

@@ -1,106 +1,120 @@
-import { totalOf } from "../leakage.ts";
-import type { KindCounts, PersonalKind } from "../text/types.ts";
-import type { AnswerEvent, AnswerStream } from "./answer-stream.ts";
+import { addCounts, type KindCounts, type PersonalKind, totalCount } from "../text/personal-kinds.ts";
+import type { ScrubberStream } from "../text/scrubber.ts";
 import { isMap, type Json, type JsonMap, llmUnavailable } from "./protocol.ts";
-import { type AnswerOptions, mediaRefused, openText, scrubAnswer } from "./scrub-answer.ts";
-import { addCounts, type TextStream } from "./text-stream.ts";
+import {
+  assertMediaAllowed,
+  type EventScrubber,
+  type ModelEvent,
+  openText,
+  type ResponseOptions,
+  scrubValue,
+} from "./scrub-response.ts";
 
-/** A text that comes in `….delta` events, with the last of them. */
-interface OpenDelta {
-  readonly stream: TextStream;
+/** A text that arrives in `….delta` events, with the latest of them. */
+interface DeltaText {
+  readonly stream: ScrubberStream;
   readonly name: string | undefined;
-  last: JsonMap;
+  latest: JsonMap;
 }
 
 const DELTA = ".delta";
 const DONE = ".done";
-/** Events whose deltas are no text. */
+/** Events whose deltas are media. */
 const MEDIA_EVENT = /^response\.(audio\.(delta|done)|image_generation_call\.partial_image)$/;
-/** Events after which nothing comes. */
+/** Events that end a response. */
 const LAST_EVENT = /^(response\.(completed|failed|incomplete|cancelled)|error)$/;
-/** What tells texts of one type apart. */
-const PLACE = ["item_id", "output_index", "content_index", "summary_index"];
+/** Members that distinguish texts of one type. */
+const KEY_MEMBERS = ["item_id", "output_index", "content_index", "summary_index"];
 
-const baseOf = (type: string, ending: string): string | undefined =>
-  type.endsWith(ending) ? type.slice(0, -ending.length) : undefined;
+const withoutSuffix = (type: string, suffix: string): string | undefined =>
+  type.endsWith(suffix) ? type.slice(0, -suffix.length) : undefined;
 
-const keyOf = (base: string, json: JsonMap): string =>
-  JSON.stringify([base, ...PLACE.map((name) => json[name] ?? null)]);
+const textKey = (type: string, json: JsonMap): string =>
+  JSON.stringify([type, ...KEY_MEMBERS.map((name) => json[name] ?? null)]);
 
-/** The member that a delta's text ends up in, which says how it is scrubbed. */
-const memberOf = (base: string): string => (base.endsWith("arguments") ? "arguments" : "text");
+/** Member of the whole response that a delta's text ends up in; it decides how the text is scrubbed. */
+const memberOf = (type: string): string => (type.endsWith("arguments") ? "arguments" : "text");
 
-/** Creates the stream of `responses`: every text that comes in deltas is a stream of its own; whole texts are scrubbed whole. */
-export function createResponsesStream(options: AnswerOptions): AnswerStream {
-  const open = new Map<string, OpenDelta>();
-  const streamed = new Map<PersonalKind, number>();
-  // Texts are said again in whole by later events: the answer leaked what the fuller account of it holds.
-  let leaked: KindCounts = streamed;
-  let sequence: number | undefined;
+/** Scrubs the events of `responses`: every text that arrives in deltas is a stream of its own, whole texts are scrubbed whole. */
+export class ResponsesStream implements EventScrubber {
+  readonly #options: ResponseOptions;
+  readonly #texts = new Map<string, DeltaText>();
+  readonly #streamed = new Map<PersonalKind, number>();
+  /** Later events repeat texts as a whole: the leaks of the response are those of its fullest account. */
+  #leaked: KindCounts = this.#streamed;
+  #sequence: number | undefined;
 
-  const count = (counts: KindCounts): void => {
-    if (totalOf(counts) > totalOf(leaked)) leaked = counts;
-  };
+  constructor(options: ResponseOptions) {
+    this.#options = options;
+  }
 
-  /** Numbers events anew: what is held back adds events and takes others away. */
-  const numbered = (name: string | undefined, json: JsonMap): AnswerEvent => {
-    if (typeof json.sequence_number !== "number") return { name, json };
-    sequence = sequence === undefined ? json.sequence_number : sequence + 1;
-    return { name, json: { ...json, sequence_number: sequence } };
-  };
+  get leaked(): KindCounts {
+    this.#countLeaks(this.#streamed);
+    return this.#leaked;
+  }
 
-  const close = (key: string): AnswerEvent[] => {
-    const delta = open.get(key);
-    if (delta === undefined) return [];
-    open.delete(key);
-    const text = delta.stream.end();
-    addCounts(streamed, delta.stream.leaked);
-    return text === "" ? [] : [numbered(delta.name, { ...delta.last, delta: text })];
-  };
+  push(name: string | undefined, json: JsonMap): readonly ModelEvent[] {
+    const type = typeof json.type === "string" ? json.type : "";
+    if (MEDIA_EVENT.test(type)) {
+      assertMediaAllowed(this.#options);
+      return [this.#numbered(name, json)];
+    }
+    const delta = withoutSuffix(type, DELTA);
+    if (delta !== undefined) return this.#pushDelta(name, delta, json);
+    return [...this.#endTexts(type, json), this.#numbered(name, this.#scrubWhole(json))];
+  }
 
-  const closeAll = (): AnswerEvent[] => [...open.keys()].flatMap(close);
+  end(): readonly ModelEvent[] {
+    return [...this.#texts.keys()].flatMap((key) => this.#endText(key));
+  }
 
-  const whole = (json: JsonMap): JsonMap => {
-    const counts = new Map<PersonalKind, number>();
-    const scrubbed = scrubAnswer(options, json, counts) as JsonMap;
-    count(counts);
-    return scrubbed;
-  };
-
-  const pushDelta = (name: string | undefined, base: string, json: JsonMap): AnswerEvent[] => {
+  #pushDelta(name: string | undefined, type: string, json: JsonMap): ModelEvent[] {
     const { delta, ...rest } = json;
     if (typeof delta !== "string") throw llmUnavailable("the model's service sent a delta that cannot be scrubbed");
-    const key = keyOf(base, json);
-    const bare = whole(rest);
-    const known = open.get(key) ?? { stream: openText(options, memberOf(base)), name, last: bare };
-    known.last = bare;
-    open.set(key, known);
-    const text = known.stream.push(delta);
-    return text === "" ? [] : [numbered(name, { ...bare, delta: text })];
-  };
+    const key = textKey(type, json);
+    const latest = this.#scrubWhole(rest);
+    const text = this.#texts.get(key) ?? { stream: openText(this.#options, memberOf(type)), name, latest };
+    text.latest = latest;
+    this.#texts.set(key, text);
+    const out = text.stream.push(delta);
+    return out === "" ? [] : [this.#numbered(name, { ...latest, delta: out })];
+  }
 
-  return {
-    get leaked() {
-      count(streamed);
-      return leaked;
-    },
-    push(name, json) {
-      const type = typeof json.type === "string" ? json.type : "";
-      if (MEDIA_EVENT.test(type)) {
-        if (options.allowMedia) return [numbered(name, json)];
-        throw mediaRefused();
-      }
-      const base = baseOf(type, DELTA);
-      if (base !== undefined) return pushDelta(name, base, json);
-      const done = baseOf(type, DONE);
-      const before = LAST_EVENT.test(type) ? closeAll() : done === undefined ? [] : close(keyOf(done, json));
-      return [...before, numbered(name, whole(json))];
-    },
-    end: closeAll,
-  };
+  #endTexts(type: string, json: JsonMap): readonly ModelEvent[] {
+    if (LAST_EVENT.test(type)) return this.end();
+    const done = withoutSuffix(type, DONE);
+    return done === undefined ? [] : this.#endText(textKey(done, json));
+  }
+
+  #endText(key: string): ModelEvent[] {
+    const text = this.#texts.get(key);
+    if (text === undefined) return [];
+    this.#texts.delete(key);
+    const rest = text.stream.end();
+    addCounts(this.#streamed, text.stream.leaked);
+    return rest === "" ? [] : [this.#numbered(text.name, { ...text.latest, delta: rest })];
+  }
+
+  #scrubWhole(json: JsonMap): JsonMap {
+    const counts = new Map<PersonalKind, number>();
+    const scrubbed = scrubValue(this.#options, json, counts) as JsonMap;
+    this.#countLeaks(counts);
+    return scrubbed;
+  }
+
+  #countLeaks(counts: KindCounts): void {
+    if (totalCount(counts) > totalCount(this.#leaked)) this.#leaked = counts;
+  }
+
+  /** Renumbers an event, since text held back adds and removes events. */
+  #numbered(name: string | undefined, json: JsonMap): ModelEvent {
+    if (typeof json.sequence_number !== "number") return { name, json };
+    this.#sequence = this.#sequence === undefined ? json.sequence_number : this.#sequence + 1;
+    return { name, json: { ...json, sequence_number: this.#sequence } };
+  }
 }
 
-/** The id of the answer that an event or a whole answer carries; undefined for none. */
+/** Id of the response that an event or a whole body carries; undefined if there is none. */
 export function responseIdOf(json: Json): string | undefined {
   if (!isMap(json)) return undefined;
   const holder = isMap(json.response) ? json.response : json;

@@ -10,42 +10,41 @@ export interface UpstreamRequest {
   /** Path below `/v1` with its query, such as `/chat/completions`. */
   readonly target: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Undefined: none. */
   readonly body: Buffer | undefined;
-  /** Ends the request and the answer. */
+  /** Aborts request and response. */
   readonly signal: AbortSignal;
 }
 
-/** The answer of the model's service. */
-export interface UpstreamAnswer {
+/** A response of the model's service. */
+export interface UpstreamResponse {
   readonly status: number;
   readonly headers: http.IncomingHttpHeaders;
-  /** Decompressed. Fails when the answer breaks off, or stays silent for too long. */
+  /** Decompressed. Fails if the response breaks off or pauses too long. */
   readonly body: Readable;
 }
 
-/** The model's service. */
+/** Client of the model's service. */
 export interface Upstream {
-  /** Resolves when the headers of the answer have come. Rejects with LLM_UNAVAILABLE. Follows no redirect. */
-  send(request: UpstreamRequest): Promise<UpstreamAnswer>;
-  /** Closes connections that are kept. */
+  /** Resolves with the headers of the response. Rejects with LLM_UNAVAILABLE. Follows no redirect. */
+  send(request: UpstreamRequest): Promise<UpstreamResponse>;
+  /** Closes idle connections. */
   close(): void;
 }
 
-/** Time-outs of an upstream, in milliseconds. */
+/** Timeouts of an upstream, in milliseconds. */
 export interface UpstreamTiming {
-  /** For a connection to be made. */
+  /** For connecting. */
   readonly connectMs: number;
-  /** For the headers of an answer: models think before they answer. */
-  readonly answerMs: number;
-  /** Between two parts of an answer. */
-  readonly silenceMs: number;
+  /** For the headers of a response: models think before they answer. */
+  readonly headersMs: number;
+  /** Between two chunks of a response. */
+  readonly idleMs: number;
 }
 
-/** The time-outs unless options say otherwise. */
-export const DEFAULT_UPSTREAM_TIMING: UpstreamTiming = { connectMs: 10_000, answerMs: 600_000, silenceMs: 300_000 };
+/** Default timeouts. */
+export const DEFAULT_UPSTREAM_TIMING: UpstreamTiming = { connectMs: 10_000, headersMs: 600_000, idleMs: 300_000 };
 
-/** Milliseconds that an unused connection is kept. */
+/** Milliseconds for which an idle connection is kept. */
 const KEEP_ALIVE_MS = 30_000;
 
 const DECODERS: ReadonlyMap<string, () => NodeJS.ReadWriteStream> = new Map([
@@ -56,8 +55,8 @@ const DECODERS: ReadonlyMap<string, () => NodeJS.ReadWriteStream> = new Map([
   ["zstd", () => createZstdDecompress()],
 ]);
 
-/** The body as it was before its encodings. Throws LLM_UNAVAILABLE for one that is not known. */
-function decoded(response: http.IncomingMessage): Readable {
+/** Decodes a body. Throws LLM_UNAVAILABLE for an unknown encoding. */
+function decodeBody(response: http.IncomingMessage): Readable {
   const encodings = (response.headers["content-encoding"] ?? "").split(",").map((each) => each.trim().toLowerCase());
   let body: Readable = response;
   for (const encoding of encodings.reverse()) {
@@ -67,7 +66,7 @@ function decoded(response: http.IncomingMessage): Readable {
       response.destroy();
       throw llmUnavailable("the model's service answered in an encoding that is not known");
     }
-    // A body that breaks off fails what is read from it.
+    // `pipe` does not forward failures.
     body.on("error", (error) => decoder.destroy(error));
     body.on("aborted", () => decoder.destroy(new Error("aborted")));
     body = body.pipe(decoder as unknown as NodeJS.WritableStream & Readable);
@@ -75,14 +74,14 @@ function decoded(response: http.IncomingMessage): Readable {
   return body;
 }
 
-/** Creates the upstream at a base URL that ends in `/v1`. */
+/** Creates an upstream at a base URL that ends in `/v1`. */
 export function createUpstream(baseUrl: string, timing: UpstreamTiming = DEFAULT_UPSTREAM_TIMING): Upstream {
   const base = new URL(baseUrl);
   const { request: open, Agent } = base.protocol === "https:" ? https : http;
   const agent = new Agent({ keepAlive: true, timeout: KEEP_ALIVE_MS });
 
   const sendOnce = ({ method, target, headers, body, signal }: UpstreamRequest) =>
-    new Promise<UpstreamAnswer>((resolve, reject) => {
+    new Promise<UpstreamResponse>((resolve, reject) => {
       const length = body === undefined ? {} : { "content-length": String(body.length) };
       const path = base.pathname + target;
       const request = open({
@@ -93,7 +92,7 @@ export function createUpstream(baseUrl: string, timing: UpstreamTiming = DEFAULT
       let timer = setTimeout(giveUp, timing.connectMs);
       const isConnected = (): void => {
         clearTimeout(timer);
-        timer = setTimeout(giveUp, timing.answerMs);
+        timer = setTimeout(giveUp, timing.headersMs);
       };
       request.on("socket", (socket) => {
         if (socket.connecting) socket.once("connect", isConnected);
@@ -105,9 +104,9 @@ export function createUpstream(baseUrl: string, timing: UpstreamTiming = DEFAULT
       });
       request.on("response", (response) => {
         clearTimeout(timer);
-        response.setTimeout(timing.silenceMs, () => response.destroy(new Error("the answer fell silent")));
+        response.setTimeout(timing.idleMs, () => response.destroy(new Error("the answer fell silent")));
         try {
-          resolve({ status: response.statusCode ?? 0, headers: response.headers, body: decoded(response) });
+          resolve({ status: response.statusCode ?? 0, headers: response.headers, body: decodeBody(response) });
         } catch (error) {
           reject(error);
         }
@@ -115,7 +114,7 @@ export function createUpstream(baseUrl: string, timing: UpstreamTiming = DEFAULT
       request.end(body);
     });
 
-  /** A kept connection may have been closed by the other side just when it was used again: nothing was read then. */
+  /** True if a reused connection was closed by the other side before it read the request. */
   const isStale = (error: unknown): boolean => {
     const { code, isReused } = error as { code?: string; isReused?: boolean };
     return isReused === true && (code === "ECONNRESET" || code === "EPIPE");

@@ -1,23 +1,23 @@
-/** A letter, mark or number of a script that puts spaces between words. */
+/** Letter, mark or number of a script with spaces between words. */
 export const WORD = 1;
 /** White space. */
 export const SPACE = 2;
-/** A character without a width that may stand inside a word, such as the soft hyphen. */
+/** Zero-width character that may stand inside a word, such as the soft hyphen. */
 export const IGNORABLE = 4;
-/** May stand in the local part of an e-mail address. */
+/** Allowed in the local part of an e-mail address. */
 export const LOCAL = 8;
 /** ASCII letter. */
 export const LETTER = 16;
 /** ASCII digit. */
 export const DIGIT = 32;
-/** Between the digits of a number as people write it. */
+/** Separator between the digits of a number. */
 export const SEPARATOR = 64;
-/** A digit or `@`: a detector looks from here. */
+/** Digit or `@`: detectors start here. */
 export const TRIGGER = 128;
 /** ASCII letter or digit. */
 export const ALNUM = LETTER | DIGIT;
 
-/** Scripts whose words touch each other, or take their particles without a space. */
+/** Scripts that write words or their particles without spaces between. */
 const UNSPACED =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Bopomofo}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}\p{Script=Tibetan}]+/gu;
 
@@ -32,8 +32,8 @@ const MARKS: readonly (readonly [RegExp, number])[] = [
   [/[ ./()\u00a0\u2009\u202f\u2010-\u2013-]+/g, SEPARATOR],
 ];
 
-// Surrogates stay unmarked: a unit of them says nothing of its character, and what they most often are is no word.
-function unitText(): string {
+// Surrogates have no class: half a pair does not tell the character, which is rarely part of a word.
+function allUnits(): string {
   const units = Uint16Array.from({ length: 0x10000 }, (_, unit) => (unit >= 0xd800 && unit <= 0xdfff ? 0 : unit));
   return new TextDecoder("utf-16le").decode(units);
 }
@@ -41,7 +41,7 @@ function unitText(): string {
 function classTable(): Uint8Array {
   const table = new Uint8Array(0x10000);
   // A decoder drops U+FEFF at the beginning only, and this text begins with U+0000.
-  const text = unitText();
+  const text = allUnits();
   const each = (pattern: RegExp, change: (unit: number) => void): void => {
     for (const { index, 0: run } of text.matchAll(pattern)) {
       for (let unit = index; unit < index + run.length; unit++) change(unit);
@@ -62,10 +62,10 @@ function classTable(): Uint8Array {
   return table;
 }
 
-/** What each UTF-16 unit is, as bits. */
+/** Classes of each UTF-16 unit, as bits. */
 export const CHAR_CLASSES: Uint8Array = classTable();
 
-/** The bits of a unit; none for -1, which stands for no unit. */
+/** Classes of a unit; 0 for -1, which is past the end. */
 export function classOf(unit: number): number {
   return unit < 0 ? 0 : (CHAR_CLASSES[unit] as number);
 }

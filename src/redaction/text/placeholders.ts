@@ -1,13 +1,30 @@
 import { randomInt } from "node:crypto";
-import type {
-  PersonalKind,
-  PlaceholderReader,
-  PlaceholderReading,
-  Placeholders,
-  PlaceholdersOptions,
-} from "./types.ts";
+import type { PersonalKind } from "./personal-kinds.ts";
+import type { PlaceholderReader, PlaceholderReading, Scrubber } from "./scrubber.ts";
 
-/** Words of placeholders. The last is for text that looks like a placeholder and is none. */
+/**
+ * Placeholders of one request or conversation, such as `[EMAIL_1_KXVRT]`: equal values get equal placeholders. The last part
+ * is a salt, so that similar text from elsewhere is not taken for a placeholder.
+ */
+export interface Placeholders extends PlaceholderReader {
+  /**
+   * Replaces every personal value by its placeholder. A stream that restores it gives `text` again, even if that contains
+   * something that looks like one of these placeholders. Throws if a detector does.
+   */
+  hide(text: string): string;
+  /** Number of hidden values. */
+  readonly size: number;
+}
+
+/** Parts of placeholders. */
+export interface PlaceholdersOptions {
+  /** Finds the values to hide. */
+  readonly scrubber: Scrubber;
+  /** Five upper-case consonants. Default: random. */
+  readonly salt?: string;
+}
+
+/** Labels of placeholders. The last one is for text that only looks like a placeholder. */
 const LABELS: Readonly<Record<PersonalKind, string>> = {
   email: "EMAIL",
   phone: "PHONE",
@@ -24,11 +41,11 @@ const LABELS: Readonly<Record<PersonalKind, string>> = {
 const LITERAL_LABEL = "TEXT";
 const ALL_LABELS = [...Object.values(LABELS), LITERAL_LABEL];
 
-/** No vowels and no look-alikes: no word of a language, and one writing only. */
+/** No vowels and no look-alikes: a salt spells no word and is not misread. */
 const SALT_LETTERS = "BCDFGHJKLMNPQRSTVWXZ";
 const SALT_LENGTH = 5;
 const NUMBER_DIGITS = 9;
-/** Models escape underscores for Markdown, and now and then write other marks. */
+/** Models escape underscores for Markdown, and sometimes write other marks. */
 const MARK = "(?:\\\\?_|[- ])";
 const NONE: PlaceholderReading = { kind: "none" };
 const OPEN: PlaceholderReading = { kind: "open" };
@@ -36,22 +53,23 @@ const OPEN: PlaceholderReading = { kind: "open" };
 const randomSalt = (): string =>
   Array.from({ length: SALT_LENGTH }, () => SALT_LETTERS[randomInt(SALT_LETTERS.length)]).join("");
 
-/** An expression for every beginning of a sequence of atoms. */
-const beginningOf = (atoms: readonly string[]): string => atoms.reduceRight((rest, atom) => `(?:${atom}${rest})?`, "");
+/** Expression for every prefix of a sequence of atoms. */
+const prefixPattern = (atoms: readonly string[]): string =>
+  atoms.reduceRight((rest, atom) => `(?:${atom}${rest})?`, "");
 
 interface Shape {
-  /** The whole: label, number. */
+  /** Captures label and number. */
   readonly whole: RegExp;
-  /** What may become one, up to the end of the text. */
-  readonly beginning: RegExp;
+  /** Matches a prefix that reaches the end of the text. */
+  readonly prefix: RegExp;
 }
 
 function shapeWith(salt: string): Shape {
   const tail = [`(?:\\\\|${MARK})`, "_?", `\\d{1,${NUMBER_DIGITS}}`, `(?:\\\\|${MARK})`, "_?", ...salt];
-  const beginnings = ALL_LABELS.map((label) => beginningOf([...label, ...tail]));
+  const prefixes = ALL_LABELS.map((label) => prefixPattern([...label, ...tail]));
   return {
     whole: new RegExp(`\\[(${ALL_LABELS.join("|")})${MARK}(\\d{1,${NUMBER_DIGITS}})${MARK}${salt}\\]`, "iy"),
-    beginning: new RegExp(`\\[(?:${beginnings.join("|")})$`, "iy"),
+    prefix: new RegExp(`\\[(?:${prefixes.join("|")})$`, "iy"),
   };
 }
 
@@ -61,82 +79,76 @@ interface Read {
   readonly number: number;
 }
 
-/** Reads what has the shape; whether it was given out is another question. */
-function readShape({ whole, beginning }: Shape, text: string, start: number): Read | PlaceholderReading {
+/** Reads text in the shape of a placeholder, issued or not. */
+function readShape({ whole, prefix }: Shape, text: string, start: number): Read | PlaceholderReading {
   whole.lastIndex = start;
   const found = whole.exec(text);
   if (found !== null) {
     const [all, label = "", number = ""] = found;
     return { end: start + all.length, label: label.toUpperCase(), number: Number(number) };
   }
-  beginning.lastIndex = start;
-  return beginning.test(text) ? OPEN : NONE;
+  prefix.lastIndex = start;
+  return prefix.test(text) ? OPEN : NONE;
 }
 
-/** Creates placeholders. Throws RangeError for a salt that is none. */
+/** Creates placeholders. Throws RangeError for a malformed salt. */
 export function createPlaceholders({ scrubber, salt = randomSalt() }: PlaceholdersOptions): Placeholders {
-  if (!new RegExp(`^[${SALT_LETTERS}]{${SALT_LENGTH}}$`).test(salt)) throw new RangeError("the salt is none");
-  const shape = shapeWith(salt);
-  const entries: { readonly label: string; readonly value: string }[] = [];
-  const numbers = new Map<string, number>();
-  const sizeByKind = new Map<PersonalKind, number>();
+  if (!new RegExp(`^[${SALT_LETTERS}]{${SALT_LENGTH}}$`).test(salt)) throw new RangeError("the salt is malformed");
+  return new SaltedPlaceholders(scrubber, salt);
+}
 
-  const read = (text: string, start: number): PlaceholderReading => {
-    const found = readShape(shape, text, start);
+class SaltedPlaceholders implements Placeholders {
+  readonly #scrubber: Scrubber;
+  readonly #salt: string;
+  readonly #shape: Shape;
+  readonly #entries: { readonly label: string; readonly value: string }[] = [];
+  /** One more than the index of an entry, by label and value. */
+  readonly #numbers = new Map<string, number>();
+  #literals = 0;
+
+  constructor(scrubber: Scrubber, salt: string) {
+    this.#scrubber = scrubber;
+    this.#salt = salt;
+    this.#shape = shapeWith(salt);
+  }
+
+  get size(): number {
+    return this.#entries.length - this.#literals;
+  }
+
+  read(text: string, start: number): PlaceholderReading {
+    const found = readShape(this.#shape, text, start);
     if ("kind" in found) return found;
-    const entry = entries[found.number - 1];
+    const entry = this.#entries[found.number - 1];
     if (entry === undefined || entry.label !== found.label) return NONE;
     return { kind: "placeholder", end: found.end, value: entry.value };
-  };
+  }
 
-  // Text that has the shape before anything was hidden in it is no placeholder, whatever it says.
-  const literals: PlaceholderReader = {
-    read(text, start) {
-      const found = readShape(shape, text, start);
-      if ("kind" in found) return found;
-      return { kind: "placeholder", end: found.end, value: text.slice(start, found.end) };
-    },
-  };
+  hide(text: string): string {
+    const stream = this.#scrubber.openStream({
+      placeholders: { read: (given, start) => this.#readLiteral(given, start) },
+      restore: true,
+      write: (literal) => this.#placeholder(LITERAL_LABEL, literal),
+      replace: (kind, value) => this.#placeholder(LABELS[kind], value),
+    });
+    return stream.push(text) + stream.end();
+  }
 
-  const placeholderOf = (label: string, value: string, count: () => void): string => {
+  /** Text of this shape in the input is literal: placeholders are only what `hide` puts in. */
+  #readLiteral(text: string, start: number): PlaceholderReading {
+    const found = readShape(this.#shape, text, start);
+    if ("kind" in found) return found;
+    return { kind: "placeholder", end: found.end, value: text.slice(start, found.end) };
+  }
+
+  #placeholder(label: string, value: string): string {
     const key = `${label} ${value}`;
-    let number = numbers.get(key);
+    let number = this.#numbers.get(key);
     if (number === undefined) {
-      number = entries.push({ label, value });
-      numbers.set(key, number);
-      count();
+      number = this.#entries.push({ label, value });
+      this.#numbers.set(key, number);
+      if (label === LITERAL_LABEL) this.#literals += 1;
     }
-    return `[${label}_${number}_${salt}]`;
-  };
-
-  return {
-    read,
-    hide(text) {
-      const stream = scrubber.openStream({
-        placeholders: literals,
-        restore: true,
-        write: (literal) => placeholderOf(LITERAL_LABEL, literal, () => {}),
-        replace: (kind, value) =>
-          placeholderOf(LABELS[kind], value, () => sizeByKind.set(kind, (sizeByKind.get(kind) ?? 0) + 1)),
-      });
-      return stream.push(text) + stream.end();
-    },
-    restore(text) {
-      let out = "";
-      let from = 0;
-      for (let start = text.indexOf("["); start !== -1; start = text.indexOf("[", start + 1)) {
-        const reading = read(text, start);
-        if (reading.kind !== "placeholder") continue;
-        out += text.slice(from, start) + reading.value;
-        from = reading.end;
-      }
-      return out + text.slice(from);
-    },
-    get size() {
-      return [...sizeByKind.values()].reduce((sum, count) => sum + count, 0);
-    },
-    get sizeByKind() {
-      return new Map(sizeByKind);
-    },
-  };
+    return `[${label}_${number}_${this.#salt}]`;
+  }
 }

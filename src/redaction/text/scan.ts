@@ -1,39 +1,58 @@
-import type { IsAllowed } from "./allow-list.ts";
-import type { Candidate, Range } from "./candidate.ts";
-import { CHAR_CLASSES, DIGIT, TRIGGER } from "./char-classes.ts";
-import type { AtSignDetector, Detector, NumberDetector } from "./detectors/index.ts";
-import { readNumberSpan } from "./number-span.ts";
-import { reachBefore } from "./reach.ts";
-import type { RegisteredSearch } from "./registered.ts";
-import type { TextView } from "./text-view.ts";
+import { CHAR_CLASSES, DIGIT, LOCAL, TRIGGER } from "./char-classes.ts";
+import { MAX_LOCAL } from "./detectors/contact.ts";
+import type { AtSignDetector, Detector, NumberDetector } from "./detectors/detector.ts";
+import { monthBefore } from "./detectors/identity.ts";
+import { openerBefore, type PartialText, readNumberSpan } from "./partial-text.ts";
+import type { Range } from "./personal-kinds.ts";
+import type { RegisteredSearch } from "./registered-search.ts";
+import type { Candidate } from "./resolve-overlaps.ts";
 
+/** Maximum units that any detector looks behind its trigger. */
+export const MAX_LOOK_BEHIND = 128;
 const AT_SIGN = 0x40;
-/** After placeholders and registered values. */
+/** Ranks of detectors follow those of placeholders and registered values. */
 const FIRST_RANK = 2;
 
-/** What a text is scanned for. */
+/** Parts of a scan. */
 export interface ScanParts {
   /** In the order of their rank. */
   readonly detectors: readonly Detector[];
-  /** Undefined when nothing is registered. */
+  /** Undefined if nothing is registered. */
   readonly registered: RegisteredSearch | undefined;
-  readonly isAllowed: IsAllowed;
+  /** True for a detected value that is not personal. */
+  readonly isAllowed: (value: string) => boolean;
 }
 
 /**
- * Finds candidates, in one pass for registered values and one for detectors. Adds to `found` every candidate that begins at
- * `from` or later and before the index that it gives back; of later ones some. Whatever follows the text changes none of
- * the former. `from` MUST be 0 or such an index. When the text `isWhole` the index is its length.
+ * Finds candidates and returns the index up to which they are final. Adds to `found` every candidate that starts in
+ * `from` up to that index, whatever text follows, and some later ones. `from` MUST be 0 or an index that was returned. For a
+ * text that `isWhole` the index is its length.
  */
 export type Scan = (text: string, from: number, isWhole: boolean, found: Candidate[]) => number;
 
 const isDigit = (unit: number): boolean => ((CHAR_CLASSES[unit] as number) & DIGIT) !== 0;
+const isLocal = (unit: number): boolean => ((CHAR_CLASSES[unit] as number) & LOCAL) !== 0;
+const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit < 0xdc00;
 
-/** The next `@` or digit; every other unit costs one look at its class. */
+/** Index of the next `@` or digit. */
 function nextTrigger(text: string, from: number): number {
   let index = from;
   while (index < text.length && ((CHAR_CLASSES[text.charCodeAt(index)] as number) & TRIGGER) === 0) index++;
   return index;
+}
+
+/**
+ * Earliest start of a value whose trigger stands at `index` or later: the word that continues there with its opening marks,
+ * or the name of a month.
+ */
+function earliestStart(text: string, index: number): number {
+  let start = index;
+  while (start > 0 && index - start < MAX_LOCAL && isLocal(text.charCodeAt(start - 1))) start--;
+  // A month counts only before a day, which may be still to come.
+  if (start === text.length || isDigit(text.charCodeAt(start))) start -= monthBefore(text, start).length;
+  start -= openerBefore(text, start).length;
+  // Surrogate pairs stay together, since a caller may encode each piece by itself.
+  return start > 0 && isHighSurrogate(text.charCodeAt(start - 1)) ? start - 1 : start;
 }
 
 interface Ranked<D extends Detector> {
@@ -41,7 +60,7 @@ interface Ranked<D extends Detector> {
   readonly rank: number;
 }
 
-/** Creates the scan. */
+/** Creates a scan: one pass for detectors and one for registered values. */
 export function createScan({ detectors, registered, isAllowed }: ScanParts): Scan {
   const ranked = detectors.map((detector, index) => ({ detector, rank: FIRST_RANK + index }));
   const atSign = ranked.filter((each): each is Ranked<AtSignDetector> => each.detector.trigger === "at-sign");
@@ -51,35 +70,35 @@ export function createScan({ detectors, registered, isAllowed }: ScanParts): Sca
     if (range === undefined || isAllowed(text.slice(range.start, range.end))) return;
     found.push({ kind: each.detector.kind, start: range.start, end: range.end, rank: each.rank });
   };
-  const lookAtSign = (view: TextView, index: number, found: Candidate[]): void => {
-    for (const each of atSign) add(found, view.text, each, each.detector.match(view, index));
+  const matchAtSign = (partial: PartialText, index: number, found: Candidate[]): void => {
+    for (const each of atSign) add(found, partial.text, each, each.detector.match(partial, index));
   };
-  const lookAtNumber = (view: TextView, index: number, isWhole: boolean, found: Candidate[]): void => {
-    const span = readNumberSpan(view, index);
-    // A number that the end cuts off is looked at when the rest is there, not after every chunk.
-    if (span === undefined || (view.isOpen && !isWhole)) return;
-    for (const each of number) add(found, view.text, each, each.detector.match(span));
+  const matchNumber = (partial: PartialText, index: number, isWhole: boolean, found: Candidate[]): void => {
+    const span = readNumberSpan(partial, index);
+    // A number that the end cuts off waits for its rest, instead of being tried after every chunk.
+    if (span === undefined || (partial.isOpen && !isWhole)) return;
+    for (const each of number) add(found, partial.text, each, each.detector.match(span));
   };
 
-  /** Looks from every `@` and first digit. Stops at the first that what follows the text may change. */
+  /** Tries every `@` and first digit. Stops at the first one that text to come may change. */
   const detect = (text: string, from: number, isWhole: boolean, found: Candidate[]): number => {
-    const view: TextView = { text, isOpen: false };
+    const partial: PartialText = { text, isOpen: false };
     for (let index = nextTrigger(text, from); index < text.length; index = nextTrigger(text, index + 1)) {
-      if (text.charCodeAt(index) === AT_SIGN) lookAtSign(view, index, found);
-      else if (index === 0 || !isDigit(text.charCodeAt(index - 1))) lookAtNumber(view, index, isWhole, found);
-      if (view.isOpen && !isWhole) return reachBefore(text, index);
+      if (text.charCodeAt(index) === AT_SIGN) matchAtSign(partial, index, found);
+      else if (index === 0 || !isDigit(text.charCodeAt(index - 1))) matchNumber(partial, index, isWhole, found);
+      if (partial.isOpen && !isWhole) return earliestStart(text, index);
     }
-    return isWhole ? text.length : reachBefore(text, text.length);
+    return isWhole ? text.length : earliestStart(text, text.length);
   };
 
   return (text, from, isWhole, found) => {
-    const safe = unquoted(() => detect(text, from, isWhole, found));
+    const safe = withoutQuotes(() => detect(text, from, isWhole, found));
     return registered === undefined ? safe : Math.min(safe, registered.search(text, from, isWhole, found));
   };
 }
 
-/** Lets the failure of a detector through without its message and cause, which may quote the text. */
-function unquoted<T>(work: () => T): T {
+/** Replaces an error by one without its message and cause, which may quote the text. */
+function withoutQuotes<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {

@@ -1,11 +1,95 @@
-import { createAllowList } from "./allow-list.ts";
-import type { Candidate } from "./candidate.ts";
-import { DETECTORS } from "./detectors/index.ts";
-import { createRegisteredSearch } from "./registered.ts";
-import { createScan, type ScanParts } from "./scan.ts";
-import { kindInBrackets, openScrubberStream } from "./stream.ts";
-import { sweep } from "./sweep.ts";
-import type { Finding, Scrubber, ScrubberOptions } from "./types.ts";
+import { invalidField } from "../../errors.ts";
+import { email, ipAddress, phone } from "./detectors/contact.ts";
+import type { Detector } from "./detectors/detector.ts";
+import { iban, paymentCard } from "./detectors/financial.ts";
+import { dateOfBirth, nationalId, usSsn } from "./detectors/identity.ts";
+import { normalisedForms, normaliseText } from "./normalise.ts";
+import type { Finding, KindCounts, PersonalKind, RegisteredValue } from "./personal-kinds.ts";
+import { createRegisteredSearch } from "./registered-search.ts";
+import { type Candidate, resolveOverlaps } from "./resolve-overlaps.ts";
+import { createScan, MAX_LOOK_BEHIND, type Scan, type ScanParts } from "./scan.ts";
+
+/** Every detector. Of two that find the same range the first wins. */
+export const DETECTORS: readonly Detector[] = [
+  email,
+  iban,
+  paymentCard,
+  usSsn,
+  dateOfBirth,
+  nationalId,
+  phone,
+  ipAddress,
+];
+
+/**
+ * Returns the replacement for a value, which MUST NOT contain the value. Called once for each finding, in order.
+ * Default: the kind in brackets, such as `[EMAIL]`.
+ */
+export type Replace = (kind: PersonalKind, value: string) => string;
+
+/** Source of a compiled scrubber. */
+export interface ScrubberOptions {
+  /** Registered values; the first of two equal ones sets the kind. */
+  readonly registered: readonly RegisteredValue[];
+  /**
+   * Exceptions for detectors, not for registered values: exact values, compared as registered ones are, and all addresses of
+   * an e-mail domain, written `*@example.com`.
+   */
+  readonly allow: readonly string[];
+  /** Enabled detectors. Default: all. */
+  readonly kinds?: readonly PersonalKind[];
+}
+
+/** Result of reading at a `[`: no placeholder, the beginning of what may become one, or one. */
+export type PlaceholderReading =
+  | { readonly kind: "none" }
+  | { readonly kind: "open" }
+  | { readonly kind: "placeholder"; readonly end: number; readonly value: string };
+
+/** Recognises placeholders. */
+export interface PlaceholderReader {
+  /** Reads at `start`, which is a `[`, in a text that may end within the placeholder. */
+  read(text: string, start: number): PlaceholderReading;
+}
+
+/** Options of a stream. */
+export interface StreamOptions {
+  readonly replace?: Replace;
+  /** Placeholders that may stand in the text; they are never findings. Default: none. */
+  readonly placeholders?: PlaceholderReader;
+  /** Whether placeholders are replaced by their values or stay. */
+  readonly restore: boolean;
+  /** Writes a restored value, for text that needs escapes. Default: unchanged. */
+  readonly write?: (value: string) => string;
+}
+
+/**
+ * Scrubs a text that arrives in chunks, cut anywhere. The joined output of `push` and `end` equals the output for the whole
+ * text. A call that throws outputs nothing, and every later one throws as well: discard the stream.
+ */
+export interface ScrubberStream {
+  /** Takes the next chunk. Returns the text that cannot be part of a value any more; often empty. */
+  push(chunk: string): string;
+  /** Returns the rest. Nothing may be pushed afterwards. */
+  end(): string;
+  /** Values scrubbed so far, by kind; restored placeholders do not count. */
+  readonly leaked: KindCounts;
+}
+
+/** Finds and scrubs the personal values of one workspace. Stateless between calls. */
+export interface Scrubber {
+  /** Returns the personal values in a text in order, without overlaps (see `resolveOverlaps`). Throws if a detector does. */
+  find(text: string): Finding[];
+  /** Replaces every finding. Throws if a detector does, so that a raw text MUST NOT come back. */
+  scrub(text: string, replace?: Replace): string;
+  /** Opens a stream, which does not depend on the scrubber's life. */
+  openStream(options: StreamOptions): ScrubberStream;
+}
+
+const PLACEHOLDER_RANK = 0;
+const DOMAIN = /^\*@([^@*\s]+)$/;
+
+const bracketedKind: Replace = (kind) => `[${kind.toUpperCase()}]`;
 
 /** Creates a scrubber of parts. */
 export function createScrubber(parts: ScanParts): Scrubber {
@@ -14,7 +98,7 @@ export function createScrubber(parts: ScanParts): Scrubber {
   const find = (text: string): Finding[] => {
     const candidates: Candidate[] = [];
     const findings: Finding[] = [];
-    sweep(candidates, 0, scan(text, 0, true, candidates), ({ kind, end }, start) => {
+    resolveOverlaps(candidates, 0, scan(text, 0, true, candidates), ({ kind, end }, start) => {
       if (kind !== undefined) findings.push({ kind, start, end });
     });
     return findings;
@@ -22,7 +106,7 @@ export function createScrubber(parts: ScanParts): Scrubber {
 
   return {
     find,
-    scrub(text, { replace = kindInBrackets } = {}) {
+    scrub(text, replace = bracketedKind) {
       let out = "";
       let from = 0;
       for (const { kind, start, end } of find(text)) {
@@ -31,18 +115,132 @@ export function createScrubber(parts: ScanParts): Scrubber {
       }
       return out + text.slice(from);
     },
-    openStream: (options) => openScrubberStream(scan, options),
+    openStream: (options) => new ScanStream(scan, options),
   };
 }
 
 /**
- * Compiles a scrubber. Throws INVALID_FIELD that names the entry for a registered value that is too short or too long as
- * compared, and for an entry of the allow-list that is none.
+ * Compiles a scrubber. Throws INVALID_FIELD that names the entry for a registered value of a wrong length and for a malformed
+ * entry of the allow-list.
  */
 export function compileScrubber({ registered, allow, kinds }: ScrubberOptions): Scrubber {
   return createScrubber({
     detectors: kinds === undefined ? DETECTORS : DETECTORS.filter(({ kind }) => kinds.includes(kind)),
     registered: registered.length === 0 ? undefined : createRegisteredSearch(registered),
-    isAllowed: createAllowList(allow),
+    isAllowed: compileAllowList(allow),
   });
+}
+
+function compileAllowList(entries: readonly string[]): (value: string) => boolean {
+  const values = new Set<string>();
+  const domains = new Set<string>();
+  for (const [index, entry] of entries.entries()) {
+    const text = normaliseText(entry);
+    const domain = DOMAIN.exec(text)?.[1];
+    if (text === "" || (text.includes("*") && domain === undefined)) {
+      throw invalidField(`allow[${index}]`, "must be a value, or `*@` and a domain");
+    }
+    if (domain !== undefined) domains.add(domain);
+    else for (const form of normalisedForms(entry)) values.add(form);
+  }
+  if (values.size === 0 && domains.size === 0) return () => false;
+  return (value) => {
+    const text = normaliseText(value);
+    return values.has(text) || (text.includes("@") && domains.has(text.slice(text.lastIndexOf("@") + 1)));
+  };
+}
+
+/** Adds the placeholders from `from` on. Returns the start of the first one that the end cuts off, or the length. */
+function findPlaceholders(reader: PlaceholderReader, text: string, from: number, found: Candidate[]): number {
+  for (let start = text.indexOf("[", from); start !== -1; start = text.indexOf("[", start + 1)) {
+    const reading = reader.read(text, start);
+    if (reading.kind === "open") return start;
+    if (reading.kind === "none") continue;
+    found.push({ kind: undefined, start, end: reading.end, rank: PLACEHOLDER_RANK, value: reading.value });
+  }
+  return text.length;
+}
+
+/** Scrubs chunks. INVARIANT: text is emitted only up to where no text to come can change what a scan finds. */
+class ScanStream implements ScrubberStream {
+  readonly #scan: Scan;
+  readonly #options: StreamOptions;
+  readonly #leaked = new Map<PersonalKind, number>();
+  #isOver = false;
+  /** Input not yet emitted, preceded by as much emitted text as the detectors look behind. */
+  #text = "";
+  /** Index up to which all candidates are known. */
+  #scanned = 0;
+  /** Index up to which the text was emitted. */
+  #emitted = 0;
+  #candidates: Candidate[] = [];
+
+  constructor(scan: Scan, options: StreamOptions) {
+    this.#scan = scan;
+    this.#options = options;
+  }
+
+  get leaked(): KindCounts {
+    return new Map(this.#leaked);
+  }
+
+  push(chunk: string): string {
+    return this.#advance(chunk, false);
+  }
+
+  end(): string {
+    return this.#advance("", true);
+  }
+
+  #advance(chunk: string, isWhole: boolean): string {
+    if (this.#isOver) throw new Error("the stream has ended");
+    // Set until this call succeeds: after a failure nothing is known about the rest.
+    this.#isOver = true;
+    this.#text += chunk;
+    const safe = this.#findCandidates(isWhole);
+    const out = this.#emit(safe);
+    this.#scanned = safe;
+    this.#trim();
+    this.#isOver = isWhole;
+    return out;
+  }
+
+  #findCandidates(isWhole: boolean): number {
+    const { placeholders } = this.#options;
+    const found: Candidate[] = [];
+    const scanned = this.#scan(this.#text, this.#scanned, isWhole, found);
+    const read =
+      placeholders === undefined ? this.#text.length : findPlaceholders(placeholders, this.#text, this.#scanned, found);
+    const safe = isWhole ? this.#text.length : Math.min(scanned, read);
+    // Later candidates are found again by the next scan.
+    this.#candidates = this.#candidates.concat(found.filter(({ start }) => start >= this.#scanned && start < safe));
+    return safe;
+  }
+
+  #emit(safe: number): string {
+    let out = "";
+    let from = this.#emitted;
+    this.#emitted = resolveOverlaps(this.#candidates, this.#emitted, safe, (candidate, start) => {
+      out += this.#text.slice(from, start) + this.#replacement(candidate, start);
+      from = candidate.end;
+    });
+    return out + this.#text.slice(from, this.#emitted);
+  }
+
+  #replacement({ kind, value = "", start: first, end }: Candidate, start: number): string {
+    const { restore, replace = bracketedKind, write = (text) => text } = this.#options;
+    if (kind === undefined) return restore ? write(value) : this.#text.slice(first, end);
+    this.#leaked.set(kind, (this.#leaked.get(kind) ?? 0) + 1);
+    return replace(kind, this.#text.slice(start, end));
+  }
+
+  #trim(): void {
+    const cut = Math.min(this.#scanned, this.#emitted) - MAX_LOOK_BEHIND;
+    // Trims rarely: cutting costs more than keeping a little more.
+    if (cut < MAX_LOOK_BEHIND) return;
+    this.#text = this.#text.slice(cut);
+    this.#scanned -= cut;
+    this.#emitted -= cut;
+    this.#candidates = this.#candidates.map((each) => ({ ...each, start: each.start - cut, end: each.end - cut }));
+  }
 }

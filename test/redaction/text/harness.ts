@@ -1,13 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import {
-  compileScrubber,
-  type Finding,
-  type PersonalKind,
-  type RegisteredValue,
-  type Scrubber,
-  type StreamOptions,
-} from "../../../src/redaction/text/index.ts";
+import type { Finding, PersonalKind, RegisteredValue } from "../../../src/redaction/text/personal-kinds.ts";
+import { compileScrubber, type Scrubber, type StreamOptions } from "../../../src/redaction/text/scrubber.ts";
 
 /** Texts for one detector. */
 export interface Samples {

@@ -1,30 +1,28 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { createPlaceholders } from "../../../src/redaction/text/index.ts";
-import { scrubberOf } from "./harness.ts";
+import { createPlaceholders, type Placeholders } from "../../../src/redaction/text/placeholders.ts";
+import { scrubberOf, streamed } from "./harness.ts";
 
 const SCRUBBER = scrubberOf(["Anna Berg", "Berg Holm"]);
 const SALT = "KXVRT";
 const createBook = () => createPlaceholders({ scrubber: SCRUBBER, salt: SALT });
+
+/** A text with the values of its placeholders, as the proxy puts them back. */
+const restored = (placeholders: Placeholders, text: string): string =>
+  streamed(scrubberOf([], [], []), [text], { placeholders, restore: true });
 
 describe("placeholders", () => {
   it("are the same for the same value, and different for different ones.", () => {
     const book = createBook();
     expect(book.hide("Anna Berg, a@b.de, Anna Berg")).to.equal("[PERSON_1_KXVRT], [EMAIL_2_KXVRT], [PERSON_1_KXVRT]");
     expect(book.hide("c@d.de a@b.de")).to.equal("[EMAIL_3_KXVRT] [EMAIL_2_KXVRT]");
-    expect([book.size, [...book.sizeByKind]]).to.deep.equal([
-      3,
-      [
-        ["person_name", 1],
-        ["email", 2],
-      ],
-    ]);
+    expect(book.size).to.equal(3);
   });
 
   it("hide very many values in one text.", () => {
     const book = createBook();
     const text = "Anna Berg, ".repeat(200_000);
-    expect(book.restore(book.hide(text)) === text).to.equal(true);
+    expect(restored(book, book.hide(text)) === text).to.equal(true);
     expect(book.size).to.equal(1);
   });
 
@@ -33,7 +31,7 @@ describe("placeholders", () => {
     expect(new Set(salts).size).to.be.greaterThan(15);
   });
 
-  it("refuse a salt that is none.", () => {
+  it("refuse a malformed salt.", () => {
     for (const salt of ["", "abcde", "KXVR", "KXVRA", "KXVRTT"]) {
       expect(() => createPlaceholders({ scrubber: SCRUBBER, salt })).to.throw(RangeError);
     }
@@ -49,7 +47,7 @@ describe("placeholders", () => {
     it(`are restored as \`${written}\`.`, () => {
       const book = createBook();
       book.hide("a@b.de");
-      expect(book.restore(`to ${written}!`)).to.equal("to a@b.de!");
+      expect(restored(book, `to ${written}!`)).to.equal("to a@b.de!");
     });
   }
 
@@ -64,7 +62,7 @@ describe("placeholders", () => {
     it(`leave \`${other}\`, which is none.`, () => {
       const book = createBook();
       book.hide("a@b.de");
-      expect(book.restore(`to ${other}!`)).to.equal(`to ${other}!`);
+      expect(restored(book, `to ${other}!`)).to.equal(`to ${other}!`);
     });
   }
 
@@ -72,7 +70,7 @@ describe("placeholders", () => {
     const book = createBook();
     const hidden = book.hide("[EMAIL_2_KXVRT] a@b.de");
     expect(hidden).to.equal("[TEXT_1_KXVRT] [EMAIL_2_KXVRT]");
-    expect(book.restore(hidden)).to.equal("[EMAIL_2_KXVRT] a@b.de");
+    expect(restored(book, hidden)).to.equal("[EMAIL_2_KXVRT] a@b.de");
     expect(book.size).to.equal(1);
   });
 
@@ -87,7 +85,7 @@ describe("placeholders", () => {
         const book = createBook();
         for (const pieces of all) {
           const text = pieces.join("");
-          expect(book.restore(book.hide(text))).to.equal(text);
+          expect(restored(book, book.hide(text))).to.equal(text);
         }
       }),
       { numRuns: 2000 },

@@ -1,5 +1,6 @@
 import { expect } from "chai";
-import { compileScrubber, type PersonalKind } from "../../../src/redaction/text/index.ts";
+import type { PersonalKind } from "../../../src/redaction/text/personal-kinds.ts";
+import { compileScrubber } from "../../../src/redaction/text/scrubber.ts";
 import { marked, scrubberOf, unmarked } from "./harness.ts";
 
 const TEXT = "Anna, anna@firma.de, 8.8.8.8";
@@ -11,11 +12,9 @@ describe("a scrubber", () => {
 
   it("asks what takes the place of each value, in order.", () => {
     const asked: [PersonalKind, string][] = [];
-    const scrubbed = scrubberOf().scrub(TEXT, {
-      replace: (kind, value) => {
-        asked.push([kind, value]);
-        return `<${asked.length}>`;
-      },
+    const scrubbed = scrubberOf().scrub(TEXT, (kind, value) => {
+      asked.push([kind, value]);
+      return `<${asked.length}>`;
     });
     expect(scrubbed).to.equal("Anna, <1>, <2>");
     expect(asked).to.deep.equal([

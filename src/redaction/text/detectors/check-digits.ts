@@ -1,6 +1,6 @@
 const digitAt = (digits: string, index: number): number => digits.charCodeAt(index) - 0x30;
 
-/** The Luhn check (ISO/IEC 7812-1, annex B) of a text of digits. */
+/** Luhn check (ISO/IEC 7812-1, annex B) of a text of digits. */
 export function isLuhn(digits: string): boolean {
   let sum = 0;
   for (let index = digits.length - 1, isDoubled = false; index >= 0; index--, isDoubled = !isDoubled) {
@@ -10,19 +10,19 @@ export function isLuhn(digits: string): boolean {
   return sum % 10 === 0;
 }
 
-/** The sum of digits times weights; digits past the weights do not count. */
+/** Sum of digits times weights; digits past the weights do not count. */
 export function weightedSum(digits: string, weights: readonly number[]): number {
   return weights.reduce((sum, weight, index) => sum + weight * digitAt(digits, index), 0);
 }
 
-/** The remainder of a decimal number of any length. */
+/** Remainder of a decimal number of any length. */
 export function remainder(digits: string, divisor: number): number {
   let rest = 0;
   for (let index = 0; index < digits.length; index++) rest = (rest * 10 + digitAt(digits, index)) % divisor;
   return rest;
 }
 
-/** ISO/IEC 7064, MOD 11,10: whether the last digit checks the others. */
+/** Check of the last digit by ISO/IEC 7064, MOD 11,10. */
 export function isMod11And10(digits: string): boolean {
   let product = 10;
   for (let index = 0; index < digits.length - 1; index++) {

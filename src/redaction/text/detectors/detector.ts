@@ -1,30 +1,28 @@
-import type { Range } from "../candidate.ts";
-import type { NumberSpan } from "../number-span.ts";
-import type { TextView } from "../text-view.ts";
-import type { PersonalKind } from "../types.ts";
+import type { NumberSpan, PartialText } from "../partial-text.ts";
+import type { PersonalKind, Range } from "../personal-kinds.ts";
 
-interface Described {
+interface DetectorTraits {
   readonly kind: PersonalKind;
-  /** Longest finding, in UTF-16 units. */
+  /** Maximum length of a finding in UTF-16 units. */
   readonly maxLength: number;
 }
 
-/** Looks where an `@` stands. */
-export interface AtSignDetector extends Described {
+/** Detector that starts at an `@`. */
+export interface AtSignDetector extends DetectorTraits {
   readonly trigger: "at-sign";
-  /** The value around the `@` at this index. */
-  match(view: TextView, at: number): Range | undefined;
+  /** Returns the value around the `@` at this index. */
+  match(partial: PartialText, at: number): Range | undefined;
 }
 
-/** Looks where a number begins. */
-export interface NumberDetector extends Described {
+/** Detector that starts at the first digit of a number. */
+export interface NumberDetector extends DetectorTraits {
   readonly trigger: "number";
-  /** The longest value that begins with the span, or with what stands before its first digit. */
+  /** Returns the longest value that begins with the span, or with the text before its first digit. */
   match(span: NumberSpan): Range | undefined;
 }
 
 /**
- * Finds one kind of value by its shape, check digits and context. It MUST read forward only through the view or the span's
- * text, and back at most 64 units: what it says then holds for every text that goes on like this one.
+ * Finds one kind of value by shape, check digits and context. It MUST read forward only through the partial text or the span's
+ * text, and at most 64 units back: then its result holds for every continuation of the text.
  */
 export type Detector = AtSignDetector | NumberDetector;

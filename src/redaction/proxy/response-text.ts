@@ -1,40 +1,55 @@
-import type { PersonalKind } from "../text/types.ts";
-import { type AnswerTexts, addCounts, openPlainText, type TextStream } from "./text-stream.ts";
+import { addCounts, type KindCounts, type PersonalKind } from "../text/personal-kinds.ts";
+import type { Placeholders } from "../text/placeholders.ts";
+import type { Scrubber, ScrubberStream } from "../text/scrubber.ts";
+
+/** Options for the texts of one response. */
+export interface TextOptions {
+  readonly scrubber: Scrubber;
+  /** Placeholders of the request. */
+  readonly placeholders: Placeholders;
+  /** Whether placeholders are replaced by their values. */
+  readonly restore: boolean;
+}
+
+/** Opens a stream for plain text. */
+export const openPlainText = ({ scrubber, placeholders, restore }: TextOptions): ScrubberStream =>
+  scrubber.openStream({ placeholders, restore });
 
 const STRUCTURE = /[\s{}[\],:]/;
 const SPACE = /\s/;
 const SCALAR = /[-+.0-9A-Za-z]/;
 const LITERAL = /^(true|false|null)$/;
 const NUMBER = /^-?\d[-+.0-9eE]*$/;
-/** Longest scalar that is waited for; a longer one is no JSON. */
+/** Maximum length of a scalar; text with a longer one is not JSON. */
 const MAX_SCALAR = 400;
-/** The end of a run of plain characters inside a string. */
-const RUN_END = /["\\]/g;
+/** End of a run of plain characters inside a string. */
+const RUN_END = /["\\]/;
 const UNICODE_ESCAPE = /^\\u[0-9a-fA-F]{4}$/;
 const PART_OF_UNICODE = /^\\u[0-9a-fA-F]{0,3}$/;
 const SHORT_ESCAPE = /^\\["\\/bfnrt]$/;
 
-const encoded = (text: string): string => JSON.stringify(text).slice(1, -1);
+const encodeString = (text: string): string => JSON.stringify(text).slice(1, -1);
 
 type State = "structure" | "scalar" | "string" | "escape" | "plain";
 
 /**
- * The text of a JSON document, scrubbed as what it says: strings are decoded, scrubbed and written again, so that a value
- * hidden by escapes is found and one with a quotation mark in it is put back escaped; a number that is a personal value
- * becomes a string. What turns out to be no JSON is scrubbed as plain text from there on.
+ * Scrubs the text of a JSON document by its values: strings are decoded, scrubbed and encoded again, so that a value behind
+ * escapes is found and a restored one is escaped. A number that is a personal value becomes a string. Text that proves not
+ * to be JSON is scrubbed as plain text from there on.
  */
-class JsonText implements TextStream {
-  readonly #texts: AnswerTexts;
+class JsonText implements ScrubberStream {
+  readonly #options: TextOptions;
   readonly #leaked = new Map<PersonalKind, number>();
   #state: State = "structure";
   #waiting = "";
-  #inner: TextStream | undefined;
+  /** Stream of the current string, number or plain text. */
+  #inner: ScrubberStream | undefined;
 
-  constructor(texts: AnswerTexts) {
-    this.#texts = texts;
+  constructor(options: TextOptions) {
+    this.#options = options;
   }
 
-  get leaked(): ReadonlyMap<PersonalKind, number> {
+  get leaked(): KindCounts {
     const all = new Map(this.#leaked);
     if (this.#inner !== undefined) addCounts(all, this.#inner.leaked);
     return all;
@@ -55,10 +70,10 @@ class JsonText implements TextStream {
     if (this.#state === "scalar") return this.#endScalar() + this.#closeInner();
     if (this.#state === "plain") return this.#closeInner();
     const open = this.#state === "escape" ? this.#pushDecoded(this.#waiting) : "";
-    return open + encoded(this.#closeInner());
+    return open + encodeString(this.#closeInner());
   }
 
-  /** Takes at least one character from `at` on; gives what may go out, and where the next step begins. */
+  /** Consumes at least one character from `at` on. Returns the output and the index of the next step. */
   #step(chunk: string, at: number): [string, number] {
     switch (this.#state) {
       case "structure":
@@ -79,7 +94,7 @@ class JsonText implements TextStream {
     if (STRUCTURE.test(character)) return [character, at + 1];
     if (character === '"') {
       this.#state = "string";
-      this.#inner = openPlainText(this.#texts);
+      this.#inner = openPlainText(this.#options);
       return [character, at + 1];
     }
     if (!SCALAR.test(character)) return [this.#becomePlain(""), at];
@@ -92,7 +107,7 @@ class JsonText implements TextStream {
     const character = chunk[at] as string;
     const isSpace = SPACE.test(character);
     if (!isSpace && !SCALAR.test(character)) return [this.#endScalar(), at];
-    // Two scalars with nothing but white space between are no JSON, and may be one value: `4111 1111 1111 1111`.
+    // Two scalars with only white space between are not JSON, and may be one value: `4111 1111 1111 1111`.
     const isSecond = !isSpace && SPACE.test(this.#waiting.at(-1) ?? "");
     this.#waiting += character;
     return [isSecond || this.#waiting.length > MAX_SCALAR ? this.#becomePlain(this.#waiting) : "", at + 1];
@@ -105,14 +120,14 @@ class JsonText implements TextStream {
     this.#waiting = "";
     this.#state = "structure";
     if (LITERAL.test(text)) return waited;
-    this.#inner = openPlainText(this.#texts);
+    this.#inner = openPlainText(this.#options);
     const scrubbed = this.#inner.push(text) + this.#closeInner();
     return scrubbed === text ? waited : JSON.stringify(scrubbed) + waited.slice(text.length);
   }
 
   #string(chunk: string, at: number): [string, number] {
-    RUN_END.lastIndex = at;
-    const end = RUN_END.exec(chunk)?.index ?? chunk.length;
+    const length = chunk.slice(at).search(RUN_END);
+    const end = length === -1 ? chunk.length : at + length;
     if (end > at) return [this.#pushDecoded(chunk.slice(at, end)), end];
     if (chunk[at] === "\\") {
       this.#state = "escape";
@@ -120,7 +135,7 @@ class JsonText implements TextStream {
       return ["", at + 1];
     }
     this.#state = "structure";
-    return [`${encoded(this.#closeInner())}"`, at + 1];
+    return [`${encodeString(this.#closeInner())}"`, at + 1];
   }
 
   #escape(chunk: string, at: number): [string, number] {
@@ -128,18 +143,18 @@ class JsonText implements TextStream {
     const text = this.#waiting;
     if (PART_OF_UNICODE.test(text)) return ["", at + 1];
     this.#state = "string";
-    // What is no escape is no JSON either; it is kept as the characters that it is.
+    // A malformed escape is kept as plain characters.
     const isEscape = SHORT_ESCAPE.test(text) || UNICODE_ESCAPE.test(text);
-    return [this.#pushDecoded(isEscape ? JSON.parse(`"${text}"`) : text), at + 1];
+    return [this.#pushDecoded(isEscape ? (JSON.parse(`"${text}"`) as string) : text), at + 1];
   }
 
   #pushDecoded(text: string): string {
-    return encoded(this.#inner?.push(text) ?? "");
+    return encodeString(this.#inner?.push(text) ?? "");
   }
 
   #becomePlain(text: string): string {
     this.#state = "plain";
-    this.#inner = openPlainText(this.#texts);
+    this.#inner = openPlainText(this.#options);
     return this.#inner.push(text);
   }
 
@@ -153,7 +168,7 @@ class JsonText implements TextStream {
   }
 }
 
-/** Opens a stream of the text of a JSON document. */
-export function openJsonText(texts: AnswerTexts): TextStream {
-  return new JsonText(texts);
+/** Opens a stream for the text of a JSON document. */
+export function openJsonText(options: TextOptions): ScrubberStream {
+  return new JsonText(options);
 }

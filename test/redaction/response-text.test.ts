@@ -1,10 +1,10 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { openJsonText } from "../../src/redaction/proxy/json-text.ts";
-import { answerOptions, cut } from "./event-harness.ts";
+import { openJsonText } from "../../src/redaction/proxy/response-text.ts";
+import { cut, responseOptions } from "./event-harness.ts";
 import { PERSONAL } from "./harness.ts";
 
-const OPTIONS = answerOptions();
+const OPTIONS = responseOptions();
 const VALUES = Object.values(PERSONAL);
 const MARKS = ["[EMAIL]", "[PAYMENT_CARD]", "[PERSON_NAME]"] as const;
 

@@ -1,0 +1,77 @@
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from "node:crypto";
+import { LRUCache } from "lru-cache";
+import { secretFromFile } from "../authority/secret-file.ts";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+
+/** Encrypts personal and secret texts for the store, under keys of each workspace. */
+export interface Encryptor {
+  /** Encrypts a text, bound to the place where it is stored: it cannot be decrypted elsewhere. */
+  encrypt(workspaceId: string, place: string, text: string): Buffer;
+  /** Decrypts. Throws REDACTION_KEY_DIFFERS if key, place or bytes differ. */
+  decrypt(workspaceId: string, place: string, encrypted: Uint8Array): string;
+  /** Keyed digest: only holders of the key can use it to tell whether two texts are equal. */
+  digest(workspaceId: string, text: string): Buffer;
+}
+
+const CIPHER = "aes-256-gcm";
+const KEY_BYTES = 32;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+/** Maximum number of workspaces whose derived keys are cached. */
+const MAX_WORKSPACES = 1_000;
+/** Base64url of 32 bytes. */
+const KEY_TEXT = /^[\w-]{43}$/;
+
+/** Keys of a workspace. */
+interface Keys {
+  readonly text: Buffer;
+  readonly digest: Buffer;
+}
+
+function keyDiffers(cause: unknown): ControlPlaneError {
+  const message = "what is stored was encrypted with another `ACP_REDACTION_KEY`";
+  return new ControlPlaneError(ErrorReason.REDACTION_KEY_DIFFERS, message, {}, { cause });
+}
+
+/** Creates an encryptor: AES-256-GCM (NIST SP 800-38D) and HMAC-SHA-256, with keys derived by HKDF (RFC 5869). */
+export function createEncryptor(secret: string): Encryptor {
+  const deriveKey = (workspaceId: string, use: string): Buffer =>
+    Buffer.from(hkdfSync("sha256", secret, workspaceId, `agentcontrol redaction ${use} v1`, KEY_BYTES));
+  const keys = new LRUCache<string, Keys>({
+    max: MAX_WORKSPACES,
+    memoMethod: (workspaceId) => ({ text: deriveKey(workspaceId, "seal"), digest: deriveKey(workspaceId, "mark") }),
+  });
+
+  return {
+    encrypt(workspaceId, place, text) {
+      const nonce = randomBytes(NONCE_BYTES);
+      const cipher = createCipheriv(CIPHER, keys.memo(workspaceId).text, nonce).setAAD(Buffer.from(place));
+      const body = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
+      return Buffer.concat([nonce, cipher.getAuthTag(), body]);
+    },
+    decrypt(workspaceId, place, encrypted) {
+      try {
+        const nonce = encrypted.subarray(0, NONCE_BYTES);
+        const options = { authTagLength: TAG_BYTES };
+        const decipher = createDecipheriv(CIPHER, keys.memo(workspaceId).text, nonce, options);
+        decipher.setAAD(Buffer.from(place)).setAuthTag(encrypted.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES));
+        const body = encrypted.subarray(NONCE_BYTES + TAG_BYTES);
+        return Buffer.concat([decipher.update(body), decipher.final()]).toString("utf8");
+      } catch (error) {
+        throw keyDiffers(error);
+      }
+    },
+    digest: (workspaceId, text) => createHmac("sha256", keys.memo(workspaceId).digest).update(text).digest(),
+  };
+}
+
+/**
+ * Returns the secret of the encryptor: the configured one, else the content of the file at `path`, which is created on first
+ * use, readable by its owner alone. Throws an `Error` that names the file and never its content.
+ */
+export async function loadRedactionKey(configured: string | undefined, path: string): Promise<string> {
+  if (configured !== undefined) return configured;
+  const key = (await secretFromFile(path, () => randomBytes(KEY_BYTES).toString("base64url"))).trim();
+  if (!KEY_TEXT.test(key)) throw new Error(`\`${path}\` holds no redaction key`);
+  return key;
+}

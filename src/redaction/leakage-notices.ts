@@ -1,0 +1,166 @@
+import { createHmac } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Pool } from "pg";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { StoreLog } from "../store/migrate.ts";
+import { type ActiveRedactionWebhook, readActiveRedactionWebhooks } from "../store/sql/read-redaction.ts";
+import { createFairGate, type FairGate } from "../webhook/fair-gate.ts";
+import type { TargetAnswer } from "../webhook/pinned-post.ts";
+import type { TargetRequest, Targets } from "../webhook/target.ts";
+import type { Encryptor } from "./encryptor.ts";
+import { LEAKAGE_EVENT, secretPlace, zonelessTime } from "./leakage-webhooks.ts";
+import { type KindCounts, totalCount } from "./text/personal-kinds.ts";
+
+/** Leakage in one response of a model, without the values. */
+export interface Leakage {
+  readonly workspaceId: string;
+  /** Key of the request. */
+  readonly keyId: string;
+  /** Agent that the key is bound to; null: none. */
+  readonly agentId: string | null;
+  readonly counts: KindCounts;
+  /** Path below `/v1`. */
+  readonly path: string;
+  readonly model: string | null;
+}
+
+/** Notice of leakage for webhooks. */
+export interface LeakageNotice {
+  readonly workspaceId: string;
+  /** Number of personal values in the response. */
+  readonly leakedCount: number;
+  /** Time of detection, epoch milliseconds. */
+  readonly atMs: number;
+}
+
+/** Posts notices: once to each webhook, without waiting for any. */
+export interface LeakageNotices {
+  /** Posts to every active webhook of the workspace. Returns at once; failures are logged and lost. MUST NOT throw. */
+  send(notice: LeakageNotice): void;
+  /** Waits up to `graceMs` milliseconds for requests in flight, and aborts the rest. */
+  close(graceMs: number): Promise<void>;
+}
+
+/** Parts of the notices. */
+export interface LeakageNoticesOptions {
+  readonly pool: Pool;
+  readonly targets: Pick<Targets, "post">;
+  readonly encryptor: Encryptor;
+  readonly log: StoreLog;
+  /** Milliseconds for one attempt. Default `ATTEMPT_MS`. */
+  readonly attemptMs?: number;
+}
+
+/** Milliseconds for the one attempt: resolving, connecting and the reply. */
+export const ATTEMPT_MS = 10_000;
+/** Maximum requests in flight to one webhook, so that a receiver that is down delays no other. */
+const MAX_REQUESTS = 16;
+/** Maximum requests to one webhook, waiting ones included; further ones are lost, which bounds the memory. */
+const MAX_WAITING = 1_000;
+/** Maximum notices in flight to all webhooks. */
+const MAX_PENDING = 10_000;
+const USER_AGENT = "Service-Redact/4.0";
+
+/** Requests to one webhook. */
+interface Lane {
+  readonly gate: FairGate;
+  size: number;
+}
+
+function noticeBody({ workspaceId, leakedCount, atMs }: LeakageNotice): string {
+  return JSON.stringify({
+    event: LEAKAGE_EVENT,
+    workspace_id: workspaceId,
+    leaked_count: leakedCount,
+    timestamp: zonelessTime(atMs),
+  });
+}
+
+function noticeHeaders(body: string, secret: string | undefined): Record<string, string> {
+  const headers = { "Content-Type": "application/json", "User-Agent": USER_AGENT };
+  if (secret === undefined) return headers;
+  return { ...headers, "X-Service-Signature": `sha256=${createHmac("sha256", secret).update(body).digest("hex")}` };
+}
+
+/** Creates the notices. */
+export function createLeakageNotices(options: LeakageNoticesOptions): LeakageNotices {
+  const { pool, targets, encryptor, log, attemptMs = ATTEMPT_MS } = options;
+  const lanes = new Map<string, Lane>();
+  const closing = new AbortController();
+  const pending = new Set<Promise<void>>();
+
+  /** Posts when the webhook's lane has room; undefined if the lane is full or the notices are closing. */
+  const postInLane = async (webhookId: string, request: TargetRequest): Promise<TargetAnswer | undefined> => {
+    // One key of a gate gets half of its places, and a lane has one key only.
+    const lane = lanes.get(webhookId) ?? { gate: createFairGate(MAX_REQUESTS * 2), size: 0 };
+    if (lane.size >= MAX_WAITING) return undefined;
+    lanes.set(webhookId, lane);
+    lane.size += 1;
+    try {
+      return await lane.gate.run("", closing.signal, () => targets.post(request));
+    } finally {
+      lane.size -= 1;
+      if (lane.size === 0) lanes.delete(webhookId);
+    }
+  };
+
+  const post = async (workspaceId: string, webhook: ActiveRedactionWebhook, body: string): Promise<void> => {
+    const { webhookId, url, sealedSecret } = webhook;
+    const secret =
+      sealedSecret === null ? undefined : encryptor.decrypt(workspaceId, secretPlace(webhookId), sealedSecret);
+    const headers = noticeHeaders(body, secret);
+    const reply = await postInLane(webhookId, { url, headers, body, timeoutMs: attemptMs, signal: closing.signal });
+    if (reply?.kind === "answer") return;
+    const reason = reply?.error ?? "too many notices are waiting for the receiver";
+    log.warn({ workspace_id: workspaceId, webhook_id: webhookId, reason }, "notice was lost");
+  };
+
+  const sendAll = async (notice: LeakageNotice): Promise<void> => {
+    const { workspaceId } = notice;
+    const values = [workspaceId];
+    const { rows } = await pool.query<ActiveRedactionWebhook>({ ...readActiveRedactionWebhooks, values });
+    const body = noticeBody(notice);
+    const posts = await Promise.allSettled(rows.map((row) => post(workspaceId, row, body)));
+    for (const each of posts) if (each.status === "rejected") throw each.reason;
+  };
+
+  return {
+    send(notice) {
+      const { workspaceId } = notice;
+      if (closing.signal.aborted || pending.size >= MAX_PENDING) {
+        log.warn({ workspace_id: workspaceId }, "too many notices are waiting; one was lost");
+        return;
+      }
+      const sending = sendAll(notice)
+        .catch((error: Error) => log.warn({ workspace_id: workspaceId, reason: error.message }, "notice was lost"))
+        .finally(() => pending.delete(sending));
+      pending.add(sending);
+    },
+    async close(graceMs) {
+      const grace = delay(graceMs, undefined, { ref: false });
+      await Promise.race([Promise.allSettled([...pending]), grace]);
+      closing.abort();
+      await Promise.allSettled([...pending]);
+    },
+  };
+}
+
+/**
+ * Seals a leak in the workspace's log. Resolves once it is durable, with the function that sends the notices, which MUST be
+ * called after the response has ended. Rejects with STORE_UNAVAILABLE.
+ */
+export async function sealLeakage(
+  logs: Pick<WorkspaceLogs, "of">,
+  notices: Pick<LeakageNotices, "send">,
+  leakage: Leakage,
+): Promise<() => void> {
+  const { workspaceId, keyId, agentId, counts, path, model } = leakage;
+  const leakedCount = totalCount(counts);
+  const log = await logs.of(workspaceId);
+  const atMs = await log.change(keyId, async ({ seal, nowMs }) => {
+    const kinds = Object.fromEntries(counts);
+    seal({ type: "leakage_detected", agent_id: agentId, leaked_count: leakedCount, kinds, path, model });
+    return nowMs;
+  });
+  return () => notices.send({ workspaceId, leakedCount, atMs });
+}

@@ -1,0 +1,153 @@
+import type { Readable } from "node:stream";
+import { createParser } from "eventsource-parser";
+import { ControlPlaneError } from "../../errors.ts";
+import type { KindCounts } from "../text/personal-kinds.ts";
+import { ChatStream } from "./chat-stream.ts";
+import { openAiErrorFrom } from "./http-messages.ts";
+import { isMap, type Json, llmUnavailable } from "./protocol.ts";
+import { openPlainText } from "./response-text.ts";
+import { ResponsesStream, responseIdOf } from "./responses-stream.ts";
+import type { EventScrubber, ModelEvent, ResponseOptions } from "./scrub-response.ts";
+
+/** An event of a `text/event-stream`, or a comment. */
+export type SseItem = { readonly name: string | undefined; readonly data: string } | { readonly comment: string };
+
+/** Reads events from text in chunks, cut anywhere. */
+export interface SseReader {
+  /** Returns the items that a chunk completes. Throws LLM_UNAVAILABLE for an event that is too long. */
+  push(chunk: string): SseItem[];
+  /** Returns the items that the end of the stream completes. */
+  end(): SseItem[];
+}
+
+/** Options of a streamed response. */
+export interface EventResponseOptions extends ResponseOptions {
+  /** Path below `/v1`, which determines the form of the events. */
+  readonly path: string;
+  /** Sends a chunk; resolves once there is room for more. */
+  readonly send: (text: string) => Promise<void>;
+  /** Receives the id of a response of `/responses`. */
+  readonly onResponseId: (id: string) => void;
+}
+
+/** End of a streamed response. */
+export interface EventResponse {
+  readonly leaked: KindCounts;
+  /** Text that is still to be sent. */
+  readonly rest: string;
+  /** Reason why the stream broke off; undefined if it was complete. */
+  readonly fault: ControlPlaneError | undefined;
+}
+
+/** Maximum UTF-16 units of one event. */
+const MAX_EVENT = 16_777_216;
+/** Form of an event's name; others are dropped, since they may be any text. */
+const PLAIN_NAME = /^[\w.:-]{1,100}$/;
+const LINE_END = /\r\n|\n|\r/;
+const CHAT = /^\/(chat\/)?completions$/;
+const RESPONSES = /^\/responses(\/[^/]+)?$/;
+const DONE = "[DONE]";
+
+/** Creates a reader of `text/event-stream` (HTML standard §9.2.6) without its ids and retry times. */
+export function createSseReader(): SseReader {
+  let items: SseItem[] = [];
+  const parser = createParser({
+    maxBufferSize: MAX_EVENT,
+    onEvent: ({ event = "", data }) => items.push({ name: PLAIN_NAME.test(event) ? event : undefined, data }),
+    onComment: (comment) => items.push({ comment }),
+    onError({ type }) {
+      if (type === "max-buffer-size-exceeded") {
+        throw llmUnavailable("the model's service sent an event that is too long");
+      }
+    },
+  });
+  const push = (chunk: string): SseItem[] => {
+    parser.feed(chunk);
+    const read = items;
+    items = [];
+    return read;
+  };
+  // A last event without an empty line after it counts as well.
+  return { push, end: () => push("\n\n") };
+}
+
+const commentText = (comment: string): string =>
+  `${comment
+    .split(LINE_END)
+    .map((line) => `: ${line}`)
+    .join("\n")}\n\n`;
+
+const eventText = (name: string | undefined, data: string): string =>
+  `${name === undefined ? "" : `event: ${name}\n`}data: ${data}\n\n`;
+
+const modelEventText = ({ name, json }: ModelEvent): string => eventText(name, JSON.stringify(json));
+
+/** Creates the scrubber for the events of a path. Throws LLM_UNAVAILABLE for a path whose events cannot be scrubbed. */
+export function createEventScrubber(path: string, options: ResponseOptions): EventScrubber {
+  if (CHAT.test(path)) return new ChatStream(options);
+  if (RESPONSES.test(path)) return new ResponsesStream(options);
+  throw llmUnavailable("the model's service streams what cannot be scrubbed");
+}
+
+function parseData(data: string): Json {
+  try {
+    return JSON.parse(data) as Json;
+  } catch {
+    throw llmUnavailable("the model's service sent an event that is no JSON");
+  }
+}
+
+/** Scrubs and sends events as they arrive. Resolves when the stream has ended in whichever way; all but `rest` was sent. */
+export async function pipeEvents(options: EventResponseOptions, body: Readable): Promise<EventResponse> {
+  const scrubber = createEventScrubber(options.path, options);
+  const reader = createSseReader();
+  const decoder = new TextDecoder();
+  let rest = "";
+
+  const scrubComment = (text: string): string => {
+    const stream = openPlainText(options);
+    return commentText(stream.push(text) + stream.end());
+  };
+
+  const scrubItem = (item: SseItem): string => {
+    if ("comment" in item) return scrubComment(item.comment);
+    const { name, data } = item;
+    if (data === DONE) {
+      // Held back until the leaks are sealed: clients take it for the end.
+      rest = eventText(name, data);
+      return scrubber.end().map(modelEventText).join("");
+    }
+    const json = parseData(data);
+    if (!isMap(json)) throw llmUnavailable("the model's service sent an event that cannot be scrubbed");
+    const id = responseIdOf(json);
+    if (id !== undefined) options.onResponseId(id);
+    return scrubber.push(name, json).map(modelEventText).join("");
+  };
+
+  const sendAll = async (items: readonly SseItem[]): Promise<void> => {
+    const text = items.map(scrubItem).join("");
+    if (text !== "") await options.send(text);
+  };
+
+  try {
+    for await (const chunk of body) await sendAll(reader.push(decoder.decode(chunk as Buffer, { stream: true })));
+    await sendAll([...reader.push(decoder.decode()), ...reader.end()]);
+    rest = scrubber.end().map(modelEventText).join("") + rest;
+    return { leaked: scrubber.leaked, rest, fault: undefined };
+  } catch (error) {
+    const fault =
+      error instanceof ControlPlaneError ? error : llmUnavailable("the answer of the model's service broke off", error);
+    const last = modelEventText({ name: undefined, json: openAiErrorFrom(fault).body });
+    return { leaked: leaksOfBroken(scrubber), rest: last, fault };
+  }
+}
+
+/** Counts the leaks of a stream that broke off; the text held back is lost. */
+function leaksOfBroken(scrubber: EventScrubber): KindCounts {
+  try {
+    scrubber.end();
+  } catch {
+    // The same fault again; leaks counted before it count.
+  }
+  return scrubber.leaked;
+}

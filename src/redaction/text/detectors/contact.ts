@@ -1,0 +1,157 @@
+import { isIPv6 } from "node:net";
+import { type CountryCode, isValidPhoneNumber } from "libphonenumber-js/max";
+import { createAddressTest } from "../../../webhook/address-ranges.ts";
+import { CHAR_CLASSES, classOf, LOCAL, WORD } from "../char-classes.ts";
+import { contextOf, isContinued, type NumberSpan, type PartialText, unitAt } from "../partial-text.ts";
+import type { AtSignDetector, NumberDetector } from "./detector.ts";
+
+/** Maximum lengths of RFC 5321 §4.5.3.1. Of a longer local part the end is taken. */
+export const MAX_LOCAL = 64;
+const MAX_DOMAIN = 255;
+const DOT = 0x2e;
+const HYPHEN = 0x2d;
+
+const MAIL_DOMAIN =
+  /^(?:[\p{L}\p{M}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.)+(?:xn--[a-z0-9-]{1,59}|[\p{L}\p{M}]{2,63})/iu;
+/** Extensions of file names such as `logo@2x.png`; none is a top-level domain. */
+const FILE_NAME = /\.(?:png|jpe?g|gif|svg|webp)$/i;
+const LEADING_MARKS = /^[.%+'_-]*/;
+
+const isDomainUnit = (unit: number): boolean => unit === DOT || unit === HYPHEN || (classOf(unit) & WORD) !== 0;
+
+/**
+ * Finds e-mail addresses with a domain of at least two labels, internationalised ones (RFC 6531) included. Local parts may not
+ * contain the rarest marks of RFC 5322, such as `=` and `/`, which stand before addresses in URLs and code.
+ */
+export const email: AtSignDetector = {
+  kind: "email",
+  trigger: "at-sign",
+  maxLength: MAX_LOCAL + 1 + MAX_DOMAIN,
+  match(partial, at) {
+    const { text } = partial;
+    let first = at;
+    while (first > 0 && at - first < MAX_LOCAL && ((CHAR_CLASSES[text.charCodeAt(first - 1)] as number) & LOCAL) !== 0)
+      first--;
+    const start = first + (LEADING_MARKS.exec(text.slice(first, at))?.[0].length ?? 0);
+    if (start === at) return undefined;
+    let end = at + 1;
+    while (end - at <= MAX_DOMAIN && isDomainUnit(unitAt(partial, end))) end++;
+    const domain = MAIL_DOMAIN.exec(text.slice(at + 1, end))?.[0];
+    return domain === undefined || FILE_NAME.test(domain) ? undefined : { start, end: at + 1 + domain.length };
+  },
+};
+
+/** Countries whose national numbers are found: those with a leading `0`, and the others. */
+const WITH_ZERO: readonly CountryCode[] = ["DE", "GB", "FR", "NL", "AT", "CH", "IT", "SE", "BE"];
+const WITHOUT_ZERO: readonly CountryCode[] = ["US", "ES", "IT", "PL", "BR"];
+const MIN_DIGITS = 6;
+const MAX_DIGITS = 17;
+const MIN_PREFIXED_DIGITS = 12;
+const PHONE_CONTEXT =
+  /(?:\b(?:tel|telefon\p{L}*|telephone|phone|mobile|mobil|cell|handy\p{L}*|fax|call|ruf\p{L}*|whatsapp|sms|fon|portable|m[oó]vil|cellulare|tel[eé]fono|t[eé]l(?:[eé]phone)?|telefoon\p{L}*)(?![\p{L}\p{N}])|☎|📞|✆)[^\n]{0,16}$/iu;
+/** North American notation; nothing else is written so. */
+const NORTH_AMERICAN = /^(?:1[-. ])?(?:\d{3}\)[ -]?|\d{3}([-.]))\d{3}(?:\1|[-. ])\d{4}(?![0-9A-Za-z]|[-.]\d)/;
+/** Notations with a `0` before the area: area and number, pairs, or three groups. */
+const WITH_TRUNK_ZERO = [
+  /^0[1-9]\d{1,4}\)?\s?[-/ ]\s?\d{5,8}(?![0-9A-Za-z])(?:-\d{1,4}(?![0-9A-Za-z]))?/,
+  /^0[1-9](?:[ .-]\d\d){4}(?![0-9A-Za-z])/,
+  /^0[1-9]\d{1,3}\)?[ -]\d{3,4}[ -]\d{3,4}(?![0-9A-Za-z])/,
+];
+const LATER_GROUP = /\d[ ./()-]{1,3}$/;
+
+/** Ends of the groups of digits, the last one first. */
+function groupEnds(text: string): readonly number[] {
+  return [...text.matchAll(/\d+(?![0-9A-Za-z])/g)].map(({ index, 0: digits }) => index + digits.length).reverse();
+}
+
+const countDigits = (text: string): number => text.replace(/\D/g, "").length;
+
+/** Length of the longest prefix that is a number. */
+function longestNumber(text: string, isNumber: (number: string) => boolean): number {
+  for (const end of groupEnds(text)) {
+    const number = text.slice(0, end);
+    const digits = countDigits(number);
+    if (digits >= MIN_DIGITS && digits <= MAX_DIGITS && isNumber(number)) return end;
+  }
+  return 0;
+}
+
+const isNational = (number: string): boolean =>
+  (number.startsWith("0") ? WITH_ZERO : WITHOUT_ZERO).some((country) => isValidPhoneNumber(number, country));
+
+/** International form with `00` for the `+`. Shorter ones are more often something else. */
+const isWithPrefix = (number: string): boolean =>
+  countDigits(number) >= MIN_PREFIXED_DIGITS && isValidPhoneNumber(`+${number.slice(2)}`);
+
+function phoneLength(span: NumberSpan): number {
+  const { text, opener } = span;
+  if (opener.includes("+")) return longestNumber(text, (number) => isValidPhoneNumber(`+${number}`));
+  const context = contextOf(span);
+  // A later group was tried with the first one already.
+  if (!LATER_GROUP.test(context) && PHONE_CONTEXT.test(context)) return longestNumber(text, isNational);
+  if (isContinued(span)) return 0;
+  if (/^00 ?[1-9]\d/.test(text)) return longestNumber(text, isWithPrefix);
+  const shaped = NORTH_AMERICAN.exec(text)?.[0];
+  if (shaped !== undefined && isValidPhoneNumber(shaped, "US")) return shaped.length;
+  const found = WITH_TRUNK_ZERO.map((shape) => shape.exec(text)?.[0] ?? "");
+  return Math.max(...found.map((number) => (number !== "" && isNational(number) ? number.length : 0)));
+}
+
+/**
+ * Finds telephone numbers that libphonenumber accepts: in international form, in North American notation, with a leading zero
+ * and an area, and in any national form after a word for a telephone.
+ */
+export const phone: NumberDetector = {
+  kind: "phone",
+  trigger: "number",
+  maxLength: 2 + 40,
+  match(span) {
+    if (span.start !== span.digit || span.text.length < MIN_DIGITS) return undefined;
+    const length = phoneLength(span);
+    if (length === 0) return undefined;
+    const isClosed = span.text.slice(0, length).includes(")");
+    const opener = isClosed ? span.opener : span.opener.replaceAll("(", "");
+    return { start: span.start - opener.length, end: span.start + length };
+  },
+};
+
+const OCTET = "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)";
+const V4 = new RegExp(`^(?:${OCTET}\\.){3}${OCTET}(?![0-9A-Za-z]|[.-][0-9A-Za-z])`);
+/** Prefix that makes four numbers a version or section: a word for it, or a product with a slash, as in `Chrome/1.2.3.4`. */
+const NUMBERING_BEFORE =
+  /(?:\b(?:v|ver|version|release|build|rev|revision|section|sec|chapter|clause|rfc ?\d+)[^0-9A-Za-z]{0,3}|§ ?|[A-Za-z]\/|[.^~]|[=<>~]=\s?)$/i;
+const NUMBERING_LENGTH = 15;
+const V6_LENGTH = 39;
+const isPublic = createAddressTest([]);
+
+const isV6Unit = (unit: number): boolean => unit !== -1 && /[0-9A-Fa-f:]/.test(String.fromCharCode(unit));
+
+/** Length of a public IPv6 address; all of their blocks begin with a digit. */
+function v6Length(partial: PartialText, start: number): number {
+  let end = start;
+  while (end - start <= V6_LENGTH && isV6Unit(unitAt(partial, end))) end++;
+  const address = partial.text.slice(start, end).replace(/(?<!:):$/, "");
+  const isCutOff = /[0-9A-Za-z]/.test(String.fromCharCode(Math.max(0, unitAt(partial, end))));
+  return !isCutOff && isIPv6(address) && isPublic(address) ? address.length : 0;
+}
+
+/**
+ * Finds public IPv4 and IPv6 addresses; those of private, local and documentation networks identify nobody. Four numbers after
+ * a word for a version or section, or after `v`, `§`, `^`, `~`, `==`, `>=`, `<=` or a product's slash are left alone: `v1.2.3.4`
+ * stays, a bare `1.2.3.4` does not.
+ */
+export const ipAddress: NumberDetector = {
+  kind: "ip_address",
+  trigger: "number",
+  maxLength: V6_LENGTH,
+  match({ partial, start, text }) {
+    const before = partial.text.slice(Math.max(0, start - NUMBERING_LENGTH), start);
+    const v4 = V4.exec(text)?.[0];
+    if (v4 !== undefined) {
+      return isPublic(v4) && !NUMBERING_BEFORE.test(before) ? { start, end: start + v4.length } : undefined;
+    }
+    if (!/^[23][0-9A-Fa-f]{3}:$/.test(text.slice(0, 5)) || before.endsWith(":")) return undefined;
+    const length = v6Length(partial, start);
+    return length === 0 ? undefined : { start, end: start + length };
+  },
+};
