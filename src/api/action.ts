@@ -15,23 +15,14 @@ function assertMayActAs(caller: Caller, agentId: string): void {
   throw new ControlPlaneError(ErrorReason.AGENT_NOT_ALLOWED, message, { agent_id: agentId });
 }
 
-function normalisedTypeOf(actionType: string): string {
+function normalise(actionType: string): string {
   if (CONTROL_CHARACTER.test(actionType)) throw invalidField("action_type", "must not hold control characters");
   const normalised = normaliseActionType(actionType);
   if (normalised === "") throw invalidField("action_type", "must not be blank");
   return normalised;
 }
 
-function metadataTextOf({ metadata }: InterceptRequest): string {
-  if (metadata === undefined) return "";
-  try {
-    return canonicalJson(metadata);
-  } catch (cause) {
-    throw invalidField("metadata", "must be JSON without lone surrogates, NaN and infinities", cause);
-  }
-}
-
-/** The action that a request asks to decide. Throws INVALID_FIELD and AGENT_NOT_ALLOWED. */
+/** Returns the action that a valid request asks to decide. Throws INVALID_FIELD and AGENT_NOT_ALLOWED. */
 export function actionFrom(request: InterceptRequest, caller: Caller): Action {
   assertMayActAs(caller, request.agentId);
   const { requestId } = request;
@@ -40,11 +31,11 @@ export function actionFrom(request: InterceptRequest, caller: Caller): Action {
     isRetryable: requestId !== undefined,
     agentId: request.agentId,
     actionType: request.actionType,
-    normalisedType: normalisedTypeOf(request.actionType),
+    normalisedType: normalise(request.actionType),
     actionContent: request.actionContent,
     metadata: request.metadata,
-    metadataText: metadataTextOf(request),
-    // A blank name counts as none, so that a retry of it equals the sealed action.
+    metadataText: request.metadata === undefined ? "" : canonicalJson(request.metadata),
+    // A blank name is left out, so that a retry of it equals the sealed action.
     tool: request.tool?.trim() || undefined,
     sessionId: request.sessionId,
     onBehalfOf: request.onBehalfOf,

@@ -28,12 +28,12 @@ type MethodFunction<M> =
           ) => AsyncIterable<MessageInitShape<O>>
         : never;
 
-/** The functions of a proto service, one for each method. */
+/** The functions of a proto service, one a method. */
 export type ServiceFunctions<S extends DescService> = {
   readonly [K in keyof S["method"]]: MethodFunction<S["method"][K]>;
 };
 
-/** A proto service with the functions that serve it; every transport calls these and nothing else. */
+/** A proto service with the functions that serve it. The pipeline alone calls them. */
 export interface ServiceDefinition {
   readonly service: DescService;
   readonly functions: Readonly<Record<string, (request: never, context: CallContext) => unknown>>;

@@ -47,12 +47,8 @@ export interface ConnectHandlerOptions {
   readonly maxBodyBytes: number;
 }
 
-/** One HTTP request as the front saw it. */
-export interface HttpArrival {
-  /** `performance.now()` when the request was seen, in milliseconds. */
-  readonly receivedAt: number;
-  readonly requestId: string;
-}
+/** Time and id of an HTTP request, settled before its path is looked up. */
+export type HttpArrival = Pick<IncomingCall, "receivedAt" | "requestId">;
 
 /** One HTTP request on its way through the library, which carries it in its context. */
 interface Exchange {
@@ -129,7 +125,8 @@ export class ConnectHandler {
     } else {
       router.rpc(method as DescMethodBiDiStreaming, (requests, context) => {
         const call = served(context);
-        return mapped(() => pipeline.bidiStream(call, this.#decoded(requests, method)));
+        const { request } = exchangeOf(context);
+        return mapped(() => pipeline.bidiStream(call, this.#decoded(requests, request, method)));
       });
     }
   }
@@ -181,21 +178,26 @@ export class ConnectHandler {
     if (call === undefined || exchange.isServed) return reply;
     // What follows a refused part is read and dropped, so that the connection can go on.
     exchange.request.resume();
-    exchange.refusal = call.fail(this.#requestFault(librarySignal?.reason, handler.method));
+    exchange.refusal = call.fail(this.#requestFault(librarySignal?.reason, exchange.request, handler.method));
     return handler(request);
   }
 
   /** The requests of a stream; an error of the library that reads them gets our reason. */
-  async *#decoded(requests: AsyncIterable<Message>, method: DescMethod): AsyncGenerator<Message> {
+  async *#decoded(
+    requests: AsyncIterable<Message>,
+    request: IncomingMessage,
+    method: DescMethod,
+  ): AsyncGenerator<Message> {
     try {
       yield* requests;
     } catch (error) {
-      throw this.#requestFault(error, method);
+      throw this.#requestFault(error, request, method);
     }
   }
 
-  #requestFault(error: unknown, { input }: DescMethod): unknown {
-    if (!(error instanceof ConnectError)) return error;
+  #requestFault(error: unknown, request: IncomingMessage, { input }: DescMethod): unknown {
+    // Node's own error: the client left in the middle of the body.
+    if (!(error instanceof ConnectError)) return request.complete ? error : cancelled();
     if (error.cause instanceof ControlPlaneError) return error.cause;
     if (error.code === Code.ResourceExhausted) return bodyTooLarge(this.#maxBodyBytes);
     if (error.code === Code.Canceled || error.code === Code.Aborted) return cancelled();

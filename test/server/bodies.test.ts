@@ -1,3 +1,4 @@
+import { request as httpRequest } from "node:http";
 import { connect as http2Connect } from "node:http2";
 import { gzipSync } from "node:zlib";
 import { create, type JsonObject, toBinary } from "@bufbuild/protobuf";
@@ -156,6 +157,17 @@ describe("requests that no service may see", () => {
     const answer = await rawPost(harness.httpPort, INTERCEPT, headers, bomb);
     const outcome = connectOutcome(errorFromJsonBytes(answer.body, undefined, new ConnectError("unreadable")));
     expectRefusal(outcome, "RESOURCE_EXHAUSTED", "BODY_TOO_LARGE");
+  });
+
+  it("cancels the Connect call of a client that leaves in the middle of its body, which is no fault", async () => {
+    const headers = { ...KEY, "content-type": "application/json", "content-length": 100 };
+    const options = { host: "127.0.0.1", port: harness.httpPort, path: INTERCEPT, method: "POST", headers };
+    const sent = httpRequest({ ...options, agent: false }).on("error", () => undefined);
+    await new Promise((resolve) => sent.write('{"agent', resolve));
+    sent.destroy();
+    for (let counted = ""; !counted.includes('code="CANCELLED",wire="connect"'); )
+      counted = await (await fetch(harness.url("/metrics"))).text();
+    expect(harness.logged).to.deep.equal([]);
   });
 
   it("refuses an unknown compression over Connect", async () => {
