@@ -6,26 +6,26 @@ export { ErrorReason };
 /** The `google.rpc.ErrorInfo.domain` of every reason of this service. */
 export const ERROR_DOMAIN = "agentcontrol.v1";
 
-/** One request field at fault. */
+/** One invalid request field. */
 export interface FieldViolation {
   /** Path to the field in the request, snake_case, list items as `[0]`. */
   readonly field: string;
-  /** Why the value is refused and what to change. */
+  /** States why the value is invalid and what to change. */
   readonly description: string;
-  /** A stable UPPER_SNAKE_CASE word. */
+  /** A stable UPPER_SNAKE_CASE identifier. */
   readonly reason: string;
 }
 
-/** What a `ControlPlaneError` carries beside reason and message. */
+/** Optional parts of a `ControlPlaneError`. */
 export interface ControlPlaneErrorOptions {
   readonly cause?: unknown;
-  /** The fields at fault, in the order of their paths. */
+  /** The invalid fields, sorted by path. */
   readonly violations?: readonly FieldViolation[];
 }
 
 /**
- * The one error of the domain: a fault of the call or of the service, never an outcome such as `block`.
- * Promises: `message` is one line that is safe to show to the caller, and every value in it is also in `metadata`.
+ * The error class of the domain: a fault of the call or of the service, never an outcome such as `block`. `message` MUST be one
+ * line that is safe to show to the caller, and every value in it MUST also be in `metadata`.
  */
 export class ControlPlaneError extends Error {
   override readonly name = "ControlPlaneError";
@@ -46,7 +46,7 @@ export class ControlPlaneError extends Error {
   }
 }
 
-/** Builds the error for one request field: INVALID_FIELD with the field and the reason. */
+/** Creates the INVALID_FIELD error for one request field. */
 export function invalidField(field: string, description: string, cause?: unknown): ControlPlaneError {
   return new ControlPlaneError(
     ErrorReason.INVALID_FIELD,
@@ -56,76 +56,84 @@ export function invalidField(field: string, description: string, cause?: unknown
   );
 }
 
-const UNAUTHENTICATED = [ErrorReason.KEY_MISSING, ErrorReason.KEY_INVALID];
-const DENIED = [ErrorReason.ROLE_NOT_ALLOWED, ErrorReason.AGENT_NOT_ALLOWED, ErrorReason.WORKSPACE_NOT_ALLOWED];
-const EXISTS = [
-  ErrorReason.DEPARTMENT_EXISTS,
-  ErrorReason.WORKSPACE_EXISTS,
-  ErrorReason.MANDATE_EXISTS,
-  ErrorReason.REQUEST_ID_REUSED,
-];
-const PRECONDITION = [
-  ErrorReason.ESCALATION_RESOLVED,
-  ErrorReason.MANDATE_ARCHIVED,
-  ErrorReason.LAST_ADMIN_KEY,
-  ErrorReason.DEPARTMENT_IN_USE,
-  ErrorReason.AGENT_INACTIVE,
-  ErrorReason.PARENT_GRANT_INACTIVE,
-  ErrorReason.LLM_NOT_CONFIGURED,
-  ErrorReason.REDACTION_KEY_DIFFERS,
-];
-const NOT_FOUND = [
-  ErrorReason.AGENT_NOT_FOUND,
-  ErrorReason.DEPARTMENT_NOT_FOUND,
-  ErrorReason.TOOL_NOT_FOUND,
-  ErrorReason.MANDATE_NOT_FOUND,
-  ErrorReason.DECISION_NOT_FOUND,
-  ErrorReason.ESCALATION_NOT_FOUND,
-  ErrorReason.WORKSPACE_NOT_FOUND,
-  ErrorReason.KEY_NOT_FOUND,
-  ErrorReason.AUTHORITY_NOT_FOUND,
-  ErrorReason.REVOCATION_NOT_FOUND,
-  ErrorReason.INCIDENT_NOT_FOUND,
-  ErrorReason.WEBHOOK_NOT_FOUND,
-  ErrorReason.PERSONAL_VALUE_NOT_FOUND,
-];
-const INVALID = [
-  ErrorReason.MALFORMED_JSON,
-  ErrorReason.UNKNOWN_FIELD,
-  ErrorReason.INVALID_FIELD,
-  ErrorReason.DUPLICATE_FIELD,
-  ErrorReason.BODY_TOO_DEEP,
-  ErrorReason.UNSUPPORTED_MEDIA_TYPE,
-  ErrorReason.NOT_ACCEPTABLE,
-  ErrorReason.INVALID_PAGE_TOKEN,
-  ErrorReason.MANDATE_INVALID,
-  ErrorReason.SCHEMA_INVALID,
-  ErrorReason.PASTE_NOT_RECOGNISED,
-  ErrorReason.GRANT_TOO_WIDE,
-  ErrorReason.TARGET_NOT_ALLOWED,
-  ErrorReason.NOT_SCRUBBABLE,
+const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
+  [
+    Code.InvalidArgument,
+    [
+      ErrorReason.MALFORMED_JSON,
+      ErrorReason.UNKNOWN_FIELD,
+      ErrorReason.INVALID_FIELD,
+      ErrorReason.DUPLICATE_FIELD,
+      ErrorReason.BODY_TOO_DEEP,
+      ErrorReason.UNSUPPORTED_MEDIA_TYPE,
+      ErrorReason.NOT_ACCEPTABLE,
+      ErrorReason.INVALID_PAGE_TOKEN,
+      ErrorReason.MANDATE_INVALID,
+      ErrorReason.SCHEMA_INVALID,
+      ErrorReason.PASTE_NOT_RECOGNISED,
+      ErrorReason.GRANT_TOO_WIDE,
+      ErrorReason.TARGET_NOT_ALLOWED,
+      ErrorReason.NOT_SCRUBBABLE,
+    ],
+  ],
+  [Code.Unauthenticated, [ErrorReason.KEY_MISSING, ErrorReason.KEY_INVALID]],
+  [
+    Code.PermissionDenied,
+    [ErrorReason.ROLE_NOT_ALLOWED, ErrorReason.AGENT_NOT_ALLOWED, ErrorReason.WORKSPACE_NOT_ALLOWED],
+  ],
+  [
+    Code.NotFound,
+    [
+      ErrorReason.AGENT_NOT_FOUND,
+      ErrorReason.DEPARTMENT_NOT_FOUND,
+      ErrorReason.TOOL_NOT_FOUND,
+      ErrorReason.MANDATE_NOT_FOUND,
+      ErrorReason.DECISION_NOT_FOUND,
+      ErrorReason.ESCALATION_NOT_FOUND,
+      ErrorReason.WORKSPACE_NOT_FOUND,
+      ErrorReason.KEY_NOT_FOUND,
+      ErrorReason.AUTHORITY_NOT_FOUND,
+      ErrorReason.REVOCATION_NOT_FOUND,
+      ErrorReason.INCIDENT_NOT_FOUND,
+      ErrorReason.WEBHOOK_NOT_FOUND,
+      ErrorReason.PERSONAL_VALUE_NOT_FOUND,
+    ],
+  ],
+  [
+    Code.AlreadyExists,
+    [
+      ErrorReason.DEPARTMENT_EXISTS,
+      ErrorReason.WORKSPACE_EXISTS,
+      ErrorReason.MANDATE_EXISTS,
+      ErrorReason.REQUEST_ID_REUSED,
+    ],
+  ],
+  [
+    Code.FailedPrecondition,
+    [
+      ErrorReason.ESCALATION_RESOLVED,
+      ErrorReason.MANDATE_ARCHIVED,
+      ErrorReason.LAST_ADMIN_KEY,
+      ErrorReason.DEPARTMENT_IN_USE,
+      ErrorReason.AGENT_INACTIVE,
+      ErrorReason.PARENT_GRANT_INACTIVE,
+      ErrorReason.LLM_NOT_CONFIGURED,
+      ErrorReason.REDACTION_KEY_DIFFERS,
+    ],
+  ],
+  [Code.OutOfRange, [ErrorReason.OUTSIDE_LOG]],
+  [Code.ResourceExhausted, [ErrorReason.OVERLOADED, ErrorReason.BODY_TOO_LARGE]],
+  [Code.Canceled, [ErrorReason.CANCELLED]],
+  [Code.DeadlineExceeded, [ErrorReason.DEADLINE_EXCEEDED]],
+  [Code.Unimplemented, [ErrorReason.ROUTE_NOT_FOUND, ErrorReason.METHOD_NOT_ALLOWED]],
+  [Code.Unavailable, [ErrorReason.STORE_UNAVAILABLE, ErrorReason.SHUTTING_DOWN, ErrorReason.LLM_UNAVAILABLE]],
+  [Code.Internal, [ErrorReason.INTERNAL]],
 ];
 
-/** The gRPC code of every reason. A reason that is missing here fails the completeness test. */
-export const CODE_BY_REASON: ReadonlyMap<ErrorReason, Code> = new Map<ErrorReason, Code>([
-  [ErrorReason.INTERNAL, Code.Internal],
-  [ErrorReason.STORE_UNAVAILABLE, Code.Unavailable],
-  [ErrorReason.SHUTTING_DOWN, Code.Unavailable],
-  [ErrorReason.LLM_UNAVAILABLE, Code.Unavailable],
-  [ErrorReason.DEADLINE_EXCEEDED, Code.DeadlineExceeded],
-  [ErrorReason.CANCELLED, Code.Canceled],
-  [ErrorReason.OVERLOADED, Code.ResourceExhausted],
-  [ErrorReason.OUTSIDE_LOG, Code.OutOfRange],
-  [ErrorReason.BODY_TOO_LARGE, Code.ResourceExhausted],
-  [ErrorReason.ROUTE_NOT_FOUND, Code.Unimplemented],
-  [ErrorReason.METHOD_NOT_ALLOWED, Code.Unimplemented],
-  ...UNAUTHENTICATED.map((reason) => [reason, Code.Unauthenticated] as const),
-  ...DENIED.map((reason) => [reason, Code.PermissionDenied] as const),
-  ...EXISTS.map((reason) => [reason, Code.AlreadyExists] as const),
-  ...PRECONDITION.map((reason) => [reason, Code.FailedPrecondition] as const),
-  ...NOT_FOUND.map((reason) => [reason, Code.NotFound] as const),
-  ...INVALID.map((reason) => [reason, Code.InvalidArgument] as const),
-]);
+/** The gRPC code of every reason. The completeness test fails if a reason is missing. */
+export const CODE_BY_REASON: ReadonlyMap<ErrorReason, Code> = new Map(
+  REASONS_BY_CODE.flatMap(([code, reasons]) => reasons.map((reason) => [reason, code] as const)),
+);
 
 const HTTP_BY_CODE: ReadonlyMap<Code, number> = new Map([
   [Code.Canceled, 499],
@@ -156,17 +164,17 @@ const HTTP_BY_REASON: ReadonlyMap<ErrorReason, number> = new Map([
   [ErrorReason.LLM_UNAVAILABLE, 502],
 ]);
 
-/** The gRPC code of a reason; INTERNAL for one that has none. */
+/** Returns the gRPC code of a reason; INTERNAL for an unknown one. */
 export function codeFromReason(reason: ErrorReason): Code {
   return CODE_BY_REASON.get(reason) ?? Code.Internal;
 }
 
-/** The HTTP status of a reason: its own where HTTP knows a better word than the gRPC code, else the code's. */
+/** Returns the HTTP status of a reason: a more specific one if HTTP has it, otherwise that of the gRPC code. */
 export function httpStatusFromReason(reason: ErrorReason): number {
   return HTTP_BY_REASON.get(reason) ?? HTTP_BY_CODE.get(codeFromReason(reason)) ?? 500;
 }
 
-/** The gRPC code as the word of `google.rpc.Code`, such as `INVALID_ARGUMENT`. */
+/** Returns the name of a gRPC code in `google.rpc.Code`, such as `INVALID_ARGUMENT`. */
 export function codeName(code: Code): string {
   if (code === Code.Canceled) return "CANCELLED";
   return Code[code].replace(/(?<=[a-z])(?=[A-Z])/g, "_").toUpperCase();
@@ -174,7 +182,7 @@ export function codeName(code: Code): string {
 
 const UNKNOWN_FAULT = "the control plane failed; the cause is in its log under the request id";
 
-/** Turns any thrown value into a `ControlPlaneError`; an unknown fault becomes INTERNAL with a fixed text. */
+/** Converts any thrown value to a `ControlPlaneError`; an unknown fault becomes INTERNAL with a fixed text. */
 export function controlPlaneErrorFrom(error: unknown): ControlPlaneError {
   if (error instanceof ControlPlaneError) return error;
   return new ControlPlaneError(ErrorReason.INTERNAL, UNKNOWN_FAULT, {}, { cause: error });
