@@ -47,7 +47,7 @@ import { type Addresses, joinServers, type Servers } from "./server/servers.ts";
 import { type Database, openDatabase } from "./store/database.ts";
 import { ENTITIES } from "./store/entities.ts";
 import { MIGRATIONS } from "./store/migrations.ts";
-import { createWebhooks, type Webhooks } from "./webhook/webhooks.ts";
+import { Webhooks } from "./webhook/webhooks.ts";
 
 /** A control plane with every part built. */
 export interface ControlPlane {
@@ -186,7 +186,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const keys = await createSigningKeys(database, privateKey, logs.clock.now());
   const verifyToken = createTokenVerifier(keys);
   const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken });
-  const webhooks = createWebhooks({ database, logs, log, allow: config.webhookAllow });
+  const webhooks = new Webhooks({ database, logs, log, allow: config.webhookAllow });
   const { webhookAllow, maxBodyBytes } = config;
   const redaction = createRedaction({ database, logs, log, key: redactionKey, webhookAllow });
   const llm = { llmUrl: config.llmUrl ?? undefined, llmKey: config.llmKey?.reveal() };

@@ -6,9 +6,8 @@ import {
   WebhookService,
 } from "../../gen/agentcontrol/v1/webhook_service_pb.js";
 import { invalidField } from "../errors.ts";
-import type { Attempt } from "../webhook/attempt.ts";
-import type { Webhook } from "../webhook/webhook.ts";
-import type { Webhooks } from "../webhook/webhooks.ts";
+import type { Attempt } from "../webhook/post-attempt.ts";
+import type { Webhook, Webhooks } from "../webhook/webhooks.ts";
 import { optionalTimestamp } from "./field-values.ts";
 import { namePageFrom, pageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";

@@ -4,9 +4,8 @@ import type { Pool } from "pg";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { type ActiveRedactionWebhook, readActiveRedactionWebhooks } from "../store/sql/read-redaction.ts";
-import { createFairGate, type FairGate } from "../webhook/fair-gate.ts";
-import type { TargetAnswer } from "../webhook/pinned-post.ts";
-import type { TargetRequest, Targets } from "../webhook/target.ts";
+import { FairSemaphore } from "../webhook/fair-semaphore.ts";
+import type { TargetAnswer, TargetRequest, Targets } from "../webhook/target.ts";
 import type { Encryptor } from "./encryptor.ts";
 import { LEAKAGE_EVENT, secretPlace, zonelessTime } from "./leakage-webhooks.ts";
 import { type KindCounts, totalCount } from "./text/personal-kinds.ts";
@@ -63,7 +62,7 @@ const USER_AGENT = "Service-Redact/4.0";
 
 /** Requests to one webhook. */
 interface Lane {
-  readonly gate: FairGate;
+  readonly semaphore: FairSemaphore;
   size: number;
 }
 
@@ -91,13 +90,13 @@ export function createLeakageNotices(options: LeakageNoticesOptions): LeakageNot
 
   /** Posts when the webhook's lane has room; undefined if the lane is full or the notices are closing. */
   const postInLane = async (webhookId: string, request: TargetRequest): Promise<TargetAnswer | undefined> => {
-    // One key of a gate gets half of its places, and a lane has one key only.
-    const lane = lanes.get(webhookId) ?? { gate: createFairGate(MAX_REQUESTS * 2), size: 0 };
+    // A key gets half of a semaphore's permits, and a lane has one key only.
+    const lane = lanes.get(webhookId) ?? { semaphore: new FairSemaphore(MAX_REQUESTS * 2), size: 0 };
     if (lane.size >= MAX_WAITING) return undefined;
     lanes.set(webhookId, lane);
     lane.size += 1;
     try {
-      return await lane.gate.run("", closing.signal, () => targets.post(request));
+      return await lane.semaphore.run("", closing.signal, () => targets.post(request));
     } finally {
       lane.size -= 1;
       if (lane.size === 0) lanes.delete(webhookId);

@@ -1,195 +1,224 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Pool } from "pg";
-import type { LedgerListener } from "../log/events.ts";
+import type { LedgerEvent } from "../log/events.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { StoreLog } from "../store/migrate.ts";
-import { finishWebhookAttempt, readWebhookForAttempt } from "../store/sql/deliver-webhook.ts";
-import type { RenewedWebhook } from "../store/sql/lease-webhooks.ts";
-import type { StoredWebhook } from "../store/sql/webhook-columns.ts";
-import { type AttemptContext, attemptValues, type MadeAttempt, makeAttempt } from "./attempt.ts";
-import { createBell } from "./bell.ts";
-import type { WebhookEvent } from "./event.ts";
-import { batchFrom } from "./event-batch.ts";
-import { createEventQueue } from "./event-queue.ts";
-import type { FairGate } from "./fair-gate.ts";
-import { messageFrom } from "./message.ts";
-import { type NextState, stateAfter } from "./next-state.ts";
-import type { DeliveryTiming } from "./schedule.ts";
+import type { StoredWebhook } from "../store/sql/change-webhook.ts";
+import { finishWebhookAttempt, type RenewedWebhook, readWebhookForAttempt } from "../store/sql/deliver-webhook.ts";
+import { EventQueue, logSpanFrom, type WebhookEvent } from "./event-queue.ts";
+import type { FairSemaphore } from "./fair-semaphore.ts";
+import { type AttemptContext, type AttemptResult, attemptValues, messageFrom, postAttempt } from "./post-attempt.ts";
+import { type DeliveryTiming, type NextState, stateAfter } from "./retry-schedule.ts";
 
-/** What every deliverer of a process works with. */
+/** Dependencies shared by all deliverers of a process. */
 export interface DelivererContext extends AttemptContext {
   readonly pool: Pool;
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly log: StoreLog;
-  readonly gate: FairGate;
+  readonly semaphore: FairSemaphore;
   readonly timing: DeliveryTiming;
-  /** From 0 to 1. */
+  /** Returns a number from 0 to 1. */
   readonly random: () => number;
-  /** Names this process in leases. */
+  /** Identifies this process in leases. */
   readonly owner: string;
 }
 
-/** Delivers one webhook's events, one after the other, as long as the process holds its lease. */
-export interface Deliverer {
-  readonly workspaceId: string;
-  readonly webhookId: string;
-  readonly revision: number;
-  /** Everything before this index was delivered or is no event of the webhook. */
-  readonly cursor: number;
-  /** Resolves when nothing is sent any more: it was stopped, or found its webhook inactive, gone or another's. */
-  readonly done: Promise<void>;
-  /** Takes in the webhook as a renewal of the lease found it. */
-  renewed(webhook: RenewedWebhook): void;
-  /** Begins no further attempt. */
-  stop(): void;
-  /** Stops, and ends the request under way; its event will be delivered again. */
-  abort(): void;
-}
-
-/** Milliseconds between tries when the database does not answer. */
+/** Milliseconds between tries while the database does not answer. */
 const FAULT_PAUSE_MS = 1_000;
+/** Longest delay of a timer; a longer wait is woken early, which does no harm. */
+const MAX_TIMER_MS = 2_147_483_647;
 
 const pause = (signal: AbortSignal): Promise<void> =>
   delay(FAULT_PAUSE_MS, undefined, { signal }).catch(() => undefined);
 
-/** Listens to the log of a webhook's workspace as soon as it can be loaded. Gives the function that ends it. */
-async function listen(
-  { logs, log }: DelivererContext,
-  { workspaceId, webhookId }: StoredWebhook,
-  listener: LedgerListener,
-  signal: AbortSignal,
-): Promise<() => void> {
-  while (!signal.aborted) {
-    try {
-      return (await logs.of(workspaceId)).subscribe(listener);
-    } catch (error) {
-      log.warn({ webhook_id: webhookId, reason: (error as Error).message }, "cannot listen to the log of a webhook");
-      await pause(signal);
-    }
+/** Wake-up signal for one waiter. A signal that is raised between two waits ends the second at once. */
+class Signal {
+  #isRaised = false;
+  #wake = (): void => undefined;
+
+  raise(): void {
+    this.#isRaised = true;
+    this.#wake();
   }
-  return () => undefined;
+
+  /** Resolves when the signal is raised, or after some milliseconds unless they are `Infinity`. */
+  async wait(ms: number): Promise<void> {
+    if (!this.#isRaised) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#wake = resolve;
+      const timer = ms === Number.POSITIVE_INFINITY ? undefined : setTimeout(resolve, Math.min(ms, MAX_TIMER_MS));
+      await promise;
+      clearTimeout(timer);
+    }
+    this.#isRaised = false;
+  }
 }
 
-/** Starts delivering a webhook whose lease the process has taken. */
-export function startDeliverer(context: DelivererContext, webhook: StoredWebhook): Deliverer {
-  const { pool, log, gate, timing, clock, random, owner } = context;
-  const { workspaceId, webhookId } = webhook;
-  const queue = createEventQueue(pool, webhook);
-  const bell = createBell();
-  const stopping = new AbortController();
-  const aborting = new AbortController();
-  let dueAtMs = webhook.nextAttemptAtMs ?? 0;
-  let activity: "working" | "idle" | "resting" = "working";
+/**
+ * Delivers one webhook's events, one after the other, while the process holds its lease. The log's announcements move the
+ * cursor over entries that are not events, so that an idle webhook costs no queries.
+ */
+export class Deliverer {
+  readonly workspaceId: string;
+  readonly webhookId: string;
+  /** Resolves after the last request: the deliverer was stopped, or found its webhook inactive, deleted or leased away. */
+  readonly done: Promise<void>;
+  readonly #context: DelivererContext;
+  readonly #queue: EventQueue;
+  readonly #signal = new Signal();
+  readonly #stopping = new AbortController();
+  readonly #aborting = new AbortController();
+  #dueAtMs: number;
+  #activity: "working" | "idle" | "resting" = "working";
 
-  const stop = (): void => {
-    stopping.abort();
-    bell.ring();
-  };
+  constructor(context: DelivererContext, webhook: StoredWebhook) {
+    this.workspaceId = webhook.workspaceId;
+    this.webhookId = webhook.webhookId;
+    this.#context = context;
+    this.#queue = new EventQueue(context.pool, webhook);
+    this.#dueAtMs = webhook.nextAttemptAtMs ?? 0;
+    this.done = this.#run();
+  }
 
-  const adopt = (changed: StoredWebhook): void => {
-    if (changed.revision > queue.revision) queue.adopt(changed);
-    dueAtMs = changed.nextAttemptAtMs ?? 0;
-  };
+  /** Revision of the webhook's configuration in use. */
+  get revision(): number {
+    return this.#queue.revision;
+  }
 
-  const finish = async (current: StoredWebhook, made: MadeAttempt, next: NextState): Promise<boolean> => {
-    const { nextSeq, failures, failingSinceMs, nextAttemptAtMs, isActive } = next;
-    const ours = [owner, current.revision, nextSeq, failures, failingSinceMs, nextAttemptAtMs, isActive];
-    const values = [...attemptValues(current, made.attempt), ...ours];
-    return (await pool.query({ ...finishWebhookAttempt, values })).rows.length > 0;
-  };
+  /** Log index before which everything was delivered or is not an event of the webhook. */
+  get cursor(): number {
+    return this.#queue.cursor;
+  }
 
-  const send = async (current: StoredWebhook, event: WebhookEvent): Promise<void> => {
-    const { name, seq } = event;
-    const subject = { ...messageFrom(current, event), event: name, seq, attempt: current.failures + 1 };
-    const limits = { timeoutMs: timing.attemptMs, signal: aborting.signal };
-    const made = await makeAttempt(context, current, subject, limits);
-    if (aborting.signal.aborted) return;
-    const next = stateAfter(current, seq, made, { timing, nowMs: clock.now(), random });
-    // Not recorded: the webhook was changed or taken meanwhile, which the next reading of its row tells.
-    if (!(await finish(current, made, next))) return;
-    dueAtMs = next.nextAttemptAtMs ?? 0;
-    if (made.attempt.delivered) return queue.taken(event);
-    if (next.isActive) return;
-    const { attempt, error: reason } = made.attempt;
-    log.warn({ workspace_id: workspaceId, webhook_id: webhookId, attempt, reason }, "webhook deactivated");
-    stop();
-  };
+  /** Updates the deliverer with its webhook's row, as read by a renewal of the lease. */
+  leaseRenewed(webhook: RenewedWebhook): void {
+    if (!webhook.isActive) {
+      this.stop();
+      return;
+    }
+    const isChanged = webhook.revision > this.revision;
+    this.#update(webhook);
+    const isDue = this.#activity === "resting" && this.#dueAtMs <= this.#context.clock.now();
+    // Decisions of other processes are not announced here, so the log's size has to be compared.
+    const isBehind = this.#activity === "idle" && this.cursor < webhook.logSize;
+    if (isChanged || isDue || isBehind) this.#signal.raise();
+  }
 
-  const deliver = async (event: WebhookEvent): Promise<void> => {
-    const values = [workspaceId, webhookId, owner];
-    const { rows } = await pool.query<StoredWebhook>({ ...readWebhookForAttempt, values });
-    const [current] = rows;
-    if (current === undefined) return stop();
-    adopt(current);
-    // A change may have come with this row or, since the event was looked up, with a renewal.
-    const isNext = queue.revision === current.revision && queue.isNext(event);
-    if (isNext && dueAtMs <= clock.now() && !stopping.signal.aborted) await send(current, event);
-  };
+  /** Begins no further attempt. */
+  stop(): void {
+    this.#stopping.abort();
+    this.#signal.raise();
+  }
 
-  /** Does the next thing, and gives the milliseconds to rest after it. */
-  const step = async (): Promise<number> => {
-    activity = "working";
-    const event = await queue.next();
+  /** Stops, and aborts the request in flight; its event will be delivered again. */
+  abort(): void {
+    this.#aborting.abort();
+    this.stop();
+  }
+
+  async #run(): Promise<void> {
+    // Subscribes before it first reads the log, so that no entry is missed in between.
+    const unsubscribe = await this.#subscribe();
+    while (!this.#stopping.signal.aborted) await this.#stepOrPause();
+    unsubscribe();
+  }
+
+  /** Subscribes to the workspace's log, retrying until it can be loaded. */
+  async #subscribe(): Promise<() => void> {
+    const { logs, log } = this.#context;
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      try {
+        return (await logs.of(this.workspaceId)).subscribe((entries) => this.#onEntries(entries));
+      } catch (error) {
+        const reason = (error as Error).message;
+        log.warn({ webhook_id: this.webhookId, reason }, "cannot listen to the log of a webhook");
+        await pause(signal);
+      }
+    }
+    return () => undefined;
+  }
+
+  #onEntries(entries: readonly LedgerEvent[]): void {
+    // A resting deliverer reads all that follows the failed event after its retry.
+    if (this.#activity === "resting") return;
+    const span = logSpanFrom(entries);
+    const isSkipped = this.#activity === "idle" ? this.#queue.skip(span) : !this.#queue.hasEventsIn(span);
+    if (!isSkipped) this.#signal.raise();
+  }
+
+  async #stepOrPause(): Promise<void> {
+    try {
+      const restMs = await this.#step();
+      if (restMs > 0) await this.#signal.wait(restMs);
+    } catch (error) {
+      const reason = (error as Error).message;
+      this.#context.log.warn({ webhook_id: this.webhookId, reason }, "webhook delivery failed; trying again");
+      await pause(this.#stopping.signal);
+    }
+  }
+
+  /** Does the next thing, and returns the milliseconds to rest after it. */
+  async #step(): Promise<number> {
+    this.#activity = "working";
+    const event = await this.#queue.next();
     if (event === undefined) {
-      activity = "idle";
+      this.#activity = "idle";
       return Number.POSITIVE_INFINITY;
     }
-    const restMs = dueAtMs - clock.now();
+    const { clock, semaphore } = this.#context;
+    const restMs = this.#dueAtMs - clock.now();
     if (restMs > 0) {
-      activity = "resting";
+      this.#activity = "resting";
       return restMs;
     }
-    await gate.run(workspaceId, stopping.signal, () => deliver(event));
+    await semaphore.run(this.workspaceId, this.#stopping.signal, () => this.#deliver(event));
     return 0;
-  };
+  }
 
-  const stepOrPause = async (): Promise<void> => {
-    try {
-      const restMs = await step();
-      if (restMs > 0) await bell.wait(restMs);
-    } catch (error) {
-      log.warn({ webhook_id: webhookId, reason: (error as Error).message }, "webhook delivery failed; trying again");
-      await pause(stopping.signal);
-    }
-  };
+  async #deliver(event: WebhookEvent): Promise<void> {
+    const { pool, clock, owner } = this.#context;
+    const values = [this.workspaceId, this.webhookId, owner];
+    const { rows } = await pool.query<StoredWebhook>({ ...readWebhookForAttempt, values });
+    const [webhook] = rows;
+    if (webhook === undefined) return this.stop();
+    this.#update(webhook);
+    // The configuration may have changed with this row, or with a renewal since the event was read.
+    const isNext = this.revision === webhook.revision && this.#queue.isNext(event);
+    if (isNext && this.#dueAtMs <= clock.now() && !this.#stopping.signal.aborted) await this.#send(webhook, event);
+  }
 
-  const hear: LedgerListener = (events) => {
-    const batch = batchFrom(events);
-    if (activity === "idle" && queue.skip(batch)) return;
-    // While it rests nothing is lost: what follows the event that failed is read after it.
-    if (activity === "idle" || (activity === "working" && queue.wants(batch))) bell.ring();
-  };
+  async #send(webhook: StoredWebhook, event: WebhookEvent): Promise<void> {
+    const { timing, clock, random, log } = this.#context;
+    const { name, seq } = event;
+    const result = await postAttempt(this.#context, webhook, {
+      ...messageFrom(webhook, event),
+      ...{ event: name, seq, attempt: webhook.failures + 1 },
+      ...{ timeoutMs: timing.attemptMs, signal: this.#aborting.signal },
+    });
+    if (this.#aborting.signal.aborted) return;
+    const next = stateAfter(webhook, seq, result, { timing, nowMs: clock.now(), random });
+    // False: the webhook was changed or leased away meanwhile, which the next read of its row shows.
+    if (!(await this.#record(webhook, result, next))) return;
+    this.#dueAtMs = next.nextAttemptAtMs ?? 0;
+    if (result.attempt.delivered) return this.#queue.markDelivered(event);
+    if (next.isActive) return;
+    const { attempt, error: reason } = result.attempt;
+    const { workspaceId, webhookId } = this;
+    log.warn({ workspace_id: workspaceId, webhook_id: webhookId, attempt, reason }, "webhook deactivated");
+    this.stop();
+  }
 
-  const run = async (): Promise<void> => {
-    // Before the log is first read, so that nothing falls between reading and listening.
-    const unsubscribe = await listen(context, webhook, hear, stopping.signal);
-    while (!stopping.signal.aborted) await stepOrPause();
-    unsubscribe();
-  };
+  async #record(webhook: StoredWebhook, { attempt }: AttemptResult, next: NextState): Promise<boolean> {
+    const { pool, owner } = this.#context;
+    const { nextSeq, failures, failingSinceMs, nextAttemptAtMs, isActive } = next;
+    const state = [owner, webhook.revision, nextSeq, failures, failingSinceMs, nextAttemptAtMs, isActive];
+    const values = [...attemptValues(webhook, attempt), ...state];
+    return (await pool.query({ ...finishWebhookAttempt, values })).rows.length > 0;
+  }
 
-  return {
-    workspaceId,
-    webhookId,
-    done: run(),
-    get revision() {
-      return queue.revision;
-    },
-    get cursor() {
-      return queue.cursor;
-    },
-    renewed(changed) {
-      if (!changed.isActive) return stop();
-      const isChanged = changed.revision > queue.revision;
-      adopt(changed);
-      const isDue = activity === "resting" && dueAtMs <= clock.now();
-      // Decisions wake no other process: without this, those taken elsewhere would be heard of late.
-      const isBehind = activity === "idle" && queue.cursor < changed.logSize;
-      if (isChanged || isDue || isBehind) bell.ring();
-    },
-    stop,
-    abort() {
-      aborting.abort();
-      stop();
-    },
-  };
+  #update(webhook: StoredWebhook): void {
+    if (webhook.revision > this.revision) this.#queue.replaceConfig(webhook);
+    this.#dueAtMs = webhook.nextAttemptAtMs ?? 0;
+  }
 }

@@ -1,132 +1,144 @@
-import { pruneWebhookDeliveries } from "../store/sql/deliver-webhook.ts";
-import { claimWebhooks, type RenewedWebhook, releaseWebhooks, renewWebhooks } from "../store/sql/lease-webhooks.ts";
-import type { StoredWebhook } from "../store/sql/webhook-columns.ts";
-import { type Deliverer, type DelivererContext, startDeliverer } from "./deliverer.ts";
-import { DAY_MS } from "./schedule.ts";
+import type { StoredWebhook } from "../store/sql/change-webhook.ts";
+import {
+  claimWebhooks,
+  pruneWebhookDeliveries,
+  type RenewedWebhook,
+  releaseWebhooks,
+  renewWebhooks,
+} from "../store/sql/deliver-webhook.ts";
+import { Deliverer, type DelivererContext } from "./deliverer.ts";
+import { DAY_MS } from "./retry-schedule.ts";
 
-/** Delivers the webhooks of this process: those whose lease it holds. */
-export interface Delivery {
-  start(): void;
-  /** Looks now for webhooks that were made or changed. */
-  poke(): void;
-  /** Begins no further attempt, lets those under way finish for a while, and gives the leases back. MAY be called again. */
-  close(): Promise<void>;
-}
-
-/** Webhooks that one statement takes, so that processes that start together share them. */
+/** Webhooks that one statement leases, so that processes that start together share them. */
 const CLAIM_PAGE = 200;
-/** Milliseconds that attempts stay in the list. */
+/** Milliseconds that recorded attempts are kept. */
 const KEPT_MS = 30 * DAY_MS;
-/** Milliseconds between removals of old attempts. */
-const PRUNE_MS = 3_600_000;
+const PRUNE_INTERVAL_MS = 3_600_000;
 /** Attempts that one statement removes. */
 const PRUNE_PAGE = 5_000;
 
-/** Creates the delivery. Nothing happens before `start`. */
-export function createDelivery(context: DelivererContext): Delivery {
-  const { pool, log, timing, owner, clock } = context;
-  const deliverers = new Map<string, Deliverer>();
-  let renewedAt = performance.now();
-  let ticking: Promise<void> | undefined;
-  let isStarted = false;
-  let isPoked = false;
-  let timers: NodeJS.Timeout[] = [];
-  let closing: Promise<void> | undefined;
+/**
+ * Delivers the webhooks that this process leases. One process at a time delivers a webhook; when its lease runs out,
+ * another takes over.
+ */
+export class Delivery {
+  readonly #context: DelivererContext;
+  readonly #deliverers = new Map<string, Deliverer>();
+  #renewedAt = performance.now();
+  #ticking: Promise<void> | undefined;
+  #isStarted = false;
+  #isWoken = false;
+  #timers: NodeJS.Timeout[] = [];
+  #closing: Promise<void> | undefined;
 
-  const begin = (webhook: StoredWebhook): void => {
-    const deliverer = startDeliverer(context, webhook);
-    deliverers.set(webhook.webhookId, deliverer);
-    void deliverer.done.then(() => {
-      deliverers.delete(webhook.webhookId);
-    });
-  };
+  constructor(context: DelivererContext) {
+    this.#context = context;
+  }
 
-  const renew = async (): Promise<void> => {
-    const held = [...deliverers.values()];
-    const startedAt = performance.now();
-    const values = [
-      ...[owner, timing.leaseMs, held.map((each) => each.workspaceId), held.map((each) => each.webhookId)],
-      ...[held.map((each) => each.cursor), held.map((each) => each.revision)],
+  /** Begins to deliver. */
+  start(): void {
+    this.#isStarted = true;
+    const { tickMs } = this.#context.timing;
+    this.#timers = [
+      setInterval(() => this.wake(), tickMs),
+      setInterval(() => void this.#pruneOrWarn(), PRUNE_INTERVAL_MS),
     ];
+    this.wake();
+    void this.#pruneOrWarn();
+  }
+
+  /** Looks for new and changed webhooks now instead of at the next tick. */
+  wake(): void {
+    if (!this.#isStarted || this.#closing !== undefined) return;
+    this.#isWoken = true;
+    this.#ticking ??= this.#tickWhileWoken();
+  }
+
+  /** Begins no further attempt, lets requests in flight finish for a while, and releases the leases. Idempotent. */
+  close(): Promise<void> {
+    this.#closing ??= this.#drain();
+    return this.#closing;
+  }
+
+  async #tickWhileWoken(): Promise<void> {
+    while (this.#isWoken && this.#closing === undefined) {
+      this.#isWoken = false;
+      await this.#tick();
+    }
+    this.#ticking = undefined;
+  }
+
+  async #tick(): Promise<void> {
+    const { log, timing } = this.#context;
+    try {
+      await this.#renewLeases();
+      if (this.#closing === undefined) await this.#claimLeases();
+    } catch (error) {
+      log.warn({ reason: (error as Error).message }, "cannot renew the leases of webhooks");
+      // After that time another process may have leased them.
+      if (performance.now() - this.#renewedAt >= timing.leaseMs) this.#abortAll();
+    }
+  }
+
+  async #renewLeases(): Promise<void> {
+    const { pool, owner, timing } = this.#context;
+    const held = [...this.#deliverers.values()];
+    const startedAt = performance.now();
+    const ids = [held.map((each) => each.workspaceId), held.map((each) => each.webhookId)];
+    const progress = [held.map((each) => each.cursor), held.map((each) => each.revision)];
+    const values = [owner, timing.leaseMs, ...ids, ...progress];
     const { rows } = await pool.query<RenewedWebhook>({ ...renewWebhooks, values });
-    renewedAt = startedAt;
+    this.#renewedAt = startedAt;
     const renewed = new Map(rows.map((row) => [row.webhookId, row]));
     for (const deliverer of held) {
       const row = renewed.get(deliverer.webhookId);
       if (row === undefined) deliverer.abort();
-      else deliverer.renewed(row);
+      else deliverer.leaseRenewed(row);
     }
-  };
+  }
 
-  const claim = async (): Promise<void> => {
+  async #claimLeases(): Promise<void> {
+    const { pool, owner, timing } = this.#context;
     for (;;) {
-      const values = [owner, timing.leaseMs, [...deliverers.keys()], CLAIM_PAGE];
+      const values = [owner, timing.leaseMs, [...this.#deliverers.keys()], CLAIM_PAGE];
       const { rows } = await pool.query<StoredWebhook>({ ...claimWebhooks, values });
-      for (const row of rows) begin(row);
+      for (const webhook of rows) this.#deliver(webhook);
       if (rows.length < CLAIM_PAGE) return;
     }
-  };
+  }
 
-  const tick = async (): Promise<void> => {
-    try {
-      await renew();
-      if (closing === undefined) await claim();
-    } catch (error) {
-      log.warn({ reason: (error as Error).message }, "cannot renew the leases of webhooks");
-      if (performance.now() - renewedAt < timing.leaseMs) return;
-      // Another process may deliver them by now.
-      for (const deliverer of deliverers.values()) deliverer.abort();
-    }
-  };
+  #deliver(webhook: StoredWebhook): void {
+    const deliverer = new Deliverer(this.#context, webhook);
+    this.#deliverers.set(webhook.webhookId, deliverer);
+    void deliverer.done.then(() => this.#deliverers.delete(webhook.webhookId));
+  }
 
-  const poke = (): void => {
-    if (!isStarted || closing !== undefined) return;
-    isPoked = true;
-    ticking ??= (async () => {
-      while (isPoked && closing === undefined) {
-        isPoked = false;
-        await tick();
-      }
-      ticking = undefined;
-    })();
-  };
+  #abortAll(): void {
+    for (const deliverer of this.#deliverers.values()) deliverer.abort();
+  }
 
-  const prune = async (): Promise<void> => {
+  async #pruneOrWarn(): Promise<void> {
+    const { pool, clock, log } = this.#context;
     const values = [clock.now() - KEPT_MS, PRUNE_PAGE];
-    for (let removed = PRUNE_PAGE; removed === PRUNE_PAGE && closing === undefined; ) {
-      removed = (await pool.query({ ...pruneWebhookDeliveries, values })).rowCount ?? 0;
+    try {
+      for (let removed = PRUNE_PAGE; removed === PRUNE_PAGE && this.#closing === undefined; ) {
+        removed = (await pool.query({ ...pruneWebhookDeliveries, values })).rowCount ?? 0;
+      }
+    } catch (error) {
+      log.warn({ reason: (error as Error).message }, "cannot remove old webhook deliveries");
     }
-  };
+  }
 
-  const pruneOrLog = (): void => {
-    prune().catch((error: Error) => log.warn({ reason: error.message }, "cannot remove old webhook deliveries"));
-  };
-
-  const close = async (): Promise<void> => {
-    for (const timer of timers) clearInterval(timer);
-    await ticking;
-    const left = [...deliverers.values()];
+  async #drain(): Promise<void> {
+    const { pool, owner, timing } = this.#context;
+    for (const timer of this.#timers) clearInterval(timer);
+    await this.#ticking;
+    const left = [...this.#deliverers.values()];
     for (const deliverer of left) deliverer.stop();
-    const abortAll = setTimeout(() => {
-      for (const deliverer of left) deliverer.abort();
-    }, timing.drainMs);
+    const timeout = setTimeout(() => this.#abortAll(), timing.drainMs);
     await Promise.all(left.map(({ done }) => done));
-    clearTimeout(abortAll);
-    // A lease that is not given back runs out by itself.
+    clearTimeout(timeout);
+    // A lease that is not released runs out by itself.
     await pool.query({ ...releaseWebhooks, values: [owner] }).catch(() => undefined);
-  };
-
-  return {
-    start() {
-      isStarted = true;
-      timers = [setInterval(poke, timing.tickMs), setInterval(pruneOrLog, PRUNE_MS)];
-      poke();
-      pruneOrLog();
-    },
-    poke,
-    close() {
-      closing ??= close();
-      return closing;
-    },
-  };
+  }
 }

@@ -1,30 +1,122 @@
 import type { Pool } from "pg";
-import { readWebhookEvents } from "../store/sql/read-webhook-events.ts";
-import type { StoredWebhook } from "../store/sql/webhook-columns.ts";
-import { entryFilterFrom, eventFromBody, type WebhookEvent } from "./event.ts";
-import type { EventBatch } from "./event-batch.ts";
+import type { LedgerEvent } from "../log/events.ts";
+import type { DecisionBody } from "../log/receipts.ts";
+import type { ControlChange } from "../state/control-changes.ts";
+import { numberFromDecision } from "../state/stored-enums.ts";
+import type { StoredWebhook } from "../store/sql/change-webhook.ts";
+import { readWebhookEvents } from "../store/sql/deliver-webhook.ts";
+import type { JsonObject } from "../tree/canonical.ts";
 
-/** The events of a webhook, from its cursor on. */
-export interface EventQueue {
-  /** The revision of the webhook that the queue is of. */
-  readonly revision: number;
-  /** Everything before this index was delivered or is no event of the webhook. */
-  readonly cursor: number;
-  /** Begins again at the cursor of the webhook as it was changed. */
-  adopt(webhook: StoredWebhook): void;
-  /** The event that is next, read from the log if none was read ahead; undefined at the end of the log. */
-  next(): Promise<WebhookEvent | undefined>;
-  /** Whether an event that `next` gave is next still; not after `adopt`. */
-  isNext(event: WebhookEvent): boolean;
-  /** An event was delivered. */
-  taken(event: WebhookEvent): void;
-  /** Moves the cursor over a stretch that follows it directly and holds no event. False: the log has to be read. */
-  skip(batch: EventBatch): boolean;
-  /** Whether a stretch holds an event of the webhook. */
-  wants(batch: EventBatch): boolean;
+/** The names of all events. */
+export type EventName =
+  | "agent.revoked"
+  | "escalation.created"
+  | "escalation.resolved"
+  | "decision.blocked"
+  | "tool.changed";
+
+/** The facts of an event. They never hold free text that people or agents wrote about an action. */
+export type EventData = JsonObject;
+
+/** A log entry that webhooks are told of. */
+export interface WebhookEvent {
+  readonly name: EventName;
+  /** Log index of the entry. */
+  readonly seq: number;
+  /** RFC 3339 UTC, when the entry was sealed. */
+  readonly at: string;
+  readonly data: EventData;
 }
 
-/** Events that are read ahead: few, since each comes with its entry's body. */
+/** A span of the log, and the events in it. */
+export interface LogSpan {
+  /** Log index of its first entry. */
+  readonly first: number;
+  /** Log index after its last entry. */
+  readonly end: number;
+  readonly names: ReadonlySet<EventName>;
+}
+
+/** The sealed entry of a change. */
+type ChangeBody = ControlChange & {
+  readonly workspace_id: string;
+  readonly seq: number;
+  readonly at: string;
+  /** The key that made the change. */
+  readonly by: string;
+};
+
+const EVENT_BY_DECISION: Readonly<Record<DecisionBody["decision"], EventName | undefined>> = {
+  allow: undefined,
+  block: "decision.blocked",
+  escalate: "escalation.created",
+};
+
+const EVENT_BY_CHANGE: ReadonlyMap<ControlChange["type"], EventName> = new Map([
+  ["agent_revoked", "agent.revoked"],
+  ["escalation_resolved", "escalation.resolved"],
+  ["tool_registered", "tool.changed"],
+]);
+
+/** Makes the span of consecutive entries, of which there MUST be at least one. */
+export function logSpanFrom(entries: readonly LedgerEvent[]): LogSpan {
+  const names = new Set<EventName>();
+  for (const entry of entries) {
+    const isDecision = entry.kind === "decision";
+    const name = isDecision ? EVENT_BY_DECISION[entry.decision] : EVENT_BY_CHANGE.get(entry.change.type);
+    if (name !== undefined) names.add(name);
+  }
+  return { first: entries[0]?.seq ?? 0, end: (entries.at(-1)?.seq ?? -1) + 1, names };
+}
+
+/** Returns the data of a decision without metadata, arguments and content; its reasons are codes. */
+function dataFromDecision(body: DecisionBody): EventData {
+  const isEscalation = body.decision === "escalate";
+  return {
+    ...(isEscalation ? { escalation_id: body.escalation_id ?? null, status: "pending" } : {}),
+    decision_id: body.decision_id,
+    decision: body.decision,
+    decision_path: body.decision_path,
+    agent_id: body.action.agent_id,
+    action_type: body.action.action_type,
+    tool: body.action.tool ?? null,
+    policy_name: body.policy_name ?? null,
+    reason_codes: [...new Set(body.reasons.map(({ code }) => code))],
+  };
+}
+
+/** Returns the data of a change; empty for a change that is not an event. */
+function dataFromChange(change: ChangeBody): EventData {
+  switch (change.type) {
+    case "agent_revoked": {
+      const counts = Object.entries(change.ended).map(([kind, ids]) => [kind, ids.length] as const);
+      const { agent_id, revocation_id, certificate_digest } = change;
+      return { agent_id, revocation_id, revoked_by: change.by, counts: Object.fromEntries(counts), certificate_digest };
+    }
+    case "escalation_resolved": {
+      const { escalation_id, agent_id, resolution } = change;
+      return { escalation_id, agent_id, status: resolution, resolved_by: change.by };
+    }
+    case "tool_registered": {
+      const { name, version, digest } = change.tool;
+      return { name, version, digest, registered_by: change.by };
+    }
+    default:
+      return {};
+  }
+}
+
+/** Reads the event from an entry's body; undefined unless it is one of the wanted ones. */
+function eventFromBody(text: string, wanted: ReadonlySet<string>): WebhookEvent | undefined {
+  const body = JSON.parse(text) as DecisionBody | ChangeBody;
+  const name = body.type === "decision" ? EVENT_BY_DECISION[body.decision] : EVENT_BY_CHANGE.get(body.type);
+  if (name === undefined || !wanted.has(name)) return undefined;
+  const { seq, at, workspace_id } = body;
+  const data = body.type === "decision" ? dataFromDecision(body) : dataFromChange(body);
+  return { name, seq, at, data: { workspace_id, seq, ...data } };
+}
+
+/** Page size: small, since every event comes with its entry's body. */
 const PAGE = 20;
 
 interface EventRow {
@@ -36,15 +128,16 @@ interface EventRow {
 
 interface EventPage {
   readonly events: readonly WebhookEvent[];
-  /** Index up to which the log was looked through. */
+  /** Log index up to which the log was searched. */
   readonly end: number;
-  /** Whether that is the end of the log. */
+  /** True at the end of the log. */
   readonly isLast: boolean;
 }
 
 async function readPage(pool: Pool, workspaceId: string, from: number, names: ReadonlySet<string>): Promise<EventPage> {
-  const { decisions, marks } = entryFilterFrom(names);
-  const values = [workspaceId, from, decisions, marks, PAGE];
+  const decisions = (["block", "escalate"] as const).filter((decision) => names.has(EVENT_BY_DECISION[decision] ?? ""));
+  const types = [...EVENT_BY_CHANGE].filter(([, name]) => names.has(name)).map(([type]) => `"type":"${type}"`);
+  const values = [workspaceId, from, decisions.map(numberFromDecision), types, PAGE];
   const { rows } = await pool.query<EventRow>({ ...readWebhookEvents, values });
   const found = rows.filter(({ seq }) => seq !== null);
   const isFull = found.length === PAGE;
@@ -57,56 +150,72 @@ async function readPage(pool: Pool, workspaceId: string, from: number, names: Re
   };
 }
 
-/** Creates the queue of a webhook. */
-export function createEventQueue(pool: Pool, webhook: StoredWebhook): EventQueue {
-  const { workspaceId } = webhook;
-  let names: ReadonlySet<string>;
-  let revision: number;
-  // INVARIANT: `ahead` holds every event of the webhook before `end` that was not delivered.
-  let ahead: WebhookEvent[];
-  let end: number;
+/** The events of a webhook, read from the log from its cursor on. */
+export class EventQueue {
+  readonly #pool: Pool;
+  readonly #workspaceId: string;
+  #names: ReadonlySet<string> = new Set();
+  #revision = 0;
+  // INVARIANT: holds every event of the webhook before `#end` that was not delivered.
+  #ahead: WebhookEvent[] = [];
+  #end = 0;
 
-  const adopt = (changed: StoredWebhook): void => {
-    names = new Set(changed.events);
-    revision = changed.revision;
-    ahead = [];
-    end = changed.nextSeq;
-  };
-  adopt(webhook);
+  constructor(pool: Pool, webhook: StoredWebhook) {
+    this.#pool = pool;
+    this.#workspaceId = webhook.workspaceId;
+    this.replaceConfig(webhook);
+  }
 
-  const wants = (batch: EventBatch): boolean => {
-    for (const name of batch.names) if (names.has(name)) return true;
-    return false;
-  };
+  /** Revision of the webhook's configuration in use. */
+  get revision(): number {
+    return this.#revision;
+  }
 
-  return {
-    get revision() {
-      return revision;
-    },
-    get cursor() {
-      return ahead[0]?.seq ?? end;
-    },
-    adopt,
-    wants,
-    async next() {
-      while (ahead.length === 0) {
-        const before = revision;
-        const page = await readPage(pool, workspaceId, end, names);
-        if (revision !== before) continue;
-        ahead = [...page.events];
-        end = page.end;
-        if (page.isLast) break;
-      }
-      return ahead[0];
-    },
-    isNext: (event) => ahead[0] === event,
-    taken(event) {
-      if (ahead[0] === event) ahead.shift();
-    },
-    skip(batch) {
-      if (ahead.length > 0 || batch.first > end || wants(batch)) return false;
-      end = Math.max(end, batch.end);
-      return true;
-    },
-  };
+  /** Log index before which everything was delivered or is not an event of the webhook. */
+  get cursor(): number {
+    return this.#ahead[0]?.seq ?? this.#end;
+  }
+
+  /** Restarts at the cursor of the changed webhook. */
+  replaceConfig({ events, revision, nextSeq }: StoredWebhook): void {
+    this.#names = new Set(events);
+    this.#revision = revision;
+    this.#ahead = [];
+    this.#end = nextSeq;
+  }
+
+  /** Returns the next event without removing it; undefined at the end of the log. */
+  async next(): Promise<WebhookEvent | undefined> {
+    while (this.#ahead.length === 0) {
+      const revision = this.#revision;
+      const page = await readPage(this.#pool, this.#workspaceId, this.#end, this.#names);
+      if (revision !== this.#revision) continue;
+      this.#ahead = [...page.events];
+      this.#end = page.end;
+      if (page.isLast) break;
+    }
+    return this.#ahead[0];
+  }
+
+  /** Tests that an event from `next` is still next, which a `replaceConfig` in between changes. */
+  isNext(event: WebhookEvent): boolean {
+    return this.#ahead[0] === event;
+  }
+
+  /** Removes a delivered event. */
+  markDelivered(event: WebhookEvent): void {
+    if (this.isNext(event)) this.#ahead.shift();
+  }
+
+  /** Moves the cursor over a span right after it without events. Returns false if the log has to be read instead. */
+  skip(span: LogSpan): boolean {
+    if (this.#ahead.length > 0 || span.first > this.#end || this.hasEventsIn(span)) return false;
+    this.#end = Math.max(this.#end, span.end);
+    return true;
+  }
+
+  /** Tests whether a span has events of the webhook. */
+  hasEventsIn({ names }: LogSpan): boolean {
+    return [...names].some((name) => this.#names.has(name));
+  }
 }

@@ -1,26 +1,33 @@
 import type { LookupAddress } from "node:dns";
 import { lookup as systemLookup } from "node:dns/promises";
-import { isIP } from "node:net";
+import * as http from "node:http";
+import * as https from "node:https";
+import { isIP, type LookupFunction } from "node:net";
+import { finished } from "node:stream/promises";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import { checkedText } from "../registry/checked-text.ts";
 import { createAddressTest } from "./address-ranges.ts";
-import { pinnedPost, type TargetAnswer } from "./pinned-post.ts";
 
-/** Gives every address of a host name. Rejects when there is none. */
+/** Resolves a host name to all its addresses. Rejects when there is none. */
 export type Lookup = (hostname: string) => Promise<readonly LookupAddress[]>;
 
-/** One request to a URL that a user gave. */
+/** A receiver's answer, or the reason why there was none: one line without an address in it. */
+export type TargetAnswer =
+  | { readonly kind: "answer"; readonly status: number; readonly retryAfter: string | undefined }
+  | { readonly kind: "fault"; readonly error: string };
+
+/** A request to a URL that a user gave. */
 export interface TargetRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** Milliseconds for everything: resolving, connecting, the answer. */
+  /** Timeout of everything: resolving, connecting, the answer. */
   readonly timeoutMs: number;
-  /** Ends the request before. */
+  /** Aborts the request. */
   readonly signal?: AbortSignal;
 }
 
-/** The way out to URLs that users gave. */
+/** Guarded requests to URLs that users gave (against server-side request forgery). */
 export interface Targets {
   /**
    * Rejects with INVALID_FIELD for a URL that is not http or https, cannot be stored, carries credentials or names a host
@@ -28,21 +35,36 @@ export interface Targets {
    */
   check(url: string): Promise<void>;
   /**
-   * Resolves the host, checks every address, and posts once to those that were checked: a name that changes its address
-   * after the check leads nowhere else. Follows no redirect. MUST NOT reject.
+   * Resolves the host, checks every address, and posts once to the checked ones: a name that changes its address after
+   * the check leads nowhere else. Follows no redirect. MUST NOT reject.
    */
   post(request: TargetRequest): Promise<TargetAnswer>;
 }
 
-/** What targets are built from. */
+/** Options of `createTargets`. */
 export interface TargetsOptions {
-  /** CIDR blocks of addresses that are allowed though they are not public. */
+  /** CIDR blocks that are allowed although they are not public. */
   readonly allow: readonly string[];
-  /** Default: the system's. */
+  /** Default: the system's resolver. */
   readonly lookup?: Lookup | undefined;
 }
 
 const FIELD = "url";
+/** Bytes of an answer's body that are read; all but its status is ignored. */
+const MAX_ANSWER_BYTES = 65_536;
+/** Milliseconds for one of several addresses to connect before the next is tried in parallel. */
+const NEXT_ADDRESS_MS = 1_000;
+
+const FAULTS: ReadonlyMap<string, string> = new Map([
+  ["ECONNREFUSED", "the connection was refused"],
+  ["ECONNRESET", "the connection was closed before an answer"],
+  ["EPIPE", "the connection was closed before an answer"],
+  ["EHOSTUNREACH", "the host cannot be reached"],
+  ["ENETUNREACH", "the host cannot be reached"],
+  ["ETIMEDOUT", "the connection timed out"],
+]);
+
+const defaultLookup: Lookup = (hostname) => systemLookup(hostname, { all: true });
 
 function notAllowed(host: string): ControlPlaneError {
   const message = `\`${host}\` leads to an address that is not allowed for webhooks`;
@@ -50,7 +72,7 @@ function notAllowed(host: string): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.TARGET_NOT_ALLOWED, message, { host }, { violations });
 }
 
-function targetFrom(text: string): URL {
+function urlFrom(text: string): URL {
   const url = URL.canParse(checkedText(FIELD, text)) ? new URL(text) : undefined;
   if (url === undefined || !["http:", "https:"].includes(url.protocol)) {
     throw invalidField(FIELD, "must be an `http` or `https` URL");
@@ -61,7 +83,7 @@ function targetFrom(text: string): URL {
 
 const hostOf = ({ hostname }: URL): string => (hostname.startsWith("[") ? hostname.slice(1, -1) : hostname);
 
-/** Fails when the signal aborts, for what cannot be ended itself. */
+/** Rejects as soon as the signal aborts, for work that cannot be aborted itself. */
 async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   const { promise, reject } = Promise.withResolvers<never>();
@@ -74,6 +96,73 @@ async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<
   }
 }
 
+// The system's messages are not passed on: they name addresses, which a user who gave a host name must not learn.
+function faultFrom(error: unknown): string {
+  const code = String((error as { code?: unknown }).code ?? "");
+  return FAULTS.get(code) ?? (code === "" ? "the request failed" : `the request failed: ${code}`);
+}
+
+/** Makes a resolver that knows only the given addresses. */
+const pinnedTo =
+  (addresses: readonly LookupAddress[]): LookupFunction =>
+  (_hostname, { all }, callback) => {
+    const [first] = addresses;
+    if (first === undefined) callback(Object.assign(new Error("no address"), { code: "ENOTFOUND" }), "");
+    else if (all === true) callback(null, [...addresses]);
+    else callback(null, first.address, first.family);
+  };
+
+async function discard(response: http.IncomingMessage): Promise<void> {
+  let bytes = 0;
+  response.on("data", (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > MAX_ANSWER_BYTES) response.destroy();
+  });
+  // An answer that breaks off after its status still counts.
+  await finished(response).catch(() => undefined);
+}
+
+/**
+ * Posts once, to one of the given addresses only, under the host name of the URL (`Host`, SNI, certificate). Redirects are
+ * answers like any other. MUST NOT reject.
+ */
+function postTo(
+  addresses: readonly LookupAddress[],
+  url: URL,
+  { headers, body }: TargetRequest,
+  signal: AbortSignal,
+): Promise<TargetAnswer> {
+  return new Promise((resolve) => {
+    const { request: open } = url.protocol === "https:" ? https : http;
+    const request = open(url, {
+      method: "POST",
+      headers: { ...headers, "Content-Length": Buffer.byteLength(body) },
+      // A reused connection would lead to an address that was checked for an earlier request.
+      agent: false,
+      lookup: pinnedTo(addresses),
+      autoSelectFamilyAttemptTimeout: NEXT_ADDRESS_MS,
+      signal,
+    } as https.RequestOptions);
+    let isAnswered = false;
+    request.on("error", (error) => {
+      if (!isAnswered) resolve({ kind: "fault", error: faultFrom(error) });
+    });
+    request.on("close", () => {
+      // Some replies, such as a protocol upgrade, emit neither `response` nor `error`.
+      if (!isAnswered) resolve({ kind: "fault", error: "the connection was closed before an answer" });
+    });
+    request.on("response", (response) => {
+      isAnswered = true;
+      const { statusCode: status = 0, headers: answered } = response;
+      void discard(response).then(() => {
+        request.destroy();
+        resolve({ kind: "answer", status, retryAfter: answered["retry-after"] });
+      });
+    });
+    request.end(body);
+  });
+}
+
 /** Creates the targets. */
 export function createTargets({ allow, lookup = defaultLookup }: TargetsOptions): Targets {
   const isAllowed = createAddressTest(allow);
@@ -82,16 +171,16 @@ export function createTargets({ allow, lookup = defaultLookup }: TargetsOptions)
     const host = hostOf(url);
     const family = isIP(host);
     const addresses = family === 0 ? await lookup(host) : [{ address: host, family }];
-    // All of them: of a name with a public and a private address, the connection might take the private one.
+    // Every address has to be allowed: of a public and a private one, the connection might take the private.
     if (addresses.length === 0 || !addresses.every(({ address }) => isAllowed(address))) throw notAllowed(host);
     return addresses;
   };
 
-  const post = async ({ url: text, headers, body }: TargetRequest, signal: AbortSignal): Promise<TargetAnswer> => {
+  const post = async (request: TargetRequest, signal: AbortSignal): Promise<TargetAnswer> => {
     try {
-      const url = targetFrom(text);
+      const url = urlFrom(request.url);
       const addresses = await unlessAborted(resolve(url), signal);
-      return await pinnedPost({ url, addresses, headers, body, signal });
+      return await postTo(addresses, url, request, signal);
     } catch (error) {
       const isRefusal = error instanceof ControlPlaneError;
       return { kind: "fault", error: isRefusal ? error.message : "the host name cannot be resolved" };
@@ -100,7 +189,7 @@ export function createTargets({ allow, lookup = defaultLookup }: TargetsOptions)
 
   return {
     async check(text) {
-      const url = targetFrom(text);
+      const url = urlFrom(text);
       try {
         await resolve(url);
       } catch (error) {
@@ -111,17 +200,15 @@ export function createTargets({ allow, lookup = defaultLookup }: TargetsOptions)
     async post(request) {
       const { timeoutMs, signal } = request;
       const ending = new AbortController();
-      const end = (): void => ending.abort(new Error("the request was given up"));
-      const late = setTimeout(() => ending.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
-      signal?.addEventListener("abort", end, { once: true });
-      if (signal?.aborted === true) end();
+      const cancel = (): void => ending.abort(new Error("the request was given up"));
+      const timer = setTimeout(() => ending.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+      signal?.addEventListener("abort", cancel, { once: true });
+      if (signal?.aborted === true) cancel();
       const answer = await post(request, ending.signal);
-      clearTimeout(late);
-      signal?.removeEventListener("abort", end);
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", cancel);
       if (answer.kind === "answer" || !ending.signal.aborted) return answer;
       return { kind: "fault", error: (ending.signal.reason as Error).message };
     },
   };
 }
-
-const defaultLookup: Lookup = (hostname) => systemLookup(hostname, { all: true });

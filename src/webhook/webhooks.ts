@@ -1,8 +1,10 @@
-import { randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
-import type { Page, PageRequest } from "../registry/page.ts";
+import { afterNewest, newestPosition, type Page, type PageRequest, pageFrom } from "../registry/page.ts";
 import type { Database } from "../store/database.ts";
+import { WebhookDeliveryEntity, type WebhookDeliveryRow, WebhookEntity, type WebhookRow } from "../store/entities.ts";
+import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import {
   deleteWebhook,
@@ -10,186 +12,266 @@ import {
   readWebhook,
   replayWebhook,
   rotateWebhookSecret,
+  type StoredWebhook,
   updateWebhook,
 } from "../store/sql/change-webhook.ts";
 import { recordWebhookAttempt } from "../store/sql/deliver-webhook.ts";
-import type { StoredWebhook } from "../store/sql/webhook-columns.ts";
 import { stored } from "../store/store-fault.ts";
-import { type Attempt, attemptValues, makeAttempt } from "./attempt.ts";
-import { createDelivery } from "./delivery.ts";
-import { createFairGate } from "./fair-gate.ts";
-import { createWebhookId, createWebhookSecret, testMessage } from "./message.ts";
-import { DAY_MS, DEFAULT_TIMING, type DeliveryTiming } from "./schedule.ts";
-import { createTargets, type Lookup } from "./target.ts";
-import { type Webhook, type WebhookDraft, type WebhookUpdate, webhookFrom, webhookNotFound } from "./webhook.ts";
-import { getWebhook, listDeliveries, listWebhooks } from "./webhook-lists.ts";
+import { Delivery } from "./delivery.ts";
+import { FairSemaphore } from "./fair-semaphore.ts";
+import { type Attempt, attemptValues, postAttempt, testMessage } from "./post-attempt.ts";
+import { DAY_MS, DEFAULT_TIMING, type DeliveryTiming } from "./retry-schedule.ts";
+import { createTargets, type Lookup, type Targets } from "./target.ts";
 
-/** Whose webhooks are meant, and the key that asks. */
+/** A webhook without its secrets. */
+export interface Webhook {
+  /** `wh_…`. */
+  readonly webhookId: string;
+  readonly url: string;
+  readonly events: readonly string[];
+  readonly isActive: boolean;
+  readonly createdAtMs: number;
+  /** Log index before which everything was delivered or is not one of its events. */
+  readonly nextSeq: number;
+  /** Failed attempts in a row on the next event. */
+  readonly failures: number;
+  /** Null when no retry is due. */
+  readonly nextAttemptAtMs: number | null;
+}
+
+/** Fields of a new webhook. */
+export interface WebhookDraft {
+  readonly url: string;
+  readonly events: readonly string[];
+}
+
+/** Changes of a webhook; undefined fields keep their values. */
+export interface WebhookUpdate {
+  readonly url?: string | undefined;
+  readonly events?: readonly string[] | undefined;
+  readonly isActive?: boolean | undefined;
+}
+
+/** The caller and the workspace. */
 export interface WebhookCaller {
   readonly workspaceId: string;
   readonly keyId: string;
 }
 
-/** A webhook with a secret, which is told once and never again. */
+/** A webhook with a new secret, which is shown once and never again. */
 export interface WebhookSecret {
   readonly webhook: Webhook;
   /** `whsec_…`. */
   readonly secret: string;
 }
 
-/** The webhooks of every workspace: their registration and their delivery. */
-export interface Webhooks {
-  /** Registers a webhook, which hears of what happens from now on. Rejects with INVALID_FIELD and TARGET_NOT_ALLOWED. */
-  create(caller: WebhookCaller, draft: WebhookDraft): Promise<WebhookSecret>;
-  /** Newest first. */
-  list(caller: WebhookCaller, page: PageRequest<string>): Promise<Page<Webhook, string>>;
-  /** Rejects with WEBHOOK_NOT_FOUND, as does everything below. */
-  get(caller: WebhookCaller, webhookId: string): Promise<Webhook>;
-  /** Changes a webhook, which then is tried at once. Rejects as `create`. */
-  update(caller: WebhookCaller, webhookId: string, update: WebhookUpdate): Promise<Webhook>;
-  /** Deletes a webhook and gives it as it was. */
-  delete(caller: WebhookCaller, webhookId: string): Promise<Webhook>;
-  /** Makes a new secret; the old one signs too until `oldSecretUntilMs`. An older one is good no more. */
-  rotate(caller: WebhookCaller, webhookId: string): Promise<WebhookSecret & { readonly oldSecretUntilMs: number }>;
-  /** Sends one `webhook.test` event, whether the webhook is active or not. MUST NOT reject for what the receiver does. */
-  test(caller: WebhookCaller, webhookId: string, signal: AbortSignal): Promise<Attempt>;
-  /** The attempts of the last 30 days, newest first. */
-  deliveries(caller: WebhookCaller, webhookId: string, page: PageRequest): Promise<Page<Attempt>>;
-  /** Delivers again from an index on. Rejects with INVALID_FIELD for an index after the cursor. */
-  replay(caller: WebhookCaller, webhookId: string, fromSeq: number): Promise<Webhook>;
-  /** Begins to deliver. */
-  start(): void;
-  /** Ends delivering; another process goes on at once. MUST come before the logs and the database are closed. */
-  close(): Promise<void>;
-}
-
-/** What webhooks are built from. */
+/** Options of `Webhooks`. */
 export interface WebhooksOptions {
   readonly database: Pick<Database, "orm" | "pool">;
   readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
   readonly log: StoreLog;
   /** CIDR blocks of private targets that are allowed. */
   readonly allow: readonly string[];
-  /** Default: the system's. */
+  /** Default: the system's resolver. */
   readonly lookup?: Lookup | undefined;
   /** Default: `DEFAULT_TIMING`. */
   readonly timing?: Partial<DeliveryTiming>;
-  /** Epoch milliseconds. Default: the database's clock. Leases follow the database's clock always. */
+  /** Epoch milliseconds. Default: the database's clock, which leases always follow. */
   readonly clock?: { now(): number };
-  /** From 0 to 1. Default: `Math.random`. */
+  /** Returns a number from 0 to 1. Default: `Math.random`. */
   readonly random?: () => number;
 }
 
-/** Requests to receivers that are under way at once. */
+/** An SQL statement that changes or reads one webhook. */
+interface Statement {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** Requests to receivers in flight at once. */
 const MAX_REQUESTS = 64;
-/** Tests that are under way at once, beside deliveries. */
+/** Test requests in flight at once, besides deliveries. */
 const MAX_TESTS = 16;
-/** Milliseconds for a test: below the default deadline of a call, so that the caller hears what came of it. */
+/** Timeout of a test: below the default deadline of a call, so that the caller gets the outcome. */
 const TEST_MS = 8_000;
+const SECRET_BYTES = 32;
 
-/** Creates the webhooks. Nothing is delivered before `start`. */
-export function createWebhooks(options: WebhooksOptions): Webhooks {
-  const { database, logs, log, allow, lookup, clock = logs.clock, random = Math.random } = options;
-  const { pool } = database;
-  const timing = { ...DEFAULT_TIMING, ...options.timing };
-  const targets = createTargets({ allow, lookup });
-  const testGate = createFairGate(MAX_TESTS);
-  const delivery = createDelivery({
-    ...{ pool, logs, log, targets, timing, clock, random },
-    gate: createFairGate(MAX_REQUESTS),
-    owner: randomUUID(),
-  });
+const createSecret = (): string => `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
 
-  const change = async (statement: { name: string; text: string }, values: unknown[]) => {
-    const { rows } = await stored(pool.query<StoredWebhook>({ ...statement, values }));
+function webhookFrom(row: WebhookRow | StoredWebhook): Webhook {
+  const { webhookId, url, events, isActive, createdAtMs, nextSeq, failures, nextAttemptAtMs = null } = row;
+  return { webhookId, url, events, isActive, createdAtMs, nextSeq, failures, nextAttemptAtMs };
+}
+
+function attemptFrom(row: WebhookDeliveryRow): Attempt {
+  const { messageId, event, seq = null, attempt, atMs, delivered, statusCode = null, error = null, durationMs } = row;
+  return { messageId, event, seq, attempt, atMs, delivered, statusCode, error, durationMs };
+}
+
+function webhookNotFound(webhookId: string): ControlPlaneError {
+  const metadata = { webhook_id: webhookId };
+  return new ControlPlaneError(ErrorReason.WEBHOOK_NOT_FOUND, `no webhook \`${webhookId}\``, metadata);
+}
+
+/**
+ * The webhooks of every workspace: registration and delivery. Methods that take a webhook's id reject with
+ * WEBHOOK_NOT_FOUND.
+ */
+export class Webhooks {
+  readonly #orm: Database["orm"];
+  readonly #pool: Database["pool"];
+  readonly #log: StoreLog;
+  readonly #targets: Targets;
+  readonly #timing: DeliveryTiming;
+  readonly #clock: { now(): number };
+  readonly #tests = new FairSemaphore(MAX_TESTS);
+  readonly #delivery: Delivery;
+
+  constructor(options: WebhooksOptions) {
+    const { database, logs, log, allow, lookup, clock = logs.clock, random = Math.random } = options;
+    this.#orm = database.orm;
+    this.#pool = database.pool;
+    this.#log = log;
+    this.#clock = clock;
+    this.#timing = { ...DEFAULT_TIMING, ...options.timing };
+    this.#targets = createTargets({ allow, lookup });
+    this.#delivery = new Delivery({
+      ...{ pool: database.pool, logs, log, targets: this.#targets, timing: this.#timing, clock, random },
+      semaphore: new FairSemaphore(MAX_REQUESTS),
+      owner: randomUUID(),
+    });
+  }
+
+  /** Begins to deliver. */
+  start(): void {
+    this.#delivery.start();
+  }
+
+  /** Ends delivering; another process takes over at once. MUST be called before the logs and the database are closed. */
+  close(): Promise<void> {
+    return this.#delivery.close();
+  }
+
+  /** Registers a webhook for events from now on. Rejects with INVALID_FIELD and TARGET_NOT_ALLOWED. */
+  async create(caller: WebhookCaller, { url, events }: WebhookDraft): Promise<WebhookSecret> {
+    await this.#targets.check(url);
+    const { workspaceId } = caller;
+    const webhookId = `wh_${base32FromBytes(createUuidV7(Date.now()))}`;
+    const secret = createSecret();
+    const row = await this.#query(insertWebhook, [workspaceId, webhookId, url, events, this.#clock.now(), secret]);
+    if (row === undefined) {
+      const metadata = { workspace_id: workspaceId };
+      throw new ControlPlaneError(ErrorReason.WORKSPACE_NOT_FOUND, `no workspace \`${workspaceId}\``, metadata);
+    }
+    this.#announce(caller, webhookId, "webhook created");
+    return { webhook: webhookFrom(row), secret };
+  }
+
+  /** Lists webhooks, newest first. */
+  async list({ workspaceId }: WebhookCaller, { size, after }: PageRequest<string>): Promise<Page<Webhook, string>> {
+    const where = { workspaceId, ...afterNewest("webhookId", after) };
+    const options = { orderBy: [{ createdAtMs: "desc" }, { webhookId: "desc" }], limit: size + 1 } as const;
+    const rows: WebhookRow[] = await stored(this.#orm.em.fork().find(WebhookEntity, where, options as never));
+    const webhooks = rows.map(webhookFrom);
+    return pageFrom(webhooks, size, ({ createdAtMs, webhookId }) => newestPosition(createdAtMs, webhookId));
+  }
+
+  /** Returns a webhook. */
+  async get({ workspaceId }: WebhookCaller, webhookId: string): Promise<Webhook> {
+    const row = await stored(this.#orm.em.fork().findOne(WebhookEntity, { workspaceId, webhookId }));
+    if (row === null) throw webhookNotFound(webhookId);
+    return webhookFrom(row);
+  }
+
+  /** Changes a webhook, whose next event is then tried at once. Rejects as `create`. */
+  async update(caller: WebhookCaller, webhookId: string, update: WebhookUpdate): Promise<Webhook> {
+    const { url, events, isActive } = update;
+    if (url === undefined && events === undefined && isActive === undefined) return this.get(caller, webhookId);
+    if (url !== undefined) await this.#targets.check(url);
+    const values = [url ?? null, events ?? null, isActive ?? null];
+    return this.#change(caller, webhookId, "webhook changed", updateWebhook, values);
+  }
+
+  /** Deletes a webhook and returns it. */
+  delete(caller: WebhookCaller, webhookId: string): Promise<Webhook> {
+    return this.#change(caller, webhookId, "webhook deleted", deleteWebhook);
+  }
+
+  /** Makes a new secret; the old one signs too until `oldSecretUntilMs`, and one before it no longer. */
+  async rotate(
+    caller: WebhookCaller,
+    webhookId: string,
+  ): Promise<WebhookSecret & { readonly oldSecretUntilMs: number }> {
+    const secret = createSecret();
+    const oldSecretUntilMs = this.#clock.now() + DAY_MS;
+    const values = [secret, oldSecretUntilMs];
+    const webhook = await this.#change(caller, webhookId, "webhook secret rotated", rotateWebhookSecret, values);
+    return { webhook, secret, oldSecretUntilMs };
+  }
+
+  /** Sends one `webhook.test` event, also for an inactive webhook. The receiver's failures MUST NOT make it reject. */
+  async test({ workspaceId }: WebhookCaller, webhookId: string, signal: AbortSignal): Promise<Attempt> {
+    const webhook = await this.#query(readWebhook, [workspaceId, webhookId]);
+    if (webhook === undefined) throw webhookNotFound(webhookId);
+    const attempt = await this.#tests.run(workspaceId, signal, () => this.#sendTest(webhook, signal));
+    if (attempt !== undefined) return attempt;
+    throw new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away before the test was sent");
+  }
+
+  /** Lists the attempts of the last 30 days, newest first. */
+  async deliveries(caller: WebhookCaller, webhookId: string, { size, after }: PageRequest): Promise<Page<Attempt>> {
+    await this.get(caller, webhookId);
+    const before = after === undefined ? {} : { deliveryNo: { $lt: after } };
+    const where = { workspaceId: caller.workspaceId, webhookId, ...before };
+    const options = { orderBy: { deliveryNo: "desc" }, limit: size + 1 } as const;
+    const rows = await stored(this.#orm.em.fork().find(WebhookDeliveryEntity, where, options));
+    const { items, next } = pageFrom(rows, size, ({ deliveryNo }) => deliveryNo);
+    return { items: items.map(attemptFrom), next };
+  }
+
+  /** Delivers again from a log index on. Rejects with INVALID_FIELD for an index after the cursor. */
+  async replay(caller: WebhookCaller, webhookId: string, fromSeq: number): Promise<Webhook> {
+    const row = await this.#query(replayWebhook, [caller.workspaceId, webhookId, fromSeq]);
+    if (row === undefined) {
+      const { nextSeq } = await this.get(caller, webhookId);
+      throw invalidField("from_seq", `must be at most \`next_seq\`, which is ${nextSeq}`);
+    }
+    this.#announce(caller, webhookId, "webhook replayed");
+    return webhookFrom(row);
+  }
+
+  async #query(statement: Statement, values: readonly unknown[]): Promise<StoredWebhook | undefined> {
+    const { rows } = await stored(this.#pool.query<StoredWebhook>({ ...statement, values: [...values] }));
     return rows[0];
-  };
+  }
 
-  /** Tells the log who did what, and has it delivered at once if this process delivers the webhook. */
-  const changed = (caller: WebhookCaller, webhookId: string, message: string): void => {
-    log.info({ key_id: caller.keyId, workspace_id: caller.workspaceId, webhook_id: webhookId }, message);
-    delivery.poke();
-  };
-
-  const changeOf = async (
+  async #change(
     caller: WebhookCaller,
     webhookId: string,
     message: string,
-    statement: { name: string; text: string },
+    statement: Statement,
     values: readonly unknown[] = [],
-  ): Promise<Webhook> => {
-    const row = await change(statement, [caller.workspaceId, webhookId, ...values]);
+  ): Promise<Webhook> {
+    const row = await this.#query(statement, [caller.workspaceId, webhookId, ...values]);
     if (row === undefined) throw webhookNotFound(webhookId);
-    changed(caller, webhookId, message);
+    this.#announce(caller, webhookId, message);
     return webhookFrom(row);
-  };
+  }
 
-  const sendTest = async (webhook: StoredWebhook, signal: AbortSignal): Promise<Attempt> => {
-    const subject = { ...testMessage(webhook, clock.now()), event: "webhook.test", seq: null, attempt: 1 };
-    const timeoutMs = Math.min(TEST_MS, timing.attemptMs);
-    const { attempt } = await makeAttempt({ targets, clock }, webhook, subject, { timeoutMs, signal });
-    await stored(pool.query({ ...recordWebhookAttempt, values: attemptValues(webhook, attempt) }));
+  /** Logs who changed what, and has it delivered at once if this process leases the webhook. */
+  #announce({ keyId, workspaceId }: WebhookCaller, webhookId: string, message: string): void {
+    this.#log.info({ key_id: keyId, workspace_id: workspaceId, webhook_id: webhookId }, message);
+    this.#delivery.wake();
+  }
+
+  async #sendTest(webhook: StoredWebhook, signal: AbortSignal): Promise<Attempt> {
+    const context = { targets: this.#targets, clock: this.#clock };
+    const { attempt } = await postAttempt(context, webhook, {
+      ...testMessage(webhook, this.#clock.now()),
+      ...{ event: "webhook.test", seq: null, attempt: 1 },
+      ...{ timeoutMs: Math.min(TEST_MS, this.#timing.attemptMs), signal },
+    });
+    await stored(this.#pool.query({ ...recordWebhookAttempt, values: attemptValues(webhook, attempt) }));
     return attempt;
-  };
-
-  return {
-    async create(caller, { url, events }) {
-      await targets.check(url);
-      const { workspaceId } = caller;
-      const [webhookId, secret] = [createWebhookId(), createWebhookSecret()];
-      const row = await change(insertWebhook, [workspaceId, webhookId, url, events, clock.now(), secret]);
-      if (row === undefined) {
-        const metadata = { workspace_id: workspaceId };
-        throw new ControlPlaneError(ErrorReason.WORKSPACE_NOT_FOUND, `no workspace \`${workspaceId}\``, metadata);
-      }
-      changed(caller, webhookId, "webhook created");
-      return { webhook: webhookFrom(row), secret };
-    },
-
-    list: ({ workspaceId }, page) => listWebhooks(database, workspaceId, page),
-
-    get: ({ workspaceId }, webhookId) => getWebhook(database, workspaceId, webhookId),
-
-    async update(caller, webhookId, { url, events, isActive }) {
-      if (url === undefined && events === undefined && isActive === undefined) {
-        return getWebhook(database, caller.workspaceId, webhookId);
-      }
-      if (url !== undefined) await targets.check(url);
-      const values = [url ?? null, events ?? null, isActive ?? null];
-      return changeOf(caller, webhookId, "webhook changed", updateWebhook, values);
-    },
-
-    delete: (caller, webhookId) => changeOf(caller, webhookId, "webhook deleted", deleteWebhook),
-
-    async rotate(caller, webhookId) {
-      const secret = createWebhookSecret();
-      const oldSecretUntilMs = clock.now() + DAY_MS;
-      const values = [secret, oldSecretUntilMs];
-      const webhook = await changeOf(caller, webhookId, "webhook secret rotated", rotateWebhookSecret, values);
-      return { webhook, secret, oldSecretUntilMs };
-    },
-
-    async test(caller, webhookId, signal) {
-      const webhook = await change(readWebhook, [caller.workspaceId, webhookId]);
-      if (webhook === undefined) throw webhookNotFound(webhookId);
-      const attempt = await testGate.run(caller.workspaceId, signal, () => sendTest(webhook, signal));
-      if (attempt !== undefined) return attempt;
-      throw new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away before the test was sent");
-    },
-
-    deliveries: ({ workspaceId }, webhookId, page) => listDeliveries(database, workspaceId, webhookId, page),
-
-    async replay(caller, webhookId, fromSeq) {
-      const row = await change(replayWebhook, [caller.workspaceId, webhookId, fromSeq]);
-      if (row === undefined) {
-        const { nextSeq } = await getWebhook(database, caller.workspaceId, webhookId);
-        throw invalidField("from_seq", `must be at most \`next_seq\`, which is ${nextSeq}`);
-      }
-      changed(caller, webhookId, "webhook replayed");
-      return webhookFrom(row);
-    },
-
-    start: delivery.start,
-    close: delivery.close,
-  };
+  }
 }

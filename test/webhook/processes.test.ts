@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
-import { DEFAULT_TIMING } from "../../src/webhook/schedule.ts";
+import { DEFAULT_TIMING } from "../../src/webhook/retry-schedule.ts";
 import { withClient } from "../support/database.ts";
 import { CALLER, createStage, firstOf, type Stage, until } from "./harness.ts";
 import { type Receiver, startReceiver } from "./receiver.ts";

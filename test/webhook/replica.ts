@@ -3,7 +3,7 @@ import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace
 import { type Database, openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
 import { MIGRATIONS } from "../../src/store/migrations.ts";
-import { createWebhooks, type Webhooks, type WebhooksOptions } from "../../src/webhook/webhooks.ts";
+import { Webhooks, type WebhooksOptions } from "../../src/webhook/webhooks.ts";
 
 /** The database and the logs of one process. */
 export interface Replica {
@@ -31,7 +31,7 @@ export async function openReplica(url: string): Promise<Replica> {
     logs,
     webhooks(options = {}) {
       const timing = { ...QUICK, ...options.timing };
-      const webhooks = createWebhooks({ database, logs, log: SILENT, allow: ALLOW, ...options, timing });
+      const webhooks = new Webhooks({ database, logs, log: SILENT, allow: ALLOW, ...options, timing });
       made.push(webhooks);
       return webhooks;
     },

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
-import { DAY_MS, DEFAULT_TIMING } from "../../src/webhook/schedule.ts";
+import { DAY_MS, DEFAULT_TIMING } from "../../src/webhook/retry-schedule.ts";
 import type { Webhooks } from "../../src/webhook/webhooks.ts";
 import { CALLER, createFakeClock, createStage, EVERYTHING, type Stage, until } from "./harness.ts";
 import { type Receiver, startReceiver } from "./receiver.ts";

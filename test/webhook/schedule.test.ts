@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { DAY_MS, DEFAULT_TIMING, delayAfter, retryAfterMs } from "../../src/webhook/schedule.ts";
+import { DAY_MS, DEFAULT_TIMING, delayAfter, retryAfterMs } from "../../src/webhook/retry-schedule.ts";
 
 const NOW = Date.parse("2026-01-02T03:04:05Z");
 const HOUR_MS = 3_600_000;

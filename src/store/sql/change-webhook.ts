@@ -1,6 +1,36 @@
-import { WEBHOOK_COLUMNS } from "./webhook-columns.ts";
+/** SQL for the database's clock in whole epoch milliseconds. */
+export const NOW_MS = "(extract(epoch from clock_timestamp()) * 1000)::bigint";
 
-// Whatever failed before says nothing about the webhook as changed: it is tried at once.
+/** A webhook's row, secrets included. */
+export interface StoredWebhook {
+  readonly workspaceId: string;
+  readonly webhookId: string;
+  readonly url: string;
+  readonly events: readonly string[];
+  readonly isActive: boolean;
+  readonly createdAtMs: number;
+  readonly secret: string;
+  /** Signs too until `oldSecretUntilMs`. */
+  readonly oldSecret: string | null;
+  readonly oldSecretUntilMs: number | null;
+  /** Log index before which everything was delivered or is not one of its events. */
+  readonly nextSeq: number;
+  /** Number of changes by callers to the URL, the events or the cursor. */
+  readonly revision: number;
+  /** Failed attempts in a row on the next event. */
+  readonly failures: number;
+  /** When the first of them failed. */
+  readonly failingSinceMs: number | null;
+  readonly nextAttemptAtMs: number | null;
+}
+
+/** The columns of `StoredWebhook`, of the table or alias `w`. */
+export const WEBHOOK_COLUMNS = `w.workspace_id as "workspaceId", w.webhook_id as "webhookId", w.url, w.events,
+  w.is_active as "isActive", w.created_at_ms::float8 as "createdAtMs", w.secret, w.old_secret as "oldSecret",
+  w.old_secret_until_ms::float8 as "oldSecretUntilMs", w.next_seq::float8 as "nextSeq", w.revision, w.failures,
+  w.failing_since_ms::float8 as "failingSinceMs", w.next_attempt_at_ms::float8 as "nextAttemptAtMs"`;
+
+// Past failures say nothing about the changed webhook, which is therefore tried at once.
 const FRESH = "failures = 0, failing_since_ms = null, next_attempt_at_ms = null, revision = w.revision + 1";
 
 /**
@@ -30,14 +60,14 @@ export const replayWebhook = {
     where workspace_id = $1 and webhook_id = $2 and next_seq >= $3::bigint returning ${WEBHOOK_COLUMNS}`,
 };
 
-/** Puts a new secret before the one in force. Parameters: workspace, webhook, secret, until when the old one signs. */
+/** Sets a new secret. Parameters: workspace, webhook, secret, end of the old secret's validity. */
 export const rotateWebhookSecret = {
   name: "rotate-webhook-secret",
   text: `update webhook w set old_secret = w.secret, old_secret_until_ms = $4::bigint, secret = $3
     where workspace_id = $1 and webhook_id = $2 returning ${WEBHOOK_COLUMNS}`,
 };
 
-/** Deletes a webhook; its attempts go when they are old. Parameters: workspace, webhook. */
+/** Deletes a webhook; its attempts are pruned later. Parameters: workspace, webhook. */
 export const deleteWebhook = {
   name: "delete-webhook",
   text: `delete from webhook w where workspace_id = $1 and webhook_id = $2 returning ${WEBHOOK_COLUMNS}`,

@@ -1,8 +1,79 @@
-import { NOW_MS, WEBHOOK_COLUMNS } from "./webhook-columns.ts";
+import { NOW_MS, type StoredWebhook, WEBHOOK_COLUMNS } from "./change-webhook.ts";
+
+/** A webhook's row after its lease was renewed. */
+export interface RenewedWebhook extends StoredWebhook {
+  /** Size of its workspace's log. */
+  readonly logSize: number;
+}
 
 /**
- * Reads a webhook right before an attempt, so that a change of it holds for the next request. No row: it is inactive or
- * gone, or the lease is not the owner's. Parameters: workspace, webhook, owner.
+ * Leases active webhooks without a valid lease. Rows that another process is leasing at the same time are skipped, so that
+ * processes share the free webhooks instead of waiting for each other.
+ * Parameters: owner, lease in milliseconds, ids of the webhooks that the owner delivers already, most rows.
+ */
+export const claimWebhooks = {
+  name: "claim-webhooks",
+  text: `with free as materialized (
+      select workspace_id, webhook_id from webhook
+      where is_active and (lease_owner is null or lease_owner = $1 or lease_until_ms <= ${NOW_MS})
+        and webhook_id <> all($3::text[])
+      limit $4 for update skip locked
+    )
+    update webhook w set lease_owner = $1, lease_until_ms = ${NOW_MS} + $2::int
+    from free where w.workspace_id = free.workspace_id and w.webhook_id = free.webhook_id
+    returning ${WEBHOOK_COLUMNS}`,
+};
+
+/**
+ * Renews the leases of an owner and moves the cursors over entries without events. Returns `RenewedWebhook` rows; a missing
+ * one has another owner or was deleted. A cursor never moves back, nor after a change that the owner has not seen.
+ * Parameters: owner, lease in milliseconds, workspaces, webhooks, cursors, revisions.
+ */
+export const renewWebhooks = {
+  name: "renew-webhooks",
+  text: `update webhook w set lease_until_ms = ${NOW_MS} + $2::int,
+      next_seq = case when w.revision = held.revision then greatest(w.next_seq, held.next_seq) else w.next_seq end
+    from unnest($3::text[], $4::text[], $5::bigint[], $6::int[]) as held (workspace_id, webhook_id, next_seq, revision)
+    where w.workspace_id = held.workspace_id and w.webhook_id = held.webhook_id and w.lease_owner = $1
+    returning ${WEBHOOK_COLUMNS},
+      (select seq::float8 from ledger_head h where h.workspace_id = w.workspace_id) as "logSize"`,
+};
+
+/** Releases every lease of an owner. Parameter: owner. */
+export const releaseWebhooks = {
+  name: "release-webhooks",
+  text: "update webhook set lease_owner = null, lease_until_ms = null where lease_owner = $1",
+};
+
+/** Entries that one statement searches, so that none runs long even if all of them are changes. */
+const SPAN = 200_000;
+
+// MUST equal the condition of the index `ledger_entry_event`, or the planner cannot use it.
+const MAY_BE_EVENT = "(kind = 1 or decision >= 2)";
+
+/**
+ * Reads entries that may be events of a webhook, oldest first, and how far the log was searched: up to `end`, which is at
+ * most `size`, the size of the log in the same snapshot. Allowed actions cost nothing, since the index excludes them. May
+ * return other changes too, because their type is searched as text.
+ * Parameters: workspace, first index, decisions, texts of which a change has one, most rows.
+ * Without events it returns one row without `seq`; no row: no such workspace.
+ */
+export const readWebhookEvents = {
+  name: "read-webhook-events",
+  text: `select h.seq::float8 as size, least(h.seq, $2::bigint + ${SPAN})::float8 as "end", e.seq::float8 as seq, e.body
+    from ledger_head h left join lateral (
+      select seq, body from ledger_entry
+      where workspace_id = $1 and seq >= $2::bigint and seq < least(h.seq, $2::bigint + ${SPAN}) and ${MAY_BE_EVENT}
+        and (decision = any($3::smallint[])
+          or (kind = 1 and exists (select from unnest($4::text[]) as type (text) where strpos(body, type.text) > 0)))
+      order by seq limit $5
+    ) e on true
+    where h.workspace_id = $1 order by e.seq`,
+};
+
+/**
+ * Reads a webhook right before an attempt, so that a change applies to the next request. No row: it is inactive or deleted,
+ * or the owner's lease is over. Parameters: workspace, webhook, owner.
  */
 export const readWebhookForAttempt = {
   name: "read-webhook-for-attempt",
@@ -14,12 +85,11 @@ const INSERT_DELIVERY = `insert into webhook_delivery
   (workspace_id, webhook_id, message_id, event, seq, attempt, at_ms, delivered, status_code, error, duration_ms)`;
 
 /**
- * Records an attempt and what follows from it, in one statement: a cursor that moved without its line in the list, or the
- * other way round, would have two answers to what was delivered. The attempt is listed even if the webhook was changed
- * meanwhile, for it was made; the cursor is then left where the change put it.
+ * Records an attempt and moves the cursor, in one statement so that the list of attempts and the cursor never disagree. If
+ * the webhook was changed meanwhile, the attempt is still listed, but the cursor stays where the change put it.
  * Parameters: workspace, webhook, message id, event, index, attempt, time, delivered, status, error, milliseconds,
  * owner, revision, cursor, failures, failing since, next attempt, whether it stays active.
- * Gives one row when the cursor is as told.
+ * Returns one row if the state was updated.
  */
 export const finishWebhookAttempt = {
   name: "finish-webhook-attempt",
@@ -34,7 +104,7 @@ export const finishWebhookAttempt = {
     returning 1`,
 };
 
-/** Records an attempt that moves no cursor. Parameters: the first eleven of `finishWebhookAttempt`. */
+/** Records an attempt without moving the cursor. Parameters: the first eleven of `finishWebhookAttempt`. */
 export const recordWebhookAttempt = {
   name: "record-webhook-attempt",
   text: `${INSERT_DELIVERY}
@@ -42,7 +112,7 @@ export const recordWebhookAttempt = {
     from webhook where workspace_id = $1 and webhook_id = $2`,
 };
 
-/** Removes attempts made before a time, the oldest first. Parameters: time in epoch milliseconds, most rows. */
+/** Removes the oldest attempts before a time. Parameters: epoch milliseconds, most rows. */
 export const pruneWebhookDeliveries = {
   name: "prune-webhook-deliveries",
   text: `delete from webhook_delivery where ctid = any(array(

@@ -1,0 +1,131 @@
+import { createHash, createHmac } from "node:crypto";
+import { Webhook as Signer } from "standardwebhooks";
+import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
+import type { StoredWebhook } from "../store/sql/change-webhook.ts";
+import type { EventData, WebhookEvent } from "./event-queue.ts";
+import type { TargetAnswer, Targets } from "./target.ts";
+
+/** A message to a receiver; every attempt sends the same. */
+export interface WebhookMessage {
+  /** `msg_…`; receivers recognise repetitions by it. */
+  readonly id: string;
+  readonly body: string;
+}
+
+/** One attempt to deliver a message, as it is recorded. */
+export interface Attempt {
+  readonly messageId: string;
+  /** `agent.revoked`, …, or `webhook.test`. */
+  readonly event: string;
+  /** Log index of the entry; null for a test. */
+  readonly seq: number | null;
+  /** From 1. */
+  readonly attempt: number;
+  readonly atMs: number;
+  /** True if the receiver answered with a 2xx status. */
+  readonly delivered: boolean;
+  /** Null without an answer. */
+  readonly statusCode: number | null;
+  /** Null if delivered. */
+  readonly error: string | null;
+  readonly durationMs: number;
+}
+
+/** A message to post, with the facts of the attempt that are known before. */
+export interface AttemptRequest extends WebhookMessage, Pick<Attempt, "event" | "seq" | "attempt"> {
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** Dependencies of `postAttempt`. */
+export interface AttemptContext {
+  readonly targets: Targets;
+  /** Epoch milliseconds. */
+  readonly clock: { now(): number };
+}
+
+/** An attempt and the receiver's answer. */
+export interface AttemptResult {
+  readonly attempt: Attempt;
+  readonly answer: TargetAnswer;
+}
+
+const ID_BYTES = 16;
+const USER_AGENT = "Agent-Control-Plane/1";
+
+function bodyFrom(type: string, timestamp: string, data: EventData): string {
+  return JSON.stringify({ type, timestamp, data });
+}
+
+/** Makes the message of an event. Its id depends on workspace, webhook and log index alone. */
+export function messageFrom(
+  { workspaceId, webhookId }: Pick<StoredWebhook, "workspaceId" | "webhookId">,
+  event: WebhookEvent,
+): WebhookMessage {
+  const identity = JSON.stringify([workspaceId, webhookId, event.seq]);
+  const digest = createHash("sha256").update(identity).digest();
+  const id = `msg_${base32FromBytes(digest.subarray(0, ID_BYTES))}`;
+  return { id, body: bodyFrom(event.name, event.at, event.data) };
+}
+
+/** Makes the message of a test, with a unique id. */
+export function testMessage({ workspaceId, webhookId }: StoredWebhook, nowMs: number): WebhookMessage {
+  const data = { workspace_id: workspaceId, webhook_id: webhookId };
+  const id = `msg_${base32FromBytes(createUuidV7(nowMs))}`;
+  return { id, body: bodyFrom("webhook.test", new Date(nowMs).toISOString(), data) };
+}
+
+/** Returns the secrets that sign at a time, newest first: a rotated one signs too until it expires. */
+function secretsAt({ secret, oldSecret, oldSecretUntilMs }: StoredWebhook, nowMs: number): string[] {
+  const isOldGood = oldSecret !== null && oldSecretUntilMs !== null && nowMs < oldSecretUntilMs;
+  return isOldGood ? [secret, oldSecret] : [secret];
+}
+
+/**
+ * Makes the headers of a request: those of Standard Webhooks with a signature by each valid secret, and
+ * `X-Service-Signature`, which has room for one signature, by the newest.
+ */
+function headersFrom(webhook: StoredWebhook, { id, body }: WebhookMessage, nowMs: number): Record<string, string> {
+  const at = new Date(nowMs);
+  const signatures = secretsAt(webhook, nowMs).map((secret) => new Signer(secret).sign(id, at, body));
+  return {
+    "Content-Type": "application/json",
+    "User-Agent": USER_AGENT,
+    "webhook-id": id,
+    "webhook-timestamp": String(Math.floor(nowMs / 1000)),
+    "webhook-signature": signatures.join(" "),
+    "X-Service-Signature": `sha256=${createHmac("sha256", webhook.secret).update(body).digest("hex")}`,
+  };
+}
+
+function errorFrom(answer: TargetAnswer): string | null {
+  if (answer.kind === "fault") return answer.error;
+  const { status } = answer;
+  if (status >= 200 && status < 300) return null;
+  if (status >= 300 && status < 400) return `the receiver redirected with status ${status}, which is not followed`;
+  return `the receiver answered with status ${status}`;
+}
+
+/** Signs a message and posts it once. MUST NOT reject. */
+export async function postAttempt(
+  { targets, clock }: AttemptContext,
+  webhook: StoredWebhook,
+  { id, body, event, seq, attempt, timeoutMs, signal }: AttemptRequest,
+): Promise<AttemptResult> {
+  const atMs = clock.now();
+  const startedAt = performance.now();
+  const headers = headersFrom(webhook, { id, body }, atMs);
+  const answer = await targets.post({ url: webhook.url, headers, body, timeoutMs, signal });
+  const durationMs = Math.round(performance.now() - startedAt);
+  const error = errorFrom(answer);
+  const statusCode = answer.kind === "answer" ? answer.status : null;
+  const delivered = error === null;
+  return { attempt: { messageId: id, event, seq, attempt, atMs, delivered, statusCode, error, durationMs }, answer };
+}
+
+/** Returns the first eleven parameters of the statements that record an attempt. */
+export function attemptValues({ workspaceId, webhookId }: StoredWebhook, made: Attempt): unknown[] {
+  const { messageId, event, seq, attempt, atMs, delivered, statusCode, error, durationMs } = made;
+  const outcome = [delivered, statusCode, error, durationMs];
+  return [workspaceId, webhookId, messageId, event, seq, attempt, atMs, ...outcome];
+}
