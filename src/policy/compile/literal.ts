@@ -13,7 +13,7 @@ import {
   typesFromMask,
 } from "../json-value.ts";
 import { type Literal, type LiteralShape, literalList, type Operator, type Scalar } from "../operators/operator.ts";
-import { compileRe2, patternMessage } from "../re2-pattern.ts";
+import { compileRe2, patternMessage } from "../operators/text.ts";
 import type { FlattenedArgument } from "../types.ts";
 import { nearest, type RuleViolationReason, type Violations } from "../violations.ts";
 

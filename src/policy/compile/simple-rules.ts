@@ -1,6 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { ownValue } from "../json-value.ts";
-import { compileRe2, patternMessage } from "../re2-pattern.ts";
+import { compileRe2, patternMessage } from "../operators/text.ts";
 import type { Decision, EvaluationContext, Finding, GuardAnswer, SchemaError, ToolSchema } from "../types.ts";
 import { decisionFromEnum, type RuleBodyCompiler, type RuleDraft, ruleFinding } from "./rule-draft.ts";
 
