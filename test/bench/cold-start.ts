@@ -1,7 +1,7 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { Client, credentials, Metadata } from "@grpc/grpc-js";
 import { InterceptResponseSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
-import { UNARY_PATH } from "./load/paths.ts";
+import { UNARY_PATH } from "./load.ts";
 import { type BenchService, type BenchWorkspace, startService } from "./service.ts";
 import { requestsOf, unaryBytes } from "./workload.ts";
 

@@ -44,3 +44,13 @@ export function cpuSecondsWithChildren(pid: number): number | undefined {
 export function parentOf(pid: number): number | undefined {
   return timesOf(pid)?.parent;
 }
+
+/** MiB of a process that are in memory. NaN where the system does not tell. */
+export function memoryMib(pid: number): number {
+  try {
+    const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "latin1"))?.[1];
+    return Number(kilobytes) / 1024;
+  } catch {
+    return Number.NaN;
+  }
+}

@@ -15,7 +15,7 @@ import {
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Decision, DecisionPath } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { serveParent } from "./child.ts";
-import { UNARY_PATH } from "./load/paths.ts";
+import { UNARY_PATH } from "./load.ts";
 
 /** Where the echo listens. */
 export interface EchoAddresses {

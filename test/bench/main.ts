@@ -1,5 +1,6 @@
 import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
 import { startChild } from "./child.ts";
+import { measureFootprint } from "./footprint.ts";
 import { type BenchOptions, optionsFrom } from "./options.ts";
 import { startBenchPostgres } from "./postgres.ts";
 import { checksTable, holds } from "./report.ts";
@@ -14,6 +15,7 @@ const PARTS = {
   scale: measureScale,
   window: measureWindow,
   vault: measureVault,
+  footprint: measureFootprint,
   workers: measureWorkers,
 };
 

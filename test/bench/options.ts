@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 
-const PARTS = ["throughput", "scale", "window", "vault", "workers"] as const;
+const PARTS = ["throughput", "scale", "window", "vault", "footprint", "workers"] as const;
 /** A part of the benchmark. */
 export type Part = (typeof PARTS)[number];
 
@@ -12,15 +12,13 @@ export interface BenchOptions {
   readonly rounds: number;
   /** Default all; `--quick` takes throughput alone. */
   readonly parts: readonly Part[];
-  /** Whether the benchmark's own process makes all load, even where the machine has tools for it. Default false. */
-  readonly ownLoad: boolean;
   /** What the scale part grows to; `--shrink` divides all three, for trying the benchmark itself. */
   readonly scale: { readonly mandates: number; readonly agents: number; readonly entries: number };
   /** What the window of a day holds in the window part; `--shrink` divides it too. */
   readonly window: { readonly actions: number };
 }
 
-const USAGE = `usage: npm run bench -- [--seconds 5] [--rounds 3] [--quick | --only ${PARTS.join("|")}] [--shrink 1] [--own-load]`;
+const USAGE = `usage: npm run bench -- [--seconds 5] [--rounds 3] [--quick | --only ${PARTS.join("|")}] [--shrink 1]`;
 
 function partsFrom(only: string | undefined, quick: boolean): readonly Part[] {
   if (only === undefined) return quick ? ["throughput"] : PARTS;
@@ -45,7 +43,6 @@ export function optionsFrom(args: string[]): BenchOptions {
       shrink: { type: "string", default: "1" },
       quick: { type: "boolean", default: false },
       only: { type: "string" },
-      "own-load": { type: "boolean", default: false },
     },
   });
   const shrink = positive(values.shrink);
@@ -53,7 +50,6 @@ export function optionsFrom(args: string[]): BenchOptions {
     seconds: positive(values.seconds),
     rounds: Math.ceil(positive(values.rounds)),
     parts: partsFrom(values.only, values.quick),
-    ownLoad: values["own-load"],
     scale: { mandates: 10_000 / shrink, agents: 100_000 / shrink, entries: 1_000_000 / shrink },
     window: { actions: 5_000_000 / shrink },
   };

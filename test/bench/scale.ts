@@ -1,6 +1,6 @@
 import type { Child } from "./child.ts";
 import { type ColdStart, coldStart } from "./cold-start.ts";
-import type { Measured, Source } from "./load/plan.ts";
+import type { Measured, Source } from "./load.ts";
 import type { BenchOptions } from "./options.ts";
 import type { BenchPostgres } from "./postgres.ts";
 import { type Check, figure, median, tableFrom } from "./report.ts";
@@ -80,7 +80,7 @@ async function measureRounds(options: BenchOptions, postgres: BenchPostgres, loa
   for (let round = 0; round <= options.rounds; round++) {
     for (const { variant, service, measured } of turned(all, round)) {
       const seconds = round === 0 ? warmUpSeconds(variant) : options.seconds;
-      const source: Source = { kind: "stream", target: service.grpc, streams: 8, inFlight: 64 };
+      const source: Source = { kind: "stream", targets: [service.grpc], streams: 8, inFlight: 64 };
       const result = await load.ask<Measured>(planFor(source, seconds, service, postgres));
       if (round > 0) measured.push(result);
       console.error(`round ${round}  ${variant.name.padEnd(40)} ${figure(costOf(result))} us`);

@@ -1,6 +1,6 @@
 import { startServer, type TestServer } from "../support/server.ts";
 import { startChild } from "./child.ts";
-import type { LoadPlan, Target } from "./load/plan.ts";
+import type { LoadPlan, Target } from "./load.ts";
 import type { BenchPostgres } from "./postgres.ts";
 import type { Seed, Seeded } from "./seed-process.ts";
 

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
@@ -15,7 +14,8 @@ import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { withOwner } from "../support/owner.ts";
 import type { Child } from "./child.ts";
 import { type ColdStart, coldStart } from "./cold-start.ts";
-import type { Measured } from "./load/plan.ts";
+import { memoryMib } from "./cpu.ts";
+import type { Measured } from "./load.ts";
 import type { BenchOptions } from "./options.ts";
 import { type BenchPostgres, SILENT_LOG } from "./postgres.ts";
 import { type Check, figure, median, tableFrom } from "./report.ts";
@@ -117,16 +117,6 @@ async function seedWindow(databaseUrl: string, actions: number): Promise<BenchWo
   return { databaseUrl, apiKey: secret, agentIds };
 }
 
-/** MiB of a process that are in memory; not a number where the system does not tell. */
-function memoryOf(pid: number): number {
-  try {
-    const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "latin1"))?.[1];
-    return Number(kilobytes) / 1024;
-  } catch {
-    return Number.NaN;
-  }
-}
-
 async function prepare(postgres: BenchPostgres, actions: number, cleanup: AsyncDisposableStack): Promise<Running> {
   console.error(`preparing  ${actions.toLocaleString("en")} actions in a window of a day`);
   const workspace = await seedWindow(await postgres.createDatabase(`window_${actions}`), actions);
@@ -167,7 +157,7 @@ export async function measureWindow(
       console.error(`round ${round}  ${actions} actions: p50 ${figure(result.p50)} ms, p99 ${figure(result.p99)} ms`);
     }
   }
-  for (const running of all) running.memoryMib = memoryOf(running.start.service.server.pid);
+  for (const running of all) running.memoryMib = memoryMib(running.start.service.server.pid);
   const ratios = many.measured.map(({ p50 }, round) => p50 / (few.measured[round] as Measured).p50);
   const checks: Check[] = [
     { name: "p50 of a decision with the large window", figures: ratios, bound: { atMost: MOST_DEARER }, unit: "x" },

@@ -149,11 +149,6 @@ export function streamBytes(request: InterceptRequest): Buffer {
   return Buffer.from(toBinary(InterceptStreamRequestSchema, create(InterceptStreamRequestSchema, { intercept })));
 }
 
-/** A whole HTTP/1.1 request. */
-export function httpBytes(request: InterceptRequest, host: string, apiKey: string): Buffer {
-  const body = Buffer.from(toJsonString(InterceptRequestSchema, request, { useProtoFieldName: true }));
-  const head =
-    `POST /v1/enforce/intercept HTTP/1.1\r\nHost: ${host}\r\nX-API-Key: ${apiKey}\r\n` +
-    `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
-  return Buffer.concat([Buffer.from(head), body]);
-}
+/** The JSON form of a request, in one line. */
+export const jsonOf = (request: InterceptRequest): string =>
+  toJsonString(InterceptRequestSchema, request, { useProtoFieldName: true });

@@ -1,8 +1,7 @@
 import { Client } from "pg";
-import { withBodies } from "../../support/stored-bodies.ts";
-import { type LaneContext, type Lanes, runLanes } from "./lanes.ts";
-import type { Source } from "./plan.ts";
-import type { Recorder } from "./recorder.ts";
+import { withBodies } from "../support/stored-bodies.ts";
+import { type LaneContext, type Lanes, runLanes } from "./clients.ts";
+import type { Source } from "./load.ts";
 
 /** Rows of the service's log that are inserted again and again. */
 const SAMPLE = 8_192;
@@ -61,8 +60,7 @@ async function statementsOf(client: Client, size: number): Promise<unknown[][]> 
 }
 
 /** One connection that inserts rows, each statement committed before the next. The table is made anew. */
-export async function startInsert(source: Extract<Source, { kind: "insert" }>, recorder: Recorder): Promise<Lanes> {
-  const { databaseUrl, rows } = source;
+export async function startInsert({ databaseUrl, rows }: Extract<Source, { kind: "insert" }>): Promise<Lanes> {
   const client = new Client({ connectionString: databaseUrl });
   await client.connect();
   await client.query(TABLE);
@@ -76,7 +74,7 @@ export async function startInsert(source: Extract<Source, { kind: "insert" }>, r
       recorder.record(startedAt, rows);
     }
   };
-  return runLanes(1, recorder, runLane, async () => {
+  return runLanes(1, runLane, async () => {
     await client.query("drop table bare_entry");
     await client.end();
   });
