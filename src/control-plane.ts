@@ -181,7 +181,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const metrics = new Registry();
   const { guardUrl, guardModel: model, guardKey: key, guardDeadlineMs: deadlineMs } = config;
   const guard = createGuard({ url: guardUrl, model, key, deadlineMs, metrics, log });
-  const redis = createRedisParts(config.redisUrl?.reveal(), { pool: database.pool, log, metrics });
+  const redis = await createRedisParts(config.redisUrl?.reveal(), { pool: database.pool, log, metrics });
   const logs = await createWorkspaceLogs(database, decide, log, redis.surroundings);
   const keys = await createSigningKeys(database, privateKey, logs.clock.now());
   const verifyToken = createTokenVerifier(keys);

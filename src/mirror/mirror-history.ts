@@ -1,13 +1,19 @@
 import type { History, MissingHistory } from "../state/counters/history.ts";
-import { type MirrorSource, reaches } from "./mirror-source.ts";
-import type { MirrorStore, RecordedAgent, RecordedEntry, Recording } from "./mirror-store.ts";
+import {
+  continues,
+  type MirrorSource,
+  type MirrorStore,
+  type RecordedAgent,
+  type RecordedEntry,
+  type Recording,
+} from "./mirror-store.ts";
 
-/** Decisions of a window that are loaded from the mirror at most: more are counted faster by the database. */
-const MOST_ENTRIES = 100_000;
+/** Maximum of decisions that are loaded from the mirror for a window: the database counts more faster. */
+const MAX_ENTRIES = 100_000;
 /** Entries that one script reads about, so that it keeps Redis busy for a few milliseconds; a set is read as a whole. */
 const ENTRIES_A_READ = 5_000;
-/** Entries that are read from the log beside the mirror at most, when it lies behind. */
-const MOST_BEHIND = 5_000;
+/** Maximum of entries that are read from the log when the mirror lies behind. */
+const MAX_BEHIND = 5_000;
 
 function chunksOf(agents: readonly RecordedAgent[]): string[][] {
   const chunks: string[][] = [];
@@ -37,7 +43,7 @@ async function readAll(
   return all;
 }
 
-/** The entries of the log from where a recording ends; undefined when they are too many, or the log is another one. */
+/** Reads the entries of the log after a recording; undefined when they are too many, or the log is another one. */
 async function readRest(
   source: MirrorSource,
   workspaceId: string,
@@ -45,15 +51,15 @@ async function readRest(
   before: number,
 ): Promise<RecordedEntry[] | undefined> {
   const behind = Math.max(0, before - recording.seq);
-  if (behind > MOST_BEHIND) return undefined;
+  if (behind > MAX_BEHIND) return undefined;
   const entries = await source.entries(workspaceId, recording.seq - 1, behind + 1);
-  if (!reaches(entries, recording) || entries.length < behind + 1) return undefined;
+  if (!continues(entries, recording) || entries.length < behind + 1) return undefined;
   return entries.slice(1).flatMap(({ seq, at, decided }) => (decided === null ? [] : [{ seq, at, ...decided }]));
 }
 
 /**
- * Loads a window from the mirror of a log; undefined when it is not to be trusted for it: it was not recording for the
- * whole window, it lost something, it lies far behind, or it is of another log. Rejects when Redis does not answer.
+ * Loads a window from the mirror of a log; undefined when the mirror cannot be trusted: it recorded only a part of the
+ * window, lost entries, lies far behind, or is of another log. Rejects when Redis does not answer.
  */
 export async function loadMirrored(
   store: MirrorStore,
@@ -65,7 +71,7 @@ export async function loadMirrored(
   if (found === undefined || found.recording.since > after) return undefined;
   const { recording } = found;
   const agents = found.agents.filter(({ lastAt }) => lastAt > after);
-  if (agents.reduce((sum, { count }) => sum + count, 0) > MOST_ENTRIES) return undefined;
+  if (agents.reduce((sum, { count }) => sum + count, 0) > MAX_ENTRIES) return undefined;
   const rest = await readRest(source, workspaceId, recording, before);
   if (rest === undefined) return undefined;
   const recorded = await readAll(store, recording, agents);

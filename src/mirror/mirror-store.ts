@@ -1,5 +1,8 @@
+import type { Pool } from "pg";
 import type { Decision } from "../policy/types.ts";
-import { APPEND, BEGIN, FIELDS, FORGET, LOST, READ } from "./mirror-scripts.ts";
+import { decisionFromNumber } from "../state/stored-enums.ts";
+import { readMirrored } from "../store/sql/read-mirrored.ts";
+import { APPEND, BEGIN, FIELDS, FORGET, LOST, READ } from "./scripts.ts";
 
 /** An entry of a log, as far as a mirror keeps it. */
 export interface MirrorEntry {
@@ -12,7 +15,13 @@ export interface MirrorEntry {
   readonly decided: { readonly agentId: string; readonly actionType: string; readonly decision: Decision } | null;
 }
 
-/** How far a recording reaches. */
+/** The logs, as mirrors read them. */
+export interface MirrorSource {
+  /** The entries from an index on, oldest first; fewer than asked for only at the log's end. */
+  entries(workspaceId: string, from: number, limit: number): Promise<MirrorEntry[]>;
+}
+
+/** The extent of a recording. */
 export interface Recording {
   readonly gen: string;
   /** Time after which no decision is missing, epoch milliseconds. */
@@ -30,7 +39,7 @@ export interface RecordedAgent {
   readonly lastAt: number;
 }
 
-/** A recorded decision with its place in the log. */
+/** A recorded decision with its index in the log. */
 export interface RecordedEntry {
   readonly seq: number;
   readonly at: number;
@@ -48,19 +57,19 @@ export interface RedisCommands {
 
 /** The mirror of one log in Redis. All functions reject when Redis does not answer. */
 export interface MirrorStore {
-  /** How far it reaches; undefined when nothing is recorded. */
+  /** The extent of the recording; undefined when nothing is recorded. */
   recording(): Promise<Recording | undefined>;
   /** The same with every agent. */
   recordingWithAgents(): Promise<{ readonly recording: Recording; readonly agents: RecordedAgent[] } | undefined>;
-  /** Begins anew after `last`, in place of a recording or of none. Somebody else may have been first. */
+  /** Begins anew after `last` and replaces `instead`, unless another process was first. */
   begin(instead: Recording | undefined, gen: string, last: MirrorEntry, keepMs: number): Promise<void>;
   /**
-   * Adds the entries after those of a recording. False when it is over; true when they are in, or somebody else was first.
+   * Adds the entries after those of a recording. False when it is over; true when they are in, or another process was first.
    */
   append(recording: Recording, entries: readonly MirrorEntry[], keepMs: number): Promise<boolean>;
-  /** What is recorded of agents; undefined when it is incomplete, and with that over. */
+  /** Reads the decisions of agents; undefined when some are lost, which ends the recording. */
   read(recording: Recording, agentIds: readonly string[]): Promise<RecordedEntry[] | undefined>;
-  /** Lets go of agents that decided nothing after a time. */
+  /** Removes agents without a decision after a time. */
   forget(recording: Recording, agentIds: readonly string[], until: number): Promise<void>;
 }
 
@@ -106,7 +115,36 @@ function agentFrom([agentId, value]: readonly [string, string]): RecordedAgent {
   return { agentId, count: Number(count), lastAt: Number(lastAt) };
 }
 
-/** Creates the mirror of the log of a workspace whose first leaf hash is given. */
+interface Row {
+  readonly seq: number;
+  readonly at: number;
+  readonly kind: number;
+  readonly agentId: string;
+  readonly actionType: string;
+  readonly decision: number;
+  readonly leafHash: Buffer;
+}
+
+/** Reads the logs from the database. */
+export function createMirrorSource(pool: Pool): MirrorSource {
+  const mirrorEntry = ({ seq, at, kind, agentId, actionType, decision, leafHash }: Row): MirrorEntry => {
+    const decided = kind === 0 ? { agentId, actionType, decision: decisionFromNumber(decision) } : null;
+    return { seq, at, leafHash: leafHash.toString("base64url"), decided };
+  };
+  return {
+    async entries(workspaceId, from, limit) {
+      const { rows } = await pool.query<Row>({ ...readMirrored, values: [workspaceId, from, limit] });
+      return rows.map(mirrorEntry);
+    },
+  };
+}
+
+/** True when entries that were read from `recording.seq - 1` on show that the recording is of this log. */
+export function continues([first]: readonly MirrorEntry[], { seq, leafHash }: Recording): boolean {
+  return first?.seq === seq - 1 && first.leafHash === leafHash;
+}
+
+/** Creates the mirror of a log, which its workspace and its first leaf hash identify. */
 export function createMirrorStore(redis: RedisCommands, workspaceId: string, firstLeafHash: string): MirrorStore {
   const hash = `acp:{${workspaceId}:${firstLeafHash.slice(0, 22)}}`;
   const setOf = ({ gen }: Recording, agentId: string): string => `${hash}:${gen}:${agentId}`;
@@ -138,8 +176,8 @@ export function createMirrorStore(redis: RedisCommands, workspaceId: string, fir
         ...own.flatMap((entry) => [entry.at, memberFrom(entry)]),
       ]);
       const { gen, seq, leafHash } = recording;
-      const place = [gen, seq, leafHash, last.seq + 1, last.leafHash, last.at - keepMs, keepMs + SLACK_MS];
-      return (await redis.eval(APPEND, keysOf(recording, [...byAgent.keys()]), [...place, ...sets])) !== LOST;
+      const extent = [gen, seq, leafHash, last.seq + 1, last.leafHash, last.at - keepMs, keepMs + SLACK_MS];
+      return (await redis.eval(APPEND, keysOf(recording, [...byAgent.keys()]), [...extent, ...sets])) !== LOST;
     },
     async read(recording, agentIds) {
       const reply = await redis.eval(READ, keysOf(recording, agentIds), [recording.gen, ...agentIds]);

@@ -1,44 +1,43 @@
 import { randomBytes } from "node:crypto";
-import { type MirrorSource, reaches } from "./mirror-source.ts";
-import type { MirrorEntry, MirrorStore, Recording } from "./mirror-store.ts";
+import { continues, type MirrorEntry, type MirrorSource, type MirrorStore, type Recording } from "./mirror-store.ts";
 
 /** Entries that one script adds, which keeps Redis busy for a few milliseconds. */
 const PAGE = 1_000;
 /** Entries that a mirror may lie behind before a new recording is cheaper than filling it up. */
-const MOST_BEHIND = 100_000;
+const MAX_BEHIND = 100_000;
 /** Agents that are forgotten at once. */
 const FORGOTTEN_AT_ONCE = 500;
 
-/** What became of a mirror. */
-export type Fed = "complete" | "more" | "begun";
+/** State of a mirror after a step: at the log's end, with more to write, or begun anew. */
+export type WriteResult = "complete" | "more" | "begun";
 
 async function beginAt(
   store: MirrorStore,
   instead: Recording | undefined,
   last: MirrorEntry | undefined,
   keepMs: number,
-): Promise<Fed> {
+): Promise<WriteResult> {
   if (last !== undefined) await store.begin(instead, randomBytes(9).toString("base64url"), last, keepMs);
   return "begun";
 }
 
 /**
  * Brings the mirror of a log a step nearer to the log's end. The log itself is what is written from: nothing waits in
- * memory, so there is no queue to bound, a gap is filled like any other stretch, and of several replicas that feed at once
- * each goes on where another came to. Rejects when Redis or the database does not answer.
+ * memory, so there is no queue to bound, a gap is filled like any other stretch, and of several replicas that write at once
+ * each continues after the last one. Rejects when Redis or the database does not answer.
  */
-export async function feedMirror(
+export async function writeMirror(
   store: MirrorStore,
   source: MirrorSource,
   { workspaceId, seq: end, keepMs }: { workspaceId: string; seq: number; keepMs: number },
-): Promise<Fed> {
+): Promise<WriteResult> {
   const recording = await store.recording();
-  if (recording === undefined || end - recording.seq > MOST_BEHIND) {
+  if (recording === undefined || end - recording.seq > MAX_BEHIND) {
     const [last] = await source.entries(workspaceId, end - 1, 1);
     return beginAt(store, recording, last, keepMs);
   }
   const entries = await source.entries(workspaceId, recording.seq - 1, PAGE + 1);
-  if (!reaches(entries, recording)) {
+  if (!continues(entries, recording)) {
     const [last] = await source.entries(workspaceId, end - 1, 1);
     return beginAt(store, recording, last, keepMs);
   }
@@ -46,7 +45,7 @@ export async function feedMirror(
   return entries.length > PAGE ? "more" : "complete";
 }
 
-/** Lets go of agents whose decisions are all older than what is kept. */
+/** Removes agents whose decisions are all older than what is kept. */
 export async function sweepMirror(store: MirrorStore, keepMs: number): Promise<void> {
   const found = await store.recordingWithAgents();
   if (found === undefined) return;

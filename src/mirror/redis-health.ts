@@ -1,14 +1,13 @@
 import { Gauge, type Registry } from "prom-client";
 
-/** A log for what an operator should know; a subset of pino's logger. */
-export interface LinkLog {
+/** Log of Redis' comings and goings; a pino logger is one. */
+export interface RedisLog {
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
 }
 
-/** Whether Redis answers, for one use of it. Says so once for each change, in the log and as `acp_redis_up`. */
-export interface LinkState {
-  readonly isUp: boolean;
+/** Health of Redis for one use of it, told once for each change: in the log and as `acp_redis_up`. */
+export interface RedisHealth {
   up(): void;
   down(reason: string): void;
 }
@@ -21,15 +20,12 @@ function gaugeIn(registry: Registry): Gauge<"use"> {
   return new Gauge({ name, help, labelNames: ["use"], registers: [registry], aggregator: "min" });
 }
 
-/** Creates the state of a link that has not answered yet. */
-export function createLinkState(use: "mirror" | "wake-ups", log: LinkLog, registry: Registry): LinkState {
+/** Creates the health of a connection that has not answered yet. */
+export function createRedisHealth(use: "mirror" | "wake-ups", log: RedisLog, registry: Registry): RedisHealth {
   const gauge = gaugeIn(registry).labels({ use });
   let isUp: boolean | undefined;
   gauge.set(0);
   return {
-    get isUp() {
-      return isUp === true;
-    },
     up() {
       if (isUp === true) return;
       isUp = true;

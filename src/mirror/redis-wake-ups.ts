@@ -3,20 +3,20 @@ import type { Registry } from "prom-client";
 import { wakeUpPayload } from "../log/batch.ts";
 import type { WakeUp } from "../log/events.ts";
 import { type WakeUpListener, type WakeUps, wakeUpFrom } from "../log/wake-ups.ts";
-import { createLinkState, type LinkLog } from "./redis-health.ts";
+import { createRedisHealth, type RedisLog } from "./redis-health.ts";
 
 /** The channel that tells replicas of new entries. Another database on the same Redis costs a look at the log. */
 export const REDIS_CHANNEL = "acp:log";
 
-/** Wake-ups over Redis, which are sent by whoever appended. */
+/** Wake-ups over Redis, sent by the replica that appended. */
 export interface RedisWakeUps extends WakeUps {
-  /** Tells the other replicas. What cannot be sent now is not sent. */
-  tell(wakeUp: WakeUp): void;
+  /** Wakes the other replicas. Dropped when it cannot be sent now. */
+  publish(wakeUp: WakeUp): void;
 }
 
-/** Where wake-ups over Redis are written about. */
+/** Log and metrics of the connections. */
 export interface RedisWakeUpsOptions {
-  readonly log: LinkLog;
+  readonly log: RedisLog;
   readonly metrics: Registry;
 }
 
@@ -34,11 +34,11 @@ const OPTIONS = {
 } satisfies RedisOptions;
 
 /**
- * Tells and hears wake-ups over Redis, beside PostgreSQL's own: those come with the commit and are lost with no process,
- * these reach whoever PostgreSQL's do not reach at the moment. Losing Redis changes nothing but that. Does not wait for it.
+ * Publishes and receives wake-ups over Redis, beside PostgreSQL's notifications: a second way for a replica whose database
+ * connection is being replaced. Losing Redis costs that way alone. Does not wait for Redis.
  */
 export function listenOnRedis(url: string, options: RedisWakeUpsOptions, listener: WakeUpListener): RedisWakeUps {
-  const link = createLinkState("wake-ups", options.log, options.metrics);
+  const health = createRedisHealth("wake-ups", options.log, options.metrics);
   const subscriber = new Redis(url, { ...OPTIONS, connectionName: "acp-wake-ups" });
   const publisher = new Redis(url, {
     ...OPTIONS,
@@ -46,26 +46,28 @@ export function listenOnRedis(url: string, options: RedisWakeUpsOptions, listene
     commandTimeout: 500,
     socketTimeout: 1_000,
   });
-  for (const redis of [subscriber, publisher]) redis.on("error", (error) => link.down(error.message));
+  for (const redis of [subscriber, publisher]) redis.on("error", (error) => health.down(error.message));
 
   const subscribe = async (): Promise<void> => {
     await subscriber.subscribe(REDIS_CHANNEL);
-    link.up();
+    health.up();
     // Whatever was sent while nobody listened is gone.
     listener(undefined);
   };
   subscriber.on("ready", () => {
     subscribe().catch((error: Error) => {
-      link.down(error.message);
+      health.down(error.message);
       subscriber.disconnect(true);
     });
   });
   subscriber.on("message", (_channel, payload) => listener(wakeUpFrom(payload)));
 
   return {
-    tell(wakeUp) {
+    publish(wakeUp) {
       if (publisher.status !== "ready") return;
-      publisher.publish(REDIS_CHANNEL, wakeUpPayload(wakeUp)).then(link.up, (error: Error) => link.down(error.message));
+      publisher
+        .publish(REDIS_CHANNEL, wakeUpPayload(wakeUp))
+        .then(health.up, (error: Error) => health.down(error.message));
     },
     async close() {
       for (const redis of [subscriber, publisher]) redis.disconnect();

@@ -2,34 +2,38 @@ import type { Pool } from "pg";
 import type { Registry } from "prom-client";
 import type { WakeUpListener } from "../log/wake-ups.ts";
 import type { AppendedEnd, LogSurroundings } from "../log/workspace-log.ts";
-import { createMirrorSource } from "./log-source.ts";
-import { createMirror } from "./mirror.ts";
-import type { LinkLog } from "./redis-health.ts";
-import { listenOnRedis, type RedisWakeUps } from "./redis-wake-ups.ts";
+import { createMirrorSource } from "./mirror-store.ts";
+import type { RedisLog } from "./redis-health.ts";
+import type { RedisWakeUps } from "./redis-wake-ups.ts";
 
-/** What Redis does beside the database. All of it may be lost at any moment: it costs time, never correctness. */
+/** The parts that Redis plays beside the database. All of it may be lost at any moment: it costs time, never correctness. */
 export interface RedisParts {
   /** For the logs of this replica. */
   readonly surroundings: LogSurroundings;
-  /** Hears the wake-ups of other replicas from now on. */
+  /** Receives the wake-ups of other replicas from now on. */
   listen(listener: WakeUpListener): void;
   close(): Promise<void>;
 }
 
-/** What the parts are built from. */
+/** The surroundings of the parts. */
 export interface RedisOptions {
   readonly pool: Pool;
-  readonly log: LinkLog;
+  readonly log: RedisLog;
   readonly metrics: Registry;
 }
 
 /** Builds the parts; without a URL they do nothing. Does not wait for Redis. */
-export function createRedisParts(url: string | undefined, { pool, log, metrics }: RedisOptions): RedisParts {
+export async function createRedisParts(
+  url: string | undefined,
+  { pool, log, metrics }: RedisOptions,
+): Promise<RedisParts> {
   if (url === undefined) return { surroundings: {}, listen: () => undefined, close: async () => undefined };
-  const mirror = createMirror({ url, source: createMirrorSource(pool), log, metrics });
+  // A process without Redis has no use for its client in memory.
+  const [{ Mirror }, { listenOnRedis }] = await Promise.all([import("./mirror.ts"), import("./redis-wake-ups.ts")]);
+  const mirror = new Mirror({ url, source: createMirrorSource(pool), log, metrics });
   let wakeUps: RedisWakeUps | undefined;
   const onAppended = ({ workspaceId, seq, longestWindowMs, wakes }: AppendedEnd): void => {
-    if (wakes !== undefined) wakeUps?.tell({ workspaceId, seq, isChange: wakes === "change" });
+    if (wakes !== undefined) wakeUps?.publish({ workspaceId, seq, isChange: wakes === "change" });
     mirror.follow({ workspaceId, seq, keepMs: longestWindowMs });
   };
   return {

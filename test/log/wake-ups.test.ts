@@ -110,7 +110,7 @@ describe("wake-ups that are told over Redis", () => {
     const told = async (): Promise<void> => {
       heard.length = 0;
       await until(async () => {
-        wakeUps.tell(wakeUp);
+        wakeUps.publish(wakeUp);
         await delay(20);
         return heard.some((each) => each !== undefined);
       });
@@ -118,12 +118,12 @@ describe("wake-ups that are told over Redis", () => {
     };
     await told();
     redis.pause();
-    for (let count = 0; count < 100; count++) wakeUps.tell(wakeUp);
+    for (let count = 0; count < 100; count++) wakeUps.publish(wakeUp);
     await delay(1_500);
     redis.resume();
     await told();
     await redis.kill();
-    for (let count = 0; count < 100; count++) wakeUps.tell(wakeUp);
+    for (let count = 0; count < 100; count++) wakeUps.publish(wakeUp);
     await redis.start();
     await told();
     await wakeUps.close();

@@ -2,9 +2,14 @@ import { createHash } from "node:crypto";
 import { expect } from "chai";
 import fc from "fast-check";
 import { loadMirrored } from "../../src/mirror/mirror-history.ts";
-import type { MirrorSource } from "../../src/mirror/mirror-source.ts";
-import { createMirrorStore, type MirrorEntry, type MirrorStore } from "../../src/mirror/mirror-store.ts";
-import { feedMirror, sweepMirror } from "../../src/mirror/mirror-writer.ts";
+
+import {
+  createMirrorStore,
+  type MirrorEntry,
+  type MirrorSource,
+  type MirrorStore,
+} from "../../src/mirror/mirror-store.ts";
+import { sweepMirror, writeMirror } from "../../src/mirror/mirror-writer.ts";
 import type { Decision } from "../../src/policy/types.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
 
@@ -45,7 +50,7 @@ function storeOf(redis: TestRedis, log: Log): MirrorStore {
 }
 
 const feed = (redis: TestRedis, log: Log, keepMs: number) =>
-  feedMirror(storeOf(redis, log), log, { workspaceId: WORKSPACE, seq: log.list.length, keepMs });
+  writeMirror(storeOf(redis, log), log, { workspaceId: WORKSPACE, seq: log.list.length, keepMs });
 
 async function feedUp(redis: TestRedis, log: Log, keepMs: number): Promise<void> {
   while ((await feed(redis, log, keepMs)) === "more");

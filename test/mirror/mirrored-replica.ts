@@ -30,7 +30,7 @@ export async function openMirrored(url: string, redisUrl: string): Promise<Mirro
   const metrics = new Registry();
   const written: string[] = [];
   const write = (_fields: object, message: string): void => void written.push(message);
-  const redis = createRedisParts(redisUrl, { pool: database.pool, log: { info: write, warn: write }, metrics });
+  const redis = await createRedisParts(redisUrl, { pool: database.pool, log: { info: write, warn: write }, metrics });
   const logs = await createWorkspaceLogs(database, decide, SILENT_LOG, redis.surroundings);
   redis.listen(logs.wakeUp);
   return {

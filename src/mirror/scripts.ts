@@ -1,5 +1,5 @@
 /*
- * What the mirror of a workspace is in Redis, all under one hash tag, so that a cluster keeps it together:
+ * The keys of a workspace's mirror in Redis, all under one hash tag, so that a cluster keeps them together:
  *
  * - `acp:{<workspace>:<log>}`, a hash. `<log>` begins the hash of the log's first leaf, so two databases never mix.
  *   `@gen` names this recording, `@seq` is the index up to which it is complete, `@leaf` the leaf hash before that index,
@@ -9,8 +9,8 @@
  *
  * INVARIANT: a set and the number of its members are written by one script and change by the same amounts. So a set that
  * lost members, by eviction, expiry or a hand, has fewer than its number from then on, however it grows and is trimmed;
- * a set that is gone counts as empty. Whoever sees a difference unlinks the hash, and the recording is over: what is left
- * of its sets can no longer be reached, and expires. The hash is one key, so it is there as a whole or not at all.
+ * a set that is gone counts as empty. A script that sees a difference unlinks the hash, which ends the recording: the sets
+ * that are left can no longer be reached, and expire. The hash is one key, so it is complete or absent.
  *
  * A Redis that comes back with an older copy has hash and sets of one moment; it merely lies behind. `@leaf` must be in
  * the log at its index: every leaf commits to all before it, so a log that was restored and went on differently differs.
@@ -19,13 +19,13 @@
 /** Fields of the hash that are no agent's. */
 export const FIELDS = { gen: "@gen", since: "@since", seq: "@seq", leaf: "@leaf" } as const;
 
-/** What a script answers when the recording that it was called for has ended. */
+/** Reply of a script whose recording has ended. */
 export const LOST = "lost";
 
 /**
  * Begins a recording in place of another one, or of none. Keys: hash. Arguments: the recording that it takes the place of
  * or an empty text, new recording, time, index, leaf hash before it, time to live in milliseconds. Does nothing when
- * somebody else was first.
+ * another process was first.
  */
 export const BEGIN = `
 if (redis.call('HGET', KEYS[1], '@gen') or '') ~= ARGV[1] then return 'moved' end
