@@ -5,6 +5,7 @@ import {
   AUDITOR_KEY,
   callerFor,
   deferred,
+  GOOD,
   type Harness,
   type Outcome,
   startHarness,
@@ -12,8 +13,6 @@ import {
   until,
   WIRES,
 } from "./harness.ts";
-
-const GOOD = { actionType: "send", agentId: "agt_1" };
 
 /** A header that says "no time left" in the words of each wire. */
 const EXPIRED: Readonly<Record<TestWire, Record<string, string>>> = {

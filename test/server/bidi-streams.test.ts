@@ -12,7 +12,6 @@ import type { CallContext } from "../../src/api/context.ts";
 import { interceptAll } from "../../src/api/intercept-stream.ts";
 import type { CheckedRequest } from "../../src/api/service.ts";
 import {
-  ADMIN_KEY,
   deferred,
   echo,
   endOf,
@@ -21,12 +20,12 @@ import {
   grpcOutcome,
   grpcPath,
   type Harness,
+  KEY,
   startHarness,
   until,
 } from "./harness.ts";
 
 const CONVERSE = EnforcementService.method.interceptStream;
-const KEY = { "x-api-key": ADMIN_KEY };
 type Requests = AsyncIterable<CheckedRequest<InterceptStreamRequest>>;
 const uuid = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
 

@@ -2,17 +2,16 @@ import { request as httpRequest } from "node:http";
 import { connect as http2Connect } from "node:http2";
 import { gzipSync } from "node:zlib";
 import { create, type JsonObject, toBinary } from "@bufbuild/protobuf";
-import { ConnectError } from "@connectrpc/connect";
-import { errorFromJsonBytes } from "@connectrpc/connect/protocol-connect";
+import type { ConnectError } from "@connectrpc/connect";
 import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
 import { expect } from "chai";
 import { EnforcementService, InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import {
-  ADMIN_KEY,
+  connectBodyOutcome,
   connectOutcome,
-  grpcMetadata,
-  grpcOutcome,
+  grpcFailure,
   type Harness,
+  KEY,
   MAX_BODY_BYTES,
   type Outcome,
   rawPost,
@@ -22,7 +21,6 @@ import {
 } from "./harness.ts";
 
 const INTERCEPT = "/agentcontrol.v1.EnforcementService/Intercept";
-const KEY = { "x-api-key": ADMIN_KEY };
 
 /** A struct of `levels` nested objects or arrays. */
 function nested(levels: number, kind: "object" | "array"): JsonObject {
@@ -112,7 +110,7 @@ describe("requests that no service may see", () => {
     it(`refuses a Connect body in JSON with ${description}`, async () => {
       const answer = await rawPost(harness.httpPort, INTERCEPT, { ...KEY, "content-type": "application/json" }, body);
       expect(answer.status).to.equal(400);
-      const outcome = connectOutcome(errorFromJsonBytes(answer.body, undefined, new ConnectError("unreadable")));
+      const outcome = connectBodyOutcome(answer);
       expectRefusal(outcome, "INVALID_ARGUMENT", reason);
       if (field !== undefined) expect(outcome.violations[0]?.field).to.equal(field);
     });
@@ -122,7 +120,7 @@ describe("requests that no service may see", () => {
     const headers = { ...KEY, "content-type": "application/proto" };
     const answer = await rawPost(harness.httpPort, INTERCEPT, headers, Buffer.from([0x0a, 0xff]));
     expect(answer.status).to.equal(400);
-    const outcome = connectOutcome(errorFromJsonBytes(answer.body, undefined, new ConnectError("unreadable")));
+    const outcome = connectBodyOutcome(answer);
     expectRefusal(outcome, "INVALID_ARGUMENT", "INVALID_FIELD");
   });
 
@@ -134,17 +132,7 @@ describe("requests that no service may see", () => {
   });
 
   it("refuses a body that is no message over gRPC", async () => {
-    const outcome = await new Promise<Outcome>((resolve) => {
-      const bytes = (raw: Buffer) => raw;
-      harness.grpcClient.makeUnaryRequest(
-        INTERCEPT,
-        bytes,
-        bytes,
-        Buffer.from([0x0a, 0xff]),
-        grpcMetadata(KEY),
-        (error) => resolve(grpcOutcome(error as NonNullable<typeof error>)),
-      );
-    });
+    const outcome = await grpcFailure(harness.grpcClient, INTERCEPT, Buffer.from([0x0a, 0xff]));
     expectRefusal(outcome, "INVALID_ARGUMENT", "INVALID_FIELD");
   });
 
@@ -155,7 +143,7 @@ describe("requests that no service may see", () => {
     harness.seen.length = 0;
     const bomb = gzipSync(JSON.stringify({ actionContent: "x".repeat(10 * MAX_BODY_BYTES) }));
     const answer = await rawPost(harness.httpPort, INTERCEPT, headers, bomb);
-    const outcome = connectOutcome(errorFromJsonBytes(answer.body, undefined, new ConnectError("unreadable")));
+    const outcome = connectBodyOutcome(answer);
     expectRefusal(outcome, "RESOURCE_EXHAUSTED", "BODY_TOO_LARGE");
   });
 
@@ -173,7 +161,7 @@ describe("requests that no service may see", () => {
   it("refuses an unknown compression over Connect", async () => {
     const headers = { ...KEY, "content-type": "application/json", "content-encoding": "zstd" };
     const answer = await rawPost(harness.httpPort, INTERCEPT, headers, "{}");
-    const outcome = connectOutcome(errorFromJsonBytes(answer.body, undefined, new ConnectError("unreadable")));
+    const outcome = connectBodyOutcome(answer);
     expectRefusal(outcome, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE");
   });
 });
@@ -190,7 +178,7 @@ describe("methods that are not there", () => {
 
   it("are UNIMPLEMENTED over Connect, with our reason", async () => {
     const answer = await rawPost(harness.httpPort, UNKNOWN, { "content-type": "application/json" }, "{}");
-    const outcome = connectOutcome(errorFromJsonBytes(answer.body, undefined, new ConnectError("unreadable")));
+    const outcome = connectBodyOutcome(answer);
     expect({ status: answer.status, code: outcome.code, reason: outcome.reason }).to.deep.equal({
       status: 404,
       code: "UNIMPLEMENTED",
@@ -211,12 +199,7 @@ describe("methods that are not there", () => {
   });
 
   it("are UNIMPLEMENTED over gRPC", async () => {
-    const outcome = await new Promise<Outcome>((resolve) => {
-      const bytes = (raw: Buffer) => raw;
-      harness.grpcClient.makeUnaryRequest(UNKNOWN, bytes, bytes, Buffer.alloc(0), grpcMetadata(KEY), (error) =>
-        resolve(grpcOutcome(error as NonNullable<typeof error>)),
-      );
-    });
+    const outcome = await grpcFailure(harness.grpcClient, UNKNOWN, Buffer.alloc(0));
     expect(outcome.code).to.equal("UNIMPLEMENTED");
   });
 

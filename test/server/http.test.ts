@@ -10,20 +10,17 @@ import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import type { HttpRoute } from "../../src/server/http.ts";
 import { sendText } from "../../src/server/http-reply.ts";
 import {
-  ADMIN_KEY,
   connectOutcome,
   deferred,
   echo,
-  grpcMetadata,
-  grpcOutcome,
+  GOOD,
+  grpcFailure,
   type Harness,
+  KEY,
   startHarness,
   until,
 } from "./harness.ts";
 import { TEST_TLS } from "./tls-pair.ts";
-
-const KEY = { "x-api-key": ADMIN_KEY };
-const GOOD = { actionType: "send", agentId: "agt_1" };
 
 describe("the HTTP port", () => {
   let harness: Harness;
@@ -247,13 +244,8 @@ describe("the ports with TLS", () => {
 
   it("tell a foreign gRPC client on the HTTP port of a method that is not there", async () => {
     const client = new Client(`localhost:${harness.httpPort}`, credentials.createSsl(Buffer.from(TEST_TLS.cert)));
-    const bytes = (raw: Buffer) => raw;
     const path = "/agentcontrol.v1.EnforcementService/Guess";
-    const outcome = await new Promise<ReturnType<typeof grpcOutcome>>((resolve) => {
-      client.makeUnaryRequest(path, bytes, bytes, Buffer.alloc(0), grpcMetadata(KEY), (error) =>
-        resolve(grpcOutcome(error as NonNullable<typeof error>)),
-      );
-    });
+    const outcome = await grpcFailure(client, path, Buffer.alloc(0));
     client.close();
     expect([outcome.code, outcome.reason]).to.deep.equal(["UNIMPLEMENTED", "ROUTE_NOT_FOUND"]);
   });

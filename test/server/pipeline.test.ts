@@ -13,12 +13,12 @@ import {
   callerFor,
   deferred,
   enforcementWith,
+  GOOD,
   type Harness,
   startHarness,
   until,
 } from "./harness.ts";
 
-const GOOD = { actionType: "send", agentId: "agt_1" };
 const INTERCEPT = EnforcementService.method.intercept;
 
 function pipelineOf(...services: ServiceDefinition[]) {

@@ -8,19 +8,18 @@ import {
 } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import type { CallContext } from "../../src/api/context.ts";
 import {
-  ADMIN_KEY,
   connectOutcome,
   deferred,
   endOf,
   grpcOutcome,
   grpcWatch,
   type Harness,
+  KEY,
   startHarness,
   until,
 } from "./harness.ts";
 
 const WATCH = EscalationService.method.watchEscalations;
-const KEY = { "x-api-key": ADMIN_KEY };
 
 const watch = (harness: Harness, headers: Record<string, string> = KEY) =>
   grpcWatch(harness.grpcClient, WATCH, headers);

@@ -10,6 +10,7 @@ import {
 } from "@bufbuild/protobuf";
 import { anyUnpack } from "@bufbuild/protobuf/wkt";
 import { ConnectError, createClient, type Transport } from "@connectrpc/connect";
+import { errorFromJsonBytes } from "@connectrpc/connect/protocol-connect";
 import {
   type Client,
   type ClientDuplexStream,
@@ -27,6 +28,10 @@ import { StatusSchema } from "../../gen/google/rpc/status_pb.js";
 
 /** A key that may do everything. */
 export const ADMIN_KEY = "acp_admin_0123456789abcdef";
+/** The headers of a caller that may do everything. */
+export const KEY = { "x-api-key": ADMIN_KEY };
+/** An action that passes every check. */
+export const GOOD = { actionType: "send", agentId: "agt_1" };
 
 /** How a call ended, read by a client that knows nothing but the protocol and the published error details. */
 export interface Outcome {
@@ -113,6 +118,11 @@ export function connectOutcome(error: ConnectError, requestId?: string): Outcome
   };
 }
 
+/** The outcome of a Connect call whose answer came as bytes. */
+export function connectBodyOutcome({ body }: { readonly body: Buffer }): Outcome {
+  return connectOutcome(errorFromJsonBytes(body, undefined, new ConnectError("unreadable")));
+}
+
 function failed(code: string, message: string): Outcome {
   const none = { reason: undefined, domain: undefined, requestId: undefined, response: undefined };
   return { code, message, ...none, metadata: {}, violations: [] };
@@ -142,7 +152,7 @@ function codeWord(code: number): string {
   return CODE_WORDS[code] ?? String(code);
 }
 
-export function grpcMetadata(headers: Readonly<Record<string, string>> = { "x-api-key": ADMIN_KEY }): Metadata {
+export function grpcMetadata(headers: Readonly<Record<string, string>> = KEY): Metadata {
   const metadata = new Metadata();
   for (const [name, value] of Object.entries(headers)) metadata.set(name, value);
   return metadata;
@@ -207,6 +217,17 @@ export function grpcIntercept(
     );
     call.on("metadata", (metadata: Metadata) => {
       requestId = metadata.get("x-request-id")[0]?.toString();
+    });
+  });
+}
+
+/** Makes a gRPC call that fails, with the bytes of its request as they are. */
+export function grpcFailure(client: Client, path: string, request: Buffer): Promise<Outcome> {
+  const bytes = (raw: Buffer) => raw;
+  return new Promise((resolve, reject) => {
+    client.makeUnaryRequest(path, bytes, bytes, request, grpcMetadata(), (error) => {
+      if (error === null) reject(new Error("the call did not fail"));
+      else resolve(grpcOutcome(error));
     });
   });
 }
