@@ -1,4 +1,3 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import type { EscalationChange } from "../../src/escalation/feed.ts";
@@ -96,7 +95,6 @@ describe("watching escalations", () => {
     await done;
     const whole = await fromLog();
     while (seen.length < whole.length) await follow();
-    await delay(50);
     expect(seen).to.deep.equal(whole);
     expect(turns).to.be.above(3);
   });

@@ -1,19 +1,11 @@
-import { setTimeout as delay } from "node:timers/promises";
-import { create } from "@bufbuild/protobuf";
-import { RuleSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { resolveEscalation } from "../../src/escalation/escalation.ts";
-import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
-import { registerAgent } from "../../src/registry/agents.ts";
-import { createMandate } from "../../src/registry/mandates.ts";
-import { registerTool } from "../../src/registry/tools.ts";
-import { createWorkspace } from "../../src/registry/workspaces.ts";
 import type { SealedDecision } from "../../src/state/types.ts";
-import { createId } from "../../src/store/ids.ts";
-import type { WebhookCaller } from "../../src/webhook/webhooks.ts";
-import { createTestDatabase } from "../support/database.ts";
-import { openReplica, type Replica } from "./replica.ts";
+import type { Attempt } from "../../src/webhook/post-attempt.ts";
+import type { Webhook, WebhookCaller, WebhookSecret, Webhooks, WebhooksOptions } from "../../src/webhook/webhooks.ts";
+import { actionRule, attempt, openWorkspace, type Replica, type TestWorkspace } from "../support/harness.ts";
+import { type Receiver, startReceiver } from "./receiver.ts";
+import { createQuickWebhooks } from "./replica.ts";
 
 /** The workspace of the tests and the key that calls. */
 export const CALLER: WebhookCaller = { workspaceId: "default", keyId: "key_test" };
@@ -29,101 +21,123 @@ export const EVERYTHING = [
 /** Text that no webhook may ever carry. */
 export const PERSONAL = "Jane Roe, 555-0100";
 
-/** A workspace in which things happen. */
-export interface Stage extends Replica {
-  readonly url: string;
-  readonly log: WorkspaceLog;
+const PAGE = { size: 500, after: undefined };
+
+/** A workspace with an agent whose `drop` is blocked and whose `pay` escalates, and webhooks that tell of it. */
+export interface WebhookWorkspace extends TestWorkspace {
   readonly agentId: string;
+  /** Creates webhooks that deliver quickly, on the first replica unless another is given; closed with the workspace. */
+  openWebhooks(options?: Partial<WebhooksOptions>, replica?: Replica): Webhooks;
   block(): Promise<SealedDecision>;
   allow(): Promise<SealedDecision>;
   escalate(): Promise<SealedDecision>;
   reject(decision: SealedDecision): Promise<void>;
   changeTool(name: string): Promise<void>;
-  revoke(): Promise<void>;
-  /** Another process on the same database; closed with the stage. */
-  replica(): Promise<Replica>;
 }
 
-function attempt(log: WorkspaceLog, agentId: string, actionType: string): Promise<SealedDecision> {
-  const action = {
-    ...{ agentId, actionType, normalisedType: actionType, actionContent: PERSONAL, keyId: "key_test" },
-    decisionId: createId("dec"),
-    isRetryable: false,
-    metadata: { note: PERSONAL },
-    metadataText: JSON.stringify({ note: PERSONAL }),
-    ...{ tool: undefined, sessionId: undefined, onBehalfOf: undefined, grantId: undefined },
-    ...{ intentContractId: undefined, escalationId: undefined },
-  };
-  return log.decide(action, () => false);
-}
-
-async function prepare(log: WorkspaceLog): Promise<string> {
-  const { agentId } = await registerAgent(log, "key_test", {
-    ...{ name: "payer", framework: "", description: "" },
-    ...{ capabilities: [], allowedActionTypes: [], deniedActionTypes: ["drop"] },
-  });
-  const conditions = { matchActionTypes: ["pay"] };
-  const rule = create(RuleSchema, { type: RuleType.ACTION, decision: Decision.ESCALATE, conditions });
-  const mandate = { name: "ask", description: "", scope: "workspace", priority: 0, mode: "enforce" } as const;
-  const kept = { departmentId: undefined, agentId: undefined };
-  await createMandate(log, "key_test", { ...mandate, ...kept, rules: [rule] });
-  return agentId;
-}
-
-/** Creates a workspace with an agent whose `drop` is blocked and whose `pay` escalates. */
-export async function createStage(): Promise<Stage> {
-  const test = await createTestDatabase();
-  const replicas = [await openReplica(test.url)];
-  const [first] = replicas as [Replica];
-  await createWorkspace({ database: first.database, nowMs: Date.now(), by: "system" }, CALLER);
-  const log = await first.logs.of(CALLER.workspaceId);
-  const agentId = await prepare(log);
+/** Opens the workspace. Its replicas hear nothing of each other's entries. */
+export async function openWebhookWorkspace(): Promise<WebhookWorkspace> {
+  const workspace = await openWorkspace({ hearsWakeUps: false });
+  const agentId = await workspace.agent("payer", [], ["drop"]);
+  await workspace.mandate([actionRule(Decision.ESCALATE, "pay")]);
+  const opened: Webhooks[] = [];
+  const act = (actionType: string): Promise<SealedDecision> =>
+    attempt(workspace.log, { agentId, actionType, actionContent: PERSONAL, metadata: { note: PERSONAL } });
   return {
-    ...first,
-    ...{ url: test.url, log, agentId },
-    block: () => attempt(log, agentId, "drop"),
-    allow: () => attempt(log, agentId, "look"),
-    escalate: () => attempt(log, agentId, "pay"),
+    ...workspace,
+    agentId,
+    openWebhooks(options = {}, replica = workspace) {
+      const webhooks = createQuickWebhooks(replica, options);
+      opened.push(webhooks);
+      return webhooks;
+    },
+    block: () => act("drop"),
+    allow: () => act("look"),
+    escalate: () => act("pay"),
     async reject({ escalationId = "" }) {
-      const { pool } = first.database;
-      await resolveEscalation({ log, pool }, { escalationId, resolution: "rejected", note: PERSONAL, by: "key_test" });
+      const { log, database } = workspace;
+      const command = { escalationId, resolution: "rejected", note: PERSONAL, by: CALLER.keyId } as const;
+      await resolveEscalation({ log, pool: database.pool }, command);
     },
     async changeTool(name) {
-      const inputSchema = { type: "object", properties: {}, description: PERSONAL };
-      await registerTool(log, "key_test", { name, description: undefined, inputSchema, source: ToolSource.API });
-    },
-    async revoke() {
-      const ended = {
-        ...{ sessions: ["ses_1", "ses_2"], credentials: [], grants_given: [], grants_received: [] },
-        ...{ temporal_windows: [], intent_contracts: [], federation_tokens: [], mcp_tool_policies: [] },
-      };
-      await log.change("key_test", async ({ seal }) => {
-        const ids = { agent_id: agentId, revocation_id: "rev_1", certificate_digest: "00" };
-        seal({ type: "agent_revoked", ...ids, reason: PERSONAL, ended });
-      });
-    },
-    async replica() {
-      const replica = await openReplica(test.url);
-      replicas.push(replica);
-      return replica;
+      await workspace.tools.registerTool({ name, inputSchema: { type: "object", description: PERSONAL } });
     },
     async close() {
-      for (const replica of replicas) await replica.close();
-      await test.drop();
+      for (const webhooks of opened) await webhooks.close();
+      await workspace.close();
     },
   };
 }
 
-/** Resolves when something holds; the test's own time limit is the only one. */
-export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await holds())) await delay(10);
+/** A workspace with webhooks of one process, and a receiver for them. */
+export interface DeliveryTest extends WebhookWorkspace {
+  readonly receiver: Receiver;
+  /** The webhooks that were opened or started last. */
+  readonly webhooks: Webhooks;
+  /** Opens webhooks and begins to deliver. */
+  start(options?: Partial<WebhooksOptions>): void;
+  /** Registers a webhook, for every event and the receiver unless others are given. */
+  register(events?: readonly string[], url?: string): Promise<WebhookSecret>;
+  get(webhookId: string): Promise<Webhook>;
+  attemptsOf(webhookId: string): Promise<readonly Attempt[]>;
+  /**
+   * Registers another webhook for blocked decisions. The function that it gives resolves when that one was told of two
+   * more: what this process was about to send before has arrived by then.
+   */
+  witness(): Promise<() => Promise<number[]>>;
+}
+
+/** Opens a workspace with a receiver. */
+export async function openDelivery(): Promise<DeliveryTest> {
+  const workspace = await openWebhookWorkspace();
+  const receivers = [await startReceiver()];
+  const [receiver] = receivers as [Receiver];
+  let webhooks: Webhooks | undefined;
+  const current = (): Webhooks => {
+    webhooks ??= workspace.openWebhooks();
+    return webhooks;
+  };
+  const register: DeliveryTest["register"] = (events = EVERYTHING, url = receiver.url) =>
+    current().create(CALLER, { url, events });
+  return {
+    ...workspace,
+    receiver,
+    get webhooks() {
+      return current();
+    },
+    start(options) {
+      webhooks = workspace.openWebhooks(options);
+      webhooks.start();
+    },
+    register,
+    get: (webhookId) => current().get(CALLER, webhookId),
+    attemptsOf: async (webhookId) => (await current().deliveries(CALLER, webhookId, PAGE)).items,
+    async witness() {
+      const other = await startReceiver();
+      receivers.push(other);
+      await register(["decision.blocked"], other.url);
+      return async () => {
+        const seqs: number[] = [];
+        for (let count = 0; count < 2; count++) {
+          const { seq } = await workspace.block();
+          await other.waitUntil(() => other.seqs.includes(seq));
+          seqs.push(seq);
+        }
+        return seqs;
+      };
+    },
+    async close() {
+      await workspace.close();
+      for (const each of receivers) await each.close();
+    },
+  };
 }
 
 /** The same list without repetitions, each kept where it came first. */
 export const firstOf = (seqs: readonly number[]): number[] => [...new Set(seqs)];
 
-/** A clock that a test moves. */
-export function createFakeClock() {
+/** A clock that only a test moves. */
+export function createStoppedClock() {
   let ms = Date.now();
   return {
     now: () => ms,

@@ -5,30 +5,31 @@ import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
 import { DEFAULT_TIMING } from "../../src/webhook/retry-schedule.ts";
 import { withClient } from "../support/database.ts";
-import { CALLER, createStage, firstOf, type Stage, until } from "./harness.ts";
+import { until } from "../support/harness.ts";
+import { CALLER, firstOf, openWebhookWorkspace, type WebhookWorkspace } from "./harness.ts";
 import { type Receiver, startReceiver } from "./receiver.ts";
 
 const EVENTS = ["decision.blocked"];
 
 describe("webhook delivery by several processes", () => {
-  let stage: Stage;
+  let workspace: WebhookWorkspace;
   const children: ChildProcess[] = [];
   const receivers: Receiver[] = [];
 
   beforeEach(async () => {
-    stage = await createStage();
+    workspace = await openWebhookWorkspace();
   });
 
   afterEach(async () => {
     for (const child of children.splice(0)) child.kill("SIGKILL");
-    await stage.close();
+    await workspace.close();
     for (const receiver of receivers.splice(0)) await receiver.close();
   });
 
   /** Starts a process that delivers. */
   async function startChild(): Promise<ChildProcess> {
     const script = join(import.meta.dirname, "delivery-child.ts");
-    const child = spawn(process.execPath, [script, stage.url], { stdio: ["pipe", "pipe", "inherit"] });
+    const child = spawn(process.execPath, [script, workspace.url], { stdio: ["pipe", "pipe", "inherit"] });
     children.push(child);
     if (child.stdout !== null) await once(child.stdout, "data");
     return child;
@@ -41,7 +42,7 @@ describe("webhook delivery by several processes", () => {
   }
 
   async function blockSome(count: number): Promise<number[]> {
-    const decisions = await Promise.all(Array.from({ length: count }, () => stage.block()));
+    const decisions = await Promise.all(Array.from({ length: count }, () => workspace.block()));
     return decisions.map(({ seq }) => seq);
   }
 
@@ -53,7 +54,7 @@ describe("webhook delivery by several processes", () => {
     // The process is killed while it waits for the answer to this one.
     const held = 30;
     const receiver = await receiverOf((_received, index) => (index === held ? new Promise(() => undefined) : {}));
-    const webhooks = stage.webhooks();
+    const webhooks = workspace.openWebhooks();
     await webhooks.create(CALLER, { url: receiver.url, events: EVENTS });
     const seqs = await blockSome(100);
     const child = await startChild();
@@ -71,7 +72,7 @@ describe("webhook delivery by several processes", () => {
     const held = 10;
     const answer = Promise.withResolvers<object>();
     const receiver = await receiverOf((_received, index) => (index === held ? answer.promise : delay(2, {})));
-    const webhooks = stage.webhooks();
+    const webhooks = workspace.openWebhooks();
     await webhooks.create(CALLER, { url: receiver.url, events: EVENTS });
     const seqs = await blockSome(60);
     const child = await startChild();
@@ -83,20 +84,22 @@ describe("webhook delivery by several processes", () => {
     child.kill("SIGCONT");
     seqs.push(...(await blockSome(20)));
     await until(() => receiver.seqs.includes(seqs.at(-1) ?? 0));
-    await delay(300);
+    // Once the process that stood still has ended, it sends nothing any more.
+    child.stdin?.end();
+    await once(child, "exit");
     expect(firstOf(receiver.seqs)).to.deep.equal(seqs);
     expect(receiver.received.length).to.be.at.most(seqs.length + 1);
   });
 
   it("goes on when the database ends its connections.", async () => {
     const receiver = await receiverOf(() => delay(2, {}));
-    const webhooks = stage.webhooks();
+    const webhooks = workspace.openWebhooks();
     await webhooks.create(CALLER, { url: receiver.url, events: EVENTS });
     const seqs = await blockSome(60);
     webhooks.start();
     for (const count of [10, 20, 30]) {
       await receiver.waitFor(count);
-      await withClient(stage.url, (client) =>
+      await withClient(workspace.url, (client) =>
         client.query(`select pg_terminate_backend(pid) from pg_stat_activity
           where datname = current_database() and application_name = 'acp' and pid <> pg_backend_pid()`),
       );
@@ -107,7 +110,10 @@ describe("webhook delivery by several processes", () => {
 
   it("hands over at once when a process stops.", async () => {
     const receiver = await receiverOf(() => delay(2, {}));
-    const [first, second] = [stage.webhooks(), (await stage.replica()).webhooks({ timing: { leaseMs: 600_000 } })];
+    const [first, second] = [
+      workspace.openWebhooks(),
+      workspace.openWebhooks({ timing: { leaseMs: 600_000 } }, await workspace.replica()),
+    ];
     await first.create(CALLER, { url: receiver.url, events: EVENTS });
     const seqs = await blockSome(50);
     second.start();
@@ -122,7 +128,7 @@ describe("webhook delivery by several processes", () => {
 
   it("skips no event and keeps the order, with receivers that fail at times and processes that share the webhooks.", async () => {
     const flaky = (_received: unknown, index: number) => ({ status: index % 7 === 3 ? 500 : 204 });
-    const [here, there] = [stage.webhooks(), (await stage.replica()).webhooks()];
+    const [here, there] = [workspace.openWebhooks(), workspace.openWebhooks({}, await workspace.replica())];
     here.start();
     there.start();
     await startChild();
@@ -133,7 +139,7 @@ describe("webhook delivery by several processes", () => {
     const seqs: number[] = [];
     for (let round = 0; round < 10; round++) {
       seqs.push(...(await blockSome(5)));
-      await stage.allow();
+      await workspace.allow();
       await delay(20);
     }
     const last = seqs.at(-1) ?? 0;

@@ -29,6 +29,8 @@ export interface Receiver {
   answer: Answer;
   /** Resolves when so many requests came. */
   waitFor(count: number): Promise<void>;
+  /** Resolves when something holds, which is looked at after each request. */
+  waitUntil(holds: () => boolean): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -62,10 +64,11 @@ export async function startReceiver(answer: Answer = ACCEPTS, port = 0): Promise
       return received.map(seqOf);
     },
     answer,
-    waitFor: (count) =>
+    waitFor: (count) => receiver.waitUntil(() => received.length >= count),
+    waitUntil: (holds) =>
       new Promise((resolve) => {
         const look = (): void => {
-          if (received.length < count) return;
+          if (!holds()) return;
           waiting.delete(look);
           resolve();
         };

@@ -6,7 +6,8 @@ import { WebhookService } from "../../gen/agentcontrol/v1/webhook_service_pb.js"
 import { createWebhookService } from "../../src/api/webhook-service.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
-import { CALLER, createStage, type Stage, until } from "./harness.ts";
+import { until } from "../support/harness.ts";
+import { CALLER, openWebhookWorkspace, type WebhookWorkspace } from "./harness.ts";
 import { type Receiver, startReceiver } from "./receiver.ts";
 
 const { method } = WebhookService;
@@ -14,23 +15,23 @@ const EVENTS = ["decision.blocked"];
 const OTHER = { workspaceId: "other", keyId: "key_other" };
 
 describe("WebhookService", () => {
-  let stage: Stage;
+  let workspace: WebhookWorkspace;
   let receiver: Receiver;
   let functions: ReturnType<typeof createWebhookService>["functions"];
   const lines: string[] = [];
 
   before(async () => {
-    stage = await createStage();
+    workspace = await openWebhookWorkspace();
     receiver = await startReceiver();
-    await createWorkspace({ database: stage.database, nowMs: Date.now(), by: "system" }, OTHER);
+    await createWorkspace({ database: workspace.database, nowMs: Date.now(), by: "system" }, OTHER);
     const keep = (details: object, message: string): void => void lines.push(JSON.stringify({ ...details, message }));
-    const webhooks = stage.webhooks({ log: { info: keep, warn: keep, error: keep } });
+    const webhooks = workspace.openWebhooks({ log: { info: keep, warn: keep, error: keep } });
     webhooks.start();
     functions = createWebhookService({ webhooks }).functions;
   });
 
   after(async () => {
-    await stage.close();
+    await workspace.close();
     await receiver.close();
   });
 
@@ -64,7 +65,7 @@ describe("WebhookService", () => {
   it("creates a webhook that is active, starts at the end of the log and has a secret that is shown once.", async () => {
     const { webhook, secret, id } = await make();
     expect(id).to.match(/^wh_[a-z2-7]{26}$/);
-    const { seq } = await stage.log.caughtUp();
+    const { seq } = await workspace.log.caughtUp();
     expect(webhook).to.include({ url: receiver.url, isActive: true, nextSeq: BigInt(seq), failures: 0 });
     expect(webhook?.events).to.deep.equal(EVENTS);
     const replies = [
@@ -138,7 +139,7 @@ describe("WebhookService", () => {
 
   it("shows the index of a delivered event, and replays up to the cursor only.", async () => {
     const { id: webhookId } = await make();
-    const { seq } = await stage.block();
+    const { seq } = await workspace.block();
     const list = () => call(method.listWebhookDeliveries, { webhookId });
     await until(async () => (await list()).deliveries.length === 1);
     expect((await list()).deliveries[0]).to.include({ seq: BigInt(seq), delivered: true });
