@@ -34,7 +34,7 @@ import {
 } from "./redaction/index.ts";
 import { Authenticator } from "./registry/authenticator.ts";
 import { createGuard, type Guard } from "./semantic/guard.ts";
-import { errorBodyFrom, shuttingDown } from "./server/errors.ts";
+import { shuttingDown } from "./server/errors.ts";
 import { createGrpcServer } from "./server/grpc.ts";
 import { Health } from "./server/health.ts";
 import { createHttpServer, type HttpRoute, type MetricsPage } from "./server/http.ts";
@@ -42,7 +42,6 @@ import { sendJson } from "./server/http-reply.ts";
 import { Pipeline } from "./server/pipeline.ts";
 import { openApiFromServices } from "./server/rest/openapi.ts";
 import { createRestTranscoder } from "./server/rest/transcoder.ts";
-import { createRestDispatcher } from "./server/rest-dispatcher.ts";
 import { type Addresses, joinServers, type Servers } from "./server/servers.ts";
 import { type Database, openDatabase } from "./store/database.ts";
 import { ENTITIES } from "./store/entities.ts";
@@ -141,14 +140,7 @@ function createServers(parts: Parts): Servers {
   const authenticate = (key: string) => authenticator.authenticate(key);
   const pipeline = new Pipeline({ services, authenticate, log, metrics, defaultDeadlineMs });
   const health = new Health();
-  const dispatcher = createRestDispatcher(pipeline);
-  const rest = createRestTranscoder({
-    services: descriptors,
-    dispatcher,
-    errorBody: errorBodyFrom,
-    maxBodyBytes,
-    aliases,
-  });
+  const rest = createRestTranscoder({ pipeline, maxBodyBytes, aliases });
   const openApi = JSON.stringify(
     openApiFromServices(descriptors, { title: "Agent Control Plane", version: "v1", aliases }),
   );

@@ -15,7 +15,6 @@ import {
   httpStatusFromReason,
 } from "../errors.ts";
 import type { Wire } from "./call-context.ts";
-import type { RestErrorBody } from "./rest/call.ts";
 
 const STATUS_DETAILS = "grpc-status-details-bin";
 
@@ -25,6 +24,13 @@ const RETRY_AFTER_SECONDS: ReadonlyMap<ErrorReason, number> = new Map([
   [ErrorReason.STORE_UNAVAILABLE, 1],
   [ErrorReason.OVERLOADED, 1],
 ]);
+
+/** An error as a REST response. */
+interface RestError {
+  readonly status: number;
+  readonly body: object;
+  readonly headers: Readonly<Record<string, string>>;
+}
 
 interface Detail {
   readonly desc: DescMessage;
@@ -73,7 +79,7 @@ export function hasStatusDetails(metadata: Metadata | null | undefined): boolean
 }
 
 /** The error as REST sends it (AIP-193 inside). An unknown fault becomes INTERNAL with the fixed text. Never throws. */
-export function errorBodyFrom(error: unknown): RestErrorBody {
+export function errorBodyFrom(error: unknown): RestError {
   const fault = controlPlaneErrorFrom(error);
   const { reason, message, metadata, violations } = fault;
   const code = httpStatusFromReason(reason);

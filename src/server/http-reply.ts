@@ -7,7 +7,8 @@ export function headerOf({ headers }: IncomingMessage, name: string): string | u
   return typeof value === "object" ? value.join(", ") : value;
 }
 
-const NEVER_STORED = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
+/** Headers of every response that is made for one caller. */
+export const NEVER_STORED = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
 
 /** Sends a JSON text; it is never cached. */
 export function sendJson(
@@ -32,9 +33,26 @@ export function sendText(
   response.writeHead(status, { ...NEVER_STORED, ...headers, ...own }).end(body);
 }
 
+/** The rest of an unread body up to this many bytes is read and dropped to keep the connection; a larger one closes it. */
+const DRAIN_LIMIT_BYTES = 64 * 1024;
+
 /** Sends anything thrown as the REST error. Does nothing once the response has started. */
 export function sendError(response: ServerResponse, error: unknown): void {
   if (response.headersSent || response.destroyed) return;
   const { status, body, headers } = errorBodyFrom(error);
-  sendJson(response, status, JSON.stringify(body), headers);
+  const connection = canKeepConnection(response.req) ? {} : { connection: "close" };
+  sendJson(response, status, JSON.stringify(body), { ...headers, ...connection });
+}
+
+/** True for a request that may come with a body; over HTTP/2 its headers need not say so. */
+export function mayHaveBody(request: IncomingMessage): boolean {
+  const { "content-length": length, "transfer-encoding": encoding } = request.headers;
+  return encoding !== undefined || (length !== undefined && length !== "0") || request.httpVersionMajor > 1;
+}
+
+function canKeepConnection(request: IncomingMessage): boolean {
+  // From HTTP/2 on each request is a stream of its own.
+  if (request.httpVersionMajor > 1 || request.complete || !mayHaveBody(request)) return true;
+  const declared = request.headers["content-length"];
+  return declared !== undefined && Number(declared) <= DRAIN_LIMIT_BYTES;
 }

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { ServiceDefinition } from "../api/service.ts";
-import { ControlPlaneError } from "../errors.ts";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { REQUEST_ID_HEADER, requestIdFrom } from "./call-context.ts";
 import { ConnectHandler } from "./connect.ts";
 import { methodNotAllowed } from "./errors.ts";
@@ -58,7 +58,8 @@ export function createHttpServer(options: HttpServerOptions): Listener {
     for (const route of routes) {
       if (isUnder(route.prefix, path) && (await route.handle(request, response)) !== false) return;
     }
-    if (!(await rest.handle(request, response))) rest.notFound(request, response);
+    if (await rest.handle(request, response, arrival)) return;
+    throw new ControlPlaneError(ErrorReason.ROUTE_NOT_FOUND, `there is nothing at \`${path}\``, { path });
   };
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
     answer(request, response).catch((error) => {

@@ -2,24 +2,19 @@
  * Times the REST codec against `toJsonString` and `fromJsonString` of protobuf-es on the same messages in the same run.
  * Prints nanoseconds a message and the ratio; above 1 the REST codec is the faster one.
  */
-import { createFileRegistry, type DescMessage, fromJsonString, type Message, toJsonString } from "@bufbuild/protobuf";
-import { createJsonDecoder } from "../../src/server/rest/json-decoder.ts";
-import { createJsonEncoder } from "../../src/server/rest/json-encoder.ts";
+import { type DescMessage, fromJsonString, toJsonString } from "@bufbuild/protobuf";
+import {
+  InterceptRequestSchema,
+  InterceptResponseSchema,
+  ListDecisionsResponseSchema,
+} from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { JsonReaders } from "../../src/server/rest/json-reader.ts";
 import { parseJson } from "../../src/server/rest/json-text.ts";
-import { compileProtos } from "../server/rest/descriptors.ts";
+import { JsonWriters } from "../../src/server/rest/json-writer.ts";
 
 const ROUNDS = 7;
 const ROUND_MS = 120;
-
-const PROTO = `syntax = "proto3"; package bench;
-  import "google/protobuf/struct.proto"; import "google/protobuf/timestamp.proto";
-  message Request { string action_type = 1; string action_content = 2; string agent_id = 3; google.protobuf.Struct metadata = 4;
-    optional string tool = 5; optional string session_id = 6; optional string request_id = 7; }
-  enum Decision { DECISION_UNSPECIFIED = 0; DECISION_ALLOW = 1; DECISION_BLOCK = 2; }
-  message Reason { string rule = 1; optional string argument = 2; string sentence = 3; }
-  message Response { Decision decision = 1; double trust_score = 2; string decision_id = 3; optional string escalation_id = 4;
-    optional string policy_name = 5; int32 latency_ms = 6; repeated Reason reasons = 7; google.protobuf.Timestamp decided_at = 8; int64 seq = 9; }
-  message Page { repeated Response decisions = 1; string next_page_token = 2; }`;
+const MAX_DEPTH = 64;
 
 const REQUEST = {
   action_type: "payments.refund",
@@ -38,14 +33,17 @@ const RESPONSE = {
   decision_id: "dec_01jq8vxk5mf3zr9w2c7d4t6hpa",
   policy_name: "refunds up to 500",
   latency_ms: 3,
-  reasons: [{ rule: "rules[0]", argument: "amount", sentence: "amount is at most 500" }],
-  decided_at: "2026-01-31T12:00:00.123Z",
-  seq: "123456",
+  reasons: [{ code: "argument", message: "amount is at most 500", rule: "rules[0]", argument: "amount" }],
 };
-
-const registry = createFileRegistry(compileProtos({ "bench.proto": PROTO }));
-const encoder = createJsonEncoder();
-const decoder = createJsonDecoder();
+const RECORD = {
+  decision_id: "dec_01jq8vxk5mf3zr9w2c7d4t6hpa",
+  decision: "DECISION_ALLOW",
+  agent_id: "agt_01jq8vxk5mf3zr9w2c7d4t6hpa",
+  action_type: "payments.refund",
+  policy_name: "refunds up to 500",
+  decided_at: "2026-01-31T12:00:00.123Z",
+};
+const PAGE = { decisions: Array.from({ length: 50 }, () => RECORD), next_page_token: "x" };
 
 function nanosPerCall(work: () => unknown): number {
   let best = Number.POSITIVE_INFINITY;
@@ -65,30 +63,29 @@ function compare(name: string, ours: () => unknown, theirs: () => unknown): void
   );
 }
 
-function message(name: string, json: object): { desc: DescMessage; value: Message; bytes: Buffer } {
-  const desc = registry.getMessage(`bench.${name}`);
-  if (desc === undefined) throw new Error(`there is no ${name}`);
-  const value = fromJsonString(desc, JSON.stringify(json));
-  const bytes = Buffer.from(encoder.messageWriter(desc)(value));
-  return { desc, value, bytes };
+function compareReading(name: string, desc: DescMessage, json: object): void {
+  const bytes = Buffer.from(JSON.stringify(json));
+  const read = new JsonReaders().message(desc);
+  compare(
+    name,
+    () => read(parseJson(bytes, MAX_DEPTH).value),
+    () => fromJsonString(desc, bytes.toString()),
+  );
+}
+
+// Both ends at bytes, since a text that was pieced together costs its price only when it is flattened.
+function compareWriting(name: string, desc: DescMessage, json: object): void {
+  const message = fromJsonString(desc, JSON.stringify(json));
+  const write = new JsonWriters().message(desc);
+  const options = { useProtoFieldName: true, alwaysEmitImplicit: true };
+  compare(
+    name,
+    () => Buffer.from(write(message)),
+    () => Buffer.from(toJsonString(desc, message, options)),
+  );
 }
 
 console.log("                       ours  protobuf-es   ratio");
-const page = { decisions: Array.from({ length: 50 }, () => RESPONSE), next_page_token: "x" };
-for (const [name, json] of Object.entries({ Request: REQUEST, Response: RESPONSE, Page: page })) {
-  const { desc, value, bytes } = message(name, json);
-  const own = Buffer.from(toJsonString(desc, value, { useProtoFieldName: true }));
-  const write = encoder.messageWriter(desc);
-  const options = { useProtoFieldName: true, alwaysEmitImplicit: true };
-  // Both ends at bytes, since a text that was pieced together costs its price only when it is flattened.
-  compare(
-    `encode ${name}`,
-    () => Buffer.from(write(value)),
-    () => Buffer.from(toJsonString(desc, value, options)),
-  );
-  compare(
-    `decode ${name}`,
-    () => decoder.decode(desc, parseJson(bytes, 64)),
-    () => fromJsonString(desc, own.toString()),
-  );
-}
+compareReading("read Request", InterceptRequestSchema, REQUEST);
+compareWriting("write Response", InterceptResponseSchema, RESPONSE);
+compareWriting("write Page", ListDecisionsResponseSchema, PAGE);

@@ -10,14 +10,12 @@ import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_
 import type { CallContext, Caller } from "../../src/api/context.ts";
 import { defineService, type ServiceFunctions } from "../../src/api/service.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
-import { errorBodyFrom } from "../../src/server/errors.ts";
 import { createGrpcServer } from "../../src/server/grpc.ts";
 import { Health } from "../../src/server/health.ts";
 import { createHttpServer, type HttpServerOptions } from "../../src/server/http.ts";
 import type { Tls } from "../../src/server/http-listener.ts";
 import { Pipeline, type PipelineOptions } from "../../src/server/pipeline.ts";
 import { createRestTranscoder } from "../../src/server/rest/transcoder.ts";
-import { createRestDispatcher } from "../../src/server/rest-dispatcher.ts";
 import {
   ADMIN_KEY,
   connectIntercept,
@@ -133,12 +131,7 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
   ];
   const log = pino({ level: "info" }, { write: (line: string) => logged.push(line) });
   const pipeline = new Pipeline({ services, authenticate: callerFor, log, metrics, ...options.pipeline });
-  const rest = createRestTranscoder({
-    services: services.map(({ service }) => service),
-    dispatcher: createRestDispatcher(pipeline),
-    errorBody: errorBodyFrom,
-    maxBodyBytes: MAX_BODY_BYTES,
-  });
+  const rest = createRestTranscoder({ pipeline, maxBodyBytes: MAX_BODY_BYTES });
   const health = new Health();
   const http = createHttpServer({
     pipeline,

@@ -65,14 +65,16 @@ function standardFrom(desc: DescMessage, plain: JsonValue): JsonValue {
   return Object.fromEntries(entries);
 }
 
-const LONG = /^-?\d{1,15}$/;
 const LONG_TYPES = [ScalarType.INT64, ScalarType.UINT64, ScalarType.FIXED64, ScalarType.SFIXED64, ScalarType.SINT64];
 
 const toPlain: Convert = (field, value) => {
   if (field.enum !== undefined) return wordOfName(field.enum, value);
   if (field.message !== undefined) return plainFromStandard(field.message, value);
-  // The standard JSON form writes 64-bit integers as strings.
-  const isLong = typeof value === "string" && LONG_TYPES.some((type) => type === field.scalar) && LONG.test(value);
+  // The standard JSON form writes all 64-bit integers as strings.
+  const isLong =
+    typeof value === "string" &&
+    LONG_TYPES.some((type) => type === field.scalar) &&
+    Number.isSafeInteger(Number(value));
   return isLong ? Number(value) : value;
 };
 

@@ -1,11 +1,11 @@
 import { ControlPlaneError, ErrorReason } from "../../errors.ts";
 
-/** The media types that responses come in. */
+/** Media types of responses. */
 export const JSON_TYPE = "application/json";
 export const NDJSON_TYPE = "application/x-ndjson";
 export const EVENT_STREAM_TYPE = "text/event-stream";
 
-/** How a server stream is written: Server-Sent Events or one JSON text a line. */
+/** The form of a server stream: Server-Sent Events, or one JSON text a line. */
 export type StreamFormat = "sse" | "ndjson";
 
 /** Throws NOT_ACCEPTABLE when an `Accept` header leaves no room for JSON. */

@@ -1,37 +1,24 @@
 import type { IncomingMessage } from "node:http";
 import { ControlPlaneError, ErrorReason } from "../../errors.ts";
+import { bodyTooLarge, cancelled } from "../errors.ts";
+import { mayHaveBody } from "../http-reply.ts";
 
-/** What is left of an unread body up to this size is read and dropped to keep the connection; a larger rest closes it. */
-const DRAIN_LIMIT_BYTES = 64 * 1024;
 const EMPTY = Buffer.alloc(0);
 
 /**
- * Reads a request body whole. Throws BODY_TOO_LARGE as soon as the declared or the received size passes
- * `maxBytes`, UNSUPPORTED_MEDIA_TYPE when a body is not JSON in plain UTF-8, CANCELLED when the client leaves.
+ * Reads a JSON body whole. Throws BODY_TOO_LARGE as soon as the declared or the received size passes `maxBytes`,
+ * UNSUPPORTED_MEDIA_TYPE when a body is not JSON in plain UTF-8, CANCELLED when the client leaves.
  */
-export async function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+export async function readJsonBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
   if (!mayHaveBody(request)) return EMPTY;
   const declared = Number(request.headers["content-length"] ?? 0);
-  if (declared > maxBytes) throw tooLarge(maxBytes);
-  assertPlainEncoding(request);
+  if (declared > maxBytes) throw bodyTooLarge(maxBytes);
+  assertUncompressed(request);
   const isJson = isJsonMediaType(request.headers["content-type"]);
-  if (!isJson && declared > 0) throw unsupported(request.headers["content-type"]);
+  if (!isJson && declared > 0) throw notJson(request.headers["content-type"]);
   const body = await collect(request, maxBytes);
-  if (!isJson && body.length > 0) throw unsupported(request.headers["content-type"]);
+  if (!isJson && body.length > 0) throw notJson(request.headers["content-type"]);
   return body;
-}
-
-/** Whether the connection can serve another request once this one is answered, however far its body was read. */
-export function canKeepConnection(request: IncomingMessage): boolean {
-  // From HTTP/2 on each request is a stream of its own.
-  if (request.httpVersionMajor > 1 || request.complete || !mayHaveBody(request)) return true;
-  const declared = request.headers["content-length"];
-  return declared !== undefined && Number(declared) <= DRAIN_LIMIT_BYTES;
-}
-
-function mayHaveBody(request: IncomingMessage): boolean {
-  const { "content-length": length, "transfer-encoding": encoding } = request.headers;
-  return encoding !== undefined || (length !== undefined && length !== "0") || request.httpVersionMajor > 1;
 }
 
 function collect(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
@@ -48,15 +35,15 @@ function collect(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
       chunks.push(chunk);
       if (size <= maxBytes) return;
       request.pause();
-      settle(tooLarge(maxBytes));
+      settle(bodyTooLarge(maxBytes));
     };
     const onEnd = () => settle();
-    const onLost = (cause?: unknown) => settle(lost(cause));
+    const onLost = () => settle(cancelled());
     request.on("data", onData).on("end", onEnd).on("error", onLost).on("close", onLost);
   });
 }
 
-function assertPlainEncoding(request: IncomingMessage): void {
+function assertUncompressed(request: IncomingMessage): void {
   const encoding = request.headers["content-encoding"];
   if (encoding === undefined || encoding.toLowerCase() === "identity") return;
   const text = `content encoding \`${encoding}\` is not supported; send the body uncompressed`;
@@ -70,16 +57,7 @@ function isJsonMediaType(contentType: string | undefined): boolean {
   return charset === undefined || /^charset="?utf-?8"?$/.test(charset);
 }
 
-function unsupported(contentType = ""): ControlPlaneError {
+function notJson(contentType = ""): ControlPlaneError {
   const text = `content type \`${contentType}\` is not supported; send \`application/json\` in utf-8`;
   return new ControlPlaneError(ErrorReason.UNSUPPORTED_MEDIA_TYPE, text, { content_type: contentType });
-}
-
-function tooLarge(maxBytes: number): ControlPlaneError {
-  const text = `the request body is larger than ${maxBytes} bytes`;
-  return new ControlPlaneError(ErrorReason.BODY_TOO_LARGE, text, { max_bytes: String(maxBytes) });
-}
-
-function lost(cause: unknown): ControlPlaneError {
-  return new ControlPlaneError(ErrorReason.CANCELLED, "the client left before the request was complete", {}, { cause });
 }

@@ -1,12 +1,12 @@
 import type { DescEnum } from "@bufbuild/protobuf";
 
-/** How the values of an enum are written in JSON, queries and paths. */
+/** The values of an enum as JSON, queries and paths write them. */
 export interface EnumWords {
   /** The lower-case word of a number, `null` for the zero value `…_UNSPECIFIED`; no entry for an undeclared number. */
   readonly wordByNumber: ReadonlyMap<number, string | null>;
   /** The number of a word or of a full protobuf name; the unspecified value has neither. */
   readonly numberByWord: ReadonlyMap<string, number>;
-  /** The words in the order they are declared, without the unspecified value. */
+  /** The words in the order of their declaration, without the unspecified value. */
   readonly words: readonly string[];
 }
 
@@ -17,21 +17,16 @@ export function enumWordsFromDesc(desc: DescEnum): EnumWords {
   const wordByNumber = new Map<number, string | null>();
   const numberByWord = new Map<string, number>();
   const words: string[] = [];
-  const prefixLength = desc.sharedPrefix?.length ?? 0;
   for (const { name, number } of desc.values) {
-    if (isNullish(desc, name, number)) {
+    if (number === 0 && UNSPECIFIED.test(name)) {
       wordByNumber.set(number, null);
       continue;
     }
-    const word = name.slice(prefixLength).toLowerCase();
+    const word = name.slice(desc.sharedPrefix?.length ?? 0).toLowerCase();
     words.push(word);
-    if (!wordByNumber.has(number)) wordByNumber.set(number, word);
+    wordByNumber.set(number, word);
     numberByWord.set(word, number);
     numberByWord.set(name, number);
   }
   return { wordByNumber, numberByWord, words };
-}
-
-function isNullish(desc: DescEnum, name: string, number: number): boolean {
-  return desc.typeName === "google.protobuf.NullValue" || (number === 0 && UNSPECIFIED.test(name));
 }

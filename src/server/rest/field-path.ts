@@ -4,20 +4,15 @@ import { ControlPlaneError, ErrorReason } from "../../errors.ts";
 export type PathStep = string | number;
 
 /** Longest step that is written out, in UTF-16 units: a key of the caller's choice may be as long as the body. */
-const STEP_LENGTH = 80;
-const NAME = /^@?[A-Za-z_][A-Za-z0-9_]*$/;
+const MAX_STEP_LENGTH = 80;
+const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/** The first step of every path through a whole body; it is not written. */
-export const ROOT_STEP = "";
-
-/** Writes a path as `rules[2].conditions["a b"]`; a step that is not an identifier goes in brackets; the root is `body`. */
+/** Writes a path as `rules[2].conditions["a b"]`: a step that is not an identifier goes in brackets. */
 export function fieldPathText(steps: readonly PathStep[]): string {
-  const [first, ...others] = steps;
-  if (first === ROOT_STEP && others.length === 0) return "body";
   let text = "";
-  for (const step of first === ROOT_STEP ? others : steps) {
+  for (const step of steps) {
     if (typeof step === "number") text += `[${step}]`;
-    else if (step.length > STEP_LENGTH) text += `[${JSON.stringify(`${step.slice(0, STEP_LENGTH)}…`)}]`;
+    else if (step.length > MAX_STEP_LENGTH) text += `[${JSON.stringify(`${step.slice(0, MAX_STEP_LENGTH)}…`)}]`;
     else if (!NAME.test(step)) text += `[${JSON.stringify(step)}]`;
     else text += text === "" ? step : `.${step}`;
   }

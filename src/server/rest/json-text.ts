@@ -1,60 +1,104 @@
 import { isUtf8 } from "node:buffer";
 import { ControlPlaneError, ErrorReason } from "../../errors.ts";
-import { fieldFault } from "./field-path.ts";
-import { endOfJsonString, findDuplicateKey } from "./json-duplicate.ts";
-
-/** A JSON text that was parsed, with what a decoder needs to know of the text itself. */
-export interface ParsedJson {
-  readonly text: string;
-  readonly value: unknown;
-  /** How many `key: value` pairs the text holds; the parsed value holds fewer when a key is repeated. */
-  readonly members: number;
-  /** False when no string of the text can hold half a surrogate pair. */
-  readonly mayHoldLoneSurrogate: boolean;
-}
+import { tooDeep } from "../errors.ts";
+import { fieldFault, fieldPathText, type PathStep } from "./field-path.ts";
 
 const QUOTE = 0x22;
-const COLON = 0x3a;
+const COMMA = 0x2c;
 const OPEN_BRACKET = 0x5b;
+const BACKSLASH = 0x5c;
 const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
+/** A JSON text and its value. */
+export interface ParsedJson {
+  readonly text: string;
+  readonly value: unknown;
+}
+
 /**
- * Parses a request body. MUST refuse invalid UTF-8, invalid JSON (MALFORMED_JSON) and a text that nests
- * deeper than `maxDepth` brackets (BODY_TOO_DEEP) before anything is built from it.
+ * Parses a JSON body. Refuses invalid UTF-8 and invalid JSON (MALFORMED_JSON), text that opens more than `maxDepth`
+ * brackets at once (BODY_TOO_DEEP; before anything is built from it), and an object that repeats a key (DUPLICATE_FIELD).
  */
 export function parseJson(bytes: Buffer, maxDepth: number): ParsedJson {
   if (!isUtf8(bytes)) throw malformed("is not valid utf-8");
   const text = bytes.toString("utf8");
-  const members = countMembers(text, maxDepth);
-  return { text, value: parsedValue(text), members, mayHoldLoneSurrogate: /\\u[dD]/.test(text) };
+  const repeated = findRepeatedKey(text, maxDepth);
+  const value = parsed(text);
+  // The scan trusts the text to be JSON, so its finding counts only once the parser agrees.
+  if (repeated !== undefined) throw fieldFault("DUPLICATE_FIELD", fieldPathText(repeated), "is given more than once");
+  return { text, value };
 }
 
-/**
- * Refuses a text in which an object repeats a key. `seen` is the number of members that the parsed value
- * turned out to have: counting is all the work a good text costs, and only a bad one is read again for its key.
- */
-export function assertNoDuplicateKey(parsed: ParsedJson, seen: number): void {
-  if (seen === parsed.members) return;
-  throw fieldFault("DUPLICATE_FIELD", findDuplicateKey(parsed.text), "is given more than once");
+/** An open bracket of the text. */
+interface Container {
+  /** Keys seen so far; undefined inside an array. */
+  readonly keys: Set<string> | undefined;
+  /** The current key or index. */
+  step: PathStep;
+  expectsKey: boolean;
 }
 
-function countMembers(text: string, maxDepth: number): number {
-  let members = 0;
-  let depth = 0;
+/** The path of the first key that an object of the text repeats. One pass, which also bounds the depth. */
+function findRepeatedKey(text: string, maxDepth: number): readonly PathStep[] | undefined {
+  const open: Container[] = [];
+  let repeated: readonly PathStep[] | undefined;
   for (let index = 0; index < text.length; index++) {
     const char = text.charCodeAt(index);
-    if (char === QUOTE) index = endOfJsonString(text, index);
-    else if (char === COLON) members++;
-    else if (char === OPEN_BRACE || char === OPEN_BRACKET) {
-      if (++depth > maxDepth) throw tooDeep(maxDepth);
-    } else if (char === CLOSE_BRACE || char === CLOSE_BRACKET) depth--;
+    if (char === QUOTE) {
+      const end = endOfString(text, index);
+      const container = open.at(-1);
+      if (container?.expectsKey && !addKey(container, text.slice(index, end + 1))) {
+        repeated ??= open.map(({ step }) => step);
+      }
+      index = end;
+    } else if (char === COMMA) nextItem(open.at(-1));
+    else if (char === OPEN_BRACE) open.push({ keys: new Set(), step: "", expectsKey: true });
+    else if (char === OPEN_BRACKET) open.push({ keys: undefined, step: 0, expectsKey: false });
+    else if (char === CLOSE_BRACE || char === CLOSE_BRACKET) open.pop();
+    if (open.length > maxDepth) throw tooDeep(maxDepth);
   }
-  return members;
+  return repeated;
 }
 
-function parsedValue(text: string): unknown {
+/** The index of the quote that ends the string opened at `start`; the text's length when none does. */
+function endOfString(text: string, start: number): number {
+  for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
+    let backslash = end - 1;
+    while (text.charCodeAt(backslash) === BACKSLASH) backslash--;
+    if ((end - backslash) % 2 === 1) return end;
+  }
+  return text.length;
+}
+
+function nextItem(container: Container | undefined): void {
+  if (container === undefined) return;
+  if (typeof container.step === "number") container.step += 1;
+  else container.expectsKey = true;
+}
+
+/** False for a key that the object has already. */
+function addKey(container: Container, quoted: string): boolean {
+  const key = keyFromQuoted(quoted);
+  container.step = key;
+  container.expectsKey = false;
+  if (container.keys?.has(key)) return false;
+  container.keys?.add(key);
+  return true;
+}
+
+// `"a"` and `"\u0061"` are the same key. A malformed escape is left to the parser.
+function keyFromQuoted(quoted: string): string {
+  if (!quoted.includes("\\")) return quoted.slice(1, -1);
+  try {
+    return JSON.parse(quoted);
+  } catch {
+    return quoted;
+  }
+}
+
+function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
@@ -65,9 +109,4 @@ function parsedValue(text: string): unknown {
 
 function malformed(why: string, cause?: unknown): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.MALFORMED_JSON, `the request body ${why}`, {}, { cause });
-}
-
-function tooDeep(maxDepth: number): ControlPlaneError {
-  const text = `the request body nests deeper than ${maxDepth} levels`;
-  return new ControlPlaneError(ErrorReason.BODY_TOO_DEEP, text, { max_depth: String(maxDepth) });
 }

@@ -1,93 +1,90 @@
-import { type DescEnum, type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
+import {
+  type DescEnum,
+  type DescField,
+  type DescMessage,
+  getOption,
+  hasOption,
+  type Message,
+  ScalarType,
+} from "@bufbuild/protobuf";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
-import type { CommentReader } from "./comments.ts";
+import { field as fieldRules } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import { enumWordsFromDesc } from "./enum-words.ts";
-import { isRequired, type JsonSchema, keywordsFromRules } from "./openapi-rules.ts";
-import { is64Bit, wrappedField } from "./well-known.ts";
 
-/** Which way a message travels: requests may leave fields out, responses hold every field, `null` when unset. */
+/** A JSON Schema object. */
+export type JsonSchema = Record<string, unknown>;
+
+/** The way that a message travels: requests may leave fields out, responses hold every field, `null` when unset. */
 export type Direction = "request" | "response";
 
-/** Collects the schemas of messages under `components/schemas`. */
-export interface SchemaCollector {
-  /** A reference to a message's schema, which is added with all that it needs. */
-  messageSchema(desc: DescMessage, direction: Direction): JsonSchema;
-  /** The schema of one field's value, its comment included. */
-  fieldSchema(field: DescField, direction: Direction): JsonSchema;
-  /** An inline object schema of the given fields of a request. */
-  objectSchema(fields: readonly DescField[], direction: Direction): JsonSchema;
-  readonly schemas: Readonly<Record<string, JsonSchema>>;
-}
-
-const SECONDS = { type: "string", pattern: "^-?[0-9]+(\\.[0-9]{1,9})?s$", examples: ["1.5s"] };
 const WELL_KNOWN: Readonly<Record<string, JsonSchema>> = {
   "google.protobuf.Timestamp": { type: "string", format: "date-time" },
-  "google.protobuf.Duration": SECONDS,
-  "google.protobuf.FieldMask": { type: "string", description: "Field paths separated by commas." },
   "google.protobuf.Struct": { type: "object", additionalProperties: true },
   "google.protobuf.Value": {},
-  "google.protobuf.ListValue": { type: "array", items: {} },
-  "google.protobuf.Any": { type: "object", properties: { "@type": { type: "string" } }, additionalProperties: true },
 };
 const SCALARS: ReadonlyMap<ScalarType, JsonSchema> = new Map<ScalarType, JsonSchema>([
   [ScalarType.STRING, { type: "string" }],
   [ScalarType.BYTES, { type: "string", contentEncoding: "base64" }],
   [ScalarType.BOOL, { type: "boolean" }],
   [ScalarType.DOUBLE, { type: "number", format: "double" }],
-  [ScalarType.FLOAT, { type: "number", format: "float" }],
+  [ScalarType.INT32, { type: "integer", format: "int32" }],
+  [ScalarType.INT64, { type: ["integer", "string"], format: "int64", description: "A string beyond 2^53-1." }],
 ]);
-const INT64: JsonSchema = { type: ["integer", "string"], format: "int64", description: "A string beyond 2^53-1." };
-const INT32: JsonSchema = { type: "integer", format: "int32" };
-const UINT32: JsonSchema = { type: "integer", minimum: 0, maximum: 2 ** 32 - 1 };
 
-/** Creates an empty collector. */
-export function createSchemaCollector(comments: CommentReader): SchemaCollector {
-  const schemas: Record<string, JsonSchema> = {};
+/** Collects the schemas of messages for `components/schemas`. */
+export class SchemaCollector {
+  readonly #schemas: Record<string, JsonSchema> = {};
 
-  function messageSchema(desc: DescMessage, direction: Direction): JsonSchema {
-    const plain = WELL_KNOWN[desc.typeName] ?? wrapperSchema(desc);
-    if (plain !== undefined) return plain;
+  get schemas(): Readonly<Record<string, JsonSchema>> {
+    return this.#schemas;
+  }
+
+  /** A reference to a message's schema, which is added with all that it needs. */
+  messageSchema(desc: DescMessage, direction: Direction): JsonSchema {
+    const known = WELL_KNOWN[desc.typeName];
+    if (known !== undefined) return known;
     const name = direction === "request" ? `${desc.typeName}-request` : desc.typeName;
-    if (schemas[name] === undefined) {
+    if (this.#schemas[name] === undefined) {
       // Held by name before its fields are looked at, so that a recursive type finds itself.
-      schemas[name] = {};
-      Object.assign(schemas[name], described(comments.commentOf(desc)), objectSchema(desc.fields, direction));
+      const schema: JsonSchema = {};
+      this.#schemas[name] = schema;
+      Object.assign(schema, this.objectSchema(desc.fields, direction));
     }
     return { $ref: `#/components/schemas/${name}` };
   }
 
-  function objectSchema(fields: readonly DescField[], direction: Direction): JsonSchema {
-    const properties = Object.fromEntries(fields.map((field) => [field.name, fieldSchema(field, direction)]));
+  /** An inline object schema of some fields of a message. */
+  objectSchema(fields: readonly DescField[], direction: Direction): JsonSchema {
+    const properties = Object.fromEntries(fields.map((field) => [field.name, this.fieldSchema(field, direction)]));
     const required = fields.filter((field) => direction === "response" || isRequired(field)).map(({ name }) => name);
     const closed = direction === "request" ? { additionalProperties: false } : {};
     return { type: "object", properties, ...(required.length > 0 ? { required } : {}), ...closed };
   }
 
-  function fieldSchema(field: DescField, direction: Direction): JsonSchema {
+  /** The schema of one field's value. */
+  fieldSchema(field: DescField, direction: Direction): JsonSchema {
     const rules = direction === "request" ? keywordsFromRules(field) : {};
-    const schema = containerSchema(field, valueSchema(field, direction), rules);
+    const schema = this.#withRules(field, direction, rules);
     const nullable = direction === "response" && canBeNull(field) ? nullOr(schema) : schema;
-    return { ...nullable, ...described(comments.commentOf(field)), ...(field.deprecated ? { deprecated: true } : {}) };
+    return { ...nullable, ...(field.deprecated ? { deprecated: true } : {}) };
   }
 
-  function valueSchema(field: DescField, direction: Direction): JsonSchema {
-    if (field.enum) return enumSchema(field.enum);
-    if (field.scalar !== undefined) return scalarSchema(field.scalar);
-    return messageSchema(field.message as DescMessage, direction);
+  #withRules(field: DescField, direction: Direction, rules: JsonSchema): JsonSchema {
+    const value = this.#valueSchema(field, direction);
+    if (field.fieldKind !== "list") return { ...value, ...rules };
+    const { items, ...others } = rules;
+    return { type: "array", items: { ...value, ...(items as JsonSchema | undefined) }, ...others };
   }
 
-  return { messageSchema, fieldSchema, objectSchema, schemas };
-}
-
-function containerSchema(field: DescField, value: JsonSchema, rules: JsonSchema): JsonSchema {
-  if (field.fieldKind === "map") return { type: "object", additionalProperties: value, ...rules };
-  if (field.fieldKind !== "list") return { ...value, ...rules };
-  const { items, ...others } = rules;
-  return { type: "array", items: { ...value, ...(items as JsonSchema | undefined) }, ...others };
+  #valueSchema(field: DescField, direction: Direction): JsonSchema {
+    if (field.enum !== undefined) return enumSchema(field.enum);
+    if (field.message !== undefined) return this.messageSchema(field.message, direction);
+    return SCALARS.get(field.scalar as ScalarType) ?? {};
+  }
 }
 
 function canBeNull(field: DescField): boolean {
-  if (field.fieldKind === "list" || field.fieldKind === "map") return false;
+  if (field.fieldKind === "list") return false;
   if (field.presence !== FeatureSet_FieldPresence.IMPLICIT) return true;
   return field.fieldKind === "enum" && enumWordsFromDesc(field.enum).wordByNumber.get(0) === null;
 }
@@ -98,22 +95,57 @@ function nullOr(schema: JsonSchema): JsonSchema {
   return { ...schema, type: [type, "null"].flat() };
 }
 
-function described(text: string): JsonSchema {
-  return text === "" ? {} : { description: text };
-}
-
 function enumSchema(desc: DescEnum): JsonSchema {
-  const { words } = enumWordsFromDesc(desc);
-  return words.length === 0 ? { type: "null" } : { type: "string", enum: words };
+  return { type: "string", enum: enumWordsFromDesc(desc).words };
 }
 
-function wrapperSchema(desc: DescMessage): JsonSchema | undefined {
-  const field = wrappedField(desc);
-  return field && scalarSchema(field.scalar);
+type Rules = Message & Record<string, unknown>;
+
+/** `buf.validate` rules that JSON Schema can say as well. */
+const KEYWORDS: Readonly<Record<string, string>> = {
+  minLen: "minLength",
+  maxLen: "maxLength",
+  pattern: "pattern",
+  minItems: "minItems",
+  maxItems: "maxItems",
+  unique: "uniqueItems",
+};
+const BOUNDS: Readonly<Record<string, string>> = { lte: "maximum", gte: "minimum" };
+
+/** Whether `buf.validate` demands the field. */
+export function isRequired(field: DescField): boolean {
+  return hasOption(field, fieldRules) && getOption(field, fieldRules).required;
 }
 
-function scalarSchema(scalar: ScalarType): JsonSchema {
-  if (is64Bit(scalar)) return INT64;
-  const isUnsigned = scalar === ScalarType.UINT32 || scalar === ScalarType.FIXED32;
-  return SCALARS.get(scalar) ?? (isUnsigned ? UINT32 : INT32);
+function keywordsFromRules(field: DescField): JsonSchema {
+  if (!hasOption(field, fieldRules)) return {};
+  const { type } = getOption(field, fieldRules);
+  return type.case === undefined ? {} : keywordsFrom(type.case, type.value as unknown as Rules);
+}
+
+function keywordsFrom(kind: string, rules: Rules): JsonSchema {
+  const keywords: JsonSchema = {};
+  for (const [rule, keyword] of Object.entries(KEYWORDS)) {
+    const value = Object.hasOwn(rules, rule) ? rules[rule] : undefined;
+    if (value !== undefined) keywords[keyword] = typeof value === "bigint" ? Number(value) : value;
+  }
+  if (kind === "string") return { ...keywords, ...textKeywords(rules) };
+  if (kind === "repeated") return { ...keywords, ...itemKeywords(rules) };
+  return { ...keywords, ...bound(rules.lessThan), ...bound(rules.greaterThan) };
+}
+
+function textKeywords(rules: Rules): JsonSchema {
+  const { wellKnown, in: words } = rules as unknown as { wellKnown: { case?: string }; in: readonly string[] };
+  return { ...(wellKnown.case === "uuid" ? { format: "uuid" } : {}), ...(words.length > 0 ? { enum: words } : {}) };
+}
+
+function itemKeywords({ items }: Rules): JsonSchema {
+  const type = (items as { type: { case?: string; value?: Rules } } | undefined)?.type;
+  return type?.case === undefined || type.value === undefined ? {} : { items: keywordsFrom(type.case, type.value) };
+}
+
+function bound(rule: unknown): JsonSchema {
+  const { case: name, value } = (rule ?? {}) as { readonly case?: string; readonly value?: number | bigint };
+  const keyword = BOUNDS[name ?? ""];
+  return keyword === undefined ? {} : { [keyword]: Number(value) };
 }

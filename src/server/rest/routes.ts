@@ -1,117 +1,227 @@
-import type { DescField, DescMethod, DescService, Message } from "@bufbuild/protobuf";
-import { type HttpBinding, httpBindingsFromMethod } from "./http-rule.ts";
-import type { JsonEncoder } from "./json-encoder.ts";
-import { type PathTemplate, parsePathTemplate, type TemplateVariable } from "./path-template.ts";
-import { createRouteTrie, type RouteMatch, type RouteTrie } from "./route-trie.ts";
-import type { BoundField, TextBinder } from "./text-binder.ts";
-import type { LocalMessage } from "./well-known.ts";
+import {
+  type DescField,
+  type DescMethod,
+  type DescService,
+  getOption,
+  hasOption,
+  ScalarType,
+} from "@bufbuild/protobuf";
+import { http } from "../../../gen/google/api/annotations_pb.js";
+import type { HttpRule } from "../../../gen/google/api/http_pb.js";
 
-/** One HTTP method and path that an RPC answers, with all that serving it needs. */
+/** One slash-separated part of a path template: a fixed word, one segment of any text, or all that is left. */
+export type TemplateSegment =
+  | { readonly kind: "literal"; readonly text: string }
+  | { readonly kind: "variable"; readonly field: DescField }
+  | { readonly kind: "rest"; readonly field: DescField };
+
+/** One HTTP method and path that an RPC answers, as its `google.api.http` option declares it. */
 export interface Route {
   readonly method: DescMethod;
-  readonly binding: HttpBinding;
-  readonly template: PathTemplate;
-  readonly variables: readonly { readonly variable: TemplateVariable; readonly field: BoundField }[];
-  /** The response body for a response message. */
-  readonly textOf: (message: Message) => string;
-  /** The request field that a resumed stream starts from. */
-  readonly resumeField: BoundField | undefined;
-  /** The resume point that a stream's message carries; `""` for none. */
-  readonly cursorOf: (message: Message) => string;
+  /** In upper case. */
+  readonly httpMethod: string;
+  readonly template: string;
+  readonly segments: readonly TemplateSegment[];
+  /** The word after the last colon, as in `/v1/mandates:compile`; `""` for a template without one. */
+  readonly verb: string;
+  /** The request fields that the path fills. */
+  readonly pathFields: readonly DescField[];
+  /** Where the body goes: the whole request, one field of it, or nowhere. */
+  readonly body: "message" | "none" | DescField;
+  /** The request fields that a query may fill: all that neither path nor body fills. */
+  readonly queryFields: readonly DescField[];
 }
 
-/** All routes, by HTTP method. */
-export interface RouteTable {
-  readonly routes: readonly Route[];
-  match(httpMethod: string, path: string): RouteMatch<Route> | undefined;
-  /** The HTTP methods that a path answers, HEAD with GET; empty when the path is unknown. */
-  allowed(path: string): string[];
+/** A route that answers a path. */
+export interface RouteMatch<R extends Route = Route> {
+  readonly route: R;
+  /** The text of each path field, in the order of `pathFields`; undefined where a percent-escape is malformed. */
+  readonly captured: readonly (string | undefined)[];
 }
 
-/** What routes are built from. */
-export interface RouteOptions {
-  readonly services: readonly DescService[];
-  /** More templates under which a template is served as well. */
-  readonly aliases: (template: string) => readonly string[];
-  readonly encoder: JsonEncoder;
-  readonly binder: TextBinder;
+/** More templates under which a template is served as well. */
+export type Aliases = (template: string) => readonly string[];
+
+/**
+ * The routes of services. Throws an `Error` that names the RPC for a rule beyond what is served: HTTP methods of the five
+ * usual names, templates of words, `{field}` and a last `{field=**}`, a verb, `body`, and `additional_bindings`.
+ */
+export function routesOfServices(services: readonly DescService[], aliases: Aliases): Route[] {
+  return services
+    .flatMap(({ methods }) => methods)
+    .filter((method) => hasOption(method, http))
+    .flatMap((method) => routesOfMethod(method, aliases));
 }
 
-/** Builds the table. Throws an `Error` that names both RPCs when two of them claim one route, and for a rule that cannot be served. */
-export function createRouteTable(options: RouteOptions): RouteTable {
-  const tries = new Map<string, RouteTrie<Route>>();
-  const routes: Route[] = [];
-  for (const route of options.services.flatMap((service) => routesOfService(service, options))) {
-    if (addRoute(tries, route)) routes.push(route);
-  }
-  return {
-    routes,
-    match: (httpMethod, path) => tries.get(httpMethod === "HEAD" ? "GET" : httpMethod)?.match(path),
-    allowed(path) {
-      const methods = [...tries].filter(([, trie]) => trie.match(path) !== undefined).map(([method]) => method);
-      return methods.includes("GET") ? [...methods, "HEAD"] : methods;
-    },
-  };
-}
-
-function addRoute(tries: Map<string, RouteTrie<Route>>, route: Route): boolean {
-  const { httpMethod } = route.binding;
-  const trie = tries.get(httpMethod) ?? createRouteTrie<Route>();
-  tries.set(httpMethod, trie);
-  const known = trie.add(route.template, route);
-  // An RPC may be declared under a path that is also an alias of its own.
-  if (known !== undefined && known.method !== route.method) {
-    throw new Error(`${known.method} and ${route.method} both claim ${httpMethod} ${route.template.text}`);
-  }
-  return known === undefined;
-}
-
-function routesOfService(service: DescService, options: RouteOptions): Route[] {
-  return service.methods.flatMap((method) =>
-    httpBindingsFromMethod(method).flatMap((binding) =>
-      [binding.template, ...options.aliases(binding.template)].map((template) =>
-        createRoute(method, binding, template, options),
-      ),
-    ),
-  );
-}
-
-function createRoute(method: DescMethod, binding: HttpBinding, text: string, options: RouteOptions): Route {
+function routesOfMethod(method: DescMethod, aliases: Aliases): Route[] {
   if (method.methodKind !== "unary" && method.methodKind !== "server_streaming") {
     throw new Error(`${method}: only unary and server-streaming methods can have a google.api.http rule`);
   }
-  const template = parsePathTemplate(text);
-  return {
-    method,
-    binding,
-    template,
-    variables: template.variables.map((variable) => ({ variable, field: pathField(method, variable, options.binder) })),
-    textOf: textWriter(method, binding.responseBody, options.encoder),
-    resumeField: method.methodKind === "unary" ? undefined : options.binder.bind(method.input, "cursor"),
-    cursorOf: cursorReader(method),
-  };
+  const main = getOption(method, http);
+  return [main, ...main.additionalBindings].flatMap((rule) => {
+    const { httpMethod, template } = patternOf(method, rule);
+    return [template, ...aliases(template)].map((each) => createRoute(method, rule, httpMethod, each));
+  });
 }
 
-function pathField(method: DescMethod, { fieldPath }: TemplateVariable, binder: TextBinder): BoundField {
-  const field = binder.bind(method.input, fieldPath);
-  if (field === undefined || field.repeated) {
-    throw new Error(
-      `${method}: path variable \`${fieldPath}\` is not a singular scalar field of ${method.input.typeName}`,
-    );
-  }
+function patternOf(method: DescMethod, { pattern, $unknown }: HttpRule): { httpMethod: string; template: string } {
+  if (pattern.case === undefined) throw new Error(`${method}: its google.api.http rule has no path`);
+  // The http.proto at hand predates `response_body`, which then is an unknown field.
+  const isBeyond = pattern.case === "custom" || ($unknown !== undefined && $unknown.length > 0);
+  if (isBeyond) throw new Error(`${method}: its google.api.http rule uses \`custom\` or \`response_body\``);
+  return { httpMethod: pattern.case.toUpperCase(), template: pattern.value as string };
+}
+
+function createRoute(method: DescMethod, rule: HttpRule, httpMethod: string, template: string): Route {
+  const { segments, verb } = parseTemplate(method, template);
+  const pathFields = segments.flatMap((segment) => (segment.kind === "literal" ? [] : [segment.field]));
+  const body = bodyOf(method, rule.body);
+  const isFree = (field: DescField) => body !== "message" && field !== body && !pathFields.includes(field);
+  const queryFields = method.input.fields.filter(isFree);
+  return { method, httpMethod, template, segments, verb, pathFields, body, queryFields };
+}
+
+function bodyOf(method: DescMethod, body: string): Route["body"] {
+  if (body === "") return "none";
+  return body === "*" ? "message" : fieldNamed(method, body);
+}
+
+function fieldNamed(method: DescMethod, name: string): DescField {
+  const field = method.input.fields.find((each) => each.name === name);
+  if (field === undefined) throw new Error(`${method}: its google.api.http rule names the unknown field \`${name}\``);
   return field;
 }
 
-function textWriter(method: DescMethod, field: DescField | undefined, encoder: JsonEncoder): Route["textOf"] {
-  return field === undefined ? encoder.messageWriter(method.output) : encoder.fieldWriter(field);
+const TEMPLATE = /^((?:\/[^/:]+)+)(?::([a-z][a-z-]*))?$/;
+const LITERAL = /^[A-Za-z0-9._-]+$/;
+const VARIABLE = /^\{(\w+)(=\*\*)?\}$/;
+
+function parseTemplate(method: DescMethod, template: string): Pick<Route, "segments" | "verb"> {
+  const [, path = "", verb = ""] = TEMPLATE.exec(template) ?? [];
+  const texts = path.split("/").slice(1);
+  const segments = texts.map((text) => segmentFrom(method, text));
+  const rest = segments.findIndex((segment) => segment?.kind === "rest");
+  const isServed = segments.length > 0 && (rest < 0 || (rest === segments.length - 1 && verb === ""));
+  if (!isServed || !segments.every((segment) => segment !== undefined)) {
+    throw new Error(`${method}: the path template \`${template}\` is malformed or of a form that is not served`);
+  }
+  return { segments, verb };
 }
 
-function cursorReader(method: DescMethod): Route["cursorOf"] {
-  const field = method.output.fields.find((each) => each.name === "cursor" && each.fieldKind === "scalar");
-  if (field === undefined) return () => "";
-  return (message) => {
-    const text = String((message as LocalMessage)[field.localName] ?? "");
-    // A line break or NUL would end or void the `id` line of an event.
-    return /[\r\n\0]/.test(text) ? "" : text;
-  };
+function segmentFrom(method: DescMethod, text: string): TemplateSegment | undefined {
+  if (LITERAL.test(text)) return { kind: "literal", text };
+  const [, name, rest] = VARIABLE.exec(text) ?? [];
+  if (name === undefined) return undefined;
+  const field = fieldNamed(method, name);
+  const isText = field.fieldKind === "scalar" && field.scalar === ScalarType.STRING && field.oneof === undefined;
+  if (!isText) throw new Error(`${method}: the path variable \`${name}\` is not a string`);
+  return { kind: rest === undefined ? "variable" : "rest", field };
+}
+
+interface TrieNode<R> {
+  readonly literals: Map<string, TrieNode<R>>;
+  variable: TrieNode<R> | undefined;
+  /** Routes that end here, by verb. */
+  readonly ends: Map<string, R>;
+  /** The route whose last variable takes all segments from here on. */
+  rest: R | undefined;
+}
+
+const emptyNode = <R>(): TrieNode<R> => ({
+  literals: new Map(),
+  variable: undefined,
+  ends: new Map(),
+  rest: undefined,
+});
+
+/** Finds the route of a path in a trie of segments, the first of which is the HTTP method. */
+export class RouteTable<R extends Route> {
+  readonly #root: TrieNode<R> = emptyNode();
+
+  /** Throws an `Error` that names both RPCs when two of them claim one route. */
+  constructor(routes: Iterable<R>) {
+    for (const route of routes) this.#add(route);
+  }
+
+  /** Matches a raw (still percent-encoded) path. A literal segment wins over a variable, a verb over a colon in a variable. */
+  match(httpMethod: string, path: string): RouteMatch<R> | undefined {
+    const start = this.#root.literals.get(httpMethod);
+    if (start === undefined) return undefined;
+    const segments = path.slice(1).split("/");
+    return matchVerb(start, segments) ?? matchOf(find(start, segments, 0, ""), segments);
+  }
+
+  /** The HTTP methods that a path answers; empty when the path is unknown. */
+  allowed(path: string): string[] {
+    return [...this.#root.literals.keys()].filter((httpMethod) => this.match(httpMethod, path) !== undefined);
+  }
+
+  #add(route: R): void {
+    let node = childOf(this.#root, route.httpMethod);
+    for (const segment of route.segments) {
+      if (segment.kind === "literal") node = childOf(node, segment.text);
+      else if (segment.kind === "variable") node = node.variable ??= emptyNode();
+    }
+    const isRest = route.segments.at(-1)?.kind === "rest";
+    const known = isRest ? node.rest : node.ends.get(route.verb);
+    if (known !== undefined) {
+      throw new Error(`${known.method} and ${route.method} both claim ${route.httpMethod} ${route.template}`);
+    }
+    if (isRest) node.rest = route;
+    else node.ends.set(route.verb, route);
+  }
+}
+
+function childOf<R>(node: TrieNode<R>, literal: string): TrieNode<R> {
+  const known = node.literals.get(literal);
+  if (known !== undefined) return known;
+  const made = emptyNode<R>();
+  node.literals.set(literal, made);
+  return made;
+}
+
+// A node is reached by one path through the trie only, so backtracking visits each node at most once.
+function find<R>(node: TrieNode<R>, segments: readonly string[], index: number, verb: string): R | undefined {
+  const segment = segments[index];
+  if (segment === undefined) return node.ends.get(verb);
+  const literal = node.literals.get(decoded(segment) ?? segment);
+  const exact = literal && find(literal, segments, index + 1, verb);
+  if (exact !== undefined) return exact;
+  const variable = segment !== "" && node.variable ? find(node.variable, segments, index + 1, verb) : undefined;
+  return variable ?? (verb === "" ? node.rest : undefined);
+}
+
+// A colon may also be part of an id, so a path without a route for its verb is tried again as a whole.
+function matchVerb<R extends Route>(start: TrieNode<R>, segments: readonly string[]): RouteMatch<R> | undefined {
+  const last = segments.at(-1) ?? "";
+  const colon = last.lastIndexOf(":");
+  if (colon < 0) return undefined;
+  const cut = [...segments.slice(0, -1), last.slice(0, colon)];
+  return matchOf(find(start, cut, 0, last.slice(colon + 1)), cut);
+}
+
+function matchOf<R extends Route>(route: R | undefined, segments: readonly string[]): RouteMatch<R> | undefined {
+  if (route === undefined) return undefined;
+  const captured = route.segments.flatMap(({ kind }, index) => {
+    if (kind === "literal") return [];
+    return [kind === "rest" ? decodedRest(segments.slice(index)) : decoded(segments[index] ?? "")];
+  });
+  return { route, captured };
+}
+
+// Over several segments `%2F` stays as it is, so that a slash inside of one is distinct from a slash between two.
+function decodedRest(segments: readonly string[]): string | undefined {
+  const parts = segments.join("/").split(/(%2f)/i);
+  const texts = parts.map((part, index) => (index % 2 === 1 ? part : decoded(part)));
+  return texts.includes(undefined) ? undefined : texts.join("");
+}
+
+/** Decodes percent-escapes; undefined when one is malformed. */
+export function decoded(text: string): string | undefined {
+  if (!text.includes("%")) return text;
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
 }

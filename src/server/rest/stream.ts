@@ -1,24 +1,26 @@
+import { once } from "node:events";
 import type { ServerResponse } from "node:http";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Message } from "@bufbuild/protobuf";
+import { ControlPlaneError } from "../../errors.ts";
+import type { Call } from "../call-context.ts";
+import { errorBodyFrom } from "../errors.ts";
+import { NEVER_STORED } from "../http-reply.ts";
 import { EVENT_STREAM_TYPE, NDJSON_TYPE, type StreamFormat } from "./accept.ts";
-import type { ClientWatch } from "./call.ts";
-import { openStream } from "./respond.ts";
+import type { JsonWriter } from "./json-writer.ts";
 
-/** How long the first message or failure is awaited before the response starts, so that an early failure keeps its HTTP status. */
+/** Milliseconds that the first message or failure may take before the response starts, so that an early failure keeps its HTTP status. */
 const FIRST_RESULT_MS = 50;
 
-/** What a server stream needs to be written to a response. */
+/** A server stream on its way to a response. */
 export interface StreamOptions {
   readonly response: ServerResponse;
-  readonly client: ClientWatch;
+  readonly call: Call;
   readonly format: StreamFormat;
-  readonly messages: AsyncIterable<Message>;
-  /** One line of JSON for a message. */
-  readonly textOf: (message: Message) => string;
-  /** Where a client may resume after a message; `""` when it cannot. */
-  readonly cursorOf: (message: Message) => string;
-  /** The JSON body for a failure of the stream. */
-  readonly errorBody: (error: unknown) => object;
+  /** MUST end as soon as the call is aborted. */
+  readonly messages: AsyncGenerator<Message>;
+  /** Writes one line of JSON. */
+  readonly write: JsonWriter<Message>;
 }
 
 interface Framing {
@@ -44,81 +46,46 @@ const FRAMINGS: Readonly<Record<StreamFormat, Framing>> = {
   },
 };
 
-const GONE = Symbol("client gone");
-
-/** Waits for a promise or for the client to leave, without piling up listeners on a signal that lives as long as the stream. */
-interface Waiter {
-  until<T>(promise: Promise<T>): Promise<T | typeof GONE>;
-}
-
-function waiterFor(client: ClientWatch): Waiter {
-  let leave: (() => void) | undefined;
-  client.signal.addEventListener("abort", () => leave?.(), { once: true });
-  return {
-    until: (promise) =>
-      new Promise((resolve, reject) => {
-        leave = () => resolve(GONE);
-        if (client.gone) leave();
-        promise.then(resolve, reject);
-      }),
-  };
+/** Sends the head of a stream; its body follows piece by piece. */
+export function openStream(response: ServerResponse, format: StreamFormat): void {
+  const { contentType, opening } = FRAMINGS[format];
+  response.writeHead(200, { ...NEVER_STORED, "content-type": contentType, "x-accel-buffering": "no" });
+  response.flushHeaders();
+  if (opening !== "") response.write(opening);
 }
 
 /**
- * Writes a stream until it ends, fails or the client leaves. MUST run the iterator's `return()` in the last case
- * and hold the stream back while the client does not read. Rejects only while the response has not started.
+ * Writes a stream until it ends, fails or the client leaves, and holds it back while the client does not read. Rejects
+ * with an early failure as long as the response has not started.
  */
-export async function sendStream(options: StreamOptions): Promise<void> {
-  const iterator = options.messages[Symbol.asyncIterator]();
-  const first = iterator.next();
-  await settledSoon(first);
-  if (options.client.gone) return stop(iterator);
-  const framing = FRAMINGS[options.format];
-  openStream(options.response, framing.contentType);
-  if (framing.opening !== "") options.response.write(framing.opening);
+export async function sendStream({ response, call, format, messages, write }: StreamOptions): Promise<void> {
+  const first = messages.next();
+  await Promise.race([first, delay(FIRST_RESULT_MS, undefined, { ref: false })]);
+  const framing = FRAMINGS[format];
+  openStream(response, format);
   try {
-    await writeMessages(iterator, first, framing, options);
+    for (let next = await first; !next.done; next = await messages.next()) {
+      const isFlowing = response.write(framing.message(write(next.value), cursorOf(next.value)));
+      if (!isFlowing) await drained(response, call.signal);
+    }
   } catch (error) {
-    stop(iterator);
-    if (!options.client.gone) options.response.write(framing.failure(failureText(options.errorBody(error))));
-  }
-  options.response.end();
-}
-
-async function settledSoon(first: Promise<unknown>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const soon = new Promise((resolve) => {
-    timer = setTimeout(resolve, FIRST_RESULT_MS);
-  });
-  await Promise.race([first, soon]).finally(() => clearTimeout(timer));
-}
-
-async function writeMessages(
-  iterator: AsyncIterator<Message>,
-  first: Promise<IteratorResult<Message>>,
-  framing: Framing,
-  { response, client, textOf, cursorOf }: StreamOptions,
-): Promise<void> {
-  const waiter = waiterFor(client);
-  for (let next = first; ; next = iterator.next()) {
-    const result = await waiter.until(next);
-    if (result === GONE) return stop(iterator);
-    if (result.done) return;
-    const flowing = response.write(framing.message(textOf(result.value), cursorOf(result.value)));
-    const drained = flowing ? undefined : await waiter.until(drain(response));
-    if (drained === GONE) return stop(iterator);
+    // The pipeline has logged its own errors; anything else is a message that cannot be written.
+    const failure = error instanceof ControlPlaneError ? error : call.fail(error);
+    if (!response.destroyed) response.write(framing.failure(JSON.stringify(errorBodyFrom(failure).body)));
+  } finally {
+    await messages.return(undefined);
+    response.end();
   }
 }
 
-function drain(response: ServerResponse): Promise<void> {
-  return new Promise((resolve) => response.once("drain", resolve));
+// An aborted call ends the wait as well: the next step of the stream says why.
+async function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
+  await once(response, "drain", { signal }).catch(() => undefined);
 }
 
-// Nobody is left to be told of a failure while the source cleans up.
-function stop(iterator: AsyncIterator<Message>): void {
-  iterator.return?.().catch(() => undefined);
-}
-
-function failureText(body: object): string {
-  return JSON.stringify("error" in body ? body : { error: body });
+/** Where a client may resume after a message; `""` for a message that does not say. */
+function cursorOf(message: Message & { readonly cursor?: unknown }): string {
+  const { cursor } = message;
+  // A line break or NUL would end or void the `id` line of an event.
+  return typeof cursor === "string" && !/[\r\n\0]/.test(cursor) ? cursor : "";
 }

@@ -1,213 +1,148 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { DescMethod, DescService, Registry } from "@bufbuild/protobuf";
-import { ControlPlaneError, ErrorReason } from "../../errors.ts";
-import { assertAcceptsJson, EVENT_STREAM_TYPE, NDJSON_TYPE, streamFormatFor } from "./accept.ts";
-import {
-  type ClientWatch,
-  type RestCall,
-  type RestDispatcher,
-  type RestErrorBody,
-  restCall,
-  watchClient,
-} from "./call.ts";
-import { createJsonDecoder } from "./json-decoder.ts";
-import { createJsonEncoder } from "./json-encoder.ts";
-import { createRequestReader, type RequestReader } from "./request-message.ts";
-import { openStream, sendAllow, sendError, sendJson } from "./respond.ts";
-import type { RouteMatch } from "./route-trie.ts";
-import { createRouteTable, type Route, type RouteTable } from "./routes.ts";
-import { sendStream } from "./stream.ts";
-import { createTextBinder } from "./text-binder.ts";
+import type { Message } from "@bufbuild/protobuf";
+import { type IncomingCall, timeoutFromHeader } from "../call-context.ts";
+import { cancelled, methodNotAllowed } from "../errors.ts";
+import { headerOf, sendJson } from "../http-reply.ts";
+import type { Pipeline } from "../pipeline.ts";
+import { assertAcceptsJson, streamFormatFor } from "./accept.ts";
+import { readJsonBody } from "./body.ts";
+import { JsonReaders } from "./json-reader.ts";
+import { type JsonWriter, JsonWriters } from "./json-writer.ts";
+import { createRequestReader, type RequestReader } from "./request.ts";
+import { type Aliases, type Route, type RouteMatch, RouteTable, routesOfServices } from "./routes.ts";
+import { openStream, sendStream } from "./stream.ts";
 
-/** What happened to one HTTP request, told once its response is complete or its client is gone. */
-export interface RestRequestInfo {
-  readonly httpMethod: string;
-  /** The path template that matched; `undefined` when none did. */
-  readonly template: string | undefined;
-  readonly method: DescMethod | undefined;
-  readonly status: number;
-  readonly durationMs: number;
-  /** What the request failed with, before or after its response started. */
-  readonly error: unknown;
-}
-
-/** One route, for documents and completeness checks. */
-export interface RestRouteInfo {
-  readonly httpMethod: string;
-  readonly template: string;
-  readonly method: DescMethod;
-}
+/** The header by which a REST caller gives its call a deadline, in whole milliseconds. */
+export const REQUEST_TIMEOUT_HEADER = "x-request-timeout-ms";
 
 /** How a transcoder is built. */
 export interface RestTranscoderOptions {
-  readonly services: readonly DescService[];
-  readonly dispatcher: RestDispatcher;
-  /** Turns anything thrown, here or by the dispatcher, into a response. MUST NOT throw. */
-  readonly errorBody: (error: unknown) => RestErrorBody;
+  /** Its services are served, its limits hold, and it executes the calls. */
+  readonly pipeline: Pick<Pipeline, "services" | "maxDepth" | "admit" | "unary" | "serverStream">;
   /** Most bytes that a request body may have. */
   readonly maxBodyBytes: number;
-  /** Most brackets that may be open at once in a request body. Default 64. */
-  readonly maxDepth?: number;
   /** More templates under which a template is served as well. Default none. */
-  readonly aliases?: (template: string) => readonly string[];
-  /** Resolves `google.protobuf.Any`. Default: nothing is resolved. */
-  readonly registry?: Registry;
-  readonly onRequest?: (info: RestRequestInfo) => void;
+  readonly aliases?: Aliases;
 }
 
 /** Serves RPCs as the REST interface that their `google.api.http` options declare. */
 export interface RestTranscoder {
-  /** Answers a request whose path is known, under any HTTP method, and returns true; else false, with nothing touched. Never rejects. */
-  handle(request: IncomingMessage, response: ServerResponse): Promise<boolean>;
-  /** Answers with ROUTE_NOT_FOUND. */
-  notFound(request: IncomingMessage, response: ServerResponse): void;
-  routes(): readonly RestRouteInfo[];
+  /**
+   * Answers a request whose path is known, under any HTTP method, and resolves with true; else with false and nothing
+   * touched. Rejects with what is to be sent as the error while the response has not started.
+   */
+  handle(request: IncomingMessage, response: ServerResponse, arrival: Arrival): Promise<boolean>;
 }
 
-/** Brackets that may be open at once in a request body unless the options say otherwise; deep enough for any rule, shallow enough for any stack. */
-export const DEFAULT_MAX_DEPTH = 64;
+/** When the request was seen, and its name. */
+export type Arrival = Pick<IncomingCall, "receivedAt" | "requestId">;
 
-/** Creates a transcoder. Throws an `Error` when two RPCs claim one route or a rule cannot be served. */
-export function createRestTranscoder(options: RestTranscoderOptions): RestTranscoder {
-  const { registry, maxBodyBytes, maxDepth = DEFAULT_MAX_DEPTH, aliases = () => [] } = options;
-  const encoder = createJsonEncoder({ registry });
-  const decoder = createJsonDecoder({ registry });
-  const binder = createTextBinder(decoder, maxDepth);
-  const table = createRouteTable({ services: options.services, aliases, encoder, binder });
-  const reader = createRequestReader({ decoder, binder, maxBodyBytes, maxDepth });
-  const server: Server = { ...options, table, reader };
-  return {
-    handle: (request, response) => handle(server, request, response),
-    notFound: (request, response) => notFound(server, request, response),
-    routes: () => table.routes.map(routeInfo),
-  };
+/** A route with its compiled codecs. */
+interface CompiledRoute extends Route {
+  readonly read: RequestReader;
+  readonly write: JsonWriter<Message>;
 }
 
-interface Server extends RestTranscoderOptions {
-  readonly table: RouteTable;
-  readonly reader: RequestReader;
-}
-
+/** A request under a known path, with its response. */
 interface Exchange {
-  readonly server: Server;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  readonly startedAt: number;
-}
-
-interface Target {
-  readonly path: string;
+  readonly arrival: Arrival;
+  readonly match: RouteMatch<CompiledRoute>;
+  /** The raw text after the question mark. */
   readonly query: string;
 }
 
-function routeInfo({ binding, template, method }: Route): RestRouteInfo {
-  return { httpMethod: binding.httpMethod, template: template.text, method };
+/** Creates a transcoder. Throws an `Error` when two RPCs claim one route, and for a rule or a field that it does not serve. */
+export function createRestTranscoder(options: RestTranscoderOptions): RestTranscoder {
+  return new Transcoder(options);
 }
 
-async function handle(server: Server, request: IncomingMessage, response: ServerResponse): Promise<boolean> {
-  const exchange: Exchange = { server, request, response, startedAt: performance.now() };
-  const target = targetFromUrl(request.url ?? "/");
-  const match = server.table.match(request.method ?? "GET", target.path);
-  if (match === undefined) return answerUnrouted(exchange, target);
-  let failure: unknown;
-  try {
-    failure = await answer(exchange, match, target.query);
-  } catch (error) {
-    failure = error;
-    fail(exchange, error);
+class Transcoder implements RestTranscoder {
+  readonly #pipeline: RestTranscoderOptions["pipeline"];
+  readonly #maxBodyBytes: number;
+  readonly #table: RouteTable<CompiledRoute>;
+
+  constructor({ pipeline, maxBodyBytes, aliases = () => [] }: RestTranscoderOptions) {
+    const [readers, writers] = [new JsonReaders(), new JsonWriters()];
+    const services = pipeline.services.map(({ service }) => service);
+    this.#pipeline = pipeline;
+    this.#maxBodyBytes = maxBodyBytes;
+    this.#table = new RouteTable(
+      routesOfServices(services, aliases).map((route) => ({
+        ...route,
+        read: createRequestReader(route, readers, pipeline.maxDepth),
+        write: writers.message(route.method.output),
+      })),
+    );
   }
-  report(exchange, match.value, failure);
-  return true;
+
+  async handle(request: IncomingMessage, response: ServerResponse, arrival: Arrival): Promise<boolean> {
+    const { path, query } = targetFromUrl(request.url ?? "/");
+    // HEAD is GET without the body, which Node.js leaves out.
+    const httpMethod = request.method === "HEAD" ? "GET" : (request.method ?? "");
+    const match = this.#table.match(httpMethod, path);
+    if (match === undefined) return this.#answerUnrouted(request, response, path);
+    const exchange: Exchange = { request, response, arrival, match, query };
+    if (match.route.method.methodKind === "unary") await this.#answerUnary(exchange);
+    else await this.#answerStream(exchange);
+    return true;
+  }
+
+  #answerUnrouted(request: IncomingMessage, response: ServerResponse, path: string): boolean {
+    const served = this.#table.allowed(path);
+    if (served.length === 0) return false;
+    const allow = [...served, ...(served.includes("GET") ? ["HEAD"] : []), "OPTIONS"].join(", ");
+    if (request.method !== "OPTIONS") throw methodNotAllowed(request.method ?? "", allow);
+    response.writeHead(204, { allow }).end();
+    return true;
+  }
+
+  async #answerUnary(exchange: Exchange): Promise<void> {
+    const { request, response, match } = exchange;
+    assertAcceptsJson(request.headers.accept);
+    const call = await this.#pipeline.admit(match.route.method, incomingFrom(exchange));
+    const message = await this.#pipeline.unary(call, () => this.#read(exchange));
+    sendJson(response, 200, match.route.write(message));
+  }
+
+  async #answerStream(exchange: Exchange): Promise<void> {
+    const { request, response, match } = exchange;
+    const format = streamFormatFor(request.headers.accept);
+    if (request.method === "HEAD") {
+      openStream(response, format);
+      response.end();
+      return;
+    }
+    const call = await this.#pipeline.admit(match.route.method, incomingFrom(exchange));
+    const messages = await this.#pipeline.serverStream(call, () => this.#read(exchange));
+    await sendStream({ response, call, format, messages, write: match.route.write });
+  }
+
+  async #read({ request, match: { route, captured }, query }: Exchange): Promise<Message> {
+    const body = await readJsonBody(request, this.#maxBodyBytes);
+    return route.read({ body, captured, query, lastEventId: headerOf(request, "last-event-id") });
+  }
+}
+
+function incomingFrom({ request, response, arrival }: Exchange): IncomingCall {
+  return {
+    wire: "rest",
+    ...arrival,
+    header: (name) => headerOf(request, name),
+    timeoutMs: () => timeoutFromHeader(REQUEST_TIMEOUT_HEADER, headerOf(request, REQUEST_TIMEOUT_HEADER)),
+    onLeave(listener) {
+      response.once("close", () => {
+        if (!response.writableEnded) listener(cancelled());
+      });
+    },
+  };
 }
 
 // A request line may carry a whole URL instead of a path.
-function targetFromUrl(url: string): Target {
+function targetFromUrl(url: string): { path: string; query: string } {
   const start = url.startsWith("/") ? 0 : url.indexOf("/", url.indexOf("://") + 3);
   const question = url.indexOf("?");
   const end = question < 0 ? url.length : question;
   return { path: start < 0 ? "/" : url.slice(start, end), query: url.slice(end + 1) };
-}
-
-function answerUnrouted(exchange: Exchange, { path }: Target): boolean {
-  const { server, request, response } = exchange;
-  const allowed = server.table.allowed(path);
-  if (allowed.length === 0) return false;
-  const allow = [...allowed, "OPTIONS"].join(", ");
-  const httpMethod = request.method ?? "";
-  if (httpMethod === "OPTIONS") {
-    sendAllow(response, allow);
-    report(exchange, undefined, undefined);
-    return true;
-  }
-  const text = `\`${httpMethod}\` is not allowed here; allowed are ${allow}`;
-  const error = new ControlPlaneError(ErrorReason.METHOD_NOT_ALLOWED, text, { method: httpMethod, allow });
-  fail(exchange, error, { allow });
-  report(exchange, undefined, error);
-  return true;
-}
-
-function notFound(server: Server, request: IncomingMessage, response: ServerResponse): void {
-  const exchange: Exchange = { server, request, response, startedAt: performance.now() };
-  const { path } = targetFromUrl(request.url ?? "/");
-  const error = new ControlPlaneError(ErrorReason.ROUTE_NOT_FOUND, `there is nothing at \`${path}\``, { path });
-  fail(exchange, error);
-  report(exchange, undefined, error);
-}
-
-function fail({ server, request, response }: Exchange, error: unknown, headers?: Record<string, string>): void {
-  if (response.destroyed || response.headersSent) return;
-  const body = server.errorBody(error);
-  sendError(request, response, { ...body, headers: { ...body.headers, ...headers } });
-}
-
-function report({ server, request, response, startedAt }: Exchange, route: Route | undefined, error: unknown): void {
-  server.onRequest?.({
-    httpMethod: request.method ?? "",
-    template: route?.template.text,
-    method: route?.method,
-    status: response.statusCode,
-    durationMs: performance.now() - startedAt,
-    error,
-  });
-}
-
-/** Gives back the error that a stream ended with, after its response had started. */
-async function answer(
-  exchange: Exchange,
-  { value: route, segments }: RouteMatch<Route>,
-  query: string,
-): Promise<unknown> {
-  const { server, request, response } = exchange;
-  const isStream = route.method.methodKind === "server_streaming";
-  if (!isStream) assertAcceptsJson(request.headers.accept);
-  const client = watchClient(response);
-  const message = await server.reader.read(request, route, segments, query);
-  const call = restCall(route.method, message, request, client);
-  if (isStream) return answerStream(exchange, route, call, client);
-  const text = route.textOf(await server.dispatcher.unary(call));
-  if (!client.gone) sendJson(response, text);
-  return undefined;
-}
-
-async function answerStream(
-  { server, request, response }: Exchange,
-  route: Route,
-  call: RestCall,
-  client: ClientWatch,
-): Promise<unknown> {
-  const format = streamFormatFor(request.headers.accept);
-  if (request.method === "HEAD") {
-    openStream(response, format === "sse" ? EVENT_STREAM_TYPE : NDJSON_TYPE);
-    response.end();
-    return undefined;
-  }
-  let failure: unknown;
-  const errorBody = (error: unknown) => {
-    failure = error;
-    return server.errorBody(error).body;
-  };
-  const messages = await server.dispatcher.serverStream(call);
-  const { textOf, cursorOf } = route;
-  await sendStream({ response, client, format, messages, textOf, cursorOf, errorBody });
-  return failure;
 }

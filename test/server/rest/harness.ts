@@ -1,18 +1,15 @@
-import { Agent, createServer, type IncomingHttpHeaders, type IncomingMessage, request, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { create, type Message } from "@bufbuild/protobuf";
-import { controlPlaneErrorFrom, ErrorReason, httpStatusFromReason } from "../../../src/errors.ts";
-import type { RestCall, RestDispatcher } from "../../../src/server/rest/call.ts";
-import {
-  createRestTranscoder,
-  type RestRequestInfo,
-  type RestTranscoder,
-  type RestTranscoderOptions,
-} from "../../../src/server/rest/transcoder.ts";
-import { library } from "./descriptors.ts";
-
-/** A message whose fields a test reads by name. */
-export type AnyMessage = Message & Record<string, unknown>;
+import { Agent, type IncomingHttpHeaders, type IncomingMessage, request } from "node:http";
+import type { DescMethod, DescService, JsonObject, Message } from "@bufbuild/protobuf";
+import { pino } from "pino";
+import { Registry } from "prom-client";
+import { Role } from "../../../gen/agentcontrol/v1/access_pb.js";
+import type { CallContext } from "../../../src/api/context.ts";
+import type { ServiceDefinition } from "../../../src/api/service.ts";
+import { createHttpServer } from "../../../src/server/http.ts";
+import { Pipeline } from "../../../src/server/pipeline.ts";
+import { createRestTranscoder } from "../../../src/server/rest/transcoder.ts";
+import { SERVICES } from "../../conformance/methods.ts";
+import { plainFromMessage } from "../../support/plain-json.ts";
 
 /** An answer as a test looks at it. */
 export interface Answer {
@@ -21,46 +18,40 @@ export interface Answer {
   readonly text: string;
   readonly json: Record<string, unknown>;
   readonly reason: string | undefined;
+  /** The field that the error names. */
   readonly field: string | undefined;
 }
 
-/** What a request is made of besides method and path. */
+/** Method and path, `GET /v1/enforce/agents`, and the rest of a request. */
 export interface Asked {
+  readonly ask: string;
   readonly body?: string | Buffer;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A running HTTP server with a transcoder of the library. */
+/** A call that reached its service function. */
+export interface Call {
+  readonly rpc: string;
+  /** In the plain JSON form. */
+  readonly request: JsonObject;
+  readonly context: CallContext;
+}
+
+/** The HTTP port with every service of the interface behind it, each method of which does what the test says. */
 export interface Harness {
   readonly port: number;
-  readonly transcoder: RestTranscoder;
-  readonly calls: RestCall[];
-  readonly infos: RestRequestInfo[];
-  dispatcher: RestDispatcher;
-  ask(method: string, path: string, asked?: Asked): Promise<Answer>;
-  /** The request message that an answered call carried. */
-  lastRequest(): AnyMessage;
+  readonly calls: Call[];
+  /** Serves unary calls. */
+  unary: (call: Call) => Promise<object>;
+  /** Serves server streams. */
+  stream: (call: Call) => AsyncIterable<object>;
+  ask(asked: Asked): Promise<Answer>;
+  /** Opens a request and leaves reading the answer to the test. */
+  open(path: string, headers?: Record<string, string>): Promise<IncomingMessage>;
   stop(): Promise<void>;
 }
 
-/** Echoes requests: the same message where the types agree, else an empty response. */
-export const echo: RestDispatcher = {
-  async unary({ method, request: message }) {
-    if (method.input === method.output) return message;
-    return create(method.output, method.name === "UpdateBook" ? { book: (message as AnyMessage).book } : {});
-  },
-  async *serverStream() {},
-};
-
-/** An error as the tests' servers answer it. */
-export function errorBody(thrown: unknown): { status: number; body: object } {
-  const error = controlPlaneErrorFrom(thrown);
-  const { message, metadata } = error;
-  return {
-    status: httpStatusFromReason(error.reason),
-    body: { ok: false, error: { reason: ErrorReason[error.reason], message, metadata } },
-  };
-}
+export const MAX_BODY_BYTES = 10_000;
 
 /** Serves `/v1` templates under `/api/v1` as well. */
 export function apiAliases(template: string): string[] {
@@ -68,66 +59,70 @@ export function apiAliases(template: string): string[] {
 }
 
 /** Starts a server on a free port. */
-export async function startHarness(options: Partial<RestTranscoderOptions> = {}): Promise<Harness> {
-  const { service, registry } = library();
-  const calls: RestCall[] = [];
-  const infos: RestRequestInfo[] = [];
-  const harness = { dispatcher: echo };
-  const keep = (call: RestCall) => {
+export async function startHarness(): Promise<Harness> {
+  const calls: Call[] = [];
+  const served: Pick<Harness, "unary" | "stream"> = { unary: async () => ({}), stream: async function* () {} };
+  const callOf = (method: DescMethod, message: Message, context: CallContext): Call => {
+    const call = { rpc: method.name, request: plainFromMessage(method.input, message) as JsonObject, context };
     calls.push(call);
     return call;
   };
-  const transcoder = createRestTranscoder({
-    services: [service],
-    registry,
-    dispatcher: {
-      unary: (call) => harness.dispatcher.unary(keep(call)),
-      serverStream: (call) => harness.dispatcher.serverStream(keep(call)),
-    },
-    errorBody,
-    maxBodyBytes: 10_000,
-    aliases: apiAliases,
-    onRequest: (info) => infos.push(info),
-    ...options,
-  });
-  const server = createServer(async (req, res) => {
-    if (!(await transcoder.handle(req, res))) transcoder.notFound(req, res);
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  return Object.assign(harness, {
+  const services = SERVICES.map((service) => definitionOf(service, served, callOf));
+  const caller = { keyId: "key_1", workspaceId: "default", role: Role.ADMIN, agentId: null };
+  const log = pino({ level: "silent" });
+  const metrics = new Registry();
+  const pipeline = new Pipeline({ services, authenticate: () => caller, log, metrics });
+  const rest = createRestTranscoder({ pipeline, maxBodyBytes: MAX_BODY_BYTES, aliases: apiAliases });
+  const maxBodyBytes = MAX_BODY_BYTES;
+  const pages = { ready: async () => {}, metrics, openApi: "{}" };
+  const server = createHttpServer({ pipeline, services, rest, extra: [], ...pages, maxBodyBytes, log });
+  const port = await server.listen("127.0.0.1", 0);
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  return Object.assign(served, {
     port,
-    transcoder,
     calls,
-    infos,
-    ask: (method: string, path: string, asked: Asked = {}) => ask(port, method, path, asked),
-    lastRequest: () => calls.at(-1)?.request as AnyMessage,
-    stop: () => stop(server),
+    ask: (asked: Asked) => ask(agent, port, asked),
+    open: (path: string, headers: Record<string, string> = {}) => open(port, path, headers),
+    async stop() {
+      agent.destroy();
+      await pipeline.drain(0);
+      await server.close(0);
+    },
   });
 }
 
-const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-
-/** Opens a request and leaves reading the answer to the caller. */
-export function open(
-  port: number,
-  method: string,
-  path: string,
-  headers: Record<string, string> = {},
-): Promise<IncomingMessage> {
-  return new Promise((resolve, reject) => {
-    request({ port, method, path, headers, agent: false }, resolve).on("error", reject).end();
+function definitionOf(
+  service: DescService,
+  served: Pick<Harness, "unary" | "stream">,
+  callOf: (method: DescMethod, message: Message, context: CallContext) => Call,
+): ServiceDefinition {
+  const functions = service.methods.map((method) => {
+    const serve = method.methodKind === "unary" ? "unary" : "stream";
+    const call = (message: Message, context: CallContext) => served[serve](callOf(method, message, context));
+    return [method.localName, call] as const;
   });
+  return { service, functions: Object.fromEntries(functions) as unknown as ServiceDefinition["functions"] };
 }
 
-function ask(port: number, method: string, path: string, { body, headers = {} }: Asked): Promise<Answer> {
+// The path goes out as it is written, which `fetch` would not do.
+function ask(agent: Agent, port: number, { ask, body, headers = {} }: Asked): Promise<Answer> {
+  const [method, path] = ask.split(" ");
+  const key = { "x-api-key": "k" };
   const type =
     body === undefined ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
   return new Promise((resolve, reject) => {
-    const sent = request({ port, method, path, agent, headers: { ...type, ...headers } }, (response) => {
+    const sent = request({ port, method, path, agent, headers: { ...key, ...type, ...headers } }, (response) => {
       readAll(response).then((text) => resolve(answerFrom(response, text)), reject);
     });
     sent.on("error", reject).end(body);
+  });
+}
+
+function open(port: number, path: string, headers: Record<string, string>): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    request({ port, path, headers: { "x-api-key": "k", ...headers }, agent: false }, resolve)
+      .on("error", reject)
+      .end();
   });
 }
 
@@ -141,19 +136,13 @@ export async function readAll(response: IncomingMessage): Promise<string> {
 function answerFrom(response: IncomingMessage, text: string): Answer {
   const isJson = response.headers["content-type"] === "application/json" && text !== "";
   const json = isJson ? JSON.parse(text) : undefined;
-  const error = json?.error;
+  const [info] = json?.error?.details ?? [];
   return {
     status: response.statusCode ?? 0,
     headers: response.headers,
     text,
     json,
-    reason: error?.reason,
-    field: error?.metadata?.field,
+    reason: info?.reason,
+    field: info?.metadata?.field,
   };
-}
-
-async function stop(server: Server): Promise<void> {
-  agent.destroy();
-  server.closeAllConnections();
-  await new Promise((resolve) => server.close(resolve));
 }

@@ -1,44 +1,17 @@
-import { clone, create, setExtension } from "@bufbuild/protobuf";
-import { FieldOptionsSchema, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
-import {
-  type FieldRules,
-  FieldRulesSchema,
-  field as fieldRules,
-} from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
+import type { DescService } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import { openApiFromServices } from "../../../src/server/rest/openapi.ts";
-import { type Library, library, libraryFrom } from "./descriptors.ts";
+import { METHODS, SERVICES } from "../../conformance/methods.ts";
 import { apiAliases } from "./harness.ts";
-
-type Init = Parameters<typeof create<typeof FieldRulesSchema>>[1];
-
-/** The library with `buf.validate` rules on some fields, by `Message.field`. */
-function libraryWithRules(rules: Readonly<Record<string, Init>>): Library {
-  const set = clone(FileDescriptorSetSchema, library().set);
-  const file = set.file.find((each) => each.package === "resttest.v1");
-  for (const [path, init] of Object.entries(rules)) {
-    const [messageName, fieldName] = path.split(".");
-    const field = file?.messageType
-      .find(({ name }) => name === messageName)
-      ?.field.find(({ name }) => name === fieldName);
-    if (field === undefined) throw new Error(`there is no ${path}`);
-    field.options ??= create(FieldOptionsSchema);
-    setExtension(field.options, fieldRules, create(FieldRulesSchema, init) as FieldRules);
-  }
-  return libraryFrom(set);
-}
 
 interface Operation {
   readonly operationId: string;
   readonly parameters: readonly { readonly name: string; readonly in: string }[];
 }
 
-const OPTIONS = { title: "Library", version: "1.2.3", aliases: apiAliases };
-
-function documentOf(source: Library) {
-  // Through text, as a client gets it.
-  return JSON.parse(JSON.stringify(openApiFromServices([source.service], OPTIONS)));
-}
+// Through text, as a client gets it.
+const documentOf = (services: readonly DescService[]) =>
+  JSON.parse(JSON.stringify(openApiFromServices(services, { title: "Plane", version: "v1", aliases: apiAliases })));
 
 function refsIn(node: unknown): string[] {
   if (typeof node !== "object" || node === null) return [];
@@ -51,117 +24,98 @@ function resolveRef(root: unknown, ref: string): unknown {
 }
 
 describe("openApiFromServices", () => {
-  const document = documentOf(library());
+  const document = documentOf(SERVICES);
+  const { paths } = document;
+  const requestSchema = (name: string) => document.components.schemas[`agentcontrol.v1.${name}-request`];
+  const responseSchema = (name: string) => document.components.schemas[`agentcontrol.v1.${name}`];
 
   it("names the version of OpenAPI, the interface and its services.", () => {
     expect(document.openapi).to.equal("3.1.0");
-    expect(document.info).to.deep.equal({ title: "Library", version: "1.2.3" });
-    expect(document.tags).to.deep.equal([
-      { name: "LibraryService", description: "Lends books. It exists to exercise the transcoder." },
-    ]);
+    expect(document.info).to.deep.equal({ title: "Plane", version: "v1" });
+    expect(document.tags).to.deep.equal(SERVICES.map(({ name }) => ({ name })));
   });
 
   it("resolves every reference.", () => {
     const refs = new Set(refsIn(document));
-    expect(refs.size).to.be.greaterThan(5);
+    expect(refs.size).to.be.greaterThan(50);
     for (const ref of refs) expect(resolveRef(document, ref), ref).to.be.an("object");
   });
 
-  it("has every route with an id of its own and all its path parameters.", () => {
+  it("has every method, every path with an id of its own and all its path parameters.", () => {
     const ids: string[] = [];
-    for (const [path, item] of Object.entries<Record<string, Operation>>(document.paths)) {
+    for (const [path, item] of Object.entries<Record<string, Operation>>(paths)) {
       for (const operation of Object.values(item)) {
         ids.push(operation.operationId);
         const named = operation.parameters.filter((each) => each.in === "path").map((each) => `{${each.name}}`);
         expect(path.match(/\{[^}]+\}/g) ?? []).to.deep.equal(named);
       }
     }
-    expect(ids).to.have.length(21);
     expect(new Set(ids).size).to.equal(ids.length);
-    expect(document.paths["/api/v1/books/{book.book_id}"]).to.have.property("patch");
-    expect(document.paths["/v1/books/{book_id}:archive"]).to.have.property("post");
-    expect(document.paths).not.to.have.property("/api/api/watch/books");
+    const routed = METHODS.filter(({ methodKind }) => methodKind !== "bidi_streaming");
+    expect(ids).to.include.members(routed.map((method) => `${method.parent.name}_${method.name}`));
+    expect(paths["/api/v1/enforce/tools/{name}"]).to.have.property("get");
+    expect(paths["/v1/enforce/webhooks/{webhook_id}:test"]).to.have.property("post");
+    expect(paths).not.to.have.property("/api/api/control/enforcement/tools");
   });
 
   it("describes responses with every field required and null where a field can be unset.", () => {
-    const book = document.components.schemas["resttest.v1.Book"];
-    expect(book.required).to.have.length(43);
-    expect(book.description).to.equal("A book, with a field of every kind.");
-    expect(book.properties.book_id).to.deep.equal({ type: "string", description: "Names the book." });
-    expect(book.properties.subtitle).to.deep.equal({ type: ["string", "null"] });
-    expect(book.properties.genre.anyOf).to.deep.include({ type: "null" });
-    expect(book.properties.lamp).to.deep.equal({ type: "string", enum: ["off", "on"] });
-    expect(book.properties.sequel.anyOf[0]).to.deep.equal({ $ref: "#/components/schemas/resttest.v1.Book" });
-    expect(book.properties.sold.type).to.deep.equal(["integer", "string"]);
-    expect(book.properties.published_at).to.deep.equal({ type: ["string", "null"], format: "date-time" });
-    expect(book.properties.stock.additionalProperties.type).to.equal("integer");
+    const { required, properties } = responseSchema("Action");
+    expect(required).to.deep.equal(Object.keys(properties));
+    expect(responseSchema("Escalation").properties.created_at).to.deep.equal({
+      type: ["string", "null"],
+      format: "date-time",
+    });
+    const { decision, trust_score, escalation_id, decision_id } = responseSchema("InterceptResponse").properties;
+    expect(decision.anyOf).to.deep.include({ type: "null" });
+    expect(trust_score).to.deep.equal({ type: "number", format: "double" });
+    expect(escalation_id).to.deep.equal({ type: ["string", "null"] });
+    expect(decision_id).to.deep.equal({ type: "string" });
+    const proof = responseSchema("GetInclusionProofResponse").properties;
+    expect(proof.tree_size.type).to.deep.equal(["integer", "string"]);
+    expect(proof.audit_path).to.deep.equal({ type: "array", items: { type: "string", contentEncoding: "base64" } });
   });
 
   it("describes requests as closed objects whose fields may be left out.", () => {
-    const book = document.components.schemas["resttest.v1.Book-request"];
-    expect(book.additionalProperties).to.equal(false);
-    expect(book).not.to.have.property("required");
-    const put = document.paths["/v1/books/{book_id}"].put.requestBody.content["application/json"].schema;
-    expect(put.properties).to.have.property("title");
-    expect(put.properties).not.to.have.property("book_id");
+    expect(requestSchema("InterceptRequest").additionalProperties).to.equal(false);
+    expect(requestSchema("InterceptRequest")).not.to.have.property("required");
+    expect(requestSchema("RegisterToolRequest").required).to.deep.equal(["input_schema"]);
+    const put = paths["/v1/enforce/mandates/{mandate_id}"].put.requestBody.content["application/json"].schema;
+    expect(put.properties).to.have.property("rules");
+    expect(put.properties).not.to.have.property("mandate_id");
   });
 
-  it("lists query parameters, nested ones once around.", () => {
-    const names = document.paths["/v1/books"].get.parameters.map((each: { name: string }) => each.name);
-    expect(names).to.include.members(["page_size", "genre", "filter.author", "by_filter.lent", "since", "lent"]);
-    expect(names).not.to.include.members(["filter.nested.author", "labels", "chapters", "metadata"]);
+  it("lists query parameters.", () => {
+    const { parameters } = paths["/v1/enforce/decisions"].get;
+    expect(parameters.map((each: { name: string }) => each.name)).to.include.members([
+      "page_size",
+      "decision",
+      "since",
+    ]);
+    const size = parameters.find((each: { name: string }) => each.name === "page_size");
+    expect(size).to.deep.include({
+      in: "query",
+      required: false,
+      schema: { type: "integer", format: "int32", minimum: 0, maximum: 500 },
+    });
+  });
+
+  it("describes a body that is one field.", () => {
+    const { required, content } = paths["/api/control/enforcement/tools"].post.requestBody;
+    expect([required, content["application/json"].schema]).to.deep.equal([true, {}]);
   });
 
   it("describes streams in both their forms, and errors.", () => {
-    const { responses } = document.paths["/api/watch/books"].get;
+    const { responses } = paths["/v1/enforce/escalations:watch"].get;
     expect(Object.keys(responses["200"].content)).to.deep.equal(["application/x-ndjson", "text/event-stream"]);
     expect(resolveRef(document, responses.default.$ref)).to.have.nested.property("content.application/json.schema");
   });
 
   it("says the rules that JSON Schema can say.", () => {
-    const title = { type: { case: "string" as const, value: { minLen: 1n, maxLen: 9n, pattern: "^a" } } };
-    const ruled = documentOf(
-      libraryWithRules({
-        "Book.title": { required: true, ...title },
-        "Book.subtitle": { type: { case: "string", value: { wellKnown: { case: "uuid", value: true } } } },
-        "Book.note": { type: { case: "string", value: { in: ["x", "y"] } } },
-        "Book.pages": {
-          type: {
-            case: "int32",
-            value: { greaterThan: { case: "gte", value: 1 }, lessThan: { case: "lt", value: 500 } },
-          },
-        },
-        "Book.tags": { type: { case: "repeated", value: { minItems: 1n, maxItems: 3n, unique: true, items: title } } },
-        "Book.stock": { type: { case: "map", value: { maxPairs: 4n } } },
-        "ListBooksRequest.page_size": {
-          required: true,
-          type: { case: "int32", value: { lessThan: { case: "lte", value: 500 } } },
-        },
-      }),
-    );
-    const { properties, required } = ruled.components.schemas["resttest.v1.Book-request"];
-    expect(required).to.deep.equal(["title"]);
-    expect(properties.title).to.include({ minLength: 1, maxLength: 9, pattern: "^a" });
-    expect(properties.subtitle).to.deep.equal({ type: "string", format: "uuid" });
-    expect(properties.note).to.deep.equal({ type: "string", enum: ["x", "y"] });
-    expect(properties.pages).to.include({ minimum: 1, exclusiveMaximum: 500 });
-    expect(properties.tags).to.deep.equal({
-      type: "array",
-      minItems: 1,
-      maxItems: 3,
-      uniqueItems: true,
-      items: { type: "string", minLength: 1, maxLength: 9, pattern: "^a" },
-    });
-    expect(properties.stock.maxProperties).to.equal(4);
-    const size = ruled.paths["/v1/books"].get.parameters.find((each: { name: string }) => each.name === "page_size");
-    expect(size).to.deep.include({ required: true, schema: { type: "integer", format: "int32", maximum: 500 } });
-  });
-
-  it("leaves descriptions out where descriptors carry no comments.", () => {
-    const set = clone(FileDescriptorSetSchema, library().set);
-    for (const file of set.file) delete file.sourceCodeInfo;
-    const { service } = libraryFrom(set);
-    const [tag] = openApiFromServices([service], OPTIONS).tags;
-    expect(tag).to.deep.equal({ name: "LibraryService" });
+    const { agent_id, request_id } = requestSchema("InterceptRequest").properties;
+    expect(agent_id).to.deep.equal({ type: "string", minLength: 1, maxLength: 64, pattern: "^[^\\x00]*$" });
+    expect(request_id).to.deep.equal({ type: "string", format: "uuid" });
+    const { events } = requestSchema("CreateWebhookRequest").properties;
+    expect(events).to.include({ type: "array", minItems: 1, maxItems: 20, uniqueItems: true });
+    expect(events.items.enum).to.include("agent.revoked");
   });
 });

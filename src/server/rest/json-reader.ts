@@ -1,0 +1,241 @@
+import {
+  create,
+  type DescEnum,
+  type DescField,
+  type DescMessage,
+  fromJson,
+  type JsonValue,
+  type Message,
+  ScalarType,
+} from "@bufbuild/protobuf";
+import { type Timestamp, TimestampSchema, ValueSchema } from "@bufbuild/protobuf/wkt";
+import { enumWordsFromDesc } from "./enum-words.ts";
+import { fieldFault, fieldPathText, type PathStep } from "./field-path.ts";
+
+/** The step to a whole body; it is not written. */
+const ROOT = "";
+
+/** A message whose properties are reached by the names that a descriptor gives. */
+export type LocalMessage = Message & Record<string, unknown>;
+
+/** Sets one field of a message from a parsed JSON value; `null` leaves it unset. `path` leads to the message. */
+export type FieldSetter = (message: LocalMessage, json: unknown, path: PathStep[]) => void;
+
+/** Builds a message from a parsed JSON value; `null` gives an empty one. */
+export type MessageReader = (json: unknown) => Message;
+
+/** Turns a parsed JSON value into the form that messages hold it in; `key` is its place under `path`. */
+type ValueReader = (json: unknown, path: PathStep[], key: PathStep) => unknown;
+
+/**
+ * Compiles readers of request messages from JSON, one for each message type. Readers refuse unknown fields and values of
+ * a wrong type with a `ControlPlaneError` that names the field. They take free JSON (`google.protobuf.Struct` and `Value`) as
+ * it is: the pipeline looks into it, for every wire alike. Compiling throws an `Error` for a field that no reader is made for.
+ */
+export class JsonReaders {
+  readonly #objects = new Map<DescMessage, ValueReader>();
+
+  /** The reader of a whole body. */
+  message(desc: DescMessage): MessageReader {
+    const read = this.#object(desc);
+    return (json) => (json === null ? create(desc) : (read(json, [], ROOT) as Message));
+  }
+
+  /** The setter of one field. */
+  field(field: DescField): FieldSetter {
+    const { localName, name } = field;
+    if (field.oneof !== undefined || field.fieldKind === "map") throw unsupported(field);
+    const read = this.#value(field);
+    if (field.fieldKind === "list") return listSetter(field, read);
+    return (message, json, path) => {
+      if (json !== null) message[localName] = read(json, path, name);
+    };
+  }
+
+  #object(desc: DescMessage): ValueReader {
+    const known = this.#objects.get(desc);
+    if (known !== undefined) return known;
+    const fields = new Map<string, FieldSetter>();
+    const read = objectReader(desc, fields);
+    // Known before its fields are compiled, so that a recursive type finds itself.
+    this.#objects.set(desc, read);
+    for (const field of desc.fields) fields.set(field.name, this.field(field));
+    return read;
+  }
+
+  #value(field: DescField): ValueReader {
+    if (field.enum !== undefined) return enumReader(field.enum);
+    if (field.message === undefined) return scalarReader(field);
+    switch (field.message.typeName) {
+      case "google.protobuf.Struct":
+        // Held as a plain object where it is a field of its own.
+        if (field.fieldKind !== "message") throw unsupported(field);
+        return readObject;
+      case "google.protobuf.Value":
+        return readFreeValue;
+      case "google.protobuf.Timestamp":
+        return readTimestamp;
+      default:
+        if (field.message.typeName.startsWith("google.protobuf.")) throw unsupported(field);
+        return this.#object(field.message);
+    }
+  }
+}
+
+function unsupported(field: DescField): Error {
+  return new Error(`${field}: no JSON reader is made for a field of this kind`);
+}
+
+function objectReader(desc: DescMessage, fields: ReadonlyMap<string, FieldSetter>): ValueReader {
+  return (json, path, key) => {
+    const object = readObject(json, path, key);
+    const message = create(desc) as LocalMessage;
+    if (key !== ROOT) path.push(key);
+    for (const name in object) {
+      const set = fields.get(name);
+      if (set === undefined) throw unknownField(desc, name, path);
+      set(message, object[name], path);
+    }
+    if (key !== ROOT) path.pop();
+    return message;
+  };
+}
+
+function unknownField(desc: DescMessage, name: string, path: readonly PathStep[]): Error {
+  const field = fieldPathText([...path, name]);
+  const near = desc.fields.find((each) => each.jsonName === name)?.name;
+  if (near === undefined) return fieldFault("UNKNOWN_FIELD", field, "is not a field of the request");
+  const text = `is not a field of the request; did you mean \`${near}\``;
+  return fieldFault("UNKNOWN_FIELD", field, text, { suggestion: near });
+}
+
+function listSetter({ localName, name }: DescField, read: ValueReader): FieldSetter {
+  return (message, json, path) => {
+    if (json === null) return;
+    if (!Array.isArray(json)) refuseType(json, path, name, "an array");
+    const items = message[localName] as unknown[];
+    path.push(name);
+    for (let index = 0; index < json.length; index++) items.push(read(json[index], path, index));
+    path.pop();
+  };
+}
+
+function scalarReader(field: DescField & { readonly scalar: ScalarType | undefined }): ValueReader {
+  switch (field.scalar) {
+    case ScalarType.STRING:
+      return readString;
+    case ScalarType.BOOL:
+      return readBool;
+    case ScalarType.DOUBLE:
+      return readDouble;
+    case ScalarType.INT32:
+      return readInt32;
+    case ScalarType.INT64:
+      if ("longAsString" in field && field.longAsString) throw unsupported(field);
+      return readInt64;
+    default:
+      throw unsupported(field);
+  }
+}
+
+function readObject(json: unknown, path: PathStep[], key: PathStep): Record<string, unknown> {
+  const isObject = typeof json === "object" && json !== null && !Array.isArray(json);
+  return isObject ? (json as Record<string, unknown>) : refuseType(json, path, key, "an object");
+}
+
+const readString: ValueReader = (json, path, key) => {
+  if (typeof json !== "string") return refuseType(json, path, key, "a string");
+  return json.isWellFormed() ? json : refuse(path, key, "holds half of a surrogate pair");
+};
+
+const readBool: ValueReader = (json, path, key) =>
+  typeof json === "boolean" ? json : refuseType(json, path, key, "true or false");
+
+const readDouble: ValueReader = (json, path, key) => {
+  if (typeof json !== "number") return refuseType(json, path, key, "a number");
+  return Number.isFinite(json) ? json : refuse(path, key, "is too large for a 64-bit float");
+};
+
+const MIN_INT32 = -(2 ** 31);
+const MAX_INT32 = 2 ** 31 - 1;
+
+const readInt32: ValueReader = (json, path, key) => {
+  if (typeof json !== "number") return refuseType(json, path, key, "an integer");
+  if (Number.isInteger(json) && json >= MIN_INT32 && json <= MAX_INT32) return json;
+  return refuse(path, key, `must be an integer from ${MIN_INT32} to ${MAX_INT32}`);
+};
+
+const MIN_INT64 = -(2n ** 63n);
+const MAX_INT64 = 2n ** 63n - 1n;
+const DECIMAL = /^-?\d{1,20}$/;
+
+const readInt64: ValueReader = (json, path, key) => {
+  const value = bigintFromJson(json, path, key);
+  if (value >= MIN_INT64 && value <= MAX_INT64) return value;
+  return refuse(path, key, `must be an integer from ${MIN_INT64} to ${MAX_INT64}`);
+};
+
+// Past 2^53−1 the parser has already rounded a number, so only the digits of a string are to be trusted.
+function bigintFromJson(json: unknown, path: PathStep[], key: PathStep): bigint {
+  if (typeof json === "number" && Number.isSafeInteger(json)) return BigInt(json);
+  if (typeof json === "string" && DECIMAL.test(json)) return BigInt(json);
+  if (Number.isInteger(json)) return refuse(path, key, "must be written as a string of digits beyond 2^53-1");
+  if (typeof json === "number" || typeof json === "string") return refuse(path, key, "must be an integer");
+  return refuseType(json, path, key, "an integer");
+}
+
+function enumReader(desc: DescEnum): ValueReader {
+  const { numberByWord, words } = enumWordsFromDesc(desc);
+  const wanted = `one of ${words.map((word) => `\`${word}\``).join(", ")}`;
+  return (json, path, key) => {
+    if (typeof json !== "string") return refuseType(json, path, key, wanted);
+    return numberByWord.get(json) ?? refuse(path, key, `must be ${wanted}`);
+  };
+}
+
+const TIME_FORM = "an RFC 3339 time such as `2026-01-31T12:00:00Z`";
+
+const readTimestamp: ValueReader = (json, path, key) => {
+  if (typeof json !== "string") return refuseType(json, path, key, TIME_FORM);
+  return timestampFromText(json) ?? refuse(path, key, `must be ${TIME_FORM}`);
+};
+
+const RFC_3339 = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
+
+/** Reads RFC 3339 with any offset; undefined when the text is something else or no such day or time exists. */
+function timestampFromText(text: string): Timestamp | undefined {
+  const [, local] = RFC_3339.exec(text) ?? [];
+  if (local === undefined || !isOnCalendar(local)) return undefined;
+  try {
+    return fromJson(TimestampSchema, text);
+  } catch {
+    // Outside of the years 1 to 9999.
+    return undefined;
+  }
+}
+
+// `Date` rolls over what does not exist: the 30th of February becomes the 2nd of March.
+function isOnCalendar(local: string): boolean {
+  const ms = Date.parse(`${local}Z`);
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(local);
+}
+
+// The depth of the text was bounded before it was parsed, so the library's own limit has nothing to add.
+const NO_LIMIT = { recursionLimit: Number.MAX_SAFE_INTEGER };
+
+const readFreeValue: ValueReader = (json) => fromJson(ValueSchema, json as JsonValue, NO_LIMIT);
+
+function refuseType(json: unknown, path: PathStep[], key: PathStep, wanted: string): never {
+  return refuse(path, key, `must be ${wanted}, not ${jsonTypeName(json)}`);
+}
+
+function refuse(path: readonly PathStep[], key: PathStep, description: string): never {
+  const field = key === ROOT ? "body" : fieldPathText([...path, key]);
+  throw fieldFault("INVALID_FIELD", field, description);
+}
+
+function jsonTypeName(json: unknown): string {
+  if (json === null) return "null";
+  if (Array.isArray(json)) return "an array";
+  return typeof json === "object" ? "an object" : `a ${typeof json}`;
+}

@@ -1,0 +1,132 @@
+import { create, type DescField, type Message, ScalarType } from "@bufbuild/protobuf";
+import { fieldFault } from "./field-path.ts";
+import type { FieldSetter, JsonReaders, LocalMessage } from "./json-reader.ts";
+import { parseJson } from "./json-text.ts";
+import { decoded, type Route, type RouteMatch } from "./routes.ts";
+
+/** The parts of an HTTP request that its message is built from. */
+export interface RequestParts {
+  readonly body: Buffer;
+  /** The text of each path field, in the order of the route's `pathFields`; undefined where it is malformed. */
+  readonly captured: RouteMatch["captured"];
+  /** The raw text after the question mark. */
+  readonly query: string;
+  /** The `Last-Event-ID` header. */
+  readonly lastEventId: string | undefined;
+}
+
+/** Builds the request message of a route. Throws a `ControlPlaneError` that names the field at fault. */
+export type RequestReader = (parts: RequestParts) => Message;
+
+/** Compiles the request reader of a route. Throws an `Error` for a field that neither path nor query nor body can fill. */
+export function createRequestReader(route: Route, readers: JsonReaders, maxDepth: number): RequestReader {
+  const readBody = bodyReader(route, readers, maxDepth);
+  const setQuery = querySetter(route, readers);
+  const resumeField = route.method.methodKind === "unary" ? undefined : cursorOf(route.queryFields);
+  return ({ body, captured, query, lastEventId = "" }) => {
+    const message = body.length === 0 ? (create(route.method.input) as LocalMessage) : readBody(body);
+    for (const [index, field] of route.pathFields.entries()) setPathField(message, field, captured[index]);
+    if (query !== "") setQuery(message, query);
+    // A client that reconnects to an event stream repeats the last `id` it saw; an explicit cursor wins.
+    if (resumeField !== undefined) message[resumeField.localName] ||= lastEventId;
+    return message;
+  };
+}
+
+const cursorOf = (fields: readonly DescField[]): DescField | undefined =>
+  fields.find(({ name, scalar }) => name === "cursor" && scalar === ScalarType.STRING);
+
+function bodyReader({ method, body }: Route, readers: JsonReaders, maxDepth: number): (bytes: Buffer) => LocalMessage {
+  if (body === "message") {
+    const read = readers.message(method.input);
+    return (bytes) => read(parseJson(bytes, maxDepth).value) as LocalMessage;
+  }
+  const set = body === "none" ? refuseBody : readers.field(body);
+  return (bytes) => {
+    const message = create(method.input) as LocalMessage;
+    set(message, parseJson(bytes, maxDepth).value, []);
+    return message;
+  };
+}
+
+// Some clients send `{}` with every request that could have a body.
+const refuseBody: FieldSetter = (_message, json) => {
+  const isEmpty = typeof json === "object" && json !== null && !Array.isArray(json) && Object.keys(json).length === 0;
+  if (!isEmpty) throw fieldFault("UNKNOWN_FIELD", "body", "is not taken by this method");
+};
+
+function setPathField(message: LocalMessage, { localName, name }: DescField, text: string | undefined): void {
+  if (text === undefined) throw fieldFault("INVALID_FIELD", name, "holds a malformed percent-escape");
+  const given = message[localName];
+  if (given && given !== text) throw fieldFault("DUPLICATE_FIELD", name, "differs between the path and the body");
+  message[localName] = text;
+}
+
+/** Turns the text of a query parameter into the JSON value it stands for; undefined when it stands for none. */
+interface TextForm {
+  /** Completes "must be …". */
+  readonly wanted: string;
+  toJson(text: string): unknown;
+}
+
+const isInteger = (text: string) => /^-?\d+$/.test(text);
+const TEXT: TextForm = { wanted: "text", toJson: (text) => text };
+const INT32: TextForm = { wanted: "an integer", toJson: (text) => (isInteger(text) ? Number(text) : undefined) };
+const INT64: TextForm = { wanted: "an integer", toJson: (text) => (isInteger(text) ? text : undefined) };
+
+function textFormOf(field: DescField): TextForm {
+  if (field.fieldKind === "enum" || field.message?.typeName === "google.protobuf.Timestamp") return TEXT;
+  if (field.fieldKind === "scalar" && field.scalar === ScalarType.STRING) return TEXT;
+  if (field.fieldKind === "scalar" && field.scalar === ScalarType.INT32) return INT32;
+  if (field.fieldKind === "scalar" && field.scalar === ScalarType.INT64) return INT64;
+  throw new Error(`${field}: a query cannot fill a field of this kind`);
+}
+
+type QuerySetter = (message: LocalMessage, query: string) => void;
+
+function querySetter({ body, pathFields, queryFields }: Route, readers: JsonReaders): QuerySetter {
+  const parameters = new Map(queryFields.map((field) => [field.name, parameterSetter(field, readers)]));
+  const inPath = new Set(pathFields.map(({ name }) => name));
+  const belongsInBody = (name: string) => body === "message" || (body !== "none" && name === body.name);
+  return (message, query) => {
+    for (const [name, texts] of parametersFromQuery(query)) {
+      if (inPath.has(name)) throw fieldFault("DUPLICATE_FIELD", name, "is already given by the path");
+      if (belongsInBody(name)) throw fieldFault("INVALID_FIELD", name, "belongs in the request body");
+      const set = parameters.get(name);
+      if (set === undefined) throw fieldFault("UNKNOWN_FIELD", name, "is not a query parameter of this method");
+      if (texts.length > 1) throw fieldFault("DUPLICATE_FIELD", name, "is given more than once");
+      set(message, texts[0] ?? "");
+    }
+  };
+}
+
+function parameterSetter(field: DescField, readers: JsonReaders): (message: LocalMessage, text: string) => void {
+  const form = textFormOf(field);
+  const set = readers.field(field);
+  return (message, text) => {
+    const json = form.toJson(text);
+    if (json === undefined) throw fieldFault("INVALID_FIELD", field.name, `must be ${form.wanted}`);
+    set(message, json, []);
+  };
+}
+
+/** Decodes a query string; the values of a name stay in their order. */
+function parametersFromQuery(query: string): Map<string, string[]> {
+  const parameters = new Map<string, string[]>();
+  for (const pair of query.split("&")) {
+    if (pair === "") continue;
+    const equals = pair.indexOf("=");
+    const name = decodedParameter(equals < 0 ? pair : pair.slice(0, equals), "query");
+    const value = decodedParameter(equals < 0 ? "" : pair.slice(equals + 1), name);
+    const values = parameters.get(name);
+    if (values === undefined) parameters.set(name, [value]);
+    else values.push(value);
+  }
+  return parameters;
+}
+
+function decodedParameter(text: string, name: string): string {
+  const value = decoded(text.replaceAll("+", " "));
+  if (value === undefined) throw fieldFault("INVALID_FIELD", name, "holds a malformed percent-escape");
+  return value;
+}
