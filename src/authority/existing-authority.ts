@@ -36,7 +36,7 @@ export interface AuthoritySource {
 }
 
 /** Filter of a list of authority. */
-export interface AuthorityFilter {
+interface AuthorityFilter {
   readonly kind: AuthorityKind;
   /** Only this agent's, for grants as grantor or grantee; undefined does not narrow the list. */
   readonly agentId?: string | undefined;
@@ -93,7 +93,7 @@ export async function listAuthority(
 }
 
 /** Identifies a piece of authority. */
-export interface AuthorityName {
+interface AuthorityName {
   readonly kind: AuthorityKind;
   readonly id: string;
 }

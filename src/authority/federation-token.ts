@@ -12,10 +12,10 @@ import type { SigningKeys } from "./signing-key.ts";
 /** Keys that sign tokens. */
 export type TokenSigner = Pick<SigningKeys, "keyId" | "privateKey">;
 /** Keys that verify tokens. */
-export type TokenVerifierKeys = Pick<SigningKeys, "publicKeyOf">;
+type TokenVerifierKeys = Pick<SigningKeys, "publicKeyOf">;
 
 /** Signed claims that identify a token's record. */
-export interface TokenClaims {
+interface TokenClaims {
   /** `fed_…`. */
   readonly id: string;
   readonly workspaceId: string;
@@ -30,7 +30,7 @@ type TokenCheck =
 const ISSUER = "agent-control-plane";
 const ALGORITHM = "ES256";
 /** Maximum characters of a token: many proxies limit all headers of a request to 8 KiB. */
-export const MAX_TOKEN_LENGTH = 7_168;
+const MAX_TOKEN_LENGTH = 7_168;
 
 const PARTS = /^([\w-]+)\.([\w-]+)\.([\w-]*)$/;
 const MALFORMED: TokenCheck = { kind: "refused", reason: "MALFORMED" };
@@ -113,7 +113,7 @@ async function checkToken(keys: TokenVerifierKeys, token: string): Promise<Token
 }
 
 /** Returns the claims of a token; undefined when the service did not sign it. Rejects when the database cannot be read. */
-export type TokenVerifier = (token: string) => Promise<TokenClaims | undefined>;
+type TokenVerifier = (token: string) => Promise<TokenClaims | undefined>;
 
 /** Creates the verifier for an authenticator. */
 export function createTokenVerifier(keys: TokenVerifierKeys): TokenVerifier {
@@ -124,7 +124,7 @@ export function createTokenVerifier(keys: TokenVerifierKeys): TokenVerifier {
 }
 
 /** A token to verify, and what it must be valid for. */
-export interface TokenQuestion {
+interface TokenQuestion {
   readonly token: string;
   /** Undefined skips the check. */
   readonly audience: string | undefined;
@@ -133,7 +133,7 @@ export interface TokenQuestion {
 }
 
 /** Reason why Intercept would refuse a token now. */
-export type TokenFault =
+type TokenFault =
   | "SIGNATURE"
   | "MALFORMED"
   | "UNKNOWN"
@@ -145,7 +145,7 @@ export type TokenFault =
   | "AGENT_INACTIVE";
 
 /** Result of verifying a token. */
-export interface TokenVerdict {
+interface TokenVerdict {
   /** Undefined when the token is valid. */
   readonly fault: TokenFault | undefined;
   /** Its record; undefined when the service did not sign the token or it is another workspace's. */
@@ -153,7 +153,7 @@ export interface TokenVerdict {
 }
 
 /** Sources that tokens are verified against. */
-export interface TokenSource extends AuthoritySource {
+interface TokenSource extends AuthoritySource {
   readonly keys: TokenVerifierKeys;
 }
 

@@ -3,7 +3,7 @@ import type { AuthorityKind } from "../state/control-changes.ts";
 import type { IdPrefix } from "../store/ids.ts";
 
 /** Traits of one kind of authority. */
-export interface KindTraits {
+interface KindTraits {
   readonly prefix: IdPrefix;
   /** Its name in messages. */
   readonly noun: string;
@@ -16,7 +16,7 @@ export interface KindTraits {
 }
 
 /** Default lifetime of a session: a day. */
-export const DEFAULT_SESSION_SECONDS = 86_400;
+const DEFAULT_SESSION_SECONDS = 86_400;
 
 /** Traits of every kind. */
 export const KIND_TRAITS: Readonly<Record<AuthorityKind, KindTraits>> = {

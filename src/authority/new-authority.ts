@@ -103,7 +103,7 @@ function requestedFrom(draft: AuthorityDraft): RequestedAuthority {
 }
 
 /** Authority with its secret, which is shown once and never again. */
-export interface CreatedSecret {
+interface CreatedSecret {
   readonly view: AuthorityView;
   /** A credential's key, or a federation token. */
   readonly secret: string;

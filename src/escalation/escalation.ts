@@ -88,7 +88,7 @@ export async function getEscalation(
 }
 
 /** Filter and page of a list of escalations. */
-export interface EscalationFilter {
+interface EscalationFilter {
   /** Number of the proto enum `EscalationStatus`; null: any. */
   readonly status: number | null;
   readonly agentId: string | null;
@@ -110,7 +110,7 @@ export async function findEscalationPage(
 }
 
 /** A person's request to resolve an escalation. */
-export interface ResolveCommand {
+interface ResolveCommand {
   readonly escalationId: string;
   readonly resolution: EscalationResolution["status"];
   readonly note: string | null;
@@ -119,7 +119,7 @@ export interface ResolveCommand {
 }
 
 /** Dependencies of `resolveEscalation`. */
-export interface ResolveContext {
+interface ResolveContext {
   readonly log: WorkspaceLog;
   readonly pool: Pool;
 }

@@ -15,10 +15,10 @@ export interface EscalationChange {
 }
 
 /** Receives changes in the order of the log. MUST NOT throw. */
-export type EscalationListener = (change: EscalationChange) => void;
+type EscalationListener = (change: EscalationChange) => void;
 
 /** Receives the resolution of an escalation. MUST NOT throw. */
-export type ResolutionListener = (resolution: EscalationResolution) => void;
+type ResolutionListener = (resolution: EscalationResolution) => void;
 
 interface Subscription {
   readonly listener: EscalationListener;

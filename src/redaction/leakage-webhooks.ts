@@ -1,13 +1,12 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { checkedText } from "../registry/checked-text.ts";
-import { type Page, type PageRequest, pageFrom } from "../registry/page.ts";
+import { cursorOf, newestFirst, type Page, type PageRequest, pageFrom } from "../registry/page.ts";
 import type { Database } from "../store/database.ts";
 import { RedactionWebhookEntity, type RedactionWebhookRow } from "../store/entities.ts";
 import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { stored } from "../store/store-fault.ts";
 import type { Targets } from "../webhook/target.ts";
-import { cursorOf, newestFirst } from "./cursor.ts";
 import type { Encryptor } from "./encryptor.ts";
 
 /** Event that redaction webhooks receive. */

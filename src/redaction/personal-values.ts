@@ -1,13 +1,12 @@
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { checkedText } from "../registry/checked-text.ts";
-import { type Page, type PageRequest, pageFrom } from "../registry/page.ts";
+import { cursorOf, newestFirst, type Page, type PageRequest, pageFrom } from "../registry/page.ts";
 import type { Database } from "../store/database.ts";
 import { PersonalValueEntity, type PersonalValueRow } from "../store/entities.ts";
 import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
 import { findPersonalValues, insertPersonalValues } from "../store/personal-values.ts";
 import { stored } from "../store/store-fault.ts";
-import { cursorOf, newestFirst } from "./cursor.ts";
 import type { Encryptor } from "./encryptor.ts";
 import type { RedactionCaller } from "./leakage-webhooks.ts";
 import { raiseRevision } from "./settings.ts";

@@ -23,7 +23,7 @@ export interface AgentRegistration {
 }
 
 /** Filter of a list of agents; undefined fields do not narrow it. */
-export interface AgentFilter {
+interface AgentFilter {
   readonly status?: AgentStatus | undefined;
   /** Only its members. */
   readonly department?: DepartmentState | undefined;
@@ -128,7 +128,7 @@ export interface AgentChange {
 }
 
 /** Options of `watchAgent`. */
-export interface WatchAgentOptions {
+interface WatchAgentOptions {
   readonly heartbeatMs: number;
   readonly signal: AbortSignal;
 }

@@ -20,12 +20,12 @@ export interface KeyHolder {
 }
 
 /** Returns the claims of a federation token; undefined for a text that the service never signed. */
-export type VerifyToken = (
+type VerifyToken = (
   token: string,
 ) => Promise<{ readonly id: string; readonly workspaceId: string; readonly agentId: string } | undefined>;
 
 /** Options of an authenticator. */
-export interface AuthenticatorOptions {
+interface AuthenticatorOptions {
   readonly database: Pick<Database, "orm">;
   /** Epoch milliseconds, for expiry. */
   readonly clock: { now(): number };
@@ -38,7 +38,7 @@ export interface AuthenticatorOptions {
 }
 
 /** Milliseconds that a key revoked on another replica may still work here, if the wake-up is lost. */
-export const DEFAULT_KEY_CACHE_MS = 2_000;
+const DEFAULT_KEY_CACHE_MS = 2_000;
 /** Capacities of the two caches. Unknown keys have their own, so that a flood of them evicts no good key. */
 const CACHED_KEYS = 100_000;
 const CACHED_UNKNOWN = 10_000;

@@ -10,7 +10,7 @@ import { checkedName, checkedText, comparableName } from "./checked-text.ts";
 import { newestPage, type Page, type PageRequest } from "./page.ts";
 
 /** Fields of a new department. */
-export interface DepartmentDraft {
+interface DepartmentDraft {
   readonly name: string;
   readonly description: string;
 }

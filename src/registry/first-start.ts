@@ -12,7 +12,7 @@ import { adminKeys, hashSecret, type KeyDraft, putKey } from "./keys.ts";
 import { createWorkspace, DEFAULT_WORKSPACE_ID, getWorkspace } from "./workspaces.ts";
 
 /** Options of `ensureDefaultWorkspace`. */
-export interface DefaultWorkspaceOptions {
+interface DefaultWorkspaceOptions {
   readonly database: Database;
   readonly logs: WorkspaceLogs;
   /** Secret of the admin key; undefined for a new one. */
@@ -20,7 +20,7 @@ export interface DefaultWorkspaceOptions {
 }
 
 /** Options of `prepareFirstStart`. */
-export interface FirstStartOptions extends DefaultWorkspaceOptions {
+interface FirstStartOptions extends DefaultWorkspaceOptions {
   /** Folder in which a generated admin key is kept, readable by the owner alone, to be shown again. */
   readonly dataDir: string;
 }

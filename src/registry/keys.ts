@@ -9,7 +9,7 @@ import { base32FromBytes, createId } from "../store/ids.ts";
 import { stored } from "../store/store-fault.ts";
 import { getAgent } from "./agents.ts";
 import { checkedName } from "./checked-text.ts";
-import { afterNewest, newestPosition, type Page, type PageRequest, pageFrom } from "./page.ts";
+import { cursorOf, newestFirst, type Page, type PageRequest, pageFrom } from "./page.ts";
 
 const SECRET_BYTES = 32;
 const PREFIX_LENGTH = 12;
@@ -51,7 +51,7 @@ export interface CreatedKey {
 }
 
 /** A key that is not stored yet, in the form that is sealed too. */
-export interface NewKey extends CreatedKey {
+interface NewKey extends CreatedKey {
   readonly sealed: SealedKey;
 }
 
@@ -135,10 +135,9 @@ export function revokeKey(log: WorkspaceLog, by: string, keyId: string): Promise
 export async function listKeys(
   { orm }: Database,
   workspaceId: string,
-  { size, after }: PageRequest<string>,
+  page: PageRequest<string>,
 ): Promise<Page<ApiKeyRow, string>> {
-  const where = { workspaceId, ...afterNewest("keyId", after) };
-  const options = { orderBy: [{ createdAtMs: "desc" }, { keyId: "desc" }], limit: size + 1 } as const;
-  const rows: ApiKeyRow[] = await stored(orm.em.fork().find(ApiKeyEntity, where, options as never));
-  return pageFrom(rows, size, ({ createdAtMs, keyId }) => newestPosition(createdAtMs, keyId));
+  const { where, options } = newestFirst("keyId", page);
+  const rows: ApiKeyRow[] = await stored(orm.em.fork().find(ApiKeyEntity, { workspaceId, ...where }, options));
+  return pageFrom(rows, page.size, (key) => cursorOf(key, key.keyId));
 }

@@ -44,7 +44,7 @@ export interface MandateView extends Omit<MandateDraft, "rules"> {
 }
 
 /** Result of compiling rules without publishing them. */
-export type CompiledDraft =
+type CompiledDraft =
   | { readonly valid: true; readonly rules: readonly Rule[] }
   | { readonly valid: false; readonly violations: readonly RuleViolation[] };
 

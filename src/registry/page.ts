@@ -36,15 +36,20 @@ export function newestPage<T>(
   return pageFrom(read, size, seqOf);
 }
 
-const POSITION = /^(\d{1,16}) (\S+)$/;
+const CURSOR = /^(\d{1,16}) (\S+)$/;
 
-/** Returns the position of a row in a list ordered by creation time and then id, newest first. */
-export const newestPosition = (createdAtMs: number, id: string): string => `${createdAtMs} ${id}`;
+/** Makes the position of a row in a list that `newestFirst` reads. */
+export const cursorOf = ({ createdAtMs }: { readonly createdAtMs: number }, id: string): string =>
+  `${createdAtMs} ${id}`;
 
-/** Returns the ORM condition for the rows that follow a position of such a list; empty without one. */
-export function afterNewest(idColumn: string, position: string | undefined): object {
-  const [, at, id] = POSITION.exec(position ?? "") ?? [];
-  if (at === undefined) return {};
+/**
+ * Makes the ORM's condition and options for a page of rows with creation times, newest first, and one surplus row. Rows of
+ * one time are ordered by id.
+ */
+export function newestFirst(idColumn: string, { size, after = "" }: PageRequest<string>) {
+  const [, at, id] = CURSOR.exec(after) ?? [];
   const createdAtMs = Number(at);
-  return { $or: [{ createdAtMs: { $lt: createdAtMs } }, { createdAtMs, [idColumn]: { $lt: id } }] };
+  const where =
+    at === undefined ? {} : { $or: [{ createdAtMs: { $lt: createdAtMs } }, { createdAtMs, [idColumn]: { $lt: id } }] };
+  return { where, options: { orderBy: [{ createdAtMs: "desc" }, { [idColumn]: "desc" }], limit: size + 1 } as never };
 }

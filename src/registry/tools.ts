@@ -26,7 +26,7 @@ export interface ToolDraft {
 }
 
 /** A tool after its registration. */
-export interface RegisteredTool {
+interface RegisteredTool {
   /** The current version. */
   readonly tool: ToolState;
   /** True if the registration made the version. */
@@ -140,7 +140,7 @@ export interface ToolView {
 }
 
 /** Returns the argument paths of a tool's version, current or not. */
-export type FlattenTool = (tool: SealedTool) => readonly FlattenedArgument[];
+type FlattenTool = (tool: SealedTool) => readonly FlattenedArgument[];
 
 /** Creates a `FlattenTool` with a cache: a schema never changes, and flattening is slow. */
 export function createFlattenTool(): FlattenTool {

@@ -23,7 +23,7 @@ import { type Page, type PageRequest, pageFrom } from "./page.ts";
 /** The workspace created on first start; its admins create the others. */
 export const DEFAULT_WORKSPACE_ID = "default";
 /** Default trust of a new agent, in tenths. */
-export const DEFAULT_TRUST_TENTHS = 500;
+const DEFAULT_TRUST_TENTHS = 500;
 
 /** A workspace as it is shown. */
 export interface WorkspaceSettings {
@@ -36,7 +36,7 @@ export interface WorkspaceSettings {
 }
 
 /** Fields of a new workspace. */
-export interface WorkspaceDraft {
+interface WorkspaceDraft {
   readonly workspaceId: string;
   /** Default: the id. */
   readonly name?: string | undefined;
@@ -47,12 +47,12 @@ export interface WorkspaceDraft {
 }
 
 /** A new workspace with its first admin key. */
-export interface CreatedWorkspace extends CreatedKey {
+interface CreatedWorkspace extends CreatedKey {
   readonly workspace: WorkspaceSettings;
 }
 
 /** Circumstances of a workspace's creation. */
-export interface CreationContext {
+interface CreationContext {
   readonly database: Pick<Database, "orm">;
   /** Epoch milliseconds by the database's clock. */
   readonly nowMs: number;

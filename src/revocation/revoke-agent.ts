@@ -12,7 +12,7 @@ import { type Certificate, certificateDigest, type StoredCertificate, signCertif
 import { certificateFromRow } from "./revocations.ts";
 
 /** A request to revoke an agent. */
-export interface RevokeCommand {
+interface RevokeCommand {
   readonly agentId: string;
   /** May be empty. */
   readonly reason: string;

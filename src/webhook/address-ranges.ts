@@ -1,6 +1,6 @@
 import { BlockList, isIP } from "node:net";
 
-// The special-purpose registries of IANA: everything that is not, or may lead to what is not, the public internet.
+// IANA's special-purpose registries: everything outside the public internet, or that may lead there.
 const REFUSED_4 = [
   "0.0.0.0/8", // this host
   "10.0.0.0/8", // private
@@ -38,9 +38,9 @@ const REFUSED_6 = [
 
 type Contains = (address: string) => boolean;
 
-/** Whether one of some CIDR blocks contains an address. */
+/** Creates a test for membership in any of some CIDR blocks. */
 function containsAny(blocks: readonly string[]): Contains {
-  // A list for each family: one list for both takes every IPv4 address for one of `::ffff:0:0/96`.
+  // A list for each family, since a common one counts every IPv4 address as part of `::ffff:0:0/96`.
   const lists = { 4: new BlockList(), 6: new BlockList() };
   for (const block of blocks) {
     const [network = "", bits = ""] = block.split("/");
@@ -54,8 +54,8 @@ function containsAny(blocks: readonly string[]): Contains {
 }
 
 /**
- * Creates the test of an address that a request may go to: a public one, or one in a CIDR block of `allow`. What is no
- * address is refused, one with a zone (`fe80::1%eth0`) included.
+ * Creates the test for addresses that requests may go to: public ones, and those in a CIDR block of `allow`. Refuses
+ * anything that is not an address, and addresses with a zone (`fe80::1%eth0`).
  */
 export function createAddressTest(allow: readonly string[]): Contains {
   const isRefused = containsAny([...REFUSED_4, ...REFUSED_6]);

@@ -29,7 +29,7 @@ export interface WebhookEvent {
 }
 
 /** A span of the log, and the events in it. */
-export interface LogSpan {
+interface LogSpan {
   /** Log index of its first entry. */
   readonly first: number;
   /** Log index after its last entry. */

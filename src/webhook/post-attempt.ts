@@ -6,7 +6,7 @@ import type { EventData, WebhookEvent } from "./event-queue.ts";
 import type { TargetAnswer, Targets } from "./target.ts";
 
 /** A message to a receiver; every attempt sends the same. */
-export interface WebhookMessage {
+interface WebhookMessage {
   /** `msg_…`; receivers recognise repetitions by it. */
   readonly id: string;
   readonly body: string;
@@ -32,7 +32,7 @@ export interface Attempt {
 }
 
 /** A message to post, with the facts of the attempt that are known before. */
-export interface AttemptRequest extends WebhookMessage, Pick<Attempt, "event" | "seq" | "attempt"> {
+interface AttemptRequest extends WebhookMessage, Pick<Attempt, "event" | "seq" | "attempt"> {
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
 }

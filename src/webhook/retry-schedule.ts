@@ -83,7 +83,7 @@ export interface NextState {
 }
 
 /** Circumstances of the next attempt. */
-export interface NextStateContext {
+interface NextStateContext {
   readonly timing: DeliveryTiming;
   /** Epoch milliseconds at the end of the attempt. */
   readonly nowMs: number;

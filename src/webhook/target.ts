@@ -42,7 +42,7 @@ export interface Targets {
 }
 
 /** Options of `createTargets`. */
-export interface TargetsOptions {
+interface TargetsOptions {
   /** CIDR blocks that are allowed although they are not public. */
   readonly allow: readonly string[];
   /** Default: the system's resolver. */

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
-import { afterNewest, newestPosition, type Page, type PageRequest, pageFrom } from "../registry/page.ts";
+import { cursorOf, newestFirst, type Page, type PageRequest, pageFrom } from "../registry/page.ts";
 import type { Database } from "../store/database.ts";
 import { WebhookDeliveryEntity, type WebhookDeliveryRow, WebhookEntity, type WebhookRow } from "../store/entities.ts";
 import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
@@ -40,13 +40,13 @@ export interface Webhook {
 }
 
 /** Fields of a new webhook. */
-export interface WebhookDraft {
+interface WebhookDraft {
   readonly url: string;
   readonly events: readonly string[];
 }
 
 /** Changes of a webhook; undefined fields keep their values. */
-export interface WebhookUpdate {
+interface WebhookUpdate {
   readonly url?: string | undefined;
   readonly events?: readonly string[] | undefined;
   readonly isActive?: boolean | undefined;
@@ -168,12 +168,12 @@ export class Webhooks {
   }
 
   /** Lists webhooks, newest first. */
-  async list({ workspaceId }: WebhookCaller, { size, after }: PageRequest<string>): Promise<Page<Webhook, string>> {
-    const where = { workspaceId, ...afterNewest("webhookId", after) };
-    const options = { orderBy: [{ createdAtMs: "desc" }, { webhookId: "desc" }], limit: size + 1 } as const;
-    const rows: WebhookRow[] = await stored(this.#orm.em.fork().find(WebhookEntity, where, options as never));
-    const webhooks = rows.map(webhookFrom);
-    return pageFrom(webhooks, size, ({ createdAtMs, webhookId }) => newestPosition(createdAtMs, webhookId));
+  async list({ workspaceId }: WebhookCaller, page: PageRequest<string>): Promise<Page<Webhook, string>> {
+    const { where, options } = newestFirst("webhookId", page);
+    const rows: WebhookRow[] = await stored(
+      this.#orm.em.fork().find(WebhookEntity, { workspaceId, ...where }, options),
+    );
+    return pageFrom(rows.map(webhookFrom), page.size, (webhook) => cursorOf(webhook, webhook.webhookId));
   }
 
   /** Returns a webhook. */

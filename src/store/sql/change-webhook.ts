@@ -19,7 +19,7 @@ export interface StoredWebhook {
   readonly revision: number;
   /** Failed attempts in a row on the next event. */
   readonly failures: number;
-  /** When the first of them failed. */
+  /** Time of the first of them. */
   readonly failingSinceMs: number | null;
   readonly nextAttemptAtMs: number | null;
 }
