@@ -73,8 +73,8 @@ export async function sendStream({ response, call, format, messages, write }: St
     const failure = error instanceof ControlPlaneError ? error : call.fail(error);
     if (!response.destroyed) response.write(framing.failure(JSON.stringify(errorBodyFrom(failure).body)));
   } finally {
-    await messages.return(undefined);
     response.end();
+    await messages.return(undefined);
   }
 }
 

@@ -132,9 +132,11 @@ function incomingFrom({ request, response, arrival }: Exchange): IncomingCall {
     header: (name) => headerOf(request, name),
     timeoutMs: () => timeoutFromHeader(REQUEST_TIMEOUT_HEADER, headerOf(request, REQUEST_TIMEOUT_HEADER)),
     onLeave(listener) {
-      response.once("close", () => {
+      const leave = () => {
         if (!response.writableEnded) listener(cancelled());
-      });
+      };
+      if (response.destroyed) leave();
+      else response.once("close", leave);
     },
   };
 }
