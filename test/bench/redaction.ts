@@ -1,6 +1,6 @@
 /*
  * What scrubbing text costs. Run with `node test/bench/redaction.ts`. Prints how many megabytes of UTF-8 one core scrubs in
- * a second, next to a bare pass over the same text, and what the automaton of registered values takes to build and hold.
+ * a second, next to a bare pass over the same text, and what the search for registered values takes to build and hold.
  */
 import type { RegisteredValue } from "../../src/redaction/text/personal-kinds.ts";
 import { createPlaceholders } from "../../src/redaction/text/placeholders.ts";
@@ -72,7 +72,7 @@ const before = process.memoryUsage();
 const scrubber = compileScrubber({ registered, allow: [] });
 const built = performance.now() - started;
 globalThis.gc?.();
-const held = process.memoryUsage().arrayBuffers - before.arrayBuffers;
+const held = process.memoryUsage().heapUsed - before.heapUsed;
 const withoutRegistered = compileScrubber({ registered: [], allow: [] });
 const placeholders = createPlaceholders({ scrubber });
 
@@ -98,4 +98,4 @@ report(
   seconds(() => pushAll(scrubber)),
 );
 console.log(`per chunk ${((seconds(() => pushAll(scrubber)) / chunks.length) * 1e6).toFixed(2)} us`);
-console.log(`automaton: built in ${built.toFixed(0)} ms, ${(held / 1e6).toFixed(1)} MB held`);
+console.log(`search: built in ${built.toFixed(0)} ms, ${(held / 1e6).toFixed(1)} MB held`);

@@ -94,7 +94,7 @@ function naiveFind(values: readonly string[], text: string): Finding[] {
   return findings;
 }
 
-describe("the automaton", () => {
+describe("the search for registered values", () => {
   it("finds what a search for each value by itself finds.", () => {
     fc.assert(
       fc.property(VALUES, TEXT, (values, text) => {

@@ -26,7 +26,6 @@ const isDomainUnit = (unit: number): boolean => unit === DOT || unit === HYPHEN 
 export const email: AtSignDetector = {
   kind: "email",
   trigger: "at-sign",
-  maxLength: MAX_LOCAL + 1 + MAX_DOMAIN,
   match(partial, at) {
     const { text } = partial;
     let first = at;
@@ -104,7 +103,6 @@ function phoneLength(span: NumberSpan): number {
 export const phone: NumberDetector = {
   kind: "phone",
   trigger: "number",
-  maxLength: 2 + 40,
   match(span) {
     if (span.start !== span.digit || span.text.length < MIN_DIGITS) return undefined;
     const length = phoneLength(span);
@@ -143,7 +141,6 @@ function v6Length(partial: PartialText, start: number): number {
 export const ipAddress: NumberDetector = {
   kind: "ip_address",
   trigger: "number",
-  maxLength: V6_LENGTH,
   match({ partial, start, text }) {
     const before = partial.text.slice(Math.max(0, start - NUMBERING_LENGTH), start);
     const v4 = V4.exec(text)?.[0];

@@ -1,21 +1,17 @@
 import type { NumberSpan, PartialText } from "../partial-text.ts";
 import type { PersonalKind, Range } from "../personal-kinds.ts";
 
-interface DetectorTraits {
-  readonly kind: PersonalKind;
-  /** Maximum length of a finding in UTF-16 units. */
-  readonly maxLength: number;
-}
-
 /** Detector that starts at an `@`. */
-export interface AtSignDetector extends DetectorTraits {
+export interface AtSignDetector {
+  readonly kind: PersonalKind;
   readonly trigger: "at-sign";
   /** Returns the value around the `@` at this index. */
   match(partial: PartialText, at: number): Range | undefined;
 }
 
 /** Detector that starts at the first digit of a number. */
-export interface NumberDetector extends DetectorTraits {
+export interface NumberDetector {
+  readonly kind: PersonalKind;
   readonly trigger: "number";
   /** Returns the longest value that begins with the span, or with the text before its first digit. */
   match(span: NumberSpan): Range | undefined;

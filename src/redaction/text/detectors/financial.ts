@@ -33,7 +33,6 @@ const isGap = (unit: number, country: string): boolean =>
 export const iban: NumberDetector = {
   kind: "iban",
   trigger: "number",
-  maxLength: 33 + 8,
   match({ partial, start, digit }) {
     const country = partial.text.slice(start, digit);
     const length = IBAN_LENGTHS.get(country.toUpperCase());
@@ -88,7 +87,6 @@ const isFraction = ({ partial, start }: NumberSpan): boolean =>
 export const paymentCard: NumberDetector = {
   kind: "payment_card",
   trigger: "number",
-  maxLength: 23,
   match(span) {
     if (span.text.length < 13 || span.start !== span.digit || isFraction(span)) return undefined;
     for (const shape of CARD_SHAPES) {

@@ -21,7 +21,6 @@ function isIssued([, area = "", group = "", serial = ""]: RegExpExecArray): bool
 export const usSsn: NumberDetector = {
   kind: "us_ssn",
   trigger: "number",
-  maxLength: 11,
   match(span) {
     if (span.start !== span.digit || isContinued(span)) return undefined;
     const found = DASHED.exec(span.text) ?? (SSN_CONTEXT.test(contextOf(span)) ? LOOSE.exec(span.text) : null);
@@ -191,7 +190,6 @@ function longestId(text: string, context: string): number {
 export const nationalId: NumberDetector = {
   kind: "national_id",
   trigger: "number",
-  maxLength: 21,
   match(span) {
     if (span.text.length < 8) return undefined;
     const context = contextOf(span);
@@ -264,7 +262,6 @@ function readDate(partial: PartialText, start: number, from: number): string {
 export const dateOfBirth: NumberDetector = {
   kind: "date_of_birth",
   trigger: "number",
-  maxLength: MAX_DATE,
   match(span: NumberSpan) {
     const { partial, digit } = span;
     if (span.start !== digit) return undefined;
