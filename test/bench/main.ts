@@ -48,7 +48,7 @@ try {
   console.log(`load average before the run: ${loadBefore?.toFixed(1)}; well above 0, others take part of the machine`);
   for (const { text } of reports) console.log(`\n${text}`);
   const checks = reports.flatMap(({ checks }) => checks);
-  console.log(`\n${checksTable(checks)}`);
+  if (checks.length > 0) console.log(`\n${checksTable(checks)}`);
   if (!checks.every(holds)) process.exitCode = 1;
 } catch (error) {
   console.error(error);

@@ -34,7 +34,8 @@ async function measureOnce(
   const service = await startService(workspaces[0] as BenchWorkspace, cleanup, env);
   const targets = workspaces.map(({ apiKey, agentIds }) => ({ address: service.grpc.address, apiKey, agentIds }));
   const source: Source = { kind: "stream", targets, streams: WORKSPACES, inFlight: IN_FLIGHT };
-  return load.ask<Measured>(planFor(source, seconds, service, postgres));
+  // Awaited here: the service stops with this block.
+  return await load.ask<Measured>(planFor(source, seconds, service, postgres));
 }
 
 /** Decisions a second on several workspaces by one process and by two. Printed without a bound: the cores are shared. */
