@@ -209,7 +209,7 @@ async function assertConsistent(server: VaultServer, earlier: Checkpoint, later:
   if (from === 0) return 0;
   const path = from === to ? [] : await server.consistencyPath(from, to);
   if (!isConsistent({ from, to, fromRoot, toRoot, path })) {
-    const message = `the service does not prove that its log of ${from} entries goes on in that of ${to}`;
+    const message = `the service does not prove that its log of ${to} entries begins with the log of ${from}`;
     throw new VerificationError("proof", message);
   }
   return from === to ? 0 : 1;

@@ -27,7 +27,7 @@ export function verifyCertificate(certificate: JsonRecord, pinned?: readonly Pub
   }
   const key = keyFor(certificate, body, pinned);
   if (!key.signed(Buffer.from(text, "utf8"), signature)) {
-    throw new VerificationError("signature", `${WHERE}'s signature does not fit its body`);
+    throw new VerificationError("signature", `${WHERE}'s signature does not match its body`);
   }
   assertMatchesBody(certificate, body);
   assertCounts(body);
@@ -38,15 +38,15 @@ function keyFor(certificate: JsonRecord, body: JsonRecord, pinned: readonly Publ
   const own = publicKeyFromPem(required(stringFrom(certificate.public_key), WHERE, "`public_key`"));
   const key = (pinned ?? (own === undefined ? [] : [own])).find(({ thumbprint }) => thumbprint === body.key_id);
   if (key !== undefined) return key;
-  const why = pinned === undefined ? "its `public_key` is another one" : "it is none of the keys that are trusted";
-  throw new VerificationError("signature", `${WHERE} was signed with key \`${String(body.key_id)}\`, and ${why}`);
+  const why = pinned === undefined ? "which is not its `public_key`" : "which is not among the trusted keys";
+  throw new VerificationError("signature", `${WHERE} was signed with key \`${String(body.key_id)}\`, ${why}`);
 }
 
 function assertMatchesBody(certificate: JsonRecord, body: JsonRecord): void {
   const names = Object.keys({ ...certificate, ...body }).filter((name) => !UNSIGNED.has(name));
   const wrong = names.find((name) => !isEquivalent(certificate[name], body[name]));
   if (wrong === undefined) return;
-  throw new VerificationError("contradiction", `${WHERE} says another \`${wrong}\` than its signed body`);
+  throw new VerificationError("contradiction", `${WHERE}'s \`${wrong}\` differs from its signed body`);
 }
 
 /** Compares a shown value with a signed one; the fractions of a time and a number written as digits may differ in form. */
@@ -71,5 +71,8 @@ function assertCounts({ counts, revoked }: JsonRecord): void {
     (kind) => (lists[kind] as readonly unknown[] | undefined)?.length !== (counts as JsonRecord)[kind],
   );
   if (wrong === undefined && kinds.length > 0) return;
-  throw new VerificationError("contradiction", `${WHERE} counts \`${wrong ?? "nothing"}\` otherwise than it lists`);
+  throw new VerificationError(
+    "contradiction",
+    `${WHERE}'s counts differ from its lists${wrong === undefined ? "" : ` of \`${wrong}\``}`,
+  );
 }

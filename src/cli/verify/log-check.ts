@@ -95,8 +95,8 @@ function assertCovered(earlier: Checkpoint, { origin, treeSize }: Checkpoint): v
 
 function assertIndex({ index }: LogEntry, expected: number): void {
   if (index === expected) return;
-  const where = index > expected ? `is missing: entry ${index} follows` : `is not there: entry ${index} comes again`;
-  fail("order", expected, `entry ${expected} ${where} entry ${expected - 1}`);
+  const found = index > expected ? `entry ${index} follows` : `entry ${index} is repeated after`;
+  fail("order", expected, `entry ${expected} is missing: ${found} entry ${expected - 1}`);
 }
 
 function parseBody({ index, leafHash, body: text }: LogEntry, hashed: Buffer): JsonRecord {
@@ -106,7 +106,7 @@ function parseBody({ index, leafHash, body: text }: LogEntry, hashed: Buffer): J
   const body = parseCanonicalObject(text);
   if (body === undefined) fail("canonical", index, `entry ${index} is no canonical JSON object (RFC 8785)`);
   if (body.seq !== index) {
-    fail("order", index, `entry ${index} stands at another place: it was sealed as entry \`${String(body.seq)}\``);
+    fail("order", index, `entry ${index} is misplaced: it was sealed as entry \`${String(body.seq)}\``);
   }
   return body;
 }
@@ -114,7 +114,11 @@ function parseBody({ index, leafHash, body: text }: LogEntry, hashed: Buffer): J
 /** Refuses an entry of another workspace: the last part of a log's origin is the id of its workspace. */
 function assertWorkspace({ workspace_id: workspaceId }: JsonRecord, origin: string, index: number): void {
   if (workspaceId === origin.slice(origin.lastIndexOf("/") + 1)) return;
-  fail("workspace", index, `entry ${index} is of workspace \`${String(workspaceId)}\`, and the log is \`${origin}\``);
+  fail(
+    "workspace",
+    index,
+    `entry ${index} belongs to workspace \`${String(workspaceId)}\`, not to the log \`${origin}\``,
+  );
 }
 
 /** A claim that a tree has a root. */
@@ -248,7 +252,7 @@ export function verifyDecision(
   }
   if (body.seq !== leafIndex) {
     const sealedAs = `the decision was sealed as entry \`${String(body.seq)}\``;
-    fail("order", leafIndex, `${sealedAs}, and the proof is of entry ${leafIndex}`);
+    fail("order", leafIndex, `${sealedAs}, but the proof is for entry ${leafIndex}`);
   }
   if (body.type !== "decision") throw new VerificationError("malformed", `entry ${leafIndex} is no decision`);
   assertWorkspace(body, origin, leafIndex);
