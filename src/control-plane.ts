@@ -44,8 +44,6 @@ import { openApiFromServices } from "./server/rest/openapi.ts";
 import { createRestTranscoder } from "./server/rest/transcoder.ts";
 import { type Addresses, joinServers, type Servers } from "./server/servers.ts";
 import { type Database, openDatabase } from "./store/database.ts";
-import { ENTITIES } from "./store/entities.ts";
-import { MIGRATIONS } from "./store/migrations.ts";
 import { Webhooks } from "./webhook/webhooks.ts";
 
 /** A control plane with every part built. */
@@ -169,7 +167,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   // First, so that a key that is none leaves nothing open that would keep the process alive.
   const privateKey = await loadSigningKey(config.signingKey?.reveal(), join(config.dataDir, SIGNING_KEY_FILE));
   const redactionKey = await loadRedactionKey(config.redactionKey?.reveal(), join(config.dataDir, REDACTION_KEY_FILE));
-  const database = await openDatabase({ url, poolSize, log, entities: [...ENTITIES], migrations: MIGRATIONS });
+  const database = await openDatabase({ url, poolSize, log });
   const metrics = new Registry();
   const { guardUrl, guardModel: model, guardKey: key, guardDeadlineMs: deadlineMs } = config;
   const guard = createGuard({ url: guardUrl, model, key, deadlineMs, metrics, log });

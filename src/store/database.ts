@@ -1,9 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { MikroORM, type Options, type PostgreSqlConnection } from "@mikro-orm/postgresql";
-import { Client, type ClientBase, type Pool } from "pg";
+import { MikroORM, type PostgreSqlConnection } from "@mikro-orm/postgresql";
+import { Client, type ClientBase, type Pool, type PoolClient } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import { releaseDeadClients } from "./dead-clients.ts";
-import { APPLICATION_ROLE, connectionOptions, type MigrationSource, runMigrations, type StoreLog } from "./migrate.ts";
+import { ENTITIES } from "./entities.ts";
+import { APPLICATION_ROLE, type Migration, runMigrations, type StoreLog } from "./migrate.ts";
+import { MIGRATIONS } from "./migrations.ts";
 
 /** Milliseconds that a start waits for a database that is itself still starting. */
 export const DEFAULT_CONNECT_MS = 10_000;
@@ -20,9 +21,8 @@ export interface DatabaseOptions {
   /** Connections of this process at most. */
   readonly poolSize: number;
   readonly log: StoreLog;
-  readonly entities?: Options["entities"];
-  /** Applied before anything else, in order. */
-  readonly migrations: readonly MigrationSource[];
+  /** Applied before anything else, in order. Default: the product's. */
+  readonly migrations?: readonly Migration[];
   /** Default `DEFAULT_CONNECT_MS`. */
   readonly connectMs?: number;
 }
@@ -113,16 +113,46 @@ async function closeAll(orm: MikroORM, pool: Pool): Promise<void> {
 }
 
 /**
+ * Gives connections that die while they are in use back to their pool, which then forgets them. The ORM's transactions
+ * do not: their COMMIT and their ROLLBACK both fail on a dead connection, and it is released after neither. Each would
+ * take a connection of the pool for good, and a few restarts of the database would leave none.
+ */
+function releaseDeadClients(pool: Pool): void {
+  const inUse = new Set<PoolClient>();
+  const watched = new WeakSet<PoolClient>();
+
+  const releaseIfInUse = (client: PoolClient): void => {
+    if (!inUse.has(client)) return;
+    client.release(true);
+    // Its holder releases it too, and node-postgres throws at a second release.
+    client.release = () => undefined;
+  };
+
+  pool.on("acquire", (client) => {
+    inUse.add(client);
+    if (watched.has(client)) return;
+    watched.add(client);
+    client.once("end", () => releaseIfInUse(client));
+  });
+  pool.on("release", (_error, client) => inUse.delete(client));
+}
+
+/**
  * Waits for the database, migrates it and opens the ORM with its pool.
  * Promises: when it returns the schema is the newest and a connection has been made.
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
-  const { url, poolSize, log, migrations, entities = [], connectMs = DEFAULT_CONNECT_MS } = options;
+  const { url, poolSize, log, migrations = MIGRATIONS, connectMs = DEFAULT_CONNECT_MS } = options;
   await waitForDatabase(url, connectMs, log);
   const isRestricted = (await runMigrations(url, { migrations, log })).role !== null;
   const orm = new MikroORM({
-    ...connectionOptions(url, log, poolOptions(poolSize, isRestricted)),
-    entities,
+    // Satisfies mikro-orm's own check; the connection string decides, as node-postgres reads it.
+    dbName: decodeURIComponent(new URL(url).pathname.slice(1)),
+    driverOptions: { connectionString: url, keepAlive: true, ...poolOptions(poolSize, isRestricted) },
+    ensureDatabase: false,
+    colors: false,
+    logger: (message) => log.warn({}, message),
+    entities: [...ENTITIES],
   });
   const connection: PostgreSqlConnection = orm.driver.getConnection();
   const pool = await connection.getNativeClient();

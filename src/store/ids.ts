@@ -1,4 +1,4 @@
-import { randomFillSync } from "node:crypto";
+import { randomUUID } from "node:crypto";
 
 /** The prefixes of the ids that the service gives, one for each kind of resource. */
 export type IdPrefix =
@@ -23,10 +23,6 @@ export type IdPrefix =
 export type IdSource = (prefix: IdPrefix) => string;
 
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";
-const POOL_BYTES = 4096;
-const RANDOM_BYTES = 10;
-const pool = Buffer.alloc(POOL_BYTES);
-let used = POOL_BYTES;
 
 /** Lower-case RFC 4648 base32 without padding: 26 characters for 16 bytes. */
 export function base32FromBytes(bytes: Uint8Array): string {
@@ -44,34 +40,16 @@ export function base32FromBytes(bytes: Uint8Array): string {
   return bits === 0 ? text : text + ALPHABET[(value << (5 - bits)) & 31];
 }
 
-function takeRandom(target: Uint8Array): void {
-  if (used + RANDOM_BYTES > POOL_BYTES) {
-    randomFillSync(pool);
-    used = 0;
-  }
-  target.set(pool.subarray(used, used + RANDOM_BYTES), 6);
-  used += RANDOM_BYTES;
-}
-
-/** A UUIDv7 (RFC 9562 §5.7) as 16 bytes; the random part comes from the system's generator. */
+/** A UUIDv7 (RFC 9562 §5.7) as 16 bytes: time and version before the variant and the random part of a UUIDv4. */
 export function createUuidV7(nowMs: number): Uint8Array {
-  const bytes = new Uint8Array(16);
-  takeRandom(bytes);
-  bytes[0] = nowMs / 2 ** 40;
-  bytes[1] = nowMs / 2 ** 32;
-  bytes[2] = nowMs / 2 ** 24;
-  bytes[3] = nowMs / 2 ** 16;
-  bytes[4] = nowMs / 2 ** 8;
-  bytes[5] = nowMs;
-  bytes[6] = 0x70 | ((bytes[6] ?? 0) & 0x0f);
-  bytes[8] = 0x80 | ((bytes[8] ?? 0) & 0x3f);
-  return bytes;
+  const random = randomUUID().slice("xxxxxxxx-xxxx-4".length).replaceAll("-", "");
+  return Buffer.from(`${nowMs.toString(16).padStart(12, "0")}7${random}`, "hex");
 }
 
 /** A new id: the prefix, `_` and the lower-case base32 of a UUIDv7. */
 export const createId: IdSource = (prefix) => `${prefix}_${base32FromBytes(createUuidV7(Date.now()))}`;
 
-/** The id that a UUID given by a caller stands for, so that a retry names the same resource. */
+/** Maps a UUID that a caller gave to an id, so that a retry names the same resource. */
 export function idFromUuid(prefix: IdPrefix, uuid: string): string {
   return `${prefix}_${base32FromBytes(Buffer.from(uuid.replaceAll("-", ""), "hex"))}`;
 }

@@ -1,17 +1,19 @@
-import { type Migration, Migrator } from "@mikro-orm/migrations";
-import { type MigrationObject, MikroORM, type Options } from "@mikro-orm/postgresql";
 import { Client } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
-/** What the store tells its surroundings; a pino logger is one. */
+/** Log of the store; a pino logger is one. */
 export interface StoreLog {
   info(details: object, message: string): void;
   warn(details: object, message: string): void;
   error(details: object, message: string): void;
 }
 
-/** A migration class, or one with a name that outlives the class's own. */
-export type MigrationSource = MigrationObject | (new (...args: ConstructorParameters<typeof Migration>) => Migration);
+/** One step of the schema. */
+export interface Migration {
+  /** Recorded in the database; a released name and its statements never change. */
+  readonly name: string;
+  readonly statements: readonly string[];
+}
 
 /** The role that every connection of the application acts as: it owns nothing and changes no insert-only table. */
 export const APPLICATION_ROLE = "acp_app";
@@ -22,7 +24,7 @@ const MIGRATION_LOCK = 7_080_002;
 const MIGRATION_TABLE = "schema_migration";
 const INSERT_ONLY_TRIGGER = "insert_only";
 
-/** What a run of the migrations did. */
+/** Result of a run of the migrations. */
 export interface MigrationReport {
   /** Names of the migrations that this run applied, in order. */
   readonly applied: readonly string[];
@@ -32,8 +34,8 @@ export interface MigrationReport {
 
 /** How migrations are run. */
 export interface MigrationOptions {
-  /** In the order of their application; forward only, `down` is never called. */
-  readonly migrations: readonly MigrationSource[];
+  /** In the order of their application. */
+  readonly migrations: readonly Migration[];
   readonly log: StoreLog;
 }
 
@@ -114,38 +116,22 @@ begin
   end loop;
 end $$`;
 
-/** The settings with which mikro-orm reaches `url` as node-postgres itself would, `sslmode` and sockets included. */
-export function connectionOptions(url: string, log: StoreLog, extra: object): Options {
-  return {
-    // Satisfies mikro-orm's own check; the connection string decides.
-    dbName: decodeURIComponent(new URL(url).pathname.slice(1)),
-    driverOptions: { connectionString: url, keepAlive: true, ...extra },
-    ensureDatabase: false,
-    discovery: { warnWhenNoEntities: false },
-    colors: false,
-    logger: (message) => log.warn({}, message),
-  };
-}
-
-async function applyMigrations(url: string, { migrations, log }: MigrationOptions): Promise<readonly string[]> {
-  const orm = new MikroORM({
-    ...connectionOptions(url, log, { max: 2, application_name: "acp migrations" }),
-    entities: [],
-    extensions: [Migrator],
-    migrations: {
-      migrationsList: [...migrations],
-      tableName: MIGRATION_TABLE,
-      allOrNothing: true,
-      disableForeignKeys: false,
-      snapshot: false,
-      silent: true,
-    },
-  });
-  try {
-    return (await orm.migrator.up()).map(({ name }) => name);
-  } finally {
-    await orm.close(true);
+/** Applies what the database does not have yet, in one transaction; gives the names. */
+async function applyPending(client: Client, migrations: readonly Migration[]): Promise<readonly string[]> {
+  await client.query(
+    `create table if not exists ${MIGRATION_TABLE} (name text primary key, applied_at timestamptz not null default now())`,
+  );
+  const { rows } = await client.query<{ name: string }>(`select name from ${MIGRATION_TABLE}`);
+  const applied = new Set(rows.map(({ name }) => name));
+  const pending = migrations.filter(({ name }) => !applied.has(name));
+  await client.query("begin");
+  // An error ends the session, and with it the transaction.
+  for (const { name, statements } of pending) {
+    for (const statement of statements) await client.query(statement);
+    await client.query(`insert into ${MIGRATION_TABLE} (name) values ($1)`, [name]);
   }
+  await client.query("commit");
+  return pending.map(({ name }) => name);
 }
 
 async function takeLock(client: Client): Promise<void> {
@@ -158,11 +144,11 @@ async function takeLock(client: Client): Promise<void> {
   await client.query("set lock_timeout = 0");
 }
 
-async function migrate(client: Client, url: string, options: MigrationOptions): Promise<MigrationReport> {
+async function migrate(client: Client, options: MigrationOptions): Promise<MigrationReport> {
   await takeLock(client);
   await client.query(ENSURE_ROLE);
   const { rows } = await client.query(`select ${MAY_SET_ROLE} as may_set_role`);
-  const applied = await applyMigrations(url, options);
+  const applied = await applyPending(client, options.migrations);
   if (applied.length > 0) options.log.info({ applied }, "database migrated");
   if (rows[0]?.may_set_role) {
     await client.query(GRANT_TABLES);
@@ -183,7 +169,7 @@ export async function runMigrations(ownerUrl: string, options: MigrationOptions)
   client.on("error", () => undefined);
   await client.connect();
   try {
-    return await migrate(client, ownerUrl, options);
+    return await migrate(client, options);
   } finally {
     // The end of the session gives the lock back.
     await client.end();

@@ -1,5 +1,4 @@
-import { Migration } from "@mikro-orm/migrations";
-import { insertOnly, type MigrationSource } from "./migrate.ts";
+import { insertOnly, type Migration } from "./migrate.ts";
 
 // Ids and names are compared byte by byte: the C collation makes their indexes small and quick, and their order the same
 // on every machine. The workspace leads every key, so that tables can be distributed by it.
@@ -271,13 +270,7 @@ const REDACTION = [
   )`,
 ];
 
-class Schema extends Migration {
-  override up(): void {
-    for (const statement of [...LOG, ...PACKS, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION]) {
-      this.addSql(statement);
-    }
-  }
-}
-
 /** The product's migrations in the order of their application; forward only. */
-export const MIGRATIONS: readonly MigrationSource[] = [{ name: "0001-schema", class: Schema }];
+export const MIGRATIONS: readonly Migration[] = [
+  { name: "0001-schema", statements: [...LOG, ...PACKS, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
+];

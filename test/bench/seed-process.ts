@@ -21,11 +21,9 @@ import {
   AgentEntity,
   DepartmentEntity,
   DepartmentMemberEntity,
-  ENTITIES,
   MandateVersionEntity,
 } from "../../src/store/entities.ts";
 import { createId } from "../../src/store/ids.ts";
-import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { digestOf } from "../../src/tree/canonical.ts";
 import { serveParent } from "./child.ts";
 import { SILENT_LOG } from "./postgres.ts";
@@ -204,8 +202,7 @@ async function seed({
   otherMandates,
   decisions,
 }: Seed): Promise<Seeded> {
-  const entities = [...ENTITIES];
-  const database = await openDatabase({ url, poolSize: 5, log: SILENT_LOG, entities, migrations: MIGRATIONS });
+  const database = await openDatabase({ url, poolSize: 5, log: SILENT_LOG });
   const context = { database, nowMs: Date.now(), by: BY };
   const { key, secret } = await createWorkspace(context, { workspaceId });
   const logs = await createWorkspaceLogs(database, decide, SILENT_LOG);

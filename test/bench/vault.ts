@@ -8,8 +8,6 @@ import { createVault, type Vault } from "../../src/log/vault.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { numberFromDecision } from "../../src/state/stored-enums.ts";
 import { openDatabase } from "../../src/store/database.ts";
-import { ENTITIES } from "../../src/store/entities.ts";
-import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { appendEntries } from "../../src/store/sql/append-entries.ts";
 import { appendLeaves, bytesFromFrontier, EMPTY_FRONTIER } from "../../src/tree/merkle.ts";
 import { withBodies } from "../support/stored-bodies.ts";
@@ -155,7 +153,7 @@ async function measureAppends({ seconds, rounds }: BenchOptions, databaseUrl: st
 }
 
 async function openVault(databaseUrl: string, cleanup: AsyncDisposableStack): Promise<Vault> {
-  const options = { poolSize: 2, log: SILENT_LOG, entities: [...ENTITIES], migrations: MIGRATIONS };
+  const options = { poolSize: 2, log: SILENT_LOG };
   const database = await openDatabase({ url: databaseUrl, ...options });
   cleanup.defer(() => database.close());
   const logs = await createWorkspaceLogs(database, decide, SILENT_LOG);

@@ -9,8 +9,6 @@ import { createMandate } from "../../src/registry/mandates.ts";
 import { registerTools } from "../../src/registry/tools.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
 import { openDatabase } from "../../src/store/database.ts";
-import { ENTITIES } from "../../src/store/entities.ts";
-import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { withOwner } from "../support/owner.ts";
 import type { Child } from "./child.ts";
 import { type ColdStart, coldStart } from "./cold-start.ts";
@@ -105,7 +103,7 @@ async function addLimits(log: WorkspaceLog): Promise<string[]> {
 
 /** Makes a workspace in which so many actions were decided in the last day. */
 async function seedWindow(databaseUrl: string, actions: number): Promise<BenchWorkspace> {
-  const options = { poolSize: 3, log: SILENT_LOG, entities: [...ENTITIES], migrations: MIGRATIONS };
+  const options = { poolSize: 3, log: SILENT_LOG };
   const database = await openDatabase({ url: databaseUrl, ...options });
   const nowMs = Date.now() - 2 * WINDOW_SECONDS * 1000;
   const { secret } = await createWorkspace({ database, nowMs, by: BY }, { workspaceId: WORKSPACE });

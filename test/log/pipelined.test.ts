@@ -8,9 +8,7 @@ import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
 import type { Action } from "../../src/state/types.ts";
 import { openDatabase } from "../../src/store/database.ts";
-import { ENTITIES } from "../../src/store/entities.ts";
 import { idFromUuid } from "../../src/store/ids.ts";
-import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { SILENT_LOG, withClient } from "../support/database.ts";
 import {
   actionOf,
@@ -248,7 +246,7 @@ describe("a batch that is sent behind another", () => {
   });
 
   it("leaves a pool of one connection to other workspaces as well.", async () => {
-    const options = { poolSize: 1, log: SILENT_LOG, entities: [...ENTITIES], migrations: MIGRATIONS };
+    const options = { poolSize: 1, log: SILENT_LOG };
     const database = await openDatabase({ url: workspace.url, ...options });
     const logs = await createWorkspaceLogs(database, decide, SILENT_LOG);
     const decided = new Map<string, number>();

@@ -10,8 +10,6 @@ import { readReceipts } from "../../src/log/receipts.ts";
 import { createWorkspaceLog } from "../../src/log/workspace-log.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { openDatabase } from "../../src/store/database.ts";
-import { ENTITIES } from "../../src/store/entities.ts";
-import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { SILENT_LOG, withClient } from "../support/database.ts";
 import {
   attempt,
@@ -100,7 +98,7 @@ describe("a database that is away", () => {
     withWorkspace({}, async (workspace) => {
       const agentId = await workspace.agent();
       const gate = await startGate(workspace.url);
-      const options = { poolSize: 3, log: SILENT_LOG, entities: [...ENTITIES], migrations: MIGRATIONS };
+      const options = { poolSize: 3, log: SILENT_LOG };
       const database = await openDatabase({ url: gate.url, ...options });
       const logs = await createWorkspaceLogs(database, decide, SILENT_LOG);
       const log = await logs.of("default");

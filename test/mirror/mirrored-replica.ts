@@ -4,8 +4,6 @@ import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { createRedisParts } from "../../src/mirror/redis.ts";
 import { openDatabase } from "../../src/store/database.ts";
-import { ENTITIES } from "../../src/store/entities.ts";
-import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { SILENT_LOG } from "../support/database.ts";
 
 /** A process of the control plane with Redis beside it, as far as a workspace's log goes. */
@@ -24,8 +22,6 @@ export async function openMirrored(url: string, redisUrl: string): Promise<Mirro
     url,
     poolSize: 3,
     log: SILENT_LOG,
-    entities: [...ENTITIES],
-    migrations: MIGRATIONS,
   });
   const metrics = new Registry();
   const written: string[] = [];

@@ -6,8 +6,6 @@ import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace
 import { Authenticator } from "../../src/registry/authenticator.ts";
 import { ensureDefaultWorkspace } from "../../src/registry/first-start.ts";
 import { type Database, openDatabase } from "../../src/store/database.ts";
-import { ENTITIES } from "../../src/store/entities.ts";
-import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { createTestDatabase, SILENT_LOG, type TestDatabase } from "../support/database.ts";
 import { attempt, failureOf, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
@@ -104,8 +102,8 @@ describe("ensureDefaultWorkspace", () => {
   beforeEach(async () => {
     test = await createTestDatabase();
     for (let index = 0; index < 4; index++) {
-      const options = { url: test.url, poolSize: 3, log: SILENT_LOG, migrations: MIGRATIONS };
-      const database = await openDatabase({ ...options, entities: [...ENTITIES] });
+      const options = { url: test.url, poolSize: 3, log: SILENT_LOG };
+      const database = await openDatabase({ ...options });
       replicas.push({ database, logs: await createWorkspaceLogs(database, decide, SILENT_LOG) });
     }
   });

@@ -2,7 +2,6 @@ import type { EntityProperty } from "@mikro-orm/postgresql";
 import { expect } from "chai";
 import { type Database, openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
-import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { createTestDatabase, SILENT_LOG, type TestDatabase } from "../support/database.ts";
 
 /** Tables that no entity stands for, with the reason. */
@@ -60,7 +59,7 @@ describe("the entities and the tables", () => {
   before(async () => {
     test = await createTestDatabase();
     database = await openDatabase({
-      ...{ url: test.url, poolSize: 2, log: SILENT_LOG, entities: [...ENTITIES], migrations: MIGRATIONS },
+      ...{ url: test.url, poolSize: 2, log: SILENT_LOG },
     });
     const { rows } = await database.pool.query<Column>(COLUMNS);
     columns = new Map(rows.map((column) => [keyOf(column), column]));

@@ -1,34 +1,22 @@
-import { Migration } from "@mikro-orm/migrations";
-import { insertOnly, type MigrationSource } from "../../src/store/migrate.ts";
-
-class CreateNote extends Migration {
-  override up(): void {
-    this.addSql("create table note (id serial primary key, body text not null)");
-  }
-}
-
-class CreateSealedNote extends Migration {
-  override up(): void {
-    this.addSql("create table sealed_note (id int primary key, body text not null)");
-    for (const statement of insertOnly("sealed_note")) this.addSql(statement);
-  }
-}
-
-class Broken extends Migration {
-  override up(): void {
-    this.addSql("create table half_done (id int primary key)");
-    this.addSql("select no_such_column from note");
-  }
-}
+import { insertOnly, type Migration } from "../../src/store/migrate.ts";
 
 /** A plain table and an insert-only one. */
-export const TINY_MIGRATIONS = [
-  { name: "0001-note", class: CreateNote },
-  { name: "0002-sealed-note", class: CreateSealedNote },
+export const TINY_MIGRATIONS: readonly Migration[] = [
+  { name: "0001-note", statements: ["create table note (id serial primary key, body text not null)"] },
+  {
+    name: "0002-sealed-note",
+    statements: ["create table sealed_note (id int primary key, body text not null)", ...insertOnly("sealed_note")],
+  },
 ];
 
 /** One that makes a table and then fails. */
-export const BROKEN_MIGRATIONS = [...TINY_MIGRATIONS, { name: "0003-broken", class: Broken }];
+export const BROKEN_MIGRATIONS: readonly Migration[] = [
+  ...TINY_MIGRATIONS,
+  {
+    name: "0003-broken",
+    statements: ["create table half_done (id int primary key)", "select no_such_column from note"],
+  },
+];
 
 /** For a database that is empty. */
-export const NONE: readonly MigrationSource[] = [];
+export const NONE: readonly Migration[] = [];

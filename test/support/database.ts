@@ -2,7 +2,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Client } from "pg";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded-postgres.ts";
-import { type MigrationSource, runMigrations, type StoreLog } from "../../src/store/migrate.ts";
+import { type Migration, runMigrations, type StoreLog } from "../../src/store/migrate.ts";
 import { MIGRATIONS } from "../../src/store/migrations.ts";
 
 /** A database of one test file, on a server that the test files of this process share. */
@@ -18,7 +18,7 @@ export const SILENT_LOG: StoreLog = { info: () => undefined, warn: () => undefin
 
 const DATA_DIR = join(import.meta.dirname, "..", "..", ".data", "test");
 const PREFIX = "acp_test_";
-const templates = new Map<readonly MigrationSource[], Promise<string>>();
+const templates = new Map<readonly Migration[], Promise<string>>();
 let server: Promise<EmbeddedPostgres> | undefined;
 let count = 0;
 
@@ -95,7 +95,7 @@ async function dropDatabase(name: string): Promise<void> {
   await withClient(url, (client) => client.query(`drop database if exists ${name} with (force)`));
 }
 
-async function createTemplate(migrations: readonly MigrationSource[]): Promise<string> {
+async function createTemplate(migrations: readonly Migration[]): Promise<string> {
   const name = await createDatabase();
   const { url } = await (server ?? startServer());
   await runMigrations(urlOf(url, name), { migrations, log: SILENT_LOG });
@@ -107,7 +107,7 @@ async function createTemplate(migrations: readonly MigrationSource[]): Promise<s
  * once per run and list. The server starts on first use and ends with the process; `DATABASE_URL_TEST` names
  * another one, whose user MUST be allowed to create databases.
  */
-export async function createTestDatabase(migrations: readonly MigrationSource[] = MIGRATIONS): Promise<TestDatabase> {
+export async function createTestDatabase(migrations: readonly Migration[] = MIGRATIONS): Promise<TestDatabase> {
   const template = templates.get(migrations) ?? createTemplate(migrations);
   templates.set(migrations, template);
   const name = await createDatabase(await template);

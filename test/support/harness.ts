@@ -69,9 +69,7 @@ import type { Guard } from "../../src/semantic/guard.ts";
 import { Pipeline } from "../../src/server/pipeline.ts";
 import type { Action, Outcome, SealedDecision } from "../../src/state/types.ts";
 import { type Database, openDatabase } from "../../src/store/database.ts";
-import { ENTITIES } from "../../src/store/entities.ts";
 import { createId } from "../../src/store/ids.ts";
-import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { canonicalJson, type JsonValue } from "../../src/tree/canonical.ts";
 import { createTestDatabase, SILENT_LOG } from "./database.ts";
 import { NO_GUARD } from "./no-guard.ts";
@@ -225,8 +223,7 @@ function servicesOf(parts: Pick<Replica, "database" | "logs" | "keys" | "authent
   ];
 }
 
-const open = (url: string): Promise<Database> =>
-  openDatabase({ url, poolSize: 5, log: SILENT_LOG, entities: [...ENTITIES], migrations: MIGRATIONS });
+const open = (url: string): Promise<Database> => openDatabase({ url, poolSize: 5, log: SILENT_LOG });
 
 async function createReplica(
   database: Database,

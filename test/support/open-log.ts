@@ -2,14 +2,12 @@ import { decide } from "../../src/decision/decide.ts";
 import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { openDatabase } from "../../src/store/database.ts";
-import { ENTITIES } from "../../src/store/entities.ts";
-import { MIGRATIONS } from "../../src/store/migrations.ts";
 
 const SILENT_LOG = { info: () => undefined, warn: () => undefined, error: () => undefined };
 
 /** Opens the log of the workspace `default` in this process, as one more replica. Closed by `cleanup`. */
 export async function openLogOf(url: string, cleanup: AsyncDisposableStack): Promise<WorkspaceLog> {
-  const options = { poolSize: 3, log: SILENT_LOG, entities: [...ENTITIES], migrations: MIGRATIONS };
+  const options = { poolSize: 3, log: SILENT_LOG };
   const database = await openDatabase({ url, ...options });
   cleanup.defer(() => database.close());
   const logs = await createWorkspaceLogs(database, decide, SILENT_LOG);

@@ -13,8 +13,6 @@ import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { registerAgent } from "../../src/registry/agents.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
 import { openDatabase } from "../../src/store/database.ts";
-import { ENTITIES } from "../../src/store/entities.ts";
-import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { naiveLeaf, naiveTree } from "../log/naive-tree.ts";
 import { withOwner } from "../support/owner.ts";
 import { withBodies } from "../support/stored-bodies.ts";
@@ -140,7 +138,6 @@ const readRows = (url: string): Promise<Row[]> =>
 async function openVault(url: string, cleanup: AsyncDisposableStack): Promise<{ vault: Vault; agentId: string }> {
   const database = await openDatabase({
     ...{ url, poolSize: 5, log: SILENT_LOG },
-    ...{ entities: [...ENTITIES], migrations: MIGRATIONS },
   });
   cleanup.defer(() => database.close());
   await createWorkspace({ database, nowMs: Date.now(), by: "system" }, { workspaceId: WORKSPACE });

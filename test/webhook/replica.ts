@@ -1,8 +1,6 @@
 import { decide } from "../../src/decision/decide.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { type Database, openDatabase } from "../../src/store/database.ts";
-import { ENTITIES } from "../../src/store/entities.ts";
-import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { Webhooks, type WebhooksOptions } from "../../src/webhook/webhooks.ts";
 import { SILENT_LOG } from "../support/database.ts";
 
@@ -29,8 +27,7 @@ export function createQuickWebhooks(
 
 /** Opens a database as a process does. */
 export async function openReplica(url: string): Promise<Replica> {
-  const entities = [...ENTITIES];
-  const database = await openDatabase({ url, poolSize: 5, log: SILENT_LOG, entities, migrations: MIGRATIONS });
+  const database = await openDatabase({ url, poolSize: 5, log: SILENT_LOG });
   const logs = await createWorkspaceLogs(database, decide, SILENT_LOG);
   return {
     database,
