@@ -18,7 +18,6 @@ import { createWebhookService } from "./api/webhook-service.ts";
 import { createTokenVerifier } from "./authority/federation-token.ts";
 import { createSigningKeys, loadSigningKey, type SigningKeys } from "./authority/signing-key.ts";
 import type { Config } from "./config.ts";
-import { decide } from "./decision/decide.ts";
 import { createIntercept } from "./decision/intercept.ts";
 import { createCheckpoints } from "./log/checkpoint.ts";
 import { createVault } from "./log/vault.ts";
@@ -172,7 +171,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const { guardUrl, guardModel: model, guardKey: key, guardDeadlineMs: deadlineMs } = config;
   const guard = createGuard({ url: guardUrl, model, key, deadlineMs, metrics, log });
   const redis = await createRedisParts(config.redisUrl?.reveal(), { pool: database.pool, log, metrics });
-  const logs = await createWorkspaceLogs(database, decide, log, redis.surroundings);
+  const logs = await createWorkspaceLogs(database, log, redis.surroundings);
   const keys = await createSigningKeys(database, privateKey, logs.clock.now());
   const verifyToken = createTokenVerifier(keys);
   const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken });

@@ -8,7 +8,7 @@ import {
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import type { Intercept } from "../decision/intercept.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import { readReceipts } from "../log/receipts.ts";
+import { readReceipts, readToolDigest } from "../log/receipts.ts";
 import { listDecisionReceipts } from "../registry/decisions.ts";
 import type { SealedDecision } from "../state/types.ts";
 import { actionFrom } from "./action.ts";
@@ -58,7 +58,8 @@ export function createEnforcementService({
           decision_id: decisionId,
         });
       }
-      return { decision: decisionRecordFrom(receipt), receipt: receiptMessageFrom(receipt) };
+      const toolDigest = await readToolDigest(pool, caller.workspaceId, receipt);
+      return { decision: decisionRecordFrom(receipt), receipt: receiptMessageFrom(receipt, toolDigest) };
     },
     async listDecisions(request, { caller }) {
       const { agentId, since, until } = request;

@@ -12,8 +12,8 @@ import {
 import { type Escalation, findEscalationPage, getEscalation, resolveEscalation } from "../escalation/escalation.ts";
 import { EscalationFeed } from "../escalation/feed.ts";
 import { type WatchContext, waitEscalation, watchEscalations } from "../escalation/watch.ts";
-import type { WorkspaceLog } from "../log/workspace-log.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import { argumentsFrom } from "../policy/action-source.ts";
 import { numberFromEscalationStatus } from "../state/stored-enums.ts";
 import type { CallContext, Caller } from "./context.ts";

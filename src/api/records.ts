@@ -109,7 +109,7 @@ function mandatesFrom({ mandates, observed }: DecisionBody) {
       mandateId,
       version,
       digest,
-      decision: decision === undefined ? undefined : decisionMapping.toProto(decision),
+      decision: decisionMapping.toProto(decision),
     })),
     observed: observed.map(({ mandate_id: mandateId, version, would_decide, reasons }) => ({
       mandateId,
@@ -139,7 +139,10 @@ const guardsFrom = ({ guards = [] }: DecisionBody) =>
   guards.map(({ mandate_id: mandateId, latency_ms: latencyMs, ...rest }) => ({ mandateId, latencyMs, ...rest }));
 
 /** Converts a receipt: everything that the decision was based on, with the exact text that is hashed. */
-export function receiptMessageFrom(receipt: DecisionReceipt): MessageInitShape<typeof ReceiptSchema> {
+export function receiptMessageFrom(
+  receipt: DecisionReceipt,
+  toolDigest: string | undefined,
+): MessageInitShape<typeof ReceiptSchema> {
   const { body, canonicalBody, leafHash } = receipt;
   return {
     index: BigInt(body.seq),
@@ -155,7 +158,8 @@ export function receiptMessageFrom(receipt: DecisionReceipt): MessageInitShape<t
     reasons: body.reasons.map(reasonMessageFromSealed),
     ...mandatesFrom(body),
     guards: guardsFrom(body),
-    toolDigest: body.action.tool_digest,
+    toolDigest,
+    policyDigest: body.policy_digest,
     escalationId: body.used_escalation_id,
     ...authorityFrom(body),
     previousRoot: Buffer.from(body.previous_root, "base64"),

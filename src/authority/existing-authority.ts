@@ -1,5 +1,5 @@
-import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import { type Page, type PageRequest, pageFrom } from "../registry/page.ts";
 import { type AuthorityStatus, authorityStatus } from "../state/authority-status.ts";
 import type { AuthorityKind, SealedAuthority } from "../state/control-changes.ts";

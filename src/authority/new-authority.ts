@@ -1,5 +1,5 @@
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
-import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
+import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import { isActionPattern } from "../policy/action-pattern.ts";
 import type { Decision } from "../policy/types.ts";
 import { getAgent } from "../registry/agents.ts";

@@ -1,6 +1,6 @@
 import { patternsBeyond } from "../decision/delegation.ts";
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
-import type { ChangeScope } from "../log/workspace-log.ts";
+import type { ChangeScope } from "../log/writer.ts";
 import { type AuthorityItem, chainOf } from "../state/authority.ts";
 import { isInForce, itemStatus } from "../state/authority-status.ts";
 import type { SealedAuthority } from "../state/control-changes.ts";

@@ -94,11 +94,18 @@ function decisionLines(decision: JsonRecord): string[] {
   return [
     `decision ${text("decision_id")}: ${text("decision")} by ${text("decision_path")}, entry ${String(decision.seq)}, ${text("at")}`,
     `  asked      \`${text("action.action_type")}\`${tool} by agent ${agent}${principal}, key ${text("key_id")}`,
-    ...listAt(decision, "reasons").map(reasonLine),
+    ...reasonLines(decision),
     ...listAt(decision, "authorisation.collective_limits").map(limitLine),
     ...listAt(decision, "guards").map(guardLine),
     `  trust      ${before} before, ${after} after`,
   ];
+}
+
+/** Writes the reasons. An entry leaves out the reason that no mandate matched. */
+function reasonLines(decision: JsonRecord): string[] {
+  const reasons = listAt(decision, "reasons");
+  if (reasons.length > 0) return reasons.map(reasonLine);
+  return [`  because    no mandate matched; the workspace ${textAt(decision, "decision")}s by default`];
 }
 
 function reasonLine(reason: unknown): string {
@@ -111,7 +118,7 @@ function reasonLine(reason: unknown): string {
 function limitLine(limit: unknown): string {
   const [scope, group] = [textAt(limit, "scope"), textAt(limit, "group")];
   const count = `${String(valueAt(limit, "count"))} of ${String(valueAt(limit, "limit"))}`;
-  return `  limit      ${count} in ${String(valueAt(limit, "window"))} s for ${scope} ${group}, from ${textAt(limit, "source")}`;
+  return `  limit      ${count} in ${String(valueAt(limit, "window"))} s for ${scope} ${group}, from ${textAt(limit, "source") || "decision_log"}`;
 }
 
 function guardLine(guard: unknown): string {

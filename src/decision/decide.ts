@@ -1,9 +1,9 @@
-import { type Decide, escalationIdOf } from "../log/batch.ts";
 import { argumentsFrom, toolNameFrom } from "../policy/action-source.ts";
 import type { Decision, PolicyResult, ToolSchema } from "../policy/types.ts";
 import { type AgentState, trustAfter } from "../state/agents.ts";
 import type { AuthorityItem } from "../state/authority.ts";
-import type { Action, DecisionReason, Outcome } from "../state/types.ts";
+import { escalationIdOf } from "../state/escalations.ts";
+import { type Action, DEFAULT_REASONS, type Outcome } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { actionDigest } from "./action-digest.ts";
 import { checkApproval } from "./approval.ts";
@@ -27,12 +27,6 @@ interface Attempt {
 type Verdict = Pick<Outcome, "decision" | "path" | "reasons" | "permissions"> &
   Partial<Pick<Outcome, "policy" | "policyName" | "actionDigest" | "usedEscalationId" | "authority">>;
 
-const DEFAULT_REASONS: Readonly<Record<Decision, readonly DecisionReason[]>> = {
-  allow: [{ code: "DEFAULT", message: "no mandate matched; the workspace allows by default" }],
-  block: [{ code: "DEFAULT", message: "no mandate matched; the workspace blocks by default" }],
-  escalate: [{ code: "DEFAULT", message: "no mandate matched; the workspace escalates by default" }],
-};
-
 const NO_AUTHORITY: readonly string[] = [];
 
 function refuse({ path, reason }: Refusal, permissions: Outcome["permissions"] = "not_evaluated"): Verdict {
@@ -44,7 +38,7 @@ function checkStatus({ agent }: Attempt): Refusal | undefined {
   return { path: "revoked", reason: { code: "AGENT_REVOKED", message: `the agent is ${agent.status}` } };
 }
 
-function trustUnder({ token }: Identity, { trustTenths }: AgentState): number {
+function effectiveTrust({ token }: Identity, { trustTenths }: AgentState): number {
   return Math.min(trustTenths, token?.sealed.max_trust_tenths ?? trustTenths);
 }
 
@@ -60,7 +54,7 @@ function evaluatePolicy(attempt: Attempt, identity: Identity): PolicyResult {
     toolName,
     arguments: argumentsFrom(action.metadata),
     metadata: action.metadata,
-    trustTenths: trustUnder(identity, agent),
+    trustTenths: effectiveTrust(identity, agent),
     nowMs,
     counterValue: (spec) => state.windows.read(spec, agent.agentId, nowMs),
     sequenceStartedAtMs: (spec) => state.sequences.read(spec, agent.agentId, nowMs, journal.undo),
@@ -107,7 +101,7 @@ function applyApproval({ state, action, tool, toolName }: Attempt, verdict: Verd
 }
 
 /** Tool policies first; what they escalate and a human approved still has to pass the mandates. */
-function ruledVerdict(attempt: Attempt, identity: Identity): Verdict {
+function applyPolicies(attempt: Attempt, identity: Identity): Verdict {
   const ofTool = toolPolicyVerdict(attempt);
   if (ofTool === undefined) return applyApproval(attempt, policyVerdict(attempt, identity));
   const approved = applyApproval(attempt, ofTool);
@@ -134,7 +128,7 @@ function verdictOf(attempt: Attempt): Verdict {
   if (contracted.kind === "refused") return refuse(contracted, "admitted");
   const contract = contracted.kind === "inside" ? contracted.contract : undefined;
   const authority = idsOf([...identity.chain, window, contract, identity.token]);
-  return { ...ruledVerdict(attempt, identity), authority };
+  return { ...applyPolicies(attempt, identity), authority };
 }
 
 /**
@@ -142,7 +136,7 @@ function verdictOf(attempt: Attempt): Verdict {
  * mandates, default. Pure and synchronous apart from the journal, into which counters note what they built. The agent
  * MUST be in the state.
  */
-export const decide: Decide = (state, action, nowMs, journal) => {
+export function decide(state: WorkspaceState, action: Action, nowMs: number, journal: StateJournal): Outcome {
   const agent = state.agents.get(action.agentId);
   if (agent === undefined) throw new Error(`agent \`${action.agentId}\` is not in the state`);
   const { tools } = state.policies;
@@ -157,10 +151,11 @@ export const decide: Decide = (state, action, nowMs, journal) => {
     authority: NO_AUTHORITY,
     ...verdict,
     agentName: agent.registration.name,
+    policyDigest: state.policies.policySet().digest,
     toolName,
     tool,
     trustBeforeTenths: agent.trustTenths,
     trustAfterTenths: trustAfter(agent.trustTenths, verdict.decision),
     escalationId: verdict.decision === "escalate" ? escalationIdOf(action.decisionId) : undefined,
   };
-};
+}

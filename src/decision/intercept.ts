@@ -1,14 +1,14 @@
-import type { WorkspaceLog } from "../log/workspace-log.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { Guard } from "../semantic/guard.ts";
 import type { Action, SealedDecision } from "../state/types.ts";
 import { askGuard } from "./ask-models.ts";
+import { decide } from "./decide.ts";
 
-/** Who waits for a decision. */
+/** The caller of a decision while it waits. */
 export interface Waiter {
-  /** True once nobody waits any more; the action is then not decided. */
+  /** True once the caller has left; the action is then not decided. */
   readonly isOver: boolean;
-  /** Aborts at the same moment. It MAY be made on first use, and is asked for only when the guard has to be. */
+  /** Aborts at the same moment. MAY be created on first use: it is needed only when the guard is asked. */
   readonly signal: AbortSignal;
 }
 
@@ -23,20 +23,18 @@ export interface InterceptCommand {
 export type Intercept = (command: InterceptCommand) => Promise<SealedDecision>;
 
 /**
- * Creates the use-case over the workspace logs, whose `decide` takes the decision when the action's turn has come. `guard`
- * is asked before, if a semantic rule covers the action.
+ * Creates the use-case over the workspace logs. It asks the guard first if a mandate in force has a semantic rule; then the
+ * log calls `decide` when the action's turn has come.
  */
 export function createIntercept(logs: WorkspaceLogs, guard: Guard): Intercept {
-  const decideGuarded = async (log: WorkspaceLog, { workspaceId, action, waiter }: InterceptCommand) => {
-    const answered = await askGuard(guard, log, action, waiter.signal);
-    // The log may have been put away while the guard was asked.
-    return (await logs.of(workspaceId)).decide(answered, () => waiter.isOver);
-  };
-  const decideIn = (log: WorkspaceLog, command: InterceptCommand): Promise<SealedDecision> =>
-    log.asksGuard ? decideGuarded(log, command) : log.decide(command.action, () => command.waiter.isOver);
-  return (command) => {
-    const log = logs.of(command.workspaceId);
-    // Without a needless turn of the event loop: the log is in memory for every action but the first.
-    return log instanceof Promise ? log.then((loaded) => decideIn(loaded, command)) : decideIn(log, command);
+  return async ({ workspaceId, action, waiter }) => {
+    const log = await logs.of(workspaceId);
+    const isAbandoned = (): boolean => waiter.isOver;
+    if (!log.asksGuard)
+      return log.append(action, (state, nowMs, journal) => decide(state, action, nowMs, journal), isAbandoned);
+    const asked = { ...action, answers: await askGuard(guard, log, action, waiter.signal) };
+    // The log may have left the memory while the guard was asked.
+    const current = await logs.of(workspaceId);
+    return current.append(asked, (state, nowMs, journal) => decide(state, asked, nowMs, journal), isAbandoned);
   };
 }

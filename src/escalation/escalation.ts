@@ -1,7 +1,7 @@
 import type { Pool } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
-import type { WorkspaceLog } from "../log/workspace-log.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import { checkedText } from "../registry/checked-text.ts";
 import type { EscalationStatus } from "../state/escalations.ts";
 import { escalationStatusFromNumber, numberFromEscalationStatus } from "../state/stored-enums.ts";

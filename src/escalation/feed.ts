@@ -1,7 +1,7 @@
 import type { Pool } from "pg";
-import { escalationIdOf } from "../log/batch.ts";
 import type { LedgerEvent } from "../log/events.ts";
-import type { WorkspaceLog } from "../log/workspace-log.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
+import { escalationIdOf } from "../state/escalations.ts";
 import { asCreated, type Escalation, type EscalationResolution, findEscalations } from "./escalation.ts";
 
 /** The creation or resolution of an escalation. */

@@ -1,7 +1,7 @@
 import type { Pool } from "pg";
 import { invalidField } from "../errors.ts";
 import { createEventBuffer } from "../log/event-buffer.ts";
-import type { WorkspaceLog } from "../log/workspace-log.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import { readEscalationChanges, readPendingEscalations } from "../store/sql/read-escalations.ts";
 import { stored } from "../store/store-fault.ts";
 import {

@@ -1,263 +1,203 @@
-import type { Pool, PoolClient, QueryConfig } from "pg";
+import type { Pool, PoolClient } from "pg";
 import { createVelocityJournal } from "../state/counters/windows.ts";
+import { foldDecision } from "../state/fold.ts";
 import { numberFromDecision } from "../state/stored-enums.ts";
 import type { Action, Outcome, SealedDecision } from "../state/types.ts";
-import { foldDecision, type StateJournal, type WorkspaceState } from "../state/workspace.ts";
-import { idWithPrefix } from "../store/ids.ts";
-import { appendEntries, appendEntry, appendEscalations } from "../store/sql/append-entries.ts";
-import { appendLeaves, bytesFromFrontier, type Frontier, leafHashAt } from "../tree/merkle.ts";
-import { type Bodies, encodedBodies, storedBodies } from "./body-packs.ts";
+import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
+import { appendEntries } from "../store/sql/append-entries.ts";
+import { appendLeaves, bytesFromFrontier, type Frontier, leafHash } from "../tree/merkle.ts";
 import { decisionBody } from "./entry.ts";
-import type { LedgerEvent, WakeUp } from "./events.ts";
-
-/** Decides one action against a state. Pure and synchronous; counts come from the state's windows. */
-export type Decide = (state: WorkspaceState, action: Action, nowMs: number, journal: StateJournal) => Outcome;
-
-/** Where a log ends. */
-type LogEnd = Pick<WorkspaceState, "seq" | "lastAtMs" | "frontier">;
-
-/** A batch that was decided against the state at `before` and is folded into it, but not durable yet. */
-export interface DecidedBatch {
-  readonly actions: readonly Action[];
-  readonly outcomes: readonly Outcome[];
-  readonly columns: DecisionColumns;
-  readonly bodies: Bodies;
-  readonly leaves: readonly Buffer[];
-  /** The roots of the perfect subtrees that the leaves complete, in the order of completion. */
-  readonly subtrees: readonly Uint8Array[];
-  readonly frontier: Frontier;
-  /** The end of the log that the batch is appended to. */
-  readonly before: LogEnd;
-  readonly atMs: number;
-  readonly journal: StateJournal;
-}
-
-const LINE = "\n";
-
-const leavesOf = ({ bytes, starts, lengths }: Bodies): Buffer[] =>
-  starts.map((start, index) => leafHashAt(bytes, start, start + (lengths[index] as number)));
-
-function undoJournal(state: WorkspaceState, journal: StateJournal): void {
-  for (const undo of journal.undo.reverse()) undo();
-  state.windows.undo(journal.velocity);
-}
+import { type LedgerEvent, wakeUpPayload } from "./events.ts";
 
 /**
- * Decides a batch in order, each action against what the ones before it did to the state, and makes it part of the state
- * until it is undone. Leaves the state as it was when an action cannot be decided.
+ * Decides one action against a state at a time (epoch milliseconds). MUST be synchronous and change nothing but what it
+ * notes in the journal.
  */
-export function decideBatch(
-  state: WorkspaceState,
-  actions: readonly Action[],
-  nowMs: number,
-  decide: Decide,
-): DecidedBatch {
-  const atMs = Math.max(nowMs, state.lastAtMs);
-  const at = new Date(atMs).toISOString();
-  const previousRoot = state.rootText(state.frontier);
-  const journal: StateJournal = { velocity: createVelocityJournal(), undo: [] };
-  const outcomes: Outcome[] = [];
-  const texts: string[] = [];
-  const place = { workspaceId: state.workspaceId, at, previousRoot, previousSize: state.seq };
-  const decideOne = (action: Action, index: number): void => {
-    const outcome = decide(state, action, atMs, journal);
-    const seq = state.seq + index;
-    outcomes.push(outcome);
-    texts.push(decisionBody(action, outcome, { ...place, seq }));
-    foldDecision(state, foldedFrom(action, outcome, atMs), seq + 1, journal);
-  };
-  try {
-    actions.forEach(decideOne);
-  } catch (error) {
-    undoJournal(state, journal);
-    throw error;
-  }
-  // Encoded once, for hashing and for the statement.
-  const bodies = encodedBodies(texts);
-  const leaves = leavesOf(bodies);
-  const subtrees: Uint8Array[] = [];
-  const frontier = appendLeaves(state.frontier, leaves, subtrees);
-  const before = { seq: state.seq, lastAtMs: state.lastAtMs, frontier: state.frontier };
-  Object.assign(state, { seq: before.seq + actions.length, lastAtMs: atMs, frontier } satisfies LogEnd);
-  const columns = columnsOf(actions, outcomes);
-  return { actions, outcomes, columns, bodies, leaves, subtrees, frontier, before, atMs, journal };
+export type Decide = (state: WorkspaceState, nowMs: number, journal: StateJournal) => Outcome;
+
+/** An action that waits to be decided, and its caller. */
+export interface PendingDecision {
+  readonly action: Action;
+  readonly decide: Decide;
+  /** True once the caller has left: the action is then not decided at all. */
+  readonly isAbandoned: () => boolean;
+  resolve(sealed: SealedDecision): void;
+  reject(error: unknown): void;
 }
 
-const foldedFrom = (action: Action, outcome: Outcome, atMs: number) => ({
-  agentId: action.agentId,
-  actionType: action.normalisedType,
-  decision: outcome.decision,
-  atMs,
-  decisionId: action.decisionId,
-  usedIds: usedIdsOf(outcome),
-});
+type LogEnd = Pick<WorkspaceState, "seq" | "lastAtMs" | "frontier">;
 
-const NOTHING: readonly string[] = [];
+const NO_IDS: readonly string[] = [];
 
-/** What a decision uses up: an approval, and authority only when the action is allowed under it. */
+/** The approval and the authority that a decision uses up: authority only when the action is allowed under it. */
 function usedIdsOf({ decision, usedEscalationId, authority }: Outcome): readonly string[] {
-  if (usedEscalationId === undefined && authority.length === 0) return NOTHING;
-  const approval = usedEscalationId === undefined ? NOTHING : [usedEscalationId];
+  if (usedEscalationId === undefined && authority.length === 0) return NO_IDS;
+  const approval = usedEscalationId === undefined ? NO_IDS : [usedEscalationId];
   return decision === "allow" ? [...approval, ...authority] : approval;
 }
 
-/** Takes a batch that was not appended out of the state. MUST be the last that was decided and not undone. */
-export function undoBatch(state: WorkspaceState, { before, journal }: DecidedBatch): void {
-  undoJournal(state, journal);
-  Object.assign(state, before);
-}
-
-/** What entries say of decisions beside their bodies: a value for each, joined by line feeds, which no value holds. */
-export interface DecisionColumns {
-  readonly ids: string;
-  readonly agents: string;
-  /** As patterns see them. */
-  readonly types: string;
-  /** In numbers, as the log stores them. */
-  readonly decisions: string;
-  /** What each used up: ids joined by spaces. */
-  readonly used: string;
-}
-
-function columnsOf(actions: readonly Action[], outcomes: readonly Outcome[]): DecisionColumns {
-  return {
-    ids: actions.map(({ decisionId }) => decisionId).join(LINE),
-    agents: actions.map(({ agentId }) => agentId).join(LINE),
-    types: actions.map(({ normalisedType }) => normalisedType).join(LINE),
-    decisions: outcomes.map(({ decision }) => numberFromDecision(decision)).join(LINE),
-    used: outcomes.map((outcome) => usedIdsOf(outcome).join(" ")).join(LINE),
-  };
-}
-
 /**
- * Bytes that node-postgres lets go of when it has written the statement. By itself a query holds its values to its end and
- * beyond: the bodies of every batch stayed until a full collection, and brought it on.
+ * Actions that are decided in order on one state and appended by one statement. `decide` folds them into the state at once,
+ * so that the next batch builds on them while they are in flight; `undo` rolls the state back when they were not appended.
  */
-function sentOnce(bytes: Buffer): { toPostgres(): Buffer } {
-  let unsent: Buffer | undefined = bytes;
-  return {
-    toPostgres() {
-      if (unsent === undefined) throw new Error("the bodies of a batch were sent before");
-      const sent = unsent;
-      unsent = undefined;
-      return sent;
-    },
-  };
-}
+export class Batch {
+  readonly items: readonly PendingDecision[];
+  readonly #outcomes: Outcome[] = [];
+  readonly #bodies: string[] = [];
+  readonly #journal: StateJournal = { velocity: createVelocityJournal(), undo: [] };
+  readonly #state: WorkspaceState;
+  /** The end of the log that the batch builds on. */
+  readonly #before: LogEnd;
+  /** Time of the entries, epoch milliseconds. */
+  readonly atMs: number;
+  #leaves: readonly Buffer[] = [];
+  #frontier: Frontier;
+  readonly #subtrees: Uint8Array[] = [];
 
-function entryValues(state: WorkspaceState, batch: DecidedBatch, inRows: Buffer): unknown[] {
-  const { actions, before, columns } = batch;
-  return [
-    state.workspaceId,
-    before.seq,
-    actions.length,
-    bytesFromFrontier(batch.frontier),
-    batch.atMs,
-    columns.ids,
-    columns.agents,
-    columns.types,
-    columns.decisions,
-    columns.used,
-    Buffer.concat(batch.leaves),
-    sentOnce(inRows),
-    Buffer.concat(batch.subtrees),
-    bytesFromFrontier(before.frontier),
-  ];
-}
-
-interface EscalationColumns {
-  readonly ids: string[];
-  readonly agents: string[];
-  readonly digests: string[];
-  readonly positions: number[];
-  readonly used: string[];
-  readonly users: string[];
-}
-
-function escalationColumns({ actions, outcomes }: DecidedBatch): EscalationColumns {
-  const columns: EscalationColumns = { ids: [], agents: [], digests: [], positions: [], used: [], users: [] };
-  outcomes.forEach((outcome, position) => {
-    const action = actions[position] as Action;
-    if (outcome.escalationId !== undefined) {
-      columns.ids.push(outcome.escalationId);
-      columns.agents.push(action.agentId);
-      columns.digests.push(outcome.actionDigest ?? "");
-      columns.positions.push(position);
-    }
-    if (outcome.usedEscalationId === undefined) return;
-    columns.used.push(outcome.usedEscalationId);
-    columns.users.push(action.decisionId);
-  });
-  return columns;
-}
-
-const joined = (values: readonly (string | number)[]): string | null =>
-  values.length === 0 ? null : values.join(LINE);
-
-/** The size of the log with a batch. */
-export const sizeAfter = ({ before, actions }: DecidedBatch): number => before.seq + actions.length;
-
-/** The payload that tells other replicas how far a workspace's log reaches. */
-export const wakeUpPayload = ({ workspaceId, seq, isChange }: WakeUp): string =>
-  `${workspaceId} ${seq} ${isChange ? "change" : "decisions"}`;
-
-function statementOf(state: WorkspaceState, batch: DecidedBatch): QueryConfig {
-  // What is not allowed is shown to people and told to webhooks, one by one.
-  const isReadAlone = (index: number): boolean => batch.outcomes[index]?.decision !== "allow";
-  const { inRows, packs } = storedBodies(batch.bodies, isReadAlone);
-  const entry = entryValues(state, batch, inRows.bytes);
-  const { ids, agents, digests, positions, used, users } = escalationColumns(batch);
-  const packPlaces = [packs.firsts, packs.starts, packs.lengths].map(joined);
-  const values = [...entry, inRows.starts.join(LINE), inRows.lengths.join(LINE), packs.bytes, ...packPlaces];
-  if (ids.length === 0 && used.length === 0) {
-    if (batch.actions.length === 1) return { ...appendEntry, values: entry };
-    return { ...appendEntries, values };
+  /** Prepares a batch that builds on the state as it is. Its entries get the time `nowMs`, or the last entry's if later. */
+  constructor(state: WorkspaceState, items: readonly PendingDecision[], nowMs: number) {
+    this.items = items;
+    this.#state = state;
+    this.#before = { seq: state.seq, lastAtMs: state.lastAtMs, frontier: state.frontier };
+    this.#frontier = state.frontier;
+    this.atMs = Math.max(nowMs, state.lastAtMs);
   }
-  const wakeUp = wakeUpPayload({ workspaceId: state.workspaceId, seq: sizeAfter(batch), isChange: false });
-  const columns = [ids, agents, digests, positions, used, users].map(joined);
-  return { ...appendEscalations, values: [...values, ...columns, wakeUp] };
+
+  /** Size of the log with the batch. */
+  get endSeq(): number {
+    return this.#before.seq + this.items.length;
+  }
+
+  /** Decides every action against the state that the ones before it left. Leaves the state unchanged when it throws. */
+  decide(): void {
+    try {
+      for (const item of this.items) this.#decideNext(item);
+    } catch (error) {
+      this.#rollBackJournal();
+      throw error;
+    }
+    this.#leaves = this.#bodies.map(leafHash);
+    this.#frontier = appendLeaves(this.#before.frontier, this.#leaves, this.#subtrees);
+    this.#setEnd({ seq: this.endSeq, lastAtMs: this.atMs, frontier: this.#frontier });
+  }
+
+  #decideNext({ action, decide }: PendingDecision): void {
+    const state = this.#state;
+    const seq = this.#before.seq + this.#outcomes.length;
+    const outcome = decide(state, this.atMs, this.#journal);
+    this.#outcomes.push(outcome);
+    this.#bodies.push(
+      decisionBody(action, outcome, {
+        workspaceId: state.workspaceId,
+        seq,
+        atMs: this.atMs,
+        previousRoot: state.rootText(this.#before.frontier),
+        previousSize: this.#before.seq,
+      }),
+    );
+    const { agentId, normalisedType: actionType, decisionId } = action;
+    const folded = { seq, atMs: this.atMs, agentId, actionType, decisionId, decision: outcome.decision };
+    foldDecision(state, { ...folded, usedIds: usedIdsOf(outcome) }, this.#journal);
+  }
+
+  /**
+   * Compare-and-append: writes the entries if the log still ends where the batch was decided. Resolves with the database's
+   * clock in epoch milliseconds, or undefined when another writer was first and nothing was written. Rejects with SQLSTATE
+   * 23505 when one of the decisions exists already.
+   */
+  async send(client: Pool | PoolClient): Promise<number | undefined> {
+    const { rows } = await client.query<{ now: number }>({ ...appendEntries, values: this.#statementValues() });
+    return rows[0]?.now;
+  }
+
+  #statementValues(): unknown[] {
+    const { workspaceId } = this.#state;
+    const { seq, frontier } = this.#before;
+    const escalated = this.#outcomes.flatMap(({ escalationId, actionDigest = "" }, index) =>
+      escalationId === undefined ? [] : [{ id: escalationId, actionDigest, index, action: this.#action(index) }],
+    );
+    const used = this.#outcomes.flatMap(({ usedEscalationId }, index) =>
+      usedEscalationId === undefined ? [] : [{ id: usedEscalationId, by: this.#action(index).decisionId }],
+    );
+    const isAwaited = escalated.length > 0 || used.length > 0;
+    return [
+      workspaceId,
+      seq,
+      this.items.length,
+      bytesFromFrontier(frontier),
+      bytesFromFrontier(this.#frontier),
+      this.atMs,
+      lines(this.items.map(({ action }) => action.decisionId)),
+      lines(this.items.map(({ action }) => action.agentId)),
+      lines(this.items.map(({ action }) => action.normalisedType)),
+      lines(this.#outcomes.map(({ decision }) => numberFromDecision(decision))),
+      lines(this.#outcomes.map((outcome) => usedIdsOf(outcome).join(" "))),
+      Buffer.concat(this.#leaves),
+      lines(this.#bodies),
+      Buffer.concat(this.#subtrees),
+      lines(escalated.map(({ id }) => id)),
+      lines(escalated.map(({ action }) => action.agentId)),
+      lines(escalated.map(({ actionDigest }) => actionDigest)),
+      lines(escalated.map(({ index }) => index)),
+      lines(used.map(({ id }) => id)),
+      lines(used.map(({ by }) => by)),
+      isAwaited ? wakeUpPayload({ workspaceId, seq: this.endSeq, isChange: false }) : null,
+    ];
+  }
+
+  /** Whether other replicas may have callers who wait for one of the decisions. */
+  get isAwaited(): boolean {
+    return this.#outcomes.some(
+      ({ escalationId, usedEscalationId }) => escalationId !== undefined || usedEscalationId !== undefined,
+    );
+  }
+
+  /** Answers the callers. MUST NOT be called before the batch is durable. */
+  settle(): void {
+    this.items.forEach((item, index) => {
+      item.resolve(this.#sealed(index));
+    });
+  }
+
+  /** The events that listeners hear of once the batch is durable. */
+  events(): LedgerEvent[] {
+    return this.items.map(({ action: { decisionId, agentId } }, index) => {
+      const { decision } = this.#outcomes[index] as Outcome;
+      return { kind: "decision", seq: this.#before.seq + index, atMs: this.atMs, decisionId, agentId, decision };
+    });
+  }
+
+  /** Rolls the state back to before the batch. MUST be the last batch that was decided and not undone. */
+  undo(): void {
+    this.#rollBackJournal();
+    this.#setEnd(this.#before);
+  }
+
+  #rollBackJournal(): void {
+    for (const undo of this.#journal.undo.reverse()) undo();
+    this.#state.windows.undo(this.#journal.velocity);
+  }
+
+  #setEnd(end: LogEnd): void {
+    Object.assign(this.#state, end);
+  }
+
+  #action(index: number): Action {
+    return (this.items[index] as PendingDecision).action;
+  }
+
+  #sealed(index: number): SealedDecision {
+    const { decisionId, agentId, actionType } = this.#action(index);
+    const outcome = this.#outcomes[index] as Outcome;
+    const { decision, path, trustBeforeTenths, trustAfterTenths, escalationId, policyName, reasons } = outcome;
+    const seq = this.#before.seq + index;
+    const { atMs } = this;
+    return {
+      ...{ decisionId, seq, atMs, agentId, actionType, decision, path },
+      ...{ trustBeforeTenths, trustAfterTenths, escalationId, policyName, reasons },
+    };
+  }
 }
 
-/**
- * Appends a decided batch in one round trip. Gives the database's clock in epoch milliseconds, or undefined when another
- * writer was first and nothing was written. Rejects with SQLSTATE 23505 when a decision of the batch exists already.
- */
-export async function appendBatch(
-  client: Pool | PoolClient,
-  state: WorkspaceState,
-  batch: DecidedBatch,
-): Promise<number | undefined> {
-  const { rows } = await client.query<{ now: number }>(statementOf(state, batch));
-  return rows[0]?.now;
-}
-
-/** What the caller of one action of a durable batch hears. */
-export function sealedDecisionFrom(batch: DecidedBatch, index: number): SealedDecision {
-  const action = batch.actions[index] as Action;
-  const outcome = batch.outcomes[index] as Outcome;
-  return {
-    decisionId: action.decisionId,
-    seq: batch.before.seq + index,
-    atMs: batch.atMs,
-    agentId: action.agentId,
-    actionType: action.actionType,
-    decision: outcome.decision,
-    path: outcome.path,
-    trustBeforeTenths: outcome.trustBeforeTenths,
-    trustAfterTenths: outcome.trustAfterTenths,
-    escalationId: outcome.escalationId,
-    policyName: outcome.policyName,
-    reasons: outcome.reasons,
-  };
-}
-
-/** What listeners hear of a durable batch. */
-export function eventsFrom({ actions, outcomes, before: { seq }, atMs }: DecidedBatch): LedgerEvent[] {
-  return actions.map(({ decisionId, agentId }, index) => {
-    const { decision } = outcomes[index] as Outcome;
-    return { kind: "decision", seq: seq + index, atMs, decisionId, agentId, decision };
-  });
-}
-
-/** The escalation that a decision creates shares the decision's UUID. */
-export const escalationIdOf = (decisionId: string): string => idWithPrefix("esc", decisionId);
+/** Joins the values of a column. No id, action type or canonical JSON holds a line feed. */
+const lines = (values: readonly (string | number)[]): string | null => (values.length === 0 ? null : values.join("\n"));

@@ -1,12 +1,13 @@
 import type { ControlChange } from "../state/control-changes.ts";
+import { foldChange, foldDecision } from "../state/fold.ts";
 import { decisionFromNumber } from "../state/stored-enums.ts";
-import { foldChange, foldDecision, type WorkspaceState } from "../state/workspace.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
 import { readEntriesFrom } from "../store/sql/read-entries.ts";
 import type { Reader } from "../store/transaction.ts";
 import { frontierFromBytes } from "../tree/merkle.ts";
 import type { LedgerEvent, LedgerListener } from "./events.ts";
 
-/** Entries read at once: few enough that folding them keeps nobody waiting (3 us each). */
+/** Entries read at once: folding a page keeps the event loop busy for a few milliseconds. */
 const PAGE = 2_000;
 
 interface EntryRow {
@@ -19,19 +20,16 @@ interface EntryRow {
   readonly decision: number | null;
   readonly refId: string | null;
   readonly body: string | null;
-  /** Of the whole log; with the entry that it ends with. */
+  /** Frontier of the whole log, on its last entry. */
   readonly frontier: Buffer | null;
 }
-
-/** What a decision used up, from the text that its entry has of it. */
-export const usedIdsFrom = (text: string): string[] => (text === "" ? [] : text.split(" "));
 
 function foldDecisionRow(state: WorkspaceState, row: EntryRow): LedgerEvent {
   const decision = decisionFromNumber(row.decision ?? 0);
   const { seq, at: atMs, entryId: decisionId } = row;
   const agentId = row.agentId ?? "";
-  const usedIds = usedIdsFrom(row.refId ?? "");
-  foldDecision(state, { agentId, actionType: row.actionType ?? "", decision, atMs, decisionId, usedIds }, seq + 1);
+  const usedIds = row.refId?.split(" ") ?? [];
+  foldDecision(state, { seq, atMs, agentId, actionType: row.actionType ?? "", decision, decisionId, usedIds });
   return { kind: "decision", seq, atMs, decisionId, agentId, decision };
 }
 
@@ -43,13 +41,13 @@ function foldChangeRow(state: WorkspaceState, row: EntryRow): LedgerEvent {
 
 function foldRows(state: WorkspaceState, rows: readonly EntryRow[]): LedgerEvent[] {
   const events = rows.map((row) => {
-    // Checked row by row: folding over a gap would make every later decision wrong.
+    // Folding over a gap would make every later decision wrong.
     if (row.seq !== state.seq)
       throw new Error(`entry ${state.seq} is missing from the log of \`${state.workspaceId}\``);
     const event = row.kind === 0 ? foldDecisionRow(state, row) : foldChangeRow(state, row);
     state.seq += 1;
     state.lastAtMs = row.at;
-    // Until the end of the log is read the frontier is an old one. Nothing can be appended then: the log has moved on.
+    // The frontier is stale until the end of the log is read. Appends fail the comparison until then.
     if (row.frontier !== null) state.frontier = frontierFromBytes(state.seq, row.frontier);
     return event;
   });
@@ -58,14 +56,14 @@ function foldRows(state: WorkspaceState, rows: readonly EntryRow[]): LedgerEvent
 }
 
 /**
- * Folds what other replicas appended since, and announces it. When it returns the state is at least as new as the log was
- * at the call. MUST run while nothing tentative is in the state.
+ * Folds the entries that other replicas appended, and announces them. When it returns the state is at least as new as the
+ * log was at the call. MUST run while no batch is in flight.
  */
 export async function catchUp(reader: Reader, state: WorkspaceState, announce: LedgerListener): Promise<void> {
   for (;;) {
     const values = [state.workspaceId, state.seq, PAGE];
     const { rows } = await reader.query<EntryRow>({ ...readEntriesFrom, values });
-    // Page by page: what is folded is never read again, so it has to be told even if the next page cannot be read.
+    // Announced page by page: folded entries are never read again, even if the next page cannot be read.
     announce(foldRows(state, rows));
     if (rows.length < PAGE) return;
   }

@@ -3,23 +3,19 @@ import { createId } from "../store/ids.ts";
 import type { AppendedChanges, ChangeEntry } from "../store/transaction.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import { appendLeaves, bytesFromFrontier, type Frontier, leafHash, rootOf } from "../tree/merkle.ts";
-import { wakeUpPayload } from "./batch.ts";
-import type { ChangeEvent } from "./events.ts";
+import { type ChangeEvent, WAKE_UP_CHANNEL, wakeUpPayload } from "./events.ts";
 
-/** The channel that tells replicas of new entries. */
-export const WAKE_UP_CHANNEL = "acp_log";
-
-/** The end of a log that changes are appended to. */
+/** The end of the log that changes are appended to. */
 export interface ChangePlace {
   readonly workspaceId: string;
   readonly seq: number;
   readonly frontier: Frontier;
   readonly atMs: number;
-  /** The key that makes the changes. */
+  /** Key of the caller who makes the changes. */
   readonly by: string;
 }
 
-/** Changes as the log will have them, and what is written with them. */
+/** Changes in the form that the log stores, with the events that announce them. */
 export interface SealedChanges extends AppendedChanges {
   readonly events: readonly ChangeEvent[];
   /** After the changes. */
@@ -28,7 +24,7 @@ export interface SealedChanges extends AppendedChanges {
 
 const agentOf = (change: ControlChange): string | null => ("agent_id" in change ? change.agent_id : null);
 
-/** Makes the entries of changes that are appended at a place. */
+/** Builds the entries of changes for the end of a log. */
 export function sealChanges(place: ChangePlace, changes: readonly ControlChange[]): SealedChanges {
   const { workspaceId, atMs, by } = place;
   const previousRoot = Buffer.from(rootOf(place.frontier)).toString("base64");

@@ -21,17 +21,31 @@ export interface ChangeEvent {
   readonly change: ControlChange;
 }
 
-/** What a replica hears of a workspace's log, in the order of the log, each entry once. */
+/** An entry as a replica hears of it: in the order of the log, each entry once. */
 export type LedgerEvent = DecisionEvent | ChangeEvent;
 
-/** Hears of entries after they are durable. MUST NOT throw. */
+/** Receives entries after they are durable. MUST NOT throw. */
 export type LedgerListener = (events: readonly LedgerEvent[]) => void;
 
-/** What replicas tell each other after they appended what somebody may wait for. */
+/** A message between replicas: a workspace's log grew by something that callers of other replicas may wait for. */
 export interface WakeUp {
   readonly workspaceId: string;
   /** The size of the log. */
   readonly seq: number;
-  /** False for decisions that escalate or use an approval up, which change nothing but the log. */
+  /** False for decisions that escalate or use up an approval: they change nothing but the log. */
   readonly isChange: boolean;
+}
+
+/** The channel of PostgreSQL's notifications that carries wake-ups. */
+export const WAKE_UP_CHANNEL = "acp_log";
+
+/** Writes a wake-up as a notification carries it. */
+export const wakeUpPayload = ({ workspaceId, seq, isChange }: WakeUp): string =>
+  `${workspaceId} ${seq} ${isChange ? "change" : "decisions"}`;
+
+/** Reads the payload of a notification; undefined when it carries no wake-up. */
+export function wakeUpFrom(payload: string | undefined): WakeUp | undefined {
+  const [workspaceId, seq, kind] = (payload ?? "").split(" ");
+  if (workspaceId === undefined || seq === undefined) return undefined;
+  return { workspaceId, seq: Number(seq), isChange: kind !== "decisions" };
 }

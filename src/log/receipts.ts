@@ -1,10 +1,8 @@
-import type { Pool } from "pg";
 import type { Decision } from "../policy/types.ts";
-import type { DecisionPath, DecisionReason, SealedDecision } from "../state/types.ts";
-import type { PackedRow } from "../store/sql/packed-bodies.ts";
-import { readEntriesById } from "../store/sql/read-entries.ts";
+import { DEFAULT_REASONS, type DecisionPath, type DecisionReason, type SealedDecision } from "../state/types.ts";
+import { readEntriesById, readToolVersionDigest } from "../store/sql/read-entries.ts";
 import { stored } from "../store/store-fault.ts";
-import { bodiesFrom } from "./body-packs.ts";
+import type { Reader } from "../store/transaction.ts";
 
 /** One reason as sealed. */
 export interface SealedReason {
@@ -44,7 +42,7 @@ export interface SealedGuard {
   readonly latency_ms: number;
 }
 
-/** A decision's entry as sealed: the parsed form of its body. */
+/** A decision's entry: the parsed form of its body, with the members that sealing leaves out (`entry.ts`). */
 export interface DecisionBody {
   readonly type: "decision";
   readonly workspace_id: string;
@@ -62,18 +60,19 @@ export interface DecisionBody {
     readonly metadata?: Record<string, never>;
     readonly tool?: string;
     readonly tool_version?: number;
-    readonly tool_digest?: string;
   };
   readonly action_digest?: string;
   readonly authorisation: { readonly permissions: string; readonly collective_limits: readonly SealedLimit[] };
   /** Grants from the actor's own up to the principal's, then window, contract and token; absent for none. */
   readonly authority?: readonly string[];
+  /** Enforcing mandates of which a rule fired. */
   readonly mandates: readonly {
     readonly mandate_id: string;
     readonly version: number;
     readonly digest: string;
-    readonly decision?: Decision;
+    readonly decision: Decision;
   }[];
+  /** Observing mandates of which a rule fired. */
   readonly observed: readonly {
     readonly mandate_id: string;
     readonly version: number;
@@ -81,6 +80,8 @@ export interface DecisionBody {
     readonly reasons: readonly SealedReason[];
   }[];
   readonly reasons: readonly SealedReason[];
+  /** Digest of the policy set in force. The entry of a change that put the set in force names the same digest. */
+  readonly policy_digest: string;
   /** Absent when no semantic rule covers the action. */
   readonly guards?: readonly SealedGuard[];
   readonly trust: { readonly before: number; readonly after: number };
@@ -103,11 +104,38 @@ export interface DecisionReceipt {
   readonly leafHash: Uint8Array;
 }
 
-/** A receipt from a stored entry. Throws when its body is lost. */
+/** The members that sealing may leave out, as they stand in a body. */
+type SealedForm = Omit<DecisionBody, "authorisation" | "mandates" | "observed" | "reasons"> &
+  Partial<Pick<DecisionBody, "mandates" | "observed" | "reasons">> & {
+    readonly authorisation: {
+      readonly permissions: string;
+      readonly collective_limits?: readonly (Omit<SealedLimit, "remaining" | "source"> & {
+        readonly source?: string;
+      })[];
+    };
+  };
+
+/** Parses a body and puts back what sealing leaves out because it follows from the rest. */
+function bodyFrom(canonicalBody: string): DecisionBody {
+  const { mandates = [], observed = [], reasons, authorisation, ...body } = JSON.parse(canonicalBody) as SealedForm;
+  const { permissions, collective_limits = [] } = authorisation;
+  const limits = collective_limits.map((limit) => ({
+    source: "decision_log",
+    ...limit,
+    remaining: Math.max(0, limit.limit - limit.count),
+  }));
+  return {
+    ...body,
+    mandates,
+    observed,
+    reasons: reasons ?? DEFAULT_REASONS[body.decision],
+    authorisation: { permissions, collective_limits: limits },
+  };
+}
+
+/** Parses the receipt of a stored entry. */
 export function receiptFrom(canonicalBody: string, leafHash: Uint8Array): DecisionReceipt {
-  if (canonicalBody === "")
-    throw new Error("the body of a decision is missing from the log, or its pack cannot be read");
-  return { body: JSON.parse(canonicalBody) as DecisionBody, canonicalBody, leafHash };
+  return { body: bodyFrom(canonicalBody), canonicalBody, leafHash };
 }
 
 function reasonFrom(reason: SealedReason): DecisionReason {
@@ -140,17 +168,26 @@ export function sealedDecisionFromReceipt({ body }: DecisionReceipt): SealedDeci
   };
 }
 
-/** Reads the receipts of some decisions, by id; ids without a decision are left out. */
+/** Reads the receipts of some decisions, by id. Ids without a decision are missing from the map. */
 export async function readReceipts(
-  pool: Pool,
+  reader: Reader,
   workspaceId: string,
   decisionIds: readonly string[],
 ): Promise<Map<string, DecisionReceipt>> {
-  type Row = PackedRow & { entryId: string; kind: number; leafHash: Buffer };
-  const { rows } = await stored(pool.query<Row>({ ...readEntriesById, values: [workspaceId, decisionIds] }));
+  type Row = { entryId: string; kind: number; leafHash: Buffer; body: string };
+  const { rows } = await stored(reader.query<Row>({ ...readEntriesById, values: [workspaceId, decisionIds] }));
   const decisions = rows.filter(({ kind }) => kind === 0);
-  const bodies = await bodiesFrom(decisions);
-  return new Map(
-    decisions.map(({ entryId, leafHash }, index) => [entryId, receiptFrom(bodies[index] ?? "", leafHash)]),
-  );
+  return new Map(decisions.map(({ entryId, leafHash, body }) => [entryId, receiptFrom(body, leafHash)]));
+}
+
+/** Reads the digest of the tool version that a decision used, which entries do not repeat; undefined without one. */
+export async function readToolDigest(
+  reader: Reader,
+  workspaceId: string,
+  { body: { action } }: DecisionReceipt,
+): Promise<string | undefined> {
+  if (action.tool_version === undefined) return undefined;
+  const values = [workspaceId, action.tool, action.tool_version];
+  const { rows } = await stored(reader.query<{ digest: string }>({ ...readToolVersionDigest, values }));
+  return rows[0]?.digest;
 }

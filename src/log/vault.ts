@@ -1,11 +1,9 @@
 import type { Pool } from "pg";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
-import type { PackedRow } from "../store/sql/packed-bodies.ts";
 import { findDecision, readSealedEntries } from "../store/sql/read-vault.ts";
 import { stored } from "../store/store-fault.ts";
 import { rootOf } from "../tree/merkle.ts";
 import { consistencyPath, inclusionPath, type LeafRange } from "../tree/proofs.ts";
-import { bodiesFrom } from "./body-packs.ts";
 import type { Checkpoint, SignCheckpoint } from "./checkpoint.ts";
 import { readRoots } from "./tree-hashes.ts";
 import type { WorkspaceLogs } from "./workspace-logs.ts";
@@ -107,22 +105,6 @@ interface Tree {
   readonly root: Uint8Array | undefined;
 }
 
-/** The entries of a page, up to the one whose body passes the bytes of a page. */
-async function readPage(pool: Pool, values: readonly unknown[]): Promise<SealedEntry[]> {
-  type Row = PackedRow & Pick<SealedEntry, "leafHash">;
-  const { rows } = await pool.query<Row>({ ...readSealedEntries, values: [...values] });
-  const bodies = await bodiesFrom(rows);
-  const entries: SealedEntry[] = [];
-  let bytes = 0;
-  for (const [index, { seq, leafHash }] of rows.entries()) {
-    if (bytes >= PAGE_BYTES) break;
-    const body = bodies[index] ?? "";
-    entries.push({ seq, leafHash, body });
-    bytes += Buffer.byteLength(body);
-  }
-  return entries;
-}
-
 /** Creates the vault over the logs of this replica. */
 export function createVault({ pool, logs, sign }: VaultOptions): Vault {
   const treeOf = async (workspaceId: string, field: string, asked: number | undefined): Promise<Tree> => {
@@ -163,7 +145,7 @@ export function createVault({ pool, logs, sign }: VaultOptions): Vault {
       const { size: end } = await treeOf(workspaceId, "to", to);
       assertReached("from", from, end);
       const values = [workspaceId, from, end, limit, PAGE_BYTES];
-      const entries = await stored(readPage(pool, values));
+      const { rows: entries } = await stored(pool.query<SealedEntry>({ ...readSealedEntries, values }));
       // Rows that somebody removed are gone from the page; the reader sees that their indexes are.
       const next = (entries.at(-1)?.seq ?? end - 1) + 1;
       return { entries, next: next < end ? next : undefined };

@@ -1,27 +1,19 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
 import type { StoreLog } from "../store/migrate.ts";
-import { WAKE_UP_CHANNEL } from "./changes.ts";
-import type { WakeUp } from "./events.ts";
+import { WAKE_UP_CHANNEL, type WakeUp, wakeUpFrom } from "./events.ts";
 
-/** Hears that a workspace's log reaches a size; `undefined` when wake-ups may have been lost and all should look. */
+/** Receives the size that a workspace's log reached; `undefined` when wake-ups may have been lost and every log should look. */
 export type WakeUpListener = (wakeUp: WakeUp | undefined) => void;
 
-/** The wake-ups of other replicas. A lost one costs latency, never correctness. */
+/** A subscription to the wake-ups of other replicas. A lost wake-up costs latency, never correctness. */
 export interface WakeUps {
   close(): Promise<void>;
 }
 
 const RECONNECT_MS = 500;
 
-/** Reads the payload of a wake-up; undefined when it is none. */
-export function wakeUpFrom(payload: string | undefined): WakeUp | undefined {
-  const [workspaceId, seq, kind] = (payload ?? "").split(" ");
-  if (workspaceId === undefined || seq === undefined) return undefined;
-  return { workspaceId, seq: Number(seq), isChange: kind !== "decisions" };
-}
-
-/** Listens on PostgreSQL's notifications with a connection of its own, and connects again whenever it is lost. */
+/** Listens to PostgreSQL's notifications on a connection of its own, and reconnects when it is lost. */
 export async function listenForWakeUps(url: string, log: StoreLog, listener: WakeUpListener): Promise<WakeUps> {
   let client: Client | undefined;
   let isClosed = false;
@@ -30,7 +22,8 @@ export async function listenForWakeUps(url: string, log: StoreLog, listener: Wak
     const next = new Client({ connectionString: url, application_name: "acp wake-ups", keepAlive: true });
     next.on("error", (error) => log.warn({ reason: error.message }, "lost the connection for wake-ups"));
     next.on("end", () => {
-      // One that never came about ends as well; who tried it tries again, and two who try would become four.
+      // A connection that never opened also emits `end`. Its caller already retries, so starting a second retry loop here
+      // would double them each time.
       if (client !== next) return;
       client = undefined;
       void reconnect();
@@ -45,7 +38,7 @@ export async function listenForWakeUps(url: string, log: StoreLog, listener: Wak
     }
     if (isClosed) return next.end();
     client = next;
-    // Whatever was sent while nobody listened is gone.
+    // Notifications that were sent while nobody listened are lost.
     listener(undefined);
   };
 

@@ -3,34 +3,27 @@ import type { Database } from "../store/database.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { readClock } from "../store/sql/read-clock.ts";
 import { storeFault } from "../store/store-fault.ts";
-import type { Decide } from "./batch.ts";
 import { createDatabaseClock, type DatabaseClock } from "./clock.ts";
 import type { WakeUp } from "./events.ts";
-import type { AppendedBatch } from "./follow.ts";
-import { createWorkspaceLog, type LogSurroundings, type WorkspaceLog } from "./workspace-log.ts";
+import { type LogSurroundings, WorkspaceLog } from "./writer.ts";
 
 /** The workspace logs of this replica. */
 export interface WorkspaceLogs {
-  /** The log of a workspace, loaded when it is first asked for. Rejects with WORKSPACE_NOT_FOUND. */
+  /** The log of a workspace, loaded on first use. Rejects with WORKSPACE_NOT_FOUND. */
   of(workspaceId: string): WorkspaceLog | Promise<WorkspaceLog>;
-  /** The database's clock, for what is stamped outside a log. */
+  /** The database's clock, for timestamps outside a log. */
   readonly clock: DatabaseClock;
   /** Another replica appended: to one workspace up to a size, or unknown ones. */
   wakeUp(wakeUp: WakeUp | undefined): void;
-  /** A peer that decides for this process appended a batch to a workspace. */
-  follow(workspaceId: string, batch: AppendedBatch): void;
-  /** Finishes what was asked for, writes the trust snapshots and forgets every workspace. */
+  /** Finishes everything that was asked for, writes the trust snapshots and unloads every workspace. */
   close(): Promise<void>;
 }
 
-/**
- * Milliseconds between trust snapshots of a workspace. What came after the last one is read by the next start; once a
- * second, most of what 100,000 busy agents change would be written again (75 against 50 us of the database a decision).
- */
+/** Time between trust snapshots of a workspace, milliseconds. A cold start reads the decisions since the last one. */
 const SNAPSHOT_MS = 20_000;
-/** Milliseconds after which an unused workspace without listeners leaves the memory. */
+/** Time after which an unused workspace without listeners leaves the memory, milliseconds. */
 const IDLE_MS = 600_000;
-/** Milliseconds between looks at the logs that somebody listens to, in case a wake-up was lost, or that a peer appends to. */
+/** Time between looks at the logs that have listeners, in case a wake-up was lost, milliseconds. */
 const RECHECK_MS = 5_000;
 
 async function measureClock(database: Database, clock: DatabaseClock): Promise<void> {
@@ -40,10 +33,9 @@ async function measureClock(database: Database, clock: DatabaseClock): Promise<v
   if (row !== undefined) clock.observe(row.now, sentAt, performance.now());
 }
 
-/** Creates the logs and measures the database's clock. `decide` decides every action of every workspace. */
+/** Creates the logs and measures the database's clock. */
 export async function createWorkspaceLogs(
   database: Database,
-  decide: Decide,
   log: StoreLog,
   surroundings: LogSurroundings = {},
 ): Promise<WorkspaceLogs> {
@@ -55,7 +47,7 @@ export async function createWorkspaceLogs(
   const load = async (workspaceId: string): Promise<WorkspaceLog> => {
     try {
       const state = await loadState(database.pool, workspaceId);
-      const workspaceLog = createWorkspaceLog(database, state, clock, decide, surroundings);
+      const workspaceLog = new WorkspaceLog(database, state, clock, surroundings);
       loaded.set(workspaceId, workspaceLog);
       return workspaceLog;
     } catch (error) {
@@ -90,7 +82,7 @@ export async function createWorkspaceLogs(
   const wakeUp: WorkspaceLogs["wakeUp"] = (wakeUp) => {
     if (wakeUp !== undefined) return loaded.get(wakeUp.workspaceId)?.wakeUp(wakeUp);
     for (const workspaceLog of loaded.values()) {
-      if (workspaceLog.listeners === 0 && !workspaceLog.handsOver) continue;
+      if (workspaceLog.listeners === 0) continue;
       workspaceLog.wakeUp({ seq: Number.POSITIVE_INFINITY, isChange: true });
     }
   };
@@ -103,7 +95,6 @@ export async function createWorkspaceLogs(
   return {
     clock,
     wakeUp,
-    follow: (workspaceId, batch) => loaded.get(workspaceId)?.follow(batch),
     of(workspaceId) {
       const known = loaded.get(workspaceId) ?? loading.get(workspaceId);
       if (known !== undefined) return known;

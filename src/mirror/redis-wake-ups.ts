@@ -1,8 +1,7 @@
 import { Redis, type RedisOptions } from "ioredis";
 import type { Registry } from "prom-client";
-import { wakeUpPayload } from "../log/batch.ts";
-import type { WakeUp } from "../log/events.ts";
-import { type WakeUpListener, type WakeUps, wakeUpFrom } from "../log/wake-ups.ts";
+import { type WakeUp, wakeUpFrom, wakeUpPayload } from "../log/events.ts";
+import type { WakeUpListener, WakeUps } from "../log/wake-ups.ts";
 import { createRedisHealth, type RedisLog } from "./redis-health.ts";
 
 /** The channel that tells replicas of new entries. Another database on the same Redis costs a look at the log. */

@@ -1,7 +1,7 @@
 import type { Pool } from "pg";
 import type { Registry } from "prom-client";
 import type { WakeUpListener } from "../log/wake-ups.ts";
-import type { AppendedEnd, LogSurroundings } from "../log/workspace-log.ts";
+import type { AppendedEnd, LogSurroundings } from "../log/writer.ts";
 import { createMirrorSource } from "./mirror-store.ts";
 import type { RedisLog } from "./redis-health.ts";
 import type { RedisWakeUps } from "./redis-wake-ups.ts";

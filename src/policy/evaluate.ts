@@ -5,7 +5,6 @@ import type {
   CompiledVelocity,
   CounterReading,
   Decision,
-  EvaluatedMandate,
   EvaluationContext,
   Finding,
   FiredMandate,
@@ -30,7 +29,6 @@ interface Collected {
   readonly rules: FiredRule[];
   readonly fired: FiredMandate[];
   readonly observed: FiredMandate[];
-  readonly evaluated: EvaluatedMandate[];
   readonly collectiveLimits: LimitState[];
   readonly guards: GuardFinding[];
 }
@@ -65,7 +63,7 @@ function skippable(plan: Plan, context: EvaluationContext): Skips {
 }
 
 function collect(plan: Plan, context: EvaluationContext, skips: Skips): Collected {
-  const collected = { rules: [], fired: [], observed: [], evaluated: [], collectiveLimits: [], guards: [] };
+  const collected = { rules: [], fired: [], observed: [], collectiveLimits: [], guards: [] };
   for (const planned of plan.mandates) evaluateMandate(planned, context, skips, collected);
   return collected;
 }
@@ -83,7 +81,6 @@ function evaluateMandate(
     if (finding !== undefined) fired.push(firedRule(mandate, rule, finding));
   }
   const decision = fired.sort(byWeight)[0]?.decision;
-  collected.evaluated.push(decision === undefined ? { mandate } : { mandate, decision });
   if (decision === undefined) return;
   const summary = { mandate, decision, reasons: fired.map(({ reason }) => reason) };
   if (mandate.mode === "observe") collected.observed.push(summary);

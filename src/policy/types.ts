@@ -333,12 +333,6 @@ export interface CompileMandateOptions {
   readonly allowStale?: boolean;
 }
 
-/** A mandate whose rules were evaluated, with its decision if one of them fired. */
-export interface EvaluatedMandate {
-  readonly mandate: CompiledMandate;
-  readonly decision?: Decision;
-}
-
 /** A mandate of which at least one rule fired. */
 export interface FiredMandate {
   readonly mandate: CompiledMandate;
@@ -361,8 +355,6 @@ export interface PolicyResult {
   readonly reasons: readonly PolicyReason[];
   /** Enforcing mandates of which a rule fired, by id. */
   readonly fired: readonly FiredMandate[];
-  /** Every mandate of which a rule was evaluated, observing ones included, by id. */
-  readonly evaluated: readonly EvaluatedMandate[];
   /** Observing mandates of which a rule fired, by id. */
   readonly observed: readonly ObservedMandate[];
   /** Every velocity rule evaluated, fired or not, by mandate id and rule. */

@@ -1,7 +1,7 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { createEventBuffer } from "../log/event-buffer.ts";
 import type { LedgerEvent } from "../log/events.ts";
-import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
+import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import type { AgentState, AgentStatus } from "../state/agents.ts";
 import type { SealedAgent } from "../state/control-changes.ts";
 import type { DepartmentState } from "../state/departments.ts";

@@ -1,10 +1,8 @@
 import type { Pool } from "pg";
-import { bodiesFrom } from "../log/body-packs.ts";
 import { type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
 import type { Decision } from "../policy/types.ts";
 import { numberFromDecision } from "../state/stored-enums.ts";
 import { listDecisions, listDecisionsOfAgent, readLogSize } from "../store/sql/list-decisions.ts";
-import type { PackedRow } from "../store/sql/packed-bodies.ts";
 import { findFirstAfter } from "../store/sql/read-history.ts";
 import { stored } from "../store/store-fault.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
@@ -46,15 +44,14 @@ async function readPage(
   filter: DecisionFilter,
   { size, after }: PageRequest,
 ): Promise<Page<DecisionReceipt>> {
-  type Row = PackedRow & { leafHash: Buffer };
+  type Row = { leafHash: Buffer; body: string };
   const { low, high } = await seqRange(pool, workspaceId, filter);
   const decision = filter.decision === undefined ? null : numberFromDecision(filter.decision);
   const values: unknown[] = [workspaceId, low, Math.min(high, after ?? high), decision, size + 1];
   if (filter.agentId !== undefined) values.push(filter.agentId);
   const statement = filter.agentId === undefined ? listDecisions : listDecisionsOfAgent;
   const { rows } = await pool.query<Row>({ ...statement, values });
-  const bodies = await bodiesFrom(rows);
-  const receipts = rows.map(({ leafHash }, index) => receiptFrom(bodies[index] ?? "", leafHash));
+  const receipts = rows.map(({ leafHash, body }) => receiptFrom(body, leafHash));
   return pageFrom(receipts, size, ({ body }) => body.seq);
 }
 

@@ -1,5 +1,5 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
+import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import type { DepartmentState } from "../state/departments.ts";
 import type { MandateState } from "../state/policies.ts";
 import type { WorkspaceState } from "../state/workspace.ts";

@@ -1,11 +1,13 @@
 import { clone, type JsonObject, toJson } from "@bufbuild/protobuf";
 import { type Rule, RuleSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
-import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
+
+import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import { compileMandate } from "../policy/compile/mandate.ts";
 import { compileRules } from "../policy/compile/rules.ts";
 import type { MandateSource, ToolLookup } from "../policy/types.ts";
 import type { RuleViolation } from "../policy/violations.ts";
+
 import type { SealedMandate } from "../state/control-changes.ts";
 import { type MandateState, mandateSourceFrom } from "../state/policies.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
@@ -184,7 +186,8 @@ async function publish(
     createdSeq: since.createdSeq,
     archived: false,
   });
-  seal({ type: "mandate_published", mandate: { mandate_id: mandateId, version, digest, definition } });
+  const mandate = { mandate_id: mandateId, version, digest, definition };
+  seal({ type: "mandate_published", mandate, policy_digest: state.policies.digestWith(mandate) });
 }
 
 function viewOf({ policies }: WorkspaceState, mandateId: string): MandateView {
@@ -250,7 +253,7 @@ export function archiveMandate(log: WorkspaceLog, by: string, mandateId: string)
     if (row.archived) return view;
     const key = { workspaceId, mandateId, version: row.version };
     await transaction.nativeUpdate(MandateVersionEntity, key, { archived: true });
-    seal({ type: "mandate_archived", mandate_id: mandateId });
+    seal({ type: "mandate_archived", mandate_id: mandateId, policy_digest: policies.digestWithout(mandateId) });
     return view;
   });
 }

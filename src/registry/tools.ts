@@ -1,8 +1,10 @@
 import { LRUCache } from "lru-cache";
 import type { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { ControlPlaneError, ErrorReason, type FieldViolation } from "../errors.ts";
-import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
+
+import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import { flattenSchema } from "../policy/schema/flatten.ts";
+
 import type { FlattenedArgument } from "../policy/types.ts";
 import type { SealedTool } from "../state/control-changes.ts";
 import { type ToolState, toolSchemaFrom } from "../state/policies.ts";

@@ -1,9 +1,10 @@
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { sealChanges } from "../log/changes.ts";
-import type { WorkspaceLog } from "../log/workspace-log.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import type { Decision } from "../policy/types.ts";
 import type { ControlChange, SealedWorkspace } from "../state/control-changes.ts";
+import { EMPTY_POLICY_DIGEST } from "../state/policies.ts";
 import { decisionFromNumber, numberFromDecision } from "../state/stored-enums.ts";
 import type { Database } from "../store/database.ts";
 import {
@@ -111,7 +112,7 @@ export async function createWorkspace(
   const firstAdmin = { name: "first admin", role: Role.ADMIN, agentId: null };
   const { key, sealed, secret } = newKey(workspaceId, firstAdmin, nowMs, givenSecret);
   const changes: ControlChange[] = [
-    { type: "workspace_created", workspace: sealedFrom(workspace) },
+    { type: "workspace_created", workspace: sealedFrom(workspace), policy_digest: EMPTY_POLICY_DIGEST },
     { type: "key_created", key: sealed },
   ];
   const create = async (transaction: Transaction): Promise<void> => {

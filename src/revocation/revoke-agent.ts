@@ -1,5 +1,5 @@
 import type { SigningKeys } from "../authority/signing-key.ts";
-import type { ChangeScope, WorkspaceLog } from "../log/workspace-log.ts";
+import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import { getAgent } from "../registry/agents.ts";
 import { checkedText } from "../registry/checked-text.ts";
 import type { AuthorityItem } from "../state/authority.ts";

@@ -119,7 +119,7 @@ export type RevokedIds = {
 
 /** A change that is no decision, by the word of its type. Every one is sealed, so that the log explains each decision. */
 export type ControlChange =
-  | { readonly type: "workspace_created"; readonly workspace: SealedWorkspace }
+  | { readonly type: "workspace_created"; readonly workspace: SealedWorkspace; readonly policy_digest: string }
   | { readonly type: "workspace_updated"; readonly workspace: SealedWorkspace }
   | { readonly type: "agent_registered"; readonly agent: SealedAgent }
   | { readonly type: "agent_deactivated"; readonly agent_id: string }
@@ -128,8 +128,13 @@ export type ControlChange =
   | { readonly type: "department_member_added"; readonly department_id: string; readonly agent_id: string }
   | { readonly type: "department_member_removed"; readonly department_id: string; readonly agent_id: string }
   | { readonly type: "tool_registered"; readonly tool: SealedTool }
-  | { readonly type: "mandate_published"; readonly mandate: SealedMandate }
-  | { readonly type: "mandate_archived"; readonly mandate_id: string }
+  | {
+      readonly type: "mandate_published";
+      readonly mandate: SealedMandate;
+      /** Digest of the policy set that the change puts in force. Decisions name the digest of theirs. */
+      readonly policy_digest: string;
+    }
+  | { readonly type: "mandate_archived"; readonly mandate_id: string; readonly policy_digest: string }
   | {
       readonly type: "escalation_resolved";
       readonly escalation_id: string;

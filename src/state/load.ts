@@ -11,10 +11,12 @@ import {
   readTools,
   readTrustSince,
 } from "../store/sql/read-workspace.ts";
+import type { Reader } from "../store/transaction.ts";
 import { frontierFromBytes } from "../tree/merkle.ts";
-import { createAgentState, trustAfter } from "./agents.ts";
+import { createAgentState } from "./agents.ts";
 import type { SealedAgent, SealedAuthority, SealedMandate, SealedTool } from "./control-changes.ts";
 import type { EscalationState } from "./escalations.ts";
+import { type FoldedDecision, foldDecision } from "./fold.ts";
 import { agentStatusFromNumber, decisionFromNumber, escalationStatusFromNumber } from "./stored-enums.ts";
 import { createWorkspaceState, requireCounters, type WorkspaceState } from "./workspace.ts";
 
@@ -45,31 +47,23 @@ async function loadAgents(client: PoolClient, state: WorkspaceState): Promise<vo
     deactivatedAtMs: number | null;
   };
   for (const row of await rowsOf<Row>(client, readAgents, [state.workspaceId])) {
-    const agent = createAgentState(row.resource as unknown as SealedAgent, row.createdSeq, row.registeredAtMs);
+    const agent = createAgentState(row.resource as unknown as SealedAgent, row, state.patterns);
     agent.status = agentStatusFromNumber(row.status);
     agent.trustTenths = row.trustTenths;
     agent.deactivatedAtMs = row.deactivatedAtMs;
-    // Under its own text: keys that are one object with what is looked up need no comparison.
     state.agents.set(agent.agentId, agent);
   }
 }
 
-/** Folds what decisions did to trust and uses since the snapshot of these figures. */
+/** Folds the decisions since the snapshot of trust and uses. No counters are kept yet; they load their own history. */
 async function loadFigures(client: PoolClient, state: WorkspaceState, trustSeq: number): Promise<void> {
-  type Row = { seq: number; agentId: string; decision: number; refId: string | null };
-  for (const row of await rowsOf<Row>(client, readTrustSince, [state.workspaceId, trustSeq])) {
-    const agent = state.agents.get(row.agentId);
-    if (agent === undefined) continue;
-    agent.trustTenths = trustAfter(agent.trustTenths, decisionFromNumber(row.decision));
-    state.trustChangedAt.set(agent.agentId, row.seq + 1);
-    for (const id of row.refId?.split(" ") ?? []) {
-      state.authority.use(id, 1);
-      if (!id.startsWith("esc_")) state.usesChangedAt.set(id, row.seq + 1);
-    }
+  type Row = Omit<FoldedDecision, "decision" | "usedIds"> & { decision: number; refId: string | null };
+  for (const { refId, ...row } of await rowsOf<Row>(client, readTrustSince, [state.workspaceId, trustSeq])) {
+    foldDecision(state, { ...row, decision: decisionFromNumber(row.decision), usedIds: refId?.split(" ") ?? [] });
   }
 }
 
-/** Milliseconds after its expiry in which authority may have uses that no snapshot holds yet. */
+/** Time after its expiry in which authority may have uses that no snapshot holds yet, milliseconds. */
 const UNSAVED_MS = 60_000;
 
 async function loadAuthority(client: PoolClient, state: WorkspaceState): Promise<void> {
@@ -159,12 +153,12 @@ export async function loadState(pool: Pool, workspaceId: string): Promise<Worksp
 
 /** Reads what deciding needs of an escalation; undefined when the workspace has none of this id. */
 export async function loadEscalation(
-  pool: Pool | PoolClient,
+  reader: Reader,
   workspaceId: string,
   escalationId: string,
 ): Promise<EscalationState | undefined> {
   type Row = { agentId: string; status: number; actionDigest: string; usedBy: string | null };
-  const { rows } = await pool.query<Row>({ ...readEscalation, values: [workspaceId, escalationId] });
+  const { rows } = await reader.query<Row>({ ...readEscalation, values: [workspaceId, escalationId] });
   const [row] = rows;
   if (row === undefined) return undefined;
   return { escalationId, ...row, status: escalationStatusFromNumber(row.status) };

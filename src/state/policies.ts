@@ -54,7 +54,14 @@ export interface Policies {
   putTool(tool: SealedTool, registeredAtMs: number): void;
   putMandate(mandate: SealedMandate, times: MandateTimes): void;
   removeMandate(mandateId: string): void;
+  /** Digest of the policy set that publishing this version would put in force. */
+  digestWith(mandate: SealedMandate): string;
+  /** Digest of the policy set that archiving a mandate would put in force. */
+  digestWithout(mandateId: string): string;
 }
+
+/** Digest of a policy set without mandates. */
+export const EMPTY_POLICY_DIGEST = createPolicySet([]).digest;
 
 /** The definition of a mandate in the words of the policy core. */
 export function mandateSourceFrom({ mandate_id, version, digest, definition }: SealedMandate): MandateSource {
@@ -95,8 +102,14 @@ export function createPolicies(): Policies {
     get: () => tools.keys(),
   });
 
+  const compiledFrom = (sealed: SealedMandate): CompiledMandate =>
+    compileMandate(mandateSourceFrom(sealed), lookup, { allowStale: true });
+
+  // Built on first use: a cold start puts every mandate before it decides anything.
+  const policySet = (): PolicySet => (set ??= createPolicySet([...mandates.values()].map(({ compiled }) => compiled)));
+
   const putMandate = (sealed: SealedMandate, times: MandateTimes): void => {
-    const compiled = compileMandate(mandateSourceFrom(sealed), lookup, { allowStale: true });
+    const compiled = compiledFrom(sealed);
     // Last, because the times may be those of a whole mandate that is compiled again.
     mandates.set(sealed.mandate_id, { ...times, sealed, compiled });
     set = set?.with(compiled);
@@ -106,8 +119,9 @@ export function createPolicies(): Policies {
     tools,
     mandates,
     lookup,
-    // Built when first asked for: a cold start puts every mandate before it decides anything.
-    policySet: () => (set ??= createPolicySet([...mandates.values()].map(({ compiled }) => compiled))),
+    policySet,
+    digestWith: (sealed) => policySet().with(compiledFrom(sealed)).digest,
+    digestWithout: (mandateId) => policySet().without(mandateId).digest,
     counters: () =>
       [...mandates.values()].flatMap(({ compiled }) =>
         compiled.rules.flatMap(({ velocity }) => (velocity === undefined ? [] : [velocity.counter])),

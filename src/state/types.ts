@@ -54,7 +54,17 @@ export interface DecisionReason {
   readonly wouldPass?: string;
 }
 
-/** What the permissions of the agent said. */
+/** Code of the reason that no mandate matched. */
+export const DEFAULT_REASON_CODE = "DEFAULT";
+
+/** The reasons of a decision that follows from the workspace's default, by that default. */
+export const DEFAULT_REASONS: Readonly<Record<Decision, readonly DecisionReason[]>> = {
+  allow: [{ code: DEFAULT_REASON_CODE, message: "no mandate matched; the workspace allows by default" }],
+  block: [{ code: DEFAULT_REASON_CODE, message: "no mandate matched; the workspace blocks by default" }],
+  escalate: [{ code: DEFAULT_REASON_CODE, message: "no mandate matched; the workspace escalates by default" }],
+};
+
+/** Result of checking the agent's permissions. */
 export type PermissionsResult = "admitted" | "denied" | "not_listed" | "not_evaluated";
 
 /** What deciding an action came to: everything that is sealed, before it has a place in the log. */
@@ -68,6 +78,8 @@ export interface Outcome {
   /** What the mandates said; undefined when an earlier step refused. */
   readonly policy: PolicyResult | undefined;
   readonly policyName: string | undefined;
+  /** Digest of the policy set in force. */
+  readonly policyDigest: string;
   /** The tool that the action calls, registered or not. */
   readonly toolName: string | undefined;
   /** Its schema in force. */

@@ -45,20 +45,6 @@ const LOG = [
   ...insertOnly("ledger_entry"),
 ];
 
-/** Packs of bodies. */
-const PACKS = [
-  `create table ledger_pack (
-    workspace_id text collate "C" not null,
-    seq bigint not null,
-    bodies bytea not null,
-    primary key (workspace_id, seq)
-  )`,
-  "alter table ledger_pack alter column bodies set storage external",
-  ...insertOnly("ledger_pack"),
-  "alter table ledger_entry alter column body drop not null",
-  "alter table ledger_entry add constraint ledger_entry_body check (body is not null or kind = 0)",
-];
-
 /** Tables that are changed together with the log. */
 const REGISTRY = [
   `create table api_key (
@@ -272,5 +258,5 @@ const REDACTION = [
 
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
-  { name: "0001-schema", statements: [...LOG, ...PACKS, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
+  { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
 ];

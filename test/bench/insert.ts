@@ -1,5 +1,4 @@
 import { Client } from "pg";
-import { withBodies } from "../support/stored-bodies.ts";
 import { type LaneContext, type Lanes, runLanes } from "./clients.ts";
 import type { Source } from "./load.ts";
 
@@ -49,8 +48,8 @@ function columnsOf(rows: readonly Row[]): unknown[] {
 }
 
 async function statementsOf(client: Client, size: number): Promise<unknown[][]> {
-  const { rows: stored } = await client.query<Omit<Row, "body"> & { readonly body: string | null }>(READ);
-  const rows = await withBodies(client, stored[0]?.workspace_id ?? "", stored);
+  const { rows: stored } = await client.query<Row>(READ);
+  const rows = stored;
   if (rows.length < size) throw new Error("the service's log has too few decisions to insert again");
   const statements: unknown[][] = [];
   for (let first = 0; first + size <= rows.length; first += size) {

@@ -2,15 +2,15 @@
  * Fills a database before the service starts on it, through the same code as the service, but many changes to a
  * transaction: 100,000 requests would take longer than everything else of the benchmark.
  */
+
 import { fromJson, type JsonObject, toJson } from "@bufbuild/protobuf";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { actionFrom } from "../../src/api/action.ts";
 import type { Caller } from "../../src/api/context.ts";
-import { decide } from "../../src/decision/decide.ts";
-import type { ChangeScope, WorkspaceLog } from "../../src/log/workspace-log.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
+import type { ChangeScope, WorkspaceLog } from "../../src/log/writer.ts";
 import { createMandate, type MandateDraft } from "../../src/registry/mandates.ts";
 import { registerTools } from "../../src/registry/tools.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
@@ -25,6 +25,7 @@ import {
 } from "../../src/store/entities.ts";
 import { createId } from "../../src/store/ids.ts";
 import { digestOf } from "../../src/tree/canonical.ts";
+import { decideOn } from "../support/decide-on.ts";
 import { serveParent } from "./child.ts";
 import { SILENT_LOG } from "./postgres.ts";
 import {
@@ -160,7 +161,7 @@ async function addOtherMandates(log: WorkspaceLog, first: number, count: number)
       const mandate = sealedMandate(otherMandate(first + index));
       const { mandate_id: mandateId, version, digest, definition } = mandate;
       const times = { createdAtMs: nowMs, updatedAtMs: nowMs, createdSeq: nextSeq() };
-      seal({ type: "mandate_published", mandate });
+      seal({ type: "mandate_published", mandate, policy_digest: state.policies.digestWith(mandate) });
       return {
         workspaceId: state.workspaceId,
         ...{ mandateId, version, digest, ...times, archived: false },
@@ -189,7 +190,7 @@ async function addDecisions(log: WorkspaceLog, caller: Caller, agentIds: readonl
   for (let done = 0; done < count; done += DECISIONS_UNDER_WAY) {
     const size = Math.min(DECISIONS_UNDER_WAY, count - done);
     const decisions = Array.from({ length: size }, (_, index) =>
-      log.decide(actionFrom(requests[(done + index) % requests.length] as (typeof requests)[0], caller), () => false),
+      decideOn(log, actionFrom(requests[(done + index) % requests.length] as (typeof requests)[0], caller)),
     );
     await Promise.all(decisions);
   }
@@ -205,7 +206,7 @@ async function seed({
   const database = await openDatabase({ url, poolSize: 5, log: SILENT_LOG });
   const context = { database, nowMs: Date.now(), by: BY };
   const { key, secret } = await createWorkspace(context, { workspaceId });
-  const logs = await createWorkspaceLogs(database, decide, SILENT_LOG);
+  const logs = await createWorkspaceLogs(database, SILENT_LOG);
   const log = await logs.of(workspaceId);
   await addPolicies(log, otherMandates);
   const agentIds = await addAgents(log, agents);

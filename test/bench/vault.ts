@@ -1,16 +1,14 @@
 import { generateKeyPairSync } from "node:crypto";
 import { Client } from "pg";
 import { createSigningKeys } from "../../src/authority/signing-key.ts";
-import { decide } from "../../src/decision/decide.ts";
-import { encodedBodies, storedBodies } from "../../src/log/body-packs.ts";
+
 import { createCheckpoints } from "../../src/log/checkpoint.ts";
 import { createVault, type Vault } from "../../src/log/vault.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
-import { numberFromDecision } from "../../src/state/stored-enums.ts";
+
 import { openDatabase } from "../../src/store/database.ts";
 import { appendEntries } from "../../src/store/sql/append-entries.ts";
 import { appendLeaves, bytesFromFrontier, EMPTY_FRONTIER } from "../../src/tree/merkle.ts";
-import { withBodies } from "../support/stored-bodies.ts";
 import type { Child } from "./child.ts";
 import type { BenchOptions } from "./options.ts";
 import { type BenchPostgres, SILENT_LOG } from "./postgres.ts";
@@ -22,7 +20,6 @@ const WORKSPACE = "bench";
 const SMALL = 1_000;
 /** Rows of one append: as many as the service gathers under load. */
 const ROWS = 256;
-const ALLOW = String(numberFromDecision("allow"));
 /** Milliseconds of a turn. */
 const TURN_MS = 100;
 /** Least that appending may keep of its speed when the subtrees are stored. */
@@ -50,7 +47,7 @@ interface Append {
 const WITHOUT = {
   name: "append-without-subtrees",
   // The parameter stays, since node-postgres has to know its type.
-  text: appendEntries.text.replace(/nullif\(substr\(\$13[^']*''\)/, "case when false then $13::bytea end"),
+  text: appendEntries.text.replace(/nullif\(substr\(\$14[^']*''\)/, "case when false then $14::bytea end"),
 };
 const APPENDS: readonly [Append, Append] = [
   { workspaceId: "with-subtrees", statement: appendEntries, keepsSubtrees: true },
@@ -77,10 +74,7 @@ async function createAppender(client: Client, sample: readonly Sealed[], append:
   const leaves = sample.map(({ leafHash }) => leafHash);
   const fixed = [joined((row) => row.agentId), joined((row) => row.actionType), joined((row) => row.decision)];
   const refs = joined(() => "");
-  const bodies = encodedBodies(sample.map(({ body }) => body));
-  const { inRows, packs } = storedBodies(bodies, (index) => sample[index]?.decision !== ALLOW);
-  const places = [inRows.starts, inRows.lengths].map((numbers) => numbers.join("\n"));
-  const packPlaces = [packs.firsts, packs.starts, packs.lengths].map((numbers) => numbers.join("\n") || null);
+  const bodies = joined(({ body }) => body);
   let frontier = EMPTY_FRONTIER;
   let [rows, ms] = [0, 0];
 
@@ -90,10 +84,9 @@ async function createAppender(client: Client, sample: readonly Sealed[], append:
     const subtrees: Uint8Array[] = [];
     frontier = appendLeaves(frontier, leaves, subtrees);
     const ids = leaves.map((_, index) => `dec_${size + index}`).join("\n");
-    const head = [workspaceId, size, leaves.length, bytesFromFrontier(frontier), Date.now()];
-    const hashes = keepsSubtrees ? subtrees : [];
-    const entries = [ids, ...fixed, refs, Buffer.concat(leaves), inRows.bytes, Buffer.concat(hashes)];
-    const values = [...head, ...entries, before, ...places, packs.bytes, ...packPlaces];
+    const head = [workspaceId, size, leaves.length, before, bytesFromFrontier(frontier), Date.now()];
+    const hashes = Buffer.concat(keepsSubtrees ? subtrees : []);
+    const values = [...head, ids, ...fixed, refs, Buffer.concat(leaves), bodies, hashes, ...Array(7).fill(null)];
     if ((await client.query({ ...statement, values })).rows.length !== 1) throw new Error("nothing was appended");
   };
 
@@ -135,7 +128,7 @@ async function measureAppends({ seconds, rounds }: BenchOptions, databaseUrl: st
   await client.connect();
   try {
     const { rows } = await client.query<Row>(SAMPLE);
-    const sample = await withBodies(client, rows[0]?.workspaceId ?? "", rows);
+    const sample = rows as Sealed[];
     const kept = await createAppender(client, sample, APPENDS[0]);
     const left = await createAppender(client, sample, APPENDS[1]);
     await appendByTurns(kept, left, WARM_UP_SECONDS);
@@ -156,7 +149,7 @@ async function openVault(databaseUrl: string, cleanup: AsyncDisposableStack): Pr
   const options = { poolSize: 2, log: SILENT_LOG };
   const database = await openDatabase({ url: databaseUrl, ...options });
   cleanup.defer(() => database.close());
-  const logs = await createWorkspaceLogs(database, decide, SILENT_LOG);
+  const logs = await createWorkspaceLogs(database, SILENT_LOG);
   cleanup.defer(() => logs.close());
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
   const keys = await createSigningKeys(database, privateKey, Date.now());

@@ -1,9 +1,8 @@
 import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
-import { decide } from "../../src/decision/decide.ts";
-import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
+import type { WorkspaceLog } from "../../src/log/writer.ts";
 import { registerAgent } from "../../src/registry/agents.ts";
 import { createMandate } from "../../src/registry/mandates.ts";
 import { registerTools } from "../../src/registry/tools.ts";
@@ -108,7 +107,7 @@ async function seedWindow(databaseUrl: string, actions: number): Promise<BenchWo
   const nowMs = Date.now() - 2 * WINDOW_SECONDS * 1000;
   const { secret } = await createWorkspace({ database, nowMs, by: BY }, { workspaceId: WORKSPACE });
   await fill(databaseUrl, actions);
-  const logs = await createWorkspaceLogs(database, decide, SILENT_LOG);
+  const logs = await createWorkspaceLogs(database, SILENT_LOG);
   const agentIds = await addLimits(await logs.of(WORKSPACE));
   await logs.close();
   await database.close();

@@ -21,6 +21,7 @@ const OPAQUE: Readonly<Record<string, string>> = {
   next_page_token: "<token>",
   leaf_hash: "<hash>",
   action_digest: "<digest>",
+  policy_digest: "<digest>",
   canonical_body: "<json>",
   body: "<json>",
   verifier_key: "<vkey>",

@@ -3,6 +3,7 @@ import { expect } from "chai";
 import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { actionFrom } from "../../src/api/action.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
+import { decideOn } from "../support/decide-on.ts";
 import { openWorkspace, type TestWorkspace } from "../support/harness.ts";
 
 /** More than one workspace lets wait. */
@@ -24,7 +25,7 @@ describe("a workspace with too many actions waiting", () => {
     const reasons = new Map<ErrorReason, number>();
     const decide = async (): Promise<void> => {
       const action = actionFrom(request, workspace.adminCaller);
-      const error: unknown = await workspace.log.decide(action, () => true).catch((each: unknown) => each);
+      const error: unknown = await decideOn(workspace.log, action, () => true).catch((each: unknown) => each);
       if (!(error instanceof ControlPlaneError)) throw new Error("the action was decided");
       reasons.set(error.reason, (reasons.get(error.reason) ?? 0) + 1);
     };

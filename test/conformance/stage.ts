@@ -35,7 +35,6 @@ const TABLES = [
   ["mandate_version", "t"],
   ["escalation", "t"],
   ["ledger_entry", "t.seq"],
-  ["ledger_pack", "t.seq"],
   ["agent", "(t.agent_id, t.resource, t.status, t.deactivated_at_ms)"],
   ["authority", "(t.id, t.sealed, t.ended_at_ms, t.secret_hash)"],
   ["revocation", "t"],

@@ -1,10 +1,10 @@
 import { expect } from "chai";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { decide } from "../../src/decision/decide.ts";
 import type { SealedLimit } from "../../src/log/receipts.ts";
-import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
-import { createWorkspaceLog } from "../../src/log/workspace-log.ts";
+
+import { WorkspaceLog } from "../../src/log/writer.ts";
 import type { CounterSpec } from "../../src/policy/types.ts";
+
 import type { MissingHistory } from "../../src/state/counters/history.ts";
 import { createVelocityWindows } from "../../src/state/counters/windows.ts";
 import { loadState } from "../../src/state/load.ts";
@@ -16,7 +16,7 @@ async function logWithClock(replica: TestWorkspace): Promise<{ log: WorkspaceLog
   const start = state.lastAtMs + 1_000;
   let now = start;
   const clock = { now: () => now, observe: () => undefined };
-  const log = createWorkspaceLog(replica.database, state, clock, decide);
+  const log = new WorkspaceLog(replica.database, state, clock);
   return {
     log,
     at(ms) {

@@ -10,6 +10,7 @@ import { canonicalJson } from "../../src/tree/canonical.ts";
 import { assertIntact, readLog } from "../log/stored-log.ts";
 import { type WatchedGuard, watchedGuard } from "../semantic/harness.ts";
 import { answers, judges, type ModelServer, startModelServer, staysSilent } from "../semantic/model-server.ts";
+import { dryRunOn } from "../support/decide-on.ts";
 import { actionRule, failureOf, openWorkspace, type TestWorkspace } from "../support/harness.ts";
 
 type ConditionsInit = MessageInitShape<typeof ConditionsSchema>;
@@ -218,7 +219,7 @@ describe("a guard that is asked before the log", () => {
     const before = await workspace.log.caughtUp();
     const { seq, lastAtMs } = before;
     const request = { agentId, actionType: "mail.send", actionContent: "" } as InterceptRequest;
-    const outcome = await workspace.log.rehearse(actionFrom(request, workspace.adminCaller));
+    const outcome = await dryRunOn(workspace.log, actionFrom(request, workspace.adminCaller));
     expect(outcome).to.include({ decision: "escalate" });
     expect(before).to.include({ seq, lastAtMs });
     expect(before.agents.get(agentId)?.trustTenths).to.equal(500);

@@ -41,7 +41,7 @@ describe("200 actions at once of 20 agents in a department with a limit of 50", 
     const log = await readLog(workspace.url);
     assertIntact(log);
     const decisions = decisionsOf(log);
-    const counts = decisions.map(({ authorisation }) => authorisation.collective_limits[0]?.count);
+    const counts = decisions.map(({ authorisation }) => authorisation.collective_limits?.[0]?.count);
     expect(counts).to.deep.equal(Array.from({ length: ACTIONS }, (_, index) => index + 1));
     const want = counts.map((count) => ((count ?? 0) <= LIMIT ? "allow" : "block"));
     expect(decisions.map(({ decision }) => decision)).to.deep.equal(want);

@@ -3,8 +3,9 @@ import { expect } from "chai";
 import type { InterceptRequest } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { actionFrom } from "../../src/api/action.ts";
-import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
+import type { WorkspaceLog } from "../../src/log/writer.ts";
 import { idFromUuid } from "../../src/store/ids.ts";
+import { decideOn } from "../support/decide-on.ts";
 import { actionRule, openWorkspace, type TestWorkspace, velocityRule } from "../support/harness.ts";
 import { assertIntact, decisionsOf, readLog } from "./stored-log.ts";
 import { openWatchedLog } from "./watched-log.ts";
@@ -27,30 +28,23 @@ describe("a batch that another replica overtakes", () => {
 
   function act(log: WorkspaceLog, actionType: string, requestId?: string, by = agentId, escalationId?: string) {
     const request = { agentId: by, actionType, actionContent: "", requestId, escalationId } as InterceptRequest;
-    return log.decide(actionFrom(request, workspace.adminCaller), () => false);
+    return decideOn(log, actionFrom(request, workspace.adminCaller));
   }
 
   const pay = (by = agentId) => workspace.intercept({ agentId: by, actionType: "pay" });
 
-  for (const times of [1, 2, 3]) {
-    it(`${times} times is decided against what the other appended, with trust and counts to match.`, async () => {
-      await workspace.mandate([velocityRule(times + 2)]);
-      let overtakes = 0;
-      const log = await overtaken(async () => {
-        if (overtakes++ < times) await pay();
-      });
-      const sealed = await Promise.all([act(log, "pay"), act(log, "pay"), act(log, "pay")]);
-      const others = Math.min(times, 2);
-      const decisions = decisionsOf(await readLog(workspace.url));
-      expect(decisions.map(({ authorisation }) => authorisation.collective_limits[0]?.count)).to.deep.equal(
-        Array.from({ length: others + 3 }, (_, index) => index + 1),
-      );
-      const allowed = sealed.filter(({ decision }) => decision === "allow").length;
-      expect(allowed).to.equal(Math.min(3, times + 2 - others));
-      const trust = (await log.caughtUp()).agents.get(agentId)?.trustTenths;
-      expect(trust).to.equal(500 + 2 * (others + allowed) - 20 * (3 - allowed));
-    });
-  }
+  it("is decided again under the lock, against what the other appended, with trust and counts to match.", async () => {
+    await workspace.mandate([velocityRule(3)]);
+    const log = await overtaken(async (count) => void (count === 1 && (await pay())));
+    const sealed = await Promise.all([act(log, "pay"), act(log, "pay"), act(log, "pay")]);
+    const decisions = decisionsOf(await readLog(workspace.url));
+    expect(decisions.map(({ authorisation }) => authorisation.collective_limits?.[0]?.count)).to.deep.equal([
+      1, 2, 3, 4,
+    ]);
+    expect(sealed.map(({ decision }) => decision)).to.deep.equal(["allow", "allow", "block"]);
+    const trust = (await log.caughtUp()).agents.get(agentId)?.trustTenths;
+    expect(trust).to.equal(500 + 2 * 3 - 20);
+  });
 
   const changes: Readonly<Record<string, { change: () => Promise<unknown>; want: [string, string] }>> = {
     "a deactivation": {

@@ -1,6 +1,5 @@
 import { withOwner } from "../support/owner.ts";
 import type { TestServer } from "../support/server.ts";
-import { withBodies } from "../support/stored-bodies.ts";
 import { interceptOver, type RestOutcome } from "./rest.ts";
 
 /** What one run came to. */
@@ -48,8 +47,8 @@ function sealed({ databaseUrl, name }: LimitRunOptions): Promise<{ count: number
   const select = `select seq::float8 as seq, body from ledger_entry
     where workspace_id = 'default' and action_type = $1 order by ledger_entry.seq`;
   return withOwner(databaseUrl, async (client) => {
-    const { rows } = await client.query<{ seq: number; body: string | null }>(select, [name]);
-    return (await withBodies(client, "default", rows)).map(({ body }) => {
+    const { rows } = await client.query<{ seq: number; body: string }>(select, [name]);
+    return rows.map(({ body }) => {
       const { decision, authorisation } = JSON.parse(body);
       return { decision, count: authorisation.collective_limits[0].count };
     });

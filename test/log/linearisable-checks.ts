@@ -59,12 +59,13 @@ function shownDecision(body: JsonObject): unknown {
 }
 
 function sealedDecision(entry: LogEntry): unknown {
-  const reasons = (entry.reasons as JsonObject[]).map(({ code, message, mandate_id }) => [
+  const { decision_id, decision, decision_path, escalation_id, policy_name } = entry;
+  const ofDefault = { code: "DEFAULT", message: `no mandate matched; the workspace ${decision}s by default` };
+  const reasons = ((entry.reasons ?? [ofDefault]) as JsonObject[]).map(({ code, message, mandate_id }) => [
     code,
     message,
     orNull(mandate_id),
   ]);
-  const { decision_id, decision, decision_path, escalation_id, policy_name } = entry;
   const trust_score = (entry.trust as JsonObject).before;
   const optional = { escalation_id: orNull(escalation_id), policy_name: orNull(policy_name) };
   return { decision_id, decision, decision_path, trust_score, ...optional, reasons };

@@ -186,7 +186,7 @@ export function decideNaively(state: NaiveState, body: NaiveBody): NaiveOutcome 
     policyName: winner?.mandate.definition.name,
     limits,
     guards,
-    fired: byMandate(fired).map(([{ mandate, decision }]) => ({
+    fired: byMandate(fired.filter(({ mandate }) => isEnforced(mandate))).map(([{ mandate, decision }]) => ({
       ...{ mandate_id: mandate.mandate_id, version: mandate.version, decision },
     })),
     observed: byMandate(observed).map(([first, ...rest]) => ({

@@ -197,6 +197,31 @@ export interface NaiveReplay {
   take(body: string): Replayed | undefined;
 }
 
+type Entry = Readonly<Record<string, unknown>>;
+
+interface SealedAuthorisation {
+  readonly permissions: string;
+  readonly collective_limits?: readonly { readonly limit: number; readonly count: number }[];
+}
+
+/** Puts back what a decision's entry leaves out: empty lists, counters' remainders and sources, the reason of the default. */
+function completed(body: Entry): Entry {
+  if (body.type !== "decision") return body;
+  const { collective_limits = [], permissions } = body.authorisation as SealedAuthorisation;
+  const message = `no mandate matched; the workspace ${body.decision}s by default`;
+  return {
+    ...{ mandates: [], observed: [], reasons: [{ code: "DEFAULT", message }] },
+    ...body,
+    authorisation: {
+      permissions,
+      collective_limits: collective_limits.map((each) => ({
+        ...{ source: "decision_log", remaining: Math.max(0, each.limit - each.count) },
+        ...each,
+      })),
+    },
+  };
+}
+
 /** Begins a replay with the first entry of a log. */
 export function startReplay(firstBody: string): NaiveReplay {
   const { workspace } = JSON.parse(firstBody);
@@ -213,8 +238,9 @@ export function startReplay(firstBody: string): NaiveReplay {
   return {
     state,
     take(text) {
-      const body = JSON.parse(text);
-      if (body.type !== "decision") {
+      const entry = completed(JSON.parse(text));
+      const body = entry as never;
+      if (entry.type !== "decision") {
         foldChange(state, body);
         return undefined;
       }

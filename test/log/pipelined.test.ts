@@ -2,14 +2,14 @@ import { randomUUID } from "node:crypto";
 import type { Socket } from "node:net";
 import { expect } from "chai";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { decide } from "../../src/decision/decide.ts";
-import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
+import type { WorkspaceLog } from "../../src/log/writer.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
 import type { Action } from "../../src/state/types.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { idFromUuid } from "../../src/store/ids.ts";
 import { SILENT_LOG, withClient } from "../support/database.ts";
+import { decideOn } from "../support/decide-on.ts";
 import {
   actionOf,
   actionRule,
@@ -45,7 +45,7 @@ describe("a batch that is sent behind another", () => {
 
   const openLog = (around?: Around) => openWatchedLog(workspace, around);
   const act = (log: WorkspaceLog, change: Partial<Action> = {}, actionType = "pay") =>
-    log.decide({ ...actionOf({ agentId, actionType }), ...change }, () => false);
+    decideOn(log, { ...actionOf({ agentId, actionType }), ...change });
   const actTwice = (log: WorkspaceLog) => Array.from({ length: 2 * BATCH }, () => act(log));
   const pay = (requestId?: string) => workspace.intercept({ agentId, actionType: "pay", requestId });
 
@@ -60,7 +60,7 @@ describe("a batch that is sent behind another", () => {
       return one;
     });
     const got = decisionsOf(await readLog(workspace.url)).map(({ authorisation, decision, trust }) => {
-      return { count: authorisation.collective_limits[0]?.count, decision, trust };
+      return { count: authorisation.collective_limits?.[0]?.count, decision, trust };
     });
     expect(got).to.deep.equal(want);
     await assertFolded(workspace, log);
@@ -197,7 +197,7 @@ describe("a batch that is sent behind another", () => {
       const now = times[index] as number;
       const count = times.slice(0, index).filter((at) => at > now - 1_000).length + 1;
       const want = [count, count <= LIMIT ? "allow" : "block"];
-      expect([authorisation.collective_limits[0]?.count, decision]).to.deep.equal(want);
+      expect([authorisation.collective_limits?.[0]?.count, decision]).to.deep.equal(want);
     });
     await assertFolded(workspace, log);
   }
@@ -248,7 +248,7 @@ describe("a batch that is sent behind another", () => {
   it("leaves a pool of one connection to other workspaces as well.", async () => {
     const options = { poolSize: 1, log: SILENT_LOG };
     const database = await openDatabase({ url: workspace.url, ...options });
-    const logs = await createWorkspaceLogs(database, decide, SILENT_LOG);
+    const logs = await createWorkspaceLogs(database, SILENT_LOG);
     const decided = new Map<string, number>();
     const isBusy = () => decided.size < 3 || [...decided.values()].some((count) => count < 4 * BATCH);
     const keepBusy = async (workspaceId: string, actingId: string): Promise<void> => {
@@ -301,7 +301,7 @@ describe("three replicas that send batches behind each other", () => {
       const stored = await readLog(workspace.url);
       assertIntact(stored);
       const counted = decisionsOf(stored).map(({ authorisation, decision }) => {
-        return [authorisation.collective_limits[0]?.count, decision];
+        return [authorisation.collective_limits?.[0]?.count, decision];
       });
       const want = Array.from({ length: ACTIONS }, (_, index) => [index + 1, index < ALLOWED ? "allow" : "block"]);
       expect(counted).to.deep.equal(want);

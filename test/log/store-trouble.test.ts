@@ -5,13 +5,15 @@ import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { findEscalationPage } from "../../src/escalation/escalation.ts";
 import { EscalationFeed } from "../../src/escalation/feed.ts";
 import { waitEscalation, watchEscalations } from "../../src/escalation/watch.ts";
+import type { Decide } from "../../src/log/batch.ts";
 import { createDatabaseClock } from "../../src/log/clock.ts";
 import { readReceipts } from "../../src/log/receipts.ts";
-import { createWorkspaceLog } from "../../src/log/workspace-log.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
+import { WorkspaceLog } from "../../src/log/writer.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { SILENT_LOG, withClient } from "../support/database.ts";
 import {
+  actionOf,
   attempt,
   type Replica,
   reasonOf,
@@ -100,7 +102,7 @@ describe("a database that is away", () => {
       const gate = await startGate(workspace.url);
       const options = { poolSize: 3, log: SILENT_LOG };
       const database = await openDatabase({ url: gate.url, ...options });
-      const logs = await createWorkspaceLogs(database, decide, SILENT_LOG);
+      const logs = await createWorkspaceLogs(database, SILENT_LOG);
       const log = await logs.of("default");
       const signal = new AbortController().signal;
       const watch = {
@@ -156,11 +158,15 @@ describe("an action that cannot be decided", () => {
       const state = await coldState(workspace.database.pool);
       const clock = createDatabaseClock();
       clock.observe(Date.now(), performance.now(), performance.now());
-      const log = createWorkspaceLog(workspace.database, state, clock, (...given) => {
-        if (given[1].actionType === "pay.never") throw new TypeError("cannot be decided");
-        return decide(...given);
-      });
-      const pay = (actionType: string) => attempt(log, { agentId, actionType });
+      const log = new WorkspaceLog(workspace.database, state, clock);
+      const pay = (actionType: string) => {
+        const action = actionOf({ agentId, actionType });
+        const decideOne: Decide = (...given) => {
+          if (actionType === "pay.never") throw new TypeError("cannot be decided");
+          return decide(given[0], action, given[1], given[2]);
+        };
+        return log.append(action, decideOne, () => false);
+      };
       const { errors } = await settled([pay("pay"), pay("pay"), pay("pay.never"), pay("pay")]);
       expect(errors).to.not.be.empty;
       await pay("pay");

@@ -2,7 +2,6 @@ import { expect } from "chai";
 import { canonicalJson, type JsonValue } from "../../src/tree/canonical.ts";
 import { frontierFromBytes, rootOf } from "../../src/tree/merkle.ts";
 import { withOwner } from "../support/owner.ts";
-import { withBodies } from "../support/stored-bodies.ts";
 import { naiveLeaf, naiveTree } from "./naive-tree.ts";
 
 /** One row of the log as the database holds it. */
@@ -32,7 +31,7 @@ export interface StoredDecision {
   readonly decision_path: string;
   readonly seq: number;
   readonly action: { readonly agent_id: string; readonly action_type: string };
-  readonly authorisation: { readonly collective_limits: readonly { readonly count: number }[] };
+  readonly authorisation: { readonly collective_limits?: readonly { readonly count: number }[] };
   readonly trust: { readonly before: number; readonly after: number };
   readonly used_escalation_id?: string;
 }
@@ -40,7 +39,7 @@ export interface StoredDecision {
 /** Reads the log of a workspace, by default `default`. */
 export function readLog(url: string, workspaceId = "default"): Promise<StoredLog> {
   return withOwner(url, async (client) => {
-    const entries = await client.query<Omit<StoredEntry, "body"> & { body: string | null }>(
+    const entries = await client.query<StoredEntry>(
       `select seq::float8 as seq, at_ms::float8 as "atMs", kind, entry_id as "entryId", leaf_hash as "leafHash",
          subtree_hashes as "subtreeHashes", body
        from ledger_entry where workspace_id = $1 order by seq`,
@@ -50,7 +49,7 @@ export function readLog(url: string, workspaceId = "default"): Promise<StoredLog
       `select seq::float8 as seq, frontier, last_at_ms::float8 as "lastAtMs" from ledger_head where workspace_id = $1`,
       [workspaceId],
     );
-    return { entries: await withBodies(client, workspaceId, entries.rows), head: head.rows[0] as StoredLog["head"] };
+    return { entries: entries.rows, head: head.rows[0] as StoredLog["head"] };
   });
 }
 

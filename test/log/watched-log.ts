@@ -2,10 +2,8 @@ import type { Socket } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect } from "chai";
 import type { Client, Pool, PoolClient, QueryResult } from "pg";
-import { decide } from "../../src/decision/decide.ts";
 import { createDatabaseClock } from "../../src/log/clock.ts";
-import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
-import { createWorkspaceLog } from "../../src/log/workspace-log.ts";
+import { WorkspaceLog } from "../../src/log/writer.ts";
 import { loadState } from "../../src/state/load.ts";
 import type { Replica } from "../support/harness.ts";
 import { withOwner } from "../support/owner.ts";
@@ -86,7 +84,7 @@ export async function openWatchedLog({ database }: Replica, around?: Around): Pr
   const clock = createDatabaseClock(() => performance.now() + skippedMs);
   clock.observe(Date.now(), performance.now(), performance.now());
   const { pool, events } = watchAppends(database.pool, around);
-  const log = createWorkspaceLog({ ...database, pool }, state, clock, decide);
+  const log = new WorkspaceLog({ ...database, pool }, state, clock);
   const skip = (ms: number): void => {
     skippedMs += ms;
   };

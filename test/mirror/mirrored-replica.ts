@@ -1,7 +1,6 @@
 import { Registry } from "prom-client";
-import { decide } from "../../src/decision/decide.ts";
-import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
+import type { WorkspaceLog } from "../../src/log/writer.ts";
 import { createRedisParts } from "../../src/mirror/redis.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { SILENT_LOG } from "../support/database.ts";
@@ -27,7 +26,7 @@ export async function openMirrored(url: string, redisUrl: string): Promise<Mirro
   const written: string[] = [];
   const write = (_fields: object, message: string): void => void written.push(message);
   const redis = await createRedisParts(redisUrl, { pool: database.pool, log: { info: write, warn: write }, metrics });
-  const logs = await createWorkspaceLogs(database, decide, SILENT_LOG, redis.surroundings);
+  const logs = await createWorkspaceLogs(database, SILENT_LOG, redis.surroundings);
   redis.listen(logs.wakeUp);
   return {
     log: await logs.of("default"),

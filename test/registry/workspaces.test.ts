@@ -1,7 +1,6 @@
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { decide } from "../../src/decision/decide.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { Authenticator } from "../../src/registry/authenticator.ts";
 import { ensureDefaultWorkspace } from "../../src/registry/first-start.ts";
@@ -104,7 +103,7 @@ describe("ensureDefaultWorkspace", () => {
     for (let index = 0; index < 4; index++) {
       const options = { url: test.url, poolSize: 3, log: SILENT_LOG };
       const database = await openDatabase({ ...options });
-      replicas.push({ database, logs: await createWorkspaceLogs(database, decide, SILENT_LOG) });
+      replicas.push({ database, logs: await createWorkspaceLogs(database, SILENT_LOG) });
     }
   });
   afterEach(async () => {

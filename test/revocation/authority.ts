@@ -1,4 +1,4 @@
-import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
+import type { WorkspaceLog } from "../../src/log/writer.ts";
 import type { SealedAuthority } from "../../src/state/control-changes.ts";
 import { AuthorityEntity } from "../../src/store/entities.ts";
 import { createId, type IdPrefix } from "../../src/store/ids.ts";

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { ControlPlane } from "../../src/client/index.ts";
 import { createNodeControlPlane } from "../../src/client/node/index.ts";
-import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
+import type { WorkspaceLog } from "../../src/log/writer.ts";
 import { openLogOf } from "../support/open-log.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 

@@ -7,7 +7,6 @@ import { createTestDatabase, SILENT_LOG, type TestDatabase } from "../support/da
 /** Tables that no entity stands for, with the reason. */
 const PLAIN_TABLES: Readonly<Record<string, string>> = {
   ledger_entry: "the hot statements append and read it",
-  ledger_pack: "the hot statements append and read it",
   schema_migration: "the migrator's own",
 };
 /** Columns that no entity reads or writes. */

@@ -2,6 +2,7 @@
  * A workspace of a test: real database, real services behind the real pipeline, in this process. A *workspace* has one or more
  * *replicas*, each of which is what one process of the service holds. `service.ts` starts the program itself instead.
  */
+
 import { generateKeyPairSync, type KeyObject, randomUUID } from "node:crypto";
 import {
   create,
@@ -53,15 +54,14 @@ import { createToolService } from "../../src/api/tool-service.ts";
 import { createVaultService } from "../../src/api/vault-service.ts";
 import { createTokenVerifier } from "../../src/authority/federation-token.ts";
 import { createSigningKeys, type SigningKeys } from "../../src/authority/signing-key.ts";
-import { decide } from "../../src/decision/decide.ts";
 import { createIntercept } from "../../src/decision/intercept.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { createCheckpoints } from "../../src/log/checkpoint.ts";
 import { type DecisionReceipt, readReceipts } from "../../src/log/receipts.ts";
 import { createVault } from "../../src/log/vault.ts";
 import { listenForWakeUps, type WakeUps } from "../../src/log/wake-ups.ts";
-import type { LogSurroundings, WorkspaceLog } from "../../src/log/workspace-log.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace-logs.ts";
+import type { LogSurroundings, WorkspaceLog } from "../../src/log/writer.ts";
 import { normaliseActionType } from "../../src/policy/action-pattern.ts";
 import { Authenticator } from "../../src/registry/authenticator.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
@@ -72,6 +72,7 @@ import { type Database, openDatabase } from "../../src/store/database.ts";
 import { createId } from "../../src/store/ids.ts";
 import { canonicalJson, type JsonValue } from "../../src/tree/canonical.ts";
 import { createTestDatabase, SILENT_LOG } from "./database.ts";
+import { decideOn, dryRunOn } from "./decide-on.ts";
 import { NO_GUARD } from "./no-guard.ts";
 import { createTestClock, type TestClock } from "./test-clock.ts";
 
@@ -231,7 +232,7 @@ async function createReplica(
   { guard = NO_GUARD, surroundings, signingKey = newPrivateKey() }: ReplicaOptions,
 ): Promise<Replica> {
   const clock = createTestClock();
-  const logs = await createWorkspaceLogs(database, decide, SILENT_LOG, { ...surroundings, clock });
+  const logs = await createWorkspaceLogs(database, SILENT_LOG, { ...surroundings, clock });
   const keys = await createSigningKeys(database, signingKey, logs.clock.now());
   const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken: createTokenVerifier(keys) });
   const standIns = createStandIns();
@@ -321,7 +322,7 @@ function shorthandsOf(first: Replica, workspaceId: string) {
     intercept: (init, by = first) => by.enforcement.intercept(init),
     decideIn(ms, init, keyId = "key_test") {
       const caller = { keyId, workspaceId, role: Role.ADMIN, agentId: null };
-      return clock.ahead(ms, () => log.rehearse(actionFrom(create(InterceptRequestSchema, init), caller)));
+      return clock.ahead(ms, () => dryRunOn(log, actionFrom(create(InterceptRequestSchema, init), caller)));
     },
     async receipt(decisionId) {
       const receipts = await readReceipts(database.pool, workspaceId, [decisionId]);
@@ -402,7 +403,7 @@ export function actionOf(tried: Attempt): Action {
 
 /** Decides an action. */
 export function attempt(log: WorkspaceLog, tried: Attempt): Promise<SealedDecision> {
-  return log.decide(actionOf(tried), () => false);
+  return decideOn(log, actionOf(tried));
 }
 
 /** The `ControlPlaneError` that a call fails with; throws when it does not fail, or with another error. */

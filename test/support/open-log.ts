@@ -1,6 +1,5 @@
-import { decide } from "../../src/decision/decide.ts";
-import type { WorkspaceLog } from "../../src/log/workspace-log.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
+import type { WorkspaceLog } from "../../src/log/writer.ts";
 import { openDatabase } from "../../src/store/database.ts";
 
 const SILENT_LOG = { info: () => undefined, warn: () => undefined, error: () => undefined };
@@ -10,7 +9,7 @@ export async function openLogOf(url: string, cleanup: AsyncDisposableStack): Pro
   const options = { poolSize: 3, log: SILENT_LOG };
   const database = await openDatabase({ url, ...options });
   cleanup.defer(() => database.close());
-  const logs = await createWorkspaceLogs(database, decide, SILENT_LOG);
+  const logs = await createWorkspaceLogs(database, SILENT_LOG);
   cleanup.defer(() => logs.close());
   return logs.of("default");
 }

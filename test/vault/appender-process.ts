@@ -2,9 +2,11 @@
  * Appends to the workspace `default` of a database until its time is over, and then writes what it was told of:
  * one line for each decision, its id and its index. Arguments: the database's URL, an agent, milliseconds.
  */
+
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { registerAgent } from "../../src/registry/agents.ts";
+import { decideOn } from "../support/decide-on.ts";
 import { openLogOf } from "../support/open-log.ts";
 import { actionOf } from "./action.ts";
 
@@ -24,7 +26,7 @@ const told: string[] = [];
 
 async function call(): Promise<void> {
   for (let count = 1; performance.now() < endsAt; count++) {
-    const { decisionId, seq } = await log.decide(actionOf(agentId), () => false);
+    const { decisionId, seq } = await decideOn(log, actionOf(agentId));
     told.push(`${decisionId} ${seq}`);
     if (count % DECISIONS_A_CHANGE !== 0) continue;
     await registerAgent(log, "key_test", { ...NEW_AGENT, allowedActionTypes: [], deniedActionTypes: [] });

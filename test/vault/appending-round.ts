@@ -5,8 +5,9 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
 import { createSigningKeys } from "../../src/authority/signing-key.ts";
+
 import { isConsistent, rootFromInclusion } from "../../src/cli/verify/merkle.ts";
-import { decide } from "../../src/decision/decide.ts";
+
 import { createCheckpoints } from "../../src/log/checkpoint.ts";
 import { createVault, type Vault } from "../../src/log/vault.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
@@ -15,7 +16,7 @@ import { createWorkspace } from "../../src/registry/workspaces.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { naiveLeaf, naiveTree } from "../log/naive-tree.ts";
 import { withOwner } from "../support/owner.ts";
-import { withBodies } from "../support/stored-bodies.ts";
+
 import { readNote } from "./read-note.ts";
 
 /** How a round runs. */
@@ -132,7 +133,7 @@ function compare(rows: readonly Row[], told: readonly string[], observed: readon
 const readRows = (url: string): Promise<Row[]> =>
   withOwner(url, async (client) => {
     const text = "select seq::float8 as seq, entry_id, kind, body from ledger_entry order by ledger_entry.seq";
-    return withBodies(client, WORKSPACE, (await client.query<Omit<Row, "body"> & { body: string | null }>(text)).rows);
+    return (await client.query<Row>(text)).rows;
   });
 
 async function openVault(url: string, cleanup: AsyncDisposableStack): Promise<{ vault: Vault; agentId: string }> {
@@ -141,7 +142,7 @@ async function openVault(url: string, cleanup: AsyncDisposableStack): Promise<{ 
   });
   cleanup.defer(() => database.close());
   await createWorkspace({ database, nowMs: Date.now(), by: "system" }, { workspaceId: WORKSPACE });
-  const logs = await createWorkspaceLogs(database, decide, SILENT_LOG);
+  const logs = await createWorkspaceLogs(database, SILENT_LOG);
   cleanup.defer(() => logs.close());
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
   const sign = createCheckpoints("appenders.example", await createSigningKeys(database, privateKey, Date.now()));

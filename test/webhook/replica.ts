@@ -1,4 +1,3 @@
-import { decide } from "../../src/decision/decide.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { type Database, openDatabase } from "../../src/store/database.ts";
 import { Webhooks, type WebhooksOptions } from "../../src/webhook/webhooks.ts";
@@ -28,7 +27,7 @@ export function createQuickWebhooks(
 /** Opens a database as a process does. */
 export async function openReplica(url: string): Promise<Replica> {
   const database = await openDatabase({ url, poolSize: 5, log: SILENT_LOG });
-  const logs = await createWorkspaceLogs(database, decide, SILENT_LOG);
+  const logs = await createWorkspaceLogs(database, SILENT_LOG);
   return {
     database,
     logs,

@@ -56,9 +56,9 @@ export declare const ObservedDecisionSchema: GenMessage<ObservedDecision>;
 /**
  * A mandate that was evaluated for a decision.
  *
- * @generated from message agentcontrol.v1.EvaluatedMandate
+ * @generated from message agentcontrol.v1.FiredMandate
  */
-export declare type EvaluatedMandate = Message<"agentcontrol.v1.EvaluatedMandate"> & {
+export declare type FiredMandate = Message<"agentcontrol.v1.FiredMandate"> & {
   /**
    * The mandate.
    *
@@ -81,18 +81,18 @@ export declare type EvaluatedMandate = Message<"agentcontrol.v1.EvaluatedMandate
   digest: string;
 
   /**
-   * What its rules decided; unset when none fired.
+   * The most restrictive decision of its rules that fired.
    *
-   * @generated from field: optional agentcontrol.v1.Decision decision = 4;
+   * @generated from field: agentcontrol.v1.Decision decision = 4;
    */
-  decision?: Decision | undefined;
+  decision: Decision;
 };
 
 /**
- * Describes the message agentcontrol.v1.EvaluatedMandate.
- * Use `create(EvaluatedMandateSchema)` to create a new message.
+ * Describes the message agentcontrol.v1.FiredMandate.
+ * Use `create(FiredMandateSchema)` to create a new message.
  */
-export declare const EvaluatedMandateSchema: GenMessage<EvaluatedMandate>;
+export declare const FiredMandateSchema: GenMessage<FiredMandate>;
 
 /**
  * What came of a semantic rule: the guard model's verdict, or why there is none.
@@ -290,11 +290,11 @@ export declare type Receipt = Message<"agentcontrol.v1.Receipt"> & {
   reasons: Reason[];
 
   /**
-   * The mandates whose rules were evaluated, in the order of their ids.
+   * The enforcing mandates of which a rule fired, in the order of their ids. `policy_digest` stands for all that were in force.
    *
-   * @generated from field: repeated agentcontrol.v1.EvaluatedMandate mandates = 9;
+   * @generated from field: repeated agentcontrol.v1.FiredMandate mandates = 9;
    */
-  mandates: EvaluatedMandate[];
+  mandates: FiredMandate[];
 
   /**
    * What observing mandates would have decided.
@@ -395,6 +395,15 @@ export declare type Receipt = Message<"agentcontrol.v1.Receipt"> & {
    * @generated from field: int64 previous_size = 23;
    */
   previousSize: bigint;
+
+  /**
+   * Digest of the policy set in force: SHA-256 of the RFC 8785 JSON of `[mandate_id, version, digest]` of every mandate, sorted
+   * by id; lower-case hexadecimal. The entry of the change that put the set in force (`workspace_created`,
+   * `mandate_published` or `mandate_archived`) names the same digest.
+   *
+   * @generated from field: string policy_digest = 24;
+   */
+  policyDigest: string;
 };
 
 /**

@@ -1,10 +1,8 @@
-import type { Pool, PoolClient } from "pg";
 import { countHistory, findFirstAfter, readHistoryPage } from "../../store/sql/read-history.ts";
+import type { Reader } from "../../store/transaction.ts";
 import { decisionFromNumber } from "../stored-enums.ts";
 import type { WorkspaceState } from "../workspace.ts";
 import type { History, HistoryCount, HistoryEntry, MissingHistory } from "./history.ts";
-
-type Client = Pool | PoolClient;
 
 /** Another place than the log that windows may be loaded from. */
 export interface HistoryMirror {
@@ -32,7 +30,7 @@ interface PageRow {
 
 /** Reads the first decisions of a stretch of the log, oldest first; what is more comes with the next page. */
 export async function readPage(
-  client: Client,
+  client: Reader,
   workspaceId: string,
   from: number,
   before: number,
@@ -54,7 +52,7 @@ export async function readPage(
 }
 
 async function countStretch(
-  client: Client,
+  client: Reader,
   workspaceId: string,
   from: number,
   before: number,
@@ -66,7 +64,7 @@ async function countStretch(
 }
 
 async function firstAfter(
-  client: Client,
+  client: Reader,
   workspaceId: string,
   { after, before }: Pick<MissingHistory, "after" | "before">,
 ): Promise<number> {
@@ -79,7 +77,7 @@ async function firstAfter(
  * that the memory does not grow with it.
  */
 export async function loadHistory(
-  client: Client,
+  client: Reader,
   workspaceId: string,
   missing: MissingHistory,
   page = PAGE,
@@ -99,7 +97,7 @@ export async function loadHistory(
  * nothing else tells entries of one millisecond apart.
  */
 async function completeSequences(
-  client: Client,
+  client: Reader,
   { sequences, workspaceId, seq, lastAtMs }: WorkspaceState,
 ): Promise<void> {
   const replay = sequences.replay();
@@ -117,7 +115,7 @@ async function completeSequences(
  * before the next await MUST be decided as of it.
  */
 export async function completeWindows(
-  client: Client,
+  client: Reader,
   state: WorkspaceState,
   clock: { now(): number },
   mirror?: HistoryMirror,

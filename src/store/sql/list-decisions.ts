@@ -1,31 +1,25 @@
 import { IS_DECISION } from "./is-decision.ts";
-import { BODY_COLUMNS, WITH_PACK } from "./packed-bodies.ts";
 
-const COLUMNS = `e.seq::float8 as seq, e.leaf_hash as "leafHash", ${BODY_COLUMNS}`;
+const COLUMNS = `leaf_hash as "leafHash", body`;
 const WINDOW = "seq >= $2 and seq < $3 and ($4::smallint is null or decision = $4)";
 
 /**
  * A page of decisions, newest first, between two indexes: the primary key read backwards until the page is full. Times
  * never go backwards within a log, so callers turn a span of time into indexes first. Two statements instead of an
- * optional agent, because a plan made for every agent would not use the agent's index. The order names the table's column:
- * `seq` alone would be the number selected under that name, which no index holds, and the whole log would be sorted.
+ * optional agent, because a plan made for every agent would not use the agent's index.
  * Parameters: workspace, first index, index to stop before, decision or null, most rows.
  */
 export const listDecisions = {
   name: "list-decisions",
-  text: `select ${COLUMNS} from (
-      select seq, leaf_hash, body from ledger_entry
-      where workspace_id = $1 and ${IS_DECISION} and ${WINDOW} order by seq desc limit $5
-    ) e ${WITH_PACK} order by e.seq desc`,
+  text: `select ${COLUMNS} from ledger_entry
+    where workspace_id = $1 and ${IS_DECISION} and ${WINDOW} order by seq desc limit $5`,
 };
 
 /** The same for one agent, from the index that leads with it. Further parameter: agent. */
 export const listDecisionsOfAgent = {
   name: "list-decisions-of-agent",
-  text: `select ${COLUMNS} from (
-      select seq, leaf_hash, body from ledger_entry
-      where workspace_id = $1 and kind = 0 and ${WINDOW} and agent_id = $6 order by seq desc limit $5
-    ) e ${WITH_PACK} order by e.seq desc`,
+  text: `select ${COLUMNS} from ledger_entry
+    where workspace_id = $1 and kind = 0 and ${WINDOW} and agent_id = $6 order by seq desc limit $5`,
 };
 
 /** The size of a log. Parameter: workspace. No row: no such workspace. */

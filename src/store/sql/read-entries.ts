@@ -1,5 +1,3 @@
-import { BODY_COLUMNS, WITH_PACK } from "./packed-bodies.ts";
-
 const COLUMNS = `seq::float8 as seq, at_ms::float8 as at, kind, entry_id as "entryId", agent_id as "agentId",
   action_type as "actionType", decision, ref_id as "refId"`;
 
@@ -22,8 +20,14 @@ export const readEntriesFrom = {
 /** Reads the entries of some ids with their bodies. Parameters: workspace, ids. Order is not guaranteed. */
 export const readEntriesById = {
   name: "read-entries-by-id",
-  text: `select e.seq::float8 as seq, kind, entry_id as "entryId", leaf_hash as "leafHash", ${BODY_COLUMNS}
-    from ledger_entry e ${WITH_PACK} where e.workspace_id = $1 and e.entry_id = any($2::text[])`,
+  text: `select kind, entry_id as "entryId", leaf_hash as "leafHash", body
+    from ledger_entry where workspace_id = $1 and entry_id = any($2::text[])`,
+};
+
+/** Reads the digest of a tool version. Parameters: workspace, name, version. No row: no such version. */
+export const readToolVersionDigest = {
+  name: "read-tool-version-digest",
+  text: "select digest from tool_version where workspace_id = $1 and name = $2 and version = $3",
 };
 
 /** Locks the end of the log until the transaction ends. Parameter: workspace. No row: no such workspace. */

@@ -1,5 +1,3 @@
-import { BODY_COLUMNS, WITH_PACK } from "./packed-bodies.ts";
-
 /**
  * Reads what the log holds of the tree at some leaves: each leaf's hash, and the roots of the perfect subtrees that it
  * completes. One look-up by primary key for each index. Parameters: workspace, indexes. Order is not guaranteed.
@@ -17,11 +15,11 @@ export const readTreeHashes = {
  */
 export const readSealedEntries = {
   name: "read-sealed-entries",
-  text: `select e.seq::float8 as seq, e.leaf_hash as "leafHash", ${BODY_COLUMNS} from (
+  text: `select seq::float8 as seq, leaf_hash as "leafHash", body from (
       select seq, leaf_hash, body,
-        sum(coalesce(octet_length(body), 0)) over (order by seq) - coalesce(octet_length(body), 0) as bytes_before
+        sum(octet_length(body)) over (order by seq) - octet_length(body) as bytes_before
       from ledger_entry where workspace_id = $1 and seq >= $2 and seq < $3 order by seq limit $4
-    ) e ${WITH_PACK} where bytes_before < $5 order by e.seq`,
+    ) page where bytes_before < $5 order by page.seq`,
 };
 
 /** Finds the index of a decision. Parameters: workspace, decision. No row: no such decision. */

@@ -51,7 +51,8 @@ export const readMandates = {
 /** The decisions that the trust snapshot does not hold yet. Further parameter: size of the log at the snapshot. */
 export const readTrustSince = {
   name: "read-trust-since",
-  text: `select seq::float8 as seq, agent_id as "agentId", decision, ref_id as "refId"
+  text: `select seq::float8 as seq, at_ms::float8 as "atMs", entry_id as "decisionId", agent_id as "agentId",
+      action_type as "actionType", decision, ref_id as "refId"
     from ledger_entry where workspace_id = $1 and seq >= $2 and ${IS_DECISION} order by ledger_entry.seq`,
 };
 

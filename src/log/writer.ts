@@ -1,0 +1,652 @@
+import { setImmediate } from "node:timers/promises";
+import { LRUCache } from "lru-cache";
+import type { PoolClient } from "pg";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import type { ControlChange } from "../state/control-changes.ts";
+import { completeWindows, type HistoryMirror } from "../state/counters/load-history.ts";
+import { createVelocityJournal } from "../state/counters/windows.ts";
+import { foldChange } from "../state/fold.ts";
+import { loadEscalation } from "../state/load.ts";
+import { forgetSaved, saveTrustSnapshot, snapshotOf } from "../state/trust-snapshot.ts";
+import type { Action, Outcome, SealedDecision } from "../state/types.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
+import type { Database } from "../store/database.ts";
+import { lockHead } from "../store/sql/read-entries.ts";
+import { isUniqueViolation, storeFault } from "../store/store-fault.ts";
+import { appendChanges, lockLogEnd, type Reader, readerWithin, type Transaction } from "../store/transaction.ts";
+import { Batch, type Decide, type PendingDecision } from "./batch.ts";
+import { catchUp } from "./catch-up.ts";
+import { type SealedChanges, sealChanges } from "./changes.ts";
+import type { DatabaseClock } from "./clock.ts";
+import type { LedgerEvent, LedgerListener, WakeUp } from "./events.ts";
+import { firstDecision } from "./idempotency.ts";
+import { readReceipts } from "./receipts.ts";
+
+/** What a change of a workspace works with while the end of the log is locked. */
+export interface ChangeScope {
+  /** Commits together with the log. */
+  readonly transaction: Transaction;
+  /** The state at the end of the log. Read only: sealed changes are folded into it after the commit. */
+  readonly state: WorkspaceState;
+  /** Time of the entries that this change seals, epoch milliseconds. */
+  readonly nowMs: number;
+  /** Index of the next sealed entry. */
+  nextSeq(): number;
+  /** Adds an entry. It takes effect on every replica when the transaction commits. */
+  seal(change: ControlChange): void;
+}
+
+/** The end of a log after this replica appended to it. */
+export interface AppendedEnd {
+  readonly workspaceId: string;
+  /** Size of the log. */
+  readonly seq: number;
+  /** Length of the longest window in force, milliseconds; 0 without one. */
+  readonly longestWindowMs: number;
+  /** Kind of entries that other replicas have to be woken for; undefined when no caller waits for them. */
+  readonly wakes: "change" | "decisions" | undefined;
+}
+
+/** Optional helpers of a log outside the database. Losing one costs time, never correctness. */
+export interface LogSurroundings {
+  /** Clock of every log. Default: one that follows the database's. */
+  readonly clock?: DatabaseClock;
+  /** Second source of window histories. */
+  readonly mirror?: HistoryMirror;
+  /** Receives the end of the log after every durable append of this replica. MUST NOT throw. */
+  readonly onAppended?: (end: AppendedEnd) => void;
+}
+
+/** A step of the log that runs alone, with nothing in flight. */
+interface Task {
+  readonly run: () => Promise<void>;
+}
+
+/** A batch that was sent and is not known to be durable. */
+interface SentBatch {
+  readonly batch: Batch;
+  /** Settled result of the append: never rejects. */
+  readonly appended: Promise<PromiseSettledResult<number | undefined>>;
+  readonly sentAtMs: number;
+}
+
+/** Batches in flight at once: one that the database works on, and one that it finds when it is done. */
+const MAX_IN_FLIGHT = 2;
+/** Largest batch: past this an insert no longer gains from size, and its first action waits for its last. */
+const MAX_BATCH = 256;
+/** Smallest share of the open actions that one batch takes while another gathers. */
+const MIN_SHARE = 16;
+/**
+ * Longest time between two batches in flight, milliseconds: less than the shortest window, so that nothing tentative leaves
+ * a window before it is durable or rolled back.
+ */
+const MAX_AHEAD_MS = 500;
+/** Actions of one workspace that may wait; past it OVERLOADED tells callers to back off. */
+const MAX_WAITING = 50_000;
+/** Retryable decisions of this replica that are remembered, so that a repeat does not disturb a batch. */
+const REMEMBERED_REQUESTS = 20_000;
+/** Presented escalations kept in memory; any of them can be read again. */
+const REMEMBERED_ESCALATIONS = 10_000;
+/** Time between sweeps of expired authority, milliseconds: a sweep visits all authority that has not ended. */
+const SWEEP_MS = 60_000;
+
+function overloaded(waiting: number): ControlPlaneError {
+  const message = `${waiting} actions of the workspace are waiting to be decided; retry with back-off`;
+  return new ControlPlaneError(ErrorReason.OVERLOADED, message, { waiting: String(waiting) });
+}
+
+const cancelled = (): ControlPlaneError =>
+  new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away before the action was decided");
+
+function unknownAgent(agentId: string): ControlPlaneError {
+  return new ControlPlaneError(ErrorReason.AGENT_NOT_FOUND, `no agent \`${agentId}\``, { agent_id: agentId });
+}
+
+function rejectAll(items: readonly PendingDecision[], error: unknown): void {
+  const fault = storeFault(error);
+  for (const item of items) item.reject(fault);
+}
+
+/**
+ * The log of one workspace on this replica, and the only way to decide, to change and to read it.
+ *
+ * One loop writes. It takes the actions that wait (group commit), decides them as a batch on the state in memory, folds them
+ * in, and sends them by compare-and-append. While fewer than two batches are in flight it goes on. Then it awaits the oldest:
+ * a durable batch is published; one that another replica overtook is rolled back with the batch behind it, and both are
+ * repeated under the lock of the log's end, which guarantees progress. Tasks (changes, reads) take turns with batches.
+ *
+ * INVARIANT: a decision is appended at exactly the index that it was decided for, so every decision is valid against the
+ * state that the log had before it.
+ */
+export class WorkspaceLog {
+  readonly workspaceId: string;
+  readonly #database: Database;
+  readonly #state: WorkspaceState;
+  readonly #clock: DatabaseClock;
+  readonly #surroundings: LogSurroundings;
+  readonly #listeners = new Set<LedgerListener>();
+
+  #queue: (PendingDecision | Task)[] = [];
+  readonly #inFlight: SentBatch[] = [];
+  /** Durable batches whose callers are answered after the next batch is on its way. */
+  readonly #unpublished: Batch[] = [];
+  /** Held while batches are in flight, so that the database takes them in the order in which they were decided. */
+  #connection: PoolClient | undefined;
+  #running: Promise<void> | undefined;
+  #lastBatchSize = 0;
+  #onGathered: (() => void) | undefined;
+  readonly #recentIds = new LRUCache<string, true>({ max: REMEMBERED_REQUESTS });
+
+  #usedAt = performance.now();
+  #sweptAt = this.#usedAt;
+  #reading: Promise<WorkspaceState> | undefined;
+  /** Largest size that wake-ups named and no task has caught up to yet; 0 for none. */
+  #notifiedSeq = 0;
+  /** True if the last change found entries of other replicas: the next one reads before it takes the lock. */
+  #isBehind = true;
+
+  /** Opens the log over its loaded state. */
+  constructor(database: Database, state: WorkspaceState, clock: DatabaseClock, surroundings: LogSurroundings = {}) {
+    this.workspaceId = state.workspaceId;
+    this.#database = database;
+    this.#state = state;
+    this.#clock = clock;
+    this.#surroundings = surroundings;
+  }
+
+  /** Actions and tasks that wait. */
+  get waiting(): number {
+    return this.#queue.length;
+  }
+
+  /** `performance.now()` of the last use, for eviction. */
+  get usedAt(): number {
+    return this.#usedAt;
+  }
+
+  get listeners(): number {
+    return this.#listeners.size;
+  }
+
+  /** True if a mandate in force, as far as this replica is caught up, has a semantic rule. */
+  get asksGuard(): boolean {
+    return this.#state.policies.policySet().asksGuard;
+  }
+
+  /**
+   * Decides an action and appends it. Resolves only after the decision is durable. Rejects with AGENT_NOT_FOUND,
+   * REQUEST_ID_REUSED, OVERLOADED, CANCELLED or STORE_UNAVAILABLE; nothing was decided then, except that after
+   * STORE_UNAVAILABLE it may have been.
+   */
+  append(action: Action, decide: Decide, isAbandoned: () => boolean): Promise<SealedDecision> {
+    this.#usedAt = performance.now();
+    if (this.waiting >= MAX_WAITING) return Promise.reject(overloaded(this.waiting));
+    return new Promise((resolve, reject) => this.#enqueue({ action, decide, isAbandoned, resolve, reject }));
+  }
+
+  /**
+   * Decides an action on the state as far as this replica is caught up, and appends nothing. Rejects with AGENT_NOT_FOUND,
+   * OVERLOADED or STORE_UNAVAILABLE.
+   */
+  dryRun(action: Action, decide: Decide): Promise<Outcome> {
+    if (this.waiting >= MAX_WAITING) return Promise.reject(overloaded(this.waiting));
+    return this.#runAlone(async () => {
+      const { pool } = this.#database;
+      const refusals: unknown[] = [];
+      const item = {
+        ...{ action, decide, isAbandoned: () => false },
+        ...{ resolve: () => undefined, reject: (error: unknown) => void refusals.push(error) },
+      };
+      const [ready] = await this.#prepare(pool, [item]);
+      if (ready === undefined) throw refusals[0];
+      const nowMs = await completeWindows(pool, this.#state, this.#clock, this.#surroundings.mirror);
+      return decide(this.#state, nowMs, { velocity: createVelocityJournal(), undo: [] });
+    });
+  }
+
+  /**
+   * Changes the workspace in one transaction: everything that `apply` writes and seals is durable and in the state when
+   * this resolves, or nothing is.
+   */
+  change<T>(by: string, apply: (scope: ChangeScope) => Promise<T>): Promise<T> {
+    return this.#runAlone(async () => {
+      const { result, sealed } = await this.#commitChange(by, apply);
+      if (sealed !== undefined) this.#foldOwn(sealed);
+      return result;
+    });
+  }
+
+  /** Gives the state at the end of the log: it shows everyone's writes before the call. Read it before the next await. */
+  caughtUp(): Promise<WorkspaceState> {
+    // Readers that come before the read has begun share it.
+    this.#reading ??= this.#runAlone(async () => {
+      this.#reading = undefined;
+      await catchUp(this.#database.pool, this.#state, this.#announce);
+      return this.#state;
+    });
+    return this.#reading;
+  }
+
+  /** Takes in that another replica appended. Catches up unless only listeners would want to know and there are none. */
+  wakeUp({ seq, isChange }: Pick<WakeUp, "seq" | "isChange">): void {
+    if ((!isChange && this.#listeners.size === 0) || seq <= this.#state.seq) return;
+    const isWoken = this.#notifiedSeq > 0;
+    this.#notifiedSeq = Math.max(this.#notifiedSeq, seq);
+    if (isWoken) return;
+    this.#runTask(async () => {
+      const notified = this.#notifiedSeq;
+      this.#notifiedSeq = 0;
+      // This replica also hears of its own changes; they are in the state by now.
+      if (notified > this.#state.seq) await catchUp(this.#database.pool, this.#state, this.#announce);
+    }).catch(() => undefined);
+  }
+
+  /** Calls the listener with every entry from now on. Returns the function that ends it. */
+  subscribe(listener: LedgerListener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Writes the trust snapshot if trust changed since the last one. */
+  async saveTrust(): Promise<void> {
+    if (this.#state.trustChangedAt.size === 0) return;
+    const snapshot = await this.#runTask(async () => snapshotOf(this.#state));
+    forgetSaved(this.#state, await saveTrustSnapshot(this.#database.pool, snapshot));
+    // After the snapshot, which keeps the last uses of authority that expired.
+    if (performance.now() - this.#sweptAt < SWEEP_MS) return;
+    this.#sweptAt = performance.now();
+    await this.#runTask(async () => this.#state.authority.forgetExpired(snapshot.lastAtMs));
+  }
+
+  /** Resolves when everything that was asked for is done. */
+  async idle(): Promise<void> {
+    await this.#running;
+  }
+
+  // The loop.
+
+  #enqueue(entry: PendingDecision | Task): void {
+    this.#queue.push(entry);
+    this.#running ??= this.#run();
+    if (this.#hasGathered()) this.#onGathered?.();
+  }
+
+  #runTask<T>(task: () => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => this.#enqueue({ run: () => task().then(resolve, reject) }));
+  }
+
+  async #runAlone<T>(task: () => Promise<T>): Promise<T> {
+    this.#usedAt = performance.now();
+    try {
+      return await this.#runTask(task);
+    } catch (error) {
+      throw storeFault(error);
+    }
+  }
+
+  async #run(): Promise<void> {
+    while (this.#queue.length > 0 || this.#inFlight.length > 0 || this.#unpublished.length > 0) {
+      const mustWait = this.#inFlight.length > 0 && !this.#sendBehind();
+      if (this.#inFlight.length === 0) await this.#startNext();
+      this.#publish();
+      if (mustWait) await this.#awaitOldest();
+    }
+    this.#running = undefined;
+  }
+
+  /** Starts whatever is next in the queue while nothing is in flight. */
+  async #startNext(): Promise<void> {
+    // Requests that arrive together share a batch. A caller alone, whose last batch was its own, is not made to wait.
+    await (this.#lastBatchSize > 1 && this.#unpublished.length === 0 ? setImmediate() : undefined);
+    const [next] = this.#queue;
+    if (next === undefined) return;
+    if ("run" in next) {
+      this.#publish();
+      this.#queue.shift();
+      await next.run();
+    } else if (this.#isRepeat(next)) await this.#answerRepeats(this.#takeRepeats());
+    else await this.#sendFirst(this.#takeBatch());
+  }
+
+  /** Waits until the oldest batch is over, or until enough has gathered to send another behind it. */
+  async #awaitOldest(): Promise<void> {
+    const oldest = this.#inFlight[0] as SentBatch;
+    let isOver = false;
+    const over = oldest.appended.then(() => {
+      isOver = true;
+    });
+    const gathered = new Promise<void>((resolve) => {
+      if (this.#inFlight.length < MAX_IN_FLIGHT) this.#onGathered = resolve;
+    });
+    await Promise.race([over, gathered]);
+    this.#onGathered = undefined;
+    if (isOver) await this.#settleOldest();
+  }
+
+  // Taking from the queue.
+
+  #openActions(): number {
+    return this.#inFlight.reduce((sum, { batch }) => sum + batch.items.length, this.#queue.length);
+  }
+
+  /** True if as many actions wait as the batch in flight has: the smaller the batches, the more each decision costs. */
+  #hasGathered(): boolean {
+    const [oldest] = this.#inFlight;
+    return oldest === undefined || this.#queue.length >= oldest.batch.items.length;
+  }
+
+  #isRepeat({ action }: PendingDecision): boolean {
+    return action.isRetryable && this.#recentIds.has(action.decisionId);
+  }
+
+  #take(limit: number, accepts: (item: PendingDecision) => boolean): PendingDecision[] {
+    let taken = 0;
+    const items: PendingDecision[] = [];
+    for (const entry of this.#queue) {
+      if (taken === limit || "run" in entry || !accepts(entry)) break;
+      taken += 1;
+      items.push(entry);
+    }
+    this.#queue = this.#queue.slice(taken);
+    return items;
+  }
+
+  #takeRepeats(): PendingDecision[] {
+    return this.#take(MAX_BATCH, (item) => this.#isRepeat(item));
+  }
+
+  /** Takes at most half of the open actions, so that the callers of one half send anew while the other is decided. */
+  #takeBatch(): PendingDecision[] {
+    const share = Math.max(MIN_SHARE, Math.floor(this.#openActions() / MAX_IN_FLIGHT));
+    const ids = new Set<string>();
+    const items = this.#take(Math.min(MAX_BATCH, share), (item) => {
+      const { decisionId } = item.action;
+      if (this.#isRepeat(item) || ids.has(decisionId)) return false;
+      ids.add(decisionId);
+      return true;
+    });
+    this.#lastBatchSize = items.length;
+    return items.filter((item) => {
+      if (!item.isAbandoned()) return true;
+      item.reject(cancelled());
+      return false;
+    });
+  }
+
+  // The pipelined way: batches behind each other on one connection.
+
+  async #sendFirst(items: readonly PendingDecision[]): Promise<void> {
+    let ready = items;
+    try {
+      if (!this.#isLoaded(items)) {
+        this.#publish();
+        ready = await this.#prepare(this.#database.pool, items);
+        await this.#completeWindows();
+      }
+      if (ready.length === 0) return;
+      const { pool } = this.#database;
+      if (pool.idleCount === 0) this.#publish();
+      this.#connection = await pool.connect();
+      // The wait for a connection may have been long enough for a window to need more history.
+      if (this.#isLoaded(ready)) this.#send(this.#connection, ready);
+      else await this.#releaseAndLock(ready);
+    } catch (error) {
+      this.#release();
+      rejectAll(ready, error);
+    }
+  }
+
+  async #releaseAndLock(items: readonly PendingDecision[]): Promise<void> {
+    this.#release();
+    await this.#appendLocked(items);
+  }
+
+  /** Sends a batch behind the one in flight; false when it has to wait for that to be over. */
+  #sendBehind(): boolean {
+    const [oldest] = this.#inFlight;
+    const [next] = this.#queue;
+    if (oldest === undefined || this.#connection === undefined || this.#inFlight.length >= MAX_IN_FLIGHT) return false;
+    if (next === undefined || "run" in next || !this.#hasGathered() || this.#isRepeat(next)) return false;
+    const { pool } = this.#database;
+    // While others of this process wait for a connection, this one is given back as soon as possible.
+    if (pool.waitingCount > pool.idleCount || this.#clock.now() - oldest.batch.atMs >= MAX_AHEAD_MS) return false;
+    const upcoming = this.#queue.slice(0, MAX_BATCH);
+    if (!this.#isLoaded(upcoming.filter((entry): entry is PendingDecision => "action" in entry))) return false;
+    const items = this.#takeBatch();
+    if (items.length > 0) this.#send(this.#connection, items);
+    return true;
+  }
+
+  #send(connection: PoolClient, items: readonly PendingDecision[]): void {
+    const batch = new Batch(this.#state, items, this.#now());
+    try {
+      batch.decide();
+    } catch (error) {
+      rejectAll(items, error);
+      if (this.#inFlight.length === 0) this.#release();
+      return;
+    }
+    for (const { action } of items) if (action.isRetryable) this.#recentIds.set(action.decisionId, true);
+    const sentAtMs = performance.now();
+    const appended = Promise.allSettled([batch.send(connection)]).then(([result]) => result);
+    this.#inFlight.push({ batch, appended, sentAtMs });
+  }
+
+  async #settleOldest(): Promise<void> {
+    const oldest = this.#inFlight.shift() as SentBatch;
+    const result = await oldest.appended;
+    if (result.status === "rejected" || result.value === undefined) return this.#rollBack(oldest, result);
+    this.#clock.observe(result.value, oldest.sentAtMs, performance.now());
+    this.#unpublished.push(oldest.batch);
+    if (this.#inFlight.length === 0) this.#release();
+  }
+
+  /** Rolls back a batch that was not appended with the batch behind it, and repeats under the lock what may be repeated. */
+  async #rollBack(first: SentBatch, firstResult: PromiseSettledResult<number | undefined>): Promise<void> {
+    const behind = this.#inFlight.splice(0);
+    const results = [firstResult, ...(await Promise.all(behind.map(({ appended }) => appended)))];
+    const sent = [first, ...behind];
+    for (const { batch } of sent.toReversed()) batch.undo();
+    this.#release(results.some(isFault));
+    this.#publish();
+    for (const [index, { batch }] of sent.entries()) {
+      const result = results[index] as PromiseSettledResult<number | undefined>;
+      if (isFault(result)) rejectAll(batch.items, result.reason);
+      else if (result.status === "fulfilled" && result.value !== undefined)
+        // The comparison of sizes and frontiers rules this out. The callers must not hear of a decision that was undone.
+        rejectAll(batch.items, new Error("a batch was appended behind one that was not"));
+      else await this.#appendLocked(batch.items);
+    }
+  }
+
+  /** Gives the connection back; after a fault nobody knows its state, and it is closed. */
+  #release(isSuspect = false): void {
+    this.#connection?.release(isSuspect);
+    this.#connection = undefined;
+  }
+
+  // The locked way: one batch in a transaction that holds the end of the log.
+
+  async #appendLocked(items: readonly PendingDecision[]): Promise<void> {
+    try {
+      let left = items;
+      while (left.length > 0) left = await this.#lockedRound(left);
+    } catch (error) {
+      rejectAll(items, error);
+    }
+  }
+
+  /** Appends the first of every id under the lock and answers repeats. Returns what has to go again. */
+  async #lockedRound(items: readonly PendingDecision[]): Promise<readonly PendingDecision[]> {
+    const connection = await this.#database.pool.connect();
+    let fault: Error | undefined;
+    try {
+      await connection.query("begin");
+      await connection.query({ ...lockHead, values: [this.workspaceId] });
+      await catchUp(connection, this.#state, this.#announce);
+      const unanswered = await this.#answerFrom(connection, items);
+      const firsts = [...Map.groupBy(unanswered, ({ action }) => action.decisionId).values()].map(
+        ([first]) => first as PendingDecision,
+      );
+      await this.#commitLocked(connection, await this.#prepare(connection, firsts));
+      return unanswered.filter((item) => !firsts.includes(item));
+    } catch (error) {
+      await connection.query("rollback").catch((cause: Error) => {
+        fault = cause;
+      });
+      throw error;
+    } finally {
+      connection.release(fault);
+    }
+  }
+
+  async #commitLocked(connection: PoolClient, items: readonly PendingDecision[]): Promise<void> {
+    if (items.length === 0) return void (await connection.query("rollback"));
+    // Without the mirror: other replicas wait for the lock meanwhile.
+    const nowMs = await completeWindows(connection, this.#state, this.#clock);
+    const batch = new Batch(this.#state, items, nowMs);
+    batch.decide();
+    try {
+      const sentAtMs = performance.now();
+      const now = await batch.send(connection);
+      if (now === undefined) throw new Error("the log moved under its lock");
+      this.#clock.observe(now, sentAtMs, performance.now());
+      await connection.query("commit");
+    } catch (error) {
+      batch.undo();
+      throw error;
+    }
+    for (const { action } of items) if (action.isRetryable) this.#recentIds.set(action.decisionId, true);
+    this.#unpublished.push(batch);
+    this.#publish();
+  }
+
+  // Repeated requests (AIP-155).
+
+  /** Answers requests that this replica decided before with their first decisions. */
+  async #answerRepeats(items: readonly PendingDecision[]): Promise<void> {
+    this.#publish();
+    try {
+      const unanswered = await this.#answerFrom(this.#database.pool, items);
+      // A first attempt that failed left no decision: the request is new after all.
+      await this.#appendLocked(unanswered);
+    } catch (error) {
+      rejectAll(items, error);
+    }
+  }
+
+  /** Answers the items whose decisions the log holds; returns the others. */
+  async #answerFrom(reader: Reader, items: readonly PendingDecision[]): Promise<readonly PendingDecision[]> {
+    const ids = items.filter(({ action }) => action.isRetryable).map(({ action }) => action.decisionId);
+    if (ids.length === 0) return items;
+    const receipts = await readReceipts(reader, this.workspaceId, ids);
+    return items.filter((item) => {
+      const receipt = receipts.get(item.action.decisionId);
+      if (receipt === undefined) return true;
+      try {
+        item.resolve(firstDecision(item.action, receipt));
+      } catch (error) {
+        item.reject(error);
+      }
+      return false;
+    });
+  }
+
+  // Everything that a decision needs in memory.
+
+  #now(): number {
+    return Math.max(this.#clock.now(), this.#state.lastAtMs);
+  }
+
+  /** True if the actions can be decided now without reading anything. */
+  #isLoaded(items: readonly PendingDecision[]): boolean {
+    const { agents, escalations, sequences, windows } = this.#state;
+    if (!sequences.isComplete || !windows.isReady(this.#now())) return false;
+    return items.every(
+      ({ action: { agentId, escalationId } }) =>
+        agents.has(agentId) && (escalationId === undefined || escalations.has(escalationId)),
+    );
+  }
+
+  /** Loads the agents and escalations that the actions name. Rejects actions of unknown agents; returns the others. */
+  async #prepare(reader: Reader, items: readonly PendingDecision[]): Promise<readonly PendingDecision[]> {
+    const { agents, escalations } = this.#state;
+    const isKnown = ({ action }: PendingDecision): boolean => agents.has(action.agentId);
+    // An agent may have been registered on another replica a moment ago.
+    if (!items.every(isKnown)) await catchUp(reader, this.#state, this.#announce);
+    if (escalations.size > REMEMBERED_ESCALATIONS) escalations.clear();
+    for (const { action } of items) {
+      const { escalationId } = action;
+      if (escalationId === undefined || escalations.has(escalationId)) continue;
+      const escalation = await loadEscalation(reader, this.workspaceId, escalationId);
+      if (escalation !== undefined) escalations.set(escalationId, escalation);
+    }
+    for (const item of items) if (!isKnown(item)) item.reject(unknownAgent(item.action.agentId));
+    return items.filter(isKnown);
+  }
+
+  async #completeWindows(): Promise<void> {
+    await completeWindows(this.#database.pool, this.#state, this.#clock, this.#surroundings.mirror);
+  }
+
+  // Changes.
+
+  async #commitChange<T>(
+    by: string,
+    apply: (scope: ChangeScope) => Promise<T>,
+  ): Promise<{ readonly result: T; readonly sealed?: SealedChanges }> {
+    const state = this.#state;
+    const changes: ControlChange[] = [];
+    if (this.#isBehind) await catchUp(this.#database.pool, state, this.#announce);
+    return this.#database.orm.em.fork().transactional(async (transaction) => {
+      const end = await lockLogEnd(transaction, this.workspaceId);
+      this.#isBehind = end !== state.seq;
+      if (this.#isBehind) await catchUp(readerWithin(transaction), state, this.#announce);
+      const nowMs = this.#now();
+      const result = await apply({
+        ...{ transaction, state, nowMs },
+        nextSeq: () => state.seq + changes.length,
+        seal: (change) => void changes.push(change),
+      });
+      await transaction.flush();
+      if (changes.length === 0) return { result };
+      const { workspaceId, seq, frontier } = state;
+      const sealed = sealChanges({ workspaceId, seq, frontier, atMs: nowMs, by }, changes);
+      await appendChanges(transaction, sealed);
+      return { result, sealed };
+    });
+  }
+
+  /** Folds changes of this replica after their commit. */
+  #foldOwn({ events, end, frontier }: SealedChanges): void {
+    for (const { change, seq, atMs } of events) foldChange(this.#state, { change, seq, atMs });
+    Object.assign(this.#state, { seq: end.seq, lastAtMs: end.lastAtMs, frontier });
+    this.#announce(events);
+    this.#notifyAppended(end.seq, "change");
+  }
+
+  // Publishing.
+
+  /** Answers the callers of durable batches and tells listeners, in the order of the log. */
+  #publish(): void {
+    for (const batch of this.#unpublished.splice(0)) {
+      batch.settle();
+      this.#announce(batch.events());
+      this.#notifyAppended(batch.endSeq, batch.isAwaited ? "decisions" : undefined);
+    }
+  }
+
+  readonly #announce = (events: readonly LedgerEvent[]): void => {
+    if (events.length > 0) for (const listener of this.#listeners) listener(events);
+  };
+
+  #notifyAppended(seq: number, wakes: AppendedEnd["wakes"]): void {
+    const { workspaceId, windows } = this.#state;
+    this.#surroundings.onAppended?.({ workspaceId, seq, longestWindowMs: windows.longestMs, wakes });
+  }
+}
+
+/** True for an append that failed for another reason than a decision that exists already. */
+function isFault(result: PromiseSettledResult<number | undefined>): result is PromiseRejectedResult {
+  return result.status === "rejected" && !isUniqueViolation(result.reason);
+}

@@ -1,0 +1,152 @@
+import type { Decision } from "../policy/types.ts";
+import { createAgentState, trustAfter } from "./agents.ts";
+import type { ControlChange } from "./control-changes.ts";
+import { requireCounters, type StateJournal, type WorkspaceState } from "./workspace.ts";
+
+/** The part of a decision's entry that the state depends on. */
+export interface FoldedDecision {
+  readonly seq: number;
+  readonly atMs: number;
+  readonly agentId: string;
+  /** Trimmed and lower-cased. */
+  readonly actionType: string;
+  readonly decision: Decision;
+  readonly decisionId: string;
+  /** The approved escalation that it used up and the authority that it was allowed under. */
+  readonly usedIds: readonly string[];
+}
+
+/** A change with its place in the log. */
+export interface FoldedChange {
+  readonly change: ControlChange;
+  readonly seq: number;
+  readonly atMs: number;
+}
+
+/**
+ * Folds a decision: trust, counters, and whatever it used up. The only way that a decision gets into the state, whether this
+ * replica decided it, another did, or a cold start reads it. A batch that may be rolled back passes its journal.
+ */
+export function foldDecision(state: WorkspaceState, entry: FoldedDecision, journal?: StateJournal): void {
+  const agent = state.agents.get(entry.agentId);
+  if (agent === undefined) return;
+  // The state's own text instead of the request's, which would be kept in memory with everything it was cut from.
+  const { agentId } = agent;
+  const before = agent.trustTenths;
+  agent.trustTenths = trustAfter(before, entry.decision);
+  state.trustChangedAt.set(agentId, entry.seq + 1);
+  journal?.undo.push(() => {
+    agent.trustTenths = before;
+  });
+  state.windows.record(agentId, entry.actionType, entry.atMs, entry.decision, journal?.velocity);
+  state.sequences.record(agentId, entry.actionType, entry.atMs, entry.decision, journal?.undo);
+  for (const id of entry.usedIds) {
+    if (id.startsWith("esc_")) useEscalation(state, id, entry.decisionId, journal);
+    else useAuthority(state, id, entry.seq + 1, journal);
+  }
+}
+
+function useAuthority(state: WorkspaceState, id: string, nextSeq: number, journal: StateJournal | undefined): void {
+  state.authority.use(id, 1);
+  state.usesChangedAt.set(id, nextSeq);
+  journal?.undo.push(() => state.authority.use(id, -1));
+}
+
+function useEscalation(
+  state: WorkspaceState,
+  escalationId: string,
+  by: string,
+  journal: StateJournal | undefined,
+): void {
+  const escalation = state.escalations.get(escalationId);
+  if (escalation === undefined) return;
+  escalation.usedBy = by;
+  journal?.undo.push(() => {
+    escalation.usedBy = null;
+  });
+}
+
+function forgetDepartment({ windows, sequences }: WorkspaceState, departmentId: string): void {
+  windows.forgetDepartment(departmentId);
+  sequences.forgetDepartment(departmentId);
+}
+
+type Fold<T extends ControlChange["type"]> = (
+  state: WorkspaceState,
+  change: Extract<ControlChange, { type: T }>,
+  place: FoldedChange,
+) => void;
+
+const nothing = (): void => undefined;
+
+const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
+  workspace_created: nothing,
+  workspace_updated(state, { workspace }) {
+    state.settings = workspace;
+  },
+  agent_registered(state, { agent }, { seq, atMs }) {
+    state.agents.set(
+      agent.agent_id,
+      createAgentState(agent, { createdSeq: seq, registeredAtMs: atMs }, state.patterns),
+    );
+  },
+  agent_deactivated(state, { agent_id }, { atMs }) {
+    const agent = state.agents.get(agent_id);
+    if (agent?.status !== "active") return;
+    agent.status = "deactivated";
+    agent.deactivatedAtMs = atMs;
+  },
+  department_created: (state, { department }, { atMs, seq }) => state.departments.add(department, atMs, seq),
+  department_deleted(state, { department_id }) {
+    state.departments.remove(department_id);
+    forgetDepartment(state, department_id);
+  },
+  department_member_added(state, { department_id, agent_id }) {
+    state.departments.addMember(department_id, agent_id);
+    forgetDepartment(state, department_id);
+  },
+  department_member_removed(state, { department_id, agent_id }) {
+    state.departments.removeMember(department_id, agent_id);
+    forgetDepartment(state, department_id);
+  },
+  tool_registered(state, { tool }, { seq, atMs }) {
+    state.policies.putTool(tool, atMs);
+    requireCounters(state, seq + 1);
+  },
+  mandate_published(state, { mandate }, { seq, atMs }) {
+    const before = state.policies.mandates.get(mandate.mandate_id);
+    const createdAtMs = before?.createdAtMs ?? atMs;
+    state.policies.putMandate(mandate, { createdAtMs, updatedAtMs: atMs, createdSeq: before?.createdSeq ?? seq });
+    requireCounters(state, seq + 1);
+  },
+  mandate_archived(state, { mandate_id }, { seq }) {
+    state.policies.removeMandate(mandate_id);
+    requireCounters(state, seq + 1);
+  },
+  escalation_resolved(state, { escalation_id, resolution }) {
+    const escalation = state.escalations.get(escalation_id);
+    if (escalation !== undefined) escalation.status = resolution === "approved" ? "approved" : "rejected";
+  },
+  key_created: nothing,
+  key_revoked: nothing,
+  authority_created: (state, { authority }, { atMs }) => state.authority.put(authority, atMs, 0),
+  authority_ended: (state, { ids }) => state.authority.end(ids),
+  agent_revoked(state, { agent_id, ended }, { atMs }) {
+    const agent = state.agents.get(agent_id);
+    if (agent !== undefined) {
+      agent.status = "revoked";
+      agent.deactivatedAtMs ??= atMs;
+    }
+    for (const ids of Object.values(ended)) state.authority.end(ids);
+  },
+  leakage_detected: nothing,
+  personal_values_added: nothing,
+  personal_value_deleted: nothing,
+  redaction_settings_changed: nothing,
+};
+
+/** Folds a change. */
+export function foldChange(state: WorkspaceState, folded: FoldedChange): void {
+  const fold = FOLDS[folded.change.type] as Fold<ControlChange["type"]>;
+  fold(state, folded.change as never, folded);
+}
