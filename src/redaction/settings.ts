@@ -12,9 +12,9 @@ import { DETECTED_KINDS } from "./text/personal-kinds.ts";
 
 /** Redaction settings of a workspace. */
 export interface RedactionSettings {
-  /** Whether placeholders in responses are replaced by the caller's own values again. */
+  /** True: placeholders in responses are replaced by the caller's own values again. */
   readonly restoreValues: boolean;
-  /** Whether images, audio and files pass unscrubbed or are refused. */
+  /** True: images, audio and files pass unscrubbed; false: they are refused. */
   readonly allowMedia: boolean;
   /** Kinds whose detectors are switched off. */
   readonly disabledKinds: readonly string[];

@@ -26,7 +26,7 @@ export interface HiddenRequest {
   /** Undefined: none. */
   readonly body: Buffer | undefined;
   readonly placeholders: Placeholders;
-  /** Whether the response is to be a JSON document. */
+  /** True if the response is to be a JSON document. */
   readonly isJson: boolean;
   /** Name of the model; null if it is missing or may be personal. */
   readonly model: string | null;
@@ -162,7 +162,7 @@ function hideBody(placeholders: Placeholders, allowMedia: boolean, body: Json): 
 /** Options for hiding the body of a request. */
 interface HideOptions {
   readonly placeholders: Placeholders;
-  /** Whether images, audio and files pass unchanged or are refused. */
+  /** True: images, audio and files pass unchanged; false: they are refused. */
   readonly allowMedia: boolean;
 }
 

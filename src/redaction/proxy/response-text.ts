@@ -7,7 +7,7 @@ export interface TextOptions {
   readonly scrubber: Scrubber;
   /** Placeholders of the request. */
   readonly placeholders: Placeholders;
-  /** Whether placeholders are replaced by their values. */
+  /** True: placeholders are replaced by their values; false: they stay. */
   readonly restore: boolean;
 }
 

@@ -15,9 +15,9 @@ import { openJsonText, openPlainText, type TextOptions } from "./response-text.t
 
 /** Options for scrubbing a response. */
 export interface ResponseOptions extends TextOptions {
-  /** Whether the request asked for JSON documents. */
+  /** True if the request asked for JSON documents. */
   readonly isJson: boolean;
-  /** Whether images, audio and files pass unscrubbed; otherwise the response is refused. */
+  /** True: images, audio and files pass unscrubbed; false: the response is refused. */
   readonly allowMedia: boolean;
 }
 

@@ -1,6 +1,6 @@
 import * as http from "node:http";
 import * as https from "node:https";
-import type { Readable } from "node:stream";
+import { pipeline, type Readable } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
 import { llmUnavailable } from "./protocol.ts";
 
@@ -58,20 +58,15 @@ const DECODERS: ReadonlyMap<string, () => NodeJS.ReadWriteStream> = new Map([
 /** Decodes a body. Throws LLM_UNAVAILABLE for an unknown encoding. */
 function decodeBody(response: http.IncomingMessage): Readable {
   const encodings = (response.headers["content-encoding"] ?? "").split(",").map((each) => each.trim().toLowerCase());
-  let body: Readable = response;
-  for (const encoding of encodings.reverse()) {
-    if (encoding === "" || encoding === "identity") continue;
-    const decoder = DECODERS.get(encoding)?.() as Readable | undefined;
-    if (decoder === undefined) {
-      response.destroy();
-      throw llmUnavailable("the model's service answered in an encoding that is not known");
-    }
-    // `pipe` does not forward failures.
-    body.on("error", (error) => decoder.destroy(error));
-    body.on("aborted", () => decoder.destroy(new Error("aborted")));
-    body = body.pipe(decoder as unknown as NodeJS.WritableStream & Readable);
+  const encoded = encodings.reverse().filter((each) => each !== "" && each !== "identity");
+  const decoders = encoded.flatMap((encoding) => DECODERS.get(encoding)?.() ?? []);
+  if (decoders.length < encoded.length) {
+    response.destroy();
+    throw llmUnavailable("the model's service answered in an encoding that is not known");
   }
-  return body;
+  if (decoders.length === 0) return response;
+  // Failures reach the reader through the last stream.
+  return pipeline([response, ...decoders], () => undefined) as unknown as Readable;
 }
 
 /** Creates an upstream at a base URL that ends in `/v1`. */

@@ -57,7 +57,7 @@ export interface StreamOptions {
   readonly replace?: Replace;
   /** Placeholders that may stand in the text; they are never findings. Default: none. */
   readonly placeholders?: PlaceholderReader;
-  /** Whether placeholders are replaced by their values or stay. */
+  /** True: placeholders are replaced by their values; false: they stay. */
   readonly restore: boolean;
   /** Writes a restored value, for text that needs escapes. Default: unchanged. */
   readonly write?: (value: string) => string;
