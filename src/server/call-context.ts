@@ -26,6 +26,9 @@ export interface IncomingCall {
   onLeave(listener: (reason: ControlPlaneError) => void): void;
 }
 
+/** Time and id of an HTTP request, settled before its path is looked up. */
+export type Arrival = Pick<IncomingCall, "receivedAt" | "requestId">;
+
 /** The header that carries the request id, in both directions. */
 export const REQUEST_ID_HEADER = "x-request-id";
 

@@ -26,6 +26,7 @@ import {
 import type { ServiceDefinition } from "../api/service.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import {
+  type Arrival,
   type Call,
   type IncomingCall,
   onAbort,
@@ -47,13 +48,10 @@ export interface ConnectHandlerOptions {
   readonly maxBodyBytes: number;
 }
 
-/** Time and id of an HTTP request, settled before its path is looked up. */
-export type HttpArrival = Pick<IncomingCall, "receivedAt" | "requestId">;
-
 /** One HTTP request on its way through the library, which carries it in its context. */
 interface Exchange {
   readonly request: IncomingMessage;
-  readonly arrival: HttpArrival;
+  readonly arrival: Arrival;
   /** Aborts when the client goes away. */
   readonly signal: AbortSignal;
   /** Admitted before the library reads the body. */
@@ -100,7 +98,7 @@ export class ConnectHandler {
   }
 
   /** Answers a request that is a call of these protocols and returns true; else false, with nothing touched. */
-  handle(request: IncomingMessage, response: ServerResponse, path: string, arrival: HttpArrival): boolean {
+  handle(request: IncomingMessage, response: ServerResponse, path: string, arrival: Arrival): boolean {
     const handler = this.#handlers.get(path);
     if (handler !== undefined) {
       void this.#serve(handler, request, response, arrival);
@@ -143,7 +141,7 @@ export class ConnectHandler {
     handler: UniversalHandler,
     request: IncomingMessage,
     response: ServerResponse,
-    arrival: HttpArrival,
+    arrival: Arrival,
   ): Promise<void> {
     const contextValues = createContextValues();
     const universal = {

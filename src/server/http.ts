@@ -3,7 +3,7 @@ import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { ServiceDefinition } from "../api/service.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import { REQUEST_ID_HEADER, requestIdFrom } from "./call-context.ts";
+import { type Arrival, REQUEST_ID_HEADER, requestIdFrom } from "./call-context.ts";
 import { ConnectHandler } from "./connect.ts";
 import { methodNotAllowed } from "./errors.ts";
 import { createListener, type Listener, type Tls } from "./http-listener.ts";
@@ -52,7 +52,7 @@ export function createHttpServer(options: HttpServerOptions): Listener {
   const connect = new ConnectHandler(options);
   const routes = [...statusPages(options), ...options.extra].sort((a, b) => b.prefix.length - a.prefix.length);
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const arrival = { receivedAt: performance.now(), requestId: nameRequest(request, response) };
+    const arrival: Arrival = { receivedAt: performance.now(), requestId: nameRequest(request, response) };
     const path = pathOf(request);
     if (connect.handle(request, response, path, arrival)) return;
     for (const route of routes) {

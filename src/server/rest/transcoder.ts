@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Message } from "@bufbuild/protobuf";
-import { type IncomingCall, timeoutFromHeader } from "../call-context.ts";
+import { type Arrival, type IncomingCall, timeoutFromHeader } from "../call-context.ts";
 import { cancelled, methodNotAllowed } from "../errors.ts";
 import { headerOf, sendJson } from "../http-reply.ts";
 import type { Pipeline } from "../pipeline.ts";
@@ -33,9 +33,6 @@ export interface RestTranscoder {
    */
   handle(request: IncomingMessage, response: ServerResponse, arrival: Arrival): Promise<boolean>;
 }
-
-/** When the request was seen, and its name. */
-export type Arrival = Pick<IncomingCall, "receivedAt" | "requestId">;
 
 /** A route with its compiled codecs. */
 interface CompiledRoute extends Route {
