@@ -147,7 +147,6 @@ function createServers(parts: Parts): Servers {
   };
   const http = createHttpServer({
     pipeline,
-    services,
     rest,
     extra: [jwksRoute(keys), proxy],
     ready,
@@ -156,7 +155,7 @@ function createServers(parts: Parts): Servers {
     maxBodyBytes,
     log,
   });
-  const grpc = createGrpcServer({ pipeline, services, health, maxBodyBytes });
+  const grpc = createGrpcServer({ pipeline, health, maxBodyBytes });
   return joinServers({ http, grpc, health, pipeline });
 }
 

@@ -23,7 +23,6 @@ import {
   universalRequestFromNodeRequest,
   universalResponseToNodeResponse,
 } from "@connectrpc/connect-node";
-import type { ServiceDefinition } from "../api/service.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import {
   type Arrival,
@@ -42,8 +41,6 @@ import { decodeOptions, jsonTextFrom, undecodable } from "./validation.ts";
 /** How the Connect handler is built. */
 export interface ConnectHandlerOptions {
   readonly pipeline: Pipeline;
-  /** MUST be services of the pipeline. */
-  readonly services: readonly ServiceDefinition[];
   /** Most bytes of one request message, compressed or not. */
   readonly maxBodyBytes: number;
 }
@@ -82,7 +79,7 @@ export class ConnectHandler {
   readonly #handlers: ReadonlyMap<string, UniversalHandler>;
   readonly #prefixes: readonly string[];
 
-  constructor({ pipeline, services, maxBodyBytes }: ConnectHandlerOptions) {
+  constructor({ pipeline, maxBodyBytes }: ConnectHandlerOptions) {
     this.#pipeline = pipeline;
     this.#maxBodyBytes = maxBodyBytes;
     const router = createConnectRouter({
@@ -92,9 +89,10 @@ export class ConnectHandler {
       jsonOptions: strictJson(pipeline.maxDepth),
       requestGate: (context) => this.#admit(context),
     });
-    for (const method of services.flatMap(({ service }) => service.methods)) this.#addMethod(router, method);
+    const services = pipeline.services.map(({ service }) => service);
+    for (const method of services.flatMap(({ methods }) => methods)) this.#addMethod(router, method);
     this.#handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
-    this.#prefixes = services.map(({ service }) => `/${service.typeName}/`);
+    this.#prefixes = services.map(({ typeName }) => `/${typeName}/`);
   }
 
   /** Answers a request that is a call of these protocols and returns true; else false, with nothing touched. */

@@ -20,7 +20,6 @@ import {
 } from "@grpc/grpc-js";
 import { ReflectionService } from "@grpc/reflection";
 import { service as healthService } from "grpc-health-check";
-import type { ServiceDefinition } from "../api/service.ts";
 import { ControlPlaneError } from "../errors.ts";
 import { type Call, type IncomingCall, REQUEST_ID_HEADER, requestIdFrom } from "./call-context.ts";
 import { bodyTooLarge, cancelled, deadlineExceeded, grpcStatusFrom, hasStatusDetails } from "./errors.ts";
@@ -39,9 +38,8 @@ const MAX_TIMER_MS = 2_147_483_647;
 
 /** How a gRPC server is built. */
 export interface GrpcServerOptions {
+  /** Its services are served. */
   readonly pipeline: Pipeline;
-  /** MUST be services of the pipeline. */
-  readonly services: readonly ServiceDefinition[];
   readonly health: Health;
   /** Absent: plain text. */
   readonly tls?: Tls | undefined;
@@ -64,7 +62,7 @@ export interface GrpcServer {
 /** Creates a gRPC server on grpc-js. */
 export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   const { pipeline, health, tls, maxBodyBytes, keepaliveMs = DEFAULT_KEEPALIVE_MS } = options;
-  const services = options.services.map(({ service }) => service);
+  const services = pipeline.services.map(({ service }) => service);
   const server = new Server({
     "grpc.max_receive_message_length": maxBodyBytes,
     "grpc.keepalive_time_ms": keepaliveMs,

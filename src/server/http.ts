@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
-import type { ServiceDefinition } from "../api/service.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { type Arrival, REQUEST_ID_HEADER, requestIdFrom } from "./call-context.ts";
 import { ConnectHandler } from "./connect.ts";
@@ -24,9 +23,8 @@ export type MetricsPage = Pick<Registry, "contentType" | "metrics">;
 
 /** How the HTTP server is built. */
 export interface HttpServerOptions {
+  /** Its services are served over Connect and gRPC-Web. */
   readonly pipeline: Pipeline;
-  /** Served over Connect and gRPC-Web. MUST be services of the pipeline. */
-  readonly services: readonly ServiceDefinition[];
   readonly rest: RestTranscoder;
   /** Asked before REST. */
   readonly extra: readonly HttpRoute[];

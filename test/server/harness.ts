@@ -135,7 +135,6 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
   const health = new Health();
   const http = createHttpServer({
     pipeline,
-    services,
     rest,
     extra: [],
     ready: async () => {},
@@ -146,7 +145,7 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
     tls: options.tls,
     ...options.http,
   });
-  const grpc = createGrpcServer({ pipeline, services, health, maxBodyBytes: MAX_BODY_BYTES, tls: options.tls });
+  const grpc = createGrpcServer({ pipeline, health, maxBodyBytes: MAX_BODY_BYTES, tls: options.tls });
   const httpPort = await http.listen("127.0.0.1", 0);
   const grpcPort = await grpc.listen("127.0.0.1", 0);
   const grpcClient = new Client(`127.0.0.1:${grpcPort}`, credentials.createInsecure());
