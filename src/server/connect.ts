@@ -95,16 +95,14 @@ export class ConnectHandler {
     this.#prefixes = services.map(({ typeName }) => `/${typeName}/`);
   }
 
-  /** Answers a request that is a call of these protocols and returns true; else false, with nothing touched. */
-  handle(request: IncomingMessage, response: ServerResponse, path: string, arrival: Arrival): boolean {
+  /** Answers a request that is a call of these protocols and resolves with true; else with false, with nothing touched. */
+  async handle(request: IncomingMessage, response: ServerResponse, path: string, arrival: Arrival): Promise<boolean> {
     const handler = this.#handlers.get(path);
-    if (handler !== undefined) {
-      void this.#serve(handler, request, response, arrival);
-      return true;
-    }
-    const isOurs = this.#prefixes.some((prefix) => path.startsWith(prefix)) || isRpcOnly(request);
-    if (isOurs) sendUnknownMethod(request, response, path);
-    return isOurs;
+    const isOurs = handler !== undefined || this.#prefixes.some((prefix) => path.startsWith(prefix));
+    if (!isOurs && !isRpcOnly(request)) return false;
+    if (handler === undefined) sendUnknownMethod(request, response, path);
+    else await this.#serve(handler, request, response, arrival);
+    return true;
   }
 
   #addMethod(router: ConnectRouter, method: DescMethod): void {

@@ -52,7 +52,7 @@ export function createHttpServer(options: HttpServerOptions): Listener {
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const arrival: Arrival = { receivedAt: performance.now(), requestId: nameRequest(request, response) };
     const path = pathOf(request);
-    if (connect.handle(request, response, path, arrival)) return;
+    if (await connect.handle(request, response, path, arrival)) return;
     for (const route of routes) {
       if (isUnder(route.prefix, path) && (await route.handle(request, response)) !== false) return;
     }
