@@ -28,10 +28,10 @@ describe("agentctl certificate verify", () => {
 
   before(async () => {
     served = await startServed();
-    const { call } = served;
+    const { rest } = served;
     const agentId = await served.agent("rogue");
-    await call("POST /v1/enforce/sessions", { agent_id: agentId });
-    certificate = await call(`POST /v1/enforce/agents/${agentId}/revoke`, { reason: "key found" });
+    await rest("POST /v1/enforce/sessions", { agent_id: agentId });
+    certificate = await rest(`POST /v1/enforce/agents/${agentId}/revoke`, { reason: "key found" });
   });
   after(() => served?.stop());
 
@@ -39,7 +39,7 @@ describe("agentctl certificate verify", () => {
     agentctl(["certificate", "verify", await served.folder.file("certificate.json", JSON.stringify(json)), ...more]);
 
   it("verifies what revoking answered, and what is read back.", async () => {
-    const read = await served.call(`GET /v1/enforce/revocations/${String(certificate.revocation_id)}`);
+    const read = await served.rest(`GET /v1/enforce/revocations/${String(certificate.revocation_id)}`);
     for (const json of [certificate, read]) {
       const { code, stdout } = await verify(json);
       expect(code, stdout).to.equal(0);

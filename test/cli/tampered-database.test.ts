@@ -138,7 +138,7 @@ describe("agentctl vault verify, on a database that was tampered with", () => {
     );
     const other = await startServer({
       databaseUrl: served.database.url,
-      env: { ACP_ADMIN_KEY: served.server.adminKey },
+      env: { ACP_ADMIN_KEY: served.adminKey },
     });
     try {
       const argv = ["vault", "verify", "--url", other.http, "--key", other.adminKey, "--json"];

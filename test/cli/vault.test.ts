@@ -102,7 +102,7 @@ describe("agentctl vault", () => {
     const { decision_id: id } = await served.intercept(agentId);
     const bundle = served.folder.path("pinned");
     await served.agentctl("vault", "prove", id, "--out", bundle);
-    const keys = await (await fetch(`${served.server.http}/.well-known/jwks.json`)).text();
+    const keys = await (await fetch(`${served.http}/.well-known/jwks.json`)).text();
     const jwks = await served.folder.file("keys.json", keys);
     const pinned = await agentctl(["vault", "verify", bundle, "--jwks", jwks, "--json"]);
     expect(pinned.json(), pinned.stdout).to.include({ verified: true, key_source: "pinned" });
@@ -136,29 +136,29 @@ describe("agentctl vault", () => {
     let ids: Record<"session" | "department" | "mandate" | "escalation" | "revocation" | "agent", string>;
 
     before("an approved wire transfer of an agent that is revoked afterwards", async () => {
-      const { call } = served;
+      const { rest } = served;
       const agent = await served.agent("wirer");
       const of = async (request: string, name: string, body: object) =>
-        (await call(request, body))[name] as unknown as Record<string, string>;
+        (await rest(request, body))[name] as unknown as Record<string, string>;
       const department =
         (await of("POST /v1/enforce/departments", "department", { name: "finance" })).department_id ?? "";
-      await call(`PUT /v1/enforce/departments/${department}/members/${agent}`);
-      await call("POST /v1/enforce/tools", { name: "wire", input_schema: { type: "object" } });
+      await rest(`PUT /v1/enforce/departments/${department}/members/${agent}`);
+      await rest("POST /v1/enforce/tools", { name: "wire", input_schema: { type: "object" } });
       const rule = { type: "action", decision: "escalate", conditions: { match_action_types: ["wire.*"] } };
       const draft = { name: "wires need a person", rules: [rule], scope: "department", department_id: department };
       const mandate = (await of("POST /v1/enforce/mandates", "mandate", draft)).mandate_id ?? "";
-      await call(`PUT /v1/enforce/mandates/${mandate}`, { ...draft, name: "wires need two eyes" });
+      await rest(`PUT /v1/enforce/mandates/${mandate}`, { ...draft, name: "wires need two eyes" });
       const session = (await of("POST /v1/enforce/sessions", "session", { agent_id: agent })).session_id ?? "";
       const wire = { action_type: "wire.send", action_content: "1 EUR", session_id: session, tool: "wire" };
       const { escalation_id: escalation } = await served.intercept(agent, wire);
       const resolve = `POST /api/control/enforcement/escalations/${escalation}/resolve`;
-      await call(resolve, { resolution: "approved", note: "seen \u001b[2J" });
+      await rest(resolve, { resolution: "approved", note: "seen \u001b[2J" });
       decisionId = (await served.intercept(agent, { ...wire, escalation_id: escalation })).decision_id;
       // What changes afterwards says nothing of the decision.
-      await call(`PUT /v1/enforce/mandates/${mandate}`, { ...draft, name: "wires need three eyes" });
-      await call(`DELETE /v1/enforce/departments/${department}/members/${agent}`);
+      await rest(`PUT /v1/enforce/mandates/${mandate}`, { ...draft, name: "wires need three eyes" });
+      await rest(`DELETE /v1/enforce/departments/${department}/members/${agent}`);
       const revocation =
-        (await call(`POST /v1/enforce/agents/${agent}/revoke`, { reason: "left" })).revocation_id ?? "";
+        (await rest(`POST /v1/enforce/agents/${agent}/revoke`, { reason: "left" })).revocation_id ?? "";
       ids = { session, department, mandate, escalation, revocation, agent };
     });
 
@@ -248,11 +248,10 @@ describe("agentctl vault", () => {
     }
 
     it("says what the service refused, and never the key.", async () => {
-      const { server } = served;
-      const unknown = await agentctl(["vault", "prove", "dec_unknown", "--url", server.http, "--key", server.adminKey]);
+      const unknown = await agentctl(["vault", "prove", "dec_unknown", "--url", served.http, "--key", served.adminKey]);
       expect(unknown.code).to.equal(2);
-      expect(unknown.stderr).to.include("404").and.to.include("dec_unknown").and.not.include(server.adminKey);
-      const refused = await agentctl(["vault", "export", "--url", server.http, "--key", "acp_wrong"]);
+      expect(unknown.stderr).to.include("404").and.to.include("dec_unknown").and.not.include(served.adminKey);
+      const refused = await agentctl(["vault", "export", "--url", served.http, "--key", "acp_wrong"]);
       expect(refused.code).to.equal(2);
       expect(refused.stderr).to.include("401").and.not.include("acp_wrong");
     });

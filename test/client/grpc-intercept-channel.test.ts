@@ -2,20 +2,21 @@ import { expect } from "chai";
 import type { ControlPlane, ControlPlaneRequestError, InterceptResult } from "../../src/client/index.ts";
 import { createNodeControlPlane, type NodeControlPlaneOptions } from "../../src/client/node/index.ts";
 import { startServer, type TestServer } from "../support/server.ts";
-import { type Fixture, rejection, startFixture } from "./harness.ts";
+import type { TestService } from "../support/service.ts";
+import { rejection, startRuledService } from "./harness.ts";
 import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
 
 const CALLERS = 500;
 
 describe("the gRPC intercept channel", () => {
-  let fixture: Fixture;
+  let service: TestService;
   let agentId: string;
   let proxy: TcpProxy;
   let controlPlane: ControlPlane;
   let unaryCalls: number;
 
   const connect = (options: Partial<NodeControlPlaneOptions> = {}): ControlPlane => {
-    const { http: baseUrl, adminKey: apiKey } = fixture.server;
+    const { http: baseUrl, adminKey: apiKey } = service;
     const counted: typeof fetch = (input, init) => {
       unaryCalls += 1;
       return fetch(input, init);
@@ -28,12 +29,12 @@ describe("the gRPC intercept channel", () => {
     Promise.all(Array.from({ length: count }, () => intercept()));
 
   before("starts a server", async () => {
-    fixture = await startFixture();
+    service = await startRuledService();
   });
-  after("stops the server", () => fixture?.stop());
+  after("stops the server", () => service?.stop());
   beforeEach("connects through a proxy", async () => {
-    agentId = await fixture.registerAgent();
-    proxy = await startTcpProxy(fixture.server.grpc);
+    agentId = await service.agent();
+    proxy = await startTcpProxy(service.grpc);
     unaryCalls = 0;
     controlPlane = connect();
   });
@@ -51,7 +52,7 @@ describe("the gRPC intercept channel", () => {
     expect(new Set(results.map(({ decisionId }) => decisionId))).to.have.property("size", CALLERS);
     expect(proxy.connections).to.equal(1);
     expect(unaryCalls).to.equal(0);
-    expect(await fixture.decisionIdsOf(agentId)).to.have.members(results.map(({ decisionId }) => decisionId));
+    expect(await service.decisionIdsOf(agentId)).to.have.members(results.map(({ decisionId }) => decisionId));
   });
 
   it("decides each action once when the connection breaks under the calls, and comes back to a stream", async () => {
@@ -59,7 +60,7 @@ describe("the gRPC intercept channel", () => {
     const calls = burst(CALLERS);
     proxy.cut();
     const results = await calls;
-    expect(await fixture.decisionIdsOf(agentId)).to.have.length(CALLERS + 1);
+    expect(await service.decisionIdsOf(agentId)).to.have.length(CALLERS + 1);
     expect(new Set(results.map(({ decisionId }) => decisionId))).to.have.property("size", CALLERS);
     while (proxy.connections < 2) await intercept();
     unaryCalls = 0;
@@ -72,7 +73,7 @@ describe("the gRPC intercept channel", () => {
     proxy.silent = true;
     const result = await intercept({ timeoutMs: 2_000 });
     expect(unaryCalls).to.equal(1);
-    expect(await fixture.decisionIdsOf(agentId))
+    expect(await service.decisionIdsOf(agentId))
       .to.have.length(2)
       .and.include(result.decisionId);
   });
@@ -115,21 +116,21 @@ describe("the gRPC intercept channel", () => {
 describe("the gRPC intercept channel and a server that is killed", () => {
   const ROUNDS = 4;
   const KILL_AFTER = CALLERS;
-  let fixture: Fixture;
+  let service: TestService;
   let second: TestServer | undefined;
 
   before("starts a server", async () => {
-    fixture = await startFixture();
+    service = await startRuledService();
   });
   after("stops both servers", async () => {
     await second?.stop();
-    await fixture?.stop();
+    await service?.stop();
   });
 
   it(`gives ${CALLERS} callers exactly one decision for each action across kill -9 and restart`, async () => {
-    const { server, database } = fixture;
-    const agentId = await fixture.registerAgent();
-    const options = { baseUrl: server.http, apiKey: server.adminKey, grpcUrl: server.grpc, timeoutMs: 120_000 };
+    const { database } = service;
+    const agentId = await service.agent();
+    const options = { baseUrl: service.http, apiKey: service.adminKey, grpcUrl: service.grpc, timeoutMs: 120_000 };
     const controlPlane = createNodeControlPlane(options);
     const decisionIds: string[] = [];
     const reached = Promise.withResolvers<void>();
@@ -141,14 +142,14 @@ describe("the gRPC intercept channel and a server that is killed", () => {
     };
     const callers = Promise.all(Array.from({ length: CALLERS }, caller));
     await reached.promise;
-    await server.kill();
+    await service.kill();
     expect(decisionIds.length).to.be.lessThan(CALLERS * ROUNDS);
-    const ports = { ACP_HTTP_PORT: new URL(server.http).port, ACP_GRPC_PORT: server.grpc.split(":")[1] ?? "" };
-    second = await startServer({ databaseUrl: database.url, env: { ...ports, ACP_ADMIN_KEY: server.adminKey } });
+    const ports = { ACP_HTTP_PORT: new URL(service.http).port, ACP_GRPC_PORT: service.grpc.split(":")[1] ?? "" };
+    second = await startServer({ databaseUrl: database.url, env: { ...ports, ACP_ADMIN_KEY: service.adminKey } });
     await callers;
     controlPlane.close();
     expect(new Set(decisionIds)).to.have.property("size", CALLERS * ROUNDS);
-    expect(await fixture.decisionIdsOf(agentId))
+    expect(await service.decisionIdsOf(agentId))
       .to.have.length(CALLERS * ROUNDS)
       .and.have.members(decisionIds);
   });

@@ -8,20 +8,21 @@ import {
   EscalationTimeoutError,
   type InterceptResult,
 } from "../../src/client/index.ts";
-import { createProbe, type Fixture, NOWHERE, pendingEscalationOf, rejection, startFixture } from "./harness.ts";
+import type { TestService } from "../support/service.ts";
+import { createProbe, NOWHERE, pendingEscalationOf, rejection, startRuledService } from "./harness.ts";
 
 describe("guard", () => {
-  let fixture: Fixture;
+  let service: TestService;
   let controlPlane: ControlPlane;
   let agentId: string;
 
   before("starts a server", async () => {
-    fixture = await startFixture();
-    controlPlane = fixture.admin;
+    service = await startRuledService();
+    controlPlane = service.admin;
   });
-  after("stops the server", () => fixture?.stop());
+  after("stops the server", () => service?.stop());
   beforeEach("registers an agent", async () => {
-    agentId = await fixture.registerAgent();
+    agentId = await service.agent();
   });
 
   it("runs the function with its own parameters, receiver and result when the action is allowed", async () => {
@@ -67,9 +68,9 @@ describe("guard", () => {
       onDecision: (each) => seen.push(each),
     });
     const outcome = probe.call(100);
-    const escalationId = await pendingEscalationOf(fixture.admin, agentId);
+    const escalationId = await pendingEscalationOf(service.admin, agentId);
     expect(probe.runs).to.deep.equal([]);
-    await fixture.resolve(escalationId, "approved");
+    await service.resolve(escalationId, "approved");
     expect(await outcome).to.equal("ran 1");
     expect(probe.runs).to.deep.equal([100]);
     expect(seen.map(({ decision, decisionPath }) => [decision, decisionPath])).to.deep.equal([
@@ -81,8 +82,8 @@ describe("guard", () => {
   it("does not run the function when a human rejected", async () => {
     const probe = createProbe(controlPlane, { agentId, actionType: "review.pay" });
     const outcome = rejection(probe.call(100));
-    const escalationId = await pendingEscalationOf(fixture.admin, agentId);
-    await fixture.resolve(escalationId, "rejected");
+    const escalationId = await pendingEscalationOf(service.admin, agentId);
+    await service.resolve(escalationId, "rejected");
     const error = await outcome;
     expect(error).to.be.instanceOf(AgentBlockedError).and.include({ decision: "escalate", escalationId });
     expect(error).not.to.be.instanceOf(EscalationTimeoutError);
@@ -97,7 +98,7 @@ describe("guard", () => {
     expect(error).to.include({ decision: "escalate", timeout: 0.3 });
     expect(error.decisionId).to.match(/^dec_/);
     expect(error.reasons).to.have.length(1);
-    await fixture.resolve(error.escalationId ?? "", "approved");
+    await service.resolve(error.escalationId ?? "", "approved");
     expect(probe.runs).to.deep.equal([]);
   });
 
@@ -112,7 +113,7 @@ describe("guard", () => {
     const { escalationId, action } = pending;
     const early = await controlPlane.intercept({ ...action, escalationId });
     expect(early.decision).to.equal("escalate");
-    await fixture.resolve(escalationId, "approved");
+    await service.resolve(escalationId, "approved");
     const late = createProbe(controlPlane, { agentId, actionType: "review.pay", waitOnEscalate: false, escalationId });
     expect(await late.call(100)).to.equal("ran 1");
     expect(await rejection(late.call(100))).to.be.instanceOf(ApprovalPendingError);
@@ -122,9 +123,9 @@ describe("guard", () => {
     const order = { amount: 10 };
     const probe = createProbe(controlPlane, { agentId, actionType: "review.pay" });
     const outcome = rejection(probe.call(order));
-    const escalationId = await pendingEscalationOf(fixture.admin, agentId);
+    const escalationId = await pendingEscalationOf(service.admin, agentId);
     order.amount = 1_000_000;
-    await fixture.resolve(escalationId, "approved");
+    await service.resolve(escalationId, "approved");
     expect(await outcome)
       .to.be.instanceOf(AgentBlockedError)
       .with.property("decision", "escalate");
@@ -175,11 +176,11 @@ describe("guard", () => {
     const leaving = new AbortController();
     const probe = createProbe(controlPlane, { agentId, actionType: "review.pay", signal: leaving.signal });
     const outcome = rejection(probe.call(100));
-    const escalationId = await pendingEscalationOf(fixture.admin, agentId);
+    const escalationId = await pendingEscalationOf(service.admin, agentId);
     const reason = new Error("the run was stopped");
     leaving.abort(reason);
     expect(await outcome).to.equal(reason);
-    await fixture.resolve(escalationId, "approved");
+    await service.resolve(escalationId, "approved");
     expect(probe.runs).to.deep.equal([]);
   });
 });

@@ -10,7 +10,8 @@ import {
   type InterceptOptions,
 } from "../../src/client/index.ts";
 import { createNodeControlPlane } from "../../src/client/node/index.ts";
-import { type Fixture, NOWHERE, rejection, startFixture } from "./harness.ts";
+import type { TestService } from "../support/service.ts";
+import { NOWHERE, rejection, startRuledService } from "./harness.ts";
 
 interface Refusal {
   readonly description: string;
@@ -63,21 +64,21 @@ function flakyFetch(count: number, when: "before" | "after"): { fetch: typeof fe
 }
 
 describe("intercept", () => {
-  let fixture: Fixture;
+  let service: TestService;
   let agentId: string;
 
   before("starts a server", async () => {
-    fixture = await startFixture();
-    agentId = await fixture.registerAgent();
+    service = await startRuledService();
+    agentId = await service.agent();
   });
-  after("stops the server", () => fixture?.stop());
+  after("stops the server", () => service?.stop());
 
   const wires: readonly [string, () => ControlPlane][] = [
-    ["over HTTP", () => createControlPlane({ baseUrl: `${fixture.server.http}/`, apiKey: fixture.server.adminKey })],
+    ["over HTTP", () => createControlPlane({ baseUrl: `${service.http}/`, apiKey: service.adminKey })],
     [
       "over a gRPC stream",
       () => {
-        const { http, grpc, adminKey } = fixture.server;
+        const { http, grpc, adminKey } = service;
         return createNodeControlPlane({ baseUrl: http, grpcUrl: grpc, apiKey: adminKey });
       },
     ],
@@ -96,7 +97,7 @@ describe("intercept", () => {
         controlPlane.intercept({ actionType: "read", actionContent: "a file", agentId, ...action }, options);
 
       it("gives every field of the result", async () => {
-        const own = await fixture.registerAgent();
+        const own = await service.agent();
         const allowed = await intercept({ agentId: own });
         expect(allowed).to.include({ decision: "allow", trustScore: 50, escalationId: null, policyName: null });
         expect(allowed.decisionPath).to.equal("default");
@@ -153,7 +154,7 @@ describe("intercept", () => {
   }
 
   it("says which key is refused, on both wires", async () => {
-    const { http, grpc } = fixture.server;
+    const { http, grpc } = service;
     for (const grpcUrl of [undefined, grpc]) {
       const stranger = createNodeControlPlane({ baseUrl: http, grpcUrl, apiKey: "unknown-key-of-nobody" });
       const error = await rejection(stranger.intercept({ actionType: "read", actionContent: "", agentId }));
@@ -166,20 +167,20 @@ describe("intercept", () => {
 
   for (const when of ["before", "after"] as const) {
     it(`asks again with the same request id when the connection breaks ${when} the server got the call`, async () => {
-      const own = await fixture.registerAgent();
+      const own = await service.agent();
       const { fetch, bodies } = flakyFetch(2, when);
-      const { http, adminKey } = fixture.server;
+      const { http, adminKey } = service;
       const controlPlane = createControlPlane({ baseUrl: http, apiKey: adminKey, fetch });
       const { decisionId } = await controlPlane.intercept({ actionType: "read", actionContent: "", agentId: own });
       expect(bodies).to.have.length(3);
       expect(new Set(bodies.map((body) => Buffer.from(body).toString("hex"))).size).to.equal(1);
-      expect(await fixture.decisionIdsOf(own)).to.deep.equal([decisionId]);
+      expect(await service.decisionIdsOf(own)).to.deep.equal([decisionId]);
     });
   }
 
   it("makes a new random request id on an insecure origin too, which has no `crypto.randomUUID`", async () => {
     const { fetch, bodies } = flakyFetch(0, "before");
-    const { http, adminKey } = fixture.server;
+    const { http, adminKey } = service;
     const controlPlane = createControlPlane({ baseUrl: http, apiKey: adminKey, fetch });
     Object.defineProperty(crypto, "randomUUID", { value: undefined, configurable: true });
     try {

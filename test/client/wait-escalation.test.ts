@@ -9,32 +9,33 @@ import {
   EscalationTimeoutError,
 } from "../../src/client/index.ts";
 import { followEscalation } from "../../src/client/wait-escalation.ts";
-import { type Fixture, NOWHERE, rejection, startFixture } from "./harness.ts";
+import type { TestService } from "../support/service.ts";
+import { NOWHERE, rejection, startRuledService } from "./harness.ts";
 import { type HttpProxy, type StreamHabit, startHttpProxy } from "./http-proxy.ts";
 
 describe("waitForEscalation", () => {
-  let fixture: Fixture;
+  let service: TestService;
   let agentId: string;
   const proxies: HttpProxy[] = [];
 
   before("starts a server", async () => {
-    fixture = await startFixture({ ACP_STREAM_HEARTBEAT_MS: "100" });
-    agentId = await fixture.registerAgent();
+    service = await startRuledService({ ACP_STREAM_HEARTBEAT_MS: "100" });
+    agentId = await service.agent();
   });
-  after("stops the server", () => fixture?.stop());
+  after("stops the server", () => service?.stop());
   afterEach("closes the proxies", () => {
     for (const proxy of proxies.splice(0)) proxy.close();
   });
 
   const escalate = async (): Promise<string> => {
     const action = { actionType: "review.pay", actionContent: "", agentId };
-    return (await fixture.admin.intercept(action)).escalationId ?? "";
+    return (await service.admin.intercept(action)).escalationId ?? "";
   };
 
   const through = async (habit: StreamHabit): Promise<{ proxy: HttpProxy; controlPlane: ControlPlane }> => {
-    const proxy = await startHttpProxy(fixture.server.http, habit);
+    const proxy = await startHttpProxy(service.http, habit);
     proxies.push(proxy);
-    return { proxy, controlPlane: createControlPlane({ baseUrl: proxy.url, apiKey: fixture.server.adminKey }) };
+    return { proxy, controlPlane: createControlPlane({ baseUrl: proxy.url, apiKey: service.adminKey }) };
   };
 
   for (const verdict of ["approved", "rejected"] as const) {
@@ -43,7 +44,7 @@ describe("waitForEscalation", () => {
       const escalationId = await escalate();
       const waiting = controlPlane.waitForEscalation(escalationId, { pollInterval: 0.2 });
       await pause(500);
-      await fixture.resolve(escalationId, verdict);
+      await service.resolve(escalationId, verdict);
       expect(await waiting).to.equal(verdict);
       expect(proxy.countOf("GetEscalationStatus")).to.equal(0);
       expect(proxy.countOf("WaitEscalation")).to.equal(1);
@@ -51,8 +52,8 @@ describe("waitForEscalation", () => {
 
     it(`gives ${verdict} at once for an escalation that is resolved already`, async () => {
       const escalationId = await escalate();
-      await fixture.resolve(escalationId, verdict);
-      expect(await fixture.admin.waitForEscalation(escalationId)).to.equal(verdict);
+      await service.resolve(escalationId, verdict);
+      expect(await service.admin.waitForEscalation(escalationId)).to.equal(verdict);
     });
   }
 
@@ -62,7 +63,7 @@ describe("waitForEscalation", () => {
       const escalationId = await escalate();
       const waiting = controlPlane.waitForEscalation(escalationId, { pollInterval: 0.05 });
       while (proxy.countOf("GetEscalationStatus") < 3) await pause(20);
-      await fixture.resolve(escalationId, "approved");
+      await service.resolve(escalationId, "approved");
       expect(await waiting).to.equal("approved");
     });
   }
@@ -79,14 +80,14 @@ describe("waitForEscalation", () => {
     const polls = proxy.countOf("GetEscalationStatus");
     await pause(300);
     expect(proxy.countOf("GetEscalationStatus")).to.equal(polls);
-    await fixture.resolve(escalationId, "rejected");
+    await service.resolve(escalationId, "rejected");
     expect(await waiting).to.equal("rejected");
   });
 
   it("looks at the status at least once, however short the wait", async () => {
     const { controlPlane } = await through("holds back");
     const escalationId = await escalate();
-    await fixture.resolve(escalationId, "approved");
+    await service.resolve(escalationId, "approved");
     expect(await controlPlane.waitForEscalation(escalationId, { timeout: 2, pollInterval: 60 })).to.equal("approved");
   });
 
@@ -94,10 +95,10 @@ describe("waitForEscalation", () => {
     let isAway = true;
     const flaky = ((input: string, init?: RequestInit) =>
       isAway ? Promise.reject(new TypeError("fetch failed")) : fetch(input, init)) as typeof fetch;
-    const { http, adminKey } = fixture.server;
+    const { http, adminKey } = service;
     const controlPlane = createControlPlane({ baseUrl: http, apiKey: adminKey, fetch: flaky });
     const escalationId = await escalate();
-    await fixture.resolve(escalationId, "approved");
+    await service.resolve(escalationId, "approved");
     const waiting = controlPlane.waitForEscalation(escalationId, { pollInterval: 0.05 });
     await pause(200);
     isAway = false;
@@ -106,7 +107,7 @@ describe("waitForEscalation", () => {
 
   it("throws EscalationTimeoutError, which is an AgentBlockedError, when nobody resolves in time", async () => {
     const escalationId = await escalate();
-    const error = await rejection(fixture.admin.waitForEscalation(escalationId, { timeout: 0.2 }));
+    const error = await rejection(service.admin.waitForEscalation(escalationId, { timeout: 0.2 }));
     expect(error).to.be.instanceOf(EscalationTimeoutError).and.instanceOf(AgentBlockedError);
     expect(error).to.include({ escalationId, timeout: 0.2, name: "EscalationTimeoutError" });
   });
@@ -119,17 +120,17 @@ describe("waitForEscalation", () => {
   });
 
   it("rejects at once for an escalation that does not exist", async () => {
-    const error = await rejection(fixture.admin.waitForEscalation("esc_unknown"));
+    const error = await rejection(service.admin.waitForEscalation("esc_unknown"));
     expect(error).to.be.instanceOf(ControlPlaneRequestError).and.include({ reason: "ESCALATION_NOT_FOUND" });
   });
 
   it("rejects with the signal's reason when it is aborted before or while it waits", async () => {
     const escalationId = await escalate();
     const reason = new Error("the run was stopped");
-    const aborted = fixture.admin.waitForEscalation(escalationId, { signal: AbortSignal.abort(reason) });
+    const aborted = service.admin.waitForEscalation(escalationId, { signal: AbortSignal.abort(reason) });
     expect(await rejection(aborted)).to.equal(reason);
     const leaving = new AbortController();
-    const waiting = rejection(fixture.admin.waitForEscalation(escalationId, { signal: leaving.signal }));
+    const waiting = rejection(service.admin.waitForEscalation(escalationId, { signal: leaving.signal }));
     await pause(100);
     leaving.abort(reason);
     expect(await waiting).to.equal(reason);
@@ -137,22 +138,22 @@ describe("waitForEscalation", () => {
 
   for (const options of [{ timeout: -1 }, { timeout: Number.NaN }, { pollInterval: 0 }]) {
     it(`refuses ${JSON.stringify(options)}`, async () => {
-      const error = await rejection(fixture.admin.waitForEscalation("esc_any", options));
+      const error = await rejection(service.admin.waitForEscalation("esc_any", options));
       expect(error).to.be.instanceOf(RangeError);
     });
   }
 });
 
 describe("following an escalation's stream", () => {
-  let fixture: Fixture;
+  let service: TestService;
   before("starts a server whose heartbeats are far apart", async () => {
-    fixture = await startFixture({ ACP_STREAM_HEARTBEAT_MS: "600000" });
+    service = await startRuledService({ ACP_STREAM_HEARTBEAT_MS: "600000" });
   });
-  after("stops the server", () => fixture?.stop());
+  after("stops the server", () => service?.stop());
 
   it("counts a stream that falls silent after its first message as broken", async () => {
-    const agentId = await fixture.registerAgent();
-    const { escalationId } = await fixture.admin.intercept({ actionType: "review.pay", actionContent: "", agentId });
+    const agentId = await service.agent();
+    const { escalationId } = await service.admin.intercept({ actionType: "review.pay", actionContent: "", agentId });
     const states: boolean[] = [];
     const health = {
       set isDelivering(state: boolean) {
@@ -162,7 +163,7 @@ describe("following an escalation's stream", () => {
         return states.at(-1) ?? false;
       },
     };
-    const client = fixture.admin.client(EscalationService);
+    const client = service.admin.client(EscalationService);
     const { signal } = new AbortController();
     const error = await rejection(followEscalation(client, escalationId ?? "", { signal, health, silenceMs: 300 }));
     expect(error).to.be.instanceOf(ControlPlaneRequestError).and.include({ code: "UNAVAILABLE" });

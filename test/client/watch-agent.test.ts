@@ -13,7 +13,8 @@ import {
 import { give, killSession, newAuthority } from "../revocation/authority.ts";
 import { openLogOf } from "../support/open-log.ts";
 import { startServer, type TestServer } from "../support/server.ts";
-import { type Fixture, NOWHERE, rejection, startFixture } from "./harness.ts";
+import type { TestService } from "../support/service.ts";
+import { NOWHERE, rejection, startRuledService } from "./harness.ts";
 import { type HttpProxy, type StreamHabit, startHttpProxy } from "./http-proxy.ts";
 
 /** What a signal aborts with, as soon as it does. */
@@ -25,41 +26,41 @@ async function reasonOf(signal: AbortSignal): Promise<unknown> {
 describe("watching an agent over the client", () => {
   const cleanup = new AsyncDisposableStack();
   const proxies: HttpProxy[] = [];
-  let fixture: Fixture;
+  let service: TestService;
   let replica: TestServer;
   let log: Awaited<ReturnType<typeof openLogOf>>;
   let agentId: string;
 
   before("starts two processes on one database", async () => {
-    fixture = await startFixture({ ACP_STREAM_HEARTBEAT_MS: "100" });
-    cleanup.defer(() => fixture.stop());
-    const { database, server } = fixture;
-    replica = await startServer({ databaseUrl: database.url, env: { ACP_ADMIN_KEY: server.adminKey } });
+    service = await startRuledService({ ACP_STREAM_HEARTBEAT_MS: "100" });
+    cleanup.defer(async () => void (await service.stop()));
+    const { database } = service;
+    replica = await startServer({ databaseUrl: database.url, env: { ACP_ADMIN_KEY: service.adminKey } });
     cleanup.defer(async () => void (await replica.stop()));
     log = await openLogOf(database.url, cleanup);
   });
   after("stops them", () => cleanup.disposeAsync());
   beforeEach("registers an agent", async () => {
-    agentId = await fixture.registerAgent();
+    agentId = await service.agent();
   });
   afterEach("closes the proxies", () => {
     for (const proxy of proxies.splice(0)) proxy.close();
   });
 
-  const revoke = (id = agentId) => fixture.admin.client(RevocationService).revokeAgent({ agentId: id });
-  const deactivate = () => fixture.admin.client(AgentService).deactivateAgent({ agentId });
+  const revoke = (id = agentId) => service.admin.client(RevocationService).revokeAgent({ agentId: id });
+  const deactivate = () => service.admin.client(AgentService).deactivateAgent({ agentId });
   const newSession = async (): Promise<string> => {
     const session = newAuthority("session", agentId);
     await give(log, [session]);
     return session.id;
   };
   const connect = (baseUrl: string): ControlPlane => {
-    const controlPlane = createControlPlane({ baseUrl, apiKey: fixture.server.adminKey });
+    const controlPlane = createControlPlane({ baseUrl, apiKey: service.adminKey });
     cleanup.defer(() => controlPlane.close());
     return controlPlane;
   };
   const through = async (habit: StreamHabit) => {
-    const proxy = await startHttpProxy(fixture.server.http, habit);
+    const proxy = await startHttpProxy(service.http, habit);
     proxies.push(proxy);
     return { proxy, controlPlane: connect(proxy.url) };
   };
@@ -71,7 +72,7 @@ describe("watching an agent over the client", () => {
 
   describe("watchAgent", () => {
     it("aborts on every process with an error that names the revocation.", async () => {
-      const watches = [await watchOn(fixture.admin), await watchOn(connect(replica.http))];
+      const watches = [await watchOn(service.admin), await watchOn(connect(replica.http))];
       expect(watches.map(({ signal }) => signal.aborted)).to.deep.equal([false, false]);
       const { revocationId } = await revoke();
       for (const { signal, close } of watches) {
@@ -84,19 +85,19 @@ describe("watching an agent over the client", () => {
     });
 
     it("aborts when the agent is deactivated, and at once for one that is out of service already.", async () => {
-      const watch = await watchOn(fixture.admin);
+      const watch = await watchOn(service.admin);
       await deactivate();
       expect(await reasonOf(watch.signal)).to.include({ change: "deactivated", revocationId: null });
       watch.close();
       await revoke();
-      const late = fixture.admin.watchAgent(agentId);
+      const late = service.admin.watchAgent(agentId);
       expect(await reasonOf(late.signal)).to.include({ change: "revoked" });
       late.close();
     });
 
     it("tells of the sessions that are killed, each to those who asked for it, once.", async () => {
       const [one, two, three] = [await newSession(), await newSession(), await newSession()];
-      const watch = await watchOn(fixture.admin);
+      const watch = await watchOn(service.admin);
       const heard: string[] = [];
       for (const id of [one, two, three]) watch.onSessionKilled(id, () => heard.push(id));
       const cancel = watch.onSessionKilled(two, () => heard.push("cancelled"));
@@ -148,7 +149,7 @@ describe("watching an agent over the client", () => {
     });
 
     it("never aborts by itself, neither for an unknown agent nor without a control plane.", async () => {
-      for (const controlPlane of [fixture.admin, connect(NOWHERE)]) {
+      for (const controlPlane of [service.admin, connect(NOWHERE)]) {
         const watch = controlPlane.watchAgent("agt_unknown");
         await pause(300);
         expect(watch.signal.aborted).to.equal(false);
@@ -199,11 +200,11 @@ describe("watching an agent over the client", () => {
 
     it("is ended when its agent is deactivated, and when its session is killed, but not another one.", async () => {
       const [own, other] = [await newSession(), await newSession()];
-      const inSession = longWork(fixture.admin, { sessionId: own });
-      const elsewhere = longWork(fixture.admin, { sessionId: other });
+      const inSession = longWork(service.admin, { sessionId: own });
+      const elsewhere = longWork(service.admin, { sessionId: other });
       const outcomes = [rejection(inSession.call("a")), rejection(elsewhere.call("b"))];
       await Promise.all([inSession.started, elsewhere.started]);
-      (await watchOn(fixture.admin)).close();
+      (await watchOn(service.admin)).close();
       await killSession(log, agentId, own);
       expect(await outcomes[0])
         .to.be.instanceOf(AgentStoppedError)
@@ -215,7 +216,7 @@ describe("watching an agent over the client", () => {
 
     it("is ended though its function knows nothing of signals.", async () => {
       const running = Promise.withResolvers<void>();
-      const work = fixture.admin.guard((_text: string) => {
+      const work = service.admin.guard((_text: string) => {
         running.resolve();
         return new Promise<never>(() => undefined);
       }, optionsFor());
@@ -227,7 +228,7 @@ describe("watching an agent over the client", () => {
 
     it("rejects with the same error when the function rejects by itself on its signal.", async () => {
       const running = Promise.withResolvers<void>();
-      const work = fixture.admin.guardWithSignal((signal, _text: string) => {
+      const work = service.admin.guardWithSignal((signal, _text: string) => {
         running.resolve();
         return new Promise<never>((_, reject) => {
           signal.addEventListener("abort", () => reject(new Error("own words")));
@@ -255,7 +256,7 @@ describe("watching an agent over the client", () => {
     it("gives receiver, parameters, result and fault as the function does.", async () => {
       const account = {
         balance: 5,
-        add: fixture.admin.guardWithSignal(function (this: { balance: number }, signal, text: string) {
+        add: service.admin.guardWithSignal(function (this: { balance: number }, signal, text: string) {
           if (text === "fail") throw new RangeError("own fault");
           return [this.balance, text, signal.aborted] as const;
         }, optionsFor()),

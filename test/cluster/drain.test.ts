@@ -7,8 +7,9 @@ import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_
 import type { ControlPlane } from "../../src/client/index.ts";
 import { createTestDatabase, type TestDatabase, withClient } from "../support/database.ts";
 import { startServer, type TestServer } from "../support/server.ts";
+import { connect, registerAgent } from "../support/service.ts";
 import { type Answer, type CallOptions, openWires, type Wire, type Wires } from "../support/wires.ts";
-import { connect, registerAgent, until } from "./harness.ts";
+import { until } from "./harness.ts";
 
 const INTERCEPT = EnforcementService.method.intercept;
 const WATCH = EscalationService.method.watchEscalations;

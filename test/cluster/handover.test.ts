@@ -3,8 +3,9 @@ import { EscalationService, Resolution } from "../../gen/agentcontrol/v1/escalat
 import type { ControlPlane } from "../../src/client/index.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startServer, type TestServer } from "../support/server.ts";
+import { connect, decisionIdsOf, registerAgent } from "../support/service.ts";
 import { type Balancer, startBalancer } from "./balancer.ts";
-import { connect, decisionIdsOf, escalateReviews, registerAgent, until, workerPids } from "./harness.ts";
+import { escalateReviews, until, workerPids } from "./harness.ts";
 
 const ADMIN_KEY = "the-admin-key-of-the-handover";
 const CALLERS = 16;

@@ -1,25 +1,7 @@
-import { randomUUID } from "node:crypto";
-import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
-import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { MandateService, RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import type { ControlPlane } from "../../src/client/index.ts";
-import { createNodeControlPlane } from "../../src/client/node/index.ts";
 import type { TestServer } from "../support/server.ts";
-
-/** The library over the HTTP port alone, or with the gRPC port for intercepts. */
-export function connect(
-  { http, grpc, adminKey }: Pick<TestServer, "http" | "grpc" | "adminKey">,
-  wire: "http" | "grpc" = "http",
-): ControlPlane {
-  return createNodeControlPlane({ baseUrl: http, apiKey: adminKey, ...(wire === "grpc" && { grpcUrl: grpc }) });
-}
-
-/** Registers an agent; gives its id. */
-export async function registerAgent(controlPlane: ControlPlane): Promise<string> {
-  const { agent } = await controlPlane.client(AgentService).registerAgent({ name: `agent ${randomUUID()}` });
-  return agent?.agentId ?? "";
-}
 
 /** Has every action `review.*` wait for a human. */
 export async function escalateReviews(controlPlane: ControlPlane): Promise<void> {
@@ -39,17 +21,6 @@ export async function limitRefunds(controlPlane: ControlPlane, most: number): Pr
   };
   const rules = [{ type: RuleType.SEQUENCE, decision: Decision.BLOCK, conditions }];
   await controlPlane.client(MandateService).createMandate({ name: "refunds", rules });
-}
-
-/** The ids of all decisions on an agent's actions, newest first. */
-export async function decisionIdsOf(controlPlane: ControlPlane, agentId: string): Promise<string[]> {
-  const ids: string[] = [];
-  for (let pageToken = ""; ; ) {
-    const page = await controlPlane.client(EnforcementService).listDecisions({ agentId, pageSize: 500, pageToken });
-    ids.push(...page.decisions.map(({ decisionId }) => decisionId));
-    if (page.nextPageToken === undefined) return ids;
-    pageToken = page.nextPageToken;
-  }
 }
 
 /** Resolves when `isTrue` is; looks every 20 milliseconds, for at most 20 seconds. */

@@ -4,7 +4,8 @@ import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import type { ControlPlane } from "../../src/client/index.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startServer, type TestServer } from "../support/server.ts";
-import { connect, limitRefunds, registerAgent } from "./harness.ts";
+import { connect, registerAgent } from "../support/service.ts";
+import { limitRefunds } from "./harness.ts";
 
 const REPLICAS = 3;
 const LIMIT = 7;
@@ -42,7 +43,7 @@ describe("several starts on one empty database at the same moment", () => {
   it("hold a limit together.", async () => {
     const [first] = controlPlanes as [ControlPlane];
     await limitRefunds(first, LIMIT);
-    const agentIds = await Promise.all(controlPlanes.map(registerAgent));
+    const agentIds = await Promise.all(controlPlanes.map((each) => registerAgent(each)));
     const action = { actionType: "refund.send", actionContent: "refund an order" };
     const results = await Promise.all(
       Array.from({ length: 20 * REPLICAS }, (_, index) => {

@@ -4,8 +4,9 @@ import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_servic
 import type { ControlPlane } from "../../src/client/index.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startServer, type TestServer } from "../support/server.ts";
+import { connect, decisionIdsOf, registerAgent } from "../support/service.ts";
 import { metadataWith } from "../support/wires.ts";
-import { connect, decisionIdsOf, figureOf, isAlive, registerAgent, until, workerPids } from "./harness.ts";
+import { figureOf, isAlive, until, workerPids } from "./harness.ts";
 
 const WORKERS = 2;
 const CONNECTIONS = 8;
