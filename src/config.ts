@@ -1,22 +1,8 @@
-import {
-  adminKey,
-  cidrs,
-  host,
-  modelKey,
-  modelName,
-  modelUrl,
-  oneOf,
-  origin,
-  type Read,
-  redactionKey,
-  Secret,
-  secretUrl,
-  whole,
-} from "./config-values.ts";
+import { isIP } from "node:net";
+import { inspect } from "node:util";
+import { distance } from "fastest-levenshtein";
 
-export { Secret };
-
-/** Where state lives when nothing is set: beside the program, so that a clone carries its own data. */
+/** Directory of state: beside the program, so that a clone carries its own data. */
 export const DEFAULT_DATA_DIR = ".data";
 /** Loopback: a first start is never reachable from the network. */
 export const DEFAULT_HOST = "127.0.0.1";
@@ -46,7 +32,34 @@ const LOG_LEVELS = ["fatal", "error", "warn", "info", "debug", "trace", "silent"
 /** How much is logged, from least to most but for `silent`. */
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** Everything that the environment decides. Complete after load: `null` says that a part is switched off. */
+/** A value that prints as `***` (or as the text given as `shown`) wherever it is logged; MUST only be read with `reveal()`. */
+export class Secret {
+  readonly #value: string;
+  readonly #shown: string;
+
+  constructor(value: string, shown = "***") {
+    this.#value = value;
+    this.#shown = shown;
+  }
+
+  reveal(): string {
+    return this.#value;
+  }
+
+  toString(): string {
+    return this.#shown;
+  }
+
+  toJSON(): string {
+    return this.#shown;
+  }
+
+  [inspect.custom](): string {
+    return this.#shown;
+  }
+}
+
+/** The settings of a process. Complete after load: `null` says that a part is switched off. */
 export interface Config {
   /** A `postgresql://` URL; null: the embedded PostgreSQL in `dataDir`. Prints without its password. */
   readonly databaseUrl: Secret | null;
@@ -96,7 +109,7 @@ export interface ConfigVariable {
   readonly meaning: string;
 }
 
-/** Everything wrong with the environment, one line per problem; every line names the variable and what to change. */
+/** All faults of the environment, one line each, which names the variable and what to change. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
   readonly problems: readonly string[];
@@ -105,6 +118,111 @@ export class ConfigError extends Error {
     super(problems.join("\n"));
     this.problems = problems;
   }
+}
+
+/** Reads one value; throws an `Error` whose message continues "NAME …". */
+type Read<T> = (text: string) => T;
+
+/** A whole number within bounds, both included; `unit` follows the word "number": ` of bytes`. */
+function whole(min: number, max: number, unit = ""): Read<number> {
+  return (text) => {
+    const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+    if (value >= min && value <= max) return value;
+    throw new Error(`must be a whole number${unit} from ${min} to ${max}, not \`${text}\``);
+  };
+}
+
+/** One of some words, in any case. */
+function oneOf<T extends string>(words: readonly T[]): Read<T> {
+  return (text) => {
+    const word = words.find((known) => known === text.toLowerCase());
+    if (word !== undefined) return word;
+    throw new Error(`must be one of ${words.join(", ")}, not \`${text}\``);
+  };
+}
+
+/** Masks passwords in the user info and in query parameters. */
+function masked(url: URL): string {
+  const copy = new URL(url);
+  if (copy.password !== "") copy.password = "***";
+  for (const name of copy.searchParams.keys()) {
+    if (/pass|key|secret|token/i.test(name)) copy.searchParams.set(name, "***");
+  }
+  return copy.href;
+}
+
+/** A URL that may hold a password and is printed without it; `form` shows how it is written. */
+function secretUrl(protocols: readonly string[], accepts: (url: URL) => boolean, form: string): Read<Secret> {
+  return (text) => {
+    const url = URL.canParse(text) ? new URL(text) : undefined;
+    // The value may hold a password, so a refusal does not repeat it.
+    if (!url || !protocols.includes(url.protocol) || !accepts(url)) throw new Error(`must have the form ${form}`);
+    return new Secret(text, masked(url));
+  };
+}
+
+/** An http or https URL that ends in `/v1` and holds nothing but host and path. */
+function modelUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isPlain = url !== undefined && `${url.origin}${url.pathname}` === url.href && url.pathname.endsWith("/v1");
+  if (isPlain && ["http:", "https:"].includes(url.protocol)) return url.href;
+  // The value may hold a password, so a refusal does not repeat it.
+  throw new Error("must have the form https://host/v1, without user, query or fragment");
+}
+
+/** The name of a model at its service. */
+function modelName(text: string): string {
+  if (/^[\x21-\x7e]{1,128}$/.test(text)) return text;
+  throw new Error(`must be 1 to 128 printable ASCII characters without spaces, not \`${text}\``);
+}
+
+/** A key that goes into a header. */
+function modelKey(text: string): Secret {
+  if (/^[\x21-\x7e]{1,4096}$/.test(text)) return new Secret(text);
+  throw new Error("must be printable ASCII characters without spaces");
+}
+
+/** The secret that personal values are encrypted under: as hard to guess as a key. */
+function redactionKey(text: string): Secret {
+  if (/^[\x21-\x7e]{32,256}$/.test(text)) return new Secret(text);
+  throw new Error("must be 32 to 256 printable ASCII characters without spaces");
+}
+
+/** The administrator's key: long enough not to be guessed. */
+function adminKey(text: string): Secret {
+  if (/^[\x21-\x7e]{16,256}$/.test(text)) return new Secret(text);
+  throw new Error("must be 16 to 256 printable ASCII characters without spaces");
+}
+
+/** An IP address or a host name. */
+function host(text: string): string {
+  if (
+    isIP(text) !== 0 ||
+    /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i.test(text)
+  ) {
+    return text;
+  }
+  throw new Error(`must be an IP address or a host name, not \`${text}\``);
+}
+
+/** A URL without scheme, of a host name and perhaps a port and a path. */
+function origin(text: string): string {
+  if (/^(?=.{1,200}$)[a-z0-9][a-z0-9.-]*(:\d{1,5})?(\/[a-z0-9._~-]+)*$/.test(text)) return text;
+  throw new Error(`must be a URL without scheme, such as log.example.com/agents, not \`${text}\``);
+}
+
+function isCidr(block: string): boolean {
+  const [address = "", bits = "", ...rest] = block.split("/");
+  const family = isIP(address);
+  return rest.length === 0 && family !== 0 && /^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128);
+}
+
+/** CIDR blocks with commas between; none for an empty text. */
+function cidrs(text: string): readonly string[] {
+  const blocks = text === "" ? [] : text.split(",").map((block) => block.trim());
+  const wrong = blocks.find((block) => !isCidr(block));
+  if (wrong === undefined) return blocks;
+  throw new Error(`must be CIDR blocks with commas between, such as 10.0.0.0/8,fd00::/8; \`${wrong}\` is none`);
 }
 
 const hasDatabaseName = (url: URL): boolean => url.pathname.length > 1;
@@ -219,20 +337,6 @@ export const CONFIG_VARIABLES: readonly ConfigVariable[] = Object.values<ConfigV
   ({ name, default: preset, meaning }) => ({ name, default: preset, meaning }),
 );
 
-/** Edits of one character that turn `a` into `b`. */
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (const [i, left] of [...a].entries()) {
-    const next = [i + 1];
-    for (const [j, right] of [...b].entries()) {
-      const replaced = (row[j] ?? 0) + (left === right ? 0 : 1);
-      next.push(Math.min(replaced, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
-}
-
 function unknownProblem(name: string): string {
   const near = CONFIG_VARIABLES.map((known) => ({ known: known.name, edits: distance(name, known.name) }))
     .filter(({ edits }) => edits <= 5)
@@ -241,7 +345,7 @@ function unknownProblem(name: string): string {
   return `${name} is no variable of this program: ${near ? `did you mean ${near.known}?` : `known are ${known.join(", ")}`}`;
 }
 
-/** What is wrong with values that are right each by itself. */
+/** Finds faults of values that are each right by itself. */
 function contradictions({ httpPort, grpcPort, guardUrl, guardModel, guardKey }: Config): string[] {
   const problems: string[] = [];
   if (httpPort === grpcPort && httpPort > 0) {
@@ -272,7 +376,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     }
   });
   const config: Config = Object.fromEntries(entries);
-  // Of a value that could not be read nothing more is said.
+  // A value that could not be read would contradict others needlessly.
   if (problems.length === 0) problems.push(...contradictions(config));
   if (problems.length > 0) throw new ConfigError(problems);
   return config;

@@ -12,8 +12,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "main.ts": ["config.ts", "registry", "server", "workers.ts"],
   "workers.ts": ["config.ts", "control-plane.ts", "registry", "server", "store"],
   cli: ["redaction"],
-  "config.ts": ["config-values.ts"],
-  "config-values.ts": [],
+  "config.ts": [],
   "control-plane.ts": [
     ...["api", "authority", "config.ts", "decision", "escalation", "log", "mirror", "redaction", "registry"],
     ...["revocation", "semantic", "server", "store", "webhook"],
