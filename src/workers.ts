@@ -1,4 +1,5 @@
 import cluster, { type Worker } from "node:cluster";
+import { Session } from "node:inspector/promises";
 import { constants } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
@@ -63,6 +64,17 @@ async function openDatabaseUrl({ config, log }: Serving, started: AsyncDisposabl
   return embedded.url;
 }
 
+/**
+ * Returns the memory that starting took. Modules and descriptors live long, so that V8 grows its young generation for them,
+ * and an idle process makes too little garbage to have it shrunk again.
+ */
+async function collectStartGarbage(): Promise<void> {
+  const session = new Session();
+  session.connect();
+  await session.post("HeapProfiler.collectGarbage");
+  session.disconnect();
+}
+
 /** Serves in this process until it is told to stop. Rejects when it cannot, with everything that was started stopped. */
 export async function serveAlone(serving: Serving): Promise<void> {
   const { config, log, stop, announce } = serving;
@@ -73,6 +85,7 @@ export async function serveAlone(serving: Serving): Promise<void> {
   const first = await prepareFirstStart({
     ...{ ...controlPlane, adminKey: config.adminKey?.reveal(), dataDir: config.dataDir },
   });
+  await collectStartGarbage();
   announce(await controlPlane.listen(), first);
   log.info({ signal: await stop }, "stopping");
 }
@@ -102,6 +115,7 @@ export async function serveWithWorkers(serving: Serving): Promise<void> {
   const pool = new WorkerPool(config, databaseUrl, log);
   started.defer(() => pool.stop());
   const serve = async (): Promise<void> => {
+    await collectStartGarbage();
     announce(await pool.start(), first);
     await pool.broken;
   };
@@ -236,6 +250,7 @@ export async function serveAsWorker({ config, log, stop }: Omit<Serving, "announ
     ...{ config, databaseUrl: config.databaseUrl?.reveal() ?? "", log, metricsPage: pageOfAll },
   });
   started.defer(() => controlPlane.close());
+  await collectStartGarbage();
   send({ kind: "serving", addresses: await controlPlane.listen() });
   log.info({ signal: await stop }, "stopping");
   // Leaves the ports: the primary gives new connections to the others while this one drains.
