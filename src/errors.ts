@@ -56,6 +56,16 @@ export function invalidField(field: string, description: string, cause?: unknown
   );
 }
 
+/** Creates the error for an unknown id, which is the first value of `metadata`: no agent `agt_1`. */
+export function notFound(
+  reason: ErrorReason,
+  noun: string,
+  metadata: Readonly<Record<string, string>>,
+): ControlPlaneError {
+  const [id] = Object.values(metadata);
+  return new ControlPlaneError(reason, `no ${noun} \`${id}\``, metadata);
+}
+
 const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
   [
     Code.InvalidArgument,

@@ -1,6 +1,6 @@
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
-import { type Page, type PageRequest, pageFrom } from "../registry/page.ts";
+import { latestFirst, type Page, type PageRequest, pageFrom } from "../registry/page.ts";
 import { type AuthorityStatus, authorityStatus } from "../state/authority-status.ts";
 import type { AuthorityKind, SealedAuthority } from "../state/control-changes.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
@@ -77,18 +77,14 @@ export async function listAuthority(
   source: AuthoritySource,
   workspaceId: string,
   { kind, agentId }: AuthorityFilter,
-  { size, after }: PageRequest,
+  page: PageRequest,
 ): Promise<Page<AuthorityView>> {
-  const where = {
-    workspaceId,
-    kind,
-    ...(after === undefined ? {} : { createdSeq: { $lt: after } }),
-    ...(agentId === undefined ? {} : { $or: [{ agentId }, { grantorAgentId: agentId }] }),
-  };
   // Every item has an entry of its own, so the index is a unique position.
-  const options = { orderBy: { createdSeq: "desc" as const }, limit: size + 1 };
-  const rows = await stored(source.database.orm.em.fork().find(AuthorityEntity, where, options));
-  const { items, next } = pageFrom(rows, size, ({ createdSeq }) => createdSeq);
+  const { where, options } = latestFirst("createdSeq", page);
+  const ofAgent = agentId === undefined ? {} : { $or: [{ agentId }, { grantorAgentId: agentId }] };
+  const condition = { workspaceId, kind, ...where, ...ofAgent };
+  const rows: AuthorityRow[] = await stored(source.database.orm.em.fork().find(AuthorityEntity, condition, options));
+  const { items, next } = pageFrom(rows, page.size, ({ createdSeq }) => createdSeq);
   return { items: await viewsOf(source, workspaceId, items), next };
 }
 

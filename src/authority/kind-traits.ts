@@ -1,4 +1,4 @@
-import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { type ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
 import type { AuthorityKind } from "../state/control-changes.ts";
 import type { IdPrefix } from "../store/ids.ts";
 
@@ -41,6 +41,5 @@ export const KIND_TRAITS: Readonly<Record<AuthorityKind, KindTraits>> = {
 
 /** Builds the error for an unknown id of a kind. */
 export function authorityNotFound(kind: AuthorityKind, id: string): ControlPlaneError {
-  const message = `no ${KIND_TRAITS[kind].noun} \`${id}\``;
-  return new ControlPlaneError(ErrorReason.AUTHORITY_NOT_FOUND, message, { kind, id });
+  return notFound(ErrorReason.AUTHORITY_NOT_FOUND, KIND_TRAITS[kind].noun, { id, kind });
 }

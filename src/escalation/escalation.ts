@@ -1,5 +1,5 @@
 import type { Pool } from "pg";
-import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
 import { type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { checkedText } from "../registry/checked-text.ts";
@@ -83,8 +83,7 @@ export async function getEscalation(
 ): Promise<Escalation> {
   const found = (await findEscalations(pool, workspaceId, [escalationId])).get(escalationId);
   if (found !== undefined && (agentId === null || found.agentId === agentId)) return found;
-  const message = `no escalation \`${escalationId}\``;
-  throw new ControlPlaneError(ErrorReason.ESCALATION_NOT_FOUND, message, { escalation_id: escalationId });
+  throw notFound(ErrorReason.ESCALATION_NOT_FOUND, "escalation", { escalation_id: escalationId });
 }
 
 /** Filter and page of a list of escalations. */

@@ -1,4 +1,4 @@
-import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { ErrorReason, notFound } from "../errors.ts";
 import { createEventBuffer } from "../log/event-buffer.ts";
 import type { LedgerEvent } from "../log/events.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
@@ -35,7 +35,7 @@ type CheckedRegistration = Omit<SealedAgent, "agent_id" | "trust_tenths">;
 export function getAgent(state: WorkspaceState, agentId: string): AgentState {
   const agent = state.agents.get(agentId);
   if (agent !== undefined) return agent;
-  throw new ControlPlaneError(ErrorReason.AGENT_NOT_FOUND, `no agent \`${agentId}\``, { agent_id: agentId });
+  throw notFound(ErrorReason.AGENT_NOT_FOUND, "agent", { agent_id: agentId });
 }
 
 function checkedRegistration(registration: AgentRegistration): CheckedRegistration {

@@ -1,4 +1,4 @@
-import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import type { DepartmentState } from "../state/departments.ts";
 import type { MandateState } from "../state/policies.ts";
@@ -19,8 +19,7 @@ interface DepartmentDraft {
 export function getDepartment(state: WorkspaceState, departmentId: string): DepartmentState {
   const department = state.departments.all.get(departmentId);
   if (department !== undefined) return department;
-  const metadata = { department_id: departmentId };
-  throw new ControlPlaneError(ErrorReason.DEPARTMENT_NOT_FOUND, `no department \`${departmentId}\``, metadata);
+  throw notFound(ErrorReason.DEPARTMENT_NOT_FOUND, "department", { department_id: departmentId });
 }
 
 function assertNameFree(state: WorkspaceState, name: string): void {

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
-import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
+import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import type { SealedKey } from "../state/control-changes.ts";
 import type { Database } from "../store/database.ts";
@@ -122,7 +122,7 @@ export function revokeKey(log: WorkspaceLog, by: string, keyId: string): Promise
     const { transaction, state, nowMs, seal } = scope;
     const where = { keyId, workspaceId: state.workspaceId };
     const key = await transaction.findOne(ApiKeyEntity, where);
-    if (key === null) throw new ControlPlaneError(ErrorReason.KEY_NOT_FOUND, `no key \`${keyId}\``, { key_id: keyId });
+    if (key === null) throw notFound(ErrorReason.KEY_NOT_FOUND, "key", { key_id: keyId });
     if ((key.revokedAtMs ?? null) !== null) return key;
     await assertNotLast(scope, key);
     await transaction.nativeUpdate(ApiKeyEntity, where, { revokedAtMs: nowMs });

@@ -1,7 +1,6 @@
 import { clone, type JsonObject, toJson } from "@bufbuild/protobuf";
 import { type Rule, RuleSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
-
+import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField, notFound } from "../errors.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import { compileMandate } from "../policy/compile/mandate.ts";
 import { compileRules } from "../policy/compile/rules.ts";
@@ -20,7 +19,7 @@ import { digestOf } from "../tree/canonical.ts";
 import { getAgent } from "./agents.ts";
 import { checkedName, checkedText, comparableName, isStorableJson } from "./checked-text.ts";
 import { getDepartment } from "./departments.ts";
-import { newestPage, type Page, type PageRequest, pageFrom } from "./page.ts";
+import { latestFirst, newestPage, type Page, type PageRequest, pageFrom } from "./page.ts";
 
 /** A mandate as its author writes it. */
 export type MandateDraft = Omit<MandateSource, "id" | "version" | "digest"> & { readonly description: string };
@@ -92,10 +91,9 @@ function viewFromRow(row: MandateVersionRow, tools: ToolLookup): MandateView {
     ...{ createdAtMs, updatedAtMs, createdSeq },
   };
 }
-function mandateNotFound(mandateId: string): ControlPlaneError {
-  const metadata = { mandate_id: mandateId };
-  return new ControlPlaneError(ErrorReason.MANDATE_NOT_FOUND, `no mandate \`${mandateId}\``, metadata);
-}
+
+const mandateNotFound = (mandateId: string): ControlPlaneError =>
+  notFound(ErrorReason.MANDATE_NOT_FOUND, "mandate", { mandate_id: mandateId });
 
 /** Reads the last versions of a mandate, newest first. Throws MANDATE_NOT_FOUND when there is none. */
 async function lastVersions(
@@ -128,12 +126,7 @@ function definitionFrom(draft: MandateDraft): JsonObject {
 
 function mandateInvalid(found: readonly RuleViolation[]): ControlPlaneError {
   const violations = found.map(
-    ({ path, reason, message }): FieldViolation => ({
-      field: path,
-      reason,
-      // The message ends in the suggestion where there is one.
-      description: message,
-    }),
+    ({ path, reason, message }): FieldViolation => ({ field: path, reason, description: message }),
   );
   const [first] = violations;
   const more = found.length > 1 ? ` (and ${found.length - 1} more)` : "";
@@ -281,17 +274,13 @@ export async function listMandateVersions(
   return [...current, ...earlier].slice(0, SHOWN_VERSIONS);
 }
 
-async function listArchived(
-  { orm }: Database,
-  state: WorkspaceState,
-  { size, after }: PageRequest,
-): Promise<Page<MandateView>> {
-  const before = after === undefined ? {} : { createdSeq: { $lt: after } };
-  const where = { workspaceId: state.workspaceId, archived: true, ...before };
-  const options = { orderBy: { createdSeq: "desc" }, limit: size + 1 } as const;
-  const rows = await stored(orm.em.fork().find(MandateVersionEntity, where, options));
-  const views = rows.map((row) => viewFromRow(row, state.policies.lookup));
-  return pageFrom(views, size, ({ createdSeq }) => createdSeq);
+async function listArchived({ orm }: Database, state: WorkspaceState, page: PageRequest): Promise<Page<MandateView>> {
+  const { where, options } = latestFirst("createdSeq", page);
+  const { workspaceId, policies } = state;
+  const archived = { workspaceId, archived: true, ...where };
+  const rows: MandateVersionRow[] = await stored(orm.em.fork().find(MandateVersionEntity, archived, options));
+  const views = rows.map((row) => viewFromRow(row, policies.lookup));
+  return pageFrom(views, page.size, ({ createdSeq }) => createdSeq);
 }
 
 /**

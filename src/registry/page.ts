@@ -36,6 +36,12 @@ export function newestPage<T>(
   return pageFrom(read, size, seqOf);
 }
 
+/** Makes the ORM's condition and options for a page of rows ordered by a number, such as a log index, highest first, and one surplus row. */
+export function latestFirst(seqColumn: string, { size, after }: PageRequest) {
+  const where = after === undefined ? {} : { [seqColumn]: { $lt: after } };
+  return { where, options: { orderBy: { [seqColumn]: "desc" }, limit: size + 1 } as never };
+}
+
 const CURSOR = /^(\d{1,16}) (\S+)$/;
 
 /** Makes the position of a row in a list that `newestFirst` reads. */

@@ -1,5 +1,5 @@
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
-import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
 import { sealChanges } from "../log/changes.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { Decision } from "../policy/types.ts";
@@ -73,10 +73,8 @@ const sealedFrom = (settings: WorkspaceSettings): SealedWorkspace => ({
   initial_trust_tenths: settings.initialTrustTenths,
 });
 
-function workspaceNotFound(workspaceId: string): ControlPlaneError {
-  const metadata = { workspace_id: workspaceId };
-  return new ControlPlaneError(ErrorReason.WORKSPACE_NOT_FOUND, `no workspace \`${workspaceId}\``, metadata);
-}
+const workspaceNotFound = (workspaceId: string): ControlPlaneError =>
+  notFound(ErrorReason.WORKSPACE_NOT_FOUND, "workspace", { workspace_id: workspaceId });
 
 async function insertWorkspace(
   transaction: Transaction,

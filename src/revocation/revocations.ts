@@ -1,7 +1,7 @@
 import type { Pool } from "pg";
 import type { SigningKeys } from "../authority/signing-key.ts";
-import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import { type Page, type PageRequest, pageFrom } from "../registry/page.ts";
+import { ErrorReason, notFound } from "../errors.ts";
+import { latestFirst, type Page, type PageRequest, pageFrom } from "../registry/page.ts";
 import type { ControlChange } from "../state/control-changes.ts";
 import type { Database } from "../store/database.ts";
 import { IncidentEntity, type IncidentRow, RevocationEntity, type RevocationRow } from "../store/entities.ts";
@@ -56,19 +56,18 @@ export async function getRevocation(
 ): Promise<VerifiedCertificate> {
   const row = await orm.em.fork().findOne(RevocationEntity, { workspaceId, revocationId });
   if (row !== null) return verified(pool, keys, row);
-  const metadata = { revocation_id: revocationId };
-  throw new ControlPlaneError(ErrorReason.REVOCATION_NOT_FOUND, `no revocation \`${revocationId}\``, metadata);
+  throw notFound(ErrorReason.REVOCATION_NOT_FOUND, "revocation", { revocation_id: revocationId });
 }
 
 /** Lists the certificates of a workspace, newest first; a position is an index in the log. */
 export async function listRevocations(
   { orm }: Database,
   workspaceId: string,
-  { size, after }: PageRequest,
+  page: PageRequest,
 ): Promise<Page<StoredCertificate>> {
-  const where = after === undefined ? { workspaceId } : { workspaceId, seq: { $lt: after } };
-  const rows = await orm.em.fork().find(RevocationEntity, where, { orderBy: { seq: "desc" }, limit: size + 1 });
-  const { items, next } = pageFrom(rows, size, ({ seq }) => seq);
+  const { where, options } = latestFirst("seq", page);
+  const rows: RevocationRow[] = await orm.em.fork().find(RevocationEntity, { workspaceId, ...where }, options);
+  const { items, next } = pageFrom(rows, page.size, ({ seq }) => seq);
   return { items: items.map(certificateFromRow), next };
 }
 
@@ -76,17 +75,16 @@ export async function listRevocations(
 export async function getIncident({ orm }: Database, workspaceId: string, incidentId: string): Promise<IncidentRow> {
   const row = await orm.em.fork().findOne(IncidentEntity, { workspaceId, incidentId });
   if (row !== null) return row;
-  const metadata = { incident_id: incidentId };
-  throw new ControlPlaneError(ErrorReason.INCIDENT_NOT_FOUND, `no incident \`${incidentId}\``, metadata);
+  throw notFound(ErrorReason.INCIDENT_NOT_FOUND, "incident", { incident_id: incidentId });
 }
 
 /** Lists the incidents of a workspace, newest first; a position is an index in the log. */
 export async function listIncidents(
   { orm }: Database,
   workspaceId: string,
-  { size, after }: PageRequest,
+  page: PageRequest,
 ): Promise<Page<IncidentRow>> {
-  const where = after === undefined ? { workspaceId } : { workspaceId, createdSeq: { $lt: after } };
-  const rows = await orm.em.fork().find(IncidentEntity, where, { orderBy: { createdSeq: "desc" }, limit: size + 1 });
-  return pageFrom(rows, size, ({ createdSeq }) => createdSeq);
+  const { where, options } = latestFirst("createdSeq", page);
+  const rows: IncidentRow[] = await orm.em.fork().find(IncidentEntity, { workspaceId, ...where }, options);
+  return pageFrom(rows, page.size, ({ createdSeq }) => createdSeq);
 }

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
+import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
-import { cursorOf, newestFirst, type Page, type PageRequest, pageFrom } from "../registry/page.ts";
+import { cursorOf, latestFirst, newestFirst, type Page, type PageRequest, pageFrom } from "../registry/page.ts";
 import type { Database } from "../store/database.ts";
 import { WebhookDeliveryEntity, type WebhookDeliveryRow, WebhookEntity, type WebhookRow } from "../store/entities.ts";
 import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
@@ -108,10 +108,8 @@ function attemptFrom(row: WebhookDeliveryRow): Attempt {
   return { messageId, event, seq, attempt, atMs, delivered, statusCode, error, durationMs };
 }
 
-function webhookNotFound(webhookId: string): ControlPlaneError {
-  const metadata = { webhook_id: webhookId };
-  return new ControlPlaneError(ErrorReason.WEBHOOK_NOT_FOUND, `no webhook \`${webhookId}\``, metadata);
-}
+const webhookNotFound = (webhookId: string): ControlPlaneError =>
+  notFound(ErrorReason.WEBHOOK_NOT_FOUND, "webhook", { webhook_id: webhookId });
 
 /**
  * The webhooks of every workspace: registration and delivery. Methods that take a webhook's id reject with
@@ -159,10 +157,7 @@ export class Webhooks {
     const webhookId = `wh_${base32FromBytes(createUuidV7(Date.now()))}`;
     const secret = createSecret();
     const row = await this.#query(insertWebhook, [workspaceId, webhookId, url, events, this.#clock.now(), secret]);
-    if (row === undefined) {
-      const metadata = { workspace_id: workspaceId };
-      throw new ControlPlaneError(ErrorReason.WORKSPACE_NOT_FOUND, `no workspace \`${workspaceId}\``, metadata);
-    }
+    if (row === undefined) throw notFound(ErrorReason.WORKSPACE_NOT_FOUND, "workspace", { workspace_id: workspaceId });
     this.#announce(caller, webhookId, "webhook created");
     return { webhook: webhookFrom(row), secret };
   }
@@ -219,13 +214,14 @@ export class Webhooks {
   }
 
   /** Lists the attempts of the last 30 days, newest first. */
-  async deliveries(caller: WebhookCaller, webhookId: string, { size, after }: PageRequest): Promise<Page<Attempt>> {
+  async deliveries(caller: WebhookCaller, webhookId: string, page: PageRequest): Promise<Page<Attempt>> {
     await this.get(caller, webhookId);
-    const before = after === undefined ? {} : { deliveryNo: { $lt: after } };
-    const where = { workspaceId: caller.workspaceId, webhookId, ...before };
-    const options = { orderBy: { deliveryNo: "desc" }, limit: size + 1 } as const;
-    const rows = await stored(this.#orm.em.fork().find(WebhookDeliveryEntity, where, options));
-    const { items, next } = pageFrom(rows, size, ({ deliveryNo }) => deliveryNo);
+    const { where, options } = latestFirst("deliveryNo", page);
+    const condition = { workspaceId: caller.workspaceId, webhookId, ...where };
+    const rows: WebhookDeliveryRow[] = await stored(
+      this.#orm.em.fork().find(WebhookDeliveryEntity, condition, options),
+    );
+    const { items, next } = pageFrom(rows, page.size, ({ deliveryNo }) => deliveryNo);
     return { items: items.map(attemptFrom), next };
   }
 
