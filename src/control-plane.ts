@@ -51,17 +51,17 @@ export interface ControlPlane {
   readonly database: Database;
   /** Serves on the configured ports. */
   listen(): Promise<Addresses>;
-  /** Takes no new work, lets what is under way finish within `drainMs`, and lets go of everything. */
+  /** Refuses new work, lets calls in flight finish within `drainMs`, and releases everything. */
   close(): Promise<void>;
 }
 
-/** What a control plane is built from. */
+/** Options of a control plane. */
 export interface ControlPlaneOptions {
   readonly config: Config;
   /** The database: the configured one, or the embedded one. */
   readonly databaseUrl: string;
   readonly log: Logger;
-  /** What `/metrics` shows. Default: the figures of this process. */
+  /** The page at `/metrics`. Default: the figures of this process. */
   readonly metricsPage?: (own: Registry) => MetricsPage;
 }
 
@@ -86,7 +86,7 @@ const SIGNING_KEY_FILE = "signing-key.pem";
 /** The secret of redaction in the data directory, when none is configured. */
 const REDACTION_KEY_FILE = "redaction-key";
 
-/** Milliseconds that deliveries under way have to end. */
+/** Milliseconds that deliveries in flight have to end. */
 const FLUSH_MS = 1_000;
 
 /** Paths below `/v1` are served below `/api/v1` as well. */

@@ -77,7 +77,7 @@ export interface CallObserver {
 }
 
 /** Longest time that a timer can be set to, in milliseconds. */
-const MAX_TIMER_MS = 2_147_483_647;
+export const MAX_TIMER_MS = 2_147_483_647;
 
 /** A call from admission to outcome, and the context that its service function sees. Its first ending counts; later ones change nothing. */
 export class Call implements CallContext {

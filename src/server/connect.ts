@@ -38,7 +38,7 @@ import { headerOf, sendError, sendJson } from "./http-reply.ts";
 import type { Pipeline } from "./pipeline.ts";
 import { decodeOptions, jsonTextFrom, undecodable } from "./validation.ts";
 
-/** How the Connect handler is built. */
+/** Options of the Connect handler. */
 export interface ConnectHandlerOptions {
   readonly pipeline: Pipeline;
   /** Most bytes of one request message, compressed or not. */

@@ -21,7 +21,7 @@ import {
 import { ReflectionService } from "@grpc/reflection";
 import { service as healthService } from "grpc-health-check";
 import { ControlPlaneError } from "../errors.ts";
-import { type Call, type IncomingCall, REQUEST_ID_HEADER, requestIdFrom } from "./call-context.ts";
+import { type Call, type IncomingCall, MAX_TIMER_MS, REQUEST_ID_HEADER, requestIdFrom } from "./call-context.ts";
 import { bodyTooLarge, cancelled, deadlineExceeded, grpcStatusFrom, hasStatusDetails } from "./errors.ts";
 import { addHealth, type Health } from "./health.ts";
 import type { Tls } from "./http-listener.ts";
@@ -33,10 +33,8 @@ import { decodeBinary } from "./validation.ts";
 const DEFAULT_KEEPALIVE_MS = 15_000;
 /** Milliseconds that a ping may stay without an answer before the connection is given up. */
 const KEEPALIVE_TIMEOUT_MS = 10_000;
-/** Longest time that a timer can be set to, in milliseconds: `close` has the grace of its own. */
-const MAX_TIMER_MS = 2_147_483_647;
 
-/** How a gRPC server is built. */
+/** Options of a gRPC server. */
 export interface GrpcServerOptions {
   /** Its services are served. */
   readonly pipeline: Pipeline;
@@ -82,6 +80,7 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
       return bound;
     },
     drain() {
+      // Without a limit of its own: `close` has the grace.
       for (const address of addresses) server.drain(address, MAX_TIMER_MS);
     },
     close(graceMs) {

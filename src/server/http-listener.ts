@@ -16,7 +16,7 @@ const REQUEST_TIMEOUT_MS = 30_000;
 /** Milliseconds that an idle connection is kept: above the 60 s of common load balancers, so that they close it first. */
 const KEEP_ALIVE_TIMEOUT_MS = 65_000;
 
-/** How a listener is built. */
+/** Options of a listener. */
 export interface ListenerOptions {
   readonly tls: Tls | undefined;
   readonly onRequest: (request: IncomingMessage, response: ServerResponse) => void;
@@ -73,7 +73,7 @@ function listen(server: AnyServer, host: string, port: number): Promise<number> 
 class Connections {
   readonly #server: AnyServer;
   readonly #sockets = new Set<Socket>();
-  /** The response under way on each HTTP/1.1 connection; null while it is idle. */
+  /** The response in flight on each HTTP/1.1 connection; null while it is idle. */
   readonly #responses = new Map<Socket, ServerResponse | null>();
   readonly #sessions = new Set<ServerHttp2Session>();
   #draining = false;

@@ -21,7 +21,7 @@ export interface HttpRoute {
 /** The content of `/metrics`: a registry of prom-client, or several as one. */
 export type MetricsPage = Pick<Registry, "contentType" | "metrics">;
 
-/** How the HTTP server is built. */
+/** Options of the HTTP server. */
 export interface HttpServerOptions {
   /** Its services are served over Connect and gRPC-Web. */
   readonly pipeline: Pipeline;

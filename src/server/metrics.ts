@@ -7,7 +7,7 @@ export const OK = "OK";
 /** Seconds: half a millisecond for a cached decision up to the longest default deadline. */
 const BUCKETS_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** How a call ended. */
+/** The end of a call. */
 export interface EndedCall {
   /** `package.Service/Method`. */
   readonly method: string;

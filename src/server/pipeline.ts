@@ -16,7 +16,7 @@ const DEFAULT_UNARY_DEADLINE_MS = 10_000;
 /** Brackets that may be open at once in a request unless the options say otherwise: deep enough for any rule, shallow enough for any stack. */
 export const DEFAULT_MAX_DEPTH = 64;
 
-/** How a pipeline is built. */
+/** Options of a pipeline. */
 export interface PipelineOptions {
   readonly services: readonly ServiceDefinition[];
   readonly authenticate: Authenticate;

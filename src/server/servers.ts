@@ -3,7 +3,7 @@ import type { Health } from "./health.ts";
 import type { Listener } from "./http-listener.ts";
 import type { Pipeline } from "./pipeline.ts";
 
-/** Where a service listens. */
+/** The addresses that a service listens on. */
 export interface Addresses {
   /** `http://127.0.0.1:7080`: REST, Connect and gRPC-Web. */
   readonly http: string;
@@ -11,7 +11,7 @@ export interface Addresses {
   readonly grpc: string;
 }
 
-/** Where the ports are to be; 0 takes any free one. */
+/** The ports to listen on; 0 takes any free one. */
 export interface PortOptions {
   readonly host: string;
   readonly httpPort: number;
@@ -23,7 +23,7 @@ export interface Servers {
   /** Serves on ports of its own. Rejects when one is taken. */
   listen(ports: PortOptions): Promise<Addresses>;
   /**
-   * Says that it is not serving, takes no new calls, lets those under way finish within `drainMs` milliseconds, and
+   * Reports that it is not serving, refuses new calls, lets those in flight finish within `drainMs` milliseconds, and
    * closes every connection. Streams end with SHUTTING_DOWN, so that their readers connect elsewhere.
    */
   close(drainMs: number): Promise<void>;
@@ -47,7 +47,7 @@ export function joinServers({
   return {
     async listen({ host, httpPort, grpcPort }) {
       const boundGrpc = await grpc.listen(host, grpcPort);
-      // Last, so that whoever asks this port whether the process is ready is told of a service that serves.
+      // Last, so that a readiness check on this port finds a service that serves.
       const boundHttp = await http.listen(host, httpPort);
       health.set(true);
       return addressesFrom(host, { http: boundHttp, grpc: boundGrpc });
@@ -63,7 +63,7 @@ export function joinServers({
   };
 }
 
-/** Where a service is reached whose ports were bound to these. */
+/** The addresses of a service by its bound ports. */
 function addressesFrom(host: string, ports: { readonly [Name in keyof Addresses]: number }): Addresses {
   const name = host.includes(":") ? `[${host}]` : host;
   return { http: `http://${name}:${ports.http}`, grpc: `${name}:${ports.grpc}` };
