@@ -3,30 +3,30 @@ import { inspect } from "node:util";
 import { distance } from "fastest-levenshtein";
 
 /** Directory of state: beside the program, so that a clone carries its own data. */
-export const DEFAULT_DATA_DIR = ".data";
+const DEFAULT_DATA_DIR = ".data";
 /** Loopback: a first start is never reachable from the network. */
 export const DEFAULT_HOST = "127.0.0.1";
 /** Port of REST, Connect and gRPC-Web. */
 export const DEFAULT_HTTP_PORT = 7080;
 /** Port of native gRPC. */
 export const DEFAULT_GRPC_PORT = 7090;
-export const DEFAULT_LOG_LEVEL = "info";
+const DEFAULT_LOG_LEVEL = "info";
 /** Name of the service in checkpoints. No address, since a log keeps its name when the service moves. */
-export const DEFAULT_VAULT_ORIGIN = "agent-control-plane";
+const DEFAULT_VAULT_ORIGIN = "agent-control-plane";
 /** Processes that serve. One decides a workspace fastest; more are for more workspaces and for availability. */
-export const DEFAULT_WORKERS = 1;
+const DEFAULT_WORKERS = 1;
 /** Database connections of one process: appends are batched, so ten keep two cores busy. */
-export const DEFAULT_POOL_SIZE = 10;
+const DEFAULT_POOL_SIZE = 10;
 /** Bytes of one request on any wire: 1 MiB, far above a tool call and far below what hurts. */
-export const DEFAULT_MAX_BODY_BYTES = 1_048_576;
+const DEFAULT_MAX_BODY_BYTES = 1_048_576;
 /** Milliseconds that a unary call may take when the caller set no deadline. */
-export const DEFAULT_DEADLINE_MS = 10_000;
+const DEFAULT_DEADLINE_MS = 10_000;
 /** Milliseconds between heartbeats of a stream: below the 30 s after which common proxies drop idle connections. */
-export const DEFAULT_STREAM_HEARTBEAT_MS = 15_000;
+const DEFAULT_STREAM_HEARTBEAT_MS = 15_000;
 /** Milliseconds that a stop signal gives to open streams: below the 10 s after which containers are killed. */
-export const DEFAULT_DRAIN_MS = 5_000;
+const DEFAULT_DRAIN_MS = 5_000;
 /** Milliseconds for one verdict of the semantic guards' model: half of a call's deadline, so that a refusal still arrives. */
-export const DEFAULT_GUARD_DEADLINE_MS = 5_000;
+const DEFAULT_GUARD_DEADLINE_MS = 5_000;
 
 const LOG_LEVELS = ["fatal", "error", "warn", "info", "debug", "trace", "silent"] as const;
 /** How much is logged, from least to most but for `silent`. */

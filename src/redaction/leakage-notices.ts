@@ -3,7 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Pool } from "pg";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { StoreLog } from "../store/migrate.ts";
-import { type ActiveRedactionWebhook, readActiveRedactionWebhooks } from "../store/sql/read-redaction.ts";
+import { type ActiveRedactionWebhook, readActiveRedactionWebhooks } from "../store/sql/redaction.ts";
 import { FairSemaphore } from "../webhook/fair-semaphore.ts";
 import type { TargetAnswer, TargetRequest, Targets } from "../webhook/target.ts";
 import type { Encryptor } from "./encryptor.ts";

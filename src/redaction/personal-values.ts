@@ -5,7 +5,7 @@ import { cursorOf, newestFirst, type Page, type PageRequest, pageFrom } from "..
 import type { Database } from "../store/database.ts";
 import { PersonalValueEntity, type PersonalValueRow } from "../store/entities.ts";
 import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
-import { findPersonalValues, insertPersonalValues } from "../store/personal-values.ts";
+import { findPersonalValues, insertPersonalValues } from "../store/sql/redaction.ts";
 import { stored } from "../store/store-fault.ts";
 import type { Encryptor } from "./encryptor.ts";
 import type { RedactionCaller } from "./leakage-webhooks.ts";

@@ -1,7 +1,7 @@
 import { setImmediate as yieldToLoop } from "node:timers/promises";
 import { LRUCache } from "lru-cache";
 import type { Pool } from "pg";
-import { readPersonalValues, type StoredPersonalValue } from "../store/sql/read-redaction.ts";
+import { readPersonalValues, type StoredPersonalValue } from "../store/sql/redaction.ts";
 import { stored } from "../store/store-fault.ts";
 import type { Encryptor } from "./encryptor.ts";
 import { valuePlace } from "./personal-values.ts";

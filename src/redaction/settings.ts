@@ -3,7 +3,7 @@ import { invalidField } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { checkedText } from "../registry/checked-text.ts";
 import { RedactionSettingsEntity } from "../store/entities.ts";
-import { readRedactionSettings, type StoredRedactionSettings } from "../store/sql/read-redaction.ts";
+import { readRedactionSettings, type StoredRedactionSettings } from "../store/sql/redaction.ts";
 import { stored } from "../store/store-fault.ts";
 import type { Transaction } from "../store/transaction.ts";
 import type { Encryptor } from "./encryptor.ts";

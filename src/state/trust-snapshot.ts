@@ -1,6 +1,5 @@
 import type { Pool, PoolClient } from "pg";
-import { lockTrust, saveTrust, setTrustSeq } from "../store/sql/save-trust.ts";
-import { saveUses } from "../store/sql/save-uses.ts";
+import { lockTrust, saveTrust, saveUses, setTrustSeq } from "../store/sql/save-trust.ts";
 import type { WorkspaceState } from "./workspace.ts";
 
 /** A figure with the size of the log after the entry that changed it. */

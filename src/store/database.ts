@@ -7,9 +7,9 @@ import { APPLICATION_ROLE, type Migration, runMigrations, type StoreLog } from "
 import { MIGRATIONS } from "./migrations.ts";
 
 /** Milliseconds that a start waits for a database that is itself still starting. */
-export const DEFAULT_CONNECT_MS = 10_000;
+const DEFAULT_CONNECT_MS = 10_000;
 /** Milliseconds that a query waits for a connection of the pool. */
-export const DEFAULT_ACQUIRE_MS = 10_000;
+const ACQUIRE_MS = 10_000;
 const RETRY_MS = 250;
 /** SQLSTATEs that waiting does not cure: authentication, no such database, no right to connect. */
 const FINAL = /^(28...|3D000|42501)$/;
@@ -100,7 +100,7 @@ function poolOptions(poolSize: number, isRestricted: boolean): object {
     application_name: "acp",
     // A statement is sent although the one before it on the connection is not answered yet.
     pipeline: true,
-    connectionTimeoutMillis: DEFAULT_ACQUIRE_MS,
+    connectionTimeoutMillis: ACQUIRE_MS,
     // Awaited by the pool before a connection is first handed out, which fails if the role cannot be taken.
     ...(isRestricted ? { onConnect: actAsApplication } : {}),
   };

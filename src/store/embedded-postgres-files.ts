@@ -20,14 +20,14 @@ import { promisify } from "node:util";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
 /** Where root keeps what another account must reach when the data directory is closed to it. */
-export const DEFAULT_ROOT_HOME = "/var/lib/agent-control-plane";
+const DEFAULT_ROOT_HOME = "/var/lib/agent-control-plane";
 /** The role that owns the embedded database. */
 export const OWNER = "acp_owner";
 /** The environment of the PostgreSQL programs: no `PG…` variable, no library path, English messages. */
 export const PROGRAM_ENVIRONMENT = { PATH: "/usr/local/bin:/usr/bin:/bin", LC_ALL: "C", TZ: "UTC" };
 
 /** The system user that PostgreSQL runs as, by its numbers. Undefined stands for the user of this process. */
-export interface Account {
+interface Account {
   readonly uid: number;
   readonly gid: number;
 }

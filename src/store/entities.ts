@@ -311,17 +311,12 @@ export const ENTITIES = [
 /** One row of each table. */
 export type WorkspaceRow = InferEntity<typeof WorkspaceEntity>;
 export type ApiKeyRow = InferEntity<typeof ApiKeyEntity>;
-export type AgentRow = InferEntity<typeof AgentEntity>;
-export type DepartmentRow = InferEntity<typeof DepartmentEntity>;
-export type ToolVersionRow = InferEntity<typeof ToolVersionEntity>;
 export type MandateVersionRow = InferEntity<typeof MandateVersionEntity>;
 export type EscalationRow = InferEntity<typeof EscalationEntity>;
 export type AuthorityRow = InferEntity<typeof AuthorityEntity>;
 export type RevocationRow = InferEntity<typeof RevocationEntity>;
 export type IncidentRow = InferEntity<typeof IncidentEntity>;
-export type SigningKeyRow = InferEntity<typeof SigningKeyEntity>;
 export type WebhookRow = InferEntity<typeof WebhookEntity>;
 export type WebhookDeliveryRow = InferEntity<typeof WebhookDeliveryEntity>;
-export type RedactionSettingsRow = InferEntity<typeof RedactionSettingsEntity>;
 export type PersonalValueRow = InferEntity<typeof PersonalValueEntity>;
 export type RedactionWebhookRow = InferEntity<typeof RedactionWebhookEntity>;

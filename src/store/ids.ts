@@ -19,9 +19,6 @@ export type IdPrefix =
   | "rev"
   | "inc";
 
-/** Makes ids; passed in so that tests can make them predictable. */
-export type IdSource = (prefix: IdPrefix) => string;
-
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";
 
 /** Lower-case RFC 4648 base32 without padding: 26 characters for 16 bytes. */
@@ -47,7 +44,9 @@ export function createUuidV7(nowMs: number): Uint8Array {
 }
 
 /** A new id: the prefix, `_` and the lower-case base32 of a UUIDv7. */
-export const createId: IdSource = (prefix) => `${prefix}_${base32FromBytes(createUuidV7(Date.now()))}`;
+export function createId(prefix: IdPrefix): string {
+  return `${prefix}_${base32FromBytes(createUuidV7(Date.now()))}`;
+}
 
 /** Maps a UUID that a caller gave to an id, so that a retry names the same resource. */
 export function idFromUuid(prefix: IdPrefix, uuid: string): string {

@@ -18,7 +18,7 @@ export interface Migration {
 /** The role that every connection of the application acts as: it owns nothing and changes no insert-only table. */
 export const APPLICATION_ROLE = "acp_app";
 /** Milliseconds that one process waits for another one's migrations. */
-export const DEFAULT_MIGRATION_WAIT_MS = 300_000;
+const MIGRATION_WAIT_MS = 300_000;
 /** Key of the advisory lock under which one process at a time migrates a database. */
 const MIGRATION_LOCK = 7_080_002;
 const MIGRATION_TABLE = "schema_migration";
@@ -135,10 +135,10 @@ async function applyPending(client: Client, migrations: readonly Migration[]): P
 }
 
 async function takeLock(client: Client): Promise<void> {
-  await client.query(`set lock_timeout = ${DEFAULT_MIGRATION_WAIT_MS}`);
+  await client.query(`set lock_timeout = ${MIGRATION_WAIT_MS}`);
   await client.query("select pg_advisory_lock($1)", [MIGRATION_LOCK]).catch((cause: { code?: string }) => {
     if (cause.code !== "55P03") throw cause;
-    const message = `another process has been migrating the database for ${DEFAULT_MIGRATION_WAIT_MS} ms`;
+    const message = `another process has been migrating the database for ${MIGRATION_WAIT_MS} ms`;
     throw new ControlPlaneError(ErrorReason.STORE_UNAVAILABLE, message, {}, { cause });
   });
   await client.query("set lock_timeout = 0");

@@ -1,5 +1,5 @@
 /** The columns of an escalation `e` and of the log entry `l` that it was made by. */
-export const ESCALATION_COLUMNS = `e.escalation_id as "escalationId", e.agent_id as "agentId", e.status, e.created_seq::float8 as "createdSeq",
+const ESCALATION_COLUMNS = `e.escalation_id as "escalationId", e.agent_id as "agentId", e.status, e.created_seq::float8 as "createdSeq",
   e.resolved_seq::float8 as "resolvedSeq", e.resolved_at_ms::float8 as "resolvedAtMs", e.resolved_by as "resolvedBy",
   e.note, e.used_by as "usedBy", l.body, l.leaf_hash as "leafHash"`;
 
