@@ -48,5 +48,5 @@ export const appendEntries = {
     where workspace_id = $1 and escalation_id = u.id
   )
   select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
-    case when $21::text is not null then pg_notify('acp_log', $21) end from head`,
+    case when $21::text is not null then pg_notify('acp_log', $21) end as notified from head`,
 };
