@@ -29,7 +29,7 @@ const DEFAULT_DRAIN_MS = 5_000;
 const DEFAULT_GUARD_DEADLINE_MS = 5_000;
 
 const LOG_LEVELS = ["fatal", "error", "warn", "info", "debug", "trace", "silent"] as const;
-/** How much is logged, from least to most but for `silent`. */
+/** Verbosity of the log, from least to most but for `silent`. */
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** A value that prints as `***` (or as the text given as `shown`) wherever it is logged; MUST only be read with `reveal()`. */

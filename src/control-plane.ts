@@ -162,7 +162,7 @@ function createServers(parts: Parts): Servers {
 async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const { config, databaseUrl: url, log, metricsPage = (own) => own } = options;
   const { poolSize } = config;
-  // First, so that a key that is none leaves nothing open that would keep the process alive.
+  // First, so that an invalid key leaves nothing open that would keep the process alive.
   const privateKey = await loadSigningKey(config.signingKey?.reveal(), join(config.dataDir, SIGNING_KEY_FILE));
   const redactionKey = await loadRedactionKey(config.redactionKey?.reveal(), join(config.dataDir, REDACTION_KEY_FILE));
   const database = await openDatabase({ url, poolSize, log });

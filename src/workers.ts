@@ -25,7 +25,7 @@ export interface Serving {
 const ECHO_MS = 500;
 /** Connections of a process beside its pool: wake-ups, migrations, and some to spare. */
 const CONNECTIONS_BESIDE_POOL = 5;
-/** Connections for whoever looks at the database. */
+/** Connections for people and tools that look at the database. */
 const SPARE_CONNECTIONS = 20;
 /** Milliseconds that a worker has to stop in beside the time for its calls; then it is killed. */
 const STOP_MARGIN_MS = 10_000;

@@ -14,7 +14,7 @@ const RETRY_MS = 250;
 /** SQLSTATEs that waiting does not cure: authentication, no such database, no right to connect. */
 const FINAL = /^(28...|3D000|42501)$/;
 
-/** How a database is opened. */
+/** Address and limits of a database. */
 export interface DatabaseOptions {
   /** A `postgresql://` URL that logs in as the owner of the tables. */
   readonly url: string;

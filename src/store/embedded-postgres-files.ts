@@ -19,7 +19,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
-/** Where root keeps what another account must reach when the data directory is closed to it. */
+/** Directory of root for files that another account must reach when the data directory is closed to it. */
 const DEFAULT_ROOT_HOME = "/var/lib/agent-control-plane";
 /** The role that owns the embedded database. */
 export const OWNER = "acp_owner";
@@ -178,7 +178,7 @@ async function initialise(directory: string, account: Account | undefined, progr
   await runAs(account, join(programs, "initdb"), [`--pgdata=${data}`, `--pwfile=${password}`, ...INITDB_FLAGS]);
 }
 
-/** Makes a database in `published`, or in `rootHome` with a file `location` in `published` that names the place. */
+/** Makes a database in `published`, or in `rootHome` with a file `location` in `published` that names the directory. */
 async function create(dataDir: string, published: string, rootHome: string): Promise<void> {
   const account = await chooseAccount();
   const staging = join(dataDir, `.postgres-${randomUUID()}`);

@@ -50,7 +50,7 @@ const SUPERVISED = `exec 3<&0 </dev/null
 ( ( while read -r line; do :; done; kill -INT $$ ) <&3 >/dev/null 2>&1 & )
 exec "$@" 3<&-`;
 
-/** How an embedded PostgreSQL is started. */
+/** Directory and settings of an embedded PostgreSQL. */
 export interface EmbeddedPostgresOptions {
   /** Made when it does not exist. MUST be on a local disk. */
   readonly dataDir: string;
@@ -59,7 +59,7 @@ export interface EmbeddedPostgresOptions {
   readonly durable?: boolean;
   /** Connections that the server accepts. Default `DEFAULT_MAX_CONNECTIONS`. */
   readonly maxConnections?: number;
-  /** Where root keeps what PostgreSQL's account cannot reach in `dataDir`. Default `/var/lib/agent-control-plane`. */
+  /** Directory of root for files that PostgreSQL's account cannot reach in `dataDir`. Default `/var/lib/agent-control-plane`. */
   readonly rootHome?: string;
 }
 

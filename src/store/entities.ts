@@ -242,7 +242,7 @@ export const WebhookDeliveryEntity = defineEntity({
 });
 
 /**
- * What a workspace wants of its redaction. `sealedAllow` is the encrypted allow-list; it tells too whether a process has the
+ * A workspace's settings of redaction. `sealedAllow` is the encrypted allow-list; it tells too whether a process has the
  * right key. `revision` grows with every change of the settings and of the registered values.
  */
 export const RedactionSettingsEntity = defineEntity({

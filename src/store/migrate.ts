@@ -32,7 +32,7 @@ export interface MigrationReport {
   readonly role: typeof APPLICATION_ROLE | null;
 }
 
-/** How migrations are run. */
+/** Migrations and the log of their run. */
 export interface MigrationOptions {
   /** In the order of their application. */
   readonly migrations: readonly Migration[];
@@ -65,7 +65,7 @@ end $$`,
   ];
 }
 
-// From version 16 on, whoever makes a role is a member of it without the right to SET ROLE.
+// From version 16 on, the creator of a role is a member of it without the right to SET ROLE.
 const MAY_SET_ROLE = `
 case when to_regrole('${APPLICATION_ROLE}') is null then false
   when current_setting('server_version_num')::int >= 160000 then pg_has_role('${APPLICATION_ROLE}', 'set')

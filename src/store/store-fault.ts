@@ -11,7 +11,7 @@ const CONNECTION_LOST =
 
 const codeOf = (error: unknown): string => String((error as { code?: unknown } | null)?.code ?? "");
 
-/** Whether a statement failed because a row of its key exists. */
+/** True when a statement failed because a row of its key exists. */
 export const isUniqueViolation = (error: unknown): boolean => codeOf(error) === UNIQUE_VIOLATION;
 
 /** Awaits a statement; a database that does not answer is STORE_UNAVAILABLE. */
@@ -23,7 +23,7 @@ export async function stored<T>(work: PromiseLike<T>): Promise<T> {
   }
 }
 
-/** A fault of a statement as callers hear of it: STORE_UNAVAILABLE when the database did not answer, else as it is. */
+/** Maps a fault of a statement for callers: STORE_UNAVAILABLE when the database did not answer, else unchanged. */
 export function storeFault(error: unknown): unknown {
   if (error instanceof ControlPlaneError) return error;
   const code = codeOf(error);

@@ -1,5 +1,5 @@
 /**
- * What a mirror keeps of the entries from an index on, oldest first; without the bodies, which are most of an entry.
+ * Reads the columns that a mirror keeps of the entries from an index on, oldest first; not the bodies, which are large.
  * Parameters: workspace, first index, most entries.
  */
 export const readMirrored = {

@@ -1,7 +1,7 @@
 import { IS_DECISION } from "./is-decision.ts";
 
 /**
- * What a cold start reads, in one read-only snapshot: the tables are changed together with the head, so what one
+ * The statements of a cold start, for one read-only snapshot: the tables are changed together with the head, so what one
  * snapshot shows is true of the log at the head's size. Plain SQL because hydrating 100,000 agents through the ORM
  * would take longer than everything else of a start. Parameter of each: workspace.
  */
