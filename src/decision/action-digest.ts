@@ -4,7 +4,7 @@ import type { Action } from "../state/types.ts";
 import { digestOf } from "../tree/canonical.ts";
 
 /**
- * What an approval is bound to: SHA-256 over the RFC 8785 form of the agent, the action, the tool with its schema version,
+ * Computes the digest that an approval is bound to: SHA-256 over the RFC 8785 form of the agent, the action, the tool with its schema version,
  * the arguments and the principal. Lower-case hexadecimal.
  */
 export function actionDigest(action: Action, toolName: string | undefined, tool: ToolSchema | undefined): string {

@@ -2,7 +2,7 @@ import type { EscalationState } from "../state/escalations.ts";
 import type { Action, DecisionReason } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 
-/** Whether a presented escalation lets an action pass, and why not. */
+/** Result of checking the escalation that an action presents, with the reason why it is unusable. */
 export type ApprovalCheck =
   | { readonly kind: "usable"; readonly escalation: EscalationState }
   | { readonly kind: "unusable"; readonly reason: DecisionReason };

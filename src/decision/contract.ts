@@ -4,7 +4,7 @@ import type { Action } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { Refusal } from "./identity.ts";
 
-/** The contract that an action falls under, or why it is refused; neither when it names none. */
+/** Result of checking the intent contract that an action names. */
 export type ContractCheck =
   | { readonly kind: "none" }
   | { readonly kind: "inside"; readonly contract: AuthorityItem }

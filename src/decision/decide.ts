@@ -12,7 +12,7 @@ import { checkIdentity, type Identity, type Refusal } from "./identity.ts";
 import { checkPermissions } from "./permissions.ts";
 import { checkToolPolicies } from "./tool-policy.ts";
 
-/** What every step of deciding one action looks at. */
+/** One action to decide, with everything that the steps look at. */
 interface Attempt {
   readonly state: WorkspaceState;
   readonly action: Action;
@@ -23,118 +23,15 @@ interface Attempt {
   readonly journal: StateJournal;
 }
 
-/** The part of an outcome that the steps decide; the rest follows from it. */
+/** The result of the steps. The other members of an outcome follow from it. */
 type Verdict = Pick<Outcome, "decision" | "path" | "reasons" | "permissions"> &
   Partial<Pick<Outcome, "policy" | "policyName" | "actionDigest" | "usedEscalationId" | "authority">>;
 
 const NO_AUTHORITY: readonly string[] = [];
 
-function refuse({ path, reason }: Refusal, permissions: Outcome["permissions"] = "not_evaluated"): Verdict {
-  return { decision: "block", path, reasons: [reason], permissions };
-}
-
-function checkStatus({ agent }: Attempt): Refusal | undefined {
-  if (agent.status === "active") return undefined;
-  return { path: "revoked", reason: { code: "AGENT_REVOKED", message: `the agent is ${agent.status}` } };
-}
-
-function effectiveTrust({ token }: Identity, { trustTenths }: AgentState): number {
-  return Math.min(trustTenths, token?.sealed.max_trust_tenths ?? trustTenths);
-}
-
-function evaluatePolicy(attempt: Attempt, identity: Identity): PolicyResult {
-  const { state, action, agent, tool, toolName, nowMs, journal } = attempt;
-  const { principal } = identity;
-  return state.policies.policySet().evaluate({
-    agentId: agent.agentId,
-    departmentIds: agent.departmentIds,
-    actionType: action.normalisedType,
-    actionContent: action.actionContent,
-    tool,
-    toolName,
-    arguments: argumentsFrom(action.metadata),
-    metadata: action.metadata,
-    trustTenths: effectiveTrust(identity, agent),
-    nowMs,
-    counterValue: (spec) => state.windows.read(spec, agent.agentId, nowMs),
-    sequenceStartedAtMs: (spec) => state.sequences.read(spec, agent.agentId, nowMs, journal.undo),
-    guardAnswerFor: action.answers && ((spec) => action.answers?.get(spec.key)),
-    principals: principal === undefined ? undefined : [principal],
-  });
-}
-
-/** What the mandates say, or the workspace's default where they say nothing. */
-function policyVerdict(attempt: Attempt, identity: Identity): Verdict {
-  const permissions = "admitted";
-  const policy = evaluatePolicy(attempt, identity);
-  if (policy.decision === undefined) {
-    const decision = attempt.state.settings.default_decision as Decision;
-    return { decision, path: "default", reasons: DEFAULT_REASONS[decision], permissions, policy };
-  }
-  const policyName = policy.winner?.mandate.name;
-  return { decision: policy.decision, path: "policy", reasons: policy.reasons, permissions, policy, policyName };
-}
-
-/** What the policies for MCP tools say: undefined to go on to the mandates. */
-function toolPolicyVerdict({ state, action, toolName }: Attempt): Verdict | undefined {
-  const found = checkToolPolicies(state, action, toolName);
-  if (found === undefined) return undefined;
-  const { decision, policy } = found;
-  const verb = decision === "block" ? "blocks" : "escalates";
-  const message = `MCP tool policy \`${policy.sealed.id}\` ${verb} tool \`${toolName}\``;
-  const reasons = [{ code: "MCP_TOOL_POLICY", message }];
-  return { decision, path: "mcp_tool_policy", reasons, permissions: "admitted" };
-}
-
-/** Turns an escalation into `allow` when the action presents an approval of itself that nobody used yet. */
-function applyApproval({ state, action, tool, toolName }: Attempt, verdict: Verdict): Verdict {
-  if (verdict.decision !== "escalate") return verdict;
-  const digest = actionDigest(action, toolName, tool);
-  const approval = checkApproval(state, action, digest);
-  const escalated = { ...verdict, actionDigest: digest };
-  if (approval === undefined) return escalated;
-  if (approval.kind === "unusable") return { ...escalated, reasons: [...verdict.reasons, approval.reason] };
-  const { escalationId } = approval.escalation;
-  const reason = { code: "APPROVED", message: `escalation \`${escalationId}\` approved this action` };
-  const reasons = [reason, ...verdict.reasons];
-  return { ...escalated, decision: "allow", path: "approved", reasons, usedEscalationId: escalationId };
-}
-
-/** Tool policies first; what they escalate and a human approved still has to pass the mandates. */
-function applyPolicies(attempt: Attempt, identity: Identity): Verdict {
-  const ofTool = toolPolicyVerdict(attempt);
-  if (ofTool === undefined) return applyApproval(attempt, policyVerdict(attempt, identity));
-  const approved = applyApproval(attempt, ofTool);
-  if (approved.decision !== "allow") return approved;
-  const ofMandates = policyVerdict(attempt, identity);
-  if (ofMandates.decision === "block") return ofMandates;
-  return { ...approved, policy: ofMandates.policy };
-}
-
-const idsOf = (items: readonly (AuthorityItem | undefined)[]): string[] =>
-  items.flatMap((item) => (item === undefined ? [] : [item.sealed.id]));
-
-/** The steps in order; the first that refuses ends it. */
-function verdictOf(attempt: Attempt): Verdict {
-  const { state, agent, action, toolName, nowMs } = attempt;
-  const inactive = checkStatus(attempt);
-  if (inactive !== undefined) return refuse(inactive);
-  const identified = checkIdentity(state, action, nowMs);
-  if (identified.kind === "refused") return refuse(identified);
-  const { identity } = identified;
-  const { result, reason, window } = checkPermissions(state, agent, identity, action, nowMs);
-  if (reason !== undefined) return refuse({ path: "permissions", reason }, result);
-  const contracted = checkContract(state, action, toolName, nowMs);
-  if (contracted.kind === "refused") return refuse(contracted, "admitted");
-  const contract = contracted.kind === "inside" ? contracted.contract : undefined;
-  const authority = idsOf([...identity.chain, window, contract, identity.token]);
-  return { ...applyPolicies(attempt, identity), authority };
-}
-
 /**
- * Decides one action against the state of its workspace: status, authority, permissions, contract, tool policies,
- * mandates, default. Pure and synchronous apart from the journal, into which counters note what they built. The agent
- * MUST be in the state.
+ * Decides one action against the state of its workspace. Synchronous, and pure but for the journal, in which counters note
+ * the entries they built so that a batch can be rolled back. The agent MUST be in the state.
  */
 export function decide(state: WorkspaceState, action: Action, nowMs: number, journal: StateJournal): Outcome {
   const agent = state.agents.get(action.agentId);
@@ -159,3 +56,106 @@ export function decide(state: WorkspaceState, action: Action, nowMs: number, jou
     escalationId: verdict.decision === "escalate" ? escalationIdOf(action.decisionId) : undefined,
   };
 }
+
+/** Takes the steps in order: status, authority, permissions, contract, tool policies, mandates. The first refusal ends it. */
+function verdictOf(attempt: Attempt): Verdict {
+  const { state, agent, action, toolName, nowMs } = attempt;
+  const inactive = checkStatus(attempt);
+  if (inactive !== undefined) return refuse(inactive);
+  const identified = checkIdentity(state, action, nowMs);
+  if (identified.kind === "refused") return refuse(identified);
+  const { identity } = identified;
+  const { result, reason, window } = checkPermissions(state, agent, identity, action, nowMs);
+  if (reason !== undefined) return refuse({ path: "permissions", reason }, result);
+  const contracted = checkContract(state, action, toolName, nowMs);
+  if (contracted.kind === "refused") return refuse(contracted, "admitted");
+  const contract = contracted.kind === "inside" ? contracted.contract : undefined;
+  const authority = idsOf([...identity.chain, window, contract, identity.token]);
+  return { ...applyPolicies(attempt, identity), authority };
+}
+
+function checkStatus({ agent }: Attempt): Refusal | undefined {
+  if (agent.status === "active") return undefined;
+  return { path: "revoked", reason: { code: "AGENT_REVOKED", message: `the agent is ${agent.status}` } };
+}
+
+/** Applies tool policies, then mandates. A call that a tool policy escalates and a person approved still has to pass the mandates. */
+function applyPolicies(attempt: Attempt, identity: Identity): Verdict {
+  const ofTool = toolPolicyVerdict(attempt);
+  if (ofTool === undefined) return applyApproval(attempt, policyVerdict(attempt, identity));
+  const approved = applyApproval(attempt, ofTool);
+  if (approved.decision !== "allow") return approved;
+  const ofMandates = policyVerdict(attempt, identity);
+  if (ofMandates.decision === "block") return ofMandates;
+  return { ...approved, policy: ofMandates.policy };
+}
+
+/** Applies the policies for MCP tools; undefined if none of them refuses the call. */
+function toolPolicyVerdict({ state, action, toolName }: Attempt): Verdict | undefined {
+  const found = checkToolPolicies(state, action, toolName);
+  if (found === undefined) return undefined;
+  const { decision, policy } = found;
+  const verb = decision === "block" ? "blocks" : "escalates";
+  const message = `MCP tool policy \`${policy.sealed.id}\` ${verb} tool \`${toolName}\``;
+  const reasons = [{ code: "MCP_TOOL_POLICY", message }];
+  return { decision, path: "mcp_tool_policy", reasons, permissions: "admitted" };
+}
+
+/** Evaluates the mandates. Without a rule that fires, the workspace's default decides. */
+function policyVerdict(attempt: Attempt, identity: Identity): Verdict {
+  const permissions = "admitted";
+  const policy = evaluatePolicy(attempt, identity);
+  if (policy.decision === undefined) {
+    const decision = attempt.state.settings.default_decision as Decision;
+    return { decision, path: "default", reasons: DEFAULT_REASONS[decision], permissions, policy };
+  }
+  const policyName = policy.winner?.mandate.name;
+  return { decision: policy.decision, path: "policy", reasons: policy.reasons, permissions, policy, policyName };
+}
+
+function evaluatePolicy(attempt: Attempt, identity: Identity): PolicyResult {
+  const { state, action, agent, tool, toolName, nowMs, journal } = attempt;
+  const { principal } = identity;
+  return state.policies.policySet().evaluate({
+    agentId: agent.agentId,
+    departmentIds: agent.departmentIds,
+    actionType: action.normalisedType,
+    actionContent: action.actionContent,
+    tool,
+    toolName,
+    arguments: argumentsFrom(action.metadata),
+    metadata: action.metadata,
+    trustTenths: effectiveTrust(identity, agent),
+    nowMs,
+    counterValue: (spec) => state.windows.read(spec, agent.agentId, nowMs),
+    sequenceStartedAtMs: (spec) => state.sequences.read(spec, agent.agentId, nowMs, journal.undo),
+    guardAnswerFor: action.answers && ((spec) => action.answers?.get(spec.key)),
+    principals: principal === undefined ? undefined : [principal],
+  });
+}
+
+/** The agent's trust, capped by the federation token of the call. */
+function effectiveTrust({ token }: Identity, { trustTenths }: AgentState): number {
+  return Math.min(trustTenths, token?.sealed.max_trust_tenths ?? trustTenths);
+}
+
+/** Turns an escalation into `allow` if the action presents an unused approval of this very action. */
+function applyApproval({ state, action, tool, toolName }: Attempt, verdict: Verdict): Verdict {
+  if (verdict.decision !== "escalate") return verdict;
+  const digest = actionDigest(action, toolName, tool);
+  const approval = checkApproval(state, action, digest);
+  const escalated = { ...verdict, actionDigest: digest };
+  if (approval === undefined) return escalated;
+  if (approval.kind === "unusable") return { ...escalated, reasons: [...verdict.reasons, approval.reason] };
+  const { escalationId } = approval.escalation;
+  const reason = { code: "APPROVED", message: `escalation \`${escalationId}\` approved this action` };
+  const reasons = [reason, ...verdict.reasons];
+  return { ...escalated, decision: "allow", path: "approved", reasons, usedEscalationId: escalationId };
+}
+
+function refuse({ path, reason }: Refusal, permissions: Outcome["permissions"] = "not_evaluated"): Verdict {
+  return { decision: "block", path, reasons: [reason], permissions };
+}
+
+const idsOf = (items: readonly (AuthorityItem | undefined)[]): string[] =>
+  items.flatMap((item) => (item === undefined ? [] : [item.sealed.id]));

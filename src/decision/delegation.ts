@@ -2,15 +2,15 @@ import { type AuthorityItem, chainOf } from "../state/authority.ts";
 import { isInForce } from "../state/authority-status.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 
-/** Authority that was lent to an actor: the grants from the actor's own up to the first of the chain. */
+/** Lent authority: the grants from the actor's own up to the first of the chain. */
 export type GrantChain = readonly AuthorityItem[];
 
-/** Whether every grant of a chain holds at a time and admits an action type (normalised). */
+/** True if every grant of a chain holds at a time and admits an action type (normalised). */
 export function chainAdmits(chain: GrantChain, normalisedType: string, nowMs: number): boolean {
   return chain.every((grant) => isInForce(grant, nowMs) && (grant.admits?.matches(normalisedType) ?? false));
 }
 
-/** An actor that wants to use lent authority for one action. */
+/** One action that an actor attempts under lent authority. */
 export interface DelegatedAction {
   readonly actorId: string;
   readonly principalId: string;
@@ -19,7 +19,7 @@ export interface DelegatedAction {
   readonly normalisedType: string;
 }
 
-/** The chain of grants that lets an actor act for a principal now; undefined when none does. */
+/** Finds a chain of grants that lets an actor act for a principal now; undefined if none does. */
 export function findChain(
   { authority }: WorkspaceState,
   action: DelegatedAction,
@@ -36,11 +36,11 @@ export function findChain(
 const contains = (wider: string, narrower: string): boolean => {
   const [outer, inner] = [wider.trim().toLowerCase(), narrower.trim().toLowerCase()];
   if (!outer.endsWith("*")) return outer === inner;
-  // `a*` holds all that `ab*` and `ab` match; the star of the narrower one only lengthens what it matches.
+  // `a*` covers `ab*` and `ab`: the star of the narrower pattern only adds longer names.
   return inner.replace(/\*$/, "").startsWith(outer.slice(0, -1));
 };
 
-/** The patterns that go beyond a wider list: no single pattern of it admits all that they match. */
+/** Returns the patterns that exceed a wider list: no single pattern of the list covers them. */
 export function patternsBeyond(wider: readonly string[], narrower: readonly string[]): string[] {
   return narrower.filter((pattern) => !wider.some((outer) => contains(outer, pattern)));
 }

@@ -5,13 +5,13 @@ import type { Action, DecisionPath, DecisionReason } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { findChain, type GrantChain } from "./delegation.ts";
 
-/** A step of deciding that refuses an action. */
+/** Refusal of an action by one of the steps. */
 export interface Refusal {
   readonly path: DecisionPath;
   readonly reason: DecisionReason;
 }
 
-/** Under whose and what authority an action is attempted, once every part of it was found to hold. */
+/** The authority that an action is attempted under, after every part of it was found to hold. */
 export interface Identity {
   /** The agent that the action is for; undefined when the actor acts for itself. */
   readonly principal: AgentState | undefined;
@@ -21,7 +21,7 @@ export interface Identity {
   readonly token: AuthorityItem | undefined;
 }
 
-/** An identity, or why the action is refused. */
+/** Result of checking the identity of an action. */
 export type IdentityCheck =
   | { readonly kind: "holds"; readonly identity: Identity }
   | ({ readonly kind: "refused" } & Refusal);
@@ -35,7 +35,7 @@ const refused = (path: DecisionPath, code: string, message: string): IdentityChe
 function principalIdOf({ authority }: WorkspaceState, { onBehalfOf, grantId, agentId }: Action): string | undefined {
   if (onBehalfOf !== undefined || grantId === undefined) return onBehalfOf;
   const grant = authority.get(grantId);
-  // Without a principal named, a grant is used for the agent that lent it.
+  // A grant without a named principal acts for the agent that lent it.
   return grant?.sealed.agent_id === agentId ? grant.sealed.grantor_agent_id : undefined;
 }
 
@@ -63,7 +63,7 @@ function checkDelegation(
   return { kind: "lent", principal, chain };
 }
 
-/** Finds an item that the action names; undefined when it is not the agent's own or has ended. */
+/** Finds authority that the action names; undefined if it belongs to another agent or has ended. */
 function ownItem({ authority }: WorkspaceState, id: string, agentId: string): AuthorityItem | undefined {
   const item = authority.get(id);
   return item?.sealed.agent_id === agentId ? item : undefined;
@@ -105,8 +105,8 @@ function checkCredential(
 }
 
 /**
- * Checks every authority that an action says it acts under: the principal and its grants, the session, and the credential
- * or token of the call. What does not exist, is another agent's, or has ended refuses and is never ignored.
+ * Checks every authority that an action claims: the principal with its grants, the session, and the credential or token of
+ * the call. Authority that is unknown, another agent's, or ended refuses the action; it is never ignored.
  */
 export function checkIdentity(state: WorkspaceState, action: Action, nowMs: number): IdentityCheck {
   const delegation = checkDelegation(state, action, nowMs);

@@ -5,11 +5,11 @@ import type { WorkspaceState } from "../state/workspace.ts";
 import type { Identity } from "./identity.ts";
 import { openWindow } from "./time-window.ts";
 
-/** What permissions say of an action, and why when they refuse it. */
+/** Result of checking an action against permissions, with the reason of a refusal. */
 export interface PermissionsCheck {
   readonly result: PermissionsResult;
   readonly reason: DecisionReason | undefined;
-  /** The temporal window that admits what the lists do not. */
+  /** The temporal window that admits an action outside the lists. */
   readonly window: AuthorityItem | undefined;
 }
 

@@ -3,7 +3,7 @@ import type { AuthorityItem } from "../state/authority.ts";
 import { isInForce } from "../state/authority-status.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 
-/** The open temporal window of an agent that admits an action type: the one that closes first, ties by id. */
+/** Finds the open temporal window of an agent that admits an action type: the one that closes first, ties by id. */
 export function openWindow(
   { authority }: WorkspaceState,
   { agentId }: AgentState,

@@ -12,7 +12,7 @@ export interface ToolPolicyVerdict {
 
 const SEVERITY: Readonly<Record<Decision, number>> = { allow: 0, escalate: 1, block: 2 };
 
-/** The MCP server that an action calls: `metadata.mcp_server`, else what stands before the first `/` of the tool's name. */
+/** The MCP server of a call: `metadata.mcp_server`, else the part of the tool's name before the first `/`. */
 function serverOf({ metadata }: Action, toolName: string): { readonly server: string; readonly tool: string } {
   const slash = toolName.indexOf("/");
   const tool = slash < 0 ? toolName : toolName.slice(slash + 1);
@@ -22,8 +22,8 @@ function serverOf({ metadata }: Action, toolName: string): { readonly server: st
 }
 
 /**
- * What the MCP tool policies of the agent and of every agent say of a call: the most restrictive of those that match, ties
- * by id. Undefined when none matches or the strictest allows.
+ * Finds the most restrictive of the MCP tool policies that match a call, among those of the agent and those of every agent;
+ * ties by id. Returns undefined when none matches or the strictest allows.
  */
 export function checkToolPolicies(
   { authority }: WorkspaceState,

@@ -145,7 +145,7 @@ export class Batch {
     ];
   }
 
-  /** Whether other replicas may have callers who wait for one of the decisions. */
+  /** True if callers on other replicas may wait for one of the decisions. */
   get isAwaited(): boolean {
     return this.#outcomes.some(
       ({ escalationId, usedEscalationId }) => escalationId !== undefined || usedEscalationId !== undefined,

@@ -22,7 +22,7 @@ import type { LedgerEvent, LedgerListener, WakeUp } from "./events.ts";
 import { firstDecision } from "./idempotency.ts";
 import { readReceipts } from "./receipts.ts";
 
-/** What a change of a workspace works with while the end of the log is locked. */
+/** Scope of a change of a workspace, valid while the end of the log is locked. */
 export interface ChangeScope {
   /** Commits together with the log. */
   readonly transaction: Transaction;
