@@ -90,7 +90,7 @@ function noteAppend(tour: Tour, values: readonly unknown[], rows: readonly unkno
 }
 
 /** The log with notes about what comes into it, what its batch decides, and what comes out. */
-function watchedLogs(logs: WorkspaceLogs, tour: Tour): WorkspaceLogs {
+function watchedLogs(logs: WorkspaceLogs, tour: Tour): Pick<WorkspaceLogs, "of"> {
   const append = async (log: WorkspaceLog, ...[action, decide, isAbandoned]: Parameters<WorkspaceLog["append"]>) => {
     const set = (await log.caughtUp()).policies.policySet();
     const evaluate = set.evaluate.bind(set);
@@ -119,7 +119,7 @@ function watchedLogs(logs: WorkspaceLogs, tour: Tour): WorkspaceLogs {
       asksGuard: log.asksGuard,
       append: (...given: Parameters<WorkspaceLog["append"]>) => append(log, ...given),
     }) as WorkspaceLog;
-  return { ...logs, of: async (workspaceId) => watched(await logs.of(workspaceId)) };
+  return { of: async (workspaceId) => watched(await logs.of(workspaceId)) };
 }
 
 function noteEvaluation(tour: Tour, context: EvaluationContext, result: PolicyResult): PolicyResult {

@@ -26,7 +26,7 @@ export type Intercept = (command: InterceptCommand) => Promise<SealedDecision>;
  * Creates the use-case over the workspace logs. It asks the guard first if a mandate in force has a semantic rule; then the
  * log calls `decide` when the action's turn has come.
  */
-export function createIntercept(logs: WorkspaceLogs, guard: Guard): Intercept {
+export function createIntercept(logs: Pick<WorkspaceLogs, "of">, guard: Guard): Intercept {
   return async ({ workspaceId, action, waiter }) => {
     const log = await logs.of(workspaceId);
     const isAbandoned = (): boolean => waiter.isOver;

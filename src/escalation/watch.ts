@@ -1,6 +1,6 @@
 import type { Pool } from "pg";
 import { invalidField } from "../errors.ts";
-import { createEventBuffer } from "../log/event-buffer.ts";
+import { EventBuffer } from "../log/event-buffer.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { readEscalationChanges, readPendingEscalations } from "../store/sql/read-escalations.ts";
 import { stored } from "../store/store-fault.ts";
@@ -73,8 +73,11 @@ export async function* watchEscalations(
   cursor: string,
 ): AsyncGenerator<EscalationChange | undefined> {
   const after = indexFromCursor(cursor);
-  const live = createEventBuffer<EscalationChange>();
-  const stop = context.feed.watch(live.push, live.end);
+  const live = new EventBuffer<EscalationChange>();
+  const stop = context.feed.watch(
+    (change) => live.push(change),
+    (error) => live.end(error),
+  );
   try {
     // The subscription is older than the backlog's end: together they miss nothing, and the index avoids duplicates.
     const { seq: end } = await context.log.caughtUp();
@@ -97,8 +100,8 @@ export async function* waitEscalation(
   agentId: string | null,
 ): AsyncGenerator<Escalation | undefined> {
   const { feed, pool, log, heartbeatMs, signal } = context;
-  const live = createEventBuffer<EscalationResolution>();
-  const stop = feed.waitFor(escalationId, live.push);
+  const live = new EventBuffer<EscalationResolution>();
+  const stop = feed.waitFor(escalationId, (resolution) => live.push(resolution));
   try {
     const now = await getEscalation(pool, log.workspaceId, escalationId, agentId);
     yield now;

@@ -5,7 +5,7 @@ import { numberFromDecision } from "../state/stored-enums.ts";
 import type { Action, Outcome, SealedDecision } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { appendEntries } from "../store/sql/append-entries.ts";
-import { appendLeaves, bytesFromFrontier, type Frontier, leafHash } from "../tree/merkle.ts";
+import { appendLeaves, bytesFromFrontier, type Frontier, leafHash, rootText } from "../tree/merkle.ts";
 import { decisionBody } from "./entry.ts";
 import { type LedgerEvent, wakeUpPayload } from "./events.ts";
 
@@ -48,6 +48,7 @@ export class Batch {
   readonly #state: WorkspaceState;
   /** The end of the log that the batch builds on. */
   readonly #before: LogEnd;
+  readonly #previousRoot: string;
   /** Time of the entries, epoch milliseconds. */
   readonly atMs: number;
   #leaves: readonly Buffer[] = [];
@@ -59,6 +60,7 @@ export class Batch {
     this.items = items;
     this.#state = state;
     this.#before = { seq: state.seq, lastAtMs: state.lastAtMs, frontier: state.frontier };
+    this.#previousRoot = rootText(state.frontier);
     this.#frontier = state.frontier;
     this.atMs = Math.max(nowMs, state.lastAtMs);
   }
@@ -91,7 +93,7 @@ export class Batch {
         workspaceId: state.workspaceId,
         seq,
         atMs: this.atMs,
-        previousRoot: state.rootText(this.#before.frontier),
+        previousRoot: this.#previousRoot,
         previousSize: this.#before.seq,
       }),
     );

@@ -7,7 +7,7 @@ import type { Reader } from "../store/transaction.ts";
 import { frontierFromBytes } from "../tree/merkle.ts";
 import type { LedgerEvent, LedgerListener } from "./events.ts";
 
-/** Entries read at once: folding a page keeps the event loop busy for a few milliseconds. */
+/** Entries per page: folding one keeps the event loop busy for a few milliseconds. */
 const PAGE = 2_000;
 
 interface EntryRow {
@@ -20,7 +20,7 @@ interface EntryRow {
   readonly decision: number | null;
   readonly refId: string | null;
   readonly body: string | null;
-  /** Frontier of the whole log, on its last entry. */
+  /** Frontier of the whole log; set on its last entry only. */
   readonly frontier: Buffer | null;
 }
 
@@ -56,7 +56,7 @@ function foldRows(state: WorkspaceState, rows: readonly EntryRow[]): LedgerEvent
 }
 
 /**
- * Folds the entries that other replicas appended, and announces them. When it returns the state is at least as new as the
+ * Folds the entries that other replicas appended and announces them. When it resolves, the state is at least as new as the
  * log was at the call. MUST run while no batch is in flight.
  */
 export async function catchUp(reader: Reader, state: WorkspaceState, announce: LedgerListener): Promise<void> {

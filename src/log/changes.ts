@@ -2,10 +2,10 @@ import { type ControlChange, controlEntryFrom } from "../state/control-changes.t
 import { createId } from "../store/ids.ts";
 import type { AppendedChanges, ChangeEntry } from "../store/transaction.ts";
 import { canonicalJson } from "../tree/canonical.ts";
-import { appendLeaves, bytesFromFrontier, type Frontier, leafHash, rootOf } from "../tree/merkle.ts";
+import { appendLeaves, bytesFromFrontier, type Frontier, leafHash, rootText } from "../tree/merkle.ts";
 import { type ChangeEvent, WAKE_UP_CHANNEL, wakeUpPayload } from "./events.ts";
 
-/** The end of the log that changes are appended to. */
+/** The end of a log to which changes are appended. */
 export interface ChangePlace {
   readonly workspaceId: string;
   readonly seq: number;
@@ -15,10 +15,10 @@ export interface ChangePlace {
   readonly by: string;
 }
 
-/** Changes in the form that the log stores, with the events that announce them. */
+/** Entries of changes in the form that the log stores, with the events that announce them. */
 export interface SealedChanges extends AppendedChanges {
   readonly events: readonly ChangeEvent[];
-  /** After the changes. */
+  /** The tree after the changes. */
   readonly frontier: Frontier;
 }
 
@@ -27,7 +27,7 @@ const agentOf = (change: ControlChange): string | null => ("agent_id" in change 
 /** Builds the entries of changes for the end of a log. */
 export function sealChanges(place: ChangePlace, changes: readonly ControlChange[]): SealedChanges {
   const { workspaceId, atMs, by } = place;
-  const previousRoot = Buffer.from(rootOf(place.frontier)).toString("base64");
+  const previousRoot = rootText(place.frontier);
   let { frontier } = place;
   const entries = changes.map((change, index): ChangeEntry => {
     const seq = place.seq + index;

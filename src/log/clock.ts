@@ -1,20 +1,20 @@
 /**
- * The database's clock as seen from here. A replica never uses its host's wall clock: it measures with a monotonic clock
- * and adds the offset to the database's, which every statement that returns the time corrects.
+ * Estimate of the database's clock. Replicas never use their host's wall clock: they read a monotonic clock and add its
+ * offset from the database's, which every statement that returns the time corrects.
  */
 export interface DatabaseClock {
-  /** Epoch milliseconds, whole, never going backwards. */
+  /** Returns whole epoch milliseconds, which never go backwards. */
   now(): number;
-  /** Takes in a reading of the database's clock made between two readings of the monotonic one. */
+  /** Adds a sample: a reading of the database's clock, taken between two readings of the monotonic one. */
   observe(databaseMs: number, sentAt: number, receivedAt: number): void;
 }
 
-/** Milliseconds that a sample's claim on being the best one weakens by in a second, so that drift is followed. */
+/** Milliseconds by which the best sample's round trip is counted longer each second, so that newer ones replace it. */
 const AGEING_MS_PER_SECOND = 0.5;
 
 /**
- * Creates the clock. `monotonic` gives milliseconds that never go back (default `performance.now`).
- * As in RFC 5905 §10, of recent samples the one with the shortest round trip is believed: its error is at most half of it.
+ * Creates the clock. `monotonic` returns milliseconds that never go back (default `performance.now`). As in RFC 5905 §10,
+ * the recent sample with the shortest round trip wins: its error is at most half of that trip.
  */
 export function createDatabaseClock(monotonic: () => number = () => performance.now()): DatabaseClock {
   let offset = 0;

@@ -1,73 +1,62 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
-/** Events between those who make them and one stream that sends them. */
-export interface EventBuffer<T> {
-  push(event: T): void;
-  /** Ends the stream: with an error after the events so far, or without. */
-  end(error?: unknown): void;
-  /**
-   * The events as they come; `undefined` stands for `heartbeatMs` without one. Ends quietly when the signal aborts.
-   * Read once.
-   */
-  read(heartbeatMs: number, signal: AbortSignal): AsyncGenerator<T | undefined>;
-}
-
-/** Events that a slow reader may be behind; past it the stream ends and the reader resumes from its cursor. */
-const MAX_BEHIND = 10_000;
+/** Events that a slow reader may lag behind; past it the stream ends, and the reader resumes from its cursor. */
+const MAX_BUFFERED = 10_000;
 
 function tooSlow(): ControlPlaneError {
-  const message = `the stream is ${MAX_BEHIND} events behind; read faster, or resume from the last cursor`;
+  const message = `the stream is ${MAX_BUFFERED} events behind; read faster, or resume from the last cursor`;
   return new ControlPlaneError(ErrorReason.OVERLOADED, message);
 }
 
-/** Creates an empty buffer. */
-export function createEventBuffer<T>(): EventBuffer<T> {
-  const events: T[] = [];
-  let end: { readonly error: unknown } | undefined;
-  let wake = (): void => undefined;
+/** Bounded queue between the producers of events and the one stream that sends them. */
+export class EventBuffer<T> {
+  readonly #events: T[] = [];
+  #end: { readonly error: unknown } | undefined;
+  #wake = (): void => undefined;
 
-  const finish = (error: unknown): void => {
-    end ??= { error };
-    wake();
-  };
+  /** Adds an event. Ends the stream with OVERLOADED when the reader lags too far behind. */
+  push(event: T): void {
+    if (this.#end !== undefined) return;
+    if (this.#events.length >= MAX_BUFFERED) this.end(tooSlow());
+    else this.#events.push(event);
+    this.#wake();
+  }
 
-  const waitForEvent = (heartbeatMs: number): Promise<void> =>
-    new Promise((resolve) => {
-      const timer = setTimeout(resolve, heartbeatMs);
-      wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
+  /** Ends the stream after the events so far, with an error if one is given. */
+  end(error?: unknown): void {
+    this.#end ??= { error };
+    this.#wake();
+  }
 
-  async function* read(heartbeatMs: number, signal: AbortSignal): AsyncGenerator<T | undefined> {
-    const leave = (): void => finish(undefined);
-    signal.addEventListener("abort", leave);
+  /**
+   * Yields events as they come, and `undefined` after `heartbeatMs` without one. Returns when the signal aborts. MUST be
+   * called only once.
+   */
+  async *read(heartbeatMs: number, signal: AbortSignal): AsyncGenerator<T | undefined> {
     if (signal.aborted) return;
+    const leave = (): void => this.end();
+    signal.addEventListener("abort", leave);
     try {
-      for (;;) {
-        let sent = 0;
-        for (; sent < events.length; sent++) yield events[sent];
-        events.splice(0, sent);
-        if (events.length > 0) continue;
-        if (end !== undefined) break;
-        await waitForEvent(heartbeatMs);
-        if (events.length === 0 && end === undefined) yield undefined;
+      while (this.#events.length > 0 || this.#end === undefined) {
+        if (this.#events.length === 0 && !(await this.#waitForEvent(heartbeatMs))) yield undefined;
+        const { length } = this.#events;
+        for (let sent = 0; sent < length; sent++) yield this.#events[sent];
+        this.#events.splice(0, length);
       }
-      if (end.error !== undefined) throw end.error;
+      if (this.#end.error !== undefined) throw this.#end.error;
     } finally {
       signal.removeEventListener("abort", leave);
     }
   }
 
-  return {
-    push(event) {
-      if (end !== undefined) return;
-      if (events.length >= MAX_BEHIND) return finish(tooSlow());
-      events.push(event);
-      wake();
-    },
-    end: finish,
-    read,
-  };
+  /** Resolves with false when the heartbeat is due before an event or the end. */
+  #waitForEvent(heartbeatMs: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, heartbeatMs, false);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve(true);
+      };
+    });
+  }
 }

@@ -1,7 +1,7 @@
 import type { Decision } from "../policy/types.ts";
 import type { ControlChange } from "../state/control-changes.ts";
 
-/** A decision that was appended, on whichever replica. */
+/** A decision that any replica appended. */
 export interface DecisionEvent {
   readonly kind: "decision";
   readonly seq: number;
@@ -11,39 +11,39 @@ export interface DecisionEvent {
   readonly decision: Decision;
 }
 
-/** A change that was appended, on whichever replica. */
+/** A change that any replica appended. */
 export interface ChangeEvent {
   readonly kind: "change";
   readonly seq: number;
   readonly atMs: number;
-  /** The key that made it. */
+  /** Id of the key that made it. */
   readonly by: string;
   readonly change: ControlChange;
 }
 
-/** An entry as a replica hears of it: in the order of the log, each entry once. */
+/** Announcement of an entry. Listeners receive every entry once, in the order of the log. */
 export type LedgerEvent = DecisionEvent | ChangeEvent;
 
 /** Receives entries after they are durable. MUST NOT throw. */
 export type LedgerListener = (events: readonly LedgerEvent[]) => void;
 
-/** A message between replicas: a workspace's log grew by something that callers of other replicas may wait for. */
+/** Message between replicas: a workspace's log grew by an entry that callers of other replicas may be waiting for. */
 export interface WakeUp {
   readonly workspaceId: string;
-  /** The size of the log. */
+  /** Size of the log. */
   readonly seq: number;
-  /** False for decisions that escalate or use up an approval: they change nothing but the log. */
+  /** False for decisions that escalate or use up an approval: those change no settings, agents or policies. */
   readonly isChange: boolean;
 }
 
-/** The channel of PostgreSQL's notifications that carries wake-ups. */
+/** PostgreSQL notification channel for wake-ups. */
 export const WAKE_UP_CHANNEL = "acp_log";
 
-/** Writes a wake-up as a notification carries it. */
+/** Serialises a wake-up as the payload of a notification. */
 export const wakeUpPayload = ({ workspaceId, seq, isChange }: WakeUp): string =>
   `${workspaceId} ${seq} ${isChange ? "change" : "decisions"}`;
 
-/** Reads the payload of a notification; undefined when it carries no wake-up. */
+/** Parses the payload of a notification; undefined when it is no wake-up. */
 export function wakeUpFrom(payload: string | undefined): WakeUp | undefined {
   const [workspaceId, seq, kind] = (payload ?? "").split(" ");
   if (workspaceId === undefined || seq === undefined) return undefined;

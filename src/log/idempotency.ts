@@ -19,7 +19,7 @@ function isSameAction(action: Action, { body }: DecisionReceipt): boolean {
   );
 }
 
-/** The first decision of a retried request. Throws REQUEST_ID_REUSED when the first was for another action (AIP-155). */
+/** Returns the original decision for a retried request. Throws REQUEST_ID_REUSED if it was for another action (AIP-155). */
 export function firstDecision(action: Action, receipt: DecisionReceipt): SealedDecision {
   if (isSameAction(action, receipt)) return sealedDecisionFromReceipt(receipt);
   const message = "the `request_id` was used for another action; send a new one";

@@ -29,7 +29,7 @@ export interface SealedLimit {
   readonly rule: string;
 }
 
-/** What came of a semantic rule, as sealed: with `unavailable` there is no verdict. */
+/** Result of a semantic rule as sealed. When `unavailable` is set, there is no verdict. */
 export interface SealedGuard {
   readonly mandate_id: string;
   readonly version: number;
@@ -42,7 +42,7 @@ export interface SealedGuard {
   readonly latency_ms: number;
 }
 
-/** A decision's entry: the parsed form of its body, with the members that sealing leaves out (`entry.ts`). */
+/** Parsed body of a decision's entry, including the members that `entry.ts` omits because they follow from the others. */
 export interface DecisionBody {
   readonly type: "decision";
   readonly workspace_id: string;
@@ -63,7 +63,7 @@ export interface DecisionBody {
   };
   readonly action_digest?: string;
   readonly authorisation: { readonly permissions: string; readonly collective_limits: readonly SealedLimit[] };
-  /** Grants from the actor's own up to the principal's, then window, contract and token; absent for none. */
+  /** Grants from the actor's own up to the principal's, then window, contract and token. Absent when empty. */
   readonly authority?: readonly string[];
   /** Enforcing mandates of which a rule fired. */
   readonly mandates: readonly {
@@ -80,9 +80,9 @@ export interface DecisionBody {
     readonly reasons: readonly SealedReason[];
   }[];
   readonly reasons: readonly SealedReason[];
-  /** Digest of the policy set in force. The entry of a change that put the set in force names the same digest. */
+  /** Digest of the policy set in force; the entry of the change that put the set in force has the same one. */
   readonly policy_digest: string;
-  /** Absent when no semantic rule covers the action. */
+  /** Absent when no semantic rule applies to the action. */
   readonly guards?: readonly SealedGuard[];
   readonly trust: { readonly before: number; readonly after: number };
   readonly escalation_id?: string;
@@ -104,7 +104,7 @@ export interface DecisionReceipt {
   readonly leafHash: Uint8Array;
 }
 
-/** The members that sealing may leave out, as they stand in a body. */
+/** The body as stored, without the members that sealing may omit. */
 type SealedForm = Omit<DecisionBody, "authorisation" | "mandates" | "observed" | "reasons"> &
   Partial<Pick<DecisionBody, "mandates" | "observed" | "reasons">> & {
     readonly authorisation: {
@@ -115,7 +115,7 @@ type SealedForm = Omit<DecisionBody, "authorisation" | "mandates" | "observed" |
     };
   };
 
-/** Parses a body and puts back what sealing leaves out because it follows from the rest. */
+/** Parses a body and restores the members that sealing omits. */
 function bodyFrom(canonicalBody: string): DecisionBody {
   const { mandates = [], observed = [], reasons, authorisation, ...body } = JSON.parse(canonicalBody) as SealedForm;
   const { permissions, collective_limits = [] } = authorisation;
@@ -150,7 +150,7 @@ function reasonFrom(reason: SealedReason): DecisionReason {
   };
 }
 
-/** A decision that was sealed before, read back from its receipt. */
+/** Converts the receipt of an earlier decision to the form that callers get. */
 export function sealedDecisionFromReceipt({ body }: DecisionReceipt): SealedDecision {
   return {
     decisionId: body.decision_id,
@@ -168,7 +168,7 @@ export function sealedDecisionFromReceipt({ body }: DecisionReceipt): SealedDeci
   };
 }
 
-/** Reads the receipts of some decisions, by id. Ids without a decision are missing from the map. */
+/** Reads the receipts of decisions by id. The map lacks ids without a decision. */
 export async function readReceipts(
   reader: Reader,
   workspaceId: string,
@@ -180,7 +180,7 @@ export async function readReceipts(
   return new Map(decisions.map(({ entryId, leafHash, body }) => [entryId, receiptFrom(body, leafHash)]));
 }
 
-/** Reads the digest of the tool version that a decision used, which entries do not repeat; undefined without one. */
+/** Reads the digest of the tool version that a decision used, since entries hold only its number; undefined without a tool. */
 export async function readToolDigest(
   reader: Reader,
   workspaceId: string,

@@ -1,37 +1,44 @@
 import type { Pool } from "pg";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
-import { findDecision, readSealedEntries } from "../store/sql/read-vault.ts";
+import { findDecision, readSealedEntries, readTreeHashes } from "../store/sql/read-vault.ts";
 import { stored } from "../store/store-fault.ts";
-import { rootOf } from "../tree/merkle.ts";
-import { consistencyPath, inclusionPath, type LeafRange } from "../tree/proofs.ts";
+import { HASH_BYTES, rootOf } from "../tree/merkle.ts";
+import {
+  consistencyPath,
+  inclusionPath,
+  type LeafRange,
+  nodesOf,
+  rangeOf,
+  rangeRoot,
+  type TreeNode,
+} from "../tree/proofs.ts";
 import type { Checkpoint, SignCheckpoint } from "./checkpoint.ts";
-import { readRoots } from "./tree-hashes.ts";
 import type { WorkspaceLogs } from "./workspace-logs.ts";
 
-/** An entry as it was sealed. */
+/** An entry in the form that was sealed. */
 export interface SealedEntry {
   readonly seq: number;
   readonly leafHash: Uint8Array;
-  /** RFC 8785 JSON: the exact text that is hashed. */
+  /** The exact text that is hashed, RFC 8785 JSON. */
   readonly body: string;
 }
 
-/** A part of the log. */
+/** A range of the log. */
 export interface EntryRange {
-  /** The first index. */
+  /** First index. */
   readonly from: number;
-  /** The index to stop before; undefined: the end of the log. */
+  /** Index to stop before; undefined for the end of the log. */
   readonly to: number | undefined;
 }
 
-/** Entries in a row, oldest first. */
+/** Consecutive entries, oldest first. */
 export interface EntryPage {
   readonly entries: readonly SealedEntry[];
-  /** The index that the range goes on with; undefined when it does not. */
+  /** Index at which the range continues; undefined at its end. */
   readonly next: number | undefined;
 }
 
-/** That an entry is in the tree that a checkpoint signs. */
+/** Proof that an entry is in the tree that a checkpoint signs. */
 export interface InclusionProof {
   readonly index: number;
   readonly leafHash: Uint8Array;
@@ -40,7 +47,7 @@ export interface InclusionProof {
   readonly checkpoint: Checkpoint;
 }
 
-/** That a later tree begins with an earlier one. */
+/** Proof that a later tree begins with an earlier one. */
 export interface ConsistencyProof {
   readonly from: number;
   readonly to: number;
@@ -50,28 +57,29 @@ export interface ConsistencyProof {
 }
 
 /**
- * The logs as evidence. Every method catches the log up first, and takes sizes and indexes as whole numbers of at least 0.
- * Rejects with OUTSIDE_LOG for what lies beyond the log or the tree, and INVALID_FIELD for sizes in the wrong order.
+ * Serves the logs as evidence: checkpoints, entries and proofs. Every method catches the log up first. Sizes and indexes are
+ * whole numbers of at least 0. Rejects with OUTSIDE_LOG for anything beyond the log or the tree, and INVALID_FIELD for sizes
+ * in the wrong order.
  */
 export interface Vault {
-  /** The checkpoint of a tree size; undefined: of the log as it is now. */
+  /** Signs the tree of a size; undefined for the log as it is now. */
   checkpoint(workspaceId: string, treeSize: number | undefined): Promise<Checkpoint>;
-  /** At most `limit` entries, fewer where their bodies are large, and always one that exists. */
+  /** Reads at most `limit` entries: fewer when their bodies are large, but at least one if the range holds any. */
   entries(workspaceId: string, range: EntryRange, limit: number): Promise<EntryPage>;
-  /** Proves a decision, by id, or any entry, by index. Rejects with DECISION_NOT_FOUND. */
+  /** Proves a decision by id, or any entry by index. Rejects with DECISION_NOT_FOUND. */
   inclusion(workspaceId: string, entry: string | number, treeSize: number | undefined): Promise<InclusionProof>;
-  /** Proves the tree of `to` entries against the one of `from`; undefined: the log as it is now. */
+  /** Proves that the tree of `to` entries begins with that of `from`. `to` undefined: the log as it is now. */
   consistency(workspaceId: string, from: number, to: number | undefined): Promise<ConsistencyProof>;
 }
 
-/** What a vault reads and signs with. */
+/** Dependencies of a vault. */
 export interface VaultOptions {
   readonly pool: Pool;
   readonly logs: WorkspaceLogs;
   readonly sign: SignCheckpoint;
 }
 
-/** Bytes of bodies after which a page ends: below the 4 MiB that gRPC clients take unless told otherwise. */
+/** Bytes of bodies after which a page ends: below 4 MiB, the default message limit of gRPC clients. */
 const PAGE_BYTES = 2_097_152;
 
 function outside(field: string, most: string, metadata: Readonly<Record<string, string>>): ControlPlaneError {
@@ -79,7 +87,6 @@ function outside(field: string, most: string, metadata: Readonly<Record<string, 
   return new ControlPlaneError(ErrorReason.OUTSIDE_LOG, `\`${field}\` ${most}`, { field, ...metadata }, { violations });
 }
 
-/** Throws OUTSIDE_LOG for a size that the log has not reached. */
 function assertReached(field: string, size: number, logSize: number): void {
   if (size <= logSize) return;
   throw outside(field, `must be at most ${logSize}, the size of the log`, { log_size: String(logSize) });
@@ -98,11 +105,45 @@ function assertOrder(from: number, to: number | undefined): void {
   if (to !== undefined && from > to) throw invalidField("from", "must be at most `to`");
 }
 
-/** A tree that the log had or has. */
+/** A tree that the log has or had. */
 interface Tree {
   readonly size: number;
-  /** Known of the log as it is now, from the state that decisions are sealed on and not from the rows; else undefined. */
+  /** Set for the log as it is now: then it comes from the state that decisions are sealed on instead of the rows. */
   readonly root: Uint8Array | undefined;
+}
+
+/** Reads the hashes of some perfect subtrees from the entries that completed them. */
+async function readNodes(
+  pool: Pool,
+  workspaceId: string,
+  nodes: readonly TreeNode[],
+): Promise<(node: TreeNode) => Uint8Array> {
+  type Row = { seq: number; leafHash: Buffer; subtreeHashes: Buffer | null };
+  const lastLeafOf = (node: TreeNode): number => rangeOf(node).end - 1;
+  const seqs = [...new Set(nodes.map(lastLeafOf))];
+  const { rows } = await pool.query<Row>({ ...readTreeHashes, values: [workspaceId, seqs] });
+  const bySeq = new Map(rows.map((row) => [row.seq, row]));
+  return (node) => {
+    const { level } = node;
+    const row = bySeq.get(lastLeafOf(node));
+    const hash =
+      level === 0 ? row?.leafHash : row?.subtreeHashes?.subarray((level - 1) * HASH_BYTES, level * HASH_BYTES);
+    if (hash?.length === HASH_BYTES) return hash;
+    throw new Error(`entry ${lastLeafOf(node)} or its hashes are missing from the log of \`${workspaceId}\``);
+  };
+}
+
+/**
+ * Reads the roots of some ranges of a log, in the same order. One statement with one row for each perfect subtree, so that
+ * the cost is logarithmic in the log's size. Every range MUST lie within the log.
+ */
+async function readRoots(
+  pool: Pool,
+  workspaceId: string,
+  ranges: readonly LeafRange[],
+): Promise<readonly Uint8Array[]> {
+  const hashOf = await readNodes(pool, workspaceId, ranges.flatMap(nodesOf));
+  return ranges.map((range) => rangeRoot(range, hashOf));
 }
 
 /** Creates the vault over the logs of this replica. */
@@ -114,7 +155,7 @@ export function createVault({ pool, logs, sign }: VaultOptions): Vault {
     return { size: asked, root: undefined };
   };
 
-  /** The root of a tree, and of ranges in it. */
+  /** Returns the roots of a tree and of ranges in it. */
   const rootsIn = async (
     workspaceId: string,
     { size, root }: Tree,
@@ -146,7 +187,7 @@ export function createVault({ pool, logs, sign }: VaultOptions): Vault {
       assertReached("from", from, end);
       const values = [workspaceId, from, end, limit, PAGE_BYTES];
       const { rows: entries } = await stored(pool.query<SealedEntry>({ ...readSealedEntries, values }));
-      // Rows that somebody removed are gone from the page; the reader sees that their indexes are.
+      // If someone deleted rows, the page lacks their indexes, which a verifier notices.
       const next = (entries.at(-1)?.seq ?? end - 1) + 1;
       return { entries, next: next < end ? next : undefined };
     },

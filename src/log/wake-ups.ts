@@ -3,17 +3,17 @@ import { Client } from "pg";
 import type { StoreLog } from "../store/migrate.ts";
 import { WAKE_UP_CHANNEL, type WakeUp, wakeUpFrom } from "./events.ts";
 
-/** Receives the size that a workspace's log reached; `undefined` when wake-ups may have been lost and every log should look. */
+/** Receives a wake-up, or `undefined` when some may have been lost, so that every log has to be checked. */
 export type WakeUpListener = (wakeUp: WakeUp | undefined) => void;
 
-/** A subscription to the wake-ups of other replicas. A lost wake-up costs latency, never correctness. */
+/** Subscription to the wake-ups of other replicas. Losing a wake-up costs latency, never correctness. */
 export interface WakeUps {
   close(): Promise<void>;
 }
 
 const RECONNECT_MS = 500;
 
-/** Listens to PostgreSQL's notifications on a connection of its own, and reconnects when it is lost. */
+/** Subscribes to PostgreSQL's notifications on a dedicated connection, and reconnects when it is lost. */
 export async function listenForWakeUps(url: string, log: StoreLog, listener: WakeUpListener): Promise<WakeUps> {
   let client: Client | undefined;
   let isClosed = false;

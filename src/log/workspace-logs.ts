@@ -7,23 +7,11 @@ import { createDatabaseClock, type DatabaseClock } from "./clock.ts";
 import type { WakeUp } from "./events.ts";
 import { type LogSurroundings, WorkspaceLog } from "./writer.ts";
 
-/** The workspace logs of this replica. */
-export interface WorkspaceLogs {
-  /** The log of a workspace, loaded on first use. Rejects with WORKSPACE_NOT_FOUND. */
-  of(workspaceId: string): WorkspaceLog | Promise<WorkspaceLog>;
-  /** The database's clock, for timestamps outside a log. */
-  readonly clock: DatabaseClock;
-  /** Another replica appended: to one workspace up to a size, or unknown ones. */
-  wakeUp(wakeUp: WakeUp | undefined): void;
-  /** Finishes everything that was asked for, writes the trust snapshots and unloads every workspace. */
-  close(): Promise<void>;
-}
-
 /** Time between trust snapshots of a workspace, milliseconds. A cold start reads the decisions since the last one. */
 const SNAPSHOT_MS = 20_000;
-/** Time after which an unused workspace without listeners leaves the memory, milliseconds. */
+/** Time after which an unused workspace without listeners is unloaded, milliseconds. */
 const IDLE_MS = 600_000;
-/** Time between looks at the logs that have listeners, in case a wake-up was lost, milliseconds. */
+/** Time between checks of the logs that have listeners, in case a wake-up was lost, milliseconds. */
 const RECHECK_MS = 5_000;
 
 async function measureClock(database: Database, clock: DatabaseClock): Promise<void> {
@@ -33,7 +21,103 @@ async function measureClock(database: Database, clock: DatabaseClock): Promise<v
   if (row !== undefined) clock.observe(row.now, sentAt, performance.now());
 }
 
-/** Creates the logs and measures the database's clock. */
+/** The workspace logs of this replica: loads each on first use, saves their trust snapshots, and unloads idle ones. */
+export class WorkspaceLogs {
+  /** The database's clock, for timestamps outside a log. */
+  readonly clock: DatabaseClock;
+  readonly #database: Database;
+  readonly #log: StoreLog;
+  readonly #surroundings: LogSurroundings;
+  readonly #loading = new Map<string, Promise<WorkspaceLog>>();
+  readonly #loaded = new Map<string, WorkspaceLog>();
+  readonly #timers: readonly NodeJS.Timeout[];
+  #saving: Promise<void> | undefined;
+
+  /** Use `createWorkspaceLogs`, which measures the clock first. */
+  constructor(database: Database, log: StoreLog, clock: DatabaseClock, surroundings: LogSurroundings) {
+    this.clock = clock;
+    this.#database = database;
+    this.#log = log;
+    this.#surroundings = surroundings;
+    this.#timers = [
+      setInterval(() => this.#startSaving(), SNAPSHOT_MS),
+      setInterval(() => this.#recheck(), RECHECK_MS),
+    ];
+  }
+
+  /** Returns the log of a workspace, loading it on first use. Rejects with WORKSPACE_NOT_FOUND. */
+  of(workspaceId: string): WorkspaceLog | Promise<WorkspaceLog> {
+    const known = this.#loaded.get(workspaceId) ?? this.#loading.get(workspaceId);
+    if (known !== undefined) return known;
+    const promise = this.#load(workspaceId);
+    this.#loading.set(workspaceId, promise);
+    return promise;
+  }
+
+  /** Notes that another replica appended to a workspace; `undefined` when the workspaces are unknown. */
+  wakeUp(wakeUp: WakeUp | undefined): void {
+    if (wakeUp !== undefined) {
+      this.#loaded.get(wakeUp.workspaceId)?.wakeUp(wakeUp);
+      return;
+    }
+    for (const workspaceLog of this.#loaded.values()) {
+      if (workspaceLog.listeners > 0) workspaceLog.wakeUp({ seq: Number.POSITIVE_INFINITY, isChange: true });
+    }
+  }
+
+  /** Finishes all queued work, writes the trust snapshots and unloads every workspace. */
+  async close(): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer);
+    await this.#saving;
+    for (const workspaceLog of this.#loaded.values()) await workspaceLog.idle();
+    await this.#saveAll();
+    this.#loaded.clear();
+  }
+
+  async #load(workspaceId: string): Promise<WorkspaceLog> {
+    try {
+      const state = await loadState(this.#database.pool, workspaceId);
+      const workspaceLog = new WorkspaceLog(this.#database, state, this.clock, this.#surroundings);
+      this.#loaded.set(workspaceId, workspaceLog);
+      return workspaceLog;
+    } catch (error) {
+      throw storeFault(error);
+    } finally {
+      this.#loading.delete(workspaceId);
+    }
+  }
+
+  #startSaving(): void {
+    this.#saving ??= this.#saveAll().finally(() => {
+      this.#saving = undefined;
+    });
+  }
+
+  async #saveAll(): Promise<void> {
+    for (const workspaceLog of this.#loaded.values()) {
+      // Without its snapshot, the next cold start reads more of the log.
+      await workspaceLog
+        .saveTrust()
+        .catch((error: Error) => this.#log.warn({ reason: error.message }, "trust snapshot failed"));
+      this.#unloadIfIdle(workspaceLog);
+    }
+  }
+
+  #unloadIfIdle({ workspaceId, listeners, usedAt, waiting }: WorkspaceLog): void {
+    const isIdle = listeners === 0 && waiting === 0 && performance.now() - usedAt > IDLE_MS;
+    if (isIdle) this.#loaded.delete(workspaceId);
+  }
+
+  #recheck(): void {
+    this.wakeUp(undefined);
+    // Without appends of its own, nothing else corrects this replica's clock.
+    measureClock(this.#database, this.clock).catch((error: Error) =>
+      this.#log.warn({ reason: error.message }, "cannot read the clock"),
+    );
+  }
+}
+
+/** Measures the database's clock and creates the logs. */
 export async function createWorkspaceLogs(
   database: Database,
   log: StoreLog,
@@ -41,74 +125,5 @@ export async function createWorkspaceLogs(
 ): Promise<WorkspaceLogs> {
   const { clock = createDatabaseClock() } = surroundings;
   await measureClock(database, clock);
-  const loading = new Map<string, Promise<WorkspaceLog>>();
-  const loaded = new Map<string, WorkspaceLog>();
-
-  const load = async (workspaceId: string): Promise<WorkspaceLog> => {
-    try {
-      const state = await loadState(database.pool, workspaceId);
-      const workspaceLog = new WorkspaceLog(database, state, clock, surroundings);
-      loaded.set(workspaceId, workspaceLog);
-      return workspaceLog;
-    } catch (error) {
-      throw storeFault(error);
-    } finally {
-      loading.delete(workspaceId);
-    }
-  };
-
-  const evictIdle = (workspaceLog: WorkspaceLog): void => {
-    const isIdle = workspaceLog.listeners === 0 && performance.now() - workspaceLog.usedAt > IDLE_MS;
-    if (isIdle && workspaceLog.waiting === 0) loaded.delete(workspaceLog.workspaceId);
-  };
-
-  const saveAll = async (): Promise<void> => {
-    for (const workspaceLog of loaded.values()) {
-      // A snapshot is a shortcut for the next start: without it the start reads more of the log.
-      await workspaceLog
-        .saveTrust()
-        .catch((error: Error) => log.warn({ reason: error.message }, "trust snapshot failed"));
-      evictIdle(workspaceLog);
-    }
-  };
-
-  let saving: Promise<void> | undefined;
-  const snapshots = setInterval(() => {
-    saving ??= saveAll().finally(() => {
-      saving = undefined;
-    });
-  }, SNAPSHOT_MS);
-
-  const wakeUp: WorkspaceLogs["wakeUp"] = (wakeUp) => {
-    if (wakeUp !== undefined) return loaded.get(wakeUp.workspaceId)?.wakeUp(wakeUp);
-    for (const workspaceLog of loaded.values()) {
-      if (workspaceLog.listeners === 0) continue;
-      workspaceLog.wakeUp({ seq: Number.POSITIVE_INFINITY, isChange: true });
-    }
-  };
-  const rechecks = setInterval(() => {
-    wakeUp(undefined);
-    // A replica that only reads would otherwise drift from the database's clock.
-    measureClock(database, clock).catch((error: Error) => log.warn({ reason: error.message }, "cannot read the clock"));
-  }, RECHECK_MS);
-
-  return {
-    clock,
-    wakeUp,
-    of(workspaceId) {
-      const known = loaded.get(workspaceId) ?? loading.get(workspaceId);
-      if (known !== undefined) return known;
-      const promise = load(workspaceId);
-      loading.set(workspaceId, promise);
-      return promise;
-    },
-    async close() {
-      clearInterval(snapshots);
-      clearInterval(rechecks);
-      await saving;
-      for (const workspaceLog of loaded.values()) await workspaceLog.idle();
-      await saveAll();
-      loaded.clear();
-    },
-  };
+  return new WorkspaceLogs(database, log, clock, surroundings);
 }

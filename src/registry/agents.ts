@@ -1,5 +1,5 @@
 import { ErrorReason, notFound } from "../errors.ts";
-import { createEventBuffer } from "../log/event-buffer.ts";
+import { EventBuffer } from "../log/event-buffer.ts";
 import type { LedgerEvent } from "../log/events.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import type { AgentState, AgentStatus } from "../state/agents.ts";
@@ -162,7 +162,7 @@ export async function* watchAgent(
   agentId: string,
   { heartbeatMs, signal }: WatchAgentOptions,
 ): AsyncGenerator<AgentChange | undefined> {
-  const live = createEventBuffer<EntryChanges>();
+  const live = new EventBuffer<EntryChanges>();
   const stop = log.subscribe((events) => {
     for (const event of events) {
       const changes = changesFrom(event, agentId);

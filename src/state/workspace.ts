@@ -1,4 +1,4 @@
-import { createRootText, type Frontier } from "../tree/merkle.ts";
+import type { Frontier } from "../tree/merkle.ts";
 import { type AgentState, createPatternCache, type PatternCache } from "./agents.ts";
 import { type AuthorityBook, createAuthorityBook } from "./authority.ts";
 import type { SealedWorkspace } from "./control-changes.ts";
@@ -26,8 +26,6 @@ export interface WorkspaceState {
   /** Time of the last entry, epoch milliseconds. */
   lastAtMs: number;
   frontier: Frontier;
-  /** The root of a frontier, as entries name it. */
-  readonly rootText: (frontier: Frontier) => string;
   /** Compiled forms of the lists that agents were registered with. */
   readonly patterns: PatternCache;
   readonly agents: Map<string, AgentState>;
@@ -55,7 +53,6 @@ export function createWorkspaceState(
     workspaceId: settings.workspace_id,
     settings,
     ...at,
-    rootText: createRootText(),
     patterns: createPatternCache(),
     agents,
     departments,

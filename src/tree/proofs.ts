@@ -1,12 +1,12 @@
 import { type Frontier, rootOf } from "./merkle.ts";
 
-/** Leaves of a tree: those from index `start` to before `end`. */
+/** Leaves of a tree from index `start` up to, but without, `end`. */
 export interface LeafRange {
   readonly start: number;
   readonly end: number;
 }
 
-/** A perfect subtree of 2^level leaves, the `index`-th of its size from the left; at level 0 a leaf. */
+/** A perfect subtree of 2^level leaves: the `index`-th of its size from the left. Level 0 is a leaf. */
 export interface TreeNode {
   readonly level: number;
   readonly index: number;
@@ -19,12 +19,12 @@ function levelBelow(limit: number): number {
   return level;
 }
 
-/** Where the definition divides a range of two leaves or more: after the largest power of two that is less than its size. */
+/** Splits a range of two leaves or more as RFC 9162 does: after the largest power of two below its size. */
 const middleOf = ({ start, end }: LeafRange): number => start + 2 ** levelBelow(end - start);
 
 /**
- * RFC 9162 §2.1.3.1: the ranges whose roots prove that a leaf is in the tree of `size` leaves, from the leaf upwards.
- * `index` MUST be below `size`.
+ * Returns the ranges whose roots prove that a leaf is in the tree of `size` leaves (RFC 9162 §2.1.3.1), from the leaf
+ * upwards. `index` MUST be below `size`.
  */
 export function inclusionPath(index: number, size: number): LeafRange[] {
   const path: LeafRange[] = [];
@@ -40,8 +40,8 @@ export function inclusionPath(index: number, size: number): LeafRange[] {
 }
 
 /**
- * RFC 9162 §2.1.4.1: the ranges whose roots prove that the tree of `to` leaves begins with the tree of `from` leaves, in
- * the order of the proof; none when the sizes are equal. `from` MUST be at least 1 and at most `to`.
+ * Returns the ranges whose roots prove that the tree of `to` leaves begins with the tree of `from` leaves (RFC 9162
+ * §2.1.4.1), in the order of the proof; empty when the sizes are equal. `from` MUST be at least 1 and at most `to`.
  */
 export function consistencyPath(from: number, to: number): LeafRange[] {
   const path: LeafRange[] = [];
@@ -53,14 +53,14 @@ export function consistencyPath(from: number, to: number): LeafRange[] {
     path.push(from <= middle ? right : left);
     range = from <= middle ? left : right;
   }
-  // The verifier knows the root of the first tree, and nothing of a part of it.
+  // The verifier knows only the root of the first tree, so the part of it that the path ends in is given as well.
   if (range.start > 0) path.push(range);
   return path.reverse();
 }
 
 /**
- * The perfect subtrees that a range consists of, largest first. The range MUST be one that the definition divides a tree
- * into, or begin a tree.
+ * Splits a range into perfect subtrees, largest first. The range MUST begin a tree, or be one that RFC 9162 divides a tree
+ * into.
  */
 export function nodesOf({ start, end }: LeafRange): TreeNode[] {
   const nodes: TreeNode[] = [];
@@ -72,17 +72,17 @@ export function nodesOf({ start, end }: LeafRange): TreeNode[] {
   return nodes;
 }
 
-/** The leaves of a perfect subtree. The last one completes it. */
+/** Returns the leaves of a perfect subtree. The last one completes it. */
 export function rangeOf({ level, index }: TreeNode): LeafRange {
   return { start: index * 2 ** level, end: (index + 1) * 2 ** level };
 }
 
-/** The tree over a range, from the roots of its perfect subtrees. */
+/** Builds the tree over a range from the roots of its perfect subtrees. */
 export function frontierOf(range: LeafRange, hashOf: (node: TreeNode) => Uint8Array): Frontier {
   return { size: range.end - range.start, roots: nodesOf(range).map(hashOf) };
 }
 
-/** The root of a range; SHA-256 of nothing for an empty one. */
+/** Computes the root of a range; for an empty one the SHA-256 of nothing. */
 export function rangeRoot(range: LeafRange, hashOf: (node: TreeNode) => Uint8Array): Uint8Array {
   return rootOf(frontierOf(range, hashOf));
 }

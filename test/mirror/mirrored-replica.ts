@@ -27,7 +27,7 @@ export async function openMirrored(url: string, redisUrl: string): Promise<Mirro
   const write = (_fields: object, message: string): void => void written.push(message);
   const redis = await createRedisParts(redisUrl, { pool: database.pool, log: { info: write, warn: write }, metrics });
   const logs = await createWorkspaceLogs(database, SILENT_LOG, redis.surroundings);
-  redis.listen(logs.wakeUp);
+  redis.listen((wakeUp) => logs.wakeUp(wakeUp));
   return {
     log: await logs.of("default"),
     written,

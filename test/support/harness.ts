@@ -272,7 +272,8 @@ export async function openWorkspace(options: WorkspaceOptions = {}): Promise<Tes
   const add = async (opened: Database, more: ReplicaOptions): Promise<Replica> => {
     const replica = await createReplica(opened, adminCaller, { guard, signingKey, ...more });
     replicas.push(replica);
-    if (options.hearsWakeUps ?? true) wakeUps.push(await listenForWakeUps(test.url, SILENT_LOG, replica.logs.wakeUp));
+    if (options.hearsWakeUps ?? true)
+      wakeUps.push(await listenForWakeUps(test.url, SILENT_LOG, (wakeUp) => replica.logs.wakeUp(wakeUp)));
     return replica;
   };
   const first = await add(database, {});

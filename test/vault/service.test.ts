@@ -8,7 +8,6 @@ import {
   ListEntriesResponseSchema,
 } from "../../gen/agentcontrol/v1/vault_service_pb.js";
 import { hashOfLeaf, isConsistent, rootFromInclusion } from "../../src/cli/verify/merkle.ts";
-import { withClient } from "../support/database.ts";
 import { attempt, failureOf, ORIGIN, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 import { readNote } from "./read-note.ts";
 
@@ -198,28 +197,6 @@ describe("a page of large entries", () => {
       }
       const { seq } = await workspace.log.caughtUp();
       expect(indexes).to.deep.equal(Array.from({ length: seq }, (_, index) => BigInt(index)));
-    } finally {
-      await workspace.close();
-    }
-  });
-});
-
-describe("entries that a replica of the release before appended", () => {
-  it("are proved like all others, though they hold no subtrees.", async () => {
-    const workspace = await openWorkspace();
-    try {
-      await grow(workspace, SIZE);
-      const forgotten = "seq in (1, 3, 15, 16, 17, 31, 62, 63)";
-      await withClient(workspace.url, async (client) => {
-        await client.query("alter table ledger_entry disable trigger insert_only");
-        await client.query(`update ledger_entry set subtree_hashes = null where ${forgotten}`);
-      });
-      for (let index = 0; index < SIZE; index += 7) {
-        const proof = await workspace.vault.getInclusionProof({ index: BigInt(index) });
-        const root = rootOf(proof, SIZE);
-        expect(root).to.deep.equal(signedRoot(proof.checkpoint));
-      }
-      expect(isConsistent(numbersIn(await workspace.vault.getConsistencyProof({ from: 33n })))).to.equal(true);
     } finally {
       await workspace.close();
     }
