@@ -3,7 +3,9 @@ import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_
 import { type RuleSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import type { ControlPlane, GuardOptions } from "../../src/client/index.ts";
+import { until } from "../support/harness.ts";
 import { startService, type TestService } from "../support/service.ts";
+import type { HttpProxy } from "./http-proxy.ts";
 
 const RULES: readonly MessageInitShape<typeof RuleSchema>[] = [
   {
@@ -57,6 +59,12 @@ export async function pendingEscalationOf(admin: ControlPlane, agentId: string):
   } finally {
     watching.abort();
   }
+}
+
+/** Resolves once the server sent so many more pieces on streams through a proxy. */
+export async function morePieces(proxy: HttpProxy, count: number): Promise<void> {
+  const from = proxy.pieces;
+  await until(() => proxy.pieces >= from + count);
 }
 
 /** An address on which nobody listens. */

@@ -11,6 +11,8 @@ export interface HttpProxy {
   /** Paths of the calls so far. */
   readonly paths: string[];
   countOf(method: string): number;
+  /** Pieces that the server sent on streams so far, heartbeats among them, held back or not. */
+  readonly pieces: number;
   /** Streams that are open now. */
   readonly openStreams: number;
   /** Breaks every open stream. */
@@ -22,6 +24,7 @@ export interface HttpProxy {
 export async function startHttpProxy(target: string, habit: StreamHabit): Promise<HttpProxy> {
   const paths: string[] = [];
   const streams = new Set<ServerResponse>();
+  let pieces = 0;
   const server: Server = createServer((incoming, outgoing) => {
     const path = incoming.url ?? "";
     paths.push(path);
@@ -29,6 +32,7 @@ export async function startHttpProxy(target: string, habit: StreamHabit): Promis
     if (isStream) streams.add(outgoing);
     const { method, headers } = incoming;
     const onward = request(new URL(path, target), { method, headers }, (answer) => {
+      if (isStream) answer.on("data", () => (pieces += 1));
       if (isStream && proxy.habit === "holds back") {
         answer.resume();
         return;
@@ -50,6 +54,9 @@ export async function startHttpProxy(target: string, habit: StreamHabit): Promis
     habit,
     paths,
     countOf: (name) => paths.filter((path) => path.endsWith(`/${name}`)).length,
+    get pieces() {
+      return pieces;
+    },
     get openStreams() {
       return streams.size;
     },

@@ -1,4 +1,3 @@
-import { setTimeout as pause } from "node:timers/promises";
 import { expect } from "chai";
 import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import {
@@ -9,8 +8,9 @@ import {
   EscalationTimeoutError,
 } from "../../src/client/index.ts";
 import { followEscalation } from "../../src/client/wait-escalation.ts";
+import { until } from "../support/harness.ts";
 import type { TestService } from "../support/service.ts";
-import { NOWHERE, rejection, startRuledService } from "./harness.ts";
+import { morePieces, NOWHERE, rejection, startRuledService } from "./harness.ts";
 import { type HttpProxy, type StreamHabit, startHttpProxy } from "./http-proxy.ts";
 
 describe("waitForEscalation", () => {
@@ -43,7 +43,7 @@ describe("waitForEscalation", () => {
       const { proxy, controlPlane } = await through("passes");
       const escalationId = await escalate();
       const waiting = controlPlane.waitForEscalation(escalationId, { pollInterval: 0.2 });
-      await pause(500);
+      await morePieces(proxy, 3);
       await service.resolve(escalationId, verdict);
       expect(await waiting).to.equal(verdict);
       expect(proxy.countOf("GetEscalationStatus")).to.equal(0);
@@ -62,7 +62,7 @@ describe("waitForEscalation", () => {
       const { proxy, controlPlane } = await through(habit);
       const escalationId = await escalate();
       const waiting = controlPlane.waitForEscalation(escalationId, { pollInterval: 0.05 });
-      while (proxy.countOf("GetEscalationStatus") < 3) await pause(20);
+      await until(() => proxy.countOf("GetEscalationStatus") >= 3);
       await service.resolve(escalationId, "approved");
       expect(await waiting).to.equal("approved");
     });
@@ -72,13 +72,13 @@ describe("waitForEscalation", () => {
     const { proxy, controlPlane } = await through("cuts");
     const escalationId = await escalate();
     const waiting = controlPlane.waitForEscalation(escalationId, { pollInterval: 0.05 });
-    while (proxy.countOf("GetEscalationStatus") < 3) await pause(20);
+    await until(() => proxy.countOf("GetEscalationStatus") >= 3);
     proxy.habit = "passes";
     const streams = proxy.countOf("WaitEscalation");
-    while (proxy.countOf("WaitEscalation") === streams) await pause(20);
-    await pause(300);
+    await until(() => proxy.countOf("WaitEscalation") > streams);
+    await morePieces(proxy, 3);
     const polls = proxy.countOf("GetEscalationStatus");
-    await pause(300);
+    await morePieces(proxy, 3);
     expect(proxy.countOf("GetEscalationStatus")).to.equal(polls);
     await service.resolve(escalationId, "rejected");
     expect(await waiting).to.equal("rejected");
@@ -93,14 +93,17 @@ describe("waitForEscalation", () => {
 
   it("outlives a control plane that is away for a while", async () => {
     let isAway = true;
-    const flaky = ((input: string, init?: RequestInit) =>
-      isAway ? Promise.reject(new TypeError("fetch failed")) : fetch(input, init)) as typeof fetch;
+    let attempts = 0;
+    const flaky = ((input: string, init?: RequestInit) => {
+      attempts += 1;
+      return isAway ? Promise.reject(new TypeError("fetch failed")) : fetch(input, init);
+    }) as typeof fetch;
     const { http, adminKey } = service;
     const controlPlane = createControlPlane({ baseUrl: http, apiKey: adminKey, fetch: flaky });
     const escalationId = await escalate();
     await service.resolve(escalationId, "approved");
     const waiting = controlPlane.waitForEscalation(escalationId, { pollInterval: 0.05 });
-    await pause(200);
+    await until(() => attempts >= 3);
     isAway = false;
     expect(await waiting).to.equal("approved");
   });
@@ -130,8 +133,9 @@ describe("waitForEscalation", () => {
     const aborted = service.admin.waitForEscalation(escalationId, { signal: AbortSignal.abort(reason) });
     expect(await rejection(aborted)).to.equal(reason);
     const leaving = new AbortController();
-    const waiting = rejection(service.admin.waitForEscalation(escalationId, { signal: leaving.signal }));
-    await pause(100);
+    const { proxy, controlPlane } = await through("passes");
+    const waiting = rejection(controlPlane.waitForEscalation(escalationId, { signal: leaving.signal }));
+    await morePieces(proxy, 1);
     leaving.abort(reason);
     expect(await waiting).to.equal(reason);
   });

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { setTimeout as pause } from "node:timers/promises";
 import { expect } from "chai";
 import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
@@ -11,15 +12,16 @@ import {
   type GuardOptions,
 } from "../../src/client/index.ts";
 import { give, killSession, newAuthority } from "../revocation/authority.ts";
+import { until } from "../support/harness.ts";
 import { openLogOf } from "../support/open-log.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import type { TestService } from "../support/service.ts";
-import { NOWHERE, rejection, startRuledService } from "./harness.ts";
+import { morePieces, NOWHERE, rejection, startRuledService } from "./harness.ts";
 import { type HttpProxy, type StreamHabit, startHttpProxy } from "./http-proxy.ts";
 
 /** What a signal aborts with, as soon as it does. */
 async function reasonOf(signal: AbortSignal): Promise<unknown> {
-  while (!signal.aborted) await pause(5);
+  if (!signal.aborted) await once(signal, "abort");
   return signal.reason;
 }
 
@@ -103,13 +105,13 @@ describe("watching an agent over the client", () => {
       const cancel = watch.onSessionKilled(two, () => heard.push("cancelled"));
       cancel();
       await killSession(log, agentId, two);
-      while (heard.length < 1) await pause(5);
+      await until(() => heard.length >= 1);
       expect(watch.signal.aborted).to.equal(false);
       // Late, and told nevertheless.
       watch.onSessionKilled(two, () => heard.push("late"));
       expect(heard).to.deep.equal([two, "late"]);
       await revoke();
-      while (heard.length < 4) await pause(5);
+      await until(() => heard.length >= 4);
       expect(heard.slice(2).sort()).to.deep.equal([one, three].sort());
       watch.close();
     });
@@ -122,12 +124,13 @@ describe("watching an agent over the client", () => {
       first.close();
       first.close();
       second.close();
-      await pause(1_300);
+      // Heartbeats come ten times a second; a stream that nobody wants is left after a second.
+      await morePieces(proxy, 13);
       expect(proxy.openStreams).to.equal(1);
       third.close();
       controlPlane.watchAgent(agentId).close();
       expect(proxy.countOf("WatchAgent")).to.equal(1);
-      while (proxy.openStreams > 0) await pause(20);
+      await until(() => proxy.openStreams === 0);
       const again = await watchOn(controlPlane);
       expect(proxy.countOf("WatchAgent")).to.equal(2);
       again.close();
@@ -138,9 +141,10 @@ describe("watching an agent over the client", () => {
       const watch = await watchOn(controlPlane);
       proxy.habit = "holds back";
       proxy.cutStreams();
-      while (proxy.countOf("WatchAgent") < 2) await pause(5);
+      await until(() => proxy.countOf("WatchAgent") >= 2);
+      const { pieces } = proxy;
       await revoke();
-      await pause(200);
+      await until(() => proxy.pieces > pieces);
       expect(watch.signal.aborted).to.equal(false);
       proxy.habit = "passes";
       proxy.cutStreams();
@@ -161,7 +165,7 @@ describe("watching an agent over the client", () => {
       const { proxy, controlPlane } = await through("passes");
       const watch = await watchOn(controlPlane);
       controlPlane.close();
-      while (proxy.openStreams > 0) await pause(5);
+      await until(() => proxy.openStreams === 0);
       await revoke();
       expect(watch.signal.aborted).to.equal(false);
       watch.close();
@@ -245,8 +249,10 @@ describe("watching an agent over the client", () => {
       const { call, started, finish } = longWork(controlPlane, { abortWhenRevoked: false });
       const outcome = call("a");
       const signal = await started;
+      const watch = await watchOn(service.admin);
       await revoke();
-      await pause(200);
+      await reasonOf(watch.signal);
+      watch.close();
       finish("done");
       expect(await outcome).to.equal("a done");
       expect(signal.aborted).to.equal(false);

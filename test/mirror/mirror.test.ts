@@ -16,7 +16,7 @@ describe("windows with Redis beside the log", () => {
   let agentIds: string[];
   let replicas: MirroredReplica[];
   const open = async (): Promise<MirroredReplica> => {
-    const replica = await openMirrored(test.url, redis.url);
+    const replica = await openMirrored(test.url, redis.url, test.clock);
     replicas.push(replica);
     return replica;
   };
@@ -48,6 +48,8 @@ describe("windows with Redis beside the log", () => {
     const [hash] = await redis.client.keys("acp:*}");
     return Number(hash === undefined ? 0 : await redis.client.hget(hash, "@seq"));
   };
+  const isUp = async (replica: MirroredReplica): Promise<boolean> =>
+    (await replica.metric("acp_redis_up", { use: "mirror" })) === 1;
   const mirrored = () => until(async () => (await recorded()) === (await test.log.caughtUp()).seq);
   const assertLinear = async (): Promise<void> => {
     const log = await readLog(test.url);
@@ -85,7 +87,7 @@ describe("windows with Redis beside the log", () => {
     await act(first, 30);
     await mirrored();
     expect((await limitSeen(await open()))?.source).to.equal("decision_log");
-    await delay(4_100);
+    test.clock.advance(4_100);
     await act(first, 25);
     await mirrored();
     const second = await open();
@@ -99,7 +101,8 @@ describe("windows with Redis beside the log", () => {
   it("are caught up from the log when the mirror lies behind, and go on when it is flushed or away.", async () => {
     const first = await open();
     await act(first, 10);
-    await delay(4_100);
+    await mirrored();
+    test.clock.advance(4_100);
     await act(first, 20);
     await mirrored();
     // Not mirrored: this replica knows no Redis.
@@ -126,13 +129,12 @@ describe("windows with Redis beside the log", () => {
       [redis.kill, redis.start],
     ] as const) {
       await away();
-      for (let round = 0; round < 8; round++) {
+      await until(async () => {
         await act(replica, 10);
-        await delay(100);
-      }
-      expect(await replica.metric("acp_redis_up", { use: "mirror" })).to.equal(0);
+        return !(await isUp(replica));
+      });
       await back();
-      await until(async () => (await replica.metric("acp_redis_up", { use: "mirror" })) === 1);
+      await until(() => isUp(replica));
       await mirrored();
     }
     const lines = replica.written.slice(before);
@@ -142,7 +144,7 @@ describe("windows with Redis beside the log", () => {
   });
 
   it("count exactly while Redis is killed, flushed, paused and robbed, and replicas come and go.", async () => {
-    const steady = [await open(), await open()];
+    const steady = [await open(), await open()] as const;
     const TROUBLES: readonly (() => Promise<unknown>)[] = [
       () => redis.client.flushall(),
       async () => {
@@ -151,15 +153,15 @@ describe("windows with Redis beside the log", () => {
       },
       async () => {
         redis.pause();
-        await delay(700);
+        await until(async () => !(await isUp(steady[0])));
         redis.resume();
       },
       async () => {
         await redis.kill();
-        await delay(200);
+        await until(async () => !(await isUp(steady[0])));
         await redis.start();
       },
-      () => delay(1_500),
+      () => until(() => isUp(steady[0])),
     ];
     let isOver = false;
     const load = steady.map(async (replica) => {

@@ -1,4 +1,5 @@
 import { Registry } from "prom-client";
+import type { DatabaseClock } from "../../src/log/clock.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import type { WorkspaceLog } from "../../src/log/writer.ts";
 import { createRedisParts } from "../../src/mirror/redis.ts";
@@ -16,7 +17,7 @@ export interface MirroredReplica {
 }
 
 /** Opens the workspace `default` in this process, as one more replica. */
-export async function openMirrored(url: string, redisUrl: string): Promise<MirroredReplica> {
+export async function openMirrored(url: string, redisUrl: string, clock: DatabaseClock): Promise<MirroredReplica> {
   const database = await openDatabase({
     url,
     poolSize: 3,
@@ -26,7 +27,7 @@ export async function openMirrored(url: string, redisUrl: string): Promise<Mirro
   const written: string[] = [];
   const write = (_fields: object, message: string): void => void written.push(message);
   const redis = await createRedisParts(redisUrl, { pool: database.pool, log: { info: write, warn: write }, metrics });
-  const logs = await createWorkspaceLogs(database, SILENT_LOG, redis.surroundings);
+  const logs = await createWorkspaceLogs(database, SILENT_LOG, { ...redis.surroundings, clock });
   redis.listen((wakeUp) => logs.wakeUp(wakeUp));
   return {
     log: await logs.of("default"),

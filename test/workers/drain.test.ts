@@ -26,6 +26,12 @@ async function whileLogIsHeld<T>(
   });
 }
 
+/** Whether a statement of the service waits for a lock. */
+async function appendWaits({ url }: TestDatabase): Promise<boolean> {
+  const text = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+  return withClient(url, async (client) => (await client.query(text)).rows.length > 0);
+}
+
 interface HealthWatch {
   readonly told: string[];
   close(): void;
@@ -119,7 +125,7 @@ describe("a service that is told to stop", () => {
       const calls = Array.from({ length: 50 }, (_, index) =>
         streaming.intercept({ agentId, actionType: "note.write", actionContent: `note ${index}` }),
       );
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      await until("an append waits for the log", () => appendWaits(database));
       const stopped = server.stop();
       await until("it says that it is not ready", async () => !(await isReady()));
       await release();

@@ -9,8 +9,10 @@ import { escalateReviews, until, workerPids } from "./harness.ts";
 
 const ADMIN_KEY = "the-admin-key-of-the-handover";
 const CALLERS = 16;
-/** Milliseconds of load before the stop, and after it. */
-const LOAD_MS = 600;
+/** Decisions before the stop, and after it. */
+const MORE = CALLERS * 10;
+/** Milliseconds in which callers begin to wait. */
+const SETTLE_MS = 600;
 
 /** What serves, at one address. */
 interface Service {
@@ -52,8 +54,12 @@ async function startReplicas(databaseUrl: string): Promise<Service> {
 }
 
 /** Callers that call a guarded function one time after the other until `isOver`. */
-async function load(controlPlane: ControlPlane, agentId: string, isOver: () => boolean): Promise<string[]> {
-  const decided: string[] = [];
+async function load(
+  controlPlane: ControlPlane,
+  agentId: string,
+  decided: string[],
+  isOver: () => boolean,
+): Promise<void> {
   const guarded = controlPlane.guard((value: string) => value, {
     agentId,
     actionType: "note.write",
@@ -65,10 +71,7 @@ async function load(controlPlane: ControlPlane, agentId: string, isOver: () => b
     for (let count = 0; !isOver(); count++) await guarded(`${lane} ${count}`);
   };
   await Promise.all(Array.from({ length: CALLERS }, (_, lane) => runLane(lane)));
-  return decided;
 }
-
-const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, LOAD_MS));
 
 const SERVICES = { workers: startWorkers, "replicas behind a balancer": startReplicas };
 
@@ -90,15 +93,18 @@ for (const [name, startService] of Object.entries(SERVICES)) {
       it(`fails no guarded call over ${wire}, and decides each once.`, async () => {
         const controlPlane = connect({ ...service, adminKey: ADMIN_KEY }, wire);
         const agentId = await registerAgent(controlPlane);
+        const decided: string[] = [];
         let isOver = false;
-        const loading = load(controlPlane, agentId, () => isOver);
-        loading.catch(() => undefined);
-        await pause();
+        const loading = load(controlPlane, agentId, decided, () => isOver);
+        const more = async (): Promise<void> => {
+          const { length } = decided;
+          await Promise.race([loading, until("more is decided", () => decided.length >= length + MORE)]);
+        };
+        await more();
         await service.stopOne();
-        await pause();
+        await more();
         isOver = true;
-        const decided = await loading;
-        expect(decided.length).to.be.above(CALLERS * 2);
+        await loading;
         expect(await decisionIdsOf(controlPlane, agentId)).to.have.members(decided);
         controlPlane.close();
       });
@@ -114,7 +120,7 @@ for (const [name, startService] of Object.entries(SERVICES)) {
       const waiting = Array.from({ length: 6 }, () =>
         controlPlane.waitForEscalation(escalationId ?? "", { timeout: 30, pollInterval: 15 }),
       );
-      await pause();
+      await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
       await service.stopOne();
       const request = { escalationId: escalationId ?? "", resolution: Resolution.APPROVED };
       await controlPlane.client(EscalationService).resolveEscalation(request);
