@@ -1,7 +1,7 @@
 import { loadState } from "../state/load.ts";
 import type { Database } from "../store/database.ts";
 import type { StoreLog } from "../store/migrate.ts";
-import { readClock } from "../store/sql/read-clock.ts";
+import { readClock } from "../store/sql/read-entries.ts";
 import { storeFault } from "../store/store-fault.ts";
 import { createDatabaseClock, type DatabaseClock } from "./clock.ts";
 import type { WakeUp } from "./events.ts";

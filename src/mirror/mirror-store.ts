@@ -1,7 +1,7 @@
 import type { Pool } from "pg";
 import type { Decision } from "../policy/types.ts";
 import { decisionFromNumber } from "../state/stored-enums.ts";
-import { readMirrored } from "../store/sql/read-mirrored.ts";
+import { readMirrored } from "../store/sql/read-entries.ts";
 import { APPEND, BEGIN, FIELDS, FORGET, LOST, READ } from "./scripts.ts";
 
 /** An entry of a log, as far as a mirror keeps it. */

@@ -2,8 +2,8 @@ import type { Pool } from "pg";
 import { type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
 import type { Decision } from "../policy/types.ts";
 import { numberFromDecision } from "../state/stored-enums.ts";
-import { listDecisions, listDecisionsOfAgent, readLogSize } from "../store/sql/list-decisions.ts";
-import { findFirstAfter } from "../store/sql/read-history.ts";
+import { findFirstAfter, listDecisions, listDecisionsOfAgent } from "../store/sql/read-decisions.ts";
+import { readLogSize } from "../store/sql/read-entries.ts";
 import { stored } from "../store/store-fault.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
 

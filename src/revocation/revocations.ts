@@ -5,7 +5,7 @@ import { latestFirst, type Page, type PageRequest, pageFrom } from "../registry/
 import type { ControlChange } from "../state/control-changes.ts";
 import type { Database } from "../store/database.ts";
 import { IncidentEntity, type IncidentRow, RevocationEntity, type RevocationRow } from "../store/entities.ts";
-import { readChange } from "../store/sql/read-change.ts";
+import { readChange } from "../store/sql/read-entries.ts";
 import {
   type CertificateBody,
   certificateBodyFrom,

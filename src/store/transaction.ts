@@ -1,22 +1,23 @@
 import type { EntityManager } from "@mikro-orm/postgresql";
 import type { QueryConfig, QueryResultRow } from "pg";
+import { lockHead } from "./sql/read-entries.ts";
 
-/** The ORM's entity manager inside one transaction; what it writes is durable when the transaction commits. */
+/** The ORM's entity manager inside one transaction. Its writes are durable when the transaction commits. */
 export type Transaction = EntityManager;
 
-/** What reads: a pool, one of its connections, or a transaction. */
+/** Runs queries: a pool, one of its connections, or a transaction. */
 export interface Reader {
   query<R extends QueryResultRow>(config: QueryConfig): Promise<{ readonly rows: R[] }>;
 }
 
 /**
- * Reads over the connection of a transaction: one that waited for another could wait for others that do the same.
- * Statements MUST hold no question mark, which is a parameter to the ORM.
+ * Returns a reader over the transaction's own connection. Taking a second connection from the pool while holding one could
+ * deadlock with others that do the same. Statements MUST NOT contain a question mark, the ORM's parameter sign.
  */
 export function readerWithin(transaction: Transaction): Reader {
   return {
     async query<R extends QueryResultRow>({ text, values = [] }: QueryConfig) {
-      // The ORM knows parameters by their order alone.
+      // The ORM has positional parameters only.
       const inOrder: unknown[] = [];
       const sql = text.replace(/\$(\d+)/g, (_, number) => {
         inOrder.push(values[Number(number) - 1]);
@@ -27,14 +28,13 @@ export function readerWithin(transaction: Transaction): Reader {
   };
 }
 
-/** Locks the end of a workspace's log until the transaction ends, and gives its size; undefined without such a workspace. */
+/** Locks the end of a workspace's log until the transaction ends. Returns the log's size; undefined for an unknown workspace. */
 export async function lockLogEnd(transaction: Transaction, workspaceId: string): Promise<number | undefined> {
-  const sql = "select seq::float8 as seq from ledger_head where workspace_id = ? for update";
-  const rows = (await transaction.execute(sql, [workspaceId])) as { seq: number }[];
+  const { rows } = await readerWithin(transaction).query<{ seq: number }>({ ...lockHead, values: [workspaceId] });
   return rows[0]?.seq;
 }
 
-/** An entry that records a change, and the roots of the perfect subtrees that its leaf completes. */
+/** An entry that records a change, with the roots of the perfect subtrees that its leaf completes. */
 export interface ChangeEntry {
   readonly seq: number;
   readonly entryId: string;
@@ -52,7 +52,7 @@ export interface AppendedChanges {
   readonly notification: { readonly channel: string; readonly payload: string };
 }
 
-// One statement: whoever waits for a change waits for every round trip of its transaction.
+// One statement, because callers of a change wait for every round trip of its transaction.
 const APPEND = `
   with entry as (
     select * from json_to_recordset(?::json)
@@ -65,7 +65,7 @@ const APPEND = `
   )
   select pg_notify(?, ?)`;
 
-/** Writes entries, the end of the log after them, and what tells of them. The caller MUST hold the lock of `lockLogEnd`. */
+/** Writes entries, the new end of the log, and the notification. The caller MUST hold the lock of `lockLogEnd`. */
 export async function appendChanges(transaction: Transaction, changes: AppendedChanges): Promise<void> {
   const { workspaceId, entries, end, notification } = changes;
   const rows = entries.map(({ seq, entryId, agentId, leafHash, subtrees, body }) => ({

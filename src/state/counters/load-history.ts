@@ -1,4 +1,4 @@
-import { countHistory, findFirstAfter, readHistoryPage } from "../../store/sql/read-history.ts";
+import { countHistory, findFirstAfter, readHistoryPage } from "../../store/sql/read-decisions.ts";
 import type { Reader } from "../../store/transaction.ts";
 import { decisionFromNumber } from "../stored-enums.ts";
 import type { WorkspaceState } from "../workspace.ts";

@@ -2,18 +2,18 @@
  * Appends a batch of decisions, if the log still ends where the batch was decided (compare-and-append).
  *
  * One statement, so that one round trip compares, writes and commits. The head's row is the only lock: UPDATE waits for a
- * writer on another replica, then looks at the head again and matches nothing, and with it nothing is inserted. The frontier
- * is compared beside the size, since it stands for every entry before: a batch that was sent behind one that gave way must
- * not match because somebody else appended as many.
- * Columns come as texts joined by line feeds, which no value holds; an array literal would have to be quoted value by value
- * by node-postgres and unquoted again by the server.
+ * writer on another replica, then re-evaluates its condition, matches nothing, and so nothing is inserted. The frontier is
+ * compared beside the size because it identifies every entry before: a batch that was sent behind a failed one must not
+ * match just because another replica appended the same number of entries.
+ * Columns are texts joined by line feeds, which no value contains: node-postgres would quote an array value by value, and
+ * the server would parse it again.
  *
  * Parameters: workspace, expected size, count, expected frontier, new frontier, time of the batch; entry ids, agent ids,
  * action types, decisions, refs (joined; an empty ref means none); leaf hashes (32 bytes each); bodies (joined); the roots of
  * the perfect subtrees that the leaves complete (32 bytes each, in the order of completion); the escalations that are
  * created: ids, agents, action digests, positions in the batch from 0 (joined, null for none); the escalations that are used
  * up and the decisions that use them (joined, null for none); the wake-up for other replicas, null when nobody waits.
- * Gives one row `{now}`, the server's clock in epoch milliseconds, or no row when another writer was first.
+ * Returns one row `{now}`, the server's clock in epoch milliseconds, or no row when another writer was first.
  */
 const bits = (number: string): string => `bit_count((${number})::bit(64))`;
 

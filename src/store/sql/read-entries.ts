@@ -4,10 +4,10 @@ const COLUMNS = `seq::float8 as seq, at_ms::float8 as at, kind, entry_id as "ent
 const headColumn = (column: string): string => `(select ${column} from ledger_head where workspace_id = $1)`;
 
 /**
- * Reads the log from an index on, oldest first, for a replica that catches up. Bodies of decisions stay where they are,
- * since what the fold needs of a decision is in its columns. The entry that the log ends with has the head's frontier:
- * one statement sees one state of the database, so nobody has to hash leaves to know where the log stands.
- * The order names the table's column: `seq` alone would be the number selected under that name, which no index holds.
+ * Reads the log from an index on, oldest first, for a replica that catches up. Omits the bodies of decisions, because
+ * folding a decision needs only its columns. The last entry of the log carries the head's frontier: one statement sees one
+ * state of the database, so the reader need not hash leaves. The order names the table's column; the selected `seq` is a
+ * float, which no index holds.
  * Parameters: workspace, first index, most rows.
  */
 export const readEntriesFrom = {
@@ -17,11 +17,28 @@ export const readEntriesFrom = {
     from ledger_entry where workspace_id = $1 and seq >= $2 order by ledger_entry.seq limit $3`,
 };
 
-/** Reads the entries of some ids with their bodies. Parameters: workspace, ids. Order is not guaranteed. */
+/**
+ * Reads the columns that the mirror keeps, from an index on, oldest first; without the bodies, which are large.
+ * Parameters: workspace, first index, most entries.
+ */
+export const readMirrored = {
+  name: "read-mirrored",
+  text: `select seq::float8 as seq, at_ms::float8 as at, kind, agent_id as "agentId", action_type as "actionType", decision,
+      leaf_hash as "leafHash"
+    from ledger_entry where workspace_id = $1 and seq >= $2 order by ledger_entry.seq limit $3`,
+};
+
+/** Reads the entries with some ids, bodies included. Parameters: workspace, ids. Order is not guaranteed. */
 export const readEntriesById = {
   name: "read-entries-by-id",
   text: `select kind, entry_id as "entryId", leaf_hash as "leafHash", body
     from ledger_entry where workspace_id = $1 and entry_id = any($2::text[])`,
+};
+
+/** Reads the body of a change. Parameters: workspace, index. No row: the entry is a decision, or beyond the log. */
+export const readChange = {
+  name: "read-change",
+  text: "select body from ledger_entry where workspace_id = $1 and seq = $2 and kind <> 0",
 };
 
 /** Reads the digest of a tool version. Parameters: workspace, name, version. No row: no such version. */
@@ -30,8 +47,20 @@ export const readToolVersionDigest = {
   text: "select digest from tool_version where workspace_id = $1 and name = $2 and version = $3",
 };
 
-/** Locks the end of the log until the transaction ends. Parameter: workspace. No row: no such workspace. */
+/** Reads the size of a log. Parameter: workspace. No row: no such workspace. */
+export const readLogSize = {
+  name: "read-log-size",
+  text: "select seq::float8 as seq from ledger_head where workspace_id = $1",
+};
+
+/** Locks the end of a log until the transaction ends, and reads its size. Parameter: workspace. No row: no such workspace. */
 export const lockHead = {
   name: "lock-head",
   text: "select seq::float8 as seq from ledger_head where workspace_id = $1 for update",
+};
+
+/** Reads the server's clock in epoch milliseconds. */
+export const readClock = {
+  name: "read-clock",
+  text: "select (extract(epoch from clock_timestamp()) * 1000)::float8 as now",
 };

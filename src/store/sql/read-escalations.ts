@@ -1,12 +1,12 @@
-/** The columns of an escalation `e` and of the log entry `l` that it was made by. */
+/** Columns of an escalation `e` and of the log entry `l` that created it. */
 const ESCALATION_COLUMNS = `e.escalation_id as "escalationId", e.agent_id as "agentId", e.status, e.created_seq::float8 as "createdSeq",
   e.resolved_seq::float8 as "resolvedSeq", e.resolved_at_ms::float8 as "resolvedAtMs", e.resolved_by as "resolvedBy",
   e.note, e.used_by as "usedBy", l.body, l.leaf_hash as "leafHash"`;
 
-// What an escalation is about stands in the log once, in the decision that made it.
+// The action of an escalation is stored once: in the log entry of the decision that created it.
 const FROM = `from escalation e join ledger_entry l on l.workspace_id = e.workspace_id and l.seq = e.created_seq`;
 
-/** Reads some escalations by id, in no order. Parameters: workspace, ids. */
+/** Reads escalations by id. Order is not guaranteed. Parameters: workspace, ids. */
 export const readEscalations = {
   name: "read-escalations",
   text: `select ${ESCALATION_COLUMNS} ${FROM} where e.workspace_id = $1 and e.escalation_id = any($2::text[])`,
@@ -25,7 +25,7 @@ export const listEscalations = {
 };
 
 /**
- * The changes of escalations in a range of the log, oldest first: one row for each creation and each resolution.
+ * Reads the changes of escalations in a range of the log, oldest first: one row for each creation and each resolution.
  * Parameters: workspace, first index, index to stop before, most rows.
  */
 export const readEscalationChanges = {
@@ -44,7 +44,7 @@ export const readEscalationChanges = {
     order by c.seq`,
 };
 
-/** The pending escalations from an index on, oldest first. Parameters: workspace, first index, index to stop before, most rows. */
+/** Reads the pending escalations created in a range of the log, oldest first. Parameters: workspace, first index, index to stop before, most rows. */
 export const readPendingEscalations = {
   name: "read-pending-escalations",
   text: `select ${ESCALATION_COLUMNS} ${FROM}

@@ -1,6 +1,6 @@
 /**
- * Reads what the log holds of the tree at some leaves: each leaf's hash, and the roots of the perfect subtrees that it
- * completes. One look-up by primary key for each index. Parameters: workspace, indexes. Order is not guaranteed.
+ * Reads the hashes of some leaves, and the roots of the perfect subtrees that each completes. One primary-key look-up per
+ * index. Parameters: workspace, indexes. Order is not guaranteed.
  */
 export const readTreeHashes = {
   name: "read-tree-hashes",
@@ -9,8 +9,8 @@ export const readTreeHashes = {
 };
 
 /**
- * Reads entries as they were sealed, oldest first, until the bodies in their rows together have some number of bytes: always
- * the first, and the one that passes the number. The lengths are known without reading the bodies that lie beside the table.
+ * Reads entries as sealed, oldest first, until the bodies of the page reach a number of bytes: the first entry always, and
+ * the entry that exceeds the number. PostgreSQL knows the lengths without reading bodies that are stored out of line.
  * Parameters: workspace, first index, index to stop before, most rows, bytes.
  */
 export const readSealedEntries = {

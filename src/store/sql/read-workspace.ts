@@ -1,10 +1,10 @@
-import { IS_DECISION } from "./is-decision.ts";
+import { IS_DECISION } from "./read-decisions.ts";
 
-/**
- * The statements of a cold start, for one read-only snapshot: the tables are changed together with the head, so what one
- * snapshot shows is true of the log at the head's size. Plain SQL because hydrating 100,000 agents through the ORM
- * would take longer than everything else of a start. Parameter of each: workspace.
- */
+// The statements of a cold start. All run in one read-only snapshot: tables are changed in the same transaction as the head,
+// so a snapshot shows them as of the head's size. Plain SQL, because loading many agents through the ORM would take
+// longer than the rest of the start. First parameter of each: workspace.
+
+/** Reads the end of the log and the settings. No row: no such workspace. */
 export const readHead = {
   name: "read-head",
   text: `select h.seq::float8 as seq, h.frontier, h.last_at_ms::float8 as "lastAtMs", w.name,
@@ -12,7 +12,7 @@ export const readHead = {
     from ledger_head h join workspace w using (workspace_id) where workspace_id = $1`,
 };
 
-/** The agents, in the order of their registration. */
+/** Reads the agents in the order of their registration. */
 export const readAgents = {
   name: "read-agents",
   text: `select agent_id as "agentId", created_seq::float8 as "createdSeq", resource, status, trust_tenths as "trustTenths",
@@ -20,7 +20,7 @@ export const readAgents = {
     from agent where workspace_id = $1 order by created_seq`,
 };
 
-/** The departments, in the order of their creation, with their members. */
+/** Reads the departments with their members, in the order of their creation. */
 export const readDepartments = {
   name: "read-departments",
   text: `select d.department_id as "departmentId", d.name, d.description, d.created_at_ms::float8 as "createdAtMs",
@@ -30,7 +30,7 @@ export const readDepartments = {
     where workspace_id = $1 group by workspace_id, department_id order by d.created_seq`,
 };
 
-/** The current version of every tool, by name. */
+/** Reads the current version of every tool, ordered by name. */
 export const readTools = {
   name: "read-tools",
   text: `select distinct on (name) name, version, description, input_schema as "inputSchema", digest, source,
@@ -38,7 +38,7 @@ export const readTools = {
     from tool_version where workspace_id = $1 order by name, version desc`,
 };
 
-/** The version in force of every mandate that is not archived, in the order of their creation. */
+/** Reads the version in force of every mandate that is not archived, in the order of their creation. */
 export const readMandates = {
   name: "read-mandates",
   text: `select * from (
@@ -48,7 +48,7 @@ export const readMandates = {
     ) latest where not archived order by "createdSeq"`,
 };
 
-/** The decisions that the trust snapshot does not hold yet. Further parameter: size of the log at the snapshot. */
+/** Reads the decisions since the trust snapshot. Further parameter: log size that the snapshot reflects. */
 export const readTrustSince = {
   name: "read-trust-since",
   text: `select seq::float8 as seq, at_ms::float8 as "atMs", entry_id as "decisionId", agent_id as "agentId",
@@ -57,7 +57,7 @@ export const readTrustSince = {
 };
 
 /**
- * The authority that has neither ended nor expired before a time, in the order in which it was made: a parent grant before
+ * Reads the authority that has neither ended nor expired before a time, in the order of its creation: a parent grant before
  * its children. Further parameter: the time in epoch milliseconds.
  */
 export const readAuthority = {
@@ -68,7 +68,7 @@ export const readAuthority = {
     order by created_seq, id`,
 };
 
-/** One escalation's state. Further parameter: its id. */
+/** Reads the state of an escalation. Further parameter: its id. */
 export const readEscalation = {
   name: "read-escalation",
   text: `select agent_id as "agentId", status, action_digest as "actionDigest", used_by as "usedBy"

@@ -10,7 +10,7 @@ export interface StoredRedactionSettings {
   readonly revision: number;
 }
 
-/** Reads a workspace's settings; every request of the proxy asks. Parameter: workspace. No row: nothing was ever set. */
+/** Reads a workspace's settings; runs on every request of the proxy. Parameter: workspace. No row: nothing was ever set. */
 export const readRedactionSettings = {
   name: "read-redaction-settings",
   text: `select restore_values as "restoreValues", allow_media as "allowMedia", disabled_kinds as "disabledKinds",
@@ -25,7 +25,7 @@ export interface StoredPersonalValue {
   readonly sealedValue: Buffer;
 }
 
-/** Reads registered values in the order of their ids. Parameters: workspace, the id to go on after (empty: from the first), how many at most. */
+/** Reads registered values, ordered by id. Parameters: workspace, id to start after (empty: from the first), most rows. */
 export const readPersonalValues = {
   name: "read-personal-values",
   text: `select value_id as "valueId", kind, sealed_value as "sealedValue" from personal_value
@@ -46,7 +46,7 @@ export interface ActiveRedactionWebhook {
   readonly sealedSecret: Buffer | null;
 }
 
-// Rows travel as one JSON text: through entities 5,000 of them take a second, during which the workspace's log stands still.
+// Rows travel as one JSON text: thousands of ORM entities would take long, and the end of the workspace's log is locked meanwhile.
 
 const FIND = `select value_id as "valueId", kind, sealed_value as "sealedValue", mark, created_at_ms::float8 as "createdAtMs"
   from personal_value where workspace_id = ?

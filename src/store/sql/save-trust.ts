@@ -1,4 +1,4 @@
-/** Locks the trust snapshot of a workspace and gives the size of the log that it is true of. Parameter: workspace. */
+/** Locks the trust snapshot of a workspace and reads the log size that it reflects. Parameter: workspace. */
 export const lockTrust = {
   name: "lock-trust",
   text: "select trust_seq::float8 as seq from workspace where workspace_id = $1 for update",
@@ -12,13 +12,13 @@ export const saveTrust = {
     where a.workspace_id = $1 and a.agent_id = t.agent_id`,
 };
 
-/** Says what size of the log the snapshot is true of. Parameters: workspace, size. */
+/** Sets the log size that the snapshot reflects. Parameters: workspace, size. */
 export const setTrustSeq = {
   name: "set-trust-seq",
   text: "update workspace set trust_seq = $2 where workspace_id = $1",
 };
 
-/** Writes the uses of some authority that has not ended; what ends is written with its last figure. Parameters: workspace, ids, uses. */
+/** Writes the uses of authority that has not ended; ending it stores its last count. Parameters: workspace, ids, uses. */
 export const saveUses = {
   name: "save-uses",
   text: `update authority a set uses = u.uses

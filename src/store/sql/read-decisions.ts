@@ -1,0 +1,76 @@
+/**
+ * Condition for decisions in statements that read a stretch of the log in order. `kind = 0` would make the index
+ * `ledger_entry_agent` eligible: without statistics, as after a restore or a burst of appends, the planner would choose it
+ * and sort the whole stretch for every page.
+ */
+export const IS_DECISION = "kind <> 1";
+
+const COLUMNS = `leaf_hash as "leafHash", body`;
+const STRETCH = "seq >= $2 and seq < $3 and ($4::smallint is null or decision = $4)";
+
+/**
+ * Lists decisions between two indexes, newest first, by reading the primary key backwards until the page is full. Times
+ * never go backwards within a log, so callers convert a time span to indexes first. Separate from the statement for one
+ * agent because a plan with an optional agent would not use the agent's index.
+ * Parameters: workspace, first index, index to stop before, decision or null, most rows.
+ */
+export const listDecisions = {
+  name: "list-decisions",
+  text: `select ${COLUMNS} from ledger_entry
+    where workspace_id = $1 and ${IS_DECISION} and ${STRETCH} order by seq desc limit $5`,
+};
+
+/** Lists the decisions of one agent from the index that begins with it. Parameters: as `listDecisions`, then the agent. */
+export const listDecisionsOfAgent = {
+  name: "list-decisions-of-agent",
+  text: `select ${COLUMNS} from ledger_entry
+    where workspace_id = $1 and kind = 0 and ${STRETCH} and agent_id = $6 order by seq desc limit $5`,
+};
+
+/**
+ * Finds the first index whose entry is later than a time, by binary search over the primary key: times never go backwards
+ * within a log, so no index on time is needed. Returns null when no entry is later.
+ * Parameters: workspace, time in epoch milliseconds, size of the log.
+ */
+export const findFirstAfter = {
+  name: "find-first-after",
+  text: `with recursive search (low, high) as (
+    select 0::bigint, $3::bigint
+    union all
+    select
+      case when e.at_ms > $2::bigint then s.low else (s.low + s.high) / 2 + 1 end,
+      case when e.at_ms > $2::bigint then (s.low + s.high) / 2 else s.high end
+    from search s join ledger_entry e on e.workspace_id = $1 and e.seq = (s.low + s.high) / 2
+    where s.low < s.high
+  )
+  select low::float8 as seq from search where low >= high limit 1`,
+};
+
+/**
+ * Reads a page of decisions, oldest first, as one row of columns joined by line feeds: the client parses it much faster than
+ * a row per decision. Ids and normalised action types hold no line feed. All columns are null for an empty page.
+ * Parameters: workspace, first index, index to stop before, most decisions.
+ */
+export const readHistoryPage = {
+  name: "read-history-page",
+  text: `select string_agg(seq::text, E'\n' order by seq) as seqs, string_agg(at_ms::text, E'\n' order by seq) as times,
+      string_agg(agent_id, E'\n' order by seq) as agents, string_agg(action_type, E'\n' order by seq) as types,
+      string_agg(decision::text, E'\n' order by seq) as decisions
+    from (
+      select seq, at_ms, agent_id, action_type, decision from ledger_entry
+      where workspace_id = $1 and seq >= $2 and seq < $3 and ${IS_DECISION}
+      order by ledger_entry.seq limit $4
+    ) page`,
+};
+
+/**
+ * Counts the decisions in a stretch of the log by agent, action type and decision. Order is not guaranteed.
+ * Parameters: workspace, first index, index to stop before.
+ */
+export const countHistory = {
+  name: "count-history",
+  text: `select agent_id as "agentId", action_type as "actionType", decision, count(*)::float8 as count
+    from ledger_entry
+    where workspace_id = $1 and seq >= $2 and seq < $3 and ${IS_DECISION}
+    group by agent_id, action_type, decision`,
+};
