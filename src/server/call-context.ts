@@ -22,8 +22,8 @@ export interface IncomingCall {
    * default. Throws INVALID_FIELD for a time-out that cannot be read.
    */
   timeoutMs(): number | undefined;
-  /** Calls back once if the caller goes away, with CANCELLED or DEADLINE_EXCEEDED. */
-  onLeave(listener: (reason: ControlPlaneError) => void): void;
+  /** Calls back once if the caller goes away or its stream has closed. `reason` builds CANCELLED or DEADLINE_EXCEEDED. */
+  onLeave(listener: (reason: () => ControlPlaneError) => void): void;
 }
 
 /** Time and id of an HTTP request, settled before its path is looked up. */
@@ -122,7 +122,7 @@ export class Call implements CallContext {
     this.#deadlineAt = this.receivedAt + timeoutMs;
     this.assertInTime();
     const leftMs = this.#deadlineAt - performance.now();
-    if (!this.#isOver && leftMs <= MAX_TIMER_MS) this.#timer = setTimeout(() => this.abort(deadlineExceeded()), leftMs);
+    if (!this.#isOver && leftMs <= MAX_TIMER_MS) this.#timer = setTimeout(() => this.abort(deadlineExceeded), leftMs);
   }
 
   /** Throws DEADLINE_EXCEEDED once the deadline has passed, even if a busy event loop kept the timer from firing. */
@@ -148,16 +148,17 @@ export class Call implements CallContext {
   /** Ends a stream with `error`: a bidirectional one when the requests it has taken are answered, any other at once. */
   drain(error: ControlPlaneError): void {
     if (!this.#isBidi) {
-      this.abort(error);
+      this.abort(() => error);
       return;
     }
     this.#drainedWith = error;
     this.#intake.abort(error);
   }
 
-  /** Ends the call from outside: its signal fires with `error`, and its caller is told the same. */
-  abort(error: ControlPlaneError): void {
+  /** Ends the call from outside unless it is over: its signal fires with the reason, and its caller is told the same. */
+  abort(reason: () => ControlPlaneError): void {
     if (this.#isOver) return;
+    const error = reason();
     this.#end(codeNameOf(error));
     this.#controller.abort(error);
     this.#intake.abort(error);
@@ -211,9 +212,9 @@ function isAbort(error: unknown): boolean {
   return error instanceof Error && (error.name === "AbortError" || error.name === "TimeoutError");
 }
 
-/** Listener for a signal that fires when the caller goes away: passes on its reason if that is ours, else CANCELLED. */
-export function onAbort(signal: AbortSignal, listener: (reason: ControlPlaneError) => void): void {
-  const leave = () => listener(signal.reason instanceof ControlPlaneError ? signal.reason : cancelled());
+/** Calls back when a signal fires: with its reason if that is ours, else with CANCELLED. */
+export function onAbort(signal: AbortSignal, listener: (reason: () => ControlPlaneError) => void): void {
+  const leave = () => listener(() => (signal.reason instanceof ControlPlaneError ? signal.reason : cancelled()));
   if (signal.aborted) leave();
   else signal.addEventListener("abort", leave, { once: true });
 }

@@ -244,8 +244,8 @@ function incomingFrom(grpc: UnaryCall | ServerStreamCall | BidiStreamCall): Inco
     header,
     timeoutMs: () => (deadline === Number.POSITIVE_INFINITY ? undefined : deadline - Date.now()),
     onLeave(listener) {
-      if (grpc.cancelled) listener(reason());
-      else (grpc as EventEmitter).once("cancelled", () => listener(reason()));
+      if (grpc.cancelled) listener(reason);
+      else (grpc as EventEmitter).once("cancelled", () => listener(reason));
     },
   };
 }

@@ -123,7 +123,7 @@ export class Pipeline {
     this.#isDraining = true;
     for (const call of this.#calls) if (isStream(call)) call.drain(shuttingDown());
     await this.#idleWithin(graceMs);
-    for (const call of this.#calls) call.abort(shuttingDown());
+    for (const call of this.#calls) call.abort(shuttingDown);
   }
 
   async #serveUnary(call: Call, read: ReadRequest): Promise<Message> {
@@ -147,7 +147,7 @@ export class Pipeline {
       throw call.fail(error);
     } finally {
       // Changes nothing unless the reader left.
-      call.abort(cancelled());
+      call.abort(cancelled);
       // Not awaited: a service function that waits for something hears of the end by its signal alone.
       source?.return?.().catch((error: unknown) => call.fail(error));
     }

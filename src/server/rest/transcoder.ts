@@ -130,7 +130,7 @@ function incomingFrom({ request, response, arrival }: Exchange): IncomingCall {
     timeoutMs: () => timeoutFromHeader(REQUEST_TIMEOUT_HEADER, headerOf(request, REQUEST_TIMEOUT_HEADER)),
     onLeave(listener) {
       const leave = () => {
-        if (!response.writableEnded) listener(cancelled());
+        if (!response.writableEnded) listener(cancelled);
       };
       if (response.destroyed) leave();
       else response.once("close", leave);
