@@ -1,6 +1,6 @@
 /** A block of code that a page marks to be run, with the output it shows. */
 export interface RunnableBlock {
-  /** `sh` or `ts`. */
+  /** `sh`, `ts` or `sql`. */
   readonly language: string;
   readonly code: string;
   /** Undefined where the page shows none. */
@@ -9,7 +9,7 @@ export interface RunnableBlock {
 
 const BLOCK = /^<!-- run -->\n```(\w+)\n([\s\S]*?)^```\n(?:\n```(json|text)\n([\s\S]*?)^```\n)?/gm;
 
-/** The blocks below a `<!-- run -->` line, in their order; a `json` or `text` block right after one is its output. */
+/** Returns the blocks below `<!-- run -->` lines, in order; a `json` or `text` block right after one is its output. */
 export function runnableBlocks(page: string): readonly RunnableBlock[] {
   return [...page.matchAll(BLOCK)].map(([, language = "", code = "", shownAs, text = ""]) => ({
     ...{ language, code },
@@ -17,11 +17,19 @@ export function runnableBlocks(page: string): readonly RunnableBlock[] {
   }));
 }
 
-/** The rows of the table below a heading, cells trimmed, without the head. */
+/** Returns the targets of a page's relative links, without fragments. */
+export function linksOf(page: string): readonly string[] {
+  return [...page.matchAll(/\]\((?!\w+:|#)([^)#]+)[^)]*\)/g)].map(([, path = ""]) => path);
+}
+
+/** Returns the rows of the tables below a heading, cells trimmed, without the head. */
 export function tableBelow(page: string, heading: string): readonly (readonly string[])[] {
   const section = page.split(/^## /m).find((text) => text.startsWith(`${heading}\n`)) ?? "";
-  const rows = section.split("\n").filter((line) => line.startsWith("|"));
-  return rows.slice(2).map((row) =>
+  const lines = section.split("\n");
+  const isRow = (line = ""): boolean => line.startsWith("|");
+  // A table's first two lines are its head.
+  const rows = lines.filter((line, index) => isRow(line) && isRow(lines[index - 1]) && isRow(lines[index - 2]));
+  return rows.map((row) =>
     row
       .slice(1, -1)
       .split(/(?<!\\)\|/)
@@ -29,7 +37,7 @@ export function tableBelow(page: string, heading: string): readonly (readonly st
   );
 }
 
-/** Whether a text is as shown, where `…` stands for anything but a line end. */
+/** Compares a text with the shown one, in which `…` stands for anything but a line end. */
 export function isTextAsShown(text: string, shown: string): boolean {
   const parts = shown
     .trim()
@@ -38,7 +46,7 @@ export function isTextAsShown(text: string, shown: string): boolean {
   return new RegExp(`^${parts.join(".*")}$`).test(text.trim());
 }
 
-/** Leaves out of `value` the members that `shown` leaves out, and what differs from run to run. */
+/** Reduces `value` to the members that `shown` has, with those that differ from run to run as shown. */
 export function asFarAsShown(value: unknown, shown: unknown): unknown {
   if (typeof shown === "string" && typeof value === "string") return isTextAsShown(value, shown) ? shown : value;
   if (Array.isArray(shown) && Array.isArray(value)) return value.map((item, index) => asFarAsShown(item, shown[index]));

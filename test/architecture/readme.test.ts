@@ -1,19 +1,24 @@
 import { execFile } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { expect } from "chai";
 import { CONFIG_VARIABLES, DEFAULT_GRPC_PORT, DEFAULT_HOST, DEFAULT_HTTP_PORT } from "../../src/config.ts";
+import { createTestDatabase, type TestDatabase, withClient } from "../support/database.ts";
 import { startServer, type TestServer } from "../support/server.ts";
-import { asFarAsShown, isTextAsShown, type RunnableBlock, runnableBlocks, tableBelow } from "./page.ts";
+import { asFarAsShown, isTextAsShown, linksOf, type RunnableBlock, runnableBlocks, tableBelow } from "./page.ts";
 import { ROOT } from "./source-files.ts";
 
-const PAGE = readFileSync(join(ROOT, "README.md"), "utf8");
-const SHELL = runnableBlocks(PAGE).filter(({ language }) => language === "sh");
-const CODE = runnableBlocks(PAGE).filter(({ language }) => language === "ts");
+const README = readPage("README.md");
+/** The guides in the order in which the README lists them. */
+const GUIDES = linksOf(README.text)
+  .filter((path) => path.endsWith("/GUIDE.md"))
+  .filter((path, index, paths) => paths.indexOf(path) === index)
+  .map(readPage);
+const PAGES = [README, ...GUIDES];
 /** Ends the output of each block. */
 const END = "--- end of block ---";
 const HTTP = `http://${DEFAULT_HOST}:${DEFAULT_HTTP_PORT}`;
@@ -22,22 +27,36 @@ const KEY_LINE = "KEY=$(cat .data/admin-key)";
 
 const run = promisify(execFile);
 
-/** The page speaks of the default ports and the kept key; the test's service has others. */
+interface Page {
+  readonly path: string;
+  readonly text: string;
+  readonly blocks: readonly RunnableBlock[];
+}
+
+function readPage(path: string): Page {
+  const text = readFileSync(join(ROOT, path), "utf8");
+  return { path, text, blocks: runnableBlocks(text) };
+}
+
+const shellBlocks = ({ blocks }: Page): readonly RunnableBlock[] => blocks.filter(({ language }) => language === "sh");
+
+/** Puts the test server's addresses and key in place of the documented defaults. */
 function forServer(code: string, { http, grpc, adminKey }: TestServer): string {
   return code.replaceAll(HTTP, http).replaceAll(GRPC, grpc).replace(KEY_LINE, `KEY=${adminKey}`);
 }
 
-/** Runs all shell blocks in one shell. Gives their outputs, and the agent that they registered. */
+/** Runs shell blocks in one shell. Returns their outputs, and the agent that they registered. */
 async function runShell(
+  blocks: readonly RunnableBlock[],
   server: TestServer,
 ): Promise<{ readonly outputs: readonly string[]; readonly agentId: string }> {
-  const script = SHELL.map(({ code }) => `${forServer(code, server)}\necho; echo '${END}'`);
+  const script = blocks.map(({ code }) => `${forServer(code, server)}\necho; echo '${END}'`);
   const { stdout } = await run("bash", ["-euo", "pipefail", "-c", `${script.join("\n")}\necho $AGENT`], { cwd: ROOT });
   const outputs = stdout.split(END).map((output) => output.trim());
   return { outputs, agentId: outputs.at(-1) ?? "" };
 }
 
-/** Runs a module as it stands on the page, with the package's entries taken from the sources. */
+/** Runs a module as printed, with the package's entries taken from the sources. */
 async function runModule(code: string, server: TestServer, agentId: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "acp-readme-"));
   const source = (path: string): string => `"${pathToFileURL(join(ROOT, "src", path, "index.ts")).href}"`;
@@ -52,6 +71,10 @@ async function runModule(code: string, server: TestServer, agentId: string): Pro
   }
 }
 
+async function runSql(statement: string, url: string): Promise<string> {
+  return JSON.stringify(await withClient(url, async (client) => (await client.query(statement)).rows));
+}
+
 function assertShown({ shown }: RunnableBlock, output: string): void {
   if (shown === undefined) return;
   if (shown.language === "text") {
@@ -62,24 +85,51 @@ function assertShown({ shown }: RunnableBlock, output: string): void {
   expect(asFarAsShown(JSON.parse(output), want)).to.deep.equal(want);
 }
 
-describe("the README's commands", () => {
+describe("the commands of the README and the guides", () => {
+  let database: TestDatabase;
   let server: TestServer;
   before(async function () {
     this.timeout(180_000);
-    server = await startServer();
+    database = await createTestDatabase();
+    server = await startServer({ databaseUrl: database.url });
   });
-  after(() => server?.stop());
-
-  it("speak of the service as it starts by default.", () => {
-    const commands = SHELL.map(({ code }) => code).join("\n");
-    expect(commands).to.include(HTTP).and.to.include(KEY_LINE);
-    expect(CODE.map(({ code }) => code).join("\n")).to.include(GRPC);
+  after(async () => {
+    await server?.stop();
+    await database?.drop();
   });
 
-  it("print what the page shows, and so does the library's example.", async () => {
-    const { outputs, agentId } = await runShell(server);
-    for (const [index, block] of SHELL.entries()) assertShown(block, outputs[index] ?? "");
-    for (const block of CODE) assertShown(block, await runModule(block.code, server, agentId));
+  it("use the default addresses and the key file.", () => {
+    expect(README.text).to.include(HTTP).and.to.include(KEY_LINE);
+  });
+
+  // One workspace for all pages, as a reader has it. A guide's shell begins with the README's blocks.
+  for (const page of PAGES) {
+    it(`print what ${page.path} shows.`, async () => {
+      const shell = page === README ? shellBlocks(page) : [...shellBlocks(README), ...shellBlocks(page)];
+      const { outputs, agentId } = await runShell(shell, server);
+      for (const [index, block] of shell.entries()) assertShown(block, outputs[index] ?? "");
+      for (const block of page.blocks) {
+        if (block.language === "ts") assertShown(block, await runModule(block.code, server, agentId));
+        if (block.language === "sql") assertShown(block, await runSql(block.code, database.url));
+      }
+    });
+  }
+});
+
+describe("the README and the guides", () => {
+  it("are linked: every guide from the README.", () => {
+    const guides = globSync("src/**/GUIDE.md", { cwd: ROOT });
+    expect(GUIDES.map(({ path }) => path)).to.have.members(guides);
+  });
+
+  it("link to files that exist.", () => {
+    const broken = PAGES.flatMap(({ path, text }) =>
+      linksOf(text)
+        .map((link) => join(dirname(path), link))
+        .filter((file) => !existsSync(join(ROOT, file)))
+        .map((file) => `${path} links to ${file}`),
+    );
+    expect(broken).to.deep.equal([]);
   });
 });
 
@@ -88,11 +138,11 @@ describe("the README's tables", () => {
     const want = CONFIG_VARIABLES.map(({ name, default: preset, meaning }) => [
       ...[`\`${name}\``, preset ? `\`${preset}\`` : "", meaning],
     ]);
-    expect(tableBelow(PAGE, "Configuration")).to.deep.equal(want);
+    expect(tableBelow(README.text, "Configuration")).to.deep.equal(want);
   });
 
   it("name tests that exist as proof of every promise.", () => {
-    const proofs = tableBelow(PAGE, "Promises").map(
+    const proofs = tableBelow(README.text, "Promises").map(
       ([, files = ""]) => files.match(/(?<=`)[^`]+\.test\.ts(?=`)/g) ?? [],
     );
     expect(proofs.filter((files) => files.length === 0)).to.deep.equal([]);
@@ -101,7 +151,9 @@ describe("the README's tables", () => {
 
   it("name folders and commands that exist.", () => {
     const { scripts } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { scripts: object };
-    const cells = tableBelow(PAGE, "Work on it").map(([cell = ""]) => cell.replaceAll("`", ""));
+    const cells = tableBelow(README.text, "Work on it").flatMap(
+      ([cell = ""]) => cell.match(/(?<=`)[^`,]+(?=`)/g) ?? [],
+    );
     const commands = cells.filter((cell) => cell.startsWith("npm "));
     expect(commands.filter((command) => !((command.split(" ").at(-1) ?? "") in scripts))).to.deep.equal([]);
     expect(cells.filter((cell) => cell.endsWith("/") && !existsSync(join(ROOT, cell)))).to.deep.equal([]);
