@@ -378,7 +378,7 @@ export class WorkspaceLog {
   async #sendFirst(items: readonly PendingDecision[]): Promise<void> {
     let ready = items;
     try {
-      if (!this.#isLoaded(items)) {
+      if (!this.#isLoaded(items, this.#now())) {
         this.#publish();
         ready = await this.#prepare(this.#database.pool, items);
         await this.#completeWindows();
@@ -387,18 +387,16 @@ export class WorkspaceLog {
       const { pool } = this.#database;
       if (pool.idleCount === 0) this.#publish();
       this.#connection = await pool.connect();
-      // The wait for a connection may have been long enough for a window to need more history.
-      if (this.#isLoaded(ready)) this.#send(this.#connection, ready);
-      else await this.#releaseAndLock(ready);
+      const nowMs = this.#now();
+      if (this.#isLoaded(ready, nowMs)) return this.#send(this.#connection, ready, nowMs);
+      // The wait for a connection was long enough for a window to need more history.
+      this.#release();
+      this.#publish();
+      await this.#appendLocked(ready);
     } catch (error) {
       this.#release();
       rejectAll(ready, error);
     }
-  }
-
-  async #releaseAndLock(items: readonly PendingDecision[]): Promise<void> {
-    this.#release();
-    await this.#appendLocked(items);
   }
 
   /** Sends a batch behind the one in flight; false when it has to wait for that to be over. */
@@ -408,17 +406,19 @@ export class WorkspaceLog {
     if (oldest === undefined || this.#connection === undefined || this.#inFlight.length >= MAX_IN_FLIGHT) return false;
     if (next === undefined || "run" in next || !this.#hasGathered() || this.#isRepeat(next)) return false;
     const { pool } = this.#database;
+    const nowMs = this.#now();
     // While others of this process wait for a connection, this one is given back as soon as possible.
-    if (pool.waitingCount > pool.idleCount || this.#clock.now() - oldest.batch.atMs >= MAX_AHEAD_MS) return false;
-    const upcoming = this.#queue.slice(0, MAX_BATCH);
-    if (!this.#isLoaded(upcoming.filter((entry): entry is PendingDecision => "action" in entry))) return false;
+    if (pool.waitingCount > pool.idleCount || nowMs - oldest.batch.atMs >= MAX_AHEAD_MS) return false;
+    const upcoming = this.#queue.slice(0, MAX_BATCH).filter((entry): entry is PendingDecision => "action" in entry);
+    if (!this.#isLoaded(upcoming, nowMs)) return false;
     const items = this.#takeBatch();
-    if (items.length > 0) this.#send(this.#connection, items);
+    if (items.length > 0) this.#send(this.#connection, items, nowMs);
     return true;
   }
 
-  #send(connection: PoolClient, items: readonly PendingDecision[]): void {
-    const batch = new Batch(this.#state, items, this.#now());
+  /** Decides actions as of a time for which they are loaded, and sends them. */
+  #send(connection: PoolClient, items: readonly PendingDecision[], nowMs: number): void {
+    const batch = new Batch(this.#state, items, nowMs);
     try {
       batch.decide();
     } catch (error) {
@@ -558,10 +558,10 @@ export class WorkspaceLog {
     return Math.max(this.#clock.now(), this.#state.lastAtMs);
   }
 
-  /** True if the actions can be decided now without reading anything. */
-  #isLoaded(items: readonly PendingDecision[]): boolean {
+  /** True if the actions can be decided as of a time without reading anything. */
+  #isLoaded(items: readonly PendingDecision[], nowMs: number): boolean {
     const { agents, escalations, sequences, windows } = this.#state;
-    if (!sequences.isComplete || !windows.isReady(this.#now())) return false;
+    if (!sequences.isComplete || !windows.isReady(nowMs)) return false;
     return items.every(
       ({ action: { agentId, escalationId } }) =>
         agents.has(agentId) && (escalationId === undefined || escalations.has(escalationId)),
