@@ -435,27 +435,35 @@ export class WorkspaceLog {
   async #settleOldest(): Promise<void> {
     const oldest = this.#inFlight.shift() as SentBatch;
     const result = await oldest.appended;
-    if (result.status === "rejected" || result.value === undefined) return this.#rollBack(oldest, result);
+    if (!isAppended(result)) return this.#settleRefused(oldest, result);
     this.#clock.observe(result.value, oldest.sentAtMs, performance.now());
     this.#unpublished.push(oldest.batch);
     if (this.#inFlight.length === 0) this.#release();
   }
 
-  /** Rolls back a batch that was not appended with the batch behind it, and repeats under the lock what may be repeated. */
-  async #rollBack(first: SentBatch, firstResult: PromiseSettledResult<number | undefined>): Promise<void> {
+  /** Settles a batch that wrote nothing, as far as is known, together with the batch behind it. */
+  async #settleRefused(first: SentBatch, firstResult: PromiseSettledResult<number | undefined>): Promise<void> {
     const behind = this.#inFlight.splice(0);
     const results = [firstResult, ...(await Promise.all(behind.map(({ appended }) => appended)))];
-    const sent = [first, ...behind];
-    for (const { batch } of sent.toReversed()) batch.undo();
+    const batches = [first, ...behind].map(({ batch }) => batch);
     this.#release(results.some(isFault));
+    if (!results.some(isAppended)) return this.#rollBack(batches, results);
+    // The frontier that the batch behind was appended to stands for the same entries as the first batch's: another replica
+    // wrote them, for the same requests in the same millisecond. So the log holds both batches as they were decided.
+    this.#unpublished.push(...batches);
+  }
+
+  /** Rolls back batches that were not appended, the last first, and repeats under the lock what may be repeated. */
+  async #rollBack(
+    batches: readonly Batch[],
+    results: readonly PromiseSettledResult<number | undefined>[],
+  ): Promise<void> {
+    for (const batch of batches.toReversed()) batch.undo();
     this.#publish();
-    for (const [index, { batch }] of sent.entries()) {
+    for (const [index, { items }] of batches.entries()) {
       const result = results[index] as PromiseSettledResult<number | undefined>;
-      if (isFault(result)) rejectAll(batch.items, result.reason);
-      else if (result.status === "fulfilled" && result.value !== undefined)
-        // The comparison of sizes and frontiers rules this out. The callers must not hear of a decision that was undone.
-        rejectAll(batch.items, new Error("a batch was appended behind one that was not"));
-      else await this.#appendLocked(batch.items);
+      if (isFault(result)) rejectAll(items, result.reason);
+      else await this.#appendLocked(items);
     }
   }
 
@@ -644,6 +652,10 @@ export class WorkspaceLog {
     const { workspaceId, windows } = this.#state;
     this.#surroundings.onAppended?.({ workspaceId, seq, longestWindowMs: windows.longestMs, wakes });
   }
+}
+
+function isAppended(result: PromiseSettledResult<number | undefined>): result is PromiseFulfilledResult<number> {
+  return result.status === "fulfilled" && result.value !== undefined;
 }
 
 /** True for an append that failed for another reason than a decision that exists already. */

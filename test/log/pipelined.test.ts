@@ -5,7 +5,7 @@ import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import type { WorkspaceLog } from "../../src/log/writer.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
-import type { Action } from "../../src/state/types.ts";
+import type { Action, SealedDecision } from "../../src/state/types.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { idFromUuid } from "../../src/store/ids.ts";
 import { SILENT_LOG, withClient } from "../support/database.ts";
@@ -122,6 +122,32 @@ describe("a batch that is sent behind another", () => {
     });
     expect(events.slice(0, 4)).to.have.members(["sent 1", "sent 2", "failed 1", "refused 2"]);
     await assertOneByOne(log, 1 + 2 * BATCH);
+  });
+
+  it("is appended behind the same request of another replica, and the callers of both are answered.", async () => {
+    const nowMs = Date.now() + 60_000;
+    const clock = { now: () => nowMs, observe: () => undefined };
+    const { log: other } = await openWatchedLog(workspace, {}, clock);
+    const payment = { ...actionOf({ agentId, actionType: "pay" }), isRetryable: true };
+    const behind: Promise<SealedDecision>[] = [];
+    const { log, events } = await openWatchedLog(
+      workspace,
+      {
+        async before(count) {
+          if (count !== 1) return;
+          behind.push(act(log));
+          await decideOn(other, payment);
+        },
+      },
+      clock,
+    );
+    const { seq } = await log.caughtUp();
+    const first = await act(log, payment);
+    const [second] = await Promise.all(behind);
+    expect(second?.seq).to.equal(seq + 1);
+    expect(events).to.deep.equal(["sent 1", "sent 2", "refused 1", "appended 2"]);
+    expect(first).to.deep.include({ decisionId: payment.decisionId, seq });
+    await assertFolded(workspace, log);
   });
 
   it("is lost with it when the server ends the connection, and nothing of either is left.", async () => {

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect } from "chai";
 import type { Client, Pool, PoolClient, QueryResult } from "pg";
-import { createDatabaseClock } from "../../src/log/clock.ts";
+import { createDatabaseClock, type DatabaseClock } from "../../src/log/clock.ts";
 import { WorkspaceLog } from "../../src/log/writer.ts";
 import { loadState } from "../../src/state/load.ts";
 import type { Replica } from "../support/harness.ts";
@@ -77,11 +77,15 @@ function watchAppends(pool: Pool, { before, after }: Around = {}): WatchedAppend
   return { pool: watched(pool, () => false), events };
 }
 
-/** Opens a log of its own on the database of a replica. */
-export async function openWatchedLog({ database }: Replica, around?: Around): Promise<WatchedLog> {
+/** Opens a log of its own on the database of a replica. `given` is a clock that `skip` does not move. */
+export async function openWatchedLog(
+  { database }: Replica,
+  around?: Around,
+  given?: DatabaseClock,
+): Promise<WatchedLog> {
   let skippedMs = 0;
   const state = await loadState(database.pool, "default");
-  const clock = createDatabaseClock(() => performance.now() + skippedMs);
+  const clock = given ?? createDatabaseClock(() => performance.now() + skippedMs);
   clock.observe(Date.now(), performance.now(), performance.now());
   const { pool, events } = watchAppends(database.pool, around);
   const log = new WorkspaceLog({ ...database, pool }, state, clock);
