@@ -74,6 +74,8 @@ interface SentBatch {
 const MAX_IN_FLIGHT = 2;
 /** Largest batch: past this an insert no longer gains from size, and its first action waits for its last. */
 const MAX_BATCH = 256;
+/** Characters of content and metadata past which a batch takes nothing more: one insert carries all of them as one text. */
+const MAX_BATCH_TEXT = 4_194_304;
 /** Smallest share of the open actions that one batch takes while another gathers. */
 const MIN_SHARE = 16;
 /**
@@ -340,14 +342,14 @@ export class WorkspaceLog {
   }
 
   #take(limit: number, accepts: (item: PendingDecision) => boolean): PendingDecision[] {
-    let taken = 0;
+    let text = 0;
     const items: PendingDecision[] = [];
     for (const entry of this.#queue) {
-      if (taken === limit || "run" in entry || !accepts(entry)) break;
-      taken += 1;
+      if (items.length === limit || text >= MAX_BATCH_TEXT || "run" in entry || !accepts(entry)) break;
+      text += entry.action.actionContent.length + entry.action.metadataText.length;
       items.push(entry);
     }
-    this.#queue = this.#queue.slice(taken);
+    this.#queue = this.#queue.slice(items.length);
     return items;
   }
 

@@ -150,6 +150,19 @@ describe("a batch that is sent behind another", () => {
     await assertFolded(workspace, log);
   });
 
+  it("takes what an insert can carry, however much waits.", async () => {
+    const sizes: number[] = [];
+    const { log } = await openLog({
+      async before(_, values) {
+        for (const value of values) if (typeof value === "string") sizes.push(value.length);
+      },
+    });
+    const metadata = { note: "x".repeat(1_000_000) };
+    await Promise.all(Array.from({ length: 2 * BATCH }, () => attempt(log, { agentId, actionType: "pay", metadata })));
+    expect(Math.max(...sizes)).to.be.within(2_000_000, 6_000_000);
+    await assertFolded(workspace, log);
+  });
+
   it("is lost with it when the server ends the connection, and nothing of either is left.", async () => {
     await workspace.mandate([velocityRule(LIMIT)]);
     const { log, events } = await openLog();
