@@ -1,5 +1,4 @@
 import type { Pool, PoolClient } from "pg";
-import { createVelocityJournal } from "../state/counters/windows.ts";
 import { foldDecision } from "../state/fold.ts";
 import { numberFromDecision } from "../state/stored-enums.ts";
 import type { Action, Outcome, SealedDecision } from "../state/types.ts";
@@ -44,7 +43,7 @@ export class Batch {
   readonly items: readonly PendingDecision[];
   readonly #outcomes: Outcome[] = [];
   readonly #bodies: string[] = [];
-  readonly #journal: StateJournal = { velocity: createVelocityJournal(), undo: [] };
+  readonly #journal: StateJournal = { undo: [] };
   readonly #state: WorkspaceState;
   /** The end of the log that the batch builds on. */
   readonly #before: LogEnd;
@@ -177,7 +176,6 @@ export class Batch {
 
   #rollBackJournal(): void {
     for (const undo of this.#journal.undo.reverse()) undo();
-    this.#state.windows.undo(this.#journal.velocity);
   }
 
   #setEnd(end: LogEnd): void {

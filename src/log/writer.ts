@@ -3,8 +3,7 @@ import { LRUCache } from "lru-cache";
 import type { PoolClient } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { ControlChange } from "../state/control-changes.ts";
-import { completeWindows, type HistoryMirror } from "../state/counters/load-history.ts";
-import { createVelocityJournal } from "../state/counters/windows.ts";
+import { completeWindows, type HistoryMirror } from "../state/counters/log-history.ts";
 import { foldChange } from "../state/fold.ts";
 import { loadEscalation } from "../state/load.ts";
 import { forgetSaved, saveTrustSnapshot, snapshotOf } from "../state/trust-snapshot.ts";
@@ -202,7 +201,7 @@ export class WorkspaceLog {
       const [ready] = await this.#prepare(pool, [item]);
       if (ready === undefined) throw refusals[0];
       const nowMs = await completeWindows(pool, this.#state, this.#clock, this.#surroundings.mirror);
-      return decide(this.#state, nowMs, { velocity: createVelocityJournal(), undo: [] });
+      return decide(this.#state, nowMs, { undo: [] });
     });
   }
 

@@ -1,4 +1,4 @@
-import type { History, MissingHistory } from "../state/counters/history.ts";
+import type { History, MissingHistory } from "../state/counters/log-history.ts";
 import {
   continues,
   type MirrorSource,

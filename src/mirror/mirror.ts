@@ -1,7 +1,7 @@
 import { Redis } from "ioredis";
 import { LRUCache } from "lru-cache";
 import { Counter, type Registry } from "prom-client";
-import type { History, MissingHistory } from "../state/counters/history.ts";
+import type { History, MissingHistory } from "../state/counters/log-history.ts";
 import { loadMirrored } from "./mirror-history.ts";
 import { createMirrorStore, type MirrorSource, type MirrorStore, type RedisCommands } from "./mirror-store.ts";
 import { sweepMirror, writeMirror } from "./mirror-writer.ts";

@@ -1,6 +1,6 @@
 import type { AgentState } from "./agents.ts";
 import type { SealedDepartment } from "./control-changes.ts";
-import type { Membership } from "./counters/membership.ts";
+import type { Membership } from "./counters/group-counts.ts";
 
 /** A department as the log has it. */
 export interface DepartmentState {

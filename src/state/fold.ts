@@ -38,7 +38,7 @@ export function foldDecision(state: WorkspaceState, entry: FoldedDecision, journ
   journal?.undo.push(() => {
     agent.trustTenths = before;
   });
-  state.windows.record(agentId, entry.actionType, entry.atMs, entry.decision, journal?.velocity);
+  state.windows.record(agentId, entry.actionType, entry.atMs, entry.decision, journal?.undo);
   state.sequences.record(agentId, entry.actionType, entry.atMs, entry.decision, journal?.undo);
   for (const id of entry.usedIds) {
     if (id.startsWith("esc_")) useEscalation(state, id, entry.decisionId, journal);

@@ -2,15 +2,15 @@ import type { Frontier } from "../tree/merkle.ts";
 import { type AgentState, createPatternCache, type PatternCache } from "./agents.ts";
 import { type AuthorityBook, createAuthorityBook } from "./authority.ts";
 import type { SealedWorkspace } from "./control-changes.ts";
-import { createOrderedSequences, type OrderedSequences } from "./counters/ordered.ts";
-import { createVelocityWindows, type VelocityJournal, type VelocityWindows } from "./counters/windows.ts";
+import { OrderedSequences } from "./counters/ordered.ts";
+import { VelocityWindows } from "./counters/windows.ts";
 import { createDepartments, type Departments } from "./departments.ts";
 import type { EscalationState } from "./escalations.ts";
 import { createPolicies, type Policies } from "./policies.ts";
 
-/** Undo journal of a batch: everything that has to be rolled back when the batch is not appended. */
+/** Undo journal of a batch. */
 export interface StateJournal {
-  readonly velocity: VelocityJournal;
+  /** Functions that restore the state from before the batch. MUST be called in reverse order. */
   readonly undo: (() => void)[];
 }
 
@@ -57,8 +57,8 @@ export function createWorkspaceState(
     agents,
     departments,
     policies: createPolicies(),
-    windows: createVelocityWindows(departments, settings.workspace_id),
-    sequences: createOrderedSequences(departments),
+    windows: new VelocityWindows(departments, settings.workspace_id),
+    sequences: new OrderedSequences(departments),
     escalations: new Map(),
     authority: createAuthorityBook(),
     usesChangedAt: new Map(),

@@ -5,8 +5,8 @@ import type { SealedLimit } from "../../src/log/receipts.ts";
 import { WorkspaceLog } from "../../src/log/writer.ts";
 import type { CounterSpec } from "../../src/policy/types.ts";
 
-import type { MissingHistory } from "../../src/state/counters/history.ts";
-import { createVelocityWindows } from "../../src/state/counters/windows.ts";
+import type { MissingHistory } from "../../src/state/counters/log-history.ts";
+import { VelocityWindows } from "../../src/state/counters/windows.ts";
 import { loadState } from "../../src/state/load.ts";
 import { actionRule, attempt, openWorkspace, type TestWorkspace, velocityRule } from "../support/harness.ts";
 
@@ -163,7 +163,7 @@ describe("collective limits", () => {
 
 describe("the window of a group that nobody asks for any more", () => {
   it("keeps no more times than fall into it.", () => {
-    const windows = createVelocityWindows(
+    const windows = new VelocityWindows(
       { agentCount: () => 1, departmentsOf: () => ["d"], membersOfAny: () => new Set(["a"]) },
       "w",
     );

@@ -1,6 +1,6 @@
 import type { Pool } from "pg";
 import { catchUp } from "../../src/log/catch-up.ts";
-import { completeWindows } from "../../src/state/counters/load-history.ts";
+import { completeWindows } from "../../src/state/counters/log-history.ts";
 import { loadState } from "../../src/state/load.ts";
 import type { WorkspaceState } from "../../src/state/workspace.ts";
 import { createWorkspaceState } from "../../src/state/workspace.ts";

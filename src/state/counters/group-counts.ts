@@ -1,39 +1,30 @@
-import type { Membership } from "./membership.ts";
-
-/** Numbers for agents, so that an entry of a window takes four bytes for its agent. Shared by the windows of a workspace. */
-export interface AgentNumbers {
-  of(agentId: string): number;
-  idOf(agent: number): string;
+/** The members of departments, as the state of the log has them. */
+export interface Membership {
+  /** Returns the number of agents in the workspace, inactive ones included. */
+  agentCount(): number;
+  /** Returns the union of the members of some departments. */
+  membersOfAny(departmentIds: readonly string[]): ReadonlySet<string>;
+  /** Returns the departments of an agent, sorted; empty for an agent in no department. */
+  departmentsOf(agentId: string): readonly string[];
 }
 
-/** Creates numbers from 0, in the order of asking. */
-export function createAgentNumbers(): AgentNumbers {
-  const numbers = new Map<string, number>();
-  const ids: string[] = [];
-  return {
-    of(agentId) {
-      const known = numbers.get(agentId);
-      if (known !== undefined) return known;
-      numbers.set(agentId, ids.length);
-      return ids.push(agentId) - 1;
-    },
-    idOf: (agent) => ids[agent] as string,
-  };
-}
+/** Numbers for agents, from 0, so that a counted action takes four bytes for its agent. Shared by all counters. */
+export class AgentNumbers {
+  readonly #numbers = new Map<string, number>();
+  readonly #ids: string[] = [];
 
-/**
- * How many entries of one window are each agent's and each group's.
- * INVARIANT: a group's count is the sum of its members' counts; a group whose members change is forgotten first.
- */
-export interface GroupCounts {
-  readonly total: number;
-  /** Adds entries of an agent, or with a negative number takes them away. O(groups that it is in). */
-  add(agent: number, count: number): void;
-  ofAgent(agentId: string): number;
-  /** The count of the agents of one or more departments, each once; summed up when it is first asked for. */
-  ofDepartments(departmentIds: readonly string[]): number;
-  forgetDepartment(departmentId: string): void;
-  clear(): void;
+  /** Returns the number of an agent, and assigns the next one on first use. */
+  numberOf(agentId: string): number {
+    const known = this.#numbers.get(agentId);
+    if (known !== undefined) return known;
+    this.#numbers.set(agentId, this.#ids.length);
+    return this.#ids.push(agentId) - 1;
+  }
+
+  /** Returns the agent with a number. */
+  idOf(agent: number): string {
+    return this.#ids[agent] as string;
+  }
 }
 
 interface Group {
@@ -41,68 +32,90 @@ interface Group {
   count: number;
 }
 
-/** Creates counts that are all zero. `membership` MUST show the state that the next entry is decided against. */
-export function createGroupCounts(agents: AgentNumbers, membership: Membership): GroupCounts {
-  let counts: number[] = [];
-  let total = 0;
-  const groups = new Map<string, Group>();
-  const groupsByDepartment = new Map<string, Set<Group>>();
+/**
+ * Numbers of actions of one window, by agent and by group.
+ * INVARIANT: a group's count is the sum of its members' counts; a group is forgotten before its members change.
+ */
+export class GroupCounts {
+  readonly #agents: AgentNumbers;
+  readonly #membership: Membership;
+  #counts: number[] = [];
+  #total = 0;
+  readonly #groups = new Map<string, Group>();
+  readonly #groupsByDepartment = new Map<string, Set<Group>>();
 
-  const addToGroups = (departmentIds: readonly string[], count: number): void => {
-    // One group may hold several of the agent's departments, and counts the action once.
+  /** Creates counts of zero. `membership` MUST reflect the state that the next action is decided against. */
+  constructor(agents: AgentNumbers, membership: Membership) {
+    this.#agents = agents;
+    this.#membership = membership;
+  }
+
+  /** Count of all agents. */
+  get total(): number {
+    return this.#total;
+  }
+
+  /** Adds to an agent's count; a negative number subtracts. O(groups that contain the agent). */
+  add(agent: number, count: number): void {
+    while (this.#counts.length <= agent) this.#counts.push(0);
+    this.#counts[agent] = (this.#counts[agent] as number) + count;
+    this.#total += count;
+    if (this.#groups.size > 0) this.#addToGroups(this.#membership.departmentsOf(this.#agents.idOf(agent)), count);
+  }
+
+  /** Returns the count of an agent. */
+  countFor(agentId: string): number {
+    return this.#counts[this.#agents.numberOf(agentId)] ?? 0;
+  }
+
+  /** Returns the count of the members of one or more departments, each member once. Summed on first use, then kept. */
+  countForDepartments(departmentIds: readonly string[]): number {
+    const key = departmentIds.join("+");
+    let group = this.#groups.get(key);
+    if (group === undefined) {
+      group = this.#createGroup(departmentIds);
+      this.#groups.set(key, group);
+    }
+    return group.count;
+  }
+
+  /** Drops the groups with a department whose members change. */
+  forgetDepartment(departmentId: string): void {
+    for (const [key, group] of this.#groups) {
+      if (!group.departmentIds.includes(departmentId)) continue;
+      this.#groups.delete(key);
+      for (const id of group.departmentIds) this.#groupsByDepartment.get(id)?.delete(group);
+    }
+  }
+
+  /** Sets all counts to zero. */
+  clear(): void {
+    this.#counts = [];
+    this.#total = 0;
+    this.#groups.clear();
+    this.#groupsByDepartment.clear();
+  }
+
+  #addToGroups(departmentIds: readonly string[], count: number): void {
+    // A group may contain several of the agent's departments, but counts the action once.
     const seen = departmentIds.length > 1 ? new Set<Group>() : undefined;
     for (const departmentId of departmentIds) {
-      for (const group of groupsByDepartment.get(departmentId) ?? []) {
+      for (const group of this.#groupsByDepartment.get(departmentId) ?? []) {
         if (seen?.has(group)) continue;
         seen?.add(group);
         group.count += count;
       }
     }
-  };
+  }
 
-  const build = (departmentIds: readonly string[]): Group => {
+  #createGroup(departmentIds: readonly string[]): Group {
     const group = { departmentIds, count: 0 };
-    for (const agentId of membership.membersOfAny(departmentIds)) group.count += counts[agents.of(agentId)] ?? 0;
+    for (const agentId of this.#membership.membersOfAny(departmentIds)) group.count += this.countFor(agentId);
     for (const departmentId of departmentIds) {
-      const known = groupsByDepartment.get(departmentId);
-      if (known === undefined) groupsByDepartment.set(departmentId, new Set([group]));
+      const known = this.#groupsByDepartment.get(departmentId);
+      if (known === undefined) this.#groupsByDepartment.set(departmentId, new Set([group]));
       else known.add(group);
     }
     return group;
-  };
-
-  return {
-    get total() {
-      return total;
-    },
-    add(agent, count) {
-      while (counts.length <= agent) counts.push(0);
-      counts[agent] = (counts[agent] as number) + count;
-      total += count;
-      if (groups.size > 0) addToGroups(membership.departmentsOf(agents.idOf(agent)), count);
-    },
-    ofAgent: (agentId) => counts[agents.of(agentId)] ?? 0,
-    ofDepartments(departmentIds) {
-      const key = departmentIds.join("+");
-      let group = groups.get(key);
-      if (group === undefined) {
-        group = build(departmentIds);
-        groups.set(key, group);
-      }
-      return group.count;
-    },
-    forgetDepartment(departmentId) {
-      for (const [key, group] of groups) {
-        if (!group.departmentIds.includes(departmentId)) continue;
-        groups.delete(key);
-        for (const id of group.departmentIds) groupsByDepartment.get(id)?.delete(group);
-      }
-    },
-    clear() {
-      counts = [];
-      total = 0;
-      groups.clear();
-      groupsByDepartment.clear();
-    },
-  };
+  }
 }

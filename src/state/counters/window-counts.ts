@@ -1,205 +1,203 @@
 import { compilePatterns } from "../../policy/action-pattern.ts";
 import type { CompiledPatterns, CounterSpec, Decision } from "../../policy/types.ts";
-import { type AgentNumbers, createGroupCounts } from "./group-counts.ts";
-import type { History, HistoryCount, MissingHistory } from "./history.ts";
-import type { Membership } from "./membership.ts";
-import { createEntryRing } from "./ring-buffer.ts";
+import { type AgentNumbers, GroupCounts, type Membership } from "./group-counts.ts";
+import type { History, HistoryCount, MissingHistory } from "./log-history.ts";
+import { RingBuffer } from "./ring-buffer.ts";
 
-/**
- * The actions of one matcher (patterns and decisions) in a sliding window: how many are each agent's, each group's and the
- * workspace's, and in which order they leave.
- *
- * What leaves next is held entry by entry (`head`), and so is what came last (`tail`). Beyond a bound, what lies between
- * them is only a number (`gap`): its entries are read from the log, page by page, when their time to leave comes. So the
- * memory is bounded, an entry is read back at most once, and counting stays exact.
- */
-export interface WindowCounts {
-  readonly windowMs: number;
-  readonly patterns: CompiledPatterns;
-  /** Whether an action that was decided so counts. */
-  countsDecision(decision: Decision): boolean;
-  /** Counts an action of the window. */
-  record(agentId: string, at: number): void;
-  /** Takes the last recorded action back. MUST come before anything else is recorded or `settle` is called. */
-  takeBack(): void;
-  /**
-   * Keeps the memory within its bound. `end` is the size of the log. MUST be called only while everything recorded is
-   * durable.
-   */
-  settle(end: number, mostKept: number): void;
-  /** Whether the history from before the first recorded action was loaded. */
-  readonly isComplete: boolean;
-  /** Lets go of what was recorded, so that the history up to `end`, the size of the log, is loaded with one read. */
-  restart(end: number): void;
-  /** What must be loaded before the window is read as of `now`; undefined when nothing is missing. */
-  missing(now: number): MissingHistory | undefined;
-  /** Whether nothing is missing as of `now` and `settle` would have nothing to do. */
-  isReady(now: number, mostKept: number): boolean;
-  /** Takes in a stretch of the log, if it is one that this window waits for. */
-  load(missing: MissingHistory, history: History): void;
-  /** Lets go of what is not in the window as of `now`. Throws when the window lacks history for that time. */
-  advance(now: number): void;
-  /** Counts as of the last `advance`. */
-  readonly total: number;
-  ofAgent(agentId: string): number;
-  ofDepartments(departmentIds: readonly string[]): number;
-  forgetDepartment(departmentId: string): void;
-  /** Whether history that came from the mirror may still be in the window as of `now`. */
-  isMirrored(now: number): boolean;
-}
-
-/** Entries that are counted and not held. */
-interface Gap {
-  /** Index to read on from. */
+/** A stretch of the log whose actions are counted but not in memory. */
+interface UnloadedSpan {
+  /** Index at which the stretch begins. */
   from: number;
-  /** Index before which all of them lie. */
+  /** Index at which it ends. */
   before: number;
-  /** How many of them the window counts; never 0. */
+  /** Number of its actions that the window counts; at least 1. */
   count: number;
 }
 
-/** Creates a window without history. `since` is the index of the first entry that will be recorded. */
-export function createWindowCounts(
-  spec: CounterSpec,
-  since: number,
-  agents: AgentNumbers,
-  membership: Membership,
-): WindowCounts {
-  const { windowMs, countDecisions } = spec;
-  const patterns = compilePatterns(spec.patterns);
-  const counts = createGroupCounts(agents, membership);
-  let head = createEntryRing();
-  let tail = createEntryRing();
-  let gap: Gap | undefined;
-  /** Index before which all entries of `head` lie, and after which all of `tail`, while there is no gap. */
-  let border = since;
-  let isComplete = false;
-  let mirroredUntil = Number.NEGATIVE_INFINITY;
+/**
+ * One sliding window: the actions that match a rule's patterns and decisions, counted by agent, group and workspace.
+ *
+ * The window holds its oldest actions (`head`) and its newest (`tail`) one by one. Past a bound, the actions between them
+ * are only a number (`unloaded`). When the head is empty, its next page is read from the log. So memory is bounded, every
+ * action is read back at most once, and counts stay exact.
+ */
+export class WindowCounts {
+  readonly windowMs: number;
+  readonly patterns: CompiledPatterns;
+  /** The counts as of the last `advance`. */
+  readonly counts: GroupCounts;
+  readonly #spec: CounterSpec;
+  readonly #agents: AgentNumbers;
+  #head = new RingBuffer();
+  #tail = new RingBuffer();
+  #unloaded: UnloadedSpan | undefined;
+  /** Index in the log between `head` and `tail`, while nothing between them is unloaded. */
+  #boundary: number;
+  #isComplete = false;
+  #mirroredUntil = Number.NEGATIVE_INFINITY;
 
-  const countsDecision = (decision: Decision): boolean =>
-    countDecisions.length === 0 || countDecisions.includes(decision);
-  const matches = ({ actionType, decision }: { actionType: string; decision: Decision }): boolean =>
-    patterns.matches(actionType) && countsDecision(decision);
+  /** Creates a window without history. `since` is the index of the first action that will be recorded. */
+  constructor(spec: CounterSpec, since: number, agents: AgentNumbers, membership: Membership) {
+    this.windowMs = spec.windowMs;
+    this.patterns = compilePatterns(spec.patterns);
+    this.counts = new GroupCounts(agents, membership);
+    this.#spec = spec;
+    this.#agents = agents;
+    this.#boundary = since;
+  }
 
-  const dropUntil = (limit: number): void => {
-    while (head.firstAt <= limit) counts.add(head.shift(), -1);
-    if (head.length > 0 || gap !== undefined || !isComplete) return;
-    while (tail.firstAt <= limit) counts.add(tail.shift(), -1);
-  };
+  /** True once the history before the first recorded action is loaded. */
+  get isComplete(): boolean {
+    return this.#isComplete;
+  }
 
-  const addCounts = (stretch: readonly HistoryCount[], sign: 1 | -1): number => {
+  /** Tests that the window counts actions with this decision. */
+  countsDecision(decision: Decision): boolean {
+    const { countDecisions } = this.#spec;
+    return countDecisions.length === 0 || countDecisions.includes(decision);
+  }
+
+  /** Counts an action that matches the window. */
+  record(agentId: string, at: number): void {
+    // A window that no rule reads any more would otherwise grow forever.
+    this.#dropUntil(at - this.windowMs);
+    const agent = this.#agents.numberOf(agentId);
+    this.#tail.push(at, agent);
+    this.counts.add(agent, 1);
+  }
+
+  /** Removes the last recorded action. MUST be called before anything else is recorded and before `settle`. */
+  readonly rollback = (): void => this.counts.add(this.#tail.pop(), -1);
+
+  /**
+   * Bounds the memory to `maxKept` actions at each end. `end` is the size of the log. MUST be called only while every
+   * recorded action is durable.
+   */
+  settle(end: number, maxKept: number): void {
+    if (this.#tail.length < maxKept) return;
+    if (!this.#isComplete) this.restart(end);
+    else if (this.#unloaded === undefined && this.#head.length === 0) {
+      [this.#head, this.#tail] = [this.#tail, this.#head];
+      this.#boundary = end;
+    } else {
+      this.#unloaded ??= { from: this.#boundary, before: end, count: 0 };
+      this.#unloaded.before = end;
+      this.#unloaded.count += this.#tail.length;
+      this.#tail.clear();
+    }
+  }
+
+  /** Forgets everything recorded, so that one read loads the whole history up to `end`, the size of the log. */
+  restart(end: number): void {
+    this.#head.clear();
+    this.#tail.clear();
+    this.counts.clear();
+    this.#unloaded = undefined;
+    this.#boundary = end;
+    this.#isComplete = false;
+  }
+
+  /** Returns the stretch that must be loaded before the window is read as of `now`; undefined when nothing is missing. */
+  missing(now: number): MissingHistory | undefined {
+    const { windowMs } = this;
+    const after = now - windowMs;
+    if (!this.#isComplete) return { from: undefined, before: this.#boundary, after, windowMs };
+    this.#dropUntil(after);
+    if (this.#unloaded === undefined || this.#head.length > 0) return undefined;
+    const { from, before } = this.#unloaded;
+    return { from, before, after, windowMs };
+  }
+
+  /** Tests that nothing is missing as of `now` and `settle` would do nothing. */
+  isReady(now: number, maxKept: number): boolean {
+    return this.#tail.length < maxKept && this.missing(now) === undefined;
+  }
+
+  /** Adds a stretch of the log, if this window waits for it. */
+  load(missing: MissingHistory, history: History): void {
+    const unloaded = this.#unloaded;
+    if (missing.from === undefined) {
+      if (!this.#isComplete && missing.before === this.#boundary) this.#loadAll(missing, history);
+    } else if (
+      unloaded?.from === missing.from &&
+      unloaded.before === missing.before &&
+      this.windowMs === missing.windowMs
+    ) {
+      this.#loadNextPage(missing, history, unloaded);
+    }
+  }
+
+  /** Drops the actions that have left the window as of `now`. Throws when history for that time is missing. */
+  advance(now: number): void {
+    this.#dropUntil(now - this.windowMs);
+    if (!this.#isComplete || (this.#unloaded !== undefined && this.#head.length === 0)) {
+      throw new Error(`the window of \`${this.#spec.key}\` has no history for this time yet`);
+    }
+  }
+
+  /** Tests that history from the mirror may still be in the window as of `now`. */
+  isMirrored(now: number): boolean {
+    return now - this.windowMs < this.#mirroredUntil;
+  }
+
+  #loadAll(missing: MissingHistory, history: History): void {
+    const { windowMs } = this;
+    const isWhole = history.rest.length === 0;
+    // The stretch of a longer window fits a shorter one only if all its actions came one by one.
+    if (windowMs > missing.windowMs || (windowMs < missing.windowMs && !isWhole)) return;
+    for (const agent of this.#pushEntries(history, missing.after + missing.windowMs - windowMs)) {
+      this.counts.add(agent, 1);
+    }
+    const count = this.#addCounts(history.rest, 1);
+    this.#unloaded = count === 0 ? undefined : { from: history.nextIndex, before: missing.before, count };
+    this.#mirroredUntil = history.source === "mirror" ? missing.after + missing.windowMs : Number.NEGATIVE_INFINITY;
+    this.#isComplete = true;
+  }
+
+  /** Moves a page of the unloaded stretch, whose actions are counted already, into the head. */
+  #loadNextPage(missing: MissingHistory, history: History, unloaded: UnloadedSpan): void {
+    this.#dropUntil(missing.after);
+    unloaded.count -= this.#addCounts(history.expired, -1);
+    unloaded.count -= this.#pushEntries(history, Number.NEGATIVE_INFINITY).length;
+    unloaded.from = history.nextIndex;
+    if (unloaded.count < 0 || (unloaded.count > 0 && unloaded.from >= unloaded.before)) {
+      throw new Error(`the log holds ${unloaded.count} actions more than the window of \`${this.#spec.key}\` counted`);
+    }
+    if (unloaded.count > 0) return;
+    this.#unloaded = undefined;
+    this.#boundary = unloaded.before;
+  }
+
+  /** Appends the matching entries later than a time to the head. Returns their agents. */
+  #pushEntries({ entries }: History, after: number): number[] {
+    const pushed: number[] = [];
+    for (const entry of entries) {
+      if (entry.at <= after || !this.#matches(entry)) continue;
+      const agent = this.#agents.numberOf(entry.agentId);
+      this.#head.push(entry.at, agent);
+      pushed.push(agent);
+    }
+    return pushed;
+  }
+
+  /** Adds or subtracts the matching counts. Returns their sum. */
+  #addCounts(counts: readonly HistoryCount[], sign: 1 | -1): number {
     let sum = 0;
-    for (const each of stretch) {
-      if (!matches(each)) continue;
-      counts.add(agents.of(each.agentId), sign * each.count);
+    for (const each of counts) {
+      if (!this.#matches(each)) continue;
+      this.counts.add(this.#agents.numberOf(each.agentId), sign * each.count);
       sum += each.count;
     }
     return sum;
-  };
+  }
 
-  /** Puts entries at the end of `head`; gives how many. */
-  const pushEntries = ({ entries }: History, after: number, isCounted: boolean): number => {
-    let sum = 0;
-    for (const entry of entries) {
-      if (entry.at <= after || !matches(entry)) continue;
-      const agent = agents.of(entry.agentId);
-      head.push(entry.at, agent);
-      if (!isCounted) counts.add(agent, 1);
-      sum += 1;
-    }
-    return sum;
-  };
+  #matches({ actionType, decision }: Pick<HistoryCount, "actionType" | "decision">): boolean {
+    return this.patterns.matches(actionType) && this.countsDecision(decision);
+  }
 
-  const loadAll = (missing: MissingHistory, history: History): void => {
-    const isWhole = history.rest.length === 0;
-    // What a longer window only counted is too much for a shorter one.
-    if (windowMs > missing.windowMs || (windowMs < missing.windowMs && !isWhole)) return;
-    pushEntries(history, missing.after + missing.windowMs - windowMs, false);
-    const count = addCounts(history.rest, 1);
-    gap = count === 0 ? undefined : { from: history.nextIndex, before: missing.before, count };
-    mirroredUntil = history.source === "mirror" ? missing.after + missing.windowMs : Number.NEGATIVE_INFINITY;
-    isComplete = true;
-  };
-
-  const loadNext = (missing: MissingHistory, history: History, from: Gap): void => {
-    dropUntil(missing.after);
-    from.count -= addCounts(history.expired, -1);
-    from.count -= pushEntries(history, Number.NEGATIVE_INFINITY, true);
-    from.from = history.nextIndex;
-    if (from.count < 0 || (from.count > 0 && from.from >= from.before)) {
-      throw new Error(`the log holds ${from.count} actions more than the window of \`${spec.key}\` counted`);
-    }
-    if (from.count === 0) gap = undefined;
-    if (gap === undefined) border = from.before;
-  };
-
-  const restart = (end: number): void => {
-    head.clear();
-    tail.clear();
-    counts.clear();
-    gap = undefined;
-    border = end;
-    isComplete = false;
-  };
-
-  const missing = (now: number): MissingHistory | undefined => {
-    const after = now - windowMs;
-    if (!isComplete) return { from: undefined, before: border, after, windowMs };
-    dropUntil(after);
-    if (gap === undefined || head.length > 0) return undefined;
-    return { from: gap.from, before: gap.before, after, windowMs };
-  };
-
-  return {
-    windowMs,
-    patterns,
-    countsDecision,
-    record(agentId, at) {
-      // Nobody may read the window again: without this it would grow for as long as the process lives.
-      dropUntil(at - windowMs);
-      const agent = agents.of(agentId);
-      tail.push(at, agent);
-      counts.add(agent, 1);
-    },
-    takeBack: () => counts.add(tail.pop(), -1),
-    settle(end, mostKept) {
-      if (tail.length < mostKept) return;
-      if (!isComplete) return restart(end);
-      if (gap === undefined && head.length === 0) {
-        [head, tail] = [tail, head];
-        border = end;
-        return;
-      }
-      gap ??= { from: border, before: end, count: 0 };
-      gap.before = end;
-      gap.count += tail.length;
-      tail.clear();
-    },
-    get isComplete() {
-      return isComplete;
-    },
-    restart,
-    missing,
-    isReady: (now, mostKept) => tail.length < mostKept && missing(now) === undefined,
-    load(stretch, history) {
-      if (stretch.from === undefined) {
-        if (!isComplete && stretch.before === border) loadAll(stretch, history);
-      } else if (gap?.from === stretch.from && gap.before === stretch.before && windowMs === stretch.windowMs) {
-        loadNext(stretch, history, gap);
-      }
-    },
-    advance(now) {
-      dropUntil(now - windowMs);
-      if (!isComplete || (gap !== undefined && head.length === 0)) {
-        throw new Error(`the window of \`${spec.key}\` has no history for this time yet`);
-      }
-    },
-    get total() {
-      return counts.total;
-    },
-    ofAgent: counts.ofAgent,
-    ofDepartments: counts.ofDepartments,
-    forgetDepartment: counts.forgetDepartment,
-    isMirrored: (now) => now - windowMs < mirroredUntil,
-  };
+  #dropUntil(limit: number): void {
+    while (this.#head.firstAt <= limit) this.counts.add(this.#head.shift(), -1);
+    if (this.#head.length > 0 || this.#unloaded !== undefined || !this.#isComplete) return;
+    while (this.#tail.firstAt <= limit) this.counts.add(this.#tail.shift(), -1);
+  }
 }

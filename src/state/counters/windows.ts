@@ -1,158 +1,139 @@
+import { LRUCache } from "lru-cache";
 import type { CounterReading, CounterSpec, Decision } from "../../policy/types.ts";
-import { createAgentNumbers } from "./group-counts.ts";
-import type { History, MissingHistory } from "./history.ts";
-import type { Membership } from "./membership.ts";
-import { createWindowCounts, type WindowCounts } from "./window-counts.ts";
+import { AgentNumbers, type Membership } from "./group-counts.ts";
+import type { History, MissingHistory } from "./log-history.ts";
+import { WindowCounts } from "./window-counts.ts";
 
-/** What one batch recorded, so that it can be taken back when the batch was not appended. */
-export interface VelocityJournal {
-  readonly recorded: WindowCounts[];
-}
-
+/** Action types whose windows are cached. */
+const CACHED_ACTION_TYPES = 1_000;
 /**
- * The sliding windows of a workspace, exact to the millisecond: an entry counts while its time is later than now minus the
- * window. A decision costs amortised O(1), whatever the group's size and the number of actions in the window.
- */
-export interface VelocityWindows {
-  /** Sets what is counted. `nextIndex` is the index that the next recorded entry will have. */
-  require(specs: readonly CounterSpec[], nextIndex: number): void;
-  /** Length in milliseconds of the longest window in force; 0 when there is none. */
-  readonly longestMs: number;
-  /**
-   * What must be loaded before anything is read as of `now`; undefined when nothing is missing. MUST be called only while
-   * everything recorded is durable, with the size of the log as `end`.
-   */
-  missing(now: number, end: number): MissingHistory | undefined;
-  /**
-   * Whether nothing is missing as of `now` and the memory is within its bound, so that a decision may be taken although
-   * not everything recorded is durable.
-   */
-  isReady(now: number): boolean;
-  /** Takes in what `missing` named. */
-  load(missing: MissingHistory, history: History): void;
-  /**
-   * Keeps the memory within its bound after many entries were recorded that nothing was decided on. To be called under the
-   * same conditions as `missing`, which does it as well.
-   */
-  settle(end: number): void;
-  /** Counts an action that was decided. A batch that may be taken back passes a journal. */
-  record(agentId: string, actionType: string, at: number, decision: Decision, journal?: VelocityJournal): void;
-  /** The counter of a rule with the action at hand included. `now` MUST NOT go back. */
-  read(spec: CounterSpec, agentId: string, now: number): CounterReading;
-  /** Forgets what was counted for a department whose members changed; it is counted anew when asked for. */
-  forgetDepartment(departmentId: string): void;
-  /** Takes back everything that was recorded with the journal. MUST come before anything else is recorded. */
-  undo(journal: VelocityJournal): void;
-}
-
-/** Action types whose windows are remembered; more than a workspace has, so that the memory stays bounded. */
-const REMEMBERED_ACTION_TYPES = 10_000;
-/**
- * Entries that the windows of a workspace keep at each end, all together: at 12 bytes an entry, and with rings half
- * empty, 25 MB at most for up to 128 windows, and 200 kB for each further one.
+ * Default for the actions that all windows of a workspace together keep at each of their ends. At 12 bytes each, and with
+ * rings half empty, 25 MB at most for up to 128 windows, and 200 kB for each further one.
  */
 const DEFAULT_KEPT = 524_288;
-/** Entries that a window keeps at each end at least, however many windows there are: fewer would be read back at once. */
-const LEAST_KEPT = 4_096;
-
-/** An empty journal. */
-export function createVelocityJournal(): VelocityJournal {
-  return { recorded: [] };
-}
+/** Default for the actions that a window may keep at each end however many windows there are. */
+const DEFAULT_MIN_KEPT = 4_096;
 
 const idOf = ({ key, windowMs }: CounterSpec): string => `${windowMs} ${key}`;
 
-/** Creates the windows of a workspace. `kept` bounds the entries that all of them keep in memory at each of their ends. */
-export function createVelocityWindows(
-  membership: Membership,
-  workspaceId: string,
-  { kept = DEFAULT_KEPT, leastKept = LEAST_KEPT } = {},
-): VelocityWindows {
-  const agents = createAgentNumbers();
-  // The longest first: what it loads often is enough for the shorter ones.
-  let windows = new Map<string, WindowCounts>();
-  let mostKept = kept;
-  const windowsByType = new Map<string, readonly WindowCounts[]>();
+/**
+ * The sliding windows of a workspace, exact to the millisecond: an action counts while its time is later than now minus the
+ * window. A decision costs amortised O(1), whatever the size of the group and the number of actions in the window.
+ */
+export class VelocityWindows {
+  readonly #membership: Membership;
+  readonly #workspaceId: string;
+  readonly #kept: number;
+  readonly #minKept: number;
+  readonly #agents = new AgentNumbers();
+  /** Longest first: the history that the longest loads is often enough for the others. */
+  #windows = new Map<string, WindowCounts>();
+  #maxKept: number;
+  readonly #windowsByType: LRUCache<string, readonly WindowCounts[]>;
 
-  const windowsOf = (actionType: string): readonly WindowCounts[] => {
-    const known = windowsByType.get(actionType);
-    if (known !== undefined) return known;
-    const found = [...windows.values()].filter(({ patterns }) => patterns.matches(actionType));
-    if (windowsByType.size >= REMEMBERED_ACTION_TYPES) windowsByType.clear();
-    windowsByType.set(actionType, found);
-    return found;
-  };
+  /**
+   * Creates the windows of a workspace, none at first. `kept` bounds the actions that all windows together keep in memory at
+   * each of their ends, and `minKept` is every window's share at least.
+   */
+  constructor(membership: Membership, workspaceId: string, { kept = DEFAULT_KEPT, minKept = DEFAULT_MIN_KEPT } = {}) {
+    this.#membership = membership;
+    this.#workspaceId = workspaceId;
+    this.#kept = kept;
+    this.#minKept = minKept;
+    this.#maxKept = kept;
+    this.#windowsByType = new LRUCache<string, readonly WindowCounts[]>({
+      max: CACHED_ACTION_TYPES,
+      memoMethod: (type: string) => [...this.#windows.values()].filter(({ patterns }) => patterns.matches(type)),
+    });
+  }
 
-  const settle = (end: number): void => {
-    for (const window of windows.values()) window.settle(end, mostKept);
-  };
+  /** Length in milliseconds of the longest window in force; 0 when there is none. */
+  get longestMs(): number {
+    return this.#windows.values().next().value?.windowMs ?? 0;
+  }
 
-  /** Has all that came since the last read wait for the same stretch of the log: one read serves those of a length. */
-  const restartIncomplete = (end: number): void => {
-    for (const window of windows.values()) if (!window.isComplete) window.restart(end);
-  };
+  /** Sets the counters in force. `nextIndex` is the log index of the next recorded action. */
+  require(specs: readonly CounterSpec[], nextIndex: number): void {
+    const before = this.#windows;
+    this.#windows = new Map();
+    this.#windowsByType.clear();
+    for (const spec of specs.toSorted((a, b) => b.windowMs - a.windowMs)) {
+      const id = idOf(spec);
+      if (this.#windows.has(id)) continue;
+      const window = before.get(id) ?? new WindowCounts(spec, nextIndex, this.#agents, this.#membership);
+      this.#windows.set(id, window);
+    }
+    this.#maxKept = Math.max(this.#minKept, Math.floor(this.#kept / Math.max(1, this.#windows.size)));
+  }
 
-  /** The group that a rule counts for an action of the agent, its members and their actions in the window. */
-  const groupOf = (spec: CounterSpec, window: WindowCounts, agentId: string): [string, number, number] => {
-    if (spec.scope === "workspace") return [workspaceId, membership.agentCount(), window.total];
-    const own = spec.scope === "department" ? membership.departmentsOf(agentId) : [];
-    const departmentIds = spec.departmentId === undefined ? own : [spec.departmentId];
-    if (departmentIds.length === 0) return [agentId, 1, window.ofAgent(agentId)];
+  /**
+   * Returns the history that must be loaded before a counter is read as of `now`; undefined when nothing is missing. MUST be
+   * called only while every recorded action is durable, with the size of the log as `end`.
+   */
+  missing(now: number, end: number): MissingHistory | undefined {
+    this.settle(end);
+    for (const window of this.#windows.values()) {
+      if (!window.isComplete) this.#restartIncomplete(end);
+      const missing = window.missing(now);
+      if (missing !== undefined) return missing;
+    }
+    return undefined;
+  }
+
+  /** Tests that nothing is missing as of `now` and the memory is within its bound, so that deciding may run ahead of commits. */
+  isReady(now: number): boolean {
+    for (const window of this.#windows.values()) if (!window.isReady(now, this.#maxKept)) return false;
+    return true;
+  }
+
+  /** Adds the history that `missing` named. */
+  load(missing: MissingHistory, history: History): void {
+    for (const window of this.#windows.values()) window.load(missing, history);
+  }
+
+  /** Bounds the memory, as `missing` does too. To be called after many actions were recorded, under the same conditions. */
+  settle(end: number): void {
+    for (const window of this.#windows.values()) window.settle(end, this.#maxKept);
+  }
+
+  /** Counts an action that was decided. For a batch that may be rolled back, adds to `undo` what removes the action again. */
+  record(agentId: string, actionType: string, at: number, decision: Decision, undo?: (() => void)[]): void {
+    for (const window of this.#windowsByType.memo(actionType)) {
+      if (!window.countsDecision(decision)) continue;
+      window.record(agentId, at);
+      undo?.push(window.rollback);
+    }
+  }
+
+  /** Reads the counter of a rule, including the action at hand. `now` MUST NOT go back. */
+  read(spec: CounterSpec, agentId: string, now: number): CounterReading {
+    const window = this.#windows.get(idOf(spec));
+    if (window === undefined) throw new Error(`no window of \`${spec.key}\` is in force`);
+    window.advance(now);
+    const { past, ...group } = this.#readGroup(spec, window, agentId);
+    return { ...group, count: past + 1, source: window.isMirrored(now) ? "mirror" : "decision_log" };
+  }
+
+  /** Drops the counts of a department whose members change; the next read counts them anew. */
+  forgetDepartment(departmentId: string): void {
+    for (const window of this.#windows.values()) window.counts.forgetDepartment(departmentId);
+  }
+
+  /** Makes all incomplete windows wait for the same stretch of the log, so that one read serves those of one length. */
+  #restartIncomplete(end: number): void {
+    for (const window of this.#windows.values()) if (!window.isComplete) window.restart(end);
+  }
+
+  /** Returns the group that a rule counts for an action of the agent, its number of members and of past actions. */
+  #readGroup({ scope, departmentId }: CounterSpec, { counts }: WindowCounts, agentId: string) {
+    const membership = this.#membership;
+    if (scope === "workspace") {
+      return { group: this.#workspaceId, members: membership.agentCount(), past: counts.total };
+    }
+    const own = scope === "department" ? membership.departmentsOf(agentId) : [];
+    const departmentIds = departmentId === undefined ? own : [departmentId];
+    if (departmentIds.length === 0) return { group: agentId, members: 1, past: counts.countFor(agentId) };
     const members = membership.membersOfAny(departmentIds).size;
-    return [departmentIds.join("+"), members, window.ofDepartments(departmentIds)];
-  };
-
-  return {
-    require(specs, nextIndex) {
-      const before = windows;
-      windows = new Map();
-      windowsByType.clear();
-      for (const spec of specs.toSorted((a, b) => b.windowMs - a.windowMs)) {
-        const id = idOf(spec);
-        if (windows.has(id)) continue;
-        windows.set(id, before.get(id) ?? createWindowCounts(spec, nextIndex, agents, membership));
-      }
-      mostKept = Math.max(leastKept, Math.floor(kept / Math.max(1, windows.size)));
-    },
-    get longestMs() {
-      return windows.values().next().value?.windowMs ?? 0;
-    },
-    missing(now, end) {
-      settle(end);
-      for (const window of windows.values()) {
-        if (!window.isComplete) restartIncomplete(end);
-        const missing = window.missing(now);
-        if (missing !== undefined) return missing;
-      }
-      return undefined;
-    },
-    isReady(now) {
-      for (const window of windows.values()) if (!window.isReady(now, mostKept)) return false;
-      return true;
-    },
-    load(missing, history) {
-      for (const window of windows.values()) window.load(missing, history);
-    },
-    settle,
-    record(agentId, actionType, at, decision, journal) {
-      for (const window of windowsOf(actionType)) {
-        if (!window.countsDecision(decision)) continue;
-        window.record(agentId, at);
-        journal?.recorded.push(window);
-      }
-    },
-    read(spec, agentId, now) {
-      const window = windows.get(idOf(spec));
-      if (window === undefined) throw new Error(`no window of \`${spec.key}\` is in force`);
-      window.advance(now);
-      const [group, members, past] = groupOf(spec, window, agentId);
-      return { group, members, count: past + 1, source: window.isMirrored(now) ? "mirror" : "decision_log" };
-    },
-    forgetDepartment(departmentId) {
-      for (const window of windows.values()) window.forgetDepartment(departmentId);
-    },
-    undo(journal) {
-      for (const window of journal.recorded.reverse()) window.takeBack();
-    },
-  };
+    return { group: departmentIds.join("+"), members, past: counts.countForDepartments(departmentIds) };
+  }
 }

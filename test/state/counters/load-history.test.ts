@@ -1,9 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
 import { Scope } from "../../../gen/agentcontrol/v1/resources_pb.js";
-import type { HistoryCount, HistoryEntry } from "../../../src/state/counters/history.ts";
-import { completeWindows, loadHistory } from "../../../src/state/counters/load-history.ts";
-import { createVelocityWindows } from "../../../src/state/counters/windows.ts";
+import type { HistoryCount, HistoryEntry } from "../../../src/state/counters/log-history.ts";
+import { completeWindows, loadHistory } from "../../../src/state/counters/log-history.ts";
+import { VelocityWindows } from "../../../src/state/counters/windows.ts";
 import { coldState } from "../../log/comparable.ts";
 import { decisionsOf, readLog } from "../../log/stored-log.ts";
 import { openWorkspace, type TestWorkspace, velocityRule } from "../../support/harness.ts";
@@ -89,7 +89,7 @@ describe("the history of windows", () => {
       counterSpec({ windowMs: 90 }),
     ];
     const state = await coldState(pool);
-    const windows = createVelocityWindows(state.departments, "default", { kept: 3, leastKept: 3 });
+    const windows = new VelocityWindows(state.departments, "default", { kept: 3, minKept: 3 });
     windows.require(specs, stored.length);
     const load = async (now: number): Promise<void> => {
       for (let missing = windows.missing(now, stored.length); missing; missing = windows.missing(now, stored.length)) {

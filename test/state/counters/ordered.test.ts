@@ -1,9 +1,9 @@
 import { expect } from "chai";
 import fc from "fast-check";
 import type { Decision, OrderedSpec } from "../../../src/policy/types.ts";
-import type { HistoryEntry } from "../../../src/state/counters/history.ts";
-import type { Membership } from "../../../src/state/counters/membership.ts";
-import { createOrderedSequences } from "../../../src/state/counters/ordered.ts";
+import type { Membership } from "../../../src/state/counters/group-counts.ts";
+import type { HistoryEntry } from "../../../src/state/counters/log-history.ts";
+import { OrderedSequences } from "../../../src/state/counters/ordered.ts";
 
 const AGENTS = ["a", "b", "c", "d"];
 const WINDOW_MS = 300;
@@ -92,14 +92,14 @@ const stretch = fc.record({
 });
 
 function createSequences(membership: Membership, specs = SPECS) {
-  const sequences = createOrderedSequences(membership);
+  const sequences = new OrderedSequences(membership);
   sequences.require(specs);
   sequences.replay().finish();
   return sequences;
 }
 
 describe("ordered sequences", () => {
-  it("find what trying every way finds, through batches that are taken back and agents that move", () => {
+  it("find what trying every way finds, through batches that are rolled back and agents that move", () => {
     let found = 0;
     fc.assert(
       fc.property(fc.array(stretch, { maxLength: 6 }), (stretches) => {
@@ -124,7 +124,7 @@ describe("ordered sequences", () => {
             past.push({ ...each, at: now });
             check(undo);
           }
-          for (const takeBack of undo.reverse()) takeBack();
+          for (const rollback of undo.reverse()) rollback();
           past.length = before;
           for (const { step, ...each } of kept) {
             now += step;
@@ -155,7 +155,7 @@ describe("ordered sequences", () => {
           return { ...each, at: now };
         });
         for (const { agentId, actionType, at, decision } of past) live.record(agentId, actionType, at, decision);
-        const replayed = createOrderedSequences(membership);
+        const replayed = new OrderedSequences(membership);
         replayed.require(SPECS);
         // One that broke off in the middle is begun again.
         replayed.replay().add(past.slice(0, 3));
@@ -195,7 +195,7 @@ describe("ordered sequences", () => {
     const { membership } = createMembership();
     const short = spec(["read", "send"]);
     const long = spec(["read", "send"], { windowMs: 60_000 });
-    const sequences = createOrderedSequences(membership);
+    const sequences = new OrderedSequences(membership);
     expect(sequences.isComplete).to.equal(true);
     sequences.require([short]);
     expect(sequences.isComplete).to.equal(false);

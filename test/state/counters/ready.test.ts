@@ -1,12 +1,7 @@
 import { expect } from "chai";
 import type { CounterSpec } from "../../../src/policy/types.ts";
-import type { HistoryEntry } from "../../../src/state/counters/history.ts";
-import {
-  createVelocityJournal,
-  createVelocityWindows,
-  type VelocityJournal,
-  type VelocityWindows,
-} from "../../../src/state/counters/windows.ts";
+import type { HistoryEntry } from "../../../src/state/counters/log-history.ts";
+import { VelocityWindows } from "../../../src/state/counters/windows.ts";
 import { AGENTS, counterSpec, DEPARTMENTS, membershipOf, naiveCount, naiveHistory } from "./naive-log.ts";
 
 const MOST_KEPT = 4;
@@ -24,15 +19,15 @@ describe("velocity windows", () => {
 
   /** Windows that have read none of the log yet. */
   function create(specs: readonly CounterSpec[], kept = MOST_KEPT): void {
-    windows = createVelocityWindows(MEMBERSHIP, "workspace-1", { kept, leastKept: 1 });
+    windows = new VelocityWindows(MEMBERSHIP, "workspace-1", { kept, minKept: 1 });
     windows.require(specs, log.length);
   }
 
   const entryAt = (at: number, agentId = "a"): HistoryEntry => ({ at, agentId, actionType: "pay", decision: "allow" });
 
-  function record(entry: HistoryEntry, journal?: VelocityJournal): void {
+  function record(entry: HistoryEntry, undo?: (() => void)[]): void {
     log.push(entry);
-    windows.record(entry.agentId, entry.actionType, entry.at, entry.decision, journal);
+    windows.record(entry.agentId, entry.actionType, entry.at, entry.decision, undo);
   }
 
   function complete(now: number, page = 2): void {
@@ -111,16 +106,16 @@ describe("velocity windows", () => {
       complete(1_000);
       const durable = [...log];
       const journals = [1_000, 1_250].map((at) => {
-        const journal = createVelocityJournal();
+        const undo: (() => void)[] = [];
         for (const agentId of ["b", "a", "b"]) {
           counts(SPECS, at);
-          record(entryAt(at, agentId), journal);
-          record({ ...entryAt(at, agentId), decision: "block" }, journal);
+          record(entryAt(at, agentId), undo);
+          record({ ...entryAt(at, agentId), decision: "block" }, undo);
         }
         expect(counts(SPECS, at)).to.deep.equal(naiveCounts(SPECS, at));
-        return journal;
+        return undo;
       });
-      for (const journal of journals.reverse()) windows.undo(journal);
+      for (const undo of journals.reverse()) for (const rollback of undo.reverse()) rollback();
       log = durable;
       expect(counts(SPECS, 1_250)).to.deep.equal(naiveCounts(SPECS, 1_250));
       record(entryAt(1_400, "a"));
@@ -132,12 +127,12 @@ describe("velocity windows", () => {
   it("have the counts of the first journal when only the second is undone.", () => {
     create(SPECS, 100);
     complete(1_000);
-    record(entryAt(1_000, "a"), createVelocityJournal());
-    const second = createVelocityJournal();
+    record(entryAt(1_000, "a"), []);
+    const second: (() => void)[] = [];
     const durable = [...log];
     record(entryAt(1_400, "b"), second);
     record(entryAt(1_400, "a"), second);
-    windows.undo(second);
+    for (const rollback of second.reverse()) rollback();
     log = durable;
     expect(counts(SPECS, 1_400)).to.deep.equal(naiveCounts(SPECS, 1_400));
   });

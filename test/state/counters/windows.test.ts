@@ -3,12 +3,8 @@ import { runInNewContext } from "node:vm";
 import { expect } from "chai";
 import fc from "fast-check";
 import type { CounterSpec, Decision } from "../../../src/policy/types.ts";
-import type { HistoryEntry, MissingHistory } from "../../../src/state/counters/history.ts";
-import {
-  createVelocityJournal,
-  createVelocityWindows,
-  type VelocityWindows,
-} from "../../../src/state/counters/windows.ts";
+import type { HistoryEntry, MissingHistory } from "../../../src/state/counters/log-history.ts";
+import { VelocityWindows } from "../../../src/state/counters/windows.ts";
 import { AGENTS, counterSpec, DEPARTMENTS, membershipOf, naiveCount, naiveHistory } from "./naive-log.ts";
 
 const SPECS: readonly CounterSpec[] = [
@@ -28,7 +24,7 @@ const ENTRY = {
 const STEP = fc.oneof(
   { weight: 12, arbitrary: fc.record({ kind: fc.constant("decide"), ...ENTRY }) },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant("catch up"), ...ENTRY }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant("take back"), ...ENTRY }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant("roll back"), ...ENTRY }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("move"), ...ENTRY }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("publish"), ...ENTRY }) },
 );
@@ -42,10 +38,10 @@ const LIFE = fc.array(
 
 /** Bounds so small that every window soon holds more than it may keep, and the bounds of the product. */
 const BOUNDS = [
-  { kept: 1, leastKept: 1, page: 1 },
-  { kept: 8, leastKept: 2, page: 3 },
-  { kept: 30, leastKept: 5, page: 4 },
-  { kept: 524_288, leastKept: 4_096, page: 8_192 },
+  { kept: 1, minKept: 1, page: 1 },
+  { kept: 8, minKept: 2, page: 3 },
+  { kept: 30, minKept: 5, page: 4 },
+  { kept: 524_288, minKept: 4_096, page: 8_192 },
 ];
 
 /** A workspace that lives: a log on one side, and windows that read it back on the other. */
@@ -58,9 +54,9 @@ class Workspace {
   now = 10_000;
   specs: readonly CounterSpec[] = SPECS;
 
-  constructor({ kept, leastKept, page }: (typeof BOUNDS)[number]) {
+  constructor({ kept, minKept, page }: (typeof BOUNDS)[number]) {
     this.page = page;
-    this.windows = createVelocityWindows(this.membership, "workspace-1", { kept, leastKept });
+    this.windows = new VelocityWindows(this.membership, "workspace-1", { kept, minKept });
     this.windows.require(this.specs, 0);
   }
 
@@ -89,16 +85,16 @@ class Workspace {
     this.windows.record(agentId, actionType, this.now, decision);
   }
 
-  takeBack({ agentId, actionType, decision }: Omit<HistoryEntry, "at">): void {
+  rollBack({ agentId, actionType, decision }: Omit<HistoryEntry, "at">): void {
     this.complete();
-    const journal = createVelocityJournal();
+    const undo: (() => void)[] = [];
     const tentative = [...this.log];
     for (const other of [agentId, ...AGENTS]) {
       this.assertCounts(other, tentative);
       tentative.push({ agentId: other, actionType, decision, at: this.now });
-      this.windows.record(other, actionType, this.now, decision, journal);
+      this.windows.record(other, actionType, this.now, decision, undo);
     }
-    this.windows.undo(journal);
+    for (const rollback of undo.reverse()) rollback();
     for (const other of AGENTS) this.assertCounts(other);
   }
 
@@ -118,7 +114,7 @@ class Workspace {
 const STEPS: Readonly<Record<string, (workspace: Workspace, entry: Omit<HistoryEntry, "at">) => void>> = {
   decide: (workspace, entry) => workspace.decide(entry),
   "catch up": (workspace, entry) => workspace.append(entry),
-  "take back": (workspace, entry) => workspace.takeBack(entry),
+  "roll back": (workspace, entry) => workspace.rollBack(entry),
   move: (workspace, entry) => workspace.move(entry),
   publish: (workspace, entry) => workspace.publish(entry),
 };
@@ -149,7 +145,7 @@ describe("velocity windows", () => {
   }
 
   it("read each entry back at most once, page by page, when they hold more than they may keep.", () => {
-    const workspace = new Workspace({ kept: 20, leastKept: 20, page: 10 });
+    const workspace = new Workspace({ kept: 20, minKept: 20, page: 10 });
     workspace.specs = [counterSpec({ scope: "workspace", windowMs: 1_000 })];
     workspace.windows.require(workspace.specs, 0);
     const reads: MissingHistory[] = [];
@@ -171,7 +167,7 @@ describe("velocity windows", () => {
   });
 
   it("share one read of the log, however many came while nothing was decided.", () => {
-    const workspace = new Workspace({ kept: 524_288, leastKept: 4_096, page: 8_192 });
+    const workspace = new Workspace({ kept: 524_288, minKept: 4_096, page: 8_192 });
     const { windows, log } = workspace;
     workspace.complete();
     const actionTypes = ["pay", "pay.send", "read"];
@@ -189,7 +185,7 @@ describe("velocity windows", () => {
   });
 
   it("keep 25 MB at most, however many actions are in them.", () => {
-    const windows = createVelocityWindows(membershipOf(DEPARTMENTS), "workspace-1");
+    const windows = new VelocityWindows(membershipOf(DEPARTMENTS), "workspace-1");
     const specs = [60_000, 70_000, 80_000].map((windowMs) =>
       counterSpec({ scope: "workspace", windowMs: windowMs * 1_000 }),
     );
@@ -206,7 +202,7 @@ describe("velocity windows", () => {
   });
 
   it("throw rather than count when history for the time is missing.", () => {
-    const windows = createVelocityWindows(membershipOf(DEPARTMENTS), "workspace-1", { kept: 1, leastKept: 1 });
+    const windows = new VelocityWindows(membershipOf(DEPARTMENTS), "workspace-1", { kept: 1, minKept: 1 });
     const spec = counterSpec({ scope: "workspace" });
     windows.require([spec], 5);
     windows.record("b", "pay", 1_400, "allow");
@@ -232,7 +228,7 @@ describe("velocity windows", () => {
   });
 
   it("do not go on when the log does not hold what they counted.", () => {
-    const windows = createVelocityWindows(membershipOf(DEPARTMENTS), "workspace-1");
+    const windows = new VelocityWindows(membershipOf(DEPARTMENTS), "workspace-1");
     windows.require([counterSpec()], 9);
     const rest = [{ agentId: "a", actionType: "pay", decision: "allow", count: 4 } as const];
     const nothing = { expired: [], entries: [], rest: [], source: "decision_log" } as const;
@@ -242,7 +238,7 @@ describe("velocity windows", () => {
   });
 
   it("say that history came from the mirror as long as some of it may count.", () => {
-    const windows = createVelocityWindows(membershipOf(DEPARTMENTS), "workspace-1");
+    const windows = new VelocityWindows(membershipOf(DEPARTMENTS), "workspace-1");
     windows.require([counterSpec()], 1);
     const entries = [{ at: 900, agentId: "a", actionType: "pay", decision: "allow" } as const];
     const history = { expired: [], entries, nextIndex: 1, rest: [], source: "mirror" } as const;
@@ -258,7 +254,7 @@ describe("velocity windows", () => {
   });
 
   it("name the group and its members.", () => {
-    const workspace = new Workspace({ kept: 8, leastKept: 8, page: 8 });
+    const workspace = new Workspace({ kept: 8, minKept: 8, page: 8 });
     workspace.complete();
     const group = (change: Partial<CounterSpec>, agentId: string) => {
       const { group, members } = workspace.windows.read(counterSpec(change), agentId, workspace.now);
