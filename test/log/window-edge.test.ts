@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import type { DatabaseClock } from "../../src/log/clock.ts";
 import { WorkspaceLog } from "../../src/log/writer.ts";
-import { createVelocityWindows } from "../../src/state/counters/windows.ts";
+import { VelocityWindows } from "../../src/state/counters/windows.ts";
 import { loadState } from "../../src/state/load.ts";
 import { attempt, openWorkspace, type TestWorkspace, velocityRule } from "../support/harness.ts";
 import { assertIntact, decisionsOf, readLog } from "./stored-log.ts";
@@ -49,7 +49,7 @@ describe("a window whose counted entries are about to leave", () => {
   async function openLog(connecting: () => Promise<unknown> = async () => undefined): Promise<WorkspaceLog> {
     const { database } = workspace;
     const state = await loadState(database.pool, "default");
-    const windows = createVelocityWindows(state.departments, "default", { kept: KEPT, leastKept: KEPT });
+    const windows = new VelocityWindows(state.departments, "default", { kept: KEPT, minKept: KEPT });
     windows.require(state.policies.counters(), state.seq);
     const pool = new Proxy(database.pool, {
       get(target, name) {
