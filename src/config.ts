@@ -2,37 +2,37 @@ import { isIP } from "node:net";
 import { inspect } from "node:util";
 import { distance } from "fastest-levenshtein";
 
-/** Directory of state: beside the program, so that a clone carries its own data. */
+/** Directory of state. Relative to the program, so that each clone has its own data. */
 const DEFAULT_DATA_DIR = ".data";
-/** Loopback: a first start is never reachable from the network. */
+/** Loopback: a first start is not reachable from the network. */
 export const DEFAULT_HOST = "127.0.0.1";
 /** Port of REST, Connect and gRPC-Web. */
 export const DEFAULT_HTTP_PORT = 7080;
 /** Port of native gRPC. */
 export const DEFAULT_GRPC_PORT = 7090;
 const DEFAULT_LOG_LEVEL = "info";
-/** Name of the service in checkpoints. No address, since a log keeps its name when the service moves. */
+/** Name of the service in checkpoints. Not an address: a log keeps its name when the service moves. */
 const DEFAULT_VAULT_ORIGIN = "agent-control-plane";
-/** Processes that serve. One decides a workspace fastest; more are for more workspaces and for availability. */
+/** Worker processes. One process decides a workspace fastest; more serve more workspaces and availability. */
 const DEFAULT_WORKERS = 1;
-/** Database connections of one process: appends are batched, so ten keep two cores busy. */
+/** Database connections per process: appends are batched, so ten keep two cores busy. */
 const DEFAULT_POOL_SIZE = 10;
-/** Bytes of one request on any wire: 1 MiB, far above a tool call and far below what hurts. */
+/** Maximum bytes of one request on any wire: far above a tool call, far below what memory allows. */
 const DEFAULT_MAX_BODY_BYTES = 1_048_576;
-/** Milliseconds that a unary call may take when the caller set no deadline. */
+/** Deadline of unary calls that set none, milliseconds. */
 const DEFAULT_DEADLINE_MS = 10_000;
-/** Milliseconds between heartbeats of a stream: below the 30 s after which common proxies drop idle connections. */
+/** Interval between heartbeats of a stream, milliseconds: common proxies drop connections that idle for 30 s. */
 const DEFAULT_STREAM_HEARTBEAT_MS = 15_000;
-/** Milliseconds that a stop signal gives to open streams: below the 10 s after which containers are killed. */
+/** Time that open streams get after a stop signal, milliseconds: containers are killed after 10 s. */
 const DEFAULT_DRAIN_MS = 5_000;
-/** Milliseconds for one verdict of the semantic guards' model: half of a call's deadline, so that a refusal still arrives. */
+/** Deadline of a model's verdict, milliseconds: half of a call's deadline, so that a refusal still arrives. */
 const DEFAULT_GUARD_DEADLINE_MS = 5_000;
 
 const LOG_LEVELS = ["fatal", "error", "warn", "info", "debug", "trace", "silent"] as const;
-/** Verbosity of the log, from least to most but for `silent`. */
+/** Verbosity of the log, ascending except for `silent`. */
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** A value that prints as `***` (or as the text given as `shown`) wherever it is logged; MUST only be read with `reveal()`. */
+/** A secret. Prints as `***`, or as the text given as `shown`; only `reveal()` returns the value. */
 export class Secret {
   readonly #value: string;
   readonly #shown: string;
@@ -59,18 +59,18 @@ export class Secret {
   }
 }
 
-/** The settings of a process. Complete after load: `null` says that a part is switched off. */
+/** Settings of a process, complete after loading: `null` switches a part off. */
 export interface Config {
-  /** A `postgresql://` URL; null: the embedded PostgreSQL in `dataDir`. Prints without its password. */
+  /** A `postgresql://` URL, printed without its password; null: the embedded PostgreSQL in `dataDir`. */
   readonly databaseUrl: Secret | null;
-  /** A `redis://` or `rediss://` URL; null: everything goes over the database. Prints without its password. */
+  /** A `redis://` or `rediss://` URL, printed without its password; null: no Redis. */
   readonly redisUrl: Secret | null;
   readonly dataDir: string;
-  /** The administrator's key; null: one is made on first start. */
+  /** The administrator's key; null: generated on first start. */
   readonly adminKey: Secret | null;
-  /** ECDSA P-256 private key in PEM, or the path of a file that holds it; null: one is made in `dataDir`. */
+  /** ECDSA P-256 private key in PEM, or its file's path; null: generated in `dataDir`. */
   readonly signingKey: Secret | null;
-  /** Secret that personal values are encrypted under; null: one is made in `dataDir`. */
+  /** Secret that encrypts personal values; null: generated in `dataDir`. */
   readonly redactionKey: Secret | null;
   readonly host: string;
   /** 0: any free port. */
@@ -80,20 +80,20 @@ export interface Config {
   readonly logLevel: LogLevel;
   /** Processes that share the two ports. */
   readonly workers: number;
-  /** Database connections of one process. */
+  /** Database connections per process. */
   readonly poolSize: number;
   readonly maxBodyBytes: number;
   readonly defaultDeadlineMs: number;
   readonly streamHeartbeatMs: number;
   readonly drainMs: number;
-  /** Names the service in checkpoints. MUST stay as it is: what was signed under another name is another log's. */
+  /** Name of the service in checkpoints. MUST NOT change: a signature under another name belongs to another log. */
   readonly vaultOrigin: string;
-  /** CIDR blocks of private webhook targets that are allowed; empty: public targets only. */
+  /** CIDR blocks of allowed private webhook targets; empty: public targets only. */
   readonly webhookAllow: readonly string[];
-  /** Base address of the model service behind the redaction proxy, ending in `/v1`; null: the proxy has none. */
+  /** Base address of the model service behind the redaction proxy, ends in `/v1`; null: none. */
   readonly llmUrl: string | null;
   readonly llmKey: Secret | null;
-  /** Base address of an OpenAI-compatible service, ending in `/v1`; null: semantic guards have no model. */
+  /** Base address of the model service for `semantic` rules, ends in `/v1`; null: none. */
   readonly guardUrl: string | null;
   /** Null exactly when `guardUrl` is. */
   readonly guardModel: string | null;
@@ -104,12 +104,12 @@ export interface Config {
 /** One row of the README's table of variables. */
 export interface ConfigVariable {
   readonly name: string;
-  /** As it would be written in the environment; null: unset. */
+  /** Text as in the environment; null: unset. */
   readonly default: string | null;
   readonly meaning: string;
 }
 
-/** All faults of the environment, one line each, which names the variable and what to change. */
+/** All faults of the environment, one line each: the variable and how to correct it. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
   readonly problems: readonly string[];
@@ -123,7 +123,7 @@ export class ConfigError extends Error {
 /** Reads one value; throws an `Error` whose message continues "NAME …". */
 type Read<T> = (text: string) => T;
 
-/** A whole number within bounds, both included; `unit` follows the word "number": ` of bytes`. */
+/** Reads a whole number within inclusive bounds; messages insert `unit` after "number": ` of bytes`. */
 function whole(min: number, max: number, unit = ""): Read<number> {
   return (text) => {
     const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
@@ -132,7 +132,7 @@ function whole(min: number, max: number, unit = ""): Read<number> {
   };
 }
 
-/** One of some words, in any case. */
+/** Reads one of some words, ignoring case. */
 function oneOf<T extends string>(words: readonly T[]): Read<T> {
   return (text) => {
     const word = words.find((known) => known === text.toLowerCase());
@@ -151,50 +151,50 @@ function masked(url: URL): string {
   return copy.href;
 }
 
-/** A URL that may hold a password and is printed without it; `form` shows how it is written. */
+/** Reads a URL as a secret that prints without its password; messages show `form` as an example. */
 function secretUrl(protocols: readonly string[], accepts: (url: URL) => boolean, form: string): Read<Secret> {
   return (text) => {
     const url = URL.canParse(text) ? new URL(text) : undefined;
-    // The value may hold a password, so a refusal does not repeat it.
+    // The value may contain a password: the message does not repeat it.
     if (!url || !protocols.includes(url.protocol) || !accepts(url)) throw new Error(`must have the form ${form}`);
     return new Secret(text, masked(url));
   };
 }
 
-/** An http or https URL that ends in `/v1` and holds nothing but host and path. */
+/** Reads an http or https URL of host and path only, ending in `/v1`. */
 function modelUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const isPlain = url !== undefined && `${url.origin}${url.pathname}` === url.href && url.pathname.endsWith("/v1");
   if (isPlain && ["http:", "https:"].includes(url.protocol)) return url.href;
-  // The value may hold a password, so a refusal does not repeat it.
+  // The value may contain a password: the message does not repeat it.
   throw new Error("must have the form https://host/v1, without user, query or fragment");
 }
 
-/** The name of a model at its service. */
+/** Reads the name of a model. */
 function modelName(text: string): string {
   if (/^[\x21-\x7e]{1,128}$/.test(text)) return text;
   throw new Error(`must be 1 to 128 printable ASCII characters without spaces, not \`${text}\``);
 }
 
-/** A key that goes into a header. */
+/** Reads an API key that is sent in a header. */
 function modelKey(text: string): Secret {
   if (/^[\x21-\x7e]{1,4096}$/.test(text)) return new Secret(text);
   throw new Error("must be printable ASCII characters without spaces");
 }
 
-/** The secret that personal values are encrypted under: as hard to guess as a key. */
+/** Reads the redaction secret: as long as a key, so as hard to guess. */
 function redactionKey(text: string): Secret {
   if (/^[\x21-\x7e]{32,256}$/.test(text)) return new Secret(text);
   throw new Error("must be 32 to 256 printable ASCII characters without spaces");
 }
 
-/** The administrator's key: long enough not to be guessed. */
+/** Reads the administrator's key: long enough not to be guessed. */
 function adminKey(text: string): Secret {
   if (/^[\x21-\x7e]{16,256}$/.test(text)) return new Secret(text);
   throw new Error("must be 16 to 256 printable ASCII characters without spaces");
 }
 
-/** An IP address or a host name. */
+/** Reads an IP address or a host name. */
 function host(text: string): string {
   if (
     isIP(text) !== 0 ||
@@ -205,7 +205,7 @@ function host(text: string): string {
   throw new Error(`must be an IP address or a host name, not \`${text}\``);
 }
 
-/** A URL without scheme, of a host name and perhaps a port and a path. */
+/** Reads a URL without scheme: host name, optional port, optional path. */
 function origin(text: string): string {
   if (/^(?=.{1,200}$)[a-z0-9][a-z0-9.-]*(:\d{1,5})?(\/[a-z0-9._~-]+)*$/.test(text)) return text;
   throw new Error(`must be a URL without scheme, such as log.example.com/agents, not \`${text}\``);
@@ -217,7 +217,7 @@ function isCidr(block: string): boolean {
   return rest.length === 0 && family !== 0 && /^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128);
 }
 
-/** CIDR blocks with commas between; none for an empty text. */
+/** Reads comma-separated CIDR blocks. */
 function cidrs(text: string): readonly string[] {
   const blocks = text === "" ? [] : text.split(",").map((block) => block.trim());
   const wrong = blocks.find((block) => !isCidr(block));
@@ -336,7 +336,7 @@ const VARIABLES = {
   ),
 } satisfies { readonly [Key in keyof Config]: Variable<NonNullable<Config[Key]>> };
 
-/** Every variable that `loadConfig` knows, in the README's order. */
+/** All variables of `loadConfig`, in the README's order. */
 export const CONFIG_VARIABLES: readonly ConfigVariable[] = Object.values<ConfigVariable>(VARIABLES).map(
   ({ name, default: preset, meaning }) => ({ name, default: preset, meaning }),
 );
@@ -349,7 +349,7 @@ function unknownProblem(name: string): string {
   return `${name} is no variable of this program: ${near ? `did you mean ${near.known}?` : `known are ${known.join(", ")}`}`;
 }
 
-/** Finds faults of values that are each right by itself. */
+/** Finds values that contradict each other. */
 function contradictions({ httpPort, grpcPort, guardUrl, guardModel, guardKey }: Config): string[] {
   const problems: string[] = [];
   if (httpPort === grpcPort && httpPort > 0) {
@@ -362,8 +362,8 @@ function contradictions({ httpPort, grpcPort, guardUrl, guardModel, guardKey }: 
 }
 
 /**
- * Reads the whole environment, of which it alone knows the names. An empty value counts as unset.
- * Promises: every value is checked, and all problems come together in one `ConfigError`.
+ * Reads the environment; no other code does. An empty value counts as unset. Checks every value and throws all problems in
+ * one `ConfigError`.
  */
 export function loadConfig(env: Record<string, string | undefined>): Config {
   const known = new Set(CONFIG_VARIABLES.map((each) => each.name));
@@ -380,7 +380,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     }
   });
   const config: Config = Object.fromEntries(entries);
-  // A value that could not be read would contradict others needlessly.
+  // Skipped after a faulty value, which would seem to contradict others.
   if (problems.length === 0) problems.push(...contradictions(config));
   if (problems.length > 0) throw new ConfigError(problems);
   return config;

@@ -45,7 +45,7 @@ import { type Addresses, joinServers, type Servers } from "./server/servers.ts";
 import { type Database, openDatabase } from "./store/database.ts";
 import { Webhooks } from "./webhook/webhooks.ts";
 
-/** A control plane with every part built. */
+/** A control plane with all its parts. */
 export interface ControlPlane {
   readonly logs: WorkspaceLogs;
   readonly database: Database;
@@ -58,10 +58,10 @@ export interface ControlPlane {
 /** Options of a control plane. */
 export interface ControlPlaneOptions {
   readonly config: Config;
-  /** The database: the configured one, or the embedded one. */
+  /** URL of the configured or the embedded database. */
   readonly databaseUrl: string;
   readonly log: Logger;
-  /** The page at `/metrics`. Default: the figures of this process. */
+  /** Page at `/metrics`. Default: the metrics of this process. */
   readonly metricsPage?: (own: Registry) => MetricsPage;
 }
 
@@ -81,15 +81,15 @@ interface Parts {
   readonly guard: Guard;
 }
 
-/** The signing key in the data directory, when none is configured. */
+/** File of the generated signing key, in the data directory. */
 const SIGNING_KEY_FILE = "signing-key.pem";
-/** The secret of redaction in the data directory, when none is configured. */
+/** File of the generated redaction key, in the data directory. */
 const REDACTION_KEY_FILE = "redaction-key";
 
-/** Milliseconds that deliveries in flight have to end. */
+/** Time in which deliveries in flight must end, milliseconds. */
 const FLUSH_MS = 1_000;
 
-/** Paths below `/v1` are served below `/api/v1` as well. */
+/** Also serves paths below `/v1` below `/api/v1`. */
 const aliases = (template: string): string[] => (template.startsWith("/v1/") ? [`/api${template}`] : []);
 
 function createServices({
@@ -121,7 +121,7 @@ function createServices({
   ];
 }
 
-/** The public keys, for everyone who verifies a certificate or a token without this service. */
+/** Serves the public keys, for verifying certificates, checkpoints and tokens offline. */
 function jwksRoute(keys: SigningKeys): HttpRoute {
   return {
     prefix: "/.well-known/jwks.json",
@@ -162,7 +162,7 @@ function createServers(parts: Parts): Servers {
 async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const { config, databaseUrl: url, log, metricsPage = (own) => own } = options;
   const { poolSize } = config;
-  // First, so that an invalid key leaves nothing open that would keep the process alive.
+  // Comes first: after an invalid key nothing open keeps the process alive.
   const privateKey = await loadSigningKey(config.signingKey?.reveal(), join(config.dataDir, SIGNING_KEY_FILE));
   const redactionKey = await loadRedactionKey(config.redactionKey?.reveal(), join(config.dataDir, REDACTION_KEY_FILE));
   const database = await openDatabase({ url, poolSize, log });
@@ -199,7 +199,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   };
 }
 
-/** Builds every part of a control plane once, in the order in which they depend on each other. */
+/** Builds every part of a control plane once, in the order of their dependencies. */
 export async function createControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
   const parts = await createParts(options);
   const { config, database, redis, logs, authenticator, webhooks, redaction, proxy, log } = parts;

@@ -3,7 +3,7 @@ import { ErrorReason } from "../gen/agentcontrol/v1/error_reason_pb.js";
 
 export { ErrorReason };
 
-/** The `google.rpc.ErrorInfo.domain` of every reason of this service. */
+/** `google.rpc.ErrorInfo.domain` of all reasons of this service. */
 export const ERROR_DOMAIN = "agentcontrol.v1";
 
 /** One invalid request field. */

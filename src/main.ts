@@ -34,17 +34,17 @@ function startNotice({ http, grpc }: Addresses, { adminKey, agentId }: FirstStar
     "Decide an action:",
     `  curl -s ${http}/v1/enforce/intercept -H 'X-API-Key: ${key}' -H 'Content-Type: application/json' -d '${JSON.stringify(body)}'`,
     "",
-    // For programs that start the service and need its addresses.
+    // Machine-readable: programs that start the service parse this line.
     JSON.stringify({ msg: "listening", http, grpc }),
     "",
   ].join("\n");
 }
 
-// Ctrl-C reaches the workers as well, which are told by their primary.
+// Ctrl-C reaches workers too, but only their primary stops them.
 if (cluster.isWorker) process.on("SIGINT", () => undefined);
 const stop = listenForStop(cluster.isWorker ? ["SIGTERM"] : ["SIGINT", "SIGTERM"]);
 const config = configOrExit();
-// The log goes to standard error: standard output is for the person who started the service.
+// Standard output belongs to the person who starts the service, so the log goes to standard error.
 const log = pino({ level: config.logLevel }, pino.destination({ fd: 2, sync: false }));
 
 try {

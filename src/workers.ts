@@ -11,35 +11,35 @@ import type { MetricsPage } from "./server/http.ts";
 import type { Addresses } from "./server/servers.ts";
 import { DEFAULT_MAX_CONNECTIONS, startEmbeddedPostgres } from "./store/embedded-postgres.ts";
 
-/** The surroundings of a service that runs until it is told to stop. */
+/** Inputs of a service that runs until a signal stops it. */
 export interface Serving {
   readonly config: Config;
   readonly log: Logger;
-  /** Resolves with the name of the signal when the service is to stop. */
+  /** Resolves with the name of the stop signal. */
   readonly stop: Promise<string>;
-  /** Called once, when the service listens. */
+  /** Called once the service listens. */
   readonly announce: (addresses: Addresses, first: FirstStart) => void;
 }
 
-/** Milliseconds in which a signal counts once: Ctrl-C reaches every process of a terminal, and npm sends it on. */
+/** Time in which repeated signals count as one, milliseconds: npm forwards a Ctrl-C that the terminal sent already. */
 const ECHO_MS = 500;
-/** Connections of a process beside its pool: wake-ups, migrations, and some to spare. */
+/** Connections of a process beside its pool: wake-ups, migrations and a reserve. */
 const CONNECTIONS_BESIDE_POOL = 5;
 /** Connections for people and tools that look at the database. */
 const SPARE_CONNECTIONS = 20;
-/** Milliseconds that a worker has to stop in beside the time for its calls; then it is killed. */
+/** Time that a worker gets to stop after draining, milliseconds; then it is killed. */
 const STOP_MARGIN_MS = 10_000;
-/** Milliseconds before a worker is started in place of one that ended; doubles while they end before they serve. */
+/** First delay before an ended worker is replaced, milliseconds; doubles while workers end before they serve. */
 const MIN_BACK_OFF_MS = 100;
 const MAX_BACK_OFF_MS = 5_000;
-/** Starts in a row that fail, of whichever worker, before the service is given up. */
+/** Consecutive failed starts, of any worker, after which the service gives up. */
 const MAX_FAILED_STARTS = 5;
-/** Milliseconds that a worker waits for the figures of all. */
+/** Time that a worker waits for the metrics of all workers, milliseconds. */
 const SCRAPE_MS = 6_000;
 
 /**
- * Resolves with the first of the signals. From then on another one ends the process at once, with the code that a shell gives
- * to a process that was killed by it.
+ * Resolves with the first signal. A second one ends the process at once, with the exit code that shells report for a process
+ * killed by it.
  */
 export function listenForStop(signals: readonly NodeJS.Signals[]): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
@@ -53,7 +53,7 @@ export function listenForStop(signals: readonly NodeJS.Signals[]): Promise<NodeJ
   });
 }
 
-/** The configured database, or the embedded one, which is stopped with `started`. */
+/** Returns the URL of the configured database, or starts the embedded one, which stops with `started`. */
 async function openDatabaseUrl({ config, log }: Serving, started: AsyncDisposableStack): Promise<string> {
   if (config.databaseUrl !== null) return config.databaseUrl.reveal();
   const { dataDir, poolSize, workers } = config;
@@ -65,8 +65,8 @@ async function openDatabaseUrl({ config, log }: Serving, started: AsyncDisposabl
 }
 
 /**
- * Returns the memory that starting took. Modules and descriptors live long, so that V8 grows its young generation for them,
- * and an idle process makes too little garbage to have it shrunk again.
+ * Releases the memory that starting took. Loading modules makes V8 grow its young generation, and an idle process produces too
+ * little garbage for V8 to shrink it again.
  */
 async function collectStartGarbage(): Promise<void> {
   const session = new Session();
@@ -75,7 +75,7 @@ async function collectStartGarbage(): Promise<void> {
   session.disconnect();
 }
 
-/** Serves in this process until it is told to stop. Rejects when it cannot, with everything that was started stopped. */
+/** Serves in this process until the stop signal. Rejects if it cannot serve, after stopping whatever it had started. */
 export async function serveAlone(serving: Serving): Promise<void> {
   const { config, log, stop, announce } = serving;
   await using started = new AsyncDisposableStack();
@@ -90,13 +90,13 @@ export async function serveAlone(serving: Serving): Promise<void> {
   log.info({ signal: await stop }, "stopping");
 }
 
-/** From a worker to the primary. */
+/** Message from a worker to the primary. */
 type ToPrimary =
   | { readonly kind: "serving"; readonly addresses: Addresses }
-  /** Asks for the figures of all workers. */
+  /** Requests the metrics of all workers. */
   | { readonly kind: "scrape"; readonly id: number };
 
-/** From the primary to a worker: the answer to its `scrape`; null when the figures did not come. */
+/** Reply of the primary to a worker's `scrape`; null if a worker did not report. */
 interface ScrapeReply {
   readonly kind: "scraped";
   readonly id: number;
@@ -104,8 +104,8 @@ interface ScrapeReply {
 }
 
 /**
- * Serves in `config.workers` processes, which share the ports through `node:cluster`, until it is told to stop. Rejects,
- * with everything that was started stopped, when one of the workers cannot start at first, or several in a row later.
+ * Serves in `config.workers` processes, which share the ports through `node:cluster`, until the stop signal. Rejects if one
+ * worker cannot start at first, or several in a row later, after stopping whatever it had started.
  */
 export async function serveWithWorkers(serving: Serving): Promise<void> {
   const { config, log, stop, announce } = serving;
@@ -123,7 +123,7 @@ export async function serveWithWorkers(serving: Serving): Promise<void> {
   await Promise.race([stopped, serve()]);
 }
 
-/** Migrates the database and makes keys and workspace, once and before there are workers that would all want to. */
+/** Migrates the database and creates keys and workspace once, before any worker would. */
 async function prepare({ config, log }: Serving, databaseUrl: string): Promise<FirstStart> {
   const controlPlane = await createControlPlane({ config, databaseUrl, log });
   try {
@@ -140,9 +140,9 @@ interface Slot {
   isServing: boolean;
 }
 
-/** Worker processes by slot: starts them, starts them again with back-off when they end, and stops them. */
+/** Starts a worker per slot, replaces ended workers with back-off, and stops all. */
 class WorkerPool {
-  /** Rejects when workers end again and again before they serve. Never resolves. */
+  /** Rejects when workers keep ending before they serve. Never resolves. */
   readonly broken: Promise<never>;
   readonly #config: Config;
   readonly #databaseUrl: string;
@@ -164,13 +164,13 @@ class WorkerPool {
     this.broken.catch(() => undefined);
   }
 
-  /** Starts all. Resolves when each serves; rejects when one of them ends before. */
+  /** Starts all workers. Resolves when each serves; rejects if one ends before. */
   start(): Promise<Addresses> {
     for (let number = 1; number <= this.#config.workers; number++) this.#fork(number);
     return this.#started.promise;
   }
 
-  /** Has every worker drain, and resolves when all are gone. */
+  /** Drains every worker. Resolves when all have ended. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     for (const { worker } of this.#slots.values()) worker.process.kill("SIGTERM");
@@ -187,7 +187,7 @@ class WorkerPool {
   }
 
   #fork(number: number): void {
-    // As JSON, figures that are not finite would become null.
+    // JSON would turn NaN and infinite metrics into null.
     cluster.setupPrimary({ serialization: "advanced", args: [String(number)] });
     const worker = cluster.fork({ DATABASE_URL: this.#databaseUrl });
     const slot: Slot = { number, worker, isServing: false };
@@ -236,14 +236,14 @@ class WorkerPool {
 }
 
 /**
- * Serves as one of several processes until a signal tells it to stop. Rejects when it cannot, with everything that was
- * started stopped. Node ends the process at once when the primary is gone.
+ * Serves as a worker until a signal. Rejects if it cannot serve, after stopping whatever it had started. Node ends the process
+ * when the primary is gone.
  */
 export async function serveAsWorker({ config, log, stop }: Omit<Serving, "announce">): Promise<void> {
   await using started = new AsyncDisposableStack();
   // The channel to the primary would keep the process alive.
   started.defer(() => void (process.connected && process.disconnect()));
-  // Answers scrapes from the first moment, with nothing while there is nothing.
+  // Answers scrapes from the start, with no metrics yet.
   AggregatorRegistry.setRegistries([]);
   new AggregatorRegistry();
   const controlPlane = await createControlPlane({
@@ -253,7 +253,7 @@ export async function serveAsWorker({ config, log, stop }: Omit<Serving, "announ
   await collectStartGarbage();
   send({ kind: "serving", addresses: await controlPlane.listen() });
   log.info({ signal: await stop }, "stopping");
-  // Leaves the ports: the primary gives new connections to the others while this one drains.
+  // Leaves the ports: the primary gives new connections to other workers while this one drains.
   cluster.worker?.disconnect();
 }
 
@@ -262,8 +262,8 @@ function send(message: ToPrimary): void {
 }
 
 /**
- * The figures of all workers, each under its label `worker`; of this one alone while the primary does not answer. Sums would
- * fall when a worker is replaced, which Prometheus takes for a reset of everything counted so far.
+ * Returns the metrics of all workers, labelled `worker`, or of this worker alone if the primary does not answer. Sums over
+ * workers would fall when one is replaced, which Prometheus reads as a counter reset.
  */
 function pageOfAll(own: Registry): MetricsPage {
   own.setDefaultLabels({ worker: process.argv[2] ?? "" });

@@ -6,16 +6,16 @@ import type { Caller } from "../api/context.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { IncomingCall } from "./call-context.ts";
 
-/** Finds the caller that a key stands for; `undefined` for an unknown key. */
+/** Returns the holder of a key; `undefined` for an unknown key. */
 export type Authenticate = (key: string) => Promise<Caller | undefined> | Caller | undefined;
 
-/** The callers that a method is open to. */
+/** Callers that may call a method. */
 export interface AccessRule {
   /** Bit `1 << role` is set for every role that may call. */
   readonly mask: number;
-  /** The roles in words, for messages. */
+  /** Names of the roles, for messages. */
   readonly roles: string;
-  /** True if a credential or token that no longer holds may call: the decision then says so. */
+  /** True if ended credentials and tokens may call: the decision then refuses the action and records why. */
   readonly opensAfterEnd: boolean;
 }
 
@@ -26,7 +26,7 @@ const OPEN_AFTER_END: readonly DescMethod[] = [
 
 const BEARER = /^bearer +(\S+) *$/i;
 
-/** The key that came with a call: `X-API-Key`, else `Authorization: Bearer`. */
+/** Returns the key of a call: `X-API-Key`, otherwise `Authorization: Bearer`. */
 export function keyFrom(incoming: IncomingCall): string | undefined {
   const key = incoming.header("x-api-key");
   if (key !== undefined && key !== "") return key;
@@ -52,7 +52,7 @@ function keyMissing(): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.KEY_MISSING, text);
 }
 
-/** Reads the `access` option of a method. Throws an `Error` when it has none: nothing is open by omission. */
+/** Reads the `access` option of a method. Throws an `Error` if it is missing: no method is open by omission. */
 export function accessRuleOf(method: DescMethod): AccessRule {
   const roles = hasOption(method, access) ? getOption(method, access).roles : [];
   if (roles.length === 0) throw new Error(`${method.toString()} names no role that may call it`);
@@ -64,8 +64,8 @@ export function accessRuleOf(method: DescMethod): AccessRule {
 }
 
 /**
- * Throws ROLE_NOT_ALLOWED unless the caller's role is one of the rule's, and KEY_INVALID for a credential or token that no
- * longer holds unless the method decides actions.
+ * Throws ROLE_NOT_ALLOWED unless the rule lists the caller's role, and KEY_INVALID for an ended credential or token unless the
+ * method decides actions.
  */
 export function assertMayCall(caller: Caller, rule: AccessRule, method: DescMethod): void {
   if (caller.isEnded === true && !rule.opensAfterEnd) throw keyInvalid();

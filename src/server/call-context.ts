@@ -5,7 +5,7 @@ import { cancelled, codeNameOf, deadlineExceeded } from "./errors.ts";
 import { OK } from "./metrics.ts";
 import type { Endpoint } from "./pipeline.ts";
 
-/** The protocol that a call came in by; a label of the metrics. */
+/** Protocol of a call; a label of the metrics. */
 export type Wire = "rest" | "connect" | "grpc-web" | "grpc";
 
 /** One call as a wire hands it to the pipeline. */
@@ -15,14 +15,14 @@ export interface IncomingCall {
   readonly receivedAt: number;
   /** Names the call in the response, the log and INTERNAL errors. MUST come from `requestIdFrom`. */
   readonly requestId: string;
-  /** The value of a request header or of gRPC metadata; `name` MUST be in lower case. */
+  /** Returns a request header or gRPC metadata; `name` MUST be in lower case. */
   header(name: string): string | undefined;
   /**
    * Milliseconds from `receivedAt` that the caller gives the call; 0 or less has passed already. Undefined: the pipeline's
    * default. Throws INVALID_FIELD for a time-out that cannot be read.
    */
   timeoutMs(): number | undefined;
-  /** Calls back once if the caller goes away or its stream has closed. `reason` builds CANCELLED or DEADLINE_EXCEEDED. */
+  /** Calls back once if the caller leaves or its stream closes. `reason` builds CANCELLED or DEADLINE_EXCEEDED. */
   onLeave(listener: (reason: () => ControlPlaneError) => void): void;
 }
 
@@ -34,14 +34,14 @@ export const REQUEST_ID_HEADER = "x-request-id";
 
 const SANE_REQUEST_ID = /^[A-Za-z0-9._:/+=-]{1,128}$/;
 
-/** Returns the caller's id if it is 1 to 128 plain characters, else a new one. */
+/** Returns the caller's request id if it has 1 to 128 plain characters, otherwise a new one. */
 export function requestIdFrom(given: string | undefined): string {
   return given !== undefined && SANE_REQUEST_ID.test(given) ? given : randomUUID();
 }
 
 const MILLISECONDS = /^\d{1,10}$/;
 
-/** Reads a time-out in whole milliseconds. Throws INVALID_FIELD that names the header when it is anything else. */
+/** Reads a time-out in whole milliseconds. Throws INVALID_FIELD, naming the header, for anything else. */
 export function timeoutFromHeader(name: string, value: string | undefined): number | undefined {
   if (value === undefined) return undefined;
   if (!MILLISECONDS.test(value))
@@ -72,14 +72,14 @@ export function timeoutFromGrpcHeader(value: string | undefined): number | undef
 export interface CallObserver {
   /** Maps anything thrown to the error for the caller, and logs a fault of the service. */
   report(call: Call, error: unknown): ControlPlaneError;
-  /** Told once, with the name of the gRPC code that the call ended with. */
+  /** Called once, with the name of the call's gRPC code. */
   ended(call: Call, code: string): void;
 }
 
-/** Longest time that a timer can be set to, in milliseconds. */
+/** Maximum delay of a timer, milliseconds. */
 export const MAX_TIMER_MS = 2_147_483_647;
 
-/** A call from admission to outcome, and the context that its service function sees. Its first ending counts; later ones change nothing. */
+/** A call from admission to outcome, and the context of its service function. Only its first ending counts. */
 export class Call implements CallContext {
   readonly endpoint: Endpoint;
   readonly incoming: IncomingCall;
@@ -87,7 +87,7 @@ export class Call implements CallContext {
   caller!: Caller;
   readonly #observer: CallObserver;
   readonly #controller = new AbortController();
-  /** Aborts when a bidirectional stream takes no more requests: with the call, or before it while the service drains. */
+  /** Aborts when a bidirectional stream stops taking requests: with the call, or earlier while the service drains. */
   readonly #intake: AbortController;
   #deadlineAt = Number.POSITIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
@@ -135,17 +135,17 @@ export class Call implements CallContext {
     return this.#unless(this.signal, promise);
   }
 
-  /** Like `unlessAborted` for the next request of a stream: rejects as well once `isDraining`. */
+  /** Like `unlessAborted`, for the next request of a stream; also rejects once `isDraining`. */
   whileTaking<T>(promise: Promise<T>): Promise<T> {
     return this.#unless(this.#intake.signal, promise);
   }
 
-  /** True once the service is stopping and the stream only answers the requests that it has taken. */
+  /** True once the service stops and the stream only answers requests that it has taken. */
   get isDraining(): boolean {
     return this.#drainedWith !== undefined && !this.signal.aborted;
   }
 
-  /** Ends a stream with `error`: a bidirectional one when the requests it has taken are answered, any other at once. */
+  /** Ends a stream with `error`: a bidirectional one after answering the requests it has taken, any other at once. */
   drain(error: ControlPlaneError): void {
     if (!this.#isBidi) {
       this.abort(() => error);
@@ -155,7 +155,7 @@ export class Call implements CallContext {
     this.#intake.abort(error);
   }
 
-  /** Ends the call from outside unless it is over: its signal fires with the reason, and its caller is told the same. */
+  /** Ends the call from outside unless it is over: signal and caller get the same reason. */
   abort(reason: () => ControlPlaneError): void {
     if (this.#isOver) return;
     const error = reason();
@@ -170,7 +170,7 @@ export class Call implements CallContext {
     this.#end(OK);
   }
 
-  /** Ends the call with a failure and returns what to tell the caller. A fault that comes after the end is still logged. */
+  /** Ends the call with a failure and returns the error for the caller. Logs faults that come after the end, too. */
   fail(error: unknown): ControlPlaneError {
     const failure = this.#report(error);
     this.#end(codeNameOf(failure));
@@ -182,7 +182,7 @@ export class Call implements CallContext {
   }
 
   #report(error: unknown): ControlPlaneError {
-    // A function that stops because its signal fired fails for the signal's reason, whatever it throws.
+    // A function that stops at its signal fails with the signal's reason, whatever it throws.
     return this.#observer.report(this, this.signal.aborted && isAbort(error) ? this.signal.reason : error);
   }
 
@@ -212,7 +212,7 @@ function isAbort(error: unknown): boolean {
   return error instanceof Error && (error.name === "AbortError" || error.name === "TimeoutError");
 }
 
-/** Calls back when a signal fires: with its reason if that is ours, else with CANCELLED. */
+/** Calls back when a signal fires, with its reason if that is a `ControlPlaneError`, otherwise with CANCELLED. */
 export function onAbort(signal: AbortSignal, listener: (reason: () => ControlPlaneError) => void): void {
   const leave = () => listener(() => (signal.reason instanceof ControlPlaneError ? signal.reason : cancelled()));
   if (signal.aborted) leave();

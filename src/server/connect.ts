@@ -41,11 +41,11 @@ import { decodeOptions, jsonTextFrom, undecodable } from "./validation.ts";
 /** Options of the Connect handler. */
 export interface ConnectHandlerOptions {
   readonly pipeline: Pipeline;
-  /** Most bytes of one request message, compressed or not. */
+  /** Maximum bytes of one request message, compressed or not. */
   readonly maxBodyBytes: number;
 }
 
-/** One HTTP request on its way through the library, which carries it in its context. */
+/** One HTTP request, carried through the library in its context. */
 interface Exchange {
   readonly request: IncomingMessage;
   readonly arrival: Arrival;
@@ -53,11 +53,11 @@ interface Exchange {
   readonly signal: AbortSignal;
   /** Admitted before the library reads the body. */
   call?: Call;
-  /** The library's own signal; its reason is the library's error once it has refused the request. */
+  /** The library's own signal; its reason is the library's error if it refused the request. */
   librarySignal?: AbortSignal;
   /** True once the library has read the request and given it to the pipeline. */
   isServed?: boolean;
-  /** Set for the library to answer with. */
+  /** The error that the library answers with. */
   refusal?: ControlPlaneError;
 }
 
@@ -95,7 +95,7 @@ export class ConnectHandler {
     this.#prefixes = services.map(({ typeName }) => `/${typeName}/`);
   }
 
-  /** Answers a request that is a call of these protocols and resolves with true; else with false, with nothing touched. */
+  /** Answers a call of these protocols and resolves with true; resolves with false, with the request untouched, for any other. */
   async handle(request: IncomingMessage, response: ServerResponse, path: string, arrival: Arrival): Promise<boolean> {
     const handler = this.#handlers.get(path);
     const isOurs = handler !== undefined || this.#prefixes.some((prefix) => path.startsWith(prefix));
@@ -142,7 +142,7 @@ export class ConnectHandler {
     const contextValues = createContextValues();
     const universal = {
       ...universalRequestFromNodeRequest(request, response, undefined, contextValues),
-      // Not destroyed by a refusal in the middle of the body, so that the client gets to read the answer.
+      // A refusal in the middle of the body must not destroy the request: the client still reads the answer.
       body: request.iterator({ destroyOnReturn: false }),
     };
     const exchange: Exchange = { request, arrival, signal: universal.signal };
@@ -155,13 +155,13 @@ export class ConnectHandler {
       else if (reply.status === 415) sendError(response, unsupported(request));
       else await universalResponseToNodeResponse(reply, response);
     } catch (error) {
-      // The client is gone in most cases, and then nobody is left to be told.
+      // Usually the client has left, and no reply can reach it.
       if (!universal.signal.aborted) exchange.call?.fail(error);
       response.destroy();
     }
   }
 
-  /** The library's reply; for a request that it could not read, its reply to the same call with our reason. */
+  /** Returns the library's reply; for a request that it could not read, its reply with our reason. */
   async #reply(
     handler: UniversalHandler,
     request: UniversalServerRequest,
@@ -170,13 +170,13 @@ export class ConnectHandler {
     const reply = await handler(request);
     const { call, librarySignal } = exchange;
     if (call === undefined || exchange.isServed) return reply;
-    // What follows a refused part is read and dropped, so that the connection can go on.
+    // Reads and drops the rest of a refused request, so that the connection stays usable.
     exchange.request.resume();
     exchange.refusal = call.fail(this.#requestFault(librarySignal?.reason, exchange.request, handler.method));
     return handler(request);
   }
 
-  /** The requests of a stream; an error of the library that reads them gets our reason. */
+  /** Yields the requests of a stream. Gives reading errors of the library our reason. */
   async *#decoded(
     requests: AsyncIterable<Message>,
     request: IncomingMessage,
@@ -201,7 +201,7 @@ export class ConnectHandler {
   }
 }
 
-/** JSON as REST reads it: no unknown fields, valid UTF-8, limited depth. The library decodes texts with the decoder given here. */
+/** Reads JSON as REST does: no unknown fields, valid UTF-8, limited depth. The library decodes texts with this decoder. */
 function strictJson(maxDepth: number) {
   const textDecoder = { decode: (bytes: Uint8Array) => jsonTextFrom(bytes, maxDepth) };
   return { ignoreUnknownFields: false, ...decodeOptions(maxDepth), textDecoder };
@@ -244,13 +244,13 @@ const GRPC_TYPE = /^application\/grpc(-web)?(\+(proto|json))?\b/i;
 const CONNECT_TYPE = /^application\/(connect\+)?(proto|json)\b/i;
 const REST_TYPE = /^application\/json\b/i;
 
-/** True for content types that only these protocols use: an unknown path gets their kind of answer. */
+/** True for content types that only these protocols use: an unknown path is answered in their form. */
 function isRpcOnly({ headers }: IncomingMessage): boolean {
   const type = headers["content-type"] ?? "";
   return GRPC_TYPE.test(type) || (CONNECT_TYPE.test(type) && !REST_TYPE.test(type));
 }
 
-/** Answers in the form of the caller's protocol: status headers for gRPC and gRPC-Web, an error in JSON for Connect, else the REST error. */
+/** Answers in the caller's protocol: status headers for gRPC and gRPC-Web, JSON for Connect, otherwise the REST error. */
 function sendUnknownMethod(request: IncomingMessage, response: ServerResponse, path: string): void {
   const error = new ControlPlaneError(ErrorReason.ROUTE_NOT_FOUND, `there is no method at \`${path}\``, { path });
   const type = request.headers["content-type"] ?? "";

@@ -18,7 +18,7 @@ import type { Wire } from "./call-context.ts";
 
 const STATUS_DETAILS = "grpc-status-details-bin";
 
-/** Seconds after which a caller may try again, by reason; a replica that stops or is full has others beside it. */
+/** Seconds after which a caller may retry, by reason; other replicas may serve it at once. */
 const RETRY_AFTER_SECONDS: ReadonlyMap<ErrorReason, number> = new Map([
   [ErrorReason.SHUTTING_DOWN, 1],
   [ErrorReason.STORE_UNAVAILABLE, 1],
@@ -37,7 +37,7 @@ interface Detail {
   readonly value: MessageInitShape<DescMessage>;
 }
 
-/** `ErrorInfo` first, then `BadRequest` where fields are at fault, and `RetryInfo` where waiting helps. */
+/** Returns `ErrorInfo`, then `BadRequest` for invalid fields and `RetryInfo` if a retry helps. */
 function detailsOf(error: ControlPlaneError): readonly Detail[] {
   const info = { reason: ErrorReason[error.reason], domain: ERROR_DOMAIN, metadata: { ...error.metadata } };
   const details: Detail[] = [{ desc: ErrorInfoSchema, value: create(ErrorInfoSchema, info) }];
@@ -53,14 +53,14 @@ function detailsOf(error: ControlPlaneError): readonly Detail[] {
   return details;
 }
 
-/** The error as Connect and gRPC-Web send it. An unknown fault becomes INTERNAL with the fixed text. */
+/** Returns the error for Connect and gRPC-Web. An unknown fault becomes INTERNAL with the fixed text. */
 export function connectErrorFrom(error: unknown): ConnectError {
   const fault = controlPlaneErrorFrom(error);
   const { reason, message } = fault;
   return new ConnectError(message.toWellFormed(), codeFromReason(reason), undefined, [...detailsOf(fault)], fault);
 }
 
-/** The error as grpc-js sends it, with `google.rpc.Status` in `grpc-status-details-bin`. An unknown fault becomes INTERNAL with the fixed text. */
+/** Returns the error for grpc-js, with `google.rpc.Status` in `grpc-status-details-bin`. An unknown fault becomes INTERNAL. */
 export function grpcStatusFrom(error: unknown): StatusObject & { metadata: Metadata } {
   const fault = controlPlaneErrorFrom(error);
   const code = codeFromReason(fault.reason);
@@ -73,12 +73,12 @@ export function grpcStatusFrom(error: unknown): StatusObject & { metadata: Metad
   return { code: code as number, details: message, metadata };
 }
 
-/** True for a gRPC status that carries our details already. */
+/** True for a gRPC status that already carries our details. */
 export function hasStatusDetails(metadata: Metadata | null | undefined): boolean {
   return (metadata?.get(STATUS_DETAILS).length ?? 0) > 0;
 }
 
-/** The error as REST sends it (AIP-193 inside). An unknown fault becomes INTERNAL with the fixed text. Never throws. */
+/** Returns the error for REST, in the form of AIP-193. An unknown fault becomes INTERNAL with the fixed text. Never throws. */
 export function errorBodyFrom(error: unknown): RestError {
   const fault = controlPlaneErrorFrom(error);
   const { reason, message, metadata, violations } = fault;
@@ -103,61 +103,61 @@ function headersOf({ reason, metadata }: ControlPlaneError, status: number): Rec
   return headers;
 }
 
-/** The code of an error as the word of `google.rpc.Code`; a label of the metrics. */
+/** Returns the name of an error's `google.rpc.Code`; a label of the metrics. */
 export function codeNameOf(error: ControlPlaneError): string {
   return codeName(codeFromReason(error.reason));
 }
 
-/** The error of a call whose deadline passed. */
+/** Creates DEADLINE_EXCEEDED. */
 export function deadlineExceeded(): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.DEADLINE_EXCEEDED, "the deadline passed before the call was done");
 }
 
-/** The error of a call whose caller went away. */
+/** Creates CANCELLED, for a caller that left. */
 export function cancelled(): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away");
 }
 
-/** The error of a call that meets a stopping service. */
+/** Creates SHUTTING_DOWN, for a call that reaches a stopping service. */
 export function shuttingDown(): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.SHUTTING_DOWN, "the service is stopping; connect again");
 }
 
-/** The error for a request of more than `maxBytes` bytes. */
+/** Creates BODY_TOO_LARGE, for a request of more than `maxBytes` bytes. */
 export function bodyTooLarge(maxBytes: number): ControlPlaneError {
   const text = `the request is larger than ${maxBytes} bytes`;
   return new ControlPlaneError(ErrorReason.BODY_TOO_LARGE, text, { max_bytes: String(maxBytes) });
 }
 
-/** The error for a request that nests deeper than `maxDepth` JSON brackets. */
+/** Creates BODY_TOO_DEEP, for a request that nests deeper than `maxDepth` JSON brackets. */
 export function tooDeep(maxDepth: number): ControlPlaneError {
   const text = `the request nests deeper than ${maxDepth} levels`;
   return new ControlPlaneError(ErrorReason.BODY_TOO_DEEP, text, { max_depth: String(maxDepth) });
 }
 
-/** The error for a path and an HTTP method that do not go together; `allow` lists those that do. */
+/** Creates METHOD_NOT_ALLOWED for a known path; `allow` lists the methods that it serves. */
 export function methodNotAllowed(method: string, allow: string): ControlPlaneError {
   const text = `\`${method}\` is not allowed here; allowed ${allow.includes(",") ? "are" : "is"} ${allow}`;
   return new ControlPlaneError(ErrorReason.METHOD_NOT_ALLOWED, text, { method, allow });
 }
 
-/** A call as the log names it when it failed. */
+/** A failed call, as logged. */
 export interface FailedCall {
   readonly requestId: string;
   /** `package.Service/Method`. */
   readonly method: string;
   readonly wire: Wire;
-  /** The key that came with the call; MUST NOT be logged. */
+  /** Key of the call; MUST NOT be logged. */
   readonly key: string | undefined;
 }
 
-/** Longest chain of causes that is logged. */
+/** Maximum number of causes logged. */
 const MAX_CAUSES = 5;
 const FAULTS: ReadonlySet<ErrorReason> = new Set([ErrorReason.INTERNAL, ErrorReason.STORE_UNAVAILABLE]);
 
 /**
- * Returns the error for the caller. A fault of the service is logged at level `error` with its cause under the request id;
- * an unknown one becomes INTERNAL with the fixed text and the request id in its metadata.
+ * Returns the error for the caller. Logs a fault of the service at level `error`, with cause and request id; an unknown fault
+ * becomes INTERNAL with the fixed text and the request id in its metadata.
  */
 export function reportFault(log: Logger, error: unknown, call: FailedCall): ControlPlaneError {
   const fault = controlPlaneErrorFrom(error);

@@ -29,19 +29,19 @@ import { methodName, type Pipeline } from "./pipeline.ts";
 import { unblockStreamWrites } from "./unblock-stream-writes.ts";
 import { decodeBinary } from "./validation.ts";
 
-/** Milliseconds between pings on an idle connection: below the 30 s after which common proxies drop it. */
+/** Interval between pings on an idle connection, milliseconds: common proxies drop connections that idle for 30 s. */
 const DEFAULT_KEEPALIVE_MS = 15_000;
-/** Milliseconds that a ping may stay without an answer before the connection is given up. */
+/** Time without an answer to a ping after which the connection is closed, milliseconds. */
 const KEEPALIVE_TIMEOUT_MS = 10_000;
 
 /** Options of a gRPC server. */
 export interface GrpcServerOptions {
-  /** Its services are served. */
+  /** Serves its services. */
   readonly pipeline: Pipeline;
   readonly health: Health;
   /** Absent: plain text. */
   readonly tls?: Tls | undefined;
-  /** Most bytes of one request message. */
+  /** Maximum bytes of one request message. */
   readonly maxBodyBytes: number;
   /** Milliseconds between keep-alive pings. Default 15,000. */
   readonly keepaliveMs?: number;
@@ -51,9 +51,9 @@ export interface GrpcServerOptions {
 export interface GrpcServer {
   /** Listens; port 0 takes any free one. Resolves with the port. */
   listen(host: string, port: number): Promise<number>;
-  /** Asks every client to open its next calls elsewhere (GOAWAY). Open calls go on, and new connections are still taken. */
+  /** Asks clients to open their next calls elsewhere (GOAWAY). Open calls continue; new connections are still accepted. */
   drain(): void;
-  /** Takes no new calls and waits for open ones, at most `graceMs` milliseconds; those left are cut off. */
+  /** Accepts no new calls and waits at most `graceMs` milliseconds for open ones, then cuts them off. */
   close(graceMs: number): Promise<void>;
 }
 
@@ -80,7 +80,7 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
       return bound;
     },
     drain() {
-      // Without a limit of its own: `close` has the grace.
+      // Has no time limit of its own: `close` applies `graceMs`.
       for (const address of addresses) server.drain(address, MAX_TIMER_MS);
     },
     close(graceMs) {
@@ -118,7 +118,7 @@ function close(server: Server, graceMs: number): Promise<void> {
   });
 }
 
-/** Gives grpc-js every method of a service, each as a way into the pipeline. */
+/** Registers every method of a service with grpc-js, each leading into the pipeline. */
 function addService(server: Server, service: DescService, pipeline: Pipeline): void {
   const definition: Record<string, MethodDefinition<unknown, unknown>> = {};
   const implementation: UntypedServiceImplementation = {};
@@ -130,7 +130,7 @@ function addService(server: Server, service: DescService, pipeline: Pipeline): v
 }
 
 function methodDefinition(method: DescMethod): MethodDefinition<unknown, unknown> {
-  // Encoded and decoded by the handlers, since grpc-js would hide an error that is thrown here.
+  // The handlers encode and decode: grpc-js would hide an error thrown here.
   const asIs = (bytes: unknown) => bytes as Buffer;
   return {
     path: `/${methodName(method)}`,
@@ -155,7 +155,7 @@ function handlerFor(method: DescMethod, pipeline: Pipeline): UntypedHandleCall {
   return (call: BidiStreamCall) => void wire.bidiStream(call);
 }
 
-/** A method as grpc-js calls it: decodes requests, hands them to the pipeline, encodes replies. */
+/** Handlers of a method: decode requests, call the pipeline, encode replies. */
 class GrpcMethod {
   readonly #method: DescMethod;
   readonly #pipeline: Pipeline;
@@ -195,25 +195,25 @@ class GrpcMethod {
     try {
       call = await this.#pipeline.admit(this.#method, incoming);
       const replies = await serve(call);
-      // Headers go out at once: a caller sees that the stream is open before there is a first reply.
+      // Sends headers at once, so that the caller sees an open stream before the first reply.
       grpc.sendMetadata(responseMetadata(incoming));
       for await (const reply of replies) if (!grpc.write(this.#encode(reply))) await drained(grpc);
       grpc.end();
     } catch (error) {
-      // grpc-js sends what is emitted here as the status, after the replies that are written already.
+      // grpc-js sends the emitted error as the status, after the replies already written.
       if (!grpc.destroyed) grpc.emit("error", statusFrom(error, incoming, call));
     }
   }
 
-  /** The requests of a stream, read from the caller no faster than they are taken. */
+  /** Yields the requests of a stream, with back-pressure to the caller. */
   async *#requests(grpc: BidiStreamCall): AsyncGenerator<Message> {
     try {
       for await (const bytes of grpc.iterator({ destroyOnReturn: false })) yield this.#decode(bytes as Buffer);
     } catch (error) {
       throw grpc.cancelled ? cancelled() : error;
     }
-    // A caller that resets its stream ends it too, a moment before grpc-js says that it is cancelled. To the service
-    // function that must not look like a caller that has sent all it had.
+    // A reset also ends the stream, a moment before grpc-js reports the cancellation. The service function must not take
+    // that for the regular end of the requests.
     await setImmediate();
     if (grpc.cancelled) throw cancelled();
   }
@@ -235,7 +235,7 @@ function incomingFrom(grpc: UnaryCall | ServerStreamCall | BidiStreamCall): Inco
     return typeof value === "string" ? value : value?.toString("base64");
   };
   const deadline = Number(grpc.getDeadline());
-  // grpc-js cancels a call for its deadline as it does for a caller that left; its timer may be a millisecond early.
+  // grpc-js reports a passed deadline like a caller that left, and its timer may fire a millisecond early.
   const reason = () => (Date.now() + 1 >= deadline ? deadlineExceeded() : cancelled());
   return {
     wire: "grpc",
@@ -256,7 +256,7 @@ function responseMetadata({ requestId }: IncomingCall): Metadata {
   return metadata;
 }
 
-/** The status of a failure: the pipeline's own errors as they are, a reply that cannot be encoded through the pipeline's log. */
+/** Returns the status of a failure. Reports a reply that cannot be encoded to the pipeline, which logs it. */
 function statusFrom(error: unknown, { requestId }: IncomingCall, call: Call | undefined): StatusObject {
   const known = error instanceof ControlPlaneError ? error : (call?.fail(error) ?? error);
   const status = grpcStatusFrom(known);
@@ -264,7 +264,7 @@ function statusFrom(error: unknown, { requestId }: IncomingCall, call: Call | un
   return status;
 }
 
-/** Waits until the caller reads on or leaves. */
+/** Waits until the caller continues reading or leaves. */
 function drained(grpc: ServerStreamCall | BidiStreamCall): Promise<void> {
   return new Promise((resolve) => {
     const settle = () => {
@@ -277,8 +277,8 @@ function drained(grpc: ServerStreamCall | BidiStreamCall): Promise<void> {
 }
 
 /**
- * Gives our reasons to the statuses that grpc-js makes itself before or beside a handler: a request that is too large and a
- * deadline that passed. An interceptor around the call never sees those, so the call's own `sendStatus` is wrapped.
+ * Adds our reasons to statuses that grpc-js creates outside a handler: for requests that are too large and deadlines that
+ * passed. Interceptors do not see those, so this wraps the call's own `sendStatus`.
  */
 function statusReasons(maxBodyBytes: number): ServerInterceptor {
   return (_method, call) => {
@@ -302,12 +302,12 @@ function faultOf(
 
 type PackageDefinition = ConstructorParameters<typeof ReflectionService>[0];
 
-/** Adds gRPC reflection, v1 and v1alpha: clients list the services and read their files without a copy of them. */
+/** Adds gRPC reflection, v1 and v1alpha, which lists services and their proto files. */
 function addReflection(server: Server, services: readonly DescService[]): void {
   const files = new Map<string, DescFile>();
   for (const { file } of services) collect(file, files);
   const descriptors = [...files.values()].map(({ proto }) => Buffer.from(toBinary(FileDescriptorProtoSchema, proto)));
-  // The package reads nothing of a package definition but the encoded files in it.
+  // The package reads only the encoded files of a package definition.
   const definition = { ours: { fileDescriptorProtos: [...descriptors, ...healthFiles()] } };
   new ReflectionService(definition as unknown as PackageDefinition).addToServer(server);
 }

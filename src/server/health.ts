@@ -2,7 +2,7 @@ import type { DescService } from "@bufbuild/protobuf";
 import type { Server, ServerWritableStream, UntypedServiceImplementation } from "@grpc/grpc-js";
 import { HealthImplementation } from "grpc-health-check";
 
-/** The state that health checks on every port report: true while this process takes calls. */
+/** Serving state that health checks on every port report: true while this process accepts calls. */
 export class Health {
   readonly #listeners = new Set<(serving: boolean) => void>();
   #serving = false;
@@ -12,14 +12,14 @@ export class Health {
     return this.#serving;
   }
 
-  /** Changes the state; the same state again tells nobody. */
+  /** Changes the state. Setting the same state again calls nobody. */
   set(serving: boolean): void {
     if (serving === this.#serving) return;
     this.#serving = serving;
     for (const listener of this.#listeners) listener(serving);
   }
 
-  /** Calls back on every change, not at once. Returns a function that ends it. */
+  /** Calls back on every later change. Returns a function that ends it. */
   watch(listener: (serving: boolean) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -30,7 +30,7 @@ type WatchCall = ServerWritableStream<unknown, unknown>;
 
 /** The health service of one gRPC server. */
 export interface GrpcHealth {
-  /** Ends the open `Watch` streams: nothing else ends them, and a server cannot stop gracefully before. */
+  /** Ends open `Watch` streams, which would otherwise keep a server from stopping gracefully. */
   close(): void;
 }
 

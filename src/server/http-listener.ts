@@ -9,11 +9,11 @@ export interface Tls {
   readonly key: string | Buffer;
 }
 
-/** Milliseconds for a client to send its headers. */
+/** Time in which a client must send its headers, milliseconds. */
 const HEADERS_TIMEOUT_MS = 10_000;
-/** Milliseconds for a client to send a whole request. A response may take any time: streams do. */
+/** Time in which a client must send a whole request, milliseconds. Responses are not limited, because streams stay open. */
 const REQUEST_TIMEOUT_MS = 30_000;
-/** Milliseconds that an idle connection is kept: above the 60 s of common load balancers, so that they close it first. */
+/** Time that an idle connection is kept, milliseconds: common load balancers close first, after 60 s. */
 const KEEP_ALIVE_TIMEOUT_MS = 65_000;
 
 /** Options of a listener. */
@@ -27,25 +27,25 @@ export interface Listener {
   /** Listens; port 0 takes any free one. Resolves with the port. */
   listen(host: string, port: number): Promise<number>;
   /**
-   * Asks every client to send its next request elsewhere: by `connection: close` with each response, or GOAWAY.
-   * Connections that come still are taken.
+   * Asks clients to send their next request elsewhere: by `connection: close` with each response, or GOAWAY. New connections
+   * are still accepted.
    */
   drain(): void;
-  /** Takes no new connections, closes idle ones, and cuts off what is open after `graceMs` milliseconds. */
+  /** Accepts no new connections, closes idle ones, and cuts off open ones after `graceMs` milliseconds. */
   close(graceMs: number): Promise<void>;
 }
 
 /** Creates a listener. */
 export function createListener({ tls, onRequest }: ListenerOptions): Listener {
   const server = tls === undefined ? createServer() : createSecureServer({ ...tls, allowHTTP1: true });
-  // An HTTP/2 server has these too, for its HTTP/1.1 clients, though its type does not say so.
+  // An HTTP/2 server has these properties for its HTTP/1.1 clients; its type omits them.
   Object.assign(server, {
     headersTimeout: HEADERS_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
   });
   const open = new Connections(server);
-  // The HTTP/2 classes of Node's compatibility layer stand in for those of HTTP/1.1 in everything that is used here.
+  // Node's HTTP/2 compatibility classes have every HTTP/1.1 member that is used here.
   server.on("request", (request: unknown, response: unknown) => {
     open.watch(request as IncomingMessage, response as ServerResponse);
     onRequest(request as IncomingMessage, response as ServerResponse);
@@ -69,7 +69,7 @@ function listen(server: AnyServer, host: string, port: number): Promise<number> 
   });
 }
 
-/** The open connections of a server, to be let go as their responses end. */
+/** Open connections of a server, closed as their responses end. */
 class Connections {
   readonly #server: AnyServer;
   readonly #sockets = new Set<Socket>();
@@ -84,11 +84,11 @@ class Connections {
     server.on("connection", (socket: Socket) => {
       track(this.#sockets, socket);
     });
-    // A server without TLS has no sessions and never says this.
+    // Only HTTP/2 servers emit this event.
     (server as EventEmitter).on("session", (session: ServerHttp2Session) => track(this.#sessions, session));
   }
 
-  /** A connection that falls idle while the server closes is closed with its response. */
+  /** Closes a connection that becomes idle while the server closes. */
   watch({ socket, httpVersionMajor }: IncomingMessage, response: ServerResponse): void {
     if (httpVersionMajor === 1) {
       if (!this.#responses.has(socket)) socket.once("close", () => this.#responses.delete(socket));
@@ -103,7 +103,7 @@ class Connections {
 
   drain(): void {
     this.#draining = true;
-    // One whose headers are sent is not told; its connection is closed when it has fallen idle.
+    // If the headers are already sent, the connection is closed once idle.
     for (const response of this.#responses.values()) if (response !== null) response.shouldKeepAlive = false;
     for (const session of this.#sessions) session.close();
   }
@@ -115,12 +115,12 @@ class Connections {
     for (const session of this.#sessions) session.close();
     this.#closeIdle();
     await closed;
-    // The server counts those alone that it accepted itself.
+    // The server counts only connections that it accepted itself.
     await Promise.all([...this.#sockets].map((socket) => once(socket, "close")));
     clearTimeout(timer);
   }
 
-  /** Node's own `closeIdleConnections` spares a connection that never sent a request, such as a browser opens ahead. */
+  /** Closes idle connections. Node's own method spares those that never sent a request, such as browsers open ahead. */
   #closeIdle(): void {
     if (this.#sessions.size > 0) return;
     for (const socket of this.#sockets) if (!this.#responses.get(socket)) socket.destroy();

@@ -1,16 +1,16 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { errorBodyFrom } from "./errors.ts";
 
-/** The value of a request header by its name in lower case; several values are joined by `, `. */
+/** Returns a request header by its lower-case name; joins several values by `, `. */
 export function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
   const value = headers[name];
   return typeof value === "object" ? value.join(", ") : value;
 }
 
-/** Headers of every response that is made for one caller. */
+/** Headers of responses made for one caller. */
 export const NEVER_STORED = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
 
-/** Sends a JSON text; it is never cached. */
+/** Sends a JSON text that is never cached. */
 export function sendJson(
   response: ServerResponse,
   status: number,
@@ -20,7 +20,7 @@ export function sendJson(
   sendText(response, status, "application/json", json, headers);
 }
 
-/** Sends a text of any type; it is never cached. */
+/** Sends a text of any type that is never cached. */
 export function sendText(
   response: ServerResponse,
   status: number,
@@ -33,10 +33,10 @@ export function sendText(
   response.writeHead(status, { ...NEVER_STORED, ...headers, ...own }).end(body);
 }
 
-/** The rest of an unread body up to this many bytes is read and dropped to keep the connection; a larger one closes it. */
+/** Maximum unread bytes of a body that are read and dropped to keep the connection; a larger rest closes it. */
 const DRAIN_LIMIT_BYTES = 64 * 1024;
 
-/** Sends anything thrown as the REST error. Does nothing once the response has started. */
+/** Sends any thrown value as a REST error. Does nothing once the response has started. */
 export function sendError(response: ServerResponse, error: unknown): void {
   if (response.headersSent || response.destroyed) return;
   const { status, body, headers } = errorBodyFrom(error);
@@ -51,7 +51,7 @@ export function mayHaveBody(request: IncomingMessage): boolean {
 }
 
 function canKeepConnection(request: IncomingMessage): boolean {
-  // From HTTP/2 on each request is a stream of its own.
+  // In HTTP/2 each request is a stream of its own.
   if (request.httpVersionMajor > 1 || request.complete || !mayHaveBody(request)) return true;
   const declared = request.headers["content-length"];
   return declared !== undefined && Number(declared) <= DRAIN_LIMIT_BYTES;

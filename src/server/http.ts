@@ -10,11 +10,11 @@ import { headerOf, sendError, sendJson, sendText } from "./http-reply.ts";
 import type { Pipeline } from "./pipeline.ts";
 import type { RestTranscoder } from "./rest/transcoder.ts";
 
-/** Something that serves part of the HTTP port beside the protobuf services. */
+/** A route of the HTTP port beside the protobuf services. */
 export interface HttpRoute {
   /** `/x` takes `/x` and everything below `/x/`; `/` takes everything. The longest prefix is asked first. */
   readonly prefix: string;
-  /** Answers and returns anything but false; false, with nothing touched, lets others answer. A rejection becomes the error response. */
+  /** Answers; returns false, with the request untouched, to let other routes answer. A rejection becomes the error response. */
   handle(request: IncomingMessage, response: ServerResponse): unknown;
 }
 
@@ -23,7 +23,7 @@ export type MetricsPage = Pick<Registry, "contentType" | "metrics">;
 
 /** Options of the HTTP server. */
 export interface HttpServerOptions {
-  /** Its services are served over Connect and gRPC-Web. */
+  /** Serves its services over Connect and gRPC-Web. */
   readonly pipeline: Pipeline;
   readonly rest: RestTranscoder;
   /** Asked before REST. */
@@ -34,16 +34,16 @@ export interface HttpServerOptions {
   readonly metrics: MetricsPage;
   /** The text of `/openapi.json`. */
   readonly openApi: string;
-  /** Most bytes of one request message over Connect and gRPC-Web; REST has its own. */
+  /** Maximum bytes of one request message over Connect and gRPC-Web; REST has its own limit. */
   readonly maxBodyBytes: number;
   readonly log: Logger;
-  /** With it the port speaks HTTP/2 beside HTTP/1.1, so that Connect serves gRPC there too. Absent: HTTP/1.1 in plain text. */
+  /** Enables HTTP/2 beside HTTP/1.1, so that Connect also serves gRPC. Absent: HTTP/1.1 in plain text. */
   readonly tls?: Tls | undefined;
 }
 
 /**
- * Creates the HTTP port: REST, Connect, gRPC-Web, health, metrics and the routes given. Every response carries the request
- * id; every error, an unknown path too, has the REST form.
+ * Creates the HTTP port: REST, Connect, gRPC-Web, health, metrics and the given routes. Every response carries the request id;
+ * every error, also for an unknown path, has the REST form.
  */
 export function createHttpServer(options: HttpServerOptions): Listener {
   const { log, rest, tls } = options;
@@ -68,7 +68,7 @@ export function createHttpServer(options: HttpServerOptions): Listener {
   return createListener({ tls, onRequest });
 }
 
-/** Logs the failure of a route outside the pipeline, unless it is an answer that the route meant to give. */
+/** Logs the failure of a route outside the pipeline, unless it is a `ControlPlaneError`, which is an answer. */
 function logFault(log: Logger, request: IncomingMessage, error: unknown): void {
   if (error instanceof ControlPlaneError) return;
   const cause = error instanceof Error ? error.stack : String(error);
@@ -80,7 +80,7 @@ function pathOf({ url = "/" }: IncomingMessage): string {
   return question < 0 ? url : url.slice(0, question);
 }
 
-/** Settles the request's id before anyone reads it, so that the log, the response and the service agree on it. */
+/** Settles the request id first, so that log, response and service use the same. */
 function nameRequest(request: IncomingMessage, response: ServerResponse): string {
   const requestId = requestIdFrom(headerOf(request, REQUEST_ID_HEADER));
   request.headers[REQUEST_ID_HEADER] = requestId;
@@ -96,7 +96,7 @@ function isUnder(prefix: string, path: string): boolean {
 
 const OK = JSON.stringify({ ok: true });
 
-/** The pages that need no key: `/healthz`, `/readyz`, `/metrics` and `/openapi.json`. */
+/** Creates the pages without a key: `/healthz`, `/readyz`, `/metrics` and `/openapi.json`. */
 function statusPages({ ready, metrics, openApi }: HttpServerOptions): readonly HttpRoute[] {
   return [
     page("/healthz", (response) => sendJson(response, 200, OK)),

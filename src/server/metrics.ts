@@ -4,7 +4,7 @@ import type { Wire } from "./call-context.ts";
 /** The `code` label of a call that ended without an error. */
 export const OK = "OK";
 
-/** Seconds: half a millisecond for a cached decision up to the longest default deadline. */
+/** Buckets in seconds, from half a millisecond to the default deadline. */
 const BUCKETS_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 /** The end of a call. */
@@ -14,7 +14,7 @@ export interface EndedCall {
   readonly wire: Wire;
   /** The name of its gRPC code. */
   readonly code: string;
-  /** Seconds from receipt to outcome; undefined for a stream, whose length says nothing of the service's speed. */
+  /** Seconds from receipt to outcome; undefined for a stream, which lasts as long as its caller wants. */
   readonly seconds: number | undefined;
 }
 
@@ -29,7 +29,7 @@ export class CallMetrics {
   readonly #calls: Counter<"method" | "code" | "wire">;
   readonly #seconds: Histogram<"method" | "wire">;
 
-  /** `inFlight` is asked whenever the metrics are read. */
+  /** Calls `inFlight` whenever metrics are read. */
   constructor(registry: Registry, inFlight: () => InFlight) {
     const registers = [registry];
     this.#calls = new Counter({

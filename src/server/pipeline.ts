@@ -10,10 +10,10 @@ import { cancelled, reportFault, shuttingDown } from "./errors.ts";
 import { CallMetrics, type InFlight } from "./metrics.ts";
 import { createRequestChecks, type RequestCheck } from "./validation.ts";
 
-/** Milliseconds that a unary call may take when neither its caller nor the options say otherwise. */
+/** Deadline of unary calls without one from the caller or the options, milliseconds. */
 const DEFAULT_UNARY_DEADLINE_MS = 10_000;
 
-/** Brackets that may be open at once in a request unless the options say otherwise: deep enough for any rule, shallow enough for any stack. */
+/** Default maximum depth of a request in JSON brackets: enough for any rule, safe for the stack. */
 export const DEFAULT_MAX_DEPTH = 64;
 
 /** Options of a pipeline. */
@@ -22,13 +22,13 @@ export interface PipelineOptions {
   readonly authenticate: Authenticate;
   readonly log: Logger;
   readonly metrics: Registry;
-  /** Milliseconds that a unary call may take when its caller set no deadline. Default 10,000. Streams have none by default. */
+  /** Deadline of unary calls that set none, milliseconds. Default 10,000. Streams have none by default. */
   readonly defaultDeadlineMs?: number;
-  /** JSON brackets that may be open at once in a request, on every wire. Default `DEFAULT_MAX_DEPTH`. */
+  /** Maximum depth of a request in JSON brackets, on every wire. Default `DEFAULT_MAX_DEPTH`. */
   readonly maxDepth?: number;
 }
 
-/** A method with everything that a call of it needs, looked up once at start. */
+/** A method with its access rule, check and service function, looked up once at start. */
 export interface Endpoint {
   readonly method: DescMethod;
   /** `package.Service/Method`. */
@@ -43,8 +43,8 @@ export interface Endpoint {
 export type ReadRequest = () => Message | Promise<Message>;
 
 /**
- * The one way from every wire to every service function, in four steps: admit (key, role, deadline), check the request,
- * serve, record. Everything it rejects with is a `ControlPlaneError`, already counted and, if it is a fault, logged.
+ * The path from every wire to every service function, in four steps: admit (key, role, deadline), check the request, serve,
+ * record. Rejects only with a `ControlPlaneError`, already counted and, if it is a fault, logged.
  */
 export class Pipeline {
   readonly services: readonly ServiceDefinition[];
@@ -89,7 +89,7 @@ export class Pipeline {
     }
   }
 
-  /** Serves an admitted unary call. Settles when the deadline passes at the latest, whatever the service function does. */
+  /** Serves an admitted unary call. Settles at the deadline at the latest, even if the service function does not return. */
   async unary(call: Call, read: ReadRequest): Promise<Message> {
     try {
       const response = await call.unlessAborted(this.#serveUnary(call, read));
@@ -100,7 +100,7 @@ export class Pipeline {
     }
   }
 
-  /** Serves an admitted server stream. Rejects if its request is refused; the replies have one reader. */
+  /** Serves an admitted server stream. Rejects if its request is invalid. The replies can be read once. */
   async serverStream(call: Call, read: ReadRequest): Promise<AsyncGenerator<Message>> {
     try {
       const request = await call.unlessAborted(checkedRequest(call, read));
@@ -110,14 +110,14 @@ export class Pipeline {
     }
   }
 
-  /** Serves an admitted bidirectional stream. A rejection of `requests` ends it; the replies have one reader. */
+  /** Serves an admitted bidirectional stream. A rejection of `requests` ends it. The replies can be read once. */
   bidiStream(call: Call, requests: AsyncIterable<Message>): AsyncGenerator<Message> {
     return this.#replies(call, () => call.endpoint.serve(checkedRequests(call, requests), call));
   }
 
   /**
-   * Refuses new calls with SHUTTING_DOWN. Streams end with it too: a bidirectional one once the requests that it took are
-   * answered, any other at once. Resolves when no call is left, or after `graceMs` milliseconds, when those left are ended.
+   * Refuses new calls with SHUTTING_DOWN and ends streams with it: a bidirectional one after answering the requests it has
+   * taken, any other at once. Resolves when no call is left, or after `graceMs` milliseconds, when it ends the rest.
    */
   async drain(graceMs: number): Promise<void> {
     this.#isDraining = true;
@@ -132,7 +132,7 @@ export class Pipeline {
     return messageOf(call, response);
   }
 
-  /** The replies of a stream; ends as soon as the call is aborted, whatever the service function does. */
+  /** Yields the replies of a stream. Ends as soon as the call is aborted, even if the service function does not return. */
   async *#replies(call: Call, serve: () => unknown): AsyncGenerator<Message> {
     let source: AsyncIterator<unknown> | undefined;
     try {
@@ -146,9 +146,9 @@ export class Pipeline {
     } catch (error) {
       throw call.fail(error);
     } finally {
-      // Changes nothing unless the reader left.
+      // Has an effect only if the reader left.
       call.abort(cancelled);
-      // Not awaited: a service function that waits for something hears of the end by its signal alone.
+      // Not awaited: a service function that waits learns of the end only through its signal.
       source?.return?.().catch((error: unknown) => call.fail(error));
     }
   }
@@ -188,7 +188,7 @@ export class Pipeline {
   }
 }
 
-/** The full name of a method, `package.Service/Method`. */
+/** Returns the full name of a method, `package.Service/Method`. */
 export function methodName(method: DescMethod): string {
   return `${method.parent.typeName}/${method.name}`;
 }
@@ -200,7 +200,7 @@ async function checkedRequest(call: Call, read: ReadRequest): Promise<Message> {
   return request;
 }
 
-/** The requests of a bidirectional stream, each with its fault. Ends as if the sender had ended once the service drains. */
+/** Yields the requests of a bidirectional stream, each with its fault. Ends regularly once the service drains. */
 async function* checkedRequests(call: Call, requests: AsyncIterable<Message>): AsyncGenerator<CheckedRequest<Message>> {
   const source = requests[Symbol.asyncIterator]();
   try {
@@ -238,8 +238,8 @@ function failedCall({ requestId, endpoint, incoming }: Call): Parameters<typeof 
 }
 
 /**
- * Builds the endpoint of every method of every service. Throws an `Error` for a method without `access`, one
- * without a function, one that streams requests only, and for a service that is given twice.
+ * Builds the endpoint of every method of every service. Throws an `Error` for a method without `access` or without a
+ * function, for one that streams only requests, and for a duplicate service.
  */
 function createEndpoints(services: readonly ServiceDefinition[], maxDepth: number): ReadonlyMap<DescMethod, Endpoint> {
   const checkOf = createRequestChecks(maxDepth);

@@ -11,25 +11,25 @@ export interface Addresses {
   readonly grpc: string;
 }
 
-/** The ports to listen on; 0 takes any free one. */
+/** Ports to listen on; 0 takes any free port. */
 export interface PortOptions {
   readonly host: string;
   readonly httpPort: number;
   readonly grpcPort: number;
 }
 
-/** The servers of both ports, which begin and stop together. */
+/** The servers of both ports. They start and stop together. */
 export interface Servers {
-  /** Serves on ports of its own. Rejects when one is taken. */
+  /** Listens on both ports. Rejects if one is taken. */
   listen(ports: PortOptions): Promise<Addresses>;
   /**
-   * Reports that it is not serving, refuses new calls, lets those in flight finish within `drainMs` milliseconds, and
-   * closes every connection. Streams end with SHUTTING_DOWN, so that their readers connect elsewhere.
+   * Reports NOT_SERVING, refuses new calls, lets calls in flight finish within `drainMs` milliseconds, and closes every
+   * connection. Streams end with SHUTTING_DOWN, so that their readers reconnect elsewhere.
    */
   close(drainMs: number): Promise<void>;
 }
 
-/** Milliseconds that the last answers have to leave, however long the calls took to end. */
+/** Minimum time for sending the last answers, milliseconds, even if the calls used up the drain time. */
 const FLUSH_MS = 1_000;
 
 /** Joins the servers of one pipeline. */
@@ -47,7 +47,7 @@ export function joinServers({
   return {
     async listen({ host, httpPort, grpcPort }) {
       const boundGrpc = await grpc.listen(host, grpcPort);
-      // Last, so that a readiness check on this port finds a service that serves.
+      // Listens last: a readiness check on this port must find a service that serves.
       const boundHttp = await http.listen(host, httpPort);
       health.set(true);
       return addressesFrom(host, { http: boundHttp, grpc: boundGrpc });
@@ -63,7 +63,7 @@ export function joinServers({
   };
 }
 
-/** The addresses of a service by its bound ports. */
+/** Returns the addresses of a service from its bound ports. */
 function addressesFrom(host: string, ports: { readonly [Name in keyof Addresses]: number }): Addresses {
   const name = host.includes(":") ? `[${host}]` : host;
   return { http: `http://${name}:${ports.http}`, grpc: `${name}:${ports.grpc}` };

@@ -1,12 +1,12 @@
 import type { ServerInterceptingCall, ServerInterceptor } from "@grpc/grpc-js";
 
-/** Bytes of one call's replies that may wait to be sent before its writer is held back. */
+/** Maximum unsent bytes of a call before back-pressure stops its writer. */
 const MAX_UNSENT_BYTES = 65_536;
 
 /**
- * Tells the writer of a stream at once that a reply is written, while less than `MAX_UNSENT_BYTES` wait to be sent. grpc-js
- * tells it only when the bytes are with the socket, so that each reply would cost a turn of the event loop and a system call
- * of its own. The order is kept: HTTP/2 sends in the order of writing.
+ * Confirms each write of a stream at once while fewer than `MAX_UNSENT_BYTES` are unsent. grpc-js confirms a write only when
+ * the socket has the bytes, so each reply would cost an event-loop turn and a system call. Replies keep their order: HTTP/2
+ * sends in the order of writing.
  */
 export const unblockStreamWrites: ServerInterceptor = ({ responseStream }, call) => {
   if (!responseStream) return call as ServerInterceptingCall;

@@ -5,10 +5,10 @@ import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } fro
 import { tooDeep } from "./errors.ts";
 import { parseJson } from "./rest/json-text.ts";
 
-/** Throws INVALID_FIELD or BODY_TOO_DEEP for a request that no service may see. */
+/** Throws INVALID_FIELD or BODY_TOO_DEEP for an invalid request. */
 export type RequestCheck = (request: Message) => void;
 
-/** Creates the checks of request messages, one for each message type; all share one validator. `maxDepth` is in JSON brackets. */
+/** Creates the checks of request messages, one per message type, with a shared validator. `maxDepth` is in JSON brackets. */
 export function createRequestChecks(maxDepth: number): (schema: DescMessage) => RequestCheck {
   const validator = createValidator({ regexMatch: createRegexMatch() });
   const freeJson = new FreeJsonFields();
@@ -23,8 +23,7 @@ export function createRequestChecks(maxDepth: number): (schema: DescMessage) => 
   };
 }
 
-// RE2 in JavaScript takes microseconds where `RegExp` takes nanoseconds, and guards against patterns of strangers: these
-// are the fixed ones of our own protos.
+// `RegExp` is safe and much faster than RE2 here: the patterns are constants of our own protos.
 function createRegexMatch(): (pattern: string, text: string) => boolean {
   const compiled = new Map<string, RegExp>();
   return (pattern, text) => {
@@ -37,7 +36,7 @@ function createRegexMatch(): (pattern: string, text: string) => boolean {
   };
 }
 
-// Compiles the rules at start, so that a rule that cannot be evaluated is found there and no first caller waits for it.
+// Compiles the rules at start: a broken rule fails there, and no first caller waits.
 function warm(validator: Validator, schema: DescMessage): void {
   const result = validator.validate(schema, create(schema));
   if (result.kind === "error") throw result.error;
@@ -84,8 +83,8 @@ function reachesFreeJson(schema: DescMessage, seen: Set<DescMessage>): boolean {
 }
 
 /**
- * One walk over the free JSON inside a message. Binary wires carry there what JSON text cannot: any depth, NaN, infinities;
- * JSON escapes carry half surrogate pairs. Depth is counted in the brackets that the whole message has as JSON, so that
+ * Walks the free JSON inside a message once. It finds values that JSON text cannot hold but binary wires can (any depth, NaN,
+ * infinities), and half surrogate pairs from JSON escapes. Counts depth in the JSON brackets of the whole message, so that
  * every wire has the same limit.
  */
 class FreeJsonWalk {
@@ -122,7 +121,7 @@ class FreeJsonWalk {
     else this.#json(this.#jsonOf(schema, value as Message), depth);
   }
 
-  // Decoding has bounded how deep these messages nest, so that turning them into JSON cannot exhaust the stack.
+  // Decoding has bounded the nesting, so that conversion to JSON cannot exhaust the stack.
   #jsonOf(schema: DescMessage, value: Message): unknown {
     try {
       return toJson(schema, value);
@@ -175,14 +174,14 @@ function fieldValue({ localName, oneof }: DescField, message: Record<string, unk
 }
 
 /**
- * Options for decoding requests. Nesting is bounded while decoding: one JSON bracket is two messages inside a
- * `google.protobuf.Struct`, so the exact limit of `maxDepth` brackets is left to the check of the request.
+ * Returns options for decoding requests, with bounded nesting. One JSON bracket is two messages inside a
+ * `google.protobuf.Struct`, so the check of the request applies the exact limit of `maxDepth` brackets.
  */
 export function decodeOptions(maxDepth: number): { readonly recursionLimit: number } {
   return { recursionLimit: 2 * maxDepth + 8 };
 }
 
-/** Decodes the binary form of a request. Throws a `ControlPlaneError` for bytes that are not a message of this type. */
+/** Decodes the binary form of a request. Throws a `ControlPlaneError` for bytes that are no message of this type. */
 export function decodeBinary(schema: DescMessage, bytes: Uint8Array, maxDepth: number): Message {
   try {
     return fromBinary(schema, bytes, decodeOptions(maxDepth));
@@ -191,7 +190,7 @@ export function decodeBinary(schema: DescMessage, bytes: Uint8Array, maxDepth: n
   }
 }
 
-/** Returns the text of a JSON request. Throws MALFORMED_JSON or BODY_TOO_DEEP before anything is built from it. */
+/** Returns the text of a JSON request. Throws MALFORMED_JSON or BODY_TOO_DEEP before parsing it. */
 export function jsonTextFrom(bytes: Uint8Array, maxDepth: number): string {
   return parseJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), maxDepth).text;
 }
@@ -204,7 +203,7 @@ const JSON_REASONS: readonly (readonly [RegExp, ErrorReason])[] = [
   [/duplicate object key|set multiple times/, ErrorReason.DUPLICATE_FIELD],
 ];
 
-/** The error for a request that protobuf-es could not decode; it says what is wrong only in words, which are read here. */
+/** Maps a decoding error of protobuf-es, which explains the fault only in its message. */
 export function undecodable({ typeName }: DescMessage, maxDepth: number, cause: unknown): ControlPlaneError {
   const words = (cause instanceof Error ? cause.message : String(cause)).replaceAll(/\s+/g, " ");
   if (TOO_DEEP.test(words)) return tooDeep(maxDepth);
