@@ -5,15 +5,15 @@ export const JSON_TYPE = "application/json";
 export const NDJSON_TYPE = "application/x-ndjson";
 export const EVENT_STREAM_TYPE = "text/event-stream";
 
-/** The form of a server stream: Server-Sent Events, or one JSON text a line. */
+/** Format of a server stream: Server-Sent Events, or one JSON text per line. */
 export type StreamFormat = "sse" | "ndjson";
 
-/** Throws NOT_ACCEPTABLE when an `Accept` header leaves no room for JSON. */
+/** Throws NOT_ACCEPTABLE if an `Accept` header excludes JSON. */
 export function assertAcceptsJson(accept: string | undefined): void {
   if (accept !== undefined && accept !== "" && quality(accept, JSON_TYPE) === 0) throw notAcceptable(accept, JSON_TYPE);
 }
 
-/** The format for a stream: events when the header names them, else lines. Throws NOT_ACCEPTABLE when it leaves room for neither. */
+/** Returns the format of a stream: events if the header names them, otherwise lines. Throws NOT_ACCEPTABLE if it excludes both. */
 export function streamFormatFor(accept: string | undefined): StreamFormat {
   if (accept === undefined || accept === "") return "ndjson";
   if (accept.toLowerCase().includes(EVENT_STREAM_TYPE) && quality(accept, EVENT_STREAM_TYPE) > 0) return "sse";
@@ -21,7 +21,7 @@ export function streamFormatFor(accept: string | undefined): StreamFormat {
   throw notAcceptable(accept, `${NDJSON_TYPE} or ${EVENT_STREAM_TYPE}`);
 }
 
-// The most specific range that covers the type decides, as RFC 9110 has it.
+// The most specific range that covers the type decides (RFC 9110).
 function quality(accept: string, type: string): number {
   const ranges = accept.toLowerCase().split(",").map(rangeFromText);
   for (const range of [type, `${type.slice(0, type.indexOf("/"))}/*`, "*/*"]) {

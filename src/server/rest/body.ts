@@ -6,8 +6,8 @@ import { mayHaveBody } from "../http-reply.ts";
 const EMPTY = Buffer.alloc(0);
 
 /**
- * Reads a JSON body whole. Throws BODY_TOO_LARGE as soon as the declared or the received size passes `maxBytes`,
- * UNSUPPORTED_MEDIA_TYPE when a body is not JSON in plain UTF-8, CANCELLED when the client leaves.
+ * Reads a whole JSON body. Throws BODY_TOO_LARGE as soon as the declared or the received size exceeds `maxBytes`,
+ * UNSUPPORTED_MEDIA_TYPE for anything but JSON in plain UTF-8, and CANCELLED if the client leaves.
  */
 export async function readJsonBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
   if (!mayHaveBody(request)) return EMPTY;

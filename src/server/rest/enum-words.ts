@@ -1,18 +1,18 @@
 import type { DescEnum } from "@bufbuild/protobuf";
 
-/** The values of an enum as JSON, queries and paths write them. */
+/** Values of an enum in JSON, queries and paths. */
 export interface EnumWords {
-  /** The lower-case word of a number, `null` for the zero value `…_UNSPECIFIED`; no entry for an undeclared number. */
+  /** Lower-case word of each number, `null` for the zero value `…_UNSPECIFIED`; undeclared numbers have no entry. */
   readonly wordByNumber: ReadonlyMap<number, string | null>;
-  /** The number of a word or of a full protobuf name; the unspecified value has neither. */
+  /** Number of each word and of each full protobuf name, except those of the unspecified value. */
   readonly numberByWord: ReadonlyMap<string, number>;
-  /** The words in the order of their declaration, without the unspecified value. */
+  /** Words in the order of declaration, without the unspecified value. */
   readonly words: readonly string[];
 }
 
 const UNSPECIFIED = /(?:^|_)UNSPECIFIED$/;
 
-/** Derives the words of an enum: its value names in lower case without the prefix that all of them share. */
+/** Derives the words of an enum: lower-case value names without their shared prefix. */
 export function enumWordsFromDesc(desc: DescEnum): EnumWords {
   const wordByNumber = new Map<number, string | null>();
   const numberByWord = new Map<string, number>();

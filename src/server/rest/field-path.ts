@@ -1,13 +1,13 @@
 import { ControlPlaneError, ErrorReason } from "../../errors.ts";
 
-/** A step on the way to a value in a request: a field name or map key, or a list index. */
+/** Step of a path in a request: a field name, a map key or a list index. */
 export type PathStep = string | number;
 
-/** Longest step that is written out, in UTF-16 units: a key of the caller's choice may be as long as the body. */
+/** Maximum length of a printed step, in UTF-16 units: callers choose keys, which may be as long as the body. */
 const MAX_STEP_LENGTH = 80;
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/** Writes a path as `rules[2].conditions["a b"]`: a step that is not an identifier goes in brackets. */
+/** Formats a path as `rules[2].conditions["a b"]`, with brackets around steps that are not identifiers. */
 export function fieldPathText(steps: readonly PathStep[]): string {
   let text = "";
   for (const step of steps) {
@@ -19,10 +19,10 @@ export function fieldPathText(steps: readonly PathStep[]): string {
   return text;
 }
 
-/** The reasons for which one request field is refused. */
+/** Reasons for refusing one request field. */
 export type FieldFaultReason = "INVALID_FIELD" | "UNKNOWN_FIELD" | "DUPLICATE_FIELD";
 
-/** The error for one request field: `description` says, after the field's name, what is wrong with it. */
+/** Creates the error for one request field. `description` continues the field's name: "must be …". */
 export function fieldFault(
   reason: FieldFaultReason,
   field: string,

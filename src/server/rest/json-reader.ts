@@ -12,10 +12,10 @@ import { type Timestamp, TimestampSchema, ValueSchema } from "@bufbuild/protobuf
 import { enumWordsFromDesc } from "./enum-words.ts";
 import { fieldFault, fieldPathText, type PathStep } from "./field-path.ts";
 
-/** The step to a whole body; it is not written. */
+/** Step of a whole body, which is not printed. */
 const ROOT = "";
 
-/** A message whose properties are reached by the names that a descriptor gives. */
+/** A message, accessed by the local names of its descriptor. */
 export type LocalMessage = Message & Record<string, unknown>;
 
 /** Sets one field of a message from a parsed JSON value; `null` leaves it unset. `path` leads to the message. */
@@ -24,24 +24,24 @@ export type FieldSetter = (message: LocalMessage, json: unknown, path: PathStep[
 /** Builds a message from a parsed JSON value; `null` gives an empty one. */
 export type MessageReader = (json: unknown) => Message;
 
-/** Turns a parsed JSON value into the form that messages hold it in; `key` is its place under `path`. */
+/** Converts a parsed JSON value to its form in a message; `key` is its step under `path`. */
 type ValueReader = (json: unknown, path: PathStep[], key: PathStep) => unknown;
 
 /**
- * Compiles readers of request messages from JSON, one for each message type. Readers refuse unknown fields and values of
- * a wrong type with a `ControlPlaneError` that names the field. They take free JSON (`google.protobuf.Struct` and `Value`) as
- * it is: the pipeline looks into it, for every wire alike. Compiling throws an `Error` for a field that no reader is made for.
+ * Compiles readers of JSON requests, one per message type. Readers refuse unknown fields and values of a wrong type with a
+ * `ControlPlaneError` that names the field. They pass free JSON (`google.protobuf.Struct` and `Value`) as it is: the pipeline
+ * checks it for every wire. Compiling throws an `Error` for an unsupported field.
  */
 export class JsonReaders {
   readonly #objects = new Map<DescMessage, ValueReader>();
 
-  /** The reader of a whole body. */
+  /** Returns the reader of a whole body. */
   message(desc: DescMessage): MessageReader {
     const read = this.#object(desc);
     return (json) => (json === null ? create(desc) : (read(json, [], ROOT) as Message));
   }
 
-  /** The setter of one field. */
+  /** Returns the setter of one field. */
   field(field: DescField): FieldSetter {
     const { localName, name } = field;
     if (field.oneof !== undefined || field.fieldKind === "map") throw unsupported(field);
@@ -57,7 +57,7 @@ export class JsonReaders {
     if (known !== undefined) return known;
     const fields = new Map<string, FieldSetter>();
     const read = objectReader(desc, fields);
-    // Known before its fields are compiled, so that a recursive type finds itself.
+    // Registered before its fields are compiled, so that a recursive type finds itself.
     this.#objects.set(desc, read);
     for (const field of desc.fields) fields.set(field.name, this.field(field));
     return read;
@@ -68,7 +68,7 @@ export class JsonReaders {
     if (field.message === undefined) return scalarReader(field);
     switch (field.message.typeName) {
       case "google.protobuf.Struct":
-        // Held as a plain object where it is a field of its own.
+        // A field of this type is a plain object in the message.
         if (field.fieldKind !== "message") throw unsupported(field);
         return readObject;
       case "google.protobuf.Value":
@@ -175,7 +175,7 @@ const readInt64: ValueReader = (json, path, key) => {
   return refuse(path, key, `must be an integer from ${MIN_INT64} to ${MAX_INT64}`);
 };
 
-// Past 2^53−1 the parser has already rounded a number, so only the digits of a string are to be trusted.
+// Beyond 2^53−1 the parser has already rounded numbers: only strings of digits are exact.
 function bigintFromJson(json: unknown, path: PathStep[], key: PathStep): bigint {
   if (typeof json === "number" && Number.isSafeInteger(json)) return BigInt(json);
   if (typeof json === "string" && DECIMAL.test(json)) return BigInt(json);
@@ -202,25 +202,25 @@ const readTimestamp: ValueReader = (json, path, key) => {
 
 const RFC_3339 = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
 
-/** Reads RFC 3339 with any offset; undefined when the text is something else or no such day or time exists. */
+/** Parses RFC 3339 with any offset; undefined for other texts and for days and times that do not exist. */
 function timestampFromText(text: string): Timestamp | undefined {
   const [, local] = RFC_3339.exec(text) ?? [];
   if (local === undefined || !isOnCalendar(local)) return undefined;
   try {
     return fromJson(TimestampSchema, text);
   } catch {
-    // Outside of the years 1 to 9999.
+    // Outside the years 1 to 9999.
     return undefined;
   }
 }
 
-// `Date` rolls over what does not exist: the 30th of February becomes the 2nd of March.
+// `Date` rolls over days that do not exist: 30 February becomes 2 March.
 function isOnCalendar(local: string): boolean {
   const ms = Date.parse(`${local}Z`);
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(local);
 }
 
-// The depth of the text was bounded before it was parsed, so the library's own limit has nothing to add.
+// The depth of the text is bounded before parsing: the library's own limit adds nothing.
 const NO_LIMIT = { recursionLimit: Number.MAX_SAFE_INTEGER };
 
 const readFreeValue: ValueReader = (json) => fromJson(ValueSchema, json as JsonValue, NO_LIMIT);

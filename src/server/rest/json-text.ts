@@ -26,12 +26,12 @@ export function parseJson(bytes: Buffer, maxDepth: number): ParsedJson {
   const text = bytes.toString("utf8");
   const repeated = findRepeatedKey(text, maxDepth);
   const value = parsed(text);
-  // The scan trusts the text to be JSON, so its finding counts only once the parser agrees.
+  // The scan assumes valid JSON, so its finding counts only after the parser has accepted the text.
   if (repeated !== undefined) throw fieldFault("DUPLICATE_FIELD", fieldPathText(repeated), "is given more than once");
   return { text, value };
 }
 
-/** An open bracket of the text. */
+/** An open bracket. */
 interface Container {
   /** Keys seen so far; undefined inside an array. */
   readonly keys: Set<string> | undefined;
@@ -40,7 +40,7 @@ interface Container {
   expectsKey: boolean;
 }
 
-/** The path of the first key that an object of the text repeats. One pass, which also bounds the depth. */
+/** Finds the path of the first repeated key, and bounds the depth, in one pass. */
 function findRepeatedKey(text: string, maxDepth: number): readonly PathStep[] | undefined {
   const open: Container[] = [];
   let repeated: readonly PathStep[] | undefined;
@@ -62,7 +62,7 @@ function findRepeatedKey(text: string, maxDepth: number): readonly PathStep[] | 
   return repeated;
 }
 
-/** The index of the quote that ends the string opened at `start`; the text's length when none does. */
+/** Returns the index of the quote that ends the string opened at `start`, or the text's length if none does. */
 function endOfString(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
     let backslash = end - 1;
@@ -78,7 +78,7 @@ function nextItem(container: Container | undefined): void {
   else container.expectsKey = true;
 }
 
-/** False for a key that the object has already. */
+/** Adds a key; returns false if the object has it already. */
 function addKey(container: Container, quoted: string): boolean {
   const key = keyFromQuoted(quoted);
   container.step = key;
@@ -88,7 +88,7 @@ function addKey(container: Container, quoted: string): boolean {
   return true;
 }
 
-// `"a"` and `"\u0061"` are the same key. A malformed escape is left to the parser.
+// `"a"` and `"\u0061"` are the same key. The parser reports malformed escapes.
 function keyFromQuoted(quoted: string): string {
   if (!quoted.includes("\\")) return quoted.slice(1, -1);
   try {

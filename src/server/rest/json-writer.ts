@@ -3,23 +3,23 @@ import { type Timestamp, TimestampSchema, type Value, ValueSchema } from "@bufbu
 import { enumWordsFromDesc } from "./enum-words.ts";
 import type { LocalMessage } from "./json-reader.ts";
 
-/** Writes a value, in the form that generated messages hold it in, as JSON text. */
+/** Writes a value of a generated message as JSON text. */
 export type JsonWriter<T = unknown> = (value: T) => string;
 
 /**
- * Compiles writers of response messages as JSON text, one for each message type: snake_case names, lower-case enum words,
- * every field present, `null` when unset. Throws an `Error` for a field that no writer is made for.
+ * Compiles writers of JSON responses, one per message type: snake_case names, lower-case enum words, every field present,
+ * `null` if unset. Throws an `Error` for an unsupported field.
  */
 export class JsonWriters {
   readonly #writers = new Map<DescMessage, JsonWriter<Message>>();
 
-  /** The writer of a message type; compiled on first use. */
+  /** Returns the writer of a message type, compiled on first use. */
   message(desc: DescMessage): JsonWriter<Message> {
     const known = this.#writers.get(desc);
     if (known !== undefined) return known;
     const fields: JsonWriter<LocalMessage>[] = [];
     const write = objectWriter(fields);
-    // Known before its fields are compiled, so that a recursive type finds itself.
+    // Registered before its fields are compiled, so that a recursive type finds itself.
     this.#writers.set(desc, write);
     for (const field of desc.fields) fields.push(this.#member(field, fields.length === 0 ? "{" : ","));
     return write;
@@ -43,7 +43,7 @@ export class JsonWriters {
     switch (field.message.typeName) {
       case "google.protobuf.Struct":
         if (field.fieldKind !== "message") throw unsupported(field);
-        // Held as a plain object where it is a field of its own.
+        // A field of this type is a plain object in the message.
         return (value) => JSON.stringify(value);
       case "google.protobuf.Value":
         return (value) => JSON.stringify(toJson(ValueSchema, value as Value));
@@ -79,7 +79,7 @@ function listText(items: readonly unknown[], write: JsonWriter): string {
 function scalarWriter(field: DescField & { readonly scalar: ScalarType | undefined }): JsonWriter {
   switch (field.scalar) {
     case ScalarType.STRING:
-    // JSON has no NaN and no infinities; `stringify` writes them as null.
+    // JSON has neither NaN nor infinities; `stringify` writes null.
     case ScalarType.DOUBLE:
       return (value) => JSON.stringify(value);
     case ScalarType.BOOL:
@@ -94,7 +94,7 @@ function scalarWriter(field: DescField & { readonly scalar: ScalarType | undefin
   }
 }
 
-// A JSON number up to 2^53−1 in size, a string of digits beyond, where most parsers would round it.
+// A JSON number up to 2^53−1; beyond, where most parsers round, a string of digits.
 function int64Text(value: bigint): string {
   return Number.isSafeInteger(Number(value)) ? `${value}` : `"${value}"`;
 }
@@ -102,6 +102,6 @@ function int64Text(value: bigint): string {
 function enumWriter(desc: DescEnum): JsonWriter {
   const texts = new Map<number, string>();
   for (const [number, word] of enumWordsFromDesc(desc).wordByNumber) texts.set(number, JSON.stringify(word));
-  // An open enum may carry a number from a newer schema; the number is all there is to say about it.
+  // An open enum may carry a number of a newer schema, which has no word here.
   return (value) => texts.get(value as number) ?? `${value}`;
 }

@@ -14,7 +14,7 @@ import { enumWordsFromDesc } from "./enum-words.ts";
 /** A JSON Schema object. */
 export type JsonSchema = Record<string, unknown>;
 
-/** The way that a message travels: requests may leave fields out, responses hold every field, `null` when unset. */
+/** Direction of a message: requests may omit fields, responses have every field, `null` if unset. */
 export type Direction = "request" | "response";
 
 const WELL_KNOWN: Readonly<Record<string, JsonSchema>> = {
@@ -39,13 +39,13 @@ export class SchemaCollector {
     return this.#schemas;
   }
 
-  /** A reference to a message's schema, which is added with all that it needs. */
+  /** Returns a reference to a message's schema, after adding the schema and its dependencies. */
   messageSchema(desc: DescMessage, direction: Direction): JsonSchema {
     const known = WELL_KNOWN[desc.typeName];
     if (known !== undefined) return known;
     const name = direction === "request" ? `${desc.typeName}-request` : desc.typeName;
     if (this.#schemas[name] === undefined) {
-      // Held by name before its fields are looked at, so that a recursive type finds itself.
+      // Registered before its fields are visited, so that a recursive type finds itself.
       const schema: JsonSchema = {};
       this.#schemas[name] = schema;
       Object.assign(schema, this.objectSchema(desc.fields, direction));
@@ -53,7 +53,7 @@ export class SchemaCollector {
     return { $ref: `#/components/schemas/${name}` };
   }
 
-  /** An inline object schema of some fields of a message. */
+  /** Returns an inline object schema of some fields of a message. */
   objectSchema(fields: readonly DescField[], direction: Direction): JsonSchema {
     const properties = Object.fromEntries(fields.map((field) => [field.name, this.fieldSchema(field, direction)]));
     const required = fields.filter((field) => direction === "response" || isRequired(field)).map(({ name }) => name);
@@ -61,7 +61,7 @@ export class SchemaCollector {
     return { type: "object", properties, ...(required.length > 0 ? { required } : {}), ...closed };
   }
 
-  /** The schema of one field's value. */
+  /** Returns the schema of a field's value. */
   fieldSchema(field: DescField, direction: Direction): JsonSchema {
     const rules = direction === "request" ? keywordsFromRules(field) : {};
     const schema = this.#withRules(field, direction, rules);
@@ -101,7 +101,7 @@ function enumSchema(desc: DescEnum): JsonSchema {
 
 type Rules = Message & Record<string, unknown>;
 
-/** `buf.validate` rules that JSON Schema can say as well. */
+/** JSON Schema keywords by `buf.validate` rule. */
 const KEYWORDS: Readonly<Record<string, string>> = {
   minLen: "minLength",
   maxLen: "maxLength",
@@ -112,7 +112,7 @@ const KEYWORDS: Readonly<Record<string, string>> = {
 };
 const BOUNDS: Readonly<Record<string, string>> = { lte: "maximum", gte: "minimum" };
 
-/** Whether `buf.validate` demands the field. */
+/** True if `buf.validate` requires the field. */
 export function isRequired(field: DescField): boolean {
   return hasOption(field, fieldRules) && getOption(field, fieldRules).required;
 }

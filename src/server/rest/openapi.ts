@@ -3,7 +3,7 @@ import { EVENT_STREAM_TYPE, JSON_TYPE, NDJSON_TYPE } from "./accept.ts";
 import { isRequired, type JsonSchema, SchemaCollector } from "./openapi-schema.ts";
 import { type Aliases, type Route, routesOfServices } from "./routes.ts";
 
-/** What the document says of itself and which paths it lists. */
+/** Title, version and paths of the document. */
 export interface OpenApiOptions {
   readonly title: string;
   readonly version: string;
@@ -66,7 +66,7 @@ function openApiPath({ segments, verb }: Route): string {
   return `/${parts.join("/")}${verb === "" ? "" : `:${verb}`}`;
 }
 
-/** `times`: how often the RPC has come by now, since every path of it needs an id of its own. */
+/** Describes one route. `times` counts the routes of its RPC so far, because each needs an id of its own. */
 function operation(route: Route, times: number, collector: SchemaCollector): object {
   const { method, pathFields, queryFields } = route;
   const name = `${method.parent.name}_${method.name}`;

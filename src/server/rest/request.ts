@@ -4,21 +4,21 @@ import type { FieldSetter, JsonReaders, LocalMessage } from "./json-reader.ts";
 import { parseJson } from "./json-text.ts";
 import { decoded, type Route, type RouteMatch } from "./routes.ts";
 
-/** The parts of an HTTP request that its message is built from. */
+/** Parts of an HTTP request that make its message. */
 export interface RequestParts {
   readonly body: Buffer;
-  /** The text of each path field, in the order of the route's `pathFields`; undefined where it is malformed. */
+  /** Text of each path field, in the order of the route's `pathFields`; undefined if malformed. */
   readonly captured: RouteMatch["captured"];
-  /** The raw text after the question mark. */
+  /** Raw text after the question mark. */
   readonly query: string;
   /** The `Last-Event-ID` header. */
   readonly lastEventId: string | undefined;
 }
 
-/** Builds the request message of a route. Throws a `ControlPlaneError` that names the field at fault. */
+/** Builds the request message of a route. Throws a `ControlPlaneError` that names the invalid field. */
 export type RequestReader = (parts: RequestParts) => Message;
 
-/** Compiles the request reader of a route. Throws an `Error` for a field that neither path nor query nor body can fill. */
+/** Compiles the request reader of a route. Throws an `Error` for a field that neither path, query nor body can fill. */
 export function createRequestReader(route: Route, readers: JsonReaders, maxDepth: number): RequestReader {
   const readBody = bodyReader(route, readers, maxDepth);
   const setQuery = querySetter(route, readers);
@@ -27,7 +27,7 @@ export function createRequestReader(route: Route, readers: JsonReaders, maxDepth
     const message = body.length === 0 ? (create(route.method.input) as LocalMessage) : readBody(body);
     for (const [index, field] of route.pathFields.entries()) setPathField(message, field, captured[index]);
     if (query !== "") setQuery(message, query);
-    // A client that reconnects to an event stream repeats the last `id` it saw; an explicit cursor wins.
+    // A client that reconnects to an event stream sends the last `id` it saw; an explicit cursor wins.
     if (resumeField !== undefined) message[resumeField.localName] ||= lastEventId;
     return message;
   };
@@ -49,7 +49,7 @@ function bodyReader({ method, body }: Route, readers: JsonReaders, maxDepth: num
   };
 }
 
-// Some clients send `{}` with every request that could have a body.
+// Some clients send `{}` with every request that may have a body.
 const refuseBody: FieldSetter = (_message, json) => {
   const isEmpty = typeof json === "object" && json !== null && !Array.isArray(json) && Object.keys(json).length === 0;
   if (!isEmpty) throw fieldFault("UNKNOWN_FIELD", "body", "is not taken by this method");
@@ -62,7 +62,7 @@ function setPathField(message: LocalMessage, { localName, name }: DescField, tex
   message[localName] = text;
 }
 
-/** Turns the text of a query parameter into the JSON value it stands for; undefined when it stands for none. */
+/** Parser of query parameters of one type. `toJson` returns the JSON value, or undefined for malformed text. */
 interface TextForm {
   /** Completes "must be …". */
   readonly wanted: string;
@@ -110,7 +110,7 @@ function parameterSetter(field: DescField, readers: JsonReaders): (message: Loca
   };
 }
 
-/** Decodes a query string; the values of a name stay in their order. */
+/** Decodes a query string, keeping the order of each name's values. */
 function parametersFromQuery(query: string): Map<string, string[]> {
   const parameters = new Map<string, string[]>();
   for (const pair of query.split("&")) {

@@ -9,42 +9,42 @@ import {
 import { http } from "../../../gen/google/api/annotations_pb.js";
 import type { HttpRule } from "../../../gen/google/api/http_pb.js";
 
-/** One slash-separated part of a path template: a fixed word, one segment of any text, or all that is left. */
+/** Segment of a path template: a fixed word, one variable segment, or all remaining segments. */
 export type TemplateSegment =
   | { readonly kind: "literal"; readonly text: string }
   | { readonly kind: "variable"; readonly field: DescField }
   | { readonly kind: "rest"; readonly field: DescField };
 
-/** One HTTP method and path that an RPC answers, as its `google.api.http` option declares it. */
+/** HTTP method and path template of an RPC, as its `google.api.http` option declares them. */
 export interface Route {
   readonly method: DescMethod;
   /** In upper case. */
   readonly httpMethod: string;
   readonly template: string;
   readonly segments: readonly TemplateSegment[];
-  /** The word after the last colon, as in `/v1/mandates:compile`; `""` for a template without one. */
+  /** Word after the last colon, as in `/v1/mandates:compile`; `""` without one. */
   readonly verb: string;
-  /** The request fields that the path fills. */
+  /** Request fields that the path fills. */
   readonly pathFields: readonly DescField[];
-  /** Where the body goes: the whole request, one field of it, or nowhere. */
+  /** Target of the body: the whole request, one of its fields, or none. */
   readonly body: "message" | "none" | DescField;
-  /** The request fields that a query may fill: all that neither path nor body fills. */
+  /** Request fields that a query may fill: all others. */
   readonly queryFields: readonly DescField[];
 }
 
-/** A route that answers a path. */
+/** A route with the values of its path fields. */
 export interface RouteMatch<R extends Route = Route> {
   readonly route: R;
-  /** The text of each path field, in the order of `pathFields`; undefined where a percent-escape is malformed. */
+  /** Text of each path field, in the order of `pathFields`; undefined if a percent-escape is malformed. */
   readonly captured: readonly (string | undefined)[];
 }
 
-/** More templates under which a template is served as well. */
+/** Additional templates for a template. */
 export type Aliases = (template: string) => readonly string[];
 
 /**
- * The routes of services. Throws an `Error` that names the RPC for a rule beyond what is served: HTTP methods of the five
- * usual names, templates of words, `{field}` and a last `{field=**}`, a verb, `body`, and `additional_bindings`.
+ * Returns the routes of services. Supports GET, PUT, POST, DELETE and PATCH, templates of words, `{field}` and a last
+ * `{field=**}`, verbs, `body` and `additional_bindings`. Throws an `Error` that names the RPC for any other rule.
  */
 export function routesOfServices(services: readonly DescService[], aliases: Aliases): Route[] {
   return services
@@ -66,7 +66,7 @@ function routesOfMethod(method: DescMethod, aliases: Aliases): Route[] {
 
 function patternOf(method: DescMethod, { pattern, $unknown }: HttpRule): { httpMethod: string; template: string } {
   if (pattern.case === undefined) throw new Error(`${method}: its google.api.http rule has no path`);
-  // The http.proto at hand predates `response_body`, which then is an unknown field.
+  // This http.proto predates `response_body`, which is therefore an unknown field.
   const isBeyond = pattern.case === "custom" || ($unknown !== undefined && $unknown.length > 0);
   if (isBeyond) throw new Error(`${method}: its google.api.http rule uses \`custom\` or \`response_body\``);
   return { httpMethod: pattern.case.toUpperCase(), template: pattern.value as string };
@@ -121,9 +121,9 @@ function segmentFrom(method: DescMethod, text: string): TemplateSegment | undefi
 interface TrieNode<R> {
   readonly literals: Map<string, TrieNode<R>>;
   variable: TrieNode<R> | undefined;
-  /** Routes that end here, by verb. */
+  /** Routes that end at this node, by verb. */
   readonly ends: Map<string, R>;
-  /** The route whose last variable takes all segments from here on. */
+  /** Route whose last variable takes all remaining segments. */
   rest: R | undefined;
 }
 
@@ -134,11 +134,11 @@ const emptyNode = <R>(): TrieNode<R> => ({
   rest: undefined,
 });
 
-/** Finds the route of a path in a trie of segments, the first of which is the HTTP method. */
+/** Finds the route of a path in a trie of segments that begins with the HTTP method. */
 export class RouteTable<R extends Route> {
   readonly #root: TrieNode<R> = emptyNode();
 
-  /** Throws an `Error` that names both RPCs when two of them claim one route. */
+  /** Throws an `Error` that names both RPCs if two claim one route. */
   constructor(routes: Iterable<R>) {
     for (const route of routes) this.#add(route);
   }
@@ -151,7 +151,7 @@ export class RouteTable<R extends Route> {
     return matchVerb(start, segments) ?? matchOf(find(start, segments, 0, ""), segments);
   }
 
-  /** The HTTP methods that a path answers; empty when the path is unknown. */
+  /** Returns the HTTP methods of a path; empty if the path is unknown. */
   allowed(path: string): string[] {
     return [...this.#root.literals.keys()].filter((httpMethod) => this.match(httpMethod, path) !== undefined);
   }
@@ -180,7 +180,7 @@ function childOf<R>(node: TrieNode<R>, literal: string): TrieNode<R> {
   return made;
 }
 
-// A node is reached by one path through the trie only, so backtracking visits each node at most once.
+// Each node has one path through the trie, so backtracking visits it at most once.
 function find<R>(node: TrieNode<R>, segments: readonly string[], index: number, verb: string): R | undefined {
   const segment = segments[index];
   if (segment === undefined) return node.ends.get(verb);
@@ -191,7 +191,7 @@ function find<R>(node: TrieNode<R>, segments: readonly string[], index: number, 
   return variable ?? (verb === "" ? node.rest : undefined);
 }
 
-// A colon may also be part of an id, so a path without a route for its verb is tried again as a whole.
+// A colon may be part of an id: a path without a route for its verb is tried again as a whole.
 function matchVerb<R extends Route>(start: TrieNode<R>, segments: readonly string[]): RouteMatch<R> | undefined {
   const last = segments.at(-1) ?? "";
   const colon = last.lastIndexOf(":");
@@ -209,14 +209,14 @@ function matchOf<R extends Route>(route: R | undefined, segments: readonly strin
   return { route, captured };
 }
 
-// Over several segments `%2F` stays as it is, so that a slash inside of one is distinct from a slash between two.
+// In a variable of several segments `%2F` stays escaped, so that it differs from a slash between segments.
 function decodedRest(segments: readonly string[]): string | undefined {
   const parts = segments.join("/").split(/(%2f)/i);
   const texts = parts.map((part, index) => (index % 2 === 1 ? part : decoded(part)));
   return texts.includes(undefined) ? undefined : texts.join("");
 }
 
-/** Decodes percent-escapes; undefined when one is malformed. */
+/** Decodes percent-escapes; undefined if one is malformed. */
 export function decoded(text: string): string | undefined {
   if (!text.includes("%")) return text;
   try {

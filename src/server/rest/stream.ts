@@ -9,10 +9,10 @@ import { NEVER_STORED } from "../http-reply.ts";
 import { EVENT_STREAM_TYPE, NDJSON_TYPE, type StreamFormat } from "./accept.ts";
 import type { JsonWriter } from "./json-writer.ts";
 
-/** Milliseconds that the first message or failure may take before the response starts, so that an early failure keeps its HTTP status. */
+/** Time that the response head waits for the first message, milliseconds, so that an early failure gets its HTTP status. */
 const FIRST_RESULT_MS = 50;
 
-/** A server stream on its way to a response. */
+/** A server stream and its response. */
 export interface StreamOptions {
   readonly response: ServerResponse;
   readonly call: Call;
@@ -25,7 +25,7 @@ export interface StreamOptions {
 
 interface Framing {
   readonly contentType: string;
-  /** Written at once, so that proxies and clients see that the stream is open. */
+  /** Written at once, so that proxies and clients see an open stream. */
   readonly opening: string;
   message(text: string, cursor: string): string;
   failure(text: string): string;
@@ -46,7 +46,7 @@ const FRAMINGS: Readonly<Record<StreamFormat, Framing>> = {
   },
 };
 
-/** Sends the head of a stream; its body follows piece by piece. */
+/** Sends the head of a stream. */
 export function openStream(response: ServerResponse, format: StreamFormat): void {
   const { contentType, opening } = FRAMINGS[format];
   response.writeHead(200, { ...NEVER_STORED, "content-type": contentType, "x-accel-buffering": "no" });
@@ -55,8 +55,8 @@ export function openStream(response: ServerResponse, format: StreamFormat): void
 }
 
 /**
- * Writes a stream until it ends, fails or the client leaves, and holds it back while the client does not read. Rejects
- * with an early failure as long as the response has not started.
+ * Writes a stream until it ends, fails or the client leaves, with back-pressure. Rejects with a failure that comes before the
+ * response has started.
  */
 export async function sendStream({ response, call, format, messages, write }: StreamOptions): Promise<void> {
   const first = messages.next();
@@ -69,7 +69,7 @@ export async function sendStream({ response, call, format, messages, write }: St
       if (!isFlowing) await drained(response, call.signal);
     }
   } catch (error) {
-    // The pipeline has logged its own errors; anything else is a message that cannot be written.
+    // The pipeline has logged its own errors; any other is a message that cannot be written.
     const failure = error instanceof ControlPlaneError ? error : call.fail(error);
     if (!response.destroyed) response.write(framing.failure(JSON.stringify(errorBodyFrom(failure).body)));
   } finally {
@@ -78,14 +78,14 @@ export async function sendStream({ response, call, format, messages, write }: St
   }
 }
 
-// An aborted call ends the wait as well: the next step of the stream says why.
+// An aborted call also ends the wait: the next step of the stream throws the reason.
 async function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
   await once(response, "drain", { signal }).catch(() => undefined);
 }
 
-/** Where a client may resume after a message; `""` for a message that does not say. */
+/** Returns the cursor after a message, for resuming; `""` without one. */
 function cursorOf(message: Message & { readonly cursor?: unknown }): string {
   const { cursor } = message;
-  // A line break or NUL would end or void the `id` line of an event.
+  // A line break or NUL would break the `id` line of an event.
   return typeof cursor === "string" && !/[\r\n\0]/.test(cursor) ? cursor : "";
 }

@@ -12,24 +12,24 @@ import { createRequestReader, type RequestReader } from "./request.ts";
 import { type Aliases, type Route, type RouteMatch, RouteTable, routesOfServices } from "./routes.ts";
 import { openStream, sendStream } from "./stream.ts";
 
-/** The header by which a REST caller gives its call a deadline, in whole milliseconds. */
+/** Header with the deadline of a REST call, in whole milliseconds. */
 export const REQUEST_TIMEOUT_HEADER = "x-request-timeout-ms";
 
-/** How a transcoder is built. */
+/** Options of a transcoder. */
 export interface RestTranscoderOptions {
-  /** Its services are served, its limits hold, and it executes the calls. */
+  /** Executes the calls. The transcoder serves its services within its limits. */
   readonly pipeline: Pick<Pipeline, "services" | "maxDepth" | "admit" | "unary" | "serverStream">;
-  /** Most bytes that a request body may have. */
+  /** Maximum bytes of a request body. */
   readonly maxBodyBytes: number;
-  /** More templates under which a template is served as well. Default none. */
+  /** Additional templates for a template. Default: none. */
   readonly aliases?: Aliases;
 }
 
 /** Serves RPCs as the REST interface that their `google.api.http` options declare. */
 export interface RestTranscoder {
   /**
-   * Answers a request whose path is known, under any HTTP method, and resolves with true; else with false and nothing
-   * touched. Rejects with what is to be sent as the error while the response has not started.
+   * Answers a request with a known path, under any HTTP method, and resolves with true; resolves with false, with the request
+   * untouched, for an unknown path. Rejects with the error to send if the response has not started.
    */
   handle(request: IncomingMessage, response: ServerResponse, arrival: Arrival): Promise<boolean>;
 }
@@ -46,11 +46,11 @@ interface Exchange {
   readonly response: ServerResponse;
   readonly arrival: Arrival;
   readonly match: RouteMatch<CompiledRoute>;
-  /** The raw text after the question mark. */
+  /** Raw text after the question mark. */
   readonly query: string;
 }
 
-/** Creates a transcoder. Throws an `Error` when two RPCs claim one route, and for a rule or a field that it does not serve. */
+/** Creates a transcoder. Throws an `Error` if two RPCs claim one route, and for an unsupported rule or field. */
 export function createRestTranscoder(options: RestTranscoderOptions): RestTranscoder {
   return new Transcoder(options);
 }
@@ -76,7 +76,7 @@ class Transcoder implements RestTranscoder {
 
   async handle(request: IncomingMessage, response: ServerResponse, arrival: Arrival): Promise<boolean> {
     const { path, query } = targetFromUrl(request.url ?? "/");
-    // HEAD is GET without the body, which Node.js leaves out.
+    // HEAD is GET without the body, which Node omits.
     const httpMethod = request.method === "HEAD" ? "GET" : (request.method ?? "");
     const match = this.#table.match(httpMethod, path);
     if (match === undefined) return this.#answerUnrouted(request, response, path);
@@ -138,7 +138,7 @@ function incomingFrom({ request, response, arrival }: Exchange): IncomingCall {
   };
 }
 
-// A request line may carry a whole URL instead of a path.
+// A request line may contain a whole URL instead of a path.
 function targetFromUrl(url: string): { path: string; query: string } {
   const start = url.startsWith("/") ? 0 : url.indexOf("/", url.indexOf("://") + 3);
   const question = url.indexOf("?");
