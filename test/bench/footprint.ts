@@ -27,8 +27,7 @@ async function sizeOf(databaseUrl: string): Promise<Size> {
   return withOwner(databaseUrl, async (client) => {
     await client.query("vacuum (analyze)");
     const { rows } = await client.query<Size>(`
-      select count(*)::float8 as decisions, (pg_total_relation_size('ledger_entry')
-        + coalesce(pg_total_relation_size(to_regclass('ledger_pack')), 0))::float8 as bytes
+      select count(*)::float8 as decisions, pg_total_relation_size('ledger_entry')::float8 as bytes
       from ledger_entry where kind = 0`);
     return rows[0] as Size;
   });
