@@ -12,7 +12,7 @@ export function openWindow(
 ): AuthorityItem | undefined {
   let first: AuthorityItem | undefined;
   const endOf = ({ sealed }: AuthorityItem): number => sealed.expires_at_ms ?? Number.POSITIVE_INFINITY;
-  for (const window of authority.ofAgent(agentId, "temporal_window")) {
+  for (const window of authority.heldBy(agentId, "temporal_window")) {
     if (!isInForce(window, nowMs) || !window.admits?.matches(normalisedType)) continue;
     const isEarlier = first === undefined || endOf(window) < endOf(first);
     const isTie = first !== undefined && endOf(window) === endOf(first) && window.sealed.id < first.sealed.id;

@@ -35,7 +35,7 @@ export function checkToolPolicies(
   const name = normaliseActionType(tool);
   const matching: AuthorityItem[] = [];
   for (const agentId of [action.agentId, null]) {
-    for (const policy of authority.ofAgent(agentId, "mcp_tool_policy")) {
+    for (const policy of authority.heldBy(agentId, "mcp_tool_policy")) {
       const isServer = policy.sealed.server === "*" || policy.sealed.server === server;
       if (isServer && policy.tools?.matches(name)) matching.push(policy);
     }

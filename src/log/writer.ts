@@ -86,8 +86,6 @@ const MAX_AHEAD_MS = 500;
 const MAX_WAITING = 50_000;
 /** Retryable decisions of this replica that are remembered, so that a repeat does not disturb a batch. */
 const REMEMBERED_REQUESTS = 20_000;
-/** Presented escalations kept in memory; any of them can be read again. */
-const REMEMBERED_ESCALATIONS = 10_000;
 /** Time between sweeps of expired authority, milliseconds: a sweep visits all authority that has not ended. */
 const SWEEP_MS = 60_000;
 
@@ -583,10 +581,10 @@ export class WorkspaceLog {
     const isKnown = ({ action }: PendingDecision): boolean => agents.has(action.agentId);
     // An agent may have been registered on another replica a moment ago.
     if (!items.every(isKnown)) await catchUp(reader, this.#state, this.#announce);
-    if (escalations.size > REMEMBERED_ESCALATIONS) escalations.clear();
     for (const { action } of items) {
       const { escalationId } = action;
-      if (escalationId === undefined || escalations.has(escalationId)) continue;
+      // Not `has`, which would let the cache evict an escalation of this batch for another one of it.
+      if (escalationId === undefined || escalations.get(escalationId) !== undefined) continue;
       const escalation = await loadEscalation(reader, this.workspaceId, escalationId);
       if (escalation !== undefined) escalations.set(escalationId, escalation);
     }

@@ -51,8 +51,8 @@ function withChildren({ authority }: WorkspaceState, grants: Iterable<AuthorityI
 function cascadeOf(state: WorkspaceState, agentId: string, nowMs: number): Cascade {
   const { authority } = state;
   const open = (items: Iterable<AuthorityItem>): AuthorityItem[] => [...items].filter(isOpen(nowMs));
-  const own = (kind: AuthorityKind): AuthorityItem[] => open(authority.ofAgent(agentId, kind));
-  const received = withChildren(state, authority.ofAgent(agentId, "grant"));
+  const own = (kind: AuthorityKind): AuthorityItem[] => open(authority.heldBy(agentId, kind));
+  const received = withChildren(state, authority.heldBy(agentId, "grant"));
   const given = withChildren(
     state,
     [...authority.givenBy(agentId)].filter(({ sealed }) => !received.has(sealed.id)),

@@ -3,10 +3,10 @@ import { compilePatterns } from "../policy/action-pattern.ts";
 import type { CompiledPatterns, Decision } from "../policy/types.ts";
 import type { SealedAgent } from "./control-changes.ts";
 
-/** Status of an agent, in the words of the proto enum `AgentStatus`. */
+/** Status of an agent; the words of the proto enum `AgentStatus`. */
 export type AgentStatus = "active" | "deactivated" | "revoked";
 
-/** An agent as the log has it. One object for the agent's life; decisions and changes are folded into it. */
+/** State of an agent. Decisions and changes are folded into the one object that lives as long as the agent. */
 export interface AgentState {
   readonly agentId: string;
   /** The registration as sealed. */
@@ -14,7 +14,7 @@ export interface AgentState {
   /** Index of the entry that registered it. */
   readonly createdSeq: number;
   readonly registeredAtMs: number;
-  /** Null when neither an allow-list nor capabilities restrict the agent. */
+  /** Action types that the allow-list and the capabilities admit; null when the agent has neither. */
   readonly admitted: CompiledPatterns | null;
   readonly denied: CompiledPatterns;
   status: AgentStatus;
@@ -28,32 +28,30 @@ export interface AgentState {
 /** Highest trust, in tenths. */
 export const MAX_TRUST_TENTHS = 1000;
 
-/** Change of trust by each decision, in tenths: +0.2, -2.0 and -0.5. */
+/** Change of trust by each decision, in tenths. */
 export const TRUST_CHANGE_TENTHS: Readonly<Record<Decision, number>> = { allow: 2, block: -20, escalate: -5 };
 
-/** The trust after a decision, clamped to 0 and 100.0. */
+/** Returns the trust after a decision, clamped to 0 and 100.0. */
 export function trustAfter(tenths: number, decision: Decision): number {
   return Math.min(MAX_TRUST_TENTHS, Math.max(0, tenths + TRUST_CHANGE_TENTHS[decision]));
 }
 
-/** Compiles patterns, or returns what it compiled for an equal list. */
+/** Compiles a list of patterns, or returns the compiled form of an equal list from its cache. */
 export type PatternCache = (patterns: readonly string[]) => CompiledPatterns;
 
-/** Most lists of patterns that a workspace's cache holds. */
-const MAX_LISTS = 10_000;
+/** Pattern lists in the cache of a workspace. */
+const CACHED_LISTS = 10_000;
 
-/** Creates the cache of a workspace: agents of a kind are registered with equal lists and share one compiled form. */
+/** Creates the cache of a workspace. Agents of a kind often have equal lists, and so share their compiled forms. */
 export function createPatternCache(): PatternCache {
-  const lists = new LRUCache<string, CompiledPatterns>({ max: MAX_LISTS });
-  return (patterns) => {
-    const key = JSON.stringify(patterns);
-    const known = lists.get(key) ?? compilePatterns(patterns);
-    lists.set(key, known);
-    return known;
-  };
+  const lists = new LRUCache<string, CompiledPatterns, readonly string[]>({
+    max: CACHED_LISTS,
+    memoMethod: (_key, _stale, { context: patterns }) => compilePatterns(patterns),
+  });
+  return (patterns) => lists.memo(JSON.stringify(patterns), { context: patterns });
 }
 
-/** An agent from its registration, as the log sealed it or its table holds it. */
+/** Creates the state of an agent from its registration, with the initial status. */
 export function createAgentState(
   registration: SealedAgent,
   { createdSeq, registeredAtMs }: Pick<AgentState, "createdSeq" | "registeredAtMs">,

@@ -3,7 +3,7 @@ import type { AuthorityItem } from "./authority.ts";
 /** Status of a piece of authority; the words of the proto enum `AuthorityStatus`. */
 export type AuthorityStatus = "active" | "ended" | "expired" | "used_up";
 
-/** Facts that the status of a piece of authority follows from. */
+/** Facts that determine the status of a piece of authority. */
 export interface AuthorityStatusFacts {
   readonly endedAtMs: number | null;
   readonly expiresAtMs: number | null;
@@ -11,7 +11,7 @@ export interface AuthorityStatusFacts {
   readonly uses: number;
 }
 
-/** Returns the status at a time. A window that has not opened yet is `active`: it has not ended. */
+/** Returns the status at a time. A temporal window that has not opened yet is `active`. */
 export function authorityStatus(facts: AuthorityStatusFacts, nowMs: number): AuthorityStatus {
   const { endedAtMs, expiresAtMs, maxUses, uses } = facts;
   if (endedAtMs !== null) return "ended";
@@ -24,7 +24,7 @@ export function itemStatus({ sealed, uses }: AuthorityItem, nowMs: number): Auth
   return authorityStatus({ endedAtMs: null, expiresAtMs: sealed.expires_at_ms, maxUses: sealed.max_uses, uses }, nowMs);
 }
 
-/** Tests that an item is in force at a time: neither expired nor used up, and its window, if it has one, is open. */
+/** Tests that an item is in force at a time: neither expired nor used up, and not before its start. */
 export function isInForce(item: AuthorityItem, nowMs: number): boolean {
   const { starts_at_ms = Number.NEGATIVE_INFINITY } = item.sealed;
   return starts_at_ms <= nowMs && itemStatus(item, nowMs) === "active";

@@ -2,150 +2,134 @@ import { compilePatterns } from "../policy/action-pattern.ts";
 import type { CompiledPatterns } from "../policy/types.ts";
 import type { AuthorityKind, SealedAuthority } from "./control-changes.ts";
 
-/** A piece of authority that has not ended, as the log has it. */
+/** A piece of authority that has not ended. */
 export interface AuthorityItem {
   readonly sealed: SealedAuthority;
-  /** What it admits; null for a kind without action types. */
+  /** Action types that it admits; null for a kind without action types. */
   readonly admits: CompiledPatterns | null;
-  /** A policy's tools; null for any other kind. */
+  /** Tools of an MCP tool policy; null for any other kind. */
   readonly tools: CompiledPatterns | null;
-  /** Grant: the grant that it passes on. */
+  /** Parent of a grant that passes on another grant. */
   readonly parent: AuthorityItem | null;
   readonly createdAtMs: number;
-  /** Actions that were allowed under it. */
+  /** Number of actions that were allowed under it. */
   uses: number;
 }
 
-/**
- * The authority of a workspace that has not ended. What expired stays until `forgetExpired`: expiry is judged by the time
- * of the decision and never by a sweeper.
- */
-export interface AuthorityBook {
-  readonly size: number;
-  /** The item of this id; undefined when there is none, or it has ended. */
-  get(id: string): AuthorityItem | undefined;
-  /** The items of one kind that an agent may use; for `mcp_tool_policy` those of every agent when `agentId` is null. */
-  ofAgent(agentId: string | null, kind: AuthorityKind): Iterable<AuthorityItem>;
-  /** The grants that an agent gave itself, not counting the child grants that others hung from them. */
-  givenBy(agentId: string): Iterable<AuthorityItem>;
-  /** The grants that an agent may act under for a principal: those whose chain the principal is a grantor of. */
-  grantsFor(agentId: string, principalId: string): Iterable<AuthorityItem>;
-  /** A grant and everything that hangs from it, the grant first. */
-  withChildren(grantId: string): AuthorityItem[];
-  put(sealed: SealedAuthority, createdAtMs: number, uses: number): void;
-  end(ids: Iterable<string>): void;
-  /** Counts one more action, or takes one back. An id that is not here is passed over. */
-  use(id: string, change: 1 | -1): void;
-  /** Lets go of what expired at or before a time of the log. */
-  forgetExpired(atMs: number): void;
-}
+type ItemsByKey = Map<string, Set<AuthorityItem>>;
 
-type Index = Map<string, Set<AuthorityItem>>;
+const NO_ITEMS: ReadonlySet<AuthorityItem> = new Set();
 
-const NONE: ReadonlySet<AuthorityItem> = new Set();
-/** What every agent shares: the id of no agent. */
-const EVERY_AGENT = "";
-
-function addTo(index: Index, key: string, item: AuthorityItem): void {
-  const known = index.get(key);
-  if (known === undefined) index.set(key, new Set([item]));
+function addTo(items: ItemsByKey, key: string, item: AuthorityItem): void {
+  const known = items.get(key);
+  if (known === undefined) items.set(key, new Set([item]));
   else known.add(item);
 }
 
-function removeFrom(index: Index, key: string, item: AuthorityItem): void {
-  const known = index.get(key);
+function removeFrom(items: ItemsByKey, key: string, item: AuthorityItem): void {
+  const known = items.get(key);
   known?.delete(item);
-  if (known?.size === 0) index.delete(key);
+  if (known?.size === 0) items.delete(key);
 }
 
-/** The grants from one on up to the first of its chain. */
+/** Returns the chain of a grant: the grant itself, its parent, and so on up to the first one. */
 export function chainOf(grant: AuthorityItem): AuthorityItem[] {
   const chain: AuthorityItem[] = [];
   for (let link: AuthorityItem | null = grant; link !== null; link = link.parent) chain.push(link);
   return chain;
 }
 
-const ownKey = (agentId: string | null, kind: AuthorityKind): string => `${kind} ${agentId ?? EVERY_AGENT}`;
-const lentKey = (agentId: string, principalId: string): string => `${agentId} ${principalId}`;
+/** The empty id stands for every agent. */
+const holderKey = (agentId: string | null, kind: AuthorityKind): string => `${kind} ${agentId ?? ""}`;
+const delegationKey = (agentId: string, principalId: string): string => `${agentId} ${principalId}`;
 
-/** The keys under which an item is found, by index. */
-function keysOf({ sealed }: AuthorityItem, chain: readonly AuthorityItem[]) {
-  const { kind, agent_id, grantor_agent_id, parent_grant_id } = sealed;
-  const grantors = kind === "grant" ? chain.map((link) => link.sealed.grantor_agent_id ?? "") : [];
-  return {
-    own: [ownKey(agent_id, kind)],
-    given: grantor_agent_id === undefined ? [] : [grantor_agent_id],
-    lent: [...new Set(grantors)].map((grantor) => lentKey(agent_id ?? "", grantor)),
-    children: parent_grant_id === undefined ? [] : [parent_grant_id],
-  };
-}
+/**
+ * The authority of a workspace that has not ended, by holder, grantor, principal and parent. Expired authority stays until
+ * `forgetExpired`: whether it is in force is judged at the time of a decision, and never depends on a sweep.
+ */
+export class AuthorityIndex {
+  readonly #items = new Map<string, AuthorityItem>();
+  readonly #byHolder: ItemsByKey = new Map();
+  readonly #byGrantor: ItemsByKey = new Map();
+  readonly #byDelegation: ItemsByKey = new Map();
+  readonly #byParent: ItemsByKey = new Map();
 
-/** Creates an empty book. */
-export function createAuthorityBook(): AuthorityBook {
-  const items = new Map<string, AuthorityItem>();
-  const indexes: Readonly<Record<keyof ReturnType<typeof keysOf>, Index>> = {
-    own: new Map(),
-    given: new Map(),
-    lent: new Map(),
-    children: new Map(),
-  };
+  /** Returns the item with an id; undefined when it is unknown or has ended. */
+  get(id: string): AuthorityItem | undefined {
+    return this.#items.get(id);
+  }
 
-  const eachKey = (item: AuthorityItem, visit: (index: Index, key: string) => void): void => {
-    const keys = keysOf(item, chainOf(item));
-    for (const name of ["own", "given", "lent", "children"] as const) {
-      for (const key of keys[name]) visit(indexes[name], key);
-    }
-  };
+  /** Returns the items of one kind that an agent may use. `agentId` null: the MCP tool policies for every agent. */
+  heldBy(agentId: string | null, kind: AuthorityKind): Iterable<AuthorityItem> {
+    return this.#byHolder.get(holderKey(agentId, kind)) ?? NO_ITEMS;
+  }
 
-  const remove = (item: AuthorityItem): void => {
-    items.delete(item.sealed.id);
-    eachKey(item, (index, key) => removeFrom(index, key, item));
-  };
+  /** Returns the grants that an agent gave itself, without the child grants that others derived from them. */
+  givenBy(agentId: string): Iterable<AuthorityItem> {
+    return this.#byGrantor.get(agentId) ?? NO_ITEMS;
+  }
 
-  const end = (ids: Iterable<string>): void => {
+  /** Returns the grants under which an agent may act for a principal: those with the principal as a grantor in their chain. */
+  grantsFor(agentId: string, principalId: string): Iterable<AuthorityItem> {
+    return this.#byDelegation.get(delegationKey(agentId, principalId)) ?? NO_ITEMS;
+  }
+
+  /** Returns a grant and all its descendants, the grant first; empty when it is unknown or has ended. */
+  withChildren(grantId: string): AuthorityItem[] {
+    const first = this.#items.get(grantId);
+    const found = first === undefined ? [] : [first];
+    // The list grows during the loop. It ends, since a parent is always older than its children.
+    for (const grant of found) found.push(...(this.#byParent.get(grant.sealed.id) ?? NO_ITEMS));
+    return found;
+  }
+
+  /** Adds an item. The parent of a grant MUST have been added before. */
+  put(sealed: SealedAuthority, createdAtMs: number, uses: number): void {
+    const { action_types, tool, parent_grant_id } = sealed;
+    const item: AuthorityItem = {
+      sealed,
+      admits: action_types === undefined ? null : compilePatterns(action_types),
+      tools: tool === undefined ? null : compilePatterns([tool]),
+      parent: parent_grant_id === undefined ? null : (this.#items.get(parent_grant_id) ?? null),
+      createdAtMs,
+      uses,
+    };
+    this.#items.set(sealed.id, item);
+    this.#forEachKey(item, addTo);
+  }
+
+  /** Removes items that ended. Unknown ids are ignored. */
+  end(ids: Iterable<string>): void {
     for (const id of ids) {
-      const item = items.get(id);
-      if (item !== undefined) remove(item);
+      const item = this.#items.get(id);
+      if (item === undefined) continue;
+      this.#items.delete(id);
+      this.#forEachKey(item, removeFrom);
     }
-  };
+  }
 
-  return {
-    get size() {
-      return items.size;
-    },
-    get: (id) => items.get(id),
-    ofAgent: (agentId, kind) => indexes.own.get(ownKey(agentId, kind)) ?? NONE,
-    givenBy: (agentId) => indexes.given.get(agentId) ?? NONE,
-    grantsFor: (agentId, principalId) => indexes.lent.get(lentKey(agentId, principalId)) ?? NONE,
-    withChildren(grantId) {
-      const first = items.get(grantId);
-      const found = first === undefined ? [] : [first];
-      // The list grows while it is walked: children of children come after them. A chain cannot loop, since a parent
-      // exists before its child.
-      for (const grant of found) found.push(...(indexes.children.get(grant.sealed.id) ?? NONE));
-      return found;
-    },
-    put(sealed, createdAtMs, uses) {
-      const { action_types, tool, parent_grant_id } = sealed;
-      const item: AuthorityItem = {
-        sealed,
-        admits: action_types === undefined ? null : compilePatterns(action_types),
-        tools: tool === undefined ? null : compilePatterns([tool]),
-        parent: parent_grant_id === undefined ? null : (items.get(parent_grant_id) ?? null),
-        createdAtMs,
-        uses,
-      };
-      items.set(sealed.id, item);
-      eachKey(item, (index, key) => addTo(index, key, item));
-    },
-    end,
-    use(id, change) {
-      const item = items.get(id);
-      if (item !== undefined) item.uses += change;
-    },
-    forgetExpired(atMs) {
-      const isOver = ({ sealed }: AuthorityItem): boolean => (sealed.expires_at_ms ?? Number.POSITIVE_INFINITY) <= atMs;
-      end([...items.values()].filter(isOver).map(({ sealed }) => sealed.id));
-    },
-  };
+  /** Adds a use, or undoes one. An unknown id is ignored. */
+  use(id: string, change: 1 | -1): void {
+    const item = this.#items.get(id);
+    if (item !== undefined) item.uses += change;
+  }
+
+  /** Removes items that expired at or before a time of the log. */
+  forgetExpired(atMs: number): void {
+    const expired = [...this.#items.values()].filter(
+      ({ sealed }) => (sealed.expires_at_ms ?? Number.POSITIVE_INFINITY) <= atMs,
+    );
+    this.end(expired.map(({ sealed }) => sealed.id));
+  }
+
+  #forEachKey(item: AuthorityItem, change: typeof addTo): void {
+    const { kind, agent_id, grantor_agent_id, parent_grant_id } = item.sealed;
+    change(this.#byHolder, holderKey(agent_id, kind), item);
+    if (grantor_agent_id !== undefined) change(this.#byGrantor, grantor_agent_id, item);
+    if (parent_grant_id !== undefined) change(this.#byParent, parent_grant_id, item);
+    if (kind !== "grant") return;
+    for (const principalId of new Set(chainOf(item).map((link) => link.sealed.grantor_agent_id ?? ""))) {
+      change(this.#byDelegation, delegationKey(agent_id ?? "", principalId), item);
+    }
+  }
 }

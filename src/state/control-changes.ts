@@ -2,7 +2,7 @@ import type { Decision } from "../policy/types.ts";
 import type { JsonObject } from "../tree/canonical.ts";
 import type { EscalationStatus } from "./escalations.ts";
 
-/** A workspace's settings as sealed. */
+/** Settings of a workspace as sealed. */
 export type SealedWorkspace = {
   readonly workspace_id: string;
   readonly name: string;
@@ -11,7 +11,7 @@ export type SealedWorkspace = {
   readonly initial_trust_tenths: number;
 };
 
-/** An agent's registration as sealed. */
+/** Registration of an agent as sealed. */
 export type SealedAgent = {
   readonly agent_id: string;
   readonly name: string;
@@ -46,11 +46,11 @@ export type SealedMandate = {
   readonly mandate_id: string;
   readonly version: number;
   readonly digest: string;
-  /** The proto JSON of what people wrote. */
+  /** The mandate as its author wrote it, in proto JSON. */
   readonly definition: JsonObject;
 };
 
-/** A key as sealed: everything but its secret. */
+/** An API key as sealed, without its secret. */
 export type SealedKey = {
   readonly key_id: string;
   readonly name: string;
@@ -69,35 +69,35 @@ export type AuthorityKind =
   | "federation_token"
   | "mcp_tool_policy";
 
-/** A piece of authority as sealed. Which members apply follows from the kind; the others are left out. */
+/** A piece of authority as sealed. Members that do not apply to its kind are omitted. */
 export type SealedAuthority = {
   readonly id: string;
   readonly kind: AuthorityKind;
-  /** The agent that may use it: a grant's grantee. Null for an MCP tool policy that holds for every agent. */
+  /** Agent that may use it; for a grant the grantee. Null for an MCP tool policy for every agent. */
   readonly agent_id: string | null;
   /** Epoch milliseconds; null for never. */
   readonly expires_at_ms: number | null;
-  /** Actions that may be allowed under it; null for any number. */
+  /** Number of actions that may be allowed under it; null for no limit. */
   readonly max_uses: number | null;
-  /** Grant: the agent that lends. */
+  /** Grant: the agent that delegates. */
   readonly grantor_agent_id?: string;
   /** Grant: the grant that it passes on. */
   readonly parent_grant_id?: string;
-  /** Grant, window, contract, token: what it admits. */
+  /** Grant, window, contract, token: action types that it admits. */
   readonly action_types?: readonly string[];
-  /** Window: when it opens. */
+  /** Window: time at which it opens. */
   readonly starts_at_ms?: number;
   /** Contract: the tools inside it; empty for any. */
   readonly tools?: readonly string[];
   /** Token: the cap on the agent's trust. */
   readonly max_trust_tenths?: number;
-  /** Token: who is to accept it. */
+  /** Token: the party that is to accept it. */
   readonly audience?: string;
   /** Policy: the MCP server; `*` for any. */
   readonly server?: string;
   /** Policy: the tool pattern. */
   readonly tool?: string;
-  /** Policy: what holds. */
+  /** Policy: its decision. */
   readonly decision?: Decision;
   /** Session's purpose, credential's name, window's reason, contract's goal. */
   readonly text?: string;
@@ -105,7 +105,7 @@ export type SealedAuthority = {
   readonly prefix?: string;
 };
 
-/** What a revocation ended, by the keys of the certificate's counts: ids in order. */
+/** Ids of the authority that a revocation ended, sorted, by the keys of the certificate's counts. */
 export type RevokedIds = {
   readonly sessions: readonly string[];
   readonly credentials: readonly string[];
@@ -117,7 +117,7 @@ export type RevokedIds = {
   readonly mcp_tool_policies: readonly string[];
 };
 
-/** A change that is no decision, by the word of its type. Every one is sealed, so that the log explains each decision. */
+/** A change other than a decision. All are sealed, so that the log explains every decision. */
 export type ControlChange =
   | { readonly type: "workspace_created"; readonly workspace: SealedWorkspace; readonly policy_digest: string }
   | { readonly type: "workspace_updated"; readonly workspace: SealedWorkspace }
@@ -131,7 +131,7 @@ export type ControlChange =
   | {
       readonly type: "mandate_published";
       readonly mandate: SealedMandate;
-      /** Digest of the policy set that the change puts in force. Decisions name the digest of theirs. */
+      /** Digest of the policy set that the change puts in force. Decisions carry the digest of the set in force. */
       readonly policy_digest: string;
     }
   | { readonly type: "mandate_archived"; readonly mandate_id: string; readonly policy_digest: string }
@@ -148,9 +148,9 @@ export type ControlChange =
   | {
       readonly type: "authority_ended";
       readonly kind: AuthorityKind;
-      /** The agent whose authority it was; null for an MCP tool policy of every agent. */
+      /** Agent whose authority ended; null for an MCP tool policy for every agent. */
       readonly agent_id: string | null;
-      /** What ended: one, and the child grants of a grant. */
+      /** Ids of the authority that ended: one, or a grant with its descendants. */
       readonly ids: readonly string[];
     }
   | {
@@ -164,11 +164,11 @@ export type ControlChange =
     }
   | {
       readonly type: "leakage_detected";
-      /** The agent that the caller's key is bound to; null for none. */
+      /** Agent that the caller's key is bound to; null for an unbound key. */
       readonly agent_id: string | null;
-      /** Personal values that a model said. */
+      /** Number of personal values in the model's answer. */
       readonly leaked_count: number;
-      /** The same by kind. */
+      /** The same number by kind. */
       readonly kinds: Readonly<Record<string, number>>;
       /** The path below `/v1` that was called. */
       readonly path: string;
@@ -181,23 +181,23 @@ export type ControlChange =
       readonly restore_values: boolean;
       readonly allow_media: boolean;
       readonly disabled_kinds: readonly string[];
-      /** How many entries the allow-list has. */
+      /** Number of entries in the allow-list. */
       readonly allowed: number;
     };
 
-/** Where and by whom a change was sealed. */
+/** Position, time and author of a sealed change. */
 export interface ControlEnvelope {
   readonly workspaceId: string;
   readonly seq: number;
   readonly atMs: number;
-  /** The key that made the change, `key_…`; `system` for the service itself. */
+  /** Key of the author, `key_…`; `system` for the service itself. */
   readonly by: string;
-  /** Root and size of the tree before the change was appended; base64. */
+  /** Root of the tree before the change was appended, base64. */
   readonly previousRoot: string;
   readonly previousSize: number;
 }
 
-/** The entry of a change, ready for its RFC 8785 form. */
+/** Builds the entry of a change, whose RFC 8785 form is sealed. */
 export function controlEntryFrom(change: ControlChange, envelope: ControlEnvelope): JsonObject {
   return {
     ...change,

@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import type { AgentState } from "./agents.ts";
 import type { SealedDepartment } from "./control-changes.ts";
 import type { Membership } from "./counters/group-counts.ts";
@@ -11,64 +12,76 @@ export interface DepartmentState {
   readonly members: ReadonlySet<string>;
 }
 
-/** The departments of a workspace and who belongs to them. */
-export interface Departments extends Membership {
-  readonly all: ReadonlyMap<string, DepartmentState>;
-  add(department: SealedDepartment, createdAtMs: number, createdSeq: number): void;
-  remove(departmentId: string): void;
-  addMember(departmentId: string, agentId: string): void;
-  removeMember(departmentId: string, agentId: string): void;
-}
+const NO_MEMBERS: ReadonlySet<string> = new Set();
+/** Unions of departments that are cached. */
+const CACHED_UNIONS = 1_000;
 
-const NONE: ReadonlySet<string> = new Set();
-/** Unions of departments that are remembered. */
-const REMEMBERED_UNIONS = 10_000;
+/** The departments of a workspace and their members. Keeps the `departmentIds` of the workspace's agents up to date. */
+export class Departments implements Membership {
+  readonly #agents: ReadonlyMap<string, AgentState>;
+  readonly #all = new Map<string, DepartmentState & { readonly members: Set<string> }>();
+  readonly #unions: LRUCache<string, ReadonlySet<string>, readonly string[]>;
 
-/** Creates the departments over the workspace's agents, whose `departmentIds` it keeps. */
-export function createDepartments(agents: ReadonlyMap<string, AgentState>): Departments {
-  const all = new Map<string, DepartmentState & { readonly members: Set<string> }>();
-  const unions = new Map<string, ReadonlySet<string>>();
+  /** Creates no departments over the agents of a workspace. */
+  constructor(agents: ReadonlyMap<string, AgentState>) {
+    this.#agents = agents;
+    this.#unions = new LRUCache<string, ReadonlySet<string>, readonly string[]>({
+      max: CACHED_UNIONS,
+      memoMethod: (_key, _stale, { context: departmentIds }) =>
+        new Set(departmentIds.flatMap((id) => [...this.#membersOf(id)])),
+    });
+  }
 
-  const unionOf = (departmentIds: readonly string[]): ReadonlySet<string> => {
-    const key = departmentIds.join("+");
-    const known = unions.get(key);
-    if (known !== undefined) return known;
-    const union = new Set(departmentIds.flatMap((id) => [...(all.get(id)?.members ?? NONE)]));
-    if (unions.size >= REMEMBERED_UNIONS) unions.clear();
-    unions.set(key, union);
-    return union;
-  };
+  /** All departments by id, in the order of their creation. */
+  get all(): ReadonlyMap<string, DepartmentState> {
+    return this.#all;
+  }
 
-  const setDepartments = (agentId: string, change: (ids: readonly string[]) => string[]): void => {
-    const agent = agents.get(agentId);
+  agentCount(): number {
+    return this.#agents.size;
+  }
+
+  departmentsOf(agentId: string): readonly string[] {
+    return this.#agents.get(agentId)?.departmentIds ?? [];
+  }
+
+  membersOfAny(departmentIds: readonly string[]): ReadonlySet<string> {
+    const [only] = departmentIds;
+    if (only !== undefined && departmentIds.length === 1) return this.#membersOf(only);
+    return this.#unions.memo(departmentIds.join("+"), { context: departmentIds });
+  }
+
+  /** Adds a department without members. */
+  add(department: SealedDepartment, createdAtMs: number, createdSeq: number): void {
+    this.#all.set(department.department_id, { department, createdAtMs, createdSeq, members: new Set() });
+  }
+
+  /** Removes a department and its members' membership. */
+  remove(departmentId: string): void {
+    for (const agentId of this.#membersOf(departmentId)) this.removeMember(departmentId, agentId);
+    this.#all.delete(departmentId);
+  }
+
+  /** Adds an agent to a department. */
+  addMember(departmentId: string, agentId: string): void {
+    const agent = this.#agents.get(agentId);
+    // The agent's own text, because an entry's would keep the whole entry in memory.
+    this.#all.get(departmentId)?.members.add(agent?.agentId ?? agentId);
+    this.#changeDepartments(agent, (ids) => [...ids.filter((id) => id !== departmentId), departmentId].sort());
+  }
+
+  /** Removes an agent from a department. */
+  removeMember(departmentId: string, agentId: string): void {
+    this.#all.get(departmentId)?.members.delete(agentId);
+    this.#changeDepartments(this.#agents.get(agentId), (ids) => ids.filter((id) => id !== departmentId));
+  }
+
+  #membersOf(departmentId: string): ReadonlySet<string> {
+    return this.#all.get(departmentId)?.members ?? NO_MEMBERS;
+  }
+
+  #changeDepartments(agent: AgentState | undefined, change: (ids: readonly string[]) => string[]): void {
     if (agent !== undefined) agent.departmentIds = change(agent.departmentIds);
-    unions.clear();
-  };
-
-  const removeMember = (departmentId: string, agentId: string): void => {
-    all.get(departmentId)?.members.delete(agentId);
-    setDepartments(agentId, (ids) => ids.filter((id) => id !== departmentId));
-  };
-
-  return {
-    all,
-    agentCount: () => agents.size,
-    departmentsOf: (agentId) => agents.get(agentId)?.departmentIds ?? [],
-    membersOfAny(departmentIds) {
-      const [only] = departmentIds;
-      if (departmentIds.length === 1 && only !== undefined) return all.get(only)?.members ?? NONE;
-      return unionOf(departmentIds);
-    },
-    add: (department, createdAtMs, createdSeq) =>
-      void all.set(department.department_id, { department, createdAtMs, createdSeq, members: new Set() }),
-    remove(departmentId) {
-      for (const agentId of all.get(departmentId)?.members ?? NONE) removeMember(departmentId, agentId);
-      all.delete(departmentId);
-    },
-    addMember(departmentId, agentId) {
-      all.get(departmentId)?.members.add(agents.get(agentId)?.agentId ?? agentId);
-      setDepartments(agentId, (ids) => [...ids.filter((id) => id !== departmentId), departmentId].sort());
-    },
-    removeMember,
-  };
+    this.#unions.clear();
+  }
 }

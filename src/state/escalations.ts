@@ -1,17 +1,17 @@
 import { idWithPrefix } from "../store/ids.ts";
 
-/** Status of an escalation, in the words of the proto enum `EscalationStatus`. */
+/** Status of an escalation; the words of the proto enum `EscalationStatus`. */
 export type EscalationStatus = "pending" | "approved" | "rejected";
 
-/** The part of an escalation that deciding depends on. */
+/** Facts of an escalation that decisions depend on. */
 export interface EscalationState {
   readonly escalationId: string;
   readonly agentId: string;
   readonly actionDigest: string;
   status: EscalationStatus;
-  /** The decision that used the approval up. */
+  /** Decision that used the approval up; null while it is unused. */
   usedBy: string | null;
 }
 
-/** The id of the escalation that a decision creates: it shares the decision's UUID. */
+/** Returns the id of the escalation that a decision creates. Both share one UUID. */
 export const escalationIdOf = (decisionId: string): string => idWithPrefix("esc", decisionId);

@@ -3,7 +3,7 @@ import { createAgentState, trustAfter } from "./agents.ts";
 import type { ControlChange } from "./control-changes.ts";
 import { requireCounters, type StateJournal, type WorkspaceState } from "./workspace.ts";
 
-/** The part of a decision's entry that the state depends on. */
+/** Facts of a decision's entry that the state depends on. */
 export interface FoldedDecision {
   readonly seq: number;
   readonly atMs: number;
@@ -12,7 +12,7 @@ export interface FoldedDecision {
   readonly actionType: string;
   readonly decision: Decision;
   readonly decisionId: string;
-  /** The approved escalation that it used up and the authority that it was allowed under. */
+  /** Ids of the approved escalation and of the authority that the decision used. */
   readonly usedIds: readonly string[];
 }
 
@@ -24,13 +24,14 @@ export interface FoldedChange {
 }
 
 /**
- * Folds a decision: trust, counters, and whatever it used up. The only way that a decision gets into the state, whether this
- * replica decided it, another did, or a cold start reads it. A batch that may be rolled back passes its journal.
+ * Folds a decision into the state: trust, counters, and uses of approvals and authority. Every decision enters the state
+ * here, whether it was made by this replica, made by another, or read by a cold start. A batch that may be rolled back
+ * passes its journal.
  */
 export function foldDecision(state: WorkspaceState, entry: FoldedDecision, journal?: StateJournal): void {
   const agent = state.agents.get(entry.agentId);
   if (agent === undefined) return;
-  // The state's own text instead of the request's, which would be kept in memory with everything it was cut from.
+  // The state's own text, because the request's would keep the whole request in memory.
   const { agentId } = agent;
   const before = agent.trustTenths;
   agent.trustTenths = trustAfter(before, entry.decision);
@@ -145,7 +146,7 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
   redaction_settings_changed: nothing,
 };
 
-/** Folds a change. */
+/** Folds a change into the state. */
 export function foldChange(state: WorkspaceState, folded: FoldedChange): void {
   const fold = FOLDS[folded.change.type] as Fold<ControlChange["type"]>;
   fold(state, folded.change as never, folded);

@@ -55,7 +55,7 @@ async function loadAgents(client: PoolClient, state: WorkspaceState): Promise<vo
   }
 }
 
-/** Folds the decisions since the snapshot of trust and uses. No counters are kept yet; they load their own history. */
+/** Folds the decisions since the snapshot of trust and uses. No counter is in force yet; counters load their own history. */
 async function loadFigures(client: PoolClient, state: WorkspaceState, trustSeq: number): Promise<void> {
   type Row = Omit<FoldedDecision, "decision" | "usedIds"> & { decision: number; refId: string | null };
   for (const { refId, ...row } of await rowsOf<Row>(client, readTrustSince, [state.workspaceId, trustSeq])) {
@@ -63,7 +63,7 @@ async function loadFigures(client: PoolClient, state: WorkspaceState, trustSeq: 
   }
 }
 
-/** Time after its expiry in which authority may have uses that no snapshot holds yet, milliseconds. */
+/** Milliseconds after its expiry for which authority is loaded, because no snapshot may have its last uses yet. */
 const UNSAVED_MS = 60_000;
 
 async function loadAuthority(client: PoolClient, state: WorkspaceState): Promise<void> {
@@ -133,8 +133,8 @@ async function loadSnapshot(client: PoolClient, workspaceId: string): Promise<Wo
 }
 
 /**
- * Loads a workspace as its log has it now. Reads the tables and only the entries after the trust snapshot, so the time
- * does not grow with the log. Throws WORKSPACE_NOT_FOUND.
+ * Loads the current state of a workspace from its tables, its trust snapshot and the entries after that snapshot, so that the
+ * time does not grow with the log. Rejects with WORKSPACE_NOT_FOUND.
  */
 export async function loadState(pool: Pool, workspaceId: string): Promise<WorkspaceState> {
   const client = await pool.connect();
@@ -151,7 +151,7 @@ export async function loadState(pool: Pool, workspaceId: string): Promise<Worksp
   }
 }
 
-/** Reads what deciding needs of an escalation; undefined when the workspace has none of this id. */
+/** Reads the state of an escalation; undefined when the workspace has none with this id. */
 export async function loadEscalation(
   reader: Reader,
   workspaceId: string,

@@ -22,48 +22,24 @@ export interface ToolState {
   readonly registeredAtMs: number;
 }
 
-/** A mandate that is not archived. */
-export interface MandateState {
-  readonly sealed: SealedMandate;
-  readonly compiled: CompiledMandate;
-  readonly createdAtMs: number;
-  readonly updatedAtMs: number;
-  /** Index of the entry that created it. */
-  readonly createdSeq: number;
-}
-
-/** When a mandate and its version came into force. */
+/** Times at which a mandate and its current version came into force. */
 export interface MandateTimes {
   readonly createdAtMs: number;
   readonly updatedAtMs: number;
+  /** Index of the entry that created the mandate. */
   readonly createdSeq: number;
 }
 
-/** The tools and mandates of a workspace, compiled against each other. */
-export interface Policies {
-  readonly tools: ReadonlyMap<string, ToolState>;
-  readonly mandates: ReadonlyMap<string, MandateState>;
-  readonly lookup: ToolLookup;
-  /** The mandates in force, for deciding. */
-  policySet(): PolicySet;
-  /** Every counter that a mandate in force reads. */
-  counters(): CounterSpec[];
-  /** Every sequence that a mandate in force looks for. */
-  sequences(): OrderedSpec[];
-  /** Puts a tool version in force and compiles every mandate that names the tool again. */
-  putTool(tool: SealedTool, registeredAtMs: number): void;
-  putMandate(mandate: SealedMandate, times: MandateTimes): void;
-  removeMandate(mandateId: string): void;
-  /** Digest of the policy set that publishing this version would put in force. */
-  digestWith(mandate: SealedMandate): string;
-  /** Digest of the policy set that archiving a mandate would put in force. */
-  digestWithout(mandateId: string): string;
+/** A mandate that is not archived. */
+export interface MandateState extends MandateTimes {
+  readonly sealed: SealedMandate;
+  readonly compiled: CompiledMandate;
 }
 
 /** Digest of a policy set without mandates. */
 export const EMPTY_POLICY_DIGEST = createPolicySet([]).digest;
 
-/** The definition of a mandate in the words of the policy core. */
+/** Converts a sealed mandate to the form that the policy compiler takes. */
 export function mandateSourceFrom({ mandate_id, version, digest, definition }: SealedMandate): MandateSource {
   const rules = Array.isArray(definition.rules) ? definition.rules : [];
   return {
@@ -80,7 +56,7 @@ export function mandateSourceFrom({ mandate_id, version, digest, definition }: S
   };
 }
 
-/** The schema of a tool version as rules need it. Throws when it cannot be flattened: such a version is never sealed. */
+/** Compiles the schema of a tool version. Throws when it cannot be flattened; such a version is never sealed. */
 export function toolSchemaFrom(tool: SealedTool): ToolSchema {
   const flattened = flattenSchema(tool.input_schema as JsonObject);
   if (flattened.kind === "invalid") throw new Error(`the sealed schema of \`${tool.name}\` cannot be flattened`);
@@ -92,54 +68,79 @@ export function toolSchemaFrom(tool: SealedTool): ToolSchema {
 const namesTool = ({ compiled }: MandateState, name: string): boolean =>
   compiled.rules.some((rule) => rule.tool === name);
 
-/** Creates the tools and mandates of a workspace, empty. */
-export function createPolicies(): Policies {
-  const tools = new Map<string, ToolState>();
-  const mandates = new Map<string, MandateState>();
-  let set: PolicySet | undefined;
-
-  const lookup: ToolLookup = Object.defineProperty((name: string) => tools.get(name)?.schema, "names", {
-    get: () => tools.keys(),
+/** The tools and mandates of a workspace. Mandates are compiled against the current versions of the tools. */
+export class Policies {
+  readonly #tools = new Map<string, ToolState>();
+  readonly #mandates = new Map<string, MandateState>();
+  /** Finds the current schema of a tool by name. */
+  readonly lookup: ToolLookup = Object.defineProperty((name: string) => this.#tools.get(name)?.schema, "names", {
+    get: () => this.#tools.keys(),
   });
+  /** Undefined until first use: a cold start puts every mandate before it decides anything. */
+  #policySet: PolicySet | undefined;
 
-  const compiledFrom = (sealed: SealedMandate): CompiledMandate =>
-    compileMandate(mandateSourceFrom(sealed), lookup, { allowStale: true });
+  /** The current version of every tool, by name. */
+  get tools(): ReadonlyMap<string, ToolState> {
+    return this.#tools;
+  }
 
-  // Built on first use: a cold start puts every mandate before it decides anything.
-  const policySet = (): PolicySet => (set ??= createPolicySet([...mandates.values()].map(({ compiled }) => compiled)));
+  /** The mandates that are not archived, by id. */
+  get mandates(): ReadonlyMap<string, MandateState> {
+    return this.#mandates;
+  }
 
-  const putMandate = (sealed: SealedMandate, times: MandateTimes): void => {
-    const compiled = compiledFrom(sealed);
-    // Last, because the times may be those of a whole mandate that is compiled again.
-    mandates.set(sealed.mandate_id, { ...times, sealed, compiled });
-    set = set?.with(compiled);
-  };
+  /** Returns the mandates in force, for deciding. */
+  policySet(): PolicySet {
+    this.#policySet ??= createPolicySet([...this.#mandates.values()].map(({ compiled }) => compiled));
+    return this.#policySet;
+  }
 
-  return {
-    tools,
-    mandates,
-    lookup,
-    policySet,
-    digestWith: (sealed) => policySet().with(compiledFrom(sealed)).digest,
-    digestWithout: (mandateId) => policySet().without(mandateId).digest,
-    counters: () =>
-      [...mandates.values()].flatMap(({ compiled }) =>
-        compiled.rules.flatMap(({ velocity }) => (velocity === undefined ? [] : [velocity.counter])),
-      ),
-    sequences: () =>
-      [...mandates.values()].flatMap(({ compiled }) =>
-        compiled.rules.flatMap(({ ordered }) => (ordered === undefined ? [] : [ordered])),
-      ),
-    putTool(sealed, registeredAtMs) {
-      tools.set(sealed.name, { schema: toolSchemaFrom(sealed), sealed, registeredAtMs });
-      for (const mandate of [...mandates.values()]) {
-        if (namesTool(mandate, sealed.name)) putMandate(mandate.sealed, mandate);
-      }
-    },
-    putMandate,
-    removeMandate(mandateId) {
-      mandates.delete(mandateId);
-      set = set?.without(mandateId);
-    },
-  };
+  /** Returns every counter that a mandate in force reads. */
+  counters(): CounterSpec[] {
+    return this.#rules().flatMap(({ velocity }) => velocity?.counter ?? []);
+  }
+
+  /** Returns every sequence that a mandate in force looks for. */
+  sequences(): OrderedSpec[] {
+    return this.#rules().flatMap(({ ordered }) => ordered ?? []);
+  }
+
+  /** Puts a version of a tool in force and recompiles the mandates that name the tool. */
+  putTool(sealed: SealedTool, registeredAtMs: number): void {
+    this.#tools.set(sealed.name, { schema: toolSchemaFrom(sealed), sealed, registeredAtMs });
+    for (const mandate of [...this.#mandates.values()]) {
+      if (namesTool(mandate, sealed.name)) this.putMandate(mandate.sealed, mandate);
+    }
+  }
+
+  /** Puts a version of a mandate in force. */
+  putMandate(sealed: SealedMandate, { createdAtMs, updatedAtMs, createdSeq }: MandateTimes): void {
+    const compiled = this.#compile(sealed);
+    this.#mandates.set(sealed.mandate_id, { sealed, compiled, createdAtMs, updatedAtMs, createdSeq });
+    this.#policySet = this.#policySet?.with(compiled);
+  }
+
+  /** Removes a mandate that was archived. */
+  removeMandate(mandateId: string): void {
+    this.#mandates.delete(mandateId);
+    this.#policySet = this.#policySet?.without(mandateId);
+  }
+
+  /** Returns the digest of the policy set that publishing a mandate version would put in force. */
+  digestWith(sealed: SealedMandate): string {
+    return this.policySet().with(this.#compile(sealed)).digest;
+  }
+
+  /** Returns the digest of the policy set that archiving a mandate would put in force. */
+  digestWithout(mandateId: string): string {
+    return this.policySet().without(mandateId).digest;
+  }
+
+  #rules() {
+    return [...this.#mandates.values()].flatMap(({ compiled }) => compiled.rules);
+  }
+
+  #compile(sealed: SealedMandate): CompiledMandate {
+    return compileMandate(mandateSourceFrom(sealed), this.lookup, { allowStale: true });
+  }
 }

@@ -1,36 +1,36 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { Decision, GuardAnswer, PolicyResult, ToolSchema } from "../policy/types.ts";
 
-/** An action as an agent attempts it, mapped from the request and not yet decided. */
+/** An action that an agent attempts, mapped from the request and not decided yet. */
 export interface Action {
-  /** `dec_…`; the same for every retry of a `request_id`. */
+  /** `dec_…`; equal for all retries with the same `request_id`. */
   readonly decisionId: string;
-  /** True if the caller gave a `request_id`, so that the decision may exist already. */
+  /** True if the caller sent a `request_id`, so that the decision may exist already. */
   readonly isRetryable: boolean;
   readonly agentId: string;
-  /** As the caller wrote it. */
+  /** The caller's spelling. */
   readonly actionType: string;
-  /** Trimmed and lower-cased, as patterns see it. */
+  /** Trimmed and lower-cased, for matching against patterns. */
   readonly normalisedType: string;
   readonly actionContent: string;
   readonly metadata: JsonObject | undefined;
-  /** The RFC 8785 form of the metadata; empty when there is none. */
+  /** RFC 8785 form of the metadata; empty without metadata. */
   readonly metadataText: string;
-  /** The tool that the request names; undefined when the metadata or the action type may name it. */
+  /** Tool that the request names. When undefined, the metadata or the action type may name one. */
   readonly tool: string | undefined;
   readonly sessionId: string | undefined;
   readonly onBehalfOf: string | undefined;
   readonly grantId: string | undefined;
   readonly intentContractId: string | undefined;
-  /** The escalation presented as approved. */
+  /** Escalation that the caller presents as approved. */
   readonly escalationId: string | undefined;
-  /** The key that called. */
+  /** Id of the calling key. */
   readonly keyId: string;
-  /** What guards answered about the action, by the key of the question. Default: none was asked. */
+  /** Answers of the guard model, by the key of the question. Default: the model was not asked. */
   readonly answers?: ReadonlyMap<string, GuardAnswer>;
 }
 
-/** Which step of deciding gave the decision; the words of the proto enum `DecisionPath`. */
+/** Step that determined the decision; the words of the proto enum `DecisionPath`. */
 export type DecisionPath =
   | "revoked"
   | "permissions"
@@ -43,7 +43,7 @@ export type DecisionPath =
   | "credential"
   | "mcp_tool_policy";
 
-/** Why a decision came out as it did; the fields of the message `Reason`, in its words. */
+/** Reason of a decision; the fields of the proto message `Reason`. */
 export interface DecisionReason {
   readonly code: string;
   readonly message: string;
@@ -54,10 +54,10 @@ export interface DecisionReason {
   readonly wouldPass?: string;
 }
 
-/** Code of the reason that no mandate matched. */
+/** Code of the reason for a decision by default: no mandate matched. */
 export const DEFAULT_REASON_CODE = "DEFAULT";
 
-/** The reasons of a decision that follows from the workspace's default, by that default. */
+/** Reasons of a decision by default, for each default of a workspace. */
 export const DEFAULT_REASONS: Readonly<Record<Decision, readonly DecisionReason[]>> = {
   allow: [{ code: DEFAULT_REASON_CODE, message: "no mandate matched; the workspace allows by default" }],
   block: [{ code: DEFAULT_REASON_CODE, message: "no mandate matched; the workspace blocks by default" }],
@@ -67,36 +67,36 @@ export const DEFAULT_REASONS: Readonly<Record<Decision, readonly DecisionReason[
 /** Result of checking the agent's permissions. */
 export type PermissionsResult = "admitted" | "denied" | "not_listed" | "not_evaluated";
 
-/** What deciding an action came to: everything that is sealed, before it has a place in the log. */
+/** Result of deciding an action: everything that is sealed, except its position in the log. */
 export interface Outcome {
-  /** The agent's name when it acted. */
+  /** Name of the agent at the time of the action. */
   readonly agentName: string;
   readonly decision: Decision;
   readonly path: DecisionPath;
   readonly reasons: readonly DecisionReason[];
   readonly permissions: PermissionsResult;
-  /** What the mandates said; undefined when an earlier step refused. */
+  /** Result of evaluating the mandates; undefined when an earlier step refused the action. */
   readonly policy: PolicyResult | undefined;
   readonly policyName: string | undefined;
   /** Digest of the policy set in force. */
   readonly policyDigest: string;
-  /** The tool that the action calls, registered or not. */
+  /** Tool that the action calls, registered or not. */
   readonly toolName: string | undefined;
-  /** Its schema in force. */
+  /** Schema in force of a registered tool. */
   readonly tool: ToolSchema | undefined;
   readonly trustBeforeTenths: number;
   readonly trustAfterTenths: number;
-  /** SHA-256 that an approval is bound to; set when the action escalates or an approval is used up. */
+  /** SHA-256 that binds an approval to the action; set when the decision escalates or uses an approval. */
   readonly actionDigest: string | undefined;
-  /** The escalation that this decision creates. */
+  /** Escalation that the decision creates. */
   readonly escalationId: string | undefined;
-  /** The approved escalation that this decision uses up. */
+  /** Approved escalation that the decision uses up. */
   readonly usedEscalationId: string | undefined;
-  /** The authority that the action relies on: grants from the actor's up to the principal's, window, contract, token. */
+  /** Ids of the authority that the action relies on: grants from the actor's up to the principal's, window, contract, token. */
   readonly authority: readonly string[];
 }
 
-/** A decision that is durable in the log, as its caller hears of it. */
+/** A decision that is durable in the log, in the form that its caller receives. */
 export interface SealedDecision {
   readonly decisionId: string;
   /** Index in the workspace's log. */
@@ -106,7 +106,7 @@ export interface SealedDecision {
   readonly actionType: string;
   readonly decision: Decision;
   readonly path: DecisionPath;
-  /** Trust that the decision was taken with. */
+  /** Trust before the decision. */
   readonly trustBeforeTenths: number;
   readonly trustAfterTenths: number;
   readonly escalationId: string | undefined;

@@ -1,12 +1,13 @@
+import { LRUCache } from "lru-cache";
 import type { Frontier } from "../tree/merkle.ts";
 import { type AgentState, createPatternCache, type PatternCache } from "./agents.ts";
-import { type AuthorityBook, createAuthorityBook } from "./authority.ts";
+import { AuthorityIndex } from "./authority.ts";
 import type { SealedWorkspace } from "./control-changes.ts";
 import { OrderedSequences } from "./counters/ordered.ts";
 import { VelocityWindows } from "./counters/windows.ts";
-import { createDepartments, type Departments } from "./departments.ts";
+import { Departments } from "./departments.ts";
 import type { EscalationState } from "./escalations.ts";
-import { createPolicies, type Policies } from "./policies.ts";
+import { Policies } from "./policies.ts";
 
 /** Undo journal of a batch. */
 export interface StateJournal {
@@ -15,32 +16,35 @@ export interface StateJournal {
 }
 
 /**
- * A workspace as its log has it: a fold over the entries, and nothing that exists only in memory.
+ * State of a workspace: a fold over the entries of its log, without anything that exists only in memory.
  * INVARIANT: two replicas that folded the same entries hold equal states.
  */
 export interface WorkspaceState {
   readonly workspaceId: string;
   settings: SealedWorkspace;
-  /** Entries folded; the index of the next one. */
+  /** Number of entries folded; the index of the next one. */
   seq: number;
   /** Time of the last entry, epoch milliseconds. */
   lastAtMs: number;
   frontier: Frontier;
-  /** Compiled forms of the lists that agents were registered with. */
+  /** Compiled forms of the agents' pattern lists. */
   readonly patterns: PatternCache;
   readonly agents: Map<string, AgentState>;
   readonly departments: Departments;
   readonly policies: Policies;
   readonly windows: VelocityWindows;
   readonly sequences: OrderedSequences;
-  /** Escalations that actions presented: loaded on demand, since most are never presented. */
-  readonly escalations: Map<string, EscalationState>;
-  readonly authority: AuthorityBook;
-  /** Authority whose uses changed, with the size of the log after the entry that changed them. */
+  /** Cache of escalations that actions presented. Loaded on demand, since most are never presented. */
+  readonly escalations: LRUCache<string, EscalationState>;
+  readonly authority: AuthorityIndex;
+  /** Authority whose uses changed since the last snapshot, with the size of the log after the last change. */
   readonly usesChangedAt: Map<string, number>;
-  /** Agents whose trust changed, with the size of the log after the entry that changed it. */
+  /** Agents whose trust changed since the last snapshot, with the size of the log after the last change. */
   readonly trustChangedAt: Map<string, number>;
 }
+
+/** Escalations in the cache. INVARIANT: more than one batch can present. */
+const CACHED_ESCALATIONS = 1_000;
 
 /** Creates the state of a workspace at some size of its log, without agents, tools and mandates. */
 export function createWorkspaceState(
@@ -48,7 +52,7 @@ export function createWorkspaceState(
   at: { readonly seq: number; readonly lastAtMs: number; readonly frontier: Frontier },
 ): WorkspaceState {
   const agents = new Map<string, AgentState>();
-  const departments = createDepartments(agents);
+  const departments = new Departments(agents);
   return {
     workspaceId: settings.workspace_id,
     settings,
@@ -56,17 +60,17 @@ export function createWorkspaceState(
     patterns: createPatternCache(),
     agents,
     departments,
-    policies: createPolicies(),
+    policies: new Policies(),
     windows: new VelocityWindows(departments, settings.workspace_id),
     sequences: new OrderedSequences(departments),
-    escalations: new Map(),
-    authority: createAuthorityBook(),
+    escalations: new LRUCache({ max: CACHED_ESCALATIONS }),
+    authority: new AuthorityIndex(),
     usesChangedAt: new Map(),
     trustChangedAt: new Map(),
   };
 }
 
-/** Keeps exactly the counters and sequences that the mandates in force read. */
+/** Sets the counters and sequences in force to those that mandates in force read. */
 export function requireCounters(state: WorkspaceState, nextIndex: number): void {
   state.windows.require(state.policies.counters(), nextIndex);
   state.sequences.require(state.policies.sequences());

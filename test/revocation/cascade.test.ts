@@ -148,8 +148,8 @@ describe("revoking an agent", () => {
     expect(rows[0]?.count).to.equal(0);
     for (const { log } of [workspace, await workspace.replica()]) {
       const { authority } = await log.caughtUp();
-      expect([...authority.ofAgent(agentId, "session")]).to.have.length(0);
-      expect([...authority.ofAgent(agentId, "grant"), ...authority.givenBy(agentId)]).to.have.length(0);
+      expect([...authority.heldBy(agentId, "session")]).to.have.length(0);
+      expect([...authority.heldBy(agentId, "grant"), ...authority.givenBy(agentId)]).to.have.length(0);
     }
   });
 
