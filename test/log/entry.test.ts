@@ -1,0 +1,168 @@
+import { expect } from "chai";
+import fc from "fast-check";
+import { type DecisionPlace, decisionBody } from "../../src/log/entry.ts";
+import type { GuardFinding, LimitState, PolicyResult } from "../../src/policy/types.ts";
+import { type Action, DEFAULT_REASONS, type DecisionReason, type Outcome } from "../../src/state/types.ts";
+import { canonicalJson, type JsonValue } from "../../src/tree/canonical.ts";
+
+const text = fc.oneof(
+  fc.string({ unit: "grapheme", maxLength: 8 }),
+  fc.constantFrom('"', "\\", "\u2028", "\u0000", "é", "😀"),
+);
+const optional = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined });
+const list = <T>(arbitrary: fc.Arbitrary<T>) => fc.array(arbitrary, { maxLength: 3 });
+const decision = fc.constantFrom("allow" as const, "block" as const, "escalate" as const);
+const whole = fc.nat({ max: 2 ** 31 });
+
+/** Keys whose order in a JavaScript object differs from RFC 8785, or that name its prototype. */
+const key = fc.oneof(
+  // V8 (Node 24.21) misreads a name of one escaped character once it has seen an object with that name.
+  text.filter((each) => each.length !== 1 || JSON.stringify(each).length === 3),
+  fc.constantFrom("10", "9", "1e3", "__proto__", "constructor", "toJSON", "", "é", "😀", "\ufb33"),
+);
+const metadata = fc
+  .array(
+    fc.tuple(
+      key,
+      fc.oneof(text, fc.double({ noNaN: true, noDefaultInfinity: true }), list(text), fc.dictionary(key, text)),
+    ),
+    { maxLength: 6 },
+  )
+  .map((members) => JSON.parse(`{${distinct(members).join(",")}}`) as Record<string, JsonValue>);
+
+function distinct(members: readonly [string, unknown][]): string[] {
+  return [...new Map(members)].map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`);
+}
+
+const reason = fc.record({
+  ...{ code: text, message: text, mandateId: optional(text), mandateName: optional(text) },
+  ...{ rule: optional(text), argument: optional(text), wouldPass: optional(text) },
+}) as fc.Arbitrary<DecisionReason>;
+const limit = fc.record({
+  ...{ scope: text, group: text, members: whole, count: whole, limit: whole, window: whole, remaining: whole },
+  ...{ source: fc.constantFrom("decision_log", "mirror"), mandateId: text, rule: text },
+}) as fc.Arbitrary<LimitState>;
+const answer = fc.oneof(
+  fc.record({
+    kind: fc.constant("verdict" as const),
+    ...{ violates: fc.boolean(), confidence: fc.double({ min: 0, max: 1, noNaN: true }), latencyMs: whole },
+    // A model may answer with half of a surrogate pair.
+    ...{ reason: fc.oneof(text, fc.constant("\ud800")), model: fc.oneof(text, fc.constant("m\udc00")) },
+  }),
+  fc.record({ kind: fc.constant("unavailable" as const), cause: text, latencyMs: whole }),
+);
+const guard = fc.record({
+  mandateId: text,
+  version: whole,
+  rule: text,
+  answer,
+}) as unknown as fc.Arbitrary<GuardFinding>;
+const ruling = fc.record({
+  mandate: fc.record({ id: text, version: whole, digest: text }),
+  ...{ decision, reasons: list(reason) },
+});
+const policy = fc.record({
+  ...{ decision: optional(decision), reasons: list(reason), fired: list(ruling), observed: list(ruling) },
+  ...{ collectiveLimits: list(limit), guards: list(guard) },
+}) as unknown as fc.Arbitrary<PolicyResult>;
+
+const outcome = fc.record({
+  ...{ agentName: text, decision, path: text, permissions: text, policyDigest: text },
+  reasons: fc.oneof(list(reason), fc.constantFrom(...Object.values(DEFAULT_REASONS))),
+  ...{ policy: optional(policy), policyName: optional(text), toolName: optional(text) },
+  ...{ tool: optional(fc.record({ version: whole })), actionDigest: optional(text) },
+  ...{ trustBeforeTenths: fc.nat({ max: 1000 }), trustAfterTenths: fc.nat({ max: 1000 }) },
+  ...{ escalationId: optional(text), usedEscalationId: optional(text), authority: list(text) },
+}) as unknown as fc.Arbitrary<Outcome>;
+const action = fc
+  .record({
+    ...{ decisionId: text, agentId: text, actionType: text, actionContent: text, metadata: optional(metadata) },
+    ...{ sessionId: optional(text), onBehalfOf: optional(text), grantId: optional(text) },
+    ...{ intentContractId: optional(text), escalationId: optional(text), keyId: text },
+  })
+  .map((given) => ({
+    ...given,
+    metadataText: given.metadata === undefined ? "" : canonicalJson(given.metadata),
+  })) as unknown as fc.Arbitrary<Action>;
+const place: fc.Arbitrary<DecisionPlace> = fc.record({
+  ...{ workspaceId: text, seq: whole, atMs: fc.nat({ max: 4e12 }), previousRoot: text, previousSize: whole },
+});
+
+describe("the entry of a decision", () => {
+  const assertCanonical = (body: string): void => {
+    expect(body).to.equal(canonicalJson(JSON.parse(body) as JsonValue));
+  };
+
+  it("is canonical JSON, whichever of its members are present", () => {
+    fc.assert(
+      fc.property(action, outcome, place, (...given) => assertCanonical(decisionBody(...given))),
+      { numRuns: 500 },
+    );
+  });
+
+  it("is canonical JSON with every member, and omits those that are empty or follow from others", () => {
+    const at = { workspaceId: "w", seq: 7, atMs: 1_700_000_000_000, previousRoot: "cm9vdA==", previousSize: 5 };
+    const bare = {
+      ...{
+        decisionId: "dec_1",
+        agentId: "agt_1",
+        actionType: "Pay",
+        actionContent: "",
+        metadataText: "",
+        keyId: "key_1",
+      },
+    } as Action;
+    const byDefault = {
+      ...{ agentName: "a", decision: "allow", path: "default", reasons: DEFAULT_REASONS.allow },
+      ...{ permissions: "admitted", policyDigest: "d", trustBeforeTenths: 500, trustAfterTenths: 502, authority: [] },
+    } as unknown as Outcome;
+    const least = decisionBody(bare, byDefault, at);
+    assertCanonical(least);
+    expect(Object.keys(JSON.parse(least) as object)).to.deep.equal([
+      ...["action", "at", "authorisation", "decision", "decision_id", "decision_path", "key_id", "policy_digest"],
+      ...["previous_root", "previous_size", "seq", "trust", "type", "workspace_id"],
+    ]);
+
+    const why = {
+      code: "C",
+      message: "m",
+      mandateId: "m1",
+      mandateName: "n",
+      rule: "rules[0]",
+      argument: "a",
+      wouldPass: "w",
+    };
+    const counted = { scope: "workspace", group: "w", members: 1, count: 2, limit: 3, window: 60, remaining: 1 };
+    const found = { mandate: { id: "m1", version: 1, digest: "d" }, decision: "block", reasons: [why] };
+    const full = decisionBody(
+      {
+        ...bare,
+        ...{ metadataText: canonicalJson(JSON.parse('{"9":1,"10":2,"__proto__":{"é":"😀"}}') as JsonValue) },
+        ...{ sessionId: "s", onBehalfOf: "agt_2", grantId: "g", intentContractId: "i", escalationId: "esc_1" },
+      },
+      {
+        ...byDefault,
+        ...{ reasons: [why], policyName: "p", toolName: "t", tool: { version: 3 }, actionDigest: "x" },
+        ...{ escalationId: "esc_2", usedEscalationId: "esc_1", authority: ["g", "w"] },
+        policy: {
+          ...{ decision: "block", reasons: [why], fired: [found], observed: [found] },
+          collectiveLimits: [{ ...counted, source: "mirror", mandateId: "m1", rule: "rules[0]" }],
+          guards: [
+            {
+              mandateId: "m1",
+              version: 1,
+              rule: "rules[1]",
+              answer: { kind: "unavailable", cause: "c", latencyMs: 1 },
+            },
+          ],
+        },
+      } as unknown as Outcome,
+      at,
+    );
+    assertCanonical(full);
+    expect(full).to.include('"metadata":{"10":2,"9":1,"__proto__":{"é":"😀"}}');
+    const body = JSON.parse(full) as Record<string, unknown>;
+    expect(body).to.include.keys("authority", "guards", "mandates", "observed", "reasons", "used_escalation_id");
+    expect(body.authorisation).to.have.nested.property("collective_limits[0].source", "mirror");
+  });
+});
