@@ -20,7 +20,7 @@ import { createSigningKeys, loadSigningKey, type SigningKeys } from "./authority
 import type { Config } from "./config.ts";
 import { createIntercept } from "./decision/intercept.ts";
 import { createCheckpoints } from "./log/checkpoint.ts";
-import { createVault } from "./log/vault.ts";
+import { Vault } from "./log/vault.ts";
 import { listenForWakeUps, type WakeUpListener } from "./log/wake-ups.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "./log/workspace-logs.ts";
 import { createRedisParts, type RedisParts } from "./mirror/redis.ts";
@@ -116,7 +116,7 @@ function createServices({
     createIncidentService(database),
     createWebhookService({ webhooks }),
     createRedactionService({ redaction }),
-    createVaultService(createVault({ pool, logs, sign: createCheckpoints(config.vaultOrigin, keys) })),
+    createVaultService(new Vault({ pool, logs, sign: createCheckpoints(config.vaultOrigin, keys) })),
     createAdminService({ logs, database, authenticator }),
   ];
 }

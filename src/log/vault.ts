@@ -56,26 +56,10 @@ export interface ConsistencyProof {
   readonly toRoot: Uint8Array;
 }
 
-/**
- * Serves the logs as evidence: checkpoints, entries and proofs. Every method catches the log up first. Sizes and indexes are
- * whole numbers of at least 0. Rejects with OUTSIDE_LOG for anything beyond the log or the tree, and INVALID_FIELD for sizes
- * in the wrong order.
- */
-export interface Vault {
-  /** Signs the tree of a size; undefined for the log as it is now. */
-  checkpoint(workspaceId: string, treeSize: number | undefined): Promise<Checkpoint>;
-  /** Reads at most `limit` entries: fewer when their bodies are large, but at least one if the range holds any. */
-  entries(workspaceId: string, range: EntryRange, limit: number): Promise<EntryPage>;
-  /** Proves a decision by id, or any entry by index. Rejects with DECISION_NOT_FOUND. */
-  inclusion(workspaceId: string, entry: string | number, treeSize: number | undefined): Promise<InclusionProof>;
-  /** Proves that the tree of `to` entries begins with that of `from`. `to` undefined: the log as it is now. */
-  consistency(workspaceId: string, from: number, to: number | undefined): Promise<ConsistencyProof>;
-}
-
 /** Dependencies of a vault. */
-export interface VaultOptions {
+interface VaultOptions {
   readonly pool: Pool;
-  readonly logs: WorkspaceLogs;
+  readonly logs: Pick<WorkspaceLogs, "of">;
   readonly sign: SignCheckpoint;
 }
 
@@ -146,69 +130,86 @@ async function readRoots(
   return ranges.map((range) => rangeRoot(range, hashOf));
 }
 
-/** Creates the vault over the logs of this replica. */
-export function createVault({ pool, logs, sign }: VaultOptions): Vault {
-  const treeOf = async (workspaceId: string, field: string, asked: number | undefined): Promise<Tree> => {
-    const { seq, frontier } = await (await logs.of(workspaceId)).caughtUp();
-    if (asked === undefined || asked === seq) return { size: seq, root: rootOf(frontier) };
-    assertReached(field, asked, seq);
-    return { size: asked, root: undefined };
-  };
+/**
+ * Serves the logs of this replica as evidence: checkpoints, entries and proofs. Every method catches the log up first. Sizes
+ * and indexes are whole numbers of at least 0. Rejects with OUTSIDE_LOG for anything beyond the log or the tree, and
+ * INVALID_FIELD for sizes in the wrong order.
+ */
+export class Vault {
+  readonly #pool: Pool;
+  readonly #logs: Pick<WorkspaceLogs, "of">;
+  readonly #sign: SignCheckpoint;
+
+  constructor({ pool, logs, sign }: VaultOptions) {
+    this.#pool = pool;
+    this.#logs = logs;
+    this.#sign = sign;
+  }
+
+  /** Signs the tree of a size; undefined for the log as it is now. */
+  async checkpoint(workspaceId: string, treeSize: number | undefined): Promise<Checkpoint> {
+    const tree = await this.#treeOf(workspaceId, "tree_size", treeSize);
+    const [root] = await this.#rootsIn(workspaceId, tree, []);
+    return this.#sign(workspaceId, tree.size, root as Uint8Array);
+  }
+
+  /** Reads at most `limit` entries: fewer when their bodies are large, but at least one if the range holds any. */
+  async entries(workspaceId: string, { from, to }: EntryRange, limit: number): Promise<EntryPage> {
+    assertOrder(from, to);
+    const { size: end } = await this.#treeOf(workspaceId, "to", to);
+    assertReached("from", from, end);
+    const values = [workspaceId, from, end, limit, PAGE_BYTES];
+    const { rows: entries } = await stored(this.#pool.query<SealedEntry>({ ...readSealedEntries, values }));
+    // If someone deleted rows, the page lacks their indexes, which a verifier notices.
+    const next = (entries.at(-1)?.seq ?? end - 1) + 1;
+    return { entries, next: next < end ? next : undefined };
+  }
+
+  /** Proves a decision by id, or any entry by index. Rejects with DECISION_NOT_FOUND. */
+  async inclusion(workspaceId: string, entry: string | number, treeSize: number | undefined): Promise<InclusionProof> {
+    const tree = await this.#treeOf(workspaceId, "tree_size", treeSize);
+    const index = typeof entry === "number" ? entry : await this.#indexOf(workspaceId, entry);
+    assertInTree(typeof entry === "number" ? "index" : "decision_id", index, tree.size);
+    const ranges = [{ start: index, end: index + 1 }, ...inclusionPath(index, tree.size)];
+    const [root, leafHash, ...path] = await this.#rootsIn(workspaceId, tree, ranges);
+    const checkpoint = this.#sign(workspaceId, tree.size, root as Uint8Array);
+    return { index, leafHash: leafHash as Uint8Array, path, checkpoint };
+  }
+
+  /** Proves that the tree of `to` entries begins with that of `from`. `to` undefined: the log as it is now. */
+  async consistency(workspaceId: string, from: number, to: number | undefined): Promise<ConsistencyProof> {
+    assertOrder(from, to);
+    const tree = await this.#treeOf(workspaceId, "to", to);
+    assertReached("from", from, tree.size);
+    const ranges = [{ start: 0, end: from }, ...consistencyPath(from, tree.size)];
+    const [toRoot, fromRoot, ...path] = await this.#rootsIn(workspaceId, tree, ranges);
+    return { from, to: tree.size, path, fromRoot: fromRoot as Uint8Array, toRoot: toRoot as Uint8Array };
+  }
+
+  async #treeOf(workspaceId: string, field: string, size: number | undefined): Promise<Tree> {
+    const { seq, frontier } = await (await this.#logs.of(workspaceId)).caughtUp();
+    if (size === undefined || size === seq) return { size: seq, root: rootOf(frontier) };
+    assertReached(field, size, seq);
+    return { size, root: undefined };
+  }
 
   /** Returns the roots of a tree and of ranges in it. */
-  const rootsIn = async (
+  async #rootsIn(
     workspaceId: string,
     { size, root }: Tree,
     ranges: readonly LeafRange[],
-  ): Promise<readonly Uint8Array[]> => {
-    if (root === undefined) return stored(readRoots(pool, workspaceId, [{ start: 0, end: size }, ...ranges]));
-    return [root, ...(ranges.length === 0 ? [] : await stored(readRoots(pool, workspaceId, ranges)))];
-  };
+  ): Promise<readonly Uint8Array[]> {
+    if (root === undefined) return stored(readRoots(this.#pool, workspaceId, [{ start: 0, end: size }, ...ranges]));
+    return [root, ...(ranges.length === 0 ? [] : await stored(readRoots(this.#pool, workspaceId, ranges)))];
+  }
 
-  const indexOf = async (workspaceId: string, decisionId: string): Promise<number> => {
-    const { rows } = await stored(pool.query<{ seq: number }>({ ...findDecision, values: [workspaceId, decisionId] }));
+  async #indexOf(workspaceId: string, decisionId: string): Promise<number> {
+    const search = { ...findDecision, values: [workspaceId, decisionId] };
+    const { rows } = await stored(this.#pool.query<{ seq: number }>(search));
     const [row] = rows;
     if (row !== undefined) return row.seq;
     throw new ControlPlaneError(ErrorReason.DECISION_NOT_FOUND, `no decision \`${decisionId}\``, {
       decision_id: decisionId,
     });
-  };
-
-  return {
-    async checkpoint(workspaceId, asked) {
-      const tree = await treeOf(workspaceId, "tree_size", asked);
-      const [root] = await rootsIn(workspaceId, tree, []);
-      return sign(workspaceId, tree.size, root as Uint8Array);
-    },
-
-    async entries(workspaceId, { from, to }, limit) {
-      assertOrder(from, to);
-      const { size: end } = await treeOf(workspaceId, "to", to);
-      assertReached("from", from, end);
-      const values = [workspaceId, from, end, limit, PAGE_BYTES];
-      const { rows: entries } = await stored(pool.query<SealedEntry>({ ...readSealedEntries, values }));
-      // If someone deleted rows, the page lacks their indexes, which a verifier notices.
-      const next = (entries.at(-1)?.seq ?? end - 1) + 1;
-      return { entries, next: next < end ? next : undefined };
-    },
-
-    async inclusion(workspaceId, entry, asked) {
-      const tree = await treeOf(workspaceId, "tree_size", asked);
-      const index = typeof entry === "number" ? entry : await indexOf(workspaceId, entry);
-      assertInTree(typeof entry === "number" ? "index" : "decision_id", index, tree.size);
-      const ranges = [{ start: index, end: index + 1 }, ...inclusionPath(index, tree.size)];
-      const [root, leafHash, ...path] = await rootsIn(workspaceId, tree, ranges);
-      const checkpoint = sign(workspaceId, tree.size, root as Uint8Array);
-      return { index, leafHash: leafHash as Uint8Array, path, checkpoint };
-    },
-
-    async consistency(workspaceId, from, asked) {
-      assertOrder(from, asked);
-      const tree = await treeOf(workspaceId, "to", asked);
-      assertReached("from", from, tree.size);
-      const ranges = [{ start: 0, end: from }, ...consistencyPath(from, tree.size)];
-      const [toRoot, fromRoot, ...path] = await rootsIn(workspaceId, tree, ranges);
-      return { from, to: tree.size, path, fromRoot: fromRoot as Uint8Array, toRoot: toRoot as Uint8Array };
-    },
-  };
+  }
 }

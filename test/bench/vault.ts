@@ -3,7 +3,7 @@ import { Client } from "pg";
 import { createSigningKeys } from "../../src/authority/signing-key.ts";
 
 import { createCheckpoints } from "../../src/log/checkpoint.ts";
-import { createVault, type Vault } from "../../src/log/vault.ts";
+import { Vault } from "../../src/log/vault.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 
 import { openDatabase } from "../../src/store/database.ts";
@@ -153,7 +153,7 @@ async function openVault(databaseUrl: string, cleanup: AsyncDisposableStack): Pr
   cleanup.defer(() => logs.close());
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
   const keys = await createSigningKeys(database, privateKey, Date.now());
-  return createVault({ pool: database.pool, logs, sign: createCheckpoints("bench.example", keys) });
+  return new Vault({ pool: database.pool, logs, sign: createCheckpoints("bench.example", keys) });
 }
 
 /** Milliseconds of a proof of any entry. */

@@ -58,7 +58,7 @@ import { createIntercept } from "../../src/decision/intercept.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { createCheckpoints } from "../../src/log/checkpoint.ts";
 import { type DecisionReceipt, readReceipts } from "../../src/log/receipts.ts";
-import { createVault } from "../../src/log/vault.ts";
+import { Vault } from "../../src/log/vault.ts";
 import { listenForWakeUps, type WakeUps } from "../../src/log/wake-ups.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import type { LogSurroundings, WorkspaceLog } from "../../src/log/writer.ts";
@@ -220,7 +220,7 @@ function servicesOf(parts: Pick<Replica, "database" | "logs" | "keys" | "authent
     createMandateService({ logs, database }),
     createRevocationService(parts),
     createToolService({ logs, database }),
-    createVaultService(createVault({ pool, logs, sign: createCheckpoints(ORIGIN, keys) })),
+    createVaultService(new Vault({ pool, logs, sign: createCheckpoints(ORIGIN, keys) })),
   ];
 }
 

@@ -9,7 +9,7 @@ import { createSigningKeys } from "../../src/authority/signing-key.ts";
 import { isConsistent, rootFromInclusion } from "../../src/cli/verify/merkle.ts";
 
 import { createCheckpoints } from "../../src/log/checkpoint.ts";
-import { createVault, type Vault } from "../../src/log/vault.ts";
+import { Vault } from "../../src/log/vault.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { registerAgent } from "../../src/registry/agents.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
@@ -149,7 +149,7 @@ async function openVault(url: string, cleanup: AsyncDisposableStack): Promise<{ 
   const named = { name: "appender", framework: "", description: "", capabilities: [] };
   const registration = { ...named, allowedActionTypes: [], deniedActionTypes: [] };
   const { agentId } = await registerAgent(await logs.of(WORKSPACE), "key_test", registration);
-  return { vault: createVault({ pool: database.pool, logs, sign }), agentId };
+  return { vault: new Vault({ pool: database.pool, logs, sign }), agentId };
 }
 
 /** Lets processes append to one workspace of an empty database, watched meanwhile, and compares everything after. */
