@@ -40,8 +40,8 @@ const CHANGES: readonly {
     index: AT,
   },
   {
-    what: "removed a body",
-    sql: [`update ledger_entry set body = null where seq = ${AT}`],
+    what: "emptied a body",
+    sql: [`update ledger_entry set body = '' where seq = ${AT}`],
     fault: "leaf_hash",
     index: AT,
   },
