@@ -38,7 +38,7 @@ export async function listenForWakeUps(url: string, log: StoreLog, listener: Wak
     }
     if (isClosed) return next.end();
     client = next;
-    // Notifications that were sent while nobody listened are lost.
+    // Notifications that were sent while there was no connection are lost.
     listener(undefined);
   };
 

@@ -466,7 +466,7 @@ export class WorkspaceLog {
     }
   }
 
-  /** Gives the connection back; after a fault nobody knows its state, and it is closed. */
+  /** Releases the connection. After a fault its state is unknown, and it is closed. */
   #release(isSuspect = false): void {
     this.#connection?.release(isSuspect);
     this.#connection = undefined;

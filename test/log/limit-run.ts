@@ -2,17 +2,17 @@ import { withOwner } from "../support/owner.ts";
 import type { TestServer } from "../support/server.ts";
 import { interceptOver, type RestOutcome } from "./rest.ts";
 
-/** What one run came to. */
+/** Result of a run. */
 export interface LimitRun {
   /** Answers that allowed. */
   readonly allowed: number;
   /** Milliseconds from the first request to the last answer. */
   readonly ms: number;
-  /** What is wrong, in words; empty when the limit held exactly. */
+  /** Descriptions of the faults; empty when the limit held exactly. */
   readonly faults: readonly string[];
 }
 
-/** How a run is done. */
+/** Settings of a run. */
 export interface LimitRunOptions {
   readonly databaseUrl: string;
   /** All that serve; requests go to each in turn. */
@@ -55,7 +55,7 @@ function sealed({ databaseUrl, name }: LimitRunOptions): Promise<{ count: number
   });
 }
 
-/** How often each refusal came, and no answer at all. */
+/** Number of calls by refusal, and of calls without an answer. */
 function othersText(outcomes: readonly RestOutcome[]): string {
   const names = outcomes.flatMap((outcome) =>
     outcome.kind === "decided" ? [] : [outcome.kind === "refused" ? outcome.reason : outcome.kind],

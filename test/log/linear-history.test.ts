@@ -6,7 +6,7 @@ import { replayNaively } from "./naive-log.ts";
 import { type RandomHistory, startRandomHistory } from "./random-history.ts";
 import { assertIntact, readLog } from "./stored-log.ts";
 
-/** Steps under way at once; the last part of them are all intercepts, so that batches grow and replicas collide. */
+/** Concurrent steps. The last part of them are all intercepts, so that batches grow and replicas collide. */
 const LIVES = 12;
 const STEPS = 60;
 const BURSTS = 6;

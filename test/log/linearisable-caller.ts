@@ -23,7 +23,7 @@ interface Escalated {
   readonly request: JsonObject;
 }
 
-/** What all callers have made so far and draw from. Only what was answered is in it. */
+/** Resources that callers created so far and choose from; only those of answered calls. */
 export interface Cast {
   /** Those that may act and be told things about; some are deactivated or revoked. */
   readonly agents: string[];
@@ -78,7 +78,7 @@ export class Caller {
   readonly #cast: Cast;
   readonly #fleet: Fleet;
   readonly #calls: Call[];
-  /** What this caller draws. */
+  /** Random choices of this caller. */
   readonly draws: Draws;
   readonly #name: string;
   #count = 0;

@@ -3,7 +3,7 @@ import type { PlainJson } from "../support/plain-json.ts";
 import type { WireName } from "../support/wire-answer.ts";
 import type { Member } from "./linearisable-fleet.ts";
 
-/** What a caller does; the name of a call in reports. */
+/** Kind of a call; its name in reports. */
 export type CallKind =
   | "intercept"
   | "register"
@@ -21,7 +21,7 @@ export type CallKind =
   | "list_decisions"
   | "get_status";
 
-/** How a call ended: with a body, refused by the service, or not at all. */
+/** End of a call: a body, a refusal by the service, or no answer. */
 export type CallOutcome =
   | { readonly kind: "answered"; readonly body: JsonObject }
   | { readonly kind: "refused"; readonly reason: string }
@@ -31,7 +31,7 @@ export type CallOutcome =
 export interface Call {
   readonly kind: CallKind;
   readonly request: JsonObject;
-  /** What the entry that the call appends is known by, whoever gets an answer; undefined for a call without one of its own. */
+  /** Identifies the entry that the call appends, answered or not; undefined for a call that appends none. */
   readonly mark: string | undefined;
   readonly wire: WireName;
   /** Index of the process. */
@@ -41,7 +41,7 @@ export interface Call {
   /** The same; infinite when no answer came. */
   readonly endedAt: number;
   readonly outcome: CallOutcome;
-  /** Whether the process was killed while the call was under way. */
+  /** True if the process was killed during the call. */
   readonly wasKilled: boolean;
 }
 
@@ -49,7 +49,7 @@ export interface Call {
 export const told = ({ kind, process, wire, request, outcome }: Call): string =>
   `${kind} on process ${process} over ${wire} ${JSON.stringify(request)} gave ${JSON.stringify(outcome)}`;
 
-/** What is called. */
+/** A call to make. */
 export interface CallTarget {
   readonly kind: CallKind;
   readonly method: DescMethodUnary;
@@ -57,7 +57,7 @@ export interface CallTarget {
   readonly mark?: string;
 }
 
-/** Where a call goes. */
+/** Destination of a call. */
 export interface CallRoute {
   readonly member: Member;
   readonly process: number;

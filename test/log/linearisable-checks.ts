@@ -13,9 +13,9 @@ export interface RecordedHistory {
   readonly log: StoredLog;
 }
 
-/** What checking a history came to. */
+/** Result of checking a history. */
 export interface HistoryReport {
-  /** What should not be, in words, the first of each kind; empty for a history that is linearisable. */
+  /** Descriptions of faults, the first of each kind; empty for a linearisable history. */
   readonly faults: readonly string[];
   readonly figures: Readonly<Record<string, number>>;
 }
@@ -29,7 +29,7 @@ const EXPECTED_REFUSALS: readonly string[] = [
   "PARENT_GRANT_INACTIVE",
 ];
 
-/** What an answer shows of the entry that its call appended, and the same as sealed. */
+/** The part of an entry that the answer to its call shows, as answered and as sealed. */
 const SHOWN: Partial<Record<Call["kind"], (body: JsonObject, entry: LogEntry) => [unknown, unknown]>> = {
   intercept: (body, entry) => [shownDecision(body), sealedDecision(entry)],
   register: ({ agent }, entry) => [idOf(agent, "agent_id"), idOf(entry.agent, "agent_id")],
@@ -71,7 +71,7 @@ function sealedDecision(entry: LogEntry): unknown {
   return { decision_id, decision, decision_path, trust_score, ...optional, reasons };
 }
 
-/** What was asked to be decided, as requested and as sealed. */
+/** The action to decide, as requested and as sealed. */
 function actionOf(call: Call, entry: LogEntry): [string, string] {
   const {
     action,
@@ -96,7 +96,7 @@ function difference(what: string, want: unknown, got: unknown): string | undefin
   }
 }
 
-/** What is wrong with the entries of one call; undefined when it is in the log exactly as it was answered. */
+/** Finds a fault in the entries of one call; undefined when the log has it exactly as it was answered. */
 function faultOf(call: Call, { byMark }: ReadLog): string | undefined {
   const { kind, mark, outcome, wasKilled } = call;
   if (outcome.kind === "unanswered" && !wasKilled) return `no answer though its process lived: ${told(call)}`;
@@ -118,7 +118,7 @@ function faultOf(call: Call, { byMark }: ReadLog): string | undefined {
 
 const KNOWN_SOURCES = ["decision_log", "mirror"];
 
-/** Where the model and the log part; where a counter was loaded from is the one thing that the model does not know. */
+/** Finds the entries on which model and log differ, leaving out the source of counters, which the model does not know. */
 function faultInReplay({ want, got }: Replayed): string | undefined {
   const limits = got.limits as { readonly source: string }[];
   const unknown = limits.find(({ source }) => !KNOWN_SOURCES.includes(source));
@@ -140,7 +140,7 @@ function intactFaults(log: StoredLog): string[] {
   }
 }
 
-/** Entries that nobody asked for. */
+/** Finds entries without a call. */
 function strayFaults(calls: readonly Call[], { byMark }: ReadLog): string[] {
   const asked = new Set(calls.map(({ mark }) => mark));
   const stray = [...byMark].flatMap(([mark, entries]) => (asked.has(mark) ? [] : entries));

@@ -24,7 +24,7 @@ const ADMIN_KEY = "the-admin-key-of-the-history";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** How a fleet is started. */
+/** Settings of a fleet. */
 export interface FleetOptions {
   readonly databaseUrl: string;
   /** Workers that each process has. Default: it serves itself. */

@@ -17,7 +17,7 @@ export interface Life {
 const AGENTS = 12;
 const DEPARTMENTS = 3;
 
-/** What callers do, by weight. */
+/** Kinds of calls with their weights. */
 const STEPS: readonly [number, (caller: Caller) => Promise<void>][] = [
   [589, (caller) => caller.intercept()],
   [60, (caller) => caller.repeat()],

@@ -5,7 +5,7 @@ import type { StoredLog } from "./stored-log.ts";
 /** An entry of the log, parsed. */
 export type LogEntry = JsonObject & { readonly type: string; readonly seq: number };
 
-/** What things were at every size of a log. */
+/** States at every size of a log. */
 export interface Timelines {
   /** The least size from `floor` on at which a thing was like this; undefined when it never was from there on. */
   firstSize(thing: string, like: string, floor: number): number | undefined;
@@ -35,7 +35,7 @@ function requestIdOf(decisionId: string): string {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
-/** What the entry of a call is known by; undefined for an entry that is of none. */
+/** Identifies the call of an entry; undefined for an entry without a call. */
 function markOf(entry: LogEntry): unknown {
   const member = (name: string, inner: string): unknown => (entry[name] as JsonObject)[inner];
   switch (entry.type) {
@@ -74,11 +74,11 @@ function timelinesOf(lines: ReadonlyMap<string, Line>): Timelines {
   };
 }
 
-/** What an agent is like, as GetAgent shows it. */
+/** An agent as GetAgent shows it. */
 export const agentLike = (status: unknown, trust: unknown, departments: readonly unknown[]): string =>
   JSON.stringify([status, trust, [...departments].sort()]);
 
-/** What the things that an entry may have changed are like after it. */
+/** The resources that an entry may have changed, as they are after it. */
 function changedBy(state: NaiveState, entry: LogEntry): [string, string][] {
   const { agents, departments, mandates, escalations, grants } = state;
   const isDecision = entry.type === "decision";

@@ -49,7 +49,7 @@ function listed(decisions: readonly LogEntry[], records: readonly JsonObject[], 
 
 const RECENT_DECISIONS = 20;
 
-/** What answered reads and changes without an entry of their own say about the log. */
+/** Facts about the log from answered reads, and from changes without an entry of their own. */
 function seenBy({ kind, request, outcome }: Call, { timelines }: ReadLog, decisions: Decisions): SizeFrom | undefined {
   if (outcome.kind !== "answered") return undefined;
   const { body } = outcome;

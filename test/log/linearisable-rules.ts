@@ -67,7 +67,7 @@ export function randomRule(draws: Draws, departments: readonly string[]): JsonOb
   return { type: "trust", decision: pick(DECISIONS), conditions: { below: 30 + below(40), match_action_types } };
 }
 
-/** What an agent is registered with: mostly nothing that narrows it. */
+/** Registration of an agent: mostly without restrictions. */
 export function randomRegistration({ chance }: Draws, name: string): JsonObject {
   if (chance(75)) return { name };
   return { name, permissions: { denied_action_types: ["delete*"], allowed_action_types: ["pay*"] } };

@@ -4,7 +4,7 @@ import { type Fleet, type FleetOptions, startHistoryFleet } from "./linearisable
 import { createLife } from "./linearisable-life.ts";
 import { readLog } from "./stored-log.ts";
 
-/** How a history is made. */
+/** Settings of a history. */
 export interface HistoryOptions extends FleetOptions {
   readonly seed: number;
   readonly seconds: number;
@@ -16,7 +16,7 @@ const CALLERS = 32;
 const LAST_CALLERS = 3;
 const LAST_PART = 0.25;
 
-/** What goes wrong meanwhile, at which part of the time. */
+/** Disturbances, by the part of the time at which they happen. */
 const TROUBLES: readonly [number, (fleet: Fleet, seed: number) => Promise<unknown>][] = [
   [0.35, (fleet, seed) => fleet.killAndRestart(seed % fleet.members.length)],
   [0.55, ({ redis }) => redis.client.flushall()],

@@ -75,7 +75,7 @@ describe("membership and mandates, changed on one of three processes", () => {
   });
   const inDepartment = (departmentId: string) => ({ scope: "department", department_id: departmentId });
 
-  /** What every process decides on an action of an agent, all asked at the same moment. */
+  /** Asks all processes at the same moment to decide an action of an agent. */
   function everywhere(agentId: string, actionType: string): Promise<RestDecision[]> {
     const action = { agent_id: agentId, action_type: actionType };
     return Promise.all(servers.map(async (server) => decided(await interceptOver(server, action))));
@@ -136,7 +136,7 @@ describe("membership and mandates, changed on one of three processes", () => {
     }
   });
 
-  it("counts take the past actions of whoever is a member now, and of nobody who was.", async () => {
+  it("counts include the past actions of current members, and none of former ones.", async () => {
     await publish(0, onCount(1_000_000, "count.act"));
     const below = seededBelow(7);
     const agents = await Promise.all(Array.from({ length: 6 }, () => workspace.agent()));

@@ -17,7 +17,7 @@ export function digestFrom({ action, on_behalf_of }: NaiveBody): string {
   return createHash("sha256").update(canonicalJson(bound)).digest("hex");
 }
 
-/** Whether an escalation that an action presents turns `escalate` into `allow`. */
+/** Tests that the escalation that an action presents turns `escalate` into `allow`. */
 export function isUsable(state: NaiveState, body: NaiveBody, escalationId: string): boolean {
   const escalation = state.escalations.get(escalationId);
   if (escalation === undefined || escalation.agentId !== body.action.agent_id) return false;

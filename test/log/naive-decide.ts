@@ -26,7 +26,7 @@ interface Group {
   readonly agentIds: ReadonlySet<string>;
 }
 
-/** Who is counted together; undefined for an agent to whom the limit of a named department does not apply. */
+/** The agents that are counted together; undefined if the limit of a named department does not apply to the agent. */
 function groupOf({ conditions }: NaiveRule, state: NaiveState, agentId: string): Group | undefined {
   const scope = conditions.scope === undefined ? "agent" : conditions.scope.slice("SCOPE_".length).toLowerCase();
   const alone = { scope, group: agentId, agentIds: new Set([agentId]) };
@@ -149,7 +149,7 @@ function guardsOf(asked: readonly Fired[], fired: Fired[], { guards = [] }: Naiv
   }));
 }
 
-/** What fired by mandate, by id; of each mandate the weightiest first. */
+/** Rules that fired, by mandate and id; of each mandate the most restrictive first. */
 function byMandate(fired: readonly Fired[]): [Fired, ...Fired[]][] {
   const groups = [...Map.groupBy(fired, ({ mandate }) => mandate.mandate_id)];
   groups.sort(([one], [other]) => one.localeCompare(other));
@@ -158,13 +158,13 @@ function byMandate(fired: readonly Fired[]): [Fired, ...Fired[]][] {
 
 const codesOf = (fired: readonly Fired[]): string[] => fired.map(({ code }) => code);
 
-/** What an action that an early step refuses comes to. */
+/** Result of an action that an early step refuses. */
 const refused = (path: string, permissions: string, code: string): NaiveOutcome => ({
   ...{ decision: "block", path, permissions, codes: [code] },
   ...{ policyName: undefined, limits: [], guards: [], fired: [], observed: [], authority: [] },
 });
 
-/** What design §4 says of an action, approvals left out: straight from the text, on lists. */
+/** Decides an action as design §4 says, without approvals: straight from the text, on lists. */
 export function decideNaively(state: NaiveState, body: NaiveBody): NaiveOutcome {
   const agent = state.agents.get(body.action.agent_id) as NaiveAgent;
   if (agent.status !== "active") return refused("revoked", "not_evaluated", "AGENT_REVOKED");

@@ -66,7 +66,7 @@ export interface NaiveEscalation {
   isUsed: boolean;
 }
 
-/** What the entries before some index made of a workspace: plain lists, nothing counted ahead. */
+/** State of a workspace after the entries before some index: plain lists, nothing counted ahead. */
 export interface NaiveState {
   defaultDecision: Word;
   readonly workspaceId: string;
@@ -113,7 +113,7 @@ export interface NaiveBody {
   readonly authority?: readonly string[];
 }
 
-/** What the design says a decision comes to, in the words of the body. */
+/** Decision that the design requires, in the words of the body. */
 export interface NaiveOutcome {
   readonly decision: Word;
   readonly path: string;
@@ -136,7 +136,7 @@ export interface NaiveOutcome {
 
 const CHANGE: Readonly<Record<Word, number>> = { allow: 2, block: -20, escalate: -5 };
 
-/** What the design makes of the action in a body, in the words of the body; comparable with `sealedOf`. */
+/** Decides the action in a body as the design requires, in the words of the body; comparable with `sealedOf`. */
 function expectedOf(state: NaiveState, body: NaiveBody) {
   const agent = state.agents.get(body.action.agent_id) as NaiveAgent;
   const outcome = decideNaively(state, body);
@@ -183,7 +183,7 @@ function sealedOf(body: NaiveBody): ReturnType<typeof expectedOf> {
   };
 }
 
-/** What the design says of a decision, and what was sealed. */
+/** A decision as the design requires it, and as sealed. */
 export interface Replayed {
   readonly want: ReturnType<typeof expectedOf>;
   readonly got: ReturnType<typeof sealedOf>;
@@ -191,7 +191,7 @@ export interface Replayed {
 
 /** A replay of a log on one thread. */
 export interface NaiveReplay {
-  /** What the entries so far made of the workspace. */
+  /** State after the entries so far. */
   readonly state: NaiveState;
   /** Takes in the next entry; gives what there is to compare of a decision. Throws on a kind of entry that it does not know. */
   take(body: string): Replayed | undefined;

@@ -1,6 +1,6 @@
 import type { NaiveRule } from "./naive-log.ts";
 
-/** Whether an action type (normalised) is one of some patterns. */
+/** Tests an action type (normalised) against patterns. */
 export function matches(patterns: readonly string[], type: string): boolean {
   return patterns.some((given) => {
     const pattern = given.trim().toLowerCase();
@@ -8,7 +8,7 @@ export function matches(patterns: readonly string[], type: string): boolean {
   });
 }
 
-/** Whether actions in order were all steps of a sequence but the last: each step by the first action that can be it. */
+/** Tests that actions, in order, were all steps of a sequence but the last: each step by the first action that matches. */
 export function hasHappenedInOrder({ conditions }: NaiveRule, past: readonly { readonly type: string }[]): boolean {
   const waiting = (conditions.steps ?? []).slice(0, -1);
   for (const { type } of past) {
@@ -20,14 +20,14 @@ export function hasHappenedInOrder({ conditions }: NaiveRule, past: readonly { r
 
 const DAYS = ["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"];
 
-/** What a calendar shows in a time zone: `THU` and `09:05`. */
+/** Day of the week and time of day in a time zone: `THU` and `09:05`. */
 function shown(timeZone: string, atMs: number): { day: string; time: string } {
   const at = new Date(atMs);
   const day = at.toLocaleDateString("en-US", { timeZone, weekday: "short" }).toUpperCase();
   return { day, time: at.toLocaleTimeString("en-GB", { timeZone, hour: "2-digit", minute: "2-digit" }) };
 }
 
-/** Whether a schedule rule fires at a time. Times of day compare as texts. */
+/** Tests that a schedule rule fires at a time. Times of day compare as texts. */
 export function isScheduled({ conditions }: NaiveRule, atMs: number): boolean {
   const { time_zone = "", days = [], from = "00:00", to = "24:00", outside = false } = conditions;
   const { day, time } = shown(time_zone, atMs);

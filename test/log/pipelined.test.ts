@@ -66,7 +66,7 @@ describe("a batch that is sent behind another", () => {
     await assertFolded(workspace, log);
   }
 
-  it("is under way together with it, and both are decided as if one after the other.", async () => {
+  it("is in flight together with it, and both are decided as if one after the other.", async () => {
     await workspace.mandate([velocityRule(LIMIT)]);
     const { log, events } = await openLog();
     const { seq } = await log.caughtUp();
@@ -265,7 +265,7 @@ describe("a batch that is sent behind another", () => {
     await assertSecondExact(log);
   });
 
-  it("keeps a limit over one second exact when it is taken back after that second.", async () => {
+  it("keeps a limit over one second exact when it is rolled back after that second.", async () => {
     await workspace.mandate([velocityRule(LIMIT, { windowSeconds: 1n })]);
     const watched = await openLog({
       async before(count) {

@@ -4,7 +4,7 @@ import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { ControlPlaneError } from "../../src/errors.ts";
 import { actionRule, type Replica, type TestWorkspace, velocityRule } from "../support/harness.ts";
 
-/** What a history has made so far; steps draw from it. */
+/** Resources of a history so far, from which steps choose. */
 interface Cast {
   readonly agents: string[];
   readonly departments: string[];

@@ -9,7 +9,7 @@ export interface RestDecision {
   readonly escalation_id: string | null;
 }
 
-/** What a call came to: a decision, a refusal with its reason, or no answer at all. */
+/** Result of a call: a decision, a refusal with its reason, or no answer. */
 export type RestOutcome =
   | { readonly kind: "decided"; readonly reply: RestDecision }
   | { readonly kind: "refused"; readonly reason: string }

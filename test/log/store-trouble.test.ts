@@ -96,7 +96,7 @@ describe("a database that cuts every connection under load", () => {
 });
 
 describe("a database that is away", () => {
-  it("is STORE_UNAVAILABLE to whoever decides, reads or starts, and all goes on when it is back.", () =>
+  it("is STORE_UNAVAILABLE to callers that decide, read or start, and everything resumes when it is back.", () =>
     withWorkspace({}, async (workspace) => {
       const agentId = await workspace.agent();
       const gate = await startGate(workspace.url);

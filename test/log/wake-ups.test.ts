@@ -62,7 +62,7 @@ for (const [name, open] of [
       heard.length = 0;
       gate.open();
       await until(() => heard.length > 0);
-      // Long enough for another attempt to connect, if one were under way.
+      // Long enough for another attempt to connect, if there were one.
       await delay(800);
       expect(heard).to.deep.equal([undefined]);
       expect(await carrier.listeners()).to.equal(1);

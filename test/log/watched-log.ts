@@ -9,7 +9,7 @@ import type { Replica } from "../support/harness.ts";
 import { withOwner } from "../support/owner.ts";
 import { comparable, foldedState } from "./comparable.ts";
 
-/** What is done around the n-th append outside of a lock. */
+/** Hooks around the n-th append outside of a lock. */
 export interface Around {
   /** Right before it is sent; those behind it wait. */
   readonly before?: (count: number, values: readonly unknown[]) => Promise<unknown>;
@@ -19,7 +19,7 @@ export interface Around {
 
 interface WatchedAppends {
   readonly pool: Pool;
-  /** What became of the appends, as it happened: `sent 1`, `appended 1`; `refused` is one that wrote nothing. */
+  /** Events of the appends in order: `sent 1`, `appended 1`; `refused` for one that wrote nothing. */
   readonly events: string[];
 }
 

@@ -18,7 +18,7 @@ import { LEAVES, PUBLISHED_CONSISTENCY, PUBLISHED_INCLUSION, ROOTS } from "../lo
 const MOST = 5_000;
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
 
-/** What the rows of a log hold: each leaf's hash, and the subtrees that it completes. */
+/** Content of a log's rows: each leaf's hash, and the roots of the subtrees that it completes. */
 function rowsOf(leaves: readonly Buffer[]): (node: TreeNode) => Uint8Array {
   let frontier = EMPTY_FRONTIER;
   const rows = leaves.map((leaf) => {

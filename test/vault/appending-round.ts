@@ -19,13 +19,13 @@ import { withOwner } from "../support/owner.ts";
 
 import { readNote } from "./read-note.ts";
 
-/** How a round runs. */
+/** Settings of a round. */
 export interface RoundOptions {
   readonly processes: number;
   readonly seconds: number;
 }
 
-/** What came of a round. */
+/** Result of a round. */
 export interface AppendingReport {
   readonly decisions: number;
   readonly entries: number;
@@ -33,7 +33,7 @@ export interface AppendingReport {
   readonly checkpoints: number;
   /** Proofs that were verified. */
   readonly proofs: number;
-  /** What must not be, one line each. */
+  /** Faults, one line each. */
   readonly faults: readonly string[];
 }
 

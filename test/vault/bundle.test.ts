@@ -8,7 +8,7 @@ import { KEY, TAMPERINGS, UNTOUCHED } from "./tampering.ts";
 const run = promisify(execFile);
 const VERIFIER = join(import.meta.dirname, "verify_bundle.py");
 
-/** What the verifier in Python says of bundles, a line for each. */
+/** Runs the verifier in Python on bundles. Returns one line for each. */
 async function pythonSays(...argv: readonly string[]): Promise<string[]> {
   const { stdout } = await run("python3", [VERIFIER, ...argv]).catch((error: { code?: unknown; stdout: string }) => {
     // Exit code 1 says that something was refused; anything else is a fault of the test.

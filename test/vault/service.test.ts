@@ -170,7 +170,7 @@ describe("VaultService", () => {
       expect(failure.message).to.match(/^`decision_id` names entry \d+, which is not below 3, the size of the tree$/);
     });
 
-    it("a decision that is none, and a change by its id.", async () => {
+    it("an unknown decision, and a change by its id.", async () => {
       expect(await reasonOf(workspace.vault.getInclusionProof({ decisionId: "dec_none" }))).to.equal(
         "DECISION_NOT_FOUND",
       );

@@ -2,7 +2,7 @@ import { canonicalJson, type JsonObject } from "../../src/tree/canonical.ts";
 import { type BundleEntry, decisions, newKey, type WriteOptions, writeLog } from "../cli/written-log.ts";
 import { naiveLeaf } from "../log/naive-tree.ts";
 
-/** What was done to a bundle, and what a verifier has to say of it. */
+/** A manipulation of a bundle, and the fault that a verifier must report. */
 export interface Tampering {
   readonly what: string;
   /** The text of the bundle afterwards. */
@@ -54,7 +54,7 @@ const logText = ({ head, entries }: LogParts): string =>
   [head, ...entries].map((each) => `${JSON.stringify(each)}\n`).join("");
 const decisionText = (parts: object): string => `${JSON.stringify(parts)}\n`;
 
-/** A log bundle and a decision bundle that nobody touched. */
+/** An intact log bundle and an intact decision bundle. */
 export const UNTOUCHED: readonly string[] = [logText(WHOLE), decisionText(PROOF)];
 
 type Edit = (body: string) => string;

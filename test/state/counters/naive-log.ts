@@ -8,7 +8,7 @@ export const AGENTS = ["a", "b", "c", "d"];
 /** Departments whose members tests may change, by agent. */
 export type Departments = Record<string, readonly string[]>;
 
-/** Who belongs where at first. */
+/** Departments of each agent at the start. */
 export const DEPARTMENTS: Departments = { a: ["x"], b: ["x", "y"], c: ["y"], d: [] };
 
 /** The membership that departments make. */
