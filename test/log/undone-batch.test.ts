@@ -4,7 +4,7 @@ import { RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_servic
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { decide } from "../../src/decision/decide.ts";
 import { Batch, type PendingDecision } from "../../src/log/batch.ts";
-import { completeWindows } from "../../src/state/counters/load-history.ts";
+import { completeWindows } from "../../src/state/counters/log-history.ts";
 import { loadEscalation, loadState } from "../../src/state/load.ts";
 import type { Action } from "../../src/state/types.ts";
 import type { WorkspaceState } from "../../src/state/workspace.ts";
