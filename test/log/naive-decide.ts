@@ -149,7 +149,7 @@ function guardsOf(asked: readonly Fired[], fired: Fired[], { guards = [] }: Naiv
   }));
 }
 
-/** Rules that fired, by mandate and id; of each mandate the most restrictive first. */
+/** Groups the rules that fired by mandate, sorted by id; in each group the most restrictive first. */
 function byMandate(fired: readonly Fired[]): [Fired, ...Fired[]][] {
   const groups = [...Map.groupBy(fired, ({ mandate }) => mandate.mandate_id)];
   groups.sort(([one], [other]) => one.localeCompare(other));
