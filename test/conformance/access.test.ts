@@ -2,9 +2,9 @@ import { type DescMethod, getOption, type JsonObject } from "@bufbuild/protobuf"
 import { expect } from "chai";
 import { access, Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import type { Answer, Wire } from "../support/wires.ts";
+import { createCaseRun } from "./case-run.ts";
 import { METHODS, nameOf, streamMethodOf, unaryMethodOf } from "./methods.ts";
-import { createScene } from "./scene.ts";
-import { openStage } from "./stage.ts";
+import { openService } from "./service.ts";
 
 const ROLES = ["admin", "operator", "agent", "auditor"] as const;
 type RoleWord = (typeof ROLES)[number];
@@ -38,12 +38,12 @@ async function reasonFor(wire: Wire, method: DescMethod, key: string | null): Pr
 }
 
 async function keysOn(wire: Wire): Promise<Record<RoleWord, string>> {
-  const scene = await createScene(await openStage(), wire);
-  const { body } = await scene.call({ call: "AgentService.RegisterAgent", request: { name: "x" } });
+  const caseRun = await createCaseRun(await openService(), wire);
+  const { body } = await caseRun.call({ call: "AgentService.RegisterAgent", request: { name: "x" } });
   expect(body).to.have.property("agent");
   const entries = ROLES.map(async (role): Promise<[RoleWord, string]> => {
     const request = { name: role, role };
-    const made = await scene.call({ call: "AdminService.CreateApiKey", request });
+    const made = await caseRun.call({ call: "AdminService.CreateApiKey", request });
     return [role, (made.body as JsonObject).secret as string];
   });
   return Object.fromEntries(await Promise.all(entries)) as Record<RoleWord, string>;
@@ -65,13 +65,13 @@ describe("who may call what, on every wire", () => {
   let keys: Record<RoleWord, string>[];
 
   before(async () => {
-    const { wires } = await openStage();
+    const { wires } = await openService();
     keys = await Promise.all(wires.all.map(keysOn));
   });
 
   for (const method of METHODS.filter(({ methodKind }) => methodKind !== "bidi_streaming")) {
     it(`${nameOf(method)} is open to the roles of its option alone`, async () => {
-      const { wires } = await openStage();
+      const { wires } = await openService();
       await Promise.all(wires.all.map((wire, index) => check(wire, method, keys[index] as Record<RoleWord, string>)));
     });
   }

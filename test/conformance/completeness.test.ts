@@ -10,7 +10,7 @@ import { enumWords } from "../support/plain-json.ts";
 import { routeOf } from "../support/wires.ts";
 import { reasonsElsewhere, restCases, streamCases, UNARY_FILES, unaryCases } from "./cases.ts";
 import { ENUMS, METHODS, nameOf } from "./methods.ts";
-import { openStage } from "./stage.ts";
+import { openService } from "./service.ts";
 
 const UNARY = UNARY_FILES.flatMap(unaryCases);
 const STREAMS = streamCases();
@@ -137,7 +137,7 @@ describe("the interface and its conformance cases", () => {
   });
 
   it("write every enum over REST as lower-case words without prefix", async () => {
-    const { server } = await openStage();
+    const { server } = await openService();
     const document = JSON.stringify(await (await fetch(`${server.http}/openapi.json`)).json());
     const published = ENUMS.filter(({ name }) => name !== "ErrorReason");
     const missing = published.filter((desc) => {

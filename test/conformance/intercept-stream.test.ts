@@ -4,8 +4,8 @@ import { expect } from "chai";
 import { EnforcementService, InterceptStreamResponseSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { messageFromPlain, plainFromMessage } from "../support/plain-json.ts";
 import { metadataWith, rpcPath, type Wire } from "../support/wires.ts";
-import { createScene, type Scene } from "./scene.ts";
-import { openStage, type Stage } from "./stage.ts";
+import { type CaseRun, createCaseRun } from "./case-run.ts";
+import { openService, type SharedService } from "./service.ts";
 
 const METHOD = EnforcementService.method.interceptStream;
 
@@ -27,11 +27,15 @@ interface Ended {
 }
 
 /** Sends requests over one stream and reads the replies to its end. Undefined stands for a request without an action. */
-function exchange(stage: Stage, key: string | null, requests: readonly (JsonObject | undefined)[]): Promise<Ended> {
+function exchange(
+  service: SharedService,
+  key: string | null,
+  requests: readonly (JsonObject | undefined)[],
+): Promise<Ended> {
   const serialize = (request: Request) => Buffer.from(toBinary(METHOD.input, request));
   const deserialize = (bytes: Buffer) =>
     plainFromMessage(InterceptStreamResponseSchema, fromBinary(InterceptStreamResponseSchema, bytes)) as Reply;
-  const call = stage.wires.grpc.makeBidiStreamRequest(rpcPath(METHOD), serialize, deserialize, metadataWith(key));
+  const call = service.wires.grpc.makeBidiStreamRequest(rpcPath(METHOD), serialize, deserialize, metadataWith(key));
   const replies: Reply[] = [];
   call.on("data", (reply: Reply) => replies.push(reply));
   // The code of a stream that fails comes with its status as well.
@@ -42,8 +46,8 @@ function exchange(stage: Stage, key: string | null, requests: readonly (JsonObje
   return ended;
 }
 
-async function createGrpcScene(stage: Stage): Promise<Scene> {
-  return createScene(stage, stage.wires.all.find(({ name }) => name === "grpc") as Wire);
+async function createGrpcScene(service: SharedService): Promise<CaseRun> {
+  return createCaseRun(service, service.wires.all.find(({ name }) => name === "grpc") as Wire);
 }
 
 const sorted = (replies: readonly Reply[]): Reply[] =>
@@ -51,15 +55,15 @@ const sorted = (replies: readonly Reply[]): Reply[] =>
 
 describe("EnforcementService.InterceptStream over gRPC", () => {
   it("decides many actions, each reply under the id of its request", async () => {
-    const stage = await openStage();
-    const scene = await createGrpcScene(stage);
-    await scene.prepare(["agent", "blocking"]);
+    const service = await openService();
+    const caseRun = await createGrpcScene(service);
+    await caseRun.prepare(["agent", "blocking"]);
     const actions = ["mail.send", "danger.zone", "mail.read"].map((action_type) => ({
-      ...{ action_type, agent_id: scene.fill("{{agent.agent.agent_id}}"), request_id: randomUUID() },
+      ...{ action_type, agent_id: caseRun.fill("{{agent.agent.agent_id}}"), request_id: randomUUID() },
     }));
     const { replies, code } = await exchange(
-      stage,
-      await scene.keyOf({}),
+      service,
+      await caseRun.keyOf({}),
       actions.map((intercept) => ({ intercept })),
     );
     expect(code).to.equal(0);
@@ -70,13 +74,13 @@ describe("EnforcementService.InterceptStream over gRPC", () => {
   });
 
   it("answers a request that fails with its error and goes on", async () => {
-    const stage = await openStage();
-    const scene = await createGrpcScene(stage);
-    await scene.prepare(["agent"]);
-    const agent_id = scene.fill("{{agent.agent.agent_id}}");
+    const service = await openService();
+    const caseRun = await createGrpcScene(service);
+    await caseRun.prepare(["agent"]);
+    const agent_id = caseRun.fill("{{agent.agent.agent_id}}");
     const ids = [1, 2, 3, 4].map((digit) => `00000000-0000-4000-8000-00000000000${digit}`);
-    const before = await scene.mark();
-    const { replies, code } = await exchange(stage, await scene.keyOf({}), [
+    const before = await caseRun.mark();
+    const { replies, code } = await exchange(service, await caseRun.keyOf({}), [
       { intercept: { agent_id: "agt_none", action_type: "a", request_id: ids[0] as string } },
       { intercept: { agent_id, action_type: "", request_id: ids[1] as string } },
       { intercept: { agent_id, action_type: "a\nb", request_id: ids[2] as string } },
@@ -94,28 +98,28 @@ describe("EnforcementService.InterceptStream over gRPC", () => {
       [ids[2], 3, "INVALID_FIELD"],
       [ids[3], 3, "INVALID_FIELD"],
     ]);
-    expect(await scene.mark()).to.equal(before);
+    expect(await caseRun.mark()).to.equal(before);
   });
 
   it("answers a retry with the first decision, over whichever wire it came", async () => {
-    const stage = await openStage();
-    const scene = await createGrpcScene(stage);
-    await scene.prepare(["agent", "first_try"]);
+    const service = await openService();
+    const caseRun = await createGrpcScene(service);
+    await caseRun.prepare(["agent", "first_try"]);
     const intercept = {
       ...{ agent_id: "{{agent.agent.agent_id}}", action_type: "mail.send", action_content: "hello" },
       request_id: "6f1c2c3e-58a4-4c55-9a51-2b7f0f6f3c11",
     };
-    const before = await scene.mark();
-    const { replies } = await exchange(stage, await scene.keyOf({}), [{ intercept: scene.fill(intercept) }]);
-    expect(replies[0]?.response?.decision_id).to.equal(scene.fill("{{first_try.decision_id}}"));
-    expect(await scene.mark()).to.equal(before);
+    const before = await caseRun.mark();
+    const { replies } = await exchange(service, await caseRun.keyOf({}), [{ intercept: caseRun.fill(intercept) }]);
+    expect(replies[0]?.response?.decision_id).to.equal(caseRun.fill("{{first_try.decision_id}}"));
+    expect(await caseRun.mark()).to.equal(before);
   });
 
   it("is not open to who has no key or reads only", async () => {
-    const stage = await openStage();
-    const scene = await createGrpcScene(stage);
-    await scene.prepare(["auditor"]);
-    expect((await exchange(stage, null, [])).code).to.equal(16);
-    expect((await exchange(stage, scene.fill("{{auditor.secret}}"), [])).code).to.equal(7);
+    const service = await openService();
+    const caseRun = await createGrpcScene(service);
+    await caseRun.prepare(["auditor"]);
+    expect((await exchange(service, null, [])).code).to.equal(16);
+    expect((await exchange(service, caseRun.fill("{{auditor.secret}}"), [])).code).to.equal(7);
   });
 });

@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 
-/** Replaces what differs from run to run in the answers of one scene; equal values become equal words. */
+/** Replaces what differs from run to run in the answers of one case; equal values become equal words. */
 export type Normalise = (value: JsonValue) => JsonValue;
 
 const ID = /\b([a-z]{2,3})_[a-z2-7]{26}\b/g;
@@ -45,7 +45,7 @@ function inOrder(items: JsonValue[]): JsonValue[] {
   return areEnded ? items.sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)) : items;
 }
 
-/** Creates the replacement of one scene: ids are numbered by kind in the order in which they first appear. */
+/** Creates the replacement of one case: ids are numbered by kind in the order in which they first appear. */
 export function createNormalise(): Normalise {
   const words = new Map<string, string>();
   const counts = new Map<string, number>();

@@ -1,27 +1,27 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import { expect } from "chai";
+import { type CaseRun, createCaseRun } from "./case-run.ts";
 import { type RestCase, restCases } from "./cases.ts";
 import { expectPart } from "./compare.ts";
-import { createScene, type Scene } from "./scene.ts";
-import { openStage, type Stage } from "./stage.ts";
+import { openService, type SharedService } from "./service.ts";
 
-async function send(stage: Stage, scene: Scene, each: RestCase, prefix: string): Promise<Response> {
-  const [method = "", path = ""] = scene.fill(each.request).split(" ");
+async function send(service: SharedService, caseRun: CaseRun, each: RestCase, prefix: string): Promise<Response> {
+  const [method = "", path = ""] = caseRun.fill(each.request).split(" ");
   const { body } = each;
   const given = Object.entries({
-    "x-api-key": await scene.keyOf({}),
+    "x-api-key": await caseRun.keyOf({}),
     ...(body === undefined ? {} : { "content-type": "application/json" }),
     ...each.headers,
   });
   const headers = given.flatMap(([name, value]): [string, string][] =>
-    value === null ? [] : [[name, scene.fill(value)]],
+    value === null ? [] : [[name, caseRun.fill(value)]],
   );
   const text = typeof body === "string" ? body : JSON.stringify(body);
-  const init = { method, headers, ...(body === undefined ? {} : { body: scene.fill(text) }) };
-  return fetch(stage.server.http + prefix + path, init);
+  const init = { method, headers, ...(body === undefined ? {} : { body: caseRun.fill(text) }) };
+  return fetch(service.server.http + prefix + path, init);
 }
 
-async function check(response: Response, scene: Scene, { want }: RestCase): Promise<void> {
+async function check(response: Response, caseRun: CaseRun, { want }: RestCase): Promise<void> {
   const text = await response.text();
   expect(response.status, text).to.equal(want.status);
   for (const [name, value] of Object.entries(want.headers ?? {})) {
@@ -30,18 +30,18 @@ async function check(response: Response, scene: Scene, { want }: RestCase): Prom
   if (want.text !== undefined) expect(text).to.equal(want.text);
   if (want.body === undefined && want.part === undefined) return;
   expect(response.headers.get("content-type")).to.match(/^application\/json/);
-  const body = scene.normalise(JSON.parse(text) as JsonValue);
+  const body = caseRun.normalise(JSON.parse(text) as JsonValue);
   if (want.body !== undefined) expect(body).to.deep.equal(want.body);
   if (want.part !== undefined) expectPart(body, want.part);
 }
 
 async function run(each: RestCase, prefix: string): Promise<void> {
-  const stage = await openStage();
-  const [rest] = stage.wires.all;
-  if (rest === undefined) throw new Error("the stage has no wires");
-  const scene = await createScene(stage, rest);
-  await scene.prepare(each.given ?? []);
-  await check(await send(stage, scene, each, prefix), scene, each);
+  const service = await openService();
+  const [rest] = service.wires.all;
+  if (rest === undefined) throw new Error("the service has no wires");
+  const caseRun = await createCaseRun(service, rest);
+  await caseRun.prepare(each.given ?? []);
+  await check(await send(service, caseRun, each, prefix), caseRun, each);
 }
 
 describe("REST as it is documented", () => {

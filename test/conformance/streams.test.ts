@@ -1,11 +1,11 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import type { Answer, Wire } from "../support/wires.ts";
+import { type CaseRun, createCaseRun } from "./case-run.ts";
 import { type StreamCase, streamCases } from "./cases.ts";
 import { expectError, expectPart } from "./compare.ts";
 import { streamMethodOf } from "./methods.ts";
-import { createScene, type Scene } from "./scene.ts";
-import { openStage } from "./stage.ts";
+import { openService } from "./service.ts";
 
 interface Heard {
   readonly messages: JsonValue[];
@@ -13,15 +13,15 @@ interface Heard {
 }
 
 /** Reads a stream until it has what is wanted; `during` is made on the way. */
-async function listen(wire: Wire, scene: Scene, each: StreamCase): Promise<Heard> {
+async function listen(wire: Wire, caseRun: CaseRun, each: StreamCase): Promise<Heard> {
   const { want = [], during = [], during_after: after = 0, ends = false } = each;
   const leaving = new AbortController();
-  const options = { key: await scene.keyOf(each), signal: leaving.signal };
+  const options = { key: await caseRun.keyOf(each), signal: leaving.signal };
   const messages: JsonValue[] = [];
   try {
-    for await (const message of wire.stream(streamMethodOf(each.call), scene.fill(each.request ?? {}), options)) {
-      messages.push(scene.normalise(message));
-      if (messages.length === after) await scene.prepare(during);
+    for await (const message of wire.stream(streamMethodOf(each.call), caseRun.fill(each.request ?? {}), options)) {
+      messages.push(caseRun.normalise(message));
+      if (messages.length === after) await caseRun.prepare(during);
       if (messages.length === want.length && !ends) break;
     }
   } catch (error) {
@@ -34,9 +34,9 @@ async function listen(wire: Wire, scene: Scene, each: StreamCase): Promise<Heard
 }
 
 async function hear(wire: Wire, each: StreamCase): Promise<Heard> {
-  const scene = await createScene(await openStage(), wire);
-  await scene.prepare(each.given ?? []);
-  const heard = await listen(wire, scene, each);
+  const caseRun = await createCaseRun(await openService(), wire);
+  await caseRun.prepare(each.given ?? []);
+  const heard = await listen(wire, caseRun, each);
   expect(heard.failure === undefined, `${wire.name}: ${heard.failure?.message}`).to.equal(each.error === undefined);
   if (each.error !== undefined) expectError(heard.failure as Answer, each.error);
   expectPart(heard.messages, [...(each.want ?? [])]);
@@ -46,7 +46,7 @@ async function hear(wire: Wire, each: StreamCase): Promise<Heard> {
 describe("one meaning of server streams over REST, Connect, gRPC-Web and gRPC", () => {
   for (const each of streamCases()) {
     it(each.description, async () => {
-      const { wires } = await openStage();
+      const { wires } = await openService();
       const [first, ...others] = await Promise.all(wires.all.map((wire) => hear(wire, each)));
       for (const other of others) expect(other.messages).to.deep.equal(first?.messages);
     });
@@ -55,16 +55,16 @@ describe("one meaning of server streams over REST, Connect, gRPC-Web and gRPC", 
 
 describe("server streams as Server-Sent Events", () => {
   it("give each message as an event with the cursor as its id, and resume after it", async () => {
-    const stage = await openStage();
-    const scene = await createScene(stage, stage.wires.all[0] as Wire);
-    await scene.prepare(["agent", "escalating", "escalated", "escalated_again", "approved"]);
+    const service = await openService();
+    const caseRun = await createCaseRun(service, service.wires.all[0] as Wire);
+    await caseRun.prepare(["agent", "escalating", "escalated", "escalated_again", "approved"]);
     const leaving = new AbortController();
     const headers = {
-      "x-api-key": (await scene.keyOf({})) ?? "",
+      "x-api-key": (await caseRun.keyOf({})) ?? "",
       accept: "text/event-stream",
       "last-event-id": "4",
     };
-    const response = await fetch(`${stage.server.http}/v1/enforce/escalations:watch`, {
+    const response = await fetch(`${service.server.http}/v1/enforce/escalations:watch`, {
       headers,
       signal: leaving.signal,
     });

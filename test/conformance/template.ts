@@ -11,7 +11,7 @@ interface Marks {
   readonly part: RegExp;
 }
 
-/** `{{agent.agent.agent_id}}`: what an earlier answer of the scene said. */
+/** `{{agent.agent.agent_id}}`: what an earlier answer of the case said. */
 const ANSWERS: Marks = { whole: /^\{\{([\w.[\]-]+)\}\}$/, part: /\{\{([\w.[\]-]+)\}\}/g };
 /** `[[noun]]`: what differs between the kinds of authority. */
 const KINDS: Marks = { whole: /^\[\[(\w+)\]\]$/, part: /\[\[(\w+)\]\]/g };

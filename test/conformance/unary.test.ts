@@ -1,9 +1,9 @@
 import { expect } from "chai";
 import type { Answer, CallOptions, Wire } from "../support/wires.ts";
+import { type CaseRun, createCaseRun } from "./case-run.ts";
 import { UNARY_FILES, type UnaryCase, unaryCases } from "./cases.ts";
 import { expectError, expectPart, meaningOf } from "./compare.ts";
-import { createScene, type Scene } from "./scene.ts";
-import { openStage, type Stage } from "./stage.ts";
+import { openService, type SharedService } from "./service.ts";
 
 const HTTP_STATUS: Readonly<Record<string, number>> = {
   ...{ OK: 200, INVALID_ARGUMENT: 400, UNAUTHENTICATED: 401, PERMISSION_DENIED: 403, NOT_FOUND: 404 },
@@ -13,7 +13,7 @@ const HTTP_STATUS: Readonly<Record<string, number>> = {
 /** Where HTTP has a better word than the code, as the comments of `error_reason.proto` say. */
 const STATUS_OF_REASON: Readonly<Record<string, number>> = { BODY_TOO_LARGE: 413, ESCALATION_RESOLVED: 409 };
 
-function optionsOf({ isExpired, raw }: UnaryCase, { fill }: Scene): Partial<CallOptions> {
+function optionsOf({ isExpired, raw }: UnaryCase, { fill }: CaseRun): Partial<CallOptions> {
   if (raw === undefined) return isExpired === undefined ? {} : { isExpired };
   const { json, hex } = raw;
   return {
@@ -24,18 +24,22 @@ function optionsOf({ isExpired, raw }: UnaryCase, { fill }: Scene): Partial<Call
   };
 }
 
-async function answerOn(stage: Stage, wire: Wire, each: UnaryCase): Promise<{ answer: Answer; scene: Scene }> {
-  const scene = await createScene(stage, wire);
-  await scene.prepare(each.given ?? []);
+async function answerOn(
+  service: SharedService,
+  wire: Wire,
+  each: UnaryCase,
+): Promise<{ answer: Answer; caseRun: CaseRun }> {
+  const caseRun = await createCaseRun(service, wire);
+  await caseRun.prepare(each.given ?? []);
   // Makes the workspace that the call is for, so that it is marked before and after.
-  await scene.keyOf(each);
-  const before = await scene.mark();
-  const answer = await scene.call(each, optionsOf(each, scene));
-  if (each.error !== undefined) expect(await scene.mark(), "what was written").to.equal(before);
-  return { answer, scene };
+  await caseRun.keyOf(each);
+  const before = await caseRun.mark();
+  const answer = await caseRun.call(each, optionsOf(each, caseRun));
+  if (each.error !== undefined) expect(await caseRun.mark(), "what was written").to.equal(before);
+  return { answer, caseRun };
 }
 
-function check({ answer, scene }: { answer: Answer; scene: Scene }, each: UnaryCase): void {
+function check({ answer, caseRun }: { answer: Answer; caseRun: CaseRun }, each: UnaryCase): void {
   if (answer.status !== undefined) {
     expect(answer.status).to.equal(STATUS_OF_REASON[answer.reason ?? ""] ?? HTTP_STATUS[answer.code]);
   }
@@ -44,13 +48,13 @@ function check({ answer, scene }: { answer: Answer; scene: Scene }, each: UnaryC
     return;
   }
   expect(answer.code, answer.message).to.equal("OK");
-  expectPart(scene.normalise(answer.body ?? null), each.want ?? {});
+  expectPart(caseRun.normalise(answer.body ?? null), each.want ?? {});
 }
 
 async function runOnEveryWire(each: UnaryCase): Promise<void> {
-  const stage = await openStage();
-  const wires = stage.wires.all.filter(({ name }) => each.only === undefined || each.only.includes(name));
-  const answers = await Promise.all(wires.map((wire) => answerOn(stage, wire, each)));
+  const service = await openService();
+  const wires = service.wires.all.filter(({ name }) => each.only === undefined || each.only.includes(name));
+  const answers = await Promise.all(wires.map((wire) => answerOn(service, wire, each)));
   answers.forEach((each_, index) => {
     try {
       check(each_, each);
@@ -59,7 +63,7 @@ async function runOnEveryWire(each: UnaryCase): Promise<void> {
       throw error;
     }
   });
-  const [first, ...others] = answers.map(({ answer, scene }) => meaningOf(answer, scene.normalise, each.isLoose));
+  const [first, ...others] = answers.map(({ answer, caseRun }) => meaningOf(answer, caseRun.normalise, each.isLoose));
   for (const [index, other] of others.entries()) {
     expect(other, `${wires[index + 1]?.name} says the same as ${wires[0]?.name}`).to.deep.equal(first);
   }

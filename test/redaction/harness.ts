@@ -41,7 +41,7 @@ export interface Process {
 }
 
 /** A workspace with keys, a model's service, and a process in between. */
-export interface Stage extends Process, Replica {
+export interface RedactionWorkspace extends Process, Replica {
   readonly url: string;
   readonly upstream: Upstream;
   readonly caller: RedactionCaller;
@@ -108,8 +108,8 @@ async function startProcess({ database, logs }: Replica, secret: string, options
   };
 }
 
-/** Creates a stage on a database of its own. */
-export async function createStage(options: ProcessOptions = {}): Promise<Stage> {
+/** Creates a workspace on a database of its own. */
+export async function openRedactionWorkspace(options: ProcessOptions = {}): Promise<RedactionWorkspace> {
   const test = await createTestDatabase();
   const replicas = [await openReplica(test.url)];
   const [first] = replicas as [Replica];

@@ -1,23 +1,23 @@
 import { expect } from "chai";
-import { createStage, PERSONAL, type Stage, sealedChanges } from "./harness.ts";
+import { openRedactionWorkspace, PERSONAL, type RedactionWorkspace, sealedChanges } from "./harness.ts";
 import { completion, sends } from "./upstream.ts";
 
 const { email, card, name } = PERSONAL;
 
 describe("the redaction proxy", () => {
-  let stage: Stage;
+  let workspace: RedactionWorkspace;
   before(async () => {
-    stage = await createStage({ llmKey: "sk-upstream-key" });
-    await stage.redaction.values.add(stage.caller, [{ kind: "person_name", value: name }]);
+    workspace = await openRedactionWorkspace({ llmKey: "sk-upstream-key" });
+    await workspace.redaction.values.add(workspace.caller, [{ kind: "person_name", value: name }]);
   });
-  after(() => stage?.close());
+  after(() => workspace?.close());
   beforeEach(() => {
-    stage.upstream.asked.length = 0;
-    stage.upstream.answer = sends(completion({ content: "fine" }));
+    workspace.upstream.asked.length = 0;
+    workspace.upstream.answer = sends(completion({ content: "fine" }));
   });
 
   it("hides every personal value of a chat on the way up, each by one placeholder.", async () => {
-    await stage.post("/chat/completions", {
+    await workspace.post("/chat/completions", {
       model: "test-1",
       user: email,
       messages: [
@@ -37,7 +37,7 @@ describe("the redaction proxy", () => {
         { role: "tool", tool_call_id: "call_1", content: JSON.stringify({ holder: "Zebulon\u0020Quist", ok: true }) },
       ],
     });
-    const [asked] = stage.upstream.asked;
+    const [asked] = workspace.upstream.asked;
     expect(asked?.path).to.equal("/v1/chat/completions");
     for (const value of Object.values(PERSONAL)) expect(asked?.body).not.to.include(value);
     const body = JSON.parse(asked?.body ?? "{}");
@@ -49,48 +49,48 @@ describe("the redaction proxy", () => {
   });
 
   it("scrubs what the model says of itself, counts it, and seals that it did.", async () => {
-    stage.upstream.answer = sends(completion({ content: `ask ${name} at ${email}` }));
-    const response = await stage.post("/chat/completions", { model: "test-1", messages: [] });
+    workspace.upstream.answer = sends(completion({ content: `ask ${name} at ${email}` }));
+    const response = await workspace.post("/chat/completions", { model: "test-1", messages: [] });
     const { choices } = (await response.json()) as { choices: { message: { content: string } }[] };
     expect(choices[0]?.message.content).to.equal("ask [PERSON_NAME] at [EMAIL]");
-    const [sealed] = await sealedChanges(stage, "leakage_detected");
+    const [sealed] = await sealedChanges(workspace, "leakage_detected");
     expect(sealed).to.include({ leaked_count: 2, path: "/chat/completions", model: "test-1", agent_id: null });
     expect(sealed?.kinds).to.deep.equal({ email: 1, person_name: 1 });
-    const metrics = await stage.metrics();
+    const metrics = await workspace.metrics();
     expect(metrics).to.include('acp_redaction_leaked_total{kind="email"} 1');
     expect(metrics).to.include('acp_redaction_requests_total{path="/chat/completions",status="200"}');
   });
 
   it("gives placeholders back as the caller's own values where the workspace allows it, and nothing else.", async () => {
     const settings = { restoreValues: true, allowMedia: false, disabledKinds: [], allow: [] };
-    await stage.redaction.putSettings(stage.caller, settings);
-    stage.upstream.answer = (asked, response) => {
+    await workspace.redaction.putSettings(workspace.caller, settings);
+    workspace.upstream.answer = (asked, response) => {
       const said = /\[EMAIL_\d+_[A-Z]+\]/.exec(asked.body)?.[0];
       const call = { id: "call_1", type: "function", function: { name: "send", arguments: `{"to":"${said}"}` } };
       sends(completion({ content: `to ${said}, not ${name}`, tool_calls: [call] }))(asked, response);
     };
     const body = { model: "test-1", messages: [{ role: "user", content: email }] };
-    const { message } = ((await (await stage.post("/chat/completions", body)).json()) as Chat).choices[0];
+    const { message } = ((await (await workspace.post("/chat/completions", body)).json()) as Chat).choices[0];
     expect(message.content).to.equal(`to ${email}, not [PERSON_NAME]`);
     expect(message.tool_calls?.[0]?.function.arguments).to.equal(`{"to":"${email}"}`);
-    await stage.redaction.putSettings(stage.caller, { ...settings, restoreValues: false });
-    const { message: hidden } = ((await (await stage.post("/chat/completions", body)).json()) as Chat).choices[0];
+    await workspace.redaction.putSettings(workspace.caller, { ...settings, restoreValues: false });
+    const { message: hidden } = ((await (await workspace.post("/chat/completions", body)).json()) as Chat).choices[0];
     expect(hidden.content).to.match(/^to \[EMAIL_1_[A-Z]+\], not \[PERSON_NAME\]$/);
   });
 
   it("remembers placeholders while a conversation goes on.", async () => {
     const headers = { "x-conversation-id": "c-1" };
     const body = { model: "test-1", messages: [{ role: "user", content: email }] };
-    for (const each of [headers, headers, {}]) await stage.post("/chat/completions", body, each);
-    const [first, second, third] = stage.upstream.asked.map((asked) => asked.body);
+    for (const each of [headers, headers, {}]) await workspace.post("/chat/completions", body, each);
+    const [first, second, third] = workspace.upstream.asked.map((asked) => asked.body);
     expect(first).to.equal(second).and.not.to.equal(third);
   });
 
   it("goes on with the placeholders of the answer that a request of `responses` names.", async () => {
-    stage.upstream.answer = sends({ id: "resp_1", object: "response", output: [] });
-    await stage.post("/responses", { model: "test-1", input: email });
-    await stage.post("/responses", { model: "test-1", input: email, previous_response_id: "resp_1" });
-    const [first, second] = stage.upstream.asked.map((asked) => JSON.parse(asked.body).input);
+    workspace.upstream.answer = sends({ id: "resp_1", object: "response", output: [] });
+    await workspace.post("/responses", { model: "test-1", input: email });
+    await workspace.post("/responses", { model: "test-1", input: email, previous_response_id: "resp_1" });
+    const [first, second] = workspace.upstream.asked.map((asked) => JSON.parse(asked.body).input);
     expect(first)
       .to.equal(second)
       .and.to.match(/^\[EMAIL_1_/);
@@ -98,36 +98,36 @@ describe("the redaction proxy", () => {
 
   it("hides the input of embeddings and leaves the numbers as they are.", async () => {
     const answer = { object: "list", data: [{ object: "embedding", index: 0, embedding: "AACAPwAAAEA=" }] };
-    stage.upstream.answer = sends(answer);
-    const response = await stage.post("/embeddings", { model: "e-1", input: [email, name] });
+    workspace.upstream.answer = sends(answer);
+    const response = await workspace.post("/embeddings", { model: "e-1", input: [email, name] });
     expect(await response.json()).to.deep.equal(answer);
-    expect(stage.upstream.asked[0]?.body).not.to.include(email).and.not.to.include(name);
+    expect(workspace.upstream.asked[0]?.body).not.to.include(email).and.not.to.include(name);
   });
 
   it("leaves log probabilities out, which say the text again token by token.", async () => {
     const answer = completion({ content: email }) as { choices: { logprobs: object | null }[] };
     for (const choice of answer.choices)
       choice.logprobs = { content: [{ token: email, bytes: [...Buffer.from(email)] }] };
-    stage.upstream.answer = sends(answer);
-    const text = await (await stage.post("/chat/completions", { model: "test-1", messages: [] })).text();
+    workspace.upstream.answer = sends(answer);
+    const text = await (await workspace.post("/chat/completions", { model: "test-1", messages: [] })).text();
     expect(text).to.include('"logprobs":null').and.not.to.include(email);
   });
 
   it("passes other paths, with their text scrubbed both ways.", async () => {
-    stage.upstream.answer = sends({ object: "list", data: [{ id: "test-1", owned_by: name }] });
-    const headers = { authorization: `Bearer ${stage.key}` };
-    const models = await fetch(`${stage.baseUrl}/models?limit=2`, { headers });
+    workspace.upstream.answer = sends({ object: "list", data: [{ id: "test-1", owned_by: name }] });
+    const headers = { authorization: `Bearer ${workspace.key}` };
+    const models = await fetch(`${workspace.baseUrl}/models?limit=2`, { headers });
     expect(await models.json()).to.deep.equal({ object: "list", data: [{ id: "test-1", owned_by: "[PERSON_NAME]" }] });
-    expect(stage.upstream.asked[0]).to.include({ method: "GET", path: "/v1/models?limit=2", body: "" });
-    await stage.post("/moderations", { input: [name], metadata: { [email]: 1 } });
-    expect(stage.upstream.asked[1]?.body).not.to.include(name).and.not.to.include(email);
+    expect(workspace.upstream.asked[0]).to.include({ method: "GET", path: "/v1/models?limit=2", body: "" });
+    await workspace.post("/moderations", { input: [name], metadata: { [email]: 1 } });
+    expect(workspace.upstream.asked[1]?.body).not.to.include(name).and.not.to.include(email);
   });
 
   it("finds values that escapes hide, and puts back none that breaks the JSON around it.", async () => {
-    await stage.redaction.values.add(stage.caller, [{ kind: "person_name", value: 'Ann "Ace" Ory\u00e9' }]);
+    await workspace.redaction.values.add(workspace.caller, [{ kind: "person_name", value: 'Ann "Ace" Ory\u00e9' }]);
     const settings = { restoreValues: true, allowMedia: false, disabledKinds: [], allow: [] };
-    await stage.redaction.putSettings(stage.caller, settings);
-    stage.upstream.answer = (asked, response) => {
+    await workspace.redaction.putSettings(workspace.caller, settings);
+    workspace.upstream.answer = (asked, response) => {
       const said = JSON.parse(JSON.parse(asked.body).messages[0].content).who;
       const call = {
         id: "c",
@@ -137,17 +137,20 @@ describe("the redaction proxy", () => {
       sends(completion({ content: null, tool_calls: [call] }))(asked, response);
     };
     const content = '{"who":"Ann \\"Ace\\" Ory\\u00e9"}';
-    const response = await stage.post("/chat/completions", { model: "test-1", messages: [{ role: "tool", content }] });
+    const response = await workspace.post("/chat/completions", {
+      model: "test-1",
+      messages: [{ role: "tool", content }],
+    });
     const { message } = ((await response.json()) as Chat).choices[0];
     expect(JSON.parse(message.tool_calls?.[0]?.function.arguments ?? "")).to.deep.equal({
       ...{ who: 'Ann "Ace" Ory\u00e9', x: "[PERSON_NAME]" },
     });
-    await stage.redaction.putSettings(stage.caller, { ...settings, restoreValues: false });
+    await workspace.redaction.putSettings(workspace.caller, { ...settings, restoreValues: false });
   });
 
   it("says nothing personal in its log, its errors and its database.", async () => {
-    stage.upstream.answer = sends({ error: { message: `no ${name}, ${email}: sk-upstream-key`, type: "x" } }, 400);
-    const response = await stage.post("/chat/completions", {
+    workspace.upstream.answer = sends({ error: { message: `no ${name}, ${email}: sk-upstream-key`, type: "x" } }, 400);
+    const response = await workspace.post("/chat/completions", {
       model: name,
       messages: [{ role: "user", content: card }],
     });
@@ -155,10 +158,10 @@ describe("the redaction proxy", () => {
     expect(await response.json()).to.deep.equal({
       error: { message: "no [PERSON_NAME], [EMAIL]: ***", type: "x" },
     });
-    await stage.post("/chat/completions", `{"model": "${email}", ${card}}`);
-    const dump = await databaseDump(stage);
+    await workspace.post("/chat/completions", `{"model": "${email}", ${card}}`);
+    const dump = await databaseDump(workspace);
     for (const value of Object.values(PERSONAL)) {
-      expect(stage.logged()).not.to.include(value);
+      expect(workspace.logged()).not.to.include(value);
       for (const form of formsOf(value)) expect(dump).not.to.include(form);
     }
   });
@@ -182,7 +185,7 @@ const formsOf = (value: string): string[] => [
   Buffer.from(value).toString("base64").slice(0, -4),
 ];
 
-async function databaseDump({ database: { pool } }: Stage): Promise<string> {
+async function databaseDump({ database: { pool } }: RedactionWorkspace): Promise<string> {
   const { rows: tables } = await pool.query<{ name: string }>(
     "select tablename as name from pg_tables where schemaname = 'public'",
   );

@@ -4,7 +4,7 @@ import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { registerAgent } from "../../src/registry/agents.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
-import { createStage, PERSONAL, ROLES, type Stage, WORKSPACE } from "./harness.ts";
+import { openRedactionWorkspace, PERSONAL, type RedactionWorkspace, ROLES, WORKSPACE } from "./harness.ts";
 import { type Answer, chatEvents, completion, sends, streams } from "./upstream.ts";
 
 const { email } = PERSONAL;
@@ -141,19 +141,19 @@ const ENCODINGS: readonly [string, (text: string) => Buffer][] = [
 const codeOf = (reason: string): string => reason.toLowerCase();
 
 describe("the redaction proxy refuses", () => {
-  let stage: Stage;
+  let workspace: RedactionWorkspace;
   before(async () => {
-    stage = await createStage({ maxBodyBytes: MAX_BODY, timing: TIMING });
+    workspace = await openRedactionWorkspace({ maxBodyBytes: MAX_BODY, timing: TIMING });
   });
-  after(() => stage?.close());
+  after(() => workspace?.close());
   beforeEach(() => {
-    stage.upstream.asked.length = 0;
-    stage.upstream.answer = sends(completion({ content: "fine" }));
+    workspace.upstream.asked.length = 0;
+    workspace.upstream.answer = sends(completion({ content: "fine" }));
   });
 
   for (const { description, path = CHAT, body, headers, want } of REFUSED) {
     it(`${description}, in OpenAI's form.`, async () => {
-      const response = await stage.post(path, body, headers);
+      const response = await workspace.post(path, body, headers);
       const { error } = (await response.json()) as OpenAiError;
       const { status, param = null, code, type } = want;
       expect(response.status).to.equal(status);
@@ -161,14 +161,14 @@ describe("the redaction proxy refuses", () => {
         .to.include({ code: codeOf(code), type, param })
         .and.to.have.all.keys("message", "type", "param", "code");
       expect(JSON.stringify(error)).not.to.include(email);
-      expect(stage.upstream.asked).to.deep.equal([]);
+      expect(workspace.upstream.asked).to.deep.equal([]);
     });
   }
 
   for (const { description, path = CHAT, answer } of UNFIT) {
     it(`to pass on ${description}.`, async () => {
-      stage.upstream.answer = answer;
-      const response = await stage.post(path, ASK);
+      workspace.upstream.answer = answer;
+      const response = await workspace.post(path, ASK);
       const text = await response.text();
       expect(response.status, text).to.equal(502);
       expect((JSON.parse(text) as OpenAiError).error).to.include({
@@ -180,60 +180,60 @@ describe("the redaction proxy refuses", () => {
   }
 
   it("another workspace than the key's, an unknown method, and everything while no model is configured.", async () => {
-    const { baseUrl, key } = stage;
+    const { baseUrl, key } = workspace;
     const headers = { authorization: `Bearer ${key}` };
-    await createWorkspace({ database: stage.database, nowMs: Date.now(), by: "system" }, { workspaceId: "other" });
+    await createWorkspace({ database: workspace.database, nowMs: Date.now(), by: "system" }, { workspaceId: "other" });
     for (const other of ["other", "none"]) {
       const response = await fetch(`${baseUrl.replace(`/${WORKSPACE}/`, `/${other}/`)}/models`, { headers });
       expect(response.status).to.equal(404);
       expect(((await response.json()) as OpenAiError).error.code).to.equal("workspace_not_found");
     }
     expect((await fetch(`${baseUrl}/models`, { method: "PUT", headers })).status).to.equal(405);
-    const without = await stage.process({ llmUrl: undefined });
+    const without = await workspace.process({ llmUrl: undefined });
     const response = await fetch(`${without.baseUrl}/models`, { headers });
     expect(response.status).to.equal(400);
     const { error } = (await response.json()) as OpenAiError;
     expect(error.code).to.equal(codeOf("LLM_NOT_CONFIGURED"));
-    expect(stage.upstream.asked).to.deep.equal([]);
+    expect(workspace.upstream.asked).to.deep.equal([]);
   });
 
   it("auditors, and agents that were deactivated.", async () => {
     for (const role of ROLES) {
-      const response = await stage.post(CHAT, ASK, { authorization: `Bearer ${await stage.keyOf(role)}` });
+      const response = await workspace.post(CHAT, ASK, { authorization: `Bearer ${await workspace.keyOf(role)}` });
       expect(response.status, Role[role]).to.equal(role === Role.AUDITOR ? 403 : 200);
     }
-    const log = await stage.logs.of(WORKSPACE);
+    const log = await workspace.logs.of(WORKSPACE);
     const draft = { name: "a", framework: "", description: "", capabilities: [], allowedActionTypes: [] };
     const { agentId } = await registerAgent(log, "key_test", { ...draft, deniedActionTypes: [] });
-    const key = await stage.keyOf(Role.AGENT, agentId);
-    expect((await stage.post(CHAT, ASK, { "x-api-key": key })).status).to.equal(200);
+    const key = await workspace.keyOf(Role.AGENT, agentId);
+    expect((await workspace.post(CHAT, ASK, { "x-api-key": key })).status).to.equal(200);
     await log.change("key_test", async ({ seal }) => seal({ type: "agent_deactivated", agent_id: agentId }));
-    const refused = await stage.post(CHAT, ASK, { "x-api-key": key });
+    const refused = await workspace.post(CHAT, ASK, { "x-api-key": key });
     expect(((await refused.json()) as OpenAiError).error.code).to.equal("agent_inactive");
   });
 });
 
 describe("the redaction proxy", () => {
-  let stage: Stage;
+  let workspace: RedactionWorkspace;
   before(async () => {
-    stage = await createStage({ llmKey: "sk-own", timing: { ...TIMING, headersMs: 5_000 } });
+    workspace = await openRedactionWorkspace({ llmKey: "sk-own", timing: { ...TIMING, headersMs: 5_000 } });
   });
-  after(() => stage?.close());
+  after(() => workspace?.close());
   beforeEach(() => {
-    stage.upstream.asked.length = 0;
-    stage.upstream.answer = sends(completion({ content: `see ${email}` }));
+    workspace.upstream.asked.length = 0;
+    workspace.upstream.answer = sends(completion({ content: `see ${email}` }));
   });
 
   it("sends its own key up for callers that bring ours alone, and the caller's own when there are both.", async () => {
-    const { key } = stage;
+    const { key } = workspace;
     const cases: readonly [Record<string, string>, string][] = [
       [{}, "Bearer sk-own"],
       [{ "x-api-key": key, authorization: "Bearer sk-caller" }, "Bearer sk-caller"],
       [{ "x-api-key": key, authorization: `Bearer ${key}` }, "Bearer sk-own"],
     ];
     for (const [headers, want] of cases) {
-      await stage.post(CHAT, ASK, { ...headers, cookie: "a=b", "openai-organization": "org" });
-      const { headers: asked } = stage.upstream.asked.at(-1) as { headers: Record<string, string> };
+      await workspace.post(CHAT, ASK, { ...headers, cookie: "a=b", "openai-organization": "org" });
+      const { headers: asked } = workspace.upstream.asked.at(-1) as { headers: Record<string, string> };
       expect(asked).to.include({ authorization: want, "openai-organization": "org", "accept-encoding": "identity" });
       expect(asked).not.to.have.any.keys("x-api-key", "cookie");
       expect(JSON.stringify(asked)).not.to.include(key);
@@ -243,34 +243,37 @@ describe("the redaction proxy", () => {
   for (const [encoding, compress] of ENCODINGS) {
     it(`scrubs an answer in ${encoding}, whole and streamed.`, async () => {
       const headers = { "content-encoding": encoding };
-      stage.upstream.answer = (_asked, response) =>
+      workspace.upstream.answer = (_asked, response) =>
         response
           .writeHead(200, { "content-type": "application/json", ...headers })
           .end(compress(JSON.stringify(completion({ content: `see ${email}` }))));
-      expect(await (await stage.post(CHAT, ASK)).text()).to.include('"see [EMAIL]"');
-      stage.upstream.answer = streams([compress(chatEvents([email.slice(0, 6), email.slice(6)]).join(""))], headers);
-      const text = await (await stage.post(CHAT, { ...ASK, stream: true })).text();
+      expect(await (await workspace.post(CHAT, ASK)).text()).to.include('"see [EMAIL]"');
+      workspace.upstream.answer = streams(
+        [compress(chatEvents([email.slice(0, 6), email.slice(6)]).join(""))],
+        headers,
+      );
+      const text = await (await workspace.post(CHAT, { ...ASK, stream: true })).text();
       expect(text).to.include("[EMAIL]").and.to.include("[DONE]").and.not.to.include(email.slice(6));
     });
   }
 
   it("ends the request to the model's service when the caller goes away.", async () => {
-    stage.upstream.answer = (_asked, response) =>
+    workspace.upstream.answer = (_asked, response) =>
       response.writeHead(200, { "content-type": "text/event-stream" }).write("\n");
     const leaving = new AbortController();
-    const response = await fetch(stage.baseUrl + CHAT, {
+    const response = await fetch(workspace.baseUrl + CHAT, {
       ...{ method: "POST", body: JSON.stringify({ ...ASK, stream: true }), signal: leaving.signal },
-      headers: { "content-type": "application/json", authorization: `Bearer ${stage.key}` },
+      headers: { "content-type": "application/json", authorization: `Bearer ${workspace.key}` },
     });
     expect(response.status).to.equal(200);
     leaving.abort();
-    await stage.upstream.asked[0]?.gone;
+    await workspace.upstream.asked[0]?.gone;
   });
 
   it("reads no faster than the caller does.", async () => {
     const big = "x ".repeat(32_768);
     let written = 0;
-    stage.upstream.answer = async (asked, response) => {
+    workspace.upstream.answer = async (asked, response) => {
       if (!asked.path.endsWith(CHAT)) return sends({})(asked, response);
       response.writeHead(200, { "content-type": "text/event-stream" });
       for (; written < 1_000; written++) {
@@ -278,13 +281,13 @@ describe("the redaction proxy", () => {
       }
       response.end("data: [DONE]\n\n");
     };
-    const response = await stage.post(CHAT, { ...ASK, stream: true });
+    const response = await workspace.post(CHAT, { ...ASK, stream: true });
     const reader = (response.body as ReadableStream<Uint8Array>).getReader();
     await reader.read();
     // As long as others are served, the model's service could go on; it does until what lies between is full.
     for (let [stalled, before] = [0, -1]; stalled < 10; stalled = written === before ? stalled + 1 : 0) {
       before = written;
-      await (await stage.post("/embeddings", { input: "x" })).text();
+      await (await workspace.post("/embeddings", { input: "x" })).text();
     }
     expect(written).to.be.below(900);
     await reader.cancel();
@@ -292,16 +295,16 @@ describe("the redaction proxy", () => {
 
   it("passes the errors of the model's service on, with what says when to try again.", async () => {
     const body = { error: { message: `slow down ${email}`, type: "rate_limit", code: "x", param: null } };
-    stage.upstream.answer = sends(body, 429, { "retry-after": "7", "set-cookie": "a=b" });
-    const response = await stage.post(CHAT, ASK);
+    workspace.upstream.answer = sends(body, 429, { "retry-after": "7", "set-cookie": "a=b" });
+    const response = await workspace.post(CHAT, ASK);
     expect(response.status).to.equal(429);
     expect(response.headers.get("retry-after")).to.equal("7");
     expect(response.headers.get("set-cookie")).to.equal(null);
     const { error } = (await response.json()) as OpenAiError;
     expect(error.message).to.equal("slow down [EMAIL]");
-    stage.upstream.answer = (_asked, answer) =>
+    workspace.upstream.answer = (_asked, answer) =>
       answer.writeHead(503, { "content-type": "text/html" }).end(`<b>${email}</b>`);
-    const plain = await stage.post(CHAT, ASK);
+    const plain = await workspace.post(CHAT, ASK);
     expect(plain.status).to.equal(503);
     expect(((await plain.json()) as OpenAiError).error).to.deep.equal({
       ...{ message: "<b>[EMAIL]</b>", type: "server_error", param: null, code: null },
@@ -310,14 +313,14 @@ describe("the redaction proxy", () => {
 
   it("lets media pass where the workspace allows it.", async () => {
     const settings = { restoreValues: false, allowMedia: true, disabledKinds: [], allow: [] };
-    await stage.redaction.putSettings(stage.caller, settings);
+    await workspace.redaction.putSettings(workspace.caller, settings);
     const part = { type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } };
-    const response = await stage.post(CHAT, {
+    const response = await workspace.post(CHAT, {
       model: "m",
       messages: [{ role: "user", content: [part, { type: "text", text: email }] }],
     });
     expect(response.status).to.equal(200);
-    const [asked] = JSON.parse(stage.upstream.asked[0]?.body ?? "{}").messages;
+    const [asked] = JSON.parse(workspace.upstream.asked[0]?.body ?? "{}").messages;
     expect(asked.content[0]).to.deep.equal(part);
     expect(asked.content[1].text).to.match(/^\[EMAIL_1_/);
   });

@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import { expect } from "chai";
 import { reasonOf } from "../support/harness.ts";
-import { createStage, PERSONAL, type Stage, sealedChanges } from "./harness.ts";
+import { openRedactionWorkspace, PERSONAL, type RedactionWorkspace, sealedChanges } from "./harness.ts";
 import { type RawReceiver, startRawReceiver } from "./raw-receiver.ts";
 import { chatEvents, completion, sends, streams } from "./upstream.ts";
 
@@ -13,37 +13,37 @@ const SECRET = "whsec-of-a-test";
 const GRACE_MS = 60_000;
 
 describe("a redaction webhook", () => {
-  let stage: Stage;
+  let workspace: RedactionWorkspace;
   let receiver: RawReceiver;
   let silent: RawReceiver;
   before(async () => {
-    stage = await createStage();
+    workspace = await openRedactionWorkspace();
     receiver = await startRawReceiver();
     silent = await startRawReceiver({ isSilent: true });
   });
   after(async () => {
-    await stage?.close();
+    await workspace?.close();
     await receiver?.close();
     await silent?.close();
   });
   beforeEach(() => {
     receiver.requests.length = 0;
-    stage.upstream.answer = sends(completion({ content: `${email} and ${card}` }));
+    workspace.upstream.answer = sends(completion({ content: `${email} and ${card}` }));
   });
   afterEach(async () => {
-    const { webhooks } = stage.redaction;
-    const { items } = await webhooks.list(stage.caller, { size: 100 });
-    for (const { webhookId } of items) await webhooks.delete(stage.caller, webhookId);
+    const { webhooks } = workspace.redaction;
+    const { items } = await webhooks.list(workspace.caller, { size: 100 });
+    for (const { webhookId } of items) await webhooks.delete(workspace.caller, webhookId);
   });
 
   const create = ({ port }: RawReceiver, secret?: string) =>
-    stage.redaction.webhooks.create(stage.caller, { url: `http://127.0.0.1:${port}/hook?a=b`, secret });
+    workspace.redaction.webhooks.create(workspace.caller, { url: `http://127.0.0.1:${port}/hook?a=b`, secret });
 
   it("gets exactly the documented request, signed with its secret.", async () => {
     await create(receiver, SECRET);
-    await stage.post(CHAT, ASK);
+    await workspace.post(CHAT, ASK);
     await receiver.waitFor(1);
-    const [sealed] = await sealedChanges(stage, "leakage_detected");
+    const [sealed] = await sealedChanges(workspace, "leakage_detected");
     const timestamp = String(sealed?.at).replace("Z", "");
     const body = `{"event":"leakage.detected","workspace_id":"default","leaked_count":2,"timestamp":"${timestamp}"}`;
     const signature = createHmac("sha256", SECRET).update(body).digest("hex");
@@ -62,21 +62,21 @@ describe("a redaction webhook", () => {
 
   it("without a secret gets no signature.", async () => {
     await create(receiver);
-    await stage.post(CHAT, ASK);
+    await workspace.post(CHAT, ASK);
     await receiver.waitFor(1);
     expect(receiver.requests[0]).not.to.include("X-Service-Signature");
   });
 
   it("is called while it is active, and only when something leaked.", async () => {
-    const own = await stage.process();
+    const own = await workspace.process();
     const { webhookId } = await create(receiver);
-    const { webhooks } = stage.redaction;
-    await webhooks.update(stage.caller, webhookId, false);
+    const { webhooks } = workspace.redaction;
+    await webhooks.update(workspace.caller, webhookId, false);
     await own.post(CHAT, ASK);
-    await webhooks.update(stage.caller, webhookId, true);
-    stage.upstream.answer = sends(completion({ content: "nothing personal" }));
+    await webhooks.update(workspace.caller, webhookId, true);
+    workspace.upstream.answer = sends(completion({ content: "nothing personal" }));
     await own.post(CHAT, ASK);
-    stage.upstream.answer = streams(chatEvents([email.slice(0, 4), email.slice(4)]));
+    workspace.upstream.answer = streams(chatEvents([email.slice(0, 4), email.slice(4)]));
     await (await own.post(CHAT, { ...ASK, stream: true })).text();
     await receiver.waitFor(1);
     await own.redaction.close(GRACE_MS);
@@ -86,9 +86,9 @@ describe("a redaction webhook", () => {
 
   it("is called once, whatever becomes of it, and keeps nobody waiting.", async () => {
     await create(silent);
-    await stage.redaction.webhooks.create(stage.caller, { url: "http://127.0.0.1:1/", secret: undefined });
+    await workspace.redaction.webhooks.create(workspace.caller, { url: "http://127.0.0.1:1/", secret: undefined });
     await create(receiver);
-    const own = await stage.process({ attemptMs: 200 });
+    const own = await workspace.process({ attemptMs: 200 });
     await own.post(CHAT, ASK);
     await Promise.all([silent.waitFor(1), receiver.waitFor(1)]);
     await own.redaction.close(GRACE_MS);
@@ -98,7 +98,7 @@ describe("a redaction webhook", () => {
 
   it("hears of what was leaked before the caller went away.", async () => {
     await create(receiver);
-    stage.upstream.answer = async (_asked, response) => {
+    workspace.upstream.answer = async (_asked, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write(
         chatEvents([`${email} and `, "so "])
@@ -106,7 +106,7 @@ describe("a redaction webhook", () => {
           .join(""),
       );
     };
-    const response = await stage.post(CHAT, { ...ASK, stream: true });
+    const response = await workspace.post(CHAT, { ...ASK, stream: true });
     const reader = (response.body as ReadableStream<Uint8Array>).getReader();
     await reader.read();
     await reader.cancel();
@@ -115,20 +115,20 @@ describe("a redaction webhook", () => {
   });
 
   it("is sealed before the answer ends, so that what it missed can be audited.", async () => {
-    const before = (await sealedChanges(stage, "leakage_detected")).length;
-    stage.upstream.answer = streams(chatEvents([email]));
-    await (await stage.post(CHAT, { ...ASK, stream: true })).text();
-    expect((await sealedChanges(stage, "leakage_detected")).length).to.equal(before + 1);
+    const before = (await sealedChanges(workspace, "leakage_detected")).length;
+    workspace.upstream.answer = streams(chatEvents([email]));
+    await (await workspace.post(CHAT, { ...ASK, stream: true })).text();
+    expect((await sealedChanges(workspace, "leakage_detected")).length).to.equal(before + 1);
   });
 
   it("leads to no address that is not allowed, and never shows its secret.", async () => {
-    const { webhooks } = stage.redaction;
+    const { webhooks } = workspace.redaction;
     const draft = { url: "http://192.168.1.1/", secret: SECRET };
-    expect(await reasonOf(webhooks.create(stage.caller, draft))).to.equal("TARGET_NOT_ALLOWED");
+    expect(await reasonOf(webhooks.create(workspace.caller, draft))).to.equal("TARGET_NOT_ALLOWED");
     const created = await create(receiver, SECRET);
     expect(created).to.deep.include({ hasSecret: true, isActive: true });
-    expect(JSON.stringify(await webhooks.get(stage.caller, created.webhookId))).not.to.include(SECRET);
-    const { rows } = await stage.database.pool.query("select t::text as text from redaction_webhook t");
+    expect(JSON.stringify(await webhooks.get(workspace.caller, created.webhookId))).not.to.include(SECRET);
+    const { rows } = await workspace.database.pool.query("select t::text as text from redaction_webhook t");
     expect(JSON.stringify(rows)).not.to.include(SECRET).and.not.to.include(Buffer.from(SECRET).toString("hex"));
   });
 });

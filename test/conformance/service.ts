@@ -12,7 +12,7 @@ export interface Workspace {
 }
 
 /** The one running server of the run, its clients, and its database. */
-export interface Stage {
+export interface SharedService {
   readonly server: TestServer;
   readonly wires: Wires;
   /** A URL on this machine that takes every webhook. */
@@ -61,16 +61,16 @@ const MARK = [
 /** Workspaces that are being made before anyone asks: as many as a case takes. */
 const AHEAD = 5;
 
-let opened: Promise<Stage> | undefined;
+let opened: Promise<SharedService> | undefined;
 const closers: (() => unknown)[] = [];
 
-/** The stage that all files share; opened on first use and left after the last test. */
-export function openStage(): Promise<Stage> {
+/** The service that all files share; opened on first use and left after the last test. */
+export function openService(): Promise<SharedService> {
   opened ??= open();
   return opened;
 }
 
-async function open(): Promise<Stage> {
+async function open(): Promise<SharedService> {
   const database = await createTestDatabase();
   closers.unshift(() => database.drop());
   const receiver = await startReceiver();
@@ -113,7 +113,7 @@ async function createWorkspace({ http, adminKey }: TestServer): Promise<Workspac
   return { id, key: secret };
 }
 
-// With several processes this ends the first file of each; the next one opens the stage again.
+// With several processes this ends the first file of each; the next one opens the service again.
 after("leaves the conformance server", async () => {
   opened = undefined;
   for (const close of closers.splice(0)) await close();

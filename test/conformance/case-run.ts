@@ -3,13 +3,13 @@ import type { Answer, CallOptions, Wire } from "../support/wires.ts";
 import { namedSteps, type Step } from "./cases.ts";
 import { unaryMethodOf } from "./methods.ts";
 import { createNormalise, type Normalise } from "./normalise.ts";
-import type { Stage, Workspace } from "./stage.ts";
+import type { SharedService, Workspace } from "./service.ts";
 import { filledIn } from "./template.ts";
 
 const STEPS = namedSteps();
 
 /** One case on one wire: its workspaces and what its steps answered. */
-export interface Scene {
+export interface CaseRun {
   readonly normalise: Normalise;
   /** Makes the steps one after the other; throws when one fails. */
   prepare(given: readonly (string | Step)[]): Promise<void>;
@@ -17,33 +17,33 @@ export interface Scene {
   /** The key that a step calls with. */
   keyOf(step: Pick<Step, "key" | "in">): Promise<string | null>;
   fill<T extends JsonValue>(value: T): T;
-  /** What every workspace of the scene has written; also what `default` has. */
+  /** What every workspace of the case has written; also what `default` has. */
   mark(): Promise<string>;
 }
 
-/** Creates a scene with a new workspace. */
-export async function createScene(stage: Stage, wire: Wire): Promise<Scene> {
-  const workspaces = new Map<string, Workspace>([["default", { id: "default", key: stage.server.adminKey }]]);
+/** Creates a case with a new workspace. */
+export async function createCaseRun(service: SharedService, wire: Wire): Promise<CaseRun> {
+  const workspaces = new Map<string, Workspace>([["default", { id: "default", key: service.server.adminKey }]]);
   const known = new Map<string, JsonValue>();
   const normalise = createNormalise();
 
   const workspaceOf = async (name: string): Promise<Workspace> => {
-    const found = workspaces.get(name) ?? (await stage.workspace());
+    const found = workspaces.get(name) ?? (await service.workspace());
     workspaces.set(name, found);
     return found;
   };
   const own = await workspaceOf("own");
   known.set("workspace", own.id);
-  // Named first, so that the scene's own workspace is `ws#1` in every answer.
+  // Named first, so that the case's own workspace is `ws#1` in every answer.
   normalise(own.id);
   known.set("key", own.key);
-  known.set("receiver", stage.receiver);
+  known.set("receiver", service.receiver);
 
-  const fill: Scene["fill"] = (value) => filledIn(value, known);
-  const keyOf: Scene["keyOf"] = async ({ key, in: name = "own" }) =>
+  const fill: CaseRun["fill"] = (value) => filledIn(value, known);
+  const keyOf: CaseRun["keyOf"] = async ({ key, in: name = "own" }) =>
     key === undefined ? (await workspaceOf(name)).key : key === null ? null : fill(key);
 
-  const scene: Scene = {
+  const caseRun: CaseRun = {
     normalise,
     fill,
     keyOf,
@@ -57,7 +57,7 @@ export async function createScene(stage: Stage, wire: Wire): Promise<Scene> {
     async mark() {
       const marks = [...workspaces].map(async ([name, { id }]) => {
         // Other scenes write to `default` at the same time.
-        return name === "default" ? "" : stage.mark(id);
+        return name === "default" ? "" : service.mark(id);
       });
       return (await Promise.all(marks)).join("\n");
     },
@@ -65,12 +65,12 @@ export async function createScene(stage: Stage, wire: Wire): Promise<Scene> {
 
   async function prepareStep(each: string | Step): Promise<void> {
     const step = typeof each === "string" ? { as: each, ...(STEPS[each] ?? missing(each)) } : each;
-    const { code, message, body } = await scene.call(step);
+    const { code, message, body } = await caseRun.call(step);
     if (code !== "OK") throw new Error(`\`${step.as ?? step.call}\` failed with ${code}: ${message}`);
     normalise(body as JsonValue);
     if (step.as !== undefined) known.set(step.as, body as JsonObject);
   }
-  return scene;
+  return caseRun;
 }
 
 function missing(name: string): never {
