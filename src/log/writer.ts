@@ -295,8 +295,9 @@ export class WorkspaceLog {
 
   /** Starts whatever is next in the queue while nothing is in flight. */
   async #startNext(): Promise<void> {
-    // Requests that arrive together share a batch. A caller alone, whose last batch was its own, is not made to wait.
-    await (this.#lastBatchSize > 1 && this.#unpublished.length === 0 ? setImmediate() : undefined);
+    // A turn of the event loop: requests that have arrived on other connections join the batch. A caller alone, whose last
+    // batch was its own, is not made to wait.
+    await (this.#lastBatchSize > 1 ? setImmediate() : undefined);
     const [next] = this.#queue;
     if (next === undefined) return;
     if ("run" in next) {

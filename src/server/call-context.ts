@@ -86,19 +86,20 @@ export class Call implements CallContext {
   /** Set by admission, before any service function runs. */
   caller!: Caller;
   readonly #observer: CallObserver;
-  readonly #controller = new AbortController();
-  /** Aborts when a bidirectional stream stops taking requests: with the call, or earlier while the service drains. */
-  readonly #intake: AbortController;
+  /** Made on first use: most calls end without anyone asking for the signal. */
+  #controller: AbortController | undefined;
+  #abortedWith: ControlPlaneError | undefined;
+  #drainedWith: ControlPlaneError | undefined;
+  /** Rejections of the promises that are awaited, with whether draining rejects them too. */
+  readonly #waiting = new Map<(reason: ControlPlaneError) => void, boolean>();
   #deadlineAt = Number.POSITIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
   #isOver = false;
-  #drainedWith: ControlPlaneError | undefined;
 
   constructor(endpoint: Endpoint, incoming: IncomingCall, observer: CallObserver) {
     this.endpoint = endpoint;
     this.incoming = incoming;
     this.#observer = observer;
-    this.#intake = this.#isBidi ? new AbortController() : this.#controller;
   }
 
   get receivedAt(): number {
@@ -110,6 +111,8 @@ export class Call implements CallContext {
   }
 
   get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#abortedWith !== undefined) this.#controller.abort(this.#abortedWith);
     return this.#controller.signal;
   }
 
@@ -132,17 +135,17 @@ export class Call implements CallContext {
 
   /** Settles as `promise` does, or rejects as soon as the call is aborted. A later failure of `promise` goes to the log. */
   unlessAborted<T>(promise: Promise<T>): Promise<T> {
-    return this.#unless(this.signal, promise);
+    return this.#unless(this.#abortedWith, promise, false);
   }
 
   /** Like `unlessAborted`, for the next request of a stream; also rejects once `isDraining`. */
   whileTaking<T>(promise: Promise<T>): Promise<T> {
-    return this.#unless(this.#intake.signal, promise);
+    return this.#unless(this.#abortedWith ?? this.#drainedWith, promise, true);
   }
 
   /** True once the service stops and the stream only answers requests that it has taken. */
   get isDraining(): boolean {
-    return this.#drainedWith !== undefined && !this.signal.aborted;
+    return this.#drainedWith !== undefined && this.#abortedWith === undefined;
   }
 
   /** Ends a stream with `error`: a bidirectional one after answering the requests it has taken, any other at once. */
@@ -152,7 +155,7 @@ export class Call implements CallContext {
       return;
     }
     this.#drainedWith = error;
-    this.#intake.abort(error);
+    this.#rejectWaiting(error, (isIntake) => isIntake);
   }
 
   /** Ends the call from outside unless it is over: signal and caller get the same reason. */
@@ -160,8 +163,9 @@ export class Call implements CallContext {
     if (this.#isOver) return;
     const error = reason();
     this.#end(codeNameOf(error));
-    this.#controller.abort(error);
-    this.#intake.abort(error);
+    this.#abortedWith = error;
+    this.#controller?.abort(error);
+    this.#rejectWaiting(error, () => true);
   }
 
   /** Ends the call with success. Throws the reason if it has been drained. */
@@ -182,22 +186,33 @@ export class Call implements CallContext {
   }
 
   #report(error: unknown): ControlPlaneError {
-    // A function that stops at its signal fails with the signal's reason, whatever it throws.
-    return this.#observer.report(this, this.signal.aborted && isAbort(error) ? this.signal.reason : error);
+    // A function that stops because its signal fired fails for the signal's reason, whatever it throws.
+    return this.#observer.report(this, isAbort(error) ? (this.#abortedWith ?? error) : error);
   }
 
-  #unless<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
+  #unless<T>(stopped: ControlPlaneError | undefined, promise: Promise<T>, isIntake: boolean): Promise<T> {
     return new Promise((resolve, reject) => {
-      const abort = () => reject(signal.reason);
-      if (signal.aborted) abort();
-      else signal.addEventListener("abort", abort, { once: true });
-      promise
-        .then(resolve, (error: unknown) => {
-          if (signal.aborted) this.#report(error);
-          else reject(error);
-        })
-        .finally(() => signal.removeEventListener("abort", abort));
+      if (stopped === undefined) this.#waiting.set(reject, isIntake);
+      else reject(stopped);
+      promise.then(
+        (value) => {
+          this.#waiting.delete(reject);
+          resolve(value);
+        },
+        (error: unknown) => {
+          if (this.#waiting.delete(reject)) reject(error);
+          else this.#report(error);
+        },
+      );
     });
+  }
+
+  #rejectWaiting(reason: ControlPlaneError, isMeant: (isIntake: boolean) => boolean): void {
+    for (const [reject, isIntake] of this.#waiting) {
+      if (!isMeant(isIntake)) continue;
+      this.#waiting.delete(reject);
+      reject(reason);
+    }
   }
 
   #end(code: string): void {

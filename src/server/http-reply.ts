@@ -28,9 +28,8 @@ export function sendText(
   text: string | Buffer,
   headers: Readonly<Record<string, string>> = {},
 ): void {
-  const body = Buffer.from(text);
-  const own = { "content-type": contentType, "content-length": body.length };
-  response.writeHead(status, { ...NEVER_STORED, ...headers, ...own }).end(body);
+  const own = { "content-type": contentType, "content-length": Buffer.byteLength(text) };
+  response.writeHead(status, { ...NEVER_STORED, ...headers, ...own }).end(text);
 }
 
 /** Maximum unread bytes of a body that are read and dropped to keep the connection; a larger rest closes it. */

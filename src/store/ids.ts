@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { randomBytes } from "node:crypto";
 
 /** The prefixes of the ids that the service gives, one for each kind of resource. */
 export type IdPrefix =
@@ -37,10 +37,13 @@ export function base32FromBytes(bytes: Uint8Array): string {
   return bits === 0 ? text : text + ALPHABET[(value << (5 - bits)) & 31];
 }
 
-/** A UUIDv7 (RFC 9562 §5.7) as 16 bytes: time and version before the variant and the random part of a UUIDv4. */
+/** A UUIDv7 (RFC 9562 §5.7) as 16 bytes. */
 export function createUuidV7(nowMs: number): Uint8Array {
-  const random = randomUUID().slice("xxxxxxxx-xxxx-4".length).replaceAll("-", "");
-  return Buffer.from(`${nowMs.toString(16).padStart(12, "0")}7${random}`, "hex");
+  const bytes = randomBytes(16);
+  bytes.writeUIntBE(nowMs, 0, 6);
+  bytes.writeUInt8(0x70 | (bytes.readUInt8(6) & 0x0f), 6);
+  bytes.writeUInt8(0x80 | (bytes.readUInt8(8) & 0x3f), 8);
+  return bytes;
 }
 
 /** A new id: the prefix, `_` and the lower-case base32 of a UUIDv7. */
