@@ -61,6 +61,8 @@ interface Task {
   readonly run: () => Promise<void>;
 }
 
+const isTask = (entry: PendingDecision | Task): entry is Task => "run" in entry;
+
 /** A batch that was sent and is not known to be durable. */
 interface SentBatch {
   readonly batch: Batch;
@@ -285,22 +287,25 @@ export class WorkspaceLog {
 
   async #run(): Promise<void> {
     while (this.#queue.length > 0 || this.#inFlight.length > 0 || this.#unpublished.length > 0) {
-      const mustWait = this.#inFlight.length > 0 && !this.#sendBehind();
       if (this.#inFlight.length === 0) await this.#startNext();
+      else if (!this.#sendBehind()) {
+        this.#publish();
+        await this.#awaitOldest();
+        continue;
+      }
       this.#publish();
-      if (mustWait) await this.#awaitOldest();
     }
     this.#running = undefined;
   }
 
   /** Starts whatever is next in the queue while nothing is in flight. */
   async #startNext(): Promise<void> {
+    if (this.#queue.length === 0) return;
     // A turn of the event loop: requests that have arrived on other connections join the batch. A caller alone, whose last
     // batch was its own, is not made to wait.
     await (this.#lastBatchSize > 1 ? setImmediate() : undefined);
-    const [next] = this.#queue;
-    if (next === undefined) return;
-    if ("run" in next) {
+    const next = this.#queue[0] as PendingDecision | Task;
+    if (isTask(next)) {
       this.#publish();
       this.#queue.shift();
       await next.run();
@@ -343,7 +348,7 @@ export class WorkspaceLog {
     let text = 0;
     const items: PendingDecision[] = [];
     for (const entry of this.#queue) {
-      if (items.length === limit || text >= MAX_BATCH_TEXT || "run" in entry || !accepts(entry)) break;
+      if (items.length === limit || text >= MAX_BATCH_TEXT || isTask(entry) || !accepts(entry)) break;
       text += entry.action.actionContent.length + entry.action.metadataText.length;
       items.push(entry);
     }
@@ -404,12 +409,12 @@ export class WorkspaceLog {
     const [oldest] = this.#inFlight;
     const [next] = this.#queue;
     if (oldest === undefined || this.#connection === undefined || this.#inFlight.length >= MAX_IN_FLIGHT) return false;
-    if (next === undefined || "run" in next || !this.#hasGathered() || this.#isRepeat(next)) return false;
+    if (next === undefined || isTask(next) || !this.#hasGathered() || this.#isRepeat(next)) return false;
     const { pool } = this.#database;
     const nowMs = this.#now();
     // While others of this process wait for a connection, this one is given back as soon as possible.
     if (pool.waitingCount > pool.idleCount || nowMs - oldest.batch.atMs >= MAX_AHEAD_MS) return false;
-    const upcoming = this.#queue.slice(0, MAX_BATCH).filter((entry): entry is PendingDecision => "action" in entry);
+    const upcoming = this.#queue.slice(0, MAX_BATCH).filter((entry): entry is PendingDecision => !isTask(entry));
     if (!this.#isLoaded(upcoming, nowMs)) return false;
     const items = this.#takeBatch();
     if (items.length > 0) this.#send(this.#connection, items, nowMs);

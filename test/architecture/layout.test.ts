@@ -36,7 +36,7 @@ describe("the layout", () => {
   });
 
   it("names files in kebab-case.", () => {
-    const named = /^(\d{4}-)?[a-z0-9]+(-[a-z0-9]+)*(\.test)?\.ts$/;
+    const named = /^(\d{4}-)?[a-z0-9]+(-[a-z0-9]+)*(\.long)?(\.test)?\.ts$/;
     const files = [...SOURCES, ...sourceFiles("test", ".ts")].map(({ path }) => path);
     expect(files.filter((path) => !named.test(path.split("/").at(-1) ?? ""))).to.deep.equal([]);
   });
