@@ -83,7 +83,7 @@ export async function serveAlone(serving: Serving): Promise<void> {
   const controlPlane = await createControlPlane({ config, databaseUrl, log });
   started.defer(() => controlPlane.close());
   const first = await prepareFirstStart({
-    ...{ ...controlPlane, adminKey: config.adminKey?.reveal(), dataDir: config.dataDir },
+    ...{ ...controlPlane, adminKey: config.adminKey?.reveal(), dataDir: config.dataDir, log },
   });
   await collectStartGarbage();
   announce(await controlPlane.listen(), first);
@@ -128,7 +128,7 @@ async function prepare({ config, log }: Serving, databaseUrl: string): Promise<F
   const controlPlane = await createControlPlane({ config, databaseUrl, log });
   try {
     const { dataDir } = config;
-    return await prepareFirstStart({ ...controlPlane, adminKey: config.adminKey?.reveal(), dataDir });
+    return await prepareFirstStart({ ...controlPlane, adminKey: config.adminKey?.reveal(), dataDir, log });
   } finally {
     await controlPlane.close();
   }

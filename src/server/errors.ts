@@ -169,6 +169,16 @@ export function reportFault(log: Logger, error: unknown, call: FailedCall): Cont
   return new ControlPlaneError(fault.reason, fault.message, metadata, { cause: fault.cause });
 }
 
+/**
+ * Keeps the process serving after an exception or rejection that no call handles, and logs it. A fault on one path must not
+ * end the service for every workspace.
+ */
+export function surviveUncaught(log: Logger): void {
+  for (const event of ["uncaughtException", "unhandledRejection"] as const) {
+    process.on(event, (error: unknown) => log.error({ event, causes: causesOf(error, undefined) }, "uncaught fault"));
+  }
+}
+
 // Only text is logged: the own properties of foreign errors may hold requests with their headers.
 function causesOf(error: unknown, key: string | undefined): readonly string[] {
   const texts: string[] = [];

@@ -2,6 +2,7 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import fc from "fast-check";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
+import { createToolSchema } from "../../src/policy/schema/validate.ts";
 import { contextFrom, evaluateRule, lookup, mandateFrom, mandateSource, testdata, toolFrom } from "./harness.ts";
 
 interface Case {
@@ -155,13 +156,36 @@ describe("a schema rule", () => {
     expect(problems.join()).to.contain("(?=a)").and.to.contain("(a)\\1");
   });
 
-  it("escalates in its place when a new version of the tool cannot be checked.", () => {
+  it("holds when the validator gives neither true nor false, and leaves no rejection behind.", async () => {
+    const inputSchema = { $async: true, type: "object", properties: { a: { type: "string" } } };
+    const tool = createToolSchema({ name: "pay", version: 1, digest: "d", arguments: [], inputSchema });
+    const rejections: unknown[] = [];
+    const note = (error: unknown): void => void rejections.push(error);
+    process.on("unhandledRejection", note);
+    try {
+      for (const a of [1, "text"]) expect(evaluateRule(rule, tool, { a }).decision).to.equal("block");
+      await new Promise(setImmediate);
+    } finally {
+      process.off("unhandledRejection", note);
+    }
+    expect(rejections).to.deep.equal([]);
+  });
+
+  it("ignores the keywords of OpenAPI.", () => {
+    const pet = { nullable: true, discriminator: { propertyName: "kind" }, properties: { kind: { const: "cat" } } };
+    const properties = { pet, note: { type: "string", nullable: true }, nullable: { type: "number" } };
+    expect(fits({ type: "object", properties }, { pet: { kind: "cat" }, note: "x", nullable: 1 })).to.equal(true);
+    expect(fits({ type: "object", properties }, { note: null })).to.equal(false);
+    expect(fits({ type: "object", properties }, { nullable: "1" })).to.equal(false);
+  });
+
+  it("keeps its decision in its place when a new version of the tool cannot be checked.", () => {
     const stale = compileMandate(
       mandateSource([rule]),
       lookup(toolFrom({ type: "object", properties: { a: { type: "string", pattern: "(?!x)" } } })),
       { allowStale: true },
     );
-    expect(stale.rules[0]).to.include({ stale: true, decision: "escalate", tool: "pay" });
+    expect(stale.rules[0]).to.include({ stale: true, decision: "block", tool: "pay" });
   });
 
   it("searches for patterns in time linear in the text.", () => {

@@ -96,7 +96,7 @@ export declare type ApiKey = Message<"agentcontrol.v1.ApiKey"> & {
   agentId?: string | undefined;
 
   /**
-   * The first characters of the secret, to tell keys apart.
+   * The first 12 characters of the secret, to tell keys apart; empty if somebody chose the secret.
    *
    * @generated from field: string prefix = 5;
    */

@@ -200,15 +200,15 @@ export declare type Conditions = Message<"agentcontrol.v1.Conditions"> & {
   prompt?: string | undefined;
 
   /**
-   * Semantic: the rule fires when the guard finds a violation and is at least this sure, 0 to 1; absent means 0.5.
+   * Semantic: the least confidence, 0 to 1, that makes an answer of the guard a verdict; absent means 0.5.
    *
    * @generated from field: optional double min_confidence = 19;
    */
   minConfidence?: number | undefined;
 
   /**
-   * Semantic: what the rule decides when the guard gives no verdict; `allow` lets the rule not fire then. Absent means
-   * `escalate`.
+   * Semantic: what the rule decides when the guard gives no verdict, or one below `min_confidence`; `allow` lets the rule not
+   * fire then. Absent means `escalate`.
    *
    * @generated from field: agentcontrol.v1.Decision on_unavailable = 20;
    */
@@ -1048,7 +1048,8 @@ export enum MandateStatus {
   ACTIVE = 1,
 
   /**
-   * A tool's schema changed and the rules no longer compile: calls of that tool escalate until someone fixes it.
+   * A tool's schema changed and the rules no longer compile: calls of that tool escalate until someone fixes it. They are
+   * blocked if the rule's decision is `block`.
    *
    * @generated from enum value: MANDATE_STATUS_STALE = 2;
    */

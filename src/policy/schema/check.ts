@@ -26,6 +26,7 @@ export const SCHEMA_LIMITS = {
 
 /** Every reason for which a schema is refused, with its meaning. The words are stable. */
 export const SCHEMA_VIOLATION_REASONS = {
+  AJV_KEYWORD: "`$async` and `$data` are no keywords of JSON Schema and would change what a check means",
   DIALECT_UNKNOWN: "`$schema` names neither draft-07 nor 2020-12",
   NOT_A_SCHEMA: "a keyword has a value that JSON Schema does not allow",
   NOT_AN_OBJECT_SCHEMA: "arguments are an object, and the schema does not admit one",
@@ -152,6 +153,23 @@ export function refViolations(root: JsonObject, resolve: RefResolver): readonly 
   };
   visitSchemas(root, visit, resolve);
   return violations;
+}
+
+/** Notes every `$async` and `$data`: ajv gives them a meaning that JSON Schema does not. */
+export function ajvKeywordViolations(root: JsonObject, resolve: RefResolver): readonly FieldViolation[] {
+  const violations: FieldViolation[] = [];
+  const note = (path: readonly string[], keyword: string): void => {
+    violations.push(schemaViolation("AJV_KEYWORD", `\`${keyword}\` is not supported; remove it`, [...path, keyword]));
+  };
+  const visit = (schema: JsonObject, path: readonly string[]): void => {
+    for (const [keyword, value] of Object.entries(schema)) {
+      if (keyword === "$async" || keyword === "$data") note(path, keyword);
+      const refersToData = isJsonObject(value) && Object.hasOwn(value, "$data");
+      if (refersToData && !MAPS.includes(keyword) && !SINGLES.includes(keyword)) note([...path, keyword], "$data");
+    }
+  };
+  visitSchemas(root, visit, resolve);
+  return violations.slice(0, MAX_REPORTED);
 }
 
 /** Calls `visit` with every schema under a schema, itself first, each once, with its path in the document. */

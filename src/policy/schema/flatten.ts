@@ -14,6 +14,7 @@ import {
 import type { FlattenedArgument, FlattenResult } from "../types.ts";
 import { elementPath, memberPath } from "./argument-path.ts";
 import {
+  ajvKeywordViolations,
   createRefResolver,
   type Dialect,
   dialectOf,
@@ -92,7 +93,11 @@ export function flattenSchema(schema: JsonObject): FlattenResult {
     return invalid([schemaViolation("DIALECT_UNKNOWN", "names neither draft-07 nor 2020-12", ["$schema"])]);
   }
   const resolve = createRefResolver(schema);
-  const violations = [...metaSchemaViolations(schema, dialect), ...refViolations(schema, resolve)];
+  const violations = [
+    ...metaSchemaViolations(schema, dialect),
+    ...refViolations(schema, resolve),
+    ...ajvKeywordViolations(schema, resolve),
+  ];
   if (violations.length > 0) return invalid(violations);
   let refusal: SchemaViolationReason = "SCHEMA_TOO_COMPLEX";
   for (let recursion: number = SCHEMA_LIMITS.recursion; recursion >= 0; recursion--) {

@@ -16,6 +16,9 @@ const STEP_KEYWORD = "x-agent-control-step";
 const MAX_SHOWN = 200;
 const MAX_CHOICES = 10;
 
+/** Keywords of OpenAPI that ajv would act on and that mean nothing in JSON Schema. */
+const OPENAPI_KEYWORDS = ["discriminator", "nullable"];
+
 const UNCHECKABLE: SchemaError = { argument: undefined, message: "the arguments take too long to check" };
 
 /** Builds a tool version for rules. Its schema MUST be one that `flattenSchema` accepts. */
@@ -58,7 +61,9 @@ function compileValidator(schema: JsonObject): ValidatorResult {
 function firstError(validate: ValidateFunction, args: JsonObject, work: { steps: number }): SchemaError | undefined {
   work.steps = 0;
   try {
-    if (validate(args)) return undefined;
+    const fits: unknown = validate(args);
+    if (fits === true) return undefined;
+    if (fits !== false) return uncheckable(fits);
     const errors = validate.errors ?? [];
     // Of nested errors the outermost comes last; that of `if` only repeats that `then` or `else` failed.
     return schemaErrorFrom(args, errors.findLast(({ keyword }) => keyword !== "if") ?? errors.at(-1));
@@ -68,6 +73,12 @@ function firstError(validate: ValidateFunction, args: JsonObject, work: { steps:
   } finally {
     validate.errors = null;
   }
+}
+
+/** Handles a validator that gives neither true nor false, such as the promise of an asynchronous one. */
+function uncheckable(result: unknown): SchemaError {
+  Promise.resolve(result).catch(() => undefined);
+  return UNCHECKABLE;
 }
 
 function re2Engine(problems: string[]) {
@@ -85,7 +96,7 @@ function re2Engine(problems: string[]) {
 }
 
 /**
- * Copies a schema and marks with `STEP_KEYWORD` every definition that a reference leads to. Only references can make the
+ * Copies a schema without the keywords of OpenAPI, and marks with `STEP_KEYWORD` every definition that a reference leads to. Only references can make the
  * work of a check grow beyond schema times arguments, so counting there is enough to stop it.
  */
 function withStepCounts(schema: JsonObject): JsonObject {
@@ -93,6 +104,7 @@ function withStepCounts(schema: JsonObject): JsonObject {
   const resolve = createRefResolver(copy);
   const targets: unknown[] = [];
   const visit = (each: JsonObject): void => {
+    for (const keyword of OPENAPI_KEYWORDS) delete each[keyword];
     for (const keyword of REF_KEYWORDS) {
       const ref = ownValue(each, keyword);
       if (typeof ref === "string") targets.push(resolve(ref)?.schema);
