@@ -73,7 +73,8 @@ export type ModelVerdict = Omit<GuardVerdict, "latencyMs">;
 
 type Members = Readonly<Record<string, unknown>>;
 
-const VERDICT_KEYS = "confidence,reason,violates";
+const VERDICT_MEMBERS = ["confidence", "reason", "violates"];
+const STRING_LITERAL = /"[^"\\]*(?:\\.[^"\\]*)*"/g;
 /** Maximum characters of a reason: it is for a person, and stays in the log for good. */
 const MAX_REASON_LENGTH = 500;
 const MODEL_NAME = /^[\x21-\x7e]{1,128}$/;
@@ -118,19 +119,24 @@ function oneLine(text: string): string {
   return [...line.trim()].slice(0, MAX_REASON_LENGTH).join("");
 }
 
+/** Counts the members of a flat JSON object, duplicates included, which `JSON.parse` drops. */
+function countMembers(flatObject: string): number {
+  return flatObject.replace(STRING_LITERAL, "").split(":").length - 1;
+}
+
 /** Reads a text that is a verdict as a whole: one inside other text may come from the action. */
 function readVerdict(content: string): Omit<ModelVerdict, "kind" | "model"> | GuardFault {
   const verdict = parseJson(content);
   if (!isMembers(verdict)) return invalid("the text is no JSON object");
-  if (Object.keys(verdict).sort().join() !== VERDICT_KEYS) return invalid("the verdict has other members");
+  if (Object.keys(verdict).sort().join() !== VERDICT_MEMBERS.join()) return invalid("the verdict has other members");
   const { violates, confidence, reason } = verdict;
   if (typeof violates !== "boolean") return invalid("`violates` is neither true nor false");
   if (typeof confidence !== "number" || !(confidence >= 0 && confidence <= 1)) {
     return invalid("`confidence` is no number from 0 to 1");
   }
-  return typeof reason === "string"
-    ? { violates, confidence, reason: oneLine(reason) }
-    : invalid("`reason` is no text");
+  if (typeof reason !== "string") return invalid("`reason` is no text");
+  if (countMembers(content) !== VERDICT_MEMBERS.length) return invalid("the verdict names a member twice");
+  return { violates, confidence, reason: oneLine(reason) };
 }
 
 /** Reads a completion. Guesses, repairs and searches for nothing. */

@@ -174,7 +174,7 @@ describe("deciding, step by step", () => {
     await expectDecided({ agentId: other }, ESCALATE, DecisionPath.POLICY);
   });
 
-  it("a mandate that a new tool schema made stale escalates the tool's calls and no others.", async () => {
+  it("a mandate that a new tool schema made stale still blocks the tool's calls, and no others.", async () => {
     const { tools } = test;
     const schema = (name: string) => ({ type: "object", properties: { [name]: { type: "number" } } });
     await tools.registerTool({ name: "till", inputSchema: schema("amount") });
@@ -185,7 +185,7 @@ describe("deciding, step by step", () => {
     expect(blocked.reasons[0]).to.include({ argument: "amount", rule: "rules[0].conditions.rules[0]" });
     expect(blocked.reasons[0]?.wouldPass).to.equal("would allow at amount <= 500");
     await tools.registerTool({ name: "till", inputSchema: schema("total") });
-    await expectDecided({ tool: "till", metadata }, ESCALATE, DecisionPath.POLICY, "MANDATE_STALE");
+    await expectDecided({ tool: "till", metadata }, BLOCK, DecisionPath.POLICY, "MANDATE_STALE");
     await expectDecided({ metadata }, ALLOW, DecisionPath.DEFAULT);
     await tools.registerTool({ name: "till", inputSchema: schema("amount") });
     await expectDecided({ tool: "till", metadata }, BLOCK, DecisionPath.POLICY, "CONDITION_HELD");

@@ -181,17 +181,23 @@ describe("a stale mandate", () => {
   const stale = (rules: readonly RuleJson[], over = {}) =>
     compileMandate(mandateSource(rules, over), lookup(changed), { allowStale: true });
 
-  it("escalates every call of the rule's tool and leaves other calls alone.", () => {
+  it("keeps the decision of a rule that blocked, and escalates in the place of any other.", () => {
+    const decide = (decision: string) =>
+      createPolicySet([stale([{ ...large(), decision }])]).evaluate(contextFrom({ tool: changed })).decision;
+    expect(["block", "escalate", "allow"].map(decide)).to.deep.equal(["block", "escalate", "escalate"]);
+  });
+
+  it("covers every call of the rule's tool and leaves other calls alone.", () => {
     const mandate = stale([large()]);
     expect(mandate.violations.map(({ reason }) => reason)).to.deep.equal(["FIELD_NOT_IN_SCHEMA"]);
     const set = createPolicySet([mandate]);
     const result = set.evaluate(contextFrom({ tool: changed, arguments: { amount: 1 } }));
-    expect(result.decision).to.equal("escalate");
+    expect(result.decision).to.equal("block");
     expect(result.reasons[0]).to.include({ code: "MANDATE_STALE", rule: "rules[0]", mandateId: "mnd_a" });
     expect(set.evaluate(contextFrom({ toolName: "other" })).decision).to.equal(undefined);
   });
 
-  it("escalates what a rule without a tool narrows to, or everything if that is no pattern either.", () => {
+  it("covers what a rule without a tool narrows to, or everything if that is no pattern either.", () => {
     const narrowed = {
       type: "content",
       decision: "block",
@@ -200,16 +206,16 @@ describe("a stale mandate", () => {
     const broken = { type: "action", decision: "block", conditions: { match_action_types: ["*.x"] } };
     const decide = (rule: RuleJson, actionType: string) =>
       createPolicySet([stale([rule])]).evaluate(contextFrom({ actionType })).decision;
-    expect(decide(narrowed, "mail.send")).to.equal("escalate");
+    expect(decide(narrowed, "mail.send")).to.equal("block");
     expect(decide(narrowed, "payment.send")).to.equal(undefined);
-    expect(decide(broken, "anything")).to.equal("escalate");
+    expect(decide(broken, "anything")).to.equal("block");
   });
 
   it("keeps its other rules in force, with their places.", () => {
     const set = createPolicySet([stale([large(), action("block", "payment.send")])]);
     const result = set.evaluate(contextFrom({ tool: changed, arguments: {} }));
     expect(result.decision).to.equal("block");
-    expect(result.reasons.map((reason) => reason.rule)).to.deep.equal(["rules[1]", "rules[0]"]);
+    expect(result.reasons.map((reason) => reason.rule)).to.deep.equal(["rules[0]", "rules[1]"]);
   });
 
   it("has no effect while it observes.", () => {

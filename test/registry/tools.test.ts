@@ -170,7 +170,7 @@ describe("a changed tool", () => {
     },
   ];
 
-  it("makes the mandates on it stale on every replica, which escalates its calls, until they are fixed.", async () => {
+  it("makes the mandates on it stale on every replica, which blocks its calls, until they are fixed.", async () => {
     const { agents, tools, mandates } = test;
     const other = await test.replica();
     const agentId = (await agents.registerAgent({ name: "payer" })).agent?.agentId ?? "";
@@ -180,7 +180,8 @@ describe("a changed tool", () => {
     expect((await attempt(other.log, call)).decision).to.equal("allow");
 
     await other.tools.registerTool({ name: "send", inputSchema: RENAMED });
-    expect((await attempt(test.log, call)).decision).to.equal("escalate");
+    const { decision, reasons } = await attempt(test.log, call);
+    expect([decision, reasons[0]?.code]).to.deep.equal(["block", "MANDATE_STALE"]);
     const stale = (await mandates.getMandate({ mandateId })).mandate;
     expect(stale?.status).to.equal(MandateStatus.STALE);
     expect(stale?.violations.map(({ path, reason }) => [path, reason])).to.deep.equal([

@@ -90,6 +90,12 @@ const CONTENTS: readonly Misbehaviour[] = [
   ["no confidence", verdict({ confidence: null }), "`confidence` is no number from 0 to 1"],
   ["`violates` as text", verdict({ violates: "false" }), "`violates` is neither true nor false"],
   ["`violates` as number", verdict({ violates: 0 }), "`violates` is neither true nor false"],
+  ["a member twice", verdict().replace("{", '{"violates":true,'), "the verdict names a member twice"],
+  [
+    "a member twice, spelt otherwise",
+    verdict().replace("{", '{"\\u0076iolates":true,'),
+    "the verdict names a member twice",
+  ],
   ["a reason that is no text", verdict({ reason: [CANARY] }), "`reason` is no text"],
 ].map(([does, content, detail]) => ({
   does: `says ${does}`,

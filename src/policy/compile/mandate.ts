@@ -9,13 +9,13 @@ import type {
   ToolLookup,
 } from "../types.ts";
 import { type RuleViolation, Violations } from "../violations.ts";
-import { toolNameOf } from "./rule-draft.ts";
+import { decisionFromEnum, toolNameOf } from "./rule-draft.ts";
 import { compileRule } from "./rules.ts";
 
 /**
  * Compiles a mandate for publishing, or again after a tool's schema changed. Without `allowStale` a mandate with violations
- * has no rules and MUST NOT be put in force; with it, each rule that does not compile escalates in its place while the
- * others stay in force. MUST NOT throw on any source.
+ * has no rules and MUST NOT be put in force; with it, each rule that does not compile blocks or escalates in its place while
+ * the others stay in force. MUST NOT throw on any source.
  */
 export function compileMandate(
   source: MandateSource,
@@ -66,8 +66,9 @@ function scopeViolations(source: MandateSource): readonly RuleViolation[] {
 }
 
 /**
- * Builds the rule that stands in for one that no longer compiles: it escalates every call of the rule's tool, or, without a
- * tool, every action of the rule's action types; every action if they are missing or invalid.
+ * Builds the rule that stands in for one that no longer compiles. It covers every call of the rule's tool, or, without a tool,
+ * every action of the rule's action types; every action if they are missing or invalid. A rule that blocked still blocks;
+ * any other escalates.
  */
 function staleRule(rule: Rule, index: number, [first]: readonly RuleViolation[]): CompiledRule {
   const path = `rules[${index}]`;
@@ -79,7 +80,7 @@ function staleRule(rule: Rule, index: number, [first]: readonly RuleViolation[])
   return {
     ...{ index, path, tool },
     type: rule.type,
-    decision: "escalate",
+    decision: decisionFromEnum(rule.decision) === "block" ? "block" : "escalate",
     actionTypes: isNarrowed ? normalisePatterns(patterns) : [],
     stale: true,
     source: rule,

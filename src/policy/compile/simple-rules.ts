@@ -1,7 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { ownValue } from "../json-value.ts";
 import { compileRe2, patternMessage } from "../operators/text.ts";
-import type { Decision, EvaluationContext, Finding, GuardAnswer, SchemaError, ToolSchema } from "../types.ts";
+import type { Decision, EvaluationContext, Finding, SchemaError, ToolSchema } from "../types.ts";
 import { decisionFromEnum, type RuleBodyCompiler, type RuleDraft, ruleFinding } from "./rule-draft.ts";
 
 /** Characters of a pattern that a finding shows. */
@@ -100,8 +100,8 @@ function toolArguments({ arguments: args, metadata }: EvaluationContext, tool: T
 }
 
 /**
- * Compiles a `semantic` rule: it fires if the guard finds a violation with enough confidence, and decides `on_unavailable`
- * if there is no verdict.
+ * Compiles a `semantic` rule: it fires if the guard finds a violation, and decides `on_unavailable` if there is no verdict or
+ * the guard is less sure of its verdict, either way, than `min_confidence`.
  */
 export const compileSemantic: RuleBodyCompiler = (draft) => {
   const { conditions, violations } = draft;
@@ -120,28 +120,28 @@ export const compileSemantic: RuleBodyCompiler = (draft) => {
   const whenUnavailable = decisionFromEnum(conditions.onUnavailable) ?? "escalate";
   return {
     semantic: { key: JSON.stringify([prompt, timeoutMs ?? null]), prompt, timeoutMs },
-    check: (_context, _reading, answer) =>
-      answer?.kind === "verdict"
-        ? verdictFinding(draft, answer, minConfidence)
-        : unavailableFinding(draft, answer?.cause ?? "not_asked", whenUnavailable),
+    check: (_context, _reading, answer) => {
+      if (answer?.kind !== "verdict") {
+        const cause = (answer?.cause ?? "not_asked").replaceAll("_", " ");
+        return unavailableFinding(draft, `the guard gives no verdict: ${cause}`, whenUnavailable);
+      }
+      const { violates, confidence } = answer;
+      if (confidence < minConfidence) {
+        const text = `the guard is ${confidence} sure of its verdict, and at least ${minConfidence} is asked for`;
+        return unavailableFinding(draft, text, whenUnavailable);
+      }
+      return violates ? violationFinding(draft, confidence) : undefined;
+    },
   };
 };
 
-function verdictFinding(
-  draft: RuleDraft,
-  { violates, confidence }: Extract<GuardAnswer, { kind: "verdict" }>,
-  minConfidence: number,
-): Finding | undefined {
-  // A confidence that is not a number counts as enough.
-  if (!violates || confidence < minConfidence) return undefined;
+function violationFinding(draft: RuleDraft, confidence: number): Finding {
   const finding = ruleFinding(draft, "GUARD_VIOLATION", `the guard finds a violation and is ${confidence} sure of it`);
-  const wouldPass = `would allow if the guard found no violation, or were less than ${minConfidence} sure of it`;
-  return { ...finding, wouldPass };
+  return { ...finding, wouldPass: "would allow if the guard found no violation" };
 }
 
-function unavailableFinding(draft: RuleDraft, cause: string, decision: Decision): Finding | undefined {
+function unavailableFinding(draft: RuleDraft, text: string, decision: Decision): Finding | undefined {
   if (decision === "allow") return undefined;
-  const text = `the guard gives no verdict: ${cause.replaceAll("_", " ")}`;
   const wouldPass = "would allow if the guard answered and found no violation";
   return { ...ruleFinding(draft, "GUARD_UNAVAILABLE", text), decision, wouldPass };
 }
