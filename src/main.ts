@@ -1,9 +1,12 @@
 import cluster from "node:cluster";
 import { pino } from "pino";
 import { type Config, ConfigError, loadConfig } from "./config.ts";
-import type { FirstStart } from "./registry/first-start.ts";
+import type { AdminKeyPlace, FirstStart } from "./registry/first-start.ts";
+import { surviveUncaught } from "./server/errors.ts";
 import type { Addresses } from "./server/servers.ts";
 import { listenForStop, type Serving, serveAlone, serveAsWorker, serveWithWorkers } from "./workers.ts";
+
+const LOOPBACK = /^(localhost|127(\.\d+){3}|::1)$/i;
 
 function configOrExit(): Config {
   try {
@@ -20,19 +23,28 @@ function serve(serving: Serving): Promise<void> {
   return serving.config.workers > 1 ? serveWithWorkers(serving) : serveAlone(serving);
 }
 
+/** Describes the admin key for a person, and as a shell word. A secret is shown only by the start that generated it. */
+function describeKey(key: AdminKeyPlace): readonly [text: string, shellWord: string] {
+  if (key.kind === "configured") return ["the one in ACP_ADMIN_KEY", "$ACP_ADMIN_KEY"];
+  if (key.kind === "elsewhere") return ["shown by the start that generated it", "<admin key>"];
+  const { path, secret } = key;
+  const text = secret === undefined ? `in ${path}` : `${secret}  (kept in ${path}, not shown again)`;
+  return [text, `$(cat '${path}')`];
+}
+
 /** Returns the text that `npm start` prints: addresses, the admin key, and one command that decides an action. */
 function startNotice({ http, grpc }: Addresses, { adminKey, agentId }: FirstStart): string {
-  const key = adminKey ?? "<the key that was printed when it was made>";
+  const [keyText, keyWord] = describeKey(adminKey);
   const body = { agent_id: agentId ?? "<agent_id>", action_type: "payment.send", action_content: "pay 12 EUR to ACME" };
   return [
     "",
     "Agent Control Plane",
     `  REST, Connect, gRPC-Web  ${http}  (described at ${http}/openapi.json)`,
     `  gRPC                     ${grpc}`,
-    `  admin key                ${key}`,
+    `  admin key                ${keyText}`,
     "",
     "Decide an action:",
-    `  curl -s ${http}/v1/enforce/intercept -H 'X-API-Key: ${key}' -H 'Content-Type: application/json' -d '${JSON.stringify(body)}'`,
+    `  curl -s ${http}/v1/enforce/intercept -H "X-API-Key: ${keyWord}" -H 'Content-Type: application/json' -d '${JSON.stringify(body)}'`,
     "",
     // Machine-readable: programs that start the service parse this line.
     JSON.stringify({ msg: "listening", http, grpc }),
@@ -46,6 +58,14 @@ const stop = listenForStop(cluster.isWorker ? ["SIGTERM"] : ["SIGINT", "SIGTERM"
 const config = configOrExit();
 // Standard output belongs to the person who starts the service, so the log goes to standard error.
 const log = pino({ level: config.logLevel }, pino.destination({ fd: 2, sync: false }));
+surviveUncaught(log);
+
+if (!cluster.isWorker && !LOOPBACK.test(config.host)) {
+  log.warn(
+    { host: config.host },
+    "ACP_HOST is not loopback and the ports speak no TLS: keys cross the network in clear text",
+  );
+}
 
 try {
   await serve({

@@ -1,5 +1,6 @@
 import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
@@ -7,8 +8,9 @@ import type { ChangeScope } from "../log/writer.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { Database } from "../store/database.ts";
 import { ApiKeyEntity } from "../store/entities.ts";
+import type { StoreLog } from "../store/migrate.ts";
 import { registerFirstAgent } from "./agents.ts";
-import { adminKeys, hashSecret, type KeyDraft, putKey } from "./keys.ts";
+import { adminKeys, hashSecret, type KeyDraft, putKey, revokeGivenKeys } from "./keys.ts";
 import { createWorkspace, DEFAULT_WORKSPACE_ID, getWorkspace } from "./workspaces.ts";
 
 /** Options of `ensureDefaultWorkspace`. */
@@ -17,18 +19,26 @@ interface DefaultWorkspaceOptions {
   readonly logs: WorkspaceLogs;
   /** Secret of the admin key; undefined for a new one. */
   readonly adminKey?: string | undefined;
+  readonly log: Pick<StoreLog, "warn">;
 }
 
 /** Options of `prepareFirstStart`. */
 interface FirstStartOptions extends DefaultWorkspaceOptions {
-  /** Folder in which a generated admin key is kept, readable by the owner alone, to be shown again. */
+  /** Folder in which a generated admin key is kept, readable by the owner alone, where its users find it again. */
   readonly dataDir: string;
 }
 
+/** The place where the person who starts the service finds the admin key. */
+export type AdminKeyPlace =
+  | { readonly kind: "configured" }
+  /** `secret` is set only on the start that generated it. */
+  | { readonly kind: "file"; readonly path: string; readonly secret: string | undefined }
+  /** Another machine generated the key. */
+  | { readonly kind: "elsewhere" };
+
 /** Facts that a newcomer needs to have a first action decided. */
 export interface FirstStart {
-  /** Undefined when another machine generated the key. */
-  readonly adminKey: string | undefined;
+  readonly adminKey: AdminKeyPlace;
   /** An active agent; undefined when the workspace `default` has none. */
   readonly agentId: string | undefined;
 }
@@ -57,18 +67,30 @@ async function unless<T>(reason: ErrorReason, work: Promise<T>): Promise<T | und
   }
 }
 
-async function ensureAdminKey(scope: ChangeScope, adminKey: string | undefined): Promise<string | undefined> {
+/** Result of `ensureAdminKey`. */
+interface EnsuredKey {
+  /** Secret of a key that was made. */
+  readonly secret?: string;
+  /** Keys that the configured one takes the place of. */
+  readonly revokedKeyIds?: readonly string[];
+  /** The configured key, if it was revoked before. */
+  readonly unusableKeyId?: string;
+}
+
+async function ensureAdminKey(scope: ChangeScope, adminKey: string | undefined): Promise<EnsuredKey> {
   if (adminKey === undefined) {
-    return (await adminKeys(scope)).length > 0 ? undefined : (await putKey(scope, ADMIN)).secret;
+    return (await adminKeys(scope)).length > 0 ? {} : { secret: (await putKey(scope, ADMIN)).secret };
   }
-  // A revoked key stays revoked, even if it is still configured.
   const known = await scope.transaction.findOne(ApiKeyEntity, { secretHash: hashSecret(adminKey) });
-  return known === null ? (await putKey(scope, ADMIN, adminKey)).secret : undefined;
+  // A revoked key stays revoked, even if it is still configured.
+  if (known !== null) return (known.revokedAtMs ?? null) === null ? {} : { unusableKeyId: known.keyId };
+  const revokedKeyIds = await revokeGivenKeys(scope);
+  return { secret: (await putKey(scope, ADMIN, adminKey)).secret, revokedKeyIds };
 }
 
 /**
  * Creates the workspace `default` with an admin key unless it exists, and an admin key when none works any more or the
- * given one is new. Returns the secret of a key that it made. Safe to call from several processes at once: exactly one of
+ * given one is new; a new one ends the one that was given before. Returns the secret of a key that it made. Safe to call from several processes at once: exactly one of
  * them makes each.
  */
 export async function ensureDefaultWorkspace(options: DefaultWorkspaceOptions): Promise<{ readonly secret?: string }> {
@@ -81,7 +103,20 @@ export async function ensureDefaultWorkspace(options: DefaultWorkspaceOptions): 
     if (created !== undefined) return { secret: created.secret };
   }
   const log = await logs.of(workspaceId);
-  const secret = await log.change(BY, (scope) => ensureAdminKey(scope, adminKey));
+  const {
+    secret,
+    revokedKeyIds = [],
+    unusableKeyId,
+  } = await log.change(BY, (scope) => ensureAdminKey(scope, adminKey));
+  for (const key_id of revokedKeyIds) {
+    options.log.warn({ key_id }, "ACP_ADMIN_KEY changed: the key that it named before is revoked");
+  }
+  if (unusableKeyId !== undefined) {
+    options.log.warn(
+      { key_id: unusableKeyId },
+      "ACP_ADMIN_KEY names a revoked key, which opens nothing; choose another",
+    );
+  }
   return secret === undefined ? {} : { secret };
 }
 
@@ -93,9 +128,10 @@ async function saveKey(dataDir: string, secret: string): Promise<void> {
   await chmod(path, OWNER_ONLY);
 }
 
-async function savedKey(dataDir: string): Promise<string | undefined> {
-  const text = await readFile(join(dataDir, KEY_FILE), "utf8").catch(() => "");
-  return text.trim() || undefined;
+async function placeOfKey(dataDir: string, secret: string | undefined): Promise<AdminKeyPlace> {
+  const path = join(dataDir, KEY_FILE);
+  const text = await readFile(path, "utf8").catch(() => "");
+  return text.trim() === "" ? { kind: "elsewhere" } : { kind: "file", path, secret };
 }
 
 function activeAgent(state: WorkspaceState): string | undefined {
@@ -107,8 +143,10 @@ function activeAgent(state: WorkspaceState): string | undefined {
 export async function prepareFirstStart(options: FirstStartOptions): Promise<FirstStart> {
   const { logs, adminKey, dataDir } = options;
   const { secret } = await ensureDefaultWorkspace(options);
-  if (secret !== undefined && adminKey === undefined) await saveKey(dataDir, secret);
+  const isConfigured = adminKey !== undefined;
+  if (secret !== undefined && !isConfigured) await saveKey(dataDir, secret);
   const log = await logs.of(DEFAULT_WORKSPACE_ID);
   await registerFirstAgent(log, BY, EXAMPLE_AGENT);
-  return { adminKey: adminKey ?? secret ?? (await savedKey(dataDir)), agentId: activeAgent(await log.caughtUp()) };
+  const place: AdminKeyPlace = isConfigured ? { kind: "configured" } : await placeOfKey(dataDir, secret);
+  return { adminKey: place, agentId: activeAgent(await log.caughtUp()) };
 }

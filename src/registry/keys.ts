@@ -28,10 +28,9 @@ export function hashSecret(secret: string): Buffer {
   return createHash("sha256").update(secret).digest();
 }
 
-/** Returns the beginning of a secret that may be shown: 12 characters, but at most a quarter of one that people chose. */
+/** Returns the beginning of a random secret, which may be shown. */
 export function prefixOf(secret: string): string {
-  const shown = secret.startsWith(KEY_MARK) ? PREFIX_LENGTH : Math.min(PREFIX_LENGTH, Math.floor(secret.length / 4));
-  return secret.slice(0, shown);
+  return secret.slice(0, PREFIX_LENGTH);
 }
 
 /** Fields of a new key. */
@@ -55,11 +54,15 @@ interface NewKey extends CreatedKey {
   readonly sealed: SealedKey;
 }
 
-/** Makes a key of a workspace without storing it. The secret is random unless one is given. */
-export function newKey(workspaceId: string, draft: KeyDraft, nowMs: number, secret = createSecret()): NewKey {
+/**
+ * Makes a key of a workspace without storing it. The secret is random unless one is given; a given one has an empty prefix,
+ * because its beginning may be easy to continue.
+ */
+export function newKey(workspaceId: string, draft: KeyDraft, nowMs: number, given?: string): NewKey {
   const { name, role, agentId, ttlSeconds } = draft;
   const keyId = createId("key");
-  const prefix = prefixOf(secret);
+  const secret = given ?? createSecret();
+  const prefix = given === undefined ? prefixOf(secret) : "";
   const key: ApiKeyRow = {
     ...{ keyId, workspaceId, name, role, agentId, prefix },
     secretHash: hashSecret(secret),
@@ -102,6 +105,15 @@ export async function adminKeys({ transaction, state, nowMs }: ChangeScope): Pro
   const where = { workspaceId: state.workspaceId, role: Role.ADMIN, revokedAtMs: null };
   const rows = await transaction.find(ApiKeyEntity, where);
   return rows.filter((row) => canAdminister(row, nowMs));
+}
+
+/** Revokes the keys of the workspace whose secrets were given. Returns their ids. */
+export async function revokeGivenKeys({ transaction, state, nowMs, seal }: ChangeScope): Promise<readonly string[]> {
+  const where = { workspaceId: state.workspaceId, prefix: "", revokedAtMs: null };
+  const rows = await transaction.find(ApiKeyEntity, where);
+  await transaction.nativeUpdate(ApiKeyEntity, where, { revokedAtMs: nowMs });
+  for (const { keyId } of rows) seal({ type: "key_revoked", key_id: keyId });
+  return rows.map(({ keyId }) => keyId);
 }
 
 async function assertNotLast(scope: ChangeScope, key: ApiKeyRow): Promise<void> {

@@ -97,13 +97,13 @@ describe("workspaces", () => {
 
 describe("ensureDefaultWorkspace", () => {
   let test: TestDatabase;
-  const replicas: { database: Database; logs: WorkspaceLogs }[] = [];
+  const replicas: { database: Database; logs: WorkspaceLogs; log: typeof SILENT_LOG }[] = [];
   beforeEach(async () => {
     test = await createTestDatabase();
     for (let index = 0; index < 4; index++) {
       const options = { url: test.url, poolSize: 3, log: SILENT_LOG };
       const database = await openDatabase({ ...options });
-      replicas.push({ database, logs: await createWorkspaceLogs(database, SILENT_LOG) });
+      replicas.push({ database, logs: await createWorkspaceLogs(database, SILENT_LOG), log: SILENT_LOG });
     }
   });
   afterEach(async () => {
@@ -145,7 +145,24 @@ describe("ensureDefaultWorkspace", () => {
     expect(await opens(adminKey)).to.equal(true);
     expect(await keyCount()).to.equal(2);
     const { rows } = await first.database.pool.query("select prefix from api_key order by created_at_ms");
-    expect(rows[1].prefix).to.equal("a-key");
+    expect(rows[1].prefix).to.equal("");
+  });
+
+  it("ends the key that was given before, says so, and keeps the keys that people made.", async () => {
+    const [first] = replicas as [(typeof replicas)[number]];
+    const { secret } = await ensureDefaultWorkspace(first);
+    await ensureDefaultWorkspace({ ...first, adminKey: "acp_chosen-first" });
+    const warnings: string[] = [];
+    const log = { ...SILENT_LOG, warn: (_: object, message: string) => void warnings.push(message) };
+    await ensureDefaultWorkspace({ ...first, log, adminKey: "acp_chosen-second" });
+    const open = await Promise.all([secret, "acp_chosen-first", "acp_chosen-second"].map(opens));
+    expect(open).to.deep.equal([true, false, true]);
+    await ensureDefaultWorkspace({ ...first, log, adminKey: "acp_chosen-first" });
+    expect(await opens("acp_chosen-first")).to.equal(false);
+    expect(warnings).to.deep.equal([
+      "ACP_ADMIN_KEY changed: the key that it named before is revoked",
+      "ACP_ADMIN_KEY names a revoked key, which opens nothing; choose another",
+    ]);
   });
 
   it("makes the workspace with the key that is given.", async () => {
