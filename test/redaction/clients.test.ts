@@ -66,6 +66,28 @@ describe("clients of OpenAI's interface", () => {
 
   const messages = [{ role: "user" as const, content: `mail ${email} of ${name}, ${card}` }];
 
+  it("may be agents with a credential, but hold no federation token.", async () => {
+    const call = async <T>(path: string, body: object): Promise<T> => {
+      const headers = { "x-api-key": server.adminKey, "content-type": "application/json" };
+      const response = await fetch(server.http + path, { method: "POST", headers, body: JSON.stringify(body) });
+      expect(response.status).to.equal(200);
+      return (await response.json()) as T;
+    };
+    const { agent } = await call<{ agent: { agent_id: string } }>("/v1/enforce/agents", { name: "payer" });
+    const of = { agent_id: agent.agent_id };
+    const { secret } = await call<{ secret: string }>("/v1/enforce/credentials", { ...of, name: "c" });
+    const token = await call<{ token: string }>("/v1/enforce/federation-tokens", {
+      ...{ ...of, audience: "partner", allowed_action_types: ["read.*"], max_uses: 1, ttl_seconds: 60 },
+    });
+    upstream.answer = sends(completion({ content: "fine" }));
+    const ask = (apiKey: string) =>
+      new OpenAI({ baseURL: url, apiKey, maxRetries: 0 }).chat.completions.create({ model: "test-1", messages });
+    expect((await ask(secret)).choices).to.have.lengthOf(1);
+    const error = await ask(token.token).catch((reason: unknown) => reason);
+    expect(error).to.be.instanceOf(APIError).and.to.include({ status: 403, code: "role_not_allowed" });
+    expect(upstream.asked).to.have.lengthOf(1);
+  });
+
   describe("such as openai", () => {
     it("complete chats.", async () => {
       upstream.answer = sends(completion({ content: TEXT }));

@@ -116,9 +116,9 @@ describe("the redaction proxy", () => {
   it("passes other paths, with their text scrubbed both ways.", async () => {
     workspace.upstream.answer = sends({ object: "list", data: [{ id: "test-1", owned_by: name }] });
     const headers = { authorization: `Bearer ${workspace.key}` };
-    const models = await fetch(`${workspace.baseUrl}/models?limit=2`, { headers });
+    const models = await fetch(`${workspace.baseUrl}/models`, { headers });
     expect(await models.json()).to.deep.equal({ object: "list", data: [{ id: "test-1", owned_by: "[PERSON_NAME]" }] });
-    expect(workspace.upstream.asked[0]).to.include({ method: "GET", path: "/v1/models?limit=2", body: "" });
+    expect(workspace.upstream.asked[0]).to.include({ method: "GET", path: "/v1/models", body: "" });
     await workspace.post("/moderations", { input: [name], metadata: { [email]: 1 } });
     expect(workspace.upstream.asked[1]?.body).not.to.include(name).and.not.to.include(email);
   });

@@ -74,16 +74,28 @@ const REFUSED: readonly {
     want: { status: 400, code: "NOT_SCRUBBABLE", type: "invalid_request_error", param: "input" },
   },
   {
-    description: "a personal value in the query",
-    path: `/files?after=${encodeURIComponent(email)}`,
+    description: "a query",
+    path: `${CHAT}?after=${encodeURIComponent(email)}`,
     body: {},
-    want: { status: 400, code: "NOT_SCRUBBABLE", type: "invalid_request_error", param: "query" },
+    want: { status: 400, code: "INVALID_FIELD", type: "invalid_request_error", param: "query" },
   },
   {
     description: "a path that climbs",
     path: "/x/..%5cadmin",
     body: {},
+    want: { status: 404, code: "ROUTE_NOT_FOUND", type: "not_found_error" },
+  },
+  {
+    description: "a path that is not percent-encoded text",
+    path: "/models/%ff",
+    body: {},
     want: { status: 400, code: "INVALID_FIELD", type: "invalid_request_error", param: "path" },
+  },
+  {
+    description: "an authorization of another scheme",
+    body: ASK,
+    headers: { authorization: "Basic YTpi" },
+    want: { status: 400, code: "INVALID_FIELD", type: "invalid_request_error", param: "authorization" },
   },
   {
     description: "a key that is none",
@@ -111,7 +123,6 @@ const UNFIT: readonly { readonly description: string; readonly path?: string; re
   },
   {
     description: "an image in JSON",
-    path: "/images/generations",
     answer: sends({ data: [{ b64_json: "AAAA" }] }),
   },
   {
@@ -119,7 +130,7 @@ const UNFIT: readonly { readonly description: string; readonly path?: string; re
     answer: (_asked, response) => response.writeHead(200, { "content-type": "application/json" }).end(`{"${email}`),
   },
   { description: "an unknown encoding", answer: sends({}, 200, { "content-encoding": "compress" }) },
-  { description: "a stream that nobody knows", path: "/audio/speech", answer: streams(chatEvents([email])) },
+  { description: "a stream that nobody knows", path: "/embeddings", answer: streams(chatEvents([email])) },
   {
     description: "half of an answer",
     answer: (_asked, response) => {
@@ -226,15 +237,17 @@ describe("the redaction proxy", () => {
 
   it("sends its own key up for callers that bring ours alone, and the caller's own when there are both.", async () => {
     const { key } = workspace;
-    const cases: readonly [Record<string, string>, string][] = [
-      [{}, "Bearer sk-own"],
-      [{ "x-api-key": key, authorization: "Bearer sk-caller" }, "Bearer sk-caller"],
-      [{ "x-api-key": key, authorization: `Bearer ${key}` }, "Bearer sk-own"],
+    const cases: readonly [Record<string, string>, string, string | undefined][] = [
+      [{}, "Bearer sk-own", undefined],
+      [{ "x-api-key": key, authorization: "Bearer sk-caller" }, "Bearer sk-caller", "org-1"],
+      [{ "x-api-key": key, authorization: `Bearer ${key}` }, "Bearer sk-own", undefined],
+      [{ "x-api-key": key, authorization: `Bearer ${await workspace.keyOf(Role.ADMIN)}` }, "Bearer sk-own", undefined],
     ];
-    for (const [headers, want] of cases) {
-      await workspace.post(CHAT, ASK, { ...headers, cookie: "a=b", "openai-organization": "org" });
+    for (const [headers, authorization, organization] of cases) {
+      await workspace.post(CHAT, ASK, { ...headers, cookie: "a=b", "openai-organization": "org-1" });
       const { headers: asked } = workspace.upstream.asked.at(-1) as { headers: Record<string, string> };
-      expect(asked).to.include({ authorization: want, "openai-organization": "org", "accept-encoding": "identity" });
+      expect(asked).to.include({ authorization, "accept-encoding": "identity" });
+      expect(asked["openai-organization"]).to.equal(organization);
       expect(asked).not.to.have.any.keys("x-api-key", "cookie");
       expect(JSON.stringify(asked)).not.to.include(key);
     }

@@ -1,20 +1,23 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { Role } from "../../../gen/agentcontrol/v1/access_pb.js";
-import { ControlPlaneError, ErrorReason } from "../../errors.ts";
+import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
 import type { WorkspaceLogs } from "../../log/workspace-logs.ts";
 import type { Authenticator, KeyHolder } from "../../registry/authenticator.ts";
+import { isInForce } from "../../state/authority-status.ts";
 
 /** An authenticated caller and the authorization for the model's service. */
 export interface ProxyCaller {
   readonly holder: KeyHolder;
   /** `Authorization` for the model's service; undefined: none. */
   readonly authorization: string | undefined;
+  /** True if the caller brought its own authorization: the account of the model's service is then its own. */
+  readonly isOwnAccount: boolean;
 }
 
 /** Parts of the authentication. */
 export interface CallersOptions {
   readonly authenticate: Authenticator["authenticate"];
-  readonly logs: Pick<WorkspaceLogs, "of">;
+  readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
   /** This service's own key for the model's service; undefined: none. */
   readonly llmKey: string | undefined;
 }
@@ -31,37 +34,38 @@ function fault(reason: ErrorReason, message: string, metadata: Record<string, st
   return new ControlPlaneError(reason, message, metadata);
 }
 
-/**
- * Separates our key from the model's. With `X-API-Key`, that is our key and `Authorization` is forwarded. Without it, our key is
- * the bearer token, as clients send their configured `api_key`, and this service's own key goes upstream. Our key MUST NOT
- * go upstream.
- */
-function separateKeys(headers: IncomingHttpHeaders, llmKey: string | undefined) {
-  const own = llmKey === undefined ? undefined : `Bearer ${llmKey}`;
+/** Bearer token of `Authorization`; undefined without the header. Throws INVALID_FIELD for another scheme. */
+function bearerOf(headers: IncomingHttpHeaders): string | undefined {
   const authorization = headerOf(headers, "authorization");
-  const bearer = BEARER.exec(authorization ?? "")?.[1];
-  const key = headerOf(headers, "x-api-key");
-  if (key === undefined) return { key: bearer, authorization: own };
-  return { key, authorization: authorization === undefined || bearer === key ? own : authorization };
+  if (authorization === undefined) return undefined;
+  const bearer = BEARER.exec(authorization)?.[1];
+  if (bearer === undefined) throw invalidField("authorization", "must be `Bearer` and a key");
+  return bearer;
 }
 
 /**
- * Authenticates a caller. Rejects with KEY_MISSING, KEY_INVALID, WORKSPACE_NOT_FOUND for another workspace than the key's,
- * ROLE_NOT_ALLOWED for an auditor, and AGENT_INACTIVE for a key whose agent is deactivated or revoked.
+ * Authenticates a caller and separates our key from the model's. With `X-API-Key`, that is our key and the bearer token goes
+ * upstream. Without it, our key is the bearer token, as clients send their configured `api_key`, and this service's own key
+ * goes upstream. A bearer token that is any key of this service never goes upstream.
+ *
+ * Rejects with KEY_MISSING, KEY_INVALID, INVALID_FIELD, WORKSPACE_NOT_FOUND for another workspace than the key's, AGENT_INACTIVE
+ * for a key whose agent is deactivated or revoked, and ROLE_NOT_ALLOWED for an auditor and for a federation token, whose
+ * action types say nothing of models.
  */
 export async function authenticateCaller(
-  { authenticate, logs, llmKey }: CallersOptions,
+  options: CallersOptions,
   headers: IncomingHttpHeaders,
   workspaceId: string,
 ): Promise<ProxyCaller> {
-  const { key, authorization } = separateKeys(headers, llmKey);
+  const { authenticate, llmKey } = options;
+  const bearer = bearerOf(headers);
+  const given = headerOf(headers, "x-api-key");
+  const key = given ?? bearer;
   if (key === undefined) {
     throw fault(ErrorReason.KEY_MISSING, "no key came with the call; set it as the client's `api_key`");
   }
   const holder = await authenticate(key);
-  if (holder === undefined || holder.isEnded === true) {
-    throw fault(ErrorReason.KEY_INVALID, "the key is unknown, expired or revoked");
-  }
+  if (holder === undefined || holder.isEnded === true) throw keyInvalid();
   if (holder.workspaceId !== workspaceId) {
     const message = `no workspace \`${workspaceId}\``;
     throw fault(ErrorReason.WORKSPACE_NOT_FOUND, message, { workspace_id: workspaceId });
@@ -70,15 +74,28 @@ export async function authenticateCaller(
     const role = (Role[holder.role] ?? "").toLowerCase();
     throw fault(ErrorReason.ROLE_NOT_ALLOWED, `a key with role \`${role}\` may not ask models`, { role });
   }
-  await assertAgentActive(logs, holder);
-  return { holder, authorization };
+  await assertMayAsk(options, holder);
+  if (given !== undefined && bearer !== undefined && (await authenticate(bearer)) === undefined) {
+    return { holder, authorization: `Bearer ${bearer}`, isOwnAccount: true };
+  }
+  return { holder, authorization: llmKey === undefined ? undefined : `Bearer ${llmKey}`, isOwnAccount: false };
 }
 
-async function assertAgentActive(logs: Pick<WorkspaceLogs, "of">, { workspaceId, agentId }: KeyHolder): Promise<void> {
+const keyInvalid = (): ControlPlaneError => fault(ErrorReason.KEY_INVALID, "the key is unknown, expired or revoked");
+
+/** Checks the kind of the holder's key, its agent and its credential. */
+async function assertMayAsk({ logs }: CallersOptions, { workspaceId, agentId, keyId }: KeyHolder): Promise<void> {
+  if (keyId.startsWith("fed_")) {
+    throw fault(ErrorReason.ROLE_NOT_ALLOWED, "a federation token may not ask models; use an API key of the workspace");
+  }
   if (agentId === null) return;
   const log = await logs.of(workspaceId);
   const state = await log.caughtUp();
-  if (state.agents.get(agentId)?.status === "active") return;
-  const message = `agent \`${agentId}\` is not active and asks no models`;
-  throw fault(ErrorReason.AGENT_INACTIVE, message, { agent_id: agentId });
+  if (state.agents.get(agentId)?.status !== "active") {
+    const message = `agent \`${agentId}\` is not active and asks no models`;
+    throw fault(ErrorReason.AGENT_INACTIVE, message, { agent_id: agentId });
+  }
+  if (!keyId.startsWith("crd_")) return;
+  const credential = state.authority.get(keyId);
+  if (credential === undefined || !isInForce(credential, logs.clock.now())) throw keyInvalid();
 }

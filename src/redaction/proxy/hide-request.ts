@@ -3,7 +3,8 @@ import { LRUCache } from "lru-cache";
 import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
 import type { WorkspaceScrubber } from "../scrubbers.ts";
 import { createPlaceholders, type Placeholders } from "../text/placeholders.ts";
-import { isJsonType, mediaTypeOf, type ProxyTarget, readRequestBody } from "./http-messages.ts";
+import { isJsonType, mediaTypeOf, readRequestBody } from "./http-messages.ts";
+import type { ProxyTarget } from "./operations.ts";
 import {
   isMap,
   isMedia,
@@ -94,21 +95,10 @@ function asksForJson(body: Json | undefined): boolean {
   return isMap(format) && typeof format.type === "string" && format.type.startsWith("json");
 }
 
-function decodePath(path: string): string {
-  try {
-    return decodeURIComponent(path);
-  } catch (error) {
-    throw invalidField("path", "is not encoded as a URL is", error);
-  }
-}
-
-/** Throws NOT_SCRUBBABLE for a personal value in path or query, where a placeholder would change the target. */
-function assertPlain({ scrubber }: WorkspaceScrubber, { path, query }: ProxyTarget): void {
-  const parts = [["path", decodePath(path)], ...[...new URLSearchParams(query)].flat().map((part) => ["query", part])];
-  for (const [field = "", part = ""] of parts) {
-    const [finding] = scrubber.find(part);
-    if (finding !== undefined) throw notScrubbable(field, `holds a personal value (\`${finding.kind}\`)`);
-  }
+/** Throws NOT_SCRUBBABLE for a personal value in the path, where a placeholder would change the target. */
+function assertPlain({ scrubber }: WorkspaceScrubber, { path }: ProxyTarget): void {
+  const [finding] = scrubber.find(path);
+  if (finding !== undefined) throw notScrubbable("path", `holds a personal value (\`${finding.kind}\`)`);
 }
 
 function modelOf({ scrubber }: WorkspaceScrubber, body: Json | undefined): string | null {

@@ -6,33 +6,8 @@ import {
   controlPlaneErrorFrom,
   ErrorReason,
   httpStatusFromReason,
-  invalidField,
 } from "../../errors.ts";
-
-/** Target of a request to the proxy. */
-export interface ProxyTarget {
-  readonly workspaceId: string;
-  /** Path below `/v1`, with its slash and without the query: `/chat/completions`. */
-  readonly path: string;
-  /** The query with its question mark; empty for none. */
-  readonly query: string;
-}
-
-const ROUTE = /^\/api\/redact\/([^/?]+)\/openai\/v1(\/[^?]*)?(\?.*)?$/;
-/** Dot segments and backslashes, also encoded, which the model's service might resolve. */
-const CLIMBS = /(^|\/)(\.|%2e){1,2}(\/|$)|\\|%5c/i;
-
-/** Parses a URL; undefined if it is not the proxy's. Throws INVALID_FIELD if it leads out of `/v1`. */
-export function parseTarget(url: string): ProxyTarget | undefined {
-  const [, workspace, path = "/", query = ""] = ROUTE.exec(url) ?? [];
-  if (workspace === undefined) return undefined;
-  if (CLIMBS.test(path)) throw invalidField("path", "must not hold `.` or `..` as a segment");
-  try {
-    return { workspaceId: decodeURIComponent(workspace), path, query };
-  } catch (error) {
-    throw invalidField("path", "is not encoded as a URL is", error);
-  }
-}
+import type { ProxyCaller } from "./caller.ts";
 
 /** Reads a whole body. Rejects with BODY_TOO_LARGE past `maxBytes`, and with CANCELLED when the caller goes away. */
 export async function readRequestBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
@@ -90,14 +65,22 @@ export async function writeChunk(response: ServerResponse, text: string): Promis
   });
 }
 
-/** Headers of a caller that are forwarded; not cookies, keys and headers of the connection. */
-const UP = /^(accept|user-agent|openai-(organization|project|beta)|idempotency-key|x-stainless-[\w-]+)$/;
+/** Headers of a caller that are forwarded, with the form of their values: words of the protocol, never free text or a key. */
+const UP: ReadonlyMap<string, RegExp> = new Map([["openai-beta", /^[a-z][a-z0-9_-]{0,39}=v\d{1,3}$/]]);
+/** Headers that choose a part of the account, forwarded if the account is the caller's own. */
+const ACCOUNT: ReadonlyMap<string, RegExp> = new Map([
+  ["openai-organization", /^org-[\w-]{1,64}$/],
+  ["openai-project", /^proj_[\w-]{1,64}$/],
+]);
 /** Headers of the model's service that are returned to the caller. */
-const DOWN = /^(retry-after(-ms)?|x-should-retry|openai-[\w-]+|x-ratelimit-[\w-]+)$/;
+const DOWN = /^(retry-after(-ms)?|x-should-retry|openai-(model|processing-ms|version)|x-ratelimit-[\w-]+)$/;
 
-function pickHeaders(headers: IncomingHttpHeaders, names: RegExp): Record<string, string> {
+function pickHeaders(
+  headers: IncomingHttpHeaders,
+  isPicked: (name: string, value: string) => boolean,
+): Record<string, string> {
   const entries = Object.entries(headers).flatMap(([name, value]): [string, string][] =>
-    names.test(name) && typeof value === "string" ? [[name, value]] : [],
+    typeof value === "string" && isPicked(name, value) ? [[name, value]] : [],
   );
   return Object.fromEntries(entries);
 }
@@ -105,13 +88,19 @@ function pickHeaders(headers: IncomingHttpHeaders, names: RegExp): Record<string
 /** Headers for the model's service. */
 export function requestHeaders(
   headers: IncomingHttpHeaders,
-  authorization: string | undefined,
+  { authorization, isOwnAccount }: Pick<ProxyCaller, "authorization" | "isOwnAccount">,
 ): Record<string, string> {
-  return { ...pickHeaders(headers, UP), ...(authorization === undefined ? {} : { authorization }) };
+  const picked = pickHeaders(headers, (name, value) => {
+    const form = UP.get(name) ?? (isOwnAccount ? ACCOUNT.get(name) : undefined);
+    return form?.test(value) ?? false;
+  });
+  const accept = "application/json, text/event-stream";
+  return { ...picked, accept, ...(authorization === undefined ? {} : { authorization }) };
 }
 
-/** Headers for the caller. */
-export const responseHeaders = (headers: IncomingHttpHeaders): Record<string, string> => pickHeaders(headers, DOWN);
+/** Headers for the caller, without those that name `secret`. */
+export const responseHeaders = (headers: IncomingHttpHeaders, secret: string | undefined): Record<string, string> =>
+  pickHeaders(headers, (name, value) => DOWN.test(name) && (secret === undefined || !value.includes(secret)));
 
 /** Media type of a body in lower case, without parameters; empty if there is none. */
 export function mediaTypeOf(headers: IncomingHttpHeaders): string {

@@ -2,24 +2,23 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { Counter, type Registry } from "prom-client";
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../../errors.ts";
 import type { WorkspaceLogs } from "../../log/workspace-logs.ts";
-import type { Authenticator, KeyHolder } from "../../registry/authenticator.ts";
+import type { Authenticator } from "../../registry/authenticator.ts";
 import type { StoreLog } from "../../store/migrate.ts";
 import type { Redaction } from "../redaction.ts";
 import { type KindCounts, totalCount } from "../text/personal-kinds.ts";
-import { authenticateCaller } from "./caller.ts";
+import { authenticateCaller, type ProxyCaller } from "./caller.ts";
 import { createEventScrubber, pipeEvents } from "./event-response.ts";
 import { type Conversations, createConversations, type HiddenRequest, readHiddenRequest } from "./hide-request.ts";
 import {
   disconnectSignal,
   mediaTypeOf,
   openAiErrorFrom,
-  type ProxyTarget,
-  parseTarget,
   requestHeaders,
   responseHeaders,
   sendResponse,
   writeChunk,
 } from "./http-messages.ts";
+import { assertServed, type ProxyTarget, parseTarget } from "./operations.ts";
 import { llmUnavailable } from "./protocol.ts";
 import type { ResponseOptions } from "./scrub-response.ts";
 import { createUpstream, type Upstream, type UpstreamResponse, type UpstreamTiming } from "./upstream.ts";
@@ -38,7 +37,7 @@ export interface RedactionProxy {
 export interface RedactionProxyOptions {
   readonly redaction: Pick<Redaction, "scrubbers" | "seal">;
   readonly authenticate: Authenticator["authenticate"];
-  readonly logs: Pick<WorkspaceLogs, "of">;
+  readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
   readonly log: StoreLog;
   readonly metrics: Registry;
   /** Base URL of the model's service, ending in `/v1`; undefined: every request is LLM_NOT_CONFIGURED. */
@@ -52,7 +51,6 @@ export interface RedactionProxyOptions {
 }
 
 const PREFIX = "/api/redact";
-const METHODS = ["GET", "POST", "DELETE"];
 const EVENT_STREAM = "text/event-stream";
 const EVENT_HEADERS = {
   "content-type": `${EVENT_STREAM}; charset=utf-8`,
@@ -68,7 +66,7 @@ interface ProxyExchange {
   readonly response: ServerResponse;
   readonly target: ProxyTarget;
   readonly signal: AbortSignal;
-  readonly holder: KeyHolder;
+  readonly caller: ProxyCaller;
   readonly hidden: HiddenRequest;
   readonly options: ResponseOptions;
 }
@@ -132,30 +130,33 @@ class OpenAiProxy implements RedactionProxy {
   async #exchange(request: IncomingMessage, response: ServerResponse, target: ProxyTarget): Promise<void> {
     const signal = disconnectSignal(response);
     const { workspaceId } = target;
-    const { holder, authorization } = await authenticateCaller(this.#options, request.headers, workspaceId);
-    assertMethod(request);
+    const caller = await authenticateCaller(this.#options, request.headers, workspaceId);
+    assertServed(request.method ?? "", target);
     const upstream = this.#configuredUpstream();
     const { scrubber, settings } = await this.#options.redaction.scrubbers.of(workspaceId);
     const context = { conversations: this.#conversations, maxBodyBytes: this.#options.maxBodyBytes };
-    const workspace = { scrubber, settings, keyId: holder.keyId };
+    const workspace = { scrubber, settings, keyId: caller.holder.keyId };
     const hidden = await readHiddenRequest(context, request, target, workspace);
     const { restoreValues: restore, allowMedia } = settings;
     const { placeholders, isJson } = hidden;
     const options = { scrubber, placeholders, restore, allowMedia, isJson };
-    const exchange = { request, response, target, signal, holder, hidden, options };
-    await this.#forward(upstream, exchange, authorization);
+    await this.#forward(upstream, { request, response, target, signal, caller, hidden, options });
   }
 
-  async #forward(upstream: Upstream, exchange: ProxyExchange, authorization: string | undefined): Promise<void> {
-    const { request, target, hidden, signal } = exchange;
+  async #forward(upstream: Upstream, exchange: ProxyExchange): Promise<void> {
+    const { request, target, hidden, signal, caller } = exchange;
     const json = hidden.body === undefined ? {} : { "content-type": "application/json" };
     const received = await upstream.send({
-      ...{ method: request.method ?? "GET", target: target.path + target.query, body: hidden.body, signal },
-      headers: { ...requestHeaders(request.headers, authorization), ...json },
+      ...{ method: request.method ?? "GET", target: target.path, body: hidden.body, signal },
+      headers: { ...requestHeaders(request.headers, caller), ...json },
     });
     try {
       if (received.status >= 300 && received.status < 400) {
         throw llmUnavailable("the model's service redirected, which is not followed");
+      }
+      if (!caller.isOwnAccount && (received.status === 401 || received.status === 403)) {
+        // Its text may name the key and the account.
+        throw llmUnavailable("the model's service refused this service's key; set `ACP_LLM_KEY` to one that it takes");
       }
       const isStream = received.status < 300 && mediaTypeOf(received.headers) === EVENT_STREAM;
       await (isStream ? this.#respondEvents(exchange, received) : this.#respondWhole(exchange, received));
@@ -170,18 +171,17 @@ class OpenAiProxy implements RedactionProxy {
     const { contentType, body, leaked, responseId } = await readWholeResponse(options, received);
     if (responseId !== undefined) hidden.keepFor(responseId);
     await this.#recordLeaks(exchange, leaked);
-    // An upstream may quote the key of the request in an error.
-    const safe = llmKey !== undefined && received.status >= 400 ? body.replaceAll(llmKey, "***") : body;
-    const headers = { ...responseHeaders(received.headers), "content-type": contentType };
-    sendResponse(response, received.status, headers, safe);
+    const headers = { ...responseHeaders(received.headers, llmKey), "content-type": contentType };
+    sendResponse(response, received.status, headers, this.#withoutKey(body));
   }
 
   async #respondEvents(exchange: ProxyExchange, received: UpstreamResponse): Promise<void> {
     const { response, target, options, hidden, request, signal } = exchange;
     // Refuses unknown events before anything is sent, while the status can still say so.
     createEventScrubber(target.path, options);
-    response.writeHead(received.status, { ...responseHeaders(received.headers), ...EVENT_HEADERS }).flushHeaders();
-    const send = (text: string): Promise<void> => writeChunk(response, text);
+    const headers = responseHeaders(received.headers, this.#options.llmKey);
+    response.writeHead(received.status, { ...headers, ...EVENT_HEADERS }).flushHeaders();
+    const send = (text: string): Promise<void> => writeChunk(response, this.#withoutKey(text));
     const piping = { ...options, path: target.path, send, onResponseId: hidden.keepFor };
     const { leaked, rest, fault } = await pipeEvents(piping, received.body);
     if (fault !== undefined && !signal.aborted) this.#report(request, fault);
@@ -192,14 +192,20 @@ class OpenAiProxy implements RedactionProxy {
       response.destroy();
       throw error;
     }
-    response.end(rest);
+    response.end(this.#withoutKey(rest));
+  }
+
+  /** Removes this service's key for the model's service, which an upstream may quote. */
+  #withoutKey(text: string): string {
+    const { llmKey } = this.#options;
+    return llmKey === undefined ? text : text.replaceAll(llmKey, "***");
   }
 
   /** Counts and seals leaks, if there are any, and sends the notices once the response has ended. */
-  async #recordLeaks({ response, target, holder, hidden }: ProxyExchange, counts: KindCounts): Promise<void> {
+  async #recordLeaks({ response, target, caller, hidden }: ProxyExchange, counts: KindCounts): Promise<void> {
     if (totalCount(counts) === 0) return;
     for (const [kind, count] of counts) this.#leaks.inc({ kind }, count);
-    const { workspaceId, keyId, agentId } = holder;
+    const { workspaceId, keyId, agentId } = caller.holder;
     const leakage = { workspaceId, keyId, agentId, counts, path: target.path, model: hidden.model };
     const sendNotices = await this.#options.redaction.seal(leakage);
     if (response.closed) sendNotices();
@@ -220,12 +226,6 @@ class OpenAiProxy implements RedactionProxy {
     if (reason === ErrorReason.INTERNAL) log.error({ ...details, at: stackFrames(cause) }, "redaction failed");
     else if (reason === ErrorReason.LLM_UNAVAILABLE) log.warn(details, message);
   }
-}
-
-function assertMethod({ method = "" }: IncomingMessage): void {
-  if (METHODS.includes(method)) return;
-  const metadata = { method, allow: METHODS.join(", ") };
-  throw new ControlPlaneError(ErrorReason.METHOD_NOT_ALLOWED, `\`${method}\` is not served here`, metadata);
 }
 
 function sendError(response: ServerResponse, error: unknown): void {

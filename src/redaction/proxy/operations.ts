@@ -1,0 +1,58 @@
+import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
+
+/** Target of a request to the proxy. */
+export interface ProxyTarget {
+  readonly workspaceId: string;
+  /** Decoded path below `/v1`, with its slash: `/chat/completions`. */
+  readonly path: string;
+  readonly hasQuery: boolean;
+}
+
+/** One operation of OpenAI's interface. */
+interface Operation {
+  readonly method: string;
+  readonly path: RegExp;
+}
+
+const ROUTE = /^\/api\/redact\/([^/?]+)\/openai\/v1(\/[^?]*)?(\?.*)?$/;
+/**
+ * The operations that the proxy serves. They ask a model, or name models. All others read or change what is stored in the
+ * account, which workspaces may share.
+ */
+const OPERATIONS: readonly Operation[] = [
+  { method: "POST", path: /^\/chat\/completions$/ },
+  { method: "POST", path: /^\/completions$/ },
+  { method: "POST", path: /^\/responses$/ },
+  { method: "POST", path: /^\/embeddings$/ },
+  { method: "POST", path: /^\/moderations$/ },
+  { method: "GET", path: /^\/models(\/\w[\w.:-]*){0,4}$/ },
+];
+
+/** Parses a URL; undefined if it is not the proxy's. Throws INVALID_FIELD for a path that is not percent-encoded text. */
+export function parseTarget(url: string): ProxyTarget | undefined {
+  const [, workspace, path = "/", query = ""] = ROUTE.exec(url) ?? [];
+  if (workspace === undefined) return undefined;
+  try {
+    const hasQuery = query.length > 1;
+    return { workspaceId: decodeURIComponent(workspace), path: decodeURIComponent(path), hasQuery };
+  } catch (error) {
+    throw invalidField("path", "is not encoded as a URL is", error);
+  }
+}
+
+/**
+ * Throws unless the proxy serves the operation: ROUTE_NOT_FOUND for another path, METHOD_NOT_ALLOWED for another method, and
+ * INVALID_FIELD for a query. A path that passes holds no character that a URL encodes, so it goes upstream as it is.
+ */
+export function assertServed(method: string, { path, hasQuery }: ProxyTarget): void {
+  const allowed = OPERATIONS.filter((operation) => operation.path.test(path)).map((operation) => operation.method);
+  if (allowed.length === 0) {
+    const served = "`chat/completions`, `completions`, `responses`, `embeddings`, `moderations` and `models`";
+    throw new ControlPlaneError(ErrorReason.ROUTE_NOT_FOUND, `the proxy serves only ${served}`);
+  }
+  if (!allowed.includes(method)) {
+    const metadata = { method, allow: allowed.join(", ") };
+    throw new ControlPlaneError(ErrorReason.METHOD_NOT_ALLOWED, `\`${method}\` is not served here`, metadata);
+  }
+  if (hasQuery) throw invalidField("query", "must be empty: no operation that the proxy serves takes one");
+}
