@@ -18,7 +18,7 @@ import type { Database } from "../store/database.ts";
 import type { ApiKeyRow as KeyRow } from "../store/entities.ts";
 import type { Caller } from "./context.ts";
 import { decisionMapping } from "./enum-mapping.ts";
-import { optionalTimestamp, trustTenths } from "./field-values.ts";
+import { memberNames, optionalTimestamp, trustTenths } from "./field-values.ts";
 import { namePageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition, type ServiceFunctions } from "./service.ts";
 
@@ -31,9 +31,9 @@ export interface AdminServiceOptions {
 }
 
 function workspaceFrom(workspace: WorkspaceSettings): MessageInitShape<typeof WorkspaceSchema> {
-  const { workspaceId, name, defaultDecision, initialTrustTenths, createdAtMs } = workspace;
+  const { workspaceId, name, defaultDecision, initialTrustTenths, approvalIgnores, createdAtMs } = workspace;
   return {
-    ...{ workspaceId, name },
+    ...{ workspaceId, name, approvalIgnores: [...approvalIgnores] },
     defaultDecision: decisionMapping.toProto(defaultDecision),
     initialTrust: initialTrustTenths / 10,
     createdAt: timestampFromMs(createdAtMs),
@@ -72,7 +72,7 @@ export function createAdminService(options: AdminServiceOptions): ServiceDefinit
 function workspaceFunctions({ logs, database }: AdminServiceOptions) {
   return {
     async createWorkspace(request, { caller }) {
-      const { workspaceId, name, defaultDecision, initialTrust } = request;
+      const { workspaceId, name, defaultDecision, initialTrust, approvalIgnores } = request;
       if (caller.workspaceId !== DEFAULT_WORKSPACE_ID) {
         const message = `a key of workspace \`${caller.workspaceId}\` creates no workspaces; use one of \`default\``;
         throw notAllowed(message, caller.workspaceId);
@@ -82,6 +82,7 @@ function workspaceFunctions({ logs, database }: AdminServiceOptions) {
         name: name || undefined,
         defaultDecision: decisionMapping.fromProto(defaultDecision),
         initialTrustTenths: trustTenths("initial_trust", initialTrust),
+        approvalIgnores: memberNames("approval_ignores", approvalIgnores),
       };
       const context = { database, nowMs: logs.clock.now(), by: caller.keyId };
       const { workspace, key, secret } = await createWorkspace(context, draft);
@@ -103,7 +104,7 @@ function workspaceFunctions({ logs, database }: AdminServiceOptions) {
     },
 
     async updateWorkspace(request, { caller }) {
-      const { workspaceId, name, defaultDecision, initialTrust } = request;
+      const { workspaceId, name, defaultDecision, initialTrust, approvalIgnores } = request;
       assertMaySee(caller, workspaceId);
       await getWorkspace(database, workspaceId);
       if (workspaceId !== caller.workspaceId) {
@@ -114,6 +115,7 @@ function workspaceFunctions({ logs, database }: AdminServiceOptions) {
         name,
         defaultDecision: decisionMapping.fromProto(defaultDecision),
         initialTrustTenths: trustTenths("initial_trust", initialTrust),
+        approvalIgnores: memberNames("approval_ignores", approvalIgnores),
       };
       const workspace = await updateWorkspace(await logs.of(workspaceId), caller.keyId, update);
       return { workspace: workspaceFrom(workspace) };

@@ -53,6 +53,13 @@ function messageFrom(escalation: Escalation): MessageInitShape<typeof Escalation
     resolvedBy: escalation.resolvedBy ?? undefined,
     note: escalation.note ?? undefined,
     usedByDecisionId: escalation.usedBy ?? undefined,
+    toolVersion: action.tool_version,
+    metadata: action.metadata,
+    ignoredMetadata: [...(body.digest_ignores ?? [])],
+    onBehalfOf: body.on_behalf_of,
+    grantId: body.grant_id,
+    intentContractId: body.intent_contract_id,
+    actionDigest: body.action_digest ?? "",
   };
 }
 

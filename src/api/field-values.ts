@@ -1,4 +1,4 @@
-import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { type ListValue, type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { invalidField } from "../errors.ts";
 
 /** Converts milliseconds since 1970 to a timestamp; null and undefined become an absent field. */
@@ -17,4 +17,19 @@ export function trustTenths(field: string, trust: number | undefined): number | 
   const tenths = Math.round(trust * 10);
   if (tenths / 10 !== trust) throw invalidField(field, "must be a multiple of 0.1");
   return tenths;
+}
+
+/** Longest list of member names, and longest name in characters. */
+const MAX_NAMES = 50;
+const MAX_NAME_LENGTH = 128;
+
+/** Converts a list of names of metadata members; absent stays absent. Throws INVALID_FIELD. */
+export function memberNames(field: string, list: ListValue | undefined): readonly string[] | undefined {
+  if (list === undefined) return undefined;
+  if (list.values.length > MAX_NAMES) throw invalidField(field, `must hold at most ${MAX_NAMES} names`);
+  return list.values.map(({ kind }, index) => {
+    const isName = kind.case === "stringValue" && kind.value !== "" && kind.value.length <= MAX_NAME_LENGTH;
+    if (!isName) throw invalidField(`${field}[${index}]`, `must be a text of 1 to ${MAX_NAME_LENGTH} characters`);
+    return kind.value;
+  });
 }

@@ -56,13 +56,14 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
   return defineService(MandateService, {
     async createMandate(request, { caller }) {
       const log = await logs.of(caller.workspaceId);
-      return { mandate: messageFrom(await createMandate(log, caller.keyId, draftFrom(request))) };
+      const { mandate, warnings } = await createMandate(log, caller.keyId, draftFrom(request));
+      return { mandate: messageFrom(mandate), warnings: [...warnings] };
     },
 
     async updateMandate(request, { caller }) {
       const log = await logs.of(caller.workspaceId);
-      const mandate = await updateMandate(log, caller.keyId, request.mandateId, draftFrom(request));
-      return { mandate: messageFrom(mandate) };
+      const { mandate, warnings } = await updateMandate(log, caller.keyId, request.mandateId, draftFrom(request));
+      return { mandate: messageFrom(mandate), warnings: [...warnings] };
     },
 
     async getMandate({ mandateId }, { caller }) {
@@ -88,7 +89,7 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
       const result = compileDraft(state, rules);
       if (!result.valid) return { valid: false, violations: [...result.violations] };
-      return { valid: true, rules: [...result.rules] };
+      return { valid: true, rules: [...result.rules], warnings: [...result.warnings] };
     },
   });
 }

@@ -89,8 +89,11 @@ function limitFrom(limit: SealedLimit): MessageInitShape<typeof CollectiveLimitS
   };
 }
 
-/** Returns the sealed digest of the action, or computes it: entries seal it only when an approval depends on it. */
-function actionDigestFrom({ action, action_digest, on_behalf_of }: DecisionBody): string {
+/**
+ * Returns the sealed digest of the action, or computes it over all metadata: entries seal it only when an approval depends on
+ * it.
+ */
+function actionDigestFrom({ action, action_digest, ...body }: DecisionBody): string {
   if (action_digest !== undefined) return action_digest;
   return digestOf({
     agent_id: action.agent_id,
@@ -98,8 +101,10 @@ function actionDigestFrom({ action, action_digest, on_behalf_of }: DecisionBody)
     action_content: action.action_content,
     tool: action.tool ?? null,
     tool_version: action.tool_version ?? null,
-    arguments: argumentsFrom(action.metadata) ?? null,
-    on_behalf_of: on_behalf_of ?? null,
+    metadata: action.metadata ?? null,
+    on_behalf_of: body.on_behalf_of ?? null,
+    grant_id: body.grant_id ?? null,
+    intent_contract_id: body.intent_contract_id ?? null,
   });
 }
 

@@ -25,9 +25,9 @@ interface Attempt {
 
 /** The result of the steps. The other members of an outcome follow from it. */
 type Verdict = Pick<Outcome, "decision" | "path" | "reasons" | "permissions"> &
-  Partial<Pick<Outcome, "policy" | "policyName" | "actionDigest" | "usedEscalationId" | "authority">>;
+  Partial<Pick<Outcome, "policy" | "policyName" | "actionDigest" | "digestIgnores" | "usedEscalationId" | "authority">>;
 
-const NO_AUTHORITY: readonly string[] = [];
+const NO_NAMES: readonly string[] = [];
 
 /**
  * Decides one action against the state of its workspace. Synchronous, and pure but for the journal, in which counters note
@@ -44,8 +44,9 @@ export function decide(state: WorkspaceState, action: Action, nowMs: number, jou
     policy: undefined,
     policyName: undefined,
     actionDigest: undefined,
+    digestIgnores: NO_NAMES,
     usedEscalationId: undefined,
-    authority: NO_AUTHORITY,
+    authority: NO_NAMES,
     ...verdict,
     agentName: agent.registration.name,
     policyDigest: state.policies.policySet().digest,
@@ -142,9 +143,9 @@ function effectiveTrust({ token }: Identity, { trustTenths }: AgentState): numbe
 /** Turns an escalation into `allow` if the action presents an unused approval of this very action. */
 function applyApproval({ state, action, tool, toolName }: Attempt, verdict: Verdict): Verdict {
   if (verdict.decision !== "escalate") return verdict;
-  const digest = actionDigest(action, toolName, tool);
+  const { digest, ignored } = actionDigest(action, toolName, tool, state.settings.approval_ignores);
   const approval = checkApproval(state, action, digest);
-  const escalated = { ...verdict, actionDigest: digest };
+  const escalated = { ...verdict, actionDigest: digest, digestIgnores: ignored };
   if (approval === undefined) return escalated;
   if (approval.kind === "unusable") return { ...escalated, reasons: [...verdict.reasons, approval.reason] };
   const { escalationId } = approval.escalation;

@@ -97,6 +97,7 @@ export function decisionBody(action: Action, outcome: Outcome, place: DecisionPl
     decision: outcome.decision,
     decision_id: action.decisionId,
     decision_path: outcome.path,
+    digest_ignores: unlessEmpty(outcome.digestIgnores),
     escalation_id: outcome.escalationId,
     grant_id: action.grantId,
     guards: unlessEmpty(policy?.guards.map(sealedGuard) ?? []),

@@ -62,6 +62,8 @@ export interface DecisionBody {
     readonly tool_version?: number;
   };
   readonly action_digest?: string;
+  /** Top-level members of the metadata that the action digest leaves out. Absent when empty. */
+  readonly digest_ignores?: readonly string[];
   readonly authorisation: { readonly permissions: string; readonly collective_limits: readonly SealedLimit[] };
   /** Grants from the actor's own up to the principal's, then window, contract and token. Absent when empty. */
   readonly authority?: readonly string[];

@@ -2,6 +2,7 @@ import { clone, type JsonObject, toJson } from "@bufbuild/protobuf";
 import { type Rule, RuleSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField, notFound } from "../errors.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
+import { approvalWarnings, type RuleWarning } from "../policy/compile/approval-warnings.ts";
 import { compileMandate } from "../policy/compile/mandate.ts";
 import { compileRules } from "../policy/compile/rules.ts";
 import type { MandateSource, ToolLookup } from "../policy/types.ts";
@@ -44,9 +45,15 @@ export interface MandateView extends Omit<MandateDraft, "rules"> {
   readonly createdSeq: number;
 }
 
+/** A mandate in force, with what its author should know about it. */
+interface PublishedMandate {
+  readonly mandate: MandateView;
+  readonly warnings: readonly RuleWarning[];
+}
+
 /** Result of compiling rules without publishing them. */
 type CompiledDraft =
-  | { readonly valid: true; readonly rules: readonly Rule[] }
+  | { readonly valid: true; readonly rules: readonly Rule[]; readonly warnings: readonly RuleWarning[] }
   | { readonly valid: false; readonly violations: readonly RuleViolation[] };
 
 /** Versions in a mandate's history, newest first. */
@@ -183,17 +190,18 @@ async function publish(
   seal({ type: "mandate_published", mandate, policy_digest: state.policies.digestWith(mandate) });
 }
 
-function viewOf({ policies }: WorkspaceState, mandateId: string): MandateView {
-  const mandate = policies.mandates.get(mandateId);
-  if (mandate === undefined) throw mandateNotFound(mandateId);
-  return viewFromState(mandate, policies.lookup);
+function publishedFrom({ policies, settings }: WorkspaceState, mandateId: string): PublishedMandate {
+  const found = policies.mandates.get(mandateId);
+  if (found === undefined) throw mandateNotFound(mandateId);
+  const mandate = viewFromState(found, policies.lookup);
+  return { mandate, warnings: approvalWarnings(mandate.rules, settings.approval_ignores) };
 }
 
 /**
  * Creates a mandate, in force for the next decision. Throws MANDATE_INVALID with everything that does not compile,
  * AGENT_NOT_FOUND or DEPARTMENT_NOT_FOUND for an unknown target, MANDATE_EXISTS when the name is taken.
  */
-export async function createMandate(log: WorkspaceLog, by: string, draft: MandateDraft): Promise<MandateView> {
+export async function createMandate(log: WorkspaceLog, by: string, draft: MandateDraft): Promise<PublishedMandate> {
   const definition = definitionFrom(draft);
   const mandate_id = createId("mnd");
   const sealed: SealedMandate = { mandate_id, version: 1, digest: digestOf(definition), definition };
@@ -202,7 +210,7 @@ export async function createMandate(log: WorkspaceLog, by: string, draft: Mandat
     await publish(scope, sealed, { createdAtMs: scope.nowMs, createdSeq: scope.nextSeq() });
     return scope.state;
   });
-  return viewOf(state, mandate_id);
+  return publishedFrom(state, mandate_id);
 }
 
 /** Returns the error for a change of a mandate that is not in force. */
@@ -221,7 +229,7 @@ export async function updateMandate(
   by: string,
   mandateId: string,
   draft: MandateDraft,
-): Promise<MandateView> {
+): Promise<PublishedMandate> {
   const definition = definitionFrom(draft);
   const digest = digestOf(definition);
   const state = await log.change(by, async (scope) => {
@@ -233,7 +241,7 @@ export async function updateMandate(
     await publish(scope, sealed, current);
     return scope.state;
   });
-  return viewOf(state, mandateId);
+  return publishedFrom(state, mandateId);
 }
 
 /** Takes a mandate out of force for good; nothing is sealed for an archived one. Throws MANDATE_NOT_FOUND. */
@@ -255,7 +263,8 @@ export function archiveMandate(log: WorkspaceLog, by: string, mandateId: string)
 export function compileDraft(state: WorkspaceState, rules: readonly Rule[]): CompiledDraft {
   const result = compileRules(rules, state.policies.lookup);
   if (result.kind === "invalid") return { valid: false, violations: result.violations };
-  return { valid: true, rules: result.rules.map(({ source }) => source) };
+  const typed = result.rules.map(({ source }) => source);
+  return { valid: true, rules: typed, warnings: approvalWarnings(typed, state.settings.approval_ignores) };
 }
 
 /** Lists the latest 100 versions of a mandate, newest first. Throws MANDATE_NOT_FOUND. */

@@ -1,5 +1,6 @@
+import { isDeepStrictEqual } from "node:util";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
-import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
+import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
 import { sealChanges } from "../log/changes.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { Decision } from "../policy/types.ts";
@@ -17,7 +18,7 @@ import {
 import { isUniqueViolation, stored } from "../store/store-fault.ts";
 import { appendChanges, type Transaction } from "../store/transaction.ts";
 import { EMPTY_FRONTIER } from "../tree/merkle.ts";
-import { checkedName } from "./checked-text.ts";
+import { checkedName, checkedText } from "./checked-text.ts";
 import { type CreatedKey, newKey } from "./keys.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
 
@@ -26,6 +27,18 @@ export const DEFAULT_WORKSPACE_ID = "default";
 /** Default trust of a new agent, in tenths. */
 const DEFAULT_TRUST_TENTHS = 500;
 
+/** Members of the metadata that differ between two tries of one action and that no rule should read. */
+const DEFAULT_APPROVAL_IGNORES: readonly string[] = [
+  "traceparent",
+  "tracestate",
+  "trace_id",
+  "span_id",
+  "timestamp",
+  "mcp_session_id",
+];
+/** Members that say what is called: an approval always covers them. */
+const ALWAYS_COVERED: ReadonlySet<string> = new Set(["arguments", "tool", "mcp_server"]);
+
 /** A workspace as it is shown. */
 export interface WorkspaceSettings {
   readonly workspaceId: string;
@@ -33,6 +46,8 @@ export interface WorkspaceSettings {
   /** Decision when no mandate matches. */
   readonly defaultDecision: Decision;
   readonly initialTrustTenths: number;
+  /** Top-level members of an action's metadata that approvals do not cover. */
+  readonly approvalIgnores: readonly string[];
   readonly createdAtMs: number;
 }
 
@@ -45,6 +60,8 @@ interface WorkspaceDraft {
   readonly defaultDecision?: Decision | undefined;
   /** Default `DEFAULT_TRUST_TENTHS`. */
   readonly initialTrustTenths?: number | undefined;
+  /** Default `DEFAULT_APPROVAL_IGNORES`. */
+  readonly approvalIgnores?: readonly string[] | undefined;
 }
 
 /** A new workspace with its first admin key. */
@@ -61,9 +78,18 @@ interface CreationContext {
   readonly by: string;
 }
 
-function settingsFrom(row: WorkspaceRow): WorkspaceSettings {
-  const { workspaceId, name, defaultDecision, initialTrustTenths, createdAtMs } = row;
-  return { workspaceId, name, defaultDecision: decisionFromNumber(defaultDecision), initialTrustTenths, createdAtMs };
+function settingsFrom({ defaultDecision, trustSeq: _, ...row }: WorkspaceRow): WorkspaceSettings {
+  return { ...row, defaultDecision: decisionFromNumber(defaultDecision) };
+}
+
+/** Returns the columns that settings are stored in. */
+function columnsFrom({ workspaceId: _, createdAtMs: __, ...settings }: WorkspaceSettings) {
+  const { defaultDecision, approvalIgnores } = settings;
+  return {
+    ...settings,
+    defaultDecision: numberFromDecision(defaultDecision),
+    approvalIgnores: [...approvalIgnores],
+  };
 }
 
 const sealedFrom = (settings: WorkspaceSettings): SealedWorkspace => ({
@@ -71,21 +97,25 @@ const sealedFrom = (settings: WorkspaceSettings): SealedWorkspace => ({
   name: settings.name,
   default_decision: settings.defaultDecision,
   initial_trust_tenths: settings.initialTrustTenths,
+  approval_ignores: settings.approvalIgnores,
 });
+
+/** Returns the members to leave out, each once. Throws INVALID_FIELD for one that approvals always cover. */
+function checkedIgnores(names: readonly string[]): readonly string[] {
+  for (const name of names) {
+    checkedText("approval_ignores", name);
+    if (!ALWAYS_COVERED.has(name)) continue;
+    throw invalidField("approval_ignores", `must not hold \`${name}\`, which says what is called`);
+  }
+  return [...new Set(names)];
+}
 
 const workspaceNotFound = (workspaceId: string): ControlPlaneError =>
   notFound(ErrorReason.WORKSPACE_NOT_FOUND, "workspace", { workspace_id: workspaceId });
 
-async function insertWorkspace(
-  transaction: Transaction,
-  { workspaceId, name, defaultDecision, initialTrustTenths, createdAtMs }: WorkspaceSettings,
-  key: ApiKeyRow,
-): Promise<void> {
-  await transaction.insert(WorkspaceEntity, {
-    ...{ workspaceId, name, initialTrustTenths, createdAtMs },
-    defaultDecision: numberFromDecision(defaultDecision),
-    trustSeq: 0,
-  });
+async function insertWorkspace(transaction: Transaction, settings: WorkspaceSettings, key: ApiKeyRow): Promise<void> {
+  const { workspaceId, createdAtMs } = settings;
+  await transaction.insert(WorkspaceEntity, { workspaceId, createdAtMs, ...columnsFrom(settings), trustSeq: 0 });
   await transaction.insert(LedgerHeadEntity, {
     workspaceId,
     seq: 0,
@@ -106,7 +136,8 @@ export async function createWorkspace(
 ): Promise<CreatedWorkspace> {
   const { workspaceId, defaultDecision = "allow", initialTrustTenths = DEFAULT_TRUST_TENTHS } = draft;
   const name = checkedName("name", draft.name ?? workspaceId);
-  const workspace = { workspaceId, name, defaultDecision, initialTrustTenths, createdAtMs: nowMs };
+  const approvalIgnores = checkedIgnores(draft.approvalIgnores ?? DEFAULT_APPROVAL_IGNORES);
+  const workspace = { workspaceId, name, defaultDecision, initialTrustTenths, approvalIgnores, createdAtMs: nowMs };
   const firstAdmin = { name: "first admin", role: Role.ADMIN, agentId: null };
   const { key, sealed, secret } = newKey(workspaceId, firstAdmin, nowMs, givenSecret);
   const changes: ControlChange[] = [
@@ -165,12 +196,11 @@ export function updateWorkspace(
       name: update.name === undefined ? before.name : checkedName("name", update.name),
       defaultDecision: update.defaultDecision ?? before.defaultDecision,
       initialTrustTenths: update.initialTrustTenths ?? before.initialTrustTenths,
+      approvalIgnores:
+        update.approvalIgnores === undefined ? before.approvalIgnores : checkedIgnores(update.approvalIgnores),
     };
-    const { name, initialTrustTenths } = after;
-    const defaultDecision = numberFromDecision(after.defaultDecision);
-    const isSame = name === row.name && defaultDecision === row.defaultDecision;
-    if (isSame && initialTrustTenths === row.initialTrustTenths) return before;
-    await transaction.nativeUpdate(WorkspaceEntity, { workspaceId }, { name, defaultDecision, initialTrustTenths });
+    if (isDeepStrictEqual(after, before)) return before;
+    await transaction.nativeUpdate(WorkspaceEntity, { workspaceId }, columnsFrom(after));
     seal({ type: "workspace_updated", workspace: sealedFrom(after) });
     return after;
   });

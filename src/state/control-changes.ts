@@ -9,6 +9,8 @@ export type SealedWorkspace = {
   /** `allow`, `block` or `escalate`. */
   readonly default_decision: string;
   readonly initial_trust_tenths: number;
+  /** Top-level members of the metadata that the action digest leaves out. */
+  readonly approval_ignores: readonly string[];
 };
 
 /** Registration of an agent as sealed. */

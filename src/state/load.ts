@@ -27,6 +27,7 @@ interface HeadRow {
   readonly name: string;
   readonly defaultDecision: number;
   readonly initialTrustTenths: number;
+  readonly approvalIgnores: readonly string[];
   readonly trustSeq: number;
 }
 
@@ -119,6 +120,7 @@ async function loadSnapshot(client: PoolClient, workspaceId: string): Promise<Wo
     name: head.name,
     default_decision: decisionFromNumber(head.defaultDecision),
     initial_trust_tenths: head.initialTrustTenths,
+    approval_ignores: head.approvalIgnores,
   };
   const frontier = frontierFromBytes(head.seq, head.frontier);
   const state = createWorkspaceState(settings, { seq: head.seq, lastAtMs: head.lastAtMs, frontier });

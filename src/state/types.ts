@@ -88,6 +88,8 @@ export interface Outcome {
   readonly trustAfterTenths: number;
   /** SHA-256 that binds an approval to the action; set when the decision escalates or uses an approval. */
   readonly actionDigest: string | undefined;
+  /** Top-level members of the metadata that the digest leaves out. */
+  readonly digestIgnores: readonly string[];
   /** Escalation that the decision creates. */
   readonly escalationId: string | undefined;
   /** Approved escalation that the decision uses up. */

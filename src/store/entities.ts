@@ -12,6 +12,7 @@ export const WorkspaceEntity = defineEntity({
     name: p.text(),
     defaultDecision: p.integer(),
     initialTrustTenths: p.integer(),
+    approvalIgnores: p.array<string>(),
     createdAtMs: p.bigint("number"),
     trustSeq: p.bigint("number"),
   },

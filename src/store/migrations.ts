@@ -10,6 +10,7 @@ const LOG = [
     name text not null,
     default_decision smallint not null,
     initial_trust_tenths smallint not null,
+    approval_ignores text[] not null,
     created_at_ms bigint not null,
     trust_seq bigint not null
   )`,

@@ -7,6 +7,7 @@ import { Decision, DecisionRecordSchema, Scope } from "../../gen/agentcontrol/v1
 import { actionPartsFrom, decisionRecordFrom, receiptMessageFrom } from "../../src/api/records.ts";
 import { actionDigest } from "../../src/decision/action-digest.ts";
 import { type DecisionReceipt, readReceipts } from "../../src/log/receipts.ts";
+import { canonicalJson } from "../../src/tree/canonical.ts";
 import { leafHash } from "../../src/tree/merkle.ts";
 import { attempt, openWorkspace, type TestWorkspace } from "../support/harness.ts";
 
@@ -122,8 +123,15 @@ describe("receipts", () => {
     expect(allowed.body.action_digest).to.equal(undefined);
     const tool = (await test.log.caughtUp()).policies.tools.get("send")?.schema;
     const metadata = { arguments: { amount: 7 }, trace: "t-1" };
-    const action = { agentId, actionType: "send", actionContent: "to Bob", metadata, onBehalfOf: undefined };
-    expect(receiptMessageFrom(allowed, undefined).actionDigest).to.equal(actionDigest(action as never, "send", tool));
+    const action = {
+      agentId,
+      actionType: "send",
+      actionContent: "to Bob",
+      metadata,
+      metadataText: canonicalJson(metadata),
+    };
+    const { digest } = actionDigest(action as never, "send", tool, []);
+    expect(receiptMessageFrom(allowed, undefined).actionDigest).to.equal(digest);
   });
 
   it("give the decision as lists show it.", async () => {

@@ -44,7 +44,7 @@ const TABLES = [
   ["redaction_settings", "t"],
   ["personal_value", "t"],
   ["redaction_webhook", "t"],
-  ["workspace", "(t.name, t.default_decision, t.initial_trust_tenths)"],
+  ["workspace", "(t.name, t.default_decision, t.initial_trust_tenths, t.approval_ignores)"],
 ] as const;
 
 const MARK = [

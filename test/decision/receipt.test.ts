@@ -119,7 +119,7 @@ describe("the receipt of a decision", () => {
       const { decisionId } = await workspace.intercept(asked);
       const want = digestOf({
         ...{ agent_id: agentId, action_type: actionType, action_content: "x", tool: null, tool_version: null },
-        ...{ arguments: { a: [], b: 1 }, on_behalf_of: null },
+        ...{ metadata: { arguments: { a: [], b: 1 } }, on_behalf_of: null, grant_id: null, intent_contract_id: null },
       });
       const { receipt } = await workspace.enforcement.getDecision({ decisionId });
       expect(receipt?.actionDigest).to.equal(want);

@@ -1,12 +1,14 @@
-import type { MessageInitShape } from "@bufbuild/protobuf";
+import { fromJson, type JsonObject, type MessageInitShape } from "@bufbuild/protobuf";
+import { ListValueSchema } from "@bufbuild/protobuf/wkt";
 import { expect } from "chai";
 import type { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { Decision, DecisionPath } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { digestOf } from "../../src/tree/canonical.ts";
 import { actionRule, type Replica } from "../support/harness.ts";
 import { type EscalationWorkspace, openEscalationWorkspace } from "./harness.ts";
 
-type Request = MessageInitShape<typeof InterceptRequestSchema>;
+type Request = MessageInitShape<typeof InterceptRequestSchema> & { readonly metadata?: JsonObject };
 
 describe("an approved escalation", () => {
   let workspace: EscalationWorkspace;
@@ -19,7 +21,7 @@ describe("an approved escalation", () => {
     agentId,
     actionType: "ask",
     actionContent: "may I",
-    metadata: { arguments: { amount: 5 }, trace: "one" },
+    metadata: { arguments: { amount: 5 }, recipient: "ACME", trace_id: "one" },
   });
 
   async function escalated(request: Request, resolution?: Resolution): Promise<string> {
@@ -54,18 +56,52 @@ describe("an approved escalation", () => {
     expect(decisions.filter((decision) => decision === Decision.ESCALATE)).to.have.length(19);
   });
 
-  it("covers the same action with other metadata beside the arguments.", async () => {
+  it("covers the same action in another trace, in whatever order its metadata comes.", async () => {
     const escalationId = await escalated(ask(), Resolution.APPROVED);
-    const metadata = { trace: "two", arguments: { amount: 5 } };
+    const metadata = { trace_id: "two", recipient: "ACME", arguments: { amount: 5 }, traceparent: "00-1" };
     const passed = await workspace.intercept({ ...ask(), metadata, escalationId });
     expect(passed.decision).to.equal(Decision.ALLOW);
+  });
+
+  it("shows the approver everything that it covers, and what it does not.", async () => {
+    const { escalation } = await workspace.escalations.getEscalation({ escalationId: await escalated(ask()) });
+    expect(escalation).to.deep.include({ metadata: ask().metadata, ignoredMetadata: ["trace_id"] });
+    const { decisionId = "", actionDigest } = escalation ?? {};
+    const { body } = await workspace.receipt(decisionId);
+    expect(body).to.deep.include({ digest_ignores: ["trace_id"], action_digest: actionDigest });
+    const covered = {
+      ...{ agent_id: workspace.agentId, action_type: "ask", action_content: "may I" },
+      ...{ tool: null, tool_version: null, metadata: { arguments: { amount: 5 }, recipient: "ACME" } },
+      ...{ on_behalf_of: null, grant_id: null, intent_contract_id: null },
+    };
+    expect(actionDigest).to.equal(digestOf(covered));
+  });
+
+  it("covers what the workspace says when the action is decided.", async () => {
+    const { admin, workspaceId } = workspace;
+    const before = (await admin.getWorkspace({ workspaceId })).workspace?.approvalIgnores ?? [];
+    const setIgnores = (names: readonly string[]) =>
+      admin.updateWorkspace({ workspaceId, approvalIgnores: fromJson(ListValueSchema, [...names]) });
+    const escalationId = await escalated(ask(), Resolution.APPROVED);
+    const other = { ...ask(), metadata: { ...ask().metadata, recipient: "EVIL" }, escalationId };
+    await setIgnores(["recipient"]);
+    expect((await workspace.intercept(other, workspace.replicas[1])).decision).to.equal(Decision.ESCALATE);
+    await setIgnores([]);
+    expect((await workspace.intercept({ ...ask(), escalationId })).decision).to.equal(Decision.ESCALATE);
+    await setIgnores(before);
+    expect((await workspace.intercept({ ...ask(), escalationId })).decision).to.equal(Decision.ALLOW);
   });
 
   const others: Readonly<Record<string, () => Promise<Request>>> = {
     "another agent": async () => ask(await workspace.agent()),
     "other content": async () => ({ ...ask(), actionContent: "may I please" }),
-    "other arguments": async () => ({ ...ask(), metadata: { arguments: { amount: 6 } } }),
-    "no arguments": async () => ({ ...ask(), metadata: undefined as never }),
+    "other arguments": async () => ({ ...ask(), metadata: { ...ask().metadata, arguments: { amount: 6 } } }),
+    "other metadata beside the arguments": async () => ({
+      ...ask(),
+      metadata: { ...ask().metadata, recipient: "EVIL" },
+    }),
+    "more metadata": async () => ({ ...ask(), metadata: { ...ask().metadata, urgent: true } }),
+    "no metadata": async () => ({ ...ask(), metadata: undefined as never }),
     "another tool": async () => ({ ...ask(), tool: "hammer" }),
     "an action type in other letters": async () => ({ ...ask(), actionType: "ASK" }),
   };

@@ -70,7 +70,7 @@ const outcome = fc.record({
   ...{ agentName: text, decision, path: text, permissions: text, policyDigest: text },
   reasons: fc.oneof(list(reason), fc.constantFrom(...Object.values(DEFAULT_REASONS))),
   ...{ policy: optional(policy), policyName: optional(text), toolName: optional(text) },
-  ...{ tool: optional(fc.record({ version: whole })), actionDigest: optional(text) },
+  ...{ tool: optional(fc.record({ version: whole })), actionDigest: optional(text), digestIgnores: list(text) },
   ...{ trustBeforeTenths: fc.nat({ max: 1000 }), trustAfterTenths: fc.nat({ max: 1000 }) },
   ...{ escalationId: optional(text), usedEscalationId: optional(text), authority: list(text) },
 }) as unknown as fc.Arbitrary<Outcome>;
@@ -115,6 +115,7 @@ describe("the entry of a decision", () => {
     const byDefault = {
       ...{ agentName: "a", decision: "allow", path: "default", reasons: DEFAULT_REASONS.allow },
       ...{ permissions: "admitted", policyDigest: "d", trustBeforeTenths: 500, trustAfterTenths: 502, authority: [] },
+      digestIgnores: [],
     } as unknown as Outcome;
     const least = decisionBody(bare, byDefault, at);
     assertCanonical(least);
@@ -142,7 +143,14 @@ describe("the entry of a decision", () => {
       },
       {
         ...byDefault,
-        ...{ reasons: [why], policyName: "p", toolName: "t", tool: { version: 3 }, actionDigest: "x" },
+        ...{
+          reasons: [why],
+          policyName: "p",
+          toolName: "t",
+          tool: { version: 3 },
+          actionDigest: "x",
+          digestIgnores: ["d"],
+        },
         ...{ escalationId: "esc_2", usedEscalationId: "esc_1", authority: ["g", "w"] },
         policy: {
           ...{ decision: "block", reasons: [why], fired: [found], observed: [found] },

@@ -17,7 +17,7 @@ export function foldDecision(state: NaiveState, body: NaiveBody): void {
   const type = action_type.trim().toLowerCase();
   state.past.push({ agentId, type, decision: body.decision, at: Date.parse(body.at) });
   if (body.escalation_id !== undefined) {
-    const digest = digestFrom(body);
+    const digest = digestFrom(state, body);
     state.escalations.set(body.escalation_id, { agentId, digest, status: "pending", isUsed: false });
   }
   const used = state.escalations.get(body.used_escalation_id ?? "");

@@ -69,6 +69,8 @@ export interface NaiveEscalation {
 /** State of a workspace after the entries before some index: plain lists, nothing counted ahead. */
 export interface NaiveState {
   defaultDecision: Word;
+  /** Metadata members that approvals do not cover. */
+  ignores: readonly string[];
   readonly workspaceId: string;
   readonly agents: Map<string, NaiveAgent>;
   readonly departments: Map<string, Set<string>>;
@@ -109,6 +111,7 @@ export interface NaiveBody {
   readonly used_escalation_id?: string;
   readonly on_behalf_of?: string;
   readonly grant_id?: string;
+  readonly intent_contract_id?: string;
   /** The grants from the actor's own up to the first of the chain. */
   readonly authority?: readonly string[];
 }
@@ -153,7 +156,7 @@ function expectedOf(state: NaiveState, body: NaiveBody) {
     path: isApproved ? "approved" : outcome.path,
     codes: [...(isApproved ? ["APPROVED"] : []), ...outcome.codes, ...refusal],
     used: isApproved ? presented : undefined,
-    digest: outcome.decision === "escalate" ? digestFrom(body) : undefined,
+    digest: outcome.decision === "escalate" ? digestFrom(state, body) : undefined,
     escalates: decision === "escalate",
     trust: { before: agent.trustTenths / 10, after: after / 10 },
   };
@@ -227,6 +230,7 @@ export function startReplay(firstBody: string): NaiveReplay {
   const { workspace } = JSON.parse(firstBody);
   const state: NaiveState = {
     defaultDecision: workspace.default_decision,
+    ignores: workspace.approval_ignores,
     workspaceId: workspace.workspace_id,
     agents: new Map(),
     departments: new Map(),

@@ -43,6 +43,26 @@ describe("mandates", () => {
 
   const seqNow = async (): Promise<number> => (await test.log.caughtUp()).seq;
 
+  it("warns of conditions on metadata that approvals do not cover.", async () => {
+    const rule = { ...condition("trace_id.root", "==", "x"), tool: "unregistered" };
+    const rules = [blocking("x"), rule];
+    const warning = {
+      path: "rules[1].conditions.rules[0].field",
+      reason: "FIELD_NOT_APPROVED",
+      message: "approvals do not cover `trace_id`: take it out of the workspace's `approval_ignores`",
+    };
+    const { mandate, warnings } = await test.mandates.createMandate({ name: "traces", rules });
+    expect(warnings).to.have.length(1);
+    expect(warnings[0]).to.include(warning);
+    const mandateId = mandate?.mandateId ?? "";
+    const updated = await test.mandates.updateMandate({ mandateId, name: "traces 2", rules });
+    expect(updated.warnings[0]).to.include(warning);
+    expect((await test.mandates.compileMandate({ rules })).warnings[0]).to.include(warning);
+    const kept = await test.mandates.updateMandate({ mandateId, name: "traces 2", rules: [blocking("x")] });
+    expect(kept.warnings).to.deep.equal([]);
+    await test.mandates.archiveMandate({ mandateId });
+  });
+
   it("puts a mandate in force for the next decision, with defaults for what is absent.", async () => {
     const created = await test.mandates.createMandate({ name: " No drops ", rules: [blocking("db.drop")] });
     const { mandate } = created;

@@ -1,3 +1,5 @@
+import { fromJson, type JsonValue } from "@bufbuild/protobuf";
+import { ListValueSchema } from "@bufbuild/protobuf/wkt";
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
@@ -48,6 +50,20 @@ describe("workspaces", () => {
     expect(await reasonOf(admin.createWorkspace({ workspaceId: "Acme" }))).to.equal("INVALID_FIELD");
     const between = admin.createWorkspace({ workspaceId: "between", initialTrust: 50.05 });
     expect((await failureOf(between)).metadata.field).to.equal("initial_trust");
+  });
+
+  it("refuses metadata names that no approval may leave out, and what is no name.", async () => {
+    const { admin, workspaceId } = test;
+    const isRefused = async (names: JsonValue[]) =>
+      (await failureOf(admin.updateWorkspace({ workspaceId, approvalIgnores: fromJson(ListValueSchema, names) })))
+        .message;
+    for (const name of ["arguments", "tool", "mcp_server"])
+      expect(await isRefused(["x", name])).to.equal(
+        `\`approval_ignores\` must not hold \`${name}\`, which says what is called`,
+      );
+    for (const name of [5, "", "x".repeat(129)])
+      expect(await isRefused(["x", name])).to.equal("`approval_ignores[1]` must be a text of 1 to 128 characters");
+    expect(await isRefused(Array(51).fill("x"))).to.equal("`approval_ignores` must hold at most 50 names");
   });
 
   it("lets admins of `default` alone create workspaces and see every one.", async () => {

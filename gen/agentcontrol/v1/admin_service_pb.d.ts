@@ -5,7 +5,7 @@
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Decision } from "./resources_pb.js";
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { ListValue, Timestamp } from "@bufbuild/protobuf/wkt";
 import type { Role } from "./access_pb.js";
 
 /**
@@ -53,6 +53,14 @@ export declare type Workspace = Message<"agentcontrol.v1.Workspace"> & {
    * @generated from field: google.protobuf.Timestamp created_at = 5;
    */
   createdAt?: Timestamp | undefined;
+
+  /**
+   * Top-level members of an action's metadata that approvals do not cover: a person approves the action without them, and
+   * two actions that differ only in them count as the same.
+   *
+   * @generated from field: repeated string approval_ignores = 6;
+   */
+  approvalIgnores: string[];
 };
 
 /**
@@ -163,6 +171,14 @@ export declare type CreateWorkspaceRequest = Message<"agentcontrol.v1.CreateWork
    * @generated from field: optional double initial_trust = 4;
    */
   initialTrust?: number | undefined;
+
+  /**
+   * Names of the top-level metadata members that approvals do not cover, at most 50; `arguments`, `tool` and `mcp_server` are
+   * refused. Absent means `traceparent`, `tracestate`, `trace_id`, `span_id`, `timestamp` and `mcp_session_id`.
+   *
+   * @generated from field: google.protobuf.ListValue approval_ignores = 5;
+   */
+  approvalIgnores?: ListValue | undefined;
 };
 
 /**
@@ -332,6 +348,13 @@ export declare type UpdateWorkspaceRequest = Message<"agentcontrol.v1.UpdateWork
    * @generated from field: optional double initial_trust = 4;
    */
   initialTrust?: number | undefined;
+
+  /**
+   * Names of the top-level metadata members that approvals do not cover, as in CreateWorkspace; absent leaves them.
+   *
+   * @generated from field: google.protobuf.ListValue approval_ignores = 5;
+   */
+  approvalIgnores?: ListValue | undefined;
 };
 
 /**

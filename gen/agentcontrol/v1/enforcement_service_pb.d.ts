@@ -261,8 +261,10 @@ export declare type Receipt = Message<"agentcontrol.v1.Receipt"> & {
   action?: Action | undefined;
 
   /**
-   * SHA-256 that an approval is bound to: RFC 8785 JSON of agent_id, action_type, action_content, tool, tool schema
-   * version, arguments and on_behalf_of. Lower-case hexadecimal.
+   * SHA-256 that an approval is bound to, lower-case hexadecimal: RFC 8785 JSON of an object with the members `agent_id`,
+   * `action_type`, `action_content`, `tool`, `tool_version`, `metadata`, `on_behalf_of`, `grant_id` and
+   * `intent_contract_id`, `null` where absent. `metadata` is everything that was sent except the top-level members in the
+   * workspace's `approval_ignores`, or all of it in a decision that neither escalated nor used an approval.
    *
    * @generated from field: string action_digest = 5;
    */

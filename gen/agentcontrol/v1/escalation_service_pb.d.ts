@@ -136,6 +136,57 @@ export declare type Escalation = Message<"agentcontrol.v1.Escalation"> & {
    * @generated from field: optional string used_by_decision_id = 17;
    */
   usedByDecisionId?: string | undefined;
+
+  /**
+   * Version of the tool's schema; unset if the tool is not registered.
+   *
+   * @generated from field: optional int32 tool_version = 18;
+   */
+  toolVersion?: number | undefined;
+
+  /**
+   * All metadata as sent; unset when there is none.
+   *
+   * @generated from field: google.protobuf.Struct metadata = 19;
+   */
+  metadata?: JsonObject | undefined;
+
+  /**
+   * Top-level members of `metadata` that the approval does not cover: the workspace's `approval_ignores` left them out.
+   *
+   * @generated from field: repeated string ignored_metadata = 20;
+   */
+  ignoredMetadata: string[];
+
+  /**
+   * The principal that the agent acts for; unset when it acts for itself.
+   *
+   * @generated from field: optional string on_behalf_of = 21;
+   */
+  onBehalfOf?: string | undefined;
+
+  /**
+   * The grant that the action names.
+   *
+   * @generated from field: optional string grant_id = 22;
+   */
+  grantId?: string | undefined;
+
+  /**
+   * The intent contract that the action names.
+   *
+   * @generated from field: optional string intent_contract_id = 23;
+   */
+  intentContractId?: string | undefined;
+
+  /**
+   * SHA-256 that the approval is bound to, lower-case hexadecimal: RFC 8785 JSON of an object with the members `agent_id`,
+   * `action_type`, `action_content`, `tool`, `tool_version`, `metadata` (without `ignored_metadata`), `on_behalf_of`,
+   * `grant_id` and `intent_contract_id`, `null` where absent.
+   *
+   * @generated from field: string action_digest = 24;
+   */
+  actionDigest: string;
 };
 
 /**

@@ -5,7 +5,7 @@
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Timestamp, Value } from "@bufbuild/protobuf/wkt";
-import type { Decision, RuleViolation, Scope } from "./resources_pb.js";
+import type { Decision, RuleViolation, RuleWarning, Scope } from "./resources_pb.js";
 
 /**
  * Describes the file agentcontrol/v1/mandate_service.proto.
@@ -476,6 +476,13 @@ export declare type CreateMandateResponse = Message<"agentcontrol.v1.CreateManda
    * @generated from field: agentcontrol.v1.Mandate mandate = 1;
    */
   mandate?: Mandate | undefined;
+
+  /**
+   * What its author should know; the mandate is in force all the same.
+   *
+   * @generated from field: repeated agentcontrol.v1.RuleWarning warnings = 2;
+   */
+  warnings: RuleWarning[];
 };
 
 /**
@@ -572,6 +579,13 @@ export declare type UpdateMandateResponse = Message<"agentcontrol.v1.UpdateManda
    * @generated from field: agentcontrol.v1.Mandate mandate = 1;
    */
   mandate?: Mandate | undefined;
+
+  /**
+   * What its author should know; the mandate is in force all the same.
+   *
+   * @generated from field: repeated agentcontrol.v1.RuleWarning warnings = 2;
+   */
+  warnings: RuleWarning[];
 };
 
 /**
@@ -774,6 +788,13 @@ export declare type CompileMandateResponse = Message<"agentcontrol.v1.CompileMan
    * @generated from field: repeated agentcontrol.v1.Rule rules = 3;
    */
   rules: Rule[];
+
+  /**
+   * What their author should know; empty unless valid.
+   *
+   * @generated from field: repeated agentcontrol.v1.RuleWarning warnings = 4;
+   */
+  warnings: RuleWarning[];
 };
 
 /**

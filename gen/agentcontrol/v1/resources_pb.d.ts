@@ -321,6 +321,41 @@ export declare type RuleViolation = Message<"agentcontrol.v1.RuleViolation"> & {
 export declare const RuleViolationSchema: GenMessage<RuleViolation>;
 
 /**
+ * Something about a rule that compiles which its author should know.
+ *
+ * @generated from message agentcontrol.v1.RuleWarning
+ */
+export declare type RuleWarning = Message<"agentcontrol.v1.RuleWarning"> & {
+  /**
+   * Where: `rules[2].conditions.rules[0].field`.
+   *
+   * @generated from field: string path = 1;
+   */
+  path: string;
+
+  /**
+   * A stable word. `FIELD_NOT_APPROVED`: the condition reads a metadata member that approvals do not cover, so that an
+   * action approved with one value passes with another.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+
+  /**
+   * One plain sentence that says what to change.
+   *
+   * @generated from field: string message = 3;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.RuleWarning.
+ * Use `create(RuleWarningSchema)` to create a new message.
+ */
+export declare const RuleWarningSchema: GenMessage<RuleWarning>;
+
+/**
  * An action as an agent attempted it.
  *
  * @generated from message agentcontrol.v1.Action

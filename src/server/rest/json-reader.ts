@@ -8,7 +8,7 @@ import {
   type Message,
   ScalarType,
 } from "@bufbuild/protobuf";
-import { type Timestamp, TimestampSchema, ValueSchema } from "@bufbuild/protobuf/wkt";
+import { ListValueSchema, type Timestamp, TimestampSchema, ValueSchema } from "@bufbuild/protobuf/wkt";
 import { enumWordsFromDesc } from "./enum-words.ts";
 import { fieldFault, fieldPathText, type PathStep } from "./field-path.ts";
 
@@ -29,7 +29,7 @@ type ValueReader = (json: unknown, path: PathStep[], key: PathStep) => unknown;
 
 /**
  * Compiles readers of JSON requests, one per message type. Readers refuse unknown fields and values of a wrong type with a
- * `ControlPlaneError` that names the field. They pass free JSON (`google.protobuf.Struct` and `Value`) as it is: the pipeline
+ * `ControlPlaneError` that names the field. They pass free JSON (`google.protobuf.Struct`, `Value` and `ListValue`) as it is: the pipeline
  * checks it for every wire. Compiling throws an `Error` for an unsupported field.
  */
 export class JsonReaders {
@@ -73,6 +73,8 @@ export class JsonReaders {
         return readObject;
       case "google.protobuf.Value":
         return readFreeValue;
+      case "google.protobuf.ListValue":
+        return readFreeList;
       case "google.protobuf.Timestamp":
         return readTimestamp;
       default:
@@ -224,6 +226,11 @@ function isOnCalendar(local: string): boolean {
 const NO_LIMIT = { recursionLimit: Number.MAX_SAFE_INTEGER };
 
 const readFreeValue: ValueReader = (json) => fromJson(ValueSchema, json as JsonValue, NO_LIMIT);
+
+const readFreeList: ValueReader = (json, path, key) => {
+  if (!Array.isArray(json)) refuseType(json, path, key, "an array");
+  return fromJson(ListValueSchema, json as JsonValue, NO_LIMIT);
+};
 
 function refuseType(json: unknown, path: PathStep[], key: PathStep, wanted: string): never {
   return refuse(path, key, `must be ${wanted}, not ${jsonTypeName(json)}`);

@@ -1,5 +1,12 @@
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType, toJson } from "@bufbuild/protobuf";
-import { type Timestamp, TimestampSchema, type Value, ValueSchema } from "@bufbuild/protobuf/wkt";
+import {
+  type ListValue,
+  ListValueSchema,
+  type Timestamp,
+  TimestampSchema,
+  type Value,
+  ValueSchema,
+} from "@bufbuild/protobuf/wkt";
 import { enumWordsFromDesc } from "./enum-words.ts";
 import type { LocalMessage } from "./json-reader.ts";
 
@@ -47,6 +54,8 @@ export class JsonWriters {
         return (value) => JSON.stringify(value);
       case "google.protobuf.Value":
         return (value) => JSON.stringify(toJson(ValueSchema, value as Value));
+      case "google.protobuf.ListValue":
+        return (value) => JSON.stringify(toJson(ListValueSchema, value as ListValue));
       case "google.protobuf.Timestamp":
         return (value) => `"${toJson(TimestampSchema, value as Timestamp)}"`;
       default:

@@ -21,6 +21,7 @@ const WELL_KNOWN: Readonly<Record<string, JsonSchema>> = {
   "google.protobuf.Timestamp": { type: "string", format: "date-time" },
   "google.protobuf.Struct": { type: "object", additionalProperties: true },
   "google.protobuf.Value": {},
+  "google.protobuf.ListValue": { type: "array" },
 };
 const SCALARS: ReadonlyMap<ScalarType, JsonSchema> = new Map<ScalarType, JsonSchema>([
   [ScalarType.STRING, { type: "string" }],

@@ -8,7 +8,7 @@ import { IS_DECISION } from "./read-decisions.ts";
 export const readHead = {
   name: "read-head",
   text: `select h.seq::float8 as seq, h.frontier, h.last_at_ms::float8 as "lastAtMs", w.name,
-      w.default_decision as "defaultDecision", w.initial_trust_tenths as "initialTrustTenths", w.trust_seq::float8 as "trustSeq"
+      w.default_decision as "defaultDecision", w.initial_trust_tenths as "initialTrustTenths", w.approval_ignores as "approvalIgnores", w.trust_seq::float8 as "trustSeq"
     from ledger_head h join workspace w using (workspace_id) where workspace_id = $1`,
 };
 

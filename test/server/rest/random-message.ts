@@ -7,7 +7,7 @@ import {
   type Message,
   ScalarType,
 } from "@bufbuild/protobuf";
-import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import { ListValueSchema, ValueSchema } from "@bufbuild/protobuf/wkt";
 import fc, { type Arbitrary } from "fast-check";
 
 const text = fc.string({ unit: "binary", maxLength: 12 });
@@ -51,6 +51,8 @@ function valueArbitrary(field: DescField): Arbitrary<unknown> {
       return timestamp.map((init) => create(message, init));
     case "google.protobuf.Struct":
       return object;
+    case "google.protobuf.ListValue":
+      return fc.array(json).map((values) => fromJson(ListValueSchema, values));
     case "google.protobuf.Value":
       return json.filter((value) => value !== null).map((value) => fromJson(ValueSchema, value));
     default:

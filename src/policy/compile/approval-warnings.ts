@@ -1,0 +1,24 @@
+import type { Rule } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { argumentSteps } from "../schema/argument-path.ts";
+
+/** Something about a rule in force that its author should know; the fields of the message `RuleWarning`. */
+export interface RuleWarning {
+  /** Place in the mandate: `rules[2].conditions.rules[0].field`. */
+  readonly path: string;
+  readonly reason: "FIELD_NOT_APPROVED";
+  /** One sentence that says what to change. */
+  readonly message: string;
+}
+
+/** Lists the conditions that read a metadata member which approvals do not cover, in the order of the rules. */
+export function approvalWarnings(rules: readonly Rule[], ignores: readonly string[]): readonly RuleWarning[] {
+  return rules.flatMap(({ conditions }, index) =>
+    (conditions?.rules ?? []).flatMap(({ field }, at): RuleWarning[] => {
+      const [member] = argumentSteps(field) ?? [];
+      if (typeof member !== "string" || !ignores.includes(member)) return [];
+      const path = `rules[${index}].conditions.rules[${at}].field`;
+      const message = `approvals do not cover \`${member}\`: take it out of the workspace's \`approval_ignores\``;
+      return [{ path, reason: "FIELD_NOT_APPROVED", message }];
+    }),
+  );
+}
