@@ -6,6 +6,7 @@ import { createEncryptor } from "./encryptor.ts";
 import { createLeakageNotices, type Leakage, sealLeakage } from "./leakage-notices.ts";
 import { createRedactionWebhooks, type RedactionCaller, type RedactionWebhooks } from "./leakage-webhooks.ts";
 import { createPersonalValues, type PersonalValues } from "./personal-values.ts";
+import { createStoredObjects, type StoredObjects } from "./proxy/stored-objects.ts";
 import { createScrubbers, type Scrubbers } from "./scrubbers.ts";
 import { putSettings, type RedactionSettings, readSettings } from "./settings.ts";
 import type { Finding } from "./text/personal-kinds.ts";
@@ -30,6 +31,8 @@ export interface Redaction {
   scrub(caller: RedactionCaller, text: string): Promise<ScrubbedText>;
   /** Seals a leak; resolves with the function that sends the notices. See `sealLeakage`. */
   seal(leakage: Leakage): Promise<() => void>;
+  /** Guards what the model's service stores for a workspace in the account of `ACP_LLM_KEY`. */
+  storedObjects(workspaceId: string): StoredObjects;
   /** Waits for notices in flight, at most `graceMs` milliseconds. MUST precede the closing of the database. */
   close(graceMs: number): Promise<void>;
 }
@@ -70,6 +73,7 @@ export function createRedaction(options: RedactionOptions): Redaction {
       return { text: createPlaceholders({ scrubber }).hide(text), findings: scrubber.find(text) };
     },
     seal: (leakage) => sealLeakage(logs, notices, leakage),
+    storedObjects: (workspaceId) => createStoredObjects(encryptor, workspaceId),
     close: notices.close,
   };
 }

@@ -23,7 +23,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...["store", "tree", "webhook"],
   ],
   decision: ["log", "policy", "semantic", "state", "tree"],
-  redaction: ["authority", "log", "registry", "store", "webhook"],
+  redaction: ["authority", "log", "registry", "state", "store", "webhook"],
   revocation: ["authority", "log", "registry", "state", "store", "tree"],
   authority: ["decision", "log", "policy", "registry", "state", "store"],
   escalation: ["log", "registry", "state", "store"],

@@ -20,7 +20,15 @@ export interface Scrubbed {
 export function responseOptions(options: Partial<ResponseOptions> = {}): ResponseOptions {
   const scrubber = compileScrubber({ registered: [{ kind: "person_name", value: PERSONAL.name }], allow: [] });
   const placeholders = createPlaceholders({ scrubber });
-  return { scrubber, placeholders, restore: false, isJson: false, allowMedia: false, ...options };
+  return {
+    scrubber,
+    placeholders,
+    restore: false,
+    isJson: false,
+    markIds: (json) => json,
+    allowMedia: false,
+    ...options,
+  };
 }
 
 function eventsOf(text: string): Scrubbed["events"] {

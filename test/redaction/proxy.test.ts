@@ -88,8 +88,9 @@ describe("the redaction proxy", () => {
 
   it("goes on with the placeholders of the answer that a request of `responses` names.", async () => {
     workspace.upstream.answer = sends({ id: "resp_1", object: "response", output: [] });
-    await workspace.post("/responses", { model: "test-1", input: email });
-    await workspace.post("/responses", { model: "test-1", input: email, previous_response_id: "resp_1" });
+    const said = await workspace.post("/responses", { model: "test-1", input: email });
+    const { id } = (await said.json()) as { readonly id: string };
+    await workspace.post("/responses", { model: "test-1", input: email, previous_response_id: id });
     const [first, second] = workspace.upstream.asked.map((asked) => JSON.parse(asked.body).input);
     expect(first)
       .to.equal(second)

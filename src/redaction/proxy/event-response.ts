@@ -80,8 +80,6 @@ const commentText = (comment: string): string =>
 const eventText = (name: string | undefined, data: string): string =>
   `${name === undefined ? "" : `event: ${name}\n`}data: ${data}\n\n`;
 
-const modelEventText = ({ name, json }: ModelEvent): string => eventText(name, JSON.stringify(json));
-
 /** Creates the scrubber for the events of a path. Throws LLM_UNAVAILABLE for a path whose events cannot be scrubbed. */
 export function createEventScrubber(path: string, options: ResponseOptions): EventScrubber {
   if (CHAT.test(path)) return new ChatStream(options);
@@ -103,6 +101,8 @@ export async function pipeEvents(options: EventResponseOptions, body: Readable):
   const reader = createSseReader();
   const decoder = new TextDecoder();
   let rest = "";
+
+  const modelEventText = ({ name, json }: ModelEvent): string => eventText(name, JSON.stringify(options.markIds(json)));
 
   const scrubComment = (text: string): string => {
     const stream = openPlainText(options);
@@ -137,7 +137,7 @@ export async function pipeEvents(options: EventResponseOptions, body: Readable):
   } catch (error) {
     const fault =
       error instanceof ControlPlaneError ? error : llmUnavailable("the answer of the model's service broke off", error);
-    const last = modelEventText({ name: undefined, json: openAiErrorFrom(fault).body });
+    const last = eventText(undefined, JSON.stringify(openAiErrorFrom(fault).body));
     return { leaked: leaksOfBroken(scrubber), rest: last, fault };
   }
 }

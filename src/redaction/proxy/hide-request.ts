@@ -15,6 +15,7 @@ import {
   type JsonMap,
   notScrubbable,
 } from "./protocol.ts";
+import type { StoredObjects } from "./stored-objects.ts";
 
 /**
  * Placeholders of conversations, kept from one request to the next in this process. A forgotten placeholder stays in texts
@@ -59,7 +60,11 @@ function unsupported(message: string): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.UNSUPPORTED_MEDIA_TYPE, message);
 }
 
-async function readJson(request: IncomingMessage, maxBodyBytes: number): Promise<Json | undefined> {
+async function readJson(
+  request: IncomingMessage,
+  maxBodyBytes: number,
+  objects: StoredObjects,
+): Promise<Json | undefined> {
   const body = await readRequestBody(request, maxBodyBytes);
   if (body.length === 0) return undefined;
   if (!isJsonType(mediaTypeOf(request.headers))) {
@@ -67,12 +72,14 @@ async function readJson(request: IncomingMessage, maxBodyBytes: number): Promise
   }
   const encoding = request.headers["content-encoding"] ?? "identity";
   if (encoding !== "identity") throw unsupported("the body must not be compressed");
+  let json: Json;
   try {
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body)) as Json;
+    json = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body)) as Json;
   } catch {
     // Without the cause, which quotes the body.
     throw new ControlPlaneError(ErrorReason.MALFORMED_JSON, "the body is no JSON in UTF-8");
   }
+  return withinDepth(() => objects.open(json));
 }
 
 /** Key of the conversation that a request continues; undefined: none. */
@@ -115,11 +122,11 @@ export async function readHiddenRequest(
   { conversations, maxBodyBytes }: RequestContext,
   request: IncomingMessage,
   target: ProxyTarget,
-  workspace: WorkspaceScrubber & { readonly keyId: string },
+  workspace: WorkspaceScrubber & { readonly keyId: string; readonly objects: StoredObjects },
 ): Promise<HiddenRequest> {
-  const { scrubber, settings, keyId } = workspace;
+  const { scrubber, settings, keyId, objects } = workspace;
   assertPlain(workspace, target);
-  const body = await readJson(request, maxBodyBytes);
+  const body = await readJson(request, maxBodyBytes, objects);
   const conversation = conversationOf(request, body);
   // With the revision, since placeholders use the scrubber of their time.
   const keyOf = (id: string): string => JSON.stringify([target.workspaceId, keyId, settings.revision, id]);
@@ -140,10 +147,14 @@ export async function readHiddenRequest(
 }
 
 function hideBody(placeholders: Placeholders, allowMedia: boolean, body: Json): Buffer {
+  return withinDepth(() => Buffer.from(JSON.stringify(hideRequest({ placeholders, allowMedia }, body))));
+}
+
+/** Runs a recursion over a body. Throws BODY_TOO_DEEP in place of a stack overflow. */
+function withinDepth<T>(recurse: () => T): T {
   try {
-    return Buffer.from(JSON.stringify(hideRequest({ placeholders, allowMedia }, body)));
+    return recurse();
   } catch (error) {
-    // Stack overflow.
     if (!(error instanceof RangeError)) throw error;
     throw new ControlPlaneError(ErrorReason.BODY_TOO_DEEP, "the body nests too deeply");
   }

@@ -21,6 +21,7 @@ import {
 import { assertServed, type ProxyTarget, parseTarget } from "./operations.ts";
 import { llmUnavailable } from "./protocol.ts";
 import type { ResponseOptions } from "./scrub-response.ts";
+import { OWN_OBJECTS } from "./stored-objects.ts";
 import { createUpstream, type Upstream, type UpstreamResponse, type UpstreamTiming } from "./upstream.ts";
 import { readWholeResponse } from "./whole-response.ts";
 
@@ -35,7 +36,7 @@ export interface RedactionProxy {
 
 /** Parts and settings of the proxy. */
 export interface RedactionProxyOptions {
-  readonly redaction: Pick<Redaction, "scrubbers" | "seal">;
+  readonly redaction: Pick<Redaction, "scrubbers" | "seal" | "storedObjects">;
   readonly authenticate: Authenticator["authenticate"];
   readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
   readonly log: StoreLog;
@@ -133,13 +134,16 @@ class OpenAiProxy implements RedactionProxy {
     const caller = await authenticateCaller(this.#options, request.headers, workspaceId);
     assertServed(request.method ?? "", target);
     const upstream = this.#configuredUpstream();
-    const { scrubber, settings } = await this.#options.redaction.scrubbers.of(workspaceId);
+    const { redaction } = this.#options;
+    const { scrubber, settings } = await redaction.scrubbers.of(workspaceId);
+    const objects = caller.isOwnAccount ? OWN_OBJECTS : redaction.storedObjects(workspaceId);
     const context = { conversations: this.#conversations, maxBodyBytes: this.#options.maxBodyBytes };
-    const workspace = { scrubber, settings, keyId: caller.holder.keyId };
+    const workspace = { scrubber, settings, keyId: caller.holder.keyId, objects };
     const hidden = await readHiddenRequest(context, request, target, workspace);
     const { restoreValues: restore, allowMedia } = settings;
     const { placeholders, isJson } = hidden;
-    const options = { scrubber, placeholders, restore, allowMedia, isJson };
+    const markIds = target.path === "/responses" ? objects.mark : OWN_OBJECTS.mark;
+    const options = { scrubber, placeholders, restore, allowMedia, isJson, markIds };
     await this.#forward(upstream, { request, response, target, signal, caller, hidden, options });
   }
 

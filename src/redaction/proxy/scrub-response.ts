@@ -19,6 +19,8 @@ export interface ResponseOptions extends TextOptions {
   readonly isJson: boolean;
   /** True: images, audio and files pass unscrubbed; false: the response is refused. */
   readonly allowMedia: boolean;
+  /** Marks the ids of stored objects (see `StoredObjects`). */
+  readonly markIds: (json: Json) => Json;
 }
 
 /** An event of a streamed response: its name, if any, and its JSON. */

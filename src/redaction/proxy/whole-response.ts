@@ -48,7 +48,7 @@ function parseJson(text: string): Json | undefined {
 function scrubJson(options: ResponseOptions, json: Json): WholeResponse {
   const leaked = new Map<PersonalKind, number>();
   try {
-    const body = JSON.stringify(scrubValue(options, json, leaked));
+    const body = JSON.stringify(options.markIds(scrubValue(options, json, leaked)));
     return { contentType: "application/json", body, leaked, responseId: responseIdOf(json) };
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;

@@ -1,0 +1,98 @@
+import { timingSafeEqual } from "node:crypto";
+import { invalidField } from "../../errors.ts";
+import type { Encryptor } from "../encryptor.ts";
+import { isMap, type Json, type JsonMap } from "./protocol.ts";
+
+/** Guards what the model's service stores in an account that workspaces share: each reaches only what it made. */
+export interface StoredObjects {
+  /** Adds the workspace's mark to the ids in a response or an event of `/responses`. */
+  mark(json: Json): Json;
+  /** Removes the marks from a request. Throws INVALID_FIELD for a reference to an object without the workspace's mark. */
+  open(body: Json): Json;
+}
+
+/** Members with the id of a response, or of an item of one. */
+const ID_MEMBERS = new Set(["id", "item_id", "response_id", "previous_response_id", "approval_request_id"]);
+/** Members with ids of files, vector stores and containers, which the proxy creates none of. */
+const FOREIGN_MEMBERS = new Set(["file_id", "file_ids", "vector_store_id", "vector_store_ids", "container"]);
+/** Members with the caller's own names or text. */
+const CALLER_MEMBERS = new Set(["metadata", "parameters", "schema", "json_schema", "arguments", "variables"]);
+const MARK_BYTES = 12;
+const MARKED = /^(.+)\.([\w-]{16})$/;
+const SHARED = "in the account that workspaces share";
+
+/** Objects of an account of one workspace's or caller's own, which need no guard. */
+export const OWN_OBJECTS: StoredObjects = { mark: (json) => json, open: (body) => body };
+
+/** Creates the guard of a workspace. A mark is a keyed digest of the id, so every process knows it. */
+export function createStoredObjects(encryptor: Pick<Encryptor, "digest">, workspaceId: string): StoredObjects {
+  const markOf = (id: string): string =>
+    encryptor.digest(workspaceId, `stored object ${id}`).subarray(0, MARK_BYTES).toString("base64url");
+
+  /** The id without its mark; undefined if it has none of this workspace. */
+  const openId = (text: string): string | undefined => {
+    const [, id, mark] = MARKED.exec(text) ?? [];
+    if (id === undefined || mark === undefined) return undefined;
+    return timingSafeEqual(Buffer.from(mark), Buffer.from(markOf(id))) ? id : undefined;
+  };
+
+  const mark = (json: Json): Json => {
+    if (Array.isArray(json)) return json.map(mark);
+    if (!isMap(json)) return json;
+    return mapMembers(json, (name, value) => {
+      if (CALLER_MEMBERS.has(name)) return value;
+      if (typeof value === "string") return ID_MEMBERS.has(name) && value !== "" ? `${value}.${markOf(value)}` : value;
+      return mark(value);
+    });
+  };
+
+  const openMember = (path: string, name: string, value: Json): Json => {
+    if (CALLER_MEMBERS.has(name)) return value;
+    if (FOREIGN_MEMBERS.has(name)) assertNoForeignId(path, value);
+    if (name === "audio" && isMap(value) && typeof value.id === "string") throw unknownObject(`${path}.id`);
+    if (typeof value === "string") return ID_MEMBERS.has(name) ? (openId(value) ?? value) : value;
+    return openValue(path, value);
+  };
+
+  const openValue = (path: string, value: Json): Json => {
+    if (Array.isArray(value)) return value.map((item: Json, index) => openValue(`${path}[${index}]`, item));
+    if (!isMap(value)) return value;
+    if (refersToItem(value) && openId(String(value.id)) === undefined) throw unknownObject(`${path}.id`);
+    return mapMembers(value, (name, member) => openMember(`${path}.${name}`, name, member));
+  };
+
+  return {
+    mark,
+    open(body) {
+      if (!isMap(body)) return body;
+      const { previous_response_id: previous, conversation = null, prompt } = body;
+      if (conversation !== null) {
+        throw invalidField("conversation", `is stored ${SHARED}; continue from \`previous_response_id\``);
+      }
+      if (isMap(prompt)) throw invalidField("prompt", `is stored ${SHARED}; send its text`);
+      if (typeof previous === "string" && openId(previous) === undefined) throw unknownObject("previous_response_id");
+      return mapMembers(body, (name, value) => openMember(name, name, value));
+    },
+  };
+}
+
+function mapMembers(json: JsonMap, map: (name: string, value: Json) => Json): JsonMap {
+  return Object.fromEntries(Object.entries(json).map(([name, value]) => [name, map(name, value)]));
+}
+
+const unknownObject = (field: string) =>
+  invalidField(field, "names nothing that this workspace made through the proxy");
+
+/** True for an item that stands for a stored one: a reference, or reasoning whose text is not sent along. */
+function refersToItem(item: JsonMap): boolean {
+  if (item.type === "item_reference") return true;
+  return item.type === "reasoning" && typeof item.id === "string" && typeof item.encrypted_content !== "string";
+}
+
+/** Throws INVALID_FIELD for an id of an object that the proxy cannot have created. Other JSON may be a schema's. */
+function assertNoForeignId(path: string, value: Json): void {
+  const isId = (item: Json): boolean => typeof item === "string" && item !== "";
+  if (isId(value) || (Array.isArray(value) && value.some(isId))) {
+    throw invalidField(path, `names an object ${SHARED}; set an upstream of the workspace's own to use it`);
+  }
+}
