@@ -38,6 +38,7 @@ import { createGrpcServer } from "./server/grpc.ts";
 import { Health } from "./server/health.ts";
 import { createHttpServer, type HttpRoute, type MetricsPage } from "./server/http.ts";
 import { sendJson } from "./server/http-reply.ts";
+import type { WatchKeys } from "./server/open-streams.ts";
 import { Pipeline } from "./server/pipeline.ts";
 import { openApiFromServices } from "./server/rest/openapi.ts";
 import { createRestTranscoder } from "./server/rest/transcoder.ts";
@@ -130,12 +131,16 @@ function jwksRoute(keys: SigningKeys): HttpRoute {
 }
 
 function createServers(parts: Parts): Servers {
-  const { authenticator, config, database, keys, proxy, log, metrics } = parts;
+  const { authenticator, config, database, keys, logs, proxy, log, metrics } = parts;
   const { defaultDeadlineMs, maxBodyBytes } = config;
   const services = createServices(parts);
   const descriptors = services.map(({ service }) => service);
   const authenticate = (key: string) => authenticator.authenticate(key);
-  const pipeline = new Pipeline({ services, authenticate, log, metrics, defaultDeadlineMs });
+  const watchKeys: WatchKeys = async (workspaceId, listener) =>
+    authenticator.watchEnds(await logs.of(workspaceId), listener);
+  const pipeline = new Pipeline({
+    ...{ services, authenticate, watchKeys, clock: logs.clock, log, metrics, defaultDeadlineMs },
+  });
   const health = new Health();
   const rest = createRestTranscoder({ pipeline, maxBodyBytes, aliases });
   const openApi = JSON.stringify(

@@ -146,10 +146,12 @@ export function createAgentService({ logs, database, heartbeatMs }: AgentService
       return { agent: messageFrom(await deactivateAgent(log, caller.keyId, agentId)) };
     },
 
-    async *watchAgent({ agentId }, { caller, signal }) {
+    async *watchAgent({ agentId }, context) {
+      const { caller, signal } = context;
       assertMayUseAgent(caller, agentId);
       const log = await logs.of(caller.workspaceId);
-      for await (const change of watchAgent(log, agentId, { heartbeatMs, signal })) {
+      const onKeyEnd = (listener: () => void): void => context.onKeyEnd(listener);
+      for await (const change of watchAgent(log, agentId, { heartbeatMs, signal, onKeyEnd })) {
         if (change !== undefined) yield changeFrom(change);
         else yield { change: ChangeKind.HEARTBEAT, at: timestampFromMs(logs.clock.now()) };
       }

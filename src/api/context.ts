@@ -11,6 +11,8 @@ export interface Caller {
   readonly agentId: string | null;
   /** True for an expired or revoked credential or token: it opens Intercept alone, which refuses with a decision. Default false. */
   readonly isEnded?: boolean;
+  /** Epoch milliseconds; null or absent for a key that does not expire. */
+  readonly expiresAtMs?: number | null;
 }
 
 /** A call as its service function sees it, beside the request. */
@@ -18,6 +20,11 @@ export interface CallContext {
   readonly caller: Caller;
   /** Aborts when the caller goes away, the deadline passes or the service drains. */
   readonly signal: AbortSignal;
+  /**
+   * Calls the listener once when the key of a server stream ends, so that the function can send its last messages and
+   * return within 500 ms. Without a listener the stream ends at once. Either way it ends with KEY_INVALID.
+   */
+  onKeyEnd(listener: () => void): void;
   /** True once the call has ended: nobody waits for the answer any more. */
   readonly isOver: boolean;
   /** `performance.now()` when the first byte of the request was seen, in milliseconds. */

@@ -12,7 +12,7 @@ import { readReceipts, readToolDigest } from "../log/receipts.ts";
 import { listDecisionReceipts } from "../registry/decisions.ts";
 import type { SealedDecision } from "../state/types.ts";
 import { actionFrom } from "./action.ts";
-import type { CallContext } from "./context.ts";
+import type { CallContext, Caller } from "./context.ts";
 import { decisionMapping, decisionPathMapping } from "./enum-mapping.ts";
 import { interceptAll } from "./intercept-stream.ts";
 import { pageFrom } from "./paging.ts";
@@ -40,16 +40,15 @@ export function createEnforcementService({
   readonly intercept: Intercept;
   readonly pool: Pool;
 }): ServiceDefinition {
-  const interceptOne = async (request: InterceptRequest, context: CallContext, receivedAt: number) => {
-    const { caller } = context;
+  const interceptOne = async (request: InterceptRequest, caller: Caller, waiter: CallContext, receivedAt: number) => {
     const action = actionFrom(request, caller);
-    const sealed = await intercept({ workspaceId: caller.workspaceId, action, waiter: context });
+    const sealed = await intercept({ workspaceId: caller.workspaceId, action, waiter });
     return responseFrom(sealed, receivedAt);
   };
   return defineService(EnforcementService, {
-    intercept: (request, context) => interceptOne(request, context, context.receivedAt),
+    intercept: (request, context) => interceptOne(request, context.caller, context, context.receivedAt),
     interceptStream: (requests, context) =>
-      interceptAll(requests, (request) => interceptOne(request, context, performance.now())),
+      interceptAll(requests, (request, caller) => interceptOne(request, caller, context, performance.now())),
     async getDecision({ decisionId }, { caller }) {
       const receipts = await readReceipts(pool, caller.workspaceId, [decisionId]);
       const receipt = receipts.get(decisionId);

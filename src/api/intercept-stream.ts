@@ -6,10 +6,11 @@ import type {
   InterceptStreamResponseSchema,
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { codeFromReason, controlPlaneErrorFrom, ErrorReason, invalidField } from "../errors.ts";
+import type { Caller } from "./context.ts";
 import type { CheckedRequest } from "./service.ts";
 
 type Reply = MessageInitShape<typeof InterceptStreamResponseSchema>;
-type Decide = (request: InterceptRequest) => Promise<MessageInitShape<typeof InterceptResponseSchema>>;
+type Decide = (request: InterceptRequest, caller: Caller) => Promise<MessageInitShape<typeof InterceptResponseSchema>>;
 
 /** Requests of one stream in flight: taken and not yet replied to. Past it the sender is held back. */
 const MAX_IN_FLIGHT = 1024;
@@ -86,13 +87,13 @@ class InterceptStream {
     this.#wakeReplier();
   }
 
-  async #replyTo({ request: { intercept }, fault }: CheckedRequest<InterceptStreamRequest>): Promise<Reply> {
+  async #replyTo({ request: { intercept }, caller, fault }: CheckedRequest<InterceptStreamRequest>): Promise<Reply> {
     const requestId = intercept?.requestId;
     try {
       if (fault !== undefined) throw fault;
       if (intercept === undefined || requestId === undefined)
         throw invalidField("intercept.request_id", "is required on a stream: it names the reply");
-      return { requestId, result: { case: "response", value: await this.#decide(intercept) } };
+      return { requestId, result: { case: "response", value: await this.#decide(intercept, caller) } };
     } catch (error) {
       return faultReply(requestId ?? "", error);
     }

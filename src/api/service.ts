@@ -7,12 +7,14 @@ import type {
   MessageShape,
 } from "@bufbuild/protobuf";
 import type { ControlPlaneError } from "../errors.ts";
-import type { CallContext } from "./context.ts";
+import type { CallContext, Caller } from "./context.ts";
 
 /** One request of a bidirectional stream. The service function replies to a faulty one, or ends the stream with its fault. */
 export interface CheckedRequest<M> {
   readonly request: M;
-  /** The violation that validation found; such a request MUST NOT be served. Undefined for a valid one. */
+  /** The holder of the stream's key now. */
+  readonly caller: Caller;
+  /** The refusal of its key, or the violation that validation found; such a request MUST NOT be served. Undefined for a valid one. */
   readonly fault: ControlPlaneError | undefined;
 }
 

@@ -131,6 +131,8 @@ export interface AgentChange {
 interface WatchAgentOptions {
   readonly heartbeatMs: number;
   readonly signal: AbortSignal;
+  /** Calls the listener when the watcher's key ends. The stream then yields what the log has by now, and returns. */
+  readonly onKeyEnd?: (listener: () => void) => void;
 }
 
 function changesFrom(event: LedgerEvent, agentId: string): AgentChange[] {
@@ -160,7 +162,7 @@ interface EntryChanges {
 export async function* watchAgent(
   log: WorkspaceLog,
   agentId: string,
-  { heartbeatMs, signal }: WatchAgentOptions,
+  { heartbeatMs, signal, onKeyEnd }: WatchAgentOptions,
 ): AsyncGenerator<AgentChange | undefined> {
   const live = new EventBuffer<EntryChanges>();
   const stop = log.subscribe((events) => {
@@ -169,16 +171,19 @@ export async function* watchAgent(
       if (changes.length > 0) live.push({ seq: event.seq, changes });
     }
   });
+  // The key may end with the agent: its revocation is shown before the stream ends.
+  const end = (): void => live.end();
+  onKeyEnd?.(() => void log.caughtUp().then(end, end));
   try {
     const state = await log.caughtUp();
     const { status, registeredAtMs, deactivatedAtMs } = getAgent(state, agentId);
-    const { seq: end } = state;
+    const { seq: size } = state;
     yield { kind: status, atMs: deactivatedAtMs ?? registeredAtMs };
     if (status === "revoked") return;
     for await (const entry of live.read(heartbeatMs, signal)) {
       if (entry === undefined) yield undefined;
       // The status read above already covers earlier entries.
-      else if (entry.seq >= end) yield* entry.changes;
+      else if (entry.seq >= size) yield* entry.changes;
       if (entry?.changes[0]?.kind === "revoked") return;
     }
   } finally {

@@ -1,6 +1,8 @@
 import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import type { LedgerEvent } from "../log/events.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import type { SealedAuthority } from "../state/control-changes.ts";
 import type { Database } from "../store/database.ts";
 import { ApiKeyEntity, AuthorityEntity, type AuthorityRow } from "../store/entities.ts";
@@ -17,6 +19,15 @@ export interface KeyHolder {
   readonly agentId: string | null;
   /** True for a credential or token that ended or expired. Default false. */
   readonly isEnded?: boolean;
+  /** Epoch milliseconds; null or absent for a key that does not expire. */
+  readonly expiresAtMs?: number | null;
+}
+
+/** Keys that an entry of the log ended. */
+interface EndedKeys {
+  readonly keyIds: readonly string[];
+  /** The agent whose bound keys ended; null for none. */
+  readonly agentId: string | null;
 }
 
 /** Returns the claims of a federation token; undefined for a text that the service never signed. */
@@ -63,9 +74,17 @@ function isToken(text: string): boolean {
 function storedKeyFrom(row: AuthorityRow | null): StoredKey | undefined {
   if (row === null) return undefined;
   const { id: keyId, workspaceId, agentId, endedAtMs, sealed } = row;
-  const holder = { keyId, workspaceId, role: Role.AGENT, agentId: agentId ?? null };
   const { expires_at_ms: expiresAtMs } = sealed as SealedAuthority;
+  const holder = { keyId, workspaceId, role: Role.AGENT, agentId: agentId ?? null, expiresAtMs };
   return { holder, afterEnd: { ...holder, isEnded: true }, expiresAtMs, endedAtMs: endedAtMs ?? null };
+}
+
+function endedKeysFrom(event: LedgerEvent): EndedKeys | undefined {
+  if (event.kind === "decision") return undefined;
+  const { change } = event;
+  if (change.type === "key_revoked") return { keyIds: [change.key_id], agentId: null };
+  if (change.type === "agent_revoked") return { keyIds: [], agentId: change.agent_id };
+  return change.type === "authority_ended" ? { keyIds: change.ids, agentId: null } : undefined;
 }
 
 /**
@@ -123,6 +142,21 @@ export class Authenticator {
     this.#inFlight = new Map();
   }
 
+  /**
+   * Reports the keys that entries of a log end from now on, after forgetting what is cached of them. Returns the function that
+   * ends the subscription.
+   */
+  watchEnds(log: WorkspaceLog, listener: (ended: EndedKeys) => void): () => void {
+    return log.subscribe((events) => {
+      for (const event of events) {
+        const ended = endedKeysFrom(event);
+        if (ended === undefined) continue;
+        this.forget(log.workspaceId);
+        listener(ended);
+      }
+    });
+  }
+
   #holderNow(key: StoredKey | undefined): KeyHolder | undefined {
     if (key === undefined) return undefined;
     const { holder, afterEnd, expiresAtMs, endedAtMs } = key;
@@ -156,9 +190,9 @@ export class Authenticator {
   async #findApiKey(secretHash: Buffer): Promise<StoredKey | undefined> {
     const key = await stored(this.#orm.em.fork().findOne(ApiKeyEntity, { secretHash, revokedAtMs: null }));
     if (key === null) return undefined;
-    const { keyId, workspaceId, role, agentId, expiresAtMs } = key;
-    const holder = { keyId, workspaceId, role, agentId: agentId ?? null };
-    return { holder, afterEnd: undefined, expiresAtMs: expiresAtMs ?? null, endedAtMs: null };
+    const { keyId, workspaceId, role, agentId, expiresAtMs = null } = key;
+    const holder = { keyId, workspaceId, role, agentId: agentId ?? null, expiresAtMs };
+    return { holder, afterEnd: undefined, expiresAtMs, endedAtMs: null };
   }
 
   async #findCredential(secretHash: Buffer): Promise<StoredKey | undefined> {

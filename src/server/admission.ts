@@ -43,7 +43,8 @@ export async function findCaller(incoming: IncomingCall, authenticate: Authentic
   return caller;
 }
 
-function keyInvalid(): ControlPlaneError {
+/** Returns KEY_INVALID. */
+export function keyInvalid(): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.KEY_INVALID, "the key is unknown, expired or revoked");
 }
 

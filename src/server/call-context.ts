@@ -76,6 +76,9 @@ export interface CallObserver {
   ended(call: Call, code: string): void;
 }
 
+/** Milliseconds that a server stream may take for its last messages after its key ended. */
+const LAST_MESSAGES_MS = 500;
+
 /** Maximum delay of a timer, milliseconds. */
 export const MAX_TIMER_MS = 2_147_483_647;
 
@@ -89,7 +92,9 @@ export class Call implements CallContext {
   /** Made on first use: most calls end without anyone asking for the signal. */
   #controller: AbortController | undefined;
   #abortedWith: ControlPlaneError | undefined;
+  /** The error that the call ends with instead of success. */
   #drainedWith: ControlPlaneError | undefined;
+  #onKeyEnd: (() => void) | undefined;
   /** Rejections of the promises that are awaited, with whether draining rejects them too. */
   readonly #waiting = new Map<(reason: ControlPlaneError) => void, boolean>();
   #deadlineAt = Number.POSITIVE_INFINITY;
@@ -150,12 +155,34 @@ export class Call implements CallContext {
 
   /** Ends a stream with `error`: a bidirectional one after answering the requests it has taken, any other at once. */
   drain(error: ControlPlaneError): void {
-    if (!this.#isBidi) {
+    if (!this.isBidi) {
       this.abort(() => error);
       return;
     }
     this.#drainedWith = error;
     this.#rejectWaiting(error, (isIntake) => isIntake);
+  }
+
+  /** True for a bidirectional stream. */
+  get isBidi(): boolean {
+    return this.endpoint.method.methodKind === "bidi_streaming";
+  }
+
+  onKeyEnd(listener: () => void): void {
+    this.#onKeyEnd = listener;
+  }
+
+  /** Ends a server stream whose key has ended, with `error`; see `onKeyEnd`. */
+  endKey(error: ControlPlaneError): void {
+    if (this.#isOver) return;
+    if (this.#onKeyEnd === undefined) {
+      this.abort(() => error);
+      return;
+    }
+    this.#drainedWith ??= error;
+    this.#onKeyEnd();
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.abort(() => error), LAST_MESSAGES_MS);
   }
 
   /** Ends the call from outside unless it is over: signal and caller get the same reason. */
@@ -168,7 +195,7 @@ export class Call implements CallContext {
     this.#rejectWaiting(error, () => true);
   }
 
-  /** Ends the call with success. Throws the reason if it has been drained. */
+  /** Ends the call with success. Throws the reason if it has been drained or its key has ended. */
   succeed(): void {
     if (this.#drainedWith !== undefined) throw this.#drainedWith;
     this.#end(OK);
@@ -179,10 +206,6 @@ export class Call implements CallContext {
     const failure = this.#report(error);
     this.#end(codeNameOf(failure));
     return failure;
-  }
-
-  get #isBidi(): boolean {
-    return this.endpoint.method.methodKind === "bidi_streaming";
   }
 
   #report(error: unknown): ControlPlaneError {

@@ -3,11 +3,12 @@ import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { CallContext } from "../api/context.ts";
 import type { CheckedRequest, ServiceDefinition } from "../api/service.ts";
-import { type ControlPlaneError, controlPlaneErrorFrom } from "../errors.ts";
+import { controlPlaneErrorFrom } from "../errors.ts";
 import { type AccessRule, type Authenticate, accessRuleOf, assertMayCall, findCaller, keyFrom } from "./admission.ts";
 import { Call, type CallObserver, type IncomingCall } from "./call-context.ts";
 import { cancelled, reportFault, shuttingDown } from "./errors.ts";
 import { CallMetrics, type InFlight } from "./metrics.ts";
+import { OpenStreams, type OpenStreamsOptions } from "./open-streams.ts";
 import { createRequestChecks, type RequestCheck } from "./validation.ts";
 
 /** Deadline of unary calls without one from the caller or the options, milliseconds. */
@@ -17,9 +18,8 @@ const DEFAULT_UNARY_DEADLINE_MS = 10_000;
 export const DEFAULT_MAX_DEPTH = 64;
 
 /** Options of a pipeline. */
-export interface PipelineOptions {
+export interface PipelineOptions extends OpenStreamsOptions {
   readonly services: readonly ServiceDefinition[];
-  readonly authenticate: Authenticate;
   readonly log: Logger;
   readonly metrics: Registry;
   /** Deadline of unary calls that set none, milliseconds. Default 10,000. Streams have none by default. */
@@ -54,6 +54,7 @@ export class Pipeline {
   readonly #defaultDeadlineMs: number;
   readonly #observer: CallObserver;
   readonly #calls = new Set<Call>();
+  readonly #streams: OpenStreams;
   #isDraining = false;
   #onIdle: () => void = () => {};
 
@@ -63,6 +64,7 @@ export class Pipeline {
     this.services = services;
     this.maxDepth = maxDepth;
     this.#authenticate = authenticate;
+    this.#streams = new OpenStreams(options);
     this.#defaultDeadlineMs = options.defaultDeadlineMs ?? DEFAULT_UNARY_DEADLINE_MS;
     this.#endpoints = createEndpoints(services, maxDepth);
     const metrics = new CallMetrics(options.metrics, () => this.#inFlight());
@@ -83,6 +85,7 @@ export class Pipeline {
       call.setTimeout(incoming.timeoutMs() ?? this.#defaultTimeoutMs(method));
       call.caller = await call.unlessAborted(findCaller(incoming, this.#authenticate));
       assertMayCall(call.caller, endpoint.access, method);
+      if (isStream(call)) this.#streams.add(call);
       return call;
     } catch (error) {
       throw call.fail(error);
@@ -110,9 +113,9 @@ export class Pipeline {
     }
   }
 
-  /** Serves an admitted bidirectional stream. A rejection of `requests` ends it. The replies can be read once. */
+  /** Serves an admitted bidirectional stream, each request with the caller as it is then. A rejection of `requests` ends it. The replies can be read once. */
   bidiStream(call: Call, requests: AsyncIterable<Message>): AsyncGenerator<Message> {
-    return this.#replies(call, () => call.endpoint.serve(checkedRequests(call, requests), call));
+    return this.#replies(call, () => call.endpoint.serve(this.#checkedRequests(call, requests), call));
   }
 
   /**
@@ -142,6 +145,8 @@ export class Pipeline {
         if (done) break;
         yield messageOf(call, value);
       }
+      // A stream that says itself that its key ended is not taken for one that is done.
+      await call.unlessAborted(this.#streams.settled(call));
       call.succeed();
     } catch (error) {
       throw call.fail(error);
@@ -153,11 +158,42 @@ export class Pipeline {
     }
   }
 
+  /** Yields the requests of a bidirectional stream, each with its caller or its fault. Ends regularly once the service drains. */
+  async *#checkedRequests(call: Call, requests: AsyncIterable<Message>): AsyncGenerator<CheckedRequest<Message>> {
+    const source = requests[Symbol.asyncIterator]();
+    try {
+      for (;;) {
+        const { done, value: request } = await call.whileTaking(source.next());
+        if (done) return;
+        yield await this.#checkedRequest(call, request);
+      }
+    } catch (error) {
+      if (!call.isDraining) throw error;
+    } finally {
+      source.return?.().catch(() => undefined);
+    }
+  }
+
+  async #checkedRequest(
+    { incoming, endpoint, caller: first }: Call,
+    request: Message,
+  ): Promise<CheckedRequest<Message>> {
+    try {
+      const caller = await findCaller(incoming, this.#authenticate);
+      assertMayCall(caller, endpoint.access, endpoint.method);
+      endpoint.check(request);
+      return { request, caller, fault: undefined };
+    } catch (error) {
+      return { request, caller: first, fault: controlPlaneErrorFrom(error) };
+    }
+  }
+
   #record(call: Call, code: string, metrics: CallMetrics): void {
     const { endpoint, incoming } = call;
     const seconds = isStream(call) ? undefined : (performance.now() - call.receivedAt) / 1000;
     metrics.record({ method: endpoint.name, wire: incoming.wire, code, seconds });
     this.#calls.delete(call);
+    this.#streams.remove(call);
     if (this.#calls.size === 0) this.#onIdle();
   }
 
@@ -198,31 +234,6 @@ async function checkedRequest(call: Call, read: ReadRequest): Promise<Message> {
   call.endpoint.check(request);
   call.assertInTime();
   return request;
-}
-
-/** Yields the requests of a bidirectional stream, each with its fault. Ends regularly once the service drains. */
-async function* checkedRequests(call: Call, requests: AsyncIterable<Message>): AsyncGenerator<CheckedRequest<Message>> {
-  const source = requests[Symbol.asyncIterator]();
-  try {
-    for (;;) {
-      const { done, value: request } = await call.whileTaking(source.next());
-      if (done) return;
-      yield { request, fault: faultOf(call.endpoint, request) };
-    }
-  } catch (error) {
-    if (!call.isDraining) throw error;
-  } finally {
-    source.return?.().catch(() => undefined);
-  }
-}
-
-function faultOf({ check }: Endpoint, request: Message): ControlPlaneError | undefined {
-  try {
-    check(request);
-    return undefined;
-  } catch (error) {
-    return controlPlaneErrorFrom(error);
-  }
 }
 
 function messageOf({ endpoint: { method } }: Call, init: unknown): Message {

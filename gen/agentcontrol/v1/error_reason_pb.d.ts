@@ -60,7 +60,8 @@ export enum ErrorReason {
   CANCELLED = 5,
 
   /**
-   * Too many actions of the workspace are waiting to be decided; retry with back-off. RESOURCE_EXHAUSTED, 429.
+   * Too many actions of the workspace are waiting to be decided, or its key has too many open streams; retry with back-off.
+   * RESOURCE_EXHAUSTED, 429.
    *
    * @generated from enum value: ERROR_REASON_OVERLOADED = 6;
    */
@@ -159,7 +160,7 @@ export enum ErrorReason {
   KEY_MISSING = 30,
 
   /**
-   * The key is unknown, expired or revoked. UNAUTHENTICATED, 401.
+   * The key is unknown, expired or revoked; also ends a stream whose key ends while it is open. UNAUTHENTICATED, 401.
    *
    * @generated from enum value: ERROR_REASON_KEY_INVALID = 31;
    */

@@ -1,0 +1,179 @@
+import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors.ts";
+import { type Authenticate, assertMayCall, findCaller, keyInvalid } from "./admission.ts";
+import { type Call, MAX_TIMER_MS } from "./call-context.ts";
+
+/** Keys that an entry of the log ended. */
+export interface EndedKeys {
+  readonly keyIds: readonly string[];
+  /** The agent whose bound keys ended; null for none. */
+  readonly agentId: string | null;
+}
+
+/**
+ * Reports the keys of a workspace that end from now on, on whichever replica. Resolves once no end can be missed any more,
+ * with the function that ends the subscription. The listener MUST NOT throw.
+ */
+export type WatchKeys = (workspaceId: string, listener: (ended: EndedKeys) => void) => Promise<() => void>;
+
+/** Options of the open streams of a pipeline. */
+export interface OpenStreamsOptions {
+  readonly authenticate: Authenticate;
+  /** Default: streams hear of an ended key when they are next checked. */
+  readonly watchKeys?: WatchKeys | undefined;
+  /** Clock of the keys' expiry. Default: this host's. */
+  readonly clock?: { now(): number } | undefined;
+  /** Milliseconds between checks of a stream's key. Default 8,000. */
+  readonly recheckMs?: number | undefined;
+}
+
+/** A look-up may be 2 s old, so a stream is at most 10 s behind even if every notification is lost. */
+const DEFAULT_RECHECK_MS = 8_000;
+/** Milliseconds between attempts while the store cannot be read. */
+const RETRY_MS = 1_000;
+/** Streams that one key, and all keys of one workspace, may have open in this process. */
+const MAX_PER_KEY = 2_000;
+const MAX_PER_WORKSPACE = 10_000;
+
+/** An open stream. */
+interface OpenStream {
+  readonly call: Call;
+  /** Undefined for a bidirectional stream, whose requests are checked one by one. */
+  timer?: NodeJS.Timeout;
+  /** The check in flight. Never rejects. */
+  checking?: Promise<void> | undefined;
+}
+
+/** The open streams of one workspace, and the subscription to the end of its keys. */
+interface WorkspaceStreams {
+  readonly streams: Map<Call, OpenStream>;
+  readonly perKey: Map<string, number>;
+  unsubscribe?: Promise<(() => void) | undefined>;
+}
+
+/**
+ * The streams that are open in this process. It bounds their number, and ends a server stream with KEY_INVALID when its key
+ * ends: at once when the log says so, at the time of expiry, and otherwise at the next check.
+ */
+export class OpenStreams {
+  readonly #authenticate: Authenticate;
+  readonly #watchKeys: WatchKeys | undefined;
+  readonly #clock: { now(): number };
+  readonly #recheckMs: number;
+  readonly #workspaces = new Map<string, WorkspaceStreams>();
+
+  constructor({ authenticate, watchKeys, clock = Date, recheckMs = DEFAULT_RECHECK_MS }: OpenStreamsOptions) {
+    this.#authenticate = authenticate;
+    this.#watchKeys = watchKeys;
+    this.#clock = clock;
+    this.#recheckMs = recheckMs;
+  }
+
+  /** Adds an admitted stream. Throws OVERLOADED when its key or workspace has too many. */
+  add(call: Call): void {
+    const { workspaceId, keyId } = call.caller;
+    const workspace = this.#workspaces.get(workspaceId) ?? { streams: new Map(), perKey: new Map() };
+    const ofKey = workspace.perKey.get(keyId) ?? 0;
+    if (ofKey >= MAX_PER_KEY) throw tooMany("key", MAX_PER_KEY);
+    if (workspace.streams.size >= MAX_PER_WORKSPACE) throw tooMany("workspace", MAX_PER_WORKSPACE);
+    this.#workspaces.set(workspaceId, workspace);
+    workspace.perKey.set(keyId, ofKey + 1);
+    const stream: OpenStream = { call };
+    workspace.streams.set(call, stream);
+    if (call.isBidi) return;
+    this.#subscribe(workspaceId, workspace);
+    // The key may have ended between the look-up of admission and now.
+    this.#check(stream);
+  }
+
+  /** Removes a stream that has ended; without effect for any other call. */
+  remove(call: Call): void {
+    // A call that was refused has no caller.
+    const workspaceId = call.caller?.workspaceId;
+    const workspace = this.#workspaces.get(workspaceId);
+    const stream = workspace?.streams.get(call);
+    if (workspace === undefined || stream === undefined) return;
+    clearTimeout(stream.timer);
+    workspace.streams.delete(call);
+    const ofKey = (workspace.perKey.get(call.caller.keyId) ?? 1) - 1;
+    if (ofKey > 0) workspace.perKey.set(call.caller.keyId, ofKey);
+    else workspace.perKey.delete(call.caller.keyId);
+    if (workspace.streams.size > 0) return;
+    this.#workspaces.delete(workspaceId);
+    void workspace.unsubscribe?.then((unsubscribe) => unsubscribe?.());
+  }
+
+  /** Resolves when no check of the stream's key is in flight. */
+  async settled(call: Call): Promise<void> {
+    const stream = this.#workspaces.get(call.caller.workspaceId)?.streams.get(call);
+    while (stream?.checking !== undefined) await stream.checking;
+  }
+
+  #subscribe(workspaceId: string, workspace: WorkspaceStreams): void {
+    if (workspace.unsubscribe !== undefined || this.#watchKeys === undefined) return;
+    const onEnded = ({ keyIds, agentId }: EndedKeys): void => {
+      for (const stream of workspace.streams.values()) {
+        const { caller } = stream.call;
+        const isMeant = keyIds.includes(caller.keyId) || (agentId !== null && caller.agentId === agentId);
+        if (isMeant) this.#check(stream);
+      }
+    };
+    workspace.unsubscribe = this.#watchKeys(workspaceId, onEnded).then(
+      (unsubscribe) => {
+        for (const stream of workspace.streams.values()) this.#check(stream);
+        return unsubscribe;
+      },
+      () => {
+        // The next stream tries again; until then the timers check.
+        delete workspace.unsubscribe;
+        return undefined;
+      },
+    );
+  }
+
+  /** Checks a stream's key after the check in flight, whose look-up may be older than the news. */
+  #check(stream: OpenStream): void {
+    if (stream.call.isBidi) return;
+    clearTimeout(stream.timer);
+    const before = stream.checking ?? Promise.resolve();
+    const checking = before.then(() => this.#checkNow(stream));
+    stream.checking = checking;
+    void checking.then(() => {
+      if (stream.checking === checking) stream.checking = undefined;
+    });
+  }
+
+  async #checkNow(stream: OpenStream): Promise<void> {
+    const { call } = stream;
+    if (call.isOver) return;
+    const { keyId, workspaceId, role, agentId } = call.caller;
+    try {
+      const now = await findCaller(call.incoming, this.#authenticate);
+      assertMayCall(now, call.endpoint.access, call.endpoint.method);
+      const isSame = now.keyId === keyId && now.workspaceId === workspaceId && now.role === role;
+      if (!isSame || now.agentId !== agentId) throw keyInvalid();
+      this.#checkAgainIn(stream, this.#msUntilCheck(now.expiresAtMs ?? null));
+    } catch (error) {
+      const { reason } = controlPlaneErrorFrom(error);
+      if (reason === ErrorReason.STORE_UNAVAILABLE) this.#checkAgainIn(stream, RETRY_MS);
+      else call.endKey(keyInvalid());
+    }
+  }
+
+  #msUntilCheck(expiresAtMs: number | null): number {
+    if (expiresAtMs === null) return this.#recheckMs;
+    // One more, because a timer may fire up to a millisecond early.
+    return Math.min(this.#recheckMs, Math.max(0, expiresAtMs - this.#clock.now()) + 1);
+  }
+
+  #checkAgainIn(stream: OpenStream, ms: number): void {
+    clearTimeout(stream.timer);
+    if (stream.call.isOver) return;
+    stream.timer = setTimeout(() => this.#check(stream), Math.min(ms, MAX_TIMER_MS));
+    stream.timer.unref();
+  }
+}
+
+function tooMany(what: "key" | "workspace", limit: number): ControlPlaneError {
+  const text = `the ${what} has ${limit} streams open in this process; close some, or connect to another`;
+  return new ControlPlaneError(ErrorReason.OVERLOADED, text, { streams: String(limit), per: what });
+}
