@@ -116,6 +116,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.WORKSPACE_EXISTS,
       ErrorReason.MANDATE_EXISTS,
       ErrorReason.REQUEST_ID_REUSED,
+      ErrorReason.REQUEST_ID_EXPIRED,
     ],
   ],
   [

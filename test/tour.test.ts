@@ -13,6 +13,7 @@ import { RuleSchema } from "../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { CallContext } from "../src/api/context.ts";
 import { createEnforcementService } from "../src/api/enforcement-service.ts";
 import { createIntercept } from "../src/decision/intercept.ts";
+import type { Decide } from "../src/log/batch.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "../src/log/workspace-logs.ts";
 import type { WorkspaceLog } from "../src/log/writer.ts";
 import type { EvaluationContext, PolicyResult } from "../src/policy/types.ts";
@@ -91,26 +92,19 @@ function noteAppend(tour: Tour, values: readonly unknown[], rows: readonly unkno
 
 /** The log with notes about what comes into it, what its batch decides, and what comes out. */
 function watchedLogs(logs: WorkspaceLogs, tour: Tour): Pick<WorkspaceLogs, "of"> {
-  const append = async (log: WorkspaceLog, ...[action, decide, isAbandoned]: Parameters<WorkspaceLog["append"]>) => {
+  const append = async (log: WorkspaceLog, ...[action, steps, isAbandoned]: Parameters<WorkspaceLog["append"]>) => {
     const set = (await log.caughtUp()).policies.policySet();
     const evaluate = set.evaluate.bind(set);
     Object.assign(set, { evaluate: (context: EvaluationContext) => noteEvaluation(tour, context, evaluate(context)) });
-    const sealed = await log.append(
-      action,
-      (state, nowMs, journal) => {
-        const { seq } = state;
-        const trust = state.agents.get(action.agentId)?.trustTenths;
-        const outcome = decide(state, nowMs, journal);
-        tour.note(
-          "src/decision/decide.ts",
-          { state: { seq, trustTenths: trust }, action, nowMs },
-          shownOutcome(outcome),
-        );
-        tour.note("src/log/batch.ts", { state: { seq }, items: [action.decisionId] }, { outcomes: [outcome.decision] });
-        return outcome;
-      },
-      isAbandoned,
-    );
+    const decide: Decide = (state, nowMs, journal) => {
+      const { seq } = state;
+      const trust = state.agents.get(action.agentId)?.trustTenths;
+      const outcome = steps.decide(state, nowMs, journal);
+      tour.note("src/decision/decide.ts", { state: { seq, trustTenths: trust }, action, nowMs }, shownOutcome(outcome));
+      tour.note("src/log/batch.ts", { state: { seq }, items: [action.decisionId] }, { outcomes: [outcome.decision] });
+      return outcome;
+    };
+    const sealed = await log.append(action, { ...steps, decide }, isAbandoned);
     tour.note("src/log/writer.ts", { action, waiting: log.waiting }, sealed);
     return sealed;
   };

@@ -43,5 +43,6 @@ export function actionFrom(request: InterceptRequest, caller: Caller): Action {
     intentContractId: request.intentContractId,
     escalationId: request.escalationId,
     keyId: caller.keyId,
+    isKeyBound: caller.agentId !== null,
   };
 }

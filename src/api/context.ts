@@ -9,7 +9,7 @@ export interface Caller {
   readonly role: Role;
   /** The agent that the key is bound to; null for a key that speaks for every agent. */
   readonly agentId: string | null;
-  /** True for an expired or revoked credential or token: it opens Intercept alone, which refuses with a decision. Default false. */
+  /** True for an expired or ended credential or token, or an API key that ended with its agent: it opens Intercept alone, which refuses with a decision. Default false. */
   readonly isEnded?: boolean;
   /** Epoch milliseconds; null or absent for a key that does not expire. */
   readonly expiresAtMs?: number | null;

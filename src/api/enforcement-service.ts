@@ -1,5 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { Pool } from "pg";
 import {
   EnforcementService,
@@ -29,6 +29,7 @@ function responseFrom(sealed: SealedDecision, receivedAt: number): MessageInitSh
     latencyMs: Math.round(performance.now() - receivedAt),
     decisionPath: decisionPathMapping.toProto(sealed.path),
     reasons: sealed.reasons.map((reason) => ({ ...reason })),
+    ...(sealed.isReplayed ? { replayed: true, decidedAt: timestampFromMs(sealed.atMs) } : {}),
   };
 }
 

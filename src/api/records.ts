@@ -132,6 +132,8 @@ function authorityFrom({ authority = [], ...body }: DecisionBody) {
     delegationChain: authority.filter(isGrant),
     authority: authority.filter((id) => !isGrant(id)),
     keyId: body.key_id,
+    keyEnded: body.key_ended === true,
+    replayOf: body.replay_of,
     onBehalfOf: body.on_behalf_of,
     sessionId: body.session_id,
     grantId: body.grant_id,

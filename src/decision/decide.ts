@@ -1,14 +1,15 @@
+import type { Steps } from "../log/batch.ts";
 import { argumentsFrom, toolNameFrom } from "../policy/action-source.ts";
 import type { Decision, PolicyResult, ToolSchema } from "../policy/types.ts";
 import { type AgentState, trustAfter } from "../state/agents.ts";
 import type { AuthorityItem } from "../state/authority.ts";
 import { escalationIdOf } from "../state/escalations.ts";
-import { type Action, DEFAULT_REASONS, type Outcome } from "../state/types.ts";
+import { type Action, DEFAULT_REASONS, isCounted, type Outcome } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { actionDigest } from "./action-digest.ts";
 import { checkApproval } from "./approval.ts";
 import { checkContract } from "./contract.ts";
-import { checkIdentity, type Identity, type Refusal } from "./identity.ts";
+import { checkIdentity, type Identity, type IdentityCheck, isKeyEnded, type Refusal } from "./identity.ts";
 import { checkPermissions } from "./permissions.ts";
 import { checkToolPolicies } from "./tool-policy.ts";
 
@@ -34,12 +35,37 @@ const NO_NAMES: readonly string[] = [];
  * the entries they built so that a batch can be rolled back. The agent MUST be in the state.
  */
 export function decide(state: WorkspaceState, action: Action, nowMs: number, journal: StateJournal): Outcome {
+  const attempt = attemptFrom(state, action, nowMs, journal);
+  return outcomeFrom(attempt, verdictOf(attempt));
+}
+
+/** Returns the steps that the log takes when the action's turn has come. */
+export function steps(action: Action): Steps {
+  return { decide: (state, nowMs, journal) => decide(state, action, nowMs, journal), refuseReplay };
+}
+
+/**
+ * Checks whether a repeated request may still have its first decision, `action.replayOf`: status, principal, session and key
+ * are checked as they are now. Returns the refusal to seal; undefined if nothing refuses.
+ */
+export function refuseReplay(state: WorkspaceState, action: Action, nowMs: number): Outcome | undefined {
+  const attempt = attemptFrom(state, action, nowMs, { undo: [] });
+  const identified = identify(attempt);
+  return identified.kind === "refused" ? outcomeFrom(attempt, refuse(identified)) : undefined;
+}
+
+function attemptFrom(state: WorkspaceState, action: Action, nowMs: number, journal: StateJournal): Attempt {
   const agent = state.agents.get(action.agentId);
   if (agent === undefined) throw new Error(`agent \`${action.agentId}\` is not in the state`);
   const { tools } = state.policies;
   const toolName = toolNameFrom(action.tool, action.metadata, action.actionType, (name) => tools.has(name));
   const tool = toolName === undefined ? undefined : tools.get(toolName)?.schema;
-  const verdict = verdictOf({ state, action, agent, toolName, tool, nowMs, journal });
+  return { state, action, agent, toolName, tool, nowMs, journal };
+}
+
+function outcomeFrom({ state, action, agent, toolName, tool, nowMs }: Attempt, verdict: Verdict): Outcome {
+  const keyEnded = { isKeyEnded: isKeyEnded(state, action, nowMs) };
+  const counts = isCounted(action, keyEnded);
   return {
     policy: undefined,
     policyName: undefined,
@@ -53,7 +79,8 @@ export function decide(state: WorkspaceState, action: Action, nowMs: number, jou
     toolName,
     tool,
     trustBeforeTenths: agent.trustTenths,
-    trustAfterTenths: trustAfter(agent.trustTenths, verdict.decision),
+    trustAfterTenths: counts ? trustAfter(agent.trustTenths, verdict.decision) : agent.trustTenths,
+    ...keyEnded,
     escalationId: verdict.decision === "escalate" ? escalationIdOf(action.decisionId) : undefined,
   };
 }
@@ -61,9 +88,7 @@ export function decide(state: WorkspaceState, action: Action, nowMs: number, jou
 /** Takes the steps in order: status, authority, permissions, contract, tool policies, mandates. The first refusal ends it. */
 function verdictOf(attempt: Attempt): Verdict {
   const { state, agent, action, toolName, nowMs } = attempt;
-  const inactive = checkStatus(attempt);
-  if (inactive !== undefined) return refuse(inactive);
-  const identified = checkIdentity(state, action, nowMs);
+  const identified = identify(attempt);
   if (identified.kind === "refused") return refuse(identified);
   const { identity } = identified;
   const { result, reason, window } = checkPermissions(state, agent, identity, action, nowMs);
@@ -75,9 +100,11 @@ function verdictOf(attempt: Attempt): Verdict {
   return { ...applyPolicies(attempt, identity), authority };
 }
 
-function checkStatus({ agent }: Attempt): Refusal | undefined {
-  if (agent.status === "active") return undefined;
-  return { path: "revoked", reason: { code: "AGENT_REVOKED", message: `the agent is ${agent.status}` } };
+/** Checks the agent's status, then the authority that the action claims. */
+function identify({ state, agent, action, nowMs }: Attempt): IdentityCheck {
+  if (agent.status === "active") return checkIdentity(state, action, nowMs);
+  const reason = { code: "AGENT_REVOKED", message: `the agent is ${agent.status}` };
+  return { kind: "refused", path: "revoked", reason };
 }
 
 /** Applies tool policies, then mandates. A call that a tool policy escalates and a person approved still has to pass the mandates. */

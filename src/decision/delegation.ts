@@ -1,5 +1,5 @@
 import { type AuthorityItem, chainOf } from "../state/authority.ts";
-import { isInForce } from "../state/authority-status.ts";
+import { isInForce, isUsedUp } from "../state/authority-status.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 
 /** Lent authority: the grants from the actor's own up to the first of the chain. */
@@ -7,8 +7,11 @@ export type GrantChain = readonly AuthorityItem[];
 
 /** True if every grant of a chain holds at a time and admits an action type (normalised). */
 export function chainAdmits(chain: GrantChain, normalisedType: string, nowMs: number): boolean {
-  return chain.every((grant) => isInForce(grant, nowMs) && (grant.admits?.matches(normalisedType) ?? false));
+  return chain.every((grant) => isInForce(grant, nowMs) && admits(grant, normalisedType));
 }
+
+const admits = (grant: AuthorityItem, normalisedType: string): boolean =>
+  grant.admits?.matches(normalisedType) ?? false;
 
 /** One action that an actor attempts under lent authority. */
 export interface DelegatedAction {
@@ -17,6 +20,8 @@ export interface DelegatedAction {
   /** The grant to use; undefined for any that fits. */
   readonly grantId: string | undefined;
   readonly normalisedType: string;
+  /** True for a retry, whose first attempt may have been the last use of a grant. */
+  readonly isReplay?: boolean;
 }
 
 /** Finds a chain of grants that lets an actor act for a principal now; undefined if none does. */
@@ -29,6 +34,9 @@ export function findChain(
     if (action.grantId !== undefined && grant.sealed.id !== action.grantId) continue;
     const chain = chainOf(grant);
     if (chainAdmits(chain, action.normalisedType, nowMs)) return chain;
+    if (action.isReplay !== true) continue;
+    const stands = (each: AuthorityItem): boolean => isInForce(each, nowMs) || isUsedUp(each, nowMs);
+    if (chain.every((each) => stands(each) && admits(each, action.normalisedType))) return chain;
   }
   return undefined;
 }

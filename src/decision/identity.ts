@@ -1,6 +1,6 @@
 import type { AgentState } from "../state/agents.ts";
 import type { AuthorityItem } from "../state/authority.ts";
-import { isInForce, itemStatus } from "../state/authority-status.ts";
+import { isInForce, isUsedUp, itemStatus } from "../state/authority-status.ts";
 import type { Action, DecisionPath, DecisionReason } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { findChain, type GrantChain } from "./delegation.ts";
@@ -54,7 +54,8 @@ function checkDelegation(
   if (principal?.status === "revoked") {
     return refused("revoked", "PRINCIPAL_REVOKED", `principal \`${principalId}\` is revoked and lends no authority`);
   }
-  const delegated = { actorId: agentId, principalId, grantId, normalisedType: action.normalisedType };
+  const isReplay = action.replayOf !== undefined;
+  const delegated = { actorId: agentId, principalId, grantId, normalisedType: action.normalisedType, isReplay };
   const chain = principal === undefined ? undefined : findChain(state, delegated, nowMs);
   if (principal === undefined || chain === undefined) {
     const message = `no active grant lets the agent do \`${action.actionType}\` for \`${principalId}\``;
@@ -63,13 +64,19 @@ function checkDelegation(
   return { kind: "lent", principal, chain };
 }
 
+/** Tests that authority is in force. For a retry it may be used up, because the first attempt may have been its last use. */
+function holds(item: AuthorityItem, { replayOf }: Action, nowMs: number): boolean {
+  return isInForce(item, nowMs) || (replayOf !== undefined && isUsedUp(item, nowMs));
+}
+
 /** Finds authority that the action names; undefined if it belongs to another agent or has ended. */
 function ownItem({ authority }: WorkspaceState, id: string, agentId: string): AuthorityItem | undefined {
   const item = authority.get(id);
   return item?.sealed.agent_id === agentId ? item : undefined;
 }
 
-function checkSession(state: WorkspaceState, { sessionId, agentId }: Action, nowMs: number): IdentityCheck | undefined {
+function checkSession(state: WorkspaceState, action: Action, nowMs: number): IdentityCheck | undefined {
+  const { sessionId, agentId } = action;
   if (sessionId === undefined) return undefined;
   const session = sessionId.startsWith("ses_") ? ownItem(state, sessionId, agentId) : undefined;
   if (session === undefined) {
@@ -79,22 +86,23 @@ function checkSession(state: WorkspaceState, { sessionId, agentId }: Action, now
       `session \`${sessionId}\` does not exist for this agent, or has ended`,
     );
   }
-  if (isInForce(session, nowMs)) return undefined;
+  if (holds(session, action, nowMs)) return undefined;
   return refused("session", "SESSION_EXPIRED", `session \`${sessionId}\` has expired`);
 }
 
 /** Checks the credential or token that the call came with; keys of the workspace are checked before deciding. */
 function checkCredential(
   state: WorkspaceState,
-  { keyId, agentId, actionType, normalisedType }: Action,
+  action: Action,
   nowMs: number,
 ): IdentityCheck | { readonly kind: "open"; readonly token: AuthorityItem | undefined } {
+  const { keyId, agentId, actionType, normalisedType } = action;
   const isToken = keyId.startsWith("fed_");
   if (!isToken && !keyId.startsWith("crd_")) return { kind: "open", token: undefined };
   const what = isToken ? "federation token" : "credential";
   const item = ownItem(state, keyId, agentId);
   if (item === undefined) return refused("credential", "CREDENTIAL_ENDED", `the ${what} has ended`);
-  if (!isInForce(item, nowMs)) {
+  if (!holds(item, action, nowMs)) {
     const standing = itemStatus(item, nowMs) === "used_up" ? "is used up" : "has expired";
     return refused("credential", "CREDENTIAL_EXPIRED", `the ${what} ${standing}`);
   }
@@ -102,6 +110,18 @@ function checkCredential(
     return refused("credential", "ACTION_NOT_ALLOWED", `the ${what} is not good for \`${actionType}\``);
   }
   return { kind: "open", token: isToken ? item : undefined };
+}
+
+/**
+ * Tests whether the key of a call has ended: a credential or token that ended, expired or was used up, or an API key that ended
+ * with its agent. Its calls are blocked, and cost the agent nothing.
+ */
+export function isKeyEnded(state: WorkspaceState, { keyId, agentId, isKeyBound }: Action, nowMs: number): boolean {
+  if (keyId.startsWith("crd_") || keyId.startsWith("fed_")) {
+    const item = state.authority.get(keyId);
+    return item === undefined || !isInForce(item, nowMs);
+  }
+  return isKeyBound === true && state.agents.get(agentId)?.status === "revoked";
 }
 
 /**

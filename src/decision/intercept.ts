@@ -2,7 +2,8 @@ import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { Guard } from "../semantic/guard.ts";
 import type { Action, SealedDecision } from "../state/types.ts";
 import { askGuard } from "./ask-models.ts";
-import { decide } from "./decide.ts";
+import { steps } from "./decide.ts";
+import { EndedKeys } from "./ended-keys.ts";
 
 /** The caller of a decision while it waits. */
 export interface Waiter {
@@ -24,17 +25,24 @@ export type Intercept = (command: InterceptCommand) => Promise<SealedDecision>;
 
 /**
  * Creates the use-case over the workspace logs. It asks the guard first if a mandate in force has a semantic rule; then the
- * log calls `decide` when the action's turn has come.
+ * log takes the steps of `decide.ts` when the action's turn has come. An ended key that keeps calling gets its last refusal.
  */
-export function createIntercept(logs: Pick<WorkspaceLogs, "of">, guard: Guard): Intercept {
-  return async ({ workspaceId, action, waiter }) => {
+export function createIntercept(logs: Pick<WorkspaceLogs, "of">, guard: Guard, endedKeys = new EndedKeys()): Intercept {
+  const append = async ({ workspaceId, action, waiter }: InterceptCommand): Promise<SealedDecision> => {
     const log = await logs.of(workspaceId);
     const isAbandoned = (): boolean => waiter.isOver;
-    if (!log.asksGuard)
-      return log.append(action, (state, nowMs, journal) => decide(state, action, nowMs, journal), isAbandoned);
+    if (!log.asksGuard) return log.append(action, steps(action), isAbandoned);
     const asked = { ...action, answers: await askGuard(guard, log, action, waiter.signal) };
     // The log may have left the memory while the guard was asked.
     const current = await logs.of(workspaceId);
-    return current.append(asked, (state, nowMs, journal) => decide(state, asked, nowMs, journal), isAbandoned);
+    return current.append(asked, steps(asked), isAbandoned);
+  };
+  return async (command) => {
+    const { keyId } = command.action;
+    const repeated = endedKeys.repeat(keyId);
+    if (repeated !== undefined) return repeated;
+    const sealed = await append(command);
+    endedKeys.note(keyId, sealed);
+    return sealed;
   };
 }

@@ -1,7 +1,7 @@
 import type { Pool, PoolClient } from "pg";
 import { foldDecision } from "../state/fold.ts";
-import { numberFromDecision } from "../state/stored-enums.ts";
-import type { Action, Outcome, SealedDecision } from "../state/types.ts";
+import { EntryKind, numberFromDecision } from "../state/stored-enums.ts";
+import { type Action, isCounted, type Outcome, type SealedDecision } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { appendEntries } from "../store/sql/append-entries.ts";
 import { appendLeaves, bytesFromFrontier, type Frontier, leafHash, rootText } from "../tree/merkle.ts";
@@ -14,10 +14,20 @@ import { type LedgerEvent, wakeUpPayload } from "./events.ts";
  */
 export type Decide = (state: WorkspaceState, nowMs: number, journal: StateJournal) => Outcome;
 
+/** The steps that decide one action. */
+export interface Steps {
+  readonly decide: Decide;
+  /**
+   * Checks a repeat of the action, which names its first decision, against a state at a time. Returns the refusal to seal;
+   * undefined if the first decision still answers it. Synchronous, and changes nothing.
+   */
+  readonly refuseReplay: (state: WorkspaceState, replay: Action, nowMs: number) => Outcome | undefined;
+}
+
 /** An action that waits to be decided, and its caller. */
 export interface PendingDecision {
   readonly action: Action;
-  readonly decide: Decide;
+  readonly steps: Steps;
   /** True once the caller has left: the action is then not decided at all. */
   readonly isAbandoned: () => boolean;
   resolve(sealed: SealedDecision): void;
@@ -27,6 +37,9 @@ export interface PendingDecision {
 type LogEnd = Pick<WorkspaceState, "seq" | "lastAtMs" | "frontier">;
 
 const NO_IDS: readonly string[] = [];
+
+const entryKindOf = (action: Action, outcome: Outcome): number =>
+  isCounted(action, outcome) ? EntryKind.DECISION : EntryKind.UNCOUNTED_DECISION;
 
 /** The approval and the authority that a decision uses up: authority only when the action is allowed under it. */
 function usedIdsOf({ decision, usedEscalationId, authority }: Outcome): readonly string[] {
@@ -82,10 +95,10 @@ export class Batch {
     this.#setEnd({ seq: this.endSeq, lastAtMs: this.atMs, frontier: this.#frontier });
   }
 
-  #decideNext({ action, decide }: PendingDecision): void {
+  #decideNext({ action, steps }: PendingDecision): void {
     const state = this.#state;
     const seq = this.#before.seq + this.#outcomes.length;
-    const outcome = decide(state, this.atMs, this.#journal);
+    const outcome = steps.decide(state, this.atMs, this.#journal);
     this.#outcomes.push(outcome);
     this.#bodies.push(
       decisionBody(action, outcome, {
@@ -96,6 +109,7 @@ export class Batch {
         previousSize: this.#before.seq,
       }),
     );
+    if (!isCounted(action, outcome)) return;
     const { agentId, normalisedType: actionType, decisionId } = action;
     const folded = { seq, atMs: this.atMs, agentId, actionType, decisionId, decision: outcome.decision };
     foldDecision(state, { ...folded, usedIds: usedIdsOf(outcome) }, this.#journal);
@@ -143,6 +157,7 @@ export class Batch {
       lines(used.map(({ id }) => id)),
       lines(used.map(({ by }) => by)),
       isAwaited ? wakeUpPayload({ workspaceId, seq: this.endSeq, isChange: false }) : null,
+      lines(this.#outcomes.map((outcome, index) => entryKindOf(this.#action(index), outcome))),
     ];
   }
 
@@ -189,12 +204,14 @@ export class Batch {
   #sealed(index: number): SealedDecision {
     const { decisionId, agentId, actionType } = this.#action(index);
     const outcome = this.#outcomes[index] as Outcome;
-    const { decision, path, trustBeforeTenths, trustAfterTenths, escalationId, policyName, reasons } = outcome;
+    const { decision, path, trustBeforeTenths, trustAfterTenths, escalationId, policyName, reasons, isKeyEnded } =
+      outcome;
     const seq = this.#before.seq + index;
     const { atMs } = this;
     return {
       ...{ decisionId, seq, atMs, agentId, actionType, decision, path },
       ...{ trustBeforeTenths, trustAfterTenths, escalationId, policyName, reasons },
+      ...{ isReplayed: false, isKeyEnded },
     };
   }
 }

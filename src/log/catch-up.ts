@@ -1,6 +1,6 @@
 import type { ControlChange } from "../state/control-changes.ts";
 import { foldChange, foldDecision } from "../state/fold.ts";
-import { decisionFromNumber } from "../state/stored-enums.ts";
+import { decisionFromNumber, EntryKind } from "../state/stored-enums.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { readEntriesFrom } from "../store/sql/read-entries.ts";
 import type { Reader } from "../store/transaction.ts";
@@ -29,7 +29,8 @@ function foldDecisionRow(state: WorkspaceState, row: EntryRow): LedgerEvent {
   const { seq, at: atMs, entryId: decisionId } = row;
   const agentId = row.agentId ?? "";
   const usedIds = row.refId?.split(" ") ?? [];
-  foldDecision(state, { seq, atMs, agentId, actionType: row.actionType ?? "", decision, decisionId, usedIds });
+  if (row.kind === EntryKind.DECISION)
+    foldDecision(state, { seq, atMs, agentId, actionType: row.actionType ?? "", decision, decisionId, usedIds });
   return { kind: "decision", seq, atMs, decisionId, agentId, decision };
 }
 
@@ -44,7 +45,7 @@ function foldRows(state: WorkspaceState, rows: readonly EntryRow[]): LedgerEvent
     // Folding over a gap would make every later decision wrong.
     if (row.seq !== state.seq)
       throw new Error(`entry ${state.seq} is missing from the log of \`${state.workspaceId}\``);
-    const event = row.kind === 0 ? foldDecisionRow(state, row) : foldChangeRow(state, row);
+    const event = row.kind === EntryKind.CHANGE ? foldChangeRow(state, row) : foldDecisionRow(state, row);
     state.seq += 1;
     state.lastAtMs = row.at;
     // The frontier is stale until the end of the log is read. Appends fail the comparison until then.

@@ -73,7 +73,9 @@ function actionText(action: Action, { agentName, tool, toolName }: Outcome): str
     agent_id: action.agentId,
     agent_name: agentName,
   };
-  const tail = JSON.stringify({ tool: toolName, tool_version: tool?.version });
+  // Tells a retry that names the tool elsewhere from the first request.
+  const tool_requested = (action.isRetryable && action.tool !== undefined) || undefined;
+  const tail = JSON.stringify({ tool: toolName, tool_requested, tool_version: tool?.version });
   const metadata = action.metadataText === "" ? "" : `,"metadata":${action.metadataText}`;
   return `${JSON.stringify(head).slice(0, -1)}${metadata}${tail === "{}" ? "}" : `,${tail.slice(1)}`}`;
 }
@@ -102,6 +104,7 @@ export function decisionBody(action: Action, outcome: Outcome, place: DecisionPl
     grant_id: action.grantId,
     guards: unlessEmpty(policy?.guards.map(sealedGuard) ?? []),
     intent_contract_id: action.intentContractId,
+    key_ended: outcome.isKeyEnded || undefined,
     key_id: action.keyId,
     mandates: unlessEmpty(
       policy?.fired.map(({ mandate: { digest, id, version }, decision }) => ({
@@ -119,6 +122,7 @@ export function decisionBody(action: Action, outcome: Outcome, place: DecisionPl
     previous_root: place.previousRoot,
     previous_size: place.previousSize,
     reasons: isDefaultReason(outcome.reasons) ? undefined : outcome.reasons.map(sealedReason),
+    replay_of: action.replayOf,
     seq: place.seq,
     session_id: action.sessionId,
     trust: { after: outcome.trustAfterTenths / 10, before: outcome.trustBeforeTenths / 10 },

@@ -1,4 +1,5 @@
 import type { Decision } from "../policy/types.ts";
+import { EntryKind } from "../state/stored-enums.ts";
 import { DEFAULT_REASONS, type DecisionPath, type DecisionReason, type SealedDecision } from "../state/types.ts";
 import { readEntriesById, readToolVersionDigest } from "../store/sql/read-entries.ts";
 import { stored } from "../store/store-fault.ts";
@@ -52,6 +53,10 @@ export interface DecisionBody {
   readonly decision: Decision;
   readonly decision_path: DecisionPath;
   readonly key_id: string;
+  /** True for a call under an ended key: it changed no trust and counts nowhere. Absent otherwise. */
+  readonly key_ended?: true;
+  /** First decision of a repeated request that this entry refuses: it changed no trust and counts nowhere. */
+  readonly replay_of?: string;
   readonly action: {
     readonly agent_id: string;
     readonly agent_name: string;
@@ -59,6 +64,8 @@ export interface DecisionBody {
     readonly action_content: string;
     readonly metadata?: Record<string, never>;
     readonly tool?: string;
+    /** True if the request named the tool in `tool`; sealed only with a `request_id`. */
+    readonly tool_requested?: true;
     readonly tool_version?: number;
   };
   readonly action_digest?: string;
@@ -152,7 +159,7 @@ function reasonFrom(reason: SealedReason): DecisionReason {
   };
 }
 
-/** Converts the receipt of an earlier decision to the form that callers get. */
+/** Converts the receipt of an earlier decision to the form that the caller of a repeated request gets. */
 export function sealedDecisionFromReceipt({ body }: DecisionReceipt): SealedDecision {
   return {
     decisionId: body.decision_id,
@@ -167,6 +174,8 @@ export function sealedDecisionFromReceipt({ body }: DecisionReceipt): SealedDeci
     escalationId: body.escalation_id,
     policyName: body.policy_name,
     reasons: body.reasons.map(reasonFrom),
+    isReplayed: true,
+    isKeyEnded: body.key_ended === true,
   };
 }
 
@@ -178,7 +187,7 @@ export async function readReceipts(
 ): Promise<Map<string, DecisionReceipt>> {
   type Row = { entryId: string; kind: number; leafHash: Buffer; body: string };
   const { rows } = await stored(reader.query<Row>({ ...readEntriesById, values: [workspaceId, decisionIds] }));
-  const decisions = rows.filter(({ kind }) => kind === 0);
+  const decisions = rows.filter(({ kind }) => kind !== EntryKind.CHANGE);
   return new Map(decisions.map(({ entryId, leafHash, body }) => [entryId, receiptFrom(body, leafHash)]));
 }
 

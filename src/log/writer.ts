@@ -13,13 +13,13 @@ import type { Database } from "../store/database.ts";
 import { lockHead } from "../store/sql/read-entries.ts";
 import { isUniqueViolation, storeFault } from "../store/store-fault.ts";
 import { appendChanges, lockLogEnd, type Reader, readerWithin, type Transaction } from "../store/transaction.ts";
-import { Batch, type Decide, type PendingDecision } from "./batch.ts";
+import { Batch, type Decide, type PendingDecision, type Steps } from "./batch.ts";
 import { catchUp } from "./catch-up.ts";
 import { type SealedChanges, sealChanges } from "./changes.ts";
 import type { DatabaseClock } from "./clock.ts";
 import type { LedgerEvent, LedgerListener, WakeUp } from "./events.ts";
-import { firstDecision } from "./idempotency.ts";
-import { readReceipts } from "./receipts.ts";
+import { assertRepeatable, replayOf } from "./idempotency.ts";
+import { type DecisionReceipt, readReceipts, sealedDecisionFromReceipt } from "./receipts.ts";
 
 /** Scope of a change of a workspace, valid while the end of the log is locked. */
 export interface ChangeScope {
@@ -176,32 +176,32 @@ export class WorkspaceLog {
 
   /**
    * Decides an action and appends it. Resolves only after the decision is durable. Rejects with AGENT_NOT_FOUND,
-   * REQUEST_ID_REUSED, OVERLOADED, CANCELLED or STORE_UNAVAILABLE; nothing was decided then, except that after
+   * REQUEST_ID_REUSED, REQUEST_ID_EXPIRED, OVERLOADED, CANCELLED or STORE_UNAVAILABLE; nothing was decided then, except that after
    * STORE_UNAVAILABLE it may have been.
    */
-  append(action: Action, decide: Decide, isAbandoned: () => boolean): Promise<SealedDecision> {
+  append(action: Action, steps: Steps, isAbandoned: () => boolean): Promise<SealedDecision> {
     this.#usedAt = performance.now();
     if (this.waiting >= MAX_WAITING) return Promise.reject(overloaded(this.waiting));
-    return new Promise((resolve, reject) => this.#enqueue({ action, decide, isAbandoned, resolve, reject }));
+    return new Promise((resolve, reject) => this.#enqueue({ action, steps, isAbandoned, resolve, reject }));
   }
 
   /**
    * Decides an action on the state as far as this replica is caught up, and appends nothing. Rejects with AGENT_NOT_FOUND,
    * OVERLOADED or STORE_UNAVAILABLE.
    */
-  dryRun(action: Action, decide: Decide): Promise<Outcome> {
+  dryRun(action: Action, steps: Steps): Promise<Outcome> {
     if (this.waiting >= MAX_WAITING) return Promise.reject(overloaded(this.waiting));
     return this.#runAlone(async () => {
       const { pool } = this.#database;
       const refusals: unknown[] = [];
       const item = {
-        ...{ action, decide, isAbandoned: () => false },
+        ...{ action, steps, isAbandoned: () => false },
         ...{ resolve: () => undefined, reject: (error: unknown) => void refusals.push(error) },
       };
       const [ready] = await this.#prepare(pool, [item]);
       if (ready === undefined) throw refusals[0];
       const nowMs = await completeWindows(pool, this.#state, this.#clock, this.#surroundings.mirror);
-      return decide(this.#state, nowMs, { undo: [] });
+      return steps.decide(this.#state, nowMs, { undo: [] });
     });
   }
 
@@ -540,6 +540,8 @@ export class WorkspaceLog {
   async #answerRepeats(items: readonly PendingDecision[]): Promise<void> {
     this.#publish();
     try {
+      // The caller's key may have ended on another replica.
+      await catchUp(this.#database.pool, this.#state, this.#announce);
       const unanswered = await this.#answerFrom(this.#database.pool, items);
       // A first attempt that failed left no decision: the request is new after all.
       await this.#appendLocked(unanswered);
@@ -548,21 +550,41 @@ export class WorkspaceLog {
     }
   }
 
-  /** Answers the items whose decisions the log holds; returns the others. */
+  /** Answers the items whose decisions the log holds. Returns the others, and the refusals to seal in place of repeats. */
   async #answerFrom(reader: Reader, items: readonly PendingDecision[]): Promise<readonly PendingDecision[]> {
     const ids = items.filter(({ action }) => action.isRetryable).map(({ action }) => action.decisionId);
     if (ids.length === 0) return items;
     const receipts = await readReceipts(reader, this.workspaceId, ids);
-    return items.filter((item) => {
+    const refusals: PendingDecision[] = [];
+    const unanswered = items.filter((item) => {
       const receipt = receipts.get(item.action.decisionId);
       if (receipt === undefined) return true;
-      try {
-        item.resolve(firstDecision(item.action, receipt));
-      } catch (error) {
-        item.reject(error);
-      }
+      const refusal = this.#answerRepeat(item, receipt);
+      if (refusal !== undefined) refusals.push(refusal);
       return false;
     });
+    return refusals.length === 0 ? unanswered : [...unanswered, ...(await this.#answerFrom(reader, refusals))];
+  }
+
+  /** Answers a repeat with its first decision, unless its caller is refused now: then returns the refusal to seal. */
+  #answerRepeat(item: PendingDecision, receipt: DecisionReceipt): PendingDecision | undefined {
+    const { action, steps } = item;
+    const nowMs = this.#now();
+    try {
+      if (action.replayOf === undefined) {
+        assertRepeatable(action, receipt, nowMs);
+        const replay = replayOf(action);
+        const refusal = steps.refuseReplay(this.#state, replay, nowMs);
+        if (refusal !== undefined) {
+          const decide: Decide = (state, atMs) => steps.refuseReplay(state, replay, atMs) ?? refusal;
+          return { ...item, action: replay, steps: { ...steps, decide } };
+        }
+      }
+      item.resolve(sealedDecisionFromReceipt(receipt));
+    } catch (error) {
+      item.reject(error);
+    }
+    return undefined;
   }
 
   // Everything that a decision needs in memory.

@@ -17,7 +17,7 @@ export interface KeyHolder {
   readonly role: Role;
   /** The agent that the key is bound to; null for a key that speaks for every agent. */
   readonly agentId: string | null;
-  /** True for a credential or token that ended or expired. Default false. */
+  /** True for a credential or token that ended or expired, and for an API key that ended with its agent. Default false. */
   readonly isEnded?: boolean;
   /** Epoch milliseconds; null or absent for a key that does not expire. */
   readonly expiresAtMs?: number | null;
@@ -188,11 +188,13 @@ export class Authenticator {
   }
 
   async #findApiKey(secretHash: Buffer): Promise<StoredKey | undefined> {
-    const key = await stored(this.#orm.em.fork().findOne(ApiKeyEntity, { secretHash, revokedAtMs: null }));
+    const where = { secretHash, $or: [{ revokedAtMs: null }, { endedWithAgent: true }] };
+    const key = await stored(this.#orm.em.fork().findOne(ApiKeyEntity, where));
     if (key === null) return undefined;
-    const { keyId, workspaceId, role, agentId, expiresAtMs = null } = key;
+    const { keyId, workspaceId, role, agentId, expiresAtMs = null, revokedAtMs = null, endedWithAgent } = key;
     const holder = { keyId, workspaceId, role, agentId: agentId ?? null, expiresAtMs };
-    return { holder, afterEnd: undefined, expiresAtMs, endedAtMs: null };
+    const afterEnd = endedWithAgent ? { ...holder, isEnded: true } : undefined;
+    return { holder, afterEnd, expiresAtMs, endedAtMs: revokedAtMs };
   }
 
   async #findCredential(secretHash: Buffer): Promise<StoredKey | undefined> {

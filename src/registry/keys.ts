@@ -69,6 +69,7 @@ export function newKey(workspaceId: string, draft: KeyDraft, nowMs: number, give
     createdAtMs: nowMs,
     expiresAtMs: ttlSeconds === undefined ? null : nowMs + ttlSeconds * 1000,
     revokedAtMs: null,
+    endedWithAgent: false,
   };
   return { secret, key, sealed: { key_id: keyId, name, role, agent_id: agentId, prefix } };
 }
@@ -114,6 +115,21 @@ export async function revokeGivenKeys({ transaction, state, nowMs, seal }: Chang
   await transaction.nativeUpdate(ApiKeyEntity, where, { revokedAtMs: nowMs });
   for (const { keyId } of rows) seal({ type: "key_revoked", key_id: keyId });
   return rows.map(({ keyId }) => keyId);
+}
+
+/**
+ * Ends the keys that are bound to an agent which is revoked. They still authenticate, as ended keys, so that their calls are
+ * refused on record. Returns the ids of those that had not expired, sorted.
+ */
+export async function endKeysOfAgent({ transaction, state, nowMs }: ChangeScope, agentId: string): Promise<string[]> {
+  const where = { workspaceId: state.workspaceId, agentId, revokedAtMs: null };
+  const rows = await transaction.find(ApiKeyEntity, where);
+  await transaction.nativeUpdate(ApiKeyEntity, where, { revokedAtMs: nowMs, endedWithAgent: true });
+  const isOpen = ({ expiresAtMs }: ApiKeyRow): boolean => (expiresAtMs ?? Number.POSITIVE_INFINITY) > nowMs;
+  return rows
+    .filter(isOpen)
+    .map(({ keyId }) => keyId)
+    .sort();
 }
 
 async function assertNotLast(scope: ChangeScope, key: ApiKeyRow): Promise<void> {

@@ -2,6 +2,7 @@ import type { SigningKeys } from "../authority/signing-key.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import { getAgent } from "../registry/agents.ts";
 import { checkedText } from "../registry/checked-text.ts";
+import { endKeysOfAgent } from "../registry/keys.ts";
 import type { AuthorityItem } from "../state/authority.ts";
 import type { AuthorityKind, RevokedIds } from "../state/control-changes.ts";
 import { numberFromAgentStatus, numberFromEscalationStatus } from "../state/stored-enums.ts";
@@ -82,7 +83,7 @@ const END_AUTHORITY = `update authority a set ended_at_ms = ?, uses = e.uses
   from unnest(?::text[], ?::bigint[]) as e (id, uses)
   where a.workspace_id = ? and a.id = e.id and a.ended_at_ms is null`;
 
-async function endAuthority({ transaction, state, nowMs }: ChangeScope, { items }: Cascade): Promise<void> {
+async function endAuthority({ transaction, state, nowMs }: ChangeScope, items: Cascade["items"]): Promise<void> {
   if (items.length === 0) return;
   // PostgreSQL's array literals; ids need no quoting.
   const ids = `{${items.map(({ sealed }) => sealed.id).join(",")}}`;
@@ -154,8 +155,10 @@ async function revokeNow(scope: ChangeScope, keys: SigningKeys, command: RevokeC
   const status = numberFromAgentStatus("revoked");
   const deactivatedAtMs = agent.deactivatedAtMs ?? nowMs;
   await transaction.nativeUpdate(AgentEntity, { workspaceId, agentId }, { status, deactivatedAtMs });
-  const cascade = cascadeOf(state, agentId, nowMs);
-  await endAuthority(scope, cascade);
+  const { items, ...found } = cascadeOf(state, agentId, nowMs);
+  await endAuthority(scope, items);
+  const credentials = [...found.ended.credentials, ...(await endKeysOfAgent(scope, agentId))].sort();
+  const ended = { ...found.ended, credentials };
   const certificate = signCertificate(
     keys,
     {
@@ -168,11 +171,11 @@ async function revokeNow(scope: ChangeScope, keys: SigningKeys, command: RevokeC
       revoked_by: by,
       ledger_seq: nextSeq(),
     },
-    cascade.ended,
+    ended,
   );
   const { revocation_id } = certificate.body;
   const certificate_digest = certificateDigest(certificate.canonicalBody);
-  seal({ type: "agent_revoked", agent_id: agentId, revocation_id, reason, ended: cascade.ended, certificate_digest });
+  seal({ type: "agent_revoked", agent_id: agentId, revocation_id, reason, ended, certificate_digest });
   await record(scope, command, certificate);
   await rejectPending(scope, command);
   return certificate;

@@ -24,6 +24,11 @@ export function itemStatus({ sealed, uses }: AuthorityItem, nowMs: number): Auth
   return authorityStatus({ endedAtMs: null, expiresAtMs: sealed.expires_at_ms, maxUses: sealed.max_uses, uses }, nowMs);
 }
 
+/** Tests that an item would be in force but for its uses. */
+export function isUsedUp(item: AuthorityItem, nowMs: number): boolean {
+  return itemStatus(item, nowMs) === "used_up";
+}
+
 /** Tests that an item is in force at a time: neither expired nor used up, and not before its start. */
 export function isInForce(item: AuthorityItem, nowMs: number): boolean {
   const { starts_at_ms = Number.NEGATIVE_INFINITY } = item.sealed;

@@ -7,6 +7,14 @@ const DECISIONS = [undefined, "allow", "block", "escalate"] as const;
 const AGENT_STATUSES = [undefined, "active", "deactivated", "revoked"] as const;
 const ESCALATION_STATUSES = [undefined, "pending", "approved", "rejected"] as const;
 
+/** Kinds of log entries, as stored. */
+export const EntryKind = {
+  DECISION: 0,
+  CHANGE: 1,
+  /** A refusal that changes no trust and counts in no window. */
+  UNCOUNTED_DECISION: 2,
+} as const;
+
 function wordAt<T>(words: readonly (T | undefined)[], number: number): T {
   const word = words[number];
   if (word === undefined) throw new RangeError(`no word has the number ${number}`);

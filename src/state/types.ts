@@ -26,6 +26,10 @@ export interface Action {
   readonly escalationId: string | undefined;
   /** Id of the calling key. */
   readonly keyId: string;
+  /** True for a key that is bound to the agent, and ends with it. Default false. */
+  readonly isKeyBound?: boolean;
+  /** First decision of the request that this one repeats, when it has to be refused now. Default: none. */
+  readonly replayOf?: string;
   /** Answers of the guard model, by the key of the question. Default: the model was not asked. */
   readonly answers?: ReadonlyMap<string, GuardAnswer>;
 }
@@ -80,6 +84,8 @@ export interface Outcome {
   readonly policyName: string | undefined;
   /** Digest of the policy set in force. */
   readonly policyDigest: string;
+  /** True for the refusal of a call under an ended key, which costs the agent nothing. */
+  readonly isKeyEnded: boolean;
   /** Tool that the action calls, registered or not. */
   readonly toolName: string | undefined;
   /** Schema in force of a registered tool. */
@@ -114,4 +120,13 @@ export interface SealedDecision {
   readonly escalationId: string | undefined;
   readonly policyName: string | undefined;
   readonly reasons: readonly DecisionReason[];
+  /** True for an answer to a repeated request, which decided nothing anew. */
+  readonly isReplayed: boolean;
+  /** True for the refusal of a call under an ended key. */
+  readonly isKeyEnded: boolean;
+}
+
+/** True if a decision changes trust and counts in windows: refusals of ended keys and of retries do neither. */
+export function isCounted({ replayOf }: Action, { isKeyEnded }: Pick<Outcome, "isKeyEnded">): boolean {
+  return replayOf === undefined && !isKeyEnded;
 }

@@ -45,6 +45,7 @@ export const ApiKeyEntity = defineEntity({
     createdAtMs: p.bigint("number"),
     expiresAtMs: p.bigint("number").nullable(),
     revokedAtMs: p.bigint("number").nullable(),
+    endedWithAgent: p.boolean(),
   },
 });
 

@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { hash, randomUUID } from "node:crypto";
 
 /** The prefixes of the ids that the service gives, one for each kind of resource. */
 export type IdPrefix =
@@ -54,6 +54,11 @@ export function createId(prefix: IdPrefix): string {
 /** Maps a UUID that a caller gave to an id, so that a retry names the same resource. */
 export function idFromUuid(prefix: IdPrefix, uuid: string): string {
   return `${prefix}_${base32FromBytes(Buffer.from(uuid.replaceAll("-", ""), "hex"))}`;
+}
+
+/** Maps a text to an id, so that the same text names the same resource. */
+export function idFromDigest(prefix: IdPrefix, text: string): string {
+  return `${prefix}_${base32FromBytes(hash("sha256", text, "buffer").subarray(0, 16))}`;
 }
 
 /** The same UUID under another prefix: an escalation shares the UUID of the decision that made it. */

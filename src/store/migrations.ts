@@ -39,7 +39,7 @@ const LOG = [
   // goes into the table beside this one, so that a start that counts a window reads small rows.
   "alter table ledger_entry alter column body set storage external",
   "create unique index ledger_entry_id on ledger_entry (workspace_id, entry_id)",
-  "create index ledger_entry_agent on ledger_entry (workspace_id, agent_id, seq) where kind = 0",
+  "create index ledger_entry_agent on ledger_entry (workspace_id, agent_id, seq) where kind in (0, 2)",
   // Allowed actions, which are most of a log, are not in it. The condition is evaluated for every append and therefore
   // cheap; the statement that reads events repeats it word by word.
   "create index ledger_entry_event on ledger_entry (workspace_id, seq) where kind = 1 or decision >= 2",
@@ -58,7 +58,8 @@ const REGISTRY = [
     secret_hash bytea not null unique,
     created_at_ms bigint not null,
     expires_at_ms bigint,
-    revoked_at_ms bigint
+    revoked_at_ms bigint,
+    ended_with_agent boolean not null
   )`,
   "create index api_key_workspace on api_key (workspace_id, key_id)",
   `create table agent (

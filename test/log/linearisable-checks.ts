@@ -2,7 +2,7 @@ import { deepStrictEqual } from "node:assert";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { canonicalJson, type JsonValue } from "../../src/tree/canonical.ts";
 import { type Call, told } from "./linearisable-calls.ts";
-import { type LogEntry, type ReadLog, readWithModel } from "./linearisable-log.ts";
+import { type LogEntry, type ReadLog, readWithModel, refusalMark } from "./linearisable-log.ts";
 import { faultsInOrder } from "./linearisable-order.ts";
 import type { Replayed } from "./naive-log.ts";
 import { assertIntact, type StoredLog } from "./stored-log.ts";
@@ -102,7 +102,11 @@ function faultOf(call: Call, { byMark }: ReadLog): string | undefined {
   if (outcome.kind === "unanswered" && !wasKilled) return `no answer though its process lived: ${told(call)}`;
   if (outcome.kind === "refused" && !EXPECTED_REFUSALS.includes(outcome.reason)) return `refused: ${told(call)}`;
   if (mark === undefined) return undefined;
-  const [entry, second] = byMark.get(mark) ?? [];
+  const [first, second] = byMark.get(mark) ?? [];
+  const [refusal] = byMark.get(refusalMark(mark)) ?? [];
+  const isRefused =
+    refusal !== undefined && outcome.kind === "answered" && refusal.decision_id === outcome.body.decision_id;
+  const entry = isRefused ? refusal : first;
   if (second !== undefined) return `entries ${entry?.seq} and ${second.seq} are both of ${told(call)}`;
   if (outcome.kind === "refused") return entry && `entry ${entry.seq} is of a call that was refused: ${told(call)}`;
   if (kind === "intercept" && entry !== undefined) {
@@ -142,7 +146,7 @@ function intactFaults(log: StoredLog): string[] {
 
 /** Finds entries without a call. */
 function strayFaults(calls: readonly Call[], { byMark }: ReadLog): string[] {
-  const asked = new Set(calls.map(({ mark }) => mark));
+  const asked = new Set(calls.flatMap(({ mark }) => (mark === undefined ? [] : [mark, refusalMark(mark)])));
   const stray = [...byMark].flatMap(([mark, entries]) => (asked.has(mark) ? [] : entries));
   return stray.filter(({ type }) => type === "decision").map(({ seq }) => `entry ${seq} was asked for by nobody`);
 }

@@ -35,12 +35,17 @@ function requestIdOf(decisionId: string): string {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
+/** The mark of the entry that refuses a repeat of a request. */
+export const refusalMark = (mark: string): string => `refusal of ${mark}`;
+
 /** Identifies the call of an entry; undefined for an entry without a call. */
 function markOf(entry: LogEntry): unknown {
   const member = (name: string, inner: string): unknown => (entry[name] as JsonObject)[inner];
   switch (entry.type) {
     case "decision":
-      return requestIdOf(String(entry.decision_id));
+      return entry.replay_of === undefined
+        ? requestIdOf(String(entry.decision_id))
+        : refusalMark(requestIdOf(String(entry.replay_of)));
     case "agent_registered":
       return member("agent", "name");
     case "department_created":

@@ -1,6 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { type Call, told } from "./linearisable-calls.ts";
-import { agentLike, type LogEntry, type ReadLog } from "./linearisable-log.ts";
+import { agentLike, type LogEntry, type ReadLog, refusalMark } from "./linearisable-log.ts";
 
 /** Something that took effect at one moment between two times. */
 interface Operation {
@@ -102,8 +102,23 @@ function operationsOf(calls: readonly Call[], log: ReadLog): Operation[] {
     );
     const entry = call.mark === undefined ? undefined : log.byMark.get(call.mark)?.[0];
     const sizeFrom = entry === undefined ? seenBy(call, log, decisions) : appended(entry);
-    return sizeFrom === undefined ? [] : [{ call, startedAt, endedAt, sizeFrom }];
+    const first = sizeFrom === undefined ? [] : [{ call, startedAt, endedAt, sizeFrom }];
+    return [...first, ...attempts.flatMap((each) => repeatOf(each, log))];
   });
+}
+
+/** A repeat that was answered takes effect of its own: with its refusal, or while its agent is active. */
+function repeatOf(call: Call, { byMark, timelines }: ReadLog): Operation[] {
+  const { kind, mark, outcome, request, startedAt, endedAt } = call;
+  if (kind !== "intercept" || mark === undefined || outcome.kind !== "answered") return [];
+  const [refusal] = byMark.get(refusalMark(mark)) ?? [];
+  const isRefused = refusal !== undefined && refusal.decision_id === outcome.body.decision_id;
+  if (isRefused && outcome.body.replayed !== true) {
+    return [{ call, startedAt, endedAt, sizeFrom: appended(refusal as LogEntry) }];
+  }
+  if (isRefused || outcome.body.replayed !== true) return [];
+  const sizeFrom: SizeFrom = (floor) => timelines.firstSize(`status ${String(request.agent_id)}`, "active", floor);
+  return [{ call, startedAt, endedAt, sizeFrom }];
 }
 
 /**

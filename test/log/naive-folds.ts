@@ -9,8 +9,12 @@ import {
 } from "./naive-authority.ts";
 import type { NaiveAgent, NaiveBody, NaiveEscalation, NaiveMandate, NaiveState } from "./naive-log.ts";
 
+/** A refusal that changes nothing: of a call under an ended key, or of a repeated request. */
+export const isFree = ({ key_ended, replay_of }: NaiveBody): boolean => key_ended === true || replay_of !== undefined;
+
 /** Folds a decision. */
 export function foldDecision(state: NaiveState, body: NaiveBody): void {
+  if (isFree(body)) return;
   const { agent_id: agentId, action_type } = body.action;
   const agent = state.agents.get(agentId) as NaiveAgent;
   agent.trustTenths = Math.round(body.trust.after * 10);

@@ -2,7 +2,7 @@ import type { JsonValue } from "../../src/tree/canonical.ts";
 import { digestFrom, isUsable } from "./naive-approval.ts";
 import type { NaiveGrant } from "./naive-authority.ts";
 import { decideNaively } from "./naive-decide.ts";
-import { foldChange, foldDecision } from "./naive-folds.ts";
+import { foldChange, foldDecision, isFree } from "./naive-folds.ts";
 
 export type Word = "allow" | "block" | "escalate";
 
@@ -88,6 +88,8 @@ export interface NaiveBody {
   readonly decision_id: string;
   readonly decision: Word;
   readonly decision_path: string;
+  readonly key_ended?: boolean;
+  readonly replay_of?: string;
   readonly policy_name?: string;
   readonly action: {
     readonly agent_id: string;
@@ -148,7 +150,8 @@ function expectedOf(state: NaiveState, body: NaiveBody) {
   const isApproved = isPresented && isUsable(state, body, presented);
   const decision = isApproved ? "allow" : outcome.decision;
   const refusal = isPresented && !isApproved ? ["APPROVAL_NOT_USABLE"] : [];
-  const after = Math.min(1000, Math.max(0, agent.trustTenths + CHANGE[decision]));
+  const change = isFree(body) ? 0 : CHANGE[decision];
+  const after = Math.min(1000, Math.max(0, agent.trustTenths + change));
   return {
     ...outcome,
     seq: body.seq,

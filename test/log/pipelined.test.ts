@@ -115,7 +115,10 @@ describe("a batch that is sent behind another", () => {
     const first = await pay(requestId);
     await log.caughtUp();
     const decisionId = idFromUuid("dec", requestId);
-    const [retried] = await Promise.all([act(log, { decisionId, isRetryable: true }), ...actTwice(log)]);
+    const [retried] = await Promise.all([
+      act(log, { decisionId, isRetryable: true, keyId: workspace.adminCaller.keyId }),
+      ...actTwice(log),
+    ]);
     expect(retried).to.deep.include({
       decisionId: first.decisionId,
       seq: (await workspace.receipt(decisionId)).body.seq,

@@ -14,8 +14,8 @@ import {
 import { seededBelow } from "../support/seeded-below.ts";
 import { assertIntact, decisionsOf, readLog } from "./stored-log.ts";
 
-/** A reply without how long it took. */
-const replyOf = ({ latencyMs: _, ...reply }: InterceptResponse) => reply;
+/** A reply without how long it took and whether it is a repeat. */
+const replyOf = ({ latencyMs: _, replayed: __, decidedAt: ___, ...reply }: InterceptResponse) => reply;
 
 describe("retried requests", () => {
   let workspace: TestWorkspace;

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { decide } from "../../src/decision/decide.ts";
+import { decide, steps } from "../../src/decision/decide.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { findEscalationPage } from "../../src/escalation/escalation.ts";
 import { EscalationFeed } from "../../src/escalation/feed.ts";
@@ -165,7 +165,7 @@ describe("an action that cannot be decided", () => {
           if (actionType === "pay.never") throw new TypeError("cannot be decided");
           return decide(given[0], action, given[1], given[2]);
         };
-        return log.append(action, decideOne, () => false);
+        return log.append(action, { ...steps(action), decide: decideOne }, () => false);
       };
       const { errors } = await settled([pay("pay"), pay("pay"), pay("pay.never"), pay("pay")]);
       expect(errors).to.not.be.empty;

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import type { PoolClient } from "pg";
 import { RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { decide } from "../../src/decision/decide.ts";
+import { steps } from "../../src/decision/decide.ts";
 import { Batch, type PendingDecision } from "../../src/log/batch.ts";
 import { completeWindows } from "../../src/state/counters/log-history.ts";
 import { loadEscalation, loadState } from "../../src/state/load.ts";
@@ -17,7 +17,7 @@ const SEEDS = [1, 2, 3];
 
 const pending = (action: Action): PendingDecision => ({
   action,
-  decide: (state, nowMs, journal) => decide(state, action, nowMs, journal),
+  steps: steps(action),
   isAbandoned: () => false,
   resolve: () => undefined,
   reject: (error) => {

@@ -25,7 +25,7 @@ function append(client: Client, given: Values = {}, escalations: readonly (strin
   const entry = [id, "agt_1", "payment.send", "1", refs, HASH, BODY, subtrees];
   return client.query<{ now: number }>({
     ...appendEntries,
-    values: [WORKSPACE, seq, 1, frontier, NEXT, 2, ...entry, ...escalations],
+    values: [WORKSPACE, seq, 1, frontier, NEXT, 2, ...entry, ...escalations, "0"],
   });
 }
 

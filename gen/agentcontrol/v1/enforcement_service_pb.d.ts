@@ -406,6 +406,21 @@ export declare type Receipt = Message<"agentcontrol.v1.Receipt"> & {
    * @generated from field: string policy_digest = 24;
    */
   policyDigest: string;
+
+  /**
+   * The first decision for the `request_id`, when this entry refuses a retry because the agent, its principal, session or key has
+   * ended since. Such a refusal changes no trust and counts in no limit. Unset otherwise.
+   *
+   * @generated from field: optional string replay_of = 25;
+   */
+  replayOf?: string | undefined;
+
+  /**
+   * Whether the key of the call had ended. The refusal then changes no trust and counts in no limit.
+   *
+   * @generated from field: bool key_ended = 26;
+   */
+  keyEnded: boolean;
 };
 
 /**
@@ -485,7 +500,9 @@ export declare type InterceptRequest = Message<"agentcontrol.v1.InterceptRequest
   intentContractId?: string | undefined;
 
   /**
-   * Makes the call idempotent (AIP-155): a retry with the same UUID returns the first decision unchanged.
+   * Makes the call idempotent (AIP-155): for 24 hours a repeat of the same request by the same key returns the first decision, with
+   * `replayed`. Agent, principal, session and key are checked as they are at the repeat; if one refuses, the answer is a `block`
+   * with an id of its own. Limits neither refuse a repeat nor count it.
    *
    * @generated from field: optional string request_id = 10;
    */
@@ -566,6 +583,21 @@ export declare type InterceptResponse = Message<"agentcontrol.v1.InterceptRespon
    * @generated from field: repeated agentcontrol.v1.Reason reasons = 8;
    */
   reasons: Reason[];
+
+  /**
+   * Whether this repeats an earlier decision: the first for the same `request_id`, or the last refusal of an ended key that
+   * calls more than 60 times a minute.
+   *
+   * @generated from field: bool replayed = 9;
+   */
+  replayed: boolean;
+
+  /**
+   * When the repeated decision was made; unset unless `replayed`.
+   *
+   * @generated from field: optional google.protobuf.Timestamp decided_at = 10;
+   */
+  decidedAt?: Timestamp | undefined;
 };
 
 /**

@@ -315,6 +315,13 @@ export enum ErrorReason {
   REQUEST_ID_REUSED = 65,
 
   /**
+   * The `request_id` was used more than 24 hours ago; the metadata holds the first decision. ALREADY_EXISTS, 409.
+   *
+   * @generated from enum value: ERROR_REASON_REQUEST_ID_EXPIRED = 70;
+   */
+  REQUEST_ID_EXPIRED = 70,
+
+  /**
    * The last admin key of a workspace cannot be revoked. FAILED_PRECONDITION, 400.
    *
    * @generated from enum value: ERROR_REASON_LAST_ADMIN_KEY = 66;

@@ -12,7 +12,8 @@
  * action types, decisions, refs (joined; an empty ref means none); leaf hashes (32 bytes each); bodies (joined); the roots of
  * the perfect subtrees that the leaves complete (32 bytes each, in the order of completion); the escalations that are
  * created: ids, agents, action digests, positions in the batch from 0 (joined, null for none); the escalations that are used
- * up and the decisions that use them (joined, null for none); the wake-up for other replicas, null when nobody waits.
+ * up and the decisions that use them (joined, null for none); the wake-up for other replicas, null when nobody waits; kinds of
+ * the entries (joined).
  * Returns one row `{now}`, the server's clock in epoch milliseconds, or no row when another writer was first.
  */
 const bits = (number: string): string => `bit_count((${number})::bit(64))`;
@@ -34,10 +35,10 @@ export const appendEntries = {
   ), written as (
     insert into ledger_entry
       (workspace_id, seq, at_ms, kind, entry_id, agent_id, action_type, decision, ref_id, leaf_hash, body, subtree_hashes)
-    select $1, $2::bigint + r.ord - 1, $6, 0, r.entry_id, r.agent_id, r.action_type, r.decision::smallint,
+    select $1, $2::bigint + r.ord - 1, $6, r.kind::smallint, r.entry_id, r.agent_id, r.action_type, r.decision::smallint,
       nullif(r.ref_id, ''), substr($12::bytea, (r.ord::int - 1) * 32 + 1, 32), r.body, ${SUBTREES}
-    from head, rows from (${[7, 8, 9, 10, 11, 13].map(column).join(", ")})
-      with ordinality as r (entry_id, agent_id, action_type, decision, ref_id, body, ord)
+    from head, rows from (${[7, 8, 9, 10, 11, 13, 22].map(column).join(", ")})
+      with ordinality as r (entry_id, agent_id, action_type, decision, ref_id, body, kind, ord)
   ), escalated as (
     insert into escalation (workspace_id, escalation_id, agent_id, status, action_digest, created_seq)
     select $1, e.id, e.agent_id, 1, e.digest, $2::bigint + e.position::int

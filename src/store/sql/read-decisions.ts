@@ -1,9 +1,11 @@
 /**
- * Condition for decisions in statements that read a stretch of the log in order. `kind = 0` would make the index
+ * Condition for decisions in statements that read a stretch of the log in order. `kind in (0, 2)` would make the index
  * `ledger_entry_agent` eligible: without statistics, as after a restore or a burst of appends, the planner would choose it
  * and sort the whole stretch for every page.
  */
-export const IS_DECISION = "kind <> 1";
+const IS_DECISION = "kind <> 1";
+/** Condition for decisions that change trust and count in windows. */
+export const IS_COUNTED = "kind <> 1 and kind <> 2";
 
 const COLUMNS = `leaf_hash as "leafHash", body`;
 const STRETCH = "seq >= $2 and seq < $3 and ($4::smallint is null or decision = $4)";
@@ -24,7 +26,7 @@ export const listDecisions = {
 export const listDecisionsOfAgent = {
   name: "list-decisions-of-agent",
   text: `select ${COLUMNS} from ledger_entry
-    where workspace_id = $1 and kind = 0 and ${STRETCH} and agent_id = $6 order by seq desc limit $5`,
+    where workspace_id = $1 and kind in (0, 2) and ${STRETCH} and agent_id = $6 order by seq desc limit $5`,
 };
 
 /**
@@ -58,7 +60,7 @@ export const readHistoryPage = {
       string_agg(decision::text, E'\n' order by seq) as decisions
     from (
       select seq, at_ms, agent_id, action_type, decision from ledger_entry
-      where workspace_id = $1 and seq >= $2 and seq < $3 and ${IS_DECISION}
+      where workspace_id = $1 and seq >= $2 and seq < $3 and ${IS_COUNTED}
       order by ledger_entry.seq limit $4
     ) page`,
 };
@@ -71,6 +73,6 @@ export const countHistory = {
   name: "count-history",
   text: `select agent_id as "agentId", action_type as "actionType", decision, count(*)::float8 as count
     from ledger_entry
-    where workspace_id = $1 and seq >= $2 and seq < $3 and ${IS_DECISION}
+    where workspace_id = $1 and seq >= $2 and seq < $3 and ${IS_COUNTED}
     group by agent_id, action_type, decision`,
 };

@@ -12,7 +12,7 @@ const headColumn = (column: string): string => `(select ${column} from ledger_he
  */
 export const readEntriesFrom = {
   name: "read-entries-from",
-  text: `select ${COLUMNS}, case when kind <> 0 then body end as body,
+  text: `select ${COLUMNS}, case when kind = 1 then body end as body,
       case when seq = ${headColumn("seq")} - 1 then ${headColumn("frontier")} end as frontier
     from ledger_entry where workspace_id = $1 and seq >= $2 order by ledger_entry.seq limit $3`,
 };
@@ -38,7 +38,7 @@ export const readEntriesById = {
 /** Reads the body of a change. Parameters: workspace, index. No row: the entry is a decision, or beyond the log. */
 export const readChange = {
   name: "read-change",
-  text: "select body from ledger_entry where workspace_id = $1 and seq = $2 and kind <> 0",
+  text: "select body from ledger_entry where workspace_id = $1 and seq = $2 and kind = 1",
 };
 
 /** Reads the digest of a tool version. Parameters: workspace, name, version. No row: no such version. */

@@ -25,5 +25,5 @@ export const readSealedEntries = {
 /** Finds the index of a decision. Parameters: workspace, decision. No row: no such decision. */
 export const findDecision = {
   name: "find-decision",
-  text: "select seq::float8 as seq from ledger_entry where workspace_id = $1 and entry_id = $2 and kind = 0",
+  text: "select seq::float8 as seq from ledger_entry where workspace_id = $1 and entry_id = $2 and kind <> 1",
 };

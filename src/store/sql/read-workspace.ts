@@ -1,4 +1,4 @@
-import { IS_DECISION } from "./read-decisions.ts";
+import { IS_COUNTED } from "./read-decisions.ts";
 
 // The statements of a cold start. All run in one read-only snapshot: tables are changed in the same transaction as the head,
 // so a snapshot shows them as of the head's size. Plain SQL, because loading many agents through the ORM would take
@@ -53,7 +53,7 @@ export const readTrustSince = {
   name: "read-trust-since",
   text: `select seq::float8 as seq, at_ms::float8 as "atMs", entry_id as "decisionId", agent_id as "agentId",
       action_type as "actionType", decision, ref_id as "refId"
-    from ledger_entry where workspace_id = $1 and seq >= $2 and ${IS_DECISION} order by ledger_entry.seq`,
+    from ledger_entry where workspace_id = $1 and seq >= $2 and ${IS_COUNTED} order by ledger_entry.seq`,
 };
 
 /**

@@ -1,0 +1,247 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import type { InterceptResponse } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { Decision, DecisionPath, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { ControlPlaneError } from "../../src/errors.ts";
+import { openWorkspace, reasonOf, type TestWorkspace, velocityRule } from "../support/harness.ts";
+import { assertIntact, decisionsOf, readLog } from "./stored-log.ts";
+
+const DAY_MS = 86_400_000;
+
+describe("a repeated request", () => {
+  let workspace: TestWorkspace;
+  before(async () => {
+    workspace = await openWorkspace({ replicas: 2 });
+    await workspace.mandate([velocityRule(1, { scope: Scope.AGENT, matchActionTypes: ["pay.once"] })]);
+  });
+  after(async () => {
+    assertIntact(await readLog(workspace.url));
+    await workspace.close();
+  });
+
+  const trustOf = async (agentId: string): Promise<number | undefined> =>
+    (await workspace.agents.getAgent({ agentId })).agent?.trustLevel;
+
+  it("says that it is answered by an earlier decision, and when that was made.", async () => {
+    const agentId = await workspace.agent();
+    const request = { agentId, actionType: "read", requestId: randomUUID() };
+    const first = await workspace.intercept(request);
+    expect(first.replayed).to.equal(false);
+    expect(first.decidedAt).to.equal(undefined);
+    for (const replica of workspace.replicas) {
+      const again = await workspace.intercept(request, replica);
+      expect(again).to.include({ replayed: true, decisionId: first.decisionId, decision: Decision.ALLOW });
+      const { decision } = await workspace.enforcement.getDecision({ decisionId: first.decisionId });
+      expect(again.decidedAt).to.deep.equal(decision?.decidedAt);
+    }
+  });
+
+  /** Ends what the first request relied on; gives the path of the refusal. */
+  interface Ending {
+    readonly request: object;
+    readonly key?: string;
+    readonly end: () => Promise<unknown>;
+    readonly path: DecisionPath;
+  }
+
+  const ENDINGS: Readonly<Record<string, (agentId: string) => Promise<Ending>>> = {
+    "the agent is revoked": async (agentId) => ({
+      request: {},
+      end: () => workspace.revoke(agentId),
+      path: DecisionPath.REVOKED,
+    }),
+    "the agent is deactivated": async (agentId) => ({
+      request: {},
+      end: () => workspace.agents.deactivateAgent({ agentId }),
+      path: DecisionPath.REVOKED,
+    }),
+    "the session has ended": async (agentId) => {
+      const { session } = await workspace.authority.createSession({ agentId });
+      const sessionId = session?.sessionId ?? "";
+      return {
+        request: { sessionId },
+        end: () => workspace.authority.endSession({ sessionId }),
+        path: DecisionPath.SESSION,
+      };
+    },
+    "the credential has ended": async (agentId) => {
+      const { credential, secret } = await workspace.authority.createCredential({ agentId });
+      const credentialId = credential?.credentialId ?? "";
+      return {
+        request: {},
+        key: secret,
+        end: () => workspace.authority.endCredential({ credentialId }),
+        path: DecisionPath.CREDENTIAL,
+      };
+    },
+    "the principal is revoked": async (agentId) => {
+      const principal = await workspace.agent();
+      const grant = { grantorAgentId: principal, granteeAgentId: agentId, actionTypes: ["*"] };
+      await workspace.authority.createGrant(grant);
+      return {
+        request: { onBehalfOf: principal },
+        end: () => workspace.revoke(principal),
+        path: DecisionPath.REVOKED,
+      };
+    },
+    "the API key ended with its agent": async (agentId) => {
+      const { secret } = await workspace.admin.createApiKey({ name: "bound", role: Role.AGENT, agentId });
+      return { request: {}, key: secret, end: () => workspace.revoke(agentId), path: DecisionPath.REVOKED };
+    },
+  };
+
+  for (const [what, prepare] of Object.entries(ENDINGS)) {
+    it(`is refused by one sealed block on every replica once ${what}.`, async () => {
+      const agentId = await workspace.agent();
+      const { request: more, key, end, path } = await prepare(agentId);
+      const request = { agentId, actionType: "pay.once", requestId: randomUUID(), ...more };
+      const first = await workspace.enforcement.intercept(request, key);
+      expect(first.decision).to.equal(Decision.ALLOW);
+      const trust = await trustOf(agentId);
+      await end();
+      const answers: InterceptResponse[] = [];
+      for (const replica of [...workspace.replicas, ...workspace.replicas]) {
+        answers.push(await replica.enforcement.intercept(request, key));
+      }
+      for (const answer of answers) {
+        expect(answer).to.include({ decision: Decision.BLOCK, decisionPath: path });
+        expect(answer.decisionId).to.equal(answers[0]?.decisionId).and.not.to.equal(first.decisionId);
+      }
+      expect(answers.map(({ replayed }) => replayed)).to.deep.equal([false, true, true, true]);
+      const { receipt } = await workspace.enforcement.getDecision({ decisionId: answers[0]?.decisionId ?? "" });
+      expect(receipt?.replayOf).to.equal(first.decisionId);
+      expect(await trustOf(agentId)).to.equal(trust);
+      const stored = decisionsOf(await readLog(workspace.url)).filter(({ action }) => action.agent_id === agentId);
+      expect(stored.length).to.equal(2);
+    });
+  }
+
+  it("under a limit that is reached gets its first decision, and counts once.", async () => {
+    const agentId = await workspace.agent();
+    const request = { agentId, actionType: "pay.once", requestId: randomUUID() };
+    await workspace.intercept(request);
+    for (const replica of workspace.replicas) {
+      expect(await workspace.intercept(request, replica)).to.include({ decision: Decision.ALLOW, replayed: true });
+    }
+  });
+
+  it("gets the first decision that used up its token or grant.", async () => {
+    const agentId = await workspace.agent();
+    const token = { agentId, audience: "x", allowedActionTypes: ["*"], ttlSeconds: 60n, maxUses: 1n };
+    const { token: key } = await workspace.authority.createFederationToken(token);
+    const request = { agentId, actionType: "read", requestId: randomUUID() };
+    expect((await workspace.enforcement.intercept(request, key)).decision).to.equal(Decision.ALLOW);
+    const again = await workspace.enforcement.intercept(request, key);
+    expect(again).to.include({ decision: Decision.ALLOW, replayed: true });
+    const other = await workspace.enforcement.intercept({ ...request, requestId: randomUUID() }, key);
+    expect(other).to.include({ decision: Decision.BLOCK, decisionPath: DecisionPath.CREDENTIAL });
+
+    const principal = await workspace.agent();
+    const grant = { grantorAgentId: principal, granteeAgentId: agentId, actionTypes: ["*"], maxUses: 1n };
+    await workspace.authority.createGrant(grant);
+    const lent = { agentId, actionType: "read", onBehalfOf: principal, requestId: randomUUID() };
+    expect((await workspace.intercept(lent)).decision).to.equal(Decision.ALLOW);
+    expect(await workspace.intercept(lent)).to.include({ decision: Decision.ALLOW, replayed: true });
+  });
+
+  it("by another key, or without the tool that it named, is another request.", async () => {
+    const agentId = await workspace.agent();
+    const { secret } = await workspace.authority.createCredential({ agentId });
+    const request = { agentId, actionType: "read", tool: "read", requestId: randomUUID() };
+    await workspace.intercept(request);
+    for (const [changed, key] of [[request, secret] as const, [{ ...request, tool: undefined }, undefined] as const]) {
+      expect(await reasonOf(workspace.enforcement.intercept(changed as never, key))).to.equal("REQUEST_ID_REUSED");
+    }
+  });
+
+  it("after a day is refused, with the first decision in the details.", async () => {
+    const agentId = await workspace.agent();
+    const request = { agentId, actionType: "read", requestId: randomUUID() };
+    const { decisionId } = await workspace.intercept(request);
+    const fault = await workspace.clock.ahead(DAY_MS + 1_000, () =>
+      workspace.intercept(request).catch((error: unknown) => error),
+    );
+    expect(fault).to.be.instanceOf(ControlPlaneError);
+    const { metadata } = fault as ControlPlaneError;
+    expect(metadata).to.include({ decision_id: decisionId, decision: "allow", decision_path: "default" });
+    expect(metadata).to.have.property("decided_at");
+  });
+});
+
+describe("an ended key", () => {
+  let workspace: TestWorkspace;
+  before(async () => {
+    workspace = await openWorkspace({ replicas: 2 });
+  });
+  after(async () => {
+    assertIntact(await readLog(workspace.url));
+    await workspace.close();
+  });
+
+  const refusalsOf = async (agentId: string): Promise<number> =>
+    decisionsOf(await readLog(workspace.url)).filter((body) => body.action.agent_id === agentId).length;
+
+  it("costs its agent no trust, and uses up no limit of its department, here, elsewhere and after a restart.", async () => {
+    const agentId = await workspace.agent();
+    const colleague = await workspace.agent();
+    const departmentId = await workspace.department(agentId, colleague);
+    await workspace.mandate([velocityRule(3, { scope: Scope.DEPARTMENT, matchActionTypes: ["pay"], departmentId })]);
+    const { credential, secret } = await workspace.authority.createCredential({ agentId });
+    await workspace.authority.endCredential({ credentialId: credential?.credentialId ?? "" });
+    for (let count = 0; count < 26; count++) {
+      const reply = await workspace.enforcement.intercept({ agentId, actionType: "pay" }, secret);
+      expect(reply).to.include({ decision: Decision.BLOCK, decisionPath: DecisionPath.CREDENTIAL, replayed: false });
+    }
+    for (const replica of [...workspace.replicas, await workspace.replica()]) {
+      expect((await replica.agents.getAgent({ agentId })).agent?.trustLevel).to.equal(50);
+      expect((await replica.enforcement.intercept({ agentId: colleague, actionType: "pay" })).decision).to.equal(
+        Decision.ALLOW,
+      );
+    }
+    const { decisions } = await workspace.enforcement.listDecisions({ agentId, pageSize: 100 });
+    expect(decisions.length).to.equal(26);
+    const { receipt } = await workspace.enforcement.getDecision({ decisionId: decisions[0]?.decisionId ?? "" });
+    expect(receipt?.keyEnded).to.equal(true);
+    expect(receipt?.trust).to.include({ before: 50, after: 50 });
+  });
+
+  it("that calls more than 60 times a minute gets its last refusal again.", async () => {
+    const agentId = await workspace.agent();
+    const { credential, secret } = await workspace.authority.createCredential({ agentId });
+    await workspace.authority.endCredential({ credentialId: credential?.credentialId ?? "" });
+    const replies: InterceptResponse[] = [];
+    for (let count = 0; count < 70; count++) {
+      replies.push(await workspace.enforcement.intercept({ agentId, actionType: `pay.${count}` }, secret));
+    }
+    expect(await refusalsOf(agentId)).to.equal(60);
+    const last = replies[59] as InterceptResponse;
+    for (const reply of replies.slice(60)) {
+      expect(reply).to.include({ decisionId: last.decisionId, decision: Decision.BLOCK, replayed: true });
+    }
+  });
+
+  it("is an API key bound to a revoked agent: named in the certificate, counted, and refused on record.", async () => {
+    const agentId = await workspace.agent();
+    const bound = await workspace.admin.createApiKey({ name: "bound", role: Role.AGENT, agentId });
+    const gone = await workspace.admin.createApiKey({ name: "gone", role: Role.AGENT, agentId });
+    await workspace.admin.revokeApiKey({ keyId: gone.key?.keyId ?? "" });
+    const { credential } = await workspace.authority.createCredential({ agentId });
+    const certificate = await workspace.revocations.revokeAgent({ agentId });
+    const ids = [bound.key?.keyId, credential?.credentialId];
+    expect(certificate.counts?.credentials).to.equal(2);
+    for (const id of ids) expect(certificate.canonicalBody).to.include(id);
+    expect(certificate.canonicalBody).not.to.include(gone.key?.keyId);
+    for (const replica of workspace.replicas) {
+      const reply = await replica.enforcement.intercept({ agentId, actionType: "pay" }, bound.secret);
+      expect(reply).to.include({ decision: Decision.BLOCK, decisionPath: DecisionPath.REVOKED });
+      expect(await reasonOf(replica.agents.getAgent({ agentId }, bound.secret))).to.equal("KEY_INVALID");
+      expect(await reasonOf(replica.enforcement.intercept({ agentId, actionType: "pay" }, gone.secret))).to.equal(
+        "KEY_INVALID",
+      );
+    }
+    const { keys } = await workspace.admin.listApiKeys({});
+    const listed = keys.find(({ keyId }) => keyId === bound.key?.keyId);
+    expect(listed?.revokedAt).not.to.equal(undefined);
+  });
+});
