@@ -74,6 +74,7 @@ async function createAppender(client: Client, sample: readonly Sealed[], append:
   const leaves = sample.map(({ leafHash }) => leafHash);
   const fixed = [joined((row) => row.agentId), joined((row) => row.actionType), joined((row) => row.decision)];
   const refs = joined(() => "");
+  const kinds = joined(() => "0");
   const bodies = joined(({ body }) => body);
   let frontier = EMPTY_FRONTIER;
   let [rows, ms] = [0, 0];
@@ -86,7 +87,7 @@ async function createAppender(client: Client, sample: readonly Sealed[], append:
     const ids = leaves.map((_, index) => `dec_${size + index}`).join("\n");
     const head = [workspaceId, size, leaves.length, before, bytesFromFrontier(frontier), Date.now()];
     const hashes = Buffer.concat(keepsSubtrees ? subtrees : []);
-    const values = [...head, ids, ...fixed, refs, Buffer.concat(leaves), bodies, hashes, ...Array(7).fill(null)];
+    const values = [...head, ids, ...fixed, refs, Buffer.concat(leaves), bodies, hashes, ...Array(7).fill(null), kinds];
     if ((await client.query({ ...statement, values })).rows.length !== 1) throw new Error("nothing was appended");
   };
 
