@@ -110,7 +110,7 @@ function createServices({
     createDepartmentService({ logs }),
     createToolService({ logs, database }),
     createMandateService({ logs, database }),
-    createEnforcementService({ intercept: createIntercept(logs, guard), pool }),
+    createEnforcementService({ intercept: createIntercept(logs, guard), logs, pool, heartbeatMs }),
     createEscalationService({ logs, pool, heartbeatMs }),
     createAuthorityService({ logs, database, keys, authenticator }),
     createRevocationService({ logs, database, keys, authenticator }),

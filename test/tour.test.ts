@@ -137,7 +137,7 @@ const shownOutcome = ({ policy, tool, ...outcome }: Outcome) => ({
 function watchedEnforcement(logs: WorkspaceLogs, pool: Pool, tour: Tour) {
   const intercept = createIntercept(watchedLogs(logs, tour), NO_GUARD);
   const service = createEnforcementService({
-    pool,
+    ...{ logs, pool, heartbeatMs: 60_000 },
     async intercept(command) {
       const sealed: SealedDecision = await intercept(command);
       tour.note("src/decision/intercept.ts", { workspaceId: command.workspaceId, action: command.action }, sealed);

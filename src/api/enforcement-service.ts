@@ -8,8 +8,11 @@ import {
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import type { Intercept } from "../decision/intercept.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { LogFeed } from "../log/log-feed.ts";
 import { readReceipts, readToolDigest } from "../log/receipts.ts";
-import { listDecisionReceipts } from "../registry/decisions.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
+import { type DecisionRow, listDecisionReceipts, watchDecisions } from "../registry/decisions.ts";
 import type { SealedDecision } from "../state/types.ts";
 import { actionFrom } from "./action.ts";
 import type { CallContext, Caller } from "./context.ts";
@@ -33,14 +36,30 @@ function responseFrom(sealed: SealedDecision, receivedAt: number): MessageInitSh
   };
 }
 
+/** Parts that EnforcementService needs. */
+export interface EnforcementServiceParts {
+  readonly intercept: Intercept;
+  readonly logs: WorkspaceLogs;
+  readonly pool: Pool;
+  /** Milliseconds between heartbeats on a quiet stream. */
+  readonly heartbeatMs: number;
+}
+
 /** Creates the functions of EnforcementService, which decide actions and read decisions back from the log. */
 export function createEnforcementService({
   intercept,
+  logs,
   pool,
-}: {
-  readonly intercept: Intercept;
-  readonly pool: Pool;
-}): ServiceDefinition {
+  heartbeatMs,
+}: EnforcementServiceParts): ServiceDefinition {
+  const feeds = new WeakMap<WorkspaceLog, LogFeed<DecisionRow>>();
+
+  const feedOf = (log: WorkspaceLog): LogFeed<DecisionRow> => {
+    const feed = feeds.get(log) ?? new LogFeed<DecisionRow>(log);
+    feeds.set(log, feed);
+    return feed;
+  };
+
   const interceptOne = async (request: InterceptRequest, caller: Caller, waiter: CallContext, receivedAt: number) => {
     const action = actionFrom(request, caller);
     const sealed = await intercept({ workspaceId: caller.workspaceId, action, waiter });
@@ -73,6 +92,24 @@ export function createEnforcementService({
       const page = pageFrom(request, "decisions", filter.agentId, decision, filter.sinceMs, filter.untilMs);
       const { items, next } = await listDecisionReceipts(pool, caller.workspaceId, filter, page);
       return { decisions: items.map(decisionRecordFrom), nextPageToken: page.tokenAfter(next) };
+    },
+    async *watchDecisions(request, { caller, signal }) {
+      const { agentId, cursor } = request;
+      const log = await logs.of(caller.workspaceId);
+      const filter = {
+        agentId: agentId === "" ? undefined : agentId,
+        decision: decisionMapping.fromProto(request.decision),
+      };
+      const context = { log, feed: feedOf(log), pool, heartbeatMs, signal };
+      for await (const next of watchDecisions(context, filter, cursor)) {
+        if ("isBeat" in next) {
+          const at = timestampFromMs(logs.clock.now());
+          yield { heartbeat: true, cursor: next.seq < 0 ? "" : String(next.seq), at };
+          continue;
+        }
+        const { seq, at } = next.body;
+        yield { decision: decisionRecordFrom(next), cursor: String(seq), at: timestampFromMs(Date.parse(at)) };
+      }
     },
   });
 }

@@ -1,72 +1,39 @@
 import type { Pool } from "pg";
 import type { LedgerEvent } from "../log/events.ts";
+import { LogFeed, MAX_FEED_BYTES, MAX_FEED_PAGE, type Selection } from "../log/log-feed.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
-import { escalationIdOf } from "../state/escalations.ts";
-import { asCreated, type Escalation, type EscalationResolution, findEscalations } from "./escalation.ts";
-
-/** The creation or resolution of an escalation. */
-export interface EscalationChange {
-  /** Log index of the entry that made the change; a watch resumes after it. */
-  readonly seq: number;
-  readonly atMs: number;
-  readonly kind: "created" | "resolved";
-  /** The escalation right after the change. */
-  readonly escalation: Escalation;
-}
-
-/** Receives changes in the order of the log. MUST NOT throw. */
-type EscalationListener = (change: EscalationChange) => void;
+import { readEscalationChanges } from "../store/sql/read-escalations.ts";
+import { stored } from "../store/store-fault.ts";
+import type { EscalationResolution, EscalationRow } from "./escalation.ts";
 
 /** Receives the resolution of an escalation. MUST NOT throw. */
 type ResolutionListener = (resolution: EscalationResolution) => void;
 
-interface Subscription {
-  readonly listener: EscalationListener;
-  readonly onLost: (error: unknown) => void;
+/** The creation or resolution of an escalation, not yet parsed. */
+export type EscalationChangeRow = EscalationRow & { readonly seq: number; readonly isResolution: boolean };
+
+function isChange(event: LedgerEvent): boolean {
+  return event.kind === "decision" ? event.decision === "escalate" : event.change.type === "escalation_resolved";
 }
 
-/** A change whose escalation is not read yet. */
-type UnreadChange = Omit<EscalationChange, "escalation"> & { readonly escalationId: string };
-
-function unreadChangeFrom(event: LedgerEvent): UnreadChange | undefined {
-  const { seq, atMs } = event;
-  if (event.kind === "decision") {
-    if (event.decision !== "escalate") return undefined;
-    return { kind: "created", escalationId: escalationIdOf(event.decisionId), seq, atMs };
-  }
-  if (event.change.type !== "escalation_resolved") return undefined;
-  return { kind: "resolved", escalationId: event.change.escalation_id, seq, atMs };
-}
-
-/**
- * The changes of a workspace's escalations, read once for all listeners on this replica. It subscribes to the log only
- * while it has listeners.
- */
+/** The changes of a workspace's escalations on this replica. It subscribes to the log only while somebody listens. */
 export class EscalationFeed {
+  /** The creations and resolutions, for watches. */
+  readonly changes: LogFeed<EscalationChangeRow>;
+  /** All creations and resolutions. */
+  readonly all: Selection<EscalationChangeRow>;
   readonly #log: WorkspaceLog;
-  readonly #pool: Pool;
-  readonly #watchers = new Set<Subscription>();
   readonly #waiters = new Map<string, Set<ResolutionListener>>();
   #unsubscribe: (() => void) | undefined;
-  #reading: Promise<void> = Promise.resolve();
 
   constructor(log: WorkspaceLog, pool: Pool) {
     this.#log = log;
-    this.#pool = pool;
-  }
-
-  /**
-   * Subscribes to every change. `onLost` is called once if changes cannot be read: the listener then has to start again.
-   * Returns the function that ends the subscription.
-   */
-  watch(listener: EscalationListener, onLost: (error: unknown) => void): () => void {
-    const subscription = { listener, onLost };
-    this.#watchers.add(subscription);
-    this.#subscribe();
-    return () => {
-      this.#watchers.delete(subscription);
-      this.#unsubscribeIfUnused();
+    this.changes = new LogFeed(log);
+    const read = async (from: number, before: number) => {
+      const values = [log.workspaceId, from, before, MAX_FEED_PAGE, MAX_FEED_BYTES];
+      return (await stored(pool.query<EscalationChangeRow>({ ...readEscalationChanges, values }))).rows;
     };
+    this.all = { key: "", shows: isChange, read };
   }
 
   /** Subscribes to the resolution of one escalation, which is taken from its log entry without a query. */
@@ -82,26 +49,15 @@ export class EscalationFeed {
   }
 
   #subscribe(): void {
-    this.#unsubscribe ??= this.#log.subscribe((events) => this.#onEvents(events));
+    this.#unsubscribe ??= this.#log.subscribe((events) => {
+      for (const event of events) this.#wakeWaiters(event);
+    });
   }
 
   #unsubscribeIfUnused(): void {
-    if (this.#watchers.size > 0 || this.#waiters.size > 0) return;
+    if (this.#waiters.size > 0) return;
     this.#unsubscribe?.();
     this.#unsubscribe = undefined;
-  }
-
-  #onEvents(events: readonly LedgerEvent[]): void {
-    if (this.#waiters.size > 0) for (const event of events) this.#wakeWaiters(event);
-    if (this.#watchers.size === 0) return;
-    const changes = events.map(unreadChangeFrom).filter((change) => change !== undefined);
-    if (changes.length === 0) return;
-    // One read after the other, so that changes arrive in the order of the log.
-    this.#reading = this.#reading
-      .then(() => this.#deliver(changes))
-      .catch((error) => {
-        for (const { onLost } of this.#watchers) onLost(error);
-      });
   }
 
   #wakeWaiters(event: LedgerEvent): void {
@@ -109,16 +65,5 @@ export class EscalationFeed {
     const { escalation_id: escalationId, resolution: status, note } = event.change;
     const { seq, atMs, by } = event;
     for (const listener of this.#waiters.get(escalationId) ?? []) listener({ status, seq, atMs, by, note });
-  }
-
-  async #deliver(changes: readonly UnreadChange[]): Promise<void> {
-    const ids = [...new Set(changes.map(({ escalationId }) => escalationId))];
-    const found = await findEscalations(this.#pool, this.#log.workspaceId, ids);
-    for (const { escalationId, ...change } of changes) {
-      const read = found.get(escalationId);
-      if (read === undefined) continue;
-      const escalation = change.kind === "created" ? asCreated(read) : read;
-      for (const { listener } of this.#watchers) listener({ ...change, escalation });
-    }
   }
 }

@@ -1,22 +1,28 @@
 import type { Pool } from "pg";
-import { invalidField } from "../errors.ts";
 import { EventBuffer } from "../log/event-buffer.ts";
+import { indexFromCursor, MAX_FEED_BYTES, MAX_FEED_PAGE } from "../log/log-feed.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
-import { readEscalationChanges, readPendingEscalations } from "../store/sql/read-escalations.ts";
+import { readPendingEscalations } from "../store/sql/read-escalations.ts";
 import { stored } from "../store/store-fault.ts";
 import {
   asCreated,
   asResolved,
   type Escalation,
   type EscalationResolution,
-  type EscalationRow,
   escalationFromRow,
   getEscalation,
 } from "./escalation.ts";
-import type { EscalationChange, EscalationFeed } from "./feed.ts";
+import type { EscalationChangeRow, EscalationFeed } from "./feed.ts";
 
-/** Page size of the backlog. */
-const PAGE = 500;
+/** The creation or resolution of an escalation. */
+export interface EscalationChange {
+  /** Log index of the entry that made the change; a watch resumes after it. */
+  readonly seq: number;
+  readonly atMs: number;
+  readonly kind: "created" | "resolved";
+  /** The escalation right after the change. */
+  readonly escalation: Escalation;
+}
 
 /** Dependencies and options of a stream of escalations. */
 export interface WatchContext {
@@ -27,40 +33,22 @@ export interface WatchContext {
   readonly signal: AbortSignal;
 }
 
-type ChangeRow = EscalationRow & { readonly seq: number; readonly isResolution: boolean };
-
-function changeFrom({ seq, isResolution, ...row }: ChangeRow): EscalationChange {
+function changeFrom({ seq, isResolution, ...row }: EscalationChangeRow): EscalationChange {
   const escalation = escalationFromRow(row);
-  if (!isResolution) return createdChange(escalation);
-  return { seq, atMs: escalation.resolvedAtMs ?? 0, kind: "resolved", escalation };
+  if (isResolution) return { seq, atMs: escalation.resolvedAtMs ?? 0, kind: "resolved", escalation };
+  return { seq, atMs: Date.parse(escalation.receipt.body.at), kind: "created", escalation: asCreated(escalation) };
 }
 
-function createdChange(escalation: Escalation): EscalationChange {
-  const { createdSeq: seq, receipt } = escalation;
-  return { seq, atMs: Date.parse(receipt.body.at), kind: "created", escalation: asCreated(escalation) };
-}
-
-/** Returns the log index that a cursor resumes after; null for an empty cursor. Throws INVALID_FIELD. */
-function indexFromCursor(cursor: string): number | null {
-  if (cursor === "") return null;
-  if (!/^\d{1,15}$/.test(cursor)) throw invalidField("cursor", "was not given by this stream; leave it empty to begin");
-  return Number(cursor);
-}
-
-async function* backlogAfter(
-  { pool, log }: WatchContext,
-  after: number | null,
-  before: number,
-): AsyncGenerator<EscalationChange> {
-  const statement = after === null ? readPendingEscalations : readEscalationChanges;
-  let from = after === null ? 0 : after + 1;
-  for (;;) {
-    const values = [log.workspaceId, from, before, PAGE];
-    const { rows } = await stored(pool.query<ChangeRow>({ ...statement, values }));
-    for (const row of rows) yield after === null ? createdChange(escalationFromRow(row)) : changeFrom(row);
+/** Yields the escalations created before an index that are pending when they are read, oldest first. */
+async function* pendingBefore({ pool, log, feed }: WatchContext, before: number): AsyncGenerator<EscalationChangeRow> {
+  for (let from = 0; ; ) {
+    const values = [log.workspaceId, from, before, MAX_FEED_PAGE, MAX_FEED_BYTES];
+    const read = () => stored(pool.query<EscalationChangeRow>({ ...readPendingEscalations, values }));
+    const { rows } = await feed.changes.inTurn(read);
+    yield* rows;
     const last = rows.at(-1);
-    if (rows.length < PAGE || last === undefined) return;
-    from = (after === null ? last.createdSeq : last.seq) + 1;
+    if (last === undefined) return;
+    from = last.seq + 1;
   }
 }
 
@@ -72,21 +60,17 @@ export async function* watchEscalations(
   context: WatchContext,
   cursor: string,
 ): AsyncGenerator<EscalationChange | undefined> {
+  const { feed, heartbeatMs, signal } = context;
   const after = indexFromCursor(cursor);
-  const live = new EventBuffer<EscalationChange>();
-  const stop = context.feed.watch(
-    (change) => live.push(change),
-    (error) => live.end(error),
-  );
-  try {
-    // The subscription is older than the backlog's end: together they miss nothing, and the index avoids duplicates.
-    const { seq: end } = await context.log.caughtUp();
-    yield* backlogAfter(context, after, end);
-    for await (const change of live.read(context.heartbeatMs, context.signal)) {
-      if (change === undefined || (change.seq >= end && change.seq > (after ?? -1))) yield change;
+  let isPendingShown = after !== undefined;
+  for await (const next of feed.changes.watch(feed.all, { after, heartbeatMs, signal })) {
+    if (!("isBeat" in next)) yield changeFrom(next);
+    else if (isPendingShown) yield undefined;
+    else {
+      // The first heartbeat tells where new changes begin.
+      isPendingShown = true;
+      for await (const row of pendingBefore(context, next.seq + 1)) yield changeFrom(row);
     }
-  } finally {
-    stop();
   }
 }
 

@@ -1,8 +1,23 @@
 import type { Pool } from "pg";
+import {
+  type Beat,
+  indexFromCursor,
+  type LogFeed,
+  MAX_FEED_BYTES,
+  MAX_FEED_PAGE,
+  type Selection,
+} from "../log/log-feed.ts";
 import { type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import type { Decision } from "../policy/types.ts";
 import { numberFromDecision } from "../state/stored-enums.ts";
-import { findFirstAfter, listDecisions, listDecisionsOfAgent } from "../store/sql/read-decisions.ts";
+import {
+  findFirstAfter,
+  listDecisions,
+  listDecisionsOfAgent,
+  readDecisionsFrom,
+  readDecisionsOfAgentFrom,
+} from "../store/sql/read-decisions.ts";
 import { readLogSize } from "../store/sql/read-entries.ts";
 import { stored } from "../store/store-fault.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
@@ -66,4 +81,55 @@ export function listDecisionReceipts(
   page: PageRequest,
 ): Promise<Page<DecisionReceipt>> {
   return stored(readPage(pool, workspaceId, filter, page));
+}
+
+/** A decision of a watch, not yet parsed. */
+export interface DecisionRow {
+  readonly seq: number;
+  readonly leafHash: Buffer;
+  readonly body: string;
+}
+
+/** Dependencies and options of a stream of decisions. */
+interface WatchContext {
+  readonly pool: Pool;
+  readonly log: WorkspaceLog;
+  readonly feed: LogFeed<DecisionRow>;
+  readonly heartbeatMs: number;
+  readonly signal: AbortSignal;
+}
+
+type WatchFilter = Pick<DecisionFilter, "agentId" | "decision">;
+
+function selectionOf({ pool, log: { workspaceId } }: WatchContext, filter: WatchFilter): Selection<DecisionRow> {
+  const { agentId, decision } = filter;
+  const number = decision === undefined ? null : numberFromDecision(decision);
+  return {
+    key: `${decision ?? ""} ${agentId ?? ""}`,
+    shows: (event) =>
+      event.kind === "decision" &&
+      (decision === undefined || event.decision === decision) &&
+      (agentId === undefined || event.agentId === agentId),
+    async read(from, before) {
+      const values: unknown[] = [workspaceId, from, before, number, MAX_FEED_PAGE, MAX_FEED_BYTES];
+      if (agentId !== undefined) values.push(agentId);
+      const statement = agentId === undefined ? readDecisionsFrom : readDecisionsOfAgentFrom;
+      return (await stored(pool.query<DecisionRow>({ ...statement, values }))).rows;
+    },
+  };
+}
+
+/**
+ * Streams every decision that the filter lets through, in the order of the log: first those after the cursor (for an empty
+ * cursor, none), then new ones. Throws INVALID_FIELD for a cursor that no stream gave.
+ */
+export async function* watchDecisions(
+  context: WatchContext,
+  filter: WatchFilter,
+  cursor: string,
+): AsyncGenerator<DecisionReceipt | Beat> {
+  const { feed, heartbeatMs, signal } = context;
+  const after = indexFromCursor(cursor);
+  for await (const next of feed.watch(selectionOf(context, filter), { after, heartbeatMs, signal }))
+    yield "isBeat" in next ? next : receiptFrom(next.body, next.leafHash);
 }

@@ -34,6 +34,12 @@ const DEFAULT_KEEPALIVE_MS = 15_000;
 /** Time without an answer to a ping after which the connection is closed, milliseconds. */
 const KEEPALIVE_TIMEOUT_MS = 10_000;
 
+/**
+ * Bytes of a reply from which its stream waits until it is sent. grpc-js takes 16 replies of any size before it holds a stream
+ * back, so an unread stream holds at most 128 KiB of smaller ones, the 64 KiB on their way, and one larger.
+ */
+const LARGE_REPLY_BYTES = 8_192;
+
 /** Options of a gRPC server. */
 export interface GrpcServerOptions {
   /** Serves its services. */
@@ -197,7 +203,11 @@ class GrpcMethod {
       const replies = await serve(call);
       // Sends headers at once, so that the caller sees an open stream before the first reply.
       grpc.sendMetadata(responseMetadata(incoming));
-      for await (const reply of replies) if (!grpc.write(this.#encode(reply))) await drained(grpc);
+      for await (const reply of replies) {
+        const bytes = this.#encode(reply);
+        if (bytes.byteLength >= LARGE_REPLY_BYTES) await sent(grpc, bytes, call.signal);
+        else if (!grpc.write(bytes)) await drained(grpc, call.signal);
+      }
       grpc.end();
     } catch (error) {
       // grpc-js sends the emitted error as the status, after the replies already written.
@@ -264,15 +274,43 @@ function statusFrom(error: unknown, { requestId }: IncomingCall, call: Call | un
   return status;
 }
 
-/** Waits until the caller continues reading or leaves. */
-function drained(grpc: ServerStreamCall | BidiStreamCall): Promise<void> {
+/** Waits until the caller continues reading or leaves, or the call ends. */
+function drained(grpc: ServerStreamCall | BidiStreamCall, signal: AbortSignal): Promise<void> {
+  return settledOr(grpc, signal, (settle) => {
+    grpc.once("drain", settle);
+    return () => grpc.off("drain", settle);
+  });
+}
+
+/** Writes a reply and waits until the connection has taken it, the caller leaves, or the call ends. */
+function sent(grpc: ServerStreamCall | BidiStreamCall, bytes: Buffer, signal: AbortSignal): Promise<void> {
+  return settledOr(grpc, signal, (settle) => {
+    grpc.write(bytes, () => settle());
+    return () => undefined;
+  });
+}
+
+/** Resolves when `listen` settles it, the stream closes or the signal aborts. `listen` returns what ends its listening. */
+function settledOr(
+  grpc: ServerStreamCall | BidiStreamCall,
+  signal: AbortSignal,
+  listen: (settle: () => void) => () => void,
+): Promise<void> {
   return new Promise((resolve) => {
-    const settle = () => {
-      grpc.off("drain", settle).off("close", settle);
+    if (grpc.destroyed || signal.aborted) {
+      resolve();
+      return;
+    }
+    let unlisten = (): unknown => undefined;
+    const settle = (): void => {
+      unlisten();
+      grpc.off("close", settle);
+      signal.removeEventListener("abort", settle);
       resolve();
     };
-    if (grpc.destroyed) resolve();
-    else grpc.on("drain", settle).on("close", settle);
+    grpc.once("close", settle);
+    signal.addEventListener("abort", settle, { once: true });
+    unlisten = listen(settle);
   });
 }
 

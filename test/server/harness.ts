@@ -98,6 +98,7 @@ export function enforcementWith(functions: Partial<Enforcement>): ReturnType<typ
     interceptStream: nothing,
     getDecision: notTested,
     listDecisions: notTested,
+    watchDecisions: nothing,
     ...functions,
   });
 }

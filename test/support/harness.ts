@@ -214,7 +214,7 @@ function servicesOf(parts: Pick<Replica, "database" | "logs" | "keys" | "authent
     createAgentService({ logs, database, heartbeatMs }),
     createAuthorityService(parts),
     createDepartmentService({ logs }),
-    createEnforcementService({ intercept: createIntercept(logs, guard), pool }),
+    createEnforcementService({ intercept: createIntercept(logs, guard), logs, pool, heartbeatMs }),
     createEscalationService({ logs, pool, heartbeatMs }),
     createIncidentService(database),
     createMandateService({ logs, database }),

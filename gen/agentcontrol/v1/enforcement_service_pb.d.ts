@@ -833,6 +833,82 @@ export declare type ListDecisionsResponse = Message<"agentcontrol.v1.ListDecisio
 export declare const ListDecisionsResponseSchema: GenMessage<ListDecisionsResponse>;
 
 /**
+ * Asks for WatchDecisions.
+ *
+ * @generated from message agentcontrol.v1.WatchDecisionsRequest
+ */
+export declare type WatchDecisionsRequest = Message<"agentcontrol.v1.WatchDecisionsRequest"> & {
+  /**
+   * The last cursor received; decisions after it are sent. Empty starts with what is decided from now on. INVALID_FIELD when
+   * it is beyond the end of the log.
+   *
+   * @generated from field: string cursor = 1;
+   */
+  cursor: string;
+
+  /**
+   * Only decisions on this agent's actions; empty means all.
+   *
+   * @generated from field: string agent_id = 2;
+   */
+  agentId: string;
+
+  /**
+   * Only decisions of this kind; absent means all.
+   *
+   * @generated from field: agentcontrol.v1.Decision decision = 3;
+   */
+  decision: Decision;
+};
+
+/**
+ * Describes the message agentcontrol.v1.WatchDecisionsRequest.
+ * Use `create(WatchDecisionsRequestSchema)` to create a new message.
+ */
+export declare const WatchDecisionsRequestSchema: GenMessage<WatchDecisionsRequest>;
+
+/**
+ * One message of WatchDecisions.
+ *
+ * @generated from message agentcontrol.v1.WatchDecisionsResponse
+ */
+export declare type WatchDecisionsResponse = Message<"agentcontrol.v1.WatchDecisionsResponse"> & {
+  /**
+   * True for a sign of life without a decision. A watch with an empty cursor begins with one.
+   *
+   * @generated from field: bool heartbeat = 1;
+   */
+  heartbeat: boolean;
+
+  /**
+   * The decision; unset on a heartbeat.
+   *
+   * @generated from field: agentcontrol.v1.DecisionRecord decision = 2;
+   */
+  decision?: DecisionRecord | undefined;
+
+  /**
+   * Resumes after this message. Empty while the log has no entries.
+   *
+   * @generated from field: string cursor = 3;
+   */
+  cursor: string;
+
+  /**
+   * When it was decided; on a heartbeat, when that was sent.
+   *
+   * @generated from field: google.protobuf.Timestamp at = 4;
+   */
+  at?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.WatchDecisionsResponse.
+ * Use `create(WatchDecisionsResponseSchema)` to create a new message.
+ */
+export declare const WatchDecisionsResponseSchema: GenMessage<WatchDecisionsResponse>;
+
+/**
  * Decides every action before it happens, and shows what was decided.
  *
  * @generated from service agentcontrol.v1.EnforcementService
@@ -879,6 +955,17 @@ export declare const EnforcementService: GenService<{
     methodKind: "unary";
     input: typeof ListDecisionsRequestSchema;
     output: typeof ListDecisionsResponseSchema;
+  },
+  /**
+   * Sends every decision as it is sealed, in the order of the log: first those after `cursor`, then new ones. Nothing is sent
+   * twice or left out when a watcher resumes with the last cursor it received.
+   *
+   * @generated from rpc agentcontrol.v1.EnforcementService.WatchDecisions
+   */
+  watchDecisions: {
+    methodKind: "server_streaming";
+    input: typeof WatchDecisionsRequestSchema;
+    output: typeof WatchDecisionsResponseSchema;
   },
 }>;
 

@@ -296,7 +296,8 @@ export declare const WaitEscalationResponseSchema: GenMessage<WaitEscalationResp
  */
 export declare type WatchEscalationsRequest = Message<"agentcontrol.v1.WatchEscalationsRequest"> & {
   /**
-   * The last cursor received; changes after it are sent. Empty starts with everything that is pending now.
+   * The last cursor received; changes after it are sent. Empty starts with everything that is pending now. INVALID_FIELD when
+   * it is beyond the end of the log.
    *
    * @generated from field: string cursor = 1;
    */

@@ -29,6 +29,29 @@ export const listDecisionsOfAgent = {
     where workspace_id = $1 and kind in (0, 2) and ${STRETCH} and agent_id = $6 order by seq desc limit $5`,
 };
 
+/** Cuts a page after a number of bytes of its entries; the first entry always passes. */
+const cutByBytes = (rows: string): string =>
+  `select seq::float8 as seq, ${COLUMNS} from (
+    select *, sum(octet_length(body)) over (order by seq) - octet_length(body) as bytes_before from (${rows}) stretch
+  ) page where bytes_before < $6 order by page.seq`;
+
+/**
+ * Reads decisions between two indexes, oldest first.
+ * Parameters: workspace, first index, index to stop before, decision or null, most rows, bytes after which nothing more is read.
+ */
+export const readDecisionsFrom = {
+  name: "read-decisions-from",
+  text: cutByBytes(`select seq, leaf_hash, body from ledger_entry
+    where workspace_id = $1 and ${IS_DECISION} and ${STRETCH} order by ledger_entry.seq limit $5`),
+};
+
+/** Reads the decisions of one agent from the index that begins with it. Parameters: as `readDecisionsFrom`, then the agent. */
+export const readDecisionsOfAgentFrom = {
+  name: "read-decisions-of-agent-from",
+  text: cutByBytes(`select seq, leaf_hash, body from ledger_entry
+    where workspace_id = $1 and kind in (0, 2) and ${STRETCH} and agent_id = $7 order by ledger_entry.seq limit $5`),
+};
+
 /**
  * Finds the first index whose entry is later than a time, by binary search over the primary key: times never go backwards
  * within a log, so no index on time is needed. Returns null when no entry is later.

@@ -25,12 +25,22 @@ export const listEscalations = {
 };
 
 /**
+ * Cuts a list of escalations after a number of bytes of their entries; the first row always passes. PostgreSQL knows the
+ * lengths without reading bodies that are stored out of line.
+ */
+const cutByBytes = (rows: string, bytes: string): string =>
+  `select * from (
+    select *, sum(octet_length(body)) over (order by seq) - octet_length(body) as bytes_before from (${rows}) listed
+  ) sized where bytes_before < ${bytes} order by seq`;
+
+/**
  * Reads the changes of escalations in a range of the log, oldest first: one row for each creation and each resolution.
- * Parameters: workspace, first index, index to stop before, most rows.
+ * Parameters: workspace, first index, index to stop before, most rows, bytes after which nothing more is read.
  */
 export const readEscalationChanges = {
   name: "read-escalation-changes",
-  text: `select c.seq::float8 as seq, c.resolved as "isResolution", ${ESCALATION_COLUMNS}
+  text: cutByBytes(
+    `select c.seq::float8 as seq, c.resolved as "isResolution", ${ESCALATION_COLUMNS}
     from (
       select escalation_id, created_seq as seq, false as resolved
       from escalation where workspace_id = $1 and created_seq >= $2 and created_seq < $3
@@ -40,14 +50,18 @@ export const readEscalationChanges = {
       order by seq limit $4
     ) c
     join escalation e on e.workspace_id = $1 and e.escalation_id = c.escalation_id
-    join ledger_entry l on l.workspace_id = $1 and l.seq = e.created_seq
-    order by c.seq`,
+    join ledger_entry l on l.workspace_id = $1 and l.seq = e.created_seq`,
+    "$5",
+  ),
 };
 
-/** Reads the pending escalations created in a range of the log, oldest first. Parameters: workspace, first index, index to stop before, most rows. */
+/** Reads the pending escalations created in a range of the log, oldest first. Parameters: as `readEscalationChanges`. */
 export const readPendingEscalations = {
   name: "read-pending-escalations",
-  text: `select ${ESCALATION_COLUMNS} ${FROM}
+  text: cutByBytes(
+    `select e.created_seq::float8 as seq, false as "isResolution", ${ESCALATION_COLUMNS} ${FROM}
     where e.workspace_id = $1 and e.status = 1 and e.created_seq >= $2 and e.created_seq < $3
     order by e.created_seq limit $4`,
+    "$5",
+  ),
 };

@@ -1,0 +1,183 @@
+import { invalidField } from "../errors.ts";
+import type { LedgerEvent } from "./events.ts";
+import type { WorkspaceLog } from "./writer.ts";
+
+/** What a watch shows: some of the entries of a log. Watches with the same key MUST show the same. */
+export interface Selection<T extends { readonly seq: number }> {
+  readonly key: string;
+  /** True for an entry that the watch shows. MUST NOT throw. */
+  readonly shows: (event: LedgerEvent) => boolean;
+  /**
+   * Reads what the watch shows from index `from` on and before index `before`, oldest first. A page MUST be cut at
+   * `MAX_FEED_PAGE` items and after `MAX_FEED_BYTES` bytes, and has at least one item if there is any.
+   */
+  readonly read: (from: number, before: number) => Promise<readonly T[]>;
+}
+
+/** A heartbeat: everything up to index `seq` has been shown. -1 for nothing. */
+export interface Beat {
+  readonly isBeat: true;
+  readonly seq: number;
+}
+
+/** Where a watch begins, and how long it goes on. */
+export interface WatchOptions {
+  /** Index of the last entry that the watcher has seen. Undefined: the watch begins with what comes from now on. */
+  readonly after?: number | undefined;
+  readonly heartbeatMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** Items of a page. */
+export const MAX_FEED_PAGE = 500;
+/** Bytes of text after which a page takes nothing more: all that a stream holds while its reader does not read. */
+export const MAX_FEED_BYTES = 262_144;
+/** Entries that one query looks through, so that a selection of few entries never holds a connection for long. */
+const MAX_STRETCH = 100_000;
+
+interface Page<T> {
+  readonly items: readonly T[];
+  /** Index of the next entry to look at. */
+  readonly next: number;
+}
+
+/** The end of the log as the watches of one selection see it. */
+interface Tail<T extends { readonly seq: number }> {
+  readonly selection: Selection<T>;
+  /** Index after the last entry that the selection shows, as far as entries were announced. */
+  end: number;
+  watches: number;
+  /** Watches that have shown everything. Each is told the index of the next entry to show. */
+  readonly waiting: Set<(seq: number) => void>;
+  /** Pages being read, by their first index: watches at the same index share one query. */
+  readonly reading: Map<number, Promise<Page<T>>>;
+}
+
+/**
+ * Watches over one log that read it by cursor. An announced entry only wakes them: what they show is read from the database
+ * page by page, as fast as their readers take it. A watch holds one page and never a queue of events, and no database
+ * connection while it waits. All watches of a feed together use one connection at a time.
+ */
+export class LogFeed<T extends { readonly seq: number }> {
+  readonly #log: WorkspaceLog;
+  readonly #tails = new Map<string, Tail<T>>();
+  #unsubscribe: (() => void) | undefined;
+  #lastRead: Promise<unknown> = Promise.resolve();
+
+  constructor(log: WorkspaceLog) {
+    this.#log = log;
+  }
+
+  /**
+   * Yields every entry of the selection once, in the order of the log: what lies after `after`, then what comes. Yields a
+   * heartbeat when nothing came for `heartbeatMs`, and at once when it begins with what comes. Returns when the signal
+   * aborts. Throws INVALID_FIELD for a cursor beyond the end of the log.
+   */
+  async *watch(selection: Selection<T>, { after, heartbeatMs, signal }: WatchOptions): AsyncGenerator<T | Beat> {
+    const tail = this.#join(selection);
+    try {
+      // The subscription is older than this size: together they miss nothing.
+      const { seq: size } = await this.#log.caughtUp();
+      if (after !== undefined && after >= size && after > 0) throw beyondTheEnd(size);
+      let next = after === undefined ? size : after + 1;
+      if (after === undefined) yield beatBefore(next);
+      while (!signal.aborted) {
+        for (const before = Math.max(size, tail.end); next < before && !signal.aborted; ) {
+          const page = await this.#read(tail, next, Math.min(before, next + MAX_STRETCH));
+          yield* page.items;
+          next = page.next;
+        }
+        if (next < tail.end) continue;
+        const found = await nextEntry(tail, heartbeatMs, signal);
+        if (found !== undefined) next = Math.max(next, found);
+        else if (!signal.aborted) yield beatBefore(next);
+      }
+    } finally {
+      this.#leave(tail);
+    }
+  }
+
+  /** Reads in turn with the pages of the feed, so that all its watches together use one connection. */
+  inTurn<R>(read: () => Promise<R>): Promise<R> {
+    const reading = this.#lastRead.then(read);
+    this.#lastRead = reading.catch(() => undefined);
+    return reading;
+  }
+
+  #join(selection: Selection<T>): Tail<T> {
+    const { key } = selection;
+    const fresh: Tail<T> = { selection, end: 0, watches: 0, waiting: new Set(), reading: new Map() };
+    const tail = this.#tails.get(key) ?? fresh;
+    this.#tails.set(key, tail);
+    tail.watches += 1;
+    this.#unsubscribe ??= this.#log.subscribe((events) => this.#onEvents(events));
+    return tail;
+  }
+
+  #leave(tail: Tail<T>): void {
+    tail.watches -= 1;
+    if (tail.watches > 0) return;
+    this.#tails.delete(tail.selection.key);
+    if (this.#tails.size > 0) return;
+    this.#unsubscribe?.();
+    this.#unsubscribe = undefined;
+  }
+
+  #onEvents(events: readonly LedgerEvent[]): void {
+    for (const tail of this.#tails.values()) {
+      for (const event of events) {
+        if (!tail.selection.shows(event)) continue;
+        tail.end = event.seq + 1;
+        // A watch that waits has shown everything before this entry.
+        for (const wake of tail.waiting) wake(event.seq);
+        tail.waiting.clear();
+      }
+    }
+  }
+
+  #read({ selection, reading }: Tail<T>, from: number, before: number): Promise<Page<T>> {
+    const shared = reading.get(from);
+    if (shared !== undefined) return shared;
+    const page = this.inTurn(() => selection.read(from, before))
+      .then((items) => ({ items, next: (items.at(-1)?.seq ?? before - 1) + 1 }))
+      .finally(() => reading.delete(from));
+    reading.set(from, page);
+    return page;
+  }
+}
+
+/** Reads a cursor: the index of the last entry seen, or undefined for an empty one. Throws INVALID_FIELD. */
+export function indexFromCursor(cursor: string): number | undefined {
+  if (cursor === "") return undefined;
+  if (!/^\d{1,15}$/.test(cursor)) throw invalidField("cursor", "was not given by this stream; leave it empty to begin");
+  return Number(cursor);
+}
+
+function beyondTheEnd(size: number): Error {
+  return invalidField("cursor", `is beyond the end of the log, which has ${size} entries; leave it empty to begin`);
+}
+
+function beatBefore(next: number): Beat {
+  return { isBeat: true, seq: next - 1 };
+}
+
+/** Resolves with the index of the next entry to show; with undefined when a heartbeat is due or the signal aborts. */
+function nextEntry<T extends { readonly seq: number }>(
+  { waiting }: Tail<T>,
+  heartbeatMs: number,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  return new Promise((resolve) => {
+    const settle = (seq?: number): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", giveUp);
+      waiting.delete(settle);
+      resolve(seq);
+    };
+    const giveUp = (): void => settle();
+    const timer = setTimeout(giveUp, heartbeatMs);
+    waiting.add(settle);
+    if (signal.aborted) giveUp();
+    else signal.addEventListener("abort", giveUp);
+  });
+}
