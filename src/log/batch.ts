@@ -36,6 +36,9 @@ export interface PendingDecision {
 
 type LogEnd = Pick<WorkspaceState, "seq" | "lastAtMs" | "frontier">;
 
+/** Milliseconds after which an append without an answer is given up, and its connection closed. */
+const MAX_APPEND_MS = 15_000;
+
 const NO_IDS: readonly string[] = [];
 
 const entryKindOf = (action: Action, outcome: Outcome): number =>
@@ -53,7 +56,7 @@ function usedIdsOf({ decision, usedEscalationId, authority }: Outcome): readonly
  * so that the next batch builds on them while they are in flight; `undo` rolls the state back when they were not appended.
  */
 export class Batch {
-  readonly items: readonly PendingDecision[];
+  #items: readonly PendingDecision[];
   readonly #outcomes: Outcome[] = [];
   readonly #bodies: string[] = [];
   readonly #journal: StateJournal = { undo: [] };
@@ -69,7 +72,7 @@ export class Batch {
 
   /** Prepares a batch that builds on the state as it is. Its entries get the time `nowMs`, or the last entry's if later. */
   constructor(state: WorkspaceState, items: readonly PendingDecision[], nowMs: number) {
-    this.items = items;
+    this.#items = items;
     this.#state = state;
     this.#before = { seq: state.seq, lastAtMs: state.lastAtMs, frontier: state.frontier };
     this.#previousRoot = rootText(state.frontier);
@@ -77,22 +80,42 @@ export class Batch {
     this.atMs = Math.max(nowMs, state.lastAtMs);
   }
 
+  /** The actions of the batch; without those that could not be decided, once `decide` has returned. */
+  get items(): readonly PendingDecision[] {
+    return this.#items;
+  }
+
   /** Size of the log with the batch. */
   get endSeq(): number {
     return this.#before.seq + this.items.length;
   }
 
-  /** Decides every action against the state that the ones before it left. Leaves the state unchanged when it throws. */
+  /**
+   * Decides every action against the state that the ones before it left. An action that cannot be decided leaves the batch: its
+   * caller alone gets the error. Leaves the state unchanged when it throws.
+   */
   decide(): void {
-    try {
-      for (const item of this.items) this.#decideNext(item);
-    } catch (error) {
-      this.#rollBackJournal();
-      throw error;
-    }
+    const decided = this.items.filter((item) => this.#isDecided(item));
+    if (decided.length < this.items.length) this.#items = decided;
     this.#leaves = this.#bodies.map(leafHash);
     this.#frontier = appendLeaves(this.#before.frontier, this.#leaves, this.#subtrees);
     this.#setEnd({ seq: this.endSeq, lastAtMs: this.atMs, frontier: this.#frontier });
+  }
+
+  #isDecided(item: PendingDecision): boolean {
+    const { undo } = this.#journal;
+    const noted = undo.length;
+    const count = this.#outcomes.length;
+    try {
+      this.#decideNext(item);
+      return true;
+    } catch (error) {
+      for (const step of undo.splice(noted).reverse()) step();
+      this.#outcomes.length = count;
+      this.#bodies.length = count;
+      item.reject(error);
+      return false;
+    }
   }
 
   #decideNext({ action, steps }: PendingDecision): void {
@@ -121,7 +144,8 @@ export class Batch {
    * 23505 when one of the decisions exists already.
    */
   async send(client: Pool | PoolClient): Promise<number | undefined> {
-    const { rows } = await client.query<{ now: number }>({ ...appendEntries, values: this.#statementValues() });
+    const statement = { ...appendEntries, values: this.#statementValues(), query_timeout: MAX_APPEND_MS };
+    const { rows } = await client.query<{ now: number }>(statement);
     return rows[0]?.now;
   }
 

@@ -24,20 +24,20 @@ interface EntryRow {
   readonly frontier: Buffer | null;
 }
 
-function foldDecisionRow(state: WorkspaceState, row: EntryRow): LedgerEvent {
+function eventFrom(row: EntryRow): LedgerEvent {
+  const { seq, at: atMs } = row;
+  if (row.kind === EntryKind.CHANGE) {
+    const change = JSON.parse(row.body ?? "null") as ControlChange & { readonly by: string };
+    return { kind: "change", seq, atMs, by: change.by, change };
+  }
   const decision = decisionFromNumber(row.decision ?? 0);
-  const { seq, at: atMs, entryId: decisionId } = row;
-  const agentId = row.agentId ?? "";
-  const usedIds = row.refId?.split(" ") ?? [];
-  if (row.kind === EntryKind.DECISION)
-    foldDecision(state, { seq, atMs, agentId, actionType: row.actionType ?? "", decision, decisionId, usedIds });
-  return { kind: "decision", seq, atMs, decisionId, agentId, decision };
+  return { kind: "decision", seq, atMs, decisionId: row.entryId, agentId: row.agentId ?? "", decision };
 }
 
-function foldChangeRow(state: WorkspaceState, row: EntryRow): LedgerEvent {
-  const body = JSON.parse(row.body ?? "null") as ControlChange & { readonly by: string };
-  foldChange(state, { change: body, seq: row.seq, atMs: row.at });
-  return { kind: "change", seq: row.seq, atMs: row.at, by: body.by, change: body };
+function fold(state: WorkspaceState, event: LedgerEvent, { kind, actionType, refId }: EntryRow): void {
+  if (event.kind === "change") foldChange(state, event);
+  else if (kind === EntryKind.DECISION)
+    foldDecision(state, { ...event, actionType: actionType ?? "", usedIds: refId?.split(" ") ?? [] });
 }
 
 function foldRows(state: WorkspaceState, rows: readonly EntryRow[]): LedgerEvent[] {
@@ -45,7 +45,8 @@ function foldRows(state: WorkspaceState, rows: readonly EntryRow[]): LedgerEvent
     // Folding over a gap would make every later decision wrong.
     if (row.seq !== state.seq)
       throw new Error(`entry ${state.seq} is missing from the log of \`${state.workspaceId}\``);
-    const event = row.kind === EntryKind.CHANGE ? foldChangeRow(state, row) : foldDecisionRow(state, row);
+    const event = eventFrom(row);
+    fold(state, event, row);
     state.seq += 1;
     state.lastAtMs = row.at;
     // The frontier is stale until the end of the log is read. Appends fail the comparison until then.
@@ -67,5 +68,19 @@ export async function catchUp(reader: Reader, state: WorkspaceState, announce: L
     // Announced page by page: folded entries are never read again, even if the next page cannot be read.
     announce(foldRows(state, rows));
     if (rows.length < PAGE) return;
+  }
+}
+
+/** Announces the entries of a stretch of the log, which some state holds already. */
+export async function announceStretch(
+  reader: Reader,
+  stretch: { readonly workspaceId: string; readonly from: number; readonly before: number },
+  announce: LedgerListener,
+): Promise<void> {
+  const { workspaceId, before } = stretch;
+  for (let seq = stretch.from; seq < before; seq += PAGE) {
+    const values = [workspaceId, seq, Math.min(PAGE, before - seq)];
+    const { rows } = await reader.query<EntryRow>({ ...readEntriesFrom, values });
+    announce(rows.map(eventFrom));
   }
 }

@@ -5,7 +5,7 @@ import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { ControlChange } from "../state/control-changes.ts";
 import { completeWindows, type HistoryMirror } from "../state/counters/log-history.ts";
 import { foldChange } from "../state/fold.ts";
-import { loadEscalation } from "../state/load.ts";
+import { loadEscalation, loadState } from "../state/load.ts";
 import { forgetSaved, saveTrustSnapshot, snapshotOf } from "../state/trust-snapshot.ts";
 import type { Action, Outcome, SealedDecision } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
@@ -14,7 +14,7 @@ import { lockHead } from "../store/sql/read-entries.ts";
 import { isUniqueViolation, storeFault } from "../store/store-fault.ts";
 import { appendChanges, lockLogEnd, type Reader, readerWithin, type Transaction } from "../store/transaction.ts";
 import { Batch, type Decide, type PendingDecision, type Steps } from "./batch.ts";
-import { catchUp } from "./catch-up.ts";
+import { announceStretch, catchUp } from "./catch-up.ts";
 import { type SealedChanges, sealChanges } from "./changes.ts";
 import type { DatabaseClock } from "./clock.ts";
 import type { LedgerEvent, LedgerListener, WakeUp } from "./events.ts";
@@ -59,6 +59,7 @@ export interface LogSurroundings {
 /** A step of the log that runs alone, with nothing in flight. */
 interface Task {
   readonly run: () => Promise<void>;
+  reject(error: unknown): void;
 }
 
 const isTask = (entry: PendingDecision | Task): entry is Task => "run" in entry;
@@ -86,6 +87,8 @@ const MIN_SHARE = 16;
 const MAX_AHEAD_MS = 500;
 /** Actions of one workspace that may wait; past it OVERLOADED tells callers to back off. */
 const MAX_WAITING = 50_000;
+/** Characters of content and metadata that the waiting actions of one workspace may hold; past it OVERLOADED. */
+const MAX_WAITING_TEXT = 67_108_864;
 /** Retryable decisions of this replica that are remembered, so that a repeat does not disturb a batch. */
 const REMEMBERED_REQUESTS = 20_000;
 /** Time between sweeps of expired authority, milliseconds: a sweep visits all authority that has not ended. */
@@ -96,6 +99,8 @@ function overloaded(waiting: number): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.OVERLOADED, message, { waiting: String(waiting) });
 }
 
+const textLengthOf = ({ actionContent, metadataText }: Action): number => actionContent.length + metadataText.length;
+
 const cancelled = (): ControlPlaneError =>
   new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away before the action was decided");
 
@@ -103,7 +108,7 @@ function unknownAgent(agentId: string): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.AGENT_NOT_FOUND, `no agent \`${agentId}\``, { agent_id: agentId });
 }
 
-function rejectAll(items: readonly PendingDecision[], error: unknown): void {
+function rejectAll(items: readonly Pick<PendingDecision, "reject">[], error: unknown): void {
   const fault = storeFault(error);
   for (const item of items) item.reject(fault);
 }
@@ -122,12 +127,18 @@ function rejectAll(items: readonly PendingDecision[], error: unknown): void {
 export class WorkspaceLog {
   readonly workspaceId: string;
   readonly #database: Database;
-  readonly #state: WorkspaceState;
+  /** Replaced by one that is read anew after a fault that may have left it with half a step. */
+  #state: WorkspaceState;
+  #isTorn = false;
+  /** Index after the last entry that listeners heard of. */
+  #announcedSeq: number;
   readonly #clock: DatabaseClock;
   readonly #surroundings: LogSurroundings;
   readonly #listeners = new Set<LedgerListener>();
 
   #queue: (PendingDecision | Task)[] = [];
+  /** Characters of content and metadata of the actions in the queue. */
+  #waitingText = 0;
   readonly #inFlight: SentBatch[] = [];
   /** Durable batches whose callers are answered after the next batch is on its way. */
   readonly #unpublished: Batch[] = [];
@@ -151,6 +162,7 @@ export class WorkspaceLog {
     this.workspaceId = state.workspaceId;
     this.#database = database;
     this.#state = state;
+    this.#announcedSeq = state.seq;
     this.#clock = clock;
     this.#surroundings = surroundings;
   }
@@ -158,6 +170,10 @@ export class WorkspaceLog {
   /** Actions and tasks that wait. */
   get waiting(): number {
     return this.#queue.length;
+  }
+
+  get #isFull(): boolean {
+    return this.waiting >= MAX_WAITING || this.#waitingText >= MAX_WAITING_TEXT;
   }
 
   /** `performance.now()` of the last use, for eviction. */
@@ -181,7 +197,8 @@ export class WorkspaceLog {
    */
   append(action: Action, steps: Steps, isAbandoned: () => boolean): Promise<SealedDecision> {
     this.#usedAt = performance.now();
-    if (this.waiting >= MAX_WAITING) return Promise.reject(overloaded(this.waiting));
+    if (this.#isFull) return Promise.reject(overloaded(this.waiting));
+    this.#waitingText += textLengthOf(action);
     return new Promise((resolve, reject) => this.#enqueue({ action, steps, isAbandoned, resolve, reject }));
   }
 
@@ -190,7 +207,7 @@ export class WorkspaceLog {
    * OVERLOADED or STORE_UNAVAILABLE.
    */
   dryRun(action: Action, steps: Steps): Promise<Outcome> {
-    if (this.waiting >= MAX_WAITING) return Promise.reject(overloaded(this.waiting));
+    if (this.#isFull) return Promise.reject(overloaded(this.waiting));
     return this.#runAlone(async () => {
       const { pool } = this.#database;
       const refusals: unknown[] = [];
@@ -220,12 +237,20 @@ export class WorkspaceLog {
   /** Gives the state at the end of the log: it shows everyone's writes before the call. Read it before the next await. */
   caughtUp(): Promise<WorkspaceState> {
     // Readers that come before the read has begun share it.
-    this.#reading ??= this.#runAlone(async () => {
+    this.#reading ??= this.#readAlone();
+    return this.#reading;
+  }
+
+  #readAlone(): Promise<WorkspaceState> {
+    const reading = this.#runAlone(async () => {
       this.#reading = undefined;
-      await catchUp(this.#database.pool, this.#state, this.#announce);
+      await this.#catchUp(this.#database.pool);
       return this.#state;
     });
-    return this.#reading;
+    reading.catch(() => {
+      if (this.#reading === reading) this.#reading = undefined;
+    });
+    return reading;
   }
 
   /** Takes in that another replica appended. Catches up unless only listeners would want to know and there are none. */
@@ -238,8 +263,10 @@ export class WorkspaceLog {
       const notified = this.#notifiedSeq;
       this.#notifiedSeq = 0;
       // This replica also hears of its own changes; they are in the state by now.
-      if (notified > this.#state.seq) await catchUp(this.#database.pool, this.#state, this.#announce);
-    }).catch(() => undefined);
+      if (notified > this.#state.seq) await this.#catchUp(this.#database.pool);
+    }).catch(() => {
+      this.#notifiedSeq = 0;
+    });
   }
 
   /** Calls the listener with every entry from now on. Returns the function that ends it. */
@@ -273,7 +300,7 @@ export class WorkspaceLog {
   }
 
   #runTask<T>(task: () => Promise<T>): Promise<T> {
-    return new Promise((resolve, reject) => this.#enqueue({ run: () => task().then(resolve, reject) }));
+    return new Promise((resolve, reject) => this.#enqueue({ run: () => task().then(resolve, reject), reject }));
   }
 
   async #runAlone<T>(task: () => Promise<T>): Promise<T> {
@@ -287,15 +314,72 @@ export class WorkspaceLog {
 
   async #run(): Promise<void> {
     while (this.#queue.length > 0 || this.#inFlight.length > 0 || this.#unpublished.length > 0) {
-      if (this.#inFlight.length === 0) await this.#startNext();
-      else if (!this.#sendBehind()) {
-        this.#publish();
-        await this.#awaitOldest();
-        continue;
+      try {
+        if (this.#isTorn) await this.#restore();
+        await this.#turn();
+      } catch (error) {
+        await this.#giveUp(error);
       }
-      this.#publish();
     }
     this.#running = undefined;
+  }
+
+  async #turn(): Promise<void> {
+    if (this.#inFlight.length === 0) await this.#startNext();
+    else if (!this.#sendBehind()) {
+      this.#publish();
+      await this.#awaitOldest();
+      return;
+    }
+    this.#publish();
+  }
+
+  /**
+   * Goes on after a fault of the loop itself: answers batches that became durable, and gives everyone else who waits the error.
+   * The state may hold half a step, so it is read anew before the next one.
+   */
+  async #giveUp(error: unknown): Promise<void> {
+    this.#isTorn = true;
+    const sent = this.#inFlight.splice(0);
+    const waiting = this.#takeAll();
+    const results = await Promise.all(sent.map(({ appended }) => appended));
+    this.#release(true);
+    const durable = sent.filter((_, index) => isAppended(results[index] as PromiseSettledResult<number | undefined>));
+    for (const batch of [...this.#unpublished.splice(0), ...durable.map(({ batch }) => batch)]) batch.settle();
+    // Has no effect on callers that were answered.
+    for (const { batch } of sent) rejectAll(batch.items, error);
+    rejectAll(waiting, error);
+  }
+
+  #takeAll(): (PendingDecision | Task)[] {
+    this.#waitingText = 0;
+    const all = this.#queue;
+    this.#queue = [];
+    return all;
+  }
+
+  /** Reads the state anew, and announces what listeners have not heard of. */
+  async #restore(): Promise<void> {
+    const { pool } = this.#database;
+    const { workspaceId } = this;
+    const state = await loadState(pool, workspaceId);
+    this.#state = state;
+    this.#isTorn = false;
+    await announceStretch(pool, { workspaceId, from: this.#announcedSeq, before: state.seq }, this.#announce);
+  }
+
+  async #catchUp(reader: Reader): Promise<void> {
+    try {
+      await catchUp(reader, this.#state, this.#announce);
+    } catch (error) {
+      this.#suspect(error);
+      throw error;
+    }
+  }
+
+  /** Notes that the state may hold half a step, unless the error is a fault of the call or of the database. */
+  #suspect(error: unknown): void {
+    if (!(storeFault(error) instanceof ControlPlaneError)) this.#isTorn = true;
   }
 
   /** Starts whatever is next in the queue while nothing is in flight. */
@@ -349,10 +433,11 @@ export class WorkspaceLog {
     const items: PendingDecision[] = [];
     for (const entry of this.#queue) {
       if (items.length === limit || text >= MAX_BATCH_TEXT || isTask(entry) || !accepts(entry)) break;
-      text += entry.action.actionContent.length + entry.action.metadataText.length;
+      text += textLengthOf(entry.action);
       items.push(entry);
     }
     this.#queue = this.#queue.slice(items.length);
+    this.#waitingText -= text;
     return items;
   }
 
@@ -399,6 +484,7 @@ export class WorkspaceLog {
       this.#publish();
       await this.#appendLocked(ready);
     } catch (error) {
+      this.#suspect(error);
       this.#release();
       rejectAll(ready, error);
     }
@@ -424,14 +510,12 @@ export class WorkspaceLog {
   /** Decides actions as of a time for which they are loaded, and sends them. */
   #send(connection: PoolClient, items: readonly PendingDecision[], nowMs: number): void {
     const batch = new Batch(this.#state, items, nowMs);
-    try {
-      batch.decide();
-    } catch (error) {
-      rejectAll(items, error);
+    batch.decide();
+    if (batch.items.length === 0) {
       if (this.#inFlight.length === 0) this.#release();
       return;
     }
-    for (const { action } of items) if (action.isRetryable) this.#recentIds.set(action.decisionId, true);
+    for (const { action } of batch.items) if (action.isRetryable) this.#recentIds.set(action.decisionId, true);
     const sentAtMs = performance.now();
     const appended = Promise.allSettled([batch.send(connection)]).then(([result]) => result);
     this.#inFlight.push({ batch, appended, sentAtMs });
@@ -474,8 +558,9 @@ export class WorkspaceLog {
 
   /** Releases the connection. After a fault its state is unknown, and it is closed. */
   #release(isSuspect = false): void {
-    this.#connection?.release(isSuspect);
+    const connection = this.#connection;
     this.#connection = undefined;
+    connection?.release(isSuspect);
   }
 
   // The locked way: one batch in a transaction that holds the end of the log.
@@ -485,6 +570,7 @@ export class WorkspaceLog {
       let left = items;
       while (left.length > 0) left = await this.#lockedRound(left);
     } catch (error) {
+      this.#suspect(error);
       rejectAll(items, error);
     }
   }
@@ -496,7 +582,7 @@ export class WorkspaceLog {
     try {
       await connection.query("begin");
       await connection.query({ ...lockHead, values: [this.workspaceId] });
-      await catchUp(connection, this.#state, this.#announce);
+      await this.#catchUp(connection);
       const unanswered = await this.#answerFrom(connection, items);
       const firsts = [...Map.groupBy(unanswered, ({ action }) => action.decisionId).values()].map(
         ([first]) => first as PendingDecision,
@@ -519,6 +605,7 @@ export class WorkspaceLog {
     const nowMs = await completeWindows(connection, this.#state, this.#clock);
     const batch = new Batch(this.#state, items, nowMs);
     batch.decide();
+    if (batch.items.length === 0) return void (await connection.query("rollback"));
     try {
       const sentAtMs = performance.now();
       const now = await batch.send(connection);
@@ -529,7 +616,7 @@ export class WorkspaceLog {
       batch.undo();
       throw error;
     }
-    for (const { action } of items) if (action.isRetryable) this.#recentIds.set(action.decisionId, true);
+    for (const { action } of batch.items) if (action.isRetryable) this.#recentIds.set(action.decisionId, true);
     this.#unpublished.push(batch);
     this.#publish();
   }
@@ -541,7 +628,7 @@ export class WorkspaceLog {
     this.#publish();
     try {
       // The caller's key may have ended on another replica.
-      await catchUp(this.#database.pool, this.#state, this.#announce);
+      await this.#catchUp(this.#database.pool);
       const unanswered = await this.#answerFrom(this.#database.pool, items);
       // A first attempt that failed left no decision: the request is new after all.
       await this.#appendLocked(unanswered);
@@ -608,7 +695,7 @@ export class WorkspaceLog {
     const { agents, escalations } = this.#state;
     const isKnown = ({ action }: PendingDecision): boolean => agents.has(action.agentId);
     // An agent may have been registered on another replica a moment ago.
-    if (!items.every(isKnown)) await catchUp(reader, this.#state, this.#announce);
+    if (!items.every(isKnown)) await this.#catchUp(reader);
     for (const { action } of items) {
       const { escalationId } = action;
       // Not `has`, which would let the cache evict an escalation of this batch for another one of it.
@@ -632,11 +719,11 @@ export class WorkspaceLog {
   ): Promise<{ readonly result: T; readonly sealed?: SealedChanges }> {
     const state = this.#state;
     const changes: ControlChange[] = [];
-    if (this.#isBehind) await catchUp(this.#database.pool, state, this.#announce);
+    if (this.#isBehind) await this.#catchUp(this.#database.pool);
     return this.#database.orm.em.fork().transactional(async (transaction) => {
       const end = await lockLogEnd(transaction, this.workspaceId);
       this.#isBehind = end !== state.seq;
-      if (this.#isBehind) await catchUp(readerWithin(transaction), state, this.#announce);
+      if (this.#isBehind) await this.#catchUp(readerWithin(transaction));
       const nowMs = this.#now();
       const result = await apply({
         ...{ transaction, state, nowMs },
@@ -654,7 +741,12 @@ export class WorkspaceLog {
 
   /** Folds changes of this replica after their commit. */
   #foldOwn({ events, end, frontier }: SealedChanges): void {
-    for (const { change, seq, atMs } of events) foldChange(this.#state, { change, seq, atMs });
+    try {
+      for (const { change, seq, atMs } of events) foldChange(this.#state, { change, seq, atMs });
+    } catch (error) {
+      this.#isTorn = true;
+      throw error;
+    }
     Object.assign(this.#state, { seq: end.seq, lastAtMs: end.lastAtMs, frontier });
     this.#announce(events);
     this.#notifyAppended(end.seq, "change");
@@ -672,12 +764,27 @@ export class WorkspaceLog {
   }
 
   readonly #announce = (events: readonly LedgerEvent[]): void => {
-    if (events.length > 0) for (const listener of this.#listeners) listener(events);
+    const last = events.at(-1);
+    if (last === undefined) return;
+    this.#announcedSeq = last.seq + 1;
+    for (const listener of this.#listeners) apart(() => listener(events));
   };
 
   #notifyAppended(seq: number, wakes: AppendedEnd["wakes"]): void {
     const { workspaceId, windows } = this.#state;
-    this.#surroundings.onAppended?.({ workspaceId, seq, longestWindowMs: windows.longestMs, wakes });
+    const end = { workspaceId, seq, longestWindowMs: windows.longestMs, wakes };
+    apart(() => this.#surroundings.onAppended?.(end));
+  }
+}
+
+/** Runs a listener. Its fault goes to the process's last handler: the log and the other listeners go on. */
+function apart(listen: () => void): void {
+  try {
+    listen();
+  } catch (error) {
+    queueMicrotask(() => {
+      throw error;
+    });
   }
 }
 

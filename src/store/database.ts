@@ -11,6 +11,15 @@ const DEFAULT_CONNECT_MS = 10_000;
 /** Milliseconds that a query waits for a connection of the pool. */
 const ACQUIRE_MS = 10_000;
 const RETRY_MS = 250;
+/**
+ * Milliseconds that a transaction of ours may idle before PostgreSQL ends its session: a process that is frozen while it holds
+ * the end of a log stops the others no longer than this.
+ */
+const IDLE_IN_TRANSACTION_MS = 5_000;
+/** Milliseconds that a statement waits for a lock: longer than a frozen process can hold one. */
+const LOCK_MS = 8_000;
+/** Milliseconds that PostgreSQL gives any statement: no page of a large log takes as long. */
+const STATEMENT_MS = 60_000;
 /** SQLSTATEs that waiting does not cure: authentication, no such database, no right to connect. */
 const FINAL = /^(28...|3D000|42501)$/;
 
@@ -88,8 +97,15 @@ function unavailable(address: string, isFinal: boolean, cause: unknown): Control
   return new ControlPlaneError(ErrorReason.STORE_UNAVAILABLE, message, { address }, { cause });
 }
 
+const LIMITS = `set idle_in_transaction_session_timeout = ${IDLE_IN_TRANSACTION_MS};
+  set lock_timeout = ${LOCK_MS}; set statement_timeout = ${STATEMENT_MS}`;
+
+async function setLimits(client: ClientBase): Promise<void> {
+  await client.query(LIMITS);
+}
+
 async function actAsApplication(client: ClientBase): Promise<void> {
-  await client.query(`set role ${APPLICATION_ROLE}`);
+  await client.query(`${LIMITS}; set role ${APPLICATION_ROLE}`);
 }
 
 function poolOptions(poolSize: number, isRestricted: boolean): object {
@@ -102,7 +118,7 @@ function poolOptions(poolSize: number, isRestricted: boolean): object {
     pipeline: true,
     connectionTimeoutMillis: ACQUIRE_MS,
     // Awaited by the pool before a connection is first handed out, which fails if the role cannot be taken.
-    ...(isRestricted ? { onConnect: actAsApplication } : {}),
+    onConnect: isRestricted ? actAsApplication : setLimits,
   };
 }
 

@@ -2,12 +2,13 @@ import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
 const UNIQUE_VIOLATION = "23505";
 /**
- * SQLSTATE classes of a server that cannot answer now: connection, resources, operator intervention, system. Not 08P01:
- * a message that breaks the protocol is a fault of ours that a retry does not cure.
+ * SQLSTATE classes of a server that cannot answer now: connection, resources, a lock that is not released in time, a
+ * transaction that idled too long, operator intervention, system. Not 08P01: a message that breaks the protocol is a fault of
+ * ours that a retry does not cure.
  */
-const UNAVAILABLE_CLASS = /^(08(?!P01)|53|57|58)/;
+const UNAVAILABLE_CLASS = /^(08(?!P01)|53|55P03|57|58|25P03)/;
 const CONNECTION_LOST =
-  /ECONNREFUSED|ECONNRESET|EPIPE|ENOTFOUND|ETIMEDOUT|Connection terminated|is not queryable|timeout exceeded when trying to connect/;
+  /ECONNREFUSED|ECONNRESET|EPIPE|ENOTFOUND|ETIMEDOUT|Connection terminated|is not queryable|timeout exceeded when trying to connect|Query read timeout/;
 
 const codeOf = (error: unknown): string => String((error as { code?: unknown } | null)?.code ?? "");
 

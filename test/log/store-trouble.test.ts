@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
 import { expect } from "chai";
 import { decide, steps } from "../../src/decision/decide.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
@@ -150,30 +151,102 @@ describe("a change whose connection is cut", () => {
     }));
 });
 
+/** A log of its own over the state as stored, and a way to ask it with a decision of one's own. */
+async function askable(workspace: TestWorkspace, agentId: string) {
+  const clock = createDatabaseClock();
+  clock.observe(Date.now(), performance.now(), performance.now());
+  const log = new WorkspaceLog(workspace.database, await coldState(workspace.database.pool), clock);
+  const ask = (actionType: string, fault?: Decide) => {
+    const action = actionOf({ agentId, actionType });
+    const decideOne: Decide = fault ?? ((state, nowMs, journal) => decide(state, action, nowMs, journal));
+    return log.append(action, { ...steps(action), decide: decideOne }, () => false);
+  };
+  return { log, ask };
+}
+
+async function assertStateAsStored({ database, url }: TestWorkspace, log: WorkspaceLog): Promise<void> {
+  const state = await log.caughtUp();
+  const folded = await comparable(database.pool, await foldedState(database.pool), state.lastAtMs);
+  expect(await comparable(database.pool, state, state.lastAtMs)).to.deep.equal(folded);
+  assertIntact(await readLog(url));
+}
+
+const cannotDecide: Decide = () => {
+  throw new TypeError("cannot be decided");
+};
+
 describe("an action that cannot be decided", () => {
-  it("leaves nothing of its batch in the state.", () =>
+  it("fails alone: the others of its batch are decided, and nothing of it stays in the state.", () =>
     withWorkspace({}, async (workspace) => {
       const agentId = await workspace.agent();
       await workspace.mandate([velocityRule(10)]);
-      const state = await coldState(workspace.database.pool);
-      const clock = createDatabaseClock();
-      clock.observe(Date.now(), performance.now(), performance.now());
-      const log = new WorkspaceLog(workspace.database, state, clock);
-      const pay = (actionType: string) => {
-        const action = actionOf({ agentId, actionType });
-        const decideOne: Decide = (...given) => {
-          if (actionType === "pay.never") throw new TypeError("cannot be decided");
-          return decide(given[0], action, given[1], given[2]);
-        };
-        return log.append(action, { ...steps(action), decide: decideOne }, () => false);
-      };
-      const { errors } = await settled([pay("pay"), pay("pay"), pay("pay.never"), pay("pay")]);
-      expect(errors).to.not.be.empty;
-      await pay("pay");
-      const { lastAtMs } = await log.caughtUp();
-      const { pool } = workspace.database;
-      const folded = await comparable(pool, await foldedState(pool), lastAtMs);
-      expect(await comparable(pool, state, lastAtMs)).to.deep.equal(folded);
-      assertIntact(await readLog(workspace.url));
+      const { log, ask } = await askable(workspace, agentId);
+      const { errors } = await settled([ask("pay"), ask("pay"), ask("pay.never", cannotDecide), ask("pay")]);
+      expect(errors.map(String)).to.deep.equal(["TypeError: cannot be decided"]);
+      expect((await settled([ask("pay.never", cannotDecide)])).errors).to.have.length(1);
+      await ask("pay");
+      expect(decisionsOf(await readLog(workspace.url))).to.have.length(4);
+      await assertStateAsStored(workspace, log);
     }));
 });
+
+describe("a fault of the log itself", () => {
+  it("costs the callers that wait an error; then the state is read anew and the log goes on.", () =>
+    withWorkspace({}, async (workspace) => {
+      const agentId = await workspace.agent();
+      await workspace.mandate([velocityRule(10)]);
+      const { log, ask } = await askable(workspace, agentId);
+      const heard: number[] = [];
+      log.subscribe((events) => void heard.push(...events.map(({ seq }) => seq)));
+      const tearState: Decide = (state, nowMs, journal) => {
+        journal.undo.push(() => {
+          throw new RangeError("cannot be undone");
+        });
+        return cannotDecide(state, nowMs, journal);
+      };
+      await ask("pay");
+      const read = log.caughtUp().catch(() => undefined);
+      const { errors } = await settled([ask("pay"), ask("pay", tearState)]);
+      await read;
+      expect(errors.map(String)).to.include("RangeError: cannot be undone");
+      await ask("pay");
+      await log.change("key_test", async () => undefined);
+      await assertStateAsStored(workspace, log);
+      const { seq } = await log.caughtUp();
+      expect(heard).to.deep.equal(Array.from(heard, (_, index) => seq - heard.length + index));
+    }));
+
+  it("by a listener reaches no caller and no other listener.", () =>
+    withWorkspace({}, async (workspace) => {
+      const agentId = await workspace.agent();
+      const { log, ask } = await askable(workspace, agentId);
+      const heard: number[] = [];
+      log.subscribe(() => {
+        throw new RangeError("a listener's own fault");
+      });
+      log.subscribe((events) => void heard.push(...events.map(({ seq }) => seq)));
+      const uncaught = await uncaughtDuring(async () => {
+        await ask("read");
+        await ask("read");
+      });
+      expect(uncaught).to.include("RangeError: a listener's own fault");
+      expect(heard).to.have.length.at.least(1);
+      await assertStateAsStored(workspace, log);
+    }));
+});
+
+/** The errors that nothing caught while `run` ran, in place of the test runner's own handler. */
+async function uncaughtDuring(run: () => Promise<void>): Promise<readonly string[]> {
+  const uncaught: string[] = [];
+  const handlers = process.listeners("uncaughtException");
+  process.removeAllListeners("uncaughtException");
+  process.on("uncaughtException", (error) => void uncaught.push(String(error)));
+  try {
+    await run();
+    await setImmediate();
+  } finally {
+    process.removeAllListeners("uncaughtException");
+    for (const handler of handlers) process.on("uncaughtException", handler);
+  }
+  return uncaught;
+}
