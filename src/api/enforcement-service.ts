@@ -55,7 +55,7 @@ export function createEnforcementService({
   const feeds = new WeakMap<WorkspaceLog, LogFeed<DecisionRow>>();
 
   const feedOf = (log: WorkspaceLog): LogFeed<DecisionRow> => {
-    const feed = feeds.get(log) ?? new LogFeed<DecisionRow>(log);
+    const feed = feeds.get(log) ?? new LogFeed<DecisionRow>(log, { isNotified: false });
     feeds.set(log, feed);
     return feed;
   };

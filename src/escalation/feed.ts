@@ -28,7 +28,7 @@ export class EscalationFeed {
 
   constructor(log: WorkspaceLog, pool: Pool) {
     this.#log = log;
-    this.changes = new LogFeed(log);
+    this.changes = new LogFeed(log, { isNotified: true });
     const read = async (from: number, before: number) => {
       const values = [log.workspaceId, from, before, MAX_FEED_PAGE, MAX_FEED_BYTES];
       return (await stored(pool.query<EscalationChangeRow>({ ...readEscalationChanges, values }))).rows;

@@ -41,6 +41,12 @@ interface Page<T> {
   readonly next: number;
 }
 
+/**
+ * Milliseconds between looks for entries that other replicas append without a wake-up. Replicas do not notify each other of
+ * every decision: that would cost all of them, watched or not.
+ */
+const FOLLOW_MS = 500;
+
 /** The end of the log as the watches of one selection see it. */
 interface Tail<T extends { readonly seq: number }> {
   readonly selection: Selection<T>;
@@ -61,11 +67,14 @@ interface Tail<T extends { readonly seq: number }> {
 export class LogFeed<T extends { readonly seq: number }> {
   readonly #log: WorkspaceLog;
   readonly #tails = new Map<string, Tail<T>>();
-  #unsubscribe: (() => void) | undefined;
+  readonly #isNotified: boolean;
+  #stop: (() => void) | undefined;
   #lastRead: Promise<unknown> = Promise.resolve();
 
-  constructor(log: WorkspaceLog) {
+  /** `isNotified`: other replicas wake this one for every entry that a selection shows. */
+  constructor(log: WorkspaceLog, { isNotified }: { readonly isNotified: boolean }) {
     this.#log = log;
+    this.#isNotified = isNotified;
   }
 
   /**
@@ -110,7 +119,7 @@ export class LogFeed<T extends { readonly seq: number }> {
     const tail = this.#tails.get(key) ?? fresh;
     this.#tails.set(key, tail);
     tail.watches += 1;
-    this.#unsubscribe ??= this.#log.subscribe((events) => this.#onEvents(events));
+    this.#stop ??= this.#follow();
     return tail;
   }
 
@@ -119,8 +128,19 @@ export class LogFeed<T extends { readonly seq: number }> {
     if (tail.watches > 0) return;
     this.#tails.delete(tail.selection.key);
     if (this.#tails.size > 0) return;
-    this.#unsubscribe?.();
-    this.#unsubscribe = undefined;
+    this.#stop?.();
+    this.#stop = undefined;
+  }
+
+  #follow(): () => void {
+    const unsubscribe = this.#log.subscribe((events) => this.#onEvents(events));
+    if (this.#isNotified) return unsubscribe;
+    const timer = setInterval(() => void this.#log.caughtUp().catch(() => undefined), FOLLOW_MS);
+    timer.unref();
+    return () => {
+      clearInterval(timer);
+      unsubscribe();
+    };
   }
 
   #onEvents(events: readonly LedgerEvent[]): void {
