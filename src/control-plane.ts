@@ -19,6 +19,7 @@ import { createTokenVerifier } from "./authority/federation-token.ts";
 import { createSigningKeys, loadSigningKey, type SigningKeys } from "./authority/signing-key.ts";
 import type { Config } from "./config.ts";
 import { createIntercept } from "./decision/intercept.ts";
+import { EscalationExpiry } from "./escalation/expiry.ts";
 import { createCheckpoints } from "./log/checkpoint.ts";
 import { Vault } from "./log/vault.ts";
 import { listenForWakeUps, type WakeUpListener } from "./log/wake-ups.ts";
@@ -74,6 +75,7 @@ interface Parts {
   readonly database: Database;
   readonly redis: RedisParts;
   readonly logs: WorkspaceLogs;
+  readonly expiry: EscalationExpiry;
   readonly authenticator: Authenticator;
   readonly keys: SigningKeys;
   readonly webhooks: Webhooks;
@@ -175,7 +177,15 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const { guardUrl, guardModel: model, guardKey: key, guardDeadlineMs: deadlineMs } = config;
   const guard = createGuard({ url: guardUrl, model, key, deadlineMs, metrics, log });
   const redis = await createRedisParts(config.redisUrl?.reveal(), { pool: database.pool, log, metrics });
-  const logs = await createWorkspaceLogs(database, log, redis.surroundings);
+  const expiry = new EscalationExpiry(database.pool, log);
+  const { surroundings } = redis;
+  const logs = await createWorkspaceLogs(database, log, {
+    ...surroundings,
+    onAppended(end) {
+      surroundings.onAppended?.(end);
+      expiry.onAppended(end);
+    },
+  });
   const keys = await createSigningKeys(database, privateKey, logs.clock.now());
   const verifyToken = createTokenVerifier(keys);
   const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken });
@@ -195,6 +205,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     database,
     redis,
     logs,
+    expiry,
     authenticator,
     keys,
     webhooks,
@@ -207,7 +218,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
 /** Builds every part of a control plane once, in the order of their dependencies. */
 export async function createControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
   const parts = await createParts(options);
-  const { config, database, redis, logs, authenticator, webhooks, redaction, proxy, log } = parts;
+  const { config, database, redis, logs, expiry, authenticator, webhooks, redaction, proxy, log } = parts;
   const servers = createServers(parts);
   const onWakeUp: WakeUpListener = (wakeUp) => {
     logs.wakeUp(wakeUp);
@@ -221,11 +232,13 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
     async listen() {
       const addresses = await servers.listen(config);
       webhooks.start();
+      expiry.start(logs);
       return addresses;
     },
     async close() {
       await servers.close(config.drainMs);
       await webhooks.close();
+      await expiry.close();
       await redaction.close(FLUSH_MS);
       proxy.close();
       await wakeUps.close();

@@ -89,7 +89,13 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
   [Code.Unauthenticated, [ErrorReason.KEY_MISSING, ErrorReason.KEY_INVALID]],
   [
     Code.PermissionDenied,
-    [ErrorReason.ROLE_NOT_ALLOWED, ErrorReason.AGENT_NOT_ALLOWED, ErrorReason.WORKSPACE_NOT_ALLOWED],
+    [
+      ErrorReason.ROLE_NOT_ALLOWED,
+      ErrorReason.AGENT_NOT_ALLOWED,
+      ErrorReason.WORKSPACE_NOT_ALLOWED,
+      ErrorReason.FOUR_EYES,
+      ErrorReason.NOT_AN_ASKER,
+    ],
   ],
   [
     Code.NotFound,

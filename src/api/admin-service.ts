@@ -1,7 +1,13 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
-import { AdminService, type ApiKeySchema, type WorkspaceSchema } from "../../gen/agentcontrol/v1/admin_service_pb.js";
+import {
+  AdminService,
+  type ApiKeySchema,
+  type CreateWorkspaceRequest,
+  type UpdateWorkspaceRequest,
+  type WorkspaceSchema,
+} from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { Authenticator } from "../registry/authenticator.ts";
@@ -31,12 +37,25 @@ export interface AdminServiceOptions {
 }
 
 function workspaceFrom(workspace: WorkspaceSettings): MessageInitShape<typeof WorkspaceSchema> {
-  const { workspaceId, name, defaultDecision, initialTrustTenths, approvalIgnores, createdAtMs } = workspace;
+  const { defaultDecision, initialTrustTenths, approvalIgnores, createdAtMs, ...same } = workspace;
   return {
-    ...{ workspaceId, name, approvalIgnores: [...approvalIgnores] },
+    ...same,
     defaultDecision: decisionMapping.toProto(defaultDecision),
     initialTrust: initialTrustTenths / 10,
+    approvalIgnores: [...approvalIgnores],
     createdAt: timestampFromMs(createdAtMs),
+  };
+}
+
+/** Returns the settings that a request gives. Throws INVALID_FIELD. */
+function settingsFrom(request: CreateWorkspaceRequest | UpdateWorkspaceRequest) {
+  const { defaultDecision, initialTrust, approvalIgnores } = request;
+  const { escalationTtlSeconds, approvalTtlSeconds, fourEyes, maxPendingEscalationsPerAgent } = request;
+  return {
+    defaultDecision: decisionMapping.fromProto(defaultDecision),
+    initialTrustTenths: trustTenths("initial_trust", initialTrust),
+    approvalIgnores: memberNames("approval_ignores", approvalIgnores),
+    ...{ escalationTtlSeconds, approvalTtlSeconds, fourEyes, maxPendingEscalationsPerAgent },
   };
 }
 
@@ -72,18 +91,12 @@ export function createAdminService(options: AdminServiceOptions): ServiceDefinit
 function workspaceFunctions({ logs, database }: AdminServiceOptions) {
   return {
     async createWorkspace(request, { caller }) {
-      const { workspaceId, name, defaultDecision, initialTrust, approvalIgnores } = request;
+      const { workspaceId, name } = request;
       if (caller.workspaceId !== DEFAULT_WORKSPACE_ID) {
         const message = `a key of workspace \`${caller.workspaceId}\` creates no workspaces; use one of \`default\``;
         throw notAllowed(message, caller.workspaceId);
       }
-      const draft = {
-        workspaceId,
-        name: name || undefined,
-        defaultDecision: decisionMapping.fromProto(defaultDecision),
-        initialTrustTenths: trustTenths("initial_trust", initialTrust),
-        approvalIgnores: memberNames("approval_ignores", approvalIgnores),
-      };
+      const draft = { workspaceId, name: name || undefined, ...settingsFrom(request) };
       const context = { database, nowMs: logs.clock.now(), by: caller.keyId };
       const { workspace, key, secret } = await createWorkspace(context, draft);
       return { workspace: workspaceFrom(workspace), key: keyFrom(key), secret };
@@ -104,19 +117,14 @@ function workspaceFunctions({ logs, database }: AdminServiceOptions) {
     },
 
     async updateWorkspace(request, { caller }) {
-      const { workspaceId, name, defaultDecision, initialTrust, approvalIgnores } = request;
+      const { workspaceId, name } = request;
       assertMaySee(caller, workspaceId);
       await getWorkspace(database, workspaceId);
       if (workspaceId !== caller.workspaceId) {
         const message = `settings of workspace \`${workspaceId}\` are changed with a key of its own`;
         throw notAllowed(message, workspaceId);
       }
-      const update = {
-        name,
-        defaultDecision: decisionMapping.fromProto(defaultDecision),
-        initialTrustTenths: trustTenths("initial_trust", initialTrust),
-        approvalIgnores: memberNames("approval_ignores", approvalIgnores),
-      };
+      const update = { name, ...settingsFrom(request) };
       const workspace = await updateWorkspace(await logs.of(workspaceId), caller.keyId, update);
       return { workspace: workspaceFrom(workspace) };
     },

@@ -9,9 +9,15 @@ import {
   EscalationStatus,
   Resolution,
 } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
-import { type Escalation, findEscalationPage, getEscalation, resolveEscalation } from "../escalation/escalation.ts";
+import {
+  type Escalation,
+  findEscalationPage,
+  getEscalation,
+  resolveEscalation,
+  withdrawEscalation,
+} from "../escalation/escalation.ts";
 import { EscalationFeed } from "../escalation/feed.ts";
-import { type WatchContext, waitEscalation, watchEscalations } from "../escalation/watch.ts";
+import { type EscalationChange, type WatchContext, waitEscalation, watchEscalations } from "../escalation/watch.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { argumentsFrom } from "../policy/action-source.ts";
@@ -29,6 +35,12 @@ export interface EscalationServiceParts {
   /** Milliseconds between heartbeats on a quiet stream. */
   readonly heartbeatMs: number;
 }
+
+const CHANGE_KINDS: Readonly<Record<EscalationChange["kind"], ChangeKind>> = {
+  created: ChangeKind.CREATED,
+  updated: ChangeKind.UPDATED,
+  resolved: ChangeKind.RESOLVED,
+};
 
 const statusOf = ({ status }: Escalation): EscalationStatus => numberFromEscalationStatus(status);
 
@@ -53,6 +65,10 @@ function messageFrom(escalation: Escalation): MessageInitShape<typeof Escalation
     resolvedBy: escalation.resolvedBy ?? undefined,
     note: escalation.note ?? undefined,
     usedByDecisionId: escalation.usedBy ?? undefined,
+    usedAt: optionalTimestamp(escalation.usedAtMs),
+    expiresAt: timestampFromMs(escalation.expiresAtMs),
+    asked: escalation.asked,
+    replacedBy: escalation.replacedBy ?? undefined,
     toolVersion: action.tool_version,
     metadata: action.metadata,
     ignoredMetadata: [...(body.digest_ignores ?? [])],
@@ -83,8 +99,10 @@ export function createEscalationService({ logs, pool, heartbeatMs }: EscalationS
     return { log, feed: feedOf(log), pool, heartbeatMs, signal };
   };
 
-  const get = (escalationId: string, { caller }: CallContext): Promise<Escalation> =>
-    getEscalation(pool, caller.workspaceId, escalationId, visibleAgent(caller));
+  const contextOf = async ({ workspaceId }: Caller) => ({ log: await logs.of(workspaceId), pool });
+
+  const get = async (escalationId: string, { caller }: CallContext): Promise<Escalation> =>
+    getEscalation(await contextOf(caller), escalationId, visibleAgent(caller));
 
   return defineService(EscalationService, {
     async getEscalationStatus({ escalationId }, context) {
@@ -105,7 +123,7 @@ export function createEscalationService({ logs, pool, heartbeatMs }: EscalationS
         }
         cursor = String(change.seq);
         yield {
-          change: change.kind === "created" ? ChangeKind.CREATED : ChangeKind.RESOLVED,
+          change: CHANGE_KINDS[change.kind],
           escalation: messageFrom(change.escalation),
           cursor,
           at: timestampFromMs(change.atMs),
@@ -115,7 +133,7 @@ export function createEscalationService({ logs, pool, heartbeatMs }: EscalationS
     async listEscalations(request, { caller }) {
       const { status, agentId } = request;
       const page = pageFrom(request, "escalations", status, agentId);
-      const escalations = await findEscalationPage(pool, caller.workspaceId, {
+      const escalations = await findEscalationPage(await contextOf(caller), {
         status: status === EscalationStatus.UNSPECIFIED ? null : status,
         agentId: agentId === "" ? null : agentId,
         before: page.after ?? null,
@@ -129,10 +147,13 @@ export function createEscalationService({ logs, pool, heartbeatMs }: EscalationS
       return { escalation: messageFrom(await get(escalationId, context)) };
     },
     async resolveEscalation({ escalationId, resolution, note = null }, { caller }) {
-      const log = await logs.of(caller.workspaceId);
       const word = resolution === Resolution.APPROVED ? "approved" : "rejected";
       const command = { escalationId, resolution: word, note, by: caller.keyId } as const;
-      return { escalation: messageFrom(await resolveEscalation({ log, pool }, command)) };
+      return { escalation: messageFrom(await resolveEscalation(await contextOf(caller), command)) };
+    },
+    async withdrawEscalation({ escalationId }, { caller }) {
+      const command = { escalationId, by: caller.keyId, agentId: visibleAgent(caller) };
+      return { escalation: messageFrom(await withdrawEscalation(await contextOf(caller), command)) };
     },
   });
 }

@@ -143,11 +143,25 @@ const mandatePublished: Explainer = ({ mandate }, { mandates }) => {
   return { topic: `mandate ${id}`, text: `mandate ${id} (${name}) version ${String(named.version)} published${note}` };
 };
 
+/** Ends of an escalation without a person, by cause. */
+const ENDS: Readonly<Record<string, string>> = {
+  expiry: " because its time was up",
+  withdrawal: " because nobody asks for it any more",
+};
+
+const escalationWithdrawn: Explainer = (entry, { escalationIds }) => {
+  const id = textAt(entry, "escalation_id");
+  if (!escalationIds.has(id)) return undefined;
+  const left = String(valueAt(entry, "asked"));
+  return { topic: `withdrawn ${id}`, text: `an ask for escalation ${id} was withdrawn, which leaves ${left}` };
+};
+
 const escalationResolved: Explainer = (entry, { escalationIds }) => {
   const id = textAt(entry, "escalation_id");
   if (!escalationIds.has(id)) return undefined;
   const note = textAt(entry, "note");
-  const suffix = note === "" ? "" : ` with the note ${quoted(note)}`;
+  const cause = ENDS[textAt(entry, "cause")] ?? "";
+  const suffix = note === "" ? cause : ` with the note ${quoted(note)}`;
   return { topic: `resolved ${id}`, text: `escalation ${id} ${textAt(entry, "resolution")}${suffix}` };
 };
 
@@ -190,6 +204,9 @@ const authorityEnded: Explainer = (entry, { authorityIds }) => {
 const escalated: Explainer = (entry, { escalationIds }) => {
   const id = textAt(entry, "decision_id");
   const [made, used] = [textAt(entry, "escalation_id"), textAt(entry, "used_escalation_id")];
+  const isFirst = textAt(entry, "escalation_expires_at") !== "";
+  if (escalationIds.has(made) && !isFirst)
+    return { topic: `asked ${made}`, text: `decision ${id} asked for ${made} again` };
   if (escalationIds.has(made)) return { topic: `made ${made}`, text: `decision ${id} escalated the action as ${made}` };
   if (!escalationIds.has(used)) return undefined;
   return { topic: `used ${used}`, text: `decision ${id} used the approval of ${used}` };
@@ -214,6 +231,7 @@ const EXPLAINERS: ReadonlyMap<string, readonly Explainer[]> = new Map<string, re
   ["tool_registered", [toolRegistered]],
   ["mandate_published", [mandatePublished]],
   ["escalation_resolved", [escalationResolved]],
+  ["escalation_withdrawn", [escalationWithdrawn]],
   ["key_created", [keyCreated]],
   ["key_revoked", [keyRevoked]],
   ["authority_created", [authorityCreated]],

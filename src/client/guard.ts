@@ -112,41 +112,56 @@ async function assertPermitted<Args extends unknown[]>(call: GuardedCall<Args>):
   assertUnchanged(call, action, result);
 }
 
+/** Waits until the action is approved and this call is the one that the approval admits. */
 async function assertApproved<Args extends unknown[]>(
   call: GuardedCall<Args>,
   action: InterceptAction,
   escalated: InterceptResult,
 ): Promise<void> {
-  const { decisionId, reasons, escalationId } = escalated;
-  if (escalationId === null)
-    throw new AgentBlockedError(`${named(action)} escalated without an id`, "escalate", escalated);
-  const { waitOnEscalate = true } = call.options;
-  if (!waitOnEscalate) throw new ApprovalPendingError(action, { escalationId, decisionId, reasons });
-  const verdict = await awaitVerdict(call, escalationId, escalated);
-  if (verdict === "rejected") {
-    throw new AgentBlockedError(`${named(action)} was rejected: escalation \`${escalationId}\``, "escalate", escalated);
+  const { waitOnEscalate = true, escalationTimeout = DEFAULT_ESCALATION_TIMEOUT } = call.options;
+  const endsAt = performance.now() + escalationTimeout * 1000;
+  for (let waiting = escalated; ; ) {
+    const { decisionId, reasons, escalationId } = waiting;
+    if (escalationId === null)
+      throw new AgentBlockedError(`${named(action)} escalated without an id`, "escalate", waiting);
+    if (!waitOnEscalate) throw new ApprovalPendingError(action, { escalationId, decisionId, reasons });
+    const verdict = await awaitVerdict(call, escalationId, waiting, endsAt);
+    if (verdict === "rejected") {
+      throw new AgentBlockedError(`${named(action)} was rejected: escalation \`${escalationId}\``, "escalate", waiting);
+    }
+    // Reads the arguments again: the approval has to cover what would run now, not what was sent for approval.
+    const approved = { ...actionFrom(call), escalationId };
+    const result = await decide(call, approved);
+    if (result === undefined) return;
+    if (!isSpent(result)) return assertAllowed(result, approved);
+    // Another call of the agent asked for the same action and was admitted: this one waits for the next approval.
+    waiting = result;
   }
-  // Reads the arguments again: the approval has to cover what would run now, not what was sent for approval.
-  const approved = { ...actionFrom(call), escalationId };
-  const result = await decide(call, approved);
-  if (result !== undefined) assertAllowed(result, approved);
 }
+
+/** Codes of the reasons for an approval that covers the action but admits it no more. */
+const SPENT_CODES: readonly string[] = ["APPROVAL_USED", "APPROVAL_EXPIRED"];
+
+const isSpent = ({ decision, reasons }: InterceptResult): boolean =>
+  decision === "escalate" && reasons.some(({ code }) => SPENT_CODES.includes(code));
 
 async function awaitVerdict<Args extends unknown[]>(
   { controlPlane, options }: GuardedCall<Args>,
   escalationId: string,
   escalated: InterceptResult,
+  endsAt: number,
 ): Promise<EscalationVerdict> {
   const {
-    escalationTimeout: timeout = DEFAULT_ESCALATION_TIMEOUT,
+    escalationTimeout = DEFAULT_ESCALATION_TIMEOUT,
     escalationPollInterval: pollInterval = DEFAULT_ESCALATION_POLL_INTERVAL,
     signal,
   } = options;
+  const timeout = Math.max(0, (endsAt - performance.now()) / 1000);
   try {
     return await controlPlane.waitForEscalation(escalationId, { timeout, pollInterval, signal });
   } catch (error) {
     if (!(error instanceof EscalationTimeoutError)) throw error;
-    throw new EscalationTimeoutError(escalationId, timeout, { ...escalated, cause: error.cause });
+    throw new EscalationTimeoutError(escalationId, escalationTimeout, { ...escalated, cause: error.cause });
   }
 }
 

@@ -3,11 +3,10 @@ import { argumentsFrom, toolNameFrom } from "../policy/action-source.ts";
 import type { Decision, PolicyResult, ToolSchema } from "../policy/types.ts";
 import { type AgentState, trustAfter } from "../state/agents.ts";
 import type { AuthorityItem } from "../state/authority.ts";
-import { escalationIdOf } from "../state/escalations.ts";
 import { type Action, DEFAULT_REASONS, isCounted, type Outcome } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { actionDigest } from "./action-digest.ts";
-import { checkApproval } from "./approval.ts";
+import { askApproval, checkApproval } from "./approval.ts";
 import { checkContract } from "./contract.ts";
 import { checkIdentity, type Identity, type IdentityCheck, isKeyEnded, type Refusal } from "./identity.ts";
 import { checkPermissions } from "./permissions.ts";
@@ -26,9 +25,19 @@ interface Attempt {
 
 /** The result of the steps. The other members of an outcome follow from it. */
 type Verdict = Pick<Outcome, "decision" | "path" | "reasons" | "permissions"> &
-  Partial<Pick<Outcome, "policy" | "policyName" | "actionDigest" | "digestIgnores" | "usedEscalationId" | "authority">>;
+  Partial<Pick<Outcome, "policy" | "policyName" | "authority" | keyof typeof NO_APPROVAL>>;
 
 const NO_NAMES: readonly string[] = [];
+
+/** Members of the outcome of an action that neither asks for an approval nor presents one. */
+const NO_APPROVAL = {
+  actionDigest: undefined,
+  digestIgnores: NO_NAMES,
+  usedEscalationId: undefined,
+  escalationId: undefined,
+  escalationExpiresAtMs: undefined,
+  replacedEscalationId: undefined,
+} satisfies Partial<Outcome>;
 
 /**
  * Decides one action against the state of its workspace. Synchronous, and pure but for the journal, in which counters note
@@ -69,9 +78,7 @@ function outcomeFrom({ state, action, agent, toolName, tool, nowMs }: Attempt, v
   return {
     policy: undefined,
     policyName: undefined,
-    actionDigest: undefined,
-    digestIgnores: NO_NAMES,
-    usedEscalationId: undefined,
+    ...NO_APPROVAL,
     authority: NO_NAMES,
     ...verdict,
     agentName: agent.registration.name,
@@ -81,7 +88,6 @@ function outcomeFrom({ state, action, agent, toolName, tool, nowMs }: Attempt, v
     trustBeforeTenths: agent.trustTenths,
     trustAfterTenths: counts ? trustAfter(agent.trustTenths, verdict.decision) : agent.trustTenths,
     ...keyEnded,
-    escalationId: verdict.decision === "escalate" ? escalationIdOf(action.decisionId) : undefined,
   };
 }
 
@@ -167,18 +173,35 @@ function effectiveTrust({ token }: Identity, { trustTenths }: AgentState): numbe
   return Math.min(trustTenths, token?.sealed.max_trust_tenths ?? trustTenths);
 }
 
-/** Turns an escalation into `allow` if the action presents an unused approval of this very action. */
-function applyApproval({ state, action, tool, toolName }: Attempt, verdict: Verdict): Verdict {
+/** Turns an escalation into `allow` if the action presents an unused approval of this very action; else asks for one. */
+function applyApproval(attempt: Attempt, verdict: Verdict): Verdict {
   if (verdict.decision !== "escalate") return verdict;
+  const { state, action, tool, toolName, nowMs } = attempt;
   const { digest, ignored } = actionDigest(action, toolName, tool, state.settings.approval_ignores);
-  const approval = checkApproval(state, action, digest);
+  const approval = checkApproval(state, action, digest, nowMs);
   const escalated = { ...verdict, actionDigest: digest, digestIgnores: ignored };
-  if (approval === undefined) return escalated;
-  if (approval.kind === "unusable") return { ...escalated, reasons: [...verdict.reasons, approval.reason] };
+  if (approval === undefined) return askFor(attempt, escalated, digest);
+  if (approval.kind === "unusable") {
+    const replacedEscalationId = approval.spent?.escalationId;
+    return askFor(
+      attempt,
+      { ...escalated, reasons: [...verdict.reasons, approval.reason], replacedEscalationId },
+      digest,
+    );
+  }
   const { escalationId } = approval.escalation;
   const reason = { code: "APPROVED", message: `escalation \`${escalationId}\` approved this action` };
   const reasons = [reason, ...verdict.reasons];
   return { ...escalated, decision: "allow", path: "approved", reasons, usedEscalationId: escalationId };
+}
+
+/** Joins or creates the escalation of an action. Blocks it when too many of the agent's are pending. */
+function askFor({ state, action, nowMs }: Attempt, verdict: Verdict, digest: string): Verdict {
+  const ttlSeconds = verdict.policy?.winner?.rule.source.escalationTtlSeconds;
+  const result = askApproval(state, action, digest, nowMs, ttlSeconds);
+  if (result.kind === "asked") return { ...verdict, ...result.asked };
+  const reasons = [result.reason, ...verdict.reasons];
+  return { ...verdict, decision: "block", reasons, replacedEscalationId: undefined };
 }
 
 function refuse({ path, reason }: Refusal, permissions: Outcome["permissions"] = "not_evaluated"): Verdict {

@@ -1,13 +1,14 @@
 import type { Pool } from "pg";
 import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
 import { type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
-import type { WorkspaceLog } from "../log/writer.ts";
+import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import { checkedText } from "../registry/checked-text.ts";
 import type { EscalationStatus } from "../state/escalations.ts";
 import { escalationStatusFromNumber, numberFromEscalationStatus } from "../state/stored-enums.ts";
-import { EscalationEntity } from "../store/entities.ts";
-import { listEscalations, readEscalations } from "../store/sql/read-escalations.ts";
+import { EscalationEntity, type EscalationRow as EscalationTableRow } from "../store/entities.ts";
+import { listEscalations, readEscalations, readExpired } from "../store/sql/read-escalations.ts";
 import { stored } from "../store/store-fault.ts";
+import { rejectExpired } from "./expiry.ts";
 
 /** An action that waits, or waited, for a person's approval. */
 export interface Escalation {
@@ -19,11 +20,18 @@ export interface Escalation {
   /** Log index of the resolution; null while pending. */
   readonly resolvedSeq: number | null;
   readonly resolvedAtMs: number | null;
-  /** The key that resolved it. */
+  /** The key that resolved it, `expiry` or `withdrawal`. */
   readonly resolvedBy: string | null;
   readonly note: string | null;
   /** The decision that used up the approval. */
   readonly usedBy: string | null;
+  readonly usedAtMs: number | null;
+  /** When it is rejected unless resolved before; once approved, until when the approval is usable. */
+  readonly expiresAtMs: number;
+  /** Asks that were not withdrawn. */
+  readonly asked: number;
+  /** The escalation that a later asker got once the approval was spent. */
+  readonly replacedBy: string | null;
   /** The decision that escalated. */
   readonly receipt: DecisionReceipt;
 }
@@ -40,26 +48,40 @@ export function escalationFromRow({ body, leafHash, status, ...row }: Escalation
   return { ...row, status: escalationStatusFromNumber(status), receipt: receiptFrom(body, leafHash) };
 }
 
-/** A person's answer to an escalation. */
+/** The end of a wait: a person's answer, or what stands for it. */
 export interface EscalationResolution {
   readonly status: Exclude<EscalationStatus, "pending">;
   /** Log index of the resolution. */
   readonly seq: number;
   readonly atMs: number;
-  /** The key that resolved it. */
+  /** The key that resolved it, `expiry` or `withdrawal`. */
   readonly by: string;
   readonly note: string | null;
+  /** Until when an approval is usable; null for a rejection. */
+  readonly expiresAtMs: number | null;
 }
 
-/** Returns an escalation as it was right after its creation, whatever happened since. */
-export function asCreated(escalation: Escalation): Escalation {
-  const unresolved = { resolvedSeq: null, resolvedAtMs: null, resolvedBy: null, note: null, usedBy: null };
-  return { ...escalation, ...unresolved, status: "pending" };
+/** Returns an escalation as it was while it was pending, whatever happened since, with the asks that it has now. */
+export function asPending(escalation: Escalation): Escalation {
+  const unresolved = { resolvedSeq: null, resolvedAtMs: null, resolvedBy: null, note: null };
+  const unused = { usedBy: null, usedAtMs: null, replacedBy: null };
+  const expiresAtMs = Date.parse(escalation.receipt.body.escalation_expires_at ?? "");
+  return { ...escalation, ...unresolved, ...unused, expiresAtMs, status: "pending" };
 }
 
 /** Returns a pending escalation as it is right after its resolution. */
-export function asResolved(pending: Escalation, { status, seq, atMs, by, note }: EscalationResolution): Escalation {
-  return { ...pending, status, resolvedSeq: seq, resolvedAtMs: atMs, resolvedBy: by, note };
+export function asResolved(
+  pending: Escalation,
+  { status, seq, atMs, by, note, ...end }: EscalationResolution,
+): Escalation {
+  const expiresAtMs = end.expiresAtMs ?? pending.expiresAtMs;
+  return { ...pending, status, resolvedSeq: seq, resolvedAtMs: atMs, resolvedBy: by, note, expiresAtMs };
+}
+
+/** The log and the tables of the workspace whose escalations are read or changed. */
+export interface EscalationContext {
+  readonly log: WorkspaceLog;
+  readonly pool: Pool;
 }
 
 /** Reads several escalations by id; unknown ids are missing in the result. */
@@ -76,14 +98,27 @@ export async function findEscalations(
 
 /** Returns an escalation. Throws ESCALATION_NOT_FOUND, also for another agent's if `agentId` is given. */
 export async function getEscalation(
-  pool: Pool,
-  workspaceId: string,
+  { log, pool }: EscalationContext,
   escalationId: string,
   agentId: string | null,
 ): Promise<Escalation> {
-  const found = (await findEscalations(pool, workspaceId, [escalationId])).get(escalationId);
+  const read = async () => (await findEscalations(pool, log.workspaceId, [escalationId])).get(escalationId);
+  let found = await read();
+  if (found !== undefined && hasExpired(found, log.nowMs)) {
+    await rejectExpired(log);
+    found = await read();
+  }
   if (found !== undefined && (agentId === null || found.agentId === agentId)) return found;
   throw notFound(ErrorReason.ESCALATION_NOT_FOUND, "escalation", { escalation_id: escalationId });
+}
+
+const hasExpired = ({ status, expiresAtMs }: Escalation, nowMs: number): boolean =>
+  status === "pending" && expiresAtMs <= nowMs;
+
+/** Seals the end of every escalation whose time is up, so that what is read next shows it. */
+export async function settleExpired({ log, pool }: EscalationContext): Promise<void> {
+  const { rows } = await stored(pool.query({ ...readExpired, values: [log.workspaceId, log.nowMs] }));
+  if (rows.length > 0) await rejectExpired(log);
 }
 
 /** Filter and page of a list of escalations. */
@@ -97,13 +132,11 @@ interface EscalationFilter {
 }
 
 /** Lists escalations, newest first. */
-export async function findEscalationPage(
-  pool: Pool,
-  workspaceId: string,
-  filter: EscalationFilter,
-): Promise<Escalation[]> {
+export async function findEscalationPage(context: EscalationContext, filter: EscalationFilter): Promise<Escalation[]> {
+  await settleExpired(context);
+  const { log, pool } = context;
   const { before, status, agentId, limit } = filter;
-  const values = [workspaceId, before, status, agentId, limit];
+  const values = [log.workspaceId, before, status, agentId, limit];
   const { rows } = await stored(pool.query<EscalationRow>({ ...listEscalations, values }));
   return rows.map(escalationFromRow);
 }
@@ -117,43 +150,99 @@ interface ResolveCommand {
   readonly by: string;
 }
 
-/** Dependencies of `resolveEscalation`. */
-interface ResolveContext {
-  readonly log: WorkspaceLog;
-  readonly pool: Pool;
+/**
+ * Resolves an escalation; the first resolution wins, on whichever replica it arrives. Returns the escalation as resolved.
+ * Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED, also when its time is up, FOUR_EYES if the workspace wants them and the key
+ * is one that asked, and INVALID_FIELD for a note that cannot be stored.
+ */
+export async function resolveEscalation(context: EscalationContext, command: ResolveCommand): Promise<Escalation> {
+  const { escalationId, resolution: status, by } = command;
+  const note = command.note === null ? null : checkedText("note", command.note);
+  const pending = await getEscalation(context, escalationId, null);
+  return changePending(context, by, escalationId, async ({ transaction, state, nowMs, nextSeq, seal }, row) => {
+    if (state.settings.four_eyes && row.askedBy.includes(by)) throw fourEyes(escalationId);
+    const isApproved = status === "approved";
+    const expiresAtMs = isApproved ? nowMs + state.settings.approval_ttl_seconds * 1000 : row.expiresAtMs;
+    const resolved = { resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: by, note, expiresAtMs };
+    transaction.assign(row, { ...resolved, status: numberFromEscalationStatus(status) });
+    seal({
+      type: "escalation_resolved",
+      ...{ escalation_id: escalationId, agent_id: row.agentId, resolution: status, note },
+      ...(isApproved ? { expires_at: new Date(expiresAtMs).toISOString() } : {}),
+    });
+    return { ...pending, ...resolved, asked: row.asked, status };
+  });
+}
+
+/** Takes back one ask for an approval. */
+interface WithdrawCommand {
+  readonly escalationId: string;
+  /** The caller's key. */
+  readonly by: string;
+  /** The agent that the key is bound to; null for none. */
+  readonly agentId: string | null;
 }
 
 /**
- * Resolves an escalation; the first resolution wins, on whichever replica it arrives. Returns the escalation as resolved.
- * Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED, and INVALID_FIELD for a note that cannot be stored.
+ * Takes back one ask. The last one ends the escalation as rejected. Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED, and
+ * NOT_AN_ASKER for a key that neither asked nor is bound to the agent.
  */
-export async function resolveEscalation({ log, pool }: ResolveContext, command: ResolveCommand): Promise<Escalation> {
-  const { escalationId, resolution: status, by } = command;
-  const { workspaceId } = log;
-  const note = command.note === null ? null : checkedText("note", command.note);
-  const pending = await getEscalation(pool, workspaceId, escalationId, null);
-  if (pending.status !== "pending") throw alreadyResolved(escalationId, pending.status);
-  const { agentId } = pending;
-  return log.change(by, async ({ transaction, nowMs, nextSeq, seal }) => {
-    const seq = nextSeq();
-    const columns = {
-      status: numberFromEscalationStatus(status),
-      resolvedSeq: seq,
-      resolvedAtMs: nowMs,
-      resolvedBy: by,
-    };
-    const where = { workspaceId, escalationId };
-    const unresolved = { ...where, resolvedSeq: null };
-    if ((await transaction.nativeUpdate(EscalationEntity, unresolved, { ...columns, note })) === 0) {
-      const row = await transaction.findOneOrFail(EscalationEntity, where);
-      throw alreadyResolved(escalationId, escalationStatusFromNumber(row.status));
+export async function withdrawEscalation(
+  context: EscalationContext,
+  { escalationId, by, agentId: boundTo }: WithdrawCommand,
+): Promise<Escalation> {
+  const pending = await getEscalation(context, escalationId, boundTo);
+  return changePending(context, by, escalationId, async ({ transaction, nowMs, nextSeq, seal }, row) => {
+    const { agentId } = row;
+    if (agentId !== boundTo && !row.askedBy.includes(by)) throw notAnAsker(escalationId);
+    const asked = row.asked - 1;
+    const names = { escalation_id: escalationId, agent_id: agentId };
+    if (asked > 0) {
+      transaction.assign(row, { asked, updatedSeq: nextSeq() });
+      seal({ type: "escalation_withdrawn", ...names, asked });
+      return { ...pending, asked };
     }
-    seal({ type: "escalation_resolved", escalation_id: escalationId, agent_id: agentId, resolution: status, note });
-    return asResolved(pending, { status, seq, atMs: nowMs, by, note });
+    const [status, cause] = ["rejected", "withdrawal"] as const;
+    const resolved = { resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: cause, asked };
+    transaction.assign(row, { ...resolved, status: numberFromEscalationStatus(status) });
+    seal({ type: "escalation_resolved", ...names, resolution: status, note: null, cause });
+    return { ...pending, ...resolved, status };
   });
+}
+
+/**
+ * Changes an escalation while it is pending. The time of the log decides: what expires by the time of the entry is rejected
+ * instead. Throws ESCALATION_RESOLVED.
+ */
+async function changePending(
+  { log }: EscalationContext,
+  by: string,
+  escalationId: string,
+  apply: (scope: ChangeScope, row: EscalationTableRow) => Promise<Escalation>,
+): Promise<Escalation> {
+  const changed = await log.change(by, async (scope) => {
+    const { transaction, state, nowMs } = scope;
+    const row = await transaction.findOneOrFail(EscalationEntity, { workspaceId: state.workspaceId, escalationId });
+    const status = escalationStatusFromNumber(row.status);
+    if (status !== "pending") throw alreadyResolved(escalationId, status);
+    return row.expiresAtMs <= nowMs ? undefined : apply(scope, row);
+  });
+  if (changed !== undefined) return changed;
+  await rejectExpired(log);
+  throw alreadyResolved(escalationId, "rejected");
 }
 
 function alreadyResolved(escalationId: string, status: EscalationStatus): ControlPlaneError {
   const message = `escalation \`${escalationId}\` was ${status} before; the first resolution stands`;
   return new ControlPlaneError(ErrorReason.ESCALATION_RESOLVED, message, { escalation_id: escalationId, status });
+}
+
+function fourEyes(escalationId: string): ControlPlaneError {
+  const message = `the key asked for escalation \`${escalationId}\`; the workspace wants another to resolve it`;
+  return new ControlPlaneError(ErrorReason.FOUR_EYES, message, { escalation_id: escalationId });
+}
+
+function notAnAsker(escalationId: string): ControlPlaneError {
+  const message = `the key did not ask for escalation \`${escalationId}\` and cannot withdraw it`;
+  return new ControlPlaneError(ErrorReason.NOT_AN_ASKER, message, { escalation_id: escalationId });
 }

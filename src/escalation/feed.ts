@@ -9,18 +9,24 @@ import type { EscalationResolution, EscalationRow } from "./escalation.ts";
 /** Receives the resolution of an escalation. MUST NOT throw. */
 type ResolutionListener = (resolution: EscalationResolution) => void;
 
-/** The creation or resolution of an escalation, not yet parsed. */
-export type EscalationChangeRow = EscalationRow & { readonly seq: number; readonly isResolution: boolean };
+/** A change of an escalation, not yet parsed. */
+export type EscalationChangeRow = EscalationRow & {
+  readonly seq: number;
+  readonly atMs: number;
+  /** Its creation, a further ask or a withdrawal, or its resolution. */
+  readonly kind: "created" | "updated" | "resolved";
+};
 
 function isChange(event: LedgerEvent): boolean {
-  return event.kind === "decision" ? event.decision === "escalate" : event.change.type === "escalation_resolved";
+  if (event.kind === "decision") return event.ask !== undefined;
+  return event.change.type === "escalation_resolved" || event.change.type === "escalation_withdrawn";
 }
 
 /** The changes of a workspace's escalations on this replica. It subscribes to the log only while somebody listens. */
 export class EscalationFeed {
-  /** The creations and resolutions, for watches. */
+  /** The changes, for watches. */
   readonly changes: LogFeed<EscalationChangeRow>;
-  /** All creations and resolutions. */
+  /** All changes; several further asks and withdrawals in a row MAY come as one. */
   readonly all: Selection<EscalationChangeRow>;
   readonly #log: WorkspaceLog;
   readonly #waiters = new Map<string, Set<ResolutionListener>>();
@@ -62,8 +68,10 @@ export class EscalationFeed {
 
   #wakeWaiters(event: LedgerEvent): void {
     if (event.kind !== "change" || event.change.type !== "escalation_resolved") return;
-    const { escalation_id: escalationId, resolution: status, note } = event.change;
+    const { escalation_id: escalationId, resolution: status, note, cause, expires_at } = event.change;
     const { seq, atMs, by } = event;
-    for (const listener of this.#waiters.get(escalationId) ?? []) listener({ status, seq, atMs, by, note });
+    const expiresAtMs = expires_at === undefined ? null : Date.parse(expires_at);
+    for (const listener of this.#waiters.get(escalationId) ?? [])
+      listener({ status, seq, atMs, by: cause ?? by, note, expiresAtMs });
   }
 }

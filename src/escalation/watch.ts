@@ -5,21 +5,22 @@ import type { WorkspaceLog } from "../log/writer.ts";
 import { readPendingEscalations } from "../store/sql/read-escalations.ts";
 import { stored } from "../store/store-fault.ts";
 import {
-  asCreated,
+  asPending,
   asResolved,
   type Escalation,
   type EscalationResolution,
   escalationFromRow,
   getEscalation,
+  settleExpired,
 } from "./escalation.ts";
 import type { EscalationChangeRow, EscalationFeed } from "./feed.ts";
 
-/** The creation or resolution of an escalation. */
+/** A change of an escalation. */
 export interface EscalationChange {
   /** Log index of the entry that made the change; a watch resumes after it. */
   readonly seq: number;
   readonly atMs: number;
-  readonly kind: "created" | "resolved";
+  readonly kind: EscalationChangeRow["kind"];
   /** The escalation right after the change. */
   readonly escalation: Escalation;
 }
@@ -33,10 +34,9 @@ export interface WatchContext {
   readonly signal: AbortSignal;
 }
 
-function changeFrom({ seq, isResolution, ...row }: EscalationChangeRow): EscalationChange {
+function changeFrom({ seq, kind, atMs, ...row }: EscalationChangeRow): EscalationChange {
   const escalation = escalationFromRow(row);
-  if (isResolution) return { seq, atMs: escalation.resolvedAtMs ?? 0, kind: "resolved", escalation };
-  return { seq, atMs: Date.parse(escalation.receipt.body.at), kind: "created", escalation: asCreated(escalation) };
+  return { seq, kind, atMs, escalation: kind === "resolved" ? escalation : asPending(escalation) };
 }
 
 /** Yields the escalations created before an index that are pending when they are read, oldest first. */
@@ -63,6 +63,7 @@ export async function* watchEscalations(
   const { feed, heartbeatMs, signal } = context;
   const after = indexFromCursor(cursor);
   let isPendingShown = after !== undefined;
+  await settleExpired(context);
   for await (const next of feed.changes.watch(feed.all, { after, heartbeatMs, signal })) {
     if (!("isBeat" in next)) yield changeFrom(next);
     else if (isPendingShown) yield undefined;
@@ -83,11 +84,11 @@ export async function* waitEscalation(
   escalationId: string,
   agentId: string | null,
 ): AsyncGenerator<Escalation | undefined> {
-  const { feed, pool, log, heartbeatMs, signal } = context;
+  const { feed, heartbeatMs, signal } = context;
   const live = new EventBuffer<EscalationResolution>();
   const stop = feed.waitFor(escalationId, (resolution) => live.push(resolution));
   try {
-    const now = await getEscalation(pool, log.workspaceId, escalationId, agentId);
+    const now = await getEscalation(context, escalationId, agentId);
     yield now;
     if (now.status !== "pending") return;
     for await (const resolution of live.read(heartbeatMs, signal)) {

@@ -1,4 +1,5 @@
 import type { Pool, PoolClient } from "pg";
+import { type Ask, type DecisionRefs, refTextFrom } from "../state/escalations.ts";
 import { foldDecision } from "../state/fold.ts";
 import { EntryKind, numberFromDecision } from "../state/stored-enums.ts";
 import { type Action, isCounted, type Outcome, type SealedDecision } from "../state/types.ts";
@@ -6,6 +7,7 @@ import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { appendEntries } from "../store/sql/append-entries.ts";
 import { appendLeaves, bytesFromFrontier, type Frontier, leafHash, rootText } from "../tree/merkle.ts";
 import { decisionBody } from "./entry.ts";
+import { EscalationRows } from "./escalation-rows.ts";
 import { type LedgerEvent, wakeUpPayload } from "./events.ts";
 
 /**
@@ -41,14 +43,22 @@ const MAX_APPEND_MS = 15_000;
 
 const NO_IDS: readonly string[] = [];
 
+const NO_REFS: DecisionRefs = { usedIds: NO_IDS, ask: undefined };
+
 const entryKindOf = (action: Action, outcome: Outcome): number =>
   isCounted(action, outcome) ? EntryKind.DECISION : EntryKind.UNCOUNTED_DECISION;
 
-/** The approval and the authority that a decision uses up: authority only when the action is allowed under it. */
-function usedIdsOf({ decision, usedEscalationId, authority }: Outcome): readonly string[] {
-  if (usedEscalationId === undefined && authority.length === 0) return NO_IDS;
-  const approval = usedEscalationId === undefined ? NO_IDS : [usedEscalationId];
-  return decision === "allow" ? [...approval, ...authority] : approval;
+/** The approval and the authority that an allowed action uses up, or the escalation that one asks for. */
+function refsOf(outcome: Outcome): DecisionRefs {
+  const { decision, usedEscalationId, authority } = outcome;
+  if (decision === "escalate") return { usedIds: NO_IDS, ask: askOf(outcome) };
+  if (decision !== "allow" || (usedEscalationId === undefined && authority.length === 0)) return NO_REFS;
+  return { usedIds: usedEscalationId === undefined ? authority : [usedEscalationId, ...authority], ask: undefined };
+}
+
+function askOf({ escalationId, escalationExpiresAtMs: expiresAtMs, actionDigest = "" }: Outcome): Ask | undefined {
+  if (escalationId === undefined) return undefined;
+  return expiresAtMs === undefined ? { escalationId } : { escalationId, created: { actionDigest, expiresAtMs } };
 }
 
 /**
@@ -58,6 +68,7 @@ function usedIdsOf({ decision, usedEscalationId, authority }: Outcome): readonly
 export class Batch {
   #items: readonly PendingDecision[];
   readonly #outcomes: Outcome[] = [];
+  readonly #refs: DecisionRefs[] = [];
   readonly #bodies: string[] = [];
   readonly #journal: StateJournal = { undo: [] };
   readonly #state: WorkspaceState;
@@ -132,10 +143,12 @@ export class Batch {
         previousSize: this.#before.seq,
       }),
     );
+    const refs = refsOf(outcome);
+    this.#refs.push(refs);
     if (!isCounted(action, outcome)) return;
     const { agentId, normalisedType: actionType, decisionId } = action;
-    const folded = { seq, atMs: this.atMs, agentId, actionType, decisionId, decision: outcome.decision };
-    foldDecision(state, { ...folded, usedIds: usedIdsOf(outcome) }, this.#journal);
+    const folded = { seq, atMs: this.atMs, agentId, actionType, decisionId, decision: outcome.decision, refs };
+    foldDecision(state, folded, this.#journal);
   }
 
   /**
@@ -152,13 +165,7 @@ export class Batch {
   #statementValues(): unknown[] {
     const { workspaceId } = this.#state;
     const { seq, frontier } = this.#before;
-    const escalated = this.#outcomes.flatMap(({ escalationId, actionDigest = "" }, index) =>
-      escalationId === undefined ? [] : [{ id: escalationId, actionDigest, index, action: this.#action(index) }],
-    );
-    const used = this.#outcomes.flatMap(({ usedEscalationId }, index) =>
-      usedEscalationId === undefined ? [] : [{ id: usedEscalationId, by: this.#action(index).decisionId }],
-    );
-    const isAwaited = escalated.length > 0 || used.length > 0;
+    const { created, changed } = this.#escalationRows();
     return [
       workspaceId,
       seq,
@@ -170,19 +177,45 @@ export class Batch {
       lines(this.items.map(({ action }) => action.agentId)),
       lines(this.items.map(({ action }) => action.normalisedType)),
       lines(this.#outcomes.map(({ decision }) => numberFromDecision(decision))),
-      lines(this.#outcomes.map((outcome) => usedIdsOf(outcome).join(" "))),
+      lines(this.#refs.map(refTextFrom)),
       Buffer.concat(this.#leaves),
       lines(this.#bodies),
       Buffer.concat(this.#subtrees),
-      lines(escalated.map(({ id }) => id)),
-      lines(escalated.map(({ action }) => action.agentId)),
-      lines(escalated.map(({ actionDigest }) => actionDigest)),
-      lines(escalated.map(({ index }) => index)),
-      lines(used.map(({ id }) => id)),
-      lines(used.map(({ by }) => by)),
-      isAwaited ? wakeUpPayload({ workspaceId, seq: this.endSeq, isChange: false }) : null,
+      lines(created.map(({ id }) => id)),
+      lines(created.map(({ agentId }) => agentId)),
+      lines(created.map(({ actionDigest }) => actionDigest)),
+      lines(created.map(({ index }) => index)),
+      lines(created.map(({ expiresAtMs }) => expiresAtMs)),
+      lines(created.map(({ asked }) => asked)),
+      lines(created.map(({ keys }) => [...keys].join(","))),
+      lines(created.map(({ lastAsk }) => lastAsk)),
+      lines(changed.map(({ id }) => id)),
+      lines(changed.map(({ usedBy }) => usedBy)),
+      lines(changed.map(({ replacedBy }) => replacedBy)),
+      lines(changed.map(({ asked }) => asked)),
+      lines(changed.map(({ keys }) => [...keys].join(","))),
+      lines(changed.map(({ lastAsk }) => lastAsk)),
+      this.isAwaited ? wakeUpPayload({ workspaceId, seq: this.endSeq, isChange: false }) : null,
       lines(this.#outcomes.map((outcome, index) => entryKindOf(this.#action(index), outcome))),
     ];
+  }
+
+  /** Collects, by row, what the batch does to escalations: a statement can write each row only once. */
+  #escalationRows(): EscalationRows {
+    const rows = new EscalationRows();
+    for (const [index, outcome] of this.#outcomes.entries()) {
+      if (outcome.escalationId === undefined && outcome.usedEscalationId === undefined) continue;
+      rows.add(this.#action(index), outcome, index);
+    }
+    return rows;
+  }
+
+  /** Earliest expiry of the escalations that the batch creates; undefined if it creates none. */
+  get nextExpiryMs(): number | undefined {
+    let next: number | undefined;
+    for (const { escalationExpiresAtMs: at } of this.#outcomes)
+      if (at !== undefined && at < (next ?? at + 1)) next = at;
+    return next;
   }
 
   /** True if callers on other replicas may wait for one of the decisions. */
@@ -203,7 +236,8 @@ export class Batch {
   events(): LedgerEvent[] {
     return this.items.map(({ action: { decisionId, agentId } }, index) => {
       const { decision } = this.#outcomes[index] as Outcome;
-      return { kind: "decision", seq: this.#before.seq + index, atMs: this.atMs, decisionId, agentId, decision };
+      const seq = this.#before.seq + index;
+      return { kind: "decision", seq, atMs: this.atMs, decisionId, agentId, decision, ask: this.#refs[index]?.ask };
     });
   }
 

@@ -1,4 +1,5 @@
 import type { ControlChange } from "../state/control-changes.ts";
+import { refsFromText } from "../state/escalations.ts";
 import { foldChange, foldDecision } from "../state/fold.ts";
 import { decisionFromNumber, EntryKind } from "../state/stored-enums.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
@@ -31,13 +32,15 @@ function eventFrom(row: EntryRow): LedgerEvent {
     return { kind: "change", seq, atMs, by: change.by, change };
   }
   const decision = decisionFromNumber(row.decision ?? 0);
-  return { kind: "decision", seq, atMs, decisionId: row.entryId, agentId: row.agentId ?? "", decision };
+  const { entryId: decisionId, agentId, refId } = row;
+  const { ask } = refsFromText(refId, decisionId);
+  return { kind: "decision", seq, atMs, decisionId, agentId: agentId ?? "", decision, ask };
 }
 
 function fold(state: WorkspaceState, event: LedgerEvent, { kind, actionType, refId }: EntryRow): void {
   if (event.kind === "change") foldChange(state, event);
   else if (kind === EntryKind.DECISION)
-    foldDecision(state, { ...event, actionType: actionType ?? "", usedIds: refId?.split(" ") ?? [] });
+    foldDecision(state, { ...event, actionType: actionType ?? "", refs: refsFromText(refId, event.decisionId) });
 }
 
 function foldRows(state: WorkspaceState, rows: readonly EntryRow[]): LedgerEvent[] {

@@ -62,6 +62,9 @@ function sealedGuard({ answer, mandateId, rule, version }: GuardFinding) {
   };
 }
 
+const isoTime = (ms: number | undefined): string | undefined =>
+  ms === undefined ? undefined : new Date(ms).toISOString();
+
 const isDefaultReason = (reasons: readonly DecisionReason[]): boolean =>
   reasons.length === 1 && reasons[0]?.code === DEFAULT_REASON_CODE;
 
@@ -100,6 +103,7 @@ export function decisionBody(action: Action, outcome: Outcome, place: DecisionPl
     decision_id: action.decisionId,
     decision_path: outcome.path,
     digest_ignores: unlessEmpty(outcome.digestIgnores),
+    escalation_expires_at: isoTime(outcome.escalationExpiresAtMs),
     escalation_id: outcome.escalationId,
     grant_id: action.grantId,
     guards: unlessEmpty(policy?.guards.map(sealedGuard) ?? []),

@@ -1,5 +1,6 @@
 import type { Decision } from "../policy/types.ts";
 import type { ControlChange } from "../state/control-changes.ts";
+import type { Ask } from "../state/escalations.ts";
 
 /** A decision that any replica appended. */
 export interface DecisionEvent {
@@ -9,6 +10,8 @@ export interface DecisionEvent {
   readonly decisionId: string;
   readonly agentId: string;
   readonly decision: Decision;
+  /** Set when the decision asks for an approval. */
+  readonly ask: Ask | undefined;
 }
 
 /** A change that any replica appended. */

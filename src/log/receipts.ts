@@ -95,6 +95,8 @@ export interface DecisionBody {
   readonly guards?: readonly SealedGuard[];
   readonly trust: { readonly before: number; readonly after: number };
   readonly escalation_id?: string;
+  /** Set by the decision that created the escalation; absent from those that joined it. */
+  readonly escalation_expires_at?: string;
   readonly used_escalation_id?: string;
   readonly on_behalf_of?: string;
   readonly session_id?: string;

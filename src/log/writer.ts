@@ -44,6 +44,8 @@ export interface AppendedEnd {
   readonly longestWindowMs: number;
   /** Kind of entries that other replicas have to be woken for; undefined when no caller waits for them. */
   readonly wakes: "change" | "decisions" | undefined;
+  /** Earliest expiry of the escalations that were created, epoch milliseconds; undefined if none was. */
+  readonly nextExpiryMs?: number | undefined;
 }
 
 /** Optional helpers of a log outside the database. Losing one costs time, never correctness. */
@@ -183,6 +185,11 @@ export class WorkspaceLog {
 
   get listeners(): number {
     return this.#listeners.size;
+  }
+
+  /** Time of an entry sealed now, epoch milliseconds. */
+  get nowMs(): number {
+    return this.#now();
   }
 
   /** True if a mandate in force, as far as this replica is caught up, has a semantic rule. */
@@ -701,7 +708,7 @@ export class WorkspaceLog {
       // Not `has`, which would let the cache evict an escalation of this batch for another one of it.
       if (escalationId === undefined || escalations.get(escalationId) !== undefined) continue;
       const escalation = await loadEscalation(reader, this.workspaceId, escalationId);
-      if (escalation !== undefined) escalations.set(escalationId, escalation);
+      if (escalation !== undefined) escalations.put(escalation);
     }
     for (const item of items) if (!isKnown(item)) item.reject(unknownAgent(item.action.agentId));
     return items.filter(isKnown);
@@ -759,7 +766,12 @@ export class WorkspaceLog {
     for (const batch of this.#unpublished.splice(0)) {
       batch.settle();
       this.#announce(batch.events());
-      this.#notifyAppended(batch.endSeq, batch.isAwaited ? "decisions" : undefined);
+      const { isAwaited } = batch;
+      this.#notifyAppended(
+        batch.endSeq,
+        isAwaited ? "decisions" : undefined,
+        isAwaited ? batch.nextExpiryMs : undefined,
+      );
     }
   }
 
@@ -770,9 +782,9 @@ export class WorkspaceLog {
     for (const listener of this.#listeners) apart(() => listener(events));
   };
 
-  #notifyAppended(seq: number, wakes: AppendedEnd["wakes"]): void {
+  #notifyAppended(seq: number, wakes: AppendedEnd["wakes"], nextExpiryMs?: number): void {
     const { workspaceId, windows } = this.#state;
-    const end = { workspaceId, seq, longestWindowMs: windows.longestMs, wakes };
+    const end = { workspaceId, seq, longestWindowMs: windows.longestMs, wakes, nextExpiryMs };
     apart(() => this.#surroundings.onAppended?.(end));
   }
 }

@@ -36,6 +36,12 @@ const DEFAULT_APPROVAL_IGNORES: readonly string[] = [
   "timestamp",
   "mcp_session_id",
 ];
+/** A day: an approver who is asked in the evening answers in the morning. */
+const DEFAULT_ESCALATION_TTL_SECONDS = 86_400;
+/** An hour: the asker presents an approval within seconds unless it was away. */
+const DEFAULT_APPROVAL_TTL_SECONDS = 3_600;
+/** More than a person reads, and little enough to keep in memory for every agent. */
+const DEFAULT_MAX_PENDING = 100;
 /** Members that say what is called: an approval always covers them. */
 const ALWAYS_COVERED: ReadonlySet<string> = new Set(["arguments", "tool", "mcp_server"]);
 
@@ -48,21 +54,32 @@ export interface WorkspaceSettings {
   readonly initialTrustTenths: number;
   /** Top-level members of an action's metadata that approvals do not cover. */
   readonly approvalIgnores: readonly string[];
+  /** Seconds that an escalation stays pending, unless its rule says otherwise. */
+  readonly escalationTtlSeconds: number;
+  /** Seconds that an approval is usable. */
+  readonly approvalTtlSeconds: number;
+  /** True if a key that asked for an approval cannot give it. */
+  readonly fourEyes: boolean;
+  readonly maxPendingEscalationsPerAgent: number;
   readonly createdAtMs: number;
 }
 
-/** Fields of a new workspace. */
-interface WorkspaceDraft {
-  readonly workspaceId: string;
-  /** Default: the id. */
-  readonly name?: string | undefined;
-  /** Default `allow`. */
-  readonly defaultDecision?: Decision | undefined;
-  /** Default `DEFAULT_TRUST_TENTHS`. */
-  readonly initialTrustTenths?: number | undefined;
-  /** Default `DEFAULT_APPROVAL_IGNORES`. */
-  readonly approvalIgnores?: readonly string[] | undefined;
-}
+/** Fields of a new workspace; absent ones take their defaults, `name` the id. */
+type WorkspaceDraft = Pick<WorkspaceSettings, "workspaceId"> & {
+  readonly [Setting in Exclude<keyof WorkspaceSettings, "workspaceId" | "createdAtMs">]?:
+    | WorkspaceSettings[Setting]
+    | undefined;
+};
+
+const DEFAULTS: Omit<WorkspaceSettings, "workspaceId" | "name" | "createdAtMs"> = {
+  defaultDecision: "allow",
+  initialTrustTenths: DEFAULT_TRUST_TENTHS,
+  approvalIgnores: DEFAULT_APPROVAL_IGNORES,
+  escalationTtlSeconds: DEFAULT_ESCALATION_TTL_SECONDS,
+  approvalTtlSeconds: DEFAULT_APPROVAL_TTL_SECONDS,
+  fourEyes: false,
+  maxPendingEscalationsPerAgent: DEFAULT_MAX_PENDING,
+};
 
 /** A new workspace with its first admin key. */
 interface CreatedWorkspace extends CreatedKey {
@@ -98,7 +115,18 @@ const sealedFrom = (settings: WorkspaceSettings): SealedWorkspace => ({
   default_decision: settings.defaultDecision,
   initial_trust_tenths: settings.initialTrustTenths,
   approval_ignores: settings.approvalIgnores,
+  escalation_ttl_seconds: settings.escalationTtlSeconds,
+  approval_ttl_seconds: settings.approvalTtlSeconds,
+  four_eyes: settings.fourEyes,
+  max_pending_escalations_per_agent: settings.maxPendingEscalationsPerAgent,
 });
+
+/** Returns settings with the given ones in their place. Throws INVALID_FIELD for a name or a list that is refused. */
+function withChanges(before: WorkspaceSettings, changes: Omit<WorkspaceDraft, "workspaceId">): WorkspaceSettings {
+  const given = Object.entries(changes).filter(([, value]) => value !== undefined);
+  const after: WorkspaceSettings = { ...before, ...Object.fromEntries(given) };
+  return { ...after, name: checkedName("name", after.name), approvalIgnores: checkedIgnores(after.approvalIgnores) };
+}
 
 /** Returns the members to leave out, each once. Throws INVALID_FIELD for one that approvals always cover. */
 function checkedIgnores(names: readonly string[]): readonly string[] {
@@ -134,10 +162,8 @@ export async function createWorkspace(
   draft: WorkspaceDraft,
   givenSecret?: string,
 ): Promise<CreatedWorkspace> {
-  const { workspaceId, defaultDecision = "allow", initialTrustTenths = DEFAULT_TRUST_TENTHS } = draft;
-  const name = checkedName("name", draft.name ?? workspaceId);
-  const approvalIgnores = checkedIgnores(draft.approvalIgnores ?? DEFAULT_APPROVAL_IGNORES);
-  const workspace = { workspaceId, name, defaultDecision, initialTrustTenths, approvalIgnores, createdAtMs: nowMs };
+  const { workspaceId, ...settings } = draft;
+  const workspace = withChanges({ ...DEFAULTS, workspaceId, name: workspaceId, createdAtMs: nowMs }, settings);
   const firstAdmin = { name: "first admin", role: Role.ADMIN, agentId: null };
   const { key, sealed, secret } = newKey(workspaceId, firstAdmin, nowMs, givenSecret);
   const changes: ControlChange[] = [
@@ -191,14 +217,7 @@ export function updateWorkspace(
     const row = await transaction.findOne(WorkspaceEntity, { workspaceId });
     if (row === null) throw workspaceNotFound(workspaceId);
     const before = settingsFrom(row);
-    const after: WorkspaceSettings = {
-      ...before,
-      name: update.name === undefined ? before.name : checkedName("name", update.name),
-      defaultDecision: update.defaultDecision ?? before.defaultDecision,
-      initialTrustTenths: update.initialTrustTenths ?? before.initialTrustTenths,
-      approvalIgnores:
-        update.approvalIgnores === undefined ? before.approvalIgnores : checkedIgnores(update.approvalIgnores),
-    };
+    const after = withChanges(before, update);
     if (isDeepStrictEqual(after, before)) return before;
     await transaction.nativeUpdate(WorkspaceEntity, { workspaceId }, columnsFrom(after));
     seal({ type: "workspace_updated", workspace: sealedFrom(after) });

@@ -100,12 +100,15 @@ async function rejectPending(scope: ChangeScope, { agentId, by }: RevokeCommand)
     agentId,
     status: numberFromEscalationStatus("pending"),
   });
-  const note = "the agent was revoked";
   for (const escalation of pending) {
-    const resolved = { resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: by, note };
-    transaction.assign(escalation, { ...resolved, status: numberFromEscalationStatus("rejected") });
+    // An escalation whose time was up ended by that, whoever seals it.
+    const isExpired = escalation.expiresAtMs <= nowMs;
+    const end = isExpired ? { note: null, cause: "expiry" as const } : { note: "the agent was revoked" };
     const { escalationId } = escalation;
-    seal({ type: "escalation_resolved", escalation_id: escalationId, agent_id: agentId, resolution: "rejected", note });
+    const resolved = { resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: end.cause ?? by, note: end.note };
+    transaction.assign(escalation, { ...resolved, status: numberFromEscalationStatus("rejected") });
+    const names = { escalation_id: escalationId, agent_id: agentId };
+    seal({ type: "escalation_resolved", ...names, resolution: "rejected", ...end });
   }
 }
 

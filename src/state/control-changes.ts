@@ -11,6 +11,13 @@ export type SealedWorkspace = {
   readonly initial_trust_tenths: number;
   /** Top-level members of the metadata that the action digest leaves out. */
   readonly approval_ignores: readonly string[];
+  /** Seconds that an escalation stays pending, unless its rule says otherwise. */
+  readonly escalation_ttl_seconds: number;
+  /** Seconds that an approval is usable. */
+  readonly approval_ttl_seconds: number;
+  /** True if a key that asked for an approval cannot give it. */
+  readonly four_eyes: boolean;
+  readonly max_pending_escalations_per_agent: number;
 };
 
 /** Registration of an agent as sealed. */
@@ -119,6 +126,9 @@ export type RevokedIds = {
   readonly mcp_tool_policies: readonly string[];
 };
 
+/** Rejections without a person: the escalation's time is up, or its last ask was taken back. */
+export type EscalationCause = "expiry" | "withdrawal";
+
 /** A change other than a decision. All are sealed, so that the log explains every decision. */
 export type ControlChange =
   | { readonly type: "workspace_created"; readonly workspace: SealedWorkspace; readonly policy_digest: string }
@@ -143,6 +153,18 @@ export type ControlChange =
       readonly agent_id: string;
       readonly resolution: Exclude<EscalationStatus, "pending">;
       readonly note: string | null;
+      /** What resolved it in place of a person. */
+      readonly cause?: EscalationCause;
+      /** RFC 3339 UTC, until when an approval is usable. Absent for a rejection. */
+      readonly expires_at?: string;
+    }
+  | {
+      /** One of several asks was taken back; the last makes the escalation `escalation_resolved`. */
+      readonly type: "escalation_withdrawn";
+      readonly escalation_id: string;
+      readonly agent_id: string;
+      /** Asks that are left. */
+      readonly asked: number;
     }
   | { readonly type: "key_created"; readonly key: SealedKey }
   | { readonly type: "key_revoked"; readonly key_id: string }

@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import { idWithPrefix } from "../store/ids.ts";
 
 /** Status of an escalation; the words of the proto enum `EscalationStatus`. */
@@ -11,7 +12,136 @@ export interface EscalationState {
   status: EscalationStatus;
   /** Decision that used the approval up; null while it is unused. */
   usedBy: string | null;
+  /** Epoch milliseconds from which it can no longer be approved; once approved, from which the approval is not usable. */
+  expiresAtMs: number;
 }
 
 /** Returns the id of the escalation that a decision creates. Both share one UUID. */
 export const escalationIdOf = (decisionId: string): string => idWithPrefix("esc", decisionId);
+
+/** A decision's request for an approval. */
+export interface Ask {
+  readonly escalationId: string;
+  /** Set if the request created the escalation; otherwise it joined one that was pending. */
+  readonly created?: { readonly actionDigest: string; readonly expiresAtMs: number };
+}
+
+/** References of a decision, as the column `ref_id` keeps them for replicas that fold it. */
+export interface DecisionRefs {
+  /** Ids of the approved escalation and of the authority that the decision used. */
+  readonly usedIds: readonly string[];
+  readonly ask: Ask | undefined;
+}
+
+const NO_IDS: readonly string[] = [];
+const NO_REFS: DecisionRefs = { usedIds: NO_IDS, ask: undefined };
+
+/** Writes the references of a decision: ids, or `ask:<id>`, or `new:<action digest>:<expiry>`; empty for none. */
+export function refTextFrom({ usedIds, ask }: DecisionRefs): string {
+  if (ask === undefined) return usedIds.length === 0 ? "" : usedIds.join(" ");
+  return ask.created === undefined
+    ? `ask:${ask.escalationId}`
+    : `new:${ask.created.actionDigest}:${ask.created.expiresAtMs}`;
+}
+
+/** Reads the references of a decision; the reverse of `refTextFrom`. */
+export function refsFromText(text: string | null, decisionId: string): DecisionRefs {
+  if (text === null) return NO_REFS;
+  if (text.startsWith("ask:")) return { usedIds: NO_IDS, ask: { escalationId: text.slice("ask:".length) } };
+  if (!text.startsWith("new:")) return { usedIds: text.split(" "), ask: undefined };
+  const [, actionDigest = "", expiresAt] = text.split(":");
+  const created = { actionDigest, expiresAtMs: Number(expiresAt) };
+  return { usedIds: NO_IDS, ask: { escalationId: escalationIdOf(decisionId), created } };
+}
+
+/** An agent's pending escalations at some time. */
+export interface PendingEscalations {
+  /** The one for an action; undefined if nobody has asked for it. */
+  readonly same: EscalationState | undefined;
+  readonly count: number;
+}
+
+/** Resolved escalations in the cache. INVARIANT: more than one batch can present. */
+const CACHED_RESOLVED = 1_000;
+
+/**
+ * The escalations of a workspace: all pending ones, and a cache of resolved ones that actions presented, since most are never
+ * presented.
+ */
+export class Escalations {
+  readonly #pending = new Map<string, EscalationState>();
+  readonly #byAgent = new Map<string, Set<EscalationState>>();
+  readonly #resolved = new LRUCache<string, EscalationState>({ max: CACHED_RESOLVED });
+
+  /** Returns an escalation if it is pending or in the cache. */
+  get(escalationId: string): EscalationState | undefined {
+    return this.#pending.get(escalationId) ?? this.#resolved.get(escalationId);
+  }
+
+  /** Tests whether `get` would return it, without effect on the cache. */
+  has(escalationId: string): boolean {
+    return this.#pending.has(escalationId) || this.#resolved.has(escalationId);
+  }
+
+  /** Adds an escalation: to the pending ones, or to the cache. */
+  put(escalation: EscalationState): void {
+    if (escalation.status !== "pending") return void this.#resolved.set(escalation.escalationId, escalation);
+    // A replica may have read it from its table before it folds the entry that created it.
+    this.remove(escalation.escalationId);
+    this.#pending.set(escalation.escalationId, escalation);
+    const ofAgent = this.#byAgent.get(escalation.agentId);
+    if (ofAgent === undefined) this.#byAgent.set(escalation.agentId, new Set([escalation]));
+    else ofAgent.add(escalation);
+  }
+
+  /** Removes a pending escalation, and returns it; undefined if it is not pending. */
+  remove(escalationId: string): EscalationState | undefined {
+    const escalation = this.#pending.get(escalationId);
+    if (escalation === undefined) return undefined;
+    this.#pending.delete(escalationId);
+    const ofAgent = this.#byAgent.get(escalation.agentId);
+    ofAgent?.delete(escalation);
+    if (ofAgent?.size === 0) this.#byAgent.delete(escalation.agentId);
+    return escalation;
+  }
+
+  /** Resolves a pending escalation. `expiresAtMs` is the end of an approval. */
+  resolve(escalationId: string, status: EscalationStatus, expiresAtMs: number | undefined): void {
+    const escalation = this.remove(escalationId);
+    if (escalation === undefined) return;
+    escalation.status = status;
+    escalation.expiresAtMs = expiresAtMs ?? escalation.expiresAtMs;
+    this.put(escalation);
+  }
+
+  /** Finds what an agent waits for at a time. Expired escalations no longer count, whether their end is sealed or not. */
+  pendingOf(agentId: string, actionDigest: string, nowMs: number): PendingEscalations {
+    let same: EscalationState | undefined;
+    let count = 0;
+    for (const escalation of this.#byAgent.get(agentId) ?? []) {
+      if (escalation.expiresAtMs <= nowMs) continue;
+      count += 1;
+      if (escalation.actionDigest === actionDigest) same = escalation;
+    }
+    return { same, count };
+  }
+
+  /** Returns the earliest expiry after a time; undefined if nothing pending expires after it. */
+  nextExpiry(afterMs: number): number | undefined {
+    let next: number | undefined;
+    for (const { expiresAtMs } of this.#pending.values()) {
+      if (expiresAtMs > afterMs && expiresAtMs < (next ?? Number.POSITIVE_INFINITY)) next = expiresAtMs;
+    }
+    return next;
+  }
+
+  /** Lists pending escalations that expired by a time, at most `limit`. */
+  expired(nowMs: number, limit: number): readonly EscalationState[] {
+    const found: EscalationState[] = [];
+    for (const escalation of this.#pending.values()) {
+      if (found.length === limit) break;
+      if (escalation.expiresAtMs <= nowMs) found.push(escalation);
+    }
+    return found;
+  }
+}

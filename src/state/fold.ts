@@ -1,6 +1,7 @@
 import type { Decision } from "../policy/types.ts";
 import { createAgentState, trustAfter } from "./agents.ts";
 import type { ControlChange } from "./control-changes.ts";
+import type { Ask, DecisionRefs } from "./escalations.ts";
 import { requireCounters, type StateJournal, type WorkspaceState } from "./workspace.ts";
 
 /** Facts of a decision's entry that the state depends on. */
@@ -12,8 +13,7 @@ export interface FoldedDecision {
   readonly actionType: string;
   readonly decision: Decision;
   readonly decisionId: string;
-  /** Ids of the approved escalation and of the authority that the decision used. */
-  readonly usedIds: readonly string[];
+  readonly refs: DecisionRefs;
 }
 
 /** A change with its place in the log. */
@@ -24,7 +24,7 @@ export interface FoldedChange {
 }
 
 /**
- * Folds a decision into the state: trust, counters, and uses of approvals and authority. Every decision enters the state
+ * Folds a decision into the state: trust, counters, new escalations, and uses of approvals and authority. Every decision enters the state
  * here, whether it was made by this replica, made by another, or read by a cold start. A batch that may be rolled back
  * passes its journal.
  */
@@ -41,7 +41,9 @@ export function foldDecision(state: WorkspaceState, entry: FoldedDecision, journ
   });
   state.windows.record(agentId, entry.actionType, entry.atMs, entry.decision, journal?.undo);
   state.sequences.record(agentId, entry.actionType, entry.atMs, entry.decision, journal?.undo);
-  for (const id of entry.usedIds) {
+  const { usedIds, ask } = entry.refs;
+  if (ask?.created !== undefined) openEscalation(state, agentId, ask.escalationId, ask.created, journal);
+  for (const id of usedIds) {
     if (id.startsWith("esc_")) useEscalation(state, id, entry.decisionId, journal);
     else useAuthority(state, id, entry.seq + 1, journal);
   }
@@ -51,6 +53,17 @@ function useAuthority(state: WorkspaceState, id: string, nextSeq: number, journa
   state.authority.use(id, 1);
   state.usesChangedAt.set(id, nextSeq);
   journal?.undo.push(() => state.authority.use(id, -1));
+}
+
+function openEscalation(
+  { escalations }: WorkspaceState,
+  agentId: string,
+  escalationId: string,
+  created: NonNullable<Ask["created"]>,
+  journal: StateJournal | undefined,
+): void {
+  escalations.put({ escalationId, agentId, ...created, status: "pending", usedBy: null });
+  journal?.undo.push(() => void escalations.remove(escalationId));
 }
 
 function useEscalation(
@@ -124,10 +137,11 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
     state.policies.removeMandate(mandate_id);
     requireCounters(state, seq + 1);
   },
-  escalation_resolved(state, { escalation_id, resolution }) {
-    const escalation = state.escalations.get(escalation_id);
-    if (escalation !== undefined) escalation.status = resolution === "approved" ? "approved" : "rejected";
+  escalation_resolved(state, { escalation_id, resolution, expires_at }) {
+    const expiresAtMs = expires_at === undefined ? undefined : Date.parse(expires_at);
+    state.escalations.resolve(escalation_id, resolution, expiresAtMs);
   },
+  escalation_withdrawn: nothing,
   key_created: nothing,
   key_revoked: nothing,
   authority_created: (state, { authority }, { atMs }) => state.authority.put(authority, atMs, 0),

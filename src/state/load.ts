@@ -8,6 +8,7 @@ import {
   readEscalation,
   readHead,
   readMandates,
+  readPendingStates,
   readTools,
   readTrustSince,
 } from "../store/sql/read-workspace.ts";
@@ -15,7 +16,7 @@ import type { Reader } from "../store/transaction.ts";
 import { frontierFromBytes } from "../tree/merkle.ts";
 import { createAgentState } from "./agents.ts";
 import type { SealedAgent, SealedAuthority, SealedMandate, SealedTool } from "./control-changes.ts";
-import type { EscalationState } from "./escalations.ts";
+import { type EscalationState, refsFromText } from "./escalations.ts";
 import { type FoldedDecision, foldDecision } from "./fold.ts";
 import { agentStatusFromNumber, decisionFromNumber, escalationStatusFromNumber } from "./stored-enums.ts";
 import { createWorkspaceState, requireCounters, type WorkspaceState } from "./workspace.ts";
@@ -28,6 +29,10 @@ interface HeadRow {
   readonly defaultDecision: number;
   readonly initialTrustTenths: number;
   readonly approvalIgnores: readonly string[];
+  readonly escalationTtlSeconds: number;
+  readonly approvalTtlSeconds: number;
+  readonly fourEyes: boolean;
+  readonly maxPendingEscalationsPerAgent: number;
   readonly trustSeq: number;
 }
 
@@ -58,9 +63,11 @@ async function loadAgents(client: PoolClient, state: WorkspaceState): Promise<vo
 
 /** Folds the decisions since the snapshot of trust and uses. No counter is in force yet; counters load their own history. */
 async function loadFigures(client: PoolClient, state: WorkspaceState, trustSeq: number): Promise<void> {
-  type Row = Omit<FoldedDecision, "decision" | "usedIds"> & { decision: number; refId: string | null };
+  type Row = Omit<FoldedDecision, "decision" | "refs"> & { decision: number; refId: string | null };
   for (const { refId, ...row } of await rowsOf<Row>(client, readTrustSince, [state.workspaceId, trustSeq])) {
-    foldDecision(state, { ...row, decision: decisionFromNumber(row.decision), usedIds: refId?.split(" ") ?? [] });
+    // Escalations are read from their table, which is as new as the log.
+    const { usedIds } = refsFromText(refId, row.decisionId);
+    foldDecision(state, { ...row, decision: decisionFromNumber(row.decision), refs: { usedIds, ask: undefined } });
   }
 }
 
@@ -72,6 +79,13 @@ async function loadAuthority(client: PoolClient, state: WorkspaceState): Promise
   const values = [state.workspaceId, state.lastAtMs - UNSAVED_MS];
   for (const { sealed, createdAtMs, uses } of await rowsOf<Row>(client, readAuthority, values)) {
     state.authority.put(sealed, createdAtMs, uses);
+  }
+}
+
+async function loadPendingEscalations(client: PoolClient, { workspaceId, escalations }: WorkspaceState): Promise<void> {
+  type Row = Pick<EscalationState, "escalationId" | "agentId" | "actionDigest" | "expiresAtMs">;
+  for (const row of await rowsOf<Row>(client, readPendingStates, [workspaceId])) {
+    escalations.put({ ...row, status: "pending", usedBy: null });
   }
 }
 
@@ -121,6 +135,10 @@ async function loadSnapshot(client: PoolClient, workspaceId: string): Promise<Wo
     default_decision: decisionFromNumber(head.defaultDecision),
     initial_trust_tenths: head.initialTrustTenths,
     approval_ignores: head.approvalIgnores,
+    escalation_ttl_seconds: head.escalationTtlSeconds,
+    approval_ttl_seconds: head.approvalTtlSeconds,
+    four_eyes: head.fourEyes,
+    max_pending_escalations_per_agent: head.maxPendingEscalationsPerAgent,
   };
   const frontier = frontierFromBytes(head.seq, head.frontier);
   const state = createWorkspaceState(settings, { seq: head.seq, lastAtMs: head.lastAtMs, frontier });
@@ -128,6 +146,7 @@ async function loadSnapshot(client: PoolClient, workspaceId: string): Promise<Wo
   await loadAuthority(client, state);
   await loadFigures(client, state, head.trustSeq);
   state.authority.forgetExpired(state.lastAtMs);
+  await loadPendingEscalations(client, state);
   await loadDepartments(client, state);
   await loadPolicies(client, state);
   requireCounters(state, state.seq);
@@ -159,7 +178,7 @@ export async function loadEscalation(
   workspaceId: string,
   escalationId: string,
 ): Promise<EscalationState | undefined> {
-  type Row = { agentId: string; status: number; actionDigest: string; usedBy: string | null };
+  type Row = Omit<EscalationState, "escalationId" | "status"> & { status: number };
   const { rows } = await reader.query<Row>({ ...readEscalation, values: [workspaceId, escalationId] });
   const [row] = rows;
   if (row === undefined) return undefined;

@@ -96,8 +96,12 @@ export interface Outcome {
   readonly actionDigest: string | undefined;
   /** Top-level members of the metadata that the digest leaves out. */
   readonly digestIgnores: readonly string[];
-  /** Escalation that the decision creates. */
+  /** Escalation that the decision creates or joins. */
   readonly escalationId: string | undefined;
+  /** Time at which the escalation expires, if the decision creates it. */
+  readonly escalationExpiresAtMs: number | undefined;
+  /** Approved escalation of this very action that is no longer usable; its asker joins `escalationId` instead. */
+  readonly replacedEscalationId: string | undefined;
   /** Approved escalation that the decision uses up. */
   readonly usedEscalationId: string | undefined;
   /** Ids of the authority that the action relies on: grants from the actor's up to the principal's, window, contract, token. */

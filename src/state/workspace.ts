@@ -1,4 +1,3 @@
-import { LRUCache } from "lru-cache";
 import type { Frontier } from "../tree/merkle.ts";
 import { type AgentState, createPatternCache, type PatternCache } from "./agents.ts";
 import { AuthorityIndex } from "./authority.ts";
@@ -6,7 +5,7 @@ import type { SealedWorkspace } from "./control-changes.ts";
 import { OrderedSequences } from "./counters/ordered.ts";
 import { VelocityWindows } from "./counters/windows.ts";
 import { Departments } from "./departments.ts";
-import type { EscalationState } from "./escalations.ts";
+import { Escalations } from "./escalations.ts";
 import { Policies } from "./policies.ts";
 
 /** Undo journal of a batch. */
@@ -34,17 +33,13 @@ export interface WorkspaceState {
   readonly policies: Policies;
   readonly windows: VelocityWindows;
   readonly sequences: OrderedSequences;
-  /** Cache of escalations that actions presented. Loaded on demand, since most are never presented. */
-  readonly escalations: LRUCache<string, EscalationState>;
+  readonly escalations: Escalations;
   readonly authority: AuthorityIndex;
   /** Authority whose uses changed since the last snapshot, with the size of the log after the last change. */
   readonly usesChangedAt: Map<string, number>;
   /** Agents whose trust changed since the last snapshot, with the size of the log after the last change. */
   readonly trustChangedAt: Map<string, number>;
 }
-
-/** Escalations in the cache. INVARIANT: more than one batch can present. */
-const CACHED_ESCALATIONS = 1_000;
 
 /** Creates the state of a workspace at some size of its log, without agents, tools and mandates. */
 export function createWorkspaceState(
@@ -63,7 +58,7 @@ export function createWorkspaceState(
     policies: new Policies(),
     windows: new VelocityWindows(departments, settings.workspace_id),
     sequences: new OrderedSequences(departments),
-    escalations: new LRUCache({ max: CACHED_ESCALATIONS }),
+    escalations: new Escalations(),
     authority: new AuthorityIndex(),
     usesChangedAt: new Map(),
     trustChangedAt: new Map(),

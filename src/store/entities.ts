@@ -13,6 +13,10 @@ export const WorkspaceEntity = defineEntity({
     defaultDecision: p.integer(),
     initialTrustTenths: p.integer(),
     approvalIgnores: p.array<string>(),
+    escalationTtlSeconds: p.integer(),
+    approvalTtlSeconds: p.integer(),
+    fourEyes: p.boolean(),
+    maxPendingEscalationsPerAgent: p.integer(),
     createdAtMs: p.bigint("number"),
     trustSeq: p.bigint("number"),
   },
@@ -123,7 +127,10 @@ export const MandateVersionEntity = defineEntity({
   },
 });
 
-/** An escalation's state; what it is about stands in the log entry `createdSeq`. */
+/**
+ * An escalation's state; what it is about stands in the log entry `createdSeq`. `expiresAtMs` is the end of the approval once
+ * approved. `askedBy` holds the keys that asked, `updatedSeq` the log index of the last further ask or withdrawal.
+ */
 export const EscalationEntity = defineEntity({
   name: "Escalation",
   tableName: "escalation",
@@ -139,6 +146,12 @@ export const EscalationEntity = defineEntity({
     resolvedBy: p.text().nullable(),
     note: p.text().nullable(),
     usedBy: p.text().nullable(),
+    usedAtMs: p.bigint("number").nullable(),
+    expiresAtMs: p.bigint("number"),
+    asked: p.integer(),
+    askedBy: p.array<string>(),
+    updatedSeq: p.bigint("number").nullable(),
+    replacedBy: p.text().nullable(),
   },
 });
 

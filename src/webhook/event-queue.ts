@@ -52,6 +52,10 @@ const EVENT_BY_DECISION: Readonly<Record<DecisionBody["decision"], EventName | u
   escalate: "escalation.created",
 };
 
+/** True for an ask that joined a pending escalation, which is no event. */
+const joins = ({ escalation_id, escalation_expires_at }: DecisionBody): boolean =>
+  escalation_id !== undefined && escalation_expires_at === undefined;
+
 const EVENT_BY_CHANGE: ReadonlyMap<ControlChange["type"], EventName> = new Map([
   ["agent_revoked", "agent.revoked"],
   ["escalation_resolved", "escalation.resolved"],
@@ -63,6 +67,7 @@ export function logSpanFrom(entries: readonly LedgerEvent[]): LogSpan {
   const names = new Set<EventName>();
   for (const entry of entries) {
     const isDecision = entry.kind === "decision";
+    if (isDecision && entry.ask !== undefined && entry.ask.created === undefined) continue;
     const name = isDecision ? EVENT_BY_DECISION[entry.decision] : EVENT_BY_CHANGE.get(entry.change.type);
     if (name !== undefined) names.add(name);
   }
@@ -94,8 +99,8 @@ function dataFromChange(change: ChangeBody): EventData {
       return { agent_id, revocation_id, revoked_by: change.by, counts: Object.fromEntries(counts), certificate_digest };
     }
     case "escalation_resolved": {
-      const { escalation_id, agent_id, resolution } = change;
-      return { escalation_id, agent_id, status: resolution, resolved_by: change.by };
+      const { escalation_id, agent_id, resolution, cause } = change;
+      return { escalation_id, agent_id, status: resolution, resolved_by: cause ?? change.by };
     }
     case "tool_registered": {
       const { name, version, digest } = change.tool;
@@ -110,7 +115,7 @@ function dataFromChange(change: ChangeBody): EventData {
 function eventFromBody(text: string, wanted: ReadonlySet<string>): WebhookEvent | undefined {
   const body = JSON.parse(text) as DecisionBody | ChangeBody;
   const name = body.type === "decision" ? EVENT_BY_DECISION[body.decision] : EVENT_BY_CHANGE.get(body.type);
-  if (name === undefined || !wanted.has(name)) return undefined;
+  if (name === undefined || !wanted.has(name) || (body.type === "decision" && joins(body))) return undefined;
   const { seq, at, workspace_id } = body;
   const data = body.type === "decision" ? dataFromDecision(body) : dataFromChange(body);
   return { name, seq, at, data: { workspace_id, seq, ...data } };

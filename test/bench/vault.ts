@@ -87,7 +87,17 @@ async function createAppender(client: Client, sample: readonly Sealed[], append:
     const ids = leaves.map((_, index) => `dec_${size + index}`).join("\n");
     const head = [workspaceId, size, leaves.length, before, bytesFromFrontier(frontier), Date.now()];
     const hashes = Buffer.concat(keepsSubtrees ? subtrees : []);
-    const values = [...head, ids, ...fixed, refs, Buffer.concat(leaves), bodies, hashes, ...Array(7).fill(null), kinds];
+    const values = [
+      ...head,
+      ids,
+      ...fixed,
+      refs,
+      Buffer.concat(leaves),
+      bodies,
+      hashes,
+      ...Array(15).fill(null),
+      kinds,
+    ];
     if ((await client.query({ ...statement, values })).rows.length !== 1) throw new Error("nothing was appended");
   };
 

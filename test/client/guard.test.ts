@@ -1,4 +1,5 @@
 import { expect } from "chai";
+import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import {
   AgentBlockedError,
   ApprovalPendingError,
@@ -8,6 +9,7 @@ import {
   EscalationTimeoutError,
   type InterceptResult,
 } from "../../src/client/index.ts";
+import { until } from "../support/harness.ts";
 import type { TestService } from "../support/service.ts";
 import { createProbe, NOWHERE, pendingEscalationOf, rejection, startRuledService } from "./harness.ts";
 
@@ -77,6 +79,22 @@ describe("guard", () => {
       ["escalate", "policy"],
       ["allow", "approved"],
     ]);
+  });
+
+  it("runs one of two functions that wait for the same approval, and the other after an approval of its own", async () => {
+    const probes = [0, 1].map(() => createProbe(controlPlane, { agentId, actionType: "review.pay" }));
+    const outcomes = probes.map((probe) => probe.call(100));
+    const first = await pendingEscalationOf(service.admin, agentId);
+    const escalations = service.admin.client(EscalationService);
+    const read = async (escalationId: string) => (await escalations.getEscalation({ escalationId })).escalation;
+    await until(async () => (await read(first))?.asked === 2);
+    await service.resolve(first, "approved");
+    await Promise.race(outcomes);
+    await until(async () => (await read(first))?.replacedBy !== undefined);
+    expect(probes.flatMap(({ runs }) => runs)).to.deep.equal([100]);
+    await service.resolve((await read(first))?.replacedBy ?? "", "approved");
+    expect(await Promise.all(outcomes)).to.deep.equal(["ran 1", "ran 1"]);
+    expect(probes.map(({ runs }) => runs)).to.deep.equal([[100], [100]]);
   });
 
   it("does not run the function when a human rejected", async () => {

@@ -44,7 +44,10 @@ const TABLES = [
   ["redaction_settings", "t"],
   ["personal_value", "t"],
   ["redaction_webhook", "t"],
-  ["workspace", "(t.name, t.default_decision, t.initial_trust_tenths, t.approval_ignores)"],
+  [
+    "workspace",
+    "(t.name, t.default_decision, t.initial_trust_tenths, t.approval_ignores, t.escalation_ttl_seconds, t.approval_ttl_seconds, t.four_eyes, t.max_pending_escalations_per_agent)",
+  ],
 ] as const;
 
 const MARK = [

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { EscalationFeed } from "../../src/escalation/feed.ts";
 import type { WatchContext } from "../../src/escalation/watch.ts";
@@ -17,11 +18,13 @@ export async function openEscalationWorkspace(replicas: number): Promise<Escalat
   const workspace = await openWorkspace({ replicas });
   const agentId = await workspace.agent();
   await workspace.mandate([actionRule(Decision.ESCALATE, "ask")]);
+  const { workspaceId } = workspace;
+  await workspace.admin.updateWorkspace({ workspaceId, maxPendingEscalationsPerAgent: 1_000 });
   const feeds = new Map(workspace.replicas.map(({ log, database }) => [log, new EscalationFeed(log, database.pool)]));
   return {
     ...workspace,
     agentId,
-    async escalate(replica = workspace, actionContent = "") {
+    async escalate(replica = workspace, actionContent = randomUUID()) {
       return (await workspace.intercept({ agentId, actionType: "ask", actionContent }, replica)).escalationId ?? "";
     },
     watchOn({ log, database }, signal, heartbeatMs = 1_000) {

@@ -58,7 +58,7 @@ describe("resolving an escalation", () => {
     const command = { escalationId, resolution: "rejected", note: "not today", by: "key_test" } as const;
     const resolved = await resolveEscalation({ log, pool: database.pool }, command);
     expect(resolved).to.include({ status: "rejected", note: "not today", resolvedBy: "key_test", usedBy: null });
-    expect(resolved).to.deep.equal(await getEscalation(database.pool, log.workspaceId, escalationId, null));
+    expect(resolved).to.deep.equal(await getEscalation({ log, pool: database.pool }, escalationId, null));
   });
 
   it("of many at once on two replicas, among actions, happens once for each escalation.", async () => {

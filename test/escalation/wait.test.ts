@@ -37,7 +37,7 @@ describe("waiting for an escalation", () => {
       await workspace.resolve(escalationId, Resolution.REJECTED, workspace.replicas[resolver]);
       const { message, at } = await woken;
       console.log(`      woken ${Math.round(at - resolvedAt)} ms after the call to ${where} replica`);
-      const read = await getEscalation(workspace.database.pool, workspace.log.workspaceId, escalationId, null);
+      const read = await getEscalation({ log: workspace.log, pool: workspace.database.pool }, escalationId, null);
       expect(message).to.include({ escalationId, status: "rejected" }).and.to.deep.equal(read);
       expect(await next(stream)).to.equal("ended");
     });

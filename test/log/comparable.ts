@@ -43,6 +43,7 @@ export async function comparable(pool: Pool, state: WorkspaceState, nowMs: numbe
       rules: compiled.rules.map(({ path, type, decision, stale }) => ({ path, type, decision, stale })),
       violations: compiled.violations,
     })),
+    pending: state.escalations.expired(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY),
     counters: countersOf(state, nowMs),
     sequences: sequencesOf(state, nowMs),
   };

@@ -72,7 +72,12 @@ const outcome = fc.record({
   ...{ policy: optional(policy), policyName: optional(text), toolName: optional(text) },
   ...{ tool: optional(fc.record({ version: whole })), actionDigest: optional(text), digestIgnores: list(text) },
   ...{ trustBeforeTenths: fc.nat({ max: 1000 }), trustAfterTenths: fc.nat({ max: 1000 }) },
-  ...{ escalationId: optional(text), usedEscalationId: optional(text), authority: list(text) },
+  ...{
+    escalationId: optional(text),
+    escalationExpiresAtMs: optional(fc.nat(4e12)),
+    usedEscalationId: optional(text),
+    authority: list(text),
+  },
 }) as unknown as fc.Arbitrary<Outcome>;
 const action = fc
   .record({
@@ -151,7 +156,7 @@ describe("the entry of a decision", () => {
           actionDigest: "x",
           digestIgnores: ["d"],
         },
-        ...{ escalationId: "esc_2", usedEscalationId: "esc_1", authority: ["g", "w"] },
+        ...{ escalationId: "esc_2", escalationExpiresAtMs: 5, usedEscalationId: "esc_1", authority: ["g", "w"] },
         policy: {
           ...{ decision: "block", reasons: [why], fired: [found], observed: [found] },
           collectiveLimits: [{ ...counted, source: "mirror", mandateId: "m1", rule: "rules[0]" }],

@@ -180,10 +180,11 @@ export function decideNaively(state: NaiveState, body: NaiveBody): NaiveOutcome 
   const [winner] = enforced;
   const observed = fired.filter(({ mandate }) => !isEnforced(mandate));
   return {
-    decision: winner?.decision ?? state.defaultDecision,
+    decision: winner?.decision ?? state.settings.default_decision,
     path: winner === undefined ? "default" : "policy",
     permissions: "admitted",
     policyName: winner?.mandate.definition.name,
+    ttlSeconds: winner?.mandate.definition.rules[winner.index]?.escalation_ttl_seconds,
     limits,
     guards,
     fired: byMandate(fired.filter(({ mandate }) => isEnforced(mandate))).map(([{ mandate, decision }]) => ({

@@ -7,7 +7,7 @@ import {
   type SealedRevocation,
   useGrants,
 } from "./naive-authority.ts";
-import type { NaiveAgent, NaiveBody, NaiveEscalation, NaiveMandate, NaiveState } from "./naive-log.ts";
+import type { NaiveAgent, NaiveBody, NaiveEscalation, NaiveMandate, NaiveSettings, NaiveState } from "./naive-log.ts";
 
 /** A refusal that changes nothing: of a call under an ended key, or of a repeated request. */
 export const isFree = ({ key_ended, replay_of }: NaiveBody): boolean => key_ended === true || replay_of !== undefined;
@@ -20,9 +20,10 @@ export function foldDecision(state: NaiveState, body: NaiveBody): void {
   agent.trustTenths = Math.round(body.trust.after * 10);
   const type = action_type.trim().toLowerCase();
   state.past.push({ agentId, type, decision: body.decision, at: Date.parse(body.at) });
-  if (body.escalation_id !== undefined) {
-    const digest = digestFrom(state, body);
-    state.escalations.set(body.escalation_id, { agentId, digest, status: "pending", isUsed: false });
+  if (body.escalation_id !== undefined && body.escalation_expires_at !== undefined) {
+    const expiresAt = Date.parse(body.escalation_expires_at);
+    const pending = { agentId, digest: digestFrom(state, body), status: "pending", isUsed: false, expiresAt };
+    state.escalations.set(body.escalation_id, pending);
   }
   const used = state.escalations.get(body.used_escalation_id ?? "");
   if (used !== undefined) used.isUsed = true;
@@ -45,6 +46,23 @@ interface SealedMembership {
 interface SealedResolution {
   readonly escalation_id: string;
   readonly resolution: string;
+  readonly at: string;
+  readonly cause?: string;
+  readonly expires_at?: string;
+}
+
+/** Resolves an escalation that is pending. Throws when it was not, or when its time does not fit. */
+function resolveNaively({ escalations, settings }: NaiveState, change: SealedResolution): void {
+  const { escalation_id, resolution, cause, expires_at } = change;
+  const escalation = escalations.get(escalation_id) as NaiveEscalation;
+  const at = Date.parse(change.at);
+  if (escalation.status !== "pending") throw new Error(`${escalation_id} was ${escalation.status} before`);
+  if ((cause === "expiry") !== escalation.expiresAt <= at) throw new Error(`${escalation_id} ended at the wrong time`);
+  escalation.status = resolution;
+  if (resolution !== "approved") return;
+  escalation.expiresAt = at + settings.approval_ttl_seconds * 1000;
+  if (Date.parse(expires_at ?? "") !== escalation.expiresAt)
+    throw new Error(`${escalation_id} is approved until ${expires_at}`);
 }
 
 const FOLDS: Readonly<Record<string, (state: NaiveState, change: never) => void>> = {
@@ -69,8 +87,10 @@ const FOLDS: Readonly<Record<string, (state: NaiveState, change: never) => void>
   mandate_published: ({ mandates }, { mandate }: { mandate: NaiveMandate }) =>
     void mandates.set(mandate.mandate_id, mandate),
   mandate_archived: ({ mandates }, { mandate_id }: NaiveMandate) => void mandates.delete(mandate_id),
-  escalation_resolved({ escalations }, { escalation_id, resolution }: SealedResolution) {
-    (escalations.get(escalation_id) as NaiveEscalation).status = resolution;
+  escalation_resolved: resolveNaively,
+  escalation_withdrawn: () => undefined,
+  workspace_updated(state, { workspace }: { workspace: NaiveSettings }) {
+    state.settings = workspace;
   },
   authority_created: ({ grants }, { authority }: { authority: SealedGrant }) => void grants.push(grantFrom(authority)),
   authority_ended: endGrant,

@@ -1,5 +1,5 @@
 import type { JsonValue } from "../../src/tree/canonical.ts";
-import { digestFrom, isUsable } from "./naive-approval.ts";
+import { askNaively, digestFrom, receptionOf } from "./naive-approval.ts";
 import type { NaiveGrant } from "./naive-authority.ts";
 import { decideNaively } from "./naive-decide.ts";
 import { foldChange, foldDecision, isFree } from "./naive-folds.ts";
@@ -32,6 +32,7 @@ export interface NaiveMandate {
 export interface NaiveRule {
   readonly type: string;
   readonly decision: string;
+  readonly escalation_ttl_seconds?: number;
   readonly conditions: {
     readonly match_action_types?: readonly string[];
     readonly max_count?: string;
@@ -64,13 +65,22 @@ export interface NaiveEscalation {
   readonly digest: string;
   status: string;
   isUsed: boolean;
+  /** Epoch milliseconds; once approved, the end of the approval. */
+  expiresAt: number;
+}
+
+/** Settings of a workspace as sealed, as far as approvals depend on them. */
+export interface NaiveSettings {
+  readonly default_decision: Word;
+  readonly approval_ignores: readonly string[];
+  readonly escalation_ttl_seconds: number;
+  readonly approval_ttl_seconds: number;
+  readonly max_pending_escalations_per_agent: number;
 }
 
 /** State of a workspace after the entries before some index: plain lists, nothing counted ahead. */
 export interface NaiveState {
-  defaultDecision: Word;
-  /** Metadata members that approvals do not cover. */
-  ignores: readonly string[];
+  settings: NaiveSettings;
   readonly workspaceId: string;
   readonly agents: Map<string, NaiveAgent>;
   readonly departments: Map<string, Set<string>>;
@@ -109,6 +119,7 @@ export interface NaiveBody {
   readonly guards?: readonly NaiveGuard[];
   readonly trust: { readonly before: number; readonly after: number };
   readonly escalation_id?: string;
+  readonly escalation_expires_at?: string;
   readonly presented_escalation_id?: string;
   readonly used_escalation_id?: string;
   readonly on_behalf_of?: string;
@@ -124,6 +135,8 @@ export interface NaiveOutcome {
   readonly path: string;
   readonly permissions: string;
   readonly policyName: string | undefined;
+  /** Seconds that the rule which decides gives an escalation; undefined for the workspace's. */
+  readonly ttlSeconds?: number | undefined;
   readonly limits: readonly object[];
   readonly guards: readonly NaiveGuard[];
   /** The mandates that decided something, with what. */
@@ -144,12 +157,14 @@ const CHANGE: Readonly<Record<Word, number>> = { allow: 2, block: -20, escalate:
 /** Decides the action in a body as the design requires, in the words of the body; comparable with `sealedOf`. */
 function expectedOf(state: NaiveState, body: NaiveBody) {
   const agent = state.agents.get(body.action.agent_id) as NaiveAgent;
-  const outcome = decideNaively(state, body);
+  const { ttlSeconds, ...outcome } = decideNaively(state, body);
   const presented = body.presented_escalation_id;
-  const isPresented = outcome.decision === "escalate" && presented !== undefined;
-  const isApproved = isPresented && isUsable(state, body, presented);
-  const decision = isApproved ? "allow" : outcome.decision;
-  const refusal = isPresented && !isApproved ? ["APPROVAL_NOT_USABLE"] : [];
+  const isEscalated = outcome.decision === "escalate";
+  const reception = isEscalated && presented !== undefined ? receptionOf(state, body, presented) : undefined;
+  const isApproved = reception === "usable";
+  const asked = isEscalated && !isApproved ? askNaively(state, body, ttlSeconds) : undefined;
+  const isTooMany = asked !== undefined && asked.id === undefined;
+  const decision = isApproved ? "allow" : isTooMany ? "block" : outcome.decision;
   const change = isFree(body) ? 0 : CHANGE[decision];
   const after = Math.min(1000, Math.max(0, agent.trustTenths + change));
   return {
@@ -157,10 +172,16 @@ function expectedOf(state: NaiveState, body: NaiveBody) {
     seq: body.seq,
     decision,
     path: isApproved ? "approved" : outcome.path,
-    codes: [...(isApproved ? ["APPROVED"] : []), ...outcome.codes, ...refusal],
+    codes: [
+      ...(isApproved ? ["APPROVED"] : []),
+      ...(isTooMany ? ["TOO_MANY_PENDING"] : []),
+      ...outcome.codes,
+      ...(reception === undefined || isApproved ? [] : [reception]),
+    ],
     used: isApproved ? presented : undefined,
-    digest: outcome.decision === "escalate" ? digestFrom(state, body) : undefined,
-    escalates: decision === "escalate",
+    digest: isEscalated ? digestFrom(state, body) : undefined,
+    escalation: asked?.id,
+    expiresAt: asked?.expiresAt,
     trust: { before: agent.trustTenths / 10, after: after / 10 },
   };
 }
@@ -184,7 +205,8 @@ function sealedOf(body: NaiveBody): ReturnType<typeof expectedOf> {
     authority: body.authority ?? [],
     used: body.used_escalation_id,
     digest: body.action_digest,
-    escalates: body.escalation_id !== undefined,
+    escalation: body.escalation_id,
+    expiresAt: body.escalation_expires_at,
     trust: body.trust,
   };
 }
@@ -232,8 +254,7 @@ function completed(body: Entry): Entry {
 export function startReplay(firstBody: string): NaiveReplay {
   const { workspace } = JSON.parse(firstBody);
   const state: NaiveState = {
-    defaultDecision: workspace.default_decision,
-    ignores: workspace.approval_ignores,
+    settings: workspace,
     workspaceId: workspace.workspace_id,
     agents: new Map(),
     departments: new Map(),

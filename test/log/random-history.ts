@@ -36,6 +36,8 @@ export async function startRandomHistory(
   below: (bound: number) => number,
 ): Promise<RandomHistory> {
   const cast: Cast = { agents: [], departments: [], mandates: [], escalations: [] };
+  // Few enough for an agent to have too many.
+  await test.admin.updateWorkspace({ workspaceId: test.workspaceId, maxPendingEscalationsPerAgent: 4 });
   const pick = <T>(list: readonly T[]): T => list[below(list.length)] as T;
   const chance = (percent: number): boolean => below(100) < percent;
   const replica = (): Replica => pick(test.replicas);
@@ -98,6 +100,7 @@ export async function startRandomHistory(
     if (chance(50)) return ordered();
     if (chance(25)) return pick([schedule, semantic])();
     if (chance(50)) return actionRule(decision(), pick(["delete*", "write", "pay.refund"]));
+    if (chance(30)) return { ...actionRule(Decision.ESCALATE, pick(["write", "read"])), escalationTtlSeconds: 1 };
     return { type: RuleType.TRUST, decision: decision(), conditions: { below: 30 + below(40) } };
   };
 
@@ -135,6 +138,14 @@ export async function startRandomHistory(
     await test.resolve(escalationId, chance(75) ? Resolution.APPROVED : Resolution.REJECTED, replica());
   };
 
+  const withdraw = async (): Promise<void> => {
+    if (cast.escalations.length === 0) return;
+    await replica().escalations.withdrawEscalation({ escalationId: pick(cast.escalations).escalationId });
+  };
+
+  /** Rejects what has expired. */
+  const look = async (): Promise<void> => void (await replica().escalations.listEscalations({ pageSize: 1 }));
+
   const request = (): Request => ({
     agentId: pick(cast.agents),
     actionType: pick(ACTION_TYPES),
@@ -164,6 +175,8 @@ export async function startRandomHistory(
     [1, deactivate],
     [1, found],
     [9, resolve],
+    [3, withdraw],
+    [2, look],
   ];
   const total = STEPS.reduce((sum, [weight]) => sum + weight, 0);
 

@@ -79,7 +79,7 @@ describe("batches that are undone", () => {
           const state = await loadState(pool, "default");
           for (const id of escalationIds) {
             const escalation = await loadEscalation(pool, "default", id);
-            if (escalation !== undefined) state.escalations.set(id, escalation);
+            if (escalation !== undefined) state.escalations.put(escalation);
           }
           await completeWindows(pool, state, { now: () => nowMs });
           return state;

@@ -158,8 +158,9 @@ describe("revoking an agent", () => {
     await give(workspace.log, [
       newAuthority("mcp_tool_policy", null, { server: "*", tool: "ask", decision: "escalate" }),
     ]);
-    const ask = (who: string) => attempt(workspace.log, { agentId: who, actionType: "use", tool: "ask" });
-    const [first, second, third] = [await ask(agentId), await ask(agentId), await ask(other)];
+    const ask = (who: string, actionContent: string) =>
+      attempt(workspace.log, { agentId: who, actionType: "use", tool: "ask", actionContent });
+    const [first, second, third] = [await ask(agentId, "one"), await ask(agentId, "two"), await ask(other, "one")];
     await workspace.revocations.revokeAgent({ agentId });
     const { rows } = await workspace.database.pool.query<{ id: string; status: number; note: string | null }>(
       "select escalation_id as id, status, note from escalation order by created_seq",

@@ -148,11 +148,11 @@ describe("revocation over REST", () => {
   it("ends what waits for a human, on whichever process it waits.", async () => {
     const waiter = await register("waiter");
     const runs: number[] = [];
-    const waiting = [first, second].map(async ({ http }) => {
+    const waiting = [first, second].map(async ({ http }, index) => {
       const controlPlane = createControlPlane({ baseUrl: http, apiKey: first.adminKey });
       const options = { agentId: waiter, actionType: "review.pay", toArguments: (amount: number) => ({ amount }) };
       const pay = controlPlane.guard((amount: number) => runs.push(amount), options);
-      return pay(5).catch((error: unknown) => error);
+      return pay(5 + index).catch((error: unknown) => error);
     });
     const pending = async () => {
       const path = `/v1/enforce/escalations?status=pending&agent_id=${waiter}`;

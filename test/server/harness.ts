@@ -111,6 +111,7 @@ export function escalationsWith(functions: Partial<Escalations>): ReturnType<typ
     listEscalations: notTested,
     getEscalation: notTested,
     resolveEscalation: notTested,
+    withdrawEscalation: notTested,
     ...functions,
   });
 }

@@ -19,8 +19,9 @@ const BODY = '{"é":"\\n"}';
 const HASH = Buffer.alloc(32, 7);
 // The sixth leaf of a log completes one subtree.
 const SUBTREE = Buffer.alloc(32, 9);
+const NO_CHANGES: readonly null[] = Array(6).fill(null);
 
-function append(client: Client, given: Values = {}, escalations: readonly (string | null)[] = Array(7).fill(null)) {
+function append(client: Client, given: Values = {}, escalations: readonly (string | null)[] = Array(15).fill(null)) {
   const { seq = SEQ, frontier = FRONTIER, refs = "", subtrees = SUBTREE, id = "dec_1" } = given;
   const entry = [id, "agt_1", "payment.send", "1", refs, HASH, BODY, subtrees];
   return client.query<{ now: number }>({
@@ -70,15 +71,34 @@ describe("the statement that appends decisions", () => {
         const heard: (string | undefined)[] = [];
         await listener.query("listen acp_log");
         listener.on("notification", ({ payload }) => heard.push(payload));
-        await append(client, {}, ["esc_1", "agt_1", "digest", "0", null, null, "default 6 decisions"]);
+        const created = ["esc_1", "agt_1", "digest", "0", "99", "2", "key_b", "0"];
+        await append(client, {}, [...created, ...NO_CHANGES, "default 6 decisions"]);
         const next = { seq: SEQ + 1, frontier: NEXT, subtrees: Buffer.alloc(0), id: "dec_2" };
-        await append(client, next, [null, null, null, null, "esc_1", "dec_2", "default 7 decisions"]);
+        const changed = ["esc_1", "dec_2", "esc_9", "1", "key_c,key_a", "0"];
+        await append(client, next, [...Array(8).fill(null), ...changed, "default 7 decisions"]);
         const [escalation] = await rowsOf(client, "escalation");
-        expect(escalation).to.include({ escalation_id: "esc_1", created_seq: SEQ, status: 1, used_by: "dec_2" });
+        expect(escalation).to.deep.include({
+          ...{ escalation_id: "esc_1", created_seq: SEQ, status: 1, expires_at_ms: 99, updated_seq: SEQ + 1 },
+          ...{ asked: 3, asked_by: ["key_a", "key_b", "key_c"], used_by: "dec_2", used_at_ms: 2, replaced_by: "esc_9" },
+        });
         await listener.query("select 1");
         expect(heard).to.deep.equal(["default 6 decisions", "default 7 decisions"]);
       }),
     ));
+
+  it("leaves alone what an earlier escalation has and a batch does not change.", () =>
+    withClient(database.url, async (client) => {
+      const created = ["esc_1\nesc_2", "agt_1\nagt_2", "one\ntwo", "0\n0", "99\n99", "1\n1", "key_a\nkey_a", ""];
+      await append(client, {}, [...created, ...NO_CHANGES, null]);
+      const next = { seq: SEQ + 1, frontier: NEXT, subtrees: Buffer.alloc(0), id: "dec_2" };
+      const changed = ["esc_1\nesc_2", "dec_2\n", "\n", "0\n1", "\nkey_b", "\n0"];
+      await append(client, next, [...Array(8).fill(null), ...changed, null]);
+      const rows = await rowsOf(client, "escalation");
+      const [one, two] = rows.sort((a, b) => String(a.escalation_id).localeCompare(String(b.escalation_id)));
+      expect(one).to.deep.include({ used_by: "dec_2", asked: 1, asked_by: ["key_a"], updated_seq: null });
+      expect(two).to.deep.include({ used_by: null, used_at_ms: null, asked: 2, asked_by: ["key_a", "key_b"] });
+      expect(two).to.deep.include({ updated_seq: SEQ + 1, replaced_by: null });
+    }));
 
   const elsewhere: readonly [string, Values][] = [
     ["is longer", { seq: SEQ - 1 }],

@@ -1,6 +1,7 @@
 import { createHmac } from "node:crypto";
 import { expect } from "chai";
 import { Webhook as Verifier } from "standardwebhooks";
+import { rejectExpired } from "../../src/escalation/expiry.ts";
 import { readWebhookEvents } from "../../src/store/sql/deliver-webhook.ts";
 import { DAY_MS } from "../../src/webhook/retry-schedule.ts";
 import { withClient } from "../support/database.ts";
@@ -45,6 +46,26 @@ describe("webhook delivery", () => {
     expect(fifth.counts).to.deep.include({ sessions: 2, credentials: 0 });
     expect(events.every(({ timestamp }) => new Date(timestamp).toISOString() === timestamp)).to.equal(true);
     expect(test.receiver.received.map(({ body }) => body).join()).not.to.include(PERSONAL);
+  });
+
+  it("tells once of an escalation that is asked for again, and that it expired.", async () => {
+    const { workspaceId } = test;
+    await test.admin.updateWorkspace({ workspaceId, escalationTtlSeconds: 1 });
+    test.start();
+    await test.register();
+    const { escalationId } = await test.escalate("same");
+    expect((await test.escalate("same")).escalationId).to.equal(escalationId);
+    test.clock.advance(1_000);
+    await rejectExpired(test.log);
+    const other = await test.escalate("other");
+    await test.receiver.waitFor(3);
+    const events = test.receiver.received.map(({ body }) => JSON.parse(body));
+    const shown = events.map(({ type, data }) => [type, data.escalation_id, data.resolved_by]);
+    expect(shown).to.deep.equal([
+      ["escalation.created", escalationId, undefined],
+      ["escalation.resolved", escalationId, "expiry"],
+      ["escalation.created", other.escalationId, undefined],
+    ]);
   });
 
   it("signs as Standard Webhooks says and with the hexadecimal HMAC of the body.", async () => {

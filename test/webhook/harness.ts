@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { resolveEscalation } from "../../src/escalation/escalation.ts";
 import type { SealedDecision } from "../../src/state/types.ts";
@@ -30,7 +31,8 @@ export interface WebhookWorkspace extends TestWorkspace {
   openWebhooks(options?: Partial<WebhooksOptions>, replica?: Replica): Webhooks;
   block(): Promise<SealedDecision>;
   allow(): Promise<SealedDecision>;
-  escalate(): Promise<SealedDecision>;
+  /** Escalates a new action, or one with the given order once more. */
+  escalate(order?: string): Promise<SealedDecision>;
   reject(decision: SealedDecision): Promise<void>;
   changeTool(name: string): Promise<void>;
 }
@@ -41,8 +43,8 @@ export async function openWebhookWorkspace(): Promise<WebhookWorkspace> {
   const agentId = await workspace.agent("payer", [], ["drop"]);
   await workspace.mandate([actionRule(Decision.ESCALATE, "pay")]);
   const opened: Webhooks[] = [];
-  const act = (actionType: string): Promise<SealedDecision> =>
-    attempt(workspace.log, { agentId, actionType, actionContent: PERSONAL, metadata: { note: PERSONAL } });
+  const act = (actionType: string, order: string = randomUUID()): Promise<SealedDecision> =>
+    attempt(workspace.log, { agentId, actionType, actionContent: PERSONAL, metadata: { note: PERSONAL, order } });
   return {
     ...workspace,
     agentId,
@@ -53,7 +55,7 @@ export async function openWebhookWorkspace(): Promise<WebhookWorkspace> {
     },
     block: () => act("drop"),
     allow: () => act("look"),
-    escalate: () => act("pay"),
+    escalate: (order) => act("pay", order),
     async reject({ escalationId = "" }) {
       const { log, database } = workspace;
       const command = { escalationId, resolution: "rejected", note: PERSONAL, by: CALLER.keyId } as const;

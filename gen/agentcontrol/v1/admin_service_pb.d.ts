@@ -61,6 +61,34 @@ export declare type Workspace = Message<"agentcontrol.v1.Workspace"> & {
    * @generated from field: repeated string approval_ignores = 6;
    */
   approvalIgnores: string[];
+
+  /**
+   * Seconds that an escalation stays pending before it is rejected with `resolved_by` `expiry`, unless its rule sets its own.
+   *
+   * @generated from field: int32 escalation_ttl_seconds = 7;
+   */
+  escalationTtlSeconds: number;
+
+  /**
+   * Seconds that an approval is usable after it was given.
+   *
+   * @generated from field: int32 approval_ttl_seconds = 8;
+   */
+  approvalTtlSeconds: number;
+
+  /**
+   * True if a key that asked for an approval cannot resolve the escalation. Keys of role `agent` never can.
+   *
+   * @generated from field: bool four_eyes = 9;
+   */
+  fourEyes: boolean;
+
+  /**
+   * Pending escalations that one agent may have; a further one is blocked with the reason `TOO_MANY_PENDING`.
+   *
+   * @generated from field: int32 max_pending_escalations_per_agent = 10;
+   */
+  maxPendingEscalationsPerAgent: number;
 };
 
 /**
@@ -179,6 +207,34 @@ export declare type CreateWorkspaceRequest = Message<"agentcontrol.v1.CreateWork
    * @generated from field: google.protobuf.ListValue approval_ignores = 5;
    */
   approvalIgnores?: ListValue | undefined;
+
+  /**
+   * Seconds that an escalation stays pending, 1 to 31,536,000 (a year), unless its rule sets its own; absent means 86,400.
+   *
+   * @generated from field: optional int32 escalation_ttl_seconds = 6;
+   */
+  escalationTtlSeconds?: number | undefined;
+
+  /**
+   * Seconds that an approval is usable after it was given, 1 to 31,536,000; absent means 3,600.
+   *
+   * @generated from field: optional int32 approval_ttl_seconds = 7;
+   */
+  approvalTtlSeconds?: number | undefined;
+
+  /**
+   * Whether a key that asked for an approval is refused when it resolves the escalation; absent means `false`.
+   *
+   * @generated from field: optional bool four_eyes = 8;
+   */
+  fourEyes?: boolean | undefined;
+
+  /**
+   * Pending escalations that one agent may have, 1 to 1,000; absent means 100.
+   *
+   * @generated from field: optional int32 max_pending_escalations_per_agent = 9;
+   */
+  maxPendingEscalationsPerAgent?: number | undefined;
 };
 
 /**
@@ -355,6 +411,34 @@ export declare type UpdateWorkspaceRequest = Message<"agentcontrol.v1.UpdateWork
    * @generated from field: google.protobuf.ListValue approval_ignores = 5;
    */
   approvalIgnores?: ListValue | undefined;
+
+  /**
+   * Seconds that an escalation stays pending, 1 to 31,536,000 (a year), unless its rule sets its own; absent leaves it.
+   *
+   * @generated from field: optional int32 escalation_ttl_seconds = 6;
+   */
+  escalationTtlSeconds?: number | undefined;
+
+  /**
+   * Seconds that an approval is usable after it was given, 1 to 31,536,000; absent leaves it.
+   *
+   * @generated from field: optional int32 approval_ttl_seconds = 7;
+   */
+  approvalTtlSeconds?: number | undefined;
+
+  /**
+   * Whether a key that asked for an approval is refused when it resolves the escalation; absent leaves it.
+   *
+   * @generated from field: optional bool four_eyes = 8;
+   */
+  fourEyes?: boolean | undefined;
+
+  /**
+   * Pending escalations that one agent may have, 1 to 1,000; absent leaves it.
+   *
+   * @generated from field: optional int32 max_pending_escalations_per_agent = 9;
+   */
+  maxPendingEscalationsPerAgent?: number | undefined;
 };
 
 /**

@@ -189,6 +189,20 @@ export enum ErrorReason {
   WORKSPACE_NOT_ALLOWED = 34,
 
   /**
+   * The workspace wants four eyes, and the key is one that asked for the approval. PERMISSION_DENIED, 403.
+   *
+   * @generated from enum value: ERROR_REASON_FOUR_EYES = 35;
+   */
+  FOUR_EYES = 35,
+
+  /**
+   * The key withdraws an ask of another key. PERMISSION_DENIED, 403.
+   *
+   * @generated from enum value: ERROR_REASON_NOT_AN_ASKER = 36;
+   */
+  NOT_AN_ASKER = 36,
+
+  /**
    * No such agent in the key's workspace. NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_AGENT_NOT_FOUND = 40;
@@ -294,7 +308,7 @@ export enum ErrorReason {
   MANDATE_EXISTS = 62,
 
   /**
-   * The escalation was resolved before; the first resolution stands. FAILED_PRECONDITION, 409 over HTTP.
+   * The escalation was resolved, withdrawn or expired before; the first resolution stands. FAILED_PRECONDITION, 409 over HTTP.
    *
    * @generated from enum value: ERROR_REASON_ESCALATION_RESOLVED = 63;
    */

@@ -117,7 +117,8 @@ export declare type Escalation = Message<"agentcontrol.v1.Escalation"> & {
   resolvedAt?: Timestamp | undefined;
 
   /**
-   * The key that resolved it, `key_…`; unset while pending.
+   * The key that resolved it, `key_…`; `expiry` if its time was up, `withdrawal` if the last ask was withdrawn. Unset while
+   * pending.
    *
    * @generated from field: optional string resolved_by = 15;
    */
@@ -187,6 +188,35 @@ export declare type Escalation = Message<"agentcontrol.v1.Escalation"> & {
    * @generated from field: string action_digest = 24;
    */
   actionDigest: string;
+
+  /**
+   * When it is rejected unless someone resolves it before; once approved, until when the approval is usable.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 25;
+   */
+  expiresAt?: Timestamp | undefined;
+
+  /**
+   * When the approval was used up; unset until then.
+   *
+   * @generated from field: google.protobuf.Timestamp used_at = 26;
+   */
+  usedAt?: Timestamp | undefined;
+
+  /**
+   * Requests that wait or waited for it: the agent asked that often for this very action, less what it withdrew. An approval
+   * admits one of them.
+   *
+   * @generated from field: int32 asked = 27;
+   */
+  asked: number;
+
+  /**
+   * The escalation that the last of the other askers got after the approval was used up or had expired; unset until then.
+   *
+   * @generated from field: optional string replaced_by = 28;
+   */
+  replacedBy?: string | undefined;
 };
 
 /**
@@ -514,6 +544,46 @@ export declare type ResolveEscalationResponse = Message<"agentcontrol.v1.Resolve
 export declare const ResolveEscalationResponseSchema: GenMessage<ResolveEscalationResponse>;
 
 /**
+ * Asks for WithdrawEscalation.
+ *
+ * @generated from message agentcontrol.v1.WithdrawEscalationRequest
+ */
+export declare type WithdrawEscalationRequest = Message<"agentcontrol.v1.WithdrawEscalationRequest"> & {
+  /**
+   * Which escalation.
+   *
+   * @generated from field: string escalation_id = 1;
+   */
+  escalationId: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.WithdrawEscalationRequest.
+ * Use `create(WithdrawEscalationRequestSchema)` to create a new message.
+ */
+export declare const WithdrawEscalationRequestSchema: GenMessage<WithdrawEscalationRequest>;
+
+/**
+ * Answers WithdrawEscalation.
+ *
+ * @generated from message agentcontrol.v1.WithdrawEscalationResponse
+ */
+export declare type WithdrawEscalationResponse = Message<"agentcontrol.v1.WithdrawEscalationResponse"> & {
+  /**
+   * The escalation without the ask.
+   *
+   * @generated from field: agentcontrol.v1.Escalation escalation = 1;
+   */
+  escalation?: Escalation | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.WithdrawEscalationResponse.
+ * Use `create(WithdrawEscalationResponseSchema)` to create a new message.
+ */
+export declare const WithdrawEscalationResponseSchema: GenMessage<WithdrawEscalationResponse>;
+
+/**
  * Where an escalation stands.
  *
  * @generated from enum agentcontrol.v1.EscalationStatus
@@ -541,7 +611,7 @@ export enum EscalationStatus {
   APPROVED = 2,
 
   /**
-   * A human rejected: the action must not happen.
+   * A human rejected, its time was up, or every ask was withdrawn: the action must not happen.
    *
    * @generated from enum value: ESCALATION_STATUS_REJECTED = 3;
    */
@@ -619,6 +689,13 @@ export enum EscalationChange {
    * @generated from enum value: ESCALATION_CHANGE_HEARTBEAT = 3;
    */
   HEARTBEAT = 3,
+
+  /**
+   * The agent asked again for the same action, or withdrew one of several asks. Several updates may arrive as one.
+   *
+   * @generated from enum value: ESCALATION_CHANGE_UPDATED = 4;
+   */
+  UPDATED = 4,
 }
 
 /**
@@ -685,7 +762,8 @@ export declare const EscalationService: GenService<{
     output: typeof GetEscalationResponseSchema;
   },
   /**
-   * Approves or rejects, once. ESCALATION_RESOLVED when somebody was first.
+   * Approves or rejects, once. ESCALATION_RESOLVED when somebody was first or its time is up; FOUR_EYES when the workspace's
+   * `four_eyes` is on and the key is one that asked.
    *
    * @generated from rpc agentcontrol.v1.EscalationService.ResolveEscalation
    */
@@ -693,6 +771,17 @@ export declare const EscalationService: GenService<{
     methodKind: "unary";
     input: typeof ResolveEscalationRequestSchema;
     output: typeof ResolveEscalationResponseSchema;
+  },
+  /**
+   * Takes back one ask: for a key that asked, or that is bound to the agent. The last ends the escalation as rejected, with
+   * `resolved_by` `withdrawal`. NOT_AN_ASKER for another key, ESCALATION_RESOLVED when it is no longer pending.
+   *
+   * @generated from rpc agentcontrol.v1.EscalationService.WithdrawEscalation
+   */
+  withdrawEscalation: {
+    methodKind: "unary";
+    input: typeof WithdrawEscalationRequestSchema;
+    output: typeof WithdrawEscalationResponseSchema;
   },
 }>;
 

@@ -269,6 +269,14 @@ export declare type Rule = Message<"agentcontrol.v1.Rule"> & {
    * @generated from field: optional string description = 5;
    */
   description?: string | undefined;
+
+  /**
+   * Seconds that an escalation stays pending if this rule is the one that decides it, 1 to 31,536,000; absent means the
+   * workspace's `escalation_ttl_seconds`. For rules that can escalate only.
+   *
+   * @generated from field: optional int32 escalation_ttl_seconds = 6;
+   */
+  escalationTtlSeconds?: number | undefined;
 };
 
 /**

@@ -36,6 +36,7 @@ const FIELDS: readonly (readonly [string, readonly RuleType[], (given: Condition
 /** Checks the fields that every rule type has in common. */
 export function checkFields(draft: RuleDraft): void {
   checkDecision(draft);
+  checkEscalationTtl(draft);
   checkApplicable(draft);
   checkActionTypes(draft);
 }
@@ -45,6 +46,13 @@ function checkDecision({ type, decision, path, violations }: RuleDraft): void {
   if (decision !== "allow" || (type !== RuleType.SCHEMA && type !== RuleType.SEMANTIC)) return;
   const message = `a rule of type \`${RULE_TYPE_NAMES.get(type)}\` decides \`block\` or \`escalate\``;
   violations.add(`${path}.decision`, "DECISION_NOT_FITTING", message);
+}
+
+/** A semantic rule that blocks may still escalate when the guard gives no verdict. */
+function checkEscalationTtl({ rule, type, decision, path, violations }: RuleDraft): void {
+  if (rule.escalationTtlSeconds === undefined || decision === "escalate" || type === RuleType.SEMANTIC) return;
+  const message = `\`escalation_ttl_seconds\` means nothing to a rule that decides \`${decision}\``;
+  violations.add(`${path}.escalation_ttl_seconds`, "CONDITION_FIELD_NOT_APPLICABLE", message);
 }
 
 function checkApplicable({ type, conditions, path, violations }: RuleDraft): void {

@@ -11,9 +11,10 @@
  * Parameters: workspace, expected size, count, expected frontier, new frontier, time of the batch; entry ids, agent ids,
  * action types, decisions, refs (joined; an empty ref means none); leaf hashes (32 bytes each); bodies (joined); the roots of
  * the perfect subtrees that the leaves complete (32 bytes each, in the order of completion); the escalations that are
- * created: ids, agents, action digests, positions in the batch from 0 (joined, null for none); the escalations that are used
- * up and the decisions that use them (joined, null for none); the wake-up for other replicas, null when nobody waits; kinds of
- * the entries (joined).
+ * created: ids, agents, action digests, positions in the batch from 0, expiries, numbers of asks, keys that asked (each joined
+ * by commas), positions of the last ask that joined (joined, null for none); the earlier escalations that change: ids, the
+ * decisions that use them up, the escalations that replace them, numbers of asks, keys, positions of the last ask (joined, null
+ * for none; empty where nothing changes); the wake-up for other replicas, null when nobody waits; kinds of the entries (joined).
  * Returns one row `{now}`, the server's clock in epoch milliseconds, or no row when another writer was first.
  */
 const bits = (number: string): string => `bit_count((${number})::bit(64))`;
@@ -37,17 +38,29 @@ export const appendEntries = {
       (workspace_id, seq, at_ms, kind, entry_id, agent_id, action_type, decision, ref_id, leaf_hash, body, subtree_hashes)
     select $1, $2::bigint + r.ord - 1, $6, r.kind::smallint, r.entry_id, r.agent_id, r.action_type, r.decision::smallint,
       nullif(r.ref_id, ''), substr($12::bytea, (r.ord::int - 1) * 32 + 1, 32), r.body, ${SUBTREES}
-    from head, rows from (${[7, 8, 9, 10, 11, 13, 22].map(column).join(", ")})
+    from head, rows from (${[7, 8, 9, 10, 11, 13, 30].map(column).join(", ")})
       with ordinality as r (entry_id, agent_id, action_type, decision, ref_id, body, kind, ord)
   ), escalated as (
-    insert into escalation (workspace_id, escalation_id, agent_id, status, action_digest, created_seq)
-    select $1, e.id, e.agent_id, 1, e.digest, $2::bigint + e.position::int
-    from head, rows from (${[15, 16, 17, 18].map(column).join(", ")}) as e (id, agent_id, digest, position)
-  ), used as (
-    update escalation set used_by = u.decision_id
-    from head, rows from (${[19, 20].map(column).join(", ")}) as u (id, decision_id)
-    where workspace_id = $1 and escalation_id = u.id
+    insert into escalation (workspace_id, escalation_id, agent_id, status, action_digest, created_seq, expires_at_ms, asked,
+      asked_by, updated_seq)
+    select $1, e.id, e.agent_id, 1, e.digest, $2::bigint + e.position::int, e.expires_at_ms::bigint, e.asked::int,
+      string_to_array(e.keys, ','), $2::bigint + nullif(e.last_ask, '')::int
+    from head, rows from (${[15, 16, 17, 18, 19, 20, 21, 22].map(column).join(", ")})
+      as e (id, agent_id, digest, position, expires_at_ms, asked, keys, last_ask)
+  ), changed as (
+    update escalation x set
+      used_by = coalesce(nullif(u.used_by, ''), x.used_by),
+      used_at_ms = case when nullif(u.used_by, '') is null then x.used_at_ms else $6 end,
+      replaced_by = coalesce(nullif(u.replaced_by, ''), x.replaced_by),
+      asked = x.asked + u.asked::int,
+      asked_by = array(
+        select distinct key from unnest(x.asked_by || string_to_array(nullif(u.keys, ''), ',')) as key order by key
+      ),
+      updated_seq = coalesce($2::bigint + nullif(u.last_ask, '')::int, x.updated_seq)
+    from head, rows from (${[23, 24, 25, 26, 27, 28].map(column).join(", ")})
+      as u (id, used_by, replaced_by, asked, keys, last_ask)
+    where x.workspace_id = $1 and x.escalation_id = u.id
   )
   select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
-    case when $21::text is not null then pg_notify('acp_log', $21) end as notified from head`,
+    case when $29::text is not null then pg_notify('acp_log', $29) end as notified from head`,
 };

@@ -1,7 +1,8 @@
 /** Columns of an escalation `e` and of the log entry `l` that created it. */
 const ESCALATION_COLUMNS = `e.escalation_id as "escalationId", e.agent_id as "agentId", e.status, e.created_seq::float8 as "createdSeq",
   e.resolved_seq::float8 as "resolvedSeq", e.resolved_at_ms::float8 as "resolvedAtMs", e.resolved_by as "resolvedBy",
-  e.note, e.used_by as "usedBy", l.body, l.leaf_hash as "leafHash"`;
+  e.note, e.used_by as "usedBy", e.used_at_ms::float8 as "usedAtMs", e.expires_at_ms::float8 as "expiresAtMs", e.asked,
+  e.replaced_by as "replacedBy", l.body, l.leaf_hash as "leafHash"`;
 
 // The action of an escalation is stored once: in the log entry of the decision that created it.
 const FROM = `from escalation e join ledger_entry l on l.workspace_id = e.workspace_id and l.seq = e.created_seq`;
@@ -34,23 +35,28 @@ const cutByBytes = (rows: string, bytes: string): string =>
   ) sized where bytes_before < ${bytes} order by seq`;
 
 /**
- * Reads the changes of escalations in a range of the log, oldest first: one row for each creation and each resolution.
+ * Reads the changes of escalations in a range of the log, oldest first: one row for each creation, each resolution, and
+ * the last further ask or withdrawal of each escalation.
  * Parameters: workspace, first index, index to stop before, most rows, bytes after which nothing more is read.
  */
 export const readEscalationChanges = {
   name: "read-escalation-changes",
   text: cutByBytes(
-    `select c.seq::float8 as seq, c.resolved as "isResolution", ${ESCALATION_COLUMNS}
+    `select c.seq::float8 as seq, c.kind, x.at_ms::float8 as "atMs", ${ESCALATION_COLUMNS}
     from (
-      select escalation_id, created_seq as seq, false as resolved
+      select escalation_id, created_seq as seq, 'created' as kind
       from escalation where workspace_id = $1 and created_seq >= $2 and created_seq < $3
       union all
-      select escalation_id, resolved_seq, true
+      select escalation_id, updated_seq, 'updated'
+      from escalation where workspace_id = $1 and updated_seq >= $2 and updated_seq < $3
+      union all
+      select escalation_id, resolved_seq, 'resolved'
       from escalation where workspace_id = $1 and resolved_seq >= $2 and resolved_seq < $3
       order by seq limit $4
     ) c
     join escalation e on e.workspace_id = $1 and e.escalation_id = c.escalation_id
-    join ledger_entry l on l.workspace_id = $1 and l.seq = e.created_seq`,
+    join ledger_entry l on l.workspace_id = $1 and l.seq = e.created_seq
+    join ledger_entry x on x.workspace_id = $1 and x.seq = c.seq`,
     "$5",
   ),
 };
@@ -59,9 +65,23 @@ export const readEscalationChanges = {
 export const readPendingEscalations = {
   name: "read-pending-escalations",
   text: cutByBytes(
-    `select e.created_seq::float8 as seq, false as "isResolution", ${ESCALATION_COLUMNS} ${FROM}
+    `select e.created_seq::float8 as seq, 'created' as kind, l.at_ms::float8 as "atMs", ${ESCALATION_COLUMNS}
+    ${FROM}
     where e.workspace_id = $1 and e.status = 1 and e.created_seq >= $2 and e.created_seq < $3
     order by e.created_seq limit $4`,
     "$5",
   ),
+};
+
+/** Tells whether a pending escalation has expired. Parameters: workspace, time in epoch milliseconds. No row: none has. */
+export const readExpired = {
+  name: "read-expired",
+  text: "select 1 from escalation where workspace_id = $1 and status = 1 and expires_at_ms <= $2 limit 1",
+};
+
+/** Reads the earliest expiry of pending escalations, by workspace. Parameter: latest time, epoch milliseconds. */
+export const readNextExpiries = {
+  name: "read-next-expiries",
+  text: `select workspace_id as "workspaceId", min(expires_at_ms)::float8 as "expiresAtMs"
+    from escalation where status = 1 and expires_at_ms <= $1 group by workspace_id`,
 };

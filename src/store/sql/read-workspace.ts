@@ -8,7 +8,10 @@ import { IS_COUNTED } from "./read-decisions.ts";
 export const readHead = {
   name: "read-head",
   text: `select h.seq::float8 as seq, h.frontier, h.last_at_ms::float8 as "lastAtMs", w.name,
-      w.default_decision as "defaultDecision", w.initial_trust_tenths as "initialTrustTenths", w.approval_ignores as "approvalIgnores", w.trust_seq::float8 as "trustSeq"
+      w.default_decision as "defaultDecision", w.initial_trust_tenths as "initialTrustTenths", w.approval_ignores as "approvalIgnores",
+      w.escalation_ttl_seconds as "escalationTtlSeconds", w.approval_ttl_seconds as "approvalTtlSeconds",
+      w.four_eyes as "fourEyes", w.max_pending_escalations_per_agent as "maxPendingEscalationsPerAgent",
+      w.trust_seq::float8 as "trustSeq"
     from ledger_head h join workspace w using (workspace_id) where workspace_id = $1`,
 };
 
@@ -71,6 +74,15 @@ export const readAuthority = {
 /** Reads the state of an escalation. Further parameter: its id. */
 export const readEscalation = {
   name: "read-escalation",
-  text: `select agent_id as "agentId", status, action_digest as "actionDigest", used_by as "usedBy"
+  text: `select agent_id as "agentId", status, action_digest as "actionDigest", used_by as "usedBy",
+      expires_at_ms::float8 as "expiresAtMs"
     from escalation where workspace_id = $1 and escalation_id = $2`,
+};
+
+/** Reads the states of the pending escalations, in the order of their creation. */
+export const readPendingStates = {
+  name: "read-pending-states",
+  text: `select escalation_id as "escalationId", agent_id as "agentId", action_digest as "actionDigest",
+      expires_at_ms::float8 as "expiresAtMs"
+    from escalation where workspace_id = $1 and status = 1 order by created_seq`,
 };

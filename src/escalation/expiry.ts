@@ -1,0 +1,145 @@
+import type { Pool } from "pg";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { AppendedEnd, ChangeScope, WorkspaceLog } from "../log/writer.ts";
+import type { EscalationState } from "../state/escalations.ts";
+import type { StoreLog } from "../store/migrate.ts";
+import { readNextExpiries } from "../store/sql/read-escalations.ts";
+
+/** Escalations that one change rejects: each is an entry of its own. */
+const PAGE = 500;
+/**
+ * Milliseconds between reads of what is due. Each process keeps the time of the escalations that it creates; the others find
+ * here what a process left behind.
+ */
+const SCAN_MS = 60_000;
+/** Milliseconds after a failure until the next try. */
+const RETRY_MS = 1_000;
+
+// PostgreSQL's array literals; ids need no quoting.
+const REJECT = `update escalation e set status = 3, resolved_seq = x.seq, resolved_at_ms = ?, resolved_by = 'expiry'
+  from unnest(?::text[], ?::bigint[]) as x (id, seq)
+  where e.workspace_id = ? and e.escalation_id = x.id`;
+
+/** Result of rejecting one page of what expired. */
+interface RejectedPage {
+  readonly isLast: boolean;
+  /** When the next escalation expires, epoch milliseconds; undefined if none is left. */
+  readonly nextExpiryMs: number | undefined;
+}
+
+async function rejectPage({ transaction, state, nowMs, nextSeq, seal }: ChangeScope): Promise<RejectedPage> {
+  const expired = state.escalations.expired(nowMs, PAGE);
+  const page = { isLast: expired.length < PAGE, nextExpiryMs: state.escalations.nextExpiry(nowMs) };
+  if (expired.length === 0) return page;
+  const seqs = expired.map((escalation) => sealExpiry(escalation, nextSeq(), seal));
+  const ids = `{${expired.map(({ escalationId }) => escalationId).join(",")}}`;
+  await transaction.execute(REJECT, [nowMs, ids, `{${seqs.join(",")}}`, state.workspaceId]);
+  return page;
+}
+
+function sealExpiry({ escalationId, agentId }: EscalationState, seq: number, seal: ChangeScope["seal"]): number {
+  const names = { escalation_id: escalationId, agent_id: agentId };
+  seal({ type: "escalation_resolved", ...names, resolution: "rejected", note: null, cause: "expiry" });
+  return seq;
+}
+
+/**
+ * Rejects every pending escalation of a workspace whose time is up, and returns when the next expires, in epoch milliseconds;
+ * undefined if none is left. Each is sealed once, by the first replica: the others find it resolved when they hold the end of
+ * the log.
+ */
+export async function rejectExpired(log: WorkspaceLog): Promise<number | undefined> {
+  for (;;) {
+    const { isLast, nextExpiryMs } = await log.change("system", rejectPage);
+    if (isLast) return nextExpiryMs;
+  }
+}
+
+/** Rejects the escalations of all workspaces at the time at which they expire. */
+export class EscalationExpiry {
+  readonly #pool: Pool;
+  readonly #log: StoreLog;
+  #logs: WorkspaceLogs | undefined;
+  /** Workspaces with the earliest expiry that is known, epoch milliseconds. */
+  readonly #due = new Map<string, number>();
+  #timer: NodeJS.Timeout | undefined;
+  #scanAtMs = 0;
+  #running: Promise<void> | undefined;
+
+  constructor(pool: Pool, log: StoreLog) {
+    this.#pool = pool;
+    this.#log = log;
+  }
+
+  /** Notes the escalations that this process created. */
+  readonly onAppended = ({ workspaceId, nextExpiryMs }: AppendedEnd): void => {
+    if (nextExpiryMs !== undefined && this.#note(workspaceId, nextExpiryMs)) this.#schedule();
+  };
+
+  /** Notes an expiry; false if an earlier one of the workspace is known. */
+  #note(workspaceId: string, atMs: number): boolean {
+    if (atMs >= (this.#due.get(workspaceId) ?? Number.POSITIVE_INFINITY)) return false;
+    this.#due.set(workspaceId, atMs);
+    return true;
+  }
+
+  /** Starts with what is due by now. */
+  start(logs: WorkspaceLogs): void {
+    this.#logs = logs;
+    this.#schedule();
+  }
+
+  /** Stops, after what is being rejected. */
+  async close(): Promise<void> {
+    this.#logs = undefined;
+    clearTimeout(this.#timer);
+    await this.#running;
+  }
+
+  #schedule(afterMs = 0): void {
+    const nowMs = this.#logs?.clock.now();
+    if (nowMs === undefined || this.#running !== undefined) return;
+    const next = Math.min(this.#scanAtMs, ...this.#due.values());
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#start(), Math.max(afterMs, next - nowMs));
+    this.#timer.unref();
+  }
+
+  #start(): void {
+    const logs = this.#logs;
+    if (logs === undefined || this.#running !== undefined) return;
+    this.#running = this.#rejectDue(logs).then(
+      () => this.#settle(0),
+      (error: Error) => {
+        this.#log.warn({ reason: error.message }, "cannot reject expired escalations");
+        this.#settle(RETRY_MS);
+      },
+    );
+  }
+
+  #settle(afterMs: number): void {
+    this.#running = undefined;
+    this.#schedule(afterMs);
+  }
+
+  async #rejectDue(logs: WorkspaceLogs): Promise<void> {
+    if (logs.clock.now() >= this.#scanAtMs) await this.#scan(logs.clock.now() + SCAN_MS);
+    for (const [workspaceId, atMs] of this.#due) {
+      if (atMs > logs.clock.now()) continue;
+      this.#due.delete(workspaceId);
+      const nextExpiryMs = await rejectExpired(await logs.of(workspaceId)).catch((error) => {
+        this.#due.set(workspaceId, atMs);
+        throw error;
+      });
+      if (nextExpiryMs !== undefined) this.#note(workspaceId, nextExpiryMs);
+    }
+  }
+
+  /** Reads what expires until the next scan. */
+  async #scan(untilMs: number): Promise<void> {
+    type Row = { workspaceId: string; expiresAtMs: number };
+    const { rows } = await this.#pool.query<Row>({ ...readNextExpiries, values: [untilMs] });
+    for (const { workspaceId, expiresAtMs } of rows) this.#note(workspaceId, expiresAtMs);
+    this.#scanAtMs = untilMs;
+  }
+}
