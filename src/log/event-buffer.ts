@@ -1,10 +1,13 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
-/** Events that a slow reader may lag behind; past it the stream ends, and the reader resumes from its cursor. */
-const MAX_BUFFERED = 10_000;
+/**
+ * Events that a slow reader may lag behind; past it the stream ends with OVERLOADED, and the reader opens another. Events are
+ * entries of the log without decisions' bodies, which all streams share: 16 KiB of references a stream.
+ */
+const MAX_BUFFERED = 2_000;
 
 function tooSlow(): ControlPlaneError {
-  const message = `the stream is ${MAX_BUFFERED} events behind; read faster, or resume from the last cursor`;
+  const message = `the stream is ${MAX_BUFFERED} events behind; read faster, or open it again`;
   return new ControlPlaneError(ErrorReason.OVERLOADED, message);
 }
 

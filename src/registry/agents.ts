@@ -3,7 +3,7 @@ import { EventBuffer } from "../log/event-buffer.ts";
 import type { LedgerEvent } from "../log/events.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import type { AgentState, AgentStatus } from "../state/agents.ts";
-import type { SealedAgent } from "../state/control-changes.ts";
+import type { ControlChange, SealedAgent } from "../state/control-changes.ts";
 import type { DepartmentState } from "../state/departments.ts";
 import { numberFromAgentStatus } from "../state/stored-enums.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
@@ -135,24 +135,27 @@ interface WatchAgentOptions {
   readonly onKeyEnd?: (listener: () => void) => void;
 }
 
-function changesFrom(event: LedgerEvent, agentId: string): AgentChange[] {
-  if (event.kind === "decision") return [];
-  const { change, atMs } = event;
-  if (!("agent_id" in change) || change.agent_id !== agentId) return [];
-  if (change.type === "agent_deactivated") return [{ kind: "deactivated", atMs }];
-  if (change.type === "authority_ended" && change.kind === "session") {
-    return change.ids.map((sessionId) => ({ kind: "killed", sessionId, atMs }));
-  }
-  if (change.type !== "agent_revoked") return [];
-  const killed = change.ended.sessions.map((sessionId) => ({ kind: "killed" as const, sessionId, atMs }));
-  // The revocation first, because it stops everything: an agent may have thousands of sessions.
-  return [{ kind: "revoked", revocationId: change.revocation_id, atMs }, ...killed];
+function concerns(event: LedgerEvent, agentId: string): boolean {
+  if (event.kind === "decision") return false;
+  const { change } = event;
+  if (!("agent_id" in change) || change.agent_id !== agentId) return false;
+  if (change.type === "authority_ended") return change.kind === "session";
+  return change.type === "agent_deactivated" || change.type === "agent_revoked";
 }
 
-/** The changes that one log entry made: one element of the buffer, so that no revocation is too long for it. */
-interface EntryChanges {
-  readonly seq: number;
-  readonly changes: readonly AgentChange[];
+/** Yields the changes that an entry which concerns the agent made. */
+function* changesFrom(event: LedgerEvent): Generator<AgentChange> {
+  if (event.kind === "decision") return;
+  const { change, atMs } = event;
+  if (change.type === "agent_deactivated") yield { kind: "deactivated", atMs };
+  // The revocation first, because it stops everything: an agent may have thousands of sessions.
+  if (change.type === "agent_revoked") yield { kind: "revoked", revocationId: change.revocation_id, atMs };
+  for (const sessionId of killedSessions(change)) yield { kind: "killed", sessionId, atMs };
+}
+
+function killedSessions(change: ControlChange): readonly string[] {
+  if (change.type === "authority_ended") return change.ids;
+  return change.type === "agent_revoked" ? change.ended.sessions : [];
 }
 
 /**
@@ -164,12 +167,10 @@ export async function* watchAgent(
   agentId: string,
   { heartbeatMs, signal, onKeyEnd }: WatchAgentOptions,
 ): AsyncGenerator<AgentChange | undefined> {
-  const live = new EventBuffer<EntryChanges>();
+  // Entries, not their changes: a revocation may have killed thousands of sessions, and all streams share the entry.
+  const live = new EventBuffer<LedgerEvent>();
   const stop = log.subscribe((events) => {
-    for (const event of events) {
-      const changes = changesFrom(event, agentId);
-      if (changes.length > 0) live.push({ seq: event.seq, changes });
-    }
+    for (const event of events) if (concerns(event, agentId)) live.push(event);
   });
   // The key may end with the agent: its revocation is shown before the stream ends.
   const end = (): void => live.end();
@@ -183,8 +184,8 @@ export async function* watchAgent(
     for await (const entry of live.read(heartbeatMs, signal)) {
       if (entry === undefined) yield undefined;
       // The status read above already covers earlier entries.
-      else if (entry.seq >= size) yield* entry.changes;
-      if (entry?.changes[0]?.kind === "revoked") return;
+      else if (entry.seq >= size) yield* changesFrom(entry);
+      if (entry?.kind === "change" && entry.change.type === "agent_revoked") return;
     }
   } finally {
     stop();

@@ -138,6 +138,9 @@ export class Pipeline {
   /** Yields the replies of a stream. Ends as soon as the call is aborted, even if the service function does not return. */
   async *#replies(call: Call, serve: () => unknown): AsyncGenerator<Message> {
     let source: AsyncIterator<unknown> | undefined;
+    // A service function whose reader does not read is not resumed by it: an aborted one releases what it holds at once.
+    const release = (): void => void source?.return?.().catch((error: unknown) => call.fail(error));
+    call.signal.addEventListener("abort", release);
     try {
       source = (serve() as AsyncIterable<unknown>)[Symbol.asyncIterator]();
       for (;;) {
@@ -151,10 +154,11 @@ export class Pipeline {
     } catch (error) {
       throw call.fail(error);
     } finally {
+      call.signal.removeEventListener("abort", release);
       // Has an effect only if the reader left.
       call.abort(cancelled);
       // Not awaited: a service function that waits learns of the end only through its signal.
-      source?.return?.().catch((error: unknown) => call.fail(error));
+      release();
     }
   }
 

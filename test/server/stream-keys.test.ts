@@ -117,10 +117,10 @@ describe("the key of an open stream", () => {
   });
 
   it("ends with its agent: a watch of the agent shows the revocation first.", async () => {
-    const { secret } = await newCredential();
+    const keys = [await newCredential(), await newKey({ role: "agent", agent_id: agentId })];
     const session = await service.rest("POST /v1/enforce/sessions", { agent_id: agentId, purpose: "test" });
     expect(session).to.have.property("session");
-    const own = onAllWires(watchAgent, { agent_id: agentId }, secret);
+    const own = keys.flatMap(({ secret }) => onAllWires(watchAgent, { agent_id: agentId }, secret));
     const admins = onAllWires(watchAgent, { agent_id: agentId }, service.adminKey);
     await areOpen([...own, ...admins]);
     await service.rest(`POST /v1/enforce/agents/${agentId}/revoke`, { reason: "test" });

@@ -1,7 +1,8 @@
 import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { request as httpRequest, type IncomingMessage } from "node:http";
-import { connect as http2Connect } from "node:http2";
+import { type ClientHttp2Stream, connect as http2Connect } from "node:http2";
+import { setTimeout as pause } from "node:timers/promises";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
@@ -11,7 +12,7 @@ import { grpcPath } from "./wires.ts";
 
 const { watchEscalations } = EscalationService.method;
 /** Large escalations that are pending when the watches begin, and that come later. */
-const BACKLOG = 40;
+const BACKLOG = 30;
 const LATER = 10;
 const LARGE = 900_000;
 /** Unread watches of each wire. */
@@ -53,9 +54,9 @@ describe("watches that nobody reads", () => {
   /** Opens a watch over HTTP/1.1 whose response is never read. */
   async function unreadHttp(
     path: string,
-    init: { method: string; type: string; body?: Buffer },
+    init: { key: string; method: string; type: string; body?: Buffer },
   ): Promise<IncomingMessage> {
-    const headers = { "x-api-key": service.adminKey, "content-type": init.type };
+    const headers = { "x-api-key": init.key, "content-type": init.type };
     const sent = httpRequest(service.http + path, { method: init.method, headers, agent: false });
     sent.end(init.body);
     const [response] = (await once(sent, "response")) as [IncomingMessage];
@@ -70,23 +71,32 @@ describe("watches that nobody reads", () => {
     return Buffer.concat([head, message]);
   };
 
-  const unreadRest = () => unreadHttp("/v1/enforce/escalations:watch", { method: "GET", type: "application/json" });
-  const unreadConnect = () =>
+  const unreadRest = (key = service.adminKey) =>
+    unreadHttp("/v1/enforce/escalations:watch", { key, method: "GET", type: "application/json" });
+  const unreadConnect = (key = service.adminKey) =>
     unreadHttp(grpcPath(watchEscalations), {
-      ...{ method: "POST", type: "application/connect+json", body: enveloped(Buffer.from("{}")) },
+      ...{ key, method: "POST", type: "application/connect+json", body: enveloped(Buffer.from("{}")) },
     });
 
   /** Opens a watch over gRPC whose reply is never read: grpc-js would read on, plain HTTP/2 does not. */
-  async function unreadGrpc(): Promise<void> {
+  async function unreadGrpc(key = service.adminKey): Promise<ClientHttp2Stream> {
     const session = http2Connect(`http://${service.grpc}`);
     cleanup.defer(() => session.destroy());
     const stream = session.request({
       ...{ ":method": "POST", ":path": grpcPath(watchEscalations), te: "trailers" },
-      ...{ "content-type": "application/grpc", "x-api-key": service.adminKey },
+      ...{ "content-type": "application/grpc", "x-api-key": key },
     });
     stream.on("error", () => undefined);
     stream.end(enveloped(toBinary(watchEscalations.input, create(watchEscalations.input))));
     await once(stream, "response");
+    return stream;
+  }
+
+  /** Streams that ended with KEY_INVALID, from the metrics. */
+  async function endedWithTheirKey(): Promise<number> {
+    const text = await (await fetch(`${service.http}/metrics`)).text();
+    const lines = text.split("\n").filter((line) => /^acp_calls_total.*WatchEsc.*UNAUTHENTICATED/.test(line));
+    return lines.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
   }
 
   it("hold a bounded number of bytes and leave the database to other calls; whoever reads on misses nothing.", async () => {
@@ -118,5 +128,27 @@ describe("watches that nobody reads", () => {
       if (counts.length === BACKLOG + LATER) break;
     }
     expect(counts).to.deep.equal(Array.from({ length: BACKLOG + LATER }, (_, count) => count));
+  });
+
+  it("end with their key: who reads on gets what was sent before, and nothing that came after.", async () => {
+    const created = await service.rest("POST /v1/admin/keys", { name: "unread", role: "operator" });
+    const { key_id: keyId } = created.key as unknown as { key_id: string };
+    const secret = created.secret ?? "";
+    const open = [await unreadRest(secret), await unreadConnect(secret), await unreadGrpc(secret)];
+    await service.rest(`DELETE /v1/admin/keys/${keyId}`);
+    while ((await endedWithTheirKey()) < open.length) await pause(20);
+    await service.rest("POST /v1/enforce/intercept", { agent_id: agentId, action_type: "came.after" });
+    for (const stream of open) {
+      const chunks: Buffer[] = [];
+      let status: string | undefined;
+      if ("session" in stream) stream.on("trailers", (trailers) => (status = String(trailers["grpc-status"])));
+      for await (const chunk of stream) chunks.push(chunk as Buffer);
+      const text = Buffer.concat(chunks).toString();
+      expect(text).not.to.contain("came.after");
+      // What the sockets of this machine hold, but far from all that was to be sent.
+      expect(text.length).to.be.below((BACKLOG * LARGE) / 2);
+      if ("session" in stream) expect(status).to.equal("16");
+      else expect(text).to.contain("KEY_INVALID");
+    }
   });
 });
