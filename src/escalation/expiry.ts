@@ -60,7 +60,7 @@ export class EscalationExpiry {
   readonly #pool: Pool;
   readonly #log: StoreLog;
   #logs: WorkspaceLogs | undefined;
-  /** Workspaces with the earliest expiry that is known, epoch milliseconds. */
+  /** Workspaces with the earliest expiry that is known and near, epoch milliseconds. */
   readonly #due = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #scanAtMs = 0;
@@ -76,8 +76,9 @@ export class EscalationExpiry {
     if (nextExpiryMs !== undefined && this.#note(workspaceId, nextExpiryMs)) this.#schedule();
   };
 
-  /** Notes an expiry; false if an earlier one of the workspace is known. */
+  /** Notes an expiry; false if an earlier one of the workspace is known, or the next scan finds it early enough. */
   #note(workspaceId: string, atMs: number): boolean {
+    if (atMs > this.#scanAtMs + SCAN_MS) return false;
     if (atMs >= (this.#due.get(workspaceId) ?? Number.POSITIVE_INFINITY)) return false;
     this.#due.set(workspaceId, atMs);
     return true;
@@ -99,7 +100,8 @@ export class EscalationExpiry {
   #schedule(afterMs = 0): void {
     const nowMs = this.#logs?.clock.now();
     if (nowMs === undefined || this.#running !== undefined) return;
-    const next = Math.min(this.#scanAtMs, ...this.#due.values());
+    let next = this.#scanAtMs;
+    for (const atMs of this.#due.values()) next = Math.min(next, atMs);
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#start(), Math.max(afterMs, next - nowMs));
     this.#timer.unref();
@@ -127,11 +129,18 @@ export class EscalationExpiry {
     for (const [workspaceId, atMs] of this.#due) {
       if (atMs > logs.clock.now()) continue;
       this.#due.delete(workspaceId);
-      const nextExpiryMs = await rejectExpired(await logs.of(workspaceId)).catch((error) => {
-        this.#due.set(workspaceId, atMs);
-        throw error;
-      });
+      const nextExpiryMs = await this.#rejectIn(logs, workspaceId);
       if (nextExpiryMs !== undefined) this.#note(workspaceId, nextExpiryMs);
+    }
+  }
+
+  /** Rejects what has expired in a workspace, and returns when to look again. A fault in one holds up no other. */
+  async #rejectIn(logs: WorkspaceLogs, workspaceId: string): Promise<number | undefined> {
+    try {
+      return await rejectExpired(await logs.of(workspaceId));
+    } catch (error) {
+      this.#log.warn({ workspaceId, reason: (error as Error).message }, "cannot reject expired escalations");
+      return logs.clock.now() + RETRY_MS;
     }
   }
 
@@ -139,7 +148,7 @@ export class EscalationExpiry {
   async #scan(untilMs: number): Promise<void> {
     type Row = { workspaceId: string; expiresAtMs: number };
     const { rows } = await this.#pool.query<Row>({ ...readNextExpiries, values: [untilMs] });
-    for (const { workspaceId, expiresAtMs } of rows) this.#note(workspaceId, expiresAtMs);
     this.#scanAtMs = untilMs;
+    for (const { workspaceId, expiresAtMs } of rows) this.#note(workspaceId, expiresAtMs);
   }
 }

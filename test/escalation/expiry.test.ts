@@ -121,6 +121,28 @@ describe("the time of an escalation", () => {
     expect([log.listeners, database.pool.waitingCount, logs.clock.now() > 0]).to.deep.equal([0, 0, true]);
   });
 
+  it("is kept for escalations that a process made before it was stopped, and for those that come.", async () => {
+    const { workspaceId, database, logs } = workspace;
+    await workspace.admin.updateWorkspace({ workspaceId, escalationTtlSeconds: 1 });
+    const before = await workspace.escalate();
+    const expiry = new EscalationExpiry(database.pool, SILENT_LOG);
+    const surroundings = { onAppended: expiry.onAppended };
+    const isEnded = async (escalationId: string): Promise<boolean> => {
+      const sql = "select 1 from escalation where escalation_id = $1 and resolved_by = 'expiry'";
+      return (await database.pool.query(sql, [escalationId])).rows.length === 1;
+    };
+    const other = await workspace.replica({ surroundings });
+    expiry.start(logs);
+    try {
+      await until(() => isEnded(before));
+      const later = await workspace.escalate(other);
+      await until(() => isEnded(later));
+      for (const escalationId of [before, later]) expect(await resolutionsIn(escalationId)).to.have.length(1);
+    } finally {
+      await expiry.close();
+    }
+  });
+
   it("ends after a restart as it would have without.", async () => {
     const escalationId = await workspace.escalate();
     const late = await workspace.replica();
