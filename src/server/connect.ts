@@ -34,6 +34,7 @@ import {
   type Wire,
 } from "./call-context.ts";
 import { bodyTooLarge, cancelled, connectErrorFrom, errorBodyFrom, methodNotAllowed } from "./errors.ts";
+import { fitTrailers } from "./grpc-status.ts";
 import { headerOf, sendError, sendJson } from "./http-reply.ts";
 import type { Pipeline } from "./pipeline.ts";
 import { decodeOptions, jsonTextFrom, undecodable } from "./validation.ts";
@@ -109,28 +110,28 @@ export class ConnectHandler {
     const pipeline = this.#pipeline;
     if (method.methodKind === "unary") {
       router.rpc(method as DescMethodUnary, (request, context) =>
-        pipeline.unary(served(context), () => request).catch(rethrow),
+        pipeline.unary(served(context), () => request).catch(rethrowTo(context)),
       );
     } else if (method.methodKind === "server_streaming") {
       router.rpc(method as DescMethodServerStreaming, (request, context) => {
         const call = served(context);
-        return mapped(() => pipeline.serverStream(call, () => request));
+        return mapped(context, () => pipeline.serverStream(call, () => request));
       });
     } else {
       router.rpc(method as DescMethodBiDiStreaming, (requests, context) => {
         const call = served(context);
         const { request } = exchangeOf(context);
-        return mapped(() => pipeline.bidiStream(call, this.#decoded(requests, request, method)));
+        return mapped(context, () => pipeline.bidiStream(call, this.#decoded(requests, request, method)));
       });
     }
   }
 
   async #admit(context: HandlerContext): Promise<void> {
     const exchange = exchangeOf(context);
-    if (exchange.refusal !== undefined) throw connectErrorFrom(exchange.refusal);
+    if (exchange.refusal !== undefined) rethrowTo(context)(exchange.refusal);
     exchange.librarySignal = context.signal;
     const incoming = incomingFrom(exchange, context);
-    exchange.call = await this.#pipeline.admit(context.method, incoming).catch(rethrow);
+    exchange.call = await this.#pipeline.admit(context.method, incoming).catch(rethrowTo(context));
   }
 
   async #serve(
@@ -214,15 +215,21 @@ function served(context: HandlerContext): Call {
   return exchange.call;
 }
 
-function rethrow(error: unknown): never {
-  throw connectErrorFrom(error);
+function rethrowTo({ protocolName }: HandlerContext): (error: unknown) => never {
+  const shorten = protocolName === "connect" ? undefined : fitTrailers;
+  return (error) => {
+    throw connectErrorFrom(error, shorten);
+  };
 }
 
-async function* mapped(open: () => AsyncIterable<Message> | Promise<AsyncIterable<Message>>): AsyncGenerator<Message> {
+async function* mapped(
+  context: HandlerContext,
+  open: () => AsyncIterable<Message> | Promise<AsyncIterable<Message>>,
+): AsyncGenerator<Message> {
   try {
     yield* await open();
   } catch (error) {
-    rethrow(error);
+    rethrowTo(context)(error);
   }
 }
 
@@ -265,7 +272,7 @@ function sendUnknownMethod(request: IncomingMessage, response: ServerResponse, p
 function sendStatusHeaders(response: ServerResponse, contentType: string, error: ControlPlaneError): void {
   response.statusCode = 200;
   response.setHeader("content-type", contentType);
-  setTrailerStatus(new Headers(), connectErrorFrom(error)).forEach((value, name) => {
+  setTrailerStatus(new Headers(), connectErrorFrom(error, fitTrailers)).forEach((value, name) => {
     response.setHeader(name, value);
   });
   // No writeHead before: over HTTP/2 the headers have to end the stream themselves.

@@ -1,10 +1,7 @@
-import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { anyPack } from "@bufbuild/protobuf/wkt";
+import { create, type DescMessage, type MessageInitShape } from "@bufbuild/protobuf";
 import { ConnectError } from "@connectrpc/connect";
-import { Metadata, type StatusObject } from "@grpc/grpc-js";
 import type { Logger } from "pino";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.js";
-import { StatusSchema } from "../../gen/google/rpc/status_pb.js";
 import {
   ControlPlaneError,
   codeFromReason,
@@ -15,8 +12,6 @@ import {
   httpStatusFromReason,
 } from "../errors.ts";
 import type { Wire } from "./call-context.ts";
-
-const STATUS_DETAILS = "grpc-status-details-bin";
 
 /** Seconds after which a caller may retry, by reason; other replicas may serve it at once. */
 const RETRY_AFTER_SECONDS: ReadonlyMap<ErrorReason, number> = new Map([
@@ -32,13 +27,14 @@ interface RestError {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-interface Detail {
+/** A detail of an error, as AIP-193 has it. */
+export interface Detail {
   readonly desc: DescMessage;
   readonly value: MessageInitShape<DescMessage>;
 }
 
 /** Returns `ErrorInfo`, then `BadRequest` for invalid fields and `RetryInfo` if a retry helps. */
-function detailsOf(error: ControlPlaneError): readonly Detail[] {
+export function detailsOf(error: ControlPlaneError): readonly Detail[] {
   const info = { reason: ErrorReason[error.reason], domain: ERROR_DOMAIN, metadata: { ...error.metadata } };
   const details: Detail[] = [{ desc: ErrorInfoSchema, value: create(ErrorInfoSchema, info) }];
   if (error.violations.length > 0) {
@@ -53,29 +49,14 @@ function detailsOf(error: ControlPlaneError): readonly Detail[] {
   return details;
 }
 
-/** Returns the error for Connect and gRPC-Web. An unknown fault becomes INTERNAL with the fixed text. */
-export function connectErrorFrom(error: unknown): ConnectError {
-  const fault = controlPlaneErrorFrom(error);
+/** Returns the error for Connect and gRPC-Web. An unknown fault becomes INTERNAL with the fixed text. `shorten` fits it to the wire. */
+export function connectErrorFrom(
+  error: unknown,
+  shorten = (fault: ControlPlaneError): ControlPlaneError => fault,
+): ConnectError {
+  const fault = shorten(controlPlaneErrorFrom(error));
   const { reason, message } = fault;
   return new ConnectError(message.toWellFormed(), codeFromReason(reason), undefined, [...detailsOf(fault)], fault);
-}
-
-/** Returns the error for grpc-js, with `google.rpc.Status` in `grpc-status-details-bin`. An unknown fault becomes INTERNAL. */
-export function grpcStatusFrom(error: unknown): StatusObject & { metadata: Metadata } {
-  const fault = controlPlaneErrorFrom(error);
-  const code = codeFromReason(fault.reason);
-  // grpc-js writes the message through encodeURI, which throws on half a surrogate pair.
-  const message = fault.message.toWellFormed();
-  const details = detailsOf(fault).map(({ desc, value }) => anyPack(desc, create(desc, value)));
-  const status = toBinary(StatusSchema, create(StatusSchema, { code, message, details }));
-  const metadata = new Metadata();
-  metadata.set(STATUS_DETAILS, Buffer.from(status));
-  return { code: code as number, details: message, metadata };
-}
-
-/** True for a gRPC status that already carries our details. */
-export function hasStatusDetails(metadata: Metadata | null | undefined): boolean {
-  return (metadata?.get(STATUS_DETAILS).length ?? 0) > 0;
 }
 
 /** Returns the error for REST, in the form of AIP-193. An unknown fault becomes INTERNAL with the fixed text. Never throws. */

@@ -2,6 +2,7 @@ import { create, type DescField, type DescMessage, fromBinary, type Message, toJ
 import { pathToString } from "@bufbuild/protobuf/reflect";
 import { createValidator, type Validator, type Violation } from "@bufbuild/protovalidate";
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
+import { describeViolation } from "./describe-violation.ts";
 import { tooDeep } from "./errors.ts";
 import { parseJson } from "./rest/json-text.ts";
 
@@ -18,7 +19,7 @@ export function createRequestChecks(maxDepth: number): (schema: DescMessage) => 
       if (freeJson.isIn(schema)) new FreeJsonWalk(freeJson, maxDepth).message(schema, request, 1);
       const result = validator.validate(schema, request);
       if (result.kind === "valid") return;
-      throw result.kind === "invalid" ? violated(result.violations) : result.error;
+      throw result.kind === "invalid" ? violated(result.violations, schema, request) : result.error;
     };
   };
 }
@@ -42,18 +43,31 @@ function warm(validator: Validator, schema: DescMessage): void {
   if (result.kind === "error") throw result.error;
 }
 
-function violated(found: readonly Violation[]): ControlPlaneError {
-  const violations = found.map(violationFrom).sort((a, b) => (a.field < b.field ? -1 : Number(a.field > b.field)));
+function violated(found: readonly Violation[], schema: DescMessage, request: Message): ControlPlaneError {
+  const violations = onePerRequired(found.map((violation) => violationFrom(violation, schema, request))).sort((a, b) =>
+    a.field < b.field ? -1 : Number(a.field > b.field),
+  );
   const [first = { field: "", description: "is not valid" }] = violations;
   const more = violations.length > 1 ? ` (and ${violations.length - 1} more)` : "";
   const subject = first.field === "" ? "the request" : `\`${first.field}\``;
   const metadata = { field: first.field, violations: String(violations.length) };
-  const text = `${subject}: ${first.description}${more}`;
+  const text = `${subject} ${first.description}${more}`;
   return new ControlPlaneError(ErrorReason.INVALID_FIELD, text, metadata, { violations });
 }
 
-function violationFrom({ field, message, ruleId }: Violation): FieldViolation {
-  return { field: pathToString(field), description: message, reason: ruleId.toUpperCase().replace(/[^A-Z0-9]+/g, "_") };
+function violationFrom(violation: Violation, schema: DescMessage, request: Message): FieldViolation {
+  const { field, ruleId } = violation;
+  const description = describeViolation(violation, schema, request);
+  return { field: pathToString(field), description, reason: ruleId.toUpperCase().replace(/[^A-Z0-9]+/g, "_") };
+}
+
+/** Keeps the first of several rules that a missing field breaks. */
+function onePerRequired(violations: readonly FieldViolation[]): FieldViolation[] {
+  const seen = new Set<string>();
+  return violations.filter(({ field, description }) => {
+    const key = JSON.stringify([field, description]);
+    return !seen.has(key) && seen.add(key);
+  });
 }
 
 const FREE_JSON = ["google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"];

@@ -1,0 +1,117 @@
+import { create, type DescMessage, type MessageInitShape } from "@bufbuild/protobuf";
+import { expect } from "chai";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import { CreateApiKeyRequestSchema } from "../../gen/agentcontrol/v1/admin_service_pb.js";
+import { RegisterAgentRequestSchema } from "../../gen/agentcontrol/v1/agent_service_pb.js";
+import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { ResolveEscalationRequestSchema } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { CreateMandateRequestSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { CreateWebhookRequestSchema } from "../../gen/agentcontrol/v1/webhook_service_pb.js";
+import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
+import { grpcStatusFrom } from "../../src/server/grpc-status.ts";
+import { createRequestChecks } from "../../src/server/validation.ts";
+import { ADMIN_KEY, GOOD, type Harness, startHarness, WIRES } from "./harness.ts";
+
+const checkOf = createRequestChecks(64);
+
+/** What is wrong with a request, a line per field. */
+function faultsOf<T extends DescMessage>(schema: T, init: MessageInitShape<T>): readonly string[] {
+  try {
+    checkOf(schema)(create(schema, init));
+    return [];
+  } catch (error) {
+    if (!(error instanceof ControlPlaneError)) throw error;
+    return error.violations.map(({ field, description }) => `${field} ${description}`);
+  }
+}
+
+describe("a field that is wrong", () => {
+  it("is required when it is missing, whatever rule it breaks.", () => {
+    expect(faultsOf(CreateApiKeyRequestSchema, {})).to.deep.equal([
+      "name is required",
+      "role is required: one of `admin`, `operator`, `agent`, `auditor`",
+    ]);
+    expect(faultsOf(InterceptRequestSchema, {})).to.deep.equal(["action_type is required", "agent_id is required"]);
+    expect(faultsOf(ResolveEscalationRequestSchema, { escalationId: "esc_1" })).to.deep.equal([
+      "resolution is required: one of `approved`, `rejected`",
+    ]);
+    expect(faultsOf(CreateWebhookRequestSchema, { url: "https://example.com" }).join()).to.match(
+      /^events is required: at least 1 item$/,
+    );
+  });
+
+  it("is told its bounds and its choices in plain words.", () => {
+    expect(faultsOf(RegisterAgentRequestSchema, { name: "x".repeat(10_000) }).join()).to.match(
+      /^name must have at most \d+ characters$/,
+    );
+    expect(faultsOf(CreateApiKeyRequestSchema, { name: "a\u0000", role: Role.ADMIN })).to.deep.equal([
+      "name must not hold the character U+0000",
+    ]);
+    expect(faultsOf(CreateApiKeyRequestSchema, { name: "a", role: 99 as Role })).to.deep.equal([
+      "role must be one of `admin`, `operator`, `agent`, `auditor`",
+    ]);
+    const rules = [{ type: RuleType.SEQUENCE, conditions: { countDecisions: [0] } }];
+    expect(faultsOf(CreateMandateRequestSchema, { name: "m", rules }).join("; ")).to.include(
+      "rules[0].conditions.count_decisions[0] must be one of `allow`, `block`, `escalate`",
+    );
+  });
+});
+
+/** More than any header can hold, in letters that grow threefold where they are encoded. */
+const MANY = Array.from({ length: 500 }, (_, index) => ({
+  field: `rules[${index}].conditions.rules[0].operator`,
+  description: "die Größe paßt nicht zum Typ des Feldes, gewählt wurde ≥",
+  reason: "OPERATOR_MISFIT",
+}));
+const MESSAGE = `der Auftrag »${"ü".repeat(2_000)}« hat 500 Fehler`;
+
+describe("an error with hundreds of violations", () => {
+  let harness: Harness;
+
+  before(async () => {
+    harness = await startHarness({
+      enforcement: {
+        async intercept({ actionType, agentId }) {
+          if (actionType === "send") return { decisionId: `dec_${agentId}` };
+          const metadata = { field: "x".repeat(5_000) };
+          throw new ControlPlaneError(ErrorReason.MANDATE_INVALID, MESSAGE, metadata, { violations: MANY });
+        },
+      },
+    });
+  });
+
+  after(() => harness.stop());
+
+  for (const wire of WIRES) {
+    const isShort = wire === "grpc" || wire === "grpc-web";
+    it(`${isShort ? "says how many it leaves out" : "shows all"} over ${wire}.`, async () => {
+      const outcome = await harness.intercept(wire, { ...GOOD, actionType: "fail" }, { key: ADMIN_KEY });
+      expect([outcome.code, outcome.reason]).to.deep.equal(["INVALID_ARGUMENT", "MANDATE_INVALID"]);
+      const shown = outcome.violations.length;
+      expect(outcome.violations).to.deep.equal(MANY.slice(0, shown));
+      if (!isShort) expect([shown, outcome.message]).to.deep.equal([500, MESSAGE]);
+      else {
+        expect(shown).to.be.within(1, 60);
+        expect(outcome.message).to.include(`; ${500 - shown} more violations are left out`);
+        expect(outcome.metadata.omitted_violations).to.equal(String(500 - shown));
+      }
+    });
+  }
+
+  it("is under 6 kB in its gRPC trailers, as encoded.", () => {
+    const fault = new ControlPlaneError(ErrorReason.MANDATE_INVALID, MESSAGE, {}, { violations: MANY });
+    const { details, metadata } = grpcStatusFrom(fault);
+    const [bytes] = metadata.get("grpc-status-details-bin");
+    expect(encodeURI(details).length + Buffer.from(bytes as Buffer).toString("base64").length).to.be.below(6_000);
+  });
+
+  it("keeps every other gRPC call on the connection alive.", async () => {
+    const calls = Array.from({ length: 40 }, (_, index) =>
+      harness.intercept("grpc", { ...GOOD, actionType: index % 2 === 0 ? "fail" : "send" }, { key: ADMIN_KEY }),
+    );
+    const outcomes = await Promise.all(calls);
+    expect(outcomes.map(({ code }) => code)).to.deep.equal(
+      outcomes.map((_, index) => (index % 2 === 0 ? "INVALID_ARGUMENT" : "OK")),
+    );
+  });
+});
