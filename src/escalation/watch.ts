@@ -25,6 +25,9 @@ export interface EscalationChange {
   readonly escalation: Escalation;
 }
 
+/** Characters of an entry up to which a wait keeps its escalation in memory. A larger one is read again when it is resolved. */
+const MAX_KEPT = 16_384;
+
 /** Dependencies and options of a stream of escalations. */
 export interface WatchContext {
   readonly log: WorkspaceLog;
@@ -88,12 +91,16 @@ export async function* waitEscalation(
   const live = new EventBuffer<EscalationResolution>();
   const stop = feed.waitFor(escalationId, (resolution) => live.push(resolution));
   try {
-    const now = await getEscalation(context, escalationId, agentId);
-    yield now;
-    if (now.status !== "pending") return;
+    let kept: Escalation | undefined = await getEscalation(context, escalationId, agentId);
+    yield kept;
+    if (kept.status !== "pending") return;
+    if (kept.receipt.canonicalBody.length > MAX_KEPT) kept = undefined;
     for await (const resolution of live.read(heartbeatMs, signal)) {
-      yield resolution && asResolved(now, resolution);
-      if (resolution !== undefined) return;
+      if (resolution === undefined) yield undefined;
+      else {
+        yield kept === undefined ? await getEscalation(context, escalationId, agentId) : asResolved(kept, resolution);
+        return;
+      }
     }
   } finally {
     stop();

@@ -57,6 +57,19 @@ describe("waiting for an escalation", () => {
     expect(await next(stream)).to.equal("ended");
   });
 
+  it("gives a large one as a read gives it.", async () => {
+    const escalationId = await workspace.escalate(workspace, "x".repeat(60_000));
+    const stream = wait(workspace, escalationId);
+    expect(await next(stream)).to.include({ escalationId, status: "pending" });
+    const woken = next(stream);
+    await workspace.resolve(escalationId, Resolution.APPROVED, workspace.replicas[1]);
+    const read = await getEscalation({ log: workspace.log, pool: workspace.database.pool }, escalationId, null);
+    expect(await woken)
+      .to.include({ status: "approved" })
+      .and.to.deep.equal(read);
+    expect(await next(stream)).to.equal("ended");
+  });
+
   it("says at once how one that was resolved before came out.", async () => {
     const escalationId = await workspace.escalate();
     await workspace.resolve(escalationId, Resolution.APPROVED, workspace.replicas[1]);
