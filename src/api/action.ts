@@ -1,13 +1,11 @@
 import type { InterceptRequest } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
-import { normaliseActionType } from "../policy/action-pattern.ts";
+import { nameFault, normaliseName } from "../policy/names.ts";
 import type { Action } from "../state/types.ts";
 import { createId, idFromUuid } from "../store/ids.ts";
 import { canonicalJson } from "../tree/canonical.ts";
+import { readSources } from "./action-sources.ts";
 import type { Caller } from "./context.ts";
-
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
-const CONTROL_CHARACTER = /[\u0000-\u001f\u007f]/;
 
 function assertMayActAs(caller: Caller, agentId: string): void {
   if (caller.agentId === null || caller.agentId === agentId) return;
@@ -16,8 +14,9 @@ function assertMayActAs(caller: Caller, agentId: string): void {
 }
 
 function normalise(actionType: string): string {
-  if (CONTROL_CHARACTER.test(actionType)) throw invalidField("action_type", "must not hold control characters");
-  const normalised = normaliseActionType(actionType);
+  const fault = nameFault(actionType);
+  if (fault !== undefined) throw invalidField("action_type", fault);
+  const normalised = normaliseName(actionType);
   if (normalised === "") throw invalidField("action_type", "must not be blank");
   return normalised;
 }
@@ -26,6 +25,7 @@ function normalise(actionType: string): string {
 export function actionFrom(request: InterceptRequest, caller: Caller): Action {
   assertMayActAs(caller, request.agentId);
   const { requestId } = request;
+  const { metadata, tool } = readSources(request.metadata, request.tool);
   return {
     decisionId: requestId === undefined ? createId("dec") : idFromUuid("dec", requestId),
     isRetryable: requestId !== undefined,
@@ -33,10 +33,9 @@ export function actionFrom(request: InterceptRequest, caller: Caller): Action {
     actionType: request.actionType,
     normalisedType: normalise(request.actionType),
     actionContent: request.actionContent,
-    metadata: request.metadata,
-    metadataText: request.metadata === undefined ? "" : canonicalJson(request.metadata),
-    // A blank name is left out, so that a retry of it equals the sealed action.
-    tool: request.tool?.trim() || undefined,
+    metadata,
+    metadataText: metadata === undefined ? "" : canonicalJson(metadata),
+    tool,
     sessionId: request.sessionId,
     onBehalfOf: request.onBehalfOf,
     grantId: request.grantId,

@@ -41,6 +41,7 @@ function workspaceFrom(workspace: WorkspaceSettings): MessageInitShape<typeof Wo
   return {
     ...same,
     defaultDecision: decisionMapping.toProto(defaultDecision),
+    unknownTools: decisionMapping.toProto(workspace.unknownTools),
     initialTrust: initialTrustTenths / 10,
     approvalIgnores: [...approvalIgnores],
     createdAt: timestampFromMs(createdAtMs),
@@ -53,6 +54,7 @@ function settingsFrom(request: CreateWorkspaceRequest | UpdateWorkspaceRequest) 
   const { escalationTtlSeconds, approvalTtlSeconds, fourEyes, maxPendingEscalationsPerAgent } = request;
   return {
     defaultDecision: decisionMapping.fromProto(defaultDecision),
+    unknownTools: decisionMapping.fromProto(request.unknownTools),
     initialTrustTenths: trustTenths("initial_trust", initialTrust),
     approvalIgnores: memberNames("approval_ignores", approvalIgnores),
     ...{ escalationTtlSeconds, approvalTtlSeconds, fourEyes, maxPendingEscalationsPerAgent },

@@ -45,6 +45,7 @@ export const decisionPathMapping = createMapping<DecisionPathName, DecisionPath>
   intent_contract: DecisionPath.INTENT_CONTRACT,
   credential: DecisionPath.CREDENTIAL,
   mcp_tool_policy: DecisionPath.MCP_TOOL_POLICY,
+  unknown_tool: DecisionPath.UNKNOWN_TOOL,
 });
 
 /** Scopes of mandates and of counting rules. */

@@ -1,6 +1,7 @@
 import { CompactSign, compactVerify, decodeProtectedHeader, errors, type ProtectedHeaderParameters } from "jose";
 import { invalidField } from "../errors.ts";
-import { matchesPattern, normaliseActionType } from "../policy/action-pattern.ts";
+import { matchesPattern } from "../policy/action-pattern.ts";
+import { normaliseName } from "../policy/names.ts";
 import type { AgentStatus } from "../state/agents.ts";
 import type { AuthorityStatus } from "../state/authority-status.ts";
 import type { SealedAuthority } from "../state/control-changes.ts";
@@ -172,7 +173,7 @@ function faultOf(
   if (status !== "active") return FAULT_BY_STATUS[status];
   if (audience !== undefined && audience.trim() !== sealed.audience) return "AUDIENCE";
   const isGoodFor = (type: string): boolean =>
-    (sealed.action_types ?? []).some((pattern) => matchesPattern(pattern, normaliseActionType(type)));
+    (sealed.action_types ?? []).some((pattern) => matchesPattern(pattern, normaliseName(type)));
   if (actionType !== undefined && !isGoodFor(actionType)) return "ACTION_TYPE";
   return agentStatus === "active" ? undefined : "AGENT_INACTIVE";
 }

@@ -1,6 +1,7 @@
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
-import { isActionPattern } from "../policy/action-pattern.ts";
+import { patternFault } from "../policy/action-pattern.ts";
+import { nameFault, toolNameFault } from "../policy/names.ts";
 import type { Decision } from "../policy/types.ts";
 import { getAgent } from "../registry/agents.ts";
 import { checkedName, checkedPatterns, checkedText } from "../registry/checked-text.ts";
@@ -56,20 +57,27 @@ function withoutUndefined<T extends object>(members: Members<T>): T {
 }
 
 function toolPatternFrom(text: string): string {
-  const pattern = checkedName("tool", text);
-  if (isActionPattern(pattern)) return pattern;
-  throw invalidField("tool", "may have `*` at its end only");
+  const fault = patternFault(text);
+  if (fault !== undefined) throw invalidField("tool", fault);
+  return text.trim();
 }
 
 function serverFrom(text: string): string {
-  const server = checkedName("server", text);
+  const server = text.trim();
+  const fault = server === "" ? "must not be blank" : nameFault(server);
+  if (fault !== undefined) throw invalidField("server", fault);
   // Elsewhere a star matches the rest of a name; here it would silently match nothing.
   if (server === "*" || !server.includes("*")) return server;
   throw invalidField("server", "must be the name of a server, or `*` alone for any");
 }
 
 const toolsFrom = (tools: readonly string[]): string[] =>
-  tools.map((tool, index) => checkedName(`allowed_tools[${index}]`, tool));
+  tools.map((text, index) => {
+    const tool = text.trim();
+    const fault = toolNameFault(tool);
+    if (fault !== undefined) throw invalidField(`allowed_tools[${index}]`, fault);
+    return tool;
+  });
 
 function optionalText(field: string | undefined, text: string | undefined): string | undefined {
   return field === undefined || text === undefined || text === "" ? undefined : checkedText(field, text);

@@ -1,3 +1,4 @@
+import { toolKey } from "../policy/names.ts";
 import type { AuthorityItem } from "../state/authority.ts";
 import { isInForce, itemStatus } from "../state/authority-status.ts";
 import type { Action } from "../state/types.ts";
@@ -36,7 +37,7 @@ export function checkContract(
   if (!contract.admits?.matches(normalisedType))
     return refused("OUTSIDE_CONTRACT", `\`${actionType}\` is outside ${name}`);
   const { tools = [] } = contract.sealed;
-  if (tools.length > 0 && (toolName === undefined || !tools.includes(toolName))) {
+  if (tools.length > 0 && !tools.some((tool) => toolName !== undefined && toolKey(tool) === toolKey(toolName))) {
     const called = toolName === undefined ? "a call without a tool" : `tool \`${toolName}\``;
     return refused("OUTSIDE_CONTRACT", `${called} is outside ${name}`);
   }

@@ -66,9 +66,15 @@ export function refuseReplay(state: WorkspaceState, action: Action, nowMs: numbe
 function attemptFrom(state: WorkspaceState, action: Action, nowMs: number, journal: StateJournal): Attempt {
   const agent = state.agents.get(action.agentId);
   if (agent === undefined) throw new Error(`agent \`${action.agentId}\` is not in the state`);
-  const { tools } = state.policies;
-  const toolName = toolNameFrom(action.tool, action.metadata, action.actionType, (name) => tools.has(name));
-  const tool = toolName === undefined ? undefined : tools.get(toolName)?.schema;
+  const { policies } = state;
+  const named = toolNameFrom(
+    action.tool,
+    action.metadata,
+    action.actionType,
+    (name) => policies.tool(name) !== undefined,
+  );
+  const tool = named === undefined ? undefined : policies.tool(named)?.schema;
+  const toolName = tool?.name ?? named;
   return { state, action, agent, toolName, tool, nowMs, journal };
 }
 
@@ -124,8 +130,24 @@ function applyPolicies(attempt: Attempt, identity: Identity): Verdict {
   return { ...approved, policy: ofMandates.policy };
 }
 
+/** Applies what holds for the tool itself: the stricter of the MCP tool policies and the setting for unknown tools. */
+function toolPolicyVerdict(attempt: Attempt): Verdict | undefined {
+  const ofServer = mcpToolVerdict(attempt);
+  const ofUnknown = ofServer?.decision === "block" ? undefined : unknownToolVerdict(attempt);
+  return ofServer === undefined || ofUnknown?.decision === "block" ? ofUnknown : ofServer;
+}
+
+/** Applies the workspace's setting to a call that names a tool which is not registered; undefined if it allows the call. */
+function unknownToolVerdict({ state, tool, toolName }: Attempt): Verdict | undefined {
+  const decision = state.settings.unknown_tools as Decision;
+  if (decision === "allow" || toolName === undefined || tool !== undefined) return undefined;
+  const message = `tool \`${toolName}\` is not registered; register it, or name one that is`;
+  const reasons = [{ code: "TOOL_UNKNOWN", message }];
+  return { decision, path: "unknown_tool", reasons, permissions: "admitted" };
+}
+
 /** Applies the policies for MCP tools; undefined if none of them refuses the call. */
-function toolPolicyVerdict({ state, action, toolName }: Attempt): Verdict | undefined {
+function mcpToolVerdict({ state, action, toolName }: Attempt): Verdict | undefined {
   const found = checkToolPolicies(state, action, toolName);
   if (found === undefined) return undefined;
   const { decision, policy } = found;

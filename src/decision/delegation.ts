@@ -1,3 +1,4 @@
+import { normaliseName } from "../policy/names.ts";
 import { type AuthorityItem, chainOf } from "../state/authority.ts";
 import { isInForce, isUsedUp } from "../state/authority-status.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
@@ -42,7 +43,7 @@ export function findChain(
 }
 
 const contains = (wider: string, narrower: string): boolean => {
-  const [outer, inner] = [wider.trim().toLowerCase(), narrower.trim().toLowerCase()];
+  const [outer, inner] = [normaliseName(wider), normaliseName(narrower)];
   if (!outer.endsWith("*")) return outer === inner;
   // `a*` covers `ab*` and `ab`: the star of the narrower pattern only adds longer names.
   return inner.replace(/\*$/, "").startsWith(outer.slice(0, -1));

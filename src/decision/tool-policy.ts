@@ -1,4 +1,4 @@
-import { normaliseActionType } from "../policy/action-pattern.ts";
+import { normaliseName } from "../policy/names.ts";
 import type { Decision } from "../policy/types.ts";
 import type { AuthorityItem } from "../state/authority.ts";
 import type { Action } from "../state/types.ts";
@@ -11,14 +11,31 @@ export interface ToolPolicyVerdict {
 }
 
 const SEVERITY: Readonly<Record<Decision, number>> = { allow: 0, escalate: 1, block: 2 };
+/** What gateways put between the name of a server and that of its tool. */
+const SEPARATORS = ["/", ".", "__"];
 
-/** The MCP server of a call: `metadata.mcp_server`, else the part of the tool's name before the first `/`. */
-function serverOf({ metadata }: Action, toolName: string): { readonly server: string; readonly tool: string } {
-  const slash = toolName.indexOf("/");
-  const tool = slash < 0 ? toolName : toolName.slice(slash + 1);
-  const named = metadata?.mcp_server;
-  if (typeof named === "string" && named !== "") return { server: named, tool };
-  return { server: slash < 0 ? "" : toolName.slice(0, slash), tool };
+/**
+ * Lists the names by which a server's policy knows a called tool: the name as called, if the call names the server, and what follows
+ * the server's name in `S/T`, `S.T`, `S__T` and `mcp__S__T`. `*` stands for any server.
+ */
+function namesUnder(server: string, calledServer: string, called: string): readonly string[] {
+  const unprefixed = called.startsWith("mcp__") ? called.slice("mcp__".length) : called;
+  if (server === "*") {
+    const rests = SEPARATORS.flatMap((separator) => restsAfter(separator, unprefixed));
+    return [called, unprefixed, ...rests];
+  }
+  const rests = SEPARATORS.flatMap((separator) =>
+    unprefixed.startsWith(server + separator) ? [unprefixed.slice(server.length + separator.length)] : [],
+  );
+  return server === calledServer ? [called, unprefixed, ...rests] : rests;
+}
+
+function restsAfter(separator: string, called: string): string[] {
+  const rests: string[] = [];
+  for (let at = called.indexOf(separator); at >= 0; at = called.indexOf(separator, at + 1)) {
+    rests.push(called.slice(at + separator.length));
+  }
+  return rests;
 }
 
 /**
@@ -27,17 +44,17 @@ function serverOf({ metadata }: Action, toolName: string): { readonly server: st
  */
 export function checkToolPolicies(
   { authority }: WorkspaceState,
-  action: Action,
+  { agentId: actingId, metadata }: Action,
   toolName: string | undefined,
 ): ToolPolicyVerdict | undefined {
   if (toolName === undefined) return undefined;
-  const { server, tool } = serverOf(action, toolName);
-  const name = normaliseActionType(tool);
+  const called = normaliseName(toolName);
+  const calledServer = typeof metadata?.mcp_server === "string" ? normaliseName(metadata.mcp_server) : "";
   const matching: AuthorityItem[] = [];
-  for (const agentId of [action.agentId, null]) {
+  for (const agentId of [actingId, null]) {
     for (const policy of authority.heldBy(agentId, "mcp_tool_policy")) {
-      const isServer = policy.sealed.server === "*" || policy.sealed.server === server;
-      if (isServer && policy.tools?.matches(name)) matching.push(policy);
+      const names = namesUnder(normaliseName(policy.sealed.server ?? ""), calledServer, called);
+      if (names.some((name) => policy.tools?.matches(name))) matching.push(policy);
     }
   }
   const severity = ({ sealed }: AuthorityItem): number => SEVERITY[sealed.decision ?? "block"];

@@ -1,4 +1,5 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { toolKey } from "../policy/names.ts";
 import type { Action } from "../state/types.ts";
 import { idFromDigest } from "../store/ids.ts";
 import { canonicalJson } from "../tree/canonical.ts";
@@ -20,7 +21,8 @@ function isSameRequest(action: Action, { body }: DecisionReceipt): boolean {
     body.session_id === action.sessionId &&
     body.grant_id === action.grantId &&
     body.intent_contract_id === action.intentContractId &&
-    (body.action.tool_requested === true ? body.action.tool : undefined) === action.tool
+    (body.action.tool_requested === true ? toolKey(body.action.tool ?? "") : undefined) ===
+      (action.tool === undefined ? undefined : toolKey(action.tool))
   );
 }
 

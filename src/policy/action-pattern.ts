@@ -1,26 +1,29 @@
+import { nameFault, normaliseName } from "./names.ts";
 import type { CompiledPatterns } from "./types.ts";
 
-/** Converts an action type or pattern to the form in which they are compared: trimmed and lower-cased. */
-export function normaliseActionType(text: string): string {
-  return text.trim().toLowerCase();
-}
-
-/** Tells if a text is an action-type pattern: not blank, and without `*` before its end. */
-export function isActionPattern(text: string): boolean {
-  const pattern = normaliseActionType(text);
+/** Finds why a text is no action-type pattern, as the rest of a sentence about it; undefined for a pattern. */
+export function patternFault(text: string): string | undefined {
+  const pattern = normaliseName(text);
+  if (pattern === "") return "must not be blank";
   const star = pattern.indexOf("*");
-  return pattern !== "" && (star === -1 || star === pattern.length - 1);
+  if (star !== -1 && star !== pattern.length - 1) return "may have `*` at its end only";
+  return nameFault(text);
 }
 
-/** Matches one pattern, written in any case, against a normalised action type. A trailing `*` stands for any rest. */
+/** Tells if a text is an action-type pattern. */
+export function isActionPattern(text: string): boolean {
+  return patternFault(text) === undefined;
+}
+
+/** Matches one pattern, however it is written, against a normalised action type. A trailing `*` stands for any rest. */
 export function matchesPattern(pattern: string, normalised: string): boolean {
-  const own = normaliseActionType(pattern);
+  const own = normaliseName(pattern);
   return own.endsWith("*") ? normalised.startsWith(own.slice(0, -1)) : own === normalised;
 }
 
 /** Normalises, sorts and deduplicates patterns, so that lists of the same patterns become equal. */
 export function normalisePatterns(patterns: readonly string[]): readonly string[] {
-  return [...new Set(patterns.map(normaliseActionType))].sort();
+  return [...new Set(patterns.map(normaliseName))].sort();
 }
 
 /**

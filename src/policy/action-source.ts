@@ -1,6 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
-import { normaliseActionType } from "./action-pattern.ts";
 import { isJsonObject, ownValue } from "./json-value.ts";
+import { normaliseName } from "./names.ts";
 
 /** Returns the arguments that rules read: `metadata.arguments` if it is an object, else the metadata itself. */
 export function argumentsFrom(metadata: JsonObject | undefined): JsonObject | undefined {
@@ -24,6 +24,6 @@ export function toolNameFrom(
   if (typeof named === "string" && named.trim() !== "") return named.trim();
   const asWritten = actionType.trim();
   if (isRegistered(asWritten)) return asWritten;
-  const normalised = normaliseActionType(actionType);
+  const normalised = normaliseName(actionType);
   return isRegistered(normalised) ? normalised : undefined;
 }

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { evaluate } from "./evaluate.ts";
 import { type Plan, RuleIndex } from "./index-rules.ts";
+import { toolKey } from "./names.ts";
 import type { CompiledMandate, EvaluationContext, PolicyResult, PolicySet } from "./types.ts";
 
 /**
@@ -68,7 +69,7 @@ class IndexedMandates implements PolicySet {
 
   #planFor(context: EvaluationContext): Plan {
     const scopes = this.#index.scopesOf(context);
-    const tool = context.tool?.name ?? context.toolName ?? "";
+    const tool = toolKey(context.tool?.name ?? context.toolName ?? "");
     const key = JSON.stringify([...scopes, tool, context.actionType]);
     const known = this.#plans.get(key);
     if (known !== undefined) return known;

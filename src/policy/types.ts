@@ -66,7 +66,7 @@ export interface ToolSchema {
   readonly validator: () => ValidatorResult;
 }
 
-/** Finds the current schema of a registered tool by its exact name. Returns undefined for an unknown tool. */
+/** Finds the current schema of a registered tool by its name, in any case. Returns undefined for an unknown tool. */
 export interface ToolLookup {
   (name: string): ToolSchema | undefined;
   /** The registered names, for suggestions. Default: no suggestions for tools. */
@@ -189,7 +189,7 @@ export interface EvaluationContext {
   readonly agentId: string;
   /** The departments of the agent, sorted. */
   readonly departmentIds: readonly string[];
-  /** As `normaliseActionType` gives it. */
+  /** As `normaliseName` gives it. */
   readonly actionType: string;
   readonly actionContent: string;
   /** The registered tool that the action calls. */
@@ -384,6 +384,6 @@ export interface PolicySet {
 
 /** A list of action-type patterns, compiled. */
 export interface CompiledPatterns {
-  /** Tells if one of the patterns matches an action type given as `normaliseActionType` gives it. */
+  /** Tells if one of the patterns matches an action type given as `normaliseName` gives it. */
   readonly matches: (normalised: string) => boolean;
 }

@@ -1,9 +1,8 @@
 import { invalidField } from "../errors.ts";
-import { isActionPattern } from "../policy/action-pattern.ts";
+import { patternFault } from "../policy/action-pattern.ts";
 import type { JsonValue } from "../tree/canonical.ts";
 
 const MAX_PATTERNS = 500;
-const MAX_PATTERN_LENGTH = 256;
 
 // Escapes instead of a regular expression: control characters in its text are easily lost.
 const isControl = (character: string): boolean => character < "\u0020" || character === "\u007f";
@@ -30,14 +29,9 @@ export function checkedPatterns(field: string, patterns: readonly string[]): str
   if (patterns.length > MAX_PATTERNS) throw invalidField(field, `must have at most ${MAX_PATTERNS} items`);
   return patterns.map((text, index) => {
     const at = `${field}[${index}]`;
-    const pattern = text.trim();
-    const { length } = [...pattern];
-    if (length === 0 || length > MAX_PATTERN_LENGTH) {
-      throw invalidField(at, `must have 1 to ${MAX_PATTERN_LENGTH} characters`);
-    }
-    if (hasControl(pattern) || !isStorable(pattern)) throw invalidField(at, "must not hold control characters");
-    if (!isActionPattern(pattern)) throw invalidField(at, "may have `*` at its end only");
-    return pattern;
+    const fault = patternFault(text);
+    if (fault !== undefined) throw invalidField(at, fault);
+    return text.trim();
   });
 }
 

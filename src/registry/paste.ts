@@ -1,8 +1,9 @@
 import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { ControlPlaneError, ErrorReason, type FieldViolation } from "../errors.ts";
+import { TOOL_NAME_RULE, toolNameFault } from "../policy/names.ts";
 import { canonicalJson, type JsonObject, type JsonValue } from "../tree/canonical.ts";
 import { isStorableJson } from "./checked-text.ts";
-import { isToolDescription, isToolName, TOOL_DESCRIPTION_RULE, TOOL_NAME_RULE, type ToolDraft } from "./tools.ts";
+import { isToolDescription, TOOL_DESCRIPTION_RULE, type ToolDraft } from "./tools.ts";
 
 const MAX_TOOLS = 500;
 /** Field of the schema in each format: MCP, Anthropic, OpenAI, and a `name` with a `schema`. */
@@ -69,8 +70,8 @@ function schemaOf(item: Item, path: string, body: JsonObject): { field: string; 
 
 function nameViolation(path: string, name: JsonValue | undefined): FieldViolation | undefined {
   if (name === undefined || name === null) return violation(`${path}.name`, "is missing");
-  if (typeof name === "string" && isToolName(name)) return undefined;
-  return violation(`${path}.name`, TOOL_NAME_RULE);
+  const fault = typeof name === "string" ? toolNameFault(name) : TOOL_NAME_RULE;
+  return fault === undefined ? undefined : violation(`${path}.name`, fault);
 }
 
 function descriptionViolation(path: string, text: JsonValue | undefined): FieldViolation | undefined {

@@ -1,8 +1,9 @@
 import { LRUCache } from "lru-cache";
 import type { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
-import { ControlPlaneError, ErrorReason, type FieldViolation } from "../errors.ts";
+import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
 
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
+import { toolKey, toolNameFault } from "../policy/names.ts";
 import { flattenSchema } from "../policy/schema/flatten.ts";
 
 import type { FlattenedArgument } from "../policy/types.ts";
@@ -36,25 +37,20 @@ interface RegisteredTool {
 }
 
 const SCHEMA_FIELD = "input_schema";
-const NAME = /^[A-Za-z0-9_./:-]{1,128}$/;
 const MAX_DESCRIPTION = 10_000;
 /** Versions in a tool's history, newest first. */
 const SHOWN_VERSIONS = 100;
 /** Old schemas whose argument paths are cached. */
 const CACHED_SCHEMAS = 200;
 
-/** Rule for a tool's name, as the rest of a sentence about it. */
-export const TOOL_NAME_RULE = "must have 1 to 128 letters, digits, `_`, `-`, `.`, `/` and `:`";
-/** Tests a tool's name. */
-export const isToolName = (text: string): boolean => NAME.test(text);
 /** Rule for a tool's description, as the rest of a sentence about it. */
 export const TOOL_DESCRIPTION_RULE = `must have at most ${MAX_DESCRIPTION} characters`;
 /** Tests the length of a tool's description. */
 export const isToolDescription = (text: string): boolean => [...text].length <= MAX_DESCRIPTION;
 
-/** Returns the current version of a tool. Names are case-sensitive. Throws TOOL_NOT_FOUND. */
+/** Returns the current version of a tool, named in any case. Throws TOOL_NOT_FOUND. */
 export function getTool(state: WorkspaceState, name: string): ToolState {
-  const tool = state.policies.tools.get(name);
+  const tool = state.policies.tool(name);
   if (tool !== undefined) return tool;
   throw new ControlPlaneError(ErrorReason.TOOL_NOT_FOUND, `no tool \`${name}\` is registered`, { tool: name });
 }
@@ -83,10 +79,11 @@ function assertSchemas(drafts: readonly ToolDraft[]): void {
 /** Registers the next version of a tool; returns false, and seals nothing, when its schema is the current one. */
 async function putVersion(scope: ChangeScope, draft: ToolDraft, digest: string): Promise<boolean> {
   const { transaction, state, nowMs, seal } = scope;
-  const before = state.policies.tools.get(draft.name)?.sealed;
+  const before = state.policies.tool(draft.name)?.sealed;
   if (before?.digest === digest) return false;
   const tool: SealedTool = {
-    name: draft.name,
+    // A tool is shown as it was named first.
+    name: before?.name ?? draft.name,
     version: (before?.version ?? 0) + 1,
     description: draft.description ?? before?.description ?? "",
     input_schema: draft.inputSchema,
@@ -118,19 +115,23 @@ export async function registerTools(
   const state = await log.change(by, async (scope) => {
     const seen = new Set<string>();
     for (const [index, draft] of drafts.entries()) {
-      if (seen.has(draft.name)) continue;
-      seen.add(draft.name);
-      if (await putVersion(scope, draft, digests[index] as string)) created.add(draft.name);
+      const key = toolKey(draft.name);
+      if (seen.has(key)) continue;
+      seen.add(key);
+      if (await putVersion(scope, draft, digests[index] as string)) created.add(key);
     }
     return scope.state;
   });
-  return drafts.map(({ name }) => ({ tool: getTool(state, name), created: created.has(name) }));
+  return drafts.map(({ name }) => ({ tool: getTool(state, name), created: created.has(toolKey(name)) }));
 }
 
-/** Registers one tool, as `registerTools`. Throws INVALID_FIELD for a description that cannot be stored. */
+/** Registers one tool, as `registerTools`. Throws INVALID_FIELD for a name or a description that is refused. */
 export async function registerTool(log: WorkspaceLog, by: string, draft: ToolDraft): Promise<RegisteredTool> {
   if (draft.description !== undefined) checkedText("description", draft.description);
-  const [registered] = await registerTools(log, by, [draft]);
+  const name = draft.name.trim();
+  const fault = toolNameFault(name);
+  if (fault !== undefined) throw invalidField("name", fault);
+  const [registered] = await registerTools(log, by, [{ ...draft, name }]);
   return registered as RegisteredTool;
 }
 
@@ -161,7 +162,8 @@ export function toolViewFrom({ sealed, schema, registeredAtMs }: ToolState): Too
 
 /** Lists the current version of every tool in the code-unit order of the names; a position is a name. */
 export function listTools(state: WorkspaceState, { size, after }: PageRequest<string>): Page<ToolState, string> {
-  const names = [...state.policies.tools.keys()].filter((name) => after === undefined || name > after).sort();
+  const registered = [...state.policies.tools.values()].map(({ sealed }) => sealed.name);
+  const names = registered.filter((name) => after === undefined || name > after).sort();
   const page = pageFrom(names.slice(0, size + 1), size, (name) => name);
   return { items: page.items.map((name) => getTool(state, name)), next: page.next };
 }

@@ -52,6 +52,8 @@ export interface WorkspaceSettings {
   /** Decision when no mandate matches. */
   readonly defaultDecision: Decision;
   readonly initialTrustTenths: number;
+  /** Decision on a call that names a tool which is not registered, unless mandates are stricter. */
+  readonly unknownTools: Decision;
   /** Top-level members of an action's metadata that approvals do not cover. */
   readonly approvalIgnores: readonly string[];
   /** Seconds that an escalation stays pending, unless its rule says otherwise. */
@@ -73,6 +75,7 @@ type WorkspaceDraft = Pick<WorkspaceSettings, "workspaceId"> & {
 
 const DEFAULTS: Omit<WorkspaceSettings, "workspaceId" | "name" | "createdAtMs"> = {
   defaultDecision: "allow",
+  unknownTools: "allow",
   initialTrustTenths: DEFAULT_TRUST_TENTHS,
   approvalIgnores: DEFAULT_APPROVAL_IGNORES,
   escalationTtlSeconds: DEFAULT_ESCALATION_TTL_SECONDS,
@@ -95,16 +98,21 @@ interface CreationContext {
   readonly by: string;
 }
 
-function settingsFrom({ defaultDecision, trustSeq: _, ...row }: WorkspaceRow): WorkspaceSettings {
-  return { ...row, defaultDecision: decisionFromNumber(defaultDecision) };
+function settingsFrom({ defaultDecision, unknownTools, trustSeq: _, ...row }: WorkspaceRow): WorkspaceSettings {
+  const decisions = {
+    defaultDecision: decisionFromNumber(defaultDecision),
+    unknownTools: decisionFromNumber(unknownTools),
+  };
+  return { ...row, ...decisions };
 }
 
 /** Returns the columns that settings are stored in. */
 function columnsFrom({ workspaceId: _, createdAtMs: __, ...settings }: WorkspaceSettings) {
-  const { defaultDecision, approvalIgnores } = settings;
+  const { defaultDecision, unknownTools, approvalIgnores } = settings;
   return {
     ...settings,
     defaultDecision: numberFromDecision(defaultDecision),
+    unknownTools: numberFromDecision(unknownTools),
     approvalIgnores: [...approvalIgnores],
   };
 }
@@ -113,6 +121,7 @@ const sealedFrom = (settings: WorkspaceSettings): SealedWorkspace => ({
   workspace_id: settings.workspaceId,
   name: settings.name,
   default_decision: settings.defaultDecision,
+  unknown_tools: settings.unknownTools,
   initial_trust_tenths: settings.initialTrustTenths,
   approval_ignores: settings.approvalIgnores,
   escalation_ttl_seconds: settings.escalationTtlSeconds,

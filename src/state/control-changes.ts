@@ -8,6 +8,8 @@ export type SealedWorkspace = {
   readonly name: string;
   /** `allow`, `block` or `escalate`. */
   readonly default_decision: string;
+  /** `allow`, `block` or `escalate`. */
+  readonly unknown_tools: string;
   readonly initial_trust_tenths: number;
   /** Top-level members of the metadata that the action digest leaves out. */
   readonly approval_ignores: readonly string[];

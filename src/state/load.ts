@@ -27,6 +27,7 @@ interface HeadRow {
   readonly lastAtMs: number;
   readonly name: string;
   readonly defaultDecision: number;
+  readonly unknownTools: number;
   readonly initialTrustTenths: number;
   readonly approvalIgnores: readonly string[];
   readonly escalationTtlSeconds: number;
@@ -133,6 +134,7 @@ async function loadSnapshot(client: PoolClient, workspaceId: string): Promise<Wo
     workspace_id: workspaceId,
     name: head.name,
     default_decision: decisionFromNumber(head.defaultDecision),
+    unknown_tools: decisionFromNumber(head.unknownTools),
     initial_trust_tenths: head.initialTrustTenths,
     approval_ignores: head.approvalIgnores,
     escalation_ttl_seconds: head.escalationTtlSeconds,

@@ -1,6 +1,7 @@
 import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { compileMandate } from "../policy/compile/mandate.ts";
+import { toolKey } from "../policy/names.ts";
 import { createPolicySet } from "../policy/policy-set.ts";
 import { flattenSchema } from "../policy/schema/flatten.ts";
 import { createToolSchema } from "../policy/schema/validate.ts";
@@ -66,20 +67,25 @@ export function toolSchemaFrom(tool: SealedTool): ToolSchema {
 }
 
 const namesTool = ({ compiled }: MandateState, name: string): boolean =>
-  compiled.rules.some((rule) => rule.tool === name);
+  compiled.rules.some((rule) => rule.tool === toolKey(name));
 
 /** The tools and mandates of a workspace. Mandates are compiled against the current versions of the tools. */
 export class Policies {
   readonly #tools = new Map<string, ToolState>();
   readonly #mandates = new Map<string, MandateState>();
   /** Finds the current schema of a tool by name. */
-  readonly lookup: ToolLookup = Object.defineProperty((name: string) => this.#tools.get(name)?.schema, "names", {
-    get: () => this.#tools.keys(),
+  readonly lookup: ToolLookup = Object.defineProperty((name: string) => this.tool(name)?.schema, "names", {
+    get: () => [...this.#tools.values()].map(({ sealed }) => sealed.name),
   });
   /** Undefined until first use: a cold start puts every mandate before it decides anything. */
   #policySet: PolicySet | undefined;
 
-  /** The current version of every tool, by name. */
+  /** Returns the current version of a tool, named in any case; undefined for an unknown one. */
+  tool(name: string): ToolState | undefined {
+    return this.#tools.get(toolKey(name));
+  }
+
+  /** The current version of every tool, by `toolKey`. */
   get tools(): ReadonlyMap<string, ToolState> {
     return this.#tools;
   }
@@ -107,7 +113,7 @@ export class Policies {
 
   /** Puts a version of a tool in force and recompiles the mandates that name the tool. */
   putTool(sealed: SealedTool, registeredAtMs: number): void {
-    this.#tools.set(sealed.name, { schema: toolSchemaFrom(sealed), sealed, registeredAtMs });
+    this.#tools.set(toolKey(sealed.name), { schema: toolSchemaFrom(sealed), sealed, registeredAtMs });
     for (const mandate of [...this.#mandates.values()]) {
       if (namesTool(mandate, sealed.name)) this.putMandate(mandate.sealed, mandate);
     }

@@ -45,7 +45,8 @@ export type DecisionPath =
   | "session"
   | "intent_contract"
   | "credential"
-  | "mcp_tool_policy";
+  | "mcp_tool_policy"
+  | "unknown_tool";
 
 /** Reason of a decision; the fields of the proto message `Reason`. */
 export interface DecisionReason {

@@ -11,6 +11,7 @@ export const WorkspaceEntity = defineEntity({
     workspaceId: p.text().primary(),
     name: p.text(),
     defaultDecision: p.integer(),
+    unknownTools: p.integer(),
     initialTrustTenths: p.integer(),
     approvalIgnores: p.array<string>(),
     escalationTtlSeconds: p.integer(),

@@ -9,6 +9,7 @@ const LOG = [
     workspace_id text collate "C" primary key,
     name text not null,
     default_decision smallint not null,
+    unknown_tools smallint not null,
     initial_trust_tenths smallint not null,
     approval_ignores text[] not null,
     escalation_ttl_seconds integer not null,

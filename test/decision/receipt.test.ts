@@ -38,32 +38,31 @@ const json: fc.Arbitrary<JsonValue> = fc.letrec((tie) => ({
 })).value as fc.Arbitrary<JsonValue>;
 
 const id = text.map((part) => `x${part.replaceAll("\u0000", "")}`);
-const actionTypes = fc.constantFrom(
-  "read",
-  "pay",
-  "ask",
-  "Ünï.Cødé",
-  " read ",
-  "\u{1f600}",
-  'quo"te',
-  "back\\slash",
-  "\u2028x",
-);
-const action = fc.record(
-  {
-    actionType: actionTypes,
-    actionContent: text,
-    metadata: fc.dictionary(
-      fc.oneof(name, fc.constantFrom("arguments", "tool", "__proto__", "constructor", "toString")),
-      json,
-      { maxKeys: 5 },
-    ),
-    tool: text.filter((name) => name.trim() !== ""),
-    sessionId: id,
-    escalationId: id,
-  },
-  { requiredKeys: ["actionType", "actionContent"] },
-);
+const actionTypes = fc.constantFrom("read", "pay", "ask", "Ünï.Cødé", " read ", "支払い.send", 'quo"te', "back\\slash");
+const toolName = fc.stringMatching(/^[A-Za-z0-9_][A-Za-z0-9 ._:/@#$+-]{0,20}$/);
+const metadata = fc
+  .tuple(
+    fc.dictionary(fc.oneof(name, fc.constantFrom("__proto__", "constructor", "toString")), json, { maxKeys: 5 }),
+    fc.option(fc.dictionary(name, json, { maxKeys: 4 }), { nil: undefined }),
+    fc.option(toolName, { nil: undefined }),
+  )
+  .map(([free, args, tool]) => {
+    const { arguments: _, tool: __, mcp_server: ___, ...rest } = free;
+    return { ...rest, ...(args === undefined ? {} : { arguments: args }), ...(tool === undefined ? {} : { tool }) };
+  });
+const action = fc
+  .record(
+    {
+      actionType: actionTypes,
+      actionContent: text,
+      metadata,
+      tool: toolName,
+      sessionId: id,
+      escalationId: id,
+    },
+    { requiredKeys: ["actionType", "actionContent"] },
+  )
+  .map(({ tool, ...rest }) => (rest.metadata?.tool === undefined && tool !== undefined ? { ...rest, tool } : rest));
 
 describe("the receipt of a decision", () => {
   let workspace: TestWorkspace;

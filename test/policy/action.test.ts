@@ -1,11 +1,7 @@
 import { expect } from "chai";
-import {
-  compilePatterns,
-  isActionPattern,
-  matchesPattern,
-  normaliseActionType,
-} from "../../src/policy/action-pattern.ts";
+import { compilePatterns, isActionPattern, matchesPattern } from "../../src/policy/action-pattern.ts";
 import { argumentsFrom, toolNameFrom } from "../../src/policy/action-source.ts";
+import { normaliseName } from "../../src/policy/names.ts";
 
 const PATTERN_CASES: readonly (readonly [string, string, boolean])[] = [
   ["payment.send", "payment.send", true],
@@ -39,7 +35,7 @@ describe("action-type patterns", () => {
   });
 
   it("compare action types trimmed and in lower case.", () => {
-    expect(normaliseActionType("\t Payment.SEND ")).to.equal("payment.send");
+    expect(normaliseName("\t Payment.SEND ")).to.equal("payment.send");
   });
 });
 

@@ -135,7 +135,7 @@ describe("a policy set", () => {
   it("narrows any rule by its tool, registered or not.", () => {
     const set = createPolicySet([mandateFrom([{ ...action("block", "*"), tool: "other" }])]);
     expect(set.evaluate(contextFrom({ toolName: "other" })).decision).to.equal("block");
-    expect(set.evaluate(contextFrom({ toolName: "Other" })).decision).to.equal(undefined);
+    expect(set.evaluate(contextFrom({ toolName: "Other" })).decision).to.equal("block");
     expect(set.evaluate(contextFrom({ tool, toolName: "other" })).decision).to.equal(undefined);
     expect(set.evaluate(contextFrom()).decision).to.equal(undefined);
   });

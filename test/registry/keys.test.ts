@@ -125,7 +125,7 @@ describe("an authenticator", () => {
     const first = authenticator.authenticate(test.adminKey);
     expect(first).to.be.instanceOf(Promise);
     const holder = await first;
-    expect(holder).to.deep.equal(test.adminCaller);
+    expect(holder).to.deep.equal({ ...test.adminCaller, expiresAtMs: null });
     expect(authenticator.authenticate(test.adminKey)).to.equal(holder);
   });
 

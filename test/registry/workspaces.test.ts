@@ -23,7 +23,13 @@ describe("workspaces", () => {
     const { workspace, key, secret } = await admin.createWorkspace(settings);
     expect(workspace).to.include({ name: "acme", defaultDecision: Decision.BLOCK, initialTrust: 12.3 });
     const caller = await test.authenticator.authenticate(secret);
-    expect(caller).to.deep.equal({ keyId: key?.keyId, workspaceId: "acme", role: Role.ADMIN, agentId: null });
+    expect(caller).to.deep.equal({
+      keyId: key?.keyId,
+      workspaceId: "acme",
+      role: Role.ADMIN,
+      agentId: null,
+      expiresAtMs: null,
+    });
     const { agent } = await agents.registerAgent({ name: "newcomer" }, caller);
     expect(agent?.trustLevel).to.equal(12.3);
     const log = await test.logs.of("acme");

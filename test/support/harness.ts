@@ -62,7 +62,7 @@ import { Vault } from "../../src/log/vault.ts";
 import { listenForWakeUps, type WakeUps } from "../../src/log/wake-ups.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import type { LogSurroundings, WorkspaceLog } from "../../src/log/writer.ts";
-import { normaliseActionType } from "../../src/policy/action-pattern.ts";
+import { normaliseName } from "../../src/policy/names.ts";
 import { Authenticator } from "../../src/registry/authenticator.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
 import type { Guard } from "../../src/semantic/guard.ts";
@@ -393,7 +393,7 @@ export function actionOf(tried: Attempt): Action {
     ...{ agentId, actionType, actionContent, metadata, tool, sessionId, onBehalfOf },
     decisionId: createId("dec"),
     isRetryable: false,
-    normalisedType: normaliseActionType(actionType),
+    normalisedType: normaliseName(actionType),
     metadataText: metadata === undefined ? "" : canonicalJson(metadata as JsonValue),
     grantId: undefined,
     intentContractId: undefined,

@@ -89,6 +89,13 @@ export declare type Workspace = Message<"agentcontrol.v1.Workspace"> & {
    * @generated from field: int32 max_pending_escalations_per_agent = 10;
    */
   maxPendingEscalationsPerAgent: number;
+
+  /**
+   * Decision on a call that names a tool which is not registered, before mandates: `allow` leaves it to them.
+   *
+   * @generated from field: agentcontrol.v1.Decision unknown_tools = 11;
+   */
+  unknownTools: Decision;
 };
 
 /**
@@ -235,6 +242,13 @@ export declare type CreateWorkspaceRequest = Message<"agentcontrol.v1.CreateWork
    * @generated from field: optional int32 max_pending_escalations_per_agent = 9;
    */
   maxPendingEscalationsPerAgent?: number | undefined;
+
+  /**
+   * Decision on a call that names a tool which is not registered; absent means `allow`, which leaves it to the mandates.
+   *
+   * @generated from field: agentcontrol.v1.Decision unknown_tools = 10;
+   */
+  unknownTools: Decision;
 };
 
 /**
@@ -439,6 +453,13 @@ export declare type UpdateWorkspaceRequest = Message<"agentcontrol.v1.UpdateWork
    * @generated from field: optional int32 max_pending_escalations_per_agent = 9;
    */
   maxPendingEscalationsPerAgent?: number | undefined;
+
+  /**
+   * Decision on a call that names a tool which is not registered; absent leaves it.
+   *
+   * @generated from field: agentcontrol.v1.Decision unknown_tools = 10;
+   */
+  unknownTools: Decision;
 };
 
 /**

@@ -458,14 +458,16 @@ export declare type InterceptRequest = Message<"agentcontrol.v1.InterceptRequest
 
   /**
    * What rules may look at. `arguments` holds the tool's arguments; without it the metadata itself is taken as the
-   * arguments. `tool` may name the tool. At most 64 levels deep.
+   * arguments. Arguments may be the JSON text of an object; the parsed object is what rules read and what is sealed. `tool` may
+   * name the tool, and `mcp_server` its MCP server. Null counts as missing; any other type is refused, as is a `tool` that differs
+   * from the request's. At most 64 levels deep.
    *
    * @generated from field: google.protobuf.Struct metadata = 4;
    */
   metadata?: JsonObject | undefined;
 
   /**
-   * The tool that the action calls; else `metadata.tool`, else a tool whose name equals the action type.
+   * The tool that the action calls, in any case; else `metadata.tool`, else a tool whose name equals the action type.
    *
    * @generated from field: optional string tool = 5;
    */

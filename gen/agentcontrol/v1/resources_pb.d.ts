@@ -623,6 +623,13 @@ export enum DecisionPath {
    * @generated from enum value: DECISION_PATH_MCP_TOOL_POLICY = 10;
    */
   MCP_TOOL_POLICY = 10,
+
+  /**
+   * The action names a tool that is not registered, which the workspace's setting `unknown_tools` refuses.
+   *
+   * @generated from enum value: DECISION_PATH_UNKNOWN_TOOL = 11;
+   */
+  UNKNOWN_TOOL = 11,
 }
 
 /**

@@ -19,7 +19,7 @@ export declare const file_agentcontrol_v1_tool_service: GenFile;
  */
 export declare type Tool = Message<"agentcontrol.v1.Tool"> & {
   /**
-   * The tool's name; unique in the workspace, compared as it is.
+   * The tool's name as it was registered first; unique in the workspace, compared without case.
    *
    * @generated from field: string name = 1;
    */
@@ -88,7 +88,8 @@ export declare const ToolSchema: GenMessage<Tool>;
  */
 export declare type RegisterToolRequest = Message<"agentcontrol.v1.RegisterToolRequest"> & {
   /**
-   * The tool's name, 1 to 128 characters of letters, digits, `_`, `-`, `.`, `/` and `:`.
+   * The tool's name, at most 256 ASCII letters, digits, spaces and characters of `._:/@#$+-`, beginning with a letter, a digit or
+   * `_`. A tool whose name differs in case only is the same tool.
    *
    * @generated from field: string name = 1;
    */

@@ -9,7 +9,7 @@ import type {
   ToolLookup,
 } from "../types.ts";
 import { type RuleViolation, Violations } from "../violations.ts";
-import { decisionFromEnum, toolNameOf } from "./rule-draft.ts";
+import { decisionFromEnum, toolKeyOf } from "./rule-draft.ts";
 import { compileRule } from "./rules.ts";
 
 /**
@@ -72,7 +72,7 @@ function scopeViolations(source: MandateSource): readonly RuleViolation[] {
  */
 function staleRule(rule: Rule, index: number, [first]: readonly RuleViolation[]): CompiledRule {
   const path = `rules[${index}]`;
-  const tool = toolNameOf(rule);
+  const tool = toolKeyOf(rule);
   const patterns = rule.conditions?.matchActionTypes ?? [];
   const isNarrowed = tool === undefined && patterns.every(isActionPattern);
   const message = `the rule no longer compiles: ${first?.message ?? "its tool changed"}`;

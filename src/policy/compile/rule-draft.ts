@@ -1,5 +1,6 @@
 import { type Conditions, type Rule, RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision as DecisionEnum, Scope } from "../../../gen/agentcontrol/v1/resources_pb.js";
+import { toolKey } from "../names.ts";
 import type {
   CompiledRule,
   CompiledVelocity,
@@ -78,6 +79,12 @@ export function scopeFromEnum(scope: Scope): ScopeWord | undefined {
 export function toolNameOf(rule: Rule): string | undefined {
   const name = rule.tool?.trim();
   return name === "" ? undefined : name;
+}
+
+/** Returns the key of the tool that a rule names, under which its calls are found; undefined for a rule without a tool. */
+export function toolKeyOf(rule: Rule): string | undefined {
+  const name = toolNameOf(rule);
+  return name === undefined ? undefined : toolKey(name);
 }
 
 /** Prefixes a sentence about a rule with the rule's own description, if it has one. */

@@ -1,6 +1,6 @@
 import { type Conditions, RuleType, SequenceMode } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../../gen/agentcontrol/v1/resources_pb.js";
-import { isActionPattern } from "../action-pattern.ts";
+import { patternFault } from "../action-pattern.ts";
 import type { Violations } from "../violations.ts";
 import { RULE_TYPE_NAMES, type RuleDraft } from "./rule-draft.ts";
 
@@ -78,8 +78,9 @@ function checkActionTypes({ type, conditions, path, violations }: RuleDraft): vo
 /** Notes every action-type pattern that is invalid. */
 export function checkPatterns(patterns: readonly string[], at: string, violations: Violations): void {
   patterns.forEach((pattern, index) => {
-    if (isActionPattern(pattern)) return;
-    const message = `\`${pattern}\` is neither an action type nor one with a trailing \`*\``;
+    const fault = patternFault(pattern);
+    if (fault === undefined) return;
+    const message = `is no action type or pattern of action types: it ${fault}`;
     violations.add(`${at}[${index}]`, "MATCH_INVALID", message);
   });
 }

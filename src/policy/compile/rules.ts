@@ -1,6 +1,7 @@
 import { clone, create } from "@bufbuild/protobuf";
 import { ConditionsSchema, type Rule, RuleSchema, RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { normalisePatterns } from "../action-pattern.ts";
+import { toolNameFault } from "../names.ts";
 import type { CompiledRule, CompileResult, ToolLookup } from "../types.ts";
 import { nearest, type RuleViolation, Violations } from "../violations.ts";
 import { compileConditional } from "./conditions.ts";
@@ -10,6 +11,7 @@ import {
   type RuleBody,
   type RuleBodyCompiler,
   type RuleDraft,
+  toolKeyOf,
   toolNameOf,
 } from "./rule-draft.ts";
 import { checkFields } from "./rule-fields.ts";
@@ -68,6 +70,8 @@ function draftFrom(rule: Rule, path: string, tools: ToolLookup, violations: Viol
     violations.add(`${path}.decision`, "DECISION_MISSING", "the rule must decide `allow`, `block` or `escalate`");
   }
   const name = toolNameOf(rule);
+  const fault = name === undefined ? undefined : toolNameFault(name);
+  if (fault !== undefined) violations.add(`${path}.tool`, "TOOL_NAME_INVALID", `a tool's name ${fault}`);
   const tool = name === undefined ? undefined : tools(name);
   const type = rule.type === RuleType.UNSPECIFIED ? typeFromTool(name, tool !== undefined) : rule.type;
   if (type === undefined) {
@@ -111,7 +115,7 @@ function ruleFrom({ rule, type, path, decision, conditions }: RuleDraft, body: R
   source.type = type;
   return {
     ...{ index, path, type, decision, source },
-    tool: toolNameOf(rule),
+    tool: toolKeyOf(rule),
     actionTypes: body.actionTypes ?? normalisePatterns(conditions.matchActionTypes),
     stale: false,
     velocity: body.velocity,

@@ -1,5 +1,6 @@
 import { type Conditions, SequenceMode } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { normaliseActionType, normalisePatterns } from "../action-pattern.ts";
+import { normalisePatterns } from "../action-pattern.ts";
+import { normaliseName } from "../names.ts";
 import type { CompiledVelocity, OrderedSpec } from "../types.ts";
 import {
   decisionFromEnum,
@@ -72,7 +73,7 @@ function compileOrdered(draft: RuleDraft): RuleBody | undefined {
   const windowSeconds = limitFrom(draft, "window_seconds", conditions.windowSeconds, 1, MAX_WINDOW_SECONDS);
   checkDepartment(draft);
   if (violations.count > before) return undefined;
-  const steps = conditions.steps.map(normaliseActionType);
+  const steps = conditions.steps.map(normaliseName);
   const group = groupFrom(conditions);
   const key = JSON.stringify([steps, group.countDecisions, group.scope]);
   return orderedBody(draft, { key, steps, windowMs: windowSeconds * 1000, ...group });

@@ -8,7 +8,8 @@ import { IS_COUNTED } from "./read-decisions.ts";
 export const readHead = {
   name: "read-head",
   text: `select h.seq::float8 as seq, h.frontier, h.last_at_ms::float8 as "lastAtMs", w.name,
-      w.default_decision as "defaultDecision", w.initial_trust_tenths as "initialTrustTenths", w.approval_ignores as "approvalIgnores",
+      w.default_decision as "defaultDecision", w.unknown_tools as "unknownTools",
+      w.initial_trust_tenths as "initialTrustTenths", w.approval_ignores as "approvalIgnores",
       w.escalation_ttl_seconds as "escalationTtlSeconds", w.approval_ttl_seconds as "approvalTtlSeconds",
       w.four_eyes as "fourEyes", w.max_pending_escalations_per_agent as "maxPendingEscalationsPerAgent",
       w.trust_seq::float8 as "trustSeq"

@@ -1,0 +1,103 @@
+/**
+ * Names that people and models write: action types, patterns of them, tools and MCP servers. Two spellings that look or act the
+ * same are one name; a spelling that can pass for another name is refused.
+ */
+
+/** Maximum characters of a normalised name. */
+const MAX_NAME = 256;
+const TOOL_NAME = /^[A-Za-z0-9_][A-Za-z0-9 ._:/@#$+-]{0,255}$/;
+
+/** Rule for a tool's name, as the rest of a sentence about it. */
+export const TOOL_NAME_RULE =
+  "must begin with a letter, digit or `_`, and have at most 256 letters, digits, spaces and characters of `._:/@#$+-`, all of ASCII";
+
+// UAX 31's recommended scripts, by the groups that UTS 39 ("highly restrictive") lets stand together. ASCII letters are Latin.
+const LATIN = "\\p{scx=Latn}A-Za-z";
+const GROUPS = [
+  LATIN,
+  `${LATIN}\\p{scx=Hani}\\p{scx=Hira}\\p{scx=Kana}`,
+  `${LATIN}\\p{scx=Hani}\\p{scx=Bopo}`,
+  `${LATIN}\\p{scx=Hani}\\p{scx=Hang}`,
+  ...[
+    "Arab",
+    "Armn",
+    "Beng",
+    "Cyrl",
+    "Deva",
+    "Ethi",
+    "Geor",
+    "Grek",
+    "Gujr",
+    "Guru",
+    "Hebr",
+    "Khmr",
+    "Knda",
+    "Laoo",
+  ].map((script) => `\\p{scx=${script}}`),
+  ...["Mlym", "Mymr", "Orya", "Sinh", "Taml", "Telu", "Thaa", "Thai", "Tibt"].map((script) => `\\p{scx=${script}}`),
+];
+const NEUTRAL = "\\u0020-\\u0040\\u005b-\\u0060\\u007b-\\u007e";
+const ONE_SCRIPT = new RegExp(GROUPS.map((group) => `^[${group}${NEUTRAL}]*$`).join("|"), "u");
+const LETTER = /^[\p{L}\p{Nd}\p{M}]$/u;
+const IGNORABLE = /\p{Default_Ignorable_Code_Point}/u;
+
+/** True if a text is printable ASCII without capitals and needs no trimming: its own normalised form. */
+function isPlain(text: string): boolean {
+  const last = text.length - 1;
+  for (let index = 0; index <= last; index++) {
+    const code = text.charCodeAt(index);
+    if (code < 0x20 || code > 0x7e || (code >= 0x41 && code <= 0x5a)) return false;
+  }
+  return last < 0 || (text.charCodeAt(0) !== 0x20 && text.charCodeAt(last) !== 0x20);
+}
+
+/** Normalises a name: NFKC (UAX 15) and folded case, trimmed. Idempotent. */
+export function normaliseName(text: string): string {
+  if (isPlain(text)) return text;
+  const folded = text.normalize("NFKC").toLowerCase().replaceAll("ς", "σ").replaceAll("ß", "ss");
+  return folded.normalize("NFKC").trim();
+}
+
+const named = (character: string): string =>
+  `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
+
+/**
+ * Finds why a text is no name, as the rest of a sentence about it; undefined for a name: after normalisation printable ASCII and
+ * letters, digits and marks of one script (UTS 39; Latin may stand with Han, Kana or Hangul). A blank text is a name here.
+ */
+export function nameFault(text: string): string | undefined {
+  if (isPlain(text)) return text.length <= MAX_NAME ? undefined : TOO_LONG;
+  const ignorable = IGNORABLE.exec(text)?.[0];
+  if (ignorable !== undefined) return `must not hold ${named(ignorable)}, which is invisible`;
+  const name = normaliseName(text);
+  if (name.length > MAX_NAME) return TOO_LONG;
+  for (const character of name) {
+    if (character >= " " && character <= "~") continue;
+    if (!LETTER.test(character)) return `must not hold ${named(character)}; use letters, digits and signs of ASCII`;
+  }
+  return ONE_SCRIPT.test(name) ? undefined : `mixes scripts (${named(foreignIn(name))}); write it in one`;
+}
+
+const TOO_LONG = `must have at most ${MAX_NAME} characters`;
+
+/** The first character of a name that no group of scripts shares with those before it. */
+function foreignIn(name: string): string {
+  const characters = [...name];
+  const index = characters.findIndex((_, at) => !ONE_SCRIPT.test(characters.slice(0, at + 1).join("")));
+  return characters[index] ?? "";
+}
+
+/** Tests a tool's name, trimmed. */
+export const isToolName = (text: string): boolean => TOOL_NAME.test(text);
+
+const TOOL_CHARACTER = /^[A-Za-z0-9 ._:/@#$+-]$/;
+
+/** Finds why a trimmed text is no tool's name, as the rest of a sentence about it; undefined for a name. */
+export function toolNameFault(text: string): string | undefined {
+  if (isToolName(text)) return undefined;
+  const foreign = [...text].find((character) => !TOOL_CHARACTER.test(character));
+  return foreign === undefined ? TOOL_NAME_RULE : `must not hold ${named(foreign)}; it ${TOOL_NAME_RULE}`;
+}
+
+/** Returns the form in which the names of tools are compared: without case. */
+export const toolKey = (name: string): string => name.trim().toLowerCase();
