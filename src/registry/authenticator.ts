@@ -3,7 +3,7 @@ import { LRUCache } from "lru-cache";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import type { LedgerEvent } from "../log/events.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
-import type { SealedAuthority } from "../state/control-changes.ts";
+import type { AuthorityKind, SealedAuthority } from "../state/control-changes.ts";
 import type { Database } from "../store/database.ts";
 import { ApiKeyEntity, AuthorityEntity, type AuthorityRow } from "../store/entities.ts";
 import { stored } from "../store/store-fault.ts";
@@ -79,12 +79,16 @@ function storedKeyFrom(row: AuthorityRow | null): StoredKey | undefined {
   return { holder, afterEnd: { ...holder, isEnded: true }, expiresAtMs, endedAtMs: endedAtMs ?? null };
 }
 
+/** Authority that calls come with. */
+const KINDS_OF_KEYS: ReadonlySet<AuthorityKind> = new Set(["credential", "federation_token"]);
+
 function endedKeysFrom(event: LedgerEvent): EndedKeys | undefined {
   if (event.kind === "decision") return undefined;
   const { change } = event;
   if (change.type === "key_revoked") return { keyIds: [change.key_id], agentId: null };
   if (change.type === "agent_revoked") return { keyIds: [], agentId: change.agent_id };
-  return change.type === "authority_ended" ? { keyIds: change.ids, agentId: null } : undefined;
+  if (change.type !== "authority_ended" || !KINDS_OF_KEYS.has(change.kind)) return undefined;
+  return { keyIds: change.ids, agentId: null };
 }
 
 /**

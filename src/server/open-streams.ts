@@ -111,9 +111,10 @@ export class OpenStreams {
   #subscribe(workspaceId: string, workspace: WorkspaceStreams): void {
     if (workspace.unsubscribe !== undefined || this.#watchKeys === undefined) return;
     const onEnded = ({ keyIds, agentId }: EndedKeys): void => {
+      const ids = new Set(keyIds);
       for (const stream of workspace.streams.values()) {
         const { caller } = stream.call;
-        const isMeant = keyIds.includes(caller.keyId) || (agentId !== null && caller.agentId === agentId);
+        const isMeant = ids.has(caller.keyId) || (agentId !== null && caller.agentId === agentId);
         if (isMeant) this.#check(stream);
       }
     };

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { type AgentChange, deactivateAgent, watchAgent } from "../../src/registry/agents.ts";
-import { openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
+import { openWorkspace, type Replica, reasonOf, type TestWorkspace, withWorkspace } from "../support/harness.ts";
 import { give, killSession, newAuthority } from "./authority.ts";
 
 /** Far above what a stream may be behind when its reader is slow. */
@@ -71,6 +71,23 @@ describe("watching an agent", () => {
     const late = await watch(agentId);
     expect([late.first?.kind, await late.rest]).to.deep.equal(["revoked", []]);
   });
+
+  it("shows the revocation that ended the watcher's own key, also on a replica that has not heard of it.", () =>
+    withWorkspace({ replicas: 2, hearsWakeUps: false }, async ({ agent, revoke, replicas: [, second] }) => {
+      const agentId = await agent();
+      const log = (second as Replica).log;
+      const { signal } = new AbortController();
+      let endKey = (): void => undefined;
+      const onKeyEnd = (listener: () => void): void => {
+        endKey = listener;
+      };
+      const changes = watchAgent(log, agentId, { heartbeatMs: 60_000, signal, onKeyEnd });
+      expect((await changes.next()).value?.kind).to.equal("active");
+      const rest = allOf(changes);
+      await revoke(agentId);
+      endKey();
+      expect(kindsOf(await rest)).to.deep.equal(["revoked"]);
+    }));
 
   it("shows by heartbeats that it is alive.", async () => {
     const [agentId = ""] = await workspace.newAgents(1);
