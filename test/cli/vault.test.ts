@@ -70,6 +70,26 @@ describe("agentctl vault", () => {
     expect(all.tree_size).to.be.greaterThan(counts.reduce((sum, count) => sum + count));
   });
 
+  it("verifies a log in which approvals were asked for again, withdrawn, used and replaced.", async () => {
+    const rule = { type: "action", decision: "escalate", conditions: { match_action_types: ["pay.*"] } };
+    await served.rest("POST /v1/enforce/mandates", { name: "asked again", rules: [rule] });
+    const pay = (more = {}) => served.intercept(agentId, { action_type: "pay.now", ...more });
+    const { escalation_id } = await pay();
+    for (let count = 0; count < 3; count++) await pay();
+    await served.rest(`POST /v1/enforce/escalations/${escalation_id}/withdraw`);
+    await served.resolve(escalation_id, "approved");
+    const { decision_id: used } = await pay({ escalation_id });
+    const { decision_id: again, escalation_id: next } = await pay({ escalation_id });
+    await served.rest(`POST /v1/enforce/escalations/${next}/withdraw`);
+    const { code, stdout } = await served.agentctl("vault", "verify", "--json");
+    expect(code, stdout).to.equal(0);
+    const story = (await served.agentctl("vault", "explain", used)).stdout;
+    expect(story).to.include(`asked for ${escalation_id} again`);
+    expect(story).to.include(`an ask for escalation ${escalation_id} was withdrawn, which leaves 3`);
+    const ended = (await served.agentctl("vault", "explain", again)).stdout;
+    expect(ended).to.include(`escalation ${next} rejected because nobody asks for it any more`);
+  });
+
   it("keeps a checkpoint that later runs hold the log to.", async () => {
     const kept = served.folder.path("kept");
     await served.agentctl("vault", "verify", "--keep-checkpoint", kept);

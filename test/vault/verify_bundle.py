@@ -266,7 +266,9 @@ def verify_decision(head, keys):
 def ids_of(body):
     if body.get("type") != "decision":
         return []
-    names = ("decision_id", "escalation_id", "used_escalation_id")
+    # Several decisions may ask for one approval; the first says when it expires.
+    asked = ("escalation_id",) if "escalation_expires_at" in body else ()
+    names = ("decision_id", *asked, "used_escalation_id")
     return [(name, body[name]) for name in names if name in body]
 
 

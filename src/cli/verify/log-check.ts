@@ -210,8 +210,8 @@ const CLAIMS: ReadonlyMap<unknown, readonly (readonly string[])[]> = new Map([
   ["key_created", [["key.key_id"]]],
   ["authority_created", [["authority.id"]]],
   ["escalation_resolved", [["escalation_id"]]],
-  // An approval is used by one decision only.
-  ["decision", [["decision_id"], ["escalation_id"], ["used_escalation_id"]]],
+  // An approval is used by one decision only. Several may ask for it, and only the first seals when it expires.
+  ["decision", [["decision_id"], ["escalation_id", "escalation_expires_at"], ["used_escalation_id"]]],
 ]);
 
 /** Returns the ids that no other entry of the log may claim; an unknown type claims none. */
