@@ -1,7 +1,18 @@
 import { type EventEmitter, once } from "node:events";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import {
+  createServer,
+  type IncomingMessage,
+  maxHeaderSize,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from "node:http";
 import { createSecureServer, type Http2SecureServer, type ServerHttp2Session } from "node:http2";
 import type { AddressInfo, Socket } from "node:net";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { REQUEST_ID_HEADER, requestIdFrom } from "./call-context.ts";
+import { errorBodyFrom } from "./errors.ts";
+import { headerOf, NEVER_STORED, sendError } from "./http-reply.ts";
 
 /** Certificate and key of a listener, in PEM. */
 export interface Tls {
@@ -37,18 +48,26 @@ export interface Listener {
 
 /** Creates a listener. */
 export function createListener({ tls, onRequest }: ListenerOptions): Listener {
-  const server = tls === undefined ? createServer() : createSecureServer({ ...tls, allowHTTP1: true });
+  // A missing Host gets an error of ours.
+  const http1 = { requireHostHeader: false };
+  const server = tls === undefined ? createServer(http1) : createSecureServer({ ...tls, ...http1, allowHTTP1: true });
   // An HTTP/2 server has these properties for its HTTP/1.1 clients; its type omits them.
   Object.assign(server, {
     headersTimeout: HEADERS_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
   });
+  server.on("clientError", answerUnreadable);
+  server.on("checkExpectation", (request: unknown, response: unknown) => {
+    const { headers } = request as IncomingMessage;
+    refuse(response as ServerResponse, expectationFailed(headers.expect));
+  });
   const open = new Connections(server);
   // Node's HTTP/2 compatibility classes have every HTTP/1.1 member that is used here.
   server.on("request", (request: unknown, response: unknown) => {
     open.watch(request as IncomingMessage, response as ServerResponse);
-    onRequest(request as IncomingMessage, response as ServerResponse);
+    if (isHostMissing(request as IncomingMessage)) refuse(response as ServerResponse, hostMissing());
+    else onRequest(request as IncomingMessage, response as ServerResponse);
   });
   return {
     listen: (host, port) => listen(server, host, port),
@@ -56,6 +75,60 @@ export function createListener({ tls, onRequest }: ListenerOptions): Listener {
     close: (graceMs) => open.close(graceMs),
   };
 }
+
+const isHostMissing = ({ httpVersion, headers }: IncomingMessage): boolean =>
+  httpVersion === "1.1" && headers.host === undefined;
+
+function refuse(response: ServerResponse, error: ControlPlaneError): void {
+  response.setHeader(REQUEST_ID_HEADER, requestIdFrom(headerOf(response.req, REQUEST_ID_HEADER)));
+  sendError(response, error);
+}
+
+function hostMissing(): ControlPlaneError {
+  return new ControlPlaneError(ErrorReason.MALFORMED_REQUEST, "the request has no `Host` header");
+}
+
+function expectationFailed(expect = ""): ControlPlaneError {
+  const text = `the expectation \`${expect}\` cannot be met; the service knows \`100-continue\` only`;
+  return new ControlPlaneError(ErrorReason.EXPECTATION_FAILED, text, { expect });
+}
+
+/** Returns the error for a request that Node could not read as HTTP. */
+function unreadable({ code, message }: NodeJS.ErrnoException): ControlPlaneError {
+  if (code === "HPE_HEADER_OVERFLOW") {
+    const text = `the headers are larger than ${maxHeaderSize} bytes`;
+    return new ControlPlaneError(ErrorReason.HEADERS_TOO_LARGE, text, { max_bytes: String(maxHeaderSize) });
+  }
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") {
+    const text = `the request did not arrive within ${HEADERS_TIMEOUT_MS / 1000} s for its headers and ${REQUEST_TIMEOUT_MS / 1000} s in all`;
+    return new ControlPlaneError(ErrorReason.REQUEST_TIMED_OUT, text);
+  }
+  const problem = message.replace(/^Parse Error: /, "").toLowerCase();
+  return new ControlPlaneError(ErrorReason.MALFORMED_REQUEST, `the request is no valid HTTP: ${problem}`, { problem });
+}
+
+/** Answers a request that Node could not read, with the error of every other one, and closes its connection. */
+function answerUnreadable(cause: NodeJS.ErrnoException, socket: AnsweredSocket): void {
+  const isAnswered = socket._httpMessage?.headersSent === true;
+  if (cause.code === "ECONNRESET" || !socket.writable || isAnswered) {
+    socket.destroy(cause);
+    return;
+  }
+  const { status, body } = errorBodyFrom(unreadable(cause));
+  const text = JSON.stringify(body);
+  const lines = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    ...Object.entries(NEVER_STORED).map(([name, value]) => `${name}: ${value}`),
+    `${REQUEST_ID_HEADER}: ${requestIdFrom(undefined)}`,
+    "content-type: application/json",
+    `content-length: ${Buffer.byteLength(text)}`,
+    "connection: close",
+  ];
+  socket.end(`${lines.join("\r\n")}\r\n\r\n${text}`, () => socket.destroy());
+}
+
+/** A socket with the response that Node is writing to it; Node's own answer to such requests reads it as well. */
+type AnsweredSocket = Socket & { readonly _httpMessage?: ServerResponse };
 
 type AnyServer = Server | Http2SecureServer;
 

@@ -60,6 +60,7 @@ export function createHttpServer(options: HttpServerOptions): Listener {
     throw new ControlPlaneError(ErrorReason.ROUTE_NOT_FOUND, `there is nothing at \`${path}\``, { path });
   };
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
+    request.url = originForm(request.url);
     answer(request, response).catch((error) => {
       logFault(log, request, error);
       sendError(response, error);
@@ -73,6 +74,15 @@ function logFault(log: Logger, request: IncomingMessage, error: unknown): void {
   if (error instanceof ControlPlaneError) return;
   const cause = error instanceof Error ? error.stack : String(error);
   log.error({ requestId: request.headers[REQUEST_ID_HEADER], path: pathOf(request), cause }, "http request failed");
+}
+
+const SCHEME_AND_HOST = /^[a-z][a-z0-9+.-]*:\/\/[^/?]*/i;
+
+/** Returns the path and query of a request target, which may be a whole URL (RFC 9112 §3.2.2). */
+function originForm(target = "/"): string {
+  if (target.startsWith("/")) return target;
+  const path = target.replace(SCHEME_AND_HOST, "");
+  return path.startsWith("/") ? path : `/${path}`;
 }
 
 function pathOf({ url = "/" }: IncomingMessage): string {

@@ -1,8 +1,8 @@
 import { create, type DescMessage, type MessageInitShape } from "@bufbuild/protobuf";
 import { expect } from "chai";
-import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import type { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { CreateApiKeyRequestSchema } from "../../gen/agentcontrol/v1/admin_service_pb.js";
-import { RegisterAgentRequestSchema } from "../../gen/agentcontrol/v1/agent_service_pb.js";
+import { GetAgentRequestSchema, RegisterAgentRequestSchema } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { ResolveEscalationRequestSchema } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { CreateMandateRequestSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
@@ -44,8 +44,8 @@ describe("a field that is wrong", () => {
     expect(faultsOf(RegisterAgentRequestSchema, { name: "x".repeat(10_000) }).join()).to.match(
       /^name must have at most \d+ characters$/,
     );
-    expect(faultsOf(CreateApiKeyRequestSchema, { name: "a\u0000", role: Role.ADMIN })).to.deep.equal([
-      "name must not hold the character U+0000",
+    expect(faultsOf(GetAgentRequestSchema, { agentId: "a\u0000" })).to.deep.equal([
+      "agent_id must not hold the character U+0000",
     ]);
     expect(faultsOf(CreateApiKeyRequestSchema, { name: "a", role: 99 as Role })).to.deep.equal([
       "role must be one of `admin`, `operator`, `agent`, `auditor`",

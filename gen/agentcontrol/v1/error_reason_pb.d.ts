@@ -433,6 +433,41 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_REDACTION_KEY_DIFFERS = 104;
    */
   REDACTION_KEY_DIFFERS = 104,
+
+  /**
+   * The HTTP request cannot be parsed, or names no host. INVALID_ARGUMENT, 400.
+   *
+   * @generated from enum value: ERROR_REASON_MALFORMED_REQUEST = 110;
+   */
+  MALFORMED_REQUEST = 110,
+
+  /**
+   * The headers of the HTTP request are larger than the service reads. INVALID_ARGUMENT over gRPC, 431 over HTTP.
+   *
+   * @generated from enum value: ERROR_REASON_HEADERS_TOO_LARGE = 111;
+   */
+  HEADERS_TOO_LARGE = 111,
+
+  /**
+   * The `Expect` header asks for something other than `100-continue`. INVALID_ARGUMENT over gRPC, 417 over HTTP.
+   *
+   * @generated from enum value: ERROR_REASON_EXPECTATION_FAILED = 112;
+   */
+  EXPECTATION_FAILED = 112,
+
+  /**
+   * The HTTP request did not arrive in time. DEADLINE_EXCEEDED over gRPC, 408 over HTTP.
+   *
+   * @generated from enum value: ERROR_REASON_REQUEST_TIMED_OUT = 113;
+   */
+  REQUEST_TIMED_OUT = 113,
+
+  /**
+   * Too many wrong keys came from this address; keys that are right are served. RESOURCE_EXHAUSTED, 429.
+   *
+   * @generated from enum value: ERROR_REASON_TOO_MANY_WRONG_KEYS = 114;
+   */
+  TOO_MANY_WRONG_KEYS = 114,
 }
 
 /**

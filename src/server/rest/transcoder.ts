@@ -138,10 +138,8 @@ function incomingFrom({ request, response, arrival }: Exchange): IncomingCall {
   };
 }
 
-// A request line may contain a whole URL instead of a path.
 function targetFromUrl(url: string): { path: string; query: string } {
-  const start = url.startsWith("/") ? 0 : url.indexOf("/", url.indexOf("://") + 3);
   const question = url.indexOf("?");
   const end = question < 0 ? url.length : question;
-  return { path: start < 0 ? "/" : url.slice(start, end), query: url.slice(end + 1) };
+  return { path: url.slice(0, end), query: url.slice(end + 1) };
 }
