@@ -20,6 +20,14 @@ export interface Beat {
   readonly seq: number;
 }
 
+/** Options of a feed. */
+export interface FeedOptions {
+  /** True if other replicas wake this one for every entry that a selection shows. */
+  readonly isNotified: boolean;
+  /** Entries that one query looks through. Default 100,000. */
+  readonly stretch?: number;
+}
+
 /** Where a watch begins, and how long it goes on. */
 export interface WatchOptions {
   /** Index of the last entry that the watcher has seen. Undefined: the watch begins with what comes from now on. */
@@ -32,8 +40,8 @@ export interface WatchOptions {
 export const MAX_FEED_PAGE = 500;
 /** Bytes of text after which a page takes nothing more: all that a stream holds while its reader does not read. */
 export const MAX_FEED_BYTES = 262_144;
-/** Entries that one query looks through, so that a selection of few entries never holds a connection for long. */
-const MAX_STRETCH = 100_000;
+/** Few enough that a selection of rare entries never holds a connection for long. */
+const DEFAULT_STRETCH = 100_000;
 
 interface Page<T> {
   readonly items: readonly T[];
@@ -67,14 +75,13 @@ interface Tail<T extends { readonly seq: number }> {
 export class LogFeed<T extends { readonly seq: number }> {
   readonly #log: WorkspaceLog;
   readonly #tails = new Map<string, Tail<T>>();
-  readonly #isNotified: boolean;
+  readonly #options: Required<FeedOptions>;
   #stop: (() => void) | undefined;
   #lastRead: Promise<unknown> = Promise.resolve();
 
-  /** `isNotified`: other replicas wake this one for every entry that a selection shows. */
-  constructor(log: WorkspaceLog, { isNotified }: { readonly isNotified: boolean }) {
+  constructor(log: WorkspaceLog, { isNotified, stretch = DEFAULT_STRETCH }: FeedOptions) {
     this.#log = log;
-    this.#isNotified = isNotified;
+    this.#options = { isNotified, stretch };
   }
 
   /**
@@ -90,11 +97,18 @@ export class LogFeed<T extends { readonly seq: number }> {
       if (after !== undefined && after >= size && after > 0) throw beyondTheEnd(size);
       let next = after === undefined ? size : after + 1;
       if (after === undefined) yield beatBefore(next);
+      let shownAtMs = performance.now();
       while (!signal.aborted) {
         for (const before = Math.max(size, tail.end); next < before && !signal.aborted; ) {
-          const page = await this.#read(tail, next, Math.min(before, next + MAX_STRETCH));
+          const page = await this.#read(tail, next, Math.min(before, next + this.#options.stretch));
           yield* page.items;
           next = page.next;
+          if (page.items.length > 0) shownAtMs = performance.now();
+          else if (performance.now() - shownAtMs >= heartbeatMs) {
+            // A long search is alive, and can be resumed where it is.
+            yield beatBefore(next);
+            shownAtMs = performance.now();
+          }
         }
         if (next < tail.end) continue;
         const found = await nextEntry(tail, heartbeatMs, signal);
@@ -134,7 +148,7 @@ export class LogFeed<T extends { readonly seq: number }> {
 
   #follow(): () => void {
     const unsubscribe = this.#log.subscribe((events) => this.#onEvents(events));
-    if (this.#isNotified) return unsubscribe;
+    if (this.#options.isNotified) return unsubscribe;
     const timer = setInterval(() => void this.#log.caughtUp().catch(() => undefined), FOLLOW_MS);
     timer.unref();
     return () => {

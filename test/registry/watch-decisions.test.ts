@@ -104,6 +104,22 @@ describe("watching decisions", () => {
     await resumed.return(undefined);
   });
 
+  it("shows by heartbeats how far it has searched for rare decisions.", async () => {
+    for (let count = 0; count < 5; count++) await attempt(first(), agents[0] as string, "read");
+    const { decisionId } = await attempt(first(), agents[1] as string, "read");
+    const feed = new LogFeed<DecisionRow>(first().log, { isNotified: false, stretch: 2 });
+    const context = { ...contextOf(first(), new AbortController().signal, 0), feed };
+    const cursors: number[] = [];
+    for await (const next of watchDecisions(context, { agentId: agents[1] }, "0")) {
+      if (!("isBeat" in next)) {
+        expect(next.body.decision_id).to.equal(decisionId);
+        break;
+      }
+      cursors.push(next.seq);
+    }
+    expect(cursors).to.deep.equal([2, 4, 6, 8].slice(0, cursors.length)).and.to.have.length.above(2);
+  });
+
   it("of many watchers uses one database connection at a time, and one query for all that wait at the same place.", async () => {
     let [inFlight, most, queries] = [0, 0, 0];
     const { pool } = first().database;
