@@ -58,6 +58,36 @@ describe("workspaces", () => {
     expect((await failureOf(between)).metadata.field).to.equal("initial_trust");
   });
 
+  it("keeps how approvals work, on every replica and in the log, and refuses what is out of range.", async () => {
+    const { admin, workspaceId } = test;
+    const defaults = { escalationTtlSeconds: 86_400, approvalTtlSeconds: 3_600, fourEyes: false };
+    const { workspace: made } = await admin.createWorkspace({ workspaceId: "approvals" });
+    expect(made).to.include({ ...defaults, maxPendingEscalationsPerAgent: 100 });
+    const given = { escalationTtlSeconds: 60, approvalTtlSeconds: 5, fourEyes: true, maxPendingEscalationsPerAgent: 7 };
+    expect((await admin.updateWorkspace({ workspaceId, ...given })).workspace).to.include(given);
+    const other = await test.replica();
+    expect((await other.admin.getWorkspace({ workspaceId })).workspace).to.include(given);
+    const sealed = {
+      ...{ escalation_ttl_seconds: 60, approval_ttl_seconds: 5, four_eyes: true },
+      max_pending_escalations_per_agent: 7,
+    };
+    expect((await other.log.caughtUp()).settings).to.deep.include(sealed);
+    const { rows } = await test.database.pool.query(
+      "select body::json->'workspace' as workspace from ledger_entry where body like '%\"workspace_updated\"%' order by seq desc",
+    );
+    expect(rows[0]?.workspace).to.deep.include(sealed);
+    for (const [field, value] of [
+      ...[0, -1, 31_536_001].flatMap((wrong) => [
+        ["escalationTtlSeconds", wrong] as const,
+        ["approvalTtlSeconds", wrong] as const,
+      ]),
+      ...[0, 1_001].map((wrong) => ["maxPendingEscalationsPerAgent", wrong] as const),
+    ])
+      expect(await reasonOf(admin.updateWorkspace({ workspaceId, [field]: value }))).to.equal("INVALID_FIELD");
+    const back = { escalationTtlSeconds: 86_400, approvalTtlSeconds: 3_600, fourEyes: false };
+    await admin.updateWorkspace({ workspaceId, ...back, maxPendingEscalationsPerAgent: 100 });
+  });
+
   it("refuses metadata names that no approval may leave out, and what is no name.", async () => {
     const { admin, workspaceId } = test;
     const isRefused = async (names: JsonValue[]) =>

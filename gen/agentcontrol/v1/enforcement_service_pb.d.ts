@@ -511,7 +511,8 @@ export declare type InterceptRequest = Message<"agentcontrol.v1.InterceptRequest
   requestId?: string | undefined;
 
   /**
-   * An approved escalation of the same action; turns `escalate` into `allow`, once.
+   * An approved escalation of the same action; turns `escalate` into `allow`, once and until the approval expires. If it does
+   * not, a reason says why: `APPROVAL_NOT_USABLE`, `APPROVAL_USED` or `APPROVAL_EXPIRED`.
    *
    * @generated from field: optional string escalation_id = 11;
    */
@@ -552,7 +553,8 @@ export declare type InterceptResponse = Message<"agentcontrol.v1.InterceptRespon
   decisionId: string;
 
   /**
-   * The escalation to wait for; set when `decision` is `escalate`.
+   * The escalation to wait for; set when `decision` is `escalate`. The same for every request of the agent for this very action
+   * while it is pending.
    *
    * @generated from field: optional string escalation_id = 4;
    */
