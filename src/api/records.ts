@@ -134,7 +134,7 @@ function authorityFrom({ authority = [], ...body }: DecisionBody) {
     keyId: body.key_id,
     keyEnded: body.key_ended === true,
     replayOf: body.replay_of,
-    onBehalfOf: body.on_behalf_of,
+    onBehalfOf: body.on_behalf_of ?? body.principal_id,
     sessionId: body.session_id,
     grantId: body.grant_id,
     intentContractId: body.intent_contract_id,

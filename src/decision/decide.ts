@@ -25,7 +25,7 @@ interface Attempt {
 
 /** The result of the steps. The other members of an outcome follow from it. */
 type Verdict = Pick<Outcome, "decision" | "path" | "reasons" | "permissions"> &
-  Partial<Pick<Outcome, "policy" | "policyName" | "authority" | keyof typeof NO_APPROVAL>>;
+  Partial<Pick<Outcome, "policy" | "policyName" | "authority" | "principalId" | keyof typeof NO_APPROVAL>>;
 
 const NO_NAMES: readonly string[] = [];
 
@@ -86,6 +86,7 @@ function outcomeFrom({ state, action, agent, toolName, tool, nowMs }: Attempt, v
     policyName: undefined,
     ...NO_APPROVAL,
     authority: NO_NAMES,
+    principalId: undefined,
     ...verdict,
     agentName: agent.registration.name,
     policyDigest: state.policies.policySet().digest,
@@ -109,7 +110,8 @@ function verdictOf(attempt: Attempt): Verdict {
   if (contracted.kind === "refused") return refuse(contracted, "admitted");
   const contract = contracted.kind === "inside" ? contracted.contract : undefined;
   const authority = idsOf([...identity.chain, window, contract, identity.token]);
-  return { ...applyPolicies(attempt, identity), authority };
+  const principalId = action.onBehalfOf === undefined ? identity.principal?.agentId : undefined;
+  return { ...applyPolicies(attempt, identity), authority, principalId };
 }
 
 /** Checks the agent's status, then the authority that the action claims. */
@@ -171,7 +173,7 @@ function policyVerdict(attempt: Attempt, identity: Identity): Verdict {
 
 function evaluatePolicy(attempt: Attempt, identity: Identity): PolicyResult {
   const { state, action, agent, tool, toolName, nowMs, journal } = attempt;
-  const { principal } = identity;
+  const { grantors } = identity;
   return state.policies.policySet().evaluate({
     agentId: agent.agentId,
     departmentIds: agent.departmentIds,
@@ -186,7 +188,7 @@ function evaluatePolicy(attempt: Attempt, identity: Identity): PolicyResult {
     counterValue: (spec) => state.windows.read(spec, agent.agentId, nowMs),
     sequenceStartedAtMs: (spec) => state.sequences.read(spec, agent.agentId, nowMs, journal.undo),
     guardAnswerFor: action.answers && ((spec) => action.answers?.get(spec.key)),
-    principals: principal === undefined ? undefined : [principal],
+    principals: grantors.length === 0 ? undefined : grantors,
   });
 }
 

@@ -13,6 +13,8 @@ export interface Refusal {
 
 /** The authority that an action is attempted under, after every part of it was found to hold. */
 export interface Identity {
+  /** Everyone who lent a part of the authority, the principal first; empty when the actor acts for itself. */
+  readonly grantors: readonly AgentState[];
   /** The agent that the action is for; undefined when the actor acts for itself. */
   readonly principal: AgentState | undefined;
   /** Grants from the actor's up to the principal's; empty when the actor acts for itself. */
@@ -36,7 +38,9 @@ function principalIdOf({ authority }: WorkspaceState, { onBehalfOf, grantId, age
   if (onBehalfOf !== undefined || grantId === undefined) return onBehalfOf;
   const grant = authority.get(grantId);
   // A grant without a named principal acts for the agent that lent it.
-  return grant?.sealed.agent_id === agentId ? grant.sealed.grantor_agent_id : undefined;
+  if (grant !== undefined) return grant.sealed.agent_id === agentId ? grant.sealed.grantor_agent_id : undefined;
+  const ended = authority.endedGrants.get(grantId)?.grant;
+  return ended?.agentId === agentId ? ended.grantorAgentId : undefined;
 }
 
 function checkDelegation(
@@ -57,6 +61,9 @@ function checkDelegation(
   const isReplay = action.replayOf !== undefined;
   const delegated = { actorId: agentId, principalId, grantId, normalisedType: action.normalisedType, isReplay };
   const chain = principal === undefined ? undefined : findChain(state, delegated, nowMs);
+  if (grantId !== undefined && onBehalfOf === undefined && state.authority.get(grantId) === undefined) {
+    return refused("delegation", "GRANT_UNKNOWN", `grant \`${grantId}\` has ended`);
+  }
   if (principal === undefined || chain === undefined) {
     const message = `no active grant lets the agent do \`${action.actionType}\` for \`${principalId}\``;
     return refused("delegation", "GRANT_MISSING", message);
@@ -124,6 +131,11 @@ export function isKeyEnded(state: WorkspaceState, { keyId, agentId, isKeyBound }
   return isKeyBound === true && state.agents.get(agentId)?.status === "revoked";
 }
 
+function grantorsOf({ agents }: WorkspaceState, principal: AgentState, chain: GrantChain): readonly AgentState[] {
+  const lenders = chain.flatMap(({ sealed }) => agents.get(sealed.grantor_agent_id ?? "") ?? []);
+  return [...new Set([principal, ...lenders])];
+}
+
 /**
  * Checks every authority that an action claims: the principal with its grants, the session, and the credential or token of
  * the call. Authority that is unknown, another agent's, or ended refuses the action; it is never ignored.
@@ -136,5 +148,6 @@ export function checkIdentity(state: WorkspaceState, action: Action, nowMs: numb
   const credential = checkCredential(state, action, nowMs);
   if (credential.kind !== "open") return credential;
   const { principal, chain } = delegation;
-  return { kind: "holds", identity: { principal, chain, token: credential.token } };
+  const grantors = principal === undefined ? [] : grantorsOf(state, principal, chain);
+  return { kind: "holds", identity: { grantors, principal, chain, token: credential.token } };
 }

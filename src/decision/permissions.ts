@@ -44,16 +44,19 @@ function checkLists(
 
 /**
  * Checks an action against permissions. On behalf of a principal the lent authority takes the place of the actor's
- * allow-list: the principal's own permissions must admit the action, and the actor's denials still hold.
+ * allow-list: the principal's own permissions must admit the action, and the denials of the actor and of everyone who lent a part
+ * of the authority still hold.
  */
 export function checkPermissions(
   state: WorkspaceState,
   agent: AgentState,
-  { principal }: Identity,
+  { principal, grantors }: Identity,
   action: Action,
   nowMs: number,
 ): PermissionsCheck {
   if (principal === undefined) return checkLists(state, agent, action, "the agent's", nowMs);
   if (agent.denied.matches(action.normalisedType)) return denied("the agent's", action.actionType);
+  const denying = grantors.find((each) => each !== principal && each.denied.matches(action.normalisedType));
+  if (denying !== undefined) return denied(`grantor \`${denying.agentId}\`'s`, action.actionType);
   return checkLists(state, principal, action, "the principal's", nowMs);
 }

@@ -125,6 +125,7 @@ export function decisionBody(action: Action, outcome: Outcome, place: DecisionPl
     presented_escalation_id: action.escalationId,
     previous_root: place.previousRoot,
     previous_size: place.previousSize,
+    principal_id: outcome.principalId,
     reasons: isDefaultReason(outcome.reasons) ? undefined : outcome.reasons.map(sealedReason),
     replay_of: action.replayOf,
     seq: place.seq,

@@ -99,6 +99,8 @@ export interface DecisionBody {
   readonly escalation_expires_at?: string;
   readonly used_escalation_id?: string;
   readonly on_behalf_of?: string;
+  /** The principal of a grant that the request names without a principal. */
+  readonly principal_id?: string;
   readonly session_id?: string;
   readonly grant_id?: string;
   readonly intent_contract_id?: string;

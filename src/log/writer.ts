@@ -5,7 +5,7 @@ import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { ControlChange } from "../state/control-changes.ts";
 import { completeWindows, type HistoryMirror } from "../state/counters/log-history.ts";
 import { foldChange } from "../state/fold.ts";
-import { loadEscalation, loadState } from "../state/load.ts";
+import { loadEndedGrant, loadEscalation, loadState } from "../state/load.ts";
 import { forgetSaved, saveTrustSnapshot, snapshotOf } from "../state/trust-snapshot.ts";
 import type { Action, Outcome, SealedDecision } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
@@ -692,19 +692,30 @@ export class WorkspaceLog {
     const { agents, escalations, sequences, windows } = this.#state;
     if (!sequences.isComplete || !windows.isReady(nowMs)) return false;
     return items.every(
-      ({ action: { agentId, escalationId } }) =>
-        agents.has(agentId) && (escalationId === undefined || escalations.has(escalationId)),
+      ({ action }) =>
+        agents.has(action.agentId) &&
+        (action.escalationId === undefined || escalations.has(action.escalationId)) &&
+        (action.grantId === undefined || this.#knowsGrant(action.grantId)),
     );
   }
 
-  /** Loads the agents and escalations that the actions name. Rejects actions of unknown agents; returns the others. */
+  #knowsGrant(grantId: string): boolean {
+    const { authority } = this.#state;
+    return authority.get(grantId) !== undefined || authority.endedGrants.has(grantId);
+  }
+
+  /** Loads the agents, escalations and ended grants that the actions name. Rejects actions of unknown agents; returns the others. */
   async #prepare(reader: Reader, items: readonly PendingDecision[]): Promise<readonly PendingDecision[]> {
     const { agents, escalations } = this.#state;
     const isKnown = ({ action }: PendingDecision): boolean => agents.has(action.agentId);
     // An agent may have been registered on another replica a moment ago.
     if (!items.every(isKnown)) await this.#catchUp(reader);
     for (const { action } of items) {
-      const { escalationId } = action;
+      const { escalationId, grantId } = action;
+      if (grantId !== undefined && !this.#knowsGrant(grantId)) {
+        const grant = await loadEndedGrant(reader, this.workspaceId, grantId);
+        this.#state.authority.endedGrants.set(grantId, { grant });
+      }
       // Not `has`, which would let the cache evict an escalation of this batch for another one of it.
       if (escalationId === undefined || escalations.get(escalationId) !== undefined) continue;
       const escalation = await loadEscalation(reader, this.workspaceId, escalationId);

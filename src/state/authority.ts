@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import { compilePatterns } from "../policy/action-pattern.ts";
 import type { CompiledPatterns } from "../policy/types.ts";
 import type { AuthorityKind, SealedAuthority } from "./control-changes.ts";
@@ -32,6 +33,15 @@ function removeFrom(items: ItemsByKey, key: string, item: AuthorityItem): void {
   if (known?.size === 0) items.delete(key);
 }
 
+/** A grant that has ended, as far as refusals tell of it. */
+export interface EndedGrant {
+  readonly agentId: string;
+  readonly grantorAgentId: string;
+}
+
+/** Ended grants that are remembered; any other is read again. */
+const REMEMBERED_ENDED = 10_000;
+
 /** Returns the chain of a grant: the grant itself, its parent, and so on up to the first one. */
 export function chainOf(grant: AuthorityItem): AuthorityItem[] {
   const chain: AuthorityItem[] = [];
@@ -49,6 +59,8 @@ const delegationKey = (agentId: string, principalId: string): string => `${agent
  */
 export class AuthorityIndex {
   readonly #items = new Map<string, AuthorityItem>();
+  /** Grants that were looked up because an action named them and they are not in force; null for an unknown one. */
+  readonly endedGrants = new LRUCache<string, { readonly grant: EndedGrant | null }>({ max: REMEMBERED_ENDED });
   readonly #byHolder: ItemsByKey = new Map();
   readonly #byGrantor: ItemsByKey = new Map();
   readonly #byDelegation: ItemsByKey = new Map();

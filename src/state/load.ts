@@ -5,6 +5,7 @@ import {
   readAgents,
   readAuthority,
   readDepartments,
+  readEndedGrant,
   readEscalation,
   readHead,
   readMandates,
@@ -15,6 +16,7 @@ import {
 import type { Reader } from "../store/transaction.ts";
 import { frontierFromBytes } from "../tree/merkle.ts";
 import { createAgentState } from "./agents.ts";
+import type { EndedGrant } from "./authority.ts";
 import type { SealedAgent, SealedAuthority, SealedMandate, SealedTool } from "./control-changes.ts";
 import { type EscalationState, refsFromText } from "./escalations.ts";
 import { type FoldedDecision, foldDecision } from "./fold.ts";
@@ -172,6 +174,12 @@ export async function loadState(pool: Pool, workspaceId: string): Promise<Worksp
   } finally {
     client.release();
   }
+}
+
+/** Reads an ended grant; null when the workspace has no grant with this id. */
+export async function loadEndedGrant(reader: Reader, workspaceId: string, grantId: string): Promise<EndedGrant | null> {
+  const { rows } = await reader.query<EndedGrant>({ ...readEndedGrant, values: [workspaceId, grantId] });
+  return rows[0] ?? null;
 }
 
 /** Reads the state of an escalation; undefined when the workspace has none with this id. */

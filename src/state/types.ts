@@ -107,6 +107,8 @@ export interface Outcome {
   readonly usedEscalationId: string | undefined;
   /** Ids of the authority that the action relies on: grants from the actor's up to the principal's, window, contract, token. */
   readonly authority: readonly string[];
+  /** The principal of a grant that the request names without a principal; undefined when it names one, or no grant. */
+  readonly principalId: string | undefined;
 }
 
 /** A decision that is durable in the log, in the form that its caller receives. */

@@ -2,9 +2,9 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import type { CreateGrantRequestSchema, Grant } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { Decision, DecisionPath, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import type { Outcome } from "../../src/state/types.ts";
-import { type InterceptInit, openWorkspace, type TestWorkspace } from "../support/harness.ts";
+import { actionRule, type InterceptInit, openWorkspace, type TestWorkspace } from "../support/harness.ts";
 
 type Asked = MessageInitShape<typeof CreateGrantRequestSchema>;
 
@@ -161,5 +161,40 @@ describe("deciding on behalf of a principal", () => {
     await lend(middle, agentId, { parentGrantId: first.grantId });
     await test.revoke(middle);
     expect(await tell({ agentId, onBehalfOf: root, actionType: "mail.send" })).to.equal(NO_GRANT);
+  });
+
+  it("holds the denials and mandates of everyone in the chain.", async () => {
+    const first = await test.agent("first");
+    const denying = await test.agent("denying", [], ["mail.delete"]);
+    const watched = await test.agent("watched");
+    const agentId = await test.agent("actor");
+    const { grantId: one } = await lend(first, denying);
+    const { grantId: two } = await lend(denying, watched, { parentGrantId: one });
+    const { grantId } = await lend(watched, agentId, { parentGrantId: two });
+    await test.mandate([actionRule(Decision.BLOCK, "mail.wipe")], { scope: Scope.AGENT, agentId: watched });
+    for (const named of [{ onBehalfOf: first }, { onBehalfOf: watched }, { grantId }]) {
+      expect(await tell({ agentId, ...named, actionType: "mail.delete" })).to.equal("block permissions ACTION_DENIED");
+      expect(await tell({ agentId, ...named, actionType: "mail.wipe" })).to.equal("block policy ACTION_MATCHED");
+      expect(await tell({ agentId, ...named, actionType: "mail.send" })).to.equal(ALLOWED);
+    }
+    expect(await tell({ agentId, actionType: "mail.delete" })).to.equal(ALLOWED);
+  });
+
+  it("shows the principal of a grant that is named alone, and is revoked with it, also on a fresh replica.", async () => {
+    const [principal, agentId] = await pair();
+    const { grantId } = await lend(principal, agentId);
+    const tried = { agentId, grantId, actionType: "mail.send" };
+    const { decisionId } = await test.intercept(tried);
+    const { receipt } = await test.enforcement.getDecision({ decisionId });
+    expect(receipt).to.include({ onBehalfOf: principal, grantId });
+    await test.revoke(principal);
+    for (const replica of [...test.replicas, await test.replica()]) {
+      const reply = await replica.enforcement.intercept(tried);
+      expect(reply).to.include({ decision: Decision.BLOCK, decisionPath: DecisionPath.REVOKED });
+      expect(reply.reasons[0]?.code).to.equal("PRINCIPAL_REVOKED");
+    }
+    const stranger = await test.agent("stranger");
+    const reply = await test.intercept({ ...tried, agentId: stranger });
+    expect(reply.decisionPath).to.equal(DecisionPath.DELEGATION);
   });
 });

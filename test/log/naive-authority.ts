@@ -39,6 +39,8 @@ export type Lent =
   | {
       readonly principalId: string | undefined;
       readonly principal: NaiveAgent | undefined;
+      /** Who lent a part of it, the principal included. */
+      readonly lenders: readonly string[];
       readonly chain: NaiveGrant[];
     }
   | { readonly path: string; readonly code: string };
@@ -91,17 +93,20 @@ const isSame = (chain: readonly NaiveGrant[], ids: readonly string[]): boolean =
 export function lentTo(state: NaiveState, body: NaiveBody): Lent {
   const { on_behalf_of, grant_id, action, authority = [] } = body;
   if (on_behalf_of === undefined && grant_id === undefined) {
-    return { principalId: undefined, principal: undefined, chain: [] };
+    return { principalId: undefined, principal: undefined, lenders: [], chain: [] };
   }
-  const named = openGrants(state).find(({ id, grantee }) => id === grant_id && grantee === action.agent_id);
+  const named = state.grants.find(({ id, grantee }) => id === grant_id && grantee === action.agent_id);
   const principalId = on_behalf_of ?? named?.grantor;
   if (principalId === undefined) return { path: "delegation", code: "GRANT_UNKNOWN" };
   const principal = state.agents.get(principalId);
   if (principal?.status === "revoked") return { path: "revoked", code: "PRINCIPAL_REVOKED" };
   const chains = chainsFor(state, body, principalId);
   const chain = chains.find((each) => isSame(each, authority)) ?? chains[0];
-  if (principal === undefined || chain === undefined) return { path: "delegation", code: "GRANT_MISSING" };
-  return { principalId, principal, chain };
+  if (principal === undefined || chain === undefined) {
+    const isEnded = on_behalf_of === undefined && named?.isEnded === true;
+    return { path: "delegation", code: isEnded ? "GRANT_UNKNOWN" : "GRANT_MISSING" };
+  }
+  return { principalId, principal, lenders: [principalId, ...chain.map(({ grantor }) => grantor)], chain };
 }
 
 /** Counts a use of each grant. */

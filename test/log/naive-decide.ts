@@ -93,14 +93,14 @@ const CODES: Readonly<Record<string, string>> = {
 };
 
 /** The rules that fire, and the limits that were looked at on the way. */
-function evaluate(state: NaiveState, body: NaiveBody, agent: NaiveAgent, principalId: string | undefined) {
+function evaluate(state: NaiveState, body: NaiveBody, agent: NaiveAgent, lenders: readonly string[]) {
   const { agent_id: agentId } = body.action;
   const now = Date.parse(body.at);
   const limits: ReturnType<typeof limitOf>[] = [];
   const fired: Fired[] = [];
   const asked: Fired[] = [];
   const mandates = [...state.mandates.values()].sort((a, b) => a.mandate_id.localeCompare(b.mandate_id));
-  const parties = principalId === undefined ? [agentId] : [agentId, principalId];
+  const parties = [agentId, ...lenders];
   for (const mandate of mandates.filter((each) => parties.some((party) => covers(each, state, party)))) {
     mandate.definition.rules.forEach((rule, index) => {
       const { match_action_types = [], steps = [] } = rule.conditions;
@@ -170,12 +170,12 @@ export function decideNaively(state: NaiveState, body: NaiveBody): NaiveOutcome 
   if (agent.status !== "active") return refused("revoked", "not_evaluated", "AGENT_REVOKED");
   const lent = lentTo(state, body);
   if ("code" in lent) return refused(lent.path, "not_evaluated", lent.code);
-  const { principal = agent, principalId, chain } = lent;
-  if (matches([...agent.denied, ...principal.denied], typeOf(body)))
-    return refused("permissions", "denied", "ACTION_DENIED");
+  const { principal = agent, lenders, chain } = lent;
+  const denied = lenders.flatMap((id) => state.agents.get(id)?.denied ?? []);
+  if (matches([...agent.denied, ...denied], typeOf(body))) return refused("permissions", "denied", "ACTION_DENIED");
   if (principal.listed.length > 0 && !matches(principal.listed, typeOf(body)))
     return refused("permissions", "not_listed", "ACTION_NOT_ALLOWED");
-  const { limits, fired, guards } = evaluate(state, body, agent, principalId);
+  const { limits, fired, guards } = evaluate(state, body, agent, lenders);
   const enforced = fired.filter(({ mandate }) => isEnforced(mandate)).sort(byWeight);
   const [winner] = enforced;
   const observed = fired.filter(({ mandate }) => !isEnforced(mandate));

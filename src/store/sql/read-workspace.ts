@@ -72,6 +72,13 @@ export const readAuthority = {
     order by created_seq, id`,
 };
 
+/** Reads who lent a grant to whom, ended or not. Further parameter: its id. */
+export const readEndedGrant = {
+  name: "read-ended-grant",
+  text: `select agent_id as "agentId", sealed ->> 'grantor_agent_id' as "grantorAgentId" from authority
+    where workspace_id = $1 and id = $2 and kind = 'grant'`,
+};
+
 /** Reads the state of an escalation. Further parameter: its id. */
 export const readEscalation = {
   name: "read-escalation",
