@@ -1,4 +1,5 @@
 import { toolKey } from "../policy/names.ts";
+import type { ReasonCode } from "../policy/reason-codes.ts";
 import type { AuthorityItem } from "../state/authority.ts";
 import { isInForce, itemStatus } from "../state/authority-status.ts";
 import type { Action } from "../state/types.ts";
@@ -11,7 +12,7 @@ export type ContractCheck =
   | { readonly kind: "inside"; readonly contract: AuthorityItem }
   | ({ readonly kind: "refused" } & Refusal);
 
-const refused = (code: string, message: string): ContractCheck => ({
+const refused = (code: ReasonCode, message: string): ContractCheck => ({
   kind: "refused",
   path: "intent_contract",
   reason: { code, message },

@@ -3,7 +3,7 @@ import { argumentsFrom, toolNameFrom } from "../policy/action-source.ts";
 import type { Decision, PolicyResult, ToolSchema } from "../policy/types.ts";
 import { type AgentState, trustAfter } from "../state/agents.ts";
 import type { AuthorityItem } from "../state/authority.ts";
-import { type Action, DEFAULT_REASONS, isCounted, type Outcome } from "../state/types.ts";
+import { type Action, DEFAULT_REASONS, type DecisionReason, isCounted, type Outcome } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { actionDigest } from "./action-digest.ts";
 import { askApproval, checkApproval } from "./approval.ts";
@@ -117,7 +117,7 @@ function verdictOf(attempt: Attempt): Verdict {
 /** Checks the agent's status, then the authority that the action claims. */
 function identify({ state, agent, action, nowMs }: Attempt): IdentityCheck {
   if (agent.status === "active") return checkIdentity(state, action, nowMs);
-  const reason = { code: "AGENT_REVOKED", message: `the agent is ${agent.status}` };
+  const reason: DecisionReason = { code: "AGENT_REVOKED", message: `the agent is ${agent.status}` };
   return { kind: "refused", path: "revoked", reason };
 }
 
@@ -144,7 +144,7 @@ function unknownToolVerdict({ state, tool, toolName }: Attempt): Verdict | undef
   const decision = state.settings.unknown_tools as Decision;
   if (decision === "allow" || toolName === undefined || tool !== undefined) return undefined;
   const message = `tool \`${toolName}\` is not registered; register it, or name one that is`;
-  const reasons = [{ code: "TOOL_UNKNOWN", message }];
+  const reasons: DecisionReason[] = [{ code: "TOOL_UNKNOWN", message }];
   return { decision, path: "unknown_tool", reasons, permissions: "admitted" };
 }
 
@@ -155,7 +155,7 @@ function mcpToolVerdict({ state, action, toolName }: Attempt): Verdict | undefin
   const { decision, policy } = found;
   const verb = decision === "block" ? "blocks" : "escalates";
   const message = `MCP tool policy \`${policy.sealed.id}\` ${verb} tool \`${toolName}\``;
-  const reasons = [{ code: "MCP_TOOL_POLICY", message }];
+  const reasons: DecisionReason[] = [{ code: "MCP_TOOL_POLICY", message }];
   return { decision, path: "mcp_tool_policy", reasons, permissions: "admitted" };
 }
 
@@ -214,7 +214,7 @@ function applyApproval(attempt: Attempt, verdict: Verdict): Verdict {
     );
   }
   const { escalationId } = approval.escalation;
-  const reason = { code: "APPROVED", message: `escalation \`${escalationId}\` approved this action` };
+  const reason: DecisionReason = { code: "APPROVED", message: `escalation \`${escalationId}\` approved this action` };
   const reasons = [reason, ...verdict.reasons];
   return { ...escalated, decision: "allow", path: "approved", reasons, usedEscalationId: escalationId };
 }

@@ -1,3 +1,4 @@
+import type { ReasonCode } from "../policy/reason-codes.ts";
 import type { AgentState } from "../state/agents.ts";
 import type { AuthorityItem } from "../state/authority.ts";
 import { isInForce, isUsedUp, itemStatus } from "../state/authority-status.ts";
@@ -28,7 +29,7 @@ export type IdentityCheck =
   | { readonly kind: "holds"; readonly identity: Identity }
   | ({ readonly kind: "refused" } & Refusal);
 
-const refused = (path: DecisionPath, code: string, message: string): IdentityCheck => ({
+const refused = (path: DecisionPath, code: ReasonCode, message: string): IdentityCheck => ({
   kind: "refused",
   path,
   reason: { code, message },

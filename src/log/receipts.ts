@@ -1,3 +1,4 @@
+import type { ReasonCode } from "../policy/reason-codes.ts";
 import type { Decision } from "../policy/types.ts";
 import { EntryKind } from "../state/stored-enums.ts";
 import { DEFAULT_REASONS, type DecisionPath, type DecisionReason, type SealedDecision } from "../state/types.ts";
@@ -7,7 +8,7 @@ import type { Reader } from "../store/transaction.ts";
 
 /** One reason as sealed. */
 export interface SealedReason {
-  readonly code: string;
+  readonly code: ReasonCode;
   readonly message: string;
   readonly mandate_id?: string;
   readonly mandate_name?: string;

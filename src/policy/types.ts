@@ -1,6 +1,7 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Rule, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { FieldViolation } from "../errors.ts";
+import type { FindingCode } from "./reason-codes.ts";
 import type { RuleViolation } from "./violations.ts";
 
 /** A decision about an action. */
@@ -239,24 +240,6 @@ export interface Finding {
   /** Overrides the rule's own decision. */
   readonly decision?: Decision;
 }
-
-/** Reason codes of rules that fired. */
-export type FindingCode =
-  | "ACTION_MATCHED"
-  | "ARGUMENTS_INVALID"
-  | "ARGUMENT_MISSING"
-  | "ARGUMENT_WRONG_TYPE"
-  | "CONDITION_HELD"
-  | "CONTENT_MATCHED"
-  | "CURRENCY_DIFFERS"
-  | "CURRENCY_MISSING"
-  | "GUARD_UNAVAILABLE"
-  | "GUARD_VIOLATION"
-  | "IN_SCHEDULE"
-  | "LIMIT_EXCEEDED"
-  | "MANDATE_STALE"
-  | "SEQUENCE_COMPLETED"
-  | "TRUST_BELOW";
 
 /** A finding with its mandate; the fields of the message `Reason`. */
 export interface PolicyReason extends Omit<Finding, "decision"> {

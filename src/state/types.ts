@@ -1,4 +1,5 @@
 import type { JsonObject } from "@bufbuild/protobuf";
+import type { ReasonCode } from "../policy/reason-codes.ts";
 import type { Decision, GuardAnswer, PolicyResult, ToolSchema } from "../policy/types.ts";
 
 /** An action that an agent attempts, mapped from the request and not decided yet. */
@@ -50,7 +51,7 @@ export type DecisionPath =
 
 /** Reason of a decision; the fields of the proto message `Reason`. */
 export interface DecisionReason {
-  readonly code: string;
+  readonly code: ReasonCode;
   readonly message: string;
   readonly mandateId?: string;
   readonly mandateName?: string;

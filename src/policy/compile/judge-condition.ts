@@ -1,8 +1,8 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { comparableText, isJsonObject, NULL, ownValue, type TypeMask, typeBit } from "../json-value.ts";
 import type { Test } from "../operators/operator.ts";
+import type { FindingCode } from "../reason-codes.ts";
 import type { ArgumentStep } from "../schema/argument-path.ts";
-import type { FindingCode } from "../types.ts";
 
 /** A fault of the arguments that keeps a condition from being compared. It fails closed. */
 export type ConditionViolation = Extract<

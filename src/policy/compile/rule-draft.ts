@@ -1,12 +1,12 @@
 import { type Conditions, type Rule, RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision as DecisionEnum, Scope } from "../../../gen/agentcontrol/v1/resources_pb.js";
 import { toolKey } from "../names.ts";
+import type { FindingCode } from "../reason-codes.ts";
 import type {
   CompiledRule,
   CompiledVelocity,
   Decision,
   Finding,
-  FindingCode,
   OrderedSpec,
   ScopeWord,
   SemanticSpec,

@@ -1,0 +1,52 @@
+/** Reason codes of mandates' rules that fired. */
+export const FINDING_CODES = [
+  "ACTION_MATCHED",
+  "ARGUMENTS_INVALID",
+  "ARGUMENT_MISSING",
+  "ARGUMENT_WRONG_TYPE",
+  "CONDITION_HELD",
+  "CONTENT_MATCHED",
+  "CURRENCY_DIFFERS",
+  "CURRENCY_MISSING",
+  "GUARD_UNAVAILABLE",
+  "GUARD_VIOLATION",
+  "IN_SCHEDULE",
+  "LIMIT_EXCEEDED",
+  "MANDATE_STALE",
+  "SEQUENCE_COMPLETED",
+  "TRUST_BELOW",
+] as const;
+
+/** Reason codes of the steps before and after the mandates. */
+const STEP_CODES = [
+  "ACTION_DENIED",
+  "ACTION_NOT_ALLOWED",
+  "AGENT_REVOKED",
+  "APPROVAL_EXPIRED",
+  "APPROVAL_NOT_USABLE",
+  "APPROVAL_USED",
+  "APPROVED",
+  "CREDENTIAL_ENDED",
+  "CREDENTIAL_EXPIRED",
+  "DEFAULT",
+  "GRANT_MISSING",
+  "GRANT_UNKNOWN",
+  "INTENT_CONTRACT_EXPIRED",
+  "INTENT_CONTRACT_UNKNOWN",
+  "MCP_TOOL_POLICY",
+  "OUTSIDE_CONTRACT",
+  "PRINCIPAL_REVOKED",
+  "SESSION_EXPIRED",
+  "SESSION_UNKNOWN",
+  "TOOL_UNKNOWN",
+  "TOO_MANY_PENDING",
+] as const;
+
+/** Every reason code that a decision can carry. The comment of `Reason.code` in the proto lists the same words. */
+export const REASON_CODES = [...FINDING_CODES, ...STEP_CODES] as const;
+
+/** Reason code of a rule that fired. */
+export type FindingCode = (typeof FINDING_CODES)[number];
+
+/** Reason code of a decision. */
+export type ReasonCode = (typeof REASON_CODES)[number];
