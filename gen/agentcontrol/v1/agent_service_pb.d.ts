@@ -655,7 +655,8 @@ export declare const AgentService: GenService<{
   },
   /**
    * Tells at once what a runtime has to stop for: first the agent's status as it is, then every change of it and every
-   * session of it that is killed; a heartbeat now and then. Ends after `revoked` and the sessions killed with it.
+   * session of it that is killed; a heartbeat now and then. Ends after `revoked` and the sessions killed with it,
+   * with KEY_INVALID if the key ended with the agent; also when the key ends alone.
    *
    * @generated from rpc agentcontrol.v1.AgentService.WatchAgent
    */

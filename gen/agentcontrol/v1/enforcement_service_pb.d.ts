@@ -931,7 +931,8 @@ export declare const EnforcementService: GenService<{
   },
   /**
    * Decides many actions over one stream. Replies come in any order and carry the request's `request_id`, which is
-   * required here. A request that fails answers with an error and leaves the stream open.
+   * required here. A request that fails answers with an error and leaves the stream open. The key is checked on each request:
+   * after its end each is answered as Intercept would answer it.
    *
    * @generated from rpc agentcontrol.v1.EnforcementService.InterceptStream
    */
@@ -962,7 +963,7 @@ export declare const EnforcementService: GenService<{
   },
   /**
    * Sends every decision as it is sealed, in the order of the log: first those after `cursor`, then new ones. Nothing is sent
-   * twice or left out when a watcher resumes with the last cursor it received.
+   * twice or left out when a watcher resumes with the last cursor it received. Ends with KEY_INVALID when its key does.
    *
    * @generated from rpc agentcontrol.v1.EnforcementService.WatchDecisions
    */

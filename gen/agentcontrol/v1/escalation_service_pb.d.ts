@@ -721,7 +721,7 @@ export declare const EscalationService: GenService<{
   },
   /**
    * Sends the escalation at once, then a heartbeat now and then, then the escalation as resolved, and ends. Sends it once
-   * and ends when it is resolved already.
+   * and ends when it is resolved already. Ends with KEY_INVALID when its key does.
    *
    * @generated from rpc agentcontrol.v1.EscalationService.WaitEscalation
    */
@@ -732,7 +732,8 @@ export declare const EscalationService: GenService<{
   },
   /**
    * Sends every change of every escalation: first the backlog after `cursor`, then what happens, in the order of the log.
-   * Nothing is sent twice or left out when a watcher resumes with the last cursor it received.
+   * Nothing is sent twice or left out when a watcher resumes with the last cursor it received. Ends with KEY_INVALID when its
+   * key does.
    *
    * @generated from rpc agentcontrol.v1.EscalationService.WatchEscalations
    */
