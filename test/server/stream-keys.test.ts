@@ -275,25 +275,32 @@ describe("the key of an open stream, without news of it", () => {
     await server.stop();
   });
 
-  it("has at most 2,000 streams open; the next is refused until one ends.", async () => {
-    const server = await start(() => operator);
-    const { pipeline } = server.harness;
-    const leave: (() => void)[] = [];
-    const open = () =>
-      pipeline.admit(request, {
-        ...{ wire: "rest", receivedAt: performance.now(), requestId: "test" },
-        header: (name) => (name === "x-api-key" ? "test" : undefined),
-        timeoutMs: () => undefined,
-        onLeave: (listener) =>
-          void leave.push(() => listener(() => new ControlPlaneError(ErrorReason.CANCELLED, "left"))),
+  for (const [what, most, keyOf] of [
+    ["key", 2_000, () => "key_1"],
+    ["workspace", 10_000, (count: number) => `key_${count}`],
+  ] as const) {
+    it(`bounds open streams: of one ${what} ${most} are open, and the next is refused until one ends.`, async () => {
+      let count = 0;
+      const server = await start(() => ({ ...operator, keyId: keyOf(count) }), 60_000);
+      const { pipeline } = server.harness;
+      const leave: (() => void)[] = [];
+      // A bidirectional stream, whose key is not looked up again.
+      const open = () =>
+        pipeline.admit(EnforcementService.method.interceptStream, {
+          ...{ wire: "rest", receivedAt: performance.now(), requestId: "test" },
+          header: (name) => (name === "x-api-key" ? "test" : undefined),
+          timeoutMs: () => undefined,
+          onLeave: (listener) =>
+            void leave.push(() => listener(() => new ControlPlaneError(ErrorReason.CANCELLED, "left"))),
+        });
+      for (; count < most; count++) await open();
+      const refusal = await open().catch((error: ControlPlaneError) => error);
+      expect(refusal).to.include({
+        message: `the ${what} has ${most} streams open in this process; close some, or connect to another`,
       });
-    for (let count = 0; count < 2_000; count++) await open();
-    const refusal = await open().catch((error: ControlPlaneError) => error);
-    expect(refusal).to.include({
-      message: "the key has 2000 streams open in this process; close some, or connect to another",
+      leave[0]?.();
+      await open();
+      await server.stop();
     });
-    leave[0]?.();
-    await open();
-    await server.stop();
-  });
+  }
 });
