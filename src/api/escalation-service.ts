@@ -21,6 +21,7 @@ import { type EscalationChange, type WatchContext, waitEscalation, watchEscalati
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { argumentsFrom } from "../policy/action-source.ts";
+import { pageFrom as cutPage, MAX_PAGE_BYTES } from "../registry/page.ts";
 import { numberFromEscalationStatus } from "../state/stored-enums.ts";
 import type { CallContext, Caller } from "./context.ts";
 import { optionalTimestamp } from "./field-values.ts";
@@ -82,6 +83,9 @@ function messageFrom(escalation: Escalation): MessageInitShape<typeof Escalation
 /** Returns the only agent whose escalations the key may see, or null when it may see all. */
 const visibleAgent = ({ role, agentId }: Caller): string | null => (role === Role.AGENT ? agentId : null);
 
+/** Times that an escalation shows its metadata at most: as that of the action, and in what an approval covers. */
+const SHOWN_TIMES = 2;
+
 /** Creates the functions of EscalationService. All streams of a workspace in this process share one feed. */
 export function createEscalationService({ logs, pool, heartbeatMs }: EscalationServiceParts): ServiceDefinition {
   const feeds = new WeakMap<WorkspaceLog, EscalationFeed>();
@@ -133,15 +137,23 @@ export function createEscalationService({ logs, pool, heartbeatMs }: EscalationS
     async listEscalations(request, { caller }) {
       const { status, agentId } = request;
       const page = pageFrom(request, "escalations", status, agentId);
-      const escalations = await findEscalationPage(await contextOf(caller), {
+      const read = await findEscalationPage(await contextOf(caller), {
         status: status === EscalationStatus.UNSPECIFIED ? null : status,
         agentId: agentId === "" ? null : agentId,
         before: page.after ?? null,
-        limit: page.size + 1,
+        size: page.size,
+        bytes: MAX_PAGE_BYTES / SHOWN_TIMES,
       });
-      const shown = escalations.slice(0, page.size);
-      const next = escalations.length > page.size ? shown.at(-1)?.createdSeq : undefined;
-      return { escalations: shown.map(messageFrom), nextPageToken: page.tokenAfter(next) };
+      const { items, next } = cutPage(
+        read,
+        page.size,
+        ({ escalation }) => escalation.createdSeq,
+        ({ bytes }) => SHOWN_TIMES * bytes,
+      );
+      return {
+        escalations: items.map(({ escalation }) => messageFrom(escalation)),
+        nextPageToken: page.tokenAfter(next),
+      };
     },
     async getEscalation({ escalationId }, context) {
       return { escalation: messageFrom(await get(escalationId, context)) };

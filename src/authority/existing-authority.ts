@@ -1,6 +1,6 @@
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
-import { latestFirst, type Page, type PageRequest, pageFrom } from "../registry/page.ts";
+import { latestFirst, type Page, type PageRequest, readPage } from "../registry/page.ts";
 import { type AuthorityStatus, authorityStatus } from "../state/authority-status.ts";
 import type { AuthorityKind, SealedAuthority } from "../state/control-changes.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
@@ -80,11 +80,13 @@ export async function listAuthority(
   page: PageRequest,
 ): Promise<Page<AuthorityView>> {
   // Every item has an entry of its own, so the index is a unique position.
-  const { where, options } = latestFirst("createdSeq", page);
   const ofAgent = agentId === undefined ? {} : { $or: [{ agentId }, { grantorAgentId: agentId }] };
-  const condition = { workspaceId, kind, ...where, ...ofAgent };
-  const rows: AuthorityRow[] = await stored(source.database.orm.em.fork().find(AuthorityEntity, condition, options));
-  const { items, next } = pageFrom(rows, page.size, ({ createdSeq }) => createdSeq);
+  const read = (chunk: PageRequest): Promise<AuthorityRow[]> => {
+    const { where, options } = latestFirst("createdSeq", chunk);
+    const condition = { workspaceId, kind, ...where, ...ofAgent };
+    return stored(source.database.orm.em.fork().find(AuthorityEntity, condition, options));
+  };
+  const { items, next } = await readPage(page, ({ createdSeq }: AuthorityRow) => createdSeq, read);
   return { items: await viewsOf(source, workspaceId, items), next };
 }
 

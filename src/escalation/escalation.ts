@@ -128,17 +128,22 @@ interface EscalationFilter {
   readonly agentId: string | null;
   /** Only escalations created before this log index; null: from the newest. */
   readonly before: number | null;
-  readonly limit: number;
+  readonly size: number;
+  /** Bytes of their log entries after which the page ends; the first escalation is always in it. */
+  readonly bytes: number;
 }
 
-/** Lists escalations, newest first. */
-export async function findEscalationPage(context: EscalationContext, filter: EscalationFilter): Promise<Escalation[]> {
+/** Lists escalations, newest first. `bytes` is the size of each one's log entry. One surplus shows that the list continues. */
+export async function findEscalationPage(
+  context: EscalationContext,
+  filter: EscalationFilter,
+): Promise<{ readonly escalation: Escalation; readonly bytes: number }[]> {
   await settleExpired(context);
   const { log, pool } = context;
-  const { before, status, agentId, limit } = filter;
-  const values = [log.workspaceId, before, status, agentId, limit];
+  const { before, status, agentId, size, bytes } = filter;
+  const values = [log.workspaceId, before, status, agentId, size + 1, bytes];
   const { rows } = await stored(pool.query<EscalationRow>({ ...listEscalations, values }));
-  return rows.map(escalationFromRow);
+  return rows.map((row) => ({ escalation: escalationFromRow(row), bytes: Buffer.byteLength(row.body) }));
 }
 
 /** A person's request to resolve an escalation. */

@@ -10,7 +10,7 @@ import type { WorkspaceState } from "../state/workspace.ts";
 import { AgentEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
 import { checkedName, checkedPatterns, checkedText } from "./checked-text.ts";
-import { newestPage, type Page, type PageRequest } from "./page.ts";
+import { jsonBytes, newestPage, type Page, type PageRequest } from "./page.ts";
 
 /** Fields of an agent's registration. */
 export interface AgentRegistration {
@@ -115,7 +115,13 @@ export function listAgents(state: WorkspaceState, filter: AgentFilter, page: Pag
   const { status, department } = filter;
   const isWanted = (agent: AgentState): boolean =>
     (status === undefined || agent.status === status) && (department?.members.has(agent.agentId) ?? true);
-  return newestPage(state.agents.values(), ({ createdSeq }) => createdSeq, page, isWanted);
+  return newestPage(
+    state.agents.values(),
+    ({ createdSeq }) => createdSeq,
+    page,
+    isWanted,
+    (agent) => jsonBytes(agent.registration),
+  );
 }
 
 /** A message to a runtime that watches its agent: the status at the start, then each change. */

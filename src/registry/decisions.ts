@@ -20,7 +20,7 @@ import {
 } from "../store/sql/read-decisions.ts";
 import { readLogSize } from "../store/sql/read-entries.ts";
 import { stored } from "../store/store-fault.ts";
-import { type Page, type PageRequest, pageFrom } from "./page.ts";
+import { MAX_PAGE_BYTES, type Page, type PageRequest, pageFrom } from "./page.ts";
 
 /** Filter of a list of decisions; undefined fields do not narrow it. */
 export interface DecisionFilter {
@@ -62,12 +62,21 @@ async function readPage(
   type Row = { leafHash: Buffer; body: string };
   const { low, high } = await seqRange(pool, workspaceId, filter);
   const decision = filter.decision === undefined ? null : numberFromDecision(filter.decision);
-  const values: unknown[] = [workspaceId, low, Math.min(high, after ?? high), decision, size + 1];
+  const values: unknown[] = [workspaceId, low, Math.min(high, after ?? high), decision, size + 1, MAX_PAGE_BYTES];
   if (filter.agentId !== undefined) values.push(filter.agentId);
   const statement = filter.agentId === undefined ? listDecisions : listDecisionsOfAgent;
   const { rows } = await pool.query<Row>({ ...statement, values });
-  const receipts = rows.map(({ leafHash, body }) => receiptFrom(body, leafHash));
-  return pageFrom(receipts, size, ({ body }) => body.seq);
+  const read = rows.map(({ leafHash, body }) => ({
+    receipt: receiptFrom(body, leafHash),
+    bytes: Buffer.byteLength(body),
+  }));
+  const { items, next } = pageFrom(
+    read,
+    size,
+    ({ receipt }) => receipt.body.seq,
+    ({ bytes }) => bytes,
+  );
+  return { items: items.map(({ receipt }) => receipt), next };
 }
 
 /**

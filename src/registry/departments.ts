@@ -7,7 +7,7 @@ import { DepartmentEntity, DepartmentMemberEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
 import { getAgent } from "./agents.ts";
 import { checkedName, checkedText, comparableName } from "./checked-text.ts";
-import { newestPage, type Page, type PageRequest } from "./page.ts";
+import { jsonBytes, newestPage, type Page, type PageRequest } from "./page.ts";
 
 /** Fields of a new department. */
 interface DepartmentDraft {
@@ -131,9 +131,11 @@ export function removeDepartmentMember(
   });
 }
 
+const bytesOf = ({ department }: DepartmentState): number => jsonBytes(department);
+
 /** Lists departments, newest first; a position is the index of the entry that created the department. */
 export function listDepartments(state: WorkspaceState, page: PageRequest): Page<DepartmentState> {
-  return newestPage(state.departments.all.values(), ({ createdSeq }) => createdSeq, page);
+  return newestPage(state.departments.all.values(), ({ createdSeq }) => createdSeq, page, undefined, bytesOf);
 }
 
 /** Returns up to `limit` ids of a department's agents, sorted. */

@@ -20,7 +20,7 @@ import { digestOf } from "../tree/canonical.ts";
 import { getAgent } from "./agents.ts";
 import { checkedName, checkedText, comparableName, isStorableJson } from "./checked-text.ts";
 import { getDepartment } from "./departments.ts";
-import { latestFirst, newestPage, type Page, type PageRequest, pageFrom } from "./page.ts";
+import { jsonBytes, latestFirst, newestPage, type Page, type PageRequest, readPage } from "./page.ts";
 
 /** A mandate as its author writes it. */
 export type MandateDraft = Omit<MandateSource, "id" | "version" | "digest"> & { readonly description: string };
@@ -284,12 +284,13 @@ export async function listMandateVersions(
 }
 
 async function listArchived({ orm }: Database, state: WorkspaceState, page: PageRequest): Promise<Page<MandateView>> {
-  const { where, options } = latestFirst("createdSeq", page);
   const { workspaceId, policies } = state;
-  const archived = { workspaceId, archived: true, ...where };
-  const rows: MandateVersionRow[] = await stored(orm.em.fork().find(MandateVersionEntity, archived, options));
-  const views = rows.map((row) => viewFromRow(row, policies.lookup));
-  return pageFrom(views, page.size, ({ createdSeq }) => createdSeq);
+  const read = (chunk: PageRequest): Promise<MandateVersionRow[]> => {
+    const { where, options } = latestFirst("createdSeq", chunk);
+    return stored(orm.em.fork().find(MandateVersionEntity, { workspaceId, archived: true, ...where }, options));
+  };
+  const { items, next } = await readPage(page, ({ createdSeq }: MandateVersionRow) => createdSeq, read);
+  return { items: items.map((row) => viewFromRow(row, policies.lookup)), next };
 }
 
 /**
@@ -309,6 +310,7 @@ export async function listMandates(
     ({ createdSeq }) => createdSeq,
     page,
     ({ compiled }) => status === undefined || (status === "stale") === compiled.violations.length > 0,
+    ({ sealed }) => jsonBytes(sealed),
   );
   return { items: items.map((mandate) => viewFromState(mandate, lookup)), next };
 }

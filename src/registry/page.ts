@@ -13,11 +13,62 @@ export interface Page<T, P = number> {
   readonly next: P | undefined;
 }
 
-/** Makes a page of up to `size + 1` items that were read: the surplus item only shows that the list continues. */
-export function pageFrom<T, P>(read: readonly T[], size: number, positionOf: (item: T) => P): Page<T, P> {
-  const items = read.slice(0, size);
+/** Maximum bytes of the items of a page: encoded, they stay below the 4 MiB that clients of gRPC accept by default. */
+export const MAX_PAGE_BYTES = 3_145_728;
+
+/**
+ * Makes a page of up to `size + 1` items that were read, of at most `MAX_PAGE_BYTES` or one item. A surplus item only shows that
+ * the list continues.
+ */
+export function pageFrom<T, P>(
+  read: readonly T[],
+  size: number,
+  positionOf: (item: T) => P,
+  bytesOf: (item: T) => number = jsonBytes,
+): Page<T, P> {
+  const items: T[] = [];
+  let bytes = 0;
+  for (const item of read.slice(0, size)) {
+    bytes += bytesOf(item);
+    if (items.length > 0 && bytes > MAX_PAGE_BYTES) break;
+    items.push(item);
+  }
   const last = items.at(-1);
-  return { items, next: read.length > size && last !== undefined ? positionOf(last) : undefined };
+  return { items, next: read.length > items.length && last !== undefined ? positionOf(last) : undefined };
+}
+
+/** Returns about as many bytes as a plain value has in JSON. */
+export function jsonBytes(value: unknown): number {
+  if (typeof value === "string") return Buffer.byteLength(value) + 2;
+  if (typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return 8;
+  return Object.entries(value).reduce((sum, [key, item]) => sum + key.length + 4 + jsonBytes(item), 2);
+}
+
+/** Rows of lists with large items that are read at a time. */
+const CHUNK = 16;
+
+/**
+ * Reads a page of items that may be large, a few at a time, until it is full by number or by bytes. `read` returns up to
+ * `size + 1` items after a position.
+ */
+export async function readPage<T, P>(
+  { size, after }: PageRequest<P>,
+  positionOf: (item: T) => P,
+  read: (chunk: PageRequest<P>) => Promise<readonly T[]>,
+): Promise<Page<T, P>> {
+  const items: T[] = [];
+  let bytes = 0;
+  let position = after;
+  for (;;) {
+    const wanted = Math.min(CHUNK, size + 1 - items.length);
+    const chunk = await read({ size: wanted - 1, after: position });
+    items.push(...chunk);
+    bytes += chunk.reduce((sum, item) => sum + jsonBytes(item), 0);
+    const last = items.at(-1);
+    const isFull = items.length > size || (items.length > 1 && bytes > MAX_PAGE_BYTES);
+    if (isFull || chunk.length < wanted || last === undefined) return pageFrom(items, size, positionOf);
+    position = positionOf(last);
+  }
 }
 
 /** Pages through items in memory, newest first. They come oldest first; `seqOf` is the log index where each began. */
@@ -26,6 +77,7 @@ export function newestPage<T>(
   seqOf: (item: T) => number,
   { size, after = Number.POSITIVE_INFINITY }: PageRequest,
   isWanted: (item: T) => boolean = () => true,
+  bytesOf?: (item: T) => number,
 ): Page<T> {
   const items = [...oldestFirst];
   const read: T[] = [];
@@ -33,7 +85,7 @@ export function newestPage<T>(
     const item = items[index] as T;
     if (seqOf(item) < after && isWanted(item)) read.push(item);
   }
-  return pageFrom(read, size, seqOf);
+  return pageFrom(read, size, seqOf, bytesOf);
 }
 
 /** Makes the ORM's condition and options for a page of rows ordered by a number, such as a log index, highest first, and one surplus row. */

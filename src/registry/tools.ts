@@ -15,7 +15,7 @@ import { ToolVersionEntity } from "../store/entities.ts";
 import { stored } from "../store/store-fault.ts";
 import { digestOf, type JsonObject } from "../tree/canonical.ts";
 import { checkedText, isStorableJson } from "./checked-text.ts";
-import { type Page, type PageRequest, pageFrom } from "./page.ts";
+import { jsonBytes, type Page, type PageRequest, pageFrom } from "./page.ts";
 
 /** A tool to register. */
 export interface ToolDraft {
@@ -164,8 +164,13 @@ export function toolViewFrom({ sealed, schema, registeredAtMs }: ToolState): Too
 export function listTools(state: WorkspaceState, { size, after }: PageRequest<string>): Page<ToolState, string> {
   const registered = [...state.policies.tools.values()].map(({ sealed }) => sealed.name);
   const names = registered.filter((name) => after === undefined || name > after).sort();
-  const page = pageFrom(names.slice(0, size + 1), size, (name) => name);
-  return { items: page.items.map((name) => getTool(state, name)), next: page.next };
+  const tools = names.slice(0, size + 1).map((name) => getTool(state, name));
+  return pageFrom(
+    tools,
+    size,
+    ({ sealed }) => sealed.name,
+    ({ sealed, schema }) => jsonBytes(sealed) + jsonBytes(schema.arguments),
+  );
 }
 
 /** Lists the latest 100 versions of a tool, newest first, beginning with the current one. */

@@ -1,7 +1,7 @@
 import type { Pool } from "pg";
 import type { SigningKeys } from "../authority/signing-key.ts";
 import { ErrorReason, notFound } from "../errors.ts";
-import { latestFirst, type Page, type PageRequest, pageFrom } from "../registry/page.ts";
+import { latestFirst, type Page, type PageRequest, readPage } from "../registry/page.ts";
 import type { ControlChange } from "../state/control-changes.ts";
 import type { Database } from "../store/database.ts";
 import { IncidentEntity, type IncidentRow, RevocationEntity, type RevocationRow } from "../store/entities.ts";
@@ -65,9 +65,11 @@ export async function listRevocations(
   workspaceId: string,
   page: PageRequest,
 ): Promise<Page<StoredCertificate>> {
-  const { where, options } = latestFirst("seq", page);
-  const rows: RevocationRow[] = await orm.em.fork().find(RevocationEntity, { workspaceId, ...where }, options);
-  const { items, next } = pageFrom(rows, page.size, ({ seq }) => seq);
+  const read = (chunk: PageRequest): Promise<RevocationRow[]> => {
+    const { where, options } = latestFirst("seq", chunk);
+    return orm.em.fork().find(RevocationEntity, { workspaceId, ...where }, options);
+  };
+  const { items, next } = await readPage(page, ({ seq }: RevocationRow) => seq, read);
   return { items: items.map(certificateFromRow), next };
 }
 
@@ -84,7 +86,9 @@ export async function listIncidents(
   workspaceId: string,
   page: PageRequest,
 ): Promise<Page<IncidentRow>> {
-  const { where, options } = latestFirst("createdSeq", page);
-  const rows: IncidentRow[] = await orm.em.fork().find(IncidentEntity, { workspaceId, ...where }, options);
-  return pageFrom(rows, page.size, ({ createdSeq }) => createdSeq);
+  const read = (chunk: PageRequest): Promise<IncidentRow[]> => {
+    const { where, options } = latestFirst("createdSeq", chunk);
+    return orm.em.fork().find(IncidentEntity, { workspaceId, ...where }, options);
+  };
+  return readPage(page, ({ createdSeq }: IncidentRow) => createdSeq, read);
 }

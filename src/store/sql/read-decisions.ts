@@ -8,25 +8,32 @@ const IS_DECISION = "kind <> 1";
 export const IS_COUNTED = "kind <> 1 and kind <> 2";
 
 const COLUMNS = `leaf_hash as "leafHash", body`;
+/** Cuts a page, newest first, after a number of bytes of its entries; one surplus entry shows that the list continues. */
+const newestByBytes = (rows: string): string =>
+  `select ${COLUMNS} from (
+    select *, sum(octet_length(body)) over newest - octet_length(body) as bytes_before, row_number() over newest as place
+    from (${rows}) stretch window newest as (order by seq desc)
+  ) page where bytes_before <= $6 or place = 2 order by page.seq desc`;
+
 const STRETCH = "seq >= $2 and seq < $3 and ($4::smallint is null or decision = $4)";
 
 /**
  * Lists decisions between two indexes, newest first, by reading the primary key backwards until the page is full. Times
  * never go backwards within a log, so callers convert a time span to indexes first. Separate from the statement for one
  * agent because a plan with an optional agent would not use the agent's index.
- * Parameters: workspace, first index, index to stop before, decision or null, most rows.
+ * Parameters: workspace, first index, index to stop before, decision or null, most rows, bytes.
  */
 export const listDecisions = {
   name: "list-decisions",
-  text: `select ${COLUMNS} from ledger_entry
-    where workspace_id = $1 and ${IS_DECISION} and ${STRETCH} order by seq desc limit $5`,
+  text: newestByBytes(`select seq, leaf_hash, body from ledger_entry
+    where workspace_id = $1 and ${IS_DECISION} and ${STRETCH} order by seq desc limit $5`),
 };
 
 /** Lists the decisions of one agent from the index that begins with it. Parameters: as `listDecisions`, then the agent. */
 export const listDecisionsOfAgent = {
   name: "list-decisions-of-agent",
-  text: `select ${COLUMNS} from ledger_entry
-    where workspace_id = $1 and kind in (0, 2) and ${STRETCH} and agent_id = $6 order by seq desc limit $5`,
+  text: newestByBytes(`select seq, leaf_hash, body from ledger_entry
+    where workspace_id = $1 and kind in (0, 2) and ${STRETCH} and agent_id = $7 order by seq desc limit $5`),
 };
 
 /** Cuts a page after a number of bytes of its entries; the first entry always passes. */

@@ -14,15 +14,19 @@ export const readEscalations = {
 };
 
 /**
- * Lists escalations, newest first. Parameters: workspace, index to stay below (null: none), status (null: any),
- * agent (null: any), most rows.
+ * Lists escalations, newest first, until their entries reach a number of bytes; one surplus row shows that the list continues.
+ * Parameters: workspace, index to stay below (null: none), status (null: any), agent (null: any), most rows, bytes.
  */
 export const listEscalations = {
   name: "list-escalations",
-  text: `select ${ESCALATION_COLUMNS} ${FROM}
+  text: `select * from (
+    select *, sum(octet_length(body)) over newest - octet_length(body) as bytes_before, row_number() over newest as place from (
+    select ${ESCALATION_COLUMNS} ${FROM}
     where e.workspace_id = $1 and ($2::bigint is null or e.created_seq < $2)
       and ($3::smallint is null or e.status = $3) and ($4::text is null or e.agent_id = $4)
-    order by e.created_seq desc limit $5`,
+    order by e.created_seq desc limit $5
+    ) listed window newest as (order by "createdSeq" desc)
+  ) page where bytes_before <= $6 or place = 2 order by "createdSeq" desc`,
 };
 
 /**
