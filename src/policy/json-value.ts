@@ -73,9 +73,11 @@ export function ownValue(object: JsonObject, name: string): JsonValue | undefine
 /** A scalar in the form in which rules compare it: numbers and booleans as they are, strings as `comparableText`. */
 export type Comparable = string | number | boolean;
 
-/** Converts a string to the form in which strings are compared: trimmed and lower-cased. */
+/** Converts a string to the form in which strings are compared: trimmed, lower-cased and composed (NFC, UAX 15). */
 export function comparableText(text: string): string {
-  return text.trim().toLowerCase();
+  const folded = text.trim().toLowerCase();
+  // Below U+0300 every text is composed.
+  return /[\u0300-\uffff]/.test(folded) ? folded.normalize("NFC") : folded;
 }
 
 /** Converts a value to the form in which it is compared; undefined for null, arrays and objects, which equal nothing. */

@@ -1,4 +1,4 @@
-import type { JsonObject } from "@bufbuild/protobuf";
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
 import { contextFrom, evaluateRule, mandateFrom, testdata, toolFrom } from "./harness.ts";
@@ -62,4 +62,65 @@ describe("conditions on metadata", () => {
       }
     });
   }
+
+  const decisionOn = (decision: string, condition: JsonObject, args: JsonObject) => {
+    const rule = { type: "metadata", decision, conditions: { rules: [condition] } };
+    return createPolicySet([mandateFrom([rule])]).evaluate(contextFrom({ arguments: args, metadata: args }));
+  };
+
+  /** Values that a condition is compared with, whether a rule that blocks holds, and one that allows. */
+  const QUOTED: readonly (readonly [condition: JsonObject, value: JsonValue, blocks: boolean, allows: boolean])[] = [
+    [{ operator: ">", value: 50000 }, "310000", true, false],
+    [{ operator: ">", value: 50000 }, "60000", true, true],
+    [{ operator: ">", value: 50000 }, "9", true, false],
+    [{ operator: ">", value: 50000 }, "1e5", true, false],
+    [{ operator: ">", value: 50000 }, " +60000.0 ", true, false],
+    [{ operator: ">", value: 50000 }, "10", false, false],
+    [{ operator: ">", value: 50000 }, "310,000", true, false],
+    [{ operator: ">", value: 50000 }, "３１００００", true, false],
+    [{ operator: ">", value: 50000 }, "0x99999", true, false],
+    [{ operator: ">", value: 50000 }, "", true, false],
+    [{ operator: ">", value: 50000 }, [310000], true, false],
+    [{ operator: ">", value: 50000 }, { value: 1 }, true, false],
+    [{ operator: ">", value: 50000 }, true, true, false],
+    [{ operator: "<", value: 5 }, "10", true, false],
+    [{ operator: "between", value: [10, 20] }, "15", true, true],
+    [{ operator: "between", value: [10, 20] }, "9", false, false],
+    [{ operator: "not_between", value: [10, 20] }, "100", true, false],
+    [{ operator: "==", value: 5 }, "5.0", true, false],
+    [{ operator: "==", value: 5 }, "5", true, true],
+    [{ operator: "==", value: 5 }, "five", false, false],
+    [{ operator: "!=", value: 5 }, "5.0", true, false],
+    [{ operator: "!=", value: 5 }, "6", true, true],
+    [{ operator: "in", value: [5, 6] }, "6e0", true, false],
+    [{ operator: "==", value: "caf\u00e9" }, "cafe\u0301", true, true],
+  ];
+  for (const [condition, value, blocks, allows] of QUOTED) {
+    it(`with ${condition.operator} ${JSON.stringify(condition.value)} read ${JSON.stringify(value)} as the stricter.`, () => {
+      const on = (decision: string) => decisionOn(decision, { field: "a", ...condition }, { a: value }).decision;
+      expect(on("block")).to.equal(blocks ? "block" : undefined);
+      expect(on("escalate")).to.equal(blocks ? "escalate" : undefined);
+      expect(on("allow")).to.equal(allows ? "allow" : undefined);
+    });
+  }
+
+  it("fail closed on a missing fact if they are told to.", () => {
+    for (const args of [{}, { a: null }, { a: [] }, { b: 1 }] as JsonObject[]) {
+      const condition = { field: "a", operator: ">", value: 5, on_missing: "violate" };
+      const blocked = decisionOn("block", condition, args);
+      expect(blocked.decision).to.equal("block");
+      expect(blocked.reasons[0]?.code).to.equal(Array.isArray(args.a) ? "CONDITION_HELD" : "ARGUMENT_MISSING");
+      expect(decisionOn("allow", condition, args).decision).to.equal(undefined);
+      expect(decisionOn("block", { ...condition, on_missing: "ignore" }, args).decision).to.equal(
+        Array.isArray(args.a) ? "block" : undefined,
+      );
+    }
+    const within = { field: "l[].a", operator: ">", value: 5, on_missing: "violate" };
+    expect(decisionOn("block", within, { l: [{ a: 1 }, {}] }).decision).to.equal("block");
+    expect(decisionOn("block", within, { l: [{ a: 1 }] }).decision).to.equal(undefined);
+    for (const operator of ["exists", "not_exists"]) {
+      const got = decisionOn("block", { field: "a", operator, on_missing: "violate" }, {}).decision;
+      expect(got).to.equal(operator === "exists" ? undefined : "block");
+    }
+  });
 });

@@ -108,7 +108,7 @@ function conditionFor(from: Draw, paths: readonly string[]): NaiveCondition {
     operator,
     ...(value !== undefined && { value }),
     ...(from(fc.nat, 4) === 0 && { currency: draw(from, ["usd", "EUR "]) }),
-    ...(from(fc.nat, 3) === 0 && { on_missing: "ignore" }),
+    ...(from(fc.nat, 3) === 0 && { on_missing: draw(from, ["ignore", "violate"]) }),
   };
 }
 
@@ -142,7 +142,7 @@ function ruleFor(from: Draw, tool: ToolSchema): RandomRule {
 }
 
 function fires(rule: RandomRule, schema: NaiveSchema, args: JsonObject, metadata: JsonObject): boolean {
-  if (rule.type === "metadata") return naiveMetadataFires(rule.conditions, rule.joint, args, metadata);
+  if (rule.type === "metadata") return naiveMetadataFires(rule.conditions, rule.joint, rule.decision, args, metadata);
   return naiveArgumentFires(rule.conditions, rule.joint, rule.decision, schema, args);
 }
 

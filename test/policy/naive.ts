@@ -108,7 +108,7 @@ const TAKES: { readonly [operator: string]: readonly string[] } = {
 const LOOKS_INSIDE = ["contains", "not_contains", "contains_any", "contains_all", "subset_of"];
 
 function clean(text: string): string {
-  return text.trim().toLowerCase();
+  return text.trim().toLowerCase().normalize("NFC");
 }
 
 function same(left: Json, right: Json): boolean {
@@ -242,22 +242,45 @@ function text(value: Json): string {
 }
 
 /** Compares the value itself if the operator takes its type and both types are alike, else its text. */
-function compareUntyped(operator: string, value: Json, wanted: Json): boolean {
+function compareUntyped(operator: string, value: Json, wanted: Json, isAllow: boolean): boolean {
   const asText = (one: Json): Json => (Array.isArray(one) ? one.map(text) : text(one));
   if (operator.startsWith("length")) return compare(operator, Array.isArray(value) ? value : text(value), wanted);
   if (LOOKS_INSIDE.includes(operator)) {
     const alone = operator === "subset_of" ? [text(value)] : text(value);
     return compare(operator, Array.isArray(value) ? asText(value) : alone, asText(wanted));
   }
+  if (["==", "!=", "in", "not_in"].includes(operator)) return equalUntyped(operator, value, wanted, isAllow);
   const isOrder = TAKES[operator]?.join() === "number";
   if (!isOrder) return compare(operator, text(value), asText(wanted));
-  const numeric = typeof value === "number" && [wanted].flat().every((one) => typeof one === "number");
-  if (numeric) return compare(operator, value, wanted);
+  const isNumeric = [wanted].flat().every((one) => typeof one === "number");
+  if (isNumeric && typeof value === "number") return compare(operator, value, wanted);
   const ends = [wanted].flat().map((one) => clean(text(one)));
-  return compare(operator, clean(text(value)), Array.isArray(wanted) ? ends : (ends[0] ?? null));
+  const byText = compare(operator, clean(text(value)), Array.isArray(wanted) ? ends : (ends[0] ?? null));
+  if (!isNumeric) return byText;
+  const number = numberOf(value);
+  if (number === undefined) return !isAllow;
+  const byNumber = compare(operator, number, wanted);
+  return isAllow ? byNumber && byText : byNumber || byText;
 }
 
-function metadataHolds(condition: NaiveCondition, args: Json, metadata: Json): boolean {
+/** The number that a text says, in any usual notation. */
+function numberOf(value: Json): number | undefined {
+  const said = clean(text(value));
+  const isNumber = said !== "" && !/[^0-9.e+-]/.test(said) && Number.isFinite(Number(said));
+  return isNumber ? Number(said) : undefined;
+}
+
+/** Equality also counts numbers that are written differently, unless that would let an action pass. */
+function equalUntyped(operator: string, value: Json, wanted: Json, isAllow: boolean): boolean {
+  const byText = [wanted].flat().some((one) => same(text(value), text(one)));
+  const number = typeof value === "string" ? numberOf(value) : undefined;
+  const byNumber = [wanted].flat().some((one) => typeof one === "number" && one === number);
+  const isPositive = operator === "==" || operator === "in";
+  if (isPositive) return isAllow ? byText : byText || byNumber;
+  return isAllow ? !byText && !byNumber : !byText;
+}
+
+function metadataHolds(condition: NaiveCondition, args: Json, metadata: Json, isAllow: boolean): boolean {
   const steps = split(condition.field);
   const own = isObject(args) ? member(args, steps[0] ?? "") : undefined;
   const root = own === undefined || own === null ? metadata : args;
@@ -265,9 +288,11 @@ function metadataHolds(condition: NaiveCondition, args: Json, metadata: Json): b
   const spots = follow(steps, isObject(root) ? root : {}, anything, {});
   return spots.some((spot) => {
     if (spot.at === "value" && spot.value !== null) {
-      return compareUntyped(condition.operator, spot.value, condition.value ?? null);
+      return compareUntyped(condition.operator, spot.value, condition.value ?? null, isAllow);
     }
     if (condition.operator === "not_exists") return true;
+    if (condition.operator === "exists") return false;
+    if (condition.on_missing === "violate") return !isAllow;
     return ["!=", "not_in"].includes(condition.operator) && condition.on_missing !== "ignore";
   });
 }
@@ -276,9 +301,10 @@ function metadataHolds(condition: NaiveCondition, args: Json, metadata: Json): b
 export function naiveMetadataFires(
   conditions: readonly NaiveCondition[],
   joint: string,
+  decision: string,
   args: Json,
   metadata: Json,
 ): boolean {
-  const held = conditions.map((condition) => metadataHolds(condition, args, metadata));
+  const held = conditions.map((condition) => metadataHolds(condition, args, metadata, decision === "allow"));
   return joint === "OR" ? held.some(Boolean) : held.every(Boolean);
 }

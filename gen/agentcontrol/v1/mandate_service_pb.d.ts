@@ -48,7 +48,7 @@ export declare type Condition = Message<"agentcontrol.v1.Condition"> & {
   currency?: string | undefined;
 
   /**
-   * What a missing argument means.
+   * What a missing value means. Absent: it fails closed for an argument of a registered tool, and is ignored in metadata.
    *
    * @generated from field: agentcontrol.v1.OnMissing on_missing = 5;
    */
@@ -1016,6 +1016,14 @@ export enum OnMissing {
    * @generated from enum value: ON_MISSING_IGNORE = 1;
    */
   IGNORE = 1,
+
+  /**
+   * Fails closed, as an argument of a registered tool does without `on_missing`. For conditions on metadata, which ignore a missing
+   * value otherwise.
+   *
+   * @generated from enum value: ON_MISSING_VIOLATE = 2;
+   */
+  VIOLATE = 2,
 }
 
 /**

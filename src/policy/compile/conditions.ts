@@ -64,11 +64,20 @@ function checkCount({ conditions, path, violations }: RuleDraft): void {
   violations.add(at, "LIMIT_OUT_OF_RANGE", `${length} conditions are more than ${MAX_CONDITIONS}`);
 }
 
-function compileConditions({ type, tool, conditions, path, violations }: RuleDraft): readonly CompiledCondition[] {
+function compileConditions({
+  type,
+  tool,
+  decision,
+  conditions,
+  path,
+  violations,
+}: RuleDraft): readonly CompiledCondition[] {
   const known: ArgumentIndex = new Map(tool?.arguments.map((argument) => [argument.path, argument]));
   const compiled = conditions.rules.slice(0, MAX_CONDITIONS).map((condition, index) => {
     const draft = { condition, path: `${path}.conditions.rules[${index}]`, violations };
-    return type === RuleType.ARGUMENT ? argumentCondition(draft, known) : metadataCondition(draft);
+    return type === RuleType.ARGUMENT
+      ? argumentCondition(draft, known)
+      : metadataCondition(draft, decision === "allow");
   });
   return compiled.filter((condition) => condition !== undefined);
 }
@@ -141,7 +150,7 @@ function resultText({ field, types, currency, holds }: CompiledCondition, result
   }
 }
 
-function metadataCondition(draft: ConditionDraft): CompiledCondition | undefined {
+function metadataCondition(draft: ConditionDraft, isAllow: boolean): CompiledCondition | undefined {
   const { condition, path, violations } = draft;
   const before = violations.count;
   const operator = operatorFrom(draft);
@@ -152,9 +161,11 @@ function metadataCondition(draft: ConditionDraft): CompiledCondition | undefined
   }
   const literal = operator && readLiteral(draft, operator, false);
   if (violations.count > before || operator === undefined || steps === undefined) return undefined;
-  const isIgnored = ignoresMissing(condition) && !asksPresence(operator);
-  const whenMissing = operator.untypedMatchesMissing === true && !isIgnored;
-  const plan = { steps, test: operator.untyped(literal), whenMissing };
+  const plan = {
+    steps,
+    test: operator.untyped(literal, isAllow),
+    whenMissing: untypedWhenMissing(condition, operator),
+  };
   return {
     path,
     field: condition.field,
@@ -163,6 +174,12 @@ function metadataCondition(draft: ConditionDraft): CompiledCondition | undefined
     currency: undefined,
     judge: (context) => judgeMetadata(plan, context.arguments, context.metadata),
   };
+}
+
+function untypedWhenMissing({ onMissing }: Condition, operator: Operator): boolean | "ARGUMENT_MISSING" {
+  const matches = operator.untypedMatchesMissing === true;
+  if (asksPresence(operator)) return matches;
+  return onMissing === OnMissing.VIOLATE ? "ARGUMENT_MISSING" : matches && onMissing !== OnMissing.IGNORE;
 }
 
 function metadataSteps({ condition, path, violations }: ConditionDraft): readonly ArgumentStep[] | undefined {

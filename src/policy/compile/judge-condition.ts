@@ -103,7 +103,7 @@ export interface MetadataPlan {
   readonly steps: readonly ArgumentStep[];
   readonly test: Test;
   /** Result on a missing value, null included. */
-  readonly whenMissing: boolean;
+  readonly whenMissing: boolean | "ARGUMENT_MISSING";
 }
 
 /** Judges the arguments if they have the path's first member, else the metadata. Holds if any element makes it hold. */
@@ -111,13 +111,13 @@ export function judgeMetadata(
   plan: MetadataPlan,
   args: JsonObject | undefined,
   metadata: JsonObject | undefined,
-): boolean {
+): ConditionResult {
   const [first = ""] = plan.steps;
   const own = args === undefined || first === null ? undefined : ownValue(args, first);
   return walkMetadata(plan, 0, own === undefined || own === null ? metadata : args);
 }
 
-function walkMetadata(plan: MetadataPlan, depth: number, value: JsonValue | undefined): boolean {
+function walkMetadata(plan: MetadataPlan, depth: number, value: JsonValue | undefined): MetadataPlan["whenMissing"] {
   if (value === undefined || value === null) return plan.whenMissing;
   const step = plan.steps[depth];
   if (step === undefined) return plan.test(value);
@@ -125,5 +125,6 @@ function walkMetadata(plan: MetadataPlan, depth: number, value: JsonValue | unde
     return isJsonObject(value) ? walkMetadata(plan, depth + 1, ownValue(value, step)) : plan.whenMissing;
   }
   if (!Array.isArray(value) || value.length === 0) return plan.whenMissing;
-  return value.some((element) => walkMetadata(plan, depth + 1, element));
+  const results = value.map((element) => walkMetadata(plan, depth + 1, element));
+  return results.includes(true) || (results.includes("ARGUMENT_MISSING") ? "ARGUMENT_MISSING" : false);
 }

@@ -2,6 +2,8 @@ import type { JsonValue } from "@bufbuild/protobuf";
 import { BOOLEAN, comparableFrom, comparableTextFrom, NUMBER, STRING } from "../json-value.ts";
 import { type Literal, literalList, negated, type Operator, type Test } from "./operator.ts";
 
+/** Characters past which a text is read as no number. */
+const MAX_NUMBER_TEXT = 400;
 const SCALAR = STRING | NUMBER | BOOLEAN;
 
 function isOneOf(literal: Literal): Test {
@@ -12,9 +14,30 @@ function isOneOf(literal: Literal): Test {
   };
 }
 
-function isOneOfAsText(literal: Literal): Test {
+/** Equality of texts, or of numbers where both are numbers: `"5.0"` equals 5 unless that lets an action pass. */
+function isOneOfAsText(literal: Literal, isAllow: boolean): Test {
   const wanted = new Set(literalList(literal).map(comparableTextFrom));
-  return (value) => wanted.has(comparableTextFrom(value));
+  const numbers = new Set(literalList(literal).filter((each) => typeof each === "number"));
+  return (value) => {
+    const text = comparableTextFrom(value);
+    if (wanted.has(text)) return true;
+    return !isAllow && numbers.size > 0 && typeof value === "string" && numbers.has(numberFrom(text));
+  };
+}
+
+/** Inequality, as strict: an `allow` rule needs the texts and the numbers to differ. */
+function isNoneOfAsText(literal: Literal, isAllow: boolean): Test {
+  const isOne = isOneOfAsText(literal, !isAllow);
+  return (value) => !isOne(value);
+}
+
+const NUMBER_TEXT = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/;
+
+/** Reads a text, trimmed and in lower case, as a number; NaN if it is none. */
+function numberFrom(text: string): number {
+  if (text.length > MAX_NUMBER_TEXT || !NUMBER_TEXT.test(text)) return Number.NaN;
+  const number = Number(text);
+  return Number.isFinite(number) ? number : Number.NaN;
 }
 
 function equality(name: string, opposite: string, shape: "scalar" | "scalars"): Operator {
@@ -23,8 +46,8 @@ function equality(name: string, opposite: string, shape: "scalar" | "scalars"): 
 }
 
 function inequality(name: string, opposite: string, shape: "scalar" | "scalars"): Operator {
-  const { typed, untyped, ...rest } = equality(name, opposite, shape);
-  return { ...rest, typed: negated(typed), untyped: negated(untyped), untypedMatchesMissing: true };
+  const { typed, ...rest } = equality(name, opposite, shape);
+  return { ...rest, typed: negated(typed), untyped: isNoneOfAsText, untypedMatchesMissing: true };
 }
 
 type Ordered = string | number;
@@ -37,15 +60,24 @@ function typedOrder(accepts: Accepts): (literal: Literal) => Test {
   };
 }
 
-function untypedOrder(accepts: Accepts): (literal: Literal) => Test {
-  return (literal) => {
+/**
+ * Order of numbers, or of texts. A text that is compared with a number counts in both readings: without a schema nobody says which
+ * is meant. A text that is no number holds for a rule that restricts, and never for one that allows.
+ */
+function untypedOrder(accepts: Accepts): Operator["untyped"] {
+  return (literal, isAllow) => {
     const [low = "", high = low] = literalList(literal);
     const [lowText, highText] = [comparableTextFrom(low), comparableTextFrom(high)];
     const numeric = typeof low === "number" && typeof high === "number" ? { low, high } : undefined;
-    return (value: JsonValue) =>
-      typeof value === "number" && numeric !== undefined
-        ? accepts(value, numeric.low, numeric.high)
-        : accepts(comparableTextFrom(value), lowText, highText);
+    return (value: JsonValue) => {
+      if (numeric === undefined) return accepts(comparableTextFrom(value), lowText, highText);
+      if (typeof value === "number") return accepts(value, numeric.low, numeric.high);
+      const text = comparableTextFrom(value);
+      const number = numberFrom(text);
+      if (Number.isNaN(number)) return !isAllow;
+      const asNumber = accepts(number, numeric.low, numeric.high);
+      return isAllow ? asNumber && accepts(text, lowText, highText) : asNumber || accepts(text, lowText, highText);
+    };
   };
 }
 

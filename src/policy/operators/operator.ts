@@ -24,8 +24,11 @@ export interface Operator {
   readonly shape: LiteralShape;
   /** Builds the test on values of fitting types. */
   readonly typed: (literal: Literal) => Test;
-  /** Builds the test on any value, by text if the types differ. */
-  readonly untyped: (literal: Literal) => Test;
+  /**
+   * Builds the test on any value, by text if the types differ. Where text can be read in two ways, a rule that allows needs both
+   * to hold, and any other rule one.
+   */
+  readonly untyped: (literal: Literal, isAllow: boolean) => Test;
   /** Writes the comparison that would be false instead: `amount <= 500`. */
   readonly passes: (field: string, literal: string) => string;
   /** Result on a missing argument, for operators that ask about absence itself. */
@@ -37,9 +40,11 @@ export interface Operator {
 }
 
 /** Builds the opposite test. */
-export function negated(build: (literal: Literal) => Test): (literal: Literal) => Test {
-  return (literal) => {
-    const test = build(literal);
+export function negated<Rest extends unknown[]>(
+  build: (literal: Literal, ...rest: Rest) => Test,
+): (literal: Literal, ...rest: Rest) => Test {
+  return (literal, ...rest) => {
+    const test = build(literal, ...rest);
     return (value) => !test(value);
   };
 }
