@@ -132,7 +132,7 @@ const sealedFrom = (settings: WorkspaceSettings): SealedWorkspace => ({
 
 /** Returns settings with the given ones in their place. Throws INVALID_FIELD for a name or a list that is refused. */
 function withChanges(before: WorkspaceSettings, changes: Omit<WorkspaceDraft, "workspaceId">): WorkspaceSettings {
-  const given = Object.entries(changes).filter(([, value]) => value !== undefined);
+  const given = Object.entries(changes).filter(([name, value]) => name in before && value !== undefined);
   const after: WorkspaceSettings = { ...before, ...Object.fromEntries(given) };
   return { ...after, name: checkedName("name", after.name), approvalIgnores: checkedIgnores(after.approvalIgnores) };
 }
