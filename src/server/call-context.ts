@@ -15,6 +15,8 @@ export interface IncomingCall {
   readonly receivedAt: number;
   /** Names the call in the response, the log and INTERNAL errors. MUST come from `requestIdFrom`. */
   readonly requestId: string;
+  /** IP address that the call came from; absent if it is not known any more. */
+  readonly address?: string | undefined;
   /** Returns a request header or gRPC metadata; `name` MUST be in lower case. */
   header(name: string): string | undefined;
   /**

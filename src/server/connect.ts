@@ -238,6 +238,7 @@ function incomingFrom({ request, arrival, signal }: Exchange, { protocolName }: 
   return {
     wire: protocolName as Wire,
     ...arrival,
+    address: request.socket.remoteAddress,
     header,
     timeoutMs: () =>
       protocolName === "connect"

@@ -18,6 +18,7 @@ const RETRY_AFTER_SECONDS: ReadonlyMap<ErrorReason, number> = new Map([
   [ErrorReason.SHUTTING_DOWN, 1],
   [ErrorReason.STORE_UNAVAILABLE, 1],
   [ErrorReason.OVERLOADED, 1],
+  [ErrorReason.TOO_MANY_WRONG_KEYS, 1],
 ]);
 
 /** An error as a REST response. */

@@ -252,6 +252,7 @@ function incomingFrom(grpc: UnaryCall | ServerStreamCall | BidiStreamCall): Inco
     wire: "grpc",
     receivedAt,
     requestId: requestIdFrom(header(REQUEST_ID_HEADER)),
+    address: addressOfPeer(grpc.getPeer()),
     header,
     timeoutMs: () => (deadline === Number.POSITIVE_INFINITY ? undefined : deadline - Date.now()),
     onLeave(listener) {
@@ -259,6 +260,11 @@ function incomingFrom(grpc: UnaryCall | ServerStreamCall | BidiStreamCall): Inco
       else (grpc as EventEmitter).once("cancelled", () => listener(reason));
     },
   };
+}
+
+/** Returns the address in `127.0.0.1:50000`, `[::1]:50000` or `::1:50000`. */
+function addressOfPeer(peer: string): string {
+  return peer.slice(0, peer.lastIndexOf(":")).replace(/^\[|\]$/g, "");
 }
 
 function responseMetadata({ requestId }: IncomingCall): Metadata {

@@ -3,13 +3,14 @@ import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { CallContext } from "../api/context.ts";
 import type { CheckedRequest, ServiceDefinition } from "../api/service.ts";
-import { controlPlaneErrorFrom } from "../errors.ts";
+import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors.ts";
 import { type AccessRule, type Authenticate, accessRuleOf, assertMayCall, findCaller, keyFrom } from "./admission.ts";
 import { Call, type CallObserver, type IncomingCall } from "./call-context.ts";
 import { cancelled, reportFault, shuttingDown } from "./errors.ts";
 import { CallMetrics, type InFlight } from "./metrics.ts";
 import { OpenStreams, type OpenStreamsOptions } from "./open-streams.ts";
 import { createRequestChecks, type RequestCheck } from "./validation.ts";
+import { WrongKeys } from "./wrong-keys.ts";
 
 /** Deadline of unary calls without one from the caller or the options, milliseconds. */
 const DEFAULT_UNARY_DEADLINE_MS = 10_000;
@@ -53,6 +54,7 @@ export class Pipeline {
   readonly #authenticate: Authenticate;
   readonly #defaultDeadlineMs: number;
   readonly #observer: CallObserver;
+  readonly #wrongKeys: WrongKeys;
   readonly #calls = new Set<Call>();
   readonly #streams: OpenStreams;
   #isDraining = false;
@@ -64,6 +66,7 @@ export class Pipeline {
     this.services = services;
     this.maxDepth = maxDepth;
     this.#authenticate = authenticate;
+    this.#wrongKeys = new WrongKeys(log);
     this.#streams = new OpenStreams(options);
     this.#defaultDeadlineMs = options.defaultDeadlineMs ?? DEFAULT_UNARY_DEADLINE_MS;
     this.#endpoints = createEndpoints(services, maxDepth);
@@ -88,8 +91,14 @@ export class Pipeline {
       if (isStream(call)) this.#streams.add(call);
       return call;
     } catch (error) {
-      throw call.fail(error);
+      throw call.fail(call.caller === undefined ? this.#countedIfWrongKey(error, call) : error);
     }
+  }
+
+  #countedIfWrongKey(error: unknown, { endpoint, incoming }: Call): unknown {
+    if (!(error instanceof ControlPlaneError) || error.reason !== ErrorReason.KEY_INVALID) return error;
+    const { address, requestId } = incoming;
+    return this.#wrongKeys.refusal({ address, requestId, method: endpoint.name }) ?? error;
   }
 
   /** Serves an admitted unary call. Settles at the deadline at the latest, even if the service function does not return. */

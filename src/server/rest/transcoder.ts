@@ -126,6 +126,7 @@ function incomingFrom({ request, response, arrival }: Exchange): IncomingCall {
   return {
     wire: "rest",
     ...arrival,
+    address: request.socket.remoteAddress,
     header: (name) => headerOf(request, name),
     timeoutMs: () => timeoutFromHeader(REQUEST_TIMEOUT_HEADER, headerOf(request, REQUEST_TIMEOUT_HEADER)),
     onLeave(listener) {

@@ -1,0 +1,89 @@
+import { isIPv6 } from "node:net";
+import { LRUCache } from "lru-cache";
+import type { Logger } from "pino";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+
+/** Wrong keys that an address may send at once. */
+const BURST = 60;
+/** Wrong keys that an address may send a second after that. */
+const PER_SECOND = 1;
+/** Addresses that are remembered; the one that was quiet longest is forgotten first. */
+const MAX_ADDRESSES = 10_000;
+
+/** Token bucket of an address. */
+interface Bucket {
+  tokens: number;
+  /** When `tokens` was true, milliseconds. */
+  atMs: number;
+  isEmpty: boolean;
+}
+
+/** A call that came with a wrong key, as logged. The key is not part of it. */
+export interface WrongKeyCall {
+  readonly address: string | undefined;
+  readonly requestId: string;
+  readonly method: string;
+}
+
+/**
+ * Slows down the guessing of keys, by address. Only wrong keys count and only they are refused, so that callers behind the same
+ * address, as behind a NAT, are never affected.
+ */
+export class WrongKeys {
+  readonly #log: Pick<Logger, "info" | "warn">;
+  readonly #now: () => number;
+  readonly #buckets = new LRUCache<string, Bucket>({ max: MAX_ADDRESSES });
+
+  /** `now` gives monotonic milliseconds. */
+  constructor(log: Pick<Logger, "info" | "warn">, now = (): number => performance.now()) {
+    this.#log = log;
+    this.#now = now;
+  }
+
+  /** Counts a wrong key. Returns TOO_MANY_WRONG_KEYS once the address has used up its share, and undefined before. */
+  refusal({ address, requestId, method }: WrongKeyCall): ControlPlaneError | undefined {
+    const network = networkOf(address ?? "");
+    const bucket = this.#filled(network);
+    if (bucket.tokens >= 1) {
+      bucket.tokens -= 1;
+      bucket.isEmpty = false;
+      this.#log.info({ address, requestId, method }, "wrong key");
+      return undefined;
+    }
+    if (!bucket.isEmpty) this.#log.warn({ network, requestId, method }, "too many wrong keys from one address");
+    bucket.isEmpty = true;
+    return tooManyWrongKeys();
+  }
+
+  #filled(network: string): Bucket {
+    const nowMs = this.#now();
+    const bucket = this.#buckets.get(network) ?? { tokens: BURST, atMs: nowMs, isEmpty: false };
+    bucket.tokens = Math.min(BURST, bucket.tokens + ((nowMs - bucket.atMs) / 1000) * PER_SECOND);
+    bucket.atMs = nowMs;
+    this.#buckets.set(network, bucket);
+    return bucket;
+  }
+}
+
+function tooManyWrongKeys(): ControlPlaneError {
+  const message = "too many wrong keys came from this address; check the key, and wait before the next attempt";
+  return new ControlPlaneError(ErrorReason.TOO_MANY_WRONG_KEYS, message);
+}
+
+const MAPPED_IPV4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;
+
+/** Returns what stands for one client: an IPv4 address, or the first 64 bits of an IPv6 address, all of which one client has. */
+export function networkOf(address: string): string {
+  const [, mapped] = MAPPED_IPV4.exec(address) ?? [];
+  if (mapped !== undefined) return mapped;
+  const [bare = ""] = address.split("%");
+  if (!isIPv6(bare)) return address;
+  const [head = "", tail] = bare.toLowerCase().split("::");
+  const left = head === "" ? [] : head.split(":");
+  const right = tail === undefined || tail === "" ? [] : tail.split(":");
+  const groups = [...left, ...Array<string>(8 - left.length - right.length).fill("0"), ...right];
+  return `${groups
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(":")}::/64`;
+}
