@@ -117,7 +117,7 @@ async function lastVersions(
 
 /** Returns a draft in the form that is sealed and hashed. */
 function definitionFrom(draft: MandateDraft): JsonObject {
-  const definition: JsonObject = {
+  return {
     name: checkedName("name", draft.name),
     description: checkedText("description", draft.description),
     scope: draft.scope,
@@ -125,10 +125,8 @@ function definitionFrom(draft: MandateDraft): JsonObject {
     ...(draft.agentId === undefined ? {} : { agent_id: draft.agentId }),
     priority: draft.priority,
     mode: draft.mode,
-    rules: draft.rules.map((rule) => toJson(RuleSchema, rule, { useProtoFieldName: true })),
+    rules: rulesJson(draft.rules),
   };
-  if (!isStorableJson(definition)) throw invalidField("rules", "must not hold U+0000 or half of a surrogate pair");
-  return definition;
 }
 
 function mandateInvalid(found: readonly RuleViolation[]): ControlPlaneError {
@@ -149,9 +147,21 @@ function mandateInvalid(found: readonly RuleViolation[]): ControlPlaneError {
 function assertTargets(state: WorkspaceState, { scope, departmentId, agentId, rules }: MandateDraft): void {
   if (scope === "department") getDepartment(state, departmentId ?? "");
   if (scope === "agent") getAgent(state, agentId ?? "");
+  assertDepartments(state, rules);
+}
+
+/** Throws DEPARTMENT_NOT_FOUND for a department that a rule counts and the workspace does not have. */
+function assertDepartments(state: WorkspaceState, rules: readonly Rule[]): void {
   for (const { conditions } of rules) {
     if (conditions?.departmentId !== undefined) getDepartment(state, conditions.departmentId);
   }
+}
+
+/** Writes rules as JSON. Throws INVALID_FIELD for what the store cannot keep. */
+function rulesJson(rules: readonly Rule[]): JsonObject[] {
+  const written = rules.map((rule) => toJson(RuleSchema, rule, { useProtoFieldName: true }) as JsonObject);
+  if (!isStorableJson(written)) throw invalidField("rules", "must not hold U+0000 or half of a surrogate pair");
+  return written;
 }
 
 function assertNameFree(state: WorkspaceState, name: string, mandateId: string): void {
@@ -259,10 +269,15 @@ export function archiveMandate(log: WorkspaceLog, by: string, mandateId: string)
   });
 }
 
-/** Compiles rules against the tools registered now. MUST NOT change anything. */
+/**
+ * Compiles rules against the tools registered now. MUST NOT change anything. Throws as `createMandate` does for the rules:
+ * DEPARTMENT_NOT_FOUND, and INVALID_FIELD for what the store cannot keep.
+ */
 export function compileDraft(state: WorkspaceState, rules: readonly Rule[]): CompiledDraft {
+  rulesJson(rules);
   const result = compileRules(rules, state.policies.lookup);
   if (result.kind === "invalid") return { valid: false, violations: result.violations };
+  assertDepartments(state, rules);
   const typed = result.rules.map(({ source }) => source);
   return { valid: true, rules: typed, warnings: approvalWarnings(typed, state.settings.approval_ignores) };
 }

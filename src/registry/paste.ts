@@ -9,7 +9,7 @@ const MAX_TOOLS = 500;
 /** Field of the schema in each format: MCP, Anthropic, OpenAI, and a `name` with a `schema`. */
 const SCHEMA_KEYS = ["inputSchema", "input_schema", "parameters", "schema"] as const;
 const ACCEPTED =
-  "a tool of MCP (`inputSchema`), Anthropic (`input_schema`) or OpenAI (`parameters`), a `name` with a `schema`, or a list of these";
+  "a tool of MCP (`inputSchema`), Anthropic (`input_schema`) or OpenAI (`parameters`), a `name` with a `schema`, a JSON Schema with a `title`, a reply to `tools/list`, or a list of these";
 const EMPTY_SCHEMA: JsonObject = { type: "object", properties: {} };
 
 interface Item {
@@ -38,9 +38,13 @@ function refused(violations: readonly FieldViolation[]): ControlPlaneError {
 const itemsIn = (list: readonly JsonValue[], path: string): Item[] =>
   list.map((value, index) => ({ path: `${path}[${index}]`, value }));
 
+/** Finds the tools: one, a list, an object with `tools`, or a JSON-RPC reply whose `result` has them. */
 function itemsFrom(definition: JsonValue): Item[] {
   if (Array.isArray(definition)) return itemsIn(definition, "definition");
   if (isObject(definition) && Array.isArray(definition.tools)) return itemsIn(definition.tools, "definition.tools");
+  if (isObject(definition) && isObject(definition.result) && Array.isArray(definition.result.tools)) {
+    return itemsIn(definition.result.tools, "definition.result.tools");
+  }
   return [{ path: "definition", value: definition }];
 }
 
@@ -98,7 +102,9 @@ function draftFrom(item: Item, violations: FieldViolation[]): ToolDraft | undefi
   }
   const { path, body } = found;
   const { field: schemaField, schema } = schemaOf(item, path, body);
-  const { name, description } = body;
+  const { description } = body;
+  // A schema that is no part of a tool may be named by its title.
+  const name = body.name ?? (schemaField === path ? body.title : undefined);
   const wrong = [
     nameViolation(path, name),
     descriptionViolation(path, description),
@@ -129,7 +135,8 @@ function repeatedViolations(drafts: readonly ToolDraft[]): FieldViolation[] {
 }
 
 /**
- * Reads the tools that a person pasted, in that order: one, an array, or an object with `tools`; at most 500. Throws
+ * Reads the tools that a person pasted, in that order: one, an array, an object with `tools`, or an MCP server's reply to
+ * `tools/list`; at most 500. A JSON Schema without a `name` is named by its `title`. Throws
  * PASTE_NOT_RECOGNISED with the violations of every item.
  */
 export function toolsFromPaste(definition: JsonValue): ToolDraft[] {

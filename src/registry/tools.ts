@@ -76,11 +76,26 @@ function assertSchemas(drafts: readonly ToolDraft[]): void {
   throw new ControlPlaneError(ErrorReason.SCHEMA_INVALID, message, metadata, { violations });
 }
 
-/** Registers the next version of a tool; returns false, and seals nothing, when its schema is the current one. */
+/** Changes the description of a tool's current version, unless it is that already. */
+async function describeVersion(
+  { transaction, state, seal }: ChangeScope,
+  { name, version, digest, description: before }: SealedTool,
+  description: string,
+): Promise<void> {
+  if (description === before) return;
+  const { workspaceId } = state;
+  await transaction.nativeUpdate(ToolVersionEntity, { workspaceId, name, version }, { description });
+  seal({ type: "tool_described", tool: { name, version, digest, description } });
+}
+
+/** Registers the next version of a tool; returns false when its schema is the current one, which at most describes it anew. */
 async function putVersion(scope: ChangeScope, draft: ToolDraft, digest: string): Promise<boolean> {
   const { transaction, state, nowMs, seal } = scope;
   const before = state.policies.tool(draft.name)?.sealed;
-  if (before?.digest === digest) return false;
+  if (before?.digest === digest) {
+    await describeVersion(scope, before, draft.description ?? before.description);
+    return false;
+  }
   const tool: SealedTool = {
     // A tool is shown as it was named first.
     name: before?.name ?? draft.name,
@@ -99,8 +114,8 @@ async function putVersion(scope: ChangeScope, draft: ToolDraft, digest: string):
 }
 
 /**
- * Registers tools, all or none. A schema equal to the current one makes no version; a changed one makes the next, and the
- * mandates that name the tool are compiled again. Of drafts with one name the first counts: they MUST have equal schemas.
+ * Registers tools, all or none. A schema equal to the current one makes no version, and a new description of it takes
+ * the place of the old; a changed schema makes the next version, and the mandates that name the tool are compiled again. Of drafts with one name the first counts: they MUST have equal schemas.
  * Throws SCHEMA_INVALID with every violation of every schema.
  */
 export async function registerTools(

@@ -143,6 +143,11 @@ export type ControlChange =
   | { readonly type: "department_member_removed"; readonly department_id: string; readonly agent_id: string }
   | { readonly type: "tool_registered"; readonly tool: SealedTool }
   | {
+      /** A new description of a version whose schema did not change. */
+      readonly type: "tool_described";
+      readonly tool: Pick<SealedTool, "name" | "version" | "digest" | "description">;
+    }
+  | {
       readonly type: "mandate_published";
       readonly mandate: SealedMandate;
       /** Digest of the policy set that the change puts in force. Decisions carry the digest of the set in force. */

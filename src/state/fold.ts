@@ -127,6 +127,7 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
     state.policies.putTool(tool, atMs);
     requireCounters(state, seq + 1);
   },
+  tool_described: (state, { tool }) => state.policies.describeTool(tool.name, tool.description),
   mandate_published(state, { mandate }, { seq, atMs }) {
     const before = state.policies.mandates.get(mandate.mandate_id);
     const createdAtMs = before?.createdAtMs ?? atMs;

@@ -119,6 +119,12 @@ export class Policies {
     }
   }
 
+  /** Changes the description of a tool's current version, which no mandate depends on. */
+  describeTool(name: string, description: string): void {
+    const tool = this.tool(name);
+    if (tool !== undefined) this.#tools.set(toolKey(name), { ...tool, sealed: { ...tool.sealed, description } });
+  }
+
   /** Puts a version of a mandate in force. */
   putMandate(sealed: SealedMandate, { createdAtMs, updatedAtMs, createdSeq }: MandateTimes): void {
     const compiled = this.#compile(sealed);

@@ -60,6 +60,7 @@ const EVENT_BY_CHANGE: ReadonlyMap<ControlChange["type"], EventName> = new Map([
   ["agent_revoked", "agent.revoked"],
   ["escalation_resolved", "escalation.resolved"],
   ["tool_registered", "tool.changed"],
+  ["tool_described", "tool.changed"],
 ]);
 
 /** Makes the span of consecutive entries, of which there MUST be at least one. */
@@ -102,7 +103,8 @@ function dataFromChange(change: ChangeBody): EventData {
       const { escalation_id, agent_id, resolution, cause } = change;
       return { escalation_id, agent_id, status: resolution, resolved_by: cause ?? change.by };
     }
-    case "tool_registered": {
+    case "tool_registered":
+    case "tool_described": {
       const { name, version, digest } = change.tool;
       return { name, version, digest, registered_by: change.by };
     }

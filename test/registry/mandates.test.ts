@@ -121,6 +121,31 @@ describe("mandates", () => {
     expect(await seqNow()).to.equal(seq);
   });
 
+  it("does not compile rules that publishing would refuse: an unknown department, and what cannot be stored.", async () => {
+    const { mandates } = test;
+    const limit = (departmentId: string) => ({
+      type: RuleType.SEQUENCE,
+      decision: Decision.BLOCK,
+      conditions: {
+        mode: SequenceMode.VELOCITY,
+        maxCount: 5n,
+        windowSeconds: 60n,
+        matchActionTypes: ["pay.*"],
+        scope: Scope.DEPARTMENT,
+        departmentId,
+      },
+    });
+    const department = await test.department();
+    expect((await mandates.compileMandate({ rules: [limit(department)] })).valid).to.equal(true);
+    for (const [rules, reason] of [
+      [[limit("dep_none")], "DEPARTMENT_NOT_FOUND"],
+      [[{ ...condition("amount", ">", 5), description: "a\u0000b" }], "INVALID_FIELD"],
+    ] as const) {
+      expect(await reasonOf(mandates.compileMandate({ rules: [...rules] }))).to.equal(reason);
+      expect(await reasonOf(mandates.createMandate({ name: "same", rules: [...rules] }))).to.equal(reason);
+    }
+  });
+
   it("refuses a scope without its target, a target without its scope, and targets that do not exist.", async () => {
     const { mandates } = test;
     const rules = [blocking("x")];

@@ -40,6 +40,12 @@ describe("toolsFromPaste", () => {
     });
   }
 
+  it("names a JSON Schema by its title when it has no name.", () => {
+    const titled = { title: "SendPayment", type: "object", properties: { amount: { type: "number" } } };
+    expect(toolsFromPaste(titled)[0]).to.deep.include({ name: "SendPayment", inputSchema: titled });
+    expect(toolsFromPaste({ ...titled, name: "pay" })[0]).to.deep.include({ name: "pay", inputSchema: titled });
+  });
+
   it("takes an OpenAI function without parameters for one without arguments.", () => {
     for (const given of [
       { type: "function", function: { name: "now" } },

@@ -37,14 +37,31 @@ describe("tools", () => {
     expect(tool?.arguments[0]).to.include({ required: true, minimum: 0 });
   });
 
-  it("makes no version of the same schema, whatever the order of its members or the description.", async () => {
+  it("makes no version of the same schema, whatever the order of its members.", async () => {
     const { tools } = test;
     const reordered = Object.fromEntries(Object.entries(AMOUNT).reverse());
     const { seq } = await test.log.caughtUp();
-    const again = await tools.registerTool({ name: "payments/send", description: "other", inputSchema: reordered });
-    expect(again.created).to.equal(false);
-    expect(again.tool).to.include({ version: 1, description: "sends money" });
+    for (const description of [undefined, "sends money"]) {
+      const again = await tools.registerTool({ name: "payments/send", description, inputSchema: reordered });
+      expect(again.created).to.equal(false);
+      expect(again.tool).to.include({ version: 1, description: "sends money" });
+    }
     expect((await test.log.caughtUp()).seq).to.equal(seq);
+  });
+
+  it("keeps a new description of the same schema without a version, on every replica and over a restart.", async () => {
+    const { tools } = test;
+    const open = await test.replica();
+    await open.tools.getTool({ name: "payments/send" });
+    const again = await tools.registerTool({ name: "Payments/Send", description: "pays", inputSchema: AMOUNT });
+    expect(again.created).to.equal(false);
+    expect(again.tool).to.include({ name: "payments/send", version: 1, description: "pays" });
+    for (const replica of [test, open, await test.replica()]) {
+      const { tool, versions } = await replica.tools.getTool({ name: "payments/send" });
+      expect(tool).to.deep.equal(again.tool);
+      expect(versions).to.deep.equal([again.tool]);
+    }
+    await tools.registerTool({ name: "payments/send", description: "sends money", inputSchema: AMOUNT });
   });
 
   it("makes the next version of a changed schema and keeps the earlier ones.", async () => {

@@ -2,6 +2,7 @@ import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { digestOf } from "../../src/tree/canonical.ts";
 import { readLog } from "../log/stored-log.ts";
 import { actionRule, openWorkspace, type TestWorkspace } from "../support/harness.ts";
 
@@ -96,6 +97,10 @@ describe("what the log explains decisions with", () => {
     const { tools, mandates } = test;
     const [entry] = await appendedBy(() => tools.registerTool({ name: "pay", inputSchema: SCHEMA }));
     expect(entry?.tool).to.deep.include({ name: "pay", version: 1, input_schema: SCHEMA });
+    await expectSealed(() => tools.registerTool({ name: "pay", description: "pays", inputSchema: SCHEMA }), {
+      type: "tool_described",
+      tool: { name: "pay", version: 1, digest: digestOf(SCHEMA), description: "pays" },
+    });
     let mandateId = "";
     await expectSealed(
       async () => {

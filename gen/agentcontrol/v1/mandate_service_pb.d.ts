@@ -1163,7 +1163,7 @@ export declare const MandateService: GenService<{
     output: typeof ArchiveMandateResponseSchema;
   },
   /**
-   * Compiles rules against the tools registered now and changes nothing.
+   * Compiles rules against the tools registered now and changes nothing. DEPARTMENT_NOT_FOUND as in CreateMandate.
    *
    * @generated from rpc agentcontrol.v1.MandateService.CompileMandate
    */

@@ -96,7 +96,7 @@ export declare type RegisterToolRequest = Message<"agentcontrol.v1.RegisterToolR
   name: string;
 
   /**
-   * What the tool does, at most 10,000 characters.
+   * What the tool does, at most 10,000 characters; absent keeps the description before.
    *
    * @generated from field: optional string description = 2;
    */
@@ -358,8 +358,9 @@ export declare const ToolSourceSchema: GenEnum<ToolSource>;
  */
 export declare const ToolService: GenService<{
   /**
-   * Registers the schema of a tool's arguments. The same schema again is a no-op (`created: false`); a changed one becomes
-   * the next version, and every mandate that names the tool is compiled again. SCHEMA_INVALID when it is no JSON Schema
+   * Registers the schema of a tool's arguments. The same schema again makes no version (`created: false`), and a
+   * description that came with it takes the place of the version's; a changed schema becomes the next version, and every
+   * mandate that names the tool is compiled again. SCHEMA_INVALID when it is no JSON Schema
    * (draft-07 or 2020-12).
    *
    * @generated from rpc agentcontrol.v1.ToolService.RegisterTool
@@ -370,7 +371,8 @@ export declare const ToolService: GenService<{
     output: typeof RegisterToolResponseSchema;
   },
   /**
-   * Registers what a person pasted: a schema with a name, an MCP, OpenAI or Anthropic tool, or a list of these.
+   * Registers what a person pasted: a schema with a name or a title, an MCP, OpenAI or Anthropic tool, a list of these, or an
+   * MCP server's reply to `tools/list`.
    * PASTE_NOT_RECOGNISED names what was looked for. All are registered, or none.
    *
    * @generated from rpc agentcontrol.v1.ToolService.PasteTool

@@ -204,19 +204,12 @@ function matchOf<R extends Route>(route: R | undefined, segments: readonly strin
   if (route === undefined) return undefined;
   const captured = route.segments.flatMap(({ kind }, index) => {
     if (kind === "literal") return [];
-    return [kind === "rest" ? decodedRest(segments.slice(index)) : decoded(segments[index] ?? "")];
+    return [kind === "rest" ? decoded(segments.slice(index).join("/")) : decoded(segments[index] ?? "")];
   });
   return { route, captured };
 }
 
-// In a variable of several segments `%2F` stays escaped, so that it differs from a slash between segments.
-function decodedRest(segments: readonly string[]): string | undefined {
-  const parts = segments.join("/").split(/(%2f)/i);
-  const texts = parts.map((part, index) => (index % 2 === 1 ? part : decoded(part)));
-  return texts.includes(undefined) ? undefined : texts.join("");
-}
-
-/** Decodes percent-escapes; undefined if one is malformed. */
+/** Decodes percent-escapes once, `%2F` to a slash as well; undefined if one is malformed. */
 export function decoded(text: string): string | undefined {
   if (!text.includes("%")) return text;
   try {
