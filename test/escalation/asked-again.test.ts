@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
@@ -39,6 +40,13 @@ describe("an action that is asked for again", () => {
     const sealed = bodies.filter((body) => body.escalation_id === escalationId);
     expect(sealed.map(({ type }) => type)).to.deep.equal(Array(12).fill("decision"));
     expect(sealed.filter((body) => body.escalation_expires_at !== undefined)).to.have.length(1);
+  });
+
+  it("by a repeated request is not asked for again.", async () => {
+    const requestId = randomUUID();
+    const replies = await Promise.all(workspace.replicas.map((replica) => ask({ requestId }, replica)));
+    expect(new Set(replies.map(({ decisionId }) => decisionId))).to.have.length(1);
+    expect((await read(replies[0]?.escalationId ?? "")).asked).to.equal(1);
   });
 
   it("joins no escalation of another agent, another action or one that was resolved.", async () => {

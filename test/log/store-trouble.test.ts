@@ -118,7 +118,11 @@ describe("a database that is away", () => {
         () => log.caughtUp(),
         () => log.change("key_test", async () => undefined),
         () => readReceipts(database.pool, "default", ["dec_x"]),
-        () => findEscalationPage({ log, pool: database.pool }, { status: null, agentId: null, before: null, size: 1, bytes: 1 }),
+        () =>
+          findEscalationPage(
+            { log, pool: database.pool },
+            { status: null, agentId: null, before: null, size: 1, bytes: 1 },
+          ),
         () => waitEscalation(watch, "esc_x", null).next(),
         () => watchEscalations(watch, "").next(),
         async () => await logs.of("other"),
