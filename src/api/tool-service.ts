@@ -8,6 +8,7 @@ import type { FlattenedArgument } from "../policy/types.ts";
 import { toolsFromPaste } from "../registry/paste.ts";
 import {
   createFlattenTool,
+  createSchemaWarnings,
   getTool,
   listTools,
   listToolVersions,
@@ -31,19 +32,20 @@ function argumentFrom(argument: FlattenedArgument): MessageInitShape<typeof Tool
   return { ...rest, types: [...types], enum: values.map((value) => fromJson(ValueSchema, value)) };
 }
 
-function messageFrom({ sealed, arguments: paths, registeredAtMs }: ToolView): MessageInitShape<typeof ToolSchema> {
-  const { name, version, description, input_schema, digest, source } = sealed;
-  return {
-    ...{ name, version, description, digest, source },
-    inputSchema: input_schema as JsonObject,
-    arguments: paths.map(argumentFrom),
-    registeredAt: timestampFromMs(registeredAtMs),
-  };
-}
-
 /** Creates the functions of ToolService. */
 export function createToolService({ logs, database }: ToolServiceOptions): ServiceDefinition {
   const flatten = createFlattenTool();
+  const warningsOf = createSchemaWarnings();
+  const messageFrom = ({ sealed, arguments: paths, registeredAtMs }: ToolView): MessageInitShape<typeof ToolSchema> => {
+    const { name, version, description, input_schema, digest, source } = sealed;
+    return {
+      ...{ name, version, description, digest, source },
+      inputSchema: input_schema as JsonObject,
+      arguments: paths.map(argumentFrom),
+      registeredAt: timestampFromMs(registeredAtMs),
+      warnings: [...warningsOf(sealed)],
+    };
+  };
   return defineService(ToolService, {
     async registerTool({ name, description, inputSchema }, { caller }) {
       if (inputSchema === undefined) throw invalidField("input_schema", "is missing");

@@ -5,6 +5,7 @@ import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } fro
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import { toolKey, toolNameFault } from "../policy/names.ts";
 import { flattenSchema } from "../policy/schema/flatten.ts";
+import { type SchemaWarning, uncheckedPatterns } from "../policy/schema/unchecked-patterns.ts";
 
 import type { FlattenedArgument } from "../policy/types.ts";
 import type { SealedTool } from "../state/control-changes.ts";
@@ -42,6 +43,8 @@ const MAX_DESCRIPTION = 10_000;
 const SHOWN_VERSIONS = 100;
 /** Old schemas whose argument paths are cached. */
 const CACHED_SCHEMAS = 200;
+/** Schemas whose warnings are cached; most have none. */
+const CACHED_WARNINGS = 2000;
 
 /** Rule for a tool's description, as the rest of a sentence about it. */
 export const TOOL_DESCRIPTION_RULE = `must have at most ${MAX_DESCRIPTION} characters`;
@@ -167,6 +170,19 @@ export function createFlattenTool(): FlattenTool {
     const flattened = byDigest.get(tool.digest) ?? toolSchemaFrom(tool).arguments;
     byDigest.set(tool.digest, flattened);
     return flattened;
+  };
+}
+
+/** Returns what the author of a tool's schema should know. */
+type SchemaWarnings = (tool: SealedTool) => readonly SchemaWarning[];
+
+/** Creates a `SchemaWarnings` with a cache, because trying every pattern is slow. */
+export function createSchemaWarnings(): SchemaWarnings {
+  const byDigest = new LRUCache<string, readonly SchemaWarning[]>({ max: CACHED_WARNINGS });
+  return ({ digest, input_schema }) => {
+    const warnings = byDigest.get(digest) ?? uncheckedPatterns(input_schema as never);
+    byDigest.set(digest, warnings);
+    return warnings;
   };
 }
 

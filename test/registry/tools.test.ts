@@ -100,6 +100,36 @@ describe("tools", () => {
     expect(await reasonOf(test.tools.registerTool({ name: "bad", inputSchema }))).to.equal("SCHEMA_INVALID");
   });
 
+  it("refuses a pattern that is no regular expression, and says what is wrong with it.", async () => {
+    const inputSchema = { type: "object", properties: { iban: { type: "string", pattern: "^[A-Z{2}" } } };
+    const failure = await failureOf(test.tools.registerTool({ name: "bad", inputSchema }));
+    expect(failure.violations).to.deep.equal([
+      {
+        field: "input_schema.properties.iban.pattern",
+        reason: "PATTERN_INVALID",
+        description: "is no regular expression of ECMA-262 with the flag `u`: Unterminated character class",
+      },
+    ]);
+    expect(await reasonOf(test.tools.getTool({ name: "bad" }))).to.equal("TOOL_NOT_FOUND");
+  });
+
+  it("stores a pattern that RE2 does not have, and says that it is not checked.", async () => {
+    const inputSchema = {
+      type: "object",
+      properties: { a: { type: "string", pattern: "^(?!x)" }, b: { type: "string", pattern: "^y" } },
+      patternProperties: { "^(z)\\1$": {} },
+    };
+    const { tool, created } = await test.tools.registerTool({ name: "lookahead", inputSchema });
+    expect(created).to.equal(true);
+    expect(tool?.warnings.map(({ path, reason }) => [path, reason]).sort()).to.deep.equal([
+      ["input_schema.patternProperties.^(z)\\1$", "PATTERN_NOT_CHECKED"],
+      ["input_schema.properties.a.pattern", "PATTERN_NOT_CHECKED"],
+    ]);
+    const got = await test.tools.getTool({ name: "lookahead" });
+    expect(got.tool).to.deep.equal(tool);
+    expect((await test.tools.getTool({ name: "payments/send" })).tool?.warnings).to.deep.equal([]);
+  });
+
   it("refuses what the store cannot keep.", async () => {
     const { tools } = test;
     const inputSchema = { type: "object", title: "a\u0000b" };

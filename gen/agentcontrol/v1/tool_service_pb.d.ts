@@ -73,6 +73,13 @@ export declare type Tool = Message<"agentcontrol.v1.Tool"> & {
    * @generated from field: google.protobuf.Timestamp registered_at = 8;
    */
   registeredAt?: Timestamp | undefined;
+
+  /**
+   * What its author should know; the version is in force all the same. At most 50.
+   *
+   * @generated from field: repeated agentcontrol.v1.ToolWarning warnings = 9;
+   */
+  warnings: ToolWarning[];
 };
 
 /**
@@ -80,6 +87,41 @@ export declare type Tool = Message<"agentcontrol.v1.Tool"> & {
  * Use `create(ToolSchema)` to create a new message.
  */
 export declare const ToolSchema: GenMessage<Tool>;
+
+/**
+ * Something about a stored schema that its author should know.
+ *
+ * @generated from message agentcontrol.v1.ToolWarning
+ */
+export declare type ToolWarning = Message<"agentcontrol.v1.ToolWarning"> & {
+  /**
+   * Where: `input_schema.properties.iban.pattern`.
+   *
+   * @generated from field: string path = 1;
+   */
+  path: string;
+
+  /**
+   * A stable word. `PATTERN_NOT_CHECKED`: the pattern uses what RE2 does not have, such as a lookahead. Arguments are not
+   * checked against it, and no rule of type `schema` compiles on the tool.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+
+  /**
+   * One plain sentence.
+   *
+   * @generated from field: string message = 3;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ToolWarning.
+ * Use `create(ToolWarningSchema)` to create a new message.
+ */
+export declare const ToolWarningSchema: GenMessage<ToolWarning>;
 
 /**
  * Asks for RegisterTool.
@@ -103,7 +145,8 @@ export declare type RegisterToolRequest = Message<"agentcontrol.v1.RegisterToolR
   description?: string | undefined;
 
   /**
-   * JSON Schema of the arguments, an object schema.
+   * JSON Schema of the arguments, an object schema. Every `pattern`, and every name in `patternProperties`, is a regular
+   * expression of ECMA-262 with the flag `u`; one that RE2 cannot take is stored with a warning and not checked.
    *
    * @generated from field: google.protobuf.Struct input_schema = 3;
    */

@@ -30,6 +30,7 @@ export const SCHEMA_VIOLATION_REASONS = {
   DIALECT_UNKNOWN: "`$schema` names neither draft-07 nor 2020-12",
   NOT_A_SCHEMA: "a keyword has a value that JSON Schema does not allow",
   NOT_AN_OBJECT_SCHEMA: "arguments are an object, and the schema does not admit one",
+  PATTERN_INVALID: "a pattern is no regular expression of ECMA-262 with the flag `u`",
   REF_REMOTE: "a `$ref` leaves the document",
   REF_UNRESOLVED: "a `$ref` leads nowhere",
   SCHEMA_TOO_COMPLEX: "unfolding the schema takes too many steps",
@@ -76,11 +77,15 @@ export function schemaViolation(
   description: string,
   path: readonly string[] = [],
 ): FieldViolation {
-  const field = path.reduce(
+  return { field: schemaField(path), reason, description };
+}
+
+/** Formats a place in a schema as a field of the request: `input_schema.properties.amount.type`. */
+export function schemaField(path: readonly string[]): string {
+  return path.reduce(
     (text, step) => (LIST_INDEX.test(step) ? `${text}[${step}]` : memberPath(text, step)),
     "input_schema",
   );
-  return { field, reason, description };
 }
 
 /** Returns the dialect that `$schema` names: 2020-12 by default, undefined for any other. */
@@ -170,6 +175,50 @@ export function ajvKeywordViolations(root: JsonObject, resolve: RefResolver): re
   };
   visitSchemas(root, visit, resolve);
   return violations.slice(0, MAX_REPORTED);
+}
+
+/** A pattern of a schema, with its path in the document. */
+export interface PatternAt {
+  readonly path: readonly string[];
+  readonly pattern: string;
+}
+
+/** Finds every `pattern`, and every name in `patternProperties`. */
+export function patternsIn(root: JsonObject, resolve: RefResolver): readonly PatternAt[] {
+  const found: PatternAt[] = [];
+  const visit = (schema: JsonObject, path: readonly string[]): void => {
+    const pattern = ownValue(schema, "pattern");
+    if (typeof pattern === "string") found.push({ path: [...path, "pattern"], pattern });
+    const named = ownValue(schema, "patternProperties");
+    if (!isJsonObject(named)) return;
+    for (const name of Object.keys(named)) found.push({ path: [...path, "patternProperties", name], pattern: name });
+  };
+  visitSchemas(root, visit, resolve);
+  return found;
+}
+
+/** Notes every pattern that is no regular expression of ECMA-262 with the flag `u`, in which JSON Schema writes them. */
+export function patternViolations(root: JsonObject, resolve: RefResolver): readonly FieldViolation[] {
+  const violations: FieldViolation[] = [];
+  for (const { path, pattern } of patternsIn(root, resolve)) {
+    if (violations.length >= MAX_REPORTED) break;
+    const fault = patternFault(pattern);
+    if (fault === undefined) continue;
+    const description = `is no regular expression of ECMA-262 with the flag \`u\`: ${fault}`;
+    violations.push(schemaViolation("PATTERN_INVALID", description, path));
+  }
+  return violations;
+}
+
+function patternFault(pattern: string): string | undefined {
+  try {
+    new RegExp(pattern, "u");
+    return undefined;
+  } catch (error) {
+    // The message repeats the pattern, which may be long: "Invalid regular expression: /(/u: Unterminated group".
+    const message = error instanceof Error ? error.message : String(error);
+    return message.slice(message.lastIndexOf(": ") + 2);
+  }
 }
 
 /** Calls `visit` with every schema under a schema, itself first, each once, with its path in the document. */

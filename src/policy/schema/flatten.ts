@@ -19,6 +19,7 @@ import {
   type Dialect,
   dialectOf,
   metaSchemaViolations,
+  patternViolations,
   REF_KEYWORDS,
   type RefResolver,
   refViolations,
@@ -97,6 +98,7 @@ export function flattenSchema(schema: JsonObject): FlattenResult {
     ...metaSchemaViolations(schema, dialect),
     ...refViolations(schema, resolve),
     ...ajvKeywordViolations(schema, resolve),
+    ...patternViolations(schema, resolve),
   ];
   if (violations.length > 0) return invalid(violations);
   let refusal: SchemaViolationReason = "SCHEMA_TOO_COMPLEX";
