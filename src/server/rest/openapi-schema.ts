@@ -10,6 +10,7 @@ import {
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 import { field as fieldRules } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import { enumWordsFromDesc } from "./enum-words.ts";
+import { isOutputOnly } from "./output-only.ts";
 
 /** A JSON Schema object. */
 export type JsonSchema = Record<string, unknown>;
@@ -67,7 +68,8 @@ export class SchemaCollector {
     const rules = direction === "request" ? keywordsFromRules(field) : {};
     const schema = this.#withRules(field, direction, rules);
     const nullable = direction === "response" && canBeNull(field) ? nullOr(schema) : schema;
-    return { ...nullable, ...(field.deprecated ? { deprecated: true } : {}) };
+    const readOnly = direction === "response" && isOutputOnly(field) ? { readOnly: true } : {};
+    return { ...nullable, ...readOnly, ...(field.deprecated ? { deprecated: true } : {}) };
   }
 
   #withRules(field: DescField, direction: Direction, rules: JsonSchema): JsonSchema {

@@ -1,6 +1,7 @@
 import type { DescField, DescMethod, DescService } from "@bufbuild/protobuf";
 import { EVENT_STREAM_TYPE, JSON_TYPE, NDJSON_TYPE } from "./accept.ts";
 import { isRequired, type JsonSchema, SchemaCollector } from "./openapi-schema.ts";
+import { outputOnlyFields } from "./output-only.ts";
 import { type Aliases, type Route, routesOfServices } from "./routes.ts";
 
 /** Title, version and paths of the document. */
@@ -16,6 +17,7 @@ export interface OpenApiDocument {
   readonly info: Readonly<Record<string, string>>;
   readonly tags: readonly object[];
   readonly paths: Readonly<Record<string, Readonly<Record<string, object>>>>;
+  readonly security: readonly Readonly<Record<string, readonly string[]>>[];
   readonly components: Readonly<Record<string, Readonly<Record<string, object>>>>;
 }
 
@@ -39,6 +41,13 @@ const ERROR_SCHEMA: JsonSchema = {
 };
 const ERROR = { description: "The call failed.", content: { [JSON_TYPE]: { schema: ERROR_SCHEMA } } };
 
+const SECURITY_SCHEMES = {
+  api_key: { type: "apiKey", in: "header", name: "X-API-Key", description: "A key of the workspace." },
+  bearer: { type: "http", scheme: "bearer", description: "The same key as `Authorization: Bearer`." },
+};
+/** Either of them opens an operation. */
+const SECURITY = Object.keys(SECURITY_SCHEMES).map((name) => ({ [name]: [] }));
+
 /** Describes the REST interface of services. */
 export function openApiFromServices(services: readonly DescService[], options: OpenApiOptions): OpenApiDocument {
   const { title, version, aliases } = options;
@@ -57,7 +66,8 @@ export function openApiFromServices(services: readonly DescService[], options: O
     info: { title, version },
     tags: services.map(({ name }) => ({ name })),
     paths,
-    components: { schemas: collector.schemas, responses: { error: ERROR } },
+    security: SECURITY,
+    components: { schemas: collector.schemas, responses: { error: ERROR }, securitySchemes: SECURITY_SCHEMES },
   };
 }
 
@@ -83,10 +93,12 @@ function operation(route: Route, times: number, collector: SchemaCollector): obj
     ],
     ...requestBody(route, collector),
     responses: { 200: success(method, collector), default: { $ref: ERROR_REF } },
+    security: SECURITY,
   };
 }
 
-function requestBody({ method, pathFields, body }: Route, collector: SchemaCollector): object {
+function requestBody(route: Route, collector: SchemaCollector): object {
+  const { method, pathFields, body } = route;
   if (body === "none") return {};
   const fields = body === "message" ? method.input.fields.filter((field) => !pathFields.includes(field)) : [body];
   return { requestBody: { required: fields.some(isRequired), content: { [JSON_TYPE]: { schema: bodySchema() } } } };
@@ -94,7 +106,9 @@ function requestBody({ method, pathFields, body }: Route, collector: SchemaColle
   function bodySchema(): JsonSchema {
     if (body !== "message") return collector.fieldSchema(body as DescField, "request");
     if (pathFields.length === 0) return collector.messageSchema(method.input, "request");
-    return collector.objectSchema(fields, "request");
+    const schema = collector.objectSchema(fields, "request");
+    const ignored = outputOnlyFields(route).map(({ name }) => [name, { readOnly: true }]);
+    return { ...schema, properties: { ...(schema.properties as object), ...Object.fromEntries(ignored) } };
   }
 }
 

@@ -2,6 +2,7 @@ import { create, type DescField, type Message, ScalarType } from "@bufbuild/prot
 import { fieldFault } from "./field-path.ts";
 import type { FieldSetter, JsonReaders, LocalMessage } from "./json-reader.ts";
 import { parseJson } from "./json-text.ts";
+import { outputOnlyFields } from "./output-only.ts";
 import { decoded, type Route, type RouteMatch } from "./routes.ts";
 
 /** Parts of an HTTP request that make its message. */
@@ -36,10 +37,12 @@ export function createRequestReader(route: Route, readers: JsonReaders, maxDepth
 const cursorOf = (fields: readonly DescField[]): DescField | undefined =>
   fields.find(({ name, scalar }) => name === "cursor" && scalar === ScalarType.STRING);
 
-function bodyReader({ method, body }: Route, readers: JsonReaders, maxDepth: number): (bytes: Buffer) => LocalMessage {
+function bodyReader(route: Route, readers: JsonReaders, maxDepth: number): (bytes: Buffer) => LocalMessage {
+  const { method, body } = route;
   if (body === "message") {
     const read = readers.message(method.input);
-    return (bytes) => read(parseJson(bytes, maxDepth).value) as LocalMessage;
+    const ignored = outputOnlyFields(route).map(({ name }) => name);
+    return (bytes) => read(withoutMembers(parseJson(bytes, maxDepth).value, ignored)) as LocalMessage;
   }
   const set = body === "none" ? refuseBody : readers.field(body);
   return (bytes) => {
@@ -47,6 +50,13 @@ function bodyReader({ method, body }: Route, readers: JsonReaders, maxDepth: num
     set(message, parseJson(bytes, maxDepth).value, []);
     return message;
   };
+}
+
+/** Removes members of a parsed object. */
+function withoutMembers(json: unknown, names: readonly string[]): unknown {
+  if (typeof json !== "object" || json === null) return json;
+  for (const name of names) delete (json as Record<string, unknown>)[name];
+  return json;
 }
 
 // Some clients send `{}` with every request that may have a body.

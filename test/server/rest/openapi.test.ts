@@ -84,6 +84,22 @@ describe("openApiFromServices", () => {
     expect(put.properties).not.to.have.property("mandate_id");
   });
 
+  it("says that a client may send back what the service set, which is ignored.", () => {
+    const put = paths["/v1/enforce/mandates/{mandate_id}"].put.requestBody.content["application/json"].schema;
+    expect(put.properties.version).to.deep.equal({ readOnly: true });
+    expect(responseSchema("Mandate").properties.version).to.include({ readOnly: true });
+    expect(requestSchema("CreateMandateRequest").properties).not.to.have.property("version");
+  });
+
+  it("names the key, in either header, as the security of every operation.", () => {
+    const { api_key, bearer } = document.components.securitySchemes;
+    expect(api_key).to.include({ type: "apiKey", in: "header", name: "X-API-Key" });
+    expect(bearer).to.include({ type: "http", scheme: "bearer" });
+    for (const item of Object.values<Record<string, { security: unknown }>>(paths)) {
+      for (const { security } of Object.values(item)) expect(security).to.deep.equal([{ api_key: [] }, { bearer: [] }]);
+    }
+  });
+
   it("lists query parameters.", () => {
     const { parameters } = paths["/v1/enforce/decisions"].get;
     expect(parameters.map((each: { name: string }) => each.name)).to.include.members([
