@@ -57,6 +57,8 @@ export interface EscalationResolution {
   /** The key that resolved it, `expiry` or `withdrawal`. */
   readonly by: string;
   readonly note: string | null;
+  /** Asks that were not withdrawn. */
+  readonly asked: number;
   /** Until when an approval is usable; null for a rejection. */
   readonly expiresAtMs: number | null;
 }
@@ -74,8 +76,9 @@ export function asResolved(
   pending: Escalation,
   { status, seq, atMs, by, note, ...end }: EscalationResolution,
 ): Escalation {
-  const expiresAtMs = end.expiresAtMs ?? pending.expiresAtMs;
-  return { ...pending, status, resolvedSeq: seq, resolvedAtMs: atMs, resolvedBy: by, note, expiresAtMs };
+  const { asked, expiresAtMs } = end;
+  const resolved = { status, resolvedSeq: seq, resolvedAtMs: atMs, resolvedBy: by, note, asked };
+  return { ...pending, ...resolved, expiresAtMs: expiresAtMs ?? pending.expiresAtMs };
 }
 
 /** The log and the tables of the workspace whose escalations are read or changed. */
@@ -172,7 +175,7 @@ export async function resolveEscalation(context: EscalationContext, command: Res
     transaction.assign(row, { ...resolved, status: numberFromEscalationStatus(status) });
     seal({
       type: "escalation_resolved",
-      ...{ escalation_id: escalationId, agent_id: row.agentId, resolution: status, note },
+      ...{ escalation_id: escalationId, agent_id: row.agentId, resolution: status, note, asked: row.asked },
       ...(isApproved ? { expires_at: new Date(expiresAtMs).toISOString() } : {}),
     });
     return { ...pending, ...resolved, asked: row.asked, status };
@@ -210,7 +213,7 @@ export async function withdrawEscalation(
     const [status, cause] = ["rejected", "withdrawal"] as const;
     const resolved = { resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: cause, asked };
     transaction.assign(row, { ...resolved, status: numberFromEscalationStatus(status) });
-    seal({ type: "escalation_resolved", ...names, resolution: status, note: null, cause });
+    seal({ type: "escalation_resolved", ...names, resolution: status, note: null, asked, cause });
     return { ...pending, ...resolved, status };
   });
 }

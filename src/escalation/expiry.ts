@@ -1,7 +1,6 @@
 import type { Pool } from "pg";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { AppendedEnd, ChangeScope, WorkspaceLog } from "../log/writer.ts";
-import type { EscalationState } from "../state/escalations.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { readNextExpiries } from "../store/sql/read-escalations.ts";
 
@@ -18,7 +17,7 @@ const RETRY_MS = 1_000;
 // PostgreSQL's array literals; ids need no quoting.
 const REJECT = `update escalation e set status = 3, resolved_seq = x.seq, resolved_at_ms = ?, resolved_by = 'expiry'
   from unnest(?::text[], ?::bigint[]) as x (id, seq)
-  where e.workspace_id = ? and e.escalation_id = x.id`;
+  where e.workspace_id = ? and e.escalation_id = x.id returning e.escalation_id as id, e.asked`;
 
 /** Result of rejecting one page of what expired. */
 interface RejectedPage {
@@ -31,16 +30,22 @@ async function rejectPage({ transaction, state, nowMs, nextSeq, seal }: ChangeSc
   const expired = state.escalations.expired(nowMs, PAGE);
   const page = { isLast: expired.length < PAGE, nextExpiryMs: state.escalations.nextExpiry(nowMs) };
   if (expired.length === 0) return page;
-  const seqs = expired.map((escalation) => sealExpiry(escalation, nextSeq(), seal));
+  const first = nextSeq();
   const ids = `{${expired.map(({ escalationId }) => escalationId).join(",")}}`;
-  await transaction.execute(REJECT, [nowMs, ids, `{${seqs.join(",")}}`, state.workspaceId]);
+  const seqs = `{${expired.map((_, index) => first + index).join(",")}}`;
+  const rows: { id: string; asked: number }[] = await transaction.execute(REJECT, [
+    nowMs,
+    ids,
+    seqs,
+    state.workspaceId,
+  ]);
+  const asks = new Map(rows.map(({ id, asked }) => [id, asked]));
+  for (const { escalationId, agentId } of expired) {
+    const names = { escalation_id: escalationId, agent_id: agentId };
+    const asked = asks.get(escalationId) ?? 0;
+    seal({ type: "escalation_resolved", ...names, resolution: "rejected", note: null, asked, cause: "expiry" });
+  }
   return page;
-}
-
-function sealExpiry({ escalationId, agentId }: EscalationState, seq: number, seal: ChangeScope["seal"]): number {
-  const names = { escalation_id: escalationId, agent_id: agentId };
-  seal({ type: "escalation_resolved", ...names, resolution: "rejected", note: null, cause: "expiry" });
-  return seq;
 }
 
 /**

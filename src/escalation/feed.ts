@@ -68,10 +68,10 @@ export class EscalationFeed {
 
   #wakeWaiters(event: LedgerEvent): void {
     if (event.kind !== "change" || event.change.type !== "escalation_resolved") return;
-    const { escalation_id: escalationId, resolution: status, note, cause, expires_at } = event.change;
+    const { escalation_id: escalationId, resolution: status, note, asked, cause, expires_at } = event.change;
     const { seq, atMs, by } = event;
     const expiresAtMs = expires_at === undefined ? null : Date.parse(expires_at);
     for (const listener of this.#waiters.get(escalationId) ?? [])
-      listener({ status, seq, atMs, by: cause ?? by, note, expiresAtMs });
+      listener({ status, seq, atMs, by: cause ?? by, note, asked, expiresAtMs });
   }
 }

@@ -108,7 +108,7 @@ async function rejectPending(scope: ChangeScope, { agentId, by }: RevokeCommand)
     const resolved = { resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: end.cause ?? by, note: end.note };
     transaction.assign(escalation, { ...resolved, status: numberFromEscalationStatus("rejected") });
     const names = { escalation_id: escalationId, agent_id: agentId };
-    seal({ type: "escalation_resolved", ...names, resolution: "rejected", ...end });
+    seal({ type: "escalation_resolved", ...names, resolution: "rejected", asked: escalation.asked, ...end });
   }
 }
 

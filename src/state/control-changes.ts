@@ -160,6 +160,8 @@ export type ControlChange =
       readonly agent_id: string;
       readonly resolution: Exclude<EscalationStatus, "pending">;
       readonly note: string | null;
+      /** Asks that were not withdrawn. */
+      readonly asked: number;
       /** What resolved it in place of a person. */
       readonly cause?: EscalationCause;
       /** RFC 3339 UTC, until when an approval is usable. Absent for a rejection. */

@@ -29,16 +29,18 @@ describe("waiting for an escalation", () => {
     ["another", 1],
   ] as const) {
     it(`wakes when ${where} replica resolves it.`, async () => {
-      const escalationId = await workspace.escalate();
+      const content = `${where} replica`;
+      const escalationId = await workspace.escalate(workspace, content);
       const stream = wait(workspace, escalationId, 30_000);
       expect(await next(stream)).to.include({ escalationId, status: "pending", resolvedAtMs: null });
+      await workspace.escalate(workspace, content);
       const resolvedAt = performance.now();
       const woken = next(stream).then((message) => ({ message, at: performance.now() }));
       await workspace.resolve(escalationId, Resolution.REJECTED, workspace.replicas[resolver]);
       const { message, at } = await woken;
       console.log(`      woken ${Math.round(at - resolvedAt)} ms after the call to ${where} replica`);
       const read = await getEscalation({ log: workspace.log, pool: workspace.database.pool }, escalationId, null);
-      expect(message).to.include({ escalationId, status: "rejected" }).and.to.deep.equal(read);
+      expect(message).to.include({ escalationId, status: "rejected", asked: 2 }).and.to.deep.equal(read);
       expect(await next(stream)).to.equal("ended");
     });
   }
