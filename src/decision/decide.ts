@@ -189,6 +189,7 @@ function evaluatePolicy(attempt: Attempt, identity: Identity): PolicyResult {
     sequenceStartedAtMs: (spec) => state.sequences.read(spec, agent.agentId, nowMs, journal.undo),
     guardAnswerFor: action.answers && ((spec) => action.answers?.get(spec.key)),
     principals: grantors.length === 0 ? undefined : grantors,
+    defaultDecision: state.settings.default_decision as Decision,
   });
 }
 

@@ -24,8 +24,11 @@ function notListed(whose: string, { registration }: AgentState, actionType: stri
   const message = `\`${actionType}\` is in neither ${whose} allowed action types nor its capabilities`;
   const { allowed_action_types, capabilities } = registration;
   const listed = [...new Set([...allowed_action_types, ...capabilities])].slice(0, 5).map((type) => `\`${type}\``);
-  const wouldPass = `would pass as one of ${listed.join(", ")}`;
-  return { result: "not_listed", reason: { code: "ACTION_NOT_ALLOWED", message, wouldPass }, window: undefined };
+  return {
+    result: "not_listed",
+    reason: { code: "ACTION_NOT_ALLOWED", message: `${message}: ${listed.join(", ")}` },
+    window: undefined,
+  };
 }
 
 /** Checks one agent's own lists: denied types first, then the allow-list and capabilities, then its open windows. */

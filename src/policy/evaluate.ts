@@ -1,5 +1,8 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Plan, PlannedMandate } from "./index-rules.ts";
+import { isJsonObject, ownValue } from "./json-value.ts";
 import type {
+  ArgumentChange,
   CompiledMandate,
   CompiledRule,
   CompiledVelocity,
@@ -20,7 +23,8 @@ interface FiredRule {
   readonly mandate: CompiledMandate;
   readonly rule: CompiledRule;
   readonly decision: Decision;
-  readonly reason: PolicyReason;
+  /** What was found, the most decisive first. */
+  readonly findings: readonly Finding[];
 }
 
 /** Everything that evaluation collects, in the order of mandate id and rule. */
@@ -39,6 +43,9 @@ type Skips = (rule: CompiledRule) => boolean;
 /** Restrictiveness of a decision; the higher one wins. */
 const SEVERITY: Readonly<Record<Decision, number>> = { allow: 1, escalate: 2, block: 3 };
 
+/** Values that are tried for all reasons of one action, to say what would have passed. */
+const MAX_TRIES = 12;
+
 /** Stands in for the answer to a question that was not asked: the rule came into force while the action waited. */
 const NOT_ASKED: GuardAnswer = { kind: "unavailable", cause: "not_asked", latencyMs: 0 };
 
@@ -46,11 +53,57 @@ const NOT_ASKED: GuardAnswer = { kind: "unavailable", cause: "not_asked", latenc
 export function evaluate(plan: Plan, context: EvaluationContext): PolicyResult {
   const { rules, ...collected } = collect(plan, context, plan.asksGuard ? skippable(plan, context) : skipsNone);
   const sorted = rules.sort(byWeight);
-  const reasons = sorted.map(({ reason }) => reason);
   const [winner] = sorted;
-  if (winner === undefined) return { decision: undefined, reasons, ...collected };
+  if (winner === undefined) return { decision: undefined, reasons: [], ...collected };
   const { decision, mandate, rule } = winner;
+  const passes = decision === "allow" || plan.asksGuard ? NONE_PASSES : createPassTest(plan, context);
+  const reasons = sorted.flatMap((fired) => reasonsFrom(fired, passes));
   return { decision, winner: { mandate, rule }, reasons, ...collected };
+}
+
+/** Tests that an action is allowed once one argument is changed. */
+type PassTest = (change: ArgumentChange) => boolean;
+
+const NONE_PASSES: PassTest = () => false;
+
+/** Creates the test for one action: it decides the action with each of the values. Past a number of tries nothing passes. */
+function createPassTest(plan: Plan, context: EvaluationContext): PassTest {
+  let tries = 0;
+  const isAllowed = (changed: EvaluationContext | undefined): boolean => {
+    if (changed === undefined || ++tries > MAX_TRIES) return false;
+    const [strictest] = collect(plan, changed, skipsNone).rules.sort(byWeight);
+    return (strictest?.decision ?? context.defaultDecision ?? "allow") === "allow";
+  };
+  return ({ path, values }) => values.every((value) => isAllowed(withArgument(context, path, value)));
+}
+
+/** Returns the context of the same action with another value of one argument; undefined if the way to it is blocked. */
+function withArgument(context: EvaluationContext, path: readonly string[], value: JsonValue) {
+  const { arguments: args, metadata } = context;
+  const changed = withMember(args ?? {}, path, value);
+  if (changed === undefined) return undefined;
+  if (args === metadata) return { ...context, arguments: changed, metadata: changed };
+  return { ...context, arguments: changed, metadata: { ...metadata, arguments: changed } };
+}
+
+function withMember(
+  object: JsonObject,
+  [name = "", ...rest]: readonly string[],
+  value: JsonValue,
+): JsonObject | undefined {
+  if (rest.length === 0) return { ...object, [name]: value };
+  const inner = ownValue(object, name) ?? {};
+  const changed = isJsonObject(inner) ? withMember(inner, rest, value) : undefined;
+  return changed && { ...object, [name]: changed };
+}
+
+function reasonsFrom({ mandate, findings }: FiredRule, passes: PassTest): PolicyReason[] {
+  return findings.map(({ code, message, rule, argument, change }) => ({
+    ...{ code, message, rule },
+    ...(argument === undefined ? {} : { argument }),
+    ...{ mandateId: mandate.id, mandateName: mandate.name },
+    ...(change !== undefined && passes(change) ? { wouldPass: `would allow at ${change.text}` } : {}),
+  }));
 }
 
 const skipsNone: Skips = () => false;
@@ -82,7 +135,7 @@ function evaluateMandate(
   }
   const decision = fired.sort(byWeight)[0]?.decision;
   if (decision === undefined) return;
-  const summary = { mandate, decision, reasons: fired.map(({ reason }) => reason) };
+  const summary = { mandate, decision, reasons: fired.flatMap((each) => reasonsFrom(each, NONE_PASSES)) };
   if (mandate.mode === "observe") collected.observed.push(summary);
   else {
     collected.fired.push(summary);
@@ -116,8 +169,8 @@ function checkRule(
 }
 
 function firedRule(mandate: CompiledMandate, rule: CompiledRule, finding: Finding): FiredRule {
-  const { decision = rule.decision, ...found } = finding;
-  return { mandate, rule, decision, reason: { ...found, mandateId: mandate.id, mandateName: mandate.name } };
+  const { decision = rule.decision, others = [] } = finding;
+  return { mandate, rule, decision, findings: [finding, ...others] };
 }
 
 // INVARIANT: a total order, so that the result does not depend on the order in which mandates were published.

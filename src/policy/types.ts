@@ -216,6 +216,8 @@ export interface EvaluationContext {
   readonly guardAnswerFor?: ((spec: SemanticSpec) => GuardAnswer | undefined) | undefined;
   /** Mandates scoped to these agents apply too: the principal of an action on behalf of another. Default: none. */
   readonly principals?: readonly Principal[] | undefined;
+  /** Decision when no rule fires. Default `allow`. */
+  readonly defaultDecision?: Decision;
 }
 
 /** An agent on whose behalf the action is done; mandates scoped to it apply to the action as well. */
@@ -235,16 +237,30 @@ export interface Finding {
   readonly rule: string;
   /** The argument that decided. */
   readonly argument?: string;
-  /** A change that would have passed: `would allow at amount <= 500`. */
-  readonly wouldPass?: string;
+  /** A change of the argument after which this rule would not fire. */
+  readonly change?: ArgumentChange;
   /** Overrides the rule's own decision. */
   readonly decision?: Decision;
+  /** The other conditions that held, for a rule that fires only if all hold. */
+  readonly others?: readonly Finding[];
+}
+
+/** A change of one argument. */
+export interface ArgumentChange {
+  /** Members that lead to the argument. */
+  readonly path: readonly string[];
+  /** The values that `text` stands for; of a range, its ends. */
+  readonly values: readonly JsonValue[];
+  /** `amount <= 500`. */
+  readonly text: string;
 }
 
 /** A finding with its mandate; the fields of the message `Reason`. */
-export interface PolicyReason extends Omit<Finding, "decision"> {
+export interface PolicyReason extends Pick<Finding, "code" | "message" | "rule" | "argument"> {
   readonly mandateId: string;
   readonly mandateName: string;
+  /** A change of one argument with which the action is allowed: `would allow at amount <= 500`. */
+  readonly wouldPass?: string;
 }
 
 /** A rule ready to be evaluated. Immutable. */

@@ -3,8 +3,19 @@ import { expect } from "chai";
 import { type Rule, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
 import { compileRules } from "../../src/policy/compile/rules.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
 import { RULE_VIOLATION_REASONS } from "../../src/policy/violations.ts";
-import { evaluateRule, lookup, mandateSource, type RuleJson, ruleFrom, testdata, toolFrom } from "./harness.ts";
+import {
+  contextFrom,
+  evaluateRule,
+  lookup,
+  mandateFrom,
+  mandateSource,
+  type RuleJson,
+  ruleFrom,
+  testdata,
+  toolFrom,
+} from "./harness.ts";
 
 interface Case {
   readonly description: string;
@@ -16,7 +27,8 @@ interface Case {
 interface PassCase {
   readonly conditions: JsonObject;
   readonly arguments: JsonObject;
-  readonly want: string;
+  /** For each reason, in order. */
+  readonly want: readonly (string | null)[];
 }
 
 const { schema, cases } = testdata<{ schema: JsonObject; cases: Case[] }>("violations");
@@ -151,13 +163,45 @@ describe("compileMandate", () => {
 describe("what would have passed", () => {
   const passTool = toolFrom(schema);
   for (const given of passCases) {
-    it(`is said as \`${given.want}\`.`, () => {
+    it(`is said as ${JSON.stringify(given.want)} of ${JSON.stringify(given.conditions.rules)}.`, () => {
       for (const decision of ["block", "escalate"]) {
         const rule = { type: "argument", tool: "pay", decision, conditions: given.conditions };
-        expect(evaluateRule(rule, passTool, given.arguments).reasons[0]?.wouldPass).to.equal(given.want);
+        const { reasons } = evaluateRule(rule, passTool, given.arguments);
+        expect(reasons.map(({ wouldPass = null }) => wouldPass)).to.deep.equal(given.want);
       }
     });
   }
+
+  const over = (value: number, more: object = {}) => ({
+    ...{ type: "argument", tool: "pay", decision: "block" },
+    conditions: { rules: [{ field: "amount", operator: ">", value }] },
+    ...more,
+  });
+  const passesOf = (rules: readonly RuleJson[], args: JsonObject, more: object = {}) => {
+    const set = createPolicySet([mandateFrom(rules, {}, lookup(passTool))]);
+    const context = contextFrom({ tool: passTool, arguments: args, metadata: args, ...more });
+    return set.evaluate(context).reasons.map(({ wouldPass = null }) => wouldPass);
+  };
+
+  it("is only what was tried: another rule, a default or a wrong type in the way leaves nothing to say.", () => {
+    expect(passesOf([over(500), over(100)], { amount: 900 })).to.deep.equal([null, "would allow at amount <= 100"]);
+    const narrow = { ...over(500), conditions: { rules: [{ field: "amount", operator: "==", value: 500 }] } };
+    expect(passesOf([over(500), narrow], { amount: 900 })).to.deep.equal([null]);
+    const schema = { type: "schema", tool: "pay", decision: "block" };
+    expect(passesOf([over(500), schema], { amount: 900, status: "odd" })).to.deep.equal([null, null]);
+    expect(passesOf([over(500)], { amount: 900 }, { defaultDecision: "block" })).to.deep.equal([null]);
+    const price = { ...over(5), conditions: { rules: [{ field: "bare.price", operator: ">", value: 5 }] } };
+    expect(passesOf([price], { bare: { price: 9 } })).to.deep.equal(["would allow at bare.price <= 5"]);
+    expect(passesOf([price], {})).to.deep.equal(["would allow at bare.price <= 5"]);
+    expect(passesOf([price], { bare: 7 })).to.deep.equal([null]);
+  });
+
+  it("stops trying where many rules fire.", () => {
+    const rules = Array.from({ length: 40 }, (_, index) => over(index));
+    const passes = passesOf(rules, { amount: 900 });
+    expect(passes.length).to.equal(40);
+    expect(passes[0]).to.equal("would allow at amount <= 0");
+  });
 
   it("is not said of a rule that allows.", () => {
     const rule = { type: "argument", tool: "pay", decision: "allow", conditions: { rules: [condition] } };

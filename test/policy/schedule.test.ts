@@ -13,14 +13,7 @@ interface Case {
   readonly passes: readonly string[];
 }
 
-interface PassingCase {
-  readonly description: string;
-  readonly conditions: JsonObject;
-  readonly at: string;
-  readonly want: string | null;
-}
-
-const { cases, passing } = testdata<{ cases: Case[]; passing: PassingCase[] }>("schedule");
+const { cases } = testdata<{ cases: Case[] }>("schedule");
 const ZONES = ["UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Asia/Kathmandu", "Pacific/Apia"];
 const DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
@@ -58,21 +51,13 @@ describe("a schedule rule", () => {
     });
   }
 
-  for (const { description, conditions, at, want } of passing) {
-    it(`says what would have passed: ${description}.`, () => {
-      const [reason] = setFrom(conditions).evaluate(contextFrom({ nowMs: Date.parse(at) })).reasons;
-      expect(reason?.code).to.equal("IN_SCHEDULE");
-      expect(reason?.wouldPass ?? null).to.equal(want);
-    });
-  }
-
   it("says which hours it is in.", () => {
     const set = setFrom({ time_zone: "Europe/Berlin", days: ["mon", "tue"], from: "08:00", outside: true });
     const [reason] = set.evaluate(contextFrom({ nowMs: Date.parse("2025-01-06T06:05:00Z") })).reasons;
     expect(reason?.message).to.equal("it is mon 07:05, which is outside mon, tue 08:00 to 24:00 in Europe/Berlin");
   });
 
-  it("agrees with what a calendar shows, and passes from when it says, at any time in any zone.", () => {
+  it("agrees with what a calendar shows, at any time in any zone.", () => {
     let fired = 0;
     fc.assert(
       fc.property(hours, fc.array(time, { minLength: 8, maxLength: 8 }), (conditions, times) => {
@@ -80,15 +65,11 @@ describe("a schedule rule", () => {
         const days = conditions.days.map((day) => `WEEKDAY_${day.toUpperCase()}`);
         const naive = { type: "", decision: "", conditions: { ...conditions, days } } as NaiveRule;
         for (const nowMs of times) {
-          const { decision, reasons } = set.evaluate(contextFrom({ nowMs }));
+          const { decision } = set.evaluate(contextFrom({ nowMs }));
           expect(decision === "block", `${JSON.stringify(conditions)} ${new Date(nowMs).toISOString()}`).to.equal(
             isScheduled(naive, nowMs),
           );
-          const [, at] = /\((.+)\)/.exec(reasons[0]?.wouldPass ?? "") ?? [];
-          if (at === undefined) continue;
-          fired += 1;
-          expect(set.evaluate(contextFrom({ nowMs: Date.parse(at) })).decision).to.equal(undefined);
-          expect(set.evaluate(contextFrom({ nowMs: Date.parse(at) - 1 })).decision).to.equal("block");
+          if (decision === "block") fired += 1;
         }
       }),
       { numRuns: 150 },

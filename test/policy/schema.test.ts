@@ -116,7 +116,6 @@ describe("a schema rule", () => {
       expect(reason === undefined ? null : [reason.argument ?? null, reason.message]).to.deep.equal(want);
       if (reason === undefined) return;
       expect(reason.code).to.equal("ARGUMENTS_INVALID");
-      expect(reason.wouldPass).to.equal("would allow with arguments that fit version 1 of the schema of `pay`");
       expect(JSON.stringify(reasons)).not.to.contain("secret");
     });
   }

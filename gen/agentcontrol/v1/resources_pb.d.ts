@@ -96,7 +96,8 @@ export declare type Reason = Message<"agentcontrol.v1.Reason"> & {
   argument?: string | undefined;
 
   /**
-   * What would have passed: `would allow at amount <= 500`. Unset when nothing the caller could change would.
+   * A change of one argument with which the action was tried and allowed: `would allow at amount <= 500`. Of a range its ends were
+   * tried. Unset when no single change is known to pass.
    *
    * @generated from field: optional string would_pass = 7;
    */

@@ -3,7 +3,7 @@ import { comparableText, maskFromTypes, NULL, NUMBER, OBJECT, type TypeMask, typ
 import { OPERATOR_NAMES, OPERATORS } from "../operators/index.ts";
 import { type Literal, literalList, type Operator, type Scalar } from "../operators/operator.ts";
 import { type ArgumentStep, argumentPath, argumentSteps, memberPath } from "../schema/argument-path.ts";
-import type { CompiledRule, EvaluationContext, Finding, FlattenedArgument } from "../types.ts";
+import type { ArgumentChange, CompiledRule, EvaluationContext, Finding, FlattenedArgument } from "../types.ts";
 import { nearest, type Violations } from "../violations.ts";
 import { type ConditionResult, judgeArgument, judgeMetadata, type TypedStep } from "./judge-condition.ts";
 import { type ArgumentIndex, checkLiteral, literalFrom } from "./literal.ts";
@@ -29,8 +29,8 @@ interface CompiledCondition {
   readonly field: string;
   /** The comparison: `amount > 500 USD`. */
   readonly holds: string;
-  /** The comparison that would be false instead: `amount <= 500 USD`. */
-  readonly passes: string;
+  /** A change of the argument after which the comparison is false; undefined if none is sure. */
+  readonly change: ArgumentChange | undefined;
   /** The types that the argument may have, in words; empty without a schema. */
   readonly types: string;
   /** The currency as shown; undefined for a condition without one. */
@@ -87,19 +87,19 @@ function counts(result: ConditionResult, isAllow: boolean): boolean {
   return typeof result === "string" ? !isAllow : result;
 }
 
-/** Fires if all conditions hold. A violated one is reported first, because it tells more than a true comparison. */
+/** Fires if all conditions hold, and reports each. A violated one comes first: it tells more than a true comparison. */
 function allCheck({ rule, decision }: RuleDraft, conditions: readonly CompiledCondition[]): CompiledRule["check"] {
   const isAllow = decision === "allow";
-  const wouldPass = isAllow ? undefined : wouldPassText(conditions, " or ");
   return (context) => {
-    let [reported] = conditions;
-    let reason: ConditionResult = true;
+    const violated: Finding[] = [];
+    const held: Finding[] = [];
     for (const condition of conditions) {
       const result = condition.judge(context);
       if (!counts(result, isAllow)) return undefined;
-      if (reason === true && result !== true) [reported, reason] = [condition, result];
+      (result === true ? held : violated).push(conditionFinding(rule, condition, result));
     }
-    return reported && conditionFinding(rule, reported, reason, wouldPass);
+    const [first, ...others] = [...violated, ...held];
+    return first && { ...first, others };
   };
 }
 
@@ -111,27 +111,19 @@ function anyCheck({ rule, decision }: RuleDraft, conditions: readonly CompiledCo
     const holding = results.filter(({ result }) => counts(result, isAllow));
     const [first] = holding;
     if (first === undefined) return undefined;
-    const all = holding.map(({ condition }) => condition);
-    return conditionFinding(rule, first.condition, first.result, isAllow ? undefined : wouldPassText(all, " and "));
+    const { change: _, ...finding } = conditionFinding(rule, first.condition, first.result);
+    const { change } = first.condition;
+    return holding.length === 1 && change !== undefined ? { ...finding, change } : finding;
   };
 }
 
-function wouldPassText(conditions: readonly CompiledCondition[], joint: string): string {
-  return `would allow at ${conditions.map(({ passes }) => passes).join(joint)}`;
-}
-
-function conditionFinding(
-  rule: Rule,
-  condition: CompiledCondition,
-  result: ConditionResult,
-  wouldPass: string | undefined,
-): Finding {
+function conditionFinding(rule: Rule, condition: CompiledCondition, result: ConditionResult): Finding {
   return {
     code: typeof result === "string" ? result : "CONDITION_HELD",
     message: describe(rule, resultText(condition, result)),
     rule: condition.path,
     argument: condition.field,
-    ...(wouldPass !== undefined && { wouldPass }),
+    ...(condition.change !== undefined && { change: condition.change }),
   };
 }
 
@@ -169,7 +161,8 @@ function metadataCondition(draft: ConditionDraft, isAllow: boolean): CompiledCon
   return {
     path,
     field: condition.field,
-    ...conditionTexts(condition.field, operator, literal, undefined),
+    holds: comparisonText(condition.field, operator.name, literal, undefined),
+    change: undefined,
     types: "",
     currency: undefined,
     judge: (context) => judgeMetadata(plan, context.arguments, context.metadata),
@@ -219,7 +212,8 @@ function argumentCondition(draft: ConditionDraft, known: ArgumentIndex): Compile
   return {
     path,
     field: argument.path,
-    ...conditionTexts(argument.path, operator, literal, condition.currency),
+    holds: comparisonText(argument.path, operator.name, literal, condition.currency),
+    change: changeFrom(argument, operator, literal, condition.currency),
     types: typesText(plan.accepts),
     currency: condition.currency?.trim().toUpperCase(),
     judge: (context) => judgeArgument(plan, context.arguments),
@@ -327,13 +321,24 @@ function typesText(types: TypeMask): string {
   return names.length === 7 ? "of any type" : names.join(" or ") || "of no type";
 }
 
-/** Writes a condition as it goes on the receipt. A condition over the elements of an array passes if `every` one does. */
-function conditionTexts(field: string, operator: Operator, literal: Literal, currency: string | undefined) {
-  const value = literalText(literal);
+/** Writes a comparison as it goes on the receipt: `amount > 500 USD`. */
+function comparisonText(field: string, relation: string, literal: Literal, currency: string | undefined): string {
   const unit = currency === undefined ? "" : ` ${currency.trim().toUpperCase()}`;
-  const reach = field.includes("[]") ? "every " : "";
-  const holds = literal === undefined ? `${field} ${operator.name}` : `${field} ${operator.name} ${value}`;
-  return { holds: `${holds}${unit}`, passes: `${reach}${operator.passes(field, value)}${unit}` };
+  return literal === undefined ? `${field} ${relation}${unit}` : `${field} ${relation} ${literalText(literal)}${unit}`;
+}
+
+/** Returns a change of the argument itself after which the comparison is false; undefined if none is sure, as in an array. */
+function changeFrom(
+  { path: field, types, enum: allowed }: FlattenedArgument,
+  { opposite }: Operator,
+  literal: Literal,
+  currency: string | undefined,
+): ArgumentChange | undefined {
+  const path = (argumentSteps(field) ?? [null]).filter((step) => step !== null);
+  const isInteger = (maskFromTypes(types) & NUMBER & ~maskFromTypes(["integer"])) === 0;
+  const found = field.includes("[]") ? undefined : opposite?.(literal, { isInteger, enum: allowed });
+  if (found === undefined || found.values.length === 0 || found.values.length > MAX_ITEMS) return undefined;
+  return { path, values: found.values, text: comparisonText(field, found.relation, literal, currency) };
 }
 
 function literalText(literal: Literal): string {

@@ -1,4 +1,3 @@
-import type { Finding } from "../types.ts";
 import { nearest } from "../violations.ts";
 import { type RuleBodyCompiler, type RuleDraft, ruleFinding } from "./rule-draft.ts";
 
@@ -9,8 +8,6 @@ const DAY_MS = 24 * HOUR_MS;
 const DAY_MINUTES = 24 * 60;
 /** 1 January 1970 was a Thursday. */
 const EPOCH_WEEKDAY = 3;
-/** Longer than a week, so that every hour of it comes up even if clocks change. */
-const LOOK_AHEAD_MINUTES = 8 * DAY_MINUTES;
 const TIME = /^([01]\d|2[0-3]):([0-5]\d)$/;
 const SHORT_TIME = /^(\d|1\d|2[0-3])(?::([0-5]\d))?$/;
 
@@ -42,55 +39,21 @@ export const compileSchedule: RuleBodyCompiler = (draft) => {
   }
   if (zone === undefined || violations.count > before) return undefined;
   const days = new Set(conditions.days.length === 0 ? DAYS.keys() : conditions.days.map((day) => day - 1));
-  const check = new ScheduleCheck(draft, { zone, days, from, to, isOutside: conditions.outside });
-  return { check: ({ nowMs }) => check.findingAt(nowMs) };
+  const schedule = { zone, days, from, to, isOutside: conditions.outside };
+  const text = scheduleText(draft, schedule);
+  return {
+    check({ nowMs }) {
+      if (!covers(schedule, nowMs)) return undefined;
+      return ruleFinding(draft, "IN_SCHEDULE", `it is ${localText(zone, nowMs)}, which is ${text}`);
+    },
+  };
 };
 
-/**
- * Check of a schedule rule. Remembers the time from which it passes, which stays the same until then; for a day, that there
- * is no such time.
- */
-class ScheduleCheck {
-  readonly #draft: RuleDraft;
-  readonly #schedule: Schedule;
-  /** The schedule in words: `inside mon, tue 08:00 to 18:00 in Europe/Berlin`. */
-  readonly #text: string;
-  #passing: { readonly from: number; readonly until: number; readonly wouldPass: string | undefined } | undefined;
-
-  constructor(draft: RuleDraft, schedule: Schedule) {
-    const { from, to } = draft.conditions;
-    const days = DAYS.filter((_, day) => schedule.days.has(day)).join(", ");
-    const hours = `${from?.trim() ?? "00:00"} to ${to?.trim() ?? "24:00"}`;
-    this.#draft = draft;
-    this.#schedule = schedule;
-    this.#text = `${schedule.isOutside ? "outside" : "inside"} ${days} ${hours} in ${schedule.zone.name}`;
-  }
-
-  findingAt(nowMs: number): Finding | undefined {
-    if (!covers(this.#schedule, nowMs)) return undefined;
-    const text = `it is ${localText(this.#schedule.zone, nowMs)}, which is ${this.#text}`;
-    const finding = ruleFinding(this.#draft, "IN_SCHEDULE", text);
-    const wouldPass = this.#wouldPassAt(nowMs);
-    return wouldPass === undefined ? finding : { ...finding, wouldPass };
-  }
-
-  #wouldPassAt(nowMs: number): string | undefined {
-    if (this.#passing === undefined || nowMs < this.#passing.from || nowMs >= this.#passing.until) {
-      const until = endOf(this.#schedule, nowMs);
-      this.#passing = {
-        from: nowMs,
-        until: until ?? nowMs + DAY_MS,
-        wouldPass: this.#passText(until),
-      };
-    }
-    return this.#passing.wouldPass;
-  }
-
-  #passText(atMs: number | undefined): string | undefined {
-    if (atMs === undefined) return undefined;
-    const { zone } = this.#schedule;
-    return `would allow from ${localText(zone, atMs)} in ${zone.name} (${new Date(atMs).toISOString()})`;
-  }
+/** Returns the schedule in words: `inside mon, tue 08:00 to 18:00 in Europe/Berlin`. */
+function scheduleText({ conditions: { from, to } }: RuleDraft, { days, isOutside, zone }: Schedule): string {
+  const named = DAYS.filter((_, day) => days.has(day)).join(", ");
+  const hours = `${from?.trim() ?? "00:00"} to ${to?.trim() ?? "24:00"}`;
+  return `${isOutside ? "outside" : "inside"} ${named} ${hours} in ${zone.name}`;
 }
 
 function covers(schedule: Schedule, atMs: number): boolean {
@@ -101,19 +64,6 @@ function isWithin({ days, from, to }: Schedule, { weekday, minute }: LocalTime):
   if (from < to) return days.has(weekday) && from <= minute && minute < to;
   if (minute >= from) return days.has(weekday);
   return minute < to && days.has((weekday + 6) % 7);
-}
-
-/**
- * Finds the first time, in epoch milliseconds, that a schedule does not cover; undefined if it covers the whole look-ahead.
- * Tries minute by minute, so that it is right when clocks change.
- */
-function endOf(schedule: Schedule, atMs: number): number | undefined {
-  const first = (Math.floor(atMs / MINUTE_MS) + 1) * MINUTE_MS;
-  for (let minutes = 0; minutes < LOOK_AHEAD_MINUTES; minutes++) {
-    const time = first + minutes * MINUTE_MS;
-    if (!covers(schedule, time)) return time;
-  }
-  return undefined;
 }
 
 function localText(zone: TimeZone, atMs: number): string {

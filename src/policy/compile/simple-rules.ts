@@ -78,14 +78,13 @@ export const compileSchema: RuleBodyCompiler = (draft) => {
     }
     return undefined;
   }
-  const wouldPass = `would allow with arguments that fit version ${tool.version} of the schema of \`${tool.name}\``;
   return {
     check: (context) => {
       const args = toolArguments(context, tool);
       const schemaError = args === undefined ? NO_ARGUMENTS : compiled.validate(args);
       if (schemaError === undefined) return undefined;
       const { argument, message } = schemaError;
-      const finding = { ...ruleFinding(draft, "ARGUMENTS_INVALID", message), wouldPass };
+      const finding = ruleFinding(draft, "ARGUMENTS_INVALID", message);
       return argument === undefined ? finding : { ...finding, argument };
     },
   };
@@ -136,12 +135,10 @@ export const compileSemantic: RuleBodyCompiler = (draft) => {
 };
 
 function violationFinding(draft: RuleDraft, confidence: number): Finding {
-  const finding = ruleFinding(draft, "GUARD_VIOLATION", `the guard finds a violation and is ${confidence} sure of it`);
-  return { ...finding, wouldPass: "would allow if the guard found no violation" };
+  return ruleFinding(draft, "GUARD_VIOLATION", `the guard finds a violation and is ${confidence} sure of it`);
 }
 
 function unavailableFinding(draft: RuleDraft, text: string, decision: Decision): Finding | undefined {
   if (decision === "allow") return undefined;
-  const wouldPass = "would allow if the guard answered and found no violation";
-  return { ...ruleFinding(draft, "GUARD_UNAVAILABLE", text), decision, wouldPass };
+  return { ...ruleFinding(draft, "GUARD_UNAVAILABLE", text), decision };
 }

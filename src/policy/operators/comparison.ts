@@ -2,6 +2,8 @@ import type { JsonValue } from "@bufbuild/protobuf";
 import { BOOLEAN, comparableFrom, comparableTextFrom, NUMBER, STRING } from "../json-value.ts";
 import { type Literal, literalList, negated, type Operator, type Test } from "./operator.ts";
 
+/** Step beyond a number that is not whole, relative to it. */
+const RELATIVE_STEP = 1e-9;
 /** Characters past which a text is read as no number. */
 const MAX_NUMBER_TEXT = 400;
 const SCALAR = STRING | NUMBER | BOOLEAN;
@@ -40,14 +42,24 @@ function numberFrom(text: string): number {
   return Number.isFinite(number) ? number : Number.NaN;
 }
 
-function equality(name: string, opposite: string, shape: "scalar" | "scalars"): Operator {
-  const passes = (field: string, literal: string) => `${field} ${opposite} ${literal}`;
-  return { name, fits: SCALAR, shape, typed: isOneOf, untyped: isOneOfAsText, passes };
+type OppositeOf = NonNullable<Operator["opposite"]>;
+
+/** The opposite of equality, where the schema lists the other values. */
+function otherThan(relation: string): OppositeOf {
+  return (literal, { enum: allowed }) => {
+    const isOne = isOneOf(literal);
+    return { relation, values: allowed.filter((value) => !isOne(value)) };
+  };
 }
 
-function inequality(name: string, opposite: string, shape: "scalar" | "scalars"): Operator {
-  const { typed, ...rest } = equality(name, opposite, shape);
-  return { ...rest, typed: negated(typed), untyped: isNoneOfAsText, untypedMatchesMissing: true };
+function equality(name: string, relation: string, shape: "scalar" | "scalars"): Operator {
+  return { name, fits: SCALAR, shape, typed: isOneOf, untyped: isOneOfAsText, opposite: otherThan(relation) };
+}
+
+function inequality(name: string, relation: string, shape: "scalar" | "scalars"): Operator {
+  const { typed, ...rest } = equality(name, relation, shape);
+  const opposite: OppositeOf = (literal) => ({ relation, values: literalList(literal) });
+  return { ...rest, typed: negated(typed), untyped: isNoneOfAsText, untypedMatchesMissing: true, opposite };
 }
 
 type Ordered = string | number;
@@ -81,9 +93,22 @@ function untypedOrder(accepts: Accepts): Operator["untyped"] {
   };
 }
 
-function order(name: string, opposite: string, accepts: Accepts, shape: "number" | "range" = "number"): Operator {
-  const passes = (field: string, literal: string) => `${field} ${opposite} ${literal}`;
-  return { name, fits: NUMBER, shape, typed: typedOrder(accepts), untyped: untypedOrder(accepts), passes };
+/** Returns the values at the ends of a relation, given the literal's ends and the least step of the argument. */
+type Ends = (low: number, high: number, step: number) => readonly number[];
+
+function order(
+  name: string,
+  accepts: Accepts,
+  relation: string,
+  ends: Ends,
+  shape: "number" | "range" = "number",
+): Operator {
+  const opposite: OppositeOf = (literal, { isInteger }) => {
+    const [low = 0, high = low] = literalList(literal) as readonly number[];
+    const step = isInteger ? 1 : Math.max(Math.abs(low), Math.abs(high), 1) * RELATIVE_STEP;
+    return { relation, values: ends(low, high, step) };
+  };
+  return { name, fits: NUMBER, shape, typed: typedOrder(accepts), untyped: untypedOrder(accepts), opposite };
 }
 
 /** Operators on single values: equality, and order; the ends of a range belong to it. */
@@ -92,10 +117,42 @@ export const COMPARISON_OPERATORS: readonly Operator[] = [
   inequality("!=", "==", "scalar"),
   equality("in", "not in", "scalars"),
   inequality("not_in", "in", "scalars"),
-  order(">", "<=", (value, low) => value > low),
-  order(">=", "<", (value, low) => value >= low),
-  order("<", ">=", (value, low) => value < low),
-  order("<=", ">", (value, low) => value <= low),
-  order("between", "not between", (value, low, high) => value >= low && value <= high, "range"),
-  order("not_between", "between", (value, low, high) => value < low || value > high, "range"),
+  order(
+    ">",
+    (value, low) => value > low,
+    "<=",
+    (low) => [low],
+  ),
+  order(
+    ">=",
+    (value, low) => value >= low,
+    "<",
+    (low, _, step) => [low - step],
+  ),
+  order(
+    "<",
+    (value, low) => value < low,
+    ">=",
+    (low) => [low],
+  ),
+  order(
+    "<=",
+    (value, low) => value <= low,
+    ">",
+    (low, _, step) => [low + step],
+  ),
+  order(
+    "between",
+    (value, low, high) => value >= low && value <= high,
+    "not between",
+    (low, high, step) => [low - step, high + step],
+    "range",
+  ),
+  order(
+    "not_between",
+    (value, low, high) => value < low || value > high,
+    "between",
+    (low, high) => [low, high],
+    "range",
+  ),
 ];

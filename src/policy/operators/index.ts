@@ -12,7 +12,6 @@ const PRESENCE_OPERATORS: readonly Operator[] = [
     shape: "none",
     typed: () => () => true,
     untyped: () => () => true,
-    passes: (field) => `${field} absent`,
     whenMissing: false,
   },
   {
@@ -21,7 +20,6 @@ const PRESENCE_OPERATORS: readonly Operator[] = [
     shape: "none",
     typed: () => () => false,
     untyped: () => () => false,
-    passes: (field) => `${field} present`,
     whenMissing: true,
     untypedMatchesMissing: true,
   },

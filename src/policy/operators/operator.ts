@@ -16,6 +16,20 @@ export type LiteralShape = "scalar" | "number" | "range" | "scalars" | "text" | 
 /** Tells if a value makes the comparison true. MUST NOT throw on any value. */
 export type Test = (value: JsonValue) => boolean;
 
+/** What is known of an argument that may be changed. */
+export interface Alternatives {
+  readonly isInteger: boolean;
+  /** Values that the schema allows; empty for any. */
+  readonly enum: readonly JsonValue[];
+}
+
+/** The opposite of a comparison: `<=` with 500 as the value to try. */
+export interface Opposite {
+  readonly relation: string;
+  /** Values for which the comparison is false: all that the relation stands for, or its ends. */
+  readonly values: readonly JsonValue[];
+}
+
 /** One operator of conditions. */
 export interface Operator {
   readonly name: string;
@@ -29,8 +43,8 @@ export interface Operator {
    * to hold, and any other rule one.
    */
   readonly untyped: (literal: Literal, isAllow: boolean) => Test;
-  /** Writes the comparison that would be false instead: `amount <= 500`. */
-  readonly passes: (field: string, literal: string) => string;
+  /** Changes after which a typed comparison is false, for operators that can tell. */
+  readonly opposite?: (literal: Literal, values: Alternatives) => Opposite | undefined;
   /** Result on a missing argument, for operators that ask about absence itself. */
   readonly whenMissing?: boolean;
   /** True if a rule without a schema matches a missing value. Default false. */

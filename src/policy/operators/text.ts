@@ -4,7 +4,7 @@ import type { Literal, LiteralShape, Operator, Test } from "./operator.ts";
 
 type BuildTest = (literal: string) => (text: string) => boolean;
 
-function textual(name: string, build: BuildTest, passes: string, shape: LiteralShape = "text"): Operator {
+function textual(name: string, build: BuildTest, shape: LiteralShape = "text"): Operator {
   const typed = (literal: Literal): Test => {
     const test = build(String(literal));
     return (value) => typeof value === "string" && test(value);
@@ -13,7 +13,7 @@ function textual(name: string, build: BuildTest, passes: string, shape: LiteralS
     const test = build(String(literal));
     return (value) => test(textFrom(value));
   };
-  return { name, fits: STRING, shape, typed, untyped, passes: (field, literal) => `${field} ${passes} ${literal}` };
+  return { name, fits: STRING, shape, typed, untyped };
 }
 
 const startsWith: BuildTest = (literal) => {
@@ -35,9 +35,9 @@ const matches: BuildTest = (literal) => {
 
 /** Operators on the text of a string. */
 export const TEXT_OPERATORS: readonly Operator[] = [
-  textual("matches", matches, "not matching", "expression"),
-  textual("starts_with", startsWith, "not starting with"),
-  textual("ends_with", endsWith, "not ending with"),
+  textual("matches", matches, "expression"),
+  textual("starts_with", startsWith),
+  textual("ends_with", endsWith),
 ];
 
 /** A compiled RE2 expression, or the reason why the text is invalid. */
