@@ -76,3 +76,27 @@ describe("who may call what, on every wire", () => {
     });
   }
 });
+
+/** All that a key of role `agent` may call, and the field that names the one thing it then acts on or reads. */
+const OF_AGENTS: Readonly<Record<string, string | null>> = {
+  "AgentService.GetAgent": "agent_id",
+  "AgentService.GetAgentHistory": "agent_id",
+  "AgentService.WatchAgent": "agent_id",
+  "AuthorityService.VerifyFederationToken": "token",
+  "EnforcementService.Intercept": "agent_id",
+  "EnforcementService.InterceptStream": "intercept",
+  "EscalationService.GetEscalation": "escalation_id",
+  "EscalationService.GetEscalationStatus": "escalation_id",
+  "EscalationService.WaitEscalation": "escalation_id",
+  "EscalationService.WithdrawEscalation": "escalation_id",
+  "RedactionService.Scrub": "text",
+};
+
+describe("a key of role agent, bound or not", () => {
+  it("reaches no list and no watch of a workspace: only what one agent or escalation that it names is about.", () => {
+    const open = METHODS.filter((method) => mayCall(method, "agent"));
+    expect(open.map(nameOf).sort()).to.deep.equal(Object.keys(OF_AGENTS).sort());
+    for (const method of open)
+      expect(method.input.fields.map(({ name }) => name)).to.include(OF_AGENTS[nameOf(method)]);
+  });
+});

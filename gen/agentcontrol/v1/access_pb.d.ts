@@ -59,7 +59,8 @@ export enum Role {
   OPERATOR = 2,
 
   /**
-   * An agent runtime: intercept, wait for its escalations, read its own history.
+   * An agent's runtime: intercept, wait for and withdraw escalations, and read an agent's own record and history. A key that is
+   * bound to an agent does so for that agent alone; an unbound one for any agent or escalation that it names. Neither lists.
    *
    * @generated from enum value: ROLE_AGENT = 3;
    */
