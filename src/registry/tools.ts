@@ -41,10 +41,10 @@ const SCHEMA_FIELD = "input_schema";
 const MAX_DESCRIPTION = 10_000;
 /** Versions in a tool's history, newest first. */
 const SHOWN_VERSIONS = 100;
-/** Old schemas whose argument paths are cached. */
-const CACHED_SCHEMAS = 200;
 /** Schemas whose warnings are cached; most have none. */
 const CACHED_WARNINGS = 2000;
+/** Bytes of the cached argument paths of old schemas. */
+const CACHED_BYTES = 33_554_432;
 
 /** Rule for a tool's description, as the rest of a sentence about it. */
 export const TOOL_DESCRIPTION_RULE = `must have at most ${MAX_DESCRIPTION} characters`;
@@ -165,7 +165,10 @@ type FlattenTool = (tool: SealedTool) => readonly FlattenedArgument[];
 
 /** Creates a `FlattenTool` with a cache: a schema never changes, and flattening is slow. */
 export function createFlattenTool(): FlattenTool {
-  const byDigest = new LRUCache<string, readonly FlattenedArgument[]>({ max: CACHED_SCHEMAS });
+  const byDigest = new LRUCache<string, readonly FlattenedArgument[]>({
+    maxSize: CACHED_BYTES,
+    sizeCalculation: (flattened) => jsonBytes(flattened),
+  });
   return (tool) => {
     const flattened = byDigest.get(tool.digest) ?? toolSchemaFrom(tool).arguments;
     byDigest.set(tool.digest, flattened);

@@ -74,6 +74,8 @@ export function timeoutFromGrpcHeader(value: string | undefined): number | undef
 export interface CallObserver {
   /** Maps anything thrown to the error for the caller, and logs a fault of the service. */
   report(call: Call, error: unknown): ControlPlaneError;
+  /** Counts bytes that a call holds until it ends. Throws OVERLOADED when all calls together hold too many. */
+  hold(bytes: number): void;
   /** Called once, with the name of the call's gRPC code. */
   ended(call: Call, code: string): void;
 }
@@ -91,6 +93,7 @@ export class Call implements CallContext {
   /** Set by admission, before any service function runs. */
   caller!: Caller;
   readonly #observer: CallObserver;
+  #heldBytes = 0;
   /** Made on first use: most calls end without anyone asking for the signal. */
   #controller: AbortController | undefined;
   #abortedWith: ControlPlaneError | undefined;
@@ -125,6 +128,18 @@ export class Call implements CallContext {
 
   get isOver(): boolean {
     return this.#isOver;
+  }
+
+  /** Bytes of its request that the call holds. */
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
+
+  /** Counts bytes of the request as they arrive. Throws OVERLOADED when the requests of all calls hold too many. */
+  hold(bytes: number): void {
+    if (this.#isOver) return;
+    this.#observer.hold(bytes);
+    this.#heldBytes += bytes;
   }
 
   /** Ends the call with DEADLINE_EXCEEDED `timeoutMs` after its receipt. Throws that at once if the time has passed. */

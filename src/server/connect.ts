@@ -141,12 +141,9 @@ export class ConnectHandler {
     arrival: Arrival,
   ): Promise<void> {
     const contextValues = createContextValues();
-    const universal = {
-      ...universalRequestFromNodeRequest(request, response, undefined, contextValues),
-      // A refusal in the middle of the body must not destroy the request: the client still reads the answer.
-      body: request.iterator({ destroyOnReturn: false }),
-    };
-    const exchange: Exchange = { request, arrival, signal: universal.signal };
+    const bare = universalRequestFromNodeRequest(request, response, undefined, contextValues);
+    const exchange: Exchange = { request, arrival, signal: bare.signal };
+    const universal = { ...bare, body: bodyOf(exchange, handler.method) };
     contextValues.set(EXCHANGE, exchange);
     // The deadline is the pipeline's.
     for (const name of ["connect-timeout-ms", "grpc-timeout"]) universal.header.delete(name);
@@ -191,6 +188,7 @@ export class ConnectHandler {
   }
 
   #requestFault(error: unknown, request: IncomingMessage, { input }: DescMethod): unknown {
+    if (error instanceof ControlPlaneError) return error;
     // Node's own error: the client left in the middle of the body.
     if (!(error instanceof ConnectError)) return request.complete ? error : cancelled();
     if (error.cause instanceof ControlPlaneError) return error.cause;
@@ -206,6 +204,16 @@ export class ConnectHandler {
 function strictJson(maxDepth: number) {
   const textDecoder = { decode: (bytes: Uint8Array) => jsonTextFrom(bytes, maxDepth) };
   return { ignoreUnknownFields: false, ...decodeOptions(maxDepth), textDecoder };
+}
+
+/** Yields the body as it arrives. The requests of a stream are not held until it ends, so they are not counted. */
+async function* bodyOf(exchange: Exchange, { methodKind }: DescMethod): AsyncGenerator<Uint8Array> {
+  const isCounted = methodKind !== "bidi_streaming";
+  // A refusal in the middle of the body must not destroy the request: the client still reads the answer.
+  for await (const chunk of exchange.request.iterator({ destroyOnReturn: false })) {
+    if (isCounted) exchange.call?.hold((chunk as Buffer).length);
+    yield chunk as Buffer;
+  }
 }
 
 function served(context: HandlerContext): Call {

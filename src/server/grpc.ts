@@ -177,7 +177,7 @@ class GrpcMethod {
     let call: Call | undefined;
     try {
       call = await this.#pipeline.admit(this.#method, incoming);
-      const response = this.#encode(await this.#pipeline.unary(call, () => this.#decode(grpc.request)));
+      const response = this.#encode(await this.#pipeline.unary(call, this.#readerOf(call, grpc)));
       grpc.sendMetadata(responseMetadata(incoming));
       respond(null, response);
     } catch (error) {
@@ -186,7 +186,7 @@ class GrpcMethod {
   }
 
   serverStream(grpc: ServerStreamCall): Promise<void> {
-    return this.#stream(grpc, (call) => this.#pipeline.serverStream(call, () => this.#decode(grpc.request)));
+    return this.#stream(grpc, (call) => this.#pipeline.serverStream(call, this.#readerOf(call, grpc)));
   }
 
   bidiStream(grpc: BidiStreamCall): Promise<void> {
@@ -227,6 +227,13 @@ class GrpcMethod {
     // that for the regular end of the requests.
     await setImmediate();
     if (grpc.cancelled) throw cancelled();
+  }
+
+  #readerOf(call: Call, { request }: { readonly request: Buffer }): () => Message {
+    return () => {
+      call.hold(request.length);
+      return this.#decode(request);
+    };
   }
 
   #decode(bytes: Buffer): Message {

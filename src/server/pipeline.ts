@@ -18,6 +18,9 @@ const DEFAULT_UNARY_DEADLINE_MS = 10_000;
 /** Default maximum depth of a request in JSON brackets: enough for any rule, safe for the stack. */
 export const DEFAULT_MAX_DEPTH = 64;
 
+/** Bytes of request bodies that a process holds at once, from their arrival until their calls end; past it OVERLOADED. */
+const MAX_HELD_BYTES = 134_217_728;
+
 /** Options of a pipeline. */
 export interface PipelineOptions extends OpenStreamsOptions {
   readonly services: readonly ServiceDefinition[];
@@ -25,6 +28,8 @@ export interface PipelineOptions extends OpenStreamsOptions {
   readonly metrics: Registry;
   /** Deadline of unary calls that set none, milliseconds. Default 10,000. Streams have none by default. */
   readonly defaultDeadlineMs?: number;
+  /** Bytes of request bodies held at once, by all calls. Default `MAX_HELD_BYTES`. */
+  readonly maxHeldBytes?: number;
   /** Maximum depth of a request in JSON brackets, on every wire. Default `DEFAULT_MAX_DEPTH`. */
   readonly maxDepth?: number;
 }
@@ -57,6 +62,8 @@ export class Pipeline {
   readonly #wrongKeys: WrongKeys;
   readonly #calls = new Set<Call>();
   readonly #streams: OpenStreams;
+  readonly #maxHeldBytes: number;
+  #heldBytes = 0;
   #isDraining = false;
   #onIdle: () => void = () => {};
 
@@ -66,12 +73,14 @@ export class Pipeline {
     this.services = services;
     this.maxDepth = maxDepth;
     this.#authenticate = authenticate;
+    this.#maxHeldBytes = options.maxHeldBytes ?? MAX_HELD_BYTES;
     this.#wrongKeys = new WrongKeys(log);
     this.#streams = new OpenStreams(options);
     this.#defaultDeadlineMs = options.defaultDeadlineMs ?? DEFAULT_UNARY_DEADLINE_MS;
     this.#endpoints = createEndpoints(services, maxDepth);
     const metrics = new CallMetrics(options.metrics, () => this.#inFlight());
     this.#observer = {
+      hold: (bytes) => this.#hold(bytes),
       report: (call, error) => reportFault(log, error, failedCall(call)),
       ended: (call, code) => this.#record(call, code, metrics),
     };
@@ -205,9 +214,19 @@ export class Pipeline {
     const { endpoint, incoming } = call;
     const seconds = isStream(call) ? undefined : (performance.now() - call.receivedAt) / 1000;
     metrics.record({ method: endpoint.name, wire: incoming.wire, code, seconds });
+    this.#heldBytes -= call.heldBytes;
     this.#calls.delete(call);
     this.#streams.remove(call);
     if (this.#calls.size === 0) this.#onIdle();
+  }
+
+  #hold(bytes: number): void {
+    const maxBytes = this.#maxHeldBytes;
+    if (this.#heldBytes + bytes > maxBytes) {
+      const message = `the requests in flight hold ${maxBytes} bytes; retry with back-off`;
+      throw new ControlPlaneError(ErrorReason.OVERLOADED, message, { max_bytes: String(maxBytes) });
+    }
+    this.#heldBytes += bytes;
   }
 
   #inFlight(): InFlight {

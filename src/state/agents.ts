@@ -39,13 +39,14 @@ export function trustAfter(tenths: number, decision: Decision): number {
 /** Compiles a list of patterns, or returns the compiled form of an equal list from its cache. */
 export type PatternCache = (patterns: readonly string[]) => CompiledPatterns;
 
-/** Pattern lists in the cache of a workspace. */
-const CACHED_LISTS = 10_000;
+/** Characters of pattern lists in the cache of a workspace. Lists that agents have stay alive without it. */
+const CACHED_CHARACTERS = 4_194_304;
 
 /** Creates the cache of a workspace. Agents of a kind often have equal lists, and so share their compiled forms. */
 export function createPatternCache(): PatternCache {
   const lists = new LRUCache<string, CompiledPatterns, readonly string[]>({
-    max: CACHED_LISTS,
+    maxSize: CACHED_CHARACTERS,
+    sizeCalculation: (_compiled, key) => key.length,
     memoMethod: (_key, _stale, { context: patterns }) => compilePatterns(patterns),
   });
   return (patterns) => lists.memo(JSON.stringify(patterns), { context: patterns });

@@ -7,25 +7,29 @@ const EMPTY = Buffer.alloc(0);
 
 /**
  * Reads a whole JSON body. Throws BODY_TOO_LARGE as soon as the declared or the received size exceeds `maxBytes`,
- * UNSUPPORTED_MEDIA_TYPE for anything but JSON in plain UTF-8, and CANCELLED if the client leaves.
+ * what `hold` throws for a part that arrived, UNSUPPORTED_MEDIA_TYPE for anything but JSON in plain UTF-8, and CANCELLED if the client leaves.
  */
-export async function readJsonBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+export async function readJsonBody(
+  request: IncomingMessage,
+  maxBytes: number,
+  hold: (bytes: number) => void,
+): Promise<Buffer> {
   if (!mayHaveBody(request)) return EMPTY;
   const declared = Number(request.headers["content-length"] ?? 0);
   if (declared > maxBytes) throw bodyTooLarge(maxBytes);
   assertUncompressed(request);
   const isJson = isJsonMediaType(request.headers["content-type"]);
   if (!isJson && declared > 0) throw notJson(request.headers["content-type"]);
-  const body = await collect(request, maxBytes);
+  const body = await collect(request, maxBytes, hold);
   if (!isJson && body.length > 0) throw notJson(request.headers["content-type"]);
   return body;
 }
 
-function collect(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+function collect(request: IncomingMessage, maxBytes: number, hold: (bytes: number) => void): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
-    const settle = (error?: Error) => {
+    const settle = (error?: unknown) => {
       request.off("data", onData).off("end", onEnd).off("error", onLost).off("close", onLost);
       if (error === undefined) resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, size));
       else reject(error);
@@ -33,9 +37,13 @@ function collect(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
     const onData = (chunk: Buffer) => {
       size += chunk.length;
       chunks.push(chunk);
-      if (size <= maxBytes) return;
-      request.pause();
-      settle(bodyTooLarge(maxBytes));
+      try {
+        if (size > maxBytes) throw bodyTooLarge(maxBytes);
+        hold(chunk.length);
+      } catch (error) {
+        request.pause();
+        settle(error);
+      }
     };
     const onEnd = () => settle();
     const onLost = () => settle(cancelled());

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Message } from "@bufbuild/protobuf";
-import { type Arrival, type IncomingCall, timeoutFromHeader } from "../call-context.ts";
+import { type Arrival, type Call, type IncomingCall, timeoutFromHeader } from "../call-context.ts";
 import { cancelled, methodNotAllowed } from "../errors.ts";
 import { headerOf, sendJson } from "../http-reply.ts";
 import type { Pipeline } from "../pipeline.ts";
@@ -99,7 +99,7 @@ class Transcoder implements RestTranscoder {
     const { request, response, match } = exchange;
     assertAcceptsJson(request.headers.accept);
     const call = await this.#pipeline.admit(match.route.method, incomingFrom(exchange));
-    const message = await this.#pipeline.unary(call, () => this.#read(exchange));
+    const message = await this.#pipeline.unary(call, () => this.#read(exchange, call));
     sendJson(response, 200, match.route.write(message));
   }
 
@@ -112,12 +112,12 @@ class Transcoder implements RestTranscoder {
       return;
     }
     const call = await this.#pipeline.admit(match.route.method, incomingFrom(exchange));
-    const messages = await this.#pipeline.serverStream(call, () => this.#read(exchange));
+    const messages = await this.#pipeline.serverStream(call, () => this.#read(exchange, call));
     await sendStream({ response, call, format, messages, write: match.route.write });
   }
 
-  async #read({ request, match: { route, captured }, query }: Exchange): Promise<Message> {
-    const body = await readJsonBody(request, this.#maxBodyBytes);
+  async #read({ request, match: { route, captured }, query }: Exchange, call: Call): Promise<Message> {
+    const body = await readJsonBody(request, this.#maxBodyBytes, (bytes) => call.hold(bytes));
     return route.read({ body, captured, query, lastEventId: headerOf(request, "last-event-id") });
   }
 }
