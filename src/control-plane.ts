@@ -34,6 +34,7 @@ import {
 } from "./redaction/index.ts";
 import { Authenticator } from "./registry/authenticator.ts";
 import { createGuard, type Guard } from "./semantic/guard.ts";
+import { docsPageFrom } from "./server/docs-page.ts";
 import { shuttingDown } from "./server/errors.ts";
 import { createGrpcServer } from "./server/grpc.ts";
 import { Health } from "./server/health.ts";
@@ -145,9 +146,7 @@ function createServers(parts: Parts): Servers {
   });
   const health = new Health();
   const rest = createRestTranscoder({ pipeline, maxBodyBytes, aliases });
-  const openApi = JSON.stringify(
-    openApiFromServices(descriptors, { title: "Agent Control Plane", version: "v1", aliases }),
-  );
+  const document = openApiFromServices(descriptors, { title: "Agent Control Plane", version: "v1", aliases });
   const ready = async (): Promise<void> => {
     if (!health.serving) throw shuttingDown();
     await database.pool.query("select 1");
@@ -158,7 +157,8 @@ function createServers(parts: Parts): Servers {
     extra: [jwksRoute(keys), proxy],
     ready,
     metrics: parts.metricsPage,
-    openApi,
+    openApi: JSON.stringify(document),
+    docs: docsPageFrom(document),
     maxBodyBytes,
     log,
   });

@@ -168,7 +168,7 @@ async function sendIntercept(workspace: TestWorkspace, tour: Tour, body: object)
   const rest = createRestTranscoder({ pipeline, maxBodyBytes: MAX_BODY_BYTES });
   const ready = async () => undefined;
   const http = createHttpServer({
-    ...{ pipeline, rest, extra: [], ready, metrics, openApi: "{}", maxBodyBytes: MAX_BODY_BYTES, log },
+    ...{ pipeline, rest, extra: [], ready, metrics, openApi: "{}", docs: "", maxBodyBytes: MAX_BODY_BYTES, log },
   });
   const port = await http.listen("127.0.0.1", 0);
   try {

@@ -4,6 +4,7 @@ import type { Registry } from "prom-client";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { type Arrival, REQUEST_ID_HEADER, requestIdFrom } from "./call-context.ts";
 import { ConnectHandler } from "./connect.ts";
+import { DOCS_SECURITY_POLICY } from "./docs-page.ts";
 import { methodNotAllowed } from "./errors.ts";
 import { createListener, type Listener, type Tls } from "./http-listener.ts";
 import { headerOf, sendError, sendJson, sendText } from "./http-reply.ts";
@@ -34,6 +35,8 @@ export interface HttpServerOptions {
   readonly metrics: MetricsPage;
   /** The text of `/openapi.json`. */
   readonly openApi: string;
+  /** The HTML of `/docs`. */
+  readonly docs: string;
   /** Maximum bytes of one request message over Connect and gRPC-Web; REST has its own limit. */
   readonly maxBodyBytes: number;
   readonly log: Logger;
@@ -106,8 +109,8 @@ function isUnder(prefix: string, path: string): boolean {
 
 const OK = JSON.stringify({ ok: true });
 
-/** Creates the pages without a key: `/healthz`, `/readyz`, `/metrics` and `/openapi.json`. */
-function statusPages({ ready, metrics, openApi }: HttpServerOptions): readonly HttpRoute[] {
+/** Creates the pages without a key: `/healthz`, `/readyz`, `/metrics`, `/openapi.json` and `/docs`. */
+function statusPages({ ready, metrics, openApi, docs }: HttpServerOptions): readonly HttpRoute[] {
   return [
     page("/healthz", (response) => sendJson(response, 200, OK)),
     page("/readyz", async (response) => {
@@ -116,6 +119,9 @@ function statusPages({ ready, metrics, openApi }: HttpServerOptions): readonly H
     }),
     page("/metrics", async (response) => sendText(response, 200, metrics.contentType, await metrics.metrics())),
     page("/openapi.json", (response) => sendJson(response, 200, openApi)),
+    page("/docs", (response) =>
+      sendText(response, 200, "text/html; charset=utf-8", docs, { "content-security-policy": DOCS_SECURITY_POLICY }),
+    ),
   ];
 }
 

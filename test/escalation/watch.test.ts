@@ -3,7 +3,7 @@ import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import type { EscalationChange } from "../../src/escalation/watch.ts";
 import { watchEscalations } from "../../src/escalation/watch.ts";
 import { until } from "../log/gate.ts";
-import { type Replica, reasonOf } from "../support/harness.ts";
+import { failureOf, type Replica, reasonOf } from "../support/harness.ts";
 import { seededBelow } from "../support/seeded-below.ts";
 import { type EscalationWorkspace, openEscalationWorkspace } from "./harness.ts";
 
@@ -130,6 +130,16 @@ describe("watching escalations", () => {
     caller.abort();
     await stream.return(undefined);
     expect(workspace.log.listeners).to.equal(0);
+  });
+
+  it("refuses a cursor beyond the end of the log.", async () => {
+    const { seq } = await workspace.log.caughtUp();
+    const { signal } = new AbortController();
+    for (const cursor of [`${Math.max(seq, 1)}`, `${seq + 1000}`, "9".repeat(15)]) {
+      const stream = watchEscalations(workspace.watchOn(workspace, signal), cursor);
+      const failure = await failureOf(stream.next());
+      expect(failure.message).to.contain("`cursor` is beyond the end of the log");
+    }
   });
 
   it("refuses a cursor that is none.", async () => {

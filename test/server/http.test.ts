@@ -39,8 +39,8 @@ describe("the HTTP port", () => {
           if (notReady !== undefined) throw notReady;
         },
         extra: [
-          route("/docs", "docs"),
-          route("/docs/deep", "deep"),
+          route("/guides", "docs"),
+          route("/guides/deep", "deep"),
           route("/v1/enforce/intercept", false),
           { prefix: "/broken", handle: () => Promise.reject(new Error("disk gone")) },
         ],
@@ -87,10 +87,10 @@ describe("the HTTP port", () => {
   });
 
   it("asks extra routes by whole path segments, the longest first", async () => {
-    expect(await text("/docs")).to.equal("docs /docs");
-    expect(await text("/docs/x?y=1")).to.equal("docs /docs/x?y=1");
-    expect(await text("/docs/deep/x")).to.equal("deep /docs/deep/x");
-    expect((await fetch(harness.url("/docsx"))).status).to.equal(404);
+    expect(await text("/guides")).to.equal("docs /guides");
+    expect(await text("/guides/x?y=1")).to.equal("docs /guides/x?y=1");
+    expect(await text("/guides/deep/x")).to.equal("deep /guides/deep/x");
+    expect((await fetch(harness.url("/guidesx"))).status).to.equal(404);
   });
 
   it("goes on to REST when an extra route does not answer", async () => {
