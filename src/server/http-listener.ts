@@ -30,6 +30,8 @@ const KEEP_ALIVE_TIMEOUT_MS = 65_000;
 /** Options of a listener. */
 export interface ListenerOptions {
   readonly tls: Tls | undefined;
+  /** Time in which a client must send its headers, milliseconds. Default `HEADERS_TIMEOUT_MS`. */
+  readonly headersTimeoutMs?: number;
   readonly onRequest: (request: IncomingMessage, response: ServerResponse) => void;
 }
 
@@ -47,13 +49,13 @@ export interface Listener {
 }
 
 /** Creates a listener. */
-export function createListener({ tls, onRequest }: ListenerOptions): Listener {
+export function createListener({ tls, onRequest, headersTimeoutMs = HEADERS_TIMEOUT_MS }: ListenerOptions): Listener {
   // A missing Host gets an error of ours.
-  const http1 = { requireHostHeader: false };
+  const http1 = { requireHostHeader: false, connectionsCheckingInterval: headersTimeoutMs };
   const server = tls === undefined ? createServer(http1) : createSecureServer({ ...tls, ...http1, allowHTTP1: true });
   // An HTTP/2 server has these properties for its HTTP/1.1 clients; its type omits them.
   Object.assign(server, {
-    headersTimeout: HEADERS_TIMEOUT_MS,
+    headersTimeout: headersTimeoutMs,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
   });

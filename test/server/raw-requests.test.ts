@@ -2,6 +2,7 @@ import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { connect as tlsConnect } from "node:tls";
 import { expect } from "chai";
+import { createListener } from "../../src/server/http-listener.ts";
 import { ADMIN_KEY, type Harness, startHarness } from "./harness.ts";
 import { TEST_TLS } from "./tls-pair.ts";
 
@@ -84,3 +85,16 @@ for (const isTls of [false, true]) {
     });
   });
 }
+
+describe("a request that does not arrive", () => {
+  it("gets REQUEST_TIMED_OUT in the documented form.", async () => {
+    const listener = createListener({ tls: undefined, headersTimeoutMs: 50, onRequest: () => undefined });
+    const socket = connect({ host: "127.0.0.1", port: await listener.listen("127.0.0.1", 0) });
+    socket.write("GET /healthz HTTP/1.1\r\nHost: a\r\n");
+    const answer = await text(socket);
+    await listener.close(0);
+    expect(answer)
+      .to.match(/^HTTP\/1\.1 408 /)
+      .and.include('"reason":"REQUEST_TIMED_OUT"');
+  });
+});
