@@ -44,6 +44,7 @@ export const RULE_VIOLATION_REASONS = {
   TIME_ZONE_MISSING: "a schedule names no time zone",
   TIME_ZONE_UNKNOWN: "there is no such time zone",
   TOOL_MISSING: "a rule on arguments names no tool",
+  ON_MISSING_UNKNOWN: "`on_missing` is neither `ignore` nor `violate`",
   TOOL_NAME_INVALID: "a rule names a tool by a text that no tool can have as its name",
   TOOL_NOT_REGISTERED: "a rule on arguments names a tool without a registered schema",
   TYPE_MISSING: "the rule has neither a type nor a tool to choose one by",

@@ -65,10 +65,15 @@ describe("compileRules", () => {
     const rules = Array.from({ length: 101 }, () => condition);
     const many = ruleFrom({ tool: "pay", decision: "block", conditions: { rules } });
     expect(violationsOf([many]).map(({ reason }) => reason)).to.deep.equal(["LIMIT_OUT_OF_RANGE"]);
+    const odd = ruleFrom({ tool: "pay", decision: "block", conditions: { rules: [condition] } });
+    odd.decision = 9 as never;
+    for (const each of odd.conditions?.rules ?? []) each.onMissing = -1 as never;
+    const reasons = ["ON_MISSING_UNKNOWN", "DECISION_MISSING"];
+    expect(violationsOf([odd]).map(({ reason }) => reason)).to.deep.equal(reasons);
   });
 
   it("has a case for every reason.", () => {
-    const elsewhere = ["SCHEMA_NOT_CHECKABLE", "SCOPE_TARGET_NOT_APPLICABLE", "TYPE_UNKNOWN"];
+    const elsewhere = ["ON_MISSING_UNKNOWN", "SCHEMA_NOT_CHECKABLE", "SCOPE_TARGET_NOT_APPLICABLE", "TYPE_UNKNOWN"];
     const seen = new Set([...cases.flatMap((given) => given.want).map(([, reason]) => reason), ...elsewhere]);
     expect([...seen]).to.have.members(Object.keys(RULE_VIOLATION_REASONS));
   });

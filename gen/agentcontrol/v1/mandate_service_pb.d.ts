@@ -49,6 +49,7 @@ export declare type Condition = Message<"agentcontrol.v1.Condition"> & {
 
   /**
    * What a missing value means. Absent: it fails closed for an argument of a registered tool, and is ignored in metadata.
+   * The compiler reports an unknown one beside all else.
    *
    * @generated from field: agentcontrol.v1.OnMissing on_missing = 5;
    */
@@ -250,7 +251,7 @@ export declare type Rule = Message<"agentcontrol.v1.Rule"> & {
   tool?: string | undefined;
 
   /**
-   * What the mandate decides when the rule fires.
+   * What the mandate decides when the rule fires. Required; the compiler reports a missing or unknown one beside all else.
    *
    * @generated from field: agentcontrol.v1.Decision decision = 3;
    */

@@ -64,6 +64,15 @@ function checkCount({ conditions, path, violations }: RuleDraft): void {
   violations.add(at, "LIMIT_OUT_OF_RANGE", `${length} conditions are more than ${MAX_CONDITIONS}`);
 }
 
+function checkOnMissing({ condition: { onMissing }, path, violations }: ConditionDraft): void {
+  if (OnMissing[onMissing] !== undefined) return;
+  violations.add(
+    `${path}.on_missing`,
+    "ON_MISSING_UNKNOWN",
+    "`on_missing` must be `ignore` or `violate`, or be left out",
+  );
+}
+
 function compileConditions({
   type,
   tool,
@@ -75,6 +84,7 @@ function compileConditions({
   const known: ArgumentIndex = new Map(tool?.arguments.map((argument) => [argument.path, argument]));
   const compiled = conditions.rules.slice(0, MAX_CONDITIONS).map((condition, index) => {
     const draft = { condition, path: `${path}.conditions.rules[${index}]`, violations };
+    checkOnMissing(draft);
     return type === RuleType.ARGUMENT
       ? argumentCondition(draft, known)
       : metadataCondition(draft, decision === "allow");
