@@ -37,10 +37,13 @@ export function createIntercept(logs: Pick<WorkspaceLogs, "of">, guard: Guard, e
     const current = await logs.of(workspaceId);
     return current.append(asked, steps(asked), isAbandoned);
   };
+  /** True for a repeat of a decided request: a token's last use is answered as it was, also once the token is used up. */
+  const isDecided = async ({ workspaceId, action }: InterceptCommand): Promise<boolean> =>
+    action.isRetryable && (await logs.of(workspaceId)).holds(action.decisionId);
   return async (command) => {
     const { keyId } = command.action;
     const repeated = endedKeys.repeat(keyId);
-    if (repeated !== undefined) return repeated;
+    if (repeated !== undefined && !(await isDecided(command))) return repeated;
     const sealed = await append(command);
     endedKeys.note(keyId, sealed);
     return sealed;

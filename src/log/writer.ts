@@ -209,6 +209,11 @@ export class WorkspaceLog {
     return new Promise((resolve, reject) => this.#enqueue({ action, steps, isAbandoned, resolve, reject }));
   }
 
+  /** Tells if the log holds a decision. Rejects with STORE_UNAVAILABLE. */
+  async holds(decisionId: string): Promise<boolean> {
+    return (await readReceipts(this.#database.pool, this.workspaceId, [decisionId])).size > 0;
+  }
+
   /**
    * Decides an action on the state as far as this replica is caught up, and appends nothing. Rejects with AGENT_NOT_FOUND,
    * OVERLOADED or STORE_UNAVAILABLE.

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import type { InterceptResponse } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Decision, DecisionPath, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { ControlPlaneError } from "../../src/errors.ts";
+import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { openWorkspace, reasonOf, type TestWorkspace, velocityRule } from "../support/harness.ts";
 import { assertIntact, decisionsOf, readLog } from "./stored-log.ts";
 
@@ -163,7 +163,8 @@ describe("a repeated request", () => {
       workspace.intercept(request).catch((error: unknown) => error),
     );
     expect(fault).to.be.instanceOf(ControlPlaneError);
-    const { metadata } = fault as ControlPlaneError;
+    const { metadata, reason } = fault as ControlPlaneError;
+    expect(ErrorReason[reason]).to.equal("REQUEST_ID_EXPIRED");
     expect(metadata).to.include({ decision_id: decisionId, decision: "allow", decision_path: "default" });
     expect(metadata).to.have.property("decided_at");
   });
@@ -219,6 +220,20 @@ describe("an ended key", () => {
     for (const reply of replies.slice(60)) {
       expect(reply).to.include({ decisionId: last.decisionId, decision: Decision.BLOCK, replayed: true });
     }
+  });
+
+  it("that is used up still gets its last use answered, however often it called in between.", async () => {
+    const agentId = await workspace.agent();
+    const token = { agentId, audience: "x", allowedActionTypes: ["*"], ttlSeconds: 600n, maxUses: 1n };
+    const { token: key } = await workspace.authority.createFederationToken(token);
+    const request = { agentId, actionType: "read", requestId: randomUUID() };
+    const first = await workspace.enforcement.intercept(request, key);
+    for (let count = 0; count < 65; count++) {
+      await workspace.enforcement.intercept({ agentId, actionType: "read", requestId: randomUUID() }, key);
+    }
+    expect(await refusalsOf(agentId)).to.equal(61);
+    const again = await workspace.enforcement.intercept(request, key);
+    expect(again).to.include({ decision: Decision.ALLOW, decisionId: first.decisionId, replayed: true });
   });
 
   it("is an API key bound to a revoked agent: named in the certificate, counted, and refused on record.", async () => {

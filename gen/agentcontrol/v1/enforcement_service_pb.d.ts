@@ -590,7 +590,7 @@ export declare type InterceptResponse = Message<"agentcontrol.v1.InterceptRespon
 
   /**
    * Whether this repeats an earlier decision: the first for the same `request_id`, or the last refusal of an ended key that
-   * calls more than 60 times a minute.
+   * calls one process more than 60 times a minute.
    *
    * @generated from field: bool replayed = 9;
    */
