@@ -1,25 +1,45 @@
 import { Draw } from "./draw.ts";
+import { ENCODING_CASES } from "./encodings.ts";
 import { HostileFinding, Lab } from "./lab.ts";
 import { NAME_CASES } from "./names.ts";
 import { RETRY_CASES } from "./retries.ts";
 import { STORED_CASES } from "./stored.ts";
+import { STREAM_CASES } from "./streams.ts";
+import { WireLab } from "./wire-lab.ts";
 
-/** A case: what it finds wrong, it throws. */
-type HostileCase = (lab: Lab, draw: Draw, number: number) => Promise<void>;
+/** What cases are run against. */
+interface Surroundings {
+  /** Checks that plain requests still get their decisions. */
+  assertPlain(): Promise<void>;
+  close(): Promise<void>;
+}
 
-const CASES: Readonly<Record<string, HostileCase>> = { ...NAME_CASES, ...RETRY_CASES, ...STORED_CASES };
-/** Shares of the cases, in parts of their sum. */
-const SHARES: Readonly<Record<keyof typeof NAME_CASES | keyof typeof RETRY_CASES | keyof typeof STORED_CASES, number>> =
-  {
+/** A kind of cases with its share, in parts of the sum of all. What a case finds wrong, it throws. */
+type Kinds<L> = Readonly<
+  Record<string, { readonly share: number; readonly run: (lab: L, draw: Draw, number: number) => Promise<void> }>
+>;
+
+const withShares = <R, K extends string>(cases: Readonly<Record<K, R>>, shares: Readonly<Record<K, number>>) =>
+  Object.fromEntries(Object.entries<R>(cases).map(([name, run]) => [name, { run, share: shares[name as K] }] as const));
+
+const KINDS: Kinds<Lab> = {
+  ...withShares(NAME_CASES, {
     ...{ "disguised action types": 18, "disguised tools": 12, "tools of servers": 10, "sources of arguments": 12 },
-    ...{ "values of arguments and facts": 12, "ended authority": 8, noise: 5, "repeats after the end": 6 },
-    ...{ "reused request ids": 5, "altered approvals": 5, "unusable approvals": 2, "approvals used twice": 1 },
-    ...{ "stored schemas": 2, "stored patterns": 1, "stored mandates": 2 },
-  };
-const DEALT = Object.entries(SHARES).flatMap(([name, share]) => Array<string>(share).fill(name));
+    ...{ "values of arguments and facts": 12, "ended authority": 8, noise: 5 },
+  }),
+  ...withShares(RETRY_CASES, {
+    ...{ "repeats after the end": 6, "reused request ids": 5, "altered approvals": 5, "unusable approvals": 2 },
+    ...{ "approvals used twice": 1 },
+  }),
+  ...withShares(STORED_CASES, { "stored schemas": 2, "stored patterns": 1, "stored mandates": 2 }),
+};
+const WIRE_KINDS: Kinds<WireLab> = {
+  ...withShares(ENCODING_CASES, {
+    ...{ "json texts": 8, "character encodings": 4, "http requests": 8, "connect requests": 4 },
+  }),
+  ...withShares(STREAM_CASES, { "streams whose key ends": 2 }),
+};
 
-/** Cases that run at once. */
-const AT_ONCE = 32;
 /** Cases after which the plain requests are checked. */
 const BATCH = 500;
 /** Findings after which a run ends. */
@@ -33,10 +53,13 @@ export interface HostileRun {
   readonly findings: readonly string[];
 }
 
-/** Runs cases against the services of one workspace, in this process. The same seed and count make the same requests. */
-export async function runHostile(seed: number, count: number): Promise<HostileRun> {
-  const lab = await Lab.open(seed);
-  const counts: Record<string, number> = Object.fromEntries(Object.keys(CASES).map((name) => [name, 0]));
+async function run<L extends Surroundings>(
+  lab: L,
+  kinds: Kinds<L>,
+  { seed, count, atOnce }: { readonly seed: number; readonly count: number; readonly atOnce: number },
+): Promise<HostileRun> {
+  const dealt = Object.entries(kinds).flatMap(([name, { share }]) => Array<string>(share).fill(name));
+  const counts: Record<string, number> = Object.fromEntries(dealt.map((name) => [name, 0]));
   const findings: string[] = [];
   const note = (number: number, name: string, error: unknown): void => {
     const what = error instanceof HostileFinding ? error.message : String(error instanceof Error ? error.stack : error);
@@ -51,12 +74,12 @@ export async function runHostile(seed: number, count: number): Promise<HostileRu
       const work = async (): Promise<void> => {
         for (const number of numbers) {
           const draw = new Draw(seed, number);
-          const name = draw.pick(DEALT);
+          const name = draw.pick(dealt);
           counts[name] = (counts[name] ?? 0) + 1;
-          await CASES[name]?.(lab, draw, number).catch((error) => note(number, name, error));
+          await kinds[name]?.run(lab, draw, number).catch((error) => note(number, name, error));
         }
       };
-      await Promise.all(Array.from({ length: AT_ONCE }, work));
+      await Promise.all(Array.from({ length: atOnce }, work));
       await lab.assertPlain().catch((error) => note(from, "plain requests", error));
     }
   } finally {
@@ -65,4 +88,14 @@ export async function runHostile(seed: number, count: number): Promise<HostileRu
     await lab.close();
   }
   return { counts, findings };
+}
+
+/** Runs cases against the services of one workspace, in this process. The same seed and count make the same requests. */
+export async function runHostile(seed: number, count: number): Promise<HostileRun> {
+  return run(await Lab.open(seed), KINDS, { seed, count, atOnce: 32 });
+}
+
+/** Runs cases against the program as a process of its own: bytes over HTTP, and streams. */
+export async function runHostileWire(seed: number, count: number): Promise<HostileRun> {
+  return run(await WireLab.open(), WIRE_KINDS, { seed, count, atOnce: 8 });
 }
