@@ -3,6 +3,7 @@ import { AgentBlockedError, AgentStoppedError, ApprovalPendingError, EscalationT
 import type { ControlPlane } from "./control-plane.ts";
 import type { InterceptAction, InterceptResult } from "./intercept-call.ts";
 import { ControlPlaneRequestError, isUnreachable } from "./request-error.ts";
+import { createRequestId, presentationId } from "./request-id.ts";
 import {
   DEFAULT_ESCALATION_POLL_INTERVAL,
   DEFAULT_ESCALATION_TIMEOUT,
@@ -58,6 +59,8 @@ export type Stoppable<Args extends unknown[], Result> = (signal: AbortSignal, ..
 
 /** One call of a guarded function. */
 interface GuardedCall<Args extends unknown[]> {
+  /** `request_id` of the first attempt, from which those of presented approvals follow. */
+  readonly requestId: string;
   readonly controlPlane: ControlPlane;
   readonly options: GuardOptions<Args>;
   readonly args: Args;
@@ -95,7 +98,7 @@ export function guardWithSignal<Args extends unknown[], Result>(
 ): Guarded<Args, Result> {
   const { abortWhenRevoked = true } = options;
   return async function guarded(this: unknown, ...args: Args): Promise<Awaited<Result>> {
-    await assertPermitted({ controlPlane, options, args });
+    await assertPermitted({ requestId: createRequestId(), controlPlane, options, args });
     const run = (signal: AbortSignal): Result => fn.call(this, signal, ...args);
     if (!abortWhenRevoked) return await run(new AbortController().signal);
     return await runWatched(controlPlane.watchAgent(options.agentId), options, run);
@@ -105,7 +108,7 @@ export function guardWithSignal<Args extends unknown[], Result>(
 /** Returns when the function may run; throws otherwise. */
 async function assertPermitted<Args extends unknown[]>(call: GuardedCall<Args>): Promise<void> {
   const action = actionFrom(call);
-  const result = await decide(call, action);
+  const result = await decide(call, { ...action, requestId: call.requestId });
   if (result === undefined) return;
   if (result.decision === "escalate") await assertApproved(call, action, result);
   else assertAllowed(result, action);
@@ -130,7 +133,8 @@ async function assertApproved<Args extends unknown[]>(
       throw new AgentBlockedError(`${named(action)} was rejected: escalation \`${escalationId}\``, "escalate", waiting);
     }
     // Reads the arguments again: the approval has to cover what would run now, not what was sent for approval.
-    const approved = { ...actionFrom(call), escalationId };
+    const requestId = presentationId(call.requestId, escalationId);
+    const approved = { ...actionFrom(call), escalationId, requestId };
     const result = await decide(call, approved);
     if (result === undefined) return;
     if (!isSpent(result)) return assertAllowed(result, approved);

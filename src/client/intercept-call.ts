@@ -9,6 +9,7 @@ import {
 import { Decision, DecisionPath, type Reason } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { createBackOff, sleep } from "./back-off.ts";
 import { ControlPlaneRequestError, isTransient, requestErrorFrom } from "./request-error.ts";
+import { createRequestId } from "./request-id.ts";
 
 /** An action that an agent is about to perform. */
 export interface InterceptAction {
@@ -169,16 +170,6 @@ function interceptRequestFrom(action: InterceptAction): InterceptRequest {
   // Dates and other objects are converted as JSON converts them on the way to the tool.
   if (metadata !== undefined) request.metadata = JSON.parse(JSON.stringify(metadata)) as JsonObject;
   return request;
-}
-
-/** Creates a random UUID. Browsers offer `crypto.randomUUID` on secure origins only, but random values everywhere. */
-function createRequestId(): string {
-  if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
-  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
-  const digits = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  return digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
 }
 
 const DECISIONS: ReadonlyMap<Decision, InterceptResult["decision"]> = new Map([

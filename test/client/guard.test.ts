@@ -1,5 +1,6 @@
 import { expect } from "chai";
 import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { guard } from "../../src/client/guard.ts";
 import {
   AgentBlockedError,
   ApprovalPendingError,
@@ -9,6 +10,7 @@ import {
   EscalationTimeoutError,
   type InterceptResult,
 } from "../../src/client/index.ts";
+import { presentationId } from "../../src/client/request-id.ts";
 import { until } from "../support/harness.ts";
 import type { TestService } from "../support/service.ts";
 import { createProbe, NOWHERE, pendingEscalationOf, rejection, startRuledService } from "./harness.ts";
@@ -49,6 +51,23 @@ describe("guard", () => {
     expect(await rejection(failing()))
       .to.be.instanceOf(RangeError)
       .with.property("message", "own fault");
+  });
+
+  it("presents an approval under an id that follows from the first attempt's", async () => {
+    const sent: (string | undefined)[] = [];
+    const watched: ControlPlane = Object.create(controlPlane);
+    watched.intercept = (action, options) => {
+      sent.push(action.requestId);
+      return controlPlane.intercept(action, options);
+    };
+    const fn = () => "ran";
+    const call = guard(watched, fn, { agentId, actionType: "review.pay", toArguments: () => ({}) })();
+    const escalationId = await pendingEscalationOf(service.admin, agentId);
+    await service.resolve(escalationId, "approved");
+    expect(await call).to.equal("ran");
+    const [first = "", presented] = sent;
+    expect(sent.length).to.equal(2);
+    expect(presented).to.equal(presentationId(first, escalationId));
   });
 
   it("does not run the function on block and says why", async () => {
