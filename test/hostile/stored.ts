@@ -4,9 +4,9 @@ import { create, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import { ListValueSchema, NullValue, type Struct, StructSchema, type Value, ValueSchema } from "@bufbuild/protobuf/wkt";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { ruleFrom } from "../policy/harness.ts";
-import { disguised, ODD_MEMBERS, withMembers } from "./disguises.ts";
+import { disguised, disguisedSame, ODD_MEMBERS, withMembers } from "./disguises.ts";
 import type { Draw } from "./draw.ts";
-import type { Lab } from "./lab.ts";
+import { type Lab, shown } from "./lab.ts";
 
 /** Tools whose schemas the cases replace. */
 const ODD_TOOLS = 8;
@@ -154,14 +154,20 @@ async function storedSchema(lab: Lab, draw: Draw, number: number): Promise<void>
     : () => tools.registerTool({ name: draw.pick([tool, tool.toUpperCase()]), inputSchema });
   await lab.refusable<unknown>({ tool, inputSchema }, registration);
   const metadata = { arguments: hostileArguments(draw) } as JsonObject;
-  await lab.attempt(Decision.BLOCK, { agentId: lab.agentId, actionType: `${tool}.call`, tool, metadata });
+  await lab.attempt(Decision.BLOCK, {
+    agentId: lab.agentId,
+    actionType: `${tool}.call`,
+    actionContent: shown(inputSchema),
+    tool,
+    metadata,
+  });
 }
 
 /** A pattern for a plain name, in a disguise: it is refused, or covers the plain name. */
 async function storedPattern(lab: Lab, draw: Draw): Promise<void> {
   const word = draw.word();
-  const pattern = disguised(draw, `shred.${word}${draw.pick(["", "*"])}`);
-  const call = { actionType: `shred.${word}` };
+  const pattern = draw.once(2) ? disguised(draw, `shred.${word}*`) : disguisedSame(draw, `shred.${word}`);
+  const call = { actionType: `shred.${word}`, actionContent: shown({ pattern }) };
   const isInMandate = draw.once(3);
   const permissions = { deniedActionTypes: isInMandate ? [] : [pattern] };
   const registered = await lab.refusable({ permissions }, () =>
@@ -172,14 +178,11 @@ async function storedPattern(lab: Lab, draw: Draw): Promise<void> {
   if (isInMandate) {
     const rule = storableRule({ type: "action", decision: "block", conditions: { match_action_types: [pattern] } });
     const mandate = await storeFor(lab, agentId, [rule]);
-    if (mandate !== undefined && coversPlain(pattern)) await lab.attempt(Decision.BLOCK, { agentId, ...call });
+    if (mandate !== undefined) await lab.attempt(Decision.BLOCK, { agentId, ...call });
     return archive(lab, mandate);
   }
-  if (coversPlain(pattern)) await lab.attempt(Decision.BLOCK, { agentId, ...call });
+  await lab.attempt(Decision.BLOCK, { agentId, ...call });
 }
-
-/** Marks and signs at its end make a name longer than the plain one. */
-const coversPlain = (pattern: string): boolean => !/\p{M}/u.test(pattern);
 
 const storeFor = (lab: Lab, agentId: string, rules: readonly object[]): Promise<string | undefined> =>
   lab.refusable({ rules }, () => lab.workspace.mandate(rules, { scope: Scope.AGENT, agentId }));
@@ -188,64 +191,77 @@ async function archive(lab: Lab, mandateId: string | undefined): Promise<void> {
   if (mandateId !== undefined) await lab.workspace.mandates.archiveMandate({ mandateId });
 }
 
-function hostileRule(draw: Draw): JsonObject {
-  const odd = () =>
-    draw.pick<unknown>([5, -1, "x", "", null, true, [], {}, "1e999", 2 ** 53 + 2, ["a", 1, null], "a".repeat(3_000)]);
-  const operators = [
-    "==",
-    "!=",
-    ">",
-    "between",
-    "in",
-    "contains",
-    "contains_all",
-    "subset_of",
-    "matches",
-    "exists",
-    "length_gt",
-    "nope",
-    "",
-  ];
-  const item = () => ({
-    field: draw.pick([...ODD_MEMBERS, "amount", "party.name", "party[].x", "risk"]).replaceAll("\u0000", "?"),
-    operator: draw.pick(operators),
-    value: draw.once(3) ? draw.pick(PATTERNS) : odd(),
-    ...(draw.once(4) && { on_missing: draw.pick(["ignore", "violate"]) }),
-    ...(draw.once(5) && { currency: draw.pick(["USD", "usd ", "", "€"]) }),
-  });
-  const types = ["argument", "metadata", "action", "content", "sequence", "trust", "schedule", "schema", "semantic"];
+const ODD_VALUES = [5, -1, "x", "", null, true, [], {}, "1e999", 2 ** 53 + 2, ["a", 1, null], "a".repeat(3_000)];
+const OPERATORS = [
+  "==",
+  "!=",
+  ">",
+  "between",
+  "in",
+  "contains",
+  "contains_all",
+  "subset_of",
+  "matches",
+  "exists",
+  "nope",
+];
+
+/** A condition, in half of the cases one that compiles. */
+function hostileCondition(draw: Draw, fields: readonly string[]): JsonObject {
+  const [field, operator, value] = draw.pick<readonly [string, string, unknown]>([
+    ["amount", "<=", draw.pick<unknown>([1e308, 1e9, "1000", -0])],
+    ["kind", "in", draw.pick<unknown>([["offshore"], [" Offshore "], ["\u1d4f\u1d62nd"]])],
+    ["party.name", "matches", draw.pick(PATTERNS)],
+    ["amount", draw.pick(["exists", "not_exists"]), null],
+    [draw.pick(fields), draw.pick(OPERATORS), draw.pick(ODD_VALUES)],
+    [draw.pick(fields), draw.pick(OPERATORS), draw.pick([...PATTERNS, ...ODD_VALUES])],
+  ]);
   return {
-    type: draw.pick(types),
-    decision: "allow",
-    ...(draw.once(2) && { tool: draw.pick(["pay6", "PAY6", "odd0", "nothing", disguised(draw, "pay6")]) }),
-    conditions: {
-      operator: draw.pick(["AND", "OR", "XOR", ""]),
-      rules: Array.from({ length: draw.below(3) }, item),
-      match_action_types: Array.from({ length: draw.below(3) }, () =>
-        draw.pick(["*", "t6pay.*", "**", "a*b", disguised(draw, "t6pay.x")]),
-      ),
-      patterns: draw.once(2) ? [draw.pick(PATTERNS)] : [],
-      ...(draw.once(3) && { below: draw.pick([0, 50, 101, -1]) }),
-      ...(draw.once(3) && {
-        max_count: draw.pick([0, 1, -1]),
-        window_seconds: draw.pick([0, 60, 1e9]),
-        mode: "velocity",
-      }),
-      ...(draw.once(4) && {
-        from: draw.pick(["09:00", "25:00", "x"]),
-        to: "17:00",
-        time_zone: draw.pick(["UTC", "Mars/Base"]),
-      }),
-      ...(draw.once(4) && { prompt: "may it?" }),
-    } as JsonObject,
+    ...{ field, operator },
+    ...(value !== null && { value: value as JsonValue }),
+    ...(draw.once(4) && { on_missing: draw.pick(["ignore", "violate"]) }),
+    ...(draw.once(8) && { currency: draw.pick(["USD", "usd ", "", "€"]) }),
   };
+}
+
+/** A rule that allows, by odd conditions. */
+function hostileRule(draw: Draw): JsonObject {
+  const fields = [...ODD_MEMBERS, "amount", "party.name", "party[].x", "risk"];
+  const rules = Array.from({ length: 1 + draw.below(2) }, () => hostileCondition(draw, fields));
+  const operator = draw.pick(["AND", "OR", "AND", "OR", "XOR"]);
+  const types = () => [draw.pick(["*", "t6pay.*", "T6PAY.vendor", "**", "a*b", disguised(draw, "t6pay.*")])];
+  const body = draw.pick<() => JsonObject>([
+    () => ({
+      type: "argument",
+      tool: draw.pick(["pay6", " PAY6", disguised(draw, "pay6")]),
+      conditions: { operator, rules },
+    }),
+    () => ({ type: "metadata", conditions: { operator, rules } }),
+    () => ({ type: "action", conditions: { match_action_types: types() } }),
+    () => ({ type: "content", conditions: { patterns: [draw.pick(PATTERNS)] } }),
+    () => ({ type: "trust", conditions: { below: draw.pick([0, 50, 100, 101, -1]) } }),
+    () => ({ type: "schema", tool: draw.pick(["pay6", "form6", "nothing"]) }),
+    () => ({ type: "semantic", conditions: { prompt: draw.pick(["may it?", " ", "\u202e"]) } }),
+    () => ({
+      type: "sequence",
+      conditions: {
+        ...{ mode: "velocity", match_action_types: types(), scope: "agent" },
+        ...{ max_count: draw.pick([0, 1, -1]), window_seconds: draw.pick([60, 0, 1e9]) },
+      },
+    }),
+    () => ({
+      type: "schedule",
+      conditions: { from: draw.pick(["09:00", "25:00", "x"]), to: "17:00", time_zone: draw.pick(["UTC", "Mars/Base"]) },
+    }),
+  ])();
+  return { ...body, decision: "allow" };
 }
 
 /** Stores a mandate that allows by odd rules, for an agent whose plain requests are blocked; then asks for these. */
 async function storedMandate(lab: Lab, draw: Draw): Promise<void> {
-  const rules = Array.from({ length: 1 + draw.below(3) }, () => storableRule(hostileRule(draw)));
+  const rules = Array.from({ length: draw.once(4) ? 2 : 1 }, () => storableRule(hostileRule(draw)));
   const compiled = await lab.refusable({ rules }, () => lab.workspace.mandates.compileMandate({ rules }));
-  if (compiled === undefined || draw.once(2)) return;
+  if (compiled === undefined) return;
   const agentId = await lab.workspace.agent("ruled");
   const mandate = await storeFor(lab, agentId, rules);
   const { request, verdict } = draw.pick(lab.plains.filter((plain) => plain.request.agentId === lab.agentId));
