@@ -31,7 +31,7 @@ const KINDS: Kinds<Lab> = {
     ...{ "repeats after the end": 6, "reused request ids": 5, "altered approvals": 5, "unusable approvals": 2 },
     ...{ "approvals used twice": 1 },
   }),
-  ...withShares(STORED_CASES, { "stored schemas": 2, "stored patterns": 1, "stored mandates": 2 }),
+  ...withShares(STORED_CASES, { "stored schemas": 5, "stored patterns": 1, "stored mandates": 2 }),
 };
 const WIRE_KINDS: Kinds<WireLab> = {
   ...withShares(ENCODING_CASES, {

@@ -31,6 +31,8 @@ const PATTERNS = [
 /** A word with a value, as a keyword of a schema. */
 function keyword(draw: Draw): readonly [string, unknown] {
   return draw.pick<() => readonly [string, unknown]>([
+    () => ["$async", draw.pick<unknown>([true, true, true, false, "true"])],
+    () => ["$async", true],
     () => ["$async", true],
     () => ["$data", "1/amount"],
     () => ["maximum", { $data: "1/other" }],
@@ -93,6 +95,8 @@ function nestedSchema(depth: number): object {
 }
 
 function hostileSchema(draw: Draw): JsonObject {
+  // Alone, so that nothing else refuses the schema.
+  if (draw.once(4)) return withMembers({ type: "object", required: ["amount", "more"] }, [keyword(draw)]) as JsonObject;
   const keywords = (count: number) => Array.from({ length: count }, () => keyword(draw));
   const amount = withMembers({ type: "number" }, keywords(draw.below(3)));
   const names = draw.once(3) ? [[draw.pick(ODD_MEMBERS), withMembers({}, keywords(1))] as const] : [];
