@@ -25,7 +25,7 @@ import { defineService, type ServiceDefinition } from "./service.ts";
 function responseFrom(sealed: SealedDecision, receivedAt: number): MessageInitShape<typeof InterceptResponseSchema> {
   return {
     decision: decisionMapping.toProto(sealed.decision),
-    trustScore: sealed.trustBeforeTenths / 10,
+    trustScore: sealed.trustTenths / 10,
     decisionId: sealed.decisionId,
     escalationId: sealed.escalationId,
     policyName: sealed.policyName,

@@ -53,7 +53,7 @@ function messageFrom(escalation: Escalation): MessageInitShape<typeof Escalation
     status: statusOf(escalation),
     agentId: escalation.agentId,
     agentName: action.agent_name,
-    trustScore: body.trust.before,
+    trustScore: body.trust.capped ?? body.trust.before,
     actionType: action.action_type,
     actionContent: action.action_content,
     tool: action.tool,

@@ -43,7 +43,7 @@ export function decisionRecordFrom({ body }: DecisionReceipt): MessageInitShape<
     decidedAt: timestampFromMs(Date.parse(body.at)),
     agentId: body.action.agent_id,
     actionType: body.action.action_type,
-    trustScore: body.trust.before,
+    trustScore: body.trust.capped ?? body.trust.before,
     policyName: body.policy_name,
     escalationId: body.escalation_id,
     seq: BigInt(body.seq),

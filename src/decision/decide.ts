@@ -93,6 +93,7 @@ function outcomeFrom({ state, action, agent, toolName, tool, nowMs }: Attempt, v
     toolName,
     tool,
     trustBeforeTenths: agent.trustTenths,
+    cappedTrustTenths: cappedTrust(state, action, agent),
     trustAfterTenths: counts ? trustAfter(agent.trustTenths, verdict.decision) : agent.trustTenths,
     ...keyEnded,
   };
@@ -183,7 +184,7 @@ function evaluatePolicy(attempt: Attempt, identity: Identity): PolicyResult {
     toolName,
     arguments: argumentsFrom(action.metadata),
     metadata: action.metadata,
-    trustTenths: effectiveTrust(identity, agent),
+    trustTenths: cappedTrust(state, action, agent) ?? agent.trustTenths,
     nowMs,
     counterValue: (spec) => state.windows.read(spec, agent.agentId, nowMs),
     sequenceStartedAtMs: (spec) => state.sequences.read(spec, agent.agentId, nowMs, journal.undo),
@@ -193,9 +194,14 @@ function evaluatePolicy(attempt: Attempt, identity: Identity): PolicyResult {
   });
 }
 
-/** The agent's trust, capped by the federation token of the call. */
-function effectiveTrust({ token }: Identity, { trustTenths }: AgentState): number {
-  return Math.min(trustTenths, token?.sealed.max_trust_tenths ?? trustTenths);
+/** Returns the cap that the federation token of the call puts on the agent's trust; undefined if it takes nothing away. */
+function cappedTrust(
+  { authority }: WorkspaceState,
+  { keyId }: Action,
+  { trustTenths }: AgentState,
+): number | undefined {
+  const cap = keyId.startsWith("fed_") ? authority.get(keyId)?.sealed.max_trust_tenths : undefined;
+  return cap !== undefined && cap < trustTenths ? cap : undefined;
 }
 
 /** Turns an escalation into `allow` if the action presents an unused approval of this very action; else asks for one. */

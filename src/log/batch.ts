@@ -262,13 +262,13 @@ export class Batch {
   #sealed(index: number): SealedDecision {
     const { decisionId, agentId, actionType } = this.#action(index);
     const outcome = this.#outcomes[index] as Outcome;
-    const { decision, path, trustBeforeTenths, trustAfterTenths, escalationId, policyName, reasons, isKeyEnded } =
+    const { decision, path, trustBeforeTenths, cappedTrustTenths, escalationId, policyName, reasons, isKeyEnded } =
       outcome;
     const seq = this.#before.seq + index;
     const { atMs } = this;
     return {
       ...{ decisionId, seq, atMs, agentId, actionType, decision, path },
-      ...{ trustBeforeTenths, trustAfterTenths, escalationId, policyName, reasons },
+      ...{ trustTenths: cappedTrustTenths ?? trustBeforeTenths, escalationId, policyName, reasons },
       ...{ isReplayed: false, isKeyEnded },
     };
   }

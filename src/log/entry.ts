@@ -130,7 +130,11 @@ export function decisionBody(action: Action, outcome: Outcome, place: DecisionPl
     replay_of: action.replayOf,
     seq: place.seq,
     session_id: action.sessionId,
-    trust: { after: outcome.trustAfterTenths / 10, before: outcome.trustBeforeTenths / 10 },
+    trust: {
+      after: outcome.trustAfterTenths / 10,
+      before: outcome.trustBeforeTenths / 10,
+      capped: outcome.cappedTrustTenths === undefined ? undefined : outcome.cappedTrustTenths / 10,
+    },
     type: "decision",
     used_escalation_id: outcome.usedEscalationId,
     workspace_id: place.workspaceId,

@@ -94,7 +94,8 @@ export interface DecisionBody {
   readonly policy_digest: string;
   /** Absent when no semantic rule applies to the action. */
   readonly guards?: readonly SealedGuard[];
-  readonly trust: { readonly before: number; readonly after: number };
+  /** `capped` is the trust that the decision was taken with, where a federation token caps the agent's. */
+  readonly trust: { readonly before: number; readonly after: number; readonly capped?: number };
   readonly escalation_id?: string;
   /** Set by the decision that created the escalation; absent from those that joined it. */
   readonly escalation_expires_at?: string;
@@ -174,8 +175,7 @@ export function sealedDecisionFromReceipt({ body }: DecisionReceipt): SealedDeci
     actionType: body.action.action_type,
     decision: body.decision,
     path: body.decision_path,
-    trustBeforeTenths: Math.round(body.trust.before * 10),
-    trustAfterTenths: Math.round(body.trust.after * 10),
+    trustTenths: Math.round((body.trust.capped ?? body.trust.before) * 10),
     escalationId: body.escalation_id,
     policyName: body.policy_name,
     reasons: body.reasons.map(reasonFrom),

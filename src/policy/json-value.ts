@@ -1,12 +1,12 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { JsonType } from "./types.ts";
 
-/** A set of JSON types as bits. A whole number has the bit INTEGER, any other number FRACTION. */
+/** A set of JSON types as bits. A whole number within ±(2^53 − 1) has the bit INTEGER, any other number FRACTION. */
 export type TypeMask = number;
 
 export const STRING = 1;
 const FRACTION = 2;
-const INTEGER = 4;
+export const INTEGER = 4;
 export const BOOLEAN = 8;
 export const ARRAY = 16;
 export const OBJECT = 32;
@@ -50,7 +50,8 @@ export function typeBit(value: unknown): TypeMask {
     case "string":
       return STRING;
     case "number":
-      return Number.isInteger(value) ? INTEGER : Number.isFinite(value) ? FRACTION : 0;
+      // Beyond 2^53 a double no longer tells which integer was meant.
+      return Number.isSafeInteger(value) ? INTEGER : Number.isFinite(value) ? FRACTION : 0;
     case "boolean":
       return BOOLEAN;
     case "object":
@@ -59,6 +60,16 @@ export function typeBit(value: unknown): TypeMask {
       return 0;
   }
 }
+
+/** Names the type of a value for people: `text`, `number`, `list`. */
+export function typeWord(value: JsonValue): string {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "a list";
+  if (Number.isInteger(value) && !Number.isSafeInteger(value)) return "a number beyond 2^53 - 1";
+  return TYPE_WORDS[typeof value] ?? "an object";
+}
+
+const TYPE_WORDS: Readonly<Record<string, string>> = { string: "text", number: "a number", boolean: "a boolean" };
 
 /** Narrows a value to a JSON object: neither null nor an array. */
 export function isJsonObject(value: JsonValue | undefined): value is JsonObject {

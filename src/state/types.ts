@@ -94,6 +94,8 @@ export interface Outcome {
   readonly tool: ToolSchema | undefined;
   readonly trustBeforeTenths: number;
   readonly trustAfterTenths: number;
+  /** Trust that the decision was taken with, if a federation token caps it below the agent's; else undefined. */
+  readonly cappedTrustTenths: number | undefined;
   /** SHA-256 that binds an approval to the action; set when the decision escalates or uses an approval. */
   readonly actionDigest: string | undefined;
   /** Top-level members of the metadata that the digest leaves out. */
@@ -122,9 +124,8 @@ export interface SealedDecision {
   readonly actionType: string;
   readonly decision: Decision;
   readonly path: DecisionPath;
-  /** Trust before the decision. */
-  readonly trustBeforeTenths: number;
-  readonly trustAfterTenths: number;
+  /** Trust that the decision was taken with, in tenths. */
+  readonly trustTenths: number;
   readonly escalationId: string | undefined;
   readonly policyName: string | undefined;
   readonly reasons: readonly DecisionReason[];

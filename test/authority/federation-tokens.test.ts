@@ -83,7 +83,12 @@ describe("federation tokens", () => {
     };
     await test.mandates.createMandate({ name: "trusted only", scope: Scope.WORKSPACE, rules: [rule] });
     expect((await intercept(test.adminKey, "trusted.act")).decision).to.equal(Decision.ALLOW);
-    expect((await intercept(token, "trusted.act")).decisionPath).to.equal(DecisionPath.POLICY);
+    const refused = await intercept(token, "trusted.act");
+    expect(refused).to.include({ decisionPath: DecisionPath.POLICY, trustScore: 10 });
+    const { decision, receipt } = await test.enforcement.getDecision({ decisionId: refused.decisionId });
+    expect(decision?.trustScore).to.equal(10);
+    expect(receipt?.trust?.capped).to.equal(10);
+    expect(receipt?.trust?.before).to.be.above(40);
   });
 
   it("are refused with a decision by Intercept once ended or expired, and opened by nothing else.", async () => {

@@ -104,9 +104,9 @@ describe("a batch that another replica overtakes", () => {
     expect(sealed.map(({ decisionId }) => decisionId)).to.deep.equal(ids.map((id) => idFromUuid("dec", id)));
     const decisions = decisionsOf(await readLog(workspace.url));
     expect(decisions).to.have.length(ids.length);
-    for (const { decisionId, seq, trustBeforeTenths } of sealed) {
+    for (const { decisionId, seq, trustTenths } of sealed) {
       const body = decisions.find((decision) => decision.decision_id === decisionId);
-      expect({ seq, before: trustBeforeTenths / 10 }).to.deep.equal({ seq: body?.seq, before: body?.trust.before });
+      expect({ seq, before: trustTenths / 10 }).to.deep.equal({ seq: body?.seq, before: body?.trust.before });
     }
   });
 

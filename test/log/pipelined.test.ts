@@ -177,7 +177,7 @@ describe("a batch that is sent behind another", () => {
       await until(async () => (await withClient(workspace.url, (client) => client.query(cut))).rows.length === 1);
       expect(new Set(await reasons)).to.deep.equal(new Set(["STORE_UNAVAILABLE"]));
     });
-    expect((await act(log)).trustBeforeTenths).to.equal(500);
+    expect((await act(log)).trustTenths).to.equal(500);
     await assertOneByOne(log, 1);
   });
 

@@ -1,4 +1,4 @@
-import type { JsonObject } from "@bufbuild/protobuf";
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import { type Rule, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
@@ -70,6 +70,25 @@ describe("compileRules", () => {
     for (const each of odd.conditions?.rules ?? []) each.onMissing = -1 as never;
     const reasons = ["ON_MISSING_UNKNOWN", "DECISION_MISSING"];
     expect(violationsOf([odd]).map(({ reason }) => reason)).to.deep.equal(reasons);
+  });
+
+  it("refuses an integer beyond 2^53 where integers are compared.", () => {
+    const compared = toolFrom({
+      type: "object",
+      properties: { count: { type: "integer" }, amount: { type: "number" } },
+    });
+    const reasonsOf = (field: string, operator: string, value: JsonValue) => {
+      const rule = { tool: "pay", decision: "block", conditions: { rules: [{ field, operator, value }] } };
+      const result = compileRules([ruleFrom(rule)], lookup(compared));
+      return result.kind === "invalid" ? result.violations.map(({ path, reason }) => `${path} ${reason}`) : [];
+    };
+    const at = "rules[0].conditions.rules[0].value";
+    expect(reasonsOf("count", ">", 2 ** 53)).to.deep.equal([`${at} VALUE_TYPE`]);
+    expect(reasonsOf("count", "between", [1, 2 ** 60])).to.deep.equal([`${at} VALUE_TYPE`]);
+    expect(reasonsOf("count", "==", 2 ** 53)).to.deep.equal([`${at} VALUE_TYPE`]);
+    expect(reasonsOf("count", "in", [1, -(2 ** 53)])).to.deep.equal([`${at}[1] VALUE_TYPE`]);
+    expect(reasonsOf("count", ">", 2 ** 53 - 1)).to.deep.equal([]);
+    expect(reasonsOf("amount", ">", 2 ** 60)).to.deep.equal([]);
   });
 
   it("has a case for every reason.", () => {

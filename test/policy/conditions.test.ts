@@ -49,6 +49,29 @@ describe("conditions on arguments", () => {
       expect(decide("allow")).to.equal(undefined);
     }
   });
+
+  it("say what an argument of a wrong type is.", () => {
+    const properties = {
+      amount: { type: "number" },
+      count: { type: "integer" },
+      o: { type: "object", properties: { a: {} } },
+    };
+    const tool = toolFrom({ type: "object", properties });
+    const messageOf = (field: string, args: JsonObject) => {
+      const conditions = { rules: [{ field, operator: ">", value: 5 }] };
+      const { reasons } = evaluateRule({ type: "argument", tool: "pay", decision: "block", conditions }, tool, args);
+      return `${reasons[0]?.code} ${reasons[0]?.message}`;
+    };
+    const wrong = "ARGUMENT_WRONG_TYPE";
+    expect(messageOf("amount", { amount: "5" })).to.equal(`${wrong} \`amount\` is text, not number`);
+    expect(messageOf("amount", { amount: true })).to.equal(`${wrong} \`amount\` is a boolean, not number`);
+    expect(messageOf("amount", { amount: [6] })).to.equal(`${wrong} \`amount\` is a list, not number`);
+    expect(messageOf("amount", { amount: { a: 1 } })).to.equal(`${wrong} \`amount\` is an object, not number`);
+    expect(messageOf("count", { count: 5.5 })).to.equal(`${wrong} \`count\` is a number, not integer`);
+    const beyond = `${wrong} \`count\` is a number beyond 2^53 - 1, not integer`;
+    for (const count of [2 ** 53, -(2 ** 53), 1e21]) expect(messageOf("count", { count })).to.equal(beyond);
+    expect(messageOf("count", { count: 2 ** 53 - 1 })).to.equal("CONDITION_HELD `count > 5` holds");
+  });
 });
 
 describe("conditions on metadata", () => {

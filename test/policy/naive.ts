@@ -46,7 +46,7 @@ function admits(types: readonly string[], value: Json | undefined): boolean {
   if (value === null) return types.includes("null");
   if (Array.isArray(value)) return types.includes("array");
   if (typeof value === "number")
-    return types.includes("number") || (Number.isInteger(value) && types.includes("integer"));
+    return types.includes("number") || (Number.isSafeInteger(value) && types.includes("integer"));
   return types.includes(typeof value);
 }
 

@@ -259,4 +259,22 @@ describe("a schema rule", () => {
     );
     expect(Math.min(seen.true, seen.false)).to.be.above(300);
   });
+
+  it("refuses an integer beyond 2^53, of which a double holds only a neighbour.", () => {
+    const properties = {
+      count: { type: "integer" },
+      either: { type: ["integer", "null"] },
+      amount: { type: "number" },
+    };
+    const tool = toolFrom({ type: "object", properties });
+    const rule = { type: "schema", tool: "pay", decision: "block" };
+    const decide = (args: JsonObject) => evaluateRule(rule, tool, args);
+    for (const name of ["count", "either"]) {
+      const { decision, reasons } = decide({ [name]: 2 ** 53 });
+      expect(decision).to.equal("block");
+      expect(reasons[0]?.message).to.equal(`\`${name}\` must be an integer within 2^53 - 1`);
+      expect(decide({ [name]: 2 ** 53 - 1 }).decision).to.equal(undefined);
+    }
+    expect(decide({ amount: 2 ** 60, either: null }).decision).to.equal(undefined);
+  });
 });

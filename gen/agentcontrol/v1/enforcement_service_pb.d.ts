@@ -206,7 +206,7 @@ export declare const AuthorisationSchema: GenMessage<Authorisation>;
  */
 export declare type TrustEffect = Message<"agentcontrol.v1.TrustEffect"> & {
   /**
-   * Trust before, 0 to 100. The decision was taken with this.
+   * The agent's trust before, 0 to 100. The decision was taken with this, unless `capped` is set.
    *
    * @generated from field: double before = 1;
    */
@@ -218,6 +218,13 @@ export declare type TrustEffect = Message<"agentcontrol.v1.TrustEffect"> & {
    * @generated from field: double after = 2;
    */
   after: number;
+
+  /**
+   * The trust that the decision was taken with, where the federation token of the call caps the agent's; unset otherwise.
+   *
+   * @generated from field: optional double capped = 3;
+   */
+  capped?: number | undefined;
 };
 
 /**
@@ -539,7 +546,7 @@ export declare type InterceptResponse = Message<"agentcontrol.v1.InterceptRespon
   decision: Decision;
 
   /**
-   * The agent's trust when the decision was taken, 0 to 100.
+   * The trust that the decision was taken with, 0 to 100: the agent's, or less if the federation token of the call caps it.
    *
    * @generated from field: double trust_score = 2;
    */

@@ -1,5 +1,18 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { type Condition, OnMissing, type Rule, RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { comparableText, maskFromTypes, NULL, NUMBER, OBJECT, type TypeMask, typesFromMask } from "../json-value.ts";
+import {
+  comparableText,
+  INTEGER,
+  isJsonObject,
+  maskFromTypes,
+  NULL,
+  NUMBER,
+  OBJECT,
+  ownValue,
+  type TypeMask,
+  typesFromMask,
+  typeWord,
+} from "../json-value.ts";
 import { OPERATOR_NAMES, OPERATORS } from "../operators/index.ts";
 import { type Literal, literalList, type Operator, type Scalar } from "../operators/operator.ts";
 import { type ArgumentStep, argumentPath, argumentSteps, memberPath } from "../schema/argument-path.ts";
@@ -106,7 +119,7 @@ function allCheck({ rule, decision }: RuleDraft, conditions: readonly CompiledCo
     for (const condition of conditions) {
       const result = condition.judge(context);
       if (!counts(result, isAllow)) return undefined;
-      (result === true ? held : violated).push(conditionFinding(rule, condition, result));
+      (result === true ? held : violated).push(conditionFinding(rule, condition, result, context));
     }
     const [first, ...others] = [...violated, ...held];
     return first && { ...first, others };
@@ -121,28 +134,37 @@ function anyCheck({ rule, decision }: RuleDraft, conditions: readonly CompiledCo
     const holding = results.filter(({ result }) => counts(result, isAllow));
     const [first] = holding;
     if (first === undefined) return undefined;
-    const { change: _, ...finding } = conditionFinding(rule, first.condition, first.result);
+    const { change: _, ...finding } = conditionFinding(rule, first.condition, first.result, context);
     const { change } = first.condition;
     return holding.length === 1 && change !== undefined ? { ...finding, change } : finding;
   };
 }
 
-function conditionFinding(rule: Rule, condition: CompiledCondition, result: ConditionResult): Finding {
+function conditionFinding(
+  rule: Rule,
+  condition: CompiledCondition,
+  result: ConditionResult,
+  context: EvaluationContext,
+): Finding {
   return {
     code: typeof result === "string" ? result : "CONDITION_HELD",
-    message: describe(rule, resultText(condition, result)),
+    message: describe(rule, resultText(condition, result, context)),
     rule: condition.path,
     argument: condition.field,
     ...(condition.change !== undefined && { change: condition.change }),
   };
 }
 
-function resultText({ field, types, currency, holds }: CompiledCondition, result: ConditionResult): string {
+function resultText(
+  { field, types, currency, holds }: CompiledCondition,
+  result: ConditionResult,
+  { arguments: args }: EvaluationContext,
+): string {
   switch (result) {
     case "ARGUMENT_MISSING":
       return `\`${field}\` is missing`;
     case "ARGUMENT_WRONG_TYPE":
-      return `\`${field}\` is not ${types}`;
+      return `\`${field}\` is ${foundText(field, args)}not ${types}`;
     case "CURRENCY_MISSING":
       return `\`${field}\` comes without a currency`;
     case "CURRENCY_DIFFERS":
@@ -150,6 +172,17 @@ function resultText({ field, types, currency, holds }: CompiledCondition, result
     default:
       return `\`${holds}\` holds`;
   }
+}
+
+/** Names the type of the value at a path, with a comma; empty where the path leads into an array. */
+function foundText(field: string, args: JsonObject | undefined): string {
+  let value: JsonValue | undefined = args;
+  for (const step of argumentSteps(field) ?? [null]) {
+    if (step === null) return "";
+    if (!isJsonObject(value)) break;
+    value = ownValue(value, step);
+  }
+  return value === undefined ? "" : `${typeWord(value)}, `;
 }
 
 function metadataCondition(draft: ConditionDraft, isAllow: boolean): CompiledCondition | undefined {
@@ -345,7 +378,7 @@ function changeFrom(
   currency: string | undefined,
 ): ArgumentChange | undefined {
   const path = (argumentSteps(field) ?? [null]).filter((step) => step !== null);
-  const isInteger = (maskFromTypes(types) & NUMBER & ~maskFromTypes(["integer"])) === 0;
+  const isInteger = (maskFromTypes(types) & NUMBER) === INTEGER;
   const found = field.includes("[]") ? undefined : opposite?.(literal, { isInteger, enum: allowed });
   if (found === undefined || found.values.length === 0 || found.values.length > MAX_ITEMS) return undefined;
   return { path, values: found.values, text: comparisonText(field, found.relation, literal, currency) };

@@ -5,6 +5,7 @@ import {
   BOOLEAN,
   comparableFrom,
   comparableText,
+  INTEGER,
   maskFromTypes,
   NUMBER,
   STRING,
@@ -133,6 +134,7 @@ export function checkLiteral(
   path: string,
   violations: Violations,
 ): void {
+  if (operator.shape === "number" || operator.shape === "range") checkIntegers(literal, argument, path, violations);
   if (operator.shape !== "scalar" && operator.shape !== "scalars") return;
   const compared = operator.readsElements ? comparedElements(operator, argument, known) : comparedValue(argument);
   literalList(literal).forEach((value, index) => {
@@ -140,6 +142,19 @@ export function checkLiteral(
     checkValue(value, compared, at, violations);
     if (operator.readsElements) checkPart(value, argument, at, violations);
   });
+}
+
+/** Refuses integers that a double does not hold exactly, where integers are compared. */
+function checkIntegers(
+  literal: Literal,
+  { path: field, types }: FlattenedArgument,
+  path: string,
+  violations: Violations,
+): void {
+  const isInteger = (maskFromTypes(types) & NUMBER) === INTEGER;
+  const lost = literalList(literal).find((value) => Number.isInteger(value) && !Number.isSafeInteger(value));
+  if (!isInteger || lost === undefined) return;
+  violations.add(path, "VALUE_TYPE", `\`${lost}\` is compared with \`${field}\`, an integer, and is beyond 2^53 - 1`);
 }
 
 function comparedValue(argument: FlattenedArgument): Compared {

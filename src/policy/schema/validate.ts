@@ -3,7 +3,7 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { RE2JS } from "@bufbuild/re2";
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { isJsonObject, ownValue } from "../json-value.ts";
+import { isJsonObject, ownValue, typeWord } from "../json-value.ts";
 import type { SchemaError, ToolSchema, ValidatorResult } from "../types.ts";
 import { elementPath, memberPath } from "./argument-path.ts";
 import { createRefResolver, dialectOf, pointerSteps, REF_KEYWORDS, visitSchemas } from "./check.ts";
@@ -12,6 +12,8 @@ import { createRefResolver, dialectOf, pointerSteps, REF_KEYWORDS, visitSchemas 
 const MAX_STEPS = 20_000;
 /** A keyword of our own, under a name that no document uses with another meaning. */
 const STEP_KEYWORD = "x-agent-control-step";
+/** Keyword of our own beside a type of integers. */
+const EXACT_KEYWORD = "x-agent-control-exact";
 /** Characters of a path or message that are shown: names may be the caller's. */
 const MAX_SHOWN = 200;
 const MAX_CHOICES = 10;
@@ -105,6 +107,7 @@ function withStepCounts(schema: JsonObject): JsonObject {
   const targets: unknown[] = [];
   const visit = (each: JsonObject): void => {
     for (const keyword of OPENAPI_KEYWORDS) delete each[keyword];
+    if (takesIntegersOnly(ownValue(each, "type"))) each[EXACT_KEYWORD] = true;
     for (const keyword of REF_KEYWORDS) {
       const ref = ownValue(each, keyword);
       if (typeof ref === "string") targets.push(resolve(ref)?.schema);
@@ -118,6 +121,9 @@ function withStepCounts(schema: JsonObject): JsonObject {
   return copy;
 }
 
+const takesIntegersOnly = (type: JsonValue | undefined): boolean =>
+  type === "integer" || (Array.isArray(type) && type.includes("integer") && !type.includes("number"));
+
 function addOwnKeywords(ajv: Ajv, work: { steps: number }): void {
   ajv.addKeyword({
     keyword: STEP_KEYWORD,
@@ -127,6 +133,12 @@ function addOwnKeywords(ajv: Ajv, work: { steps: number }): void {
       if (++work.steps > MAX_STEPS) throw new Error("too many steps");
       return true;
     },
+  });
+  ajv.addKeyword({
+    keyword: EXACT_KEYWORD,
+    type: "number",
+    error: { message: "must be an integer within 2^53 - 1" },
+    validate: (_: boolean, value: number) => Number.isSafeInteger(value),
   });
   // ajv's own compares every two elements: quadratic in the caller's input.
   ajv.removeKeyword("uniqueItems");
@@ -185,7 +197,7 @@ function requirementText(error: ErrorObject, value: JsonValue | undefined): stri
     return `must not have \`${clipped(name)}\`, which the schema does not know`;
   }
   if (keyword === "enum") return `must be one of ${choicesText(params.allowedValues)}`;
-  if (keyword === "type" && value === null) return `${message}, not null`;
+  if (keyword === "type" && value !== undefined) return `${message}, not ${typeWord(value)}`;
   return message.replaceAll("NOT", "not").replaceAll('"', "`");
 }
 
