@@ -15,9 +15,9 @@ const RETRY_MS = 250;
  * Milliseconds that a transaction of ours may idle before PostgreSQL ends its session: a process that is frozen while it holds
  * the end of a log stops the others no longer than this.
  */
-const IDLE_IN_TRANSACTION_MS = 5_000;
+const IDLE_IN_TRANSACTION_MS = 7_000;
 /** Milliseconds that a statement waits for a lock: longer than a frozen process can hold one. */
-const LOCK_MS = 8_000;
+const LOCK_MS = 9_000;
 /** Milliseconds that PostgreSQL gives any statement: no page of a large log takes as long. */
 const STATEMENT_MS = 60_000;
 /** SQLSTATEs that waiting does not cure: authentication, no such database, no right to connect. */
