@@ -58,6 +58,7 @@ export interface ProcessOptions {
   readonly llmUrl?: string | undefined;
   readonly llmKey?: string;
   readonly maxBodyBytes?: number;
+  readonly maxHeldBytes?: number;
   readonly timing?: UpstreamTiming;
   readonly attemptMs?: number;
 }
@@ -82,6 +83,7 @@ async function startProcess({ database, logs }: Replica, secret: string, options
     ...{ metrics, redaction, authenticate, logs, log, llmUrl: options.llmUrl, llmKey: options.llmKey },
     maxBodyBytes: options.maxBodyBytes ?? 1_048_576,
     ...(options.timing === undefined ? {} : { timing: options.timing }),
+    ...(options.maxHeldBytes === undefined ? {} : { maxHeldBytes: options.maxHeldBytes }),
   });
   const server = createServer(async (request, response) => {
     if ((await proxy.handle(request, response)) === false) response.writeHead(404).end();

@@ -208,6 +208,27 @@ describe("the redaction proxy refuses", () => {
     expect(workspace.upstream.asked).to.deep.equal([]);
   });
 
+  it("bodies past the bytes that all requests in flight may hold, and takes more once they are done.", async () => {
+    const narrow = await workspace.process({ maxHeldBytes: 1_000 });
+    const ask = { ...ASK, user: "x".repeat(600) };
+    let answer: () => void = () => undefined;
+    const asked = new Promise<void>((resolve) => {
+      workspace.upstream.answer = (each, response) => {
+        answer = () => void sends(completion({ content: "fine" }))(each, response);
+        resolve();
+      };
+    });
+    const first = narrow.post(CHAT, ask);
+    await asked;
+    const second = await narrow.post(CHAT, ask);
+    expect(second.status).to.equal(429);
+    expect(((await second.json()) as OpenAiError).error.code).to.equal("overloaded");
+    answer();
+    expect((await first).status).to.equal(200);
+    workspace.upstream.answer = sends(completion({ content: "fine" }));
+    expect((await narrow.post(CHAT, ask)).status).to.equal(200);
+  });
+
   it("auditors, and agents that were deactivated.", async () => {
     for (const role of ROLES) {
       const response = await workspace.post(CHAT, ASK, { authorization: `Bearer ${await workspace.keyOf(role)}` });

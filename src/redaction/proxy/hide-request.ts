@@ -40,21 +40,31 @@ export interface HiddenRequest {
 export interface RequestContext {
   readonly conversations: Conversations;
   readonly maxBodyBytes: number;
+  /** Counts bytes of a body as they arrive. Throws OVERLOADED when the requests in flight hold too many. */
+  readonly hold: (bytes: number) => void;
 }
 
 /** Milliseconds after which a conversation without requests is forgotten. */
 const IDLE_MS = 3_600_000;
 /** Maximum number of conversations. */
 const MAX_CONVERSATIONS = 10_000;
-/** Maximum number of values in one conversation; a larger one starts anew. */
+/** Maximum number and characters of the values in one conversation; a larger one starts anew. */
 const MAX_VALUES = 10_000;
+const MAX_VALUE_TEXT = 1_048_576;
+/** Maximum characters that all conversations remember; past it the oldest is forgotten. A value counts for its bookkeeping too. */
+const MAX_REMEMBERED = 67_108_864;
+const VALUE_OVERHEAD = 200;
 const CONVERSATION_HEADER = "x-conversation-id";
 const MAX_CONVERSATION_ID = 256;
 const MODEL = /^[\w.:/-]{1,128}$/;
 
 /** Creates an empty store of conversations. */
 export const createConversations = (): Conversations =>
-  new LRUCache({ max: MAX_CONVERSATIONS, ttl: IDLE_MS, ttlAutopurge: true });
+  new LRUCache({
+    ...{ max: MAX_CONVERSATIONS, ttl: IDLE_MS, ttlAutopurge: true },
+    maxSize: MAX_REMEMBERED,
+    sizeCalculation: ({ size, textLength }, key) => key.length + (size + 1) * VALUE_OVERHEAD + textLength,
+  });
 
 function unsupported(message: string): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.UNSUPPORTED_MEDIA_TYPE, message);
@@ -62,10 +72,10 @@ function unsupported(message: string): ControlPlaneError {
 
 async function readJson(
   request: IncomingMessage,
-  maxBodyBytes: number,
+  context: Pick<RequestContext, "maxBodyBytes" | "hold">,
   objects: StoredObjects,
 ): Promise<Json | undefined> {
-  const body = await readRequestBody(request, maxBodyBytes);
+  const body = await readRequestBody(request, context);
   if (body.length === 0) return undefined;
   if (!isJsonType(mediaTypeOf(request.headers))) {
     throw unsupported("only a body of `application/json` can be scrubbed; files and forms are refused");
@@ -119,19 +129,20 @@ function modelOf({ scrubber }: WorkspaceScrubber, body: Json | undefined): strin
  * UNSUPPORTED_MEDIA_TYPE, NOT_SCRUBBABLE, INVALID_FIELD and CANCELLED.
  */
 export async function readHiddenRequest(
-  { conversations, maxBodyBytes }: RequestContext,
+  context: RequestContext,
   request: IncomingMessage,
   target: ProxyTarget,
   workspace: WorkspaceScrubber & { readonly keyId: string; readonly objects: StoredObjects },
 ): Promise<HiddenRequest> {
   const { scrubber, settings, keyId, objects } = workspace;
   assertPlain(workspace, target);
-  const body = await readJson(request, maxBodyBytes, objects);
+  const { conversations } = context;
+  const body = await readJson(request, context, objects);
   const conversation = conversationOf(request, body);
   // With the revision, since placeholders use the scrubber of their time.
   const keyOf = (id: string): string => JSON.stringify([target.workspaceId, keyId, settings.revision, id]);
   const known = conversation === undefined ? undefined : conversations.get(keyOf(conversation));
-  const isReusable = known !== undefined && known.size <= MAX_VALUES;
+  const isReusable = known !== undefined && known.size <= MAX_VALUES && known.textLength <= MAX_VALUE_TEXT;
   const placeholders = isReusable ? known : createPlaceholders({ scrubber });
   const hidden = body === undefined ? undefined : hideBody(placeholders, settings.allowMedia, body);
   if (conversation !== undefined) conversations.set(keyOf(conversation), placeholders);

@@ -9,17 +9,29 @@ import {
 } from "../../errors.ts";
 import type { ProxyCaller } from "./caller.ts";
 
-/** Reads a whole body. Rejects with BODY_TOO_LARGE past `maxBytes`, and with CANCELLED when the caller goes away. */
-export async function readRequestBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+/** Bounds of the body of a request. */
+interface BodyBounds {
+  readonly maxBodyBytes: number;
+  /** Counts bytes as they arrive, and may throw. */
+  readonly hold: (bytes: number) => void;
+}
+
+/** Reads a whole body. Rejects with BODY_TOO_LARGE past its bound, and with CANCELLED when the caller goes away. */
+export async function readRequestBody(
+  request: IncomingMessage,
+  { maxBodyBytes: maxBytes, hold }: BodyBounds,
+): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   try {
     for await (const chunk of request.iterator({ destroyOnReturn: false })) {
       size += (chunk as Buffer).length;
       if (size > maxBytes) break;
+      hold((chunk as Buffer).length);
       chunks.push(chunk as Buffer);
     }
   } catch (error) {
+    if (error instanceof ControlPlaneError) throw error;
     throw new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away", {}, { cause: error });
   }
   if (size <= maxBytes) return Buffer.concat(chunks);

@@ -47,11 +47,15 @@ export interface RedactionProxyOptions {
   readonly llmKey: string | undefined;
   /** Maximum bytes of a request. */
   readonly maxBodyBytes: number;
+  /** Maximum bytes that the bodies of all requests in flight hold together. Default `MAX_HELD_BYTES`. */
+  readonly maxHeldBytes?: number;
   /** Default `DEFAULT_UPSTREAM_TIMING`. */
   readonly timing?: UpstreamTiming;
 }
 
 const PREFIX = "/api/redact";
+/** Default for the bytes of all bodies in flight. A body is held as text, as JSON and hidden at once. */
+const MAX_HELD_BYTES = 67_108_864;
 const EVENT_STREAM = "text/event-stream";
 const EVENT_HEADERS = {
   "content-type": `${EVENT_STREAM}; charset=utf-8`,
@@ -84,6 +88,8 @@ class OpenAiProxy implements RedactionProxy {
   readonly #conversations: Conversations = createConversations();
   readonly #requests: Counter;
   readonly #leaks: Counter;
+  /** Bytes of the bodies of the requests in flight. */
+  #heldBytes = 0;
 
   constructor(options: RedactionProxyOptions) {
     const { llmUrl, timing, metrics } = options;
@@ -118,17 +124,27 @@ class OpenAiProxy implements RedactionProxy {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse, target: ProxyTarget): Promise<void> {
+    const held = { bytes: 0 };
     try {
-      await this.#exchange(request, response, target);
+      await this.#exchange(request, response, target, held);
     } catch (error) {
       if (!response.destroyed) this.#report(request, error);
+      // What is left of a refused body is read and dropped, so that the caller gets to read the response.
+      request.resume();
       sendError(response, error);
+    } finally {
+      this.#heldBytes -= held.bytes;
     }
     const path = COUNTED_PATHS.includes(target.path) ? target.path : "other";
     this.#requests.inc({ path, status: response.statusCode });
   }
 
-  async #exchange(request: IncomingMessage, response: ServerResponse, target: ProxyTarget): Promise<void> {
+  async #exchange(
+    request: IncomingMessage,
+    response: ServerResponse,
+    target: ProxyTarget,
+    held: { bytes: number },
+  ): Promise<void> {
     const signal = disconnectSignal(response);
     const { workspaceId } = target;
     const caller = await authenticateCaller(this.#options, request.headers, workspaceId);
@@ -137,7 +153,8 @@ class OpenAiProxy implements RedactionProxy {
     const { redaction } = this.#options;
     const { scrubber, settings } = await redaction.scrubbers.of(workspaceId);
     const objects = caller.isOwnAccount ? OWN_OBJECTS : redaction.storedObjects(workspaceId);
-    const context = { conversations: this.#conversations, maxBodyBytes: this.#options.maxBodyBytes };
+    const hold = (bytes: number): void => this.#hold(held, bytes);
+    const context = { conversations: this.#conversations, maxBodyBytes: this.#options.maxBodyBytes, hold };
     const workspace = { scrubber, settings, keyId: caller.holder.keyId, objects };
     const hidden = await readHiddenRequest(context, request, target, workspace);
     const { restoreValues: restore, allowMedia } = settings;
@@ -214,6 +231,16 @@ class OpenAiProxy implements RedactionProxy {
     const sendNotices = await this.#options.redaction.seal(leakage);
     if (response.closed) sendNotices();
     else response.once("close", sendNotices);
+  }
+
+  #hold(held: { bytes: number }, bytes: number): void {
+    const { maxHeldBytes = MAX_HELD_BYTES } = this.#options;
+    if (this.#heldBytes + bytes > maxHeldBytes) {
+      const message = `the requests in flight hold ${maxHeldBytes} bytes; retry with back-off`;
+      throw new ControlPlaneError(ErrorReason.OVERLOADED, message, { max_bytes: String(maxHeldBytes) });
+    }
+    this.#heldBytes += bytes;
+    held.bytes += bytes;
   }
 
   #configuredUpstream(): Upstream {

@@ -14,6 +14,8 @@ export interface Placeholders extends PlaceholderReader {
   hide(text: string): string;
   /** Number of hidden values. */
   readonly size: number;
+  /** Characters of the values that are remembered. */
+  readonly textLength: number;
 }
 
 /** Parts of placeholders. */
@@ -105,6 +107,7 @@ class SaltedPlaceholders implements Placeholders {
   /** One more than the index of an entry, by label and value. */
   readonly #numbers = new Map<string, number>();
   #literals = 0;
+  #textLength = 0;
 
   constructor(scrubber: Scrubber, salt: string) {
     this.#scrubber = scrubber;
@@ -114,6 +117,10 @@ class SaltedPlaceholders implements Placeholders {
 
   get size(): number {
     return this.#entries.length - this.#literals;
+  }
+
+  get textLength(): number {
+    return this.#textLength;
   }
 
   read(text: string, start: number): PlaceholderReading {
@@ -147,6 +154,7 @@ class SaltedPlaceholders implements Placeholders {
     if (number === undefined) {
       number = this.#entries.push({ label, value });
       this.#numbers.set(key, number);
+      this.#textLength += value.length;
       if (label === LITERAL_LABEL) this.#literals += 1;
     }
     return `[${label}_${number}_${this.#salt}]`;
