@@ -88,7 +88,8 @@ async function open(): Promise<SharedService> {
   pool.on("error", () => undefined);
   closers.unshift(() => pool.end());
   const ready: Promise<Workspace>[] = [];
-  closers.unshift(() => Promise.all(ready));
+  // Nobody asked for what is left, so a fault in making it is nobody's.
+  closers.unshift(() => Promise.allSettled(ready));
   return {
     server,
     wires,

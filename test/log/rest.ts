@@ -7,6 +7,13 @@ export interface RestDecision {
   readonly trust_score: number;
   readonly latency_ms: number;
   readonly escalation_id: string | null;
+  readonly replayed: boolean;
+  readonly decided_at: string | null;
+}
+
+/** What a reply says of the decision, without how and when the reply came. */
+export function saidOf({ latency_ms: _, replayed: __, decided_at: ___, ...said }: RestDecision): object {
+  return said;
 }
 
 /** Result of a call: a decision, a refusal with its reason, or no answer. */
