@@ -54,7 +54,9 @@ function isPlain(text: string): boolean {
 /** Normalises a name: NFKC (UAX 15) and folded case, trimmed. Idempotent. */
 export function normaliseName(text: string): string {
   if (isPlain(text)) return text;
-  const folded = text.normalize("NFKC").toLowerCase().replaceAll("ς", "σ").replaceAll("ß", "ss");
+  // Upper case joins letters that lower case keeps apart, but also the dotless i with the dotted one.
+  const parts = text.normalize("NFKC").toLowerCase().split("ı");
+  const folded = parts.map((part) => part.toUpperCase().toLowerCase().replaceAll("ς", "σ")).join("ı");
   return folded.normalize("NFKC").trim();
 }
 

@@ -1,6 +1,6 @@
 import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { ControlPlaneError, ErrorReason, type FieldViolation } from "../errors.ts";
-import { TOOL_NAME_RULE, toolNameFault } from "../policy/names.ts";
+import { TOOL_NAME_RULE, toolKey, toolNameFault } from "../policy/names.ts";
 import { canonicalJson, type JsonObject, type JsonValue } from "../tree/canonical.ts";
 import { isStorableJson } from "./checked-text.ts";
 import { isToolDescription, TOOL_DESCRIPTION_RULE, type ToolDraft } from "./tools.ts";
@@ -128,8 +128,9 @@ function repeatedViolations(drafts: readonly ToolDraft[]): FieldViolation[] {
   const schemas = new Map<string, string>();
   return drafts.flatMap(({ name, inputSchema, schemaField = "" }) => {
     const schema = canonicalJson(inputSchema);
-    const before = schemas.get(name) ?? schema;
-    schemas.set(name, before);
+    const key = toolKey(name);
+    const before = schemas.get(key) ?? schema;
+    schemas.set(key, before);
     return before === schema ? [] : [violation(schemaField, `differs from an earlier schema of \`${name}\``)];
   });
 }

@@ -101,7 +101,7 @@ async function putVersion(scope: ChangeScope, draft: ToolDraft, digest: string):
   }
   const tool: SealedTool = {
     // A tool is shown as it was named first.
-    name: before?.name ?? draft.name,
+    name: before?.name ?? draft.name.trim(),
     version: (before?.version ?? 0) + 1,
     description: draft.description ?? before?.description ?? "",
     input_schema: draft.inputSchema,

@@ -78,6 +78,31 @@ describe("names", () => {
     }
   });
 
+  it("are one in every case that they can be written in.", () => {
+    for (const [one, other] of [
+      ["оплата.1", "ᲂплата.1"],
+      ["ᾳδω", "ΑΙΔΩ"],
+      ["straße", "STRASSE"],
+      ["σοφος", "ΣΟΦΟΣ"],
+      ["kelvin", "\u212aelvin"],
+    ] as const) {
+      expect(normaliseName(one), other).to.equal(normaliseName(other));
+    }
+    expect(normaliseName("tıp")).not.to.equal(normaliseName("tip"));
+    for (let code = 0xa0; code <= 0x1ffff; code++) {
+      const character = String.fromCodePoint(code);
+      if (character === "ı" || nameFault(character) !== undefined) continue;
+      const forms = [
+        character,
+        character.toUpperCase(),
+        character.toLowerCase(),
+        character.toUpperCase().toLowerCase(),
+      ];
+      const names = new Set(forms.map((form) => normaliseName(`a${form}z`)));
+      if (names.size > 1) expect.fail(`U+${code.toString(16)} has ${names.size} names: ${[...names].join()}`);
+    }
+  });
+
   it("of tools are ASCII, begin like a word, and compare without case.", () => {
     for (const name of ["pay6", "PAY6", "fs/read", "mcp__fs__x", "a b@c#d$e+f-g.h:i", "_", "x".repeat(256)]) {
       expect(isToolName(name), name).to.equal(true);
