@@ -63,6 +63,8 @@ export class Secret {
 export interface Config {
   /** A `postgresql://` URL, printed without its password; null: the embedded PostgreSQL in `dataDir`. */
   readonly databaseUrl: Secret | null;
+  /** A URL that logs in as the owner of the tables; null: another process migrates, or `databaseUrl` does both. */
+  readonly databaseOwnerUrl: Secret | null;
   /** A `redis://` or `rediss://` URL, printed without its password; null: no Redis. */
   readonly redisUrl: Secret | null;
   readonly dataDir: string;
@@ -70,8 +72,8 @@ export interface Config {
   readonly adminKey: Secret | null;
   /** ECDSA P-256 private key in PEM, or its file's path; null: generated in `dataDir`. */
   readonly signingKey: Secret | null;
-  /** Secret that encrypts personal values; null: generated in `dataDir`. */
-  readonly redactionKey: Secret | null;
+  /** Secret that encrypts personal values and the secrets of webhooks; null: generated in `dataDir`. */
+  readonly encryptionKey: Secret | null;
   readonly host: string;
   /** 0: any free port. */
   readonly httpPort: number;
@@ -182,8 +184,8 @@ function modelKey(text: string): Secret {
   throw new Error("must be printable ASCII characters without spaces");
 }
 
-/** Reads the redaction secret: as long as a key, so as hard to guess. */
-function redactionKey(text: string): Secret {
+/** Reads the secret that encrypts: as long as a key, so as hard to guess. */
+function encryptionKey(text: string): Secret {
   if (/^[\x21-\x7e]{32,256}$/.test(text)) return new Secret(text);
   throw new Error("must be 32 to 256 printable ASCII characters without spaces");
 }
@@ -241,11 +243,21 @@ function optional<T>(name: string, read: Read<T>, meaning: string): Variable<T> 
 }
 
 const PORT = whole(0, 65_535);
+const DATABASE_URL = secretUrl(
+  ["postgres:", "postgresql:"],
+  hasDatabaseName,
+  "postgresql://user:password@host:5432/database",
+);
 const VARIABLES = {
   databaseUrl: optional(
     "DATABASE_URL",
-    secretUrl(["postgres:", "postgresql:"], hasDatabaseName, "postgresql://user:password@host:5432/database"),
-    "PostgreSQL to use; unset: an embedded one in `ACP_DATA_DIR`",
+    DATABASE_URL,
+    "PostgreSQL to use, as a login that owns nothing; unset: an embedded one in `ACP_DATA_DIR`",
+  ),
+  databaseOwnerUrl: optional(
+    "ACP_DATABASE_OWNER_URL",
+    DATABASE_URL,
+    "the same database as the owner of its tables, who migrates and grants the login of `DATABASE_URL` its rights; unset: another process migrates, or `DATABASE_URL` serves both, with a warning",
   ),
   redisUrl: optional(
     "REDIS_URL",
@@ -264,10 +276,10 @@ const VARIABLES = {
     (text) => new Secret(text),
     "ECDSA P-256 private key that signs checkpoints, certificates and tokens, PEM or file path; unset: generated in `ACP_DATA_DIR`",
   ),
-  redactionKey: optional(
-    "ACP_REDACTION_KEY",
-    redactionKey,
-    "secret that encrypts registered personal values, at least 32 characters; unset: generated in `ACP_DATA_DIR`",
+  encryptionKey: optional(
+    "ACP_ENCRYPTION_KEY",
+    encryptionKey,
+    "secret that encrypts registered personal values and the secrets of webhooks, at least 32 characters; unset: generated in `ACP_DATA_DIR`",
   ),
   host: variable("ACP_HOST", host, DEFAULT_HOST, "address to listen on"),
   httpPort: variable("ACP_HTTP_PORT", PORT, DEFAULT_HTTP_PORT, "port of REST, Connect and gRPC-Web; 0: any free port"),
@@ -341,7 +353,12 @@ export const CONFIG_VARIABLES: readonly ConfigVariable[] = Object.values<ConfigV
   ({ name, default: preset, meaning }) => ({ name, default: preset, meaning }),
 );
 
+/** Names that variables had before, and the present ones. */
+const RENAMED: Readonly<Record<string, string>> = { ACP_REDACTION_KEY: "ACP_ENCRYPTION_KEY" };
+
 function unknownProblem(name: string): string {
+  const renamed = RENAMED[name];
+  if (renamed !== undefined) return `${name} is now called ${renamed}: set ${renamed} to the same value`;
   const near = CONFIG_VARIABLES.map((known) => ({ known: known.name, edits: distance(name, known.name) }))
     .filter(({ edits }) => edits <= 5)
     .sort((a, b) => a.edits - b.edits)[0];
@@ -350,8 +367,10 @@ function unknownProblem(name: string): string {
 }
 
 /** Finds values that contradict each other. */
-function contradictions({ httpPort, grpcPort, guardUrl, guardModel, guardKey }: Config): string[] {
+function contradictions(config: Config): string[] {
+  const { databaseUrl, databaseOwnerUrl, httpPort, grpcPort, guardUrl, guardModel, guardKey } = config;
   const problems: string[] = [];
+  if (databaseOwnerUrl !== null && databaseUrl === null) problems.push("ACP_DATABASE_OWNER_URL needs DATABASE_URL");
   if (httpPort === grpcPort && httpPort > 0) {
     problems.push(`ACP_GRPC_PORT must differ from ACP_HTTP_PORT: both are ${httpPort}`);
   }

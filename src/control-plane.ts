@@ -16,7 +16,7 @@ import { createToolService } from "./api/tool-service.ts";
 import { createVaultService } from "./api/vault-service.ts";
 import { createWebhookService } from "./api/webhook-service.ts";
 import { createTokenVerifier } from "./authority/federation-token.ts";
-import { createSigningKeys, loadSigningKey, type SigningKeys } from "./authority/signing-key.ts";
+import { loadSigningKey, SigningKeys } from "./authority/signing-key.ts";
 import type { Config } from "./config.ts";
 import { createIntercept } from "./decision/intercept.ts";
 import { EscalationExpiry } from "./escalation/expiry.ts";
@@ -24,14 +24,10 @@ import { createCheckpoints } from "./log/checkpoint.ts";
 import { Vault } from "./log/vault.ts";
 import { listenForWakeUps, type WakeUpListener } from "./log/wake-ups.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "./log/workspace-logs.ts";
+import type { WorkspaceLog } from "./log/writer.ts";
 import { createRedisParts, type RedisParts } from "./mirror/redis.ts";
-import {
-  createRedaction,
-  createRedactionProxy,
-  loadRedactionKey,
-  type Redaction,
-  type RedactionProxy,
-} from "./redaction/index.ts";
+import { LongChecker } from "./policy/long/checker.ts";
+import { createRedaction, createRedactionProxy, type Redaction, type RedactionProxy } from "./redaction/index.ts";
 import { Authenticator } from "./registry/authenticator.ts";
 import { createGuard, type Guard } from "./semantic/guard.ts";
 import { docsPageFrom } from "./server/docs-page.ts";
@@ -40,19 +36,23 @@ import { createGrpcServer } from "./server/grpc.ts";
 import { Health } from "./server/health.ts";
 import { createHttpServer, type HttpRoute, type MetricsPage } from "./server/http.ts";
 import { sendJson } from "./server/http-reply.ts";
+import { measureEventLoop } from "./server/metrics.ts";
 import type { WatchKeys } from "./server/open-streams.ts";
 import { Pipeline } from "./server/pipeline.ts";
 import { openApiFromServices } from "./server/rest/openapi.ts";
 import { createRestTranscoder } from "./server/rest/transcoder.ts";
 import { type Addresses, joinServers, type Servers } from "./server/servers.ts";
 import { type Database, openDatabase } from "./store/database.ts";
+import { createEncryptor, loadEncryptionKey } from "./store/encryptor.ts";
 import { Webhooks } from "./webhook/webhooks.ts";
 
 /** A control plane with all its parts. */
 export interface ControlPlane {
   readonly logs: WorkspaceLogs;
   readonly database: Database;
-  /** Serves on the configured ports. */
+  /** The key that signs, as new workspaces seal it. */
+  readonly signingKey: SigningKeys["sealed"];
+  /** Seals the signing key wherever it is not sealed, then serves on the configured ports. Rejects with SIGNING_KEY_RETIRED. */
   listen(): Promise<Addresses>;
   /** Refuses new work, lets calls in flight finish within `drainMs`, and releases everything. */
   close(): Promise<void>;
@@ -61,8 +61,10 @@ export interface ControlPlane {
 /** Options of a control plane. */
 export interface ControlPlaneOptions {
   readonly config: Config;
-  /** URL of the configured or the embedded database. */
+  /** URL of the configured or the embedded database, for the login that serves. */
   readonly databaseUrl: string;
+  /** The same for its owner; absent where another process migrates. */
+  readonly databaseOwnerUrl?: string | undefined;
   readonly log: Logger;
   /** Page at `/metrics`. Default: the metrics of this process. */
   readonly metricsPage?: (own: Registry) => MetricsPage;
@@ -83,12 +85,13 @@ interface Parts {
   readonly redaction: Redaction;
   readonly proxy: RedactionProxy;
   readonly guard: Guard;
+  readonly checker: LongChecker;
 }
 
 /** File of the generated signing key, in the data directory. */
 const SIGNING_KEY_FILE = "signing-key.pem";
-/** File of the generated redaction key, in the data directory. */
-const REDACTION_KEY_FILE = "redaction-key";
+/** File of the generated encryption key, in the data directory. */
+const ENCRYPTION_KEY_FILE = "encryption-key";
 
 /** Time in which deliveries in flight must end, milliseconds. */
 const FLUSH_MS = 1_000;
@@ -104,24 +107,26 @@ function createServices({
   webhooks,
   redaction,
   guard,
+  checker,
   config,
 }: Parts): ServiceDefinition[] {
   const { pool } = database;
+  const sealKey = (log: WorkspaceLog) => keys.sealIn(log);
   const { streamHeartbeatMs: heartbeatMs } = config;
   return [
     createAgentService({ logs, database, heartbeatMs }),
     createDepartmentService({ logs }),
     createToolService({ logs, database }),
     createMandateService({ logs, database }),
-    createEnforcementService({ intercept: createIntercept(logs, guard), logs, pool, heartbeatMs }),
+    createEnforcementService({ intercept: createIntercept({ logs, guard, checker }), logs, pool, heartbeatMs }),
     createEscalationService({ logs, pool, heartbeatMs }),
     createAuthorityService({ logs, database, keys, authenticator }),
     createRevocationService({ logs, database, keys, authenticator }),
     createIncidentService(database),
     createWebhookService({ webhooks }),
     createRedactionService({ redaction }),
-    createVaultService(new Vault({ pool, logs, sign: createCheckpoints(config.vaultOrigin, keys) })),
-    createAdminService({ logs, database, authenticator }),
+    createVaultService(new Vault({ pool, logs, sign: createCheckpoints(config.vaultOrigin, keys), sealKey })),
+    createAdminService({ logs, database, authenticator, keys }),
   ];
 }
 
@@ -167,13 +172,15 @@ function createServers(parts: Parts): Servers {
 }
 
 async function createParts(options: ControlPlaneOptions): Promise<Parts> {
-  const { config, databaseUrl: url, log, metricsPage = (own) => own } = options;
+  const { config, databaseUrl: url, databaseOwnerUrl: ownerUrl, log, metricsPage = (own) => own } = options;
   const { poolSize } = config;
   // Comes first: after an invalid key nothing open keeps the process alive.
   const privateKey = await loadSigningKey(config.signingKey?.reveal(), join(config.dataDir, SIGNING_KEY_FILE));
-  const redactionKey = await loadRedactionKey(config.redactionKey?.reveal(), join(config.dataDir, REDACTION_KEY_FILE));
-  const database = await openDatabase({ url, poolSize, log });
+  const keyPath = join(config.dataDir, ENCRYPTION_KEY_FILE);
+  const encryptor = createEncryptor(await loadEncryptionKey(config.encryptionKey?.reveal(), keyPath));
+  const database = await openDatabase({ url, ownerUrl, poolSize, log });
   const metrics = new Registry();
+  measureEventLoop(metrics);
   const { guardUrl, guardModel: model, guardKey: key, guardDeadlineMs: deadlineMs } = config;
   const guard = createGuard({ url: guardUrl, model, key, deadlineMs, metrics, log });
   const redis = await createRedisParts(config.redisUrl?.reveal(), { pool: database.pool, log, metrics });
@@ -186,12 +193,12 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
       expiry.onAppended(end);
     },
   });
-  const keys = await createSigningKeys(database, privateKey, logs.clock.now());
+  const keys = new SigningKeys({ database, logs, privateKey });
   const verifyToken = createTokenVerifier(keys);
   const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken });
-  const webhooks = new Webhooks({ database, logs, log, allow: config.webhookAllow });
+  const webhooks = new Webhooks({ database, logs, log, encryptor, allow: config.webhookAllow });
   const { webhookAllow, maxBodyBytes } = config;
-  const redaction = createRedaction({ database, logs, log, key: redactionKey, webhookAllow });
+  const redaction = createRedaction({ database, logs, log, encryptor, webhookAllow });
   const llm = { llmUrl: config.llmUrl ?? undefined, llmKey: config.llmKey?.reveal() };
   const proxy = createRedactionProxy({
     ...{ redaction, authenticate: (key) => authenticator.authenticate(key), logs, log, metrics, maxBodyBytes },
@@ -212,13 +219,15 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     redaction,
     proxy,
     guard,
+    checker: new LongChecker(),
   };
 }
 
 /** Builds every part of a control plane once, in the order of their dependencies. */
 export async function createControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
   const parts = await createParts(options);
-  const { config, database, redis, logs, expiry, authenticator, webhooks, redaction, proxy, log } = parts;
+  const { config, database, redis, logs, expiry, authenticator, keys, webhooks, redaction, proxy, checker, log } =
+    parts;
   const servers = createServers(parts);
   const onWakeUp: WakeUpListener = (wakeUp) => {
     logs.wakeUp(wakeUp);
@@ -229,7 +238,9 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
   return {
     logs,
     database,
+    signingKey: keys.sealed,
     async listen() {
+      await keys.sealEverywhere();
       const addresses = await servers.listen(config);
       webhooks.start();
       expiry.start(logs);
@@ -241,6 +252,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       await expiry.close();
       await redaction.close(FLUSH_MS);
       proxy.close();
+      await checker.close();
       await wakeUps.close();
       await logs.close();
       await redis.close();

@@ -5,7 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { AggregatorRegistry, type Registry } from "prom-client";
 import type { Config } from "./config.ts";
-import { createControlPlane } from "./control-plane.ts";
+import { type ControlPlaneOptions, createControlPlane } from "./control-plane.ts";
 import { type FirstStart, prepareFirstStart } from "./registry/first-start.ts";
 import type { MetricsPage } from "./server/http.ts";
 import type { Addresses } from "./server/servers.ts";
@@ -53,15 +53,19 @@ export function listenForStop(signals: readonly NodeJS.Signals[]): Promise<NodeJ
   });
 }
 
-/** Returns the URL of the configured database, or starts the embedded one, which stops with `started`. */
-async function openDatabaseUrl({ config, log }: Serving, started: AsyncDisposableStack): Promise<string> {
-  if (config.databaseUrl !== null) return config.databaseUrl.reveal();
+type DatabaseUrls = Pick<ControlPlaneOptions, "databaseUrl" | "databaseOwnerUrl">;
+
+/** Returns the URLs of the configured database, or starts the embedded one, which stops with `started`. */
+async function openDatabaseUrls({ config, log }: Serving, started: AsyncDisposableStack): Promise<DatabaseUrls> {
+  if (config.databaseUrl !== null) {
+    return { databaseUrl: config.databaseUrl.reveal(), databaseOwnerUrl: config.databaseOwnerUrl?.reveal() };
+  }
   const { dataDir, poolSize, workers } = config;
   const needed = workers * (poolSize + CONNECTIONS_BESIDE_POOL) + SPARE_CONNECTIONS;
   const maxConnections = Math.max(DEFAULT_MAX_CONNECTIONS, needed);
   const embedded = await startEmbeddedPostgres({ dataDir, log, maxConnections });
   started.defer(() => embedded.stop());
-  return embedded.url;
+  return { databaseUrl: embedded.url, databaseOwnerUrl: embedded.ownerUrl };
 }
 
 /**
@@ -79,8 +83,8 @@ async function collectStartGarbage(): Promise<void> {
 export async function serveAlone(serving: Serving): Promise<void> {
   const { config, log, stop, announce } = serving;
   await using started = new AsyncDisposableStack();
-  const databaseUrl = await openDatabaseUrl(serving, started);
-  const controlPlane = await createControlPlane({ config, databaseUrl, log });
+  const urls = await openDatabaseUrls(serving, started);
+  const controlPlane = await createControlPlane({ config, ...urls, log });
   started.defer(() => controlPlane.close());
   const first = await prepareFirstStart({
     ...{ ...controlPlane, adminKey: config.adminKey?.reveal(), dataDir: config.dataDir, log },
@@ -110,9 +114,9 @@ interface ScrapeReply {
 export async function serveWithWorkers(serving: Serving): Promise<void> {
   const { config, log, stop, announce } = serving;
   await using started = new AsyncDisposableStack();
-  const databaseUrl = await openDatabaseUrl(serving, started);
-  const first = await prepare(serving, databaseUrl);
-  const pool = new WorkerPool(config, databaseUrl, log);
+  const urls = await openDatabaseUrls(serving, started);
+  const first = await prepare(serving, urls);
+  const pool = new WorkerPool(config, urls.databaseUrl, log);
   started.defer(() => pool.stop());
   const serve = async (): Promise<void> => {
     await collectStartGarbage();
@@ -124,8 +128,8 @@ export async function serveWithWorkers(serving: Serving): Promise<void> {
 }
 
 /** Migrates the database and creates keys and workspace once, before any worker would. */
-async function prepare({ config, log }: Serving, databaseUrl: string): Promise<FirstStart> {
-  const controlPlane = await createControlPlane({ config, databaseUrl, log });
+async function prepare({ config, log }: Serving, urls: DatabaseUrls): Promise<FirstStart> {
+  const controlPlane = await createControlPlane({ config, ...urls, log });
   try {
     const { dataDir } = config;
     return await prepareFirstStart({ ...controlPlane, adminKey: config.adminKey?.reveal(), dataDir, log });
@@ -189,7 +193,8 @@ class WorkerPool {
   #fork(number: number): void {
     // JSON would turn NaN and infinite metrics into null.
     cluster.setupPrimary({ serialization: "advanced", args: [String(number)] });
-    const worker = cluster.fork({ DATABASE_URL: this.#databaseUrl });
+    // The primary has migrated: no process that serves needs the owner's login.
+    const worker = cluster.fork({ DATABASE_URL: this.#databaseUrl, ACP_DATABASE_OWNER_URL: "" });
     const slot: Slot = { number, worker, isServing: false };
     this.#slots.set(number, slot);
     worker.on("message", (message: ToPrimary) => {

@@ -14,11 +14,12 @@ function problemsOf(env: Record<string, string>): readonly string[] {
 
 const DEFAULTS: Config = {
   databaseUrl: null,
+  databaseOwnerUrl: null,
   redisUrl: null,
   dataDir: ".data",
   adminKey: null,
   signingKey: null,
-  redactionKey: null,
+  encryptionKey: null,
   host: "127.0.0.1",
   httpPort: 7080,
   grpcPort: 7090,
@@ -83,8 +84,17 @@ const REFUSED: readonly { env: Record<string, string>; want: RegExp }[] = [
   { env: { ...GUARD, ACP_GUARD_MODEL: "two words" }, want: /^ACP_GUARD_MODEL must be 1 to 128 printable/ },
   { env: { ...GUARD, ACP_GUARD_KEY: "line\nsecret" }, want: /^(?!.*secret)ACP_GUARD_KEY must be printable/s },
   { env: { ACP_GUARD_DEADLINE_MS: "1" }, want: /^ACP_GUARD_DEADLINE_MS must be a whole number of milliseconds/ },
-  { env: { ACP_REDACTION_KEY: "too short" }, want: /^ACP_REDACTION_KEY must be 32 to 256 printable/ },
+  { env: { ACP_ENCRYPTION_KEY: "too short" }, want: /^ACP_ENCRYPTION_KEY must be 32 to 256 printable/ },
+  {
+    env: { ACP_REDACTION_KEY: "a-secret-of-more-than-32-characters" },
+    want: /^(?!.*a-secret)ACP_REDACTION_KEY is now called ACP_ENCRYPTION_KEY: set ACP_ENCRYPTION_KEY to the same value$/,
+  },
   { env: { ACP_LLM_URL: "https://models.example.com" }, want: /^ACP_LLM_URL must have the form https:/ },
+  {
+    env: { ACP_DATABASE_OWNER_URL: "postgresql://o:hunter2@host/db" },
+    want: /^ACP_DATABASE_OWNER_URL needs DATABASE_URL$/,
+  },
+  { env: { ACP_DATABASE_OWNER_URL: "hunter2" }, want: /^(?!.*hunter2)ACP_DATABASE_OWNER_URL must have the form/ },
   { env: { DATABASE_URL: "mysql://host/db" }, want: /^DATABASE_URL must have the form postgresql:/ },
   { env: { DATABASE_URL: "postgresql://host" }, want: /^DATABASE_URL must have the form postgresql:/ },
   { env: { REDIS_URL: "http://host:6379" }, want: /^REDIS_URL must have the form redis:/ },
@@ -92,7 +102,7 @@ const REFUSED: readonly { env: Record<string, string>; want: RegExp }[] = [
   { env: { ACP_HTP_PORT: "1" }, want: /^ACP_HTP_PORT is no variable of this program: did you mean ACP_HTTP_PORT\?$/ },
   {
     env: { ACP_SOMETHING_ELSE: "1" },
-    want: /^ACP_SOMETHING_ELSE is no variable of this program: known are ACP_DATA_DIR/,
+    want: /^ACP_SOMETHING_ELSE is no variable of this program: known are ACP_DATABASE_OWNER_URL, ACP_DATA_DIR/,
   },
 ];
 

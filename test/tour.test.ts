@@ -16,6 +16,7 @@ import { createIntercept } from "../src/decision/intercept.ts";
 import type { Decide } from "../src/log/batch.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "../src/log/workspace-logs.ts";
 import type { WorkspaceLog } from "../src/log/writer.ts";
+import { LongChecker } from "../src/policy/long/checker.ts";
 import type { EvaluationContext, PolicyResult } from "../src/policy/types.ts";
 import { createHttpServer } from "../src/server/http.ts";
 import { Pipeline } from "../src/server/pipeline.ts";
@@ -110,7 +111,7 @@ function watchedLogs(logs: WorkspaceLogs, tour: Tour): Pick<WorkspaceLogs, "of">
   };
   const watched = (log: WorkspaceLog) =>
     ({
-      asksGuard: log.asksGuard,
+      needsOf: (action: Action) => log.needsOf(action),
       append: (...given: Parameters<WorkspaceLog["append"]>) => append(log, ...given),
     }) as WorkspaceLog;
   return { of: async (workspaceId) => watched(await logs.of(workspaceId)) };
@@ -135,7 +136,7 @@ const shownOutcome = ({ policy, tool, ...outcome }: Outcome) => ({
 
 /** The service function and the use-case with notes about what they take and give. */
 function watchedEnforcement(logs: WorkspaceLogs, pool: Pool, tour: Tour) {
-  const intercept = createIntercept(watchedLogs(logs, tour), NO_GUARD);
+  const intercept = createIntercept({ logs: watchedLogs(logs, tour), guard: NO_GUARD, checker: new LongChecker() });
   const service = createEnforcementService({
     ...{ logs, pool, heartbeatMs: 60_000 },
     async intercept(command) {

@@ -5,9 +5,11 @@ import {
   AdminService,
   type ApiKeySchema,
   type CreateWorkspaceRequest,
+  type SigningKeySchema,
   type UpdateWorkspaceRequest,
   type WorkspaceSchema,
 } from "../../gen/agentcontrol/v1/admin_service_pb.js";
+import type { SigningKeys } from "../authority/signing-key.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { Authenticator } from "../registry/authenticator.ts";
@@ -20,6 +22,7 @@ import {
   updateWorkspace,
   type WorkspaceSettings,
 } from "../registry/workspaces.ts";
+import type { SigningKey } from "../state/signing-keys.ts";
 import type { Database } from "../store/database.ts";
 import type { ApiKeyRow as KeyRow } from "../store/entities.ts";
 import type { Caller } from "./context.ts";
@@ -34,6 +37,7 @@ export interface AdminServiceOptions {
   readonly database: Database;
   /** Forgets the keys of a workspace when one is created or revoked. */
   readonly authenticator: Pick<Authenticator, "forget">;
+  readonly keys: Pick<SigningKeys, "sealed" | "retire">;
 }
 
 function workspaceFrom(workspace: WorkspaceSettings): MessageInitShape<typeof WorkspaceSchema> {
@@ -72,6 +76,20 @@ function keyFrom(key: KeyRow): MessageInitShape<typeof ApiKeySchema> {
   };
 }
 
+function signingKeyFrom({
+  keyId,
+  publicKey,
+  addedAtMs,
+  retired,
+}: SigningKey): MessageInitShape<typeof SigningKeySchema> {
+  return {
+    keyId,
+    publicKey: publicKey.export({ type: "spki", format: "pem" }).toString(),
+    addedAt: timestampFromMs(addedAtMs),
+    retiredAt: optionalTimestamp(retired?.atMs),
+  };
+}
+
 const isDefaultAdmin = ({ workspaceId, role }: Caller): boolean =>
   workspaceId === DEFAULT_WORKSPACE_ID && role === Role.ADMIN;
 
@@ -90,7 +108,7 @@ export function createAdminService(options: AdminServiceOptions): ServiceDefinit
   return defineService(AdminService, { ...workspaceFunctions(options), ...keyFunctions(options) });
 }
 
-function workspaceFunctions({ logs, database }: AdminServiceOptions) {
+function workspaceFunctions({ logs, database, keys }: AdminServiceOptions) {
   return {
     async createWorkspace(request, { caller }) {
       const { workspaceId, name } = request;
@@ -99,7 +117,7 @@ function workspaceFunctions({ logs, database }: AdminServiceOptions) {
         throw notAllowed(message, caller.workspaceId);
       }
       const draft = { workspaceId, name: name || undefined, ...settingsFrom(request) };
-      const context = { database, nowMs: logs.clock.now(), by: caller.keyId };
+      const context = { database, nowMs: logs.clock.now(), by: caller.keyId, signingKey: keys.sealed };
       const { workspace, key, secret } = await createWorkspace(context, draft);
       return { workspace: workspaceFrom(workspace), key: keyFrom(key), secret };
     },
@@ -133,7 +151,7 @@ function workspaceFunctions({ logs, database }: AdminServiceOptions) {
   } satisfies Partial<ServiceFunctions<typeof AdminService>>;
 }
 
-function keyFunctions({ logs, database, authenticator }: AdminServiceOptions) {
+function keyFunctions({ logs, database, authenticator, keys }: AdminServiceOptions) {
   return {
     async createApiKey({ name, role, agentId = null, ttlSeconds }, { caller }) {
       const { workspaceId, keyId } = caller;
@@ -155,6 +173,14 @@ function keyFunctions({ logs, database, authenticator }: AdminServiceOptions) {
       const key = await revokeKey(await logs.of(workspaceId), caller.keyId, keyId);
       authenticator.forget(workspaceId);
       return { key: keyFrom(key) };
+    },
+
+    async retireSigningKey({ keyId }, { caller }) {
+      if (caller.workspaceId !== DEFAULT_WORKSPACE_ID) {
+        const message = `a key of workspace \`${caller.workspaceId}\` retires no signing keys; use one of \`default\``;
+        throw notAllowed(message, caller.workspaceId);
+      }
+      return { signingKey: signingKeyFrom(await keys.retire(caller.keyId, keyId)) };
     },
   } satisfies Partial<ServiceFunctions<typeof AdminService>>;
 }

@@ -48,8 +48,10 @@ function valueFrom({
 }
 
 function settingsFrom(settings: RedactionSettings): MessageInitShape<typeof RedactionSettingsSchema> {
-  const { restoreValues, allowMedia, disabledKinds, allow } = settings;
-  return { restoreValues, allowMedia, disabledKinds: [...disabledKinds], allow: [...allow] };
+  const { restoreValues, allowMedia, disabledKinds, allow, llmUrl, llmKey } = settings;
+  const own = llmUrl === undefined ? {} : { llmUrl };
+  const lists = { disabledKinds: [...disabledKinds], allow: [...allow] };
+  return { restoreValues, allowMedia, ...lists, ...own, hasLlmKey: llmKey !== undefined };
 }
 
 /** Creates the functions of RedactionService. */
@@ -83,7 +85,8 @@ function webhookFunctions({ webhooks }: Redaction) {
 
     async updateRedactionWebhook(request, { caller }) {
       assertOwn(caller, request);
-      return { ok: true, webhook: webhookFrom(await webhooks.update(caller, request.webhookId, request.isActive)) };
+      const { webhookId, url, isActive } = request;
+      return { ok: true, webhook: webhookFrom(await webhooks.update(caller, webhookId, { url, isActive })) };
     },
 
     async deleteRedactionWebhook(request, { caller }) {
@@ -125,7 +128,12 @@ function settingsFunctions(redaction: Redaction) {
 
     async putRedactionSettings(request, { caller }) {
       assertOwn(caller, request);
-      return { ok: true, settings: settingsFrom(await redaction.putSettings(caller, request)) };
+      return {
+        ok: true,
+        settings: settingsFrom(
+          await redaction.putSettings(caller, { ...request, llmUrl: request.llmUrl, llmKey: request.llmKey }),
+        ),
+      };
     },
 
     async scrub(request, { caller }) {

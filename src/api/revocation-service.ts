@@ -11,6 +11,7 @@ import type { Authenticator } from "../registry/authenticator.ts";
 import type { StoredCertificate } from "../revocation/certificate.ts";
 import { getRevocation, listRevocations } from "../revocation/revocations.ts";
 import { revokeAgent } from "../revocation/revoke-agent.ts";
+import type { SigningKey } from "../state/signing-keys.ts";
 import type { Database } from "../store/database.ts";
 import { pageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
@@ -34,12 +35,24 @@ const itemFrom = ({ id, at }: Item): MessageInitShape<typeof RevokedItemSchema> 
   at: timestampFromMs(Date.parse(at)),
 });
 
+type FindKey = (keyId: string) => Promise<SigningKey | undefined>;
+
+/** Finds the keys that a workspace's log seals, each once however many certificates name it. */
+function finderIn(keys: SigningKeys, workspaceId: string): FindKey {
+  const found = new Map<string, ReturnType<FindKey>>();
+  return (keyId) => {
+    const key = found.get(keyId) ?? keys.find(workspaceId, keyId);
+    found.set(keyId, key);
+    return key;
+  };
+}
+
 async function messageFrom(
   { revocationId, body, canonicalBody, signature, keyId }: StoredCertificate,
-  keys: SigningKeys,
+  find: FindKey,
 ): Promise<CertificateFields> {
-  const publicKey = await keys.publicKeyOf(keyId);
-  const publicPem = publicKey?.export({ type: "spki", format: "pem" }).toString() ?? "";
+  const key = await find(keyId);
+  const publicPem = key?.publicKey.export({ type: "spki", format: "pem" }).toString() ?? "";
   const signed = { signature: Buffer.from(signature).toString("base64"), publicKey: publicPem, canonicalBody, keyId };
   // The stored body was altered and no longer parses: show it as stored, without interpreting it.
   if (body === undefined) return { ...signed, revocationId };
@@ -85,16 +98,18 @@ export function createRevocationService(options: RevocationServiceOptions): Serv
       const log = await logs.of(caller.workspaceId);
       const certificate = await revokeAgent(log, keys, { agentId, reason, by: caller.keyId });
       authenticator.forget(caller.workspaceId);
-      return messageFrom(certificate, keys);
+      return messageFrom(certificate, finderIn(keys, caller.workspaceId));
     },
     async getRevocation({ revocationId }, { caller }) {
       const { certificate, isValid } = await getRevocation(database, keys, caller.workspaceId, revocationId);
-      return { certificate: await messageFrom(certificate, keys), signatureValid: isValid };
+      const find = finderIn(keys, caller.workspaceId);
+      return { certificate: await messageFrom(certificate, find), signatureValid: isValid };
     },
     async listRevocations(request, { caller }) {
       const page = pageFrom(request, "revocations");
       const { items, next } = await listRevocations(database, caller.workspaceId, page);
-      const revocations = await Promise.all(items.map((item) => messageFrom(item, keys)));
+      const find = finderIn(keys, caller.workspaceId);
+      const revocations = await Promise.all(items.map((item) => messageFrom(item, find)));
       return { revocations, nextPageToken: page.tokenAfter(next) };
     },
   });

@@ -2,18 +2,20 @@ import { CompactSign, compactVerify, decodeProtectedHeader, errors, type Protect
 import { invalidField } from "../errors.ts";
 import { matchesPattern } from "../policy/action-pattern.ts";
 import { normaliseName } from "../policy/names.ts";
+import { DEFAULT_WORKSPACE_ID } from "../registry/workspaces.ts";
 import type { AgentStatus } from "../state/agents.ts";
 import type { AuthorityStatus } from "../state/authority-status.ts";
 import type { SealedAuthority } from "../state/control-changes.ts";
+import type { SigningKey } from "../state/signing-keys.ts";
 import { AuthorityEntity, type AuthorityRow } from "../store/entities.ts";
 import { stored } from "../store/store-fault.ts";
 import { type AuthoritySource, type AuthorityView, viewFrom } from "./existing-authority.ts";
 import type { SigningKeys } from "./signing-key.ts";
 
 /** Keys that sign tokens. */
-export type TokenSigner = Pick<SigningKeys, "keyId" | "privateKey">;
+export type TokenSigner = Pick<SigningKeys, "keyId" | "privateKey" | "sealIn" | "assertMaySign">;
 /** Keys that verify tokens. */
-type TokenVerifierKeys = Pick<SigningKeys, "publicKeyOf">;
+type TokenVerifierKeys = Pick<SigningKeys, "find">;
 
 /** Signed claims that identify a token's record. */
 interface TokenClaims {
@@ -59,7 +61,7 @@ function claimsFrom(sealed: SealedAuthority, workspaceId: string, nowMs: number)
  * the published key set. Throws INVALID_FIELD when it gets longer than `MAX_TOKEN_LENGTH`.
  */
 export async function signFederationToken(
-  { keyId, privateKey }: TokenSigner,
+  { keyId, privateKey }: Pick<TokenSigner, "keyId" | "privateKey">,
   sealed: SealedAuthority,
   workspaceId: string,
   nowMs: number,
@@ -83,6 +85,23 @@ function headerOf(token: string): ProtectedHeaderParameters | undefined {
 /** Tests that the unused bits of the last base64url character are zero, so that a token has one spelling only. */
 const isCanonical = (part: string): boolean => Buffer.from(part, "base64url").toString("base64url") === part;
 
+/** Returns the workspace that a token claims, before its signature is verified; `default` if it claims none. */
+function claimedWorkspace(payload: string): string {
+  try {
+    const { ws } = JSON.parse(Buffer.from(payload, "base64url").toString());
+    return typeof ws === "string" ? ws : DEFAULT_WORKSPACE_ID;
+  } catch {
+    return DEFAULT_WORKSPACE_ID;
+  }
+}
+
+/** Tests that a token was issued before its key was retired. */
+function isInTime({ retired }: SigningKey, payload: Uint8Array): boolean {
+  if (retired === null) return true;
+  const { iat } = JSON.parse(Buffer.from(payload).toString());
+  return typeof iat === "number" && iat * 1000 <= retired.atMs;
+}
+
 function tokenClaimsFrom(payload: Uint8Array): TokenClaims | undefined {
   const { iss, jti: id, ws: workspaceId, sub: agentId } = JSON.parse(Buffer.from(payload).toString());
   const isOurs = iss === ISSUER && typeof id === "string" && id.startsWith("fed_");
@@ -91,19 +110,21 @@ function tokenClaimsFrom(payload: Uint8Array): TokenClaims | undefined {
 }
 
 /**
- * Verifies a token by the public keys alone: form, algorithm, key, signature. Returns faults instead of throwing; rejects
- * only when a key cannot be read from the database.
+ * Verifies a token by the sealed public keys alone: form, algorithm, key and its retirement, signature. Returns faults
+ * instead of throwing; rejects only when the log cannot be read.
  */
 async function checkToken(keys: TokenVerifierKeys, token: string): Promise<TokenCheck> {
   const parts = PARTS.exec(token);
   if (parts === null || !parts.slice(1).every(isCanonical)) return MALFORMED;
   const header = headerOf(token);
   if (header === undefined) return MALFORMED;
-  const key = typeof header.kid === "string" ? await stored(keys.publicKeyOf(header.kid)) : undefined;
+  const claimed = claimedWorkspace(parts[2] ?? "");
+  const key = typeof header.kid === "string" ? await stored(keys.find(claimed, header.kid)) : undefined;
   if (key === undefined) return NOT_OURS;
   try {
-    const { payload } = await compactVerify(token, key, { algorithms: [ALGORITHM] });
+    const { payload } = await compactVerify(token, key.publicKey, { algorithms: [ALGORITHM] });
     const claims = tokenClaimsFrom(payload);
+    if (!isInTime(key, payload)) return NOT_OURS;
     return claims === undefined ? MALFORMED : { kind: "signed", claims };
   } catch (error) {
     if (error instanceof errors.JOSEError) return NOT_OURS;

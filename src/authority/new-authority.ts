@@ -1,6 +1,5 @@
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
-import { patternFault } from "../policy/action-pattern.ts";
 import { nameFault, toolNameFault } from "../policy/names.ts";
 import type { Decision } from "../policy/types.ts";
 import { getAgent } from "../registry/agents.ts";
@@ -57,9 +56,11 @@ function withoutUndefined<T extends object>(members: Members<T>): T {
 }
 
 function toolPatternFrom(text: string): string {
-  const fault = patternFault(text);
-  if (fault !== undefined) throw invalidField("tool", fault);
-  return text.trim();
+  const pattern = text.trim();
+  const prefix = pattern.replace(/\*$/, "");
+  const fault = pattern === "*" ? undefined : toolNameFault(prefix);
+  if (fault !== undefined) throw invalidField("tool", `${fault}; a \`*\` may end it`);
+  return pattern;
 }
 
 function serverFrom(text: string): string {
@@ -213,8 +214,10 @@ export async function createFederationToken(
   keys: TokenSigner,
 ): Promise<CreatedSecret> {
   const requested = requestedFrom(draft);
+  await keys.sealIn(log);
   return log.change(by, async (scope) => {
     const sealed = await checkedAuthority(scope, draft, requested, undefined);
+    keys.assertMaySign(scope.state);
     const secret = await signFederationToken(keys, sealed, log.workspaceId, scope.nowMs);
     return { view: await put(scope, sealed, null), secret };
   });

@@ -10,6 +10,7 @@ import {
   type OptionName,
 } from "./command.ts";
 import { redactScan } from "./redact-scan.ts";
+import { signingKeyRetire } from "./signing-key-retire.ts";
 import { vaultExplain } from "./vault-explain.ts";
 import { vaultExport, vaultProve } from "./vault-export.ts";
 import { vaultVerify } from "./vault-verify.ts";
@@ -22,6 +23,7 @@ const COMMANDS: readonly Command[] = [
   vaultProve,
   vaultExplain,
   certificateVerify,
+  signingKeyRetire,
   redactScan,
 ];
 

@@ -11,43 +11,43 @@ const TIMEOUT_MS = 60_000;
 const VAULT = "/v1/enforce/vault";
 
 type Query = Readonly<Record<string, string | number>>;
-type Get = (path: string, query?: Query) => Promise<JsonRecord>;
+type Call = (path: string, query?: Query, method?: "GET" | "POST") => Promise<JsonRecord>;
 
-/** The vault of a running service, over REST. Its responses are not trusted: the callers verify them. */
+/** The vault and the signing keys of a running service, over REST. Its responses are not trusted: the callers verify them. */
 export class VaultServer {
-  readonly #get: Get;
+  readonly #call: Call;
 
   /** Connects to the `--url` of a command. Throws `CommandError` if the address or the key is missing. */
   constructor(input: CommandInput) {
-    this.#get = createGet(addressFrom(input), keyFrom(input));
+    this.#call = createCall(addressFrom(input), keyFrom(input));
   }
 
   /** Returns the note of the current checkpoint. */
   async checkpoint(): Promise<string> {
-    const { note } = await this.#get(`${VAULT}/checkpoint`);
+    const { note } = await this.#call(`${VAULT}/checkpoint`);
     return required(stringFrom(note), "the service", "`note`");
   }
 
   /** Reads the entries from the first one up to a size of the log, by default to its end. The service may return fewer. */
   entries(size?: number): AsyncIterable<LogEntry> {
-    return readEntries(this.#get, size);
+    return readEntries(this.#call, size);
   }
 
   /** Returns the audit path of an entry in the log at a size. */
   async auditPath(index: number, treeSize: number): Promise<readonly Uint8Array[]> {
-    const { audit_path } = await this.#get(`${VAULT}/proofs/inclusion`, { index, tree_size: treeSize });
+    const { audit_path } = await this.#call(`${VAULT}/proofs/inclusion`, { index, tree_size: treeSize });
     return required(hashesFrom(audit_path), "the service", "`audit_path` of hashes");
   }
 
   /** Returns the consistency path from one size of the log to a later one. */
   async consistencyPath(from: number, to: number): Promise<readonly Uint8Array[]> {
-    const { path } = await this.#get(`${VAULT}/proofs/consistency`, { from, to });
+    const { path } = await this.#call(`${VAULT}/proofs/consistency`, { from, to });
     return required(hashesFrom(path), "the service", "`path` of hashes");
   }
 
   /** Returns a decision's index in the log and the sealed text. */
   async decision(decisionId: string): Promise<{ readonly index: number; readonly body: string }> {
-    const { receipt } = await this.#get(`/v1/enforce/decisions/${encodeURIComponent(decisionId)}`);
+    const { receipt } = await this.#call(`/v1/enforce/decisions/${encodeURIComponent(decisionId)}`);
     const { index, canonical_body } = required(isJsonRecord(receipt) ? receipt : undefined, "the service", "`receipt`");
     return {
       index: required(indexFrom(index), "the receipt", "`index`"),
@@ -55,9 +55,16 @@ export class VaultServer {
     };
   }
 
+  /** Retires a signing key. Returns the time as the service gives it. */
+  async retireSigningKey(keyId: string): Promise<string> {
+    const { signing_key: key } = await this.#call(`/v1/admin/signing-keys/${keyId}:retire`, {}, "POST");
+    const retiredAt = isJsonRecord(key) ? stringFrom(key.retired_at) : undefined;
+    return required(retiredAt, "the service", "`retired_at`");
+  }
+
   /** Returns the keys that the service publishes. */
   async publicKeys(): Promise<readonly PublicKey[]> {
-    return required(publicKeysFromJwks(await this.#get("/.well-known/jwks.json")), "the service", "key set");
+    return required(publicKeysFromJwks(await this.#call("/.well-known/jwks.json")), "the service", "key set");
   }
 }
 
@@ -83,14 +90,16 @@ function reasonOf({ cause, message }: Error): string {
   return code ?? reason ?? message;
 }
 
-function createGet(address: URL, key: string): Get {
+function createCall(address: URL, key: string): Call {
   const base = address.href.replace(/\/$/, "");
-  return async (path, query = {}) => {
+  return async (path, query = {}, method = "GET") => {
     const pairs = Object.entries(query).map(([name, value]) => [name, String(value)]);
     const search = pairs.length === 0 ? "" : `?${new URLSearchParams(pairs)}`;
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     // A redirect would send the key to its target.
-    const init = { headers: { "x-api-key": key }, redirect: "error", signal } as const;
+    const headers = { "x-api-key": key, ...(method === "POST" && { "content-type": "application/json" }) };
+    const body = method === "POST" ? { body: "{}" } : {};
+    const init = { method, headers, redirect: "error", signal, ...body } as const;
     const response = fetch(`${base}${path}${search}`, init).then(async (reply) => ({
       isOk: reply.ok,
       status: reply.status,
@@ -106,7 +115,7 @@ function createGet(address: URL, key: string): Get {
   };
 }
 
-async function* readEntries(get: Get, size: number | undefined): AsyncGenerator<LogEntry> {
+async function* readEntries(get: Call, size: number | undefined): AsyncGenerator<LogEntry> {
   const range = { from: 0, page_size: PAGE_SIZE, ...(size === undefined ? {} : { to: size }) };
   let pageToken = "";
   let count = 0;

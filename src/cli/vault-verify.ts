@@ -10,7 +10,13 @@ import {
 import { type Command, CommandError, type CommandInput, type CommandReport, ServiceFailedError } from "./command.ts";
 import { type Trust, trustFrom, trustLines } from "./trust.ts";
 import { VaultServer } from "./vault-server.ts";
-import { type Checkpoint, type PublicKey, type SignedCheckpoint, verifyCheckpoint } from "./verify/checkpoint.ts";
+import {
+  assertSignedInTime,
+  type Checkpoint,
+  type PublicKey,
+  type SignedCheckpoint,
+  verifyCheckpoint,
+} from "./verify/checkpoint.ts";
 import { LogCheck, verifyDecision } from "./verify/log-check.ts";
 import { hashOfLeaf, isConsistent, rootFromInclusion } from "./verify/merkle.ts";
 import { VerificationError } from "./verify/verification-error.ts";
@@ -24,9 +30,10 @@ export const vaultVerify: Command = {
     "",
     "A bundle is verified without a service or a database. Without a bundle every entry is read from the service.",
     "The command checks the checkpoint's signature; each entry's hash, canonical form, place, workspace, time and ids; the",
-    "root that each entry says it was sealed on; the root of the whole log; and, with --checkpoint, that everything which an",
-    "earlier checkpoint covers is still there. A refusal names the first entry that cannot be trusted, or a range, because",
-    "entries that were appended together vouch for each other only as a group.",
+    "root that each entry says it was sealed on; the root of the whole log; that the log seals the signing key and did not",
+    "retire it before; and, with --checkpoint, that everything which an earlier checkpoint covers is still there. A refusal",
+    "names the first entry that cannot be trusted, or a range, because entries that were appended together vouch for each",
+    "other only as a group.",
     "",
     `A log bundle (\`agentctl vault export\`) is lines of JSON: {format: "${LOG_FORMAT}", checkpoint, public_keys[]}, then`,
     "{index, leaf_hash, body} for each entry. A decision bundle (`agentctl vault prove`) is one JSON object:",
@@ -74,6 +81,7 @@ async function verifyOne(input: CommandInput, bundle: DecisionBundle): Promise<V
   const checkpoint = verifyCheckpoint(bundle.checkpoint, trust.keys);
   for (const earlier of await earlierCheckpoints(input, trust)) assertSameRoot(earlier, checkpoint);
   const { decision_id: id, decision, at } = verifyDecision(bundle.proof, checkpoint);
+  assertSignedInTime(checkpoint.key, "the decision", at);
   const what = `decision \`${String(id)}\` (${String(decision)}, ${String(at)}) is entry ${bundle.proof.leafIndex}`;
   const { lines, json } = reportOf(what, "decision", checkpoint, trust);
   const more = { decision_id: id, decision, at, leaf_index: bundle.proof.leafIndex };
@@ -148,7 +156,7 @@ const SAMPLES = 16;
 async function verifyServedLog(
   server: VaultServer,
   keys: readonly PublicKey[],
-  earlier: readonly Checkpoint[],
+  earlier: readonly SignedCheckpoint[],
 ): Promise<ServedLog> {
   const checkpoint = verifyCheckpoint(await readCheckpoint(server, earlier), keys);
   const { treeSize } = checkpoint;
@@ -169,7 +177,7 @@ async function verifyServedLog(
 }
 
 /** Reads the service's checkpoint. If the service fails, looks for a faulty entry, which may be why. */
-async function readCheckpoint(server: VaultServer, earlier: readonly Checkpoint[]): Promise<string> {
+async function readCheckpoint(server: VaultServer, earlier: readonly SignedCheckpoint[]): Promise<string> {
   try {
     return await server.checkpoint();
   } catch (error) {

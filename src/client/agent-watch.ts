@@ -2,6 +2,7 @@ import type { Client } from "@connectrpc/connect";
 import { AgentChange, type AgentService, type WatchAgentResponse } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { createBackOff, later, sleep } from "./back-off.ts";
 import { AgentStoppedError, type StopDetails } from "./blocked-error.ts";
+import { createDeferred } from "./deferred.ts";
 import { liveStream } from "./live-stream.ts";
 
 /**
@@ -123,7 +124,7 @@ class AgentStream {
   readonly #agentId: string;
   readonly #blocked = new AbortController();
   readonly #stopped = new AbortController();
-  readonly #ready = Promise.withResolvers<void>();
+  readonly #ready = createDeferred<void>();
 
   constructor(client: Client<typeof AgentService>, agentId: string) {
     this.#client = client;

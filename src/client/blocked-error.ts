@@ -1,4 +1,4 @@
-import type { InterceptAction, InterceptReason } from "./intercept-call.ts";
+import type { InterceptReason } from "./intercept-call.ts";
 
 /** The decision behind the error of a guarded call. */
 export interface DecisionDetails {
@@ -76,33 +76,5 @@ export class AgentStoppedError extends AgentBlockedError {
     this.change = change;
     this.sessionId = sessionId;
     this.revocationId = revocationId;
-  }
-}
-
-/**
- * Reports that the action needs an approval and the caller chose not to wait. The guarded function did not run. Not an
- * `AgentBlockedError`: once approved, the action passes when it is intercepted again with the escalation's id.
- */
-export class ApprovalPendingError extends Error {
-  override readonly name = "ApprovalPendingError";
-  readonly escalationId: string;
-  readonly decisionId: string;
-  readonly reasons: readonly InterceptReason[];
-  /** The action as it was intercepted; the approval covers exactly this. */
-  readonly action: InterceptAction;
-
-  constructor(
-    action: InterceptAction,
-    details: {
-      readonly escalationId: string;
-      readonly decisionId: string;
-      readonly reasons: readonly InterceptReason[];
-    },
-  ) {
-    super(`\`${action.actionType}\` waits for approval: escalation \`${details.escalationId}\``);
-    this.action = action;
-    this.escalationId = details.escalationId;
-    this.decisionId = details.decisionId;
-    this.reasons = details.reasons;
   }
 }

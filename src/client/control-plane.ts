@@ -6,8 +6,17 @@ import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_servic
 import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { RedactionService } from "../../gen/agentcontrol/v1/redaction_service_pb.js";
 import { type AgentWatch, AgentWatches } from "./agent-watch.ts";
-import { type Guarded, type GuardOptions, guard, guardWithSignal, type Stoppable } from "./guard.ts";
+import {
+  type Guarded,
+  type GuardOptions,
+  guard,
+  guardWithSignal,
+  type Stoppable,
+  type UnwaitingGuardOptions,
+} from "./guard.ts";
 import { callIntercept, type InterceptAction, type InterceptChannel, type InterceptResult } from "./intercept-call.ts";
+import { assertAddress, assertApiKey, assertPositive } from "./options.ts";
+import type { PendingApproval } from "./pending-approval.ts";
 import { requestErrorFrom } from "./request-error.ts";
 import { type EscalationVerdict, type WaitEscalationOptions, waitForEscalation } from "./wait-escalation.ts";
 
@@ -68,16 +77,27 @@ export interface ControlPlane {
    * decided.
    */
   intercept(action: InterceptAction, options?: InterceptOptions): Promise<InterceptResult>;
-  /** Wraps a function so that it MUST NOT run unless the control plane allows exactly this call of it. */
+  /**
+   * Wraps a function so that it MUST NOT run unless the control plane allows exactly this call of it. With
+   * `waitOnEscalate: false` a call whose action needs an approval resolves with a `PendingApproval` at once.
+   */
   guard<Args extends unknown[], Result>(
     fn: (...args: Args) => Result,
     options: GuardOptions<Args>,
   ): Guarded<Args, Result>;
+  guard<Args extends unknown[], Result>(
+    fn: (...args: Args) => Result,
+    options: UnwaitingGuardOptions<Args>,
+  ): Guarded<Args, Result | PendingApproval>;
   /** Like `guard`, for a function whose first argument is a signal that aborts when its agent must stop. */
   guardWithSignal<Args extends unknown[], Result>(
     fn: Stoppable<Args, Result>,
     options: GuardOptions<Args>,
   ): Guarded<Args, Result>;
+  guardWithSignal<Args extends unknown[], Result>(
+    fn: Stoppable<Args, Result>,
+    options: UnwaitingGuardOptions<Args>,
+  ): Guarded<Args, Result | PendingApproval>;
   /**
    * Reports at once when an agent is deactivated or revoked and when its sessions are killed. All watches of an agent share
    * one stream, which is reopened whenever it breaks and keeps the process alive until a second after the last watch closed.
@@ -102,9 +122,15 @@ export interface ControlPlane {
 /** Milliseconds: far longer than a decision takes, short enough for an agent's run. */
 export const DEFAULT_INTERCEPT_TIMEOUT_MS = 10_000;
 
-/** Creates the client library on `fetch`, or on the given transport. */
+/**
+ * Creates the client library on `fetch`, or on the given transport. Throws a `TypeError` that names the option for an address,
+ * key or time that cannot be right.
+ */
 export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
   const { interceptChannel: channel, timeoutMs: defaultMs = DEFAULT_INTERCEPT_TIMEOUT_MS } = options;
+  if (options.transport === undefined) assertAddress("baseUrl", options.baseUrl);
+  assertApiKey(options.apiKey);
+  assertPositive("timeoutMs", defaultMs);
   const transport = withApiKey(options.transport ?? fetchTransport(options), options.apiKey);
   const routes = { client: createClient(EnforcementService, transport), channel };
   const escalations = createClient(EscalationService, transport);
@@ -112,8 +138,10 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
   const watches = new AgentWatches(createClient(AgentService, transport));
   const controlPlane: ControlPlane = {
     intercept: (action, { signal, timeoutMs = defaultMs } = {}) => callIntercept(routes, action, { signal, timeoutMs }),
-    guard: (fn, guardOptions) => guard(controlPlane, fn, guardOptions),
-    guardWithSignal: (fn, guardOptions) => guardWithSignal(controlPlane, fn, guardOptions),
+    // The overloads tell which options make a call return a `PendingApproval`.
+    guard: ((fn: never, guardOptions: never) => guard(controlPlane, fn, guardOptions)) as ControlPlane["guard"],
+    guardWithSignal: ((fn: never, guardOptions: never) =>
+      guardWithSignal(controlPlane, fn, guardOptions)) as ControlPlane["guardWithSignal"],
     watchAgent: (agentId) => watches.watch(agentId),
     waitForEscalation: (escalationId, waitOptions) => waitForEscalation(escalations, escalationId, waitOptions),
     scrub: (text, scrubOptions) => scrubText(redaction, text, scrubOptions),

@@ -1,7 +1,9 @@
 import type { AgentWatch } from "./agent-watch.ts";
-import { AgentBlockedError, AgentStoppedError, ApprovalPendingError, EscalationTimeoutError } from "./blocked-error.ts";
+import { AgentBlockedError, AgentStoppedError, EscalationTimeoutError } from "./blocked-error.ts";
 import type { ControlPlane } from "./control-plane.ts";
+import { createDeferred } from "./deferred.ts";
 import type { InterceptAction, InterceptResult } from "./intercept-call.ts";
+import { PendingApproval } from "./pending-approval.ts";
 import { ControlPlaneRequestError, isUnreachable } from "./request-error.ts";
 import { createRequestId, presentationId } from "./request-id.ts";
 import {
@@ -27,17 +29,20 @@ export interface GuardOptions<Args extends unknown[]> extends CommonAction {
   readonly toContent?: ((...args: Args) => string) | undefined;
   /** Further input to the rules, beside the arguments. */
   readonly metadata?: Readonly<Record<string, unknown>> | undefined;
-  /** Makes an escalated call wait for an approver. Default true; if false it throws `ApprovalPendingError`. */
-  readonly waitOnEscalate?: boolean | undefined;
+  /** True: an escalated call waits for an approver. See `UnwaitingGuardOptions`. */
+  readonly waitOnEscalate?: true | undefined;
   /** Seconds that an approver has. Default 300. */
   readonly escalationTimeout?: number | undefined;
   /** Seconds between polls of the status while no stream delivers. Default 2. */
   readonly escalationPollInterval?: number | undefined;
   /**
-   * Handles a control plane that cannot be reached or does not respond. Default `block`. `allow` runs the function
-   * unchecked; it overrides neither a decision nor an escalation that is waited for.
+   * Handles a control plane that cannot be reached or does not respond: a fault of the network, no answer in time, or an answer
+   * that says "unavailable". Default `block`. `allow` runs the function unchecked; it overrides neither a decision nor an
+   * escalation that is waited for, and a wrong address or key is no such fault.
    */
   readonly onUnreachable?: "block" | "allow" | undefined;
+  /** Called before a function runs unchecked, with the fault. If it throws, the function does not run. */
+  readonly onUnchecked?: ((fault: ControlPlaneRequestError, action: InterceptAction) => void) | undefined;
   /** Milliseconds that one intercept may take, retries included. Default: the control plane's. */
   readonly timeoutMs?: number | undefined;
   /** Ends waiting; the call then rejects with the signal's reason and the function does not run. */
@@ -51,6 +56,13 @@ export interface GuardOptions<Args extends unknown[]> extends CommonAction {
   readonly onDecision?: ((result: InterceptResult, action: InterceptAction) => void) | undefined;
 }
 
+/** Options of a call that returns a `PendingApproval` at once when its action escalates, and does not wait. */
+export interface UnwaitingGuardOptions<Args extends unknown[]> extends Omit<GuardOptions<Args>, "waitOnEscalate"> {
+  readonly waitOnEscalate: false;
+}
+
+type AnyGuardOptions<Args extends unknown[]> = GuardOptions<Args> | UnwaitingGuardOptions<Args>;
+
 /** The guarded function: takes the parameters of the original and returns its result as a promise. */
 export type Guarded<Args extends unknown[], Result> = (...args: Args) => Promise<Awaited<Result>>;
 
@@ -62,22 +74,21 @@ interface GuardedCall<Args extends unknown[]> {
   /** `request_id` of the first attempt, from which those of presented approvals follow. */
   readonly requestId: string;
   readonly controlPlane: ControlPlane;
-  readonly options: GuardOptions<Args>;
+  readonly options: AnyGuardOptions<Args>;
   readonly args: Args;
 }
 
 /**
  * Wraps a function so that it MUST NOT run unless the control plane allows exactly this call of it, or the control plane
  * cannot be reached and `onUnreachable` is `allow`. Otherwise the call rejects: with `AgentBlockedError` for a block, a
- * rejection, a time-out and an unreachable control plane; with `ApprovalPendingError`; with `ControlPlaneRequestError` for
- * an invalid request. While the function runs, the call rejects with `AgentStoppedError` as soon as the agent must stop,
+ * rejection, a time-out and an unreachable control plane; with `ControlPlaneRequestError` for an invalid request. While the function runs, the call rejects with `AgentStoppedError` as soon as the agent must stop,
  * unless `abortWhenRevoked` is false.
  */
 export function guard<Args extends unknown[], Result>(
   controlPlane: ControlPlane,
   fn: (...args: Args) => Result,
-  options: GuardOptions<Args>,
-): Guarded<Args, Result> {
+  options: AnyGuardOptions<Args>,
+): Guarded<Args, Result | PendingApproval> {
   return guardWithSignal(
     controlPlane,
     function (this: unknown, _signal, ...args) {
@@ -94,25 +105,35 @@ export function guard<Args extends unknown[], Result>(
 export function guardWithSignal<Args extends unknown[], Result>(
   controlPlane: ControlPlane,
   fn: Stoppable<Args, Result>,
-  options: GuardOptions<Args>,
-): Guarded<Args, Result> {
+  options: AnyGuardOptions<Args>,
+): Guarded<Args, Result | PendingApproval> {
   const { abortWhenRevoked = true } = options;
-  return async function guarded(this: unknown, ...args: Args): Promise<Awaited<Result>> {
-    await assertPermitted({ requestId: createRequestId(), controlPlane, options, args });
+  return async function guarded(this: unknown, ...args: Args): Promise<Awaited<Result> | PendingApproval> {
+    const pending = await permit({ requestId: createRequestId(), controlPlane, options, args });
+    if (pending !== undefined) return pending;
     const run = (signal: AbortSignal): Result => fn.call(this, signal, ...args);
     if (!abortWhenRevoked) return await run(new AbortController().signal);
     return await runWatched(controlPlane.watchAgent(options.agentId), options, run);
   };
 }
 
-/** Returns when the function may run; throws otherwise. */
-async function assertPermitted<Args extends unknown[]>(call: GuardedCall<Args>): Promise<void> {
+/** Resolves when the function may run, or with the approval that is not waited for; rejects otherwise. */
+async function permit<Args extends unknown[]>(call: GuardedCall<Args>): Promise<PendingApproval | undefined> {
   const action = actionFrom(call);
   const result = await decide(call, { ...action, requestId: call.requestId });
-  if (result === undefined) return;
-  if (result.decision === "escalate") await assertApproved(call, action, result);
-  else assertAllowed(result, action);
+  if (result === undefined) return undefined;
+  if (result.decision === "escalate") {
+    if (call.options.waitOnEscalate === false) return new PendingApproval(result, askedIn(result, action), action);
+    await assertApproved(call, action, result);
+  } else assertAllowed(result, action);
   assertUnchanged(call, action, result);
+  return undefined;
+}
+
+/** Returns the id of the escalation that a decision asks for. */
+function askedIn(result: InterceptResult, action: InterceptAction): string {
+  if (result.escalationId !== null) return result.escalationId;
+  throw new AgentBlockedError(`${named(action)} escalated without an id`, "escalate", result);
 }
 
 /** Waits until the action is approved and this call is the one that the approval admits. */
@@ -121,13 +142,10 @@ async function assertApproved<Args extends unknown[]>(
   action: InterceptAction,
   escalated: InterceptResult,
 ): Promise<void> {
-  const { waitOnEscalate = true, escalationTimeout = DEFAULT_ESCALATION_TIMEOUT } = call.options;
+  const { escalationTimeout = DEFAULT_ESCALATION_TIMEOUT } = call.options;
   const endsAt = performance.now() + escalationTimeout * 1000;
   for (let waiting = escalated; ; ) {
-    const { decisionId, reasons, escalationId } = waiting;
-    if (escalationId === null)
-      throw new AgentBlockedError(`${named(action)} escalated without an id`, "escalate", waiting);
-    if (!waitOnEscalate) throw new ApprovalPendingError(action, { escalationId, decisionId, reasons });
+    const escalationId = askedIn(waiting, action);
     const verdict = await awaitVerdict(call, escalationId, waiting, endsAt);
     if (verdict === "rejected") {
       throw new AgentBlockedError(`${named(action)} was rejected: escalation \`${escalationId}\``, "escalate", waiting);
@@ -174,14 +192,17 @@ async function decide<Args extends unknown[]>(
   { controlPlane, options }: GuardedCall<Args>,
   action: InterceptAction,
 ): Promise<InterceptResult | undefined> {
-  const { signal, timeoutMs, onDecision, onUnreachable = "block" } = options;
+  const { signal, timeoutMs, onDecision, onUnchecked, onUnreachable = "block" } = options;
   // INVARIANT: only a failed intercept can let a call pass unchecked; an exception of `onDecision` never does.
   const result = await controlPlane.intercept(action, { signal, timeoutMs }).catch(unreachableOrThrow);
   if ("decision" in result) {
     onDecision?.(result, action);
     return result;
   }
-  if (onUnreachable === "allow") return undefined;
+  if (onUnreachable === "allow") {
+    onUnchecked?.(result, action);
+    return undefined;
+  }
   throw new AgentBlockedError(`no decision could be had: ${result.message}`, null, { cause: result });
 }
 
@@ -235,7 +256,7 @@ async function runWatched<Result>(
   run: (signal: AbortSignal) => Result,
 ): Promise<Awaited<Result>> {
   const stopped = new AbortController();
-  const { promise: stop, reject } = Promise.withResolvers<never>();
+  const { promise: stop, reject } = createDeferred<never>();
   stop.catch(() => undefined);
   const stopWith = (error: unknown): void => {
     // Rejects first: otherwise the function's own error about its signal could win the race.

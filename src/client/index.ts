@@ -2,7 +2,6 @@ export type { AgentWatch } from "./agent-watch.ts";
 export {
   AgentBlockedError,
   AgentStoppedError,
-  ApprovalPendingError,
   type DecisionDetails,
   EscalationTimeoutError,
   type StopDetails,
@@ -17,7 +16,7 @@ export {
   type ScrubOptions,
   type ScrubResult,
 } from "./control-plane.ts";
-export type { Guarded, GuardOptions, Stoppable } from "./guard.ts";
+export type { Guarded, GuardOptions, Stoppable, UnwaitingGuardOptions } from "./guard.ts";
 export type {
   ChannelCallOptions,
   InterceptAction,
@@ -25,6 +24,7 @@ export type {
   InterceptReason,
   InterceptResult,
 } from "./intercept-call.ts";
+export { PendingApproval } from "./pending-approval.ts";
 export {
   ControlPlaneRequestError,
   type RequestErrorCode,

@@ -88,11 +88,13 @@ export function requestErrorFrom(error: unknown): ControlPlaneRequestError {
   const fault = ConnectError.from(error);
   const [info] = fault.findDetails(ErrorInfoSchema);
   if (info === undefined && isBroken(fault)) return unreachable(fault);
+  // Not of the control plane, and nothing that waiting for it cures.
+  const code = info === undefined && fault.code === Code.Unavailable ? Code.ResourceExhausted : fault.code;
   const violations = fault
     .findDetails(BadRequestSchema)
     .flatMap(({ fieldViolations }) => fieldViolations)
     .map(({ field, description, reason }) => ({ field, description, reason }));
-  return new ControlPlaneRequestError(requestErrorCodeFrom(fault.code), fault.rawMessage, {
+  return new ControlPlaneRequestError(requestErrorCodeFrom(code), fault.rawMessage, {
     reason: info?.reason ?? null,
     metadata: info?.metadata ?? {},
     violations,
@@ -110,9 +112,52 @@ export function isTransient({ code, reason }: ControlPlaneRequestError): boolean
   return code === "UNAVAILABLE" || reason === "OVERLOADED";
 }
 
-/** Tests for the codes with which transports report a failed or broken connection. Such errors lack our details. */
-function isBroken({ code, cause }: ConnectError): boolean {
-  return code === Code.Aborted || code === Code.Unavailable || (code === Code.Unknown && cause !== undefined);
+/**
+ * Tests for a connection that failed or broke, or an answer on the way to the control plane that says "unavailable" (HTTP 502, 503
+ * and 504). A request that could not even be made, such as to a malformed address or with TLS to a server without it, is none.
+ */
+function isBroken(fault: ConnectError): boolean {
+  if (fault.code === Code.Unavailable) return fault.rawMessage !== TOO_MANY_REQUESTS && !isMisconfigured(fault);
+  if (fault.code !== Code.Aborted && fault.code !== Code.Unknown) return false;
+  return isNetworkFault(fault);
+}
+
+/** Message of the transport for HTTP 429. */
+const TOO_MANY_REQUESTS = "HTTP 429";
+
+/** Codes of Node for faults of a connection. */
+const NETWORK_CODES =
+  /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EHOST|ENET|EPIPE|UND_ERR_(SOCKET|CONNECT|HEADERS_TIMEOUT|BODY_TIMEOUT|CLOSED|DESTROYED)|ERR_HTTP2_|ERR_STREAM_PREMATURE_CLOSE)/;
+/** Codes of Node for faults that no waiting cures: TLS with something else, certificates, malformed addresses and answers. */
+const CONFIGURATION_CODES =
+  /^(ERR_SSL|ERR_TLS|ERR_OSSL|EPROTO$|CERT_|UNABLE_TO|DEPTH_ZERO|SELF_SIGNED|HOSTNAME_MISMATCH|HPE_|ERR_INVALID|UND_ERR_INVALID)/;
+/** Messages of browsers for a failed connection; they give no cause. */
+const BROWSER_FAULT = /^(Failed to fetch|Load failed|NetworkError|network error|The network connection was lost)/i;
+
+/** The codes in a chain of causes, the outermost first. */
+function codesOf(error: Error): readonly string[] {
+  const codes: string[] = [];
+  let cause: unknown = error.cause;
+  for (let depth = 0; depth < 5 && cause instanceof Error; depth++) {
+    // Node tries every address of a host and reports the faults together.
+    const { code, errors } = cause as {
+      readonly code?: unknown;
+      readonly errors?: readonly { readonly code?: unknown }[];
+    };
+    codes.push(...[code, ...(errors ?? []).map((each) => each.code)].filter((each) => typeof each === "string"));
+    cause = cause.cause;
+  }
+  return codes;
+}
+
+const isMisconfigured = (fault: ConnectError): boolean => codesOf(fault).some((code) => CONFIGURATION_CODES.test(code));
+
+function isNetworkFault(fault: ConnectError): boolean {
+  const codes = codesOf(fault);
+  if (codes.some((code) => CONFIGURATION_CODES.test(code))) return false;
+  if (codes.some((code) => NETWORK_CODES.test(code))) return true;
+  const { cause } = fault;
+  return codes.length === 0 && cause instanceof TypeError && BROWSER_FAULT.test(cause.message);
 }
 
 function unreachable(fault: ConnectError): ControlPlaneRequestError {

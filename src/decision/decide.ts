@@ -1,5 +1,6 @@
 import type { Steps } from "../log/batch.ts";
 import { argumentsFrom, toolNameFrom } from "../policy/action-source.ts";
+import { Checks } from "../policy/checks.ts";
 import type { Decision, PolicyResult, ToolSchema } from "../policy/types.ts";
 import { type AgentState, trustAfter } from "../state/agents.ts";
 import type { AuthorityItem } from "../state/authority.ts";
@@ -186,6 +187,7 @@ function evaluatePolicy(attempt: Attempt, identity: Identity): PolicyResult {
     metadata: action.metadata,
     trustTenths: cappedTrust(state, action, agent) ?? agent.trustTenths,
     nowMs,
+    checks: new Checks(action.longAnswers),
     counterValue: (spec) => state.windows.read(spec, agent.agentId, nowMs),
     sequenceStartedAtMs: (spec) => state.sequences.read(spec, agent.agentId, nowMs, journal.undo),
     guardAnswerFor: action.answers && ((spec) => action.answers?.get(spec.key)),

@@ -1,9 +1,11 @@
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { LongChecker } from "../policy/long/checker.ts";
 import type { Guard } from "../semantic/guard.ts";
 import type { Action, SealedDecision } from "../state/types.ts";
 import { askGuard } from "./ask-models.ts";
 import { steps } from "./decide.ts";
 import { EndedKeys } from "./ended-keys.ts";
+import { makeLongChecks } from "./long-checks.ts";
 
 /** The caller of a decision while it waits. */
 export interface Waiter {
@@ -23,19 +25,33 @@ export interface InterceptCommand {
 /** Decides an action: the only way to a decision. Resolves only after the decision is durable in the workspace's log. */
 export type Intercept = (command: InterceptCommand) => Promise<SealedDecision>;
 
+/** Parts of the use-case. */
+export interface InterceptParts {
+  readonly logs: Pick<WorkspaceLogs, "of">;
+  readonly guard: Guard;
+  readonly checker: LongChecker;
+  /** Default: none has called yet. */
+  readonly endedKeys?: EndedKeys;
+}
+
 /**
- * Creates the use-case over the workspace logs. It asks the guard first if a mandate in force has a semantic rule; then the
- * log takes the steps of `decide.ts` when the action's turn has come. An ended key that keeps calling gets its last refusal.
+ * Creates the use-case over the workspace logs. It makes long checks and asks the guard first, if the mandates in force need
+ * that; then the log takes the steps of `decide.ts` when the action's turn has come. An ended key that keeps calling gets its
+ * last refusal.
  */
-export function createIntercept(logs: Pick<WorkspaceLogs, "of">, guard: Guard, endedKeys = new EndedKeys()): Intercept {
+export function createIntercept({ logs, guard, checker, endedKeys = new EndedKeys() }: InterceptParts): Intercept {
   const append = async ({ workspaceId, action, waiter }: InterceptCommand): Promise<SealedDecision> => {
     const log = await logs.of(workspaceId);
     const isAbandoned = (): boolean => waiter.isOver;
-    if (!log.asksGuard) return log.append(action, steps(action), isAbandoned);
-    const asked = { ...action, answers: await askGuard(guard, log, action, waiter.signal) };
-    // The log may have left the memory while the guard was asked.
+    const { mayTakeLong, asksGuard } = log.needsOf(action);
+    if (!mayTakeLong && !asksGuard) return log.append(action, steps(action), isAbandoned);
+    let prepared = action;
+    if (mayTakeLong)
+      prepared = { ...prepared, longAnswers: await makeLongChecks(checker, log, prepared, waiter.signal) };
+    if (asksGuard) prepared = { ...prepared, answers: await askGuard(guard, log, prepared, waiter.signal) };
+    // The log may have left the memory meanwhile.
     const current = await logs.of(workspaceId);
-    return current.append(asked, steps(asked), isAbandoned);
+    return current.append(prepared, steps(prepared), isAbandoned);
   };
   /** True for a repeat of a decided request: a token's last use is answered as it was, also once the token is used up. */
   const isDecided = async ({ workspaceId, action }: InterceptCommand): Promise<boolean> =>

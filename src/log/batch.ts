@@ -41,6 +41,9 @@ type LogEnd = Pick<WorkspaceState, "seq" | "lastAtMs" | "frontier">;
 /** Milliseconds after which an append without an answer is given up, and its connection closed. */
 const MAX_APPEND_MS = 15_000;
 
+/** Milliseconds of deciding after which a batch takes no further action, so that requests of other workspaces get their turn. */
+const MAX_DECIDE_MS = 10;
+
 const NO_IDS: readonly string[] = [];
 
 const NO_REFS: DecisionRefs = { usedIds: NO_IDS, ask: undefined };
@@ -67,6 +70,8 @@ function askOf({ escalationId, escalationExpiresAtMs: expiresAtMs, actionDigest 
  */
 export class Batch {
   #items: readonly PendingDecision[];
+  readonly #maxDecideMs: number;
+  #left: readonly PendingDecision[] = [];
   readonly #outcomes: Outcome[] = [];
   readonly #refs: DecisionRefs[] = [];
   readonly #bodies: string[] = [];
@@ -82,7 +87,13 @@ export class Batch {
   readonly #subtrees: Uint8Array[] = [];
 
   /** Prepares a batch that builds on the state as it is. Its entries get the time `nowMs`, or the last entry's if later. */
-  constructor(state: WorkspaceState, items: readonly PendingDecision[], nowMs: number) {
+  constructor(
+    state: WorkspaceState,
+    items: readonly PendingDecision[],
+    nowMs: number,
+    maxDecideMs: number = MAX_DECIDE_MS,
+  ) {
+    this.#maxDecideMs = maxDecideMs;
     this.#items = items;
     this.#state = state;
     this.#before = { seq: state.seq, lastAtMs: state.lastAtMs, frontier: state.frontier };
@@ -96,6 +107,11 @@ export class Batch {
     return this.#items;
   }
 
+  /** Actions that were not decided, because those before them took long: for the next batch. */
+  get left(): readonly PendingDecision[] {
+    return this.#left;
+  }
+
   /** Size of the log with the batch. */
   get endSeq(): number {
     return this.#before.seq + this.items.length;
@@ -106,7 +122,14 @@ export class Batch {
    * caller alone gets the error. Leaves the state unchanged when it throws.
    */
   decide(): void {
-    const decided = this.items.filter((item) => this.#isDecided(item));
+    const startedAt = performance.now();
+    const decided: PendingDecision[] = [];
+    for (const [index, item] of this.items.entries()) {
+      if (this.#isDecided(item)) decided.push(item);
+      if (performance.now() - startedAt < this.#maxDecideMs) continue;
+      this.#left = this.items.slice(index + 1);
+      break;
+    }
     if (decided.length < this.items.length) this.#items = decided;
     this.#leaves = this.#bodies.map(leafHash);
     this.#frontier = appendLeaves(this.#before.frontier, this.#leaves, this.#subtrees);

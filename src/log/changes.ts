@@ -1,5 +1,6 @@
 import { type ControlChange, controlEntryFrom } from "../state/control-changes.ts";
 import { createId } from "../store/ids.ts";
+import { signingKeyEntryId } from "../store/sql/signing-keys.ts";
 import type { AppendedChanges, ChangeEntry } from "../store/transaction.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import { appendLeaves, bytesFromFrontier, type Frontier, leafHash, rootText } from "../tree/merkle.ts";
@@ -24,6 +25,13 @@ export interface SealedChanges extends AppendedChanges {
 
 const agentOf = (change: ControlChange): string | null => ("agent_id" in change ? change.agent_id : null);
 
+/** Returns the id of an entry: one of its own for a signing key, so that a log can seal neither step of it twice. */
+function entryIdOf(change: ControlChange): string {
+  if (change.type === "signing_key_added") return signingKeyEntryId.added(change.signing_key.key_id);
+  if (change.type === "signing_key_retired") return signingKeyEntryId.retired(change.key_id);
+  return createId("ent");
+}
+
 /** Builds the entries of changes for the end of a log. */
 export function sealChanges(place: ChangePlace, changes: readonly ControlChange[]): SealedChanges {
   const { workspaceId, atMs, by } = place;
@@ -37,7 +45,7 @@ export function sealChanges(place: ChangePlace, changes: readonly ControlChange[
     const leaf = leafHash(body);
     const subtrees: Uint8Array[] = [];
     frontier = appendLeaves(frontier, [leaf], subtrees);
-    return { seq, entryId: createId("ent"), agentId: agentOf(change), leafHash: leaf, subtrees, body };
+    return { seq, entryId: entryIdOf(change), agentId: agentOf(change), leafHash: leaf, subtrees, body };
   });
   const seq = place.seq + entries.length;
   const events = changes.map((change, index) => ({

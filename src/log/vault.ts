@@ -1,5 +1,6 @@
 import type { Pool } from "pg";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
 import { findDecision, readSealedEntries, readTreeHashes } from "../store/sql/read-vault.ts";
 import { stored } from "../store/store-fault.ts";
 import { HASH_BYTES, rootOf } from "../tree/merkle.ts";
@@ -14,6 +15,7 @@ import {
 } from "../tree/proofs.ts";
 import type { Checkpoint, SignCheckpoint } from "./checkpoint.ts";
 import type { WorkspaceLogs } from "./workspace-logs.ts";
+import type { WorkspaceLog } from "./writer.ts";
 
 /** An entry in the form that was sealed. */
 export interface SealedEntry {
@@ -61,6 +63,11 @@ interface VaultOptions {
   readonly pool: Pool;
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly sign: SignCheckpoint;
+  /**
+   * Seals the key that signs in a log that does not hold it yet. Returns the state at the end of the log. Rejects with
+   * SIGNING_KEY_RETIRED.
+   */
+  readonly sealKey: (log: WorkspaceLog) => Promise<WorkspaceState>;
 }
 
 /** Bytes of bodies after which a page ends: below 4 MiB, the default message limit of gRPC clients. */
@@ -139,16 +146,18 @@ export class Vault {
   readonly #pool: Pool;
   readonly #logs: Pick<WorkspaceLogs, "of">;
   readonly #sign: SignCheckpoint;
+  readonly #sealKey: VaultOptions["sealKey"];
 
-  constructor({ pool, logs, sign }: VaultOptions) {
+  constructor({ pool, logs, sign, sealKey }: VaultOptions) {
     this.#pool = pool;
     this.#logs = logs;
     this.#sign = sign;
+    this.#sealKey = sealKey;
   }
 
   /** Signs the tree of a size; undefined for the log as it is now. */
   async checkpoint(workspaceId: string, treeSize: number | undefined): Promise<Checkpoint> {
-    const tree = await this.#treeOf(workspaceId, "tree_size", treeSize);
+    const tree = await this.#signedTreeOf(workspaceId, treeSize);
     const [root] = await this.#rootsIn(workspaceId, tree, []);
     return this.#sign(workspaceId, tree.size, root as Uint8Array);
   }
@@ -167,7 +176,7 @@ export class Vault {
 
   /** Proves a decision by id, or any entry by index. Rejects with DECISION_NOT_FOUND. */
   async inclusion(workspaceId: string, entry: string | number, treeSize: number | undefined): Promise<InclusionProof> {
-    const tree = await this.#treeOf(workspaceId, "tree_size", treeSize);
+    const tree = await this.#signedTreeOf(workspaceId, treeSize);
     const index = typeof entry === "number" ? entry : await this.#indexOf(workspaceId, entry);
     assertInTree(typeof entry === "number" ? "index" : "decision_id", index, tree.size);
     const ranges = [{ start: index, end: index + 1 }, ...inclusionPath(index, tree.size)];
@@ -186,8 +195,16 @@ export class Vault {
     return { from, to: tree.size, path, fromRoot: fromRoot as Uint8Array, toRoot: toRoot as Uint8Array };
   }
 
+  /** Returns a tree that is to be signed, after its log holds the key. */
+  async #signedTreeOf(workspaceId: string, size: number | undefined): Promise<Tree> {
+    return this.#treeIn(await this.#sealKey(await this.#logs.of(workspaceId)), "tree_size", size);
+  }
+
   async #treeOf(workspaceId: string, field: string, size: number | undefined): Promise<Tree> {
-    const { seq, frontier } = await (await this.#logs.of(workspaceId)).caughtUp();
+    return this.#treeIn(await (await this.#logs.of(workspaceId)).caughtUp(), field, size);
+  }
+
+  #treeIn({ seq, frontier }: WorkspaceState, field: string, size: number | undefined): Tree {
     if (size === undefined || size === seq) return { size: seq, root: rootOf(frontier) };
     assertReached(field, size, seq);
     return { size, root: undefined };

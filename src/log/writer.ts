@@ -192,9 +192,10 @@ export class WorkspaceLog {
     return this.#now();
   }
 
-  /** True if a mandate in force, as far as this replica is caught up, has a semantic rule. */
-  get asksGuard(): boolean {
-    return this.#state.policies.policySet().asksGuard;
+  /** Tells which preparations an action needs, by the mandates in force as far as this replica is caught up. */
+  needsOf(action: Action): { readonly mayTakeLong: boolean; readonly asksGuard: boolean } {
+    const policies = this.#state.policies.policySet();
+    return { mayTakeLong: policies.mayTakeLong(textLengthOf(action)), asksGuard: policies.asksGuard };
   }
 
   /**
@@ -453,6 +454,13 @@ export class WorkspaceLog {
     return items;
   }
 
+  /** Puts actions that a batch did not decide before all others. */
+  #putBack(items: readonly PendingDecision[]): void {
+    if (items.length === 0) return;
+    this.#queue = [...items, ...this.#queue];
+    for (const { action } of items) this.#waitingText += textLengthOf(action);
+  }
+
   #takeRepeats(): PendingDecision[] {
     return this.#take(MAX_BATCH, (item) => this.#isRepeat(item));
   }
@@ -523,6 +531,7 @@ export class WorkspaceLog {
   #send(connection: PoolClient, items: readonly PendingDecision[], nowMs: number): void {
     const batch = new Batch(this.#state, items, nowMs);
     batch.decide();
+    this.#putBack(batch.left);
     if (batch.items.length === 0) {
       if (this.#inFlight.length === 0) this.#release();
       return;
@@ -617,6 +626,7 @@ export class WorkspaceLog {
     const nowMs = await completeWindows(connection, this.#state, this.#clock);
     const batch = new Batch(this.#state, items, nowMs);
     batch.decide();
+    this.#putBack(batch.left);
     if (batch.items.length === 0) return void (await connection.query("rollback"));
     try {
       const sentAtMs = performance.now();

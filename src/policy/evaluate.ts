@@ -54,11 +54,12 @@ export function evaluate(plan: Plan, context: EvaluationContext): PolicyResult {
   const { rules, ...collected } = collect(plan, context, plan.asksGuard ? skippable(plan, context) : skipsNone);
   const sorted = rules.sort(byWeight);
   const [winner] = sorted;
-  if (winner === undefined) return { decision: undefined, reasons: [], ...collected };
+  const missingChecks = [...context.checks.missing];
+  if (winner === undefined) return { decision: undefined, reasons: [], missingChecks, ...collected };
   const { decision, mandate, rule } = winner;
   const passes = decision === "allow" || plan.asksGuard ? NONE_PASSES : createPassTest(plan, context);
   const reasons = sorted.flatMap((fired) => reasonsFrom(fired, passes));
-  return { decision, winner: { mandate, rule }, reasons, ...collected };
+  return { decision, winner: { mandate, rule }, reasons, missingChecks, ...collected };
 }
 
 /** Tests that an action is allowed once one argument is changed. */

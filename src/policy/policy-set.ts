@@ -1,15 +1,18 @@
 import { createHash } from "node:crypto";
 import { LRUCache } from "lru-cache";
+import { type CheckSizes, takesLong } from "./checks.ts";
 import { evaluate } from "./evaluate.ts";
 import { type Plan, RuleIndex } from "./index-rules.ts";
 import { toolKey } from "./names.ts";
 import type { CompiledMandate, EvaluationContext, PolicyResult, PolicySet } from "./types.ts";
 
 /**
- * Plans kept per set, because collecting and sorting rules takes longer than evaluating them. One per tool, action type and
- * combination of scopes in use.
+ * Size of the plans kept per set, in characters of their keys and rules. They are kept because collecting and sorting rules takes
+ * longer than evaluating them. One per tool, action type and combination of scopes in use.
  */
-const MAX_PLANS = 1024;
+const MAX_PLANS_SIZE = 2_097_152;
+/** Counted for each mandate and rule of a plan: a reference and its object. */
+const PLANNED_SIZE = 32;
 
 /**
  * Builds the set of mandates in force; of two with one id the later stays. The cost of a decision does not depend on
@@ -24,8 +27,13 @@ export function createPolicySet(mandates: Iterable<CompiledMandate>): PolicySet 
 class IndexedMandates implements PolicySet {
   readonly #byId: ReadonlyMap<string, CompiledMandate>;
   readonly #index: RuleIndex;
-  readonly #plans = new LRUCache<string, Plan>({ max: MAX_PLANS });
+  readonly #plans = new LRUCache<string, Plan>({
+    maxSize: MAX_PLANS_SIZE,
+    sizeCalculation: ({ mandates }, key) =>
+      mandates.reduce((sum, { rules }) => sum + PLANNED_SIZE * (1 + rules.length), key.length + PLANNED_SIZE),
+  });
   #asksGuard: boolean | undefined;
+  #sizes: CheckSizes | undefined;
   #digest: string | undefined;
 
   constructor(byId: ReadonlyMap<string, CompiledMandate>, index: RuleIndex) {
@@ -38,6 +46,11 @@ class IndexedMandates implements PolicySet {
       rules.some(({ semantic }) => semantic !== undefined),
     );
     return this.#asksGuard;
+  }
+
+  mayTakeLong(textLength: number): boolean {
+    this.#sizes ??= sizesOf(this.#byId.values());
+    return takesLong(this.#sizes, textLength);
   }
 
   get digest(): string {
@@ -77,6 +90,18 @@ class IndexedMandates implements PolicySet {
     this.#plans.set(key, plan);
     return plan;
   }
+}
+
+function sizesOf(mandates: Iterable<CompiledMandate>): CheckSizes {
+  const sizes = { patterns: 0, schemas: 0, largestSchema: 0 };
+  for (const { rules } of mandates) {
+    for (const { patternSize, schemaSize } of rules) {
+      sizes.patterns += patternSize;
+      sizes.schemas += schemaSize;
+      sizes.largestSchema = Math.max(sizes.largestSchema, schemaSize);
+    }
+  }
+  return sizes;
 }
 
 function digestOf(mandates: Iterable<CompiledMandate>): string {

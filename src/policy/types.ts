@@ -1,6 +1,7 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Rule, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { FieldViolation } from "../errors.ts";
+import type { Checks, LongCheck, TOO_LONG } from "./checks.ts";
 import type { FindingCode } from "./reason-codes.ts";
 import type { RuleViolation } from "./violations.ts";
 
@@ -46,12 +47,19 @@ export interface SchemaError {
   readonly message: string;
 }
 
+/** Result of a check against a schema. */
+export interface Validation {
+  readonly error: SchemaError | undefined | typeof TOO_LONG;
+  /** Steps that it took. */
+  readonly steps: number;
+}
+
 /** A schema compiled for checking arguments, or the reasons why it cannot be. */
 export type ValidatorResult =
   | {
       readonly kind: "compiled";
-      /** Returns the first mismatch, undefined if the arguments fit. MUST NOT throw on any JSON. */
-      readonly validate: (args: JsonObject) => SchemaError | undefined;
+      /** Finds the first mismatch, undefined if the arguments fit, in at most some steps. MUST NOT throw on any JSON. */
+      readonly validate: (args: JsonObject, maxSteps: number) => Validation;
     }
   | { readonly kind: "invalid"; readonly problems: readonly string[] };
 
@@ -63,6 +71,8 @@ export interface ToolSchema {
   readonly arguments: readonly FlattenedArgument[];
   /** The schema as registered. */
   readonly inputSchema: JsonObject;
+  /** Number of subschemas. */
+  readonly schemaSize: number;
   /** Compiles the schema for checking arguments, on the first call only. */
   readonly validator: () => ValidatorResult;
 }
@@ -205,6 +215,8 @@ export interface EvaluationContext {
   readonly trustTenths: number;
   /** The time of the decision in epoch milliseconds. */
   readonly nowMs: number;
+  /** Budget of the rules, and results of checks made before. */
+  readonly checks: Checks;
   /** Reads a counter; called for each velocity rule that covers the action, with the agent in its group. */
   readonly counterValue: (spec: CounterSpec) => CounterReading;
   /**
@@ -286,6 +298,10 @@ export interface CompiledRule {
   readonly ordered: OrderedSpec | undefined;
   /** Set for a semantic rule only. */
   readonly semantic: SemanticSpec | undefined;
+  /** Instructions of the rule's patterns. */
+  readonly patternSize: number;
+  /** Subschemas that a `schema` rule checks; 0 for any other. */
+  readonly schemaSize: number;
   /**
    * Returns why the rule fires on an action that it covers; undefined if it does not fire. A velocity rule is given its
    * counter, a semantic rule the guard's answer. MUST NOT throw on any context.
@@ -360,6 +376,8 @@ export interface PolicyResult {
   readonly collectiveLimits: readonly LimitState[];
   /** Every semantic rule evaluated, fired or not, by mandate id and rule. */
   readonly guards: readonly GuardFinding[];
+  /** Checks that would have taken too long, and whose rules hold for it. */
+  readonly missingChecks: readonly LongCheck[];
 }
 
 /** The mandates in force in a workspace, indexed. Immutable: `with` and `without` give another set. */
@@ -371,6 +389,8 @@ export interface PolicySet {
   readonly digest: string;
   /** True if any mandate has a semantic rule. */
   readonly asksGuard: boolean;
+  /** Tests whether checks of an action whose texts have some characters together may take too long at its turn. */
+  readonly mayTakeLong: (textLength: number) => boolean;
   /** Lists every mandate, in no particular order. */
   readonly mandates: () => Iterable<CompiledMandate>;
   /** Returns this set with the mandate added, or put in place of the one with its id. */

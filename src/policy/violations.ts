@@ -1,4 +1,5 @@
 import { distance } from "fastest-levenshtein";
+import { checkPattern, MAX_PATTERN_SIZE, type PatternResult } from "./patterns.ts";
 
 /** One thing wrong with a mandate; the fields of the message `RuleViolation`. */
 export interface RuleViolation {
@@ -58,9 +59,49 @@ export const RULE_VIOLATION_REASONS = {
 /** A reason for which a mandate does not compile. */
 export type RuleViolationReason = keyof typeof RULE_VIOLATION_REASONS;
 
+/** Instructions that the patterns of one mandate may compile to. */
+const MAX_INSTRUCTIONS = 8_000;
+/** Suggestions for one mandate; each compares a text with all that it could mean. */
+const MAX_SUGGESTIONS = 10;
+
+/** Budget for compiling one mandate, all of its rules together. */
+export class CompileBudget {
+  #instructions = 0;
+  #suggestions = 0;
+
+  /** Instructions of the patterns so far. */
+  get instructions(): number {
+    return this.#instructions;
+  }
+
+  /** Checks a pattern as `checkPattern` does, and that the mandate's patterns are not too large together. */
+  checkPattern(pattern: string): PatternResult {
+    if (this.#instructions > MAX_INSTRUCTIONS) {
+      const message = `comes after patterns that compile to more than ${MAX_INSTRUCTIONS} instructions; split the mandate`;
+      return { kind: "invalid", message };
+    }
+    const checked = checkPattern(pattern);
+    // One that is refused took as much time.
+    this.#instructions += checked.kind === "compiled" ? checked.size : MAX_PATTERN_SIZE;
+    return checked;
+  }
+
+  /** Finds the nearest candidate as `nearest` does; none once there were many. */
+  nearest(text: string, candidates: Iterable<string>): string | undefined {
+    return ++this.#suggestions > MAX_SUGGESTIONS ? undefined : nearest(text, candidates);
+  }
+}
+
 /** Collects everything wrong with a rule while it is compiled. */
 export class Violations {
   readonly #noted: RuleViolation[] = [];
+  /** Of the mandate that the rule is part of. */
+  readonly budget: CompileBudget;
+
+  /** `budget` default: one of its own. */
+  constructor(budget = new CompileBudget()) {
+    this.budget = budget;
+  }
 
   /** Number of violations so far. */
   get count(): number {

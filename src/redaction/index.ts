@@ -1,4 +1,3 @@
-export { loadRedactionKey } from "./encryptor.ts";
 export {
   LEAKAGE_EVENT,
   type RedactionCaller,

@@ -2,11 +2,11 @@ import { createHmac } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Pool } from "pg";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { Encryptor } from "../store/encryptor.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { type ActiveRedactionWebhook, readActiveRedactionWebhooks } from "../store/sql/redaction.ts";
 import { FairSemaphore } from "../webhook/fair-semaphore.ts";
 import type { TargetAnswer, TargetRequest, Targets } from "../webhook/target.ts";
-import type { Encryptor } from "./encryptor.ts";
 import { LEAKAGE_EVENT, secretPlace, zonelessTime } from "./leakage-webhooks.ts";
 import { type KindCounts, totalCount } from "./text/personal-kinds.ts";
 

@@ -2,12 +2,12 @@ import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { checkedText } from "../registry/checked-text.ts";
 import { cursorOf, newestFirst, type Page, type PageRequest, pageFrom } from "../registry/page.ts";
 import type { Database } from "../store/database.ts";
+import type { Encryptor } from "../store/encryptor.ts";
 import { RedactionWebhookEntity, type RedactionWebhookRow } from "../store/entities.ts";
 import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { stored } from "../store/store-fault.ts";
 import type { Targets } from "../webhook/target.ts";
-import type { Encryptor } from "./encryptor.ts";
 
 /** Event that redaction webhooks receive. */
 export const LEAKAGE_EVENT = "leakage.detected";
@@ -36,6 +36,12 @@ export interface RedactionWebhookDraft {
   readonly secret: string | undefined;
 }
 
+/** A change of a webhook; what is undefined stays. */
+export interface RedactionWebhookChange {
+  readonly url?: string | undefined;
+  readonly isActive?: boolean | undefined;
+}
+
 /** Manages the redaction webhooks of every workspace. */
 export interface RedactionWebhooks {
   /** Registers a webhook, active at once. Rejects with INVALID_FIELD and TARGET_NOT_ALLOWED. */
@@ -44,8 +50,8 @@ export interface RedactionWebhooks {
   list(caller: RedactionCaller, page: PageRequest<string>): Promise<Page<RedactionWebhook, string>>;
   /** Rejects with WEBHOOK_NOT_FOUND, as do the following. */
   get(caller: RedactionCaller, webhookId: string): Promise<RedactionWebhook>;
-  /** Switches a webhook on or off; undefined changes nothing. */
-  update(caller: RedactionCaller, webhookId: string, isActive: boolean | undefined): Promise<RedactionWebhook>;
+  /** Changes what is set. Rejects with TARGET_NOT_ALLOWED, too. */
+  update(caller: RedactionCaller, webhookId: string, change: RedactionWebhookChange): Promise<RedactionWebhook>;
   /** Deletes a webhook and returns it. */
   delete(caller: RedactionCaller, webhookId: string): Promise<RedactionWebhook>;
 }
@@ -61,7 +67,7 @@ export interface RedactionWebhooksOptions {
 }
 
 /** Place of a webhook's secret, for the encryptor. */
-export const secretPlace = (webhookId: string): string => `webhook ${webhookId}`;
+export const secretPlace = (webhookId: string): string => `redaction_webhook.sealed_secret ${webhookId}`;
 
 /** Formats a time as ISO 8601 in UTC, to the millisecond, without a zone designator. */
 export const zonelessTime = (ms: number): string => new Date(ms).toISOString().slice(0, -1);
@@ -113,16 +119,19 @@ export function createRedactionWebhooks(options: RedactionWebhooksOptions): Reda
 
     get: async ({ workspaceId }, webhookId) => webhookFrom(await readRow(workspaceId, webhookId)),
 
-    async update(caller, webhookId, isActive) {
+    async update(caller, webhookId, change) {
       const { workspaceId } = caller;
       const row = await readRow(workspaceId, webhookId);
-      if (isActive === undefined) return webhookFrom(row);
+      const { url = row.url, isActive = row.isActive } = change;
+      if (url !== row.url) await targets.check(url);
       const changed = await stored(
-        fork().nativeUpdate(RedactionWebhookEntity, { workspaceId, webhookId }, { isActive }),
+        fork().nativeUpdate(RedactionWebhookEntity, { workspaceId, webhookId }, { url, isActive }),
       );
       if (changed === 0) throw notFound(webhookId);
-      logChange(caller, webhookId, isActive ? "redaction webhook switched on" : "redaction webhook switched off");
-      return { ...webhookFrom(row), isActive };
+      if (url !== row.url) logChange(caller, webhookId, "redaction webhook sent to another address");
+      if (isActive !== row.isActive)
+        logChange(caller, webhookId, isActive ? "redaction webhook switched on" : "redaction webhook switched off");
+      return { ...webhookFrom(row), url, isActive };
     },
 
     async delete(caller, webhookId) {

@@ -1,8 +1,8 @@
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { Database } from "../store/database.ts";
+import type { Encryptor } from "../store/encryptor.ts";
 import type { StoreLog } from "../store/migrate.ts";
-import { createTargets, type Lookup } from "../webhook/target.ts";
-import { createEncryptor } from "./encryptor.ts";
+import { createTargets, type Lookup, type Targets } from "../webhook/target.ts";
 import { createLeakageNotices, type Leakage, sealLeakage } from "./leakage-notices.ts";
 import { createRedactionWebhooks, type RedactionCaller, type RedactionWebhooks } from "./leakage-webhooks.ts";
 import { createPersonalValues, type PersonalValues } from "./personal-values.ts";
@@ -35,6 +35,8 @@ export interface Redaction {
   storedObjects(workspaceId: string): StoredObjects;
   /** Waits for notices in flight, at most `graceMs` milliseconds. MUST precede the closing of the database. */
   close(graceMs: number): Promise<void>;
+  /** Guards the addresses of models' services that workspaces set. */
+  readonly targets: Pick<Targets, "check" | "lookup">;
 }
 
 /** Parts and settings of redaction. */
@@ -42,8 +44,7 @@ export interface RedactionOptions {
   readonly database: Pick<Database, "orm" | "pool">;
   readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
   readonly log: StoreLog;
-  /** Secret of the encryptor, from `loadRedactionKey`. */
-  readonly key: string;
+  readonly encryptor: Encryptor;
   /** CIDR blocks of allowed private webhook targets. */
   readonly webhookAllow: readonly string[];
   /** Default: the system's. */
@@ -54,10 +55,9 @@ export interface RedactionOptions {
 
 /** Creates the redaction of every workspace. */
 export function createRedaction(options: RedactionOptions): Redaction {
-  const { database, logs, log, webhookAllow, lookup } = options;
+  const { database, logs, log, encryptor, webhookAllow, lookup } = options;
   const { pool } = database;
   const { clock } = logs;
-  const encryptor = createEncryptor(options.key);
   const targets = createTargets({ allow: webhookAllow, lookup });
   const attempt = options.attemptMs === undefined ? {} : { attemptMs: options.attemptMs };
   const notices = createLeakageNotices({ pool, targets, encryptor, log, ...attempt });
@@ -67,13 +67,16 @@ export function createRedaction(options: RedactionOptions): Redaction {
     values: createPersonalValues({ database, logs, encryptor }),
     scrubbers,
     settings: ({ workspaceId }) => readSettings({ pool, encryptor }, workspaceId),
-    putSettings: (caller, settings) => putSettings({ pool, logs, encryptor }, caller, settings),
+    putSettings: (caller, settings) => putSettings({ pool, logs, encryptor, targets }, caller, settings),
     async scrub({ workspaceId }, text) {
       const { scrubber } = await scrubbers.of(workspaceId);
-      return { text: createPlaceholders({ scrubber }).hide(text), findings: scrubber.find(text) };
+      const findings: Finding[] = [];
+      const onFinding = (finding: Finding): void => void findings.push(finding);
+      return { text: await createPlaceholders({ scrubber }).hide(text, { onFinding }), findings };
     },
     seal: (leakage) => sealLeakage(logs, notices, leakage),
     storedObjects: (workspaceId) => createStoredObjects(encryptor, workspaceId),
     close: notices.close,
+    targets,
   };
 }

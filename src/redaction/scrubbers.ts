@@ -1,9 +1,9 @@
 import { setImmediate as yieldToLoop } from "node:timers/promises";
 import { LRUCache } from "lru-cache";
 import type { Pool } from "pg";
+import type { Encryptor } from "../store/encryptor.ts";
 import { readPersonalValues, type StoredPersonalValue } from "../store/sql/redaction.ts";
 import { stored } from "../store/store-fault.ts";
-import type { Encryptor } from "./encryptor.ts";
 import { valuePlace } from "./personal-values.ts";
 import { type RevisedSettings, readSettings } from "./settings.ts";
 import { DETECTED_KINDS, type PersonalKind, type RegisteredValue } from "./text/personal-kinds.ts";
@@ -20,7 +20,7 @@ export interface Scrubbers {
   /**
    * Returns the scrubber for the current settings and values of a workspace. Reads their revision every time, so that no lost
    * message lets a registered value through, and compiles on first use and after a change. Rejects with STORE_UNAVAILABLE
-   * and REDACTION_KEY_DIFFERS.
+   * and ENCRYPTION_KEY_DIFFERS.
    */
   of(workspaceId: string): Promise<WorkspaceScrubber>;
 }
@@ -31,8 +31,9 @@ export interface ScrubbersOptions {
   readonly encryptor: Encryptor;
 }
 
-/** Maximum number of compiled scrubbers, each of one workspace. */
+/** Maximum number of compiled scrubbers, each of one workspace, and of the characters of their registered values together. */
 const MAX_SCRUBBERS = 256;
+const MAX_CHARACTERS = 33_554_432;
 /** Values that are read and decrypted before the event loop is yielded. */
 const VALUES_AT_ONCE = 250;
 
@@ -61,9 +62,16 @@ async function readValues({ pool, encryptor }: ScrubbersOptions, workspaceId: st
   }
 }
 
+/** Characters of registered values, as the cache counts them. */
+function charactersOf(values: Values): number {
+  let sum = 1;
+  for (const { value } of values.values()) sum += value.length;
+  return Math.min(sum, MAX_CHARACTERS);
+}
+
 /** Creates the scrubbers. */
 export function createScrubbers(options: ScrubbersOptions): Scrubbers {
-  const cache = new LRUCache<string, Compiled>({ max: MAX_SCRUBBERS });
+  const cache = new LRUCache<string, Compiled>({ max: MAX_SCRUBBERS, maxSize: MAX_CHARACTERS });
 
   const compile = (workspaceId: string, settings: RevisedSettings, before: Compiled | undefined): Compiled => {
     const { revision, allow, disabledKinds } = settings;
@@ -78,7 +86,14 @@ export function createScrubbers(options: ScrubbersOptions): Scrubbers {
     const known = cache.get(workspaceId);
     if (known?.revision === settings.revision) return known;
     const compiled = compile(workspaceId, settings, known);
-    cache.set(workspaceId, compiled);
+    cache.set(workspaceId, compiled, { size: 1 });
+    // Its size is known once the values are read; a failure is its reader's.
+    compiled.values.then(
+      (values) => {
+        if (cache.peek(workspaceId) === compiled) cache.set(workspaceId, compiled, { size: charactersOf(values) });
+      },
+      () => undefined,
+    );
     return compiled;
   };
 

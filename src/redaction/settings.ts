@@ -2,11 +2,12 @@ import type { Pool } from "pg";
 import { invalidField } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { checkedText } from "../registry/checked-text.ts";
+import type { Encryptor } from "../store/encryptor.ts";
 import { RedactionSettingsEntity } from "../store/entities.ts";
 import { readRedactionSettings, type StoredRedactionSettings } from "../store/sql/redaction.ts";
 import { stored } from "../store/store-fault.ts";
 import type { Transaction } from "../store/transaction.ts";
-import type { Encryptor } from "./encryptor.ts";
+import type { Targets } from "../webhook/target.ts";
 import type { RedactionCaller } from "./leakage-webhooks.ts";
 import { DETECTED_KINDS } from "./text/personal-kinds.ts";
 
@@ -20,6 +21,10 @@ export interface RedactionSettings {
   readonly disabledKinds: readonly string[];
   /** Exact values, and mail domains as `*@example.com`, that detectors leave alone. */
   readonly allow: readonly string[];
+  /** Base URL of a model's service of the workspace's own, ending in `/v1`; undefined: that of `ACP_LLM_URL`. */
+  readonly llmUrl?: string | undefined;
+  /** Key for it; undefined: none is sent for callers without one. */
+  readonly llmKey?: string | undefined;
 }
 
 /** Settings with a revision that grows with every change of them and of the registered values. */
@@ -32,6 +37,7 @@ export interface SettingsContext {
   readonly pool: Pool;
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly encryptor: Encryptor;
+  readonly targets: Pick<Targets, "check">;
 }
 
 const DEFAULTS: RevisedSettings = {
@@ -39,15 +45,21 @@ const DEFAULTS: RevisedSettings = {
   allowMedia: false,
   disabledKinds: [],
   allow: [],
+  llmUrl: undefined,
+  llmKey: undefined,
   revision: 0,
 };
-/** Place of the allow-list, for the encryptor. */
-const ALLOW_PLACE = "allow-list";
+
+/** The part of the settings that is kept encrypted, as JSON. */
+type PrivateSettings = Pick<RedactionSettings, "allow" | "llmUrl" | "llmKey">;
+/** Its place, for the encryptor. */
+const PRIVATE_PLACE = "redaction_settings.sealed_private";
 
 function settingsFrom(encryptor: Encryptor, workspaceId: string, row: StoredRedactionSettings): RevisedSettings {
-  const { restoreValues, allowMedia, disabledKinds, sealedAllow, revision } = row;
-  const allow = JSON.parse(encryptor.decrypt(workspaceId, ALLOW_PLACE, sealedAllow)) as string[];
-  return { restoreValues, allowMedia, disabledKinds, allow, revision };
+  const { restoreValues, allowMedia, disabledKinds, sealedPrivate, revision } = row;
+  const opened = JSON.parse(encryptor.decrypt(workspaceId, PRIVATE_PLACE, sealedPrivate)) as PrivateSettings;
+  const { allow, llmUrl, llmKey } = opened;
+  return { restoreValues, allowMedia, disabledKinds, allow, llmUrl, llmKey, revision };
 }
 
 /** Reads the current settings of a workspace from the store. */
@@ -60,12 +72,15 @@ export async function readSettings(
   return rows[0] === undefined ? DEFAULTS : settingsFrom(encryptor, workspaceId, rows[0]);
 }
 
-const encryptList = (encryptor: Encryptor, workspaceId: string, allow: readonly string[]): Buffer =>
-  encryptor.encrypt(workspaceId, ALLOW_PLACE, JSON.stringify(allow));
+const encryptPrivate = (
+  encryptor: Encryptor,
+  workspaceId: string,
+  { allow, llmUrl, llmKey }: PrivateSettings,
+): Buffer => encryptor.encrypt(workspaceId, PRIVATE_PLACE, JSON.stringify({ allow, llmUrl, llmKey }));
 
 /**
  * Raises the revision, on which every process recompiles the workspace's scrubber. MUST be part of the transaction that makes
- * the change. Returns the settings before it. Throws REDACTION_KEY_DIFFERS, so that nothing is encrypted under two keys.
+ * the change. Returns the settings before it. Throws ENCRYPTION_KEY_DIFFERS, so that nothing is encrypted under two keys.
  */
 export async function raiseRevision(
   transaction: Transaction,
@@ -75,8 +90,8 @@ export async function raiseRevision(
   const row = await transaction.findOne(RedactionSettingsEntity, { workspaceId });
   if (row === null) {
     const { restoreValues, allowMedia } = DEFAULTS;
-    const sealedAllow = encryptList(encryptor, workspaceId, []);
-    const first = { workspaceId, restoreValues, allowMedia, disabledKinds: [], sealedAllow, revision: 1 };
+    const sealedPrivate = encryptPrivate(encryptor, workspaceId, DEFAULTS);
+    const first = { workspaceId, restoreValues, allowMedia, disabledKinds: [], sealedPrivate, revision: 1 };
     await transaction.insert(RedactionSettingsEntity, first);
     return DEFAULTS;
   }
@@ -92,29 +107,50 @@ function assertKinds(kinds: readonly string[]): void {
   throw invalidField(`disabled_kinds[${wrong}]`, `must be one of ${known.map((kind) => `\`${kind}\``).join(", ")}`);
 }
 
+/** Checks the model's service of the workspace's own. Its address is guarded as those of webhooks are. */
+async function assertUpstream({ targets }: SettingsContext, { llmUrl, llmKey }: RedactionSettings): Promise<void> {
+  if (llmUrl === undefined) {
+    if (llmKey !== undefined) throw invalidField("llm_key", "goes with `llm_url` only; set both, or neither");
+    return;
+  }
+  await targets.check(llmUrl, "llm_url");
+  if (!new URL(llmUrl).pathname.endsWith("/v1")) throw invalidField("llm_url", "must end in `/v1`");
+  if (new URL(llmUrl).search !== "" || new URL(llmUrl).hash !== "")
+    throw invalidField("llm_url", "must have no query and no fragment");
+  if (llmKey !== undefined && !HEADER_TEXT.test(llmKey)) {
+    throw invalidField("llm_key", "must be visible ASCII without blanks, as a header carries it");
+  }
+}
+
+const HEADER_TEXT = /^[\x21-\x7e]+$/;
+
 /** Replaces the settings as a whole. Seals nothing if they are equal. Rejects with INVALID_FIELD. */
 export async function putSettings(
   context: SettingsContext,
   { workspaceId, keyId }: RedactionCaller,
   settings: RedactionSettings,
 ): Promise<RedactionSettings> {
-  const { restoreValues, allowMedia, allow } = settings;
+  const { restoreValues, allowMedia, allow, llmUrl } = settings;
   const disabledKinds = [...settings.disabledKinds];
   assertKinds(disabledKinds);
   for (const [index, each] of allow.entries()) checkedText(`allow[${index}]`, each);
+  await assertUpstream(context, settings);
   const { encryptor } = context;
   const log = await context.logs.of(workspaceId);
-  const wanted = { restoreValues, allowMedia, disabledKinds, allow };
+  let wanted: RedactionSettings = { restoreValues, allowMedia, disabledKinds, allow, llmUrl, llmKey: settings.llmKey };
   await log.change(keyId, async ({ transaction, seal }) => {
     const { revision: _, ...before } = await raiseRevision(transaction, encryptor, workspaceId);
+    // The key is not shown, so whoever puts back what was read does not have it. It goes to no other address.
+    if (llmUrl !== undefined && llmUrl === before.llmUrl)
+      wanted = { ...wanted, llmKey: wanted.llmKey ?? before.llmKey };
     if (JSON.stringify(before) === JSON.stringify(wanted)) return;
-    const sealedAllow = encryptList(encryptor, workspaceId, allow);
-    const columns = { restoreValues, allowMedia, disabledKinds, sealedAllow };
+    const sealedPrivate = encryptPrivate(encryptor, workspaceId, wanted);
+    const columns = { restoreValues, allowMedia, disabledKinds, sealedPrivate };
     await transaction.nativeUpdate(RedactionSettingsEntity, { workspaceId }, columns);
     seal({
       type: "redaction_settings_changed",
       ...{ restore_values: restoreValues, allow_media: allowMedia, disabled_kinds: disabledKinds },
-      allowed: allow.length,
+      ...{ allowed: allow.length, own_llm: llmUrl !== undefined },
     });
   });
   return wanted;

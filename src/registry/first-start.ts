@@ -5,6 +5,7 @@ import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { ChangeScope } from "../log/writer.ts";
+import type { SealedSigningKey } from "../state/control-changes.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { Database } from "../store/database.ts";
 import { ApiKeyEntity } from "../store/entities.ts";
@@ -17,6 +18,8 @@ import { createWorkspace, DEFAULT_WORKSPACE_ID, getWorkspace } from "./workspace
 interface DefaultWorkspaceOptions {
   readonly database: Database;
   readonly logs: WorkspaceLogs;
+  /** Key that is to sign the log of a new workspace. */
+  readonly signingKey?: SealedSigningKey;
   /** Secret of the admin key; undefined for a new one. */
   readonly adminKey?: string | undefined;
   readonly log: Pick<StoreLog, "warn">;
@@ -94,10 +97,10 @@ async function ensureAdminKey(scope: ChangeScope, adminKey: string | undefined):
  * them makes each.
  */
 export async function ensureDefaultWorkspace(options: DefaultWorkspaceOptions): Promise<{ readonly secret?: string }> {
-  const { database, logs, adminKey } = options;
+  const { database, logs, adminKey, signingKey } = options;
   const workspaceId = DEFAULT_WORKSPACE_ID;
   if ((await unless(ErrorReason.WORKSPACE_NOT_FOUND, getWorkspace(database, workspaceId))) === undefined) {
-    const context = { database, nowMs: logs.clock.now(), by: BY };
+    const context = { database, nowMs: logs.clock.now(), by: BY, signingKey };
     const creation = createWorkspace(context, { workspaceId }, adminKey);
     const created = await unless(ErrorReason.WORKSPACE_EXISTS, creation);
     if (created !== undefined) return { secret: created.secret };

@@ -5,7 +5,7 @@ import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import { approvalWarnings, type RuleWarning } from "../policy/compile/approval-warnings.ts";
 import { compileMandate } from "../policy/compile/mandate.ts";
 import { compileRules } from "../policy/compile/rules.ts";
-import type { MandateSource, ToolLookup } from "../policy/types.ts";
+import type { CompiledRule, MandateSource, ToolLookup } from "../policy/types.ts";
 import type { RuleViolation } from "../policy/violations.ts";
 
 import type { SealedMandate } from "../state/control-changes.ts";
@@ -20,7 +20,7 @@ import { digestOf } from "../tree/canonical.ts";
 import { getAgent } from "./agents.ts";
 import { checkedName, checkedText, comparableName, isStorableJson } from "./checked-text.ts";
 import { getDepartment } from "./departments.ts";
-import { jsonBytes, latestFirst, newestPage, type Page, type PageRequest, readPage } from "./page.ts";
+import { jsonBytes, latestFirst, latestVersions, newestPage, type Page, type PageRequest, readPage } from "./page.ts";
 
 /** A mandate as its author writes it. */
 export type MandateDraft = Omit<MandateSource, "id" | "version" | "digest"> & { readonly description: string };
@@ -102,17 +102,16 @@ function viewFromRow(row: MandateVersionRow, tools: ToolLookup): MandateView {
 const mandateNotFound = (mandateId: string): ControlPlaneError =>
   notFound(ErrorReason.MANDATE_NOT_FOUND, "mandate", { mandate_id: mandateId });
 
-/** Reads the last versions of a mandate, newest first. Throws MANDATE_NOT_FOUND when there is none. */
-async function lastVersions(
+/** Reads the last version of a mandate. Throws MANDATE_NOT_FOUND. */
+async function lastVersion(
   transaction: Transaction,
   workspaceId: string,
   mandateId: string,
-  limit: number,
-): Promise<MandateVersionRow[]> {
-  const options = { orderBy: { version: "desc" }, limit } as const;
-  const rows = await transaction.find(MandateVersionEntity, { workspaceId, mandateId }, options);
-  if (rows.length === 0) throw mandateNotFound(mandateId);
-  return rows;
+): Promise<MandateVersionRow> {
+  const options = { orderBy: { version: "desc" }, limit: 1 } as const;
+  const [row] = await transaction.find(MandateVersionEntity, { workspaceId, mandateId }, options);
+  if (row === undefined) throw mandateNotFound(mandateId);
+  return row;
 }
 
 /** Returns a draft in the form that is sealed and hashed. */
@@ -175,10 +174,23 @@ function assertNameFree(state: WorkspaceState, name: string, mandateId: string):
 
 function assertPublishable(state: WorkspaceState, draft: MandateDraft, sealed: SealedMandate): void {
   const source: MandateSource = { ...draft, id: sealed.mandate_id, version: sealed.version, digest: sealed.digest };
-  const { violations } = compileMandate(source, state.policies.lookup);
+  const { violations, rules } = compileMandate(source, state.policies.lookup);
   if (violations.length > 0) throw mandateInvalid(violations);
+  assertPatternsFit(state, sealed.mandate_id, rules);
   assertTargets(state, draft);
   assertNameFree(state, draft.name, sealed.mandate_id);
+}
+
+/** Instructions that the patterns of all mandates in force in a workspace may compile to: some 20 MB of memory. */
+const MAX_WORKSPACE_INSTRUCTIONS = 100_000;
+
+function assertPatternsFit(state: WorkspaceState, mandateId: string, rules: readonly CompiledRule[]): void {
+  const others = [...state.policies.mandates.values()].filter(({ compiled }) => compiled.id !== mandateId);
+  const sizes = [rules, ...others.map(({ compiled }) => compiled.rules)].flat().map(({ patternSize }) => patternSize);
+  const sum = sizes.reduce((total, size) => total + size, 0);
+  if (sum <= MAX_WORKSPACE_INSTRUCTIONS) return;
+  const message = `with them the patterns of the workspace's mandates compile to ${sum} instructions, and at most ${MAX_WORKSPACE_INSTRUCTIONS} are allowed; archive mandates or lower repeat counts`;
+  throw mandateInvalid([{ path: "rules", reason: "PATTERN_INVALID", message }]);
 }
 
 /** Puts a version in force. `since` is the creation of the mandate's first version. */
@@ -225,7 +237,7 @@ export async function createMandate(log: WorkspaceLog, by: string, draft: Mandat
 
 /** Returns the error for a change of a mandate that is not in force. */
 async function outOfForce({ transaction, state }: ChangeScope, mandateId: string): Promise<ControlPlaneError> {
-  await lastVersions(transaction, state.workspaceId, mandateId, 1);
+  await lastVersion(transaction, state.workspaceId, mandateId);
   const message = `mandate \`${mandateId}\` is archived and takes no new version`;
   return new ControlPlaneError(ErrorReason.MANDATE_ARCHIVED, message, { mandate_id: mandateId });
 }
@@ -258,8 +270,7 @@ export async function updateMandate(
 export function archiveMandate(log: WorkspaceLog, by: string, mandateId: string): Promise<MandateView> {
   return log.change(by, async ({ transaction, state, seal }) => {
     const { workspaceId, policies } = state;
-    const [row] = await lastVersions(transaction, workspaceId, mandateId, 1);
-    if (row === undefined) throw mandateNotFound(mandateId);
+    const row = await lastVersion(transaction, workspaceId, mandateId);
     const view = viewFromRow(row, policies.lookup);
     if (row.archived) return view;
     const key = { workspaceId, mandateId, version: row.version };
@@ -282,20 +293,25 @@ export function compileDraft(state: WorkspaceState, rules: readonly Rule[]): Com
   return { valid: true, rules: typed, warnings: approvalWarnings(typed, state.settings.approval_ignores) };
 }
 
-/** Lists the latest 100 versions of a mandate, newest first. Throws MANDATE_NOT_FOUND. */
+/** Lists the latest versions of a mandate that fit into a page, at most 100, newest first. Throws MANDATE_NOT_FOUND. */
 export async function listMandateVersions(
   { orm }: Database,
   state: WorkspaceState,
   mandateId: string,
-): Promise<MandateView[]> {
+): Promise<readonly MandateView[]> {
   const { workspaceId, policies } = state;
   // Taken before the rows are read: versions made in between are left out, so both are of one moment.
   const mandate = policies.mandates.get(mandateId);
-  const current = mandate === undefined ? [] : [viewFromState(mandate, policies.lookup)];
-  const rows = await stored(lastVersions(orm.em.fork(), workspaceId, mandateId, SHOWN_VERSIONS));
-  const [{ version } = { version: Number.POSITIVE_INFINITY }] = current;
-  const earlier = rows.filter((row) => row.version < version).map((row) => viewFromRow(row, policies.lookup));
-  return [...current, ...earlier].slice(0, SHOWN_VERSIONS);
+  const current =
+    mandate === undefined
+      ? viewFromRow(await stored(lastVersion(orm.em.fork(), workspaceId, mandateId)), policies.lookup)
+      : viewFromState(mandate, policies.lookup);
+  const read = async (chunk: PageRequest): Promise<MandateView[]> => {
+    const { where, options } = latestFirst("version", chunk);
+    const rows = await stored(orm.em.fork().find(MandateVersionEntity, { workspaceId, mandateId, ...where }, options));
+    return rows.map((row) => viewFromRow(row, policies.lookup));
+  };
+  return latestVersions(current, SHOWN_VERSIONS, ({ version }) => version, read);
 }
 
 async function listArchived({ orm }: Database, state: WorkspaceState, page: PageRequest): Promise<Page<MandateView>> {

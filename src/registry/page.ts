@@ -71,6 +71,21 @@ export async function readPage<T, P>(
   }
 }
 
+/**
+ * Lists the latest versions of something, newest first: at most `size`, and at most what fits into a page. `read` returns up to
+ * `size + 1` versions before one. The current version, which a reply shows twice, is counted twice.
+ */
+export async function latestVersions<T>(
+  current: T,
+  size: number,
+  versionOf: (item: T) => number,
+  read: (chunk: PageRequest) => Promise<readonly T[]>,
+): Promise<readonly T[]> {
+  const { items } = await readPage({ size, after: versionOf(current) }, versionOf, read);
+  const bytesOf = (item: T): number => jsonBytes(item) * (item === current ? 2 : 1);
+  return pageFrom([current, ...items], size, versionOf, bytesOf).items;
+}
+
 /** Pages through items in memory, newest first. They come oldest first; `seqOf` is the log index where each began. */
 export function newestPage<T>(
   oldestFirst: Iterable<T>,

@@ -16,7 +16,7 @@ import { ToolVersionEntity } from "../store/entities.ts";
 import { stored } from "../store/store-fault.ts";
 import { digestOf, type JsonObject } from "../tree/canonical.ts";
 import { checkedText, isStorableJson } from "./checked-text.ts";
-import { jsonBytes, type Page, type PageRequest, pageFrom } from "./page.ts";
+import { jsonBytes, latestFirst, latestVersions, type Page, type PageRequest, pageFrom } from "./page.ts";
 
 /** A tool to register. */
 export interface ToolDraft {
@@ -41,8 +41,8 @@ const SCHEMA_FIELD = "input_schema";
 const MAX_DESCRIPTION = 10_000;
 /** Versions in a tool's history, newest first. */
 const SHOWN_VERSIONS = 100;
-/** Schemas whose warnings are cached; most have none. */
-const CACHED_WARNINGS = 2000;
+/** Bytes of warnings that are cached, with their digests; most schemas have none. */
+const CACHED_WARNING_BYTES = 1_048_576;
 /** Bytes of the cached argument paths of old schemas. */
 const CACHED_BYTES = 33_554_432;
 
@@ -181,7 +181,10 @@ type SchemaWarnings = (tool: SealedTool) => readonly SchemaWarning[];
 
 /** Creates a `SchemaWarnings` with a cache, because trying every pattern is slow. */
 export function createSchemaWarnings(): SchemaWarnings {
-  const byDigest = new LRUCache<string, readonly SchemaWarning[]>({ max: CACHED_WARNINGS });
+  const byDigest = new LRUCache<string, readonly SchemaWarning[]>({
+    maxSize: CACHED_WARNING_BYTES,
+    sizeCalculation: (warnings, digest) => digest.length + jsonBytes(warnings),
+  });
   return ({ digest, input_schema }) => {
     const warnings = byDigest.get(digest) ?? uncheckedPatterns(input_schema as never);
     byDigest.set(digest, warnings);
@@ -207,22 +210,22 @@ export function listTools(state: WorkspaceState, { size, after }: PageRequest<st
   );
 }
 
-/** Lists the latest 100 versions of a tool, newest first, beginning with the current one. */
+/** Lists the latest versions of a tool that fit into a page, at most 100, newest first, beginning with the current one. */
 export async function listToolVersions(
   { orm }: Database,
   workspaceId: string,
   current: ToolState,
   flatten: FlattenTool,
-): Promise<ToolView[]> {
-  const { name, version } = current.sealed;
-  const where = { workspaceId, name, version: { $lt: version } };
-  const options = { orderBy: { version: "desc" }, limit: SHOWN_VERSIONS - 1 } as const;
-  const rows = await stored(orm.em.fork().find(ToolVersionEntity, where, options));
-  const earlier = rows.map((row) => {
-    const { version, description, digest, source, registeredAtMs } = row;
-    const input_schema = row.inputSchema as SealedTool["input_schema"];
-    const sealed = { name, version, description, input_schema, digest, source };
-    return { sealed, arguments: flatten(sealed), registeredAtMs };
-  });
-  return [toolViewFrom(current), ...earlier];
+): Promise<readonly ToolView[]> {
+  const { name } = current.sealed;
+  const read = async (chunk: PageRequest): Promise<ToolView[]> => {
+    const { where, options } = latestFirst("version", chunk);
+    const rows = await stored(orm.em.fork().find(ToolVersionEntity, { workspaceId, name, ...where }, options));
+    return rows.map(({ version, description, digest, source, registeredAtMs, inputSchema }) => {
+      const input_schema = inputSchema as SealedTool["input_schema"];
+      const sealed = { name, version, description, input_schema, digest, source };
+      return { sealed, arguments: flatten(sealed), registeredAtMs };
+    });
+  };
+  return latestVersions(toolViewFrom(current), SHOWN_VERSIONS, ({ sealed }) => sealed.version, read);
 }

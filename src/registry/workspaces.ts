@@ -4,7 +4,7 @@ import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../error
 import { sealChanges } from "../log/changes.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { Decision } from "../policy/types.ts";
-import type { ControlChange, SealedWorkspace } from "../state/control-changes.ts";
+import type { ControlChange, SealedSigningKey, SealedWorkspace } from "../state/control-changes.ts";
 import { EMPTY_POLICY_DIGEST } from "../state/policies.ts";
 import { decisionFromNumber, numberFromDecision } from "../state/stored-enums.ts";
 import type { Database } from "../store/database.ts";
@@ -96,6 +96,8 @@ interface CreationContext {
   readonly nowMs: number;
   /** The caller's key; `system` for the service itself. */
   readonly by: string;
+  /** Key that is to sign the workspace's log, sealed in its first entry. Absent: it is sealed before it first signs. */
+  readonly signingKey?: SealedSigningKey | undefined;
 }
 
 function settingsFrom({ defaultDecision, unknownTools, trustSeq: _, ...row }: WorkspaceRow): WorkspaceSettings {
@@ -167,7 +169,7 @@ async function insertWorkspace(transaction: Transaction, settings: WorkspaceSett
  * Throws WORKSPACE_EXISTS.
  */
 export async function createWorkspace(
-  { database, nowMs, by }: CreationContext,
+  { database, nowMs, by, signingKey }: CreationContext,
   draft: WorkspaceDraft,
   givenSecret?: string,
 ): Promise<CreatedWorkspace> {
@@ -176,7 +178,10 @@ export async function createWorkspace(
   const firstAdmin = { name: "first admin", role: Role.ADMIN, agentId: null };
   const { key, sealed, secret } = newKey(workspaceId, firstAdmin, nowMs, givenSecret);
   const changes: ControlChange[] = [
-    { type: "workspace_created", workspace: sealedFrom(workspace), policy_digest: EMPTY_POLICY_DIGEST },
+    {
+      ...{ type: "workspace_created", workspace: sealedFrom(workspace), policy_digest: EMPTY_POLICY_DIGEST },
+      ...(signingKey === undefined ? {} : { signing_key: signingKey }),
+    },
     { type: "key_created", key: sealed },
   ];
   const create = async (transaction: Transaction): Promise<void> => {

@@ -115,9 +115,12 @@ export function certificateDigest(canonicalBody: string): string {
   return createHash("sha256").update(canonicalBody).digest("hex");
 }
 
-/** Verifies the signature with the key, present or past, that the certificate names. */
-export async function isSignatureValid(keys: SigningKeys, certificate: StoredCertificate): Promise<boolean> {
-  const publicKey = await keys.publicKeyOf(certificate.keyId);
-  if (publicKey === undefined) return false;
-  return verify("sha256", Buffer.from(certificate.canonicalBody), publicKey, certificate.signature);
+/** Verifies the signature with the sealed key that the certificate names, unless it was retired before the revocation. */
+export async function isSignatureValid(
+  keys: SigningKeys,
+  { body, canonicalBody, signature, keyId }: Certificate,
+): Promise<boolean> {
+  const key = await keys.find(body.workspace_id, keyId);
+  if (key === undefined || (key.retired !== null && body.ledger_seq > key.retired.seq)) return false;
+  return verify("sha256", Buffer.from(canonicalBody), key.publicKey, signature);
 }

@@ -43,7 +43,7 @@ export interface VerifiedCertificate {
 async function verified(pool: Pool, keys: SigningKeys, row: RevocationRow): Promise<VerifiedCertificate> {
   const certificate = certificateFromRow(row);
   const { body } = certificate;
-  const isWhole = body !== undefined && isOfRow(body, row) && (await isSignatureValid(keys, certificate));
+  const isWhole = body !== undefined && isOfRow(body, row) && (await isSignatureValid(keys, { ...certificate, body }));
   return { certificate, isValid: isWhole && (await isInLog(pool, row)) };
 }
 

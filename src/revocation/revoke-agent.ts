@@ -195,8 +195,10 @@ export async function revokeAgent(
   command: RevokeCommand,
 ): Promise<StoredCertificate> {
   checkedText("reason", command.reason);
+  await keys.sealIn(log);
   return log.change<StoredCertificate>(command.by, async (scope) => {
     getAgent(scope.state, command.agentId);
+    keys.assertMaySign(scope.state);
     return (await earlierCertificate(scope, command.agentId)) ?? (await revokeNow(scope, keys, command));
   });
 }

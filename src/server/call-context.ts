@@ -83,6 +83,9 @@ export interface CallObserver {
 /** Milliseconds that a server stream may take for its last messages after its key ended. */
 const LAST_MESSAGES_MS = 500;
 
+/** Bytes up to which a request is served in one turn of the event loop. */
+const SMALL_REQUEST = 65_536;
+
 /** Maximum delay of a timer, milliseconds. */
 export const MAX_TIMER_MS = 2_147_483_647;
 
@@ -140,6 +143,11 @@ export class Call implements CallContext {
     if (this.#isOver) return;
     this.#observer.hold(bytes);
     this.#heldBytes += bytes;
+  }
+
+  /** True if the request is not to be served in one turn of the event loop. */
+  get isLarge(): boolean {
+    return this.#heldBytes > SMALL_REQUEST;
   }
 
   /** Ends the call with DEADLINE_EXCEEDED `timeoutMs` after its receipt. Throws that at once if the time has passed. */

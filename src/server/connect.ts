@@ -1,9 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type {
+  DescMessage,
   DescMethod,
   DescMethodBiDiStreaming,
   DescMethodServerStreaming,
   DescMethodUnary,
+  JsonValue,
   Message,
 } from "@bufbuild/protobuf";
 import {
@@ -36,8 +38,10 @@ import {
 import { bodyTooLarge, cancelled, connectErrorFrom, errorBodyFrom, methodNotAllowed } from "./errors.ts";
 import { fitTrailers } from "./grpc-status.ts";
 import { headerOf, sendError, sendJson } from "./http-reply.ts";
+import { unknownWordsOf } from "./open-enums.ts";
 import type { Pipeline } from "./pipeline.ts";
-import { decodeOptions, jsonTextFrom, undecodable } from "./validation.ts";
+import { parseJson } from "./rest/json-text.ts";
+import { decodeOptions, undecodable } from "./validation.ts";
 
 /** Options of the Connect handler. */
 export interface ConnectHandlerOptions {
@@ -87,7 +91,6 @@ export class ConnectHandler {
       acceptCompression: [compressionGzip],
       readMaxBytes: maxBodyBytes,
       binaryOptions: decodeOptions(pipeline.maxDepth),
-      jsonOptions: strictJson(pipeline.maxDepth),
       requestGate: (context) => this.#admit(context),
     });
     const services = pipeline.services.map(({ service }) => service);
@@ -108,21 +111,24 @@ export class ConnectHandler {
 
   #addMethod(router: ConnectRouter, method: DescMethod): void {
     const pipeline = this.#pipeline;
+    const options = { jsonOptions: strictJson(method.input, pipeline.maxDepth) };
     if (method.methodKind === "unary") {
-      router.rpc(method as DescMethodUnary, (request, context) =>
-        pipeline.unary(served(context), () => request).catch(rethrowTo(context)),
-      );
+      const answer = (request: Message, context: HandlerContext) =>
+        pipeline.unary(served(context), () => request).catch(rethrowTo(context));
+      router.rpc(method as DescMethodUnary, answer, options);
     } else if (method.methodKind === "server_streaming") {
-      router.rpc(method as DescMethodServerStreaming, (request, context) => {
+      const answer = (request: Message, context: HandlerContext) => {
         const call = served(context);
         return mapped(context, () => pipeline.serverStream(call, () => request));
-      });
+      };
+      router.rpc(method as DescMethodServerStreaming, answer, options);
     } else {
-      router.rpc(method as DescMethodBiDiStreaming, (requests, context) => {
+      const answer = (requests: AsyncIterable<Message>, context: HandlerContext) => {
         const call = served(context);
         const { request } = exchangeOf(context);
         return mapped(context, () => pipeline.bidiStream(call, this.#decoded(requests, request, method)));
-      });
+      };
+      router.rpc(method as DescMethodBiDiStreaming, answer, options);
     }
   }
 
@@ -153,8 +159,8 @@ export class ConnectHandler {
       else if (reply.status === 415) sendError(response, unsupported(request));
       else await universalResponseToNodeResponse(reply, response);
     } catch (error) {
-      // Usually the client has left, and no reply can reach it.
-      if (!universal.signal.aborted) exchange.call?.fail(error);
+      // Usually the client has left, and no reply can reach it; a write may fail before its leave is noticed.
+      if (!universal.signal.aborted) exchange.call?.fail(hasLeft(error) ? cancelled() : error);
       response.destroy();
     }
   }
@@ -193,17 +199,28 @@ export class ConnectHandler {
     if (!(error instanceof ConnectError)) return request.complete ? error : cancelled();
     if (error.cause instanceof ControlPlaneError) return error.cause;
     if (error.code === Code.ResourceExhausted) return bodyTooLarge(this.#maxBodyBytes);
-    if (error.code === Code.Canceled || error.code === Code.Aborted) return cancelled();
+    if (hasLeft(error)) return cancelled();
     const [, encoding] = /^unknown compression "(.*?)"/.exec(error.rawMessage) ?? [];
     if (encoding !== undefined) return unsupportedEncoding(encoding);
     return undecodable(input, this.#pipeline.maxDepth, error.cause ?? error);
   }
 }
 
-/** Reads JSON as REST does: no unknown fields, valid UTF-8, limited depth. The library decodes texts with this decoder. */
-function strictJson(maxDepth: number) {
-  const textDecoder = { decode: (bytes: Uint8Array) => jsonTextFrom(bytes, maxDepth) };
-  return { ignoreUnknownFields: false, ...decodeOptions(maxDepth), textDecoder };
+/** Tests for the error that the library makes of a connection that was cut, while it was read or written. */
+const hasLeft = (error: unknown): boolean =>
+  error instanceof ConnectError && (error.code === Code.Canceled || error.code === Code.Aborted);
+
+/**
+ * Reads JSON as REST does: no unknown fields, valid UTF-8, limited depth, unknown words of open enums left to the service. The
+ * library decodes texts with this decoder.
+ */
+function strictJson(input: DescMessage, maxDepth: number) {
+  const replaceUnknownWords = unknownWordsOf(input);
+  const decode = (bytes: Uint8Array): string => {
+    const { text, value } = parseJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), maxDepth);
+    return replaceUnknownWords?.(value as JsonValue) ? JSON.stringify(value) : text;
+  };
+  return { ignoreUnknownFields: false, ...decodeOptions(maxDepth), textDecoder: { decode } };
 }
 
 /** Yields the body as it arrives. The requests of a stream are not held until it ends, so they are not counted. */

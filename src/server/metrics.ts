@@ -1,3 +1,4 @@
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { Wire } from "./call-context.ts";
 
@@ -22,6 +23,24 @@ export interface EndedCall {
 export interface InFlight {
   readonly unary: number;
   readonly stream: number;
+}
+
+/** Milliseconds between two looks at the event loop. */
+const LOOK_MS = 5;
+
+/** Adds a gauge of the event loop, which every request of a process shares. */
+export function measureEventLoop(registry: Registry): void {
+  const delay = monitorEventLoopDelay({ resolution: LOOK_MS });
+  delay.enable();
+  new Gauge({
+    name: "acp_event_loop_delay_seconds",
+    help: "Longest time that the event loop was held up since metrics were read before.",
+    registers: [registry],
+    collect() {
+      this.set(Math.max(0, delay.max / 1e9 - LOOK_MS / 1e3));
+      delay.reset();
+    },
+  });
 }
 
 /** The metrics of all calls. */

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { create, type DescMethod, type Message, type MessageInitShape } from "@bufbuild/protobuf";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
@@ -164,7 +165,13 @@ export class Pipeline {
       for (;;) {
         const { done, value } = await call.unlessAborted(source.next());
         if (done) break;
-        yield messageOf(call, value);
+        const reply = messageOf(call, value);
+        try {
+          yield reply;
+        } catch {
+          // Thrown into the stream by a writer that cannot write: the reader left before its leave was noticed.
+          throw cancelled();
+        }
       }
       // A stream that says itself that its key ended is not taken for one that is done.
       await call.unlessAborted(this.#streams.settled(call));
@@ -263,7 +270,10 @@ export function methodName(method: DescMethod): string {
 
 async function checkedRequest(call: Call, read: ReadRequest): Promise<Message> {
   const request = await read();
+  // The other calls have a turn between two steps on a large request, each of which takes milliseconds.
+  if (call.isLarge) await setImmediate();
   call.endpoint.check(request);
+  if (call.isLarge) await setImmediate();
   call.assertInTime();
   return request;
 }

@@ -4,7 +4,6 @@ import { createValidator, type Validator, type Violation } from "@bufbuild/proto
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
 import { describeViolation } from "./describe-violation.ts";
 import { tooDeep } from "./errors.ts";
-import { parseJson } from "./rest/json-text.ts";
 
 /** Throws INVALID_FIELD or BODY_TOO_DEEP for an invalid request. */
 export type RequestCheck = (request: Message) => void;
@@ -70,6 +69,9 @@ function onePerRequired(violations: readonly FieldViolation[]): FieldViolation[]
   });
 }
 
+/** Values of free JSON that a request may hold: parsing, sorting and sealing more of them holds up everyone else. */
+const MAX_VALUES = 25_000;
+
 const FREE_JSON = ["google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"];
 
 /** Finds the fields of messages that hold free JSON, directly or in a message below them. */
@@ -105,6 +107,7 @@ class FreeJsonWalk {
   readonly #fields: FreeJsonFields;
   readonly #maxDepth: number;
   readonly #path: string[] = [];
+  #values = 0;
 
   constructor(fields: FreeJsonFields, maxDepth: number) {
     this.#fields = fields;
@@ -145,6 +148,7 @@ class FreeJsonWalk {
   }
 
   #json(value: unknown, depth: number): void {
+    if (++this.#values > MAX_VALUES) throw this.#tooMany();
     if (typeof value === "string") this.#assertWellFormed(value);
     else if (typeof value === "number") this.#assertFinite(value);
     else if (typeof value === "object" && value !== null) this.#brackets(value, depth);
@@ -152,12 +156,20 @@ class FreeJsonWalk {
 
   #brackets(value: object, depth: number): void {
     if (depth > this.#maxDepth) throw tooDeep(this.#maxDepth);
-    const isList = Array.isArray(value);
-    for (const [key, item] of Object.entries(value)) {
-      this.#at(isList ? `[${key}]` : key, () => {
-        if (!isList) this.#assertWellFormed(key);
-        this.#json(item, depth + 1);
-      });
+    const path = this.#path;
+    if (Array.isArray(value)) {
+      for (let index = 0; index < value.length; index++) {
+        path.push(`[${index}]`);
+        this.#json(value[index], depth + 1);
+        path.pop();
+      }
+      return;
+    }
+    for (const key of Object.keys(value)) {
+      path.push(key);
+      this.#assertWellFormed(key);
+      this.#json((value as Record<string, unknown>)[key], depth + 1);
+      path.pop();
     }
   }
 
@@ -173,6 +185,11 @@ class FreeJsonWalk {
 
   #assertFinite(value: number): void {
     if (!Number.isFinite(value)) throw this.#invalid("must be a finite number");
+  }
+
+  #tooMany(): ControlPlaneError {
+    const [field = ""] = this.#path;
+    return invalidField(field, `must not hold more than ${MAX_VALUES.toLocaleString("en")} values`);
   }
 
   #invalid(description: string): ControlPlaneError {
@@ -202,11 +219,6 @@ export function decodeBinary(schema: DescMessage, bytes: Uint8Array, maxDepth: n
   } catch (error) {
     throw undecodable(schema, maxDepth, error);
   }
-}
-
-/** Returns the text of a JSON request. Throws MALFORMED_JSON or BODY_TOO_DEEP before parsing it. */
-export function jsonTextFrom(bytes: Uint8Array, maxDepth: number): string {
-  return parseJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), maxDepth).text;
 }
 
 const TOO_DEEP = /recursion depth/;

@@ -61,6 +61,14 @@ export type SealedMandate = {
   readonly definition: JsonObject;
 };
 
+/** A public key that the service signs with, as sealed. */
+export type SealedSigningKey = {
+  /** RFC 7638 thumbprint. */
+  readonly key_id: string;
+  /** PEM (SubjectPublicKeyInfo), ECDSA P-256. */
+  readonly public_key: string;
+};
+
 /** An API key as sealed, without its secret. */
 export type SealedKey = {
   readonly key_id: string;
@@ -133,7 +141,13 @@ export type EscalationCause = "expiry" | "withdrawal";
 
 /** A change other than a decision. All are sealed, so that the log explains every decision. */
 export type ControlChange =
-  | { readonly type: "workspace_created"; readonly workspace: SealedWorkspace; readonly policy_digest: string }
+  | {
+      readonly type: "workspace_created";
+      readonly workspace: SealedWorkspace;
+      readonly policy_digest: string;
+      /** The key that signs from the first checkpoint on. */
+      readonly signing_key?: SealedSigningKey;
+    }
   | { readonly type: "workspace_updated"; readonly workspace: SealedWorkspace }
   | { readonly type: "agent_registered"; readonly agent: SealedAgent }
   | { readonly type: "agent_deactivated"; readonly agent_id: string }
@@ -177,6 +191,12 @@ export type ControlChange =
     }
   | { readonly type: "key_created"; readonly key: SealedKey }
   | { readonly type: "key_revoked"; readonly key_id: string }
+  | { readonly type: "signing_key_added"; readonly signing_key: SealedSigningKey }
+  | {
+      /** What the key signed before this entry still verifies, and nothing later. */
+      readonly type: "signing_key_retired";
+      readonly key_id: string;
+    }
   | { readonly type: "authority_created"; readonly authority: SealedAuthority }
   | {
       readonly type: "authority_ended";
@@ -216,6 +236,8 @@ export type ControlChange =
       readonly disabled_kinds: readonly string[];
       /** Number of entries in the allow-list. */
       readonly allowed: number;
+      /** Whether the workspace has a model's service of its own. */
+      readonly own_llm: boolean;
     };
 
 /** Position, time and author of a sealed change. */

@@ -13,8 +13,8 @@ export interface DepartmentState {
 }
 
 const NO_MEMBERS: ReadonlySet<string> = new Set();
-/** Unions of departments that are cached. */
-const CACHED_UNIONS = 1_000;
+/** Members of the unions of departments that are cached: about 32 MB of sets. A larger union is built each time. */
+const CACHED_MEMBERS = 1_048_576;
 
 /** The departments of a workspace and their members. Keeps the `departmentIds` of the workspace's agents up to date. */
 export class Departments implements Membership {
@@ -26,7 +26,8 @@ export class Departments implements Membership {
   constructor(agents: ReadonlyMap<string, AgentState>) {
     this.#agents = agents;
     this.#unions = new LRUCache<string, ReadonlySet<string>, readonly string[]>({
-      max: CACHED_UNIONS,
+      maxSize: CACHED_MEMBERS,
+      sizeCalculation: (members, key) => members.size + Math.ceil(key.length / 16) + 1,
       memoMethod: (_key, _stale, { context: departmentIds }) =>
         new Set(departmentIds.flatMap((id) => [...this.#membersOf(id)])),
     });

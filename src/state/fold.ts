@@ -94,7 +94,9 @@ type Fold<T extends ControlChange["type"]> = (
 const nothing = (): void => undefined;
 
 const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
-  workspace_created: nothing,
+  workspace_created(state, { signing_key }, place) {
+    if (signing_key !== undefined) state.signingKeys.add(signing_key, place);
+  },
   workspace_updated(state, { workspace }) {
     state.settings = workspace;
   },
@@ -145,6 +147,8 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
   escalation_withdrawn: nothing,
   key_created: nothing,
   key_revoked: nothing,
+  signing_key_added: (state, { signing_key }, place) => state.signingKeys.add(signing_key, place),
+  signing_key_retired: (state, { key_id }, place) => state.signingKeys.retire(key_id, place),
   authority_created: (state, { authority }, { atMs }) => state.authority.put(authority, atMs, 0),
   authority_ended: (state, { ids }) => state.authority.end(ids),
   agent_revoked(state, { agent_id, ended }, { atMs }) {

@@ -13,13 +13,14 @@ import {
   readTools,
   readTrustSince,
 } from "../store/sql/read-workspace.ts";
+import { readSigningKeys } from "../store/sql/signing-keys.ts";
 import type { Reader } from "../store/transaction.ts";
-import { frontierFromBytes } from "../tree/merkle.ts";
+import { frontierFromBytes, leafHash } from "../tree/merkle.ts";
 import { createAgentState } from "./agents.ts";
 import type { EndedGrant } from "./authority.ts";
-import type { SealedAgent, SealedAuthority, SealedMandate, SealedTool } from "./control-changes.ts";
+import type { ControlChange, SealedAgent, SealedAuthority, SealedMandate, SealedTool } from "./control-changes.ts";
 import { type EscalationState, refsFromText } from "./escalations.ts";
-import { type FoldedDecision, foldDecision } from "./fold.ts";
+import { type FoldedDecision, foldChange, foldDecision } from "./fold.ts";
 import { agentStatusFromNumber, decisionFromNumber, escalationStatusFromNumber } from "./stored-enums.ts";
 import { createWorkspaceState, requireCounters, type WorkspaceState } from "./workspace.ts";
 
@@ -125,6 +126,23 @@ async function loadPolicies(client: PoolClient, state: WorkspaceState): Promise<
   }
 }
 
+const SEALING_KEYS: readonly ControlChange["type"][] = [
+  "workspace_created",
+  "signing_key_added",
+  "signing_key_retired",
+];
+
+/** Folds the entries that seal signing keys. An entry whose body does not hash to its leaf seals nothing. */
+async function loadSigningKeys(client: PoolClient, state: WorkspaceState): Promise<void> {
+  type Row = { seq: number; atMs: number; leafHash: Buffer; body: string };
+  const values = [state.workspaceId, state.seq];
+  for (const { seq, atMs, leafHash: leaf, body } of await rowsOf<Row>(client, readSigningKeys, values)) {
+    if (!leafHash(body).equals(leaf)) continue;
+    const change = JSON.parse(body) as ControlChange;
+    if (SEALING_KEYS.includes(change.type)) foldChange(state, { change, seq, atMs });
+  }
+}
+
 async function loadSnapshot(client: PoolClient, workspaceId: string): Promise<WorkspaceState> {
   const [head] = await rowsOf<HeadRow>(client, readHead, [workspaceId]);
   if (head === undefined) {
@@ -153,6 +171,7 @@ async function loadSnapshot(client: PoolClient, workspaceId: string): Promise<Wo
   await loadPendingEscalations(client, state);
   await loadDepartments(client, state);
   await loadPolicies(client, state);
+  await loadSigningKeys(client, state);
   requireCounters(state, state.seq);
   return state;
 }

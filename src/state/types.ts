@@ -1,4 +1,5 @@
 import type { JsonObject } from "@bufbuild/protobuf";
+import type { LongAnswers } from "../policy/checks.ts";
 import type { ReasonCode } from "../policy/reason-codes.ts";
 import type { Decision, GuardAnswer, PolicyResult, ToolSchema } from "../policy/types.ts";
 
@@ -33,6 +34,8 @@ export interface Action {
   readonly replayOf?: string;
   /** Answers of the guard model, by the key of the question. Default: the model was not asked. */
   readonly answers?: ReadonlyMap<string, GuardAnswer>;
+  /** Results of the checks that take too long at the action's turn. Default: none was made. */
+  readonly longAnswers?: LongAnswers | undefined;
 }
 
 /** Step that determined the decision; the words of the proto enum `DecisionPath`. */

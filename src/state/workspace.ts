@@ -7,6 +7,7 @@ import { VelocityWindows } from "./counters/windows.ts";
 import { Departments } from "./departments.ts";
 import { Escalations } from "./escalations.ts";
 import { Policies } from "./policies.ts";
+import { SealedSigningKeys } from "./signing-keys.ts";
 
 /** Undo journal of a batch. */
 export interface StateJournal {
@@ -35,6 +36,7 @@ export interface WorkspaceState {
   readonly sequences: OrderedSequences;
   readonly escalations: Escalations;
   readonly authority: AuthorityIndex;
+  readonly signingKeys: SealedSigningKeys;
   /** Authority whose uses changed since the last snapshot, with the size of the log after the last change. */
   readonly usesChangedAt: Map<string, number>;
   /** Agents whose trust changed since the last snapshot, with the size of the log after the last change. */
@@ -60,6 +62,7 @@ export function createWorkspaceState(
     sequences: new OrderedSequences(departments),
     escalations: new Escalations(),
     authority: new AuthorityIndex(),
+    signingKeys: new SealedSigningKeys(),
     usesChangedAt: new Map(),
     trustChangedAt: new Map(),
   };

@@ -3,7 +3,8 @@ import { MikroORM, type PostgreSqlConnection } from "@mikro-orm/postgresql";
 import { Client, type ClientBase, type Pool, type PoolClient } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { ENTITIES } from "./entities.ts";
-import { APPLICATION_ROLE, type Migration, runMigrations, type StoreLog } from "./migrate.ts";
+import { readExcessRights } from "./login-rights.ts";
+import { MIGRATION_TABLE, type Migration, runMigrations, type StoreLog } from "./migrate.ts";
 import { MIGRATIONS } from "./migrations.ts";
 
 /** Milliseconds that a start waits for a database that is itself still starting. */
@@ -20,17 +21,25 @@ const IDLE_IN_TRANSACTION_MS = 7_000;
 const LOCK_MS = 9_000;
 /** Milliseconds that PostgreSQL gives any statement: no page of a large log takes as long. */
 const STATEMENT_MS = 60_000;
+/** Tests whether the login may make the tables: where there are none, or its own. */
+const MAY_CREATE = `select coalesce(has_schema_privilege(current_schema(), 'create'), false)
+  and coalesce((select pg_has_role(relowner, 'usage') from pg_class where oid = to_regclass('${MIGRATION_TABLE}')), true)
+  as "mayCreate"`;
+/** SQLSTATEs of a table that does not exist, or not for this login. */
+const UNREADABLE = /^(42P01|42501)$/;
 /** SQLSTATEs that waiting does not cure: authentication, no such database, no right to connect. */
 const FINAL = /^(28...|3D000|42501)$/;
 
 /** Address and limits of a database. */
 export interface DatabaseOptions {
-  /** A `postgresql://` URL that logs in as the owner of the tables. */
+  /** A `postgresql://` URL of the login that serves. */
   readonly url: string;
+  /** A URL that logs in as the owner of the tables, for migrations and grants alone. Absent: another process migrates, or `url`. */
+  readonly ownerUrl?: string | undefined;
   /** Connections of this process at most. */
   readonly poolSize: number;
   readonly log: StoreLog;
-  /** Applied before anything else, in order. Default: the product's. */
+  /** What the database needs before anything else, in order. Default: the product's. */
   readonly migrations?: readonly Migration[];
   /** Default `DEFAULT_CONNECT_MS`. */
   readonly connectMs?: number;
@@ -42,8 +51,8 @@ export interface Database {
   readonly orm: MikroORM;
   /** The ORM's own pool, for the plain statements. Values come as mikro-orm's type parsers give them. */
   readonly pool: Pool;
-  /** True when the connections act as the application's role; false when triggers alone protect insert-only tables. */
-  readonly isRestricted: boolean;
+  /** Rights of the login that serving does not take and that would let it change the log: none when both logins are set up. */
+  readonly excessRights: readonly string[];
   /** Waits for queries in flight. MAY be called again. */
   close(): Promise<void>;
 }
@@ -59,6 +68,20 @@ export function addressOf(url: string): string {
 function messageOf(error: unknown): string {
   const first = error instanceof AggregateError ? error.errors[0] : error;
   return first instanceof Error ? first.message : String(first);
+}
+
+/** Role that a database URL logs in as. */
+export const loginOf = (url: string): string => new Client({ connectionString: url }).user ?? "";
+
+async function withConnection<T>(url: string, use: (client: Client) => Promise<T>): Promise<T> {
+  const client = new Client({ connectionString: url, keepAlive: true });
+  client.on("error", () => undefined);
+  await client.connect();
+  try {
+    return await use(client);
+  } finally {
+    await client.end();
+  }
 }
 
 async function connectOnce(url: string, timeoutMs: number): Promise<unknown> {
@@ -104,11 +127,7 @@ async function setLimits(client: ClientBase): Promise<void> {
   await client.query(LIMITS);
 }
 
-async function actAsApplication(client: ClientBase): Promise<void> {
-  await client.query(`${LIMITS}; set role ${APPLICATION_ROLE}`);
-}
-
-function poolOptions(poolSize: number, isRestricted: boolean): object {
+function poolOptions(poolSize: number): object {
   return {
     max: poolSize,
     // One stays open, so that the first decision after a quiet time does not wait for a connection.
@@ -117,8 +136,8 @@ function poolOptions(poolSize: number, isRestricted: boolean): object {
     // A statement is sent although the one before it on the connection is not answered yet.
     pipeline: true,
     connectionTimeoutMillis: ACQUIRE_MS,
-    // Awaited by the pool before a connection is first handed out, which fails if the role cannot be taken.
-    onConnect: isRestricted ? actAsApplication : setLimits,
+    // Awaited by the pool before a connection is first handed out.
+    onConnect: setLimits,
   };
 }
 
@@ -153,18 +172,56 @@ function releaseDeadClients(pool: Pool): void {
   pool.on("release", (_error, client) => inUse.delete(client));
 }
 
+/** Tells which migrations a login does not find applied, and whether it may apply them. */
+async function readSchema(client: Client, migrations: readonly Migration[]) {
+  const { rows } = await client.query<{ mayCreate: boolean }>(MAY_CREATE);
+  const select = client.query<{ name: string }>(`select name from ${MIGRATION_TABLE}`);
+  const found = await select.catch((error: { code?: string }) => {
+    if (!UNREADABLE.test(error.code ?? "")) throw error;
+    return { rows: [] };
+  });
+  const applied = new Set(found.rows.map(({ name }) => name));
+  const pending = migrations.map(({ name }) => name).filter((name) => !applied.has(name));
+  return { pending, mayCreate: rows[0]?.mayCreate ?? false };
+}
+
+/** Migrates as the owner, or as the login that serves if it may. Throws STORE_UNAVAILABLE if that login lacks anything after. */
+async function ensureSchema({ url, ownerUrl, migrations = MIGRATIONS, log }: DatabaseOptions): Promise<void> {
+  const login = loginOf(url);
+  if (ownerUrl !== undefined) await runMigrations(ownerUrl, { migrations, log, login });
+  const { pending, mayCreate } = await withConnection(url, (client) => readSchema(client, migrations));
+  if (pending.length === 0) return;
+  if (ownerUrl === undefined && mayCreate) {
+    await runMigrations(url, { migrations, log });
+    return;
+  }
+  const metadata = { address: addressOf(url), login, pending: pending.join() };
+  const cure = `set ACP_DATABASE_OWNER_URL to a login that owns the same database: it migrates and grants \`${login}\` its rights`;
+  const message = `the database at \`${metadata.address}\` lacks \`${metadata.pending}\`, or \`${login}\` may not read it: ${cure}`;
+  throw new ControlPlaneError(ErrorReason.STORE_UNAVAILABLE, message, metadata);
+}
+
+function warnOf(rights: readonly string[], login: string, log: StoreLog): void {
+  if (rights.length === 0) return;
+  const cure = "set ACP_DATABASE_OWNER_URL to the owner's login and DATABASE_URL to one without these rights";
+  const message = `the database login \`${login}\` could change the log or its protection: it has ${rights.join(", ")}; ${cure}`;
+  log.warn({ login, rights }, message);
+}
+
 /**
- * Waits for the database, migrates it and opens the ORM with its pool.
- * Promises: when it returns the schema is the newest and a connection has been made.
+ * Waits for the database, migrates it and opens the ORM with its pool. Warns of every right of the login that serving does
+ * not take. Promises: when it returns the schema is the newest, a connection has been made, and the owner's is closed.
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
-  const { url, poolSize, log, migrations = MIGRATIONS, connectMs = DEFAULT_CONNECT_MS } = options;
-  await waitForDatabase(url, connectMs, log);
-  const isRestricted = (await runMigrations(url, { migrations, log })).role !== null;
+  const { url, ownerUrl, poolSize, log, connectMs = DEFAULT_CONNECT_MS } = options;
+  for (const each of [url, ownerUrl]) if (each !== undefined) await waitForDatabase(each, connectMs, log);
+  await ensureSchema(options);
+  const excessRights = await withConnection(url, readExcessRights);
+  warnOf(excessRights, loginOf(url), log);
   const orm = new MikroORM({
     // Satisfies mikro-orm's own check; the connection string decides, as node-postgres reads it.
     dbName: decodeURIComponent(new URL(url).pathname.slice(1)),
-    driverOptions: { connectionString: url, keepAlive: true, ...poolOptions(poolSize, isRestricted) },
+    driverOptions: { connectionString: url, keepAlive: true, ...poolOptions(poolSize) },
     ensureDatabase: false,
     colors: false,
     logger: (message) => log.warn({}, message),
@@ -179,5 +236,5 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
     closed ??= closeAll(orm, pool);
     return closed;
   };
-  return { orm, pool, isRestricted, close };
+  return { orm, pool, excessRights, close };
 }

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { open, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { createServer, type Socket } from "node:net";
@@ -24,6 +24,8 @@ const RETRY_MS = 200;
 const LOG_LIMIT = 16 * 1_048_576;
 const HOST = "127.0.0.1";
 const DATABASE = "acp";
+/** The role that the service logs in as; `runMigrations` grants it its rights. */
+const SERVICE = "acp_service";
 /** Reasons of a failed start: another server holds the directory, or the port. */
 const HELD = /lock file|shared memory block/;
 const PORT_TAKEN = /could not create any TCP\/IP sockets|could not bind/;
@@ -65,8 +67,10 @@ export interface EmbeddedPostgresOptions {
 
 /** A running PostgreSQL of this process. */
 export interface EmbeddedPostgres {
-  /** Address of the product's database, with password. MUST NOT be logged. */
+  /** Address of the product's database for the login that serves, with a password of this start. MUST NOT be logged. */
   readonly url: string;
+  /** The same for the owner, who is a superuser. MUST NOT be logged. */
+  readonly ownerUrl: string;
   /** Shuts the server down. MAY be called again. */
   stop(): Promise<void>;
 }
@@ -80,8 +84,13 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   const files = await openPostgresFiles(options.dataDir, options.rootHome);
   const server = new EmbeddedServer(files, options);
   const port = await server.start();
-  const url = `postgresql://${OWNER}:${files.password}@${HOST}:${port}/${DATABASE}`;
-  return { url, stop: () => server.stop() };
+  const urlOf = (user: string, password: string): string =>
+    `postgresql://${user}:${password}@${HOST}:${port}/${DATABASE}`;
+  return {
+    url: urlOf(SERVICE, server.servicePassword),
+    ownerUrl: urlOf(OWNER, files.password),
+    stop: () => server.stop(),
+  };
 }
 
 interface Launched {
@@ -92,6 +101,8 @@ interface Launched {
 }
 
 class EmbeddedServer {
+  /** Password of the login that serves. Made anew at every start and stored by PostgreSQL alone, as a hash. */
+  readonly servicePassword = randomBytes(24).toString("base64url");
   readonly #files: PostgresFiles;
   readonly #options: EmbeddedPostgresOptions;
   /** Resolves with the server while one runs or is being started. */
@@ -133,7 +144,7 @@ class EmbeddedServer {
     for (;;) {
       await removeStalePidFile(this.#files.data);
       const launched = await launch(this.#files, this.#options);
-      const failure = await Promise.race([launched.failure, ready(this.#files, launched)]);
+      const failure = await Promise.race([launched.failure, ready(this.#files, launched, this.servicePassword)]);
       if (failure === undefined) return this.#watched(launched);
       const now = performance.now();
       const isHeld = HELD.test(failure);
@@ -198,7 +209,7 @@ async function lastFatalLine(log: string, from: number): Promise<string> {
 }
 
 /** Resolves with undefined once the product's database can be connected to. */
-async function ready(files: PostgresFiles, { child, port }: Launched): Promise<undefined> {
+async function ready(files: PostgresFiles, { child, port }: Launched, servicePassword: string): Promise<undefined> {
   while (!hasEnded(child)) {
     const client = new Client({ host: HOST, port, user: OWNER, password: files.password, database: "postgres" });
     client.on("error", () => undefined);
@@ -207,7 +218,7 @@ async function ready(files: PostgresFiles, { child, port }: Launched): Promise<u
       () => false,
     );
     try {
-      if (isConnected) return await prepare(client, files, port);
+      if (isConnected) return await prepare(client, { files, port, servicePassword });
     } finally {
       await client.end().catch(() => undefined);
     }
@@ -216,9 +227,18 @@ async function ready(files: PostgresFiles, { child, port }: Launched): Promise<u
   return new Promise(() => undefined);
 }
 
-async function prepare(client: Client, files: PostgresFiles, port: number): Promise<undefined> {
+interface Prepared {
+  readonly files: PostgresFiles;
+  readonly port: number;
+  readonly servicePassword: string;
+}
+
+async function prepare(client: Client, { files, port, servicePassword }: Prepared): Promise<undefined> {
   const found = await client.query("select from pg_database where datname = $1", [DATABASE]);
   if (found.rowCount === 0) await client.query(`create database ${DATABASE}`);
+  const role = await client.query("select from pg_roles where rolname = $1", [SERVICE]);
+  if (role.rowCount === 0) await client.query(`create role ${SERVICE}`);
+  await client.query(`alter role ${SERVICE} login password '${servicePassword}'`);
   // A convenience alone: without the file the next start takes any free port.
   await writeFile(portFile(files), `${port}\n`, { mode: 0o600 }).catch(() => undefined);
 }

@@ -208,18 +208,6 @@ export const IncidentEntity = defineEntity({
   },
 });
 
-/** A public key that the service signs, or once signed, with. */
-export const SigningKeyEntity = defineEntity({
-  name: "SigningKey",
-  tableName: "signing_key",
-  properties: {
-    keyId: p.text().primary(),
-    publicJwk: p.json<object>(),
-    publicPem: p.text(),
-    createdAtMs: p.bigint("number"),
-  },
-});
-
 /** A webhook: where it goes, how far it got, and which process delivers it. Its lease is the statements' own affair. */
 export const WebhookEntity = defineEntity({
   name: "Webhook",
@@ -258,7 +246,7 @@ export const WebhookDeliveryEntity = defineEntity({
 });
 
 /**
- * A workspace's settings of redaction. `sealedAllow` is the encrypted allow-list; it tells too whether a process has the
+ * A workspace's settings of redaction. `sealedPrivate` is what is kept encrypted: allow-list, address and key of the model's service; it tells too whether a process has the
  * right key. `revision` grows with every change of the settings and of the registered values.
  */
 export const RedactionSettingsEntity = defineEntity({
@@ -269,7 +257,7 @@ export const RedactionSettingsEntity = defineEntity({
     restoreValues: p.boolean(),
     allowMedia: p.boolean(),
     disabledKinds: p.array<string>(),
-    sealedAllow: p.blob(),
+    sealedPrivate: p.blob(),
     revision: p.bigint("number"),
   },
 });
@@ -316,7 +304,6 @@ export const ENTITIES = [
   AuthorityEntity,
   RevocationEntity,
   IncidentEntity,
-  SigningKeyEntity,
   WebhookEntity,
   WebhookDeliveryEntity,
   RedactionSettingsEntity,

@@ -15,27 +15,21 @@ export interface Migration {
   readonly statements: readonly string[];
 }
 
-/** The role that every connection of the application acts as: it owns nothing and changes no insert-only table. */
-export const APPLICATION_ROLE = "acp_app";
 /** Milliseconds that one process waits for another one's migrations. */
 const MIGRATION_WAIT_MS = 300_000;
 /** Key of the advisory lock under which one process at a time migrates a database. */
 const MIGRATION_LOCK = 7_080_002;
-const MIGRATION_TABLE = "schema_migration";
-const INSERT_ONLY_TRIGGER = "insert_only";
+/** Table of the names of applied migrations. */
+export const MIGRATION_TABLE = "schema_migration";
+/** Trigger on every insert-only table. */
+export const INSERT_ONLY_TRIGGER = "insert_only";
 
-/** Result of a run of the migrations. */
-export interface MigrationReport {
-  /** Names of the migrations that this run applied, in order. */
-  readonly applied: readonly string[];
-  /** The role for the application's connections; null when the owner may not make one, so that triggers alone protect. */
-  readonly role: typeof APPLICATION_ROLE | null;
-}
-
-/** Migrations and the log of their run. */
+/** Migrations, the login that is to serve, and the log of the run. */
 export interface MigrationOptions {
   /** In the order of their application. */
   readonly migrations: readonly Migration[];
+  /** Role that gets exactly the rights which serving takes. MUST exist. Absent: the owner serves. */
+  readonly login?: string | undefined;
   readonly log: StoreLog;
 }
 
@@ -48,7 +42,7 @@ end $$`;
 /**
  * The statements that make a table insert-only, for the migration that makes the table, in order. After them UPDATE,
  * DELETE and TRUNCATE fail with SQLSTATE 42501 for everyone, the owner and replication sessions included, and every run of
- * the migrations leaves the application's role no right to them. `table` MUST be a plain lower-case name.
+ * the migrations leaves the login that serves no right to them. `table` MUST be a plain lower-case name.
  */
 export function insertOnly(table: string): readonly string[] {
   if (!/^[a-z_][a-z0-9_]*$/.test(table)) throw new TypeError(`\`${table}\` is no plain table name`);
@@ -57,64 +51,39 @@ export function insertOnly(table: string): readonly string[] {
     // Per statement: TRUNCATE has no rows, and a statement that would match none is refused as well.
     `create or replace trigger ${INSERT_ONLY_TRIGGER} before update or delete or truncate on ${table} for each statement execute function refuse_change()`,
     `alter table ${table} enable always trigger ${INSERT_ONLY_TRIGGER}`,
-    `do $$ begin
-  if to_regrole('${APPLICATION_ROLE}') is not null then
-    revoke update, delete, truncate on ${table} from ${APPLICATION_ROLE};
-  end if;
-end $$`,
   ];
 }
 
-// From version 16 on, the creator of a role is a member of it without the right to SET ROLE.
-const MAY_SET_ROLE = `
-case when to_regrole('${APPLICATION_ROLE}') is null then false
-  when current_setting('server_version_num')::int >= 160000 then pg_has_role('${APPLICATION_ROLE}', 'set')
-  else pg_has_role('${APPLICATION_ROLE}', 'member') end`;
-
-// Roles belong to the server and not to the database: a restored dump or a second database meets any state of them,
-// so the role is ensured at every start instead of by a migration that runs once. The exceptions are other databases'
-// processes that do the same at the same moment, and owners who may not; the query after it tells the outcome.
-const ENSURE_ROLE = `
-do $$ begin
-  if to_regrole('${APPLICATION_ROLE}') is null then
-    create role ${APPLICATION_ROLE} nologin;
-  end if;
-exception when duplicate_object or unique_violation or insufficient_privilege then null;
-end $$;
-do $$ begin
-  if not (${MAY_SET_ROLE}) then
-    grant ${APPLICATION_ROLE} to current_user;
-  end if;
-exception when undefined_object or unique_violation or insufficient_privilege or internal_error then null;
-end $$`;
-
-// One statement, so that no moment exists at which the role may change an insert-only table.
+// One statement, so that no moment exists at which the login has more rights, or fewer, than it should.
 const GRANT_TABLES = `
 do $$ declare
+  login name := current_setting('acp.login');
   item record;
 begin
-  if not has_schema_privilege('${APPLICATION_ROLE}', current_schema(), 'usage') then
-    execute format('grant usage on schema %I to ${APPLICATION_ROLE}', current_schema());
-  end if;
+  execute format('revoke all on schema %I from %I', current_schema(), login);
+  execute format('grant usage on schema %I to %I', current_schema(), login);
   for item in
-    select c.oid::regclass as name, c.relkind, c.relname = '${MIGRATION_TABLE}' as is_record,
-      exists (select from pg_trigger t where t.tgrelid = c.oid and t.tgname = '${INSERT_ONLY_TRIGGER}') as is_insert_only
+    select c.oid::regclass as name, case c.relkind when 'S' then 'sequence' else 'table' end as kind, case
+      when c.relkind = 'S' then 'usage, select'
+      when c.relname = '${MIGRATION_TABLE}' then 'select'
+      when exists (select from pg_trigger t where t.tgrelid = c.oid and t.tgname = '${INSERT_ONLY_TRIGGER}') then 'select, insert'
+      else 'select, insert, update, delete' end as rights
     from pg_class c
     where c.relnamespace = current_schema()::regnamespace and c.relowner = current_user::regrole
       and c.relkind in ('r', 'p', 'v', 'm', 'S')
   loop
-    if item.relkind = 'S' then
-      execute format('grant usage, select on sequence %s to ${APPLICATION_ROLE}', item.name);
-    elsif item.is_record then
-      execute format('grant select on %s to ${APPLICATION_ROLE}', item.name);
-    elsif item.is_insert_only then
-      execute format('revoke update, delete, truncate on %s from ${APPLICATION_ROLE}', item.name);
-      execute format('grant select, insert on %s to ${APPLICATION_ROLE}', item.name);
-    else
-      execute format('grant select, insert, update, delete on %s to ${APPLICATION_ROLE}', item.name);
-    end if;
+    execute format('revoke all on %s %s from %I', item.kind, item.name, login);
+    execute format('grant %s on %s %s to %I', item.rights, item.kind, item.name, login);
   end loop;
 end $$`;
+
+/** Gives a role what serving takes, and takes away what else was granted to it. Does nothing for the owner itself. */
+async function grantTo(client: Client, login: string): Promise<void> {
+  const { rows } = await client.query("select current_user = $1 as is_owner", [login]);
+  if (rows[0]?.is_owner) return;
+  await client.query("select set_config('acp.login', $1, false)", [login]);
+  await client.query(GRANT_TABLES);
+}
 
 /** Applies what the database does not have yet, in one transaction; gives the names. */
 async function applyPending(client: Client, migrations: readonly Migration[]): Promise<readonly string[]> {
@@ -144,26 +113,20 @@ async function takeLock(client: Client): Promise<void> {
   await client.query("set lock_timeout = 0");
 }
 
-async function migrate(client: Client, options: MigrationOptions): Promise<MigrationReport> {
+async function migrate(client: Client, { migrations, login, log }: MigrationOptions): Promise<readonly string[]> {
   await takeLock(client);
-  await client.query(ENSURE_ROLE);
-  const { rows } = await client.query(`select ${MAY_SET_ROLE} as may_set_role`);
-  const applied = await applyPending(client, options.migrations);
-  if (applied.length > 0) options.log.info({ applied }, "database migrated");
-  if (rows[0]?.may_set_role) {
-    await client.query(GRANT_TABLES);
-    return { applied, role: APPLICATION_ROLE };
-  }
-  const details = { role: APPLICATION_ROLE };
-  options.log.warn(details, "the database user may not make the application's role: triggers alone protect the ledger");
-  return { applied, role: null };
+  const applied = await applyPending(client, migrations);
+  if (login !== undefined) await grantTo(client, login);
+  if (applied.length > 0) log.info({ applied }, "database migrated");
+  return applied;
 }
 
 /**
- * Brings the database to the newest schema, all pending migrations in one transaction, and sets up the application's role.
- * `ownerUrl` MUST log in as the owner of the tables. Promises: MAY run again and from several processes at once.
+ * Brings the database to the newest schema, all pending migrations in one transaction, and grants the login that serves its
+ * rights. Returns the names of the migrations that this run applied, in order. `ownerUrl` MUST log in as the owner of the
+ * tables. Promises: MAY run again and from several processes at once.
  */
-export async function runMigrations(ownerUrl: string, options: MigrationOptions): Promise<MigrationReport> {
+export async function runMigrations(ownerUrl: string, options: MigrationOptions): Promise<readonly string[]> {
   const client = new Client({ connectionString: ownerUrl, application_name: "acp migrations", keepAlive: true });
   // A lost connection fails the query in flight; without this listener it would end the process as well.
   client.on("error", () => undefined);

@@ -143,7 +143,7 @@ const REGISTRY = [
   "create index escalation_status on escalation (workspace_id, status, created_seq)",
 ];
 
-/** Authority of seven kinds, revocations with their certificates, incidents and the public keys of the service. */
+/** Authority of seven kinds, revocations with their certificates, and incidents. The log alone holds the public keys of the service. */
 const AUTHORITY = [
   `create table authority (
     workspace_id text collate "C" not null,
@@ -189,16 +189,9 @@ const AUTHORITY = [
     primary key (workspace_id, incident_id)
   )`,
   "create index incident_list on incident (workspace_id, created_seq)",
-  // Public keys only; they stay after a key is no longer used, since what it signed has to verify.
-  `create table signing_key (
-    key_id text collate "C" primary key,
-    public_jwk jsonb not null,
-    public_pem text not null,
-    created_at_ms bigint not null
-  )`,
 ];
 
-/** Webhooks and the attempts to deliver. */
+/** Webhooks, their secrets encrypted, and the attempts to deliver. */
 const WEBHOOKS = [
   // Room on each page: leases and cursors are rewritten every few seconds, and stay out of the indexes that way.
   `create table webhook (
@@ -208,8 +201,8 @@ const WEBHOOKS = [
     events text[] not null,
     is_active boolean not null,
     created_at_ms bigint not null,
-    secret text not null,
-    old_secret text,
+    sealed_secret bytea not null,
+    sealed_old_secret bytea,
     old_secret_until_ms bigint,
     next_seq bigint not null,
     revision integer not null,
@@ -246,7 +239,7 @@ const REDACTION = [
     restore_values boolean not null,
     allow_media boolean not null,
     disabled_kinds text[] not null,
-    sealed_allow bytea not null,
+    sealed_private bytea not null,
     revision bigint not null
   )`,
   `create table personal_value (

@@ -1,8 +1,10 @@
 import { createHash, createHmac } from "node:crypto";
 import { Webhook as Signer } from "standardwebhooks";
+import type { Encryptor } from "../store/encryptor.ts";
 import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
 import type { StoredWebhook } from "../store/sql/change-webhook.ts";
 import type { EventData, WebhookEvent } from "./event-queue.ts";
+import { secretsAt } from "./secrets.ts";
 import type { TargetAnswer, Targets } from "./target.ts";
 
 /** A message to a receiver; every attempt sends the same. */
@@ -40,6 +42,7 @@ interface AttemptRequest extends WebhookMessage, Pick<Attempt, "event" | "seq" |
 /** Dependencies of `postAttempt`. */
 export interface AttemptContext {
   readonly targets: Targets;
+  readonly encryptor: Encryptor;
   /** Epoch milliseconds. */
   readonly clock: { now(): number };
 }
@@ -75,26 +78,24 @@ export function testMessage({ workspaceId, webhookId }: StoredWebhook, nowMs: nu
   return { id, body: bodyFrom("webhook.test", new Date(nowMs).toISOString(), data) };
 }
 
-/** Returns the secrets that sign at a time, newest first: a rotated one signs too until it expires. */
-function secretsAt({ secret, oldSecret, oldSecretUntilMs }: StoredWebhook, nowMs: number): string[] {
-  const isOldGood = oldSecret !== null && oldSecretUntilMs !== null && nowMs < oldSecretUntilMs;
-  return isOldGood ? [secret, oldSecret] : [secret];
-}
-
 /**
  * Makes the headers of a request: those of Standard Webhooks with a signature by each valid secret, and
  * `X-Service-Signature`, which has room for one signature, by the newest.
  */
-function headersFrom(webhook: StoredWebhook, { id, body }: WebhookMessage, nowMs: number): Record<string, string> {
+function headersFrom(
+  secrets: readonly [newest: string, ...older: string[]],
+  { id, body }: WebhookMessage,
+  nowMs: number,
+): Record<string, string> {
   const at = new Date(nowMs);
-  const signatures = secretsAt(webhook, nowMs).map((secret) => new Signer(secret).sign(id, at, body));
+  const signatures = secrets.map((secret) => new Signer(secret).sign(id, at, body));
   return {
     "Content-Type": "application/json",
     "User-Agent": USER_AGENT,
     "webhook-id": id,
     "webhook-timestamp": String(Math.floor(nowMs / 1000)),
     "webhook-signature": signatures.join(" "),
-    "X-Service-Signature": `sha256=${createHmac("sha256", webhook.secret).update(body).digest("hex")}`,
+    "X-Service-Signature": `sha256=${createHmac("sha256", secrets[0]).update(body).digest("hex")}`,
   };
 }
 
@@ -106,16 +107,33 @@ function errorFrom(answer: TargetAnswer): string | null {
   return `the receiver answered with status ${status}`;
 }
 
+/** Posts a signed message. A secret that cannot be decrypted is a fault: nothing is sent without a signature. */
+async function signAndPost(
+  { targets, encryptor }: AttemptContext,
+  webhook: StoredWebhook,
+  { id, body, timeoutMs, signal }: AttemptRequest,
+  nowMs: number,
+): Promise<TargetAnswer> {
+  let headers: Record<string, string>;
+  try {
+    headers = headersFrom(secretsAt(encryptor, webhook, nowMs), { id, body }, nowMs);
+  } catch (error) {
+    const cure = "or rotate the webhook's secret";
+    return { kind: "fault", error: `the secret cannot be read: ${(error as Error).message}, ${cure}` };
+  }
+  return targets.post({ url: webhook.url, headers, body, timeoutMs, signal });
+}
+
 /** Signs a message and posts it once. MUST NOT reject. */
 export async function postAttempt(
-  { targets, clock }: AttemptContext,
+  context: AttemptContext,
   webhook: StoredWebhook,
-  { id, body, event, seq, attempt, timeoutMs, signal }: AttemptRequest,
+  request: AttemptRequest,
 ): Promise<AttemptResult> {
-  const atMs = clock.now();
+  const { id, event, seq, attempt } = request;
+  const atMs = context.clock.now();
   const startedAt = performance.now();
-  const headers = headersFrom(webhook, { id, body }, atMs);
-  const answer = await targets.post({ url: webhook.url, headers, body, timeoutMs, signal });
+  const answer = await signAndPost(context, webhook, request, atMs);
   const durationMs = Math.round(performance.now() - startedAt);
   const error = errorFrom(answer);
   const statusCode = answer.kind === "answer" ? answer.status : null;

@@ -31,9 +31,12 @@ export interface TargetRequest {
 export interface Targets {
   /**
    * Rejects with INVALID_FIELD for a URL that is not http or https, cannot be stored, carries credentials or names a host
-   * that cannot be resolved, and with TARGET_NOT_ALLOWED for one that leads to an address that is not allowed.
+   * that cannot be resolved, and with TARGET_NOT_ALLOWED for one that leads to an address that is not allowed. `field` is what
+   * the URL is called in the request, by default `url`.
    */
-  check(url: string): Promise<void>;
+  check(url: string, field?: string): Promise<void>;
+  /** Resolves names for connections of others' making, to allowed addresses only. */
+  readonly lookup: LookupFunction;
   /**
    * Resolves the host, checks every address, and posts once to the checked ones: a name that changes its address after
    * the check leads nowhere else. Follows no redirect. MUST NOT reject.
@@ -66,18 +69,19 @@ const FAULTS: ReadonlyMap<string, string> = new Map([
 
 const defaultLookup: Lookup = (hostname) => systemLookup(hostname, { all: true });
 
-function notAllowed(host: string): ControlPlaneError {
-  const message = `\`${host}\` leads to an address that is not allowed for webhooks`;
-  const violations = [{ field: FIELD, description: "leads to an address that is not allowed", reason: "NOT_ALLOWED" }];
+function notAllowed(host: string, field = FIELD): ControlPlaneError {
+  const purpose = field === FIELD ? "webhooks" : "a model's service";
+  const message = `\`${host}\` leads to an address that is not allowed for ${purpose}`;
+  const violations = [{ field, description: "leads to an address that is not allowed", reason: "NOT_ALLOWED" }];
   return new ControlPlaneError(ErrorReason.TARGET_NOT_ALLOWED, message, { host }, { violations });
 }
 
-function urlFrom(text: string): URL {
-  const url = URL.canParse(checkedText(FIELD, text)) ? new URL(text) : undefined;
+function urlFrom(text: string, field = FIELD): URL {
+  const url = URL.canParse(checkedText(field, text)) ? new URL(text) : undefined;
   if (url === undefined || !["http:", "https:"].includes(url.protocol)) {
-    throw invalidField(FIELD, "must be an `http` or `https` URL");
+    throw invalidField(field, "must be an `http` or `https` URL");
   }
-  if (url.username !== "" || url.password !== "") throw invalidField(FIELD, "must not carry credentials");
+  if (url.username !== "" || url.password !== "") throw invalidField(field, "must not carry credentials");
   return url;
 }
 
@@ -167,12 +171,12 @@ function postTo(
 export function createTargets({ allow, lookup = defaultLookup }: TargetsOptions): Targets {
   const isAllowed = createAddressTest(allow);
 
-  const resolve = async (url: URL): Promise<readonly LookupAddress[]> => {
+  const resolve = async (url: URL, field = FIELD): Promise<readonly LookupAddress[]> => {
     const host = hostOf(url);
     const family = isIP(host);
     const addresses = family === 0 ? await lookup(host) : [{ address: host, family }];
     // Every address has to be allowed: of a public and a private one, the connection might take the private.
-    if (addresses.length === 0 || !addresses.every(({ address }) => isAllowed(address))) throw notAllowed(host);
+    if (addresses.length === 0 || !addresses.every(({ address }) => isAllowed(address))) throw notAllowed(host, field);
     return addresses;
   };
 
@@ -188,13 +192,20 @@ export function createTargets({ allow, lookup = defaultLookup }: TargetsOptions)
   };
 
   return {
-    async check(text) {
-      const url = urlFrom(text);
+    lookup(hostname, options, callback) {
+      lookup(hostname).then(
+        (found) => pinnedTo(found.every(({ address }) => isAllowed(address)) ? found : [])(hostname, options, callback),
+        (error) => callback(error as NodeJS.ErrnoException, ""),
+      );
+    },
+
+    async check(text, field) {
+      const url = urlFrom(text, field);
       try {
-        await resolve(url);
+        await resolve(url, field);
       } catch (error) {
         if (error instanceof ControlPlaneError) throw error;
-        throw invalidField(FIELD, "names a host that cannot be resolved", error);
+        throw invalidField(field ?? FIELD, "names a host that cannot be resolved", error);
       }
     },
     async post(request) {

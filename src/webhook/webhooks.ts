@@ -1,8 +1,9 @@
-import { randomBytes, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { cursorOf, latestFirst, newestFirst, type Page, type PageRequest, pageFrom } from "../registry/page.ts";
 import type { Database } from "../store/database.ts";
+import type { Encryptor } from "../store/encryptor.ts";
 import { WebhookDeliveryEntity, type WebhookDeliveryRow, WebhookEntity, type WebhookRow } from "../store/entities.ts";
 import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
 import type { StoreLog } from "../store/migrate.ts";
@@ -21,6 +22,7 @@ import { Delivery } from "./delivery.ts";
 import { FairSemaphore } from "./fair-semaphore.ts";
 import { type Attempt, attemptValues, postAttempt, testMessage } from "./post-attempt.ts";
 import { DAY_MS, DEFAULT_TIMING, type DeliveryTiming } from "./retry-schedule.ts";
+import { newSecret, type SecretColumn, sealedFrom, secretFrom } from "./secrets.ts";
 import { createTargets, type Lookup, type Targets } from "./target.ts";
 
 /** A webhook without its secrets. */
@@ -70,6 +72,7 @@ export interface WebhooksOptions {
   readonly database: Pick<Database, "orm" | "pool">;
   readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
   readonly log: StoreLog;
+  readonly encryptor: Encryptor;
   /** CIDR blocks of private targets that are allowed. */
   readonly allow: readonly string[];
   /** Default: the system's resolver. */
@@ -94,9 +97,6 @@ const MAX_REQUESTS = 64;
 const MAX_TESTS = 16;
 /** Timeout of a test: below the default deadline of a call, so that the caller gets the outcome. */
 const TEST_MS = 8_000;
-const SECRET_BYTES = 32;
-
-const createSecret = (): string => `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
 
 function webhookFrom(row: WebhookRow | StoredWebhook): Webhook {
   const { webhookId, url, events, isActive, createdAtMs, nextSeq, failures, nextAttemptAtMs = null } = row;
@@ -120,21 +120,24 @@ export class Webhooks {
   readonly #pool: Database["pool"];
   readonly #log: StoreLog;
   readonly #targets: Targets;
+  readonly #encryptor: Encryptor;
   readonly #timing: DeliveryTiming;
   readonly #clock: { now(): number };
   readonly #tests = new FairSemaphore(MAX_TESTS);
   readonly #delivery: Delivery;
 
   constructor(options: WebhooksOptions) {
-    const { database, logs, log, allow, lookup, clock = logs.clock, random = Math.random } = options;
+    const { database, logs, log, encryptor, allow, lookup, clock = logs.clock, random = Math.random } = options;
     this.#orm = database.orm;
     this.#pool = database.pool;
     this.#log = log;
+    this.#encryptor = encryptor;
     this.#clock = clock;
     this.#timing = { ...DEFAULT_TIMING, ...options.timing };
     this.#targets = createTargets({ allow, lookup });
     this.#delivery = new Delivery({
-      ...{ pool: database.pool, logs, log, targets: this.#targets, timing: this.#timing, clock, random },
+      ...{ pool: database.pool, logs, log, targets: this.#targets, timing: this.#timing },
+      ...{ encryptor, clock, random },
       semaphore: new FairSemaphore(MAX_REQUESTS),
       owner: randomUUID(),
     });
@@ -155,8 +158,10 @@ export class Webhooks {
     await this.#targets.check(url);
     const { workspaceId } = caller;
     const webhookId = `wh_${base32FromBytes(createUuidV7(Date.now()))}`;
-    const secret = createSecret();
-    const row = await this.#query(insertWebhook, [workspaceId, webhookId, url, events, this.#clock.now(), secret]);
+    const secret = newSecret();
+    const sealedSecret = sealedFrom(this.#encryptor, { workspaceId, webhookId }, "sealed_secret", secret);
+    const values = [workspaceId, webhookId, url, events, this.#clock.now(), sealedSecret];
+    const row = await this.#query(insertWebhook, values);
     if (row === undefined) throw notFound(ErrorReason.WORKSPACE_NOT_FOUND, "workspace", { workspace_id: workspaceId });
     this.#announce(caller, webhookId, "webhook created");
     return { webhook: webhookFrom(row), secret };
@@ -192,16 +197,42 @@ export class Webhooks {
     return this.#change(caller, webhookId, "webhook deleted", deleteWebhook);
   }
 
-  /** Makes a new secret; the old one signs too until `oldSecretUntilMs`, and one before it no longer. */
+  /**
+   * Makes a new secret; the old one signs too until `oldSecretUntilMs`, and one before it no longer. An old one that was
+   * encrypted under another key is given up at once.
+   */
   async rotate(
     caller: WebhookCaller,
     webhookId: string,
   ): Promise<WebhookSecret & { readonly oldSecretUntilMs: number }> {
-    const secret = createSecret();
-    const oldSecretUntilMs = this.#clock.now() + DAY_MS;
-    const values = [secret, oldSecretUntilMs];
-    const webhook = await this.#change(caller, webhookId, "webhook secret rotated", rotateWebhookSecret, values);
-    return { webhook, secret, oldSecretUntilMs };
+    const { workspaceId } = caller;
+    const secret = newSecret();
+    for (;;) {
+      const before = await this.#query(readWebhook, [workspaceId, webhookId]);
+      if (before === undefined) throw webhookNotFound(webhookId);
+      const old = this.#decryptedOrUndefined(before);
+      const seal = (column: SecretColumn, text: string): Buffer => sealedFrom(this.#encryptor, before, column, text);
+      const oldSecretUntilMs = this.#clock.now() + (old === undefined ? 0 : DAY_MS);
+      const sealed = [
+        seal("sealed_secret", secret),
+        old === undefined ? null : seal("sealed_old_secret", old),
+        oldSecretUntilMs,
+        before.sealedSecret,
+      ];
+      const row = await this.#query(rotateWebhookSecret, [workspaceId, webhookId, ...sealed]);
+      if (row === undefined) continue;
+      this.#announce(caller, webhookId, "webhook secret rotated");
+      return { webhook: webhookFrom(row), secret, oldSecretUntilMs };
+    }
+  }
+
+  /** Returns the secret of a webhook; undefined if it was encrypted under another key, of which a rotation is the cure. */
+  #decryptedOrUndefined(webhook: StoredWebhook): string | undefined {
+    try {
+      return secretFrom(this.#encryptor, webhook, "sealed_secret");
+    } catch {
+      return undefined;
+    }
   }
 
   /** Sends one `webhook.test` event, also for an inactive webhook. The receiver's failures MUST NOT make it reject. */
@@ -261,7 +292,7 @@ export class Webhooks {
   }
 
   async #sendTest(webhook: StoredWebhook, signal: AbortSignal): Promise<Attempt> {
-    const context = { targets: this.#targets, clock: this.#clock };
+    const context = { targets: this.#targets, encryptor: this.#encryptor, clock: this.#clock };
     const { attempt } = await postAttempt(context, webhook, {
       ...testMessage(webhook, this.#clock.now()),
       ...{ event: "webhook.test", seq: null, attempt: 1 },

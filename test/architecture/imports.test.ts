@@ -14,8 +14,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   cli: ["redaction"],
   "config.ts": [],
   "control-plane.ts": [
-    ...["api", "authority", "config.ts", "decision", "escalation", "log", "mirror", "redaction", "registry"],
-    ...["revocation", "semantic", "server", "store", "webhook"],
+    ...["api", "authority", "config.ts", "decision", "escalation", "log", "mirror", "policy", "redaction"],
+    ...["registry", "revocation", "semantic", "server", "store", "webhook"],
   ],
   server: ["api"],
   api: [

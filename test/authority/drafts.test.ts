@@ -109,6 +109,7 @@ describe("authority that is refused", () => {
       over: () => ({ server: "git*" }),
       field: "server",
     },
+    { description: "a tool that no tool is named", kind: "McpToolPolicy", over: () => ({ tool: ".." }), field: "tool" },
     { description: "a tool with a star inside", kind: "McpToolPolicy", over: () => ({ tool: "a*b" }), field: "tool" },
     {
       description: "no decision",

@@ -5,6 +5,7 @@
 import { create, fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { argumentsFrom } from "../../src/policy/action-source.ts";
+import { Checks } from "../../src/policy/checks.ts";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
 import { flattenSchema } from "../../src/policy/schema/flatten.ts";
@@ -97,6 +98,10 @@ const otherTypes = others((index) =>
 const reading = { group: "ws", members: 3, count: 1, source: "decision_log" } as const;
 const metadata = { arguments: { amount: 120, currency: "USD", note: "rent", lines: [{ amount: 60 }, { amount: 60 }] } };
 const context: EvaluationContext = {
+  // What one decision may cost.
+  get checks() {
+    return new Checks();
+  },
   agentId: "agt_1",
   departmentIds: ["dep_1"],
   actionType: "payment.send",

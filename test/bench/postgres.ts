@@ -11,7 +11,7 @@ export const SILENT_LOG: StoreLog = { info: () => undefined, warn: () => undefin
 
 /** A PostgreSQL with full durability, for this run alone. */
 export interface BenchPostgres {
-  /** Creates an empty database; gives its URL. */
+  /** Creates an empty database; gives the owner's URL, so that one login serves and looks behind the service. */
   createDatabase(name: string): Promise<string>;
   /** The server's process; undefined where the system does not tell. */
   readonly pid: number | undefined;
@@ -47,10 +47,10 @@ export async function startBenchPostgres(cleanup: AsyncDisposableStack): Promise
   const server = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
   cleanup.defer(() => server.stop());
   return {
-    pid: await serverPid(server.url),
+    pid: await serverPid(server.ownerUrl),
     async createDatabase(name) {
-      await query(server.url, `create database ${name} template template0`);
-      const url = new URL(server.url);
+      await query(server.ownerUrl, `create database ${name} template template0`);
+      const url = new URL(server.ownerUrl);
       url.pathname = `/${name}`;
       return url.href;
     },

@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import { Client } from "pg";
-import { createSigningKeys } from "../../src/authority/signing-key.ts";
+import { SigningKeys } from "../../src/authority/signing-key.ts";
 
 import { createCheckpoints } from "../../src/log/checkpoint.ts";
 import { Vault } from "../../src/log/vault.ts";
@@ -163,8 +163,13 @@ async function openVault(databaseUrl: string, cleanup: AsyncDisposableStack): Pr
   const logs = await createWorkspaceLogs(database, SILENT_LOG);
   cleanup.defer(() => logs.close());
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
-  const keys = await createSigningKeys(database, privateKey, Date.now());
-  return new Vault({ pool: database.pool, logs, sign: createCheckpoints("bench.example", keys) });
+  const keys = new SigningKeys({ database, logs, privateKey });
+  return new Vault({
+    pool: database.pool,
+    logs,
+    sign: createCheckpoints("bench.example", keys),
+    sealKey: (log) => keys.sealIn(log),
+  });
 }
 
 /** Milliseconds of a proof of any entry. */

@@ -1,4 +1,4 @@
-import { startService, type TestService } from "../support/service.ts";
+import { startService, type TestService, type TestServiceOptions } from "../support/service.ts";
 import { agentctl, createFolder, type Folder, type Run } from "./harness.ts";
 
 /** A service with `agentctl` pointed at it, and a folder for its files. */
@@ -10,8 +10,8 @@ export interface Served extends TestService {
 }
 
 /** Starts a service. */
-export async function startServed(): Promise<Served> {
-  const service = await startService();
+export async function startServed(options: TestServiceOptions = {}): Promise<Served> {
+  const service = await startService(options);
   const folder = await createFolder();
   return {
     ...{ ...service, folder },

@@ -5,11 +5,15 @@ import { withClient } from "../support/database.ts";
 import { startServer } from "../support/server.ts";
 import { agentctl } from "./harness.ts";
 import { type Served, startServed } from "./served.ts";
+import { newKey } from "./written-log.ts";
 
 /** The entry that is tampered with; every entry of the log was sealed by itself. */
 const AT = 12;
 /** Entries of the log: four of the start, an agent and its decisions. */
 const SIZE = 28;
+
+/** The key of every service on the database: another one would be sealed first. */
+const SIGNING_KEY = newKey().privateKey.export({ type: "pkcs8", format: "pem" }).toString();
 
 /** What somebody with all rights does to the table, behind the service's back. */
 const CHANGES: readonly {
@@ -94,13 +98,15 @@ describe("agentctl vault verify, on a database that was tampered with", () => {
   let kept: string;
 
   const asSuperuser = (...statements: string[]): Promise<void> =>
-    withClient(served.database.url, (client) => unprotected(client, statements));
+    withClient(served.database.ownerUrl, (client) => unprotected(client, statements));
 
   before(async () => {
-    served = await startServed();
+    served = await startServed({ env: { ACP_SIGNING_KEY: SIGNING_KEY } });
     const agentId = await served.agent();
     for (let count = 5; count <= SIZE; count++) await served.intercept(agentId);
-    await withClient(served.database.url, (client) => client.query("create table untouched as table ledger_entry"));
+    await withClient(served.database.ownerUrl, (client) =>
+      client.query("create table untouched as table ledger_entry"),
+    );
     kept = served.folder.path("checkpoint");
     const { code, stdout } = await served.agentctl("vault", "verify", "--keep-checkpoint", kept);
     expect(code, stdout).to.equal(0);
@@ -127,18 +133,18 @@ describe("agentctl vault verify, on a database that was tampered with", () => {
   });
 
   it("tells by an earlier checkpoint that the end, and the head with it, was cut off.", async () => {
-    const { rows } = await withClient(served.database.url, (client) =>
+    const { rows } = await withClient(served.database.ownerUrl, (client) =>
       client.query<{ body: string }>("select body from ledger_entry where seq < 16 order by seq"),
     );
     const frontier = naiveTree(rows.map(({ body }) => naiveLeaf(body))).root();
     const saved = "create table head as table ledger_head";
     await asSuperuser(saved, "delete from ledger_entry where seq >= 16");
-    await withClient(served.database.url, (client) =>
+    await withClient(served.database.ownerUrl, (client) =>
       client.query("update ledger_head set seq = 16, frontier = $1", [frontier]),
     );
     const other = await startServer({
       databaseUrl: served.database.url,
-      env: { ACP_ADMIN_KEY: served.adminKey },
+      env: { ACP_ADMIN_KEY: served.adminKey, ACP_SIGNING_KEY: SIGNING_KEY },
     });
     try {
       const argv = ["vault", "verify", "--url", other.http, "--key", other.adminKey, "--json"];

@@ -3,12 +3,12 @@ import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_
 import { guard } from "../../src/client/guard.ts";
 import {
   AgentBlockedError,
-  ApprovalPendingError,
   type ControlPlane,
   ControlPlaneRequestError,
   createControlPlane,
   EscalationTimeoutError,
   type InterceptResult,
+  PendingApproval,
 } from "../../src/client/index.ts";
 import { presentationId } from "../../src/client/request-id.ts";
 import { until } from "../support/harness.ts";
@@ -139,11 +139,11 @@ describe("guard", () => {
     expect(probe.runs).to.deep.equal([]);
   });
 
-  it("throws ApprovalPendingError at once when it must not wait, and its action passes after an approval", async () => {
+  it("returns the escalation at once when it must not wait, and its action passes after an approval", async () => {
     const probe = createProbe(controlPlane, { agentId, actionType: "review.pay", waitOnEscalate: false });
-    const pending = (await rejection(probe.call(100))) as ApprovalPendingError;
-    expect(pending).to.be.instanceOf(ApprovalPendingError);
-    expect(pending).not.to.be.instanceOf(AgentBlockedError);
+    const pending = (await probe.call(100)) as PendingApproval;
+    expect(pending).to.be.instanceOf(PendingApproval).and.to.include({ decision: "escalate", decisionPath: "policy" });
+    expect(pending.decisionId).to.match(/^dec_/);
     expect(pending.escalationId).to.match(/^esc_/);
     expect(probe.runs).to.deep.equal([]);
 
@@ -153,7 +153,7 @@ describe("guard", () => {
     await service.resolve(escalationId, "approved");
     const late = createProbe(controlPlane, { agentId, actionType: "review.pay", waitOnEscalate: false, escalationId });
     expect(await late.call(100)).to.equal("ran 1");
-    expect(await rejection(late.call(100))).to.be.instanceOf(ApprovalPendingError);
+    expect(await late.call(100)).to.be.instanceOf(PendingApproval);
   });
 
   it("does not run the function with arguments that changed after the approval was asked for", async () => {

@@ -2,7 +2,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { type RuleSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
-import type { ControlPlane, GuardOptions } from "../../src/client/index.ts";
+import type { ControlPlane, GuardOptions, PendingApproval } from "../../src/client/index.ts";
 import { until } from "../support/harness.ts";
 import { startService, type TestService } from "../support/service.ts";
 import type { HttpProxy } from "./http-proxy.ts";
@@ -24,18 +24,21 @@ export const startRuledService = (env: Readonly<Record<string, string>> = {}): P
 /** A function that counts its runs, and a guard around it. */
 export interface Probe {
   readonly runs: unknown[];
-  call(value: unknown): Promise<string>;
+  call(value: unknown): Promise<string | PendingApproval>;
 }
 
 /** Guards a function of one argument for an agent's actions. */
-export function createProbe(
-  controlPlane: ControlPlane,
-  options: Pick<GuardOptions<[unknown]>, "agentId" | "actionType"> & Partial<GuardOptions<[unknown]>>,
-): Probe {
+export function createProbe(controlPlane: ControlPlane, options: ProbeOptions): Probe {
   const runs: unknown[] = [];
   const run = (value: unknown): string => `ran ${runs.push(value)}`;
-  return { runs, call: controlPlane.guard(run, { toArguments: (value) => ({ value }), ...options }) };
+  const toArguments = (value: unknown) => ({ value });
+  const { waitOnEscalate = true, ...rest } = options;
+  if (waitOnEscalate) return { runs, call: controlPlane.guard(run, { toArguments, ...rest }) };
+  return { runs, call: controlPlane.guard(run, { toArguments, ...rest, waitOnEscalate }) };
 }
+
+type ProbeOptions = Pick<GuardOptions<[unknown]>, "agentId" | "actionType"> &
+  Partial<Omit<GuardOptions<[unknown]>, "waitOnEscalate">> & { readonly waitOnEscalate?: boolean };
 
 /** What a promise rejects with. Fails when it does not. */
 export async function rejection(promise: Promise<unknown>): Promise<Error> {
@@ -68,4 +71,4 @@ export async function morePieces(proxy: HttpProxy, count: number): Promise<void>
 }
 
 /** An address on which nobody listens. */
-export const NOWHERE = "http://127.0.0.1:1";
+export const NOWHERE = "http://127.0.0.1:47001";

@@ -48,17 +48,20 @@ const REFUSALS: readonly Refusal[] = [
 
 const UUID_4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
+/** The cause that Node gives a failed `fetch`. */
+const faultOf = (code: string): Error => Object.assign(new Error("the connection failed"), { code });
+
 /** Fails the first `count` calls as a broken connection does; for the `"after"` kind the server got the call. */
 function flakyFetch(count: number, when: "before" | "after"): { fetch: typeof fetch; bodies: Uint8Array[] } {
   const bodies: Uint8Array[] = [];
   const flaky = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
     bodies.push(init?.body as Uint8Array);
     const fails = bodies.length <= count;
-    if (fails && when === "before") throw new TypeError("fetch failed");
+    if (fails && when === "before") throw new TypeError("fetch failed", { cause: faultOf("ECONNREFUSED") });
     const response = await fetch(input, init);
     if (!fails) return response;
     await response.arrayBuffer();
-    throw new TypeError("fetch failed", { cause: new Error("other side closed") });
+    throw new TypeError("fetch failed", { cause: faultOf("UND_ERR_SOCKET") });
   };
   return { fetch: flaky, bodies };
 }

@@ -38,6 +38,9 @@ export async function createCaseRun(service: SharedService, wire: Wire): Promise
   normalise(own.id);
   known.set("key", own.key);
   known.set("receiver", service.receiver);
+  known.set("default_key", service.server.adminKey);
+  known.set("signing_key", service.signingKeys.active);
+  known.set("old_signing_key", service.signingKeys.old);
 
   const fill: CaseRun["fill"] = (value) => filledIn(value, known);
   const keyOf: CaseRun["keyOf"] = async ({ key, in: name = "own" }) =>

@@ -1,6 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { Pool } from "pg";
+import { sealedFrom } from "../../src/authority/signing-key.ts";
 import { createTestDatabase } from "../support/database.ts";
+import { newPrivateKey } from "../support/harness.ts";
+import { openLogOf } from "../support/open-log.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { openWires, type Wires } from "../support/wires.ts";
 import { startReceiver } from "../webhook/receiver.ts";
@@ -17,6 +20,8 @@ export interface SharedService {
   readonly wires: Wires;
   /** A URL on this machine that takes every webhook. */
   readonly receiver: string;
+  /** Ids of the service's signing keys: the one in use, and a retired one. */
+  readonly signingKeys: { readonly active: string; readonly old: string };
   /** A new workspace. */
   workspace(): Promise<Workspace>;
   /**
@@ -39,7 +44,7 @@ const TABLES = [
   ["authority", "(t.id, t.sealed, t.ended_at_ms, t.secret_hash)"],
   ["revocation", "t"],
   ["incident", "t"],
-  ["webhook", "(t.webhook_id, t.url, t.events, t.is_active, t.secret, t.old_secret)"],
+  ["webhook", "(t.webhook_id, t.url, t.events, t.is_active, t.sealed_secret, t.sealed_old_secret)"],
   ["webhook_delivery", "t"],
   ["redaction_settings", "t"],
   ["personal_value", "t"],
@@ -94,6 +99,7 @@ async function open(): Promise<SharedService> {
     server,
     wires,
     receiver: receiver.url,
+    signingKeys: await retireOldKey(server, database.url),
     workspace() {
       // Ordered ahead, so that no case waits for its workspaces.
       while (ready.length <= AHEAD) ready.push(createWorkspace(server));
@@ -104,6 +110,23 @@ async function open(): Promise<SharedService> {
       return rows.map(({ part, mark }) => `${part} ${mark}`).join("\n");
     },
   };
+}
+
+/** Seals a key in `default` as a process with another signing key would have, some time before, and retires it. */
+async function retireOldKey(
+  { http, adminKey }: TestServer,
+  databaseUrl: string,
+): Promise<SharedService["signingKeys"]> {
+  const { keys } = (await (await fetch(`${http}/.well-known/jwks.json`)).json()) as { keys: { kid: string }[] };
+  const old = sealedFrom(newPrivateKey());
+  await using cleanup = new AsyncDisposableStack();
+  const log = await openLogOf(databaseUrl, cleanup);
+  await log.change("system", async ({ seal }) => seal({ type: "signing_key_added", signing_key: old }));
+  const headers = { "x-api-key": adminKey, "content-type": "application/json" };
+  const path = `${http}/v1/admin/signing-keys/${old.key_id}:retire`;
+  const { ok } = await fetch(path, { method: "POST", headers, body: "{}" });
+  if (!ok) throw new Error("the old key was not retired");
+  return { active: keys[0]?.kid ?? "", old: old.key_id };
 }
 
 async function createWorkspace({ http, adminKey }: TestServer): Promise<Workspace> {

@@ -6,6 +6,7 @@ import { Decision, DecisionPath } from "../../gen/agentcontrol/v1/resources_pb.j
 import { actionFrom } from "../../src/api/action.ts";
 import { createIntercept } from "../../src/decision/intercept.ts";
 import { ErrorReason } from "../../src/errors.ts";
+import { LongChecker } from "../../src/policy/long/checker.ts";
 import { canonicalJson } from "../../src/tree/canonical.ts";
 import { assertIntact, readLog } from "../log/stored-log.ts";
 import { type WatchedGuard, watchedGuard } from "../semantic/harness.ts";
@@ -191,7 +192,7 @@ describe("a guard that is asked before the log", () => {
     const caller = new AbortController();
     const request = { agentId, actionType: "mail.send", actionContent: "" } as InterceptRequest;
     const command = { workspaceId: "default", action: actionFrom(request, workspace.adminCaller) };
-    const intercept = createIntercept(workspace.logs, watched.guard);
+    const intercept = createIntercept({ logs: workspace.logs, guard: watched.guard, checker: new LongChecker() });
     const waiter = {
       signal: caller.signal,
       get isOver() {
@@ -209,9 +210,11 @@ describe("a guard that is asked before the log", () => {
 
   it("costs an action without semantic rules no look ahead.", async () => {
     await workspace.mandate([actionRule(Decision.BLOCK, "x")]);
-    expect(workspace.log.asksGuard).to.equal(false);
+    const request = { agentId, actionType: "mail.send", actionContent: "hello" } as InterceptRequest;
+    const needs = () => workspace.log.needsOf(actionFrom(request, workspace.adminCaller));
+    expect(needs()).to.deep.equal({ mayTakeLong: false, asksGuard: false });
     await workspace.mandate([semanticRule()]);
-    expect(workspace.log.asksGuard).to.equal(true);
+    expect(needs()).to.deep.equal({ mayTakeLong: false, asksGuard: true });
   });
 
   it("leaves no trace in the state of what it looked ahead at.", async () => {

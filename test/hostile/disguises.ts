@@ -1,18 +1,16 @@
 /* Spellings of names and values that mean the same as the plain one, or have to be refused. */
 
 import type { Draw } from "./draw.ts";
+import { type Right, refused, SAME } from "./rights.ts";
 
 const INVISIBLE = [
   ..."\u200b\u200c\u200d\u2060\u00ad\ufeff\u034f\u061c\u180e\u2061\u2064\u206a\u115f\u3164\uffa0",
   ..."\u202a\u202e\u2066\u2069\ufe00\ufe0f\u{e0001}\u{e0061}\u{e0100}",
 ];
-const CONTROL = [
-  ..."\u0001\u0007\u0008\u001b\u007f\u0085\u009b\u2028\u2029\ufff9\ufffd\ufffe\uffff\ue000\u0378",
-  "\u0000",
-];
+const CONTROL = [..."\u0001\u0007\u0008\u001b\u007f\u0085\u009b\ufff9\ufffd\ufffe\uffff\ue000\u0378", "\u0000"];
 const LONE = ["\ud800", "\udbff", "\udc00", "\udfff"];
-const SPACES = [" ", "  ", "\t", "\n", "\r\n", "\u00a0", "\u2003", "\u3000", "\u202f", "\v"];
-const SIGNS = [..."\u2024\u3002\uff0e\u2044\u2215\u2010\u2212\u02d0\ua789\u{1f600}"];
+const SPACES = [" ", "  ", "\t", "\n", "\r\n", "\u00a0", "\u2003", "\u3000", "\u202f", "\v", "\u2028", "\u2029"];
+const SIGNS = [..."\u3002\u2044\u2215\u2010\u2212\u02d0\ua789\u{1f600}"];
 /** Letters of Cyrillic, Greek, Armenian and Cherokee, and digits of other scripts, that look like ASCII. */
 const LOOKALIKES: Readonly<Record<string, string>> = {
   ...{ a: "\u0430\u03b1", c: "\u0441\u03f2", d: "\u0501", e: "\u0435", h: "\u04bb\u0570", i: "\u0456\u03b9" },
@@ -37,7 +35,9 @@ function changed(draw: Draw, text: string, change: (character: string) => string
 
 function inserted(draw: Draw, text: string, what: string): string {
   const characters = [...text];
-  characters.splice(draw.below(characters.length + 1), 0, what);
+  // Trimmed at either end, as white space is.
+  const isInside = what === "\ufeff";
+  characters.splice(isInside ? 1 + draw.below(characters.length - 1) : draw.below(characters.length + 1), 0, what);
   return characters.join("");
 }
 
@@ -50,87 +50,133 @@ function mathematical(character: string, base: number): string {
 }
 
 /**
- * Disguises of a name by what they do. Each gives a spelling that normalises to the same name, or one that is refused. Marks come
- * after the name, where a pattern's `*` covers them: `páy` is a name of its own.
+ * Disguises of a name, each with whether it can be the same name and whether it can be refused. Marks come after the name, where a
+ * pattern's `*` covers them: `páy` is a name of its own.
  */
-export const NAME_DISGUISES: Readonly<Record<string, Disguise>> = {
-  case: (draw, text) => changed(draw, text, (each) => each.toUpperCase()),
-  "full width": (draw, text) => changed(draw, text, fullWidth),
-  "mathematical letters": (draw, text) => {
-    const base = draw.pick([0x1d41a, 0x1d482, 0x1d5ba, 0x1d5ee, 0x1d656, 0x1d68a]);
-    return changed(draw, text, (each) => mathematical(each, base));
-  },
-  "compatible characters": (draw, text) =>
-    changed(draw, text, (each) => (COMPATIBLE[each] === undefined ? each : draw.pick([...COMPATIBLE[each]]))),
-  "invisible characters": (draw, text) => inserted(draw, text, draw.pick(INVISIBLE)),
-  "control characters": (draw, text) => inserted(draw, text, draw.pick(CONTROL)),
-  "half a surrogate pair": (draw, text) => inserted(draw, text, draw.pick(LONE)),
-  "white space around": (draw, text) => draw.pick(SPACES) + text + draw.pick(SPACES),
-  "letters of another script": (draw, text) => {
-    const fitting = [...text].filter((each) => LOOKALIKES[each] !== undefined);
-    const chosen = draw.pick(fitting);
-    const lookalike = draw.pick([...(LOOKALIKES[chosen] ?? INVISIBLE[0] ?? "")]);
-    return text.replace(chosen, lookalike);
-  },
-  "marks at the end": (draw, text) =>
-    text + draw.pick([..."\u0301\u0338\u20dd\u0335\u0489\u1dc4"]).repeat(1 + draw.below(3)),
-  "foreign signs": (draw, text) => text + draw.pick(SIGNS),
-  "great length": (draw, text) => text + draw.word().repeat(100 + draw.below(20)),
-  "two at once": (draw, text) => {
-    const [first, second] = [draw.pick(STACKABLE), draw.pick(STACKABLE)];
-    return NAME_DISGUISES[second]?.(draw, NAME_DISGUISES[first]?.(draw, text) ?? text) ?? text;
-  },
+const NAME_DISGUISES: Readonly<Record<string, readonly [isSame: boolean, isRefused: boolean, make: Disguise]>> = {
+  case: [true, false, (draw, text) => changed(draw, text, (each) => each.toUpperCase())],
+  "full width": [true, false, (draw, text) => changed(draw, text, fullWidth)],
+  "mathematical letters": [
+    true,
+    false,
+    (draw, text) => {
+      const base = draw.pick([0x1d41a, 0x1d482, 0x1d5ba, 0x1d5ee, 0x1d656, 0x1d68a]);
+      return changed(draw, text, (each) => mathematical(each, base));
+    },
+  ],
+  "compatible characters": [
+    true,
+    false,
+    (draw, text) =>
+      changed(draw, text, (each) => (COMPATIBLE[each] === undefined ? each : draw.pick([...COMPATIBLE[each]]))),
+  ],
+  "white space around": [true, false, (draw, text) => draw.pick(SPACES) + text + draw.pick(SPACES)],
+  "invisible characters": [false, true, (draw, text) => inserted(draw, text, draw.pick(INVISIBLE))],
+  "control characters": [false, true, (draw, text) => inserted(draw, text, draw.pick(CONTROL))],
+  "half a surrogate pair": [false, true, (draw, text) => inserted(draw, text, draw.pick(LONE))],
+  "letters of another script": [
+    false,
+    true,
+    (draw, text) => {
+      const fitting = [...text].filter((each) => LOOKALIKES[each] !== undefined);
+      const chosen = draw.pick(fitting);
+      const lookalike = draw.pick([...(LOOKALIKES[chosen] ?? INVISIBLE[0] ?? "")]);
+      return text.replace(chosen, lookalike);
+    },
+  ],
+  "two at once": [true, false, (draw, text) => twice(draw, text, draw.pick(VISIBLE))],
+  "two at once, one of them invisible": [false, true, (draw, text) => twice(draw, text, "invisible characters")],
+  "accents at the end": [true, false, (draw, text) => text + draw.pick([..."\u0301\u0308"])],
+  "signs that mean a dot": [true, false, (draw, text) => text + draw.pick([..."\uff0e\u2024"])],
+  "marks of no script at the end": [
+    false,
+    true,
+    (draw, text) => text + draw.pick([..."\u0338\u20dd\u0335\u0489\u1dc4"]).repeat(1 + draw.below(3)),
+  ],
+  "foreign signs": [false, true, (draw, text) => text + draw.pick(SIGNS)],
+  "great length": [false, true, (draw, text) => text + draw.word().repeat(100 + draw.below(20))],
 };
-const STACKABLE = ["case", "full width", "compatible characters", "invisible characters", "white space around"];
+const VISIBLE = ["case", "full width", "compatible characters", "white space around"];
+
+function twice(draw: Draw, text: string, first: string): string {
+  const once = NAME_DISGUISES[first]?.[2](draw, text) ?? text;
+  return NAME_DISGUISES[draw.pick(VISIBLE)]?.[2](draw, once) ?? text;
+}
 
 const ALL = Object.keys(NAME_DISGUISES);
 /** What lengthens a name makes another one of it, unless a pattern covers every rest. */
-const SAME_NAME = ALL.filter((name) => !["marks at the end", "foreign signs", "great length"].includes(name));
+const LONGER = [
+  ...["accents at the end", "marks of no script at the end", "signs that mean a dot", "foreign signs", "great length"],
+];
+const SAME_NAME = ALL.filter((name) => !LONGER.includes(name));
+
+/** How a kind of names is read. */
+interface NameKind {
+  /** Starts the disguise's name in counts. */
+  readonly kind: string;
+  /** Refusals of a spelling. */
+  readonly refusals: readonly Right[];
+  /** Set for names that are ASCII alone, and may have white space around them. */
+  readonly isAscii?: boolean;
+}
+
+export const ACTION_TYPE: NameKind = { kind: "action type", refusals: refused("action_type") };
+
+function disguise(draw: Draw, name: string, names: readonly string[], { kind, refusals, isAscii }: NameKind): string {
+  const chosen = draw.pick(names);
+  const [isSame, isRefused, make] = NAME_DISGUISES[chosen] as (typeof NAME_DISGUISES)[string];
+  const text = make(draw, name);
+  const isForeign = isAscii === true && /[^ -~]/.test(text.trim());
+  // A pattern has its star at its end.
+  const isBroken = name.endsWith("*") && LONGER.includes(chosen);
+  const rights: Right[] = [];
+  if (isSame && !isForeign && !isBroken) rights.push("same");
+  if (isRefused || isForeign || isBroken) rights.push(...refusals);
+  draw.use(`${kind}, ${chosen}${isForeign ? ", not ASCII" : ""}`, rights);
+  return text;
+}
 
 /** Disguises a name that a pattern with `*` covers. */
-export function disguised(draw: Draw, name: string): string {
-  return (NAME_DISGUISES[draw.pick(ALL)] as Disguise)(draw, name);
-}
+export const disguised = (draw: Draw, name: string, kind = ACTION_TYPE): string => disguise(draw, name, ALL, kind);
 
 /** Disguises a name that has to be met exactly. */
-export function disguisedSame(draw: Draw, name: string): string {
-  return (NAME_DISGUISES[draw.pick(SAME_NAME)] as Disguise)(draw, name);
-}
+export const disguisedSame = (draw: Draw, name: string, kind: NameKind): string =>
+  disguise(draw, name, SAME_NAME, kind);
 
 /** Disguises text that rules compare without case, surrounding white space and the form of its composition. */
 export function textDisguised(draw: Draw, text: string): string {
-  return draw.pick<Disguise>([
-    (_, each) => each.toUpperCase(),
-    (_, each) => each.normalize("NFD"),
-    (by, each) => by.pick(SPACES) + each + by.pick(SPACES),
-  ])(draw, text);
+  return draw.disguise("text", [
+    ["upper case", SAME, () => text.toUpperCase()],
+    ["decomposed", SAME, () => text.normalize("NFD")],
+    ["white space around", SAME, () => draw.pick(SPACES) + text + draw.pick(SPACES)],
+  ]);
 }
 
 /** Writes a number from 1,000 on in ways that a reader may take for another or for none. */
 export function numberDisguised(draw: Draw, number: number): unknown {
-  return draw.pick<() => unknown>([
-    () => String(number),
-    () => number.toExponential(),
-    () => `+${number}`,
-    () => ` ${number} `,
-    () => `${number}.000`,
-    () => `\u00a0${number}\n`,
-    () => `000${number}`,
-    () => `0x${number.toString(16)}`,
-    () => number.toLocaleString("en-US"),
-    () => `${number}`.replace(/\d/g, fullWidth),
-    () => `${number}\u0000`,
-    () => inserted(draw, `${number}`, draw.pick(INVISIBLE)),
-    () => [number],
-    () => ({ value: number }),
-    () => true,
-    () => number * 1e300,
-    () => number + 0.1,
-    () => Number.MAX_SAFE_INTEGER + 2,
-    () => draw.pick(["Infinity", "NaN", "1e999", "9".repeat(400), "", " ", "many", "1e", "--1", "1_000"]),
-    () => draw.pick([Number.POSITIVE_INFINITY, Number.NaN]),
-    () => [[[[number]]]],
-  ])();
+  const odd = ["Infinity", "NaN", "1e999", "9".repeat(400), "", " ", "many", "1e", "--1", "1_000"];
+  return draw.disguise<unknown>("number", [
+    ["in quotes", SAME, () => String(number)],
+    ["with an exponent", SAME, () => number.toExponential()],
+    ["with a sign", SAME, () => `+${number}`],
+    ["between spaces", SAME, () => draw.pick([` ${number} `, `\u00a0${number}\n`])],
+    ["with decimals", SAME, () => `${number}.000`],
+    ["with leading zeros", SAME, () => `000${number}`],
+    ["hexadecimal", SAME, () => `0x${number.toString(16)}`],
+    ["with separators", SAME, () => number.toLocaleString("en-US")],
+    ["full width", SAME, () => `${number}`.replace(/\d/g, fullWidth)],
+    ["with a control character", SAME, () => `${number}\u0000`],
+    ["with an invisible character", SAME, () => inserted(draw, `${number}`, draw.pick(INVISIBLE))],
+    ["in a list", SAME, () => [number]],
+    ["in lists", SAME, () => [[[[number]]]]],
+    ["in an object", SAME, () => ({ value: number })],
+    ["a boolean", SAME, () => true],
+    ["great", SAME, () => number * 1e300],
+    ["with a fraction", SAME, () => number + 0.1],
+    ["beyond the safe integers", SAME, () => Number.MAX_SAFE_INTEGER + 2],
+    ["no number in quotes", SAME, () => draw.pick(odd)],
+    ["not finite", refused("metadata"), () => draw.pick([Number.POSITIVE_INFINITY, Number.NaN])],
+  ]);
 }
 
 /** Names that objects of JavaScript have, and others that trip readers of JSON. */

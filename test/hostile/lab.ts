@@ -1,10 +1,13 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import type { InterceptResponse } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { EscalationStatus, Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { ControlPlaneError, ErrorReason, httpStatusFromReason } from "../../src/errors.ts";
 import { ruleFrom } from "../policy/harness.ts";
 import { type InterceptInit, openWorkspace, type TestWorkspace } from "../support/harness.ts";
 import { Draw } from "./draw.ts";
+import { isRight, type Reached, reachedText } from "./rights.ts";
 
 /** A request that the service refuses or escalates, in its plain form. */
 export interface Plain {
@@ -16,6 +19,8 @@ export interface Plain {
   readonly request: InterceptInit & { readonly metadata?: JsonObject };
   /** The key it is sent with. Default: the administrator's. */
   readonly key?: string;
+  /** A request that differs in what the refusal depends on, and is allowed. */
+  readonly allowed: { readonly request: InterceptInit; readonly key: string | undefined };
 }
 
 /** A request whose answer, or the way it failed, is wrong. */
@@ -93,6 +98,10 @@ export class Lab {
 
   static async open(seed: number): Promise<Lab> {
     const workspace = await openWorkspace();
+    // Every hostile form of what escalates may wait for somebody.
+    await workspace.admin.updateWorkspace({
+      ...{ workspaceId: workspace.workspaceId, maxPendingEscalationsPerAgent: 1_000 },
+    });
     const lab = new Lab(seed, workspace, await workspace.agent("free"), await workspace.agent("other"));
     await lab.#furnish();
     return lab;
@@ -105,7 +114,9 @@ export class Lab {
   /** Makes something that the cases of a group use; the first of them makes it, with choices that depend on the group alone. */
   shared<T>(name: string, group: number, make: (draw: Draw) => Promise<T>): Promise<T> {
     const id = `${name} ${group}`;
-    const known = this.#shared.get(id) ?? make(new Draw(this.seed + name.length, group));
+    const known =
+      this.#shared.get(id) ??
+      make(new Draw(this.seed, group, { attempt: -1 - Buffer.from(name).reduce((sum, each) => sum + each, 0) }));
     this.#shared.set(id, known);
     return known as Promise<T>;
   }
@@ -116,33 +127,49 @@ export class Lab {
   }
 
   /**
-   * Sends a request and checks that it is refused by an error of the caller's or gets a decision at least as strict as `verdict`.
-   * Gives the decision, undefined for an error. Throws a `HostileFinding`.
+   * Sends a request and checks that it comes to what is right for the disguises that the draw has used since the last call: the
+   * decision `verdict`, or a refusal. Gives the decision, undefined for a refusal. Throws a `HostileFinding`.
    */
-  async attempt(verdict: Decision, request: InterceptInit, key?: string): Promise<Decision | undefined> {
-    const told = (what: string) =>
-      new HostileFinding(`${what}: ${shown(request)}${key === undefined ? "" : " (own key)"}`);
-    let decision: Decision;
-    try {
-      ({ decision } = await this.workspace.enforcement.intercept(request, key));
-    } catch (error) {
-      const fault = this.faultOf(error);
-      if (fault !== undefined) throw told(fault);
-      return undefined;
-    }
-    if (SEVERITY[decision] >= SEVERITY[verdict]) return decision;
-    throw told(`${Decision[decision]} where the plain form gets ${Decision[verdict]}`);
+  async attempt(draw: Draw, verdict: Decision, request: InterceptInit, key?: string): Promise<Decision | undefined> {
+    const told = { ...request, ...(key !== undefined && { key: "its own" }) };
+    const response = await this.refusable(
+      draw,
+      told,
+      () => this.workspace.enforcement.intercept(request, key),
+      verdict,
+    );
+    return response?.decision;
   }
 
-  /** Runs a call that may be refused; gives what it came to, undefined if it was. Throws a `HostileFinding`. */
-  async refusable<T>(what: object, call: () => Promise<T>): Promise<T | undefined> {
+  /**
+   * Runs a call that may be refused, if a disguise that the draw has used since the last call says so; gives what it came to,
+   * undefined if it was refused. Throws a `HostileFinding`.
+   */
+  async refusable<T extends object>(
+    draw: Draw,
+    what: object,
+    call: () => Promise<T>,
+    verdict?: Decision,
+  ): Promise<T | undefined> {
+    const uses = draw.takeUses();
+    const told = (fault: string) =>
+      new HostileFinding(`${fault} [${uses.map(({ disguise }) => disguise).join("; ")}]: ${shown(what)}`);
+    let reached: Reached = "same";
+    let response: T | undefined;
     try {
-      return await call();
+      response = await call();
+      const { decision } = response as { decision?: Decision };
+      if (verdict !== undefined && decision !== verdict)
+        throw told(`${Decision[decision ?? 0]} where the plain form gets ${Decision[verdict]}`);
     } catch (error) {
+      if (error instanceof HostileFinding) throw error;
       const fault = this.faultOf(error);
-      if (fault !== undefined) throw new HostileFinding(`${fault}: ${shown(what)}`);
-      return undefined;
+      if (fault !== undefined) throw told(fault);
+      reached = refusalOf(error as ControlPlaneError);
     }
+    draw.count(uses, reached);
+    if (!isRight(uses, reached)) throw told(`${reachedText(reached)} is not right for`);
+    return response;
   }
 
   /** Finds what is wrong with an error: it is no refusal, or it tells a secret. */
@@ -158,16 +185,40 @@ export class Lab {
     return this.#secrets.some((secret) => text.includes(secret)) ? `an error that tells a secret (${text})` : undefined;
   }
 
-  /** Checks that every plain request still gets its verdict, and that a harmless one is allowed. */
+  /** Checks that every plain request still gets its verdict, and that each has a harmless one beside it that is allowed. */
   async assertPlain(): Promise<void> {
-    for (const { rule, verdict, request, key } of this.plains) {
-      const { decision } = await this.workspace.enforcement.intercept(request, key);
-      // An agent with too many pending escalations is blocked.
-      if (decision === verdict || (verdict === Decision.ESCALATE && decision === Decision.BLOCK)) continue;
-      throw new HostileFinding(`the plain request of ${rule} gets ${Decision[decision]}: ${shown(request)}`);
-    }
-    const { decision } = await this.workspace.intercept({ agentId: this.otherAgentId, actionType: "harmless" });
-    if (decision !== Decision.ALLOW) throw new HostileFinding(`a harmless request gets ${Decision[decision]}`);
+    await this.#rejectPending();
+    for (const plain of this.plains) await this.assertBoth(plain);
+  }
+
+  /** Makes room for more: an agent may have no more than 1,000 pending escalations. */
+  async #rejectPending(): Promise<void> {
+    const { escalations } = this.workspace;
+    const pending = { agentId: this.agentId, status: EscalationStatus.PENDING, pageSize: 500 };
+    const { escalations: found } = await escalations.listEscalations(pending);
+    for (const { escalationId } of found) await this.workspace.resolve(escalationId, Resolution.REJECTED);
+  }
+
+  /** Checks that a plain request gets its verdict, and that the harmless one beside it is allowed. */
+  async assertBoth({ rule, verdict, request, key, allowed }: Plain): Promise<void> {
+    await this.assertDecision(`the plain request of ${rule}`, verdict, request, key);
+    await this.assertDecision(`a harmless request beside ${rule}`, Decision.ALLOW, allowed.request, allowed.key);
+  }
+
+  /** Checks that a request gets exactly a decision; gives its answer. */
+  async assertDecision(
+    what: string,
+    verdict: Decision,
+    request: InterceptInit,
+    key?: string,
+  ): Promise<InterceptResponse> {
+    const response = await this.workspace.enforcement.intercept(request, key).catch((error: Error) => {
+      throw new HostileFinding(`${what} fails (${error.message}): ${shown(request)}`);
+    });
+    if (response.decision === verdict) return response;
+    throw new HostileFinding(
+      `${what} gets ${Decision[response.decision]} in place of ${Decision[verdict]}: ${shown(request)}`,
+    );
   }
 
   async #furnish(): Promise<void> {
@@ -189,31 +240,38 @@ export class Lab {
     await this.assertPlain();
   }
 
-  #add(rule: string, on: Plain["on"], request: Plain["request"], more: Partial<Plain> = {}): void {
-    this.plains.push({ rule, on, verdict: Decision.BLOCK, request, ...more });
+  /** Adds a plain request with the harmless one beside it, in the members in which that differs. */
+  #add(
+    ...[rule, on, request, harmless, more = {}]: readonly [
+      rule: string,
+      on: Plain["on"],
+      request: Plain["request"],
+      harmless: Partial<Plain["request"]>,
+      more?: Partial<Pick<Plain, "verdict" | "key">> & { readonly harmlessKey?: string },
+    ]
+  ): void {
+    const { harmlessKey, ...rest } = more;
+    const allowed = { request: { ...request, ...harmless } as InterceptInit, key: harmlessKey };
+    this.plains.push({ rule, on, verdict: Decision.BLOCK, request, allowed, ...rest });
   }
 
   #addRules(): void {
     const { agentId } = this;
     const calling = (tool: string, args: JsonObject) => ({
-      agentId,
-      actionType: "tool.call",
-      tool,
+      ...{ agentId, actionType: "tool.call", tool },
       metadata: { arguments: args },
     });
-    this.#add("a block on action types", "type", { agentId, actionType: "t6pay.vendor" });
-    this.#add(
-      "an escalation of action types",
-      "type",
-      { agentId, actionType: "wire.vendor" },
-      { verdict: Decision.ESCALATE },
-    );
-    this.#add("a number", "arguments", calling("pay6", { amount: 900 }));
-    this.#add("a word of an enum", "arguments", calling("pay6", { kind: "offshore" }));
-    this.#add("a nested text", "arguments", calling("pay6", { party: { name: FORBIDDEN_TEXT } }));
-    this.#add("a required number", "arguments", calling("strict6", { amount: 900 }));
-    this.#add("a schema", "arguments", calling("form6", { count: 90 }));
-    this.#add("a tool with a rule", "tool", calling("pay6", { amount: 900 }));
+    const call = (rule: string, on: Plain["on"], tool: string, refusedArgs: JsonObject, allowedArgs: JsonObject) =>
+      this.#add(rule, on, calling(tool, refusedArgs), calling(tool, allowedArgs));
+    this.#add("a block on types", "type", { agentId, actionType: "t6pay.vendor" }, { actionType: "t6paint.vendor" });
+    const wire = { agentId, actionType: "wire.vendor" };
+    this.#add("an escalation of types", "type", wire, { actionType: "wired.vendor" }, { verdict: Decision.ESCALATE });
+    call("a number", "arguments", "pay6", { amount: 900 }, { amount: 500 });
+    call("a word of an enum", "arguments", "pay6", { kind: "offshore" }, { kind: "retail" });
+    call("a nested text", "arguments", "pay6", { party: { name: FORBIDDEN_TEXT } }, { party: { name: "invasion" } });
+    call("a required number", "arguments", "strict6", { amount: 900 }, { amount: 500 });
+    call("a schema", "arguments", "form6", { count: 90 }, { count: 9 });
+    this.#add("a tool with a rule", "tool", calling("pay6", { amount: 900 }), { tool: "harmless6" });
   }
 
   async #addFacts(): Promise<void> {
@@ -224,29 +282,32 @@ export class Lab {
       const agentId = await this.workspace.agent(field);
       const rule = { type: "metadata", decision: "block", conditions: only(field, ">", 50_000, more) };
       await this.workspace.mandate([ruleFrom(rule)], { scope: Scope.AGENT, agentId });
-      this.#add(`the fact ${field}`, "fact", { agentId, actionType: "report", metadata: { [field]: 60_000 } });
+      const reporting = (value: number) => ({ agentId, actionType: "report", metadata: { [field]: value } });
+      this.#add(`the fact ${field}`, "fact", reporting(60_000), reporting(50_000));
     }
   }
 
   async #addPermissions(): Promise<void> {
     const denied = await this.workspace.agent("denied", [], ["shred.*"]);
-    this.#add("a denied type", "type", { agentId: denied, actionType: "shred.papers" });
+    const shred = { agentId: denied, actionType: "shred.papers" };
+    this.#add("a denied type", "type", shred, { actionType: "shredder.papers" });
     const listed = await this.workspace.agent("listed", ["read.*"]);
-    this.#add("a list of allowed types", "type", { agentId: listed, actionType: "store.papers" });
+    const store = { agentId: listed, actionType: "store.papers" };
+    this.#add("a list of allowed types", "type", store, { actionType: "read.papers" });
   }
 
   async #addServers(): Promise<void> {
     const agentId = await this.workspace.agent("server");
     const policy = { agentId, server: "fs", tool: "write_*", decision: Decision.BLOCK };
     await this.workspace.authority.createMcpToolPolicy(policy);
-    const metadata = { mcp_server: "fs" };
-    this.#add("a policy for MCP tools", "server", { agentId, actionType: "mcp.call", tool: "write_file", metadata });
+    const call = { agentId, actionType: "mcp.call", tool: "write_file", metadata: { mcp_server: "fs" } };
+    this.#add("a policy for MCP tools", "server", call, { tool: "read_file" });
   }
 
   async #addLimit(): Promise<void> {
     const agentId = await this.workspace.agent("limited");
     await this.workspace.intercept({ agentId, actionType: "limit6.first" });
-    this.#add("a limit", "type", { agentId, actionType: "limit6.more" });
+    this.#add("a limit", "type", { agentId, actionType: "limit6.more" }, { actionType: "limits.more" });
   }
 
   async #expiringAuthority() {
@@ -258,37 +319,53 @@ export class Lab {
     return { agentId, key: this.keepSecret(secret), sessionId: session?.sessionId ?? "" };
   }
 
+  /** An agent with one of each authority, which lasts. */
+  async #lastingAuthority() {
+    const { authority, admin } = this.workspace;
+    const agentId = await this.workspace.agent("lasting");
+    const { secret } = await authority.createCredential({ agentId });
+    const { session } = await authority.createSession({ agentId });
+    const bound = await admin.createApiKey({ name: "lasting", role: Role.AGENT, agentId });
+    const onBehalfOf = await this.workspace.agent("lasting principal");
+    await authority.createGrant({ grantorAgentId: onBehalfOf, granteeAgentId: agentId, actionTypes: ["*"] });
+    return {
+      ...{ agentId, onBehalfOf, sessionId: session?.sessionId ?? "" },
+      ...{ credential: this.keepSecret(secret), bound: this.keepSecret(bound.secret) },
+    };
+  }
+
   async #addAuthority(expired: { agentId: string; key: string; sessionId: string }): Promise<void> {
     const { authority, admin } = this.workspace;
     const actionType = "own.work";
-    this.#add("an expired credential", "authority", { agentId: expired.agentId, actionType }, { key: expired.key });
-    this.#add("an expired session", "authority", {
-      agentId: expired.agentId,
-      actionType,
-      sessionId: expired.sessionId,
-    });
+    const { credential: live, bound: liveBound, onBehalfOf, ...lasting } = await this.#lastingAuthority();
+    const { agentId: lastingId, sessionId: lastingSession } = lasting;
+    const byKey = (rule: string, agentId: string, key: string, harmlessKey: string) =>
+      this.#add(rule, "authority", { agentId, actionType }, { agentId: lastingId }, { key, harmlessKey });
+    const bySession = (rule: string, agentId: string, sessionId: string) =>
+      this.#add(...([rule, "authority", { agentId, actionType, sessionId }] as const), {
+        agentId: lastingId,
+        sessionId: lastingSession,
+      });
+    byKey("an expired credential", expired.agentId, expired.key, live);
+    bySession("an expired session", expired.agentId, expired.sessionId);
 
     const agentId = await this.workspace.agent("ended");
     const { credential, secret } = await authority.createCredential({ agentId });
     await authority.endCredential({ credentialId: credential?.credentialId ?? "" });
-    this.#add("an ended credential", "authority", { agentId, actionType }, { key: this.keepSecret(secret) });
+    byKey("an ended credential", agentId, this.keepSecret(secret), live);
     const { session } = await authority.createSession({ agentId });
     const sessionId = session?.sessionId ?? "";
     await authority.endSession({ sessionId });
-    this.#add("an ended session", "authority", { agentId, actionType, sessionId });
+    bySession("an ended session", agentId, sessionId);
 
     const revoked = await this.workspace.agent("revoked");
     const bound = await admin.createApiKey({ name: "bound", role: Role.AGENT, agentId: revoked });
     await authority.createGrant({ grantorAgentId: revoked, granteeAgentId: agentId, actionTypes: ["*"] });
     await this.workspace.revoke(revoked);
-    this.#add("a revoked agent", "authority", { agentId: revoked, actionType });
-    this.#add(
-      "a key that ended with its agent",
-      "authority",
-      { agentId: revoked, actionType },
-      { key: this.keepSecret(bound.secret) },
-    );
-    this.#add("a revoked principal", "authority", { agentId, actionType, onBehalfOf: revoked });
+    this.#add("a revoked agent", "authority", { agentId: revoked, actionType }, { agentId: lastingId });
+    byKey("a key that ended with its agent", revoked, this.keepSecret(bound.secret), liveBound);
+    const lent = { agentId: lastingId, onBehalfOf };
+    this.#add("a revoked principal", "authority", { agentId, actionType, onBehalfOf: revoked }, lent);
     await this.#addChain();
   }
 
@@ -311,12 +388,13 @@ export class Lab {
       parentGrantId,
     });
     const acting = { agentId: actor, actionType: "shred.papers" };
-    this.#add("a denial in a chain of grants", "type", { ...acting, onBehalfOf: principal });
-    this.#add("a denial above a named grant", "type", { ...acting, grantId: below.grant?.grantId ?? "" });
+    const reading = { actionType: "read.papers" };
+    this.#add("a denial in a chain of grants", "type", { ...acting, onBehalfOf: principal }, reading);
+    this.#add("a denial above a named grant", "type", { ...acting, grantId: below.grant?.grantId ?? "" }, reading);
     const contract = { agentId: actor, goal: "reading", allowedActionTypes: ["read.*"], ttlSeconds: 86_400n };
     const { intentContract } = await authority.createIntentContract(contract);
     const intentContractId = intentContract?.intentContractId ?? "";
-    this.#add("a contract", "type", { agentId: actor, actionType: "store.papers", intentContractId });
+    this.#add("a contract", "type", { agentId: actor, actionType: "store.papers", intentContractId }, reading);
   }
 
   /** Approves actions `wire.spent.0`, `wire.spent.1` … of `agentId`; the approvals expire before the first case. */
@@ -330,12 +408,12 @@ export class Lab {
   }
 }
 
-const SEVERITY: Readonly<Record<Decision, number>> = {
-  [Decision.UNSPECIFIED]: -1,
-  [Decision.ALLOW]: 0,
-  [Decision.ESCALATE]: 1,
-  [Decision.BLOCK]: 2,
-};
+/** What a refusal says about why: its reason and the fields that it names. */
+function refusalOf({ reason, metadata, violations }: ControlPlaneError): Reached {
+  const named = metadata.field === undefined ? [] : [metadata.field];
+  const fields = violations.length > 0 ? violations.map(({ field }) => field) : named;
+  return { reason: ErrorReason[reason], fields };
+}
 
 /** Shows a request in ASCII, so that a disguise is seen. */
 export function shown(request: object): string {

@@ -44,6 +44,7 @@ export async function comparable(pool: Pool, state: WorkspaceState, nowMs: numbe
       violations: compiled.violations,
     })),
     pending: state.escalations.expired(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY),
+    signingKeys: state.signingKeys.all().map(({ publicKey: _, ...key }) => key),
     counters: countersOf(state, nowMs),
     sequences: sequencesOf(state, nowMs),
   };

@@ -99,6 +99,8 @@ const FOLDS: Readonly<Record<string, (state: NaiveState, change: never) => void>
     revokeGrants(state, revoked);
   },
   key_created: () => undefined,
+  signing_key_added: () => undefined,
+  signing_key_retired: () => undefined,
 };
 
 /** Folds an entry that is no decision. Throws on a type that it does not know. */

@@ -27,7 +27,7 @@ const pending = (action: Action): PendingDecision => ({
 
 /** Decides a batch; gives it with what it would write. */
 async function decided(state: WorkspaceState, actions: readonly Action[], nowMs: number) {
-  const batch = new Batch(state, actions.map(pending), nowMs);
+  const batch = new Batch(state, actions.map(pending), nowMs, Number.POSITIVE_INFINITY);
   batch.decide();
   let written: unknown;
   const query = async ({ values }: { values: unknown }) => {

@@ -2,7 +2,9 @@ import { readFileSync } from "node:fs";
 import { fromJson, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import { type Rule, RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { argumentsFrom } from "../../src/policy/action-source.ts";
+import { Checks } from "../../src/policy/checks.ts";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
+import { LongChecker } from "../../src/policy/long/checker.ts";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
 import { flattenSchema } from "../../src/policy/schema/flatten.ts";
 import { createToolSchema } from "../../src/policy/schema/validate.ts";
@@ -102,6 +104,7 @@ export function contextFrom(over: Partial<EvaluationContext> = {}): EvaluationCo
     metadata,
     trustTenths: 500,
     nowMs: 1_750_000_000_000,
+    checks: new Checks(),
     counterValue: () => ({ group: "agt_1", members: 1, count: 1, source: "decision_log" }),
     sequenceStartedAtMs: () => undefined,
     ...over,
@@ -112,6 +115,21 @@ export function contextFrom(over: Partial<EvaluationContext> = {}): EvaluationCo
 export function evaluateRule(rule: RuleJson, tool: ToolSchema, args: JsonObject | undefined): PolicyResult {
   const set = createPolicySet([mandateFrom([rule], {}, lookup(tool))]);
   return set.evaluate(contextFrom({ tool, arguments: args, metadata: args }));
+}
+
+/** Evaluates one rule on one call of a tool, with the checks made before that take too long. */
+export async function evaluateWithLongChecks(
+  rule: RuleJson,
+  tool: ToolSchema,
+  args: JsonObject,
+): Promise<PolicyResult> {
+  const set = createPolicySet([mandateFrom([rule], {}, lookup(tool))]);
+  const call = { tool, arguments: args, metadata: args };
+  const { missingChecks } = set.evaluate(contextFrom(call));
+  const checker = new LongChecker();
+  const answers = await checker.run("w", missingChecks, new AbortController().signal);
+  await checker.close();
+  return set.evaluate(contextFrom({ ...call, checks: new Checks(answers) }));
 }
 
 /** A rule on action types. */

@@ -8,10 +8,12 @@ import type { CompiledMandate, ToolSchema } from "../../src/policy/types.ts";
 import { contextFrom, lookup, mandateSource, toolFrom } from "./harness.ts";
 import { type NaiveCondition, type NaiveSchema, naiveArgumentFires, naiveMetadataFires } from "./naive.ts";
 
-const SCHEMAS = 1700;
+/** The long form takes 1,700. */
+const SCHEMAS = Number(process.env.SCHEMAS ?? 340);
 const RULES = 10;
 const CALLS = 10;
-const TRIPLES = 100_000;
+/** Rules and calls that are compared at least, 100,000 in the long form. */
+const TRIPLES = SCHEMAS * 59;
 
 type Draw = fc.GeneratorValue;
 
@@ -147,7 +149,7 @@ function fires(rule: RandomRule, schema: NaiveSchema, args: JsonObject, metadata
 }
 
 describe("compiled rules", () => {
-  it("agree with a naive evaluator on 100,000 random schemas, rules and arguments.", () => {
+  it("agree with a naive evaluator on many random schemas, rules and arguments.", () => {
     let triples = 0;
     const seen = new Map<string, number>();
     fc.assert(
@@ -175,7 +177,7 @@ describe("compiled rules", () => {
     );
     expect(triples).to.be.at.least(TRIPLES);
     expect(
-      [...seen.values()].every((count) => count > 1000),
+      [...seen.values()].every((count) => count > SCHEMAS / 2),
       JSON.stringify([...seen]),
     ).to.equal(true);
   });

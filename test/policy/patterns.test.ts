@@ -1,27 +1,142 @@
 import { expect } from "chai";
+import { type LongCheck, MAX_PATTERN_STEPS } from "../../src/policy/checks.ts";
 import { compileRules } from "../../src/policy/compile/rules.ts";
-import { evaluateRule, lookup, ruleFrom, toolFrom } from "./harness.ts";
+import { LongChecker } from "../../src/policy/long/checker.ts";
+import { checkPattern, PatternSet } from "../../src/policy/patterns.ts";
+import { evaluateRule, evaluateWithLongChecks, lookup, type RuleJson, ruleFrom, toolFrom } from "./harness.ts";
 
 const tool = toolFrom({ type: "object", properties: { text: { type: "string" } } });
 
-function ruleWith(pattern: string) {
+function ruleWith(pattern: string, decision = "block"): RuleJson {
   const rules = [{ field: "text", operator: "matches", value: pattern }];
-  return { tool: "pay", decision: "block", conditions: { rules } };
+  return { tool: "pay", decision, conditions: { rules } };
+}
+
+const contentRule = (patterns: string[]): RuleJson => ({
+  ...{ type: "content", decision: "block" },
+  conditions: { patterns },
+});
+
+function violationsOf(...rules: readonly RuleJson[]): readonly string[] {
+  const result = compileRules(rules.map(ruleFrom), lookup(tool));
+  return result.kind === "compiled" ? [] : result.violations.map(({ path, reason }) => `${path} ${reason}`);
 }
 
 describe("patterns", () => {
   for (const pattern of ["(?<=a)b", "(?=a)b", "(?!a)b", "(a)\\1", "[", "a{1001}", "((a{100}){100}){10}"]) {
     it(`refuse \`${pattern}\`, which RE2 does not know.`, () => {
-      const result = compileRules([ruleFrom(ruleWith(pattern))], lookup(tool));
-      expect(result.kind === "invalid" && result.violations[0]?.reason).to.equal("PATTERN_INVALID");
+      expect(violationsOf(ruleWith(pattern))).to.deep.equal(["rules[0].conditions.rules[0].value PATTERN_INVALID"]);
     });
   }
 
-  // A search that tries alternatives one after the other would not come to an end on texts this long.
-  for (const pattern of ["(a+)+$", "(a|aa)+$", "(a|a?)+c$", "(.*a){20}$", "(x+x+)+y"]) {
-    it(`decide on a text of half a million characters for \`${pattern}\`.`, () => {
-      const text = `${"a".repeat(500_000)}b`;
-      expect(evaluateRule(ruleWith(pattern), tool, { text }).decision).to.equal(undefined);
+  for (const pattern of ["a[ab]{1,999}c", "(?:[ab]{1,30}c){1,30}", "(\\pL{500}|b){3}", `${"a{900}".repeat(80)}`]) {
+    it(`refuse \`${pattern.slice(0, 30)}\`, which is too large, and say so.`, () => {
+      expect(violationsOf(ruleWith(pattern))).to.deep.equal(["rules[0].conditions.rules[0].value PATTERN_INVALID"]);
+      const checked = checkPattern(pattern);
+      expect(checked.kind === "invalid" && checked.message).to.match(/^compiles to about \d+ instructions/);
     });
   }
+
+  it("may be so large together and no larger, in one mandate.", () => {
+    const large = contentRule(Array.from({ length: 7 }, (_, index) => `x${index}a{900}`));
+    expect(violationsOf(large)).to.deep.equal([]);
+    expect(violationsOf(large, large)).to.include("rules[1].conditions.patterns[6] PATTERN_INVALID");
+  });
+
+  it("are found together as each alone, whatever their case.", () => {
+    const patterns = ["secret\\s+key", "^begin", "end$", "\\bpay\\b", "[0-9]{4}", "ÄÖ", "(?-i)Case", "a|b{2}"];
+    const texts = ["SECRET  key", "Begin here", "the END", "to PAY, not to repay", "1234", "äö", "Case case", "BB", ""];
+    for (const text of texts) {
+      const alone = patterns.flatMap((each, index) =>
+        new PatternSet([each], 1).search(text).length > 0 ? [index] : [],
+      );
+      expect(new PatternSet(patterns, 1).search(text), text).to.deep.equal(alone);
+    }
+  });
+
+  // A search that tries alternatives one after the other would not come to an end on texts this long.
+  for (const pattern of ["(a+)+$", "(a|aa)+$", "(a|a?)+c$", "(.*a){20}$", "(x+x+)+y"]) {
+    it(`decide on a text of half a million characters for \`${pattern}\`.`, async () => {
+      const text = `${"a".repeat(500_000)}b`;
+      expect((await evaluateWithLongChecks(ruleWith(pattern), tool, { text })).decision).to.equal(undefined);
+      expect((await evaluateWithLongChecks(ruleWith("ab$"), tool, { text })).decision).to.equal("block");
+    });
+  }
+
+  it("hold unsearched where they would take too long at the action's turn, unless they allow.", () => {
+    const text = "a".repeat(MAX_PATTERN_STEPS);
+    const { decision, reasons, missingChecks } = evaluateRule(ruleWith("x"), tool, { text });
+    expect([decision, reasons[0]?.code]).to.deep.equal(["block", "CHECK_TOO_LONG"]);
+    expect(missingChecks).to.deep.equal([{ kind: "patterns", patterns: ["x"], text }]);
+    expect(evaluateRule(ruleWith("a", "allow"), tool, { text }).decision).to.equal(undefined);
+    expect(evaluateRule(contentRule(["x"]), tool, { text: "short" }).decision).to.equal(undefined);
+  });
+});
+
+describe("long checks", () => {
+  let checker: LongChecker;
+  before(() => {
+    checker = new LongChecker();
+  });
+  after(() => checker.close());
+
+  const { signal } = new AbortController();
+  /** Texts without a period, which make an automaton grow without end. */
+  const slow = (seed: number): LongCheck => {
+    let state = seed;
+    const next = () => {
+      state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
+      return state > 1_073_741_824;
+    };
+    const text = Array.from({ length: 300_000 }, () => (next() ? "a" : "b")).join("");
+    return { kind: "patterns", patterns: ["(a|b)*a(a|b){60}c"], text };
+  };
+  const quick: LongCheck = { kind: "patterns", patterns: ["b", "x"], text: "abc" };
+  const found = async (check: LongCheck, workspaceId = "w", aborts = signal) => {
+    const { patterns } = await checker.run(workspaceId, [check], aborts);
+    return check.kind === "patterns" ? Object.fromEntries(patterns.get(check.text) ?? []) : {};
+  };
+
+  it("answer for each pattern of a text.", async () => {
+    expect(await found(quick)).to.deep.equal({ b: true, x: false });
+  });
+
+  it("end after a quarter of a second without an answer, and the next is answered again.", async () => {
+    expect(await found(slow(3))).to.deep.equal({});
+    expect(await found(quick)).to.deep.equal({ b: true, x: false });
+  });
+
+  it("of one workspace wait for no more than one of another, and those beyond 16 get no answer.", async () => {
+    const order: string[] = [];
+    const note = (name: string) => () => void order.push(name);
+    const noisy = Array.from({ length: 20 }, () => found(slow(3), "noisy").then(note("noisy")));
+    const calm = found(quick, "calm").then(note("calm"));
+    await calm;
+    // At once: the four beyond the queue. Then one that ran already.
+    expect(order.filter((name) => name === "noisy").length).to.be.within(3, 5);
+    await checker.close();
+    await Promise.all(noisy);
+    checker = new LongChecker();
+  });
+
+  it("are not made for a caller that has left.", async () => {
+    expect(await found(quick, "w", AbortSignal.abort())).to.deep.equal({});
+  });
+
+  it("hold when a schema takes millions of steps, and find what an ordinary check finds.", async () => {
+    const anyOf = Array.from({ length: 1_500 }, (_, index) => ({ type: "string", const: `word ${index}` }));
+    const large = toolFrom({ type: "object", properties: { items: { type: "array", items: { anyOf } } } });
+    const rule = { type: "schema", tool: "pay", decision: "block", conditions: {} };
+    const few = await evaluateWithLongChecks(rule, large, { items: ["word 7", "word 1499"] });
+    expect(few.decision).to.equal(undefined);
+    const wrong = await evaluateWithLongChecks(rule, large, { items: ["word 7", "word 1500"] });
+    expect([wrong.decision, wrong.reasons[0]?.code]).to.deep.equal(["block", "ARGUMENTS_INVALID"]);
+    const tooLarge = toolFrom({ type: "object", properties: { a: { anyOf: [...anyOf, ...structuredClone(anyOf)] } } });
+    const refused = compileRules([ruleFrom(rule)], lookup(tooLarge));
+    expect(refused.kind === "invalid" && refused.violations[0]?.message).to.contain("it has 3002 subschemas");
+    const many = await evaluateWithLongChecks(rule, large, {
+      items: Array.from({ length: 20_000 }, () => "word 1499"),
+    });
+    expect([many.decision, many.reasons[0]?.code]).to.deep.equal(["block", "CHECK_TOO_LONG"]);
+  });
 });

@@ -198,7 +198,10 @@ describe("a schema rule", () => {
     let args: JsonObject = {};
     for (let depth = 0; depth < 60; depth++) args = { a: args };
     const { reasons } = evaluateRule(rule, toolFrom({ type: "object", ...twice }), args);
-    expect(reasons[0]?.message).to.equal("the arguments take too long to check");
+    expect(reasons[0]).to.include({
+      code: "CHECK_TOO_LONG",
+      message: "the arguments take too long to check, so the rule holds",
+    });
     expect(fits({ type: "object", ...twice }, { a: { a: { end: 1 } } })).to.equal(true);
   });
 

@@ -7,7 +7,7 @@ const VALUES = 400;
 const BOUND = 67_108_864;
 
 describe("the placeholders of conversations", () => {
-  it("are remembered up to a number of characters, and the oldest are forgotten past it.", () => {
+  it("are remembered up to a number of characters, and the oldest are forgotten past it.", async () => {
     const names = Array.from(
       { length: VALUES },
       (_, index) => `Zebulon ${"abcdefghij"[index % 10]}${"x".repeat(index % 200)}${index}`,
@@ -15,7 +15,7 @@ describe("the placeholders of conversations", () => {
     const scrubber = scrubberOf(names);
     const conversations = createConversations();
     const full = createPlaceholders({ scrubber });
-    full.hide(names.join(" and "));
+    await full.hide(names.join(" and "));
     expect(full.textLength).to.be.above(10_000);
     let count = 0;
     for (; count < 2_000; count++) conversations.set(`conversation ${count}`, full);

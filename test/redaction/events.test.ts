@@ -91,7 +91,7 @@ describe("events of a chat", () => {
 
   it("put placeholders back, split over events, if the workspace allows it.", async () => {
     const options = responseOptions({ restore: true });
-    const placeholder = options.placeholders.hide(email);
+    const placeholder = await options.placeholders.hide(email);
     const { events } = await scrubbed(CHAT, chatEvents([...`to ${placeholder}, not ${card}`]), options);
     const said = saidIn({ events } as never);
     expect(said["0"]).to.equal(`to ${email}, not [PAYMENT_CARD]`);

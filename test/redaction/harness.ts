@@ -12,6 +12,7 @@ import type { UpstreamTiming } from "../../src/redaction/proxy/upstream.ts";
 import { Authenticator } from "../../src/registry/authenticator.ts";
 import { createKey } from "../../src/registry/keys.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
+import { createEncryptor } from "../../src/store/encryptor.ts";
 import type { StoreLog } from "../../src/store/migrate.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { ALLOW, openReplica, type Replica } from "../webhook/replica.ts";
@@ -63,7 +64,7 @@ export interface ProcessOptions {
   readonly attemptMs?: number;
 }
 
-const REDACTION_KEY = "redaction-key-of-the-tests-0123456789";
+const ENCRYPTION_KEY = "encryption-key-of-the-tests-0123456789";
 
 function recordingLog(): { readonly log: StoreLog; readonly text: () => string } {
   const lines: string[] = [];
@@ -74,8 +75,8 @@ function recordingLog(): { readonly log: StoreLog; readonly text: () => string }
 async function startProcess({ database, logs }: Replica, secret: string, options: ProcessOptions): Promise<Process> {
   const { log, text } = recordingLog();
   const attempt = options.attemptMs === undefined ? {} : { attemptMs: options.attemptMs };
-  const key = options.key ?? REDACTION_KEY;
-  const redaction = createRedaction({ database, logs, log, key, webhookAllow: ALLOW, ...attempt });
+  const encryptor = createEncryptor(options.key ?? ENCRYPTION_KEY);
+  const redaction = createRedaction({ database, logs, log, encryptor, webhookAllow: ALLOW, ...attempt });
   const authenticator = new Authenticator({ database, clock: logs.clock });
   const authenticate = (apiKey: string) => authenticator.authenticate(apiKey);
   const metrics = new Registry();

@@ -3,9 +3,11 @@ import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "nod
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { registerAgent } from "../../src/registry/agents.ts";
+import { createKey, revokeKey } from "../../src/registry/keys.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
+import { until } from "../support/harness.ts";
 import { openRedactionWorkspace, PERSONAL, type RedactionWorkspace, ROLES, WORKSPACE } from "./harness.ts";
-import { type Answer, chatEvents, completion, sends, streams } from "./upstream.ts";
+import { type Answer, chatEvents, chunk, completion, sends, streams } from "./upstream.ts";
 
 const { email } = PERSONAL;
 const CHAT = "/chat/completions";
@@ -357,5 +359,48 @@ describe("the redaction proxy", () => {
     const [asked] = JSON.parse(workspace.upstream.asked[0]?.body ?? "{}").messages;
     expect(asked.content[0]).to.deep.equal(part);
     expect(asked.content[1].text).to.match(/^\[EMAIL_1_/);
+  });
+});
+
+describe("an answer of the model whose caller's key ends", () => {
+  let workspace: RedactionWorkspace;
+  before(async () => {
+    workspace = await openRedactionWorkspace({ llmKey: "sk-upstream-key" });
+  });
+  after(() => workspace?.close());
+
+  async function askWith(isStream: boolean) {
+    const log = await workspace.logs.of(WORKSPACE);
+    const { key, secret } = await createKey(log, "key_test", { name: "test", role: Role.OPERATOR, agentId: null });
+    let gone: Promise<unknown> | undefined;
+    workspace.upstream.answer = (asked, response) => {
+      gone = asked.gone;
+      response.writeHead(200, { "content-type": isStream ? "text/event-stream" : "application/json" });
+      response.write(isStream ? chunk({ role: "assistant", content: "It goes on. " }) : "{");
+    };
+    const headers = { authorization: `Bearer ${secret}` };
+    const asked = workspace.post("/chat/completions", { model: "test-1", messages: [], stream: isStream }, headers);
+    await until(async () => gone !== undefined);
+    return { asked, end: () => revokeKey(log, "key_test", key.keyId), gone: () => gone };
+  }
+
+  it("is cut while it streams, with the reason, and the model's service hears of it.", async () => {
+    const { asked, end, gone } = await askWith(true);
+    const response = await asked;
+    await end();
+    expect(await response.text())
+      .to.contain("It goes on.")
+      .and.to.contain("key_invalid");
+    await gone();
+  });
+
+  it("is refused when it comes whole.", async () => {
+    const { asked, end, gone } = await askWith(false);
+    await end();
+    const response = await asked;
+    expect([response.status, await response.text()].join())
+      .to.contain("401")
+      .and.to.match(/key_invalid/i);
+    await gone();
   });
 });

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
-import { createEncryptor, loadRedactionKey } from "../../src/redaction/encryptor.ts";
+import { createEncryptor, loadEncryptionKey } from "../../src/store/encryptor.ts";
 import { failureOf, reasonOf } from "../support/harness.ts";
 import { openRedactionWorkspace, PERSONAL, type Process, type RedactionWorkspace, sealedChanges } from "./harness.ts";
 
@@ -68,12 +68,12 @@ describe("registered personal values", () => {
   });
 
   it("do not open under another key, under which nothing is added either.", async () => {
-    const stranger = await workspace.process({ key: "another-redaction-key-0123456789-abcdef" });
+    const stranger = await workspace.process({ key: "another-encryption-key-0123456789-abcdef" });
     await workspace.redaction.values.add(workspace.caller, [{ kind: "", value: "Otto Normal" }]);
     const { redaction } = stranger;
-    expect(await reasonOf(redaction.scrub(workspace.caller, "x"))).to.equal("REDACTION_KEY_DIFFERS");
+    expect(await reasonOf(redaction.scrub(workspace.caller, "x"))).to.equal("ENCRYPTION_KEY_DIFFERS");
     const adding = redaction.values.add(workspace.caller, [{ kind: "", value: "Erika Muster" }]);
-    expect(await reasonOf(adding)).to.equal("REDACTION_KEY_DIFFERS");
+    expect(await reasonOf(adding)).to.equal("ENCRYPTION_KEY_DIFFERS");
     const response = await fetch(`${stranger.baseUrl}/chat/completions`, {
       ...{ method: "POST", body: '{"messages":[{"content":"Otto Normal"}]}' },
       headers: { "content-type": "application/json", authorization: `Bearer ${workspace.key}` },
@@ -133,32 +133,35 @@ describe("what redaction encrypts", () => {
     const sealed = encryptor.encrypt("ws", "value pv_1", name);
     expect(encryptor.decrypt("ws", "value pv_1", sealed)).to.equal(name);
     expect(encryptor.encrypt("ws", "value pv_1", name).equals(sealed)).to.equal(false);
-    expect(await reasonOf(() => encryptor.decrypt("ws2", "value pv_1", sealed))).to.equal("REDACTION_KEY_DIFFERS");
-    expect(await reasonOf(() => encryptor.decrypt("ws", "value pv_2", sealed))).to.equal("REDACTION_KEY_DIFFERS");
+    expect(await reasonOf(() => encryptor.decrypt("ws2", "value pv_1", sealed))).to.equal("ENCRYPTION_KEY_DIFFERS");
+    expect(await reasonOf(() => encryptor.decrypt("ws", "value pv_2", sealed))).to.equal("ENCRYPTION_KEY_DIFFERS");
     for (const at of sealed.keys()) {
       const changed = Buffer.from(sealed);
       changed[at] = (changed[at] ?? 0) ^ 1;
       expect(await reasonOf(() => encryptor.decrypt("ws", "value pv_1", changed)), `byte ${at}`).to.equal(
-        "REDACTION_KEY_DIFFERS",
+        "ENCRYPTION_KEY_DIFFERS",
       );
     }
     expect(await reasonOf(() => encryptor.decrypt("ws", "value pv_1", sealed.subarray(0, 20)))).to.equal(
-      "REDACTION_KEY_DIFFERS",
+      "ENCRYPTION_KEY_DIFFERS",
     );
   });
 
   it("is under a key that is made once, for its owner alone.", async () => {
     const folder = await mkdtemp(join(tmpdir(), "acp-redaction-"));
     try {
-      const path = join(folder, "data", "redaction-key");
-      const keys = await Promise.all([1, 2, 3, 4].map(() => loadRedactionKey(undefined, path)));
+      const path = join(folder, "data", "encryption-key");
+      const keys = await Promise.all([1, 2, 3, 4].map(() => loadEncryptionKey(undefined, path)));
       expect(new Set(keys).size).to.equal(1);
       expect(await readFile(path, "utf8")).to.equal(keys[0]);
       expect((await stat(path)).mode & 0o777).to.equal(0o600);
-      expect(await loadRedactionKey("configured", path)).to.equal("configured");
+      expect(await loadEncryptionKey("configured", path)).to.equal("configured");
       await writeFile(path, "nonsense");
-      const failure = await loadRedactionKey(undefined, path).catch((error: Error) => error.message);
-      expect(failure).to.include("holds no redaction key").and.not.to.include("nonsense");
+      const failure = await loadEncryptionKey(undefined, path).catch((error: Error) => error.message);
+      expect(failure)
+        .to.include("holds no encryption key")
+        .and.include("ACP_ENCRYPTION_KEY")
+        .and.not.to.include("nonsense");
     } finally {
       await rm(folder, { recursive: true, force: true });
     }

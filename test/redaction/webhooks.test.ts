@@ -68,12 +68,15 @@ describe("a redaction webhook", () => {
   });
 
   it("is called while it is active, and only when something leaked.", async () => {
-    const own = await workspace.process();
     const { webhookId } = await create(receiver);
     const { webhooks } = workspace.redaction;
-    await webhooks.update(workspace.caller, webhookId, false);
-    await own.post(CHAT, ASK);
-    await webhooks.update(workspace.caller, webhookId, true);
+    await webhooks.update(workspace.caller, webhookId, { isActive: false });
+    const before = await workspace.process();
+    await before.post(CHAT, ASK);
+    // Waits until the notice of this leak has found nobody to call.
+    await before.redaction.close(GRACE_MS);
+    const own = await workspace.process();
+    await webhooks.update(workspace.caller, webhookId, { isActive: true });
     workspace.upstream.answer = sends(completion({ content: "nothing personal" }));
     await own.post(CHAT, ASK);
     workspace.upstream.answer = streams(chatEvents([email.slice(0, 4), email.slice(4)]));

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
 import { calculateJwkThumbprint } from "jose";
-import { createSigningKeys, loadSigningKey } from "../../src/authority/signing-key.ts";
+import { loadSigningKey, type SigningKeys } from "../../src/authority/signing-key.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { newPrivateKey, openWorkspace, type TestWorkspace } from "../support/harness.ts";
 import { startServer } from "../support/server.ts";
@@ -121,12 +121,18 @@ describe("the public keys", () => {
   });
   after("closes it", () => workspace?.close());
 
+  /** The keys of one more process, with a key of its own that it has sealed. */
+  async function rotated(): Promise<SigningKeys> {
+    const { keys } = await workspace.replica({ signingKey: newPrivateKey() });
+    await keys.sealEverywhere();
+    return keys;
+  }
+
   it("hold every key that the service signed with, newest first, and nothing private.", async () => {
-    const { database } = workspace;
-    const old = await createSigningKeys(database, newPrivateKey(), 1_000);
-    const current = await createSigningKeys(database, newPrivateKey(), 2_000);
+    const old = await rotated();
+    const current = await rotated();
     const { keys } = await current.jwks();
-    expect(keys.map(({ kid }) => kid)).to.deep.equal([workspace.keys.keyId, current.keyId, old.keyId]);
+    expect(keys.map(({ kid }) => kid)).to.deep.equal([current.keyId, old.keyId, workspace.keys.keyId]);
     for (const key of keys) {
       expect(key).to.have.all.keys("kty", "crv", "x", "y", "kid", "alg", "use");
       expect(key).to.include({ kty: "EC", crv: "P-256", alg: "ES256", use: "sig" });
@@ -136,25 +142,25 @@ describe("the public keys", () => {
   });
 
   it("verify what any of them signed, on every replica.", async () => {
-    const { database } = workspace;
-    const first = await createSigningKeys(database, newPrivateKey(), 3_000);
-    const second = await createSigningKeys((await workspace.replica()).database, newPrivateKey(), 4_000);
+    const [first, second] = [await rotated(), await rotated()];
     const text = Buffer.from("a body");
     for (const [signer, verifier] of [
       [first, second],
       [second, first],
     ] as const) {
-      const key = await verifier.publicKeyOf(signer.keyId);
-      expect(key !== undefined && verify("sha256", text, key, signer.sign(text))).to.equal(true);
+      const key = await verifier.find(workspace.workspaceId, signer.keyId);
+      expect(key !== undefined && verify("sha256", text, key.publicKey, signer.sign(text))).to.equal(true);
     }
-    expect(await first.publicKeyOf("unknown")).to.equal(undefined);
+    expect(await first.find(workspace.workspaceId, "unknown")).to.equal(undefined);
+    expect(await first.find("nowhere", first.keyId)).to.equal(undefined);
   });
 
-  it("list a key once, however often the service starts with it.", async () => {
-    const privateKey = newPrivateKey();
-    const { keyId } = await createSigningKeys(workspace.database, privateKey, 5_000);
-    const again = await createSigningKeys(workspace.database, privateKey, 6_000);
-    expect(again.keyId).to.equal(keyId);
-    expect((await again.jwks()).keys.filter(({ kid }) => kid === keyId)).to.have.length(1);
+  it("list a key once, however often the service starts with it, at the same moment or later.", async () => {
+    const signingKey = newPrivateKey();
+    const replicas = await Promise.all([1, 2, 3].map(() => workspace.replica({ signingKey })));
+    await Promise.all(replicas.map(({ keys }) => keys.sealEverywhere()));
+    const { keys: again } = await workspace.replica({ signingKey });
+    await again.sealEverywhere();
+    expect((await again.jwks()).keys.filter(({ kid }) => kid === again.keyId)).to.have.length(1);
   });
 });

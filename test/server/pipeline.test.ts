@@ -109,6 +109,30 @@ describe("a pipeline without a transport", () => {
     expect(error).to.include({ reason: ErrorReason.CANCELLED });
   });
 
+  it("takes a stream whose writer cannot write for one whose caller went away", async () => {
+    const { watchDecisions } = EnforcementService.method;
+    const metrics = new Registry();
+    const pipeline = new Pipeline({
+      services: [
+        enforcementWith({
+          async *watchDecisions() {
+            yield {};
+            yield {};
+          },
+        }),
+      ],
+      ...{ authenticate: callerFor, log: pino({ level: "silent" }), metrics },
+    });
+    const call = await pipeline.admit(watchDecisions, incoming());
+    const replies = await pipeline.serverStream(call, () => create(watchDecisions.input));
+    await replies.next();
+    const error = await replies.throw(new Error("write ECONNRESET")).catch((thrown: unknown) => thrown);
+    expect(error).to.have.property("reason", ErrorReason.CANCELLED);
+    expect(await metrics.metrics())
+      .to.match(/code="cancelled"/i)
+      .and.not.match(/code="internal"/i);
+  });
+
   it("passes an error of the domain on as it is", async () => {
     const thrown = new ControlPlaneError(ErrorReason.AGENT_NOT_FOUND, "no agent `agt_1`", { agent_id: "agt_1" });
     const pipeline = pipelineOf(enforcementWith({ intercept: () => Promise.reject(thrown) }));

@@ -57,6 +57,31 @@ describe("a field that is wrong", () => {
   });
 });
 
+describe("free JSON of very many values", () => {
+  let harness: Harness;
+  before(async () => {
+    harness = await startHarness();
+  });
+  after(() => harness.stop());
+
+  for (const wire of WIRES) {
+    it(`is refused over ${wire}, and a little less is served.`, async () => {
+      const ask = (count: number) =>
+        harness.intercept(
+          wire,
+          { ...GOOD, metadata: { list: Array.from({ length: count }, () => null) } },
+          { key: ADMIN_KEY },
+        );
+      expect((await ask(24_000)).code).to.equal("OK");
+      const refused = await ask(26_000);
+      expect([refused.code, refused.message]).to.deep.equal([
+        "INVALID_ARGUMENT",
+        "`metadata` must not hold more than 25,000 values",
+      ]);
+    });
+  }
+});
+
 /** More than any header can hold, in letters that grow threefold where they are encoded. */
 const MANY = Array.from({ length: 500 }, (_, index) => ({
   field: `rules[${index}].conditions.rules[0].operator`,

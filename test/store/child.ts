@@ -9,7 +9,8 @@ export const NOBODY = { uid: 65_534, gid: 65_534 };
 
 /** A process that holds an embedded PostgreSQL. */
 export interface EmbeddedChild {
-  readonly url: string;
+  /** Logs in as the owner. */
+  readonly ownerUrl: string;
   /** Asks it to stop and waits until it has ended; gives its exit code. */
   stop(): Promise<number | null>;
   /** Has it exit at once, with the server running; gives its exit code. */
@@ -34,7 +35,7 @@ export async function startEmbeddedChild(
   const first = await Promise.race([once(createInterface(child.stdout), "line"), ended.then(() => undefined)]);
   if (!first) throw new Error("the child ended before its server was ready");
   return {
-    url: first[0],
+    ownerUrl: first[0],
     stop: async () => {
       child.stdin.end();
       return (await ended)[0];
@@ -50,8 +51,8 @@ export async function startEmbeddedChild(
   };
 }
 
-/** Migrates a database in a process of its own; gives what it reports. */
-export async function migrateInChild(url: string): Promise<{ applied: string[]; role: string | null }> {
-  const child = start("migrate-child.ts", [url]);
+/** Migrates a database in a process of its own; gives the names that it applied. */
+export async function migrateInChild(ownerUrl: string, login: string): Promise<string[]> {
+  const child = start("migrate-child.ts", [ownerUrl, login]);
   return JSON.parse(await text(child.stdout));
 }

@@ -1,7 +1,7 @@
 import { connect, createServer } from "node:net";
 import { expect } from "chai";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
-import { addressOf, type Database, openDatabase, waitForDatabase } from "../../src/store/database.ts";
+import { addressOf, type Database, loginOf, openDatabase, waitForDatabase } from "../../src/store/database.ts";
 import { createTestDatabase, SILENT_LOG, type TestDatabase, urlOf } from "../support/database.ts";
 import { NONE, TINY_MIGRATIONS } from "./tiny-migrations.ts";
 
@@ -33,7 +33,8 @@ describe("openDatabase", () => {
 
   before(async () => {
     test = await createTestDatabase(NONE);
-    database = await openDatabase({ url: test.url, poolSize: 3, log: SILENT_LOG, migrations: TINY_MIGRATIONS });
+    const { url, ownerUrl } = test;
+    database = await openDatabase({ url, ownerUrl, poolSize: 3, log: SILENT_LOG, migrations: TINY_MIGRATIONS });
   });
 
   after(async () => {
@@ -41,12 +42,21 @@ describe("openDatabase", () => {
     await test.drop();
   });
 
-  it("migrates, and acts as the application's role on every connection.", async () => {
-    expect(database.isRestricted).to.equal(true);
+  it("migrates as the owner, and serves as the login without rights on every connection.", async () => {
+    expect(database.excessRights).to.deep.equal([]);
     const clients = await Promise.all([1, 2, 3].map(() => database.pool.connect()));
-    const results = await Promise.all(clients.map((client) => client.query("select current_user as name")));
+    const results = await Promise.all(clients.map((client) => client.query("select session_user as name")));
     for (const client of clients) client.release();
-    expect(results.map(({ rows }) => rows[0].name)).to.deep.equal(["acp_app", "acp_app", "acp_app"]);
+    const login = loginOf(test.url);
+    expect(results.map(({ rows }) => rows[0].name)).to.deep.equal([login, login, login]);
+    expect(login).not.to.equal(loginOf(test.ownerUrl));
+  });
+
+  it("leaves no connection of the owner open.", async () => {
+    const { rows } = await database.pool.query(
+      "select usename from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()",
+    );
+    expect(rows.map(({ usename }) => usename)).not.to.include(loginOf(test.ownerUrl));
   });
 
   it("shares one pool of the given size between the ORM and plain statements.", async () => {

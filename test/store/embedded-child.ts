@@ -11,7 +11,7 @@ const server = await startEmbeddedPostgres({ ...JSON.parse(options), log: pino({
     return process.exit(1);
   },
 );
-process.stdout.write(`${server.url}\n`);
+process.stdout.write(`${server.ownerUrl}\n`);
 process.stdin.once("data", () => process.exit());
 await once(process.stdin.resume(), "end");
 await server.stop();

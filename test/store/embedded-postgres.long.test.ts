@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
 import { ControlPlaneError } from "../../src/errors.ts";
+import { openDatabase } from "../../src/store/database.ts";
 import { startEmbeddedPostgres } from "../../src/store/embedded-postgres.ts";
 import { removeAll, SILENT_LOG, withClient } from "../support/database.ts";
 import { NOBODY, startEmbeddedChild } from "./child.ts";
@@ -66,25 +67,25 @@ describe("startEmbeddedPostgres", () => {
 
   it("keeps data and port over a restart, and leaves no process behind.", async () => {
     const first = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
-    await write(first.url, "kept");
+    await write(first.ownerUrl, "kept");
     const pid = await pidOf(directory);
     await Promise.all([first.stop(), first.stop()]);
     expect(await pidOf(directory)).to.equal(undefined);
     await gone(pid ?? 0);
     const second = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
-    expect(await read(second.url)).to.deep.equal(["kept"]);
-    expect(second.url).to.equal(first.url);
+    expect(await read(second.ownerUrl)).to.deep.equal(["kept"]);
+    expect(second.ownerUrl).to.equal(first.ownerUrl);
     await second.stop();
   });
 
   it("keeps every commit on disk, asks for a password and listens on loopback alone.", async () => {
     const server = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
     const names = ["fsync", "synchronous_commit", "full_page_writes", "listen_addresses", "server_encoding"];
-    const { rows } = await withClient(server.url, (client) =>
+    const { rows } = await withClient(server.ownerUrl, (client) =>
       client.query("select current_setting(name) as value from unnest($1::text[]) as name", [names]),
     );
     expect(rows.map(({ value }) => value)).to.deep.equal(["on", "on", "on", "127.0.0.1", "UTF8"]);
-    const wrong = new URL(server.url);
+    const wrong = new URL(server.ownerUrl);
     wrong.password = "wrong";
     const error = await withClient(wrong.href, async () => undefined).catch((each: unknown) => each);
     expect((error as { code: string }).code).to.equal("28P01");
@@ -92,10 +93,25 @@ describe("startEmbeddedPostgres", () => {
     await server.stop();
   });
 
+  it("has a login that serves beside the owner, with a password of its own at every start.", async () => {
+    const passwords = new Set<string>();
+    for (let start = 1; start <= 2; start++) {
+      const server = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
+      passwords.add(new URL(server.ownerUrl).password).add(new URL(server.url).password);
+      const { url, ownerUrl } = server;
+      const database = await openDatabase({ url, ownerUrl, poolSize: 2, log: SILENT_LOG });
+      expect(database.excessRights).to.deep.equal([]);
+      await database.pool.query("select count(*) from ledger_entry");
+      await database.close();
+      await server.stop();
+    }
+    expect(passwords.size).to.equal(3);
+  });
+
   it("does not outlive its process, however that dies, and starts again with all that was committed.", async () => {
     const child = await startEmbeddedChild({ dataDir });
-    await write(child.url, "kept");
-    await withClient(child.url, async (client) => {
+    await write(child.ownerUrl, "kept");
+    await withClient(child.ownerUrl, async (client) => {
       const pid = (await pidOf(directory)) ?? 0;
       const lost = client.query("select pg_sleep(600)").catch((error: Error) => error);
       await child.kill();
@@ -103,7 +119,7 @@ describe("startEmbeddedPostgres", () => {
       await gone(pid);
     });
     const server = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
-    expect(await read(server.url)).to.deep.equal(["kept"]);
+    expect(await read(server.ownerUrl)).to.deep.equal(["kept"]);
     await server.stop();
   });
 
@@ -116,10 +132,10 @@ describe("startEmbeddedPostgres", () => {
 
   it("starts beside a server that is still shutting down.", async () => {
     const child = await startEmbeddedChild({ dataDir });
-    await write(child.url, "kept");
+    await write(child.ownerUrl, "kept");
     await child.kill();
     const server = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
-    expect(await read(server.url)).to.deep.equal(["kept"]);
+    expect(await read(server.ownerUrl)).to.deep.equal(["kept"]);
     await server.stop();
   });
 
@@ -131,29 +147,29 @@ describe("startEmbeddedPostgres", () => {
       .to.include(directory)
       .and.include(`is in use by process ${await pidOf(directory)}`)
       .and.include("ACP_DATA_DIR");
-    await write(child.url, "kept");
+    await write(child.ownerUrl, "kept");
     expect(await child.stop()).to.equal(0);
   });
 
   it("recovers what was committed after everything was killed.", async () => {
     const child = await startEmbeddedChild({ dataDir });
-    await write(child.url, "kept");
+    await write(child.ownerUrl, "kept");
     const pid = (await pidOf(directory)) ?? 0;
     process.kill(pid, "SIGKILL");
     await child.kill();
     const server = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
     expect(await pidOf(directory)).not.to.equal(pid);
-    expect(await read(server.url)).to.deep.equal(["kept"]);
+    expect(await read(server.ownerUrl)).to.deep.equal(["kept"]);
     await server.stop();
   });
 
   it("launches the server anew when it dies under a running process.", async () => {
     const server = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
-    await write(server.url, "kept");
+    await write(server.ownerUrl, "kept");
     const pid = (await pidOf(directory)) ?? 0;
     process.kill(pid, "SIGKILL");
     let words: readonly string[] | undefined;
-    while (!words) words = await read(server.url).catch(() => undefined);
+    while (!words) words = await read(server.ownerUrl).catch(() => undefined);
     expect(words).to.deep.equal(["kept"]);
     await server.stop();
     expect(await pidOf(directory)).to.equal(undefined);
@@ -180,10 +196,10 @@ describe("startEmbeddedPostgres", () => {
   it("takes another port when the remembered one is in use.", async () => {
     const first = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
     await first.stop();
-    const blocker = createServer().listen(Number(new URL(first.url).port), "127.0.0.1");
+    const blocker = createServer().listen(Number(new URL(first.ownerUrl).port), "127.0.0.1");
     await once(blocker, "listening");
     const second = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
-    expect(new URL(second.url).port).not.to.equal(new URL(first.url).port);
+    expect(new URL(second.ownerUrl).port).not.to.equal(new URL(first.ownerUrl).port);
     await second.stop();
     blocker.close();
   });
@@ -232,7 +248,7 @@ describe("startEmbeddedPostgres", () => {
       const options = { dataDir: join(clone, ".data"), rootHome: join(home, "lib") };
       const sources = join(clone, "src");
       const first = await startEmbeddedChild(options, { sources });
-      await write(first.url, "kept");
+      await write(first.ownerUrl, "kept");
       const location = (await readFile(join(clone, ".data", "postgres", "location"), "utf8")).trim();
       expect(location.startsWith(join(home, "lib"))).to.equal(true);
       expect((await readdir(join(home, "lib"))).some((name) => name.startsWith("postgresql-"))).to.equal(true);
@@ -240,7 +256,7 @@ describe("startEmbeddedPostgres", () => {
       expect((await readdir(join(home, "lib"))).length).to.equal(2);
       expect(await pidOf(location)).to.equal(undefined);
       const second = await startEmbeddedChild(options, { sources });
-      expect(await read(second.url)).to.deep.equal(["kept"]);
+      expect(await read(second.ownerUrl)).to.deep.equal(["kept"]);
       await second.stop();
     });
   });
@@ -267,10 +283,10 @@ describe("startEmbeddedPostgres", () => {
 
     it("makes and keeps a database.", async () => {
       const first = await startEmbeddedChild({ dataDir }, { user: NOBODY });
-      await write(first.url, "kept");
+      await write(first.ownerUrl, "kept");
       await first.kill();
       const second = await startEmbeddedChild({ dataDir }, { user: NOBODY });
-      expect(await read(second.url)).to.deep.equal(["kept"]);
+      expect(await read(second.ownerUrl)).to.deep.equal(["kept"]);
       expect(await second.stop()).to.equal(0);
       expect((await stat(join(directory, "data"))).uid).to.equal(NOBODY.uid);
       expect(await pidOf(directory)).to.equal(undefined);

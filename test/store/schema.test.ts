@@ -13,8 +13,8 @@ const PLAIN_TABLES: Readonly<Record<string, string>> = {
 const PLAIN_COLUMNS: Readonly<Record<string, readonly string[]>> = {
   // The lease, the secrets and what is retried belong to the statements that deliver.
   webhook: [
-    "secret",
-    "old_secret",
+    "sealed_secret",
+    "sealed_old_secret",
     "old_secret_until_ms",
     "revision",
     "failing_since_ms",

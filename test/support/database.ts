@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Client } from "pg";
@@ -7,8 +8,10 @@ import { MIGRATIONS } from "../../src/store/migrations.ts";
 
 /** A database of one test file, on a server that the test files of this process share. */
 export interface TestDatabase {
-  /** Logs in as the owner; fit for child processes too. */
+  /** Logs in as the service does, with no right but to serve; fit for child processes too. */
   readonly url: string;
+  /** Logs in as the owner, who may do everything. */
+  readonly ownerUrl: string;
   /** Ends all its connections. */
   drop(): Promise<void>;
 }
@@ -22,7 +25,7 @@ const templates = new Map<readonly Migration[], Promise<string>>();
 let server: Promise<EmbeddedPostgres> | undefined;
 let count = 0;
 
-/** Runs `use` with a connection to `url` as its owner. */
+/** Runs `use` with a connection to `url`. */
 export async function withClient<T>(url: string, use: (client: Client) => Promise<T>): Promise<T> {
   const client = new Client({ connectionString: url });
   client.on("error", () => undefined);
@@ -63,11 +66,24 @@ async function dropOrphans(url: string): Promise<void> {
 }
 
 async function startServer(): Promise<EmbeddedPostgres> {
-  const url = process.env.DATABASE_URL_TEST;
-  if (url) return { url, stop: async () => undefined };
+  const ownerUrl = process.env.DATABASE_URL_TEST;
+  if (ownerUrl) return { url: await createLogin(ownerUrl), ownerUrl, stop: async () => undefined };
   const started = await startUnused(Number(process.env.MOCHA_WORKER_ID ?? 0));
-  await dropOrphans(started.url);
+  await dropOrphans(started.ownerUrl);
   return started;
+}
+
+/** Creates the login that serves, on a server of somebody else; gives its URL. Runs at the same time make the same one. */
+async function createLogin(ownerUrl: string): Promise<string> {
+  const login = { name: `${PREFIX}login`, password: createHash("sha256").update(ownerUrl).digest("base64url") };
+  await withClient(ownerUrl, async (client) => {
+    await client
+      .query(`create role ${login.name} login password '${login.password}'`)
+      .catch((error: { code: string }) => {
+        if (!["42710", "23505"].includes(error.code)) throw error;
+      });
+  });
+  return urlOf(ownerUrl, new URL(ownerUrl).pathname.slice(1), login);
 }
 
 /** A server in the first directory that no other run uses. It ends with this process. */
@@ -83,36 +99,36 @@ async function startUnused(first: number): Promise<EmbeddedPostgres> {
 
 async function createDatabase(template?: string): Promise<string> {
   server ??= startServer();
-  const { url } = await server;
+  const { ownerUrl } = await server;
   const name = `${PREFIX}${process.pid}_${++count}`;
-  await withClient(url, (client) => client.query(`create database ${name} template ${template ?? "template0"}`));
+  await withClient(ownerUrl, (client) => client.query(`create database ${name} template ${template ?? "template0"}`));
   return name;
 }
 
 async function dropDatabase(name: string): Promise<void> {
   if (server === undefined) return;
-  const { url } = await server;
-  await withClient(url, (client) => client.query(`drop database if exists ${name} with (force)`));
+  const { ownerUrl } = await server;
+  await withClient(ownerUrl, (client) => client.query(`drop database if exists ${name} with (force)`));
 }
 
 async function createTemplate(migrations: readonly Migration[]): Promise<string> {
   const name = await createDatabase();
-  const { url } = await (server ?? startServer());
-  await runMigrations(urlOf(url, name), { migrations, log: SILENT_LOG });
+  const { url, ownerUrl } = await (server ?? startServer());
+  await runMigrations(urlOf(ownerUrl, name), { migrations, login: new URL(url).username, log: SILENT_LOG });
   return name;
 }
 
 /**
  * A new database with the product's migrations, or the given ones, applied: copied from a template that is migrated
  * once per run and list. The server starts on first use and ends with the process; `DATABASE_URL_TEST` names
- * another one, whose user MUST be allowed to create databases.
+ * another one, whose user MUST be allowed to create databases and roles.
  */
 export async function createTestDatabase(migrations: readonly Migration[] = MIGRATIONS): Promise<TestDatabase> {
   const template = templates.get(migrations) ?? createTemplate(migrations);
   templates.set(migrations, template);
   const name = await createDatabase(await template);
-  const { url } = await (server ?? startServer());
-  return { url: urlOf(url, name), drop: () => dropDatabase(name) };
+  const { url, ownerUrl } = await (server ?? startServer());
+  return { url: urlOf(url, name), ownerUrl: urlOf(ownerUrl, name), drop: () => dropDatabase(name) };
 }
 
 /** Removes what a test left on disk, directories of another owner included. */

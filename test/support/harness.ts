@@ -53,7 +53,7 @@ import { createRevocationService } from "../../src/api/revocation-service.ts";
 import { createToolService } from "../../src/api/tool-service.ts";
 import { createVaultService } from "../../src/api/vault-service.ts";
 import { createTokenVerifier } from "../../src/authority/federation-token.ts";
-import { createSigningKeys, type SigningKeys } from "../../src/authority/signing-key.ts";
+import { SigningKeys, sealedFrom } from "../../src/authority/signing-key.ts";
 import { createIntercept } from "../../src/decision/intercept.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { createCheckpoints } from "../../src/log/checkpoint.ts";
@@ -62,6 +62,7 @@ import { Vault } from "../../src/log/vault.ts";
 import { listenForWakeUps, type WakeUps } from "../../src/log/wake-ups.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import type { LogSurroundings, WorkspaceLog } from "../../src/log/writer.ts";
+import { LongChecker } from "../../src/policy/long/checker.ts";
 import { normaliseName } from "../../src/policy/names.ts";
 import { Authenticator } from "../../src/registry/authenticator.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
@@ -131,7 +132,10 @@ export interface WorkspaceOptions extends ReplicaOptions {
 
 /** A workspace on a database of its own, with the members of its first replica and shorthands of what tests do most. */
 export interface TestWorkspace extends Replica {
+  /** Logs in to the database as the service does. */
   readonly url: string;
+  /** Logs in as the owner of the tables. */
+  readonly ownerUrl: string;
   readonly workspaceId: string;
   readonly adminCaller: Caller;
   /** The secret of the admin's key. */
@@ -214,13 +218,20 @@ function servicesOf(parts: Pick<Replica, "database" | "logs" | "keys" | "authent
     createAgentService({ logs, database, heartbeatMs }),
     createAuthorityService(parts),
     createDepartmentService({ logs }),
-    createEnforcementService({ intercept: createIntercept(logs, guard), logs, pool, heartbeatMs }),
+    createEnforcementService({
+      intercept: createIntercept({ logs, guard, checker: new LongChecker() }),
+      logs,
+      pool,
+      heartbeatMs,
+    }),
     createEscalationService({ logs, pool, heartbeatMs }),
     createIncidentService(database),
     createMandateService({ logs, database }),
     createRevocationService(parts),
     createToolService({ logs, database }),
-    createVaultService(new Vault({ pool, logs, sign: createCheckpoints(ORIGIN, keys) })),
+    createVaultService(
+      new Vault({ pool, logs, sign: createCheckpoints(ORIGIN, keys), sealKey: (log) => keys.sealIn(log) }),
+    ),
   ];
 }
 
@@ -233,7 +244,7 @@ async function createReplica(
 ): Promise<Replica> {
   const clock = createTestClock();
   const logs = await createWorkspaceLogs(database, SILENT_LOG, { ...surroundings, clock });
-  const keys = await createSigningKeys(database, signingKey, logs.clock.now());
+  const keys = new SigningKeys({ database, logs, privateKey: signingKey });
   const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken: createTokenVerifier(keys) });
   const standIns = createStandIns();
   const pipeline = new Pipeline({
@@ -265,7 +276,8 @@ export async function openWorkspace(options: WorkspaceOptions = {}): Promise<Tes
   const { workspaceId = "default", replicas: count = 1, guard = NO_GUARD, signingKey = newPrivateKey() } = options;
   const test = await createTestDatabase();
   const database = await open(test.url);
-  const created = await createWorkspace({ database, nowMs: Date.now(), by: "system" }, { workspaceId });
+  const context = { database, nowMs: Date.now(), by: "system", signingKey: sealedFrom(signingKey) };
+  const created = await createWorkspace(context, { workspaceId });
   const adminCaller = { keyId: created.key.keyId, workspaceId, role: Role.ADMIN, agentId: null };
   const replicas: Replica[] = [];
   const wakeUps: WakeUps[] = [];
@@ -280,7 +292,16 @@ export async function openWorkspace(options: WorkspaceOptions = {}): Promise<Tes
   const replica = async (more: ReplicaOptions = {}): Promise<Replica> => add(await open(test.url), more);
   while (replicas.length < count) await replica({ surroundings: options.surroundings ?? {} });
   return {
-    ...{ ...first, url: test.url, workspaceId, adminCaller, adminKey: created.secret, replicas, replica },
+    ...{
+      ...first,
+      url: test.url,
+      ownerUrl: test.ownerUrl,
+      workspaceId,
+      adminCaller,
+      adminKey: created.secret,
+      replicas,
+      replica,
+    },
     ...shorthandsOf(first, workspaceId),
     async close() {
       for (const wakeUp of wakeUps) await wakeUp.close();
@@ -302,7 +323,7 @@ function shorthandsOf(first: Replica, workspaceId: string) {
   };
   const shorthands: Omit<
     TestWorkspace,
-    keyof Replica | "url" | "workspaceId" | "adminCaller" | "adminKey" | "replicas" | "replica" | "close"
+    keyof Replica | "url" | "ownerUrl" | "workspaceId" | "adminCaller" | "adminKey" | "replicas" | "replica" | "close"
   > = {
     agent,
     async newAgents(count) {

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
-import { createSigningKeys } from "../../src/authority/signing-key.ts";
+import { SigningKeys } from "../../src/authority/signing-key.ts";
 
 import { isConsistent, rootFromInclusion } from "../../src/cli/verify/merkle.ts";
 
@@ -145,11 +145,12 @@ async function openVault(url: string, cleanup: AsyncDisposableStack): Promise<{ 
   const logs = await createWorkspaceLogs(database, SILENT_LOG);
   cleanup.defer(() => logs.close());
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
-  const sign = createCheckpoints("appenders.example", await createSigningKeys(database, privateKey, Date.now()));
+  const keys = new SigningKeys({ database, logs, privateKey });
+  const sign = createCheckpoints("appenders.example", keys);
   const named = { name: "appender", framework: "", description: "", capabilities: [] };
   const registration = { ...named, allowedActionTypes: [], deniedActionTypes: [] };
   const { agentId } = await registerAgent(await logs.of(WORKSPACE), "key_test", registration);
-  return { vault: new Vault({ pool: database.pool, logs, sign }), agentId };
+  return { vault: new Vault({ pool: database.pool, logs, sign, sealKey: (log) => keys.sealIn(log) }), agentId };
 }
 
 /** Lets processes append to one workspace of an empty database, watched meanwhile, and compares everything after. */

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "chai";
 import { agentctl, createFolder, type Folder } from "../cli/harness.ts";
-import { KEY, TAMPERINGS, UNTOUCHED } from "./tampering.ts";
+import { KEY, KEYED, TAMPERINGS, UNTOUCHED } from "./tampering.ts";
 
 const run = promisify(execFile);
 const VERIFIER = join(import.meta.dirname, "verify_bundle.py");
@@ -45,6 +45,19 @@ describe("bundles", () => {
   it("verify with a second verifier, in Python without any library.", async () => {
     expect(await pythonSays(...untouched)).to.deep.equal(["verified 13", "verified 1"]);
     expect(await pythonSays("--public-key", pinned, ...untouched)).to.deep.equal(["verified 13", "verified 1"]);
+  });
+
+  it("verify when the log seals its signing key, with both verifiers.", async () => {
+    const paths = await Promise.all(KEYED.map((text, at) => folder.file(`keyed-${at}`, text)));
+    for (const path of paths) {
+      const { code, stdout } = await agentctl(["vault", "verify", path, "--public-key", pinned]);
+      expect(code, stdout).to.equal(0);
+    }
+    expect(await pythonSays("--public-key", pinned, ...paths)).to.deep.equal([
+      "verified 4",
+      "verified 5",
+      "verified 5",
+    ]);
   });
 
   for (const [at, { what, fault, index }] of TAMPERINGS.entries()) {

@@ -1,5 +1,6 @@
+import { sealedFrom } from "../../src/authority/signing-key.ts";
 import { canonicalJson, type JsonObject } from "../../src/tree/canonical.ts";
-import { type BundleEntry, decisions, newKey, type WriteOptions, writeLog } from "../cli/written-log.ts";
+import { type BundleEntry, type Draft, decisions, newKey, type WriteOptions, writeLog } from "../cli/written-log.ts";
 import { naiveLeaf } from "../log/naive-tree.ts";
 
 /** A manipulation of a bundle, and the fault that a verifier must report. */
@@ -245,6 +246,35 @@ const UNCANONICAL: readonly (readonly [what: string, edit: Edit])[] = [
   ["a list", (body) => `[${body}]`],
 ];
 
+const sealedKey = ({ privateKey }: typeof KEY): JsonObject => sealedFrom(privateKey);
+
+/** Logs as a service writes them, from the workspace's creation on, which seal or retire signing keys. */
+function keyedLog(...drafts: readonly Draft[]): string {
+  const { entries, checkpoint } = writeLog([...drafts, ...decisions(3)], { key: KEY });
+  return logText({ head: { ...WHOLE.head, checkpoint: checkpoint() }, entries });
+}
+
+const CREATED = { type: "workspace_created", signing_key: sealedKey(KEY) };
+const CREATED_BY_OTHER = { type: "workspace_created", signing_key: sealedKey(OTHER_KEY) };
+const ADDED = { type: "signing_key_added", signing_key: sealedKey(KEY) };
+const RETIRED = { type: "signing_key_retired", key_id: sealedKey(KEY).key_id } as Draft;
+
+/** Logs whose signing key is sealed: in the first entry, or later; another's retirement does not matter. */
+export const KEYED: readonly string[] = [
+  keyedLog(CREATED),
+  keyedLog(CREATED_BY_OTHER, ADDED),
+  keyedLog(CREATED, { ...RETIRED, key_id: sealedKey(OTHER_KEY).key_id ?? null }),
+];
+
+/** Logs that are signed with a key which they do not seal, or have retired. */
+const UNSEALED: readonly (readonly [what: string, text: string])[] = [
+  ["does not seal its signing key", keyedLog(CREATED_BY_OTHER)],
+  ["seals no key at all", keyedLog({ type: "workspace_created" })],
+  ["retired its signing key", keyedLog(CREATED, RETIRED)],
+  ["retired its signing key and added it again", keyedLog(CREATED, RETIRED, ADDED)],
+  ["seals its signing key in an entry of another type", keyedLog(CREATED_BY_OTHER, { ...ADDED, type: "other" })],
+];
+
 /** The bundles that every verifier has to refuse when it trusts `KEY` alone. */
 export const TAMPERINGS: readonly Tampering[] = [
   ...LOGS.map(([what, parts, fault, index]) => ({
@@ -265,4 +295,5 @@ export const TAMPERINGS: readonly Tampering[] = [
     fault: "canonical",
     index: 9,
   })),
+  ...UNSEALED.map(([what, text]) => ({ what: `a log that ${what}`, text, fault: "signature", index: null })),
 ];

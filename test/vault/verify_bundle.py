@@ -89,6 +89,10 @@ class Key:
         x, y = int.from_bytes(point[:32], "big"), int.from_bytes(point[32:], "big")
         need(x < P and y < P and (y * y - x * x * x + 3 * x - B) % P == 0, "malformed")
         self.point, self.note_id = (x, y), hashlib.sha256(der).digest()[:4]
+        # RFC 7638.
+        names = [base64.urlsafe_b64encode(half).decode().rstrip("=") for half in (point[:32], point[32:])]
+        jwk = '{"crv":"P-256","kty":"EC","x":"%s","y":"%s"}' % tuple(names)
+        self.thumbprint = base64.urlsafe_b64encode(hashlib.sha256(jwk.encode()).digest()).decode().rstrip("=")
 
     def signed(self, message, signature):
         try:
@@ -221,7 +225,7 @@ def decode(text, length, fault, index=None):
 
 
 def checkpoint(note, keys):
-    """Gives origin, size and root of a note that a trusted key signed."""
+    """Gives origin, size and root of a note, and the thumbprint of the trusted key that signed it."""
     need(isinstance(note, str) and note.endswith("\n") and "\n\n" in note, "checkpoint")
     need(not re.search(r"[\0-\x09\x0b-\x1f]", note), "checkpoint")
     text, _, signatures = note[:-1].rpartition("\n\n")
@@ -229,7 +233,7 @@ def checkpoint(note, keys):
     lines = text[:-1].split("\n")
     need(len(lines) >= 3 and all(lines) and re.fullmatch(r"0|[1-9][0-9]*", lines[1]), "checkpoint")
     root = decode(lines[2], 32, "checkpoint")
-    good = False
+    signer = None
     for line in signatures.split("\n"):
         parts = re.fullmatch(r"\u2014 ([^\s+]+) ([A-Za-z0-9+/]+={0,2})", line)
         need(parts, "checkpoint")
@@ -237,10 +241,10 @@ def checkpoint(note, keys):
         need(len(data) > 4, "checkpoint")
         known = [key for key in keys if parts.group(1) == lines[0] and key.note_id == data[:4]]
         if known:
-            good = any(key.signed(text.encode(), data[4:]) for key in known)
-            need(good, "signature")
-    need(good, "signature")
-    return lines[0], int(lines[1]), root
+            signer = next((key.thumbprint for key in known if key.signed(text.encode(), data[4:])), None)
+            need(signer, "signature")
+    need(signer, "signature")
+    return lines[0], int(lines[1]), root, signer
 
 
 # Bundles
@@ -251,7 +255,7 @@ def of_log(body, origin, index):
 
 
 def verify_decision(head, keys):
-    origin, size, root = checkpoint(head.get("checkpoint"), keys)
+    origin, size, root, _ = checkpoint(head.get("checkpoint"), keys)
     text, index, path = head.get("body"), head.get("leaf_index"), head.get("audit_path")
     need(isinstance(text, str) and type(index) is int and index >= 0 and isinstance(path, list), "malformed")
     path = [decode(sibling, 32, "malformed") for sibling in path]
@@ -272,9 +276,20 @@ def ids_of(body):
     return [(name, body[name]) for name in names if name in body]
 
 
+def seal_keys(keys, body, index):
+    """Notes the keys that an entry seals, and whether they were retired; None stands for the log's beginning."""
+    kind, key = body.get("type"), body.get("signing_key")
+    if index == 0 and kind == "workspace_created":
+        keys[None] = False
+    if kind in ("workspace_created", "signing_key_added") and isinstance(key, dict):
+        keys.setdefault(key.get("key_id"), False)
+    if kind == "signing_key_retired" and body.get("key_id") in keys:
+        keys[body["key_id"]] = True
+
+
 def verify_log(head, lines, keys):
-    origin, size, root = checkpoint(head.get("checkpoint"), keys)
-    tree, before, sealed_on, vouched, claimed = Tree(), "", None, 0, set()
+    origin, size, root, signer = checkpoint(head.get("checkpoint"), keys)
+    tree, before, sealed_on, vouched, claimed, sealed_keys = Tree(), "", None, 0, set(), {}
     for line in lines:
         entry, index = json.loads(line), tree.size
         need(isinstance(entry, dict) and isinstance(entry.get("body"), str), "malformed")
@@ -297,9 +312,13 @@ def verify_log(head, lines, keys):
             need(each not in claimed, "duplicate_id", index)
             claimed.add(each)
         tree.add(leaf)
+        seal_keys(sealed_keys, body, index)
     need(tree.size >= size, "order", tree.size)
     need(tree.size <= size, "order", size)
     need(tree.root() == root, "root", min(vouched, max(size - 1, 0)))
+    # A log that a service wrote begins with its workspace, and seals the keys that sign it.
+    if None in sealed_keys:
+        need(signer in sealed_keys and not sealed_keys[signer], "signature")
     return size
 
 

@@ -242,7 +242,7 @@ describe("webhook delivery", () => {
 
   it("finds events by an index that does not hold the entries between.", async () => {
     const { seq } = await test.block();
-    const plan = await withClient(test.url, async (client) => {
+    const plan = await withClient(test.ownerUrl, async (client) => {
       await client.query(`insert into ledger_entry (workspace_id, seq, at_ms, kind, entry_id, decision, leaf_hash, body)
         select 'default', 100 + n, 0, 0, 'dec_' || n, 1, '', '{}' from generate_series(1, 20000) n`);
       await client.query("update ledger_head set seq = 20000");

@@ -1,5 +1,6 @@
 import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { type Database, openDatabase } from "../../src/store/database.ts";
+import { createEncryptor } from "../../src/store/encryptor.ts";
 import { Webhooks, type WebhooksOptions } from "../../src/webhook/webhooks.ts";
 import { SILENT_LOG } from "../support/database.ts";
 
@@ -10,6 +11,8 @@ export interface Replica {
   close(): Promise<void>;
 }
 
+/** Secret that encrypts, unless a test brings an encryptor. */
+export const ENCRYPTION_KEY = "encryption-key-of-the-tests-0123456789";
 /** Receivers of the tests are local ones. */
 export const ALLOW = ["127.0.0.0/8"];
 /** Quick ticks, short leases, and every retry after a moment. */
@@ -21,7 +24,8 @@ export function createQuickWebhooks(
   options: Partial<WebhooksOptions> = {},
 ): Webhooks {
   const timing = { ...QUICK, ...options.timing };
-  return new Webhooks({ database, logs, log: SILENT_LOG, allow: ALLOW, ...options, timing });
+  const encryptor = createEncryptor(ENCRYPTION_KEY);
+  return new Webhooks({ database, logs, log: SILENT_LOG, encryptor, allow: ALLOW, ...options, timing });
 }
 
 /** Opens a database as a process does. */

@@ -19,7 +19,8 @@ describe("several starts on one empty database at the same moment", () => {
   before(async () => {
     database = await createTestDatabase([]);
     // Without a key of the test's, so that each start would have to make one.
-    const start = () => startServer({ databaseUrl: database.url, env: { ACP_ADMIN_KEY: "" } });
+    const start = () =>
+      startServer({ databaseUrl: database.url, env: { ACP_ADMIN_KEY: "", ACP_DATABASE_OWNER_URL: database.ownerUrl } });
     servers = await Promise.all(Array.from({ length: REPLICAS }, start));
     keys = servers.flatMap((server) => /admin key +(acp_\S+)/.exec(server.output())?.[1] ?? []);
     controlPlanes = servers.map((server) => connect({ ...server, adminKey: keys[0] ?? "" }));

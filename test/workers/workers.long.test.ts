@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { Client, credentials } from "@grpc/grpc-js";
 import { expect } from "chai";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
@@ -26,7 +27,10 @@ describe("workers that share the ports", () => {
   let controlPlane: ControlPlane;
 
   const start = (env: Record<string, string> = {}): Promise<TestServer> =>
-    startServer({ databaseUrl: database.url, env: { ACP_WORKERS: String(WORKERS), ...env } });
+    startServer({
+      databaseUrl: database.url,
+      env: { ACP_WORKERS: String(WORKERS), ACP_DATABASE_OWNER_URL: database.ownerUrl, ...env },
+    });
 
   before(async () => {
     database = await createTestDatabase();
@@ -42,6 +46,17 @@ describe("workers that share the ports", () => {
   it("are announced once, when all of them listen.", async () => {
     await until("the log says that all listen", () => workerPids(server).length === WORKERS);
     expect(server.output().match(/"msg":"listening"/g)).to.have.length(1);
+  });
+
+  it("do not know the login of the database's owner, which their parent migrated with.", async function () {
+    if (process.platform !== "linux") this.skip();
+    for (const pid of workerPids(server)) {
+      const environment = (await readFile(`/proc/${pid}/environ`, "utf8")).split("\0");
+      expect(environment.filter((line) => line.startsWith("ACP_DATABASE_OWNER_URL="))).to.deep.equal([
+        "ACP_DATABASE_OWNER_URL=",
+      ]);
+      expect(environment.join()).not.to.include(new URL(database.ownerUrl).password);
+    }
   });
 
   it("share the connections, also those that live long.", async () => {

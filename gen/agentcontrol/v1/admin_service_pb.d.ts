@@ -174,6 +174,47 @@ export declare type ApiKey = Message<"agentcontrol.v1.ApiKey"> & {
 export declare const ApiKeySchema: GenMessage<ApiKey>;
 
 /**
+ * A public key of the service, for checkpoints, certificates and tokens. `/.well-known/jwks.json` publishes all of them.
+ *
+ * @generated from message agentcontrol.v1.SigningKey
+ */
+export declare type SigningKey = Message<"agentcontrol.v1.SigningKey"> & {
+  /**
+   * RFC 7638 thumbprint, `kid` in the key set.
+   *
+   * @generated from field: string key_id = 1;
+   */
+  keyId: string;
+
+  /**
+   * ECDSA P-256, PEM (SubjectPublicKeyInfo).
+   *
+   * @generated from field: string public_key = 2;
+   */
+  publicKey: string;
+
+  /**
+   * When the log sealed it.
+   *
+   * @generated from field: google.protobuf.Timestamp added_at = 3;
+   */
+  addedAt?: Timestamp | undefined;
+
+  /**
+   * When it was retired; unset while it may sign.
+   *
+   * @generated from field: google.protobuf.Timestamp retired_at = 4;
+   */
+  retiredAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.SigningKey.
+ * Use `create(SigningKeySchema)` to create a new message.
+ */
+export declare const SigningKeySchema: GenMessage<SigningKey>;
+
+/**
  * Asks for CreateWorkspace.
  *
  * @generated from message agentcontrol.v1.CreateWorkspaceRequest
@@ -651,6 +692,46 @@ export declare type RevokeApiKeyResponse = Message<"agentcontrol.v1.RevokeApiKey
 export declare const RevokeApiKeyResponseSchema: GenMessage<RevokeApiKeyResponse>;
 
 /**
+ * Asks for RetireSigningKey.
+ *
+ * @generated from message agentcontrol.v1.RetireSigningKeyRequest
+ */
+export declare type RetireSigningKeyRequest = Message<"agentcontrol.v1.RetireSigningKeyRequest"> & {
+  /**
+   * RFC 7638 thumbprint of the key: 43 characters of base64url.
+   *
+   * @generated from field: string key_id = 1;
+   */
+  keyId: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.RetireSigningKeyRequest.
+ * Use `create(RetireSigningKeyRequestSchema)` to create a new message.
+ */
+export declare const RetireSigningKeyRequestSchema: GenMessage<RetireSigningKeyRequest>;
+
+/**
+ * Answers RetireSigningKey.
+ *
+ * @generated from message agentcontrol.v1.RetireSigningKeyResponse
+ */
+export declare type RetireSigningKeyResponse = Message<"agentcontrol.v1.RetireSigningKeyResponse"> & {
+  /**
+   * The retired key.
+   *
+   * @generated from field: agentcontrol.v1.SigningKey signing_key = 1;
+   */
+  signingKey?: SigningKey | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.RetireSigningKeyResponse.
+ * Use `create(RetireSigningKeyResponseSchema)` to create a new message.
+ */
+export declare const RetireSigningKeyResponseSchema: GenMessage<RetireSigningKeyResponse>;
+
+/**
  * Workspaces and the keys that open them.
  *
  * @generated from service agentcontrol.v1.AdminService
@@ -725,6 +806,19 @@ export declare const AdminService: GenService<{
     methodKind: "unary";
     input: typeof RevokeApiKeyRequestSchema;
     output: typeof RevokeApiKeyResponseSchema;
+  },
+  /**
+   * Retires a signing key that is no longer in use, sealed in every workspace's log. What it signed before still verifies, and
+   * nothing later. Retiring again changes nothing. Only an admin of the workspace `default` may. SIGNING_KEY_NOT_FOUND for a
+   * key that the service never signed with, SIGNING_KEY_ACTIVE for the one in use: start every process with another
+   * `ACP_SIGNING_KEY` first.
+   *
+   * @generated from rpc agentcontrol.v1.AdminService.RetireSigningKey
+   */
+  retireSigningKey: {
+    methodKind: "unary";
+    input: typeof RetireSigningKeyRequestSchema;
+    output: typeof RetireSigningKeyResponseSchema;
   },
 }>;
 

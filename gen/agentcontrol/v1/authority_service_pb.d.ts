@@ -1868,7 +1868,7 @@ export declare type CreateMcpToolPolicyRequest = Message<"agentcontrol.v1.Create
   server: string;
 
   /**
-   * Tool name, exact or with a trailing `*`, 1 to 128 characters.
+   * Tool name, exact or with a trailing `*`, 1 to 256 characters.
    *
    * @generated from field: string tool = 3;
    */

@@ -287,6 +287,13 @@ export enum ErrorReason {
   WEBHOOK_NOT_FOUND = 51,
 
   /**
+   * The service never signed with such a key. NOT_FOUND, 404.
+   *
+   * @generated from enum value: ERROR_REASON_SIGNING_KEY_NOT_FOUND = 52;
+   */
+  SIGNING_KEY_NOT_FOUND = 52,
+
+  /**
    * A department of this name exists. ALREADY_EXISTS, 409.
    *
    * @generated from enum value: ERROR_REASON_DEPARTMENT_EXISTS = 60;
@@ -364,6 +371,20 @@ export enum ErrorReason {
   DEPARTMENT_IN_USE = 67,
 
   /**
+   * The signing key is in use and is retired only after another took its place. FAILED_PRECONDITION, 400.
+   *
+   * @generated from enum value: ERROR_REASON_SIGNING_KEY_ACTIVE = 71;
+   */
+  SIGNING_KEY_ACTIVE = 71,
+
+  /**
+   * The process that was asked signs with a key that was retired; `ACP_SIGNING_KEY` has to be changed. FAILED_PRECONDITION, 400.
+   *
+   * @generated from enum value: ERROR_REASON_SIGNING_KEY_RETIRED = 72;
+   */
+  SIGNING_KEY_RETIRED = 72,
+
+  /**
    * The mandate does not compile; every violation is listed. INVALID_ARGUMENT, 400.
    *
    * @generated from enum value: ERROR_REASON_MANDATE_INVALID = 80;
@@ -428,11 +449,11 @@ export enum ErrorReason {
   NOT_SCRUBBABLE = 103,
 
   /**
-   * Personal values or webhook secrets were encrypted with another `ACP_REDACTION_KEY`. FAILED_PRECONDITION, 400.
+   * Personal values or webhook secrets were encrypted with another `ACP_ENCRYPTION_KEY`. FAILED_PRECONDITION, 400.
    *
-   * @generated from enum value: ERROR_REASON_REDACTION_KEY_DIFFERS = 104;
+   * @generated from enum value: ERROR_REASON_ENCRYPTION_KEY_DIFFERS = 104;
    */
-  REDACTION_KEY_DIFFERS = 104,
+  ENCRYPTION_KEY_DIFFERS = 104,
 
   /**
    * The HTTP request cannot be parsed, or names no host. INVALID_ARGUMENT, 400.

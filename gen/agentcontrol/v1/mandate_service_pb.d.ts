@@ -637,7 +637,7 @@ export declare type GetMandateResponse = Message<"agentcontrol.v1.GetMandateResp
   mandate?: Mandate | undefined;
 
   /**
-   * Every version, newest first; the last 100.
+   * The latest versions, newest first: at most 100, and as many as fit into 3 MiB.
    *
    * @generated from field: repeated agentcontrol.v1.Mandate versions = 2;
    */
@@ -1164,7 +1164,8 @@ export declare const MandateService: GenService<{
     output: typeof ArchiveMandateResponseSchema;
   },
   /**
-   * Compiles rules against the tools registered now and changes nothing. DEPARTMENT_NOT_FOUND as in CreateMandate.
+   * Compiles rules against the tools registered now and changes nothing. DEPARTMENT_NOT_FOUND as in CreateMandate. Auditors, who
+   * publish nothing, may not call it: compiling costs the service time.
    *
    * @generated from rpc agentcontrol.v1.MandateService.CompileMandate
    */

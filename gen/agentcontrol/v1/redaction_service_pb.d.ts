@@ -141,6 +141,20 @@ export declare type RedactionSettings = Message<"agentcontrol.v1.RedactionSettin
    * @generated from field: repeated string allow = 4;
    */
   allow: string[];
+
+  /**
+   * Base URL of a model's service of the workspace's own, ending in `/v1`; unset: the service's. Kept encrypted.
+   *
+   * @generated from field: optional string llm_url = 5;
+   */
+  llmUrl?: string | undefined;
+
+  /**
+   * Whether a key is stored for it. The key itself is never shown.
+   *
+   * @generated from field: bool has_llm_key = 6;
+   */
+  hasLlmKey: boolean;
 };
 
 /**
@@ -399,6 +413,20 @@ export declare type UpdateRedactionWebhookRequest = Message<"agentcontrol.v1.Upd
    * @generated from field: optional bool is_active = 3;
    */
   isActive?: boolean | undefined;
+
+  /**
+   * A new `http` or `https` URL, at most 2,000 characters; absent leaves it.
+   *
+   * @generated from field: optional string url = 4;
+   */
+  url?: string | undefined;
+
+  /**
+   * `leakage.detected`; empty stands for it.
+   *
+   * @generated from field: repeated string events = 5;
+   */
+  events: string[];
 };
 
 /**
@@ -793,6 +821,22 @@ export declare type PutRedactionSettingsRequest = Message<"agentcontrol.v1.PutRe
    * @generated from field: repeated string allow = 5;
    */
   allow: string[];
+
+  /**
+   * Base URL of a model's service of the workspace's own: `http` or `https`, ending in `/v1`, at most 2,000 characters. Absent: the
+   * service's. TARGET_NOT_ALLOWED for a private address that `ACP_WEBHOOK_ALLOW` does not name.
+   *
+   * @generated from field: optional string llm_url = 6;
+   */
+  llmUrl?: string | undefined;
+
+  /**
+   * Key for it, at most 500 visible ASCII characters. Kept encrypted and never returned. Absent: the stored one stays while
+   * `llm_url` does; a new URL without a key has none.
+   *
+   * @generated from field: optional string llm_key = 7;
+   */
+  llmKey?: string | undefined;
 };
 
 /**

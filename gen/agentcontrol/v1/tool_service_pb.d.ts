@@ -341,7 +341,7 @@ export declare type GetToolResponse = Message<"agentcontrol.v1.GetToolResponse">
   tool?: Tool | undefined;
 
   /**
-   * Every version, newest first; the last 100.
+   * The latest versions, newest first: at most 100, and as many as fit into 3 MiB.
    *
    * @generated from field: repeated agentcontrol.v1.Tool versions = 2;
    */

@@ -1,4 +1,4 @@
-import { type PublicKey, publicKeyFromPem } from "./checkpoint.ts";
+import { assertSignedInTime, type PublicKey, publicKeyFromPem } from "./checkpoint.ts";
 import { base64Bytes, isJsonRecord, type JsonRecord, parseCanonicalObject, required, stringFrom } from "./json.ts";
 import { VerificationError } from "./verification-error.ts";
 
@@ -29,6 +29,7 @@ export function verifyCertificate(certificate: JsonRecord, pinned?: readonly Pub
   if (!key.signed(Buffer.from(text, "utf8"), signature)) {
     throw new VerificationError("signature", `${WHERE}'s signature does not match its body`);
   }
+  assertSignedInTime(key, WHERE, body.revoked_at);
   assertMatchesBody(certificate, body);
   assertCounts(body);
   return { body, key };

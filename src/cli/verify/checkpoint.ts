@@ -27,6 +27,8 @@ export interface PublicKey {
   readonly thumbprint: string;
   /** SubjectPublicKeyInfo, PEM. */
   readonly pem: string;
+  /** Time of its retirement, epoch milliseconds, as a key set says it; undefined if it says none. */
+  readonly retiredAtMs: number | undefined;
   /** Tests that this key made a DER signature over SHA-256 of the bytes. */
   signed(bytes: Uint8Array, signature: Uint8Array): boolean;
 }
@@ -97,6 +99,14 @@ function parseCheckpoint(note: string, text: string): Checkpoint {
   return { origin, treeSize: Number(size), root: bytes, note };
 }
 
+/** Refuses something that says a time after the retirement of the key that signed it. */
+export function assertSignedInTime({ thumbprint, retiredAtMs }: PublicKey, what: string, at: unknown): void {
+  if (retiredAtMs === undefined || Date.parse(String(at)) <= retiredAtMs) return;
+  const retired = new Date(retiredAtMs).toISOString();
+  const message = `${what} is of ${String(at)} and signed with key \`${thumbprint}\`, which was retired at ${retired}`;
+  throw new VerificationError("signature", message);
+}
+
 /** Reads a PEM `PUBLIC KEY`; undefined if the text is not an ECDSA P-256 key in this form. */
 export function publicKeyFromPem(pem: string): PublicKey | undefined {
   if (!pem.includes("-----BEGIN PUBLIC KEY-----")) return undefined;
@@ -113,19 +123,23 @@ export function publicKeysFromJwks(value: unknown): readonly PublicKey[] | undef
   if (!Array.isArray(keys)) return undefined;
   return keys.flatMap((jwk: JsonWebKey) => {
     try {
-      return publicKeyFrom(createPublicKey({ key: jwk, format: "jwk" })) ?? [];
+      const { retired_at: retiredAt } = jwk as { readonly retired_at?: unknown };
+      // A time that cannot be read stands for one before everything.
+      const retiredAtMs = retiredAt === undefined ? undefined : Date.parse(String(retiredAt)) || 0;
+      return publicKeyFrom(createPublicKey({ key: jwk, format: "jwk" }), retiredAtMs) ?? [];
     } catch {
       return [];
     }
   });
 }
 
-function publicKeyFrom(key: KeyObject): PublicKey | undefined {
+function publicKeyFrom(key: KeyObject, retiredAtMs?: number): PublicKey | undefined {
   if (key.asymmetricKeyDetails?.namedCurve !== CURVE) return undefined;
   const der = key.export({ type: "spki", format: "der" });
   const digest = createHash("sha256").update(der).digest("hex");
   const { crv, kty, x, y } = key.export({ format: "jwk" });
   return {
+    retiredAtMs,
     fingerprint: `sha256:${digest}`,
     noteKeyId: digest.slice(0, 8),
     thumbprint: createHash("sha256").update(JSON.stringify({ crv, kty, x, y })).digest("base64url"),

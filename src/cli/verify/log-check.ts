@@ -1,6 +1,7 @@
-import type { Checkpoint } from "./checkpoint.ts";
+import { assertSignedInTime, type Checkpoint, type SignedCheckpoint } from "./checkpoint.ts";
 import { type JsonRecord, parseCanonicalObject, valueAt } from "./json.ts";
 import { hashOfLeaf, MerkleTree, rootFromInclusion } from "./merkle.ts";
+import { SealedKeys } from "./sealed-keys.ts";
 import { VerificationError, type VerificationFault } from "./verification-error.ts";
 
 /** An entry from a bundle or a server. */
@@ -25,8 +26,10 @@ function fail(fault: VerificationFault, index: number, message: string): never {
  * later ones, and then the roots that were signed.
  */
 export class LogCheck {
-  readonly #checkpoint: Checkpoint | undefined;
+  readonly #checkpoint: SignedCheckpoint | undefined;
+  readonly #earlier: readonly SignedCheckpoint[];
   readonly #roots: RootCheck;
+  readonly #keys = new SealedKeys();
   readonly #claimedIds = new Set<string>();
   #lastTime = "";
 
@@ -35,9 +38,10 @@ export class LogCheck {
    * a checkpoint the entries are checked against each other and the earlier checkpoints only, which finds faults but
    * verifies nothing.
    */
-  constructor(checkpoint: Checkpoint | undefined, earlier: readonly Checkpoint[] = []) {
+  constructor(checkpoint: SignedCheckpoint | undefined, earlier: readonly SignedCheckpoint[] = []) {
     if (checkpoint !== undefined) for (const each of earlier) assertCovered(each, checkpoint);
     this.#checkpoint = checkpoint;
+    this.#earlier = earlier;
     this.#roots = new RootCheck(earlier);
   }
 
@@ -52,6 +56,7 @@ export class LogCheck {
     this.#roots.assertSealedOn(body.previous_size, body.previous_root);
     this.#assertUnique(body, entry.index);
     this.#roots.add(leaf);
+    this.#keys.add(body, entry.index);
     return body;
   }
 
@@ -64,6 +69,8 @@ export class LogCheck {
     if (size < treeSize) fail("order", size, `entry ${size} is missing: the checkpoint covers ${treeSize} entries`);
     if (size > treeSize) fail("order", treeSize, `entry ${treeSize} lies beyond the checkpoint`);
     this.#roots.assertWhole(root);
+    for (const each of [...this.#earlier, this.#checkpoint]) this.#keys.assertSigned(each);
+    if (treeSize > 0) assertSignedInTime(this.#checkpoint.key, "the last entry", this.#lastTime);
   }
 
   #assertTime({ at }: JsonRecord, index: number): void {

@@ -14,6 +14,7 @@ import {
 } from "../../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { StatusSchema } from "../../../gen/google/rpc/status_pb.js";
 import { createBackOff, later } from "../back-off.ts";
+import { createDeferred } from "../deferred.ts";
 import type { ChannelCallOptions, InterceptChannel } from "../intercept-call.ts";
 import {
   ControlPlaneRequestError,
@@ -133,7 +134,7 @@ function createPendingCall(
   { signal, timeoutMs }: ChannelCallOptions,
   onTimeout: (call: PendingCall) => void,
 ): PendingCall {
-  const { promise: response, resolve, reject } = Promise.withResolvers<InterceptResponse>();
+  const { promise: response, resolve, reject } = createDeferred<InterceptResponse>();
   const onAbort = () => reject(signal?.reason);
   signal?.addEventListener("abort", onAbort, { once: true });
   const cancel = later(timeoutMs, () => {

@@ -1,4 +1,5 @@
 import { type ControlPlane, type ControlPlaneOptions, createControlPlane } from "../control-plane.ts";
+import { assertApiKey } from "../options.ts";
 import { createGrpcInterceptChannel } from "./grpc-intercept-channel.ts";
 
 export { createGrpcInterceptChannel, type GrpcInterceptChannelOptions } from "./grpc-intercept-channel.ts";
@@ -15,6 +16,7 @@ export interface NodeControlPlaneOptions extends Omit<ControlPlaneOptions, "inte
  */
 export function createNodeControlPlane({ grpcUrl, ...options }: NodeControlPlaneOptions): ControlPlane {
   if (grpcUrl === undefined) return createControlPlane(options);
+  assertApiKey(options.apiKey);
   const interceptChannel = createGrpcInterceptChannel({ url: grpcUrl, apiKey: options.apiKey });
   return createControlPlane({ ...options, interceptChannel });
 }

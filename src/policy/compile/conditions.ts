@@ -1,5 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { type Condition, OnMissing, type Rule, RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { TOO_LONG } from "../checks.ts";
 import {
   comparableText,
   INTEGER,
@@ -17,9 +18,9 @@ import { OPERATOR_NAMES, OPERATORS } from "../operators/index.ts";
 import { type Literal, literalList, type Operator, type Scalar } from "../operators/operator.ts";
 import { type ArgumentStep, argumentPath, argumentSteps, memberPath } from "../schema/argument-path.ts";
 import type { ArgumentChange, CompiledRule, EvaluationContext, Finding, FlattenedArgument } from "../types.ts";
-import { nearest, type Violations } from "../violations.ts";
+import type { Violations } from "../violations.ts";
 import { type ConditionResult, judgeArgument, judgeMetadata, type TypedStep } from "./judge-condition.ts";
-import { type ArgumentIndex, checkLiteral, literalFrom } from "./literal.ts";
+import { type ArgumentIndex, checkExpression, checkLiteral, literalFrom } from "./literal.ts";
 import { describe, type RuleBodyCompiler, type RuleDraft } from "./rule-draft.ts";
 
 const MAX_CONDITIONS = 100;
@@ -65,7 +66,7 @@ export const compileConditional: RuleBodyCompiler = (draft) => {
 function checkJoint({ conditions, path, violations }: RuleDraft): void {
   if (conditions.operator === "" || JOINTS.includes(conditions.operator)) return;
   const message = `conditions are joined by \`AND\` or \`OR\`, not by \`${conditions.operator}\``;
-  const suggestion = nearest(conditions.operator, JOINTS);
+  const suggestion = violations.budget.nearest(conditions.operator, JOINTS);
   violations.add(`${path}.conditions.operator`, "CONDITION_OPERATOR_UNKNOWN", message, suggestion);
 }
 
@@ -169,6 +170,8 @@ function resultText(
       return `\`${field}\` comes without a currency`;
     case "CURRENCY_DIFFERS":
       return `\`${field}\` is not in ${currency}`;
+    case TOO_LONG:
+      return `\`${field}\` takes too long to check, so the rule holds`;
     default:
       return `\`${holds}\` holds`;
   }
@@ -208,7 +211,7 @@ function metadataCondition(draft: ConditionDraft, isAllow: boolean): CompiledCon
     change: undefined,
     types: "",
     currency: undefined,
-    judge: (context) => judgeMetadata(plan, context.arguments, context.metadata),
+    judge: (context) => judgeMetadata(plan, context.arguments, context.metadata, context.checks),
   };
 }
 
@@ -259,7 +262,7 @@ function argumentCondition(draft: ConditionDraft, known: ArgumentIndex): Compile
     change: changeFrom(argument, operator, literal, condition.currency),
     types: typesText(plan.accepts),
     currency: condition.currency?.trim().toUpperCase(),
-    judge: (context) => judgeArgument(plan, context.arguments),
+    judge: (context) => judgeArgument(plan, context.arguments, context.checks),
   };
 }
 
@@ -269,7 +272,12 @@ function argumentFrom({ condition, path, violations }: ConditionDraft, known: Ar
   if (condition.field === "") violations.add(`${path}.field`, "FIELD_MISSING", "no argument is named");
   else {
     const message = `the tool's schema has no argument \`${condition.field}\``;
-    violations.add(`${path}.field`, "FIELD_NOT_IN_SCHEMA", message, nearest(condition.field, known.keys()));
+    violations.add(
+      `${path}.field`,
+      "FIELD_NOT_IN_SCHEMA",
+      message,
+      violations.budget.nearest(condition.field, known.keys()),
+    );
   }
   return undefined;
 }
@@ -317,7 +325,7 @@ function checkCurrency(code: string, sibling: FlattenedArgument | undefined, at:
   const allowed = sibling?.enum.filter((value) => typeof value === "string") ?? [];
   if (allowed.length === 0 || allowed.some((value) => comparableText(value) === comparableText(code))) return;
   const message = `\`${sibling?.path}\` does not allow \`${code}\``;
-  violations.add(at, "VALUE_NOT_IN_ENUM", message, nearest(code, allowed));
+  violations.add(at, "VALUE_NOT_IN_ENUM", message, violations.budget.nearest(code, allowed));
 }
 
 /** The object that holds an argument, and the argument's name in it; elements of an array have the array's place. */
@@ -339,13 +347,21 @@ function operatorFrom({ condition, path, violations }: ConditionDraft): Operator
   const operator = OPERATORS.get(condition.operator);
   if (operator !== undefined) return operator;
   const message = condition.operator === "" ? "no operator is given" : `there is no operator \`${condition.operator}\``;
-  violations.add(`${path}.operator`, "OPERATOR_UNKNOWN", message, nearest(condition.operator, OPERATOR_NAMES));
+  violations.add(
+    `${path}.operator`,
+    "OPERATOR_UNKNOWN",
+    message,
+    violations.budget.nearest(condition.operator, OPERATOR_NAMES),
+  );
   return undefined;
 }
 
 function readLiteral({ condition, path, violations }: ConditionDraft, operator: Operator, isTyped: boolean): Literal {
   const read = literalFrom(condition.value, operator.shape, isTyped);
-  if (read.kind === "literal") return read.literal;
+  if (read.kind === "literal") {
+    checkExpression(read.literal, operator, `${path}.value`, violations);
+    return read.literal;
+  }
   violations.add(`${path}.value`, read.reason, read.message);
   return undefined;
 }

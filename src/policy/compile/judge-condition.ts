@@ -1,4 +1,5 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { type Checks, TOO_LONG } from "../checks.ts";
 import { comparableText, isJsonObject, NULL, ownValue, type TypeMask, typeBit } from "../json-value.ts";
 import type { Test } from "../operators/operator.ts";
 import type { FindingCode } from "../reason-codes.ts";
@@ -7,7 +8,7 @@ import type { ArgumentStep } from "../schema/argument-path.ts";
 /** A fault of the arguments that keeps a condition from being compared. It fails closed. */
 export type ConditionViolation = Extract<
   FindingCode,
-  "ARGUMENT_MISSING" | "ARGUMENT_WRONG_TYPE" | "CURRENCY_MISSING" | "CURRENCY_DIFFERS"
+  "ARGUMENT_MISSING" | "ARGUMENT_WRONG_TYPE" | "CURRENCY_MISSING" | "CURRENCY_DIFFERS" | typeof TOO_LONG
 >;
 
 /** Result of a condition on an action: the truth of the comparison, or the violation that prevented it. */
@@ -39,8 +40,8 @@ export interface ArgumentPlan {
  * Judges a call's arguments. Over the elements of an array a violation of any one counts before a comparison that holds,
  * so that an `allow` rule needs every element to be clean.
  */
-export function judgeArgument(plan: ArgumentPlan, args: JsonObject | undefined): ConditionResult {
-  return args === undefined ? plan.whenMissing : walkArgument(plan, 0, args, args);
+export function judgeArgument(plan: ArgumentPlan, args: JsonObject | undefined, checks: Checks): ConditionResult {
+  return args === undefined ? plan.whenMissing : walkArgument(plan, 0, args, args, checks);
 }
 
 function walkArgument(
@@ -48,11 +49,13 @@ function walkArgument(
   depth: number,
   value: JsonValue | undefined,
   parent: JsonObject,
+  checks: Checks,
 ): ConditionResult {
   const at = plan.steps[depth];
-  if (at === undefined) return judgeValue(plan, value, parent);
-  if (at.step === null && Array.isArray(value)) return walkElements(plan, depth, value, parent);
-  if (at.step !== null && isJsonObject(value)) return walkArgument(plan, depth + 1, ownValue(value, at.step), value);
+  if (at === undefined) return judgeValue(plan, value, parent, checks);
+  if (at.step === null && Array.isArray(value)) return walkElements(plan, depth, value, parent, checks);
+  if (at.step !== null && isJsonObject(value))
+    return walkArgument(plan, depth + 1, ownValue(value, at.step), value, checks);
   // The way ends here: the argument is missing, unless the value has a type that the schema does not admit.
   if (value === undefined || value === null) return plan.whenMissing;
   return typeBit(value) & at.from ? plan.whenMissing : "ARGUMENT_WRONG_TYPE";
@@ -63,18 +66,25 @@ function walkElements(
   depth: number,
   array: readonly JsonValue[],
   parent: JsonObject,
+  checks: Checks,
 ): ConditionResult {
   if (array.length === 0) return plan.whenMissing;
   let holds = false;
   for (const element of array) {
-    const result = walkArgument(plan, depth + 1, element, parent);
+    const result = walkArgument(plan, depth + 1, element, parent, checks);
     if (typeof result === "string") return result;
     holds ||= result;
   }
   return holds;
 }
 
-function judgeValue(plan: ArgumentPlan, value: JsonValue | undefined, parent: JsonObject): ConditionResult {
+function judgeValue(
+  plan: ArgumentPlan,
+  value: JsonValue | undefined,
+  parent: JsonObject,
+  checks: Checks,
+): ConditionResult {
+  if (!checks.compares(value)) return TOO_LONG;
   if (value === undefined || (value === null && (plan.declared & NULL) === 0)) return plan.whenMissing;
   if ((typeBit(value) & plan.accepts) === 0) return "ARGUMENT_WRONG_TYPE";
   const { elements, currency } = plan;
@@ -82,7 +92,7 @@ function judgeValue(plan: ArgumentPlan, value: JsonValue | undefined, parent: Js
     return "ARGUMENT_WRONG_TYPE";
   }
   const violation = currency && currencyViolation(currency, parent);
-  return violation ?? plan.test(value);
+  return violation ?? plan.test(value, checks);
 }
 
 // Every sibling present must agree, so that a second one cannot contradict the first.
@@ -106,25 +116,28 @@ export interface MetadataPlan {
   readonly whenMissing: boolean | "ARGUMENT_MISSING";
 }
 
+type MetadataResult = MetadataPlan["whenMissing"] | typeof TOO_LONG;
+
 /** Judges the arguments if they have the path's first member, else the metadata. Holds if any element makes it hold. */
 export function judgeMetadata(
   plan: MetadataPlan,
   args: JsonObject | undefined,
   metadata: JsonObject | undefined,
+  checks: Checks,
 ): ConditionResult {
   const [first = ""] = plan.steps;
   const own = args === undefined || first === null ? undefined : ownValue(args, first);
-  return walkMetadata(plan, 0, own === undefined || own === null ? metadata : args);
+  return walkMetadata(plan, 0, own === undefined || own === null ? metadata : args, checks);
 }
 
-function walkMetadata(plan: MetadataPlan, depth: number, value: JsonValue | undefined): MetadataPlan["whenMissing"] {
+function walkMetadata(plan: MetadataPlan, depth: number, value: JsonValue | undefined, checks: Checks): MetadataResult {
   if (value === undefined || value === null) return plan.whenMissing;
   const step = plan.steps[depth];
-  if (step === undefined) return plan.test(value);
+  if (step === undefined) return checks.compares(value) ? plan.test(value, checks) : TOO_LONG;
   if (step !== null) {
-    return isJsonObject(value) ? walkMetadata(plan, depth + 1, ownValue(value, step)) : plan.whenMissing;
+    return isJsonObject(value) ? walkMetadata(plan, depth + 1, ownValue(value, step), checks) : plan.whenMissing;
   }
   if (!Array.isArray(value) || value.length === 0) return plan.whenMissing;
-  const results = value.map((element) => walkMetadata(plan, depth + 1, element));
-  return results.includes(true) || (results.includes("ARGUMENT_MISSING") ? "ARGUMENT_MISSING" : false);
+  const results = value.map((element) => walkMetadata(plan, depth + 1, element, checks));
+  return results.includes(true) || (results.find((result) => typeof result === "string") ?? false);
 }

@@ -14,9 +14,9 @@ import {
   typesFromMask,
 } from "../json-value.ts";
 import { type Literal, type LiteralShape, literalList, type Operator, type Scalar } from "../operators/operator.ts";
-import { compileRe2, patternMessage } from "../operators/text.ts";
+import { shortened } from "../patterns.ts";
 import type { FlattenedArgument } from "../types.ts";
-import { nearest, type RuleViolationReason, type Violations } from "../violations.ts";
+import type { RuleViolationReason, Violations } from "../violations.ts";
 
 /** The arguments of a tool by their path. */
 export type ArgumentIndex = ReadonlyMap<string, FlattenedArgument>;
@@ -112,10 +112,7 @@ function refusalOf(value: Scalar | readonly Scalar[], shape: LiteralShape): Lite
   if (shape === "range" && (comparableFrom(first) ?? "") > (comparableFrom(second) ?? "")) {
     return refused("RANGE_NOT_ORDERED", `\`${first}\` is above \`${second}\`; put the lower end first`);
   }
-  if (shape !== "expression") return undefined;
-  const expression = compileRe2(String(value));
-  if (expression.kind === "compiled") return undefined;
-  return refused("PATTERN_INVALID", patternMessage(String(value), expression.message));
+  return undefined;
 }
 
 /** Types and enum of the values that a literal is compared with: the argument itself, or its elements. */
@@ -142,6 +139,14 @@ export function checkLiteral(
     checkValue(value, compared, at, violations);
     if (operator.readsElements) checkPart(value, argument, at, violations);
   });
+}
+
+/** Checks the expression of an operator that takes one. */
+export function checkExpression(literal: Literal, operator: Operator, path: string, violations: Violations): void {
+  if (operator.shape !== "expression" || typeof literal !== "string") return;
+  const checked = violations.budget.checkPattern(literal);
+  if (checked.kind === "compiled") return;
+  violations.add(path, "PATTERN_INVALID", `\`${shortened(literal)}\` ${checked.message}`);
 }
 
 /** Refuses integers that a double does not hold exactly, where integers are compared. */
@@ -181,7 +186,7 @@ function checkValue(value: Scalar, compared: Compared, path: string, violations:
   if (compared.enum.length === 0 || isAllowed) return;
   const texts = compared.enum.filter((allowed) => typeof allowed === "string");
   const message = `\`${value}\` is not a value that \`${compared.path}\` allows`;
-  violations.add(path, "VALUE_NOT_IN_ENUM", message, nearest(String(value), texts));
+  violations.add(path, "VALUE_NOT_IN_ENUM", message, violations.budget.nearest(String(value), texts));
 }
 
 function checkPart(value: Scalar, argument: FlattenedArgument, path: string, violations: Violations): void {

@@ -8,7 +8,7 @@ import type {
   MandateSource,
   ToolLookup,
 } from "../types.ts";
-import { type RuleViolation, Violations } from "../violations.ts";
+import { CompileBudget, type RuleViolation, Violations } from "../violations.ts";
 import { decisionFromEnum, toolKeyOf } from "./rule-draft.ts";
 import { compileRule } from "./rules.ts";
 
@@ -24,8 +24,9 @@ export function compileMandate(
 ): CompiledMandate {
   const rules: CompiledRule[] = [];
   const violations: RuleViolation[] = [...scopeViolations(source)];
+  const budget = new CompileBudget();
   source.rules.forEach((rule, index) => {
-    const result = compileRule(rule, index, tools);
+    const result = compileRule(rule, index, tools, budget);
     if (result.kind === "compiled") rules.push(result.rule);
     else {
       violations.push(...result.violations);
@@ -84,7 +85,7 @@ function staleRule(rule: Rule, index: number, [first]: readonly RuleViolation[])
     actionTypes: isNarrowed ? normalisePatterns(patterns) : [],
     stale: true,
     source: rule,
-    ...{ velocity: undefined, ordered: undefined, semantic: undefined },
+    ...{ velocity: undefined, ordered: undefined, semantic: undefined, patternSize: 0, schemaSize: 0 },
     check: () => finding,
   };
 }

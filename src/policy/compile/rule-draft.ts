@@ -33,6 +33,8 @@ export interface RuleBody {
   readonly velocity?: CompiledVelocity;
   readonly ordered?: OrderedSpec;
   readonly semantic?: SemanticSpec;
+  /** Subschemas that it checks. Default 0. */
+  readonly schemaSize?: number;
   /** The action types that the rule covers, normalised; default: its `match_action_types`. */
   readonly actionTypes?: readonly string[];
 }

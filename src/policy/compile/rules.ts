@@ -3,7 +3,7 @@ import { ConditionsSchema, type Rule, RuleSchema, RuleType } from "../../../gen/
 import { normalisePatterns } from "../action-pattern.ts";
 import { toolNameFault } from "../names.ts";
 import type { CompiledRule, CompileResult, ToolLookup } from "../types.ts";
-import { nearest, type RuleViolation, Violations } from "../violations.ts";
+import { CompileBudget, type RuleViolation, Violations } from "../violations.ts";
 import { compileConditional } from "./conditions.ts";
 import {
   decisionFromEnum,
@@ -45,23 +45,26 @@ const NEEDS_TOOL: ReadonlySet<RuleType> = new Set([RuleType.ARGUMENT, RuleType.S
 export function compileRules(rules: readonly Rule[], tools: ToolLookup): CompileResult {
   const compiled: CompiledRule[] = [];
   const violations: RuleViolation[] = [];
+  const budget = new CompileBudget();
   rules.forEach((rule, index) => {
-    const result = compileRule(rule, index, tools);
+    const result = compileRule(rule, index, tools, budget);
     if (result.kind === "compiled") compiled.push(result.rule);
     else violations.push(...result.violations);
   });
   return violations.length === 0 ? { kind: "compiled", rules: compiled } : { kind: "invalid", violations };
 }
 
-/** Compiles the rule at a place in its mandate. */
-export function compileRule(rule: Rule, index: number, tools: ToolLookup): RuleResult {
-  const violations = new Violations();
+/** Compiles the rule at a place in its mandate; `budget` is the mandate's. */
+export function compileRule(rule: Rule, index: number, tools: ToolLookup, budget: CompileBudget): RuleResult {
+  const violations = new Violations(budget);
+  const before = budget.instructions;
   const draft = draftFrom(rule, `rules[${index}]`, tools, violations);
   const body = draft && compileBody(draft, tools);
   if (draft === undefined || body === undefined || violations.count > 0) {
     return { kind: "invalid", violations: violations.sorted() };
   }
-  return { kind: "compiled", rule: ruleFrom(draft, body, index) };
+  const patternSize = budget.instructions - before;
+  return { kind: "compiled", rule: { ...ruleFrom(draft, body, index), patternSize } };
 }
 
 function draftFrom(rule: Rule, path: string, tools: ToolLookup, violations: Violations): RuleDraft | undefined {
@@ -106,17 +109,22 @@ function checkTool({ rule, type, tool, path, violations }: RuleDraft, tools: Too
     return false;
   }
   const message = `no tool \`${name}\` is registered`;
-  violations.add(`${path}.tool`, "TOOL_NOT_REGISTERED", message, nearest(name, tools.names ?? []));
+  violations.add(`${path}.tool`, "TOOL_NOT_REGISTERED", message, violations.budget.nearest(name, tools.names ?? []));
   return false;
 }
 
-function ruleFrom({ rule, type, path, decision, conditions }: RuleDraft, body: RuleBody, index: number): CompiledRule {
+function ruleFrom(
+  { rule, type, path, decision, conditions }: RuleDraft,
+  body: RuleBody,
+  index: number,
+): Omit<CompiledRule, "patternSize"> {
   const source = clone(RuleSchema, rule);
   source.type = type;
   return {
     ...{ index, path, type, decision, source },
     tool: toolKeyOf(rule),
     actionTypes: body.actionTypes ?? normalisePatterns(conditions.matchActionTypes),
+    schemaSize: body.schemaSize ?? 0,
     stale: false,
     velocity: body.velocity,
     ordered: body.ordered,

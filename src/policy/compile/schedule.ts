@@ -1,4 +1,3 @@
-import { nearest } from "../violations.ts";
 import { type RuleBodyCompiler, type RuleDraft, ruleFinding } from "./rule-draft.ts";
 
 const DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
@@ -83,7 +82,7 @@ function zoneFrom({ conditions: { timeZone }, path, violations }: RuleDraft): Ti
   }
   const zone = TimeZone.named(timeZone);
   if (zone === undefined) {
-    const suggestion = nearest(timeZone, ["UTC", ...Intl.supportedValuesOf("timeZone")]);
+    const suggestion = violations.budget.nearest(timeZone, ["UTC", ...Intl.supportedValuesOf("timeZone")]);
     violations.add(at, "TIME_ZONE_UNKNOWN", `there is no time zone \`${timeZone}\``, suggestion);
   }
   return zone;

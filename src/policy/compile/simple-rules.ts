@@ -1,13 +1,16 @@
 import type { JsonObject } from "@bufbuild/protobuf";
+import { TOO_LONG } from "../checks.ts";
 import { ownValue } from "../json-value.ts";
-import { compileRe2, patternMessage } from "../operators/text.ts";
+import { PatternSet, shortened } from "../patterns.ts";
+import { patternFaults } from "../schema/unchecked-patterns.ts";
 import type { Decision, EvaluationContext, Finding, SchemaError, ToolSchema } from "../types.ts";
 import { decisionFromEnum, type RuleBodyCompiler, type RuleDraft, ruleFinding } from "./rule-draft.ts";
 
-/** Characters of a pattern that a finding shows. */
-const MAX_SHOWN = 80;
 const DEFAULT_MIN_CONFIDENCE = 0.5;
 const MAX_TIMEOUT_MS = 60_000;
+
+/** Subschemas of a schema that arguments are checked against; compiling more takes seconds. */
+const MAX_SUBSCHEMAS = 2_000;
 
 const NO_ARGUMENTS: SchemaError = { argument: undefined, message: "the arguments are missing" };
 
@@ -24,26 +27,32 @@ export const compileContent: RuleBodyCompiler = (draft) => {
   if (conditions.patterns.length === 0) {
     violations.add(at, "PATTERN_MISSING", "a content rule needs at least one pattern");
   }
-  const searches = conditions.patterns.map((pattern, index) => {
-    const expression = compileRe2(pattern);
+  let size = 0;
+  conditions.patterns.forEach((pattern, index) => {
+    const checked = violations.budget.checkPattern(pattern);
     if (pattern.trim() === "") {
       violations.add(`${at}[${index}]`, "PATTERN_INVALID", "a blank pattern would be found in everything");
-    }
-    if (expression.kind === "compiled") return { pattern, found: expression.found };
-    violations.add(`${at}[${index}]`, "PATTERN_INVALID", patternMessage(pattern, expression.message));
-    return { pattern, found: () => false };
+    } else if (checked.kind === "compiled") size += checked.size;
+    else violations.add(`${at}[${index}]`, "PATTERN_INVALID", `\`${shortened(pattern)}\` ${checked.message}`);
   });
   if (violations.count > before) return undefined;
+  const set = new PatternSet(conditions.patterns, size);
   return {
-    check: ({ actionContent }) => {
-      const search = searches.find(({ found }) => found(actionContent));
-      if (search === undefined) return undefined;
-      const { pattern } = search;
-      const shown = pattern.length > MAX_SHOWN ? `${pattern.slice(0, MAX_SHOWN)}…` : pattern;
-      return ruleFinding(draft, "CONTENT_MATCHED", `\`${shown}\` is found in the content`);
+    check: ({ actionContent, checks }) => {
+      const found = checks.search(set, actionContent);
+      if (found === TOO_LONG) return tooLongFinding(draft, "the content takes too long to search");
+      const [first] = found;
+      if (first === undefined) return undefined;
+      const pattern = set.patterns[first] ?? "";
+      return ruleFinding(draft, "CONTENT_MATCHED", `\`${shortened(pattern)}\` is found in the content`);
     },
   };
 };
+
+/** Makes a rule hold whose check was not made because it takes too long, unless it allows. */
+function tooLongFinding(draft: RuleDraft, text: string): Finding | undefined {
+  return draft.decision === "allow" ? undefined : ruleFinding(draft, TOO_LONG, `${text}, so the rule holds`);
+}
 
 /** Compiles a `trust` rule: it fires if the agent's trust is below a limit of 0 to 100. */
 export const compileTrust: RuleBodyCompiler = (draft) => {
@@ -70,19 +79,25 @@ export const compileTrust: RuleBodyCompiler = (draft) => {
 export const compileSchema: RuleBodyCompiler = (draft) => {
   const { tool, violations } = draft;
   if (tool === undefined) return undefined;
-  const compiled = tool.validator();
-  if (compiled.kind === "invalid") {
-    for (const problem of compiled.problems) {
-      const message = `the schema of \`${tool.name}\` cannot be checked: ${problem}`;
-      violations.add(`${draft.path}.tool`, "SCHEMA_NOT_CHECKABLE", message);
-    }
+  if (tool.schemaSize > MAX_SUBSCHEMAS) {
+    const text = `the schema of \`${tool.name}\` cannot be checked: it has ${tool.schemaSize} subschemas, and at most ${MAX_SUBSCHEMAS} are compiled`;
+    violations.add(`${draft.path}.tool`, "SCHEMA_NOT_CHECKABLE", text);
     return undefined;
   }
+  const faults = patternFaults(tool.inputSchema);
+  for (const { pattern, message } of faults) {
+    const text = `the schema of \`${tool.name}\` cannot be checked: the pattern \`${shortened(pattern)}\` ${message}`;
+    violations.add(`${draft.path}.tool`, "SCHEMA_NOT_CHECKABLE", text);
+  }
+  if (faults.length > 0) return undefined;
+  const toolArguments = toolArgumentsFrom(tool);
   return {
+    schemaSize: tool.schemaSize,
     check: (context) => {
-      const args = toolArguments(context, tool);
-      const schemaError = args === undefined ? NO_ARGUMENTS : compiled.validate(args);
+      const args = toolArguments(context);
+      const schemaError = args === undefined ? NO_ARGUMENTS : context.checks.validate(tool, args);
       if (schemaError === undefined) return undefined;
+      if (schemaError === TOO_LONG) return tooLongFinding(draft, "the arguments take too long to check");
       const { argument, message } = schemaError;
       const finding = ruleFinding(draft, "ARGUMENTS_INVALID", message);
       return argument === undefined ? finding : { ...finding, argument };
@@ -90,12 +105,19 @@ export const compileSchema: RuleBodyCompiler = (draft) => {
   };
 };
 
-/** Returns the arguments; if the metadata are the arguments, without the member `tool` by which they name the tool. */
-function toolArguments({ arguments: args, metadata }: EvaluationContext, tool: ToolSchema): JsonObject | undefined {
-  if (args === undefined || args !== metadata || ownValue(args, "tool") === undefined) return args;
-  if (tool.arguments.some(({ path }) => path === "tool")) return args;
-  const { tool: _tool, ...rest } = args;
-  return rest;
+/** Returns a function from an action to the arguments that are checked: the same object for the same action. */
+function toolArgumentsFrom(tool: ToolSchema): (context: EvaluationContext) => JsonObject | undefined {
+  const isDeclared = tool.arguments.some(({ path }) => path === "tool");
+  const withoutTool = new WeakMap<JsonObject, JsonObject>();
+  return ({ arguments: args, metadata }) => {
+    // Metadata that are the arguments themselves name the tool in a member that is no argument.
+    if (args === undefined || args !== metadata || isDeclared || ownValue(args, "tool") === undefined) return args;
+    const known = withoutTool.get(args);
+    if (known !== undefined) return known;
+    const { tool: _tool, ...rest } = args;
+    withoutTool.set(args, rest);
+    return rest;
+  };
 }
 
 /**

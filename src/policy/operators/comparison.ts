@@ -8,7 +8,9 @@ const RELATIVE_STEP = 1e-9;
 const MAX_NUMBER_TEXT = 400;
 const SCALAR = STRING | NUMBER | BOOLEAN;
 
-function isOneOf(literal: Literal): Test {
+type Predicate = (value: JsonValue) => boolean;
+
+function isOneOf(literal: Literal): Predicate {
   const wanted = new Set(literalList(literal).map(comparableFrom));
   return (value) => {
     const own = comparableFrom(value);
@@ -17,7 +19,7 @@ function isOneOf(literal: Literal): Test {
 }
 
 /** Equality of texts, or of numbers where both are numbers: `"5.0"` equals 5 unless that lets an action pass. */
-function isOneOfAsText(literal: Literal, isAllow: boolean): Test {
+function isOneOfAsText(literal: Literal, isAllow: boolean): Predicate {
   const wanted = new Set(literalList(literal).map(comparableTextFrom));
   const numbers = new Set(literalList(literal).filter((each) => typeof each === "number"));
   return (value) => {

@@ -1,4 +1,5 @@
 import type { JsonValue } from "@bufbuild/protobuf";
+import type { Checks, TOO_LONG } from "../checks.ts";
 import type { TypeMask } from "../json-value.ts";
 
 /** A single value that a rule compares with. */
@@ -14,7 +15,7 @@ export type Literal = Scalar | readonly Scalar[] | undefined;
 export type LiteralShape = "scalar" | "number" | "range" | "scalars" | "text" | "expression" | "count" | "none";
 
 /** Tells if a value makes the comparison true. MUST NOT throw on any value. */
-export type Test = (value: JsonValue) => boolean;
+export type Test = (value: JsonValue, checks: Checks) => boolean | typeof TOO_LONG;
 
 /** What is known of an argument that may be changed. */
 export interface Alternatives {
@@ -59,7 +60,10 @@ export function negated<Rest extends unknown[]>(
 ): (literal: Literal, ...rest: Rest) => Test {
   return (literal, ...rest) => {
     const test = build(literal, ...rest);
-    return (value) => !test(value);
+    return (value, checks) => {
+      const result = test(value, checks);
+      return typeof result === "boolean" ? !result : result;
+    };
   };
 }
 

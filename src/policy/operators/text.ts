@@ -1,17 +1,18 @@
-import { RE2JS } from "@bufbuild/re2";
+import type { Checks } from "../checks.ts";
 import { comparableText, STRING, textFrom } from "../json-value.ts";
+import { checkPattern, PatternSet } from "../patterns.ts";
 import type { Literal, LiteralShape, Operator, Test } from "./operator.ts";
 
-type BuildTest = (literal: string) => (text: string) => boolean;
+type BuildTest = (literal: string) => (text: string, checks: Checks) => ReturnType<Test>;
 
 function textual(name: string, build: BuildTest, shape: LiteralShape = "text"): Operator {
   const typed = (literal: Literal): Test => {
     const test = build(String(literal));
-    return (value) => typeof value === "string" && test(value);
+    return (value, checks) => typeof value === "string" && test(value, checks);
   };
   const untyped = (literal: Literal): Test => {
     const test = build(String(literal));
-    return (value) => test(textFrom(value));
+    return (value, checks) => test(textFrom(value), checks);
   };
   return { name, fits: STRING, shape, typed, untyped };
 }
@@ -27,10 +28,14 @@ const endsWith: BuildTest = (literal) => {
 };
 
 const matches: BuildTest = (literal) => {
-  const expression = compileRe2(literal);
-  if (expression.kind === "invalid") return () => false;
+  const checked = checkPattern(literal);
+  if (checked.kind === "invalid") return () => false;
+  const set = new PatternSet([literal], checked.size);
   // Surrounding blanks are ignored as in every comparison of strings, so that `^rm` is not evaded by a leading blank.
-  return (text) => expression.found(text.trim());
+  return (text, checks) => {
+    const found = checks.search(set, text.trim());
+    return typeof found === "string" ? found : found.length > 0;
+  };
 };
 
 /** Operators on the text of a string. */
@@ -39,24 +44,3 @@ export const TEXT_OPERATORS: readonly Operator[] = [
   textual("starts_with", startsWith),
   textual("ends_with", endsWith),
 ];
-
-/** A compiled RE2 expression, or the reason why the text is invalid. */
-export type Re2Result =
-  | { readonly kind: "compiled"; readonly found: (text: string) => boolean }
-  | { readonly kind: "invalid"; readonly message: string };
-
-/** Compiles an RE2 expression that is searched for ignoring case, in time linear in the text. */
-export function compileRe2(pattern: string): Re2Result {
-  try {
-    const expression = new RE2JS(`(?i)${pattern}`);
-    return { kind: "compiled", found: (text) => expression.test(text) };
-  } catch (error) {
-    const cause = error instanceof Error ? error.message : String(error);
-    return { kind: "invalid", message: cause.replace(/\s+/g, " ").trim() };
-  }
-}
-
-/** Says that a pattern does not compile, and why. */
-export function patternMessage(pattern: string, cause: string): string {
-  return `\`${pattern}\` is not an RE2 expression: ${cause}`;
-}

@@ -1,15 +1,17 @@
 import { isIPv4, isIPv6 } from "node:net";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import { RE2JS } from "@bufbuild/re2";
-import { Ajv, type ErrorObject, type Options, type ValidateFunction } from "ajv";
+import { _, Ajv, type ErrorObject, type Options, type ValidateFunction } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
+import { TOO_LONG } from "../checks.ts";
 import { isJsonObject, ownValue, typeWord } from "../json-value.ts";
-import type { SchemaError, ToolSchema, ValidatorResult } from "../types.ts";
+import { checkPattern, compilePattern } from "../patterns.ts";
+import type { SchemaError, ToolSchema, Validation, ValidatorResult } from "../types.ts";
 import { elementPath, memberPath } from "./argument-path.ts";
-import { createRefResolver, dialectOf, pointerSteps, REF_KEYWORDS, visitSchemas } from "./check.ts";
+import { createRefResolver, dialectOf, pointerSteps, visitSchemas } from "./check.ts";
 
-/** Most references followed in one check; a recursive schema may otherwise take time exponential in the depth. */
-const MAX_STEPS = 20_000;
+/** Characters of a text, or pattern instructions per character, that are read in about the time of one step. */
+const CHARACTERS_PER_STEP = 64;
+const INSTRUCTIONS_PER_STEP = 8;
 /** A keyword of our own, under a name that no document uses with another meaning. */
 const STEP_KEYWORD = "x-agent-control-step";
 /** Keyword of our own beside a type of integers. */
@@ -21,25 +23,28 @@ const MAX_CHOICES = 10;
 /** Keywords of OpenAPI that ajv would act on and that mean nothing in JSON Schema. */
 const OPENAPI_KEYWORDS = ["discriminator", "nullable"];
 
-const UNCHECKABLE: SchemaError = { argument: undefined, message: "the arguments take too long to check" };
+const UNCHECKABLE: SchemaError = { argument: undefined, message: "the arguments cannot be checked" };
 
 /** Builds a tool version for rules. Its schema MUST be one that `flattenSchema` accepts. */
-export function createToolSchema(source: Omit<ToolSchema, "validator">): ToolSchema {
+export function createToolSchema(source: Omit<ToolSchema, "validator" | "schemaSize">): ToolSchema {
+  const { inputSchema } = source;
   let compiled: ValidatorResult | undefined;
   const validator = (): ValidatorResult => {
-    compiled ??= compileValidator(source.inputSchema);
+    compiled ??= compileValidator(inputSchema);
     return compiled;
   };
-  return { ...source, validator };
+  let schemaSize = 0;
+  visitSchemas(inputSchema, () => schemaSize++, createRefResolver(inputSchema));
+  return { ...source, schemaSize, validator };
 }
 
 /**
  * Compiles a schema for checking arguments. `pattern` and `patternProperties` are RE2, so that time is linear in the text; a
  * pattern that RE2 cannot take makes the result invalid. Fetches nothing.
  */
-function compileValidator(schema: JsonObject): ValidatorResult {
+export function compileValidator(schema: JsonObject): ValidatorResult {
   const problems: string[] = [];
-  const work = { steps: 0 };
+  const work: Work = { steps: 0, maxSteps: 0 };
   const options: Options = {
     strict: false,
     logger: false,
@@ -47,21 +52,40 @@ function compileValidator(schema: JsonObject): ValidatorResult {
     ...{ meta: false, validateSchema: false },
     ownProperties: true,
     formats: { ...STRING_FORMATS },
-    code: { regExp: re2Engine(problems) },
+    code: { regExp: re2Engine(problems, work) },
   };
   try {
     const ajv = dialectOf(schema) === "draft-07" ? new Ajv(options) : new Ajv2020(options);
     addOwnKeywords(ajv, work);
     const validate = ajv.compile(withStepCounts(schema));
     if (problems.length > 0) return { kind: "invalid", problems };
-    return { kind: "compiled", validate: (args) => firstError(validate, args, work) };
+    return { kind: "compiled", validate: (args, maxSteps) => validation(validate, args, work, maxSteps) };
   } catch (error) {
     return { kind: "invalid", problems: [...problems, error instanceof Error ? error.message : String(error)] };
   }
 }
 
-function firstError(validate: ValidateFunction, args: JsonObject, work: { steps: number }): SchemaError | undefined {
-  work.steps = 0;
+/** Steps of the check that runs. */
+interface Work {
+  steps: number;
+  maxSteps: number;
+}
+
+/** Ends a check that takes more steps than it may. */
+class TooLong extends Error {}
+
+function takeSteps(work: Work, count: number): void {
+  work.steps += count;
+  if (work.steps > work.maxSteps) throw new TooLong();
+}
+
+function validation(validate: ValidateFunction, args: JsonObject, work: Work, maxSteps: number): Validation {
+  Object.assign(work, { steps: 0, maxSteps });
+  const error = firstError(validate, args);
+  return { error, steps: work.steps };
+}
+
+function firstError(validate: ValidateFunction, args: JsonObject): SchemaError | undefined | typeof TOO_LONG {
   try {
     const fits: unknown = validate(args);
     if (fits === true) return undefined;
@@ -69,9 +93,9 @@ function firstError(validate: ValidateFunction, args: JsonObject, work: { steps:
     const errors = validate.errors ?? [];
     // Of nested errors the outermost comes last; that of `if` only repeats that `then` or `else` failed.
     return schemaErrorFrom(args, errors.findLast(({ keyword }) => keyword !== "if") ?? errors.at(-1));
-  } catch {
-    // Too many steps, or arguments nested deeper than the stack.
-    return UNCHECKABLE;
+  } catch (error) {
+    // Other than too many steps: arguments nested deeper than the stack.
+    return error instanceof TooLong ? TOO_LONG : UNCHECKABLE;
   } finally {
     validate.errors = null;
   }
@@ -83,55 +107,55 @@ function uncheckable(result: unknown): SchemaError {
   return UNCHECKABLE;
 }
 
-function re2Engine(problems: string[]) {
+function re2Engine(problems: string[], work: Work) {
   const engine = (pattern: string): { test: (text: string) => boolean } => {
-    try {
-      const expression = new RE2JS(pattern);
-      return { test: (text) => expression.test(text) };
-    } catch (error) {
-      const cause = error instanceof Error ? error.message.replace(/\s+/g, " ").trim() : "is refused";
-      problems.push(`RE2 cannot take the pattern \`${pattern}\`: ${cause}`);
+    const checked = checkPattern(pattern, { ignoreCase: false });
+    if (checked.kind === "invalid") {
+      problems.push(`the pattern \`${clipped(pattern)}\` ${checked.message}`);
       return { test: () => false };
     }
+    const { found } = compilePattern(pattern);
+    const test = (text: string): boolean => {
+      takeSteps(work, (checked.size * text.length) / INSTRUCTIONS_PER_STEP);
+      return found(text);
+    };
+    return { test };
   };
   return Object.assign(engine, { code: "re2" });
 }
 
-/**
- * Copies a schema without the keywords of OpenAPI, and marks with `STEP_KEYWORD` every definition that a reference leads to. Only references can make the
- * work of a check grow beyond schema times arguments, so counting there is enough to stop it.
- */
+/** Copies a schema without the keywords of OpenAPI, and marks every subschema with the steps that a visit takes. */
 function withStepCounts(schema: JsonObject): JsonObject {
   const copy = structuredClone(schema);
-  const resolve = createRefResolver(copy);
-  const targets: unknown[] = [];
   const visit = (each: JsonObject): void => {
     for (const keyword of OPENAPI_KEYWORDS) delete each[keyword];
     if (takesIntegersOnly(ownValue(each, "type"))) each[EXACT_KEYWORD] = true;
-    for (const keyword of REF_KEYWORDS) {
-      const ref = ownValue(each, keyword);
-      if (typeof ref === "string") targets.push(resolve(ref)?.schema);
-    }
-    if (ownValue(each, "$dynamicAnchor") !== undefined) targets.push(each);
+    each[STEP_KEYWORD] = 1 + Object.values(each).reduce((sum: number, value) => sum + lengthOf(value) / 4, 0);
   };
-  visitSchemas(copy, visit, resolve);
-  for (const target of targets) {
-    if (typeof target === "object" && target !== null) Object.assign(target, { [STEP_KEYWORD]: true });
-  }
+  visitSchemas(copy, visit, createRefResolver(copy));
   return copy;
+}
+
+/** Number of the values that a keyword lists, such as the choices of `enum` and the names of `required`. */
+function lengthOf(value: JsonValue | undefined): number {
+  if (typeof value !== "object" || value === null) return 0;
+  return Array.isArray(value) ? value.length : Object.keys(value).length;
 }
 
 const takesIntegersOnly = (type: JsonValue | undefined): boolean =>
   type === "integer" || (Array.isArray(type) && type.includes("integer") && !type.includes("number"));
 
-function addOwnKeywords(ajv: Ajv, work: { steps: number }): void {
+function addOwnKeywords(ajv: Ajv, work: Work): void {
+  const visit = (steps: number, value: JsonValue): void =>
+    takeSteps(work, typeof value === "string" ? steps + value.length / CHARACTERS_PER_STEP : steps);
   ajv.addKeyword({
     keyword: STEP_KEYWORD,
     // Before the reference, so that a step counts before the schema it leads to.
     before: "$ref",
-    validate: () => {
-      if (++work.steps > MAX_STEPS) throw new Error("too many steps");
-      return true;
+    schemaType: "number",
+    // Generates the call alone: a function that can fail would make compiling twice as slow.
+    code({ gen, schema, data }) {
+      gen.code(_`${gen.scopeValue("func", { ref: visit })}(${schema as number}, ${data})`);
     },
   });
   ajv.addKeyword({

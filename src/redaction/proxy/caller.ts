@@ -99,3 +99,27 @@ async function assertMayAsk({ logs }: CallersOptions, { workspaceId, agentId, ke
   const credential = state.authority.get(keyId);
   if (credential === undefined || !isInForce(credential, logs.clock.now())) throw keyInvalid();
 }
+
+/** Milliseconds between checks of a caller whose request is in flight. */
+const RECHECK_MS = 1_000;
+/** Faults that end a caller's request: its key, agent or workspace changed. Any other fault may pass. */
+const ENDS: readonly ErrorReason[] = [
+  ErrorReason.KEY_INVALID,
+  ErrorReason.AGENT_INACTIVE,
+  ErrorReason.ROLE_NOT_ALLOWED,
+  ErrorReason.WORKSPACE_NOT_FOUND,
+];
+
+/** Aborts with the fault once a caller may not ask any more. MUST be stopped. */
+export function watchCaller(check: () => Promise<unknown>): {
+  readonly signal: AbortSignal;
+  readonly stop: () => void;
+} {
+  const ended = new AbortController();
+  const timer = setInterval(() => {
+    check().catch((error: unknown) => {
+      if (error instanceof ControlPlaneError && ENDS.includes(error.reason)) ended.abort(error);
+    });
+  }, RECHECK_MS);
+  return { signal: ended.signal, stop: () => clearInterval(timer) };
+}

@@ -28,6 +28,8 @@ export interface EventResponseOptions extends ResponseOptions {
   readonly send: (text: string) => Promise<void>;
   /** Receives the id of a response of `/responses`. */
   readonly onResponseId: (id: string) => void;
+  /** Aborts with the fault to end with when the caller may not ask any more. Default: it may for as long as the answer takes. */
+  readonly callerEnd?: AbortSignal;
 }
 
 /** End of a streamed response. */
@@ -135,8 +137,9 @@ export async function pipeEvents(options: EventResponseOptions, body: Readable):
     rest = scrubber.end().map(modelEventText).join("") + rest;
     return { leaked: scrubber.leaked, rest, fault: undefined };
   } catch (error) {
+    const cause: unknown = options.callerEnd?.aborted ? options.callerEnd.reason : error;
     const fault =
-      error instanceof ControlPlaneError ? error : llmUnavailable("the answer of the model's service broke off", error);
+      cause instanceof ControlPlaneError ? cause : llmUnavailable("the answer of the model's service broke off", error);
     const last = eventText(undefined, JSON.stringify(openAiErrorFrom(fault).body));
     return { leaked: leaksOfBroken(scrubber), rest: last, fault };
   }

@@ -2,18 +2,22 @@ import type { IncomingMessage } from "node:http";
 import { LRUCache } from "lru-cache";
 import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
 import type { WorkspaceScrubber } from "../scrubbers.ts";
+import { PhoneLookups } from "../text/detectors/phone-lookups.ts";
 import { createPlaceholders, type Placeholders } from "../text/placeholders.ts";
+import { Turns } from "../text/turns.ts";
 import { isJsonType, mediaTypeOf, readRequestBody } from "./http-messages.ts";
 import type { ProxyTarget } from "./operations.ts";
 import {
+  isBytes,
   isMap,
   isMedia,
   isMediaMember,
-  isOpaque,
+  isMediaText,
   isPlainName,
   type Json,
   type JsonMap,
   notScrubbable,
+  textOfDataUrl,
 } from "./protocol.ts";
 import type { StoredObjects } from "./stored-objects.ts";
 
@@ -144,7 +148,7 @@ export async function readHiddenRequest(
   const known = conversation === undefined ? undefined : conversations.get(keyOf(conversation));
   const isReusable = known !== undefined && known.size <= MAX_VALUES && known.textLength <= MAX_VALUE_TEXT;
   const placeholders = isReusable ? known : createPlaceholders({ scrubber });
-  const hidden = body === undefined ? undefined : hideBody(placeholders, settings.allowMedia, body);
+  const hidden = body === undefined ? undefined : await hideBody(placeholders, settings.allowMedia, body);
   if (conversation !== undefined) conversations.set(keyOf(conversation), placeholders);
   return {
     body: hidden,
@@ -157,8 +161,23 @@ export async function readHiddenRequest(
   };
 }
 
-function hideBody(placeholders: Placeholders, allowMedia: boolean, body: Json): Buffer {
-  return withinDepth(() => Buffer.from(JSON.stringify(hideRequest({ placeholders, allowMedia }, body))));
+/** Hides the values of a body in turns of the event loop: collects its texts, hides each, and puts them in their places. */
+async function hideBody(placeholders: Placeholders, allowMedia: boolean, body: Json): Promise<Buffer> {
+  const texts = new Set<string>();
+  const collect = (text: string): string => {
+    texts.add(text);
+    return text;
+  };
+  withinDepth(() => hideRequest({ hide: collect, allowMedia }, body));
+  const hidden = new Map<string, string>();
+  const shared = { turns: new Turns(), lookups: new PhoneLookups() };
+  for (const text of texts) hidden.set(text, await placeholders.hide(text, shared));
+  const hide = (text: string): string => {
+    const known = hidden.get(text);
+    if (known === undefined) throw new Error("a text of the body was not collected");
+    return known;
+  };
+  return withinDepth(() => Buffer.from(JSON.stringify(hideRequest({ hide, allowMedia }, body))));
 }
 
 /** Runs a recursion over a body. Throws BODY_TOO_DEEP in place of a stack overflow. */
@@ -173,7 +192,8 @@ function withinDepth<T>(recurse: () => T): T {
 
 /** Options for hiding the body of a request. */
 interface HideOptions {
-  readonly placeholders: Placeholders;
+  /** Hides the values of a text that is no JSON document. */
+  readonly hide: (text: string) => string;
   /** True: images, audio and files pass unchanged; false: they are refused. */
   readonly allowMedia: boolean;
 }
@@ -200,11 +220,11 @@ function isJsonDocument(text: string): boolean {
  * Hides the personal values of one text. In a JSON document, such as the arguments and results of tools, it hides them in the
  * decoded strings and numbers, so that escapes conceal nothing and the text stays JSON.
  */
-function hideText(placeholders: Placeholders, text: string): string {
-  if (!isJsonDocument(text)) return placeholders.hide(text);
+function hideText(hide: HideOptions["hide"], text: string): string {
+  if (!isJsonDocument(text)) return hide(text);
   return text.replace(JSON_TOKENS, (token) => {
     const said = token.startsWith('"') ? (JSON.parse(token) as string) : token;
-    const hidden = hideText(placeholders, said);
+    const hidden = hideText(hide, said);
     return hidden === said ? token : JSON.stringify(hidden);
   });
 }
@@ -221,31 +241,54 @@ function assertNoTokens(name: string, path: string, list: readonly Json[]): void
  * Hides the personal values in a body: in every text, whatever its member is called, and in names of members that are not the
  * protocol's. Throws NOT_SCRUBBABLE for media and token numbers.
  */
-function hideRequest({ placeholders, allowMedia }: HideOptions, body: Json): Json {
-  const hideMember = (path: string, name: string, value: Json): [string, Json] => {
-    if (!allowMedia && isMediaMember(name, value)) throw notScrubbable(path, MEDIA_REFUSED);
-    const shown = isPlainName(name) ? name : hideText(placeholders, name);
-    return [shown, isMediaMember(name, value) ? value : hide(path, name, value)];
+function hideRequest({ hide: hidePlain, allowMedia }: HideOptions, body: Json): Json {
+  /** Hides the values of a text that may be media: a picture's URL, or a file's bytes. */
+  const hideMediaText = (path: string, text: string): string => {
+    if (isMediaText(text)) return text;
+    const held = textOfDataUrl(text);
+    if (held === undefined) return hideText(hidePlain, text);
+    if (hideText(hidePlain, held) !== held)
+      throw notScrubbable(path, "is a `data:` URL whose text holds a personal value");
+    return text;
   };
 
-  const hideMap = (path: string, value: JsonMap): Json => {
-    if (isMedia(value)) {
-      if (allowMedia) return value;
-      throw notScrubbable(path, MEDIA_REFUSED);
-    }
+  const hideMember = (path: string, name: string, value: Json, isInMedia: boolean): [string, Json] => {
+    const isMediaHere = isMediaMember(name, value);
+    if (!allowMedia && isMediaHere) throw notScrubbable(path, MEDIA_REFUSED);
+    const shown = isPlainName(name) && !DIGITS.test(name) ? name : hideText(hidePlain, name);
+    return [shown, hide(path, name, value, isInMedia || isMediaHere)];
+  };
+
+  const hideMap = (path: string, value: JsonMap, isInMedia: boolean): Json => {
+    const isMediaHere = isMedia(value);
+    if (isMediaHere && !allowMedia) throw notScrubbable(path, MEDIA_REFUSED);
     const at = (name: string): string => (path === "" ? name : `${path}.${name}`);
     // Errors do not quote names of foreign members, which may be personal.
     const pathOf = (name: string): string => (isPlainName(name) ? at(name) : path);
-    return Object.fromEntries(Object.entries(value).map(([name, member]) => hideMember(pathOf(name), name, member)));
+    const members = Object.entries(value);
+    return Object.fromEntries(
+      members.map(([name, member]) => hideMember(pathOf(name), name, member, isInMedia || isMediaHere)),
+    );
   };
 
-  const hide = (path: string, name: string, value: Json): Json => {
-    if (typeof value === "string") return isOpaque(name, value) ? value : hideText(placeholders, value);
-    if (isMap(value)) return hideMap(path, value);
+  const hide = (path: string, name: string, value: Json, isInMedia: boolean): Json => {
+    if (typeof value === "string") {
+      if (isBytes(name, value)) return value;
+      return isInMedia ? hideMediaText(path, value) : hideText(hidePlain, value);
+    }
+    if (typeof value === "number") {
+      const text = String(value);
+      const hidden = hideText(hidePlain, text);
+      return hidden === text ? value : hidden;
+    }
+    if (isMap(value)) return hideMap(path, value, isInMedia);
     if (!Array.isArray(value)) return value;
     assertNoTokens(name, path, value);
-    return value.map((item: Json, index) => hide(`${path}[${index}]`, name, item));
+    return value.map((item: Json, index) => hide(`${path}[${index}]`, name, item, isInMedia));
   };
 
-  return hide("", "", body);
+  return hide("", "", body, false);
 }
+
+/** Digits as in the groups of a personal value. */
+const DIGITS = /\d{4}/;

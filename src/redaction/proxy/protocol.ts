@@ -9,14 +9,18 @@ export type JsonMap = { readonly [key: string]: Json };
 export const isMap = (value: Json | undefined): value is JsonMap =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** Members with words of the protocol or identifiers of a server, never text of a person or a model. */
-const OPAQUE = new Set([
+/** Members with bytes that a server made and that must come back as they are. */
+const BYTES = new Set(["encrypted_content", "signature", "thought_signature", "obfuscation"]);
+/** Form of such bytes: base64, longer than any personal value. Any other text in these members is scrubbed. */
+const BYTES_TEXT = /^[\w+/=-]{40,}$/;
+/** Members of responses with words of the protocol or identifiers of a server, never text of a person or a model. */
+const WORDS = new Set([
   ...["id", "object", "type", "role", "model", "status", "service_tier", "system_fingerprint", "finish_reason"],
   ...["call_id", "tool_call_id", "item_id", "response_id", "previous_response_id", "conversation", "file_id"],
-  ...["encrypted_content", "signature", "thought_signature", "obfuscation", "encoding_format"],
+  ...["encoding_format", ...BYTES],
 ]);
 /** Form of such a value. Any other text in these members is scrubbed. */
-const OPAQUE_TEXT = /^(?=[\w.:/=+-]*[A-Za-z])[\w.:/=+-]+$/;
+const WORDS_TEXT = /^(?=[\w.:/=+-]*[A-Za-z])[\w.:/=+-]+$/;
 /** Form of the protocol's member names; others may be text of a person or a model. */
 const PLAIN_NAME = /^[\w$-]{1,64}$/;
 /** Types of message parts with media. */
@@ -29,8 +33,33 @@ const MEDIA_TEXTS = new Set(["b64_json", "file_data", "partial_image_b64", "imag
 /** Members with audio, or with the voice to answer in. */
 const AUDIO_MEMBERS = new Set(["audio", "input_audio"]);
 
-/** True if a member's text is the protocol's own and passes unscrubbed. */
-export const isOpaque = (name: string, text: string): boolean => OPAQUE.has(name) && OPAQUE_TEXT.test(text);
+/** True if the text of a request's member is bytes of a server, which pass unscrubbed. */
+export const isBytes = (name: string, text: string): boolean => BYTES.has(name) && BYTES_TEXT.test(text);
+
+/** True if the text of a response's member is the protocol's own and passes unscrubbed. */
+export const isOpaque = (name: string, text: string): boolean => WORDS.has(name) && WORDS_TEXT.test(text);
+
+/** Media as a `data:` URL. */
+const MEDIA_URL =
+  /^data:(?:image|audio|video|font|application\/(?:pdf|octet-stream|zip))[/\w.+;=-]*;base64,[\w+/=\s-]*$/i;
+/** Media without a URL: base64, longer than any personal value. */
+const MEDIA_BYTES = /^[\w+/=-]{64,}$/;
+const DATA_URL = /^data:([^,]*),(.*)$/is;
+
+/** True if a text is media, which no detector reads. */
+export const isMediaText = (text: string): boolean => MEDIA_URL.test(text) || MEDIA_BYTES.test(text);
+
+/** The text that a `data:` URL holds; undefined for any other text. */
+export function textOfDataUrl(url: string): string | undefined {
+  const [, parameters = "", data] = DATA_URL.exec(url) ?? [];
+  if (data === undefined) return undefined;
+  if (/;base64$/i.test(parameters)) return Buffer.from(data, "base64").toString("utf8");
+  try {
+    return decodeURIComponent(data);
+  } catch {
+    return data;
+  }
+}
 
 /** True if a member's name is the protocol's own. */
 export const isPlainName = (name: string): boolean => PLAIN_NAME.test(name);

@@ -1,12 +1,14 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { LRUCache } from "lru-cache";
 import { Counter, type Registry } from "prom-client";
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../../errors.ts";
 import type { WorkspaceLogs } from "../../log/workspace-logs.ts";
 import type { Authenticator } from "../../registry/authenticator.ts";
 import type { StoreLog } from "../../store/migrate.ts";
 import type { Redaction } from "../redaction.ts";
+import type { RedactionSettings } from "../settings.ts";
 import { type KindCounts, totalCount } from "../text/personal-kinds.ts";
-import { authenticateCaller, type ProxyCaller } from "./caller.ts";
+import { authenticateCaller, type ProxyCaller, watchCaller } from "./caller.ts";
 import { createEventScrubber, pipeEvents } from "./event-response.ts";
 import { type Conversations, createConversations, type HiddenRequest, readHiddenRequest } from "./hide-request.ts";
 import {
@@ -36,7 +38,7 @@ export interface RedactionProxy {
 
 /** Parts and settings of the proxy. */
 export interface RedactionProxyOptions {
-  readonly redaction: Pick<Redaction, "scrubbers" | "seal" | "storedObjects">;
+  readonly redaction: Pick<Redaction, "scrubbers" | "seal" | "storedObjects" | "targets">;
   readonly authenticate: Authenticator["authenticate"];
   readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
   readonly log: StoreLog;
@@ -54,6 +56,8 @@ export interface RedactionProxyOptions {
 }
 
 const PREFIX = "/api/redact";
+/** Models' services of workspaces whose connections are kept; those of a forgotten one end by themselves when they are idle. */
+const MAX_OWN_UPSTREAMS = 256;
 /** Default for the bytes of all bodies in flight. A body is held as text, as JSON and hidden at once. */
 const MAX_HELD_BYTES = 67_108_864;
 const EVENT_STREAM = "text/event-stream";
@@ -71,7 +75,11 @@ interface ProxyExchange {
   readonly response: ServerResponse;
   readonly target: ProxyTarget;
   readonly signal: AbortSignal;
+  /** Aborts with the fault when the caller may not ask any more. */
+  readonly callerEnd: AbortSignal;
   readonly caller: ProxyCaller;
+  /** Our key for the model's service, which no answer shows; undefined: none. */
+  readonly llmKey: string | undefined;
   readonly hidden: HiddenRequest;
   readonly options: ResponseOptions;
 }
@@ -85,6 +93,7 @@ class OpenAiProxy implements RedactionProxy {
   readonly prefix: string = PREFIX;
   readonly #options: RedactionProxyOptions;
   readonly #upstream: Upstream | undefined;
+  readonly #ownUpstreams = new LRUCache<string, Upstream>({ max: MAX_OWN_UPSTREAMS });
   readonly #conversations: Conversations = createConversations();
   readonly #requests: Counter;
   readonly #leaks: Counter;
@@ -120,6 +129,7 @@ class OpenAiProxy implements RedactionProxy {
 
   close(): void {
     this.#upstream?.close();
+    for (const upstream of this.#ownUpstreams.values()) upstream.close();
     this.#conversations.clear();
   }
 
@@ -145,13 +155,32 @@ class OpenAiProxy implements RedactionProxy {
     target: ProxyTarget,
     held: { bytes: number },
   ): Promise<void> {
-    const signal = disconnectSignal(response);
-    const { workspaceId } = target;
-    const caller = await authenticateCaller(this.#options, request.headers, workspaceId);
+    const check = () => authenticateCaller(this.#options, request.headers, target.workspaceId);
+    const caller = await check();
     assertServed(request.method ?? "", target);
-    const upstream = this.#configuredUpstream();
+    const watch = watchCaller(check);
+    try {
+      await this.#exchangeAs(caller, watch.signal, request, response, target, held);
+    } catch (error) {
+      throw watch.signal.aborted ? watch.signal.reason : error;
+    } finally {
+      watch.stop();
+    }
+  }
+
+  async #exchangeAs(
+    caller: ProxyCaller,
+    callerEnd: AbortSignal,
+    request: IncomingMessage,
+    response: ServerResponse,
+    target: ProxyTarget,
+    held: { bytes: number },
+  ): Promise<void> {
+    const signal = AbortSignal.any([disconnectSignal(response), callerEnd]);
+    const { workspaceId } = target;
     const { redaction } = this.#options;
     const { scrubber, settings } = await redaction.scrubbers.of(workspaceId);
+    const { upstream, llmKey } = await this.#upstreamFor(settings);
     const objects = caller.isOwnAccount ? OWN_OBJECTS : redaction.storedObjects(workspaceId);
     const hold = (bytes: number): void => this.#hold(held, bytes);
     const context = { conversations: this.#conversations, maxBodyBytes: this.#options.maxBodyBytes, hold };
@@ -161,15 +190,17 @@ class OpenAiProxy implements RedactionProxy {
     const { placeholders, isJson } = hidden;
     const markIds = target.path === "/responses" ? objects.mark : OWN_OBJECTS.mark;
     const options = { scrubber, placeholders, restore, allowMedia, isJson, markIds };
-    await this.#forward(upstream, { request, response, target, signal, caller, hidden, options });
+    await this.#forward(upstream, { request, response, target, signal, callerEnd, caller, hidden, options, llmKey });
   }
 
   async #forward(upstream: Upstream, exchange: ProxyExchange): Promise<void> {
-    const { request, target, hidden, signal, caller } = exchange;
+    const { request, target, hidden, signal, caller, llmKey } = exchange;
+    // Of the account that is asked: the key of the shared one goes nowhere else.
+    const authorization = caller.isOwnAccount ? caller.authorization : llmKey && `Bearer ${llmKey}`;
     const json = hidden.body === undefined ? {} : { "content-type": "application/json" };
     const received = await upstream.send({
       ...{ method: request.method ?? "GET", target: target.path, body: hidden.body, signal },
-      headers: { ...requestHeaders(request.headers, caller), ...json },
+      headers: { ...requestHeaders(request.headers, { ...caller, authorization }), ...json },
     });
     try {
       if (received.status >= 300 && received.status < 400) {
@@ -177,7 +208,9 @@ class OpenAiProxy implements RedactionProxy {
       }
       if (!caller.isOwnAccount && (received.status === 401 || received.status === 403)) {
         // Its text may name the key and the account.
-        throw llmUnavailable("the model's service refused this service's key; set `ACP_LLM_KEY` to one that it takes");
+        throw llmUnavailable(
+          "the model's service refused our key; set `ACP_LLM_KEY`, or `llm_key` in the settings, to one that it takes",
+        );
       }
       const isStream = received.status < 300 && mediaTypeOf(received.headers) === EVENT_STREAM;
       await (isStream ? this.#respondEvents(exchange, received) : this.#respondWhole(exchange, received));
@@ -187,23 +220,22 @@ class OpenAiProxy implements RedactionProxy {
   }
 
   async #respondWhole(exchange: ProxyExchange, received: UpstreamResponse): Promise<void> {
-    const { response, options, hidden } = exchange;
-    const { llmKey } = this.#options;
+    const { response, options, hidden, llmKey } = exchange;
     const { contentType, body, leaked, responseId } = await readWholeResponse(options, received);
     if (responseId !== undefined) hidden.keepFor(responseId);
     await this.#recordLeaks(exchange, leaked);
     const headers = { ...responseHeaders(received.headers, llmKey), "content-type": contentType };
-    sendResponse(response, received.status, headers, this.#withoutKey(body));
+    sendResponse(response, received.status, headers, withoutKey(llmKey, body));
   }
 
   async #respondEvents(exchange: ProxyExchange, received: UpstreamResponse): Promise<void> {
-    const { response, target, options, hidden, request, signal } = exchange;
+    const { response, target, options, hidden, request, signal, callerEnd, llmKey } = exchange;
     // Refuses unknown events before anything is sent, while the status can still say so.
     createEventScrubber(target.path, options);
-    const headers = responseHeaders(received.headers, this.#options.llmKey);
+    const headers = responseHeaders(received.headers, llmKey);
     response.writeHead(received.status, { ...headers, ...EVENT_HEADERS }).flushHeaders();
-    const send = (text: string): Promise<void> => writeChunk(response, this.#withoutKey(text));
-    const piping = { ...options, path: target.path, send, onResponseId: hidden.keepFor };
+    const send = (text: string): Promise<void> => writeChunk(response, withoutKey(llmKey, text));
+    const piping = { ...options, path: target.path, send, onResponseId: hidden.keepFor, callerEnd };
     const { leaked, rest, fault } = await pipeEvents(piping, received.body);
     if (fault !== undefined && !signal.aborted) this.#report(request, fault);
     try {
@@ -213,13 +245,7 @@ class OpenAiProxy implements RedactionProxy {
       response.destroy();
       throw error;
     }
-    response.end(this.#withoutKey(rest));
-  }
-
-  /** Removes this service's key for the model's service, which an upstream may quote. */
-  #withoutKey(text: string): string {
-    const { llmKey } = this.#options;
-    return llmKey === undefined ? text : text.replaceAll(llmKey, "***");
+    response.end(withoutKey(llmKey, rest));
   }
 
   /** Counts and seals leaks, if there are any, and sends the notices once the response has ended. */
@@ -243,10 +269,21 @@ class OpenAiProxy implements RedactionProxy {
     held.bytes += bytes;
   }
 
-  #configuredUpstream(): Upstream {
-    if (this.#upstream !== undefined) return this.#upstream;
-    const message = "`ACP_LLM_URL` is not set, so there is no model to ask";
-    throw new ControlPlaneError(ErrorReason.LLM_NOT_CONFIGURED, message);
+  /** The model's service of a workspace, and our key for it: its own, or the one that workspaces share. */
+  async #upstreamFor({ llmUrl, llmKey }: RedactionSettings): Promise<ModelAccount> {
+    if (llmUrl === undefined) {
+      if (this.#upstream !== undefined) return { upstream: this.#upstream, llmKey: this.#options.llmKey };
+      const message = "there is no model to ask: set `ACP_LLM_URL`, or `llm_url` in the workspace's redaction settings";
+      throw new ControlPlaneError(ErrorReason.LLM_NOT_CONFIGURED, message);
+    }
+    const known = this.#ownUpstreams.get(llmUrl);
+    if (known !== undefined) return { upstream: known, llmKey };
+    const { redaction, timing } = this.#options;
+    // An address in the URL itself is not looked up when it is connected to.
+    await redaction.targets.check(llmUrl, "llm_url");
+    const upstream = createUpstream(llmUrl, timing, redaction.targets.lookup);
+    this.#ownUpstreams.set(llmUrl, upstream);
+    return { upstream, llmKey };
   }
 
   #report({ headers }: IncomingMessage, error: unknown): void {
@@ -258,6 +295,16 @@ class OpenAiProxy implements RedactionProxy {
     else if (reason === ErrorReason.LLM_UNAVAILABLE) log.warn(details, message);
   }
 }
+
+/** A model's service and our key for it. */
+interface ModelAccount {
+  readonly upstream: Upstream;
+  readonly llmKey: string | undefined;
+}
+
+/** Removes our key for the model's service from a text, which may quote it. */
+const withoutKey = (llmKey: string | undefined, text: string): string =>
+  llmKey === undefined ? text : text.replaceAll(llmKey, "***");
 
 function sendError(response: ServerResponse, error: unknown): void {
   const { status, body } = openAiErrorFrom(error);

@@ -1,6 +1,6 @@
 import { timingSafeEqual } from "node:crypto";
 import { invalidField } from "../../errors.ts";
-import type { Encryptor } from "../encryptor.ts";
+import type { Encryptor } from "../../store/encryptor.ts";
 import { isMap, type Json, type JsonMap } from "./protocol.ts";
 
 /** Guards what the model's service stores in an account that workspaces share: each reaches only what it made. */

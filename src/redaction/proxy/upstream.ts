@@ -1,5 +1,6 @@
 import * as http from "node:http";
 import * as https from "node:https";
+import type { LookupFunction } from "node:net";
 import { pipeline, type Readable } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
 import { llmUnavailable } from "./protocol.ts";
@@ -69,11 +70,15 @@ function decodeBody(response: http.IncomingMessage): Readable {
   return pipeline([response, ...decoders], () => undefined) as unknown as Readable;
 }
 
-/** Creates an upstream at a base URL that ends in `/v1`. */
-export function createUpstream(baseUrl: string, timing: UpstreamTiming = DEFAULT_UPSTREAM_TIMING): Upstream {
+/** Creates an upstream at a base URL that ends in `/v1`. `lookup` resolves its name; default: the system's. */
+export function createUpstream(
+  baseUrl: string,
+  timing: UpstreamTiming = DEFAULT_UPSTREAM_TIMING,
+  lookup?: LookupFunction,
+): Upstream {
   const base = new URL(baseUrl);
   const { request: open, Agent } = base.protocol === "https:" ? https : http;
-  const agent = new Agent({ keepAlive: true, timeout: KEEP_ALIVE_MS });
+  const agent = new Agent({ keepAlive: true, timeout: KEEP_ALIVE_MS, ...(lookup === undefined ? {} : { lookup }) });
 
   const sendOnce = ({ method, target, headers, body, signal }: UpstreamRequest) =>
     new Promise<UpstreamResponse>((resolve, reject) => {

@@ -1,10 +1,13 @@
 import { ALNUM, classOf, DIGIT, LETTER, SEPARATOR } from "./char-classes.ts";
+import type { PhoneLookups } from "./detectors/phone-lookups.ts";
 
 /** A text that may continue. Detectors read it through `unitAt`, which notes when they reached the end. */
 export interface PartialText {
   readonly text: string;
   /** Set once a unit past the end was requested. */
   isOpen: boolean;
+  /** Telephone numbers that were looked up in the whole text. */
+  readonly lookups: PhoneLookups;
 }
 
 /** The UTF-16 unit at an index; -1 past the end. */

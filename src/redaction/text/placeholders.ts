@@ -1,6 +1,8 @@
 import { randomInt } from "node:crypto";
-import type { PersonalKind } from "./personal-kinds.ts";
+import type { PhoneLookups } from "./detectors/phone-lookups.ts";
+import type { Finding, PersonalKind } from "./personal-kinds.ts";
 import type { PlaceholderReader, PlaceholderReading, Scrubber } from "./scrubber.ts";
+import { Turns } from "./turns.ts";
 
 /**
  * Placeholders of one request or conversation, such as `[EMAIL_1_KXVRT]`: equal values get equal placeholders. The last part
@@ -9,9 +11,9 @@ import type { PlaceholderReader, PlaceholderReading, Scrubber } from "./scrubber
 export interface Placeholders extends PlaceholderReader {
   /**
    * Replaces every personal value by its placeholder. A stream that restores it gives `text` again, even if that contains
-   * something that looks like one of these placeholders. Throws if a detector does.
+   * something that looks like one of these placeholders. Works in turns of the event loop. Rejects if a detector throws.
    */
-  hide(text: string): string;
+  hide(text: string, options?: HideOptions): Promise<string>;
   /** Number of hidden values. */
   readonly size: number;
   /** Characters of the values that are remembered. */
@@ -25,6 +27,18 @@ export interface PlaceholdersOptions {
   /** Five upper-case consonants. Default: random. */
   readonly salt?: string;
 }
+
+/** Options of hiding the values of one text. */
+export interface HideOptions {
+  /** Of all texts of a request together. Default: this text's. */
+  readonly turns?: Turns;
+  readonly lookups?: PhoneLookups;
+  /** Hears of each value that is hidden. */
+  readonly onFinding?: (finding: Finding) => void;
+}
+
+/** Characters that are scrubbed before others may have a turn. */
+const PIECE = 256;
 
 /** Labels of placeholders. The last one is for text that only looks like a placeholder. */
 const LABELS: Readonly<Record<PersonalKind, string>> = {
@@ -131,14 +145,21 @@ class SaltedPlaceholders implements Placeholders {
     return { kind: "placeholder", end: found.end, value: entry.value };
   }
 
-  hide(text: string): string {
+  async hide(text: string, { turns = new Turns(), lookups, onFinding }: HideOptions = {}): Promise<string> {
     const stream = this.#scrubber.openStream({
+      ...(lookups === undefined ? {} : { lookups }),
+      ...(onFinding === undefined ? {} : { onFinding }),
       placeholders: { read: (given, start) => this.#readLiteral(given, start) },
       restore: true,
       write: (literal) => this.#placeholder(LITERAL_LABEL, literal),
       replace: (kind, value) => this.#placeholder(LABELS[kind], value),
     });
-    return stream.push(text) + stream.end();
+    const out: string[] = [];
+    for (let start = 0; start < text.length; start += PIECE) {
+      out.push(stream.push(text.slice(start, start + PIECE)));
+      await turns.giveWay();
+    }
+    return out.join("") + stream.end();
   }
 
   /** Text of this shape in the input is literal: placeholders are only what `hide` puts in. */

@@ -2,13 +2,16 @@ import { CHAR_CLASSES, DIGIT, LOCAL, TRIGGER } from "./char-classes.ts";
 import { MAX_LOCAL } from "./detectors/contact.ts";
 import type { AtSignDetector, Detector, NumberDetector } from "./detectors/detector.ts";
 import { monthBefore } from "./detectors/identity.ts";
+import type { PhoneLookups } from "./detectors/phone-lookups.ts";
+import { foldText } from "./fold.ts";
 import { openerBefore, type PartialText, readNumberSpan } from "./partial-text.ts";
 import type { Range } from "./personal-kinds.ts";
 import type { RegisteredSearch } from "./registered-search.ts";
 import type { Candidate } from "./resolve-overlaps.ts";
 
-/** Maximum units that any detector looks behind its trigger. */
+/** Maximum units that any detector looks behind its trigger, and as many with invisible ones between. */
 export const MAX_LOOK_BEHIND = 128;
+export const MAX_FOLDED_LOOK_BEHIND = 4_096;
 const AT_SIGN = 0x40;
 /** Ranks of detectors follow those of placeholders and registered values. */
 const FIRST_RANK = 2;
@@ -26,9 +29,16 @@ export interface ScanParts {
 /**
  * Finds candidates and returns the index up to which they are final. Adds to `found` every candidate that starts in
  * `from` up to that index, whatever text follows, and some later ones. `from` MUST be 0 or an index that was returned. For a
- * text that `isWhole` the index is its length.
+ * text that `isWhole` the index is its length. `state` belongs to the whole text.
  */
-export type Scan = (text: string, from: number, isWhole: boolean, found: Candidate[]) => number;
+export type Scan = (text: string, from: number, isWhole: boolean, found: Candidate[], state: ScanState) => number;
+
+/** What a scan knows of a whole text. */
+export interface ScanState {
+  readonly lookups: PhoneLookups;
+  /** True if the text reads as it stands: see `isPlain`. */
+  readonly isPlain: boolean;
+}
 
 const isDigit = (unit: number): boolean => ((CHAR_CLASSES[unit] as number) & DIGIT) !== 0;
 const isLocal = (unit: number): boolean => ((CHAR_CLASSES[unit] as number) & LOCAL) !== 0;
@@ -81,8 +91,8 @@ export function createScan({ detectors, registered, isAllowed }: ScanParts): Sca
   };
 
   /** Tries every `@` and first digit. Stops at the first one that text to come may change. */
-  const detect = (text: string, from: number, isWhole: boolean, found: Candidate[]): number => {
-    const partial: PartialText = { text, isOpen: false };
+  const detect: Scan = (text, from, isWhole, found, { lookups }) => {
+    const partial: PartialText = { text, isOpen: false, lookups };
     for (let index = nextTrigger(text, from); index < text.length; index = nextTrigger(text, index + 1)) {
       if (text.charCodeAt(index) === AT_SIGN) matchAtSign(partial, index, found);
       else if (index === 0 || !isDigit(text.charCodeAt(index - 1))) matchNumber(partial, index, isWhole, found);
@@ -91,10 +101,27 @@ export function createScan({ detectors, registered, isAllowed }: ScanParts): Sca
     return isWhole ? text.length : earliestStart(text, text.length);
   };
 
-  return (text, from, isWhole, found) => {
-    const safe = withoutQuotes(() => detect(text, from, isWhole, found));
+  const scanPlain: Scan = (text, from, isWhole, found, state) => {
+    const safe = withoutQuotes(() => detect(text, from, isWhole, found, state));
     return registered === undefined ? safe : Math.min(safe, registered.search(text, from, isWhole, found));
   };
+
+  /** Scans the folded text, and gives places in the original. */
+  const scanFolded: Scan = (text, from, isWhole, found, state) => {
+    // Half of a pair may become a digit with its other half.
+    const isCut = !isWhole && isHighSurrogate(text.charCodeAt(text.length - 1));
+    const { text: folded, starts, ends } = foldText(isCut ? text.slice(0, -1) : text);
+    const first = starts.findIndex((start) => start >= from);
+    const here: Candidate[] = [];
+    const safe = scanPlain(folded, first === -1 ? folded.length : first, isWhole, here, state);
+    for (const { start, end, ...candidate } of here)
+      found.push({ ...candidate, start: starts[start] as number, end: ends[end - 1] as number });
+    if (isWhole) return text.length;
+    return safe < folded.length ? (starts[safe] as number) : isCut ? text.length - 1 : text.length;
+  };
+
+  return (text, from, isWhole, found, state) =>
+    (state.isPlain ? scanPlain : scanFolded)(text, from, isWhole, found, state);
 }
 
 /** Replaces an error by one without its message and cause, which may quote the text. */

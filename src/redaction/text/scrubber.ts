@@ -3,11 +3,13 @@ import { email, ipAddress, phone } from "./detectors/contact.ts";
 import type { Detector } from "./detectors/detector.ts";
 import { iban, paymentCard } from "./detectors/financial.ts";
 import { dateOfBirth, nationalId, usSsn } from "./detectors/identity.ts";
+import { PhoneLookups } from "./detectors/phone-lookups.ts";
+import { isPlain } from "./fold.ts";
 import { normalisedForms, normaliseText } from "./normalise.ts";
 import type { Finding, KindCounts, PersonalKind, RegisteredValue } from "./personal-kinds.ts";
 import { createRegisteredSearch } from "./registered-search.ts";
 import { type Candidate, resolveOverlaps } from "./resolve-overlaps.ts";
-import { createScan, MAX_LOOK_BEHIND, type Scan, type ScanParts } from "./scan.ts";
+import { createScan, MAX_FOLDED_LOOK_BEHIND, MAX_LOOK_BEHIND, type Scan, type ScanParts } from "./scan.ts";
 
 /** Every detector. Of two that find the same range the first wins. */
 export const DETECTORS: readonly Detector[] = [
@@ -61,6 +63,10 @@ export interface StreamOptions {
   readonly restore: boolean;
   /** Writes a restored value, for text that needs escapes. Default: unchanged. */
   readonly write?: (value: string) => string;
+  /** Hears of each finding, in order, at its place in the whole text. */
+  readonly onFinding?: (finding: Finding) => void;
+  /** Shared by the texts of a request. Default: none yet. */
+  readonly lookups?: PhoneLookups;
 }
 
 /**
@@ -98,9 +104,14 @@ export function createScrubber(parts: ScanParts): Scrubber {
   const find = (text: string): Finding[] => {
     const candidates: Candidate[] = [];
     const findings: Finding[] = [];
-    resolveOverlaps(candidates, 0, scan(text, 0, true, candidates), ({ kind, end }, start) => {
-      if (kind !== undefined) findings.push({ kind, start, end });
-    });
+    resolveOverlaps(
+      candidates,
+      0,
+      scan(text, 0, true, candidates, { lookups: new PhoneLookups(), isPlain: isPlain(text) }),
+      ({ kind, end }, start) => {
+        if (kind !== undefined) findings.push({ kind, start, end });
+      },
+    );
     return findings;
   };
 
@@ -165,6 +176,7 @@ function findPlaceholders(reader: PlaceholderReader, text: string, from: number,
 class ScanStream implements ScrubberStream {
   readonly #scan: Scan;
   readonly #options: StreamOptions;
+  readonly #lookups: PhoneLookups;
   readonly #leaked = new Map<PersonalKind, number>();
   #isOver = false;
   /** Input not yet emitted, preceded by as much emitted text as the detectors look behind. */
@@ -174,10 +186,14 @@ class ScanStream implements ScrubberStream {
   /** Index up to which the text was emitted. */
   #emitted = 0;
   #candidates: Candidate[] = [];
+  #isPlain = true;
+  /** Units of the whole text before `#text`. */
+  #trimmed = 0;
 
   constructor(scan: Scan, options: StreamOptions) {
     this.#scan = scan;
     this.#options = options;
+    this.#lookups = options.lookups ?? new PhoneLookups();
   }
 
   get leaked(): KindCounts {
@@ -197,6 +213,7 @@ class ScanStream implements ScrubberStream {
     // Set until this call succeeds: after a failure nothing is known about the rest.
     this.#isOver = true;
     this.#text += chunk;
+    this.#isPlain &&= isPlain(chunk);
     const safe = this.#findCandidates(isWhole);
     const out = this.#emit(safe);
     this.#scanned = safe;
@@ -208,7 +225,10 @@ class ScanStream implements ScrubberStream {
   #findCandidates(isWhole: boolean): number {
     const { placeholders } = this.#options;
     const found: Candidate[] = [];
-    const scanned = this.#scan(this.#text, this.#scanned, isWhole, found);
+    const scanned = this.#scan(this.#text, this.#scanned, isWhole, found, {
+      lookups: this.#lookups,
+      isPlain: this.#isPlain,
+    });
     const read =
       placeholders === undefined ? this.#text.length : findPlaceholders(placeholders, this.#text, this.#scanned, found);
     const safe = isWhole ? this.#text.length : Math.min(scanned, read);
@@ -231,14 +251,18 @@ class ScanStream implements ScrubberStream {
     const { restore, replace = bracketedKind, write = (text) => text } = this.#options;
     if (kind === undefined) return restore ? write(value) : this.#text.slice(first, end);
     this.#leaked.set(kind, (this.#leaked.get(kind) ?? 0) + 1);
+    this.#options.onFinding?.({ kind, start: this.#trimmed + start, end: this.#trimmed + end });
     return replace(kind, this.#text.slice(start, end));
   }
 
   #trim(): void {
-    const cut = Math.min(this.#scanned, this.#emitted) - MAX_LOOK_BEHIND;
+    const kept = this.#isPlain ? MAX_LOOK_BEHIND : MAX_FOLDED_LOOK_BEHIND;
+    const cut = Math.min(this.#scanned, this.#emitted) - kept;
     // Trims rarely: cutting costs more than keeping a little more.
-    if (cut < MAX_LOOK_BEHIND) return;
+    if (cut < kept) return;
     this.#text = this.#text.slice(cut);
+    this.#trimmed += cut;
+    this.#isPlain ||= isPlain(this.#text);
     this.#scanned -= cut;
     this.#emitted -= cut;
     this.#candidates = this.#candidates.map((each) => ({ ...each, start: each.start - cut, end: each.end - cut }));

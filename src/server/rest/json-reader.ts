@@ -4,13 +4,12 @@ import {
   type DescField,
   type DescMessage,
   fromJson,
-  hasOption,
   type JsonValue,
   type Message,
   ScalarType,
 } from "@bufbuild/protobuf";
 import { ListValueSchema, type Timestamp, TimestampSchema, ValueSchema } from "@bufbuild/protobuf/wkt";
-import { field as fieldRules } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
+import { isOpenEnum, UNKNOWN_WORD } from "../open-enums.ts";
 import { enumWordsFromDesc } from "./enum-words.ts";
 import { fieldFault, fieldPathText, type PathStep } from "./field-path.ts";
 
@@ -28,9 +27,6 @@ export type MessageReader = (json: unknown) => Message;
 
 /** Converts a parsed JSON value to its form in a message; `key` is its step under `path`. */
 type ValueReader = (json: unknown, path: PathStep[], key: PathStep) => unknown;
-
-/** Number of a word that an open enum does not have. */
-const UNKNOWN_WORD = -1;
 
 /**
  * Compiles readers of JSON requests, one per message type. Readers refuse unknown fields and values of a wrong type with a
@@ -69,7 +65,7 @@ export class JsonReaders {
   }
 
   #value(field: DescField): ValueReader {
-    if (field.enum !== undefined) return enumReader(field.enum, isOpen(field));
+    if (field.enum !== undefined) return enumReader(field.enum, isOpenEnum(field));
     if (field.message === undefined) return scalarReader(field);
     switch (field.message.typeName) {
       case "google.protobuf.Struct":
@@ -191,17 +187,12 @@ function bigintFromJson(json: unknown, path: PathStep[], key: PathStep): bigint 
   return refuseType(json, path, key, "an integer");
 }
 
-/** True for a single enum field without a rule for its values: the service itself reports an unknown word, beside all else. */
-function isOpen(field: DescField): boolean {
-  return field.fieldKind === "enum" && !hasOption(field, fieldRules);
-}
-
-function enumReader(desc: DescEnum, isOpenEnum: boolean): ValueReader {
+function enumReader(desc: DescEnum, isOpen: boolean): ValueReader {
   const { numberByWord, words } = enumWordsFromDesc(desc);
   const wanted = `one of ${words.map((word) => `\`${word}\``).join(", ")}`;
   return (json, path, key) => {
     if (typeof json !== "string") return refuseType(json, path, key, wanted);
-    return numberByWord.get(json) ?? (isOpenEnum ? UNKNOWN_WORD : refuse(path, key, `must be ${wanted}`));
+    return numberByWord.get(json) ?? (isOpen ? UNKNOWN_WORD : refuse(path, key, `must be ${wanted}`));
   };
 }
 

@@ -33,17 +33,26 @@ export function parseJson(bytes: Buffer, maxDepth: number): ParsedJson {
 
 /** An open bracket. */
 interface Container {
-  /** Keys seen so far; undefined inside an array. */
-  readonly keys: Set<string> | undefined;
+  /** Keys seen so far: none, one, or a set of several, since most objects are small; undefined inside an array. */
+  keys: Set<string> | string | null | undefined;
   /** The current key or index. */
   step: PathStep;
   expectsKey: boolean;
 }
 
-/** Finds the path of the first repeated key, and bounds the depth, in one pass. */
+/** Commas and opening brackets of a request, past which it is not parsed. */
+const MAX_ITEMS = 50_000;
+
+function tooManyItems(): ControlPlaneError {
+  const text = `the request holds more than ${MAX_ITEMS.toLocaleString("en")} values; send less at once`;
+  return new ControlPlaneError(ErrorReason.BODY_TOO_LARGE, text, { max_values: String(MAX_ITEMS) });
+}
+
+/** Finds the path of the first repeated key, and bounds depth and number of values, in one pass. */
 function findRepeatedKey(text: string, maxDepth: number): readonly PathStep[] | undefined {
   const open: Container[] = [];
   let repeated: readonly PathStep[] | undefined;
+  let items = 0;
   for (let index = 0; index < text.length; index++) {
     const char = text.charCodeAt(index);
     if (char === QUOTE) {
@@ -53,11 +62,18 @@ function findRepeatedKey(text: string, maxDepth: number): readonly PathStep[] | 
         repeated ??= open.map(({ step }) => step);
       }
       index = end;
-    } else if (char === COMMA) nextItem(open.at(-1));
-    else if (char === OPEN_BRACE) open.push({ keys: new Set(), step: "", expectsKey: true });
-    else if (char === OPEN_BRACKET) open.push({ keys: undefined, step: 0, expectsKey: false });
-    else if (char === CLOSE_BRACE || char === CLOSE_BRACKET) open.pop();
+    } else if (char === COMMA) {
+      items++;
+      nextItem(open.at(-1));
+    } else if (char === OPEN_BRACE) {
+      items++;
+      open.push({ keys: null, step: "", expectsKey: true });
+    } else if (char === OPEN_BRACKET) {
+      items++;
+      open.push({ keys: undefined, step: 0, expectsKey: false });
+    } else if (char === CLOSE_BRACE || char === CLOSE_BRACKET) open.pop();
     if (open.length > maxDepth) throw tooDeep(maxDepth);
+    if (items > MAX_ITEMS) throw tooManyItems();
   }
   return repeated;
 }
@@ -83,6 +99,10 @@ function addKey(container: Container, quoted: string): boolean {
   const key = keyFromQuoted(quoted);
   container.step = key;
   container.expectsKey = false;
+  const { keys } = container;
+  if (keys === null) container.keys = key;
+  else if (typeof keys === "string") container.keys = new Set([keys]);
+  if (typeof container.keys !== "object") return true;
   if (container.keys?.has(key)) return false;
   container.keys?.add(key);
   return true;

@@ -134,7 +134,7 @@ class DepartmentChains {
   }
 }
 
-/** Action types whose steps a track caches. */
+/** Action types whose steps a track caches; one has at most 256 characters, and the tracks share its text. */
 const CACHED_ACTION_TYPES = 1_000;
 
 /** One sequence in one scope. */

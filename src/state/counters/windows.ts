@@ -4,8 +4,8 @@ import { AgentNumbers, type Membership } from "./group-counts.ts";
 import type { History, MissingHistory } from "./log-history.ts";
 import { WindowCounts } from "./window-counts.ts";
 
-/** Action types whose windows are cached. */
-const CACHED_ACTION_TYPES = 1_000;
+/** Size of the cache from action types to windows, in characters of the types and 8 for each window. */
+const CACHED_CHARACTERS = 4_194_304;
 /**
  * Default for the actions that all windows of a workspace together keep at each of their ends. At 12 bytes each, and with
  * rings half empty, 25 MB at most for up to 128 windows, and 200 kB for each further one.
@@ -42,7 +42,8 @@ export class VelocityWindows {
     this.#minKept = minKept;
     this.#maxKept = kept;
     this.#windowsByType = new LRUCache<string, readonly WindowCounts[]>({
-      max: CACHED_ACTION_TYPES,
+      maxSize: CACHED_CHARACTERS,
+      sizeCalculation: (windows, type) => type.length + 8 * windows.length + 64,
       memoMethod: (type: string) => [...this.#windows.values()].filter(({ patterns }) => patterns.matches(type)),
     });
   }

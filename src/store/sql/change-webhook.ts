@@ -1,7 +1,7 @@
 /** SQL for the database's clock in whole epoch milliseconds. */
 export const NOW_MS = "(extract(epoch from clock_timestamp()) * 1000)::bigint";
 
-/** A webhook's row, secrets included. */
+/** A webhook's row, with its encrypted secrets. */
 export interface StoredWebhook {
   readonly workspaceId: string;
   readonly webhookId: string;
@@ -9,9 +9,9 @@ export interface StoredWebhook {
   readonly events: readonly string[];
   readonly isActive: boolean;
   readonly createdAtMs: number;
-  readonly secret: string;
+  readonly sealedSecret: Buffer;
   /** Signs too until `oldSecretUntilMs`. */
-  readonly oldSecret: string | null;
+  readonly sealedOldSecret: Buffer | null;
   readonly oldSecretUntilMs: number | null;
   /** Log index before which everything was delivered or is not one of its events. */
   readonly nextSeq: number;
@@ -26,7 +26,8 @@ export interface StoredWebhook {
 
 /** The columns of `StoredWebhook`, of the table or alias `w`. */
 export const WEBHOOK_COLUMNS = `w.workspace_id as "workspaceId", w.webhook_id as "webhookId", w.url, w.events,
-  w.is_active as "isActive", w.created_at_ms::float8 as "createdAtMs", w.secret, w.old_secret as "oldSecret",
+  w.is_active as "isActive", w.created_at_ms::float8 as "createdAtMs", w.sealed_secret as "sealedSecret",
+  w.sealed_old_secret as "sealedOldSecret",
   w.old_secret_until_ms::float8 as "oldSecretUntilMs", w.next_seq::float8 as "nextSeq", w.revision, w.failures,
   w.failing_since_ms::float8 as "failingSinceMs", w.next_attempt_at_ms::float8 as "nextAttemptAtMs"`;
 
@@ -34,13 +35,13 @@ export const WEBHOOK_COLUMNS = `w.workspace_id as "workspaceId", w.webhook_id as
 const FRESH = "failures = 0, failing_since_ms = null, next_attempt_at_ms = null, revision = w.revision + 1";
 
 /**
- * Registers a webhook that starts at the end of the log. Parameters: workspace, webhook, URL, events, time, secret.
+ * Registers a webhook that starts at the end of the log. Parameters: workspace, webhook, URL, events, time, encrypted secret.
  * No row: no such workspace.
  */
 export const insertWebhook = {
   name: "insert-webhook",
   text: `insert into webhook as w
-      (workspace_id, webhook_id, url, events, is_active, created_at_ms, secret, next_seq, revision, failures)
+      (workspace_id, webhook_id, url, events, is_active, created_at_ms, sealed_secret, next_seq, revision, failures)
     select $1, $2, $3, $4::text[], true, $5::bigint, $6, seq, 0, 0 from ledger_head where workspace_id = $1
     returning ${WEBHOOK_COLUMNS}`,
 };
@@ -60,11 +61,14 @@ export const replayWebhook = {
     where workspace_id = $1 and webhook_id = $2 and next_seq >= $3::bigint returning ${WEBHOOK_COLUMNS}`,
 };
 
-/** Sets a new secret. Parameters: workspace, webhook, secret, end of the old secret's validity. */
+/**
+ * Sets a new secret, unless another call did so meanwhile. Parameters: workspace, webhook, encrypted secret, the old one
+ * encrypted for its new column or null, end of its validity, the encrypted secret as it was read. No row: it is another now.
+ */
 export const rotateWebhookSecret = {
   name: "rotate-webhook-secret",
-  text: `update webhook w set old_secret = w.secret, old_secret_until_ms = $4::bigint, secret = $3
-    where workspace_id = $1 and webhook_id = $2 returning ${WEBHOOK_COLUMNS}`,
+  text: `update webhook w set sealed_secret = $3, sealed_old_secret = $4, old_secret_until_ms = $5::bigint
+    where workspace_id = $1 and webhook_id = $2 and sealed_secret = $6 returning ${WEBHOOK_COLUMNS}`,
 };
 
 /** Deletes a webhook; its attempts are pruned later. Parameters: workspace, webhook. */

@@ -6,7 +6,7 @@ const headColumn = (column: string): string => `(select ${column} from ledger_he
 /**
  * Reads the log from an index on, oldest first, for a replica that catches up. Omits the bodies of decisions, because
  * folding a decision needs only its columns. The last entry of the log carries the head's frontier: one statement sees one
- * state of the database, so the reader need not hash leaves. The order names the table's column; the selected `seq` is a
+ * state of the database, so the reader need not hash leaves. A row beyond the head was not appended. The order names the table's column; the selected `seq` is a
  * float, which no index holds.
  * Parameters: workspace, first index, most rows.
  */
@@ -14,7 +14,8 @@ export const readEntriesFrom = {
   name: "read-entries-from",
   text: `select ${COLUMNS}, case when kind = 1 then body end as body,
       case when seq = ${headColumn("seq")} - 1 then ${headColumn("frontier")} end as frontier
-    from ledger_entry where workspace_id = $1 and seq >= $2 order by ledger_entry.seq limit $3`,
+    from ledger_entry where workspace_id = $1 and seq >= $2 and seq < ${headColumn("seq")}
+    order by ledger_entry.seq limit $3`,
 };
 
 /**

@@ -6,7 +6,7 @@ export interface StoredRedactionSettings {
   readonly restoreValues: boolean;
   readonly allowMedia: boolean;
   readonly disabledKinds: readonly string[];
-  readonly sealedAllow: Uint8Array;
+  readonly sealedPrivate: Uint8Array;
   readonly revision: number;
 }
 
@@ -14,7 +14,7 @@ export interface StoredRedactionSettings {
 export const readRedactionSettings = {
   name: "read-redaction-settings",
   text: `select restore_values as "restoreValues", allow_media as "allowMedia", disabled_kinds as "disabledKinds",
-      sealed_allow as "sealedAllow", revision::float8 as revision
+      sealed_private as "sealedPrivate", revision::float8 as revision
     from redaction_settings where workspace_id = $1`,
 };
 

@@ -114,14 +114,14 @@ describe("a stream", () => {
 });
 
 describe("a stream with placeholders", () => {
-  const openBook = () => {
+  const openBook = async () => {
     const scrubber = compileScrubber({ registered: [{ kind: "person_name", value: "Anna Berg" }], allow: [] });
     const placeholders = createPlaceholders({ scrubber, salt: "KXVRT" });
-    return { scrubber, hidden: placeholders.hide("Anna Berg, anna@firma.de"), placeholders };
+    return { scrubber, hidden: await placeholders.hide("Anna Berg, anna@firma.de"), placeholders };
   };
 
-  it("restores them wherever they are cut.", () => {
-    const { scrubber, hidden, placeholders } = openBook();
+  it("restores them wherever they are cut.", async () => {
+    const { scrubber, hidden, placeholders } = await openBook();
     const text = `Dear ${hidden}: [EMAIL_9_KXVRT] [PERSON_1_KXVRS] [see](x) [`;
     const want = "Dear Anna Berg, anna@firma.de: [EMAIL_9_KXVRT] [PERSON_1_KXVRS] [see](x) [";
     for (const chunks of cutsIntoThree(text)) {
@@ -131,23 +131,23 @@ describe("a stream with placeholders", () => {
     }
   });
 
-  it("leaves them where restoring is not allowed, and counts what the model says itself.", () => {
-    const { scrubber, hidden, placeholders } = openBook();
+  it("leaves them where restoring is not allowed, and counts what the model says itself.", async () => {
+    const { scrubber, hidden, placeholders } = await openBook();
     const stream = scrubber.openStream({ placeholders, restore: false });
     expect(stream.push(`${hidden} Anna Berg`) + stream.end()).to.equal(`${hidden} [PERSON_NAME]`);
     expect([...stream.leaked]).to.deep.equal([["person_name", 1]]);
   });
 
-  it("writes restored values as the text needs them.", () => {
-    const { scrubber, hidden, placeholders } = openBook();
+  it("writes restored values as the text needs them.", async () => {
+    const { scrubber, hidden, placeholders } = await openBook();
     const write = (value: string): string => JSON.stringify(value).toUpperCase();
     expect(streamed(scrubber, [hidden], { placeholders, restore: true, write })).to.equal(
       '"ANNA BERG", "ANNA@FIRMA.DE"',
     );
   });
 
-  it("lets what cannot become one go at once.", () => {
-    const { scrubber, placeholders } = openBook();
+  it("lets what cannot become one go at once.", async () => {
+    const { scrubber, placeholders } = await openBook();
     const stream = scrubber.openStream({ placeholders, restore: true });
     expect(["[", "em", "pty ", "[EMAIL_1", "]"].map((chunk) => stream.push(chunk))).to.deep.equal([
       "",

@@ -59,10 +59,56 @@ describe("REST with what it gave", () => {
     const changed = await call(`PATCH /v1/enforce/webhooks/${webhook.webhook_id}`, webhook);
     expect([changed.status, changed.json.webhook]).to.deep.equal([200, webhook]);
 
+    const target = { url: "https://93.184.216.34/leaks" };
+    const leaks = (await call("POST /api/redact/default/webhooks", target)).json as unknown as {
+      webhook: { id: string };
+    };
+    const leaksPath = `PATCH /api/redact/default/webhooks/${leaks.webhook.id}`;
+    const same = await call(leaksPath, leaks.webhook);
+    expect([same.status, same.json.webhook]).to.deep.equal([200, leaks.webhook]);
+    const moved = { url: "https://93.184.216.34/other", is_active: false };
+    const sentElsewhere = await call(leaksPath, { ...leaks.webhook, ...moved });
+    expect(sentElsewhere.json.webhook).to.deep.equal({ ...leaks.webhook, ...moved });
+    const inside = await call(leaksPath, { url: "http://127.0.0.1/" });
+    expect([inside.status, JSON.stringify(inside.json)].join()).to.contain("TARGET_NOT_ALLOWED");
+
     const settings = "/api/redact/default/settings";
     const read = (await call(`GET ${settings}`)).json;
     const replaced = await call(`PUT ${settings}`, read.settings);
     expect([replaced.status, replaced.json]).to.deep.equal([200, read]);
+  });
+
+  it("tells all faults of a mandate beside its misspelt words, over REST and as Connect's JSON.", async () => {
+    const restRules = [
+      { type: "trust", decision: "blok", conditions: { below: 5 } },
+      {
+        type: "metadata",
+        decision: "block",
+        conditions: { rules: [{ field: "a", operator: ">>", on_missing: "ignroe" }] },
+      },
+    ];
+    const connectRules = [
+      { type: "RULE_TYPE_TRUST", decision: "DECISION_BLOK", conditions: { below: 5 } },
+      {
+        type: "RULE_TYPE_METADATA",
+        decision: "DECISION_BLOCK",
+        conditions: { rules: [{ field: "a", operator: ">>", onMissing: "ON_MISSING_IGNROE" }] },
+      },
+    ];
+    const faultsOf = ({ json }: { json: Json }) =>
+      (json.violations as { path: string; reason: string }[]).map(({ path, reason }) => `${path} ${reason}`);
+    const overRest = faultsOf(await call("POST /v1/enforce/mandates:compile", { rules: restRules }));
+    expect(overRest.map((fault) => fault.split(" ")[1])).to.include.members([
+      "DECISION_MISSING",
+      "ON_MISSING_UNKNOWN",
+      "OPERATOR_UNKNOWN",
+    ]);
+    const method = "POST /agentcontrol.v1.MandateService/CompileMandate";
+    expect(faultsOf(await call(method, { rules: connectRules }))).to.deep.equal(overRest);
+    const unknown = await call(method, { rules: [{ typ: "RULE_TYPE_TRUST", decision: "DECISION_BLOK" }] });
+    expect([unknown.status, JSON.stringify(unknown.json)].join())
+      .to.contain("400")
+      .and.to.contain("UNKNOWN_FIELD");
   });
 
   it("refuses any other member, and output-only ones where nothing is replaced.", async () => {

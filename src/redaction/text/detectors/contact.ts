@@ -1,9 +1,10 @@
 import { isIPv6 } from "node:net";
-import { type CountryCode, isValidPhoneNumber } from "libphonenumber-js/max";
+import type { CountryCode } from "libphonenumber-js/max";
 import { createAddressTest } from "../../../webhook/address-ranges.ts";
 import { CHAR_CLASSES, classOf, LOCAL, WORD } from "../char-classes.ts";
 import { contextOf, isContinued, type NumberSpan, type PartialText, unitAt } from "../partial-text.ts";
 import type { AtSignDetector, NumberDetector } from "./detector.ts";
+import type { PhoneLookups } from "./phone-lookups.ts";
 
 /** Maximum lengths of RFC 5321 §4.5.3.1. Of a longer local part the end is taken. */
 export const MAX_LOCAL = 64;
@@ -75,25 +76,27 @@ function longestNumber(text: string, isNumber: (number: string) => boolean): num
   return 0;
 }
 
-const isNational = (number: string): boolean =>
-  (number.startsWith("0") ? WITH_ZERO : WITHOUT_ZERO).some((country) => isValidPhoneNumber(number, country));
+const isNational = (number: string, lookups: PhoneLookups): boolean =>
+  (number.startsWith("0") ? WITH_ZERO : WITHOUT_ZERO).some((country) => lookups.isValid(number, country));
 
 /** International form with `00` for the `+`. Shorter ones are more often something else. */
-const isWithPrefix = (number: string): boolean =>
-  countDigits(number) >= MIN_PREFIXED_DIGITS && isValidPhoneNumber(`+${number.slice(2)}`);
+const isWithPrefix = (number: string, lookups: PhoneLookups): boolean =>
+  countDigits(number) >= MIN_PREFIXED_DIGITS && lookups.isValid(`+${number.slice(2)}`);
 
 function phoneLength(span: NumberSpan): number {
   const { text, opener } = span;
-  if (opener.includes("+")) return longestNumber(text, (number) => isValidPhoneNumber(`+${number}`));
+  const { lookups } = span.partial;
+  if (opener.includes("+")) return longestNumber(text, (number) => lookups.isValid(`+${number}`));
   const context = contextOf(span);
   // A later group was tried with the first one already.
-  if (!LATER_GROUP.test(context) && PHONE_CONTEXT.test(context)) return longestNumber(text, isNational);
+  if (!LATER_GROUP.test(context) && PHONE_CONTEXT.test(context))
+    return longestNumber(text, (number) => isNational(number, lookups));
   if (isContinued(span)) return 0;
-  if (/^00 ?[1-9]\d/.test(text)) return longestNumber(text, isWithPrefix);
+  if (/^00 ?[1-9]\d/.test(text)) return longestNumber(text, (number) => isWithPrefix(number, lookups));
   const shaped = NORTH_AMERICAN.exec(text)?.[0];
-  if (shaped !== undefined && isValidPhoneNumber(shaped, "US")) return shaped.length;
+  if (shaped !== undefined && lookups.isValid(shaped, "US")) return shaped.length;
   const found = WITH_TRUNK_ZERO.map((shape) => shape.exec(text)?.[0] ?? "");
-  return Math.max(...found.map((number) => (number !== "" && isNational(number) ? number.length : 0)));
+  return Math.max(...found.map((number) => (number !== "" && isNational(number, lookups) ? number.length : 0)));
 }
 
 /**

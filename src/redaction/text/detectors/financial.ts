@@ -1,5 +1,5 @@
-import { ALNUM, classOf, SEPARATOR, SPACE } from "../char-classes.ts";
-import { type NumberSpan, unitAt } from "../partial-text.ts";
+import { ALNUM, classOf, DIGIT, SEPARATOR, SPACE } from "../char-classes.ts";
+import { type NumberSpan, type PartialText, unitAt } from "../partial-text.ts";
 import { isLuhn, remainder } from "./check-digits.ts";
 import type { NumberDetector } from "./detector.ts";
 
@@ -16,6 +16,7 @@ const IBAN_LENGTHS: ReadonlyMap<string, number> = new Map(
 );
 const GROUP = 4;
 const HYPHEN = 0x2d;
+const UNDERSCORE = 0x5f;
 
 /** ISO 7064, MOD 97-10: letters count from 10, the first four characters go to the end. */
 function hasValidCheck(iban: string): boolean {
@@ -23,44 +24,57 @@ function hasValidCheck(iban: string): boolean {
   return remainder(digits, 97) === 1;
 }
 
-/** Accepts spaces between groups, and a hyphen after a country in capitals only, since hexadecimal groups have hyphens. */
-const isGap = (unit: number, country: string): boolean =>
-  unit === HYPHEN
-    ? country === country.toUpperCase()
-    : (classOf(unit) & SPACE) !== 0 && (classOf(unit) & SEPARATOR) !== 0;
+/** White space and signs between groups, at most three at a time. */
+const MAX_GAP = 3;
+const isGapUnit = (unit: number): boolean => (classOf(unit) & (SPACE | SEPARATOR)) !== 0 || unit === UNDERSCORE;
+const isHyphen = (unit: number): boolean => unit === HYPHEN || (unit >= 0x2010 && unit <= 0x2013);
 
-/** Finds IBANs (ISO 13616) in one piece or in groups of four, in any letter case. */
+/**
+ * End of the gap that begins at an index; the index itself if there is none, -1 if the gap is too long or nothing follows it.
+ */
+function gapEnd(partial: PartialText, start: number): number {
+  let end = start;
+  while (end - start <= MAX_GAP && isGapUnit(unitAt(partial, end))) end++;
+  if (end === start) return start;
+  return end - start > MAX_GAP || (classOf(unitAt(partial, end)) & ALNUM) === 0 ? -1 : end;
+}
+
+/**
+ * Finds IBANs (ISO 13616) in one piece or in groups of four, in any letter case, also with letters before that belong to
+ * something else. Groups with hyphens need a country in capitals, since hexadecimal groups have hyphens.
+ */
 export const iban: NumberDetector = {
   kind: "iban",
   trigger: "number",
   match({ partial, start, digit }) {
-    const country = partial.text.slice(start, digit);
+    const first = Math.max(start, digit - 2);
+    const country = partial.text.slice(first, digit);
     const length = IBAN_LENGTHS.get(country.toUpperCase());
     if (length === undefined) return undefined;
+    const allowsHyphens = country === country.toUpperCase();
     let read = "";
-    let index = start;
+    let index = first;
     while (read.length < length) {
-      const bits = classOf(unitAt(partial, index));
-      if ((bits & ALNUM) !== 0) read += partial.text[index];
-      else if (read.length % GROUP !== 0 || !isGap(unitAt(partial, index), country)) return undefined;
-      else if ((classOf(unitAt(partial, index + 1)) & ALNUM) === 0) return undefined;
-      index++;
+      if ((classOf(unitAt(partial, index)) & ALNUM) !== 0) {
+        read += partial.text[index++];
+        continue;
+      }
+      const end = gapEnd(partial, index);
+      if (read.length % GROUP !== 0 || end <= index) return undefined;
+      if (!allowsHyphens && isHyphen(unitAt(partial, index))) return undefined;
+      index = end;
     }
     if ((classOf(unitAt(partial, index)) & ALNUM) !== 0) return undefined;
-    return hasValidCheck(read.toUpperCase()) ? { start, end: index } : undefined;
+    // Letters of both cases after other letters are base64.
+    if (first > start && read !== read.toUpperCase()) return undefined;
+    return hasValidCheck(read.toUpperCase()) ? { start: first, end: index } : undefined;
   },
 };
 
-const CARD_GAP = "[ .\\u00a0\\u2009\\u202f\\u2010-\\u2013-]";
-const END = "(?![0-9A-Za-z])";
-
-/** Notations, the longest first: in one piece or in the groups of the schemes, with one kind of separator. */
-const CARD_SHAPES: readonly RegExp[] = [
-  `\\d{13,19}${END}`,
-  `\\d{4}(${CARD_GAP})\\d{4}\\1\\d{4}\\1\\d{4}\\1\\d{1,3}${END}`,
-  `\\d{4}(${CARD_GAP})\\d{4}\\1\\d{4}\\1\\d{1,4}${END}`,
-  `\\d{4}(${CARD_GAP})\\d{6}\\1\\d{4,5}${END}`,
-].map((shape) => new RegExp(`^${shape}`));
+/** Groups of digits in the notations of the schemes, besides all in one piece. */
+const CARD_GROUPS = /^(?:4,4,4,[1-4]|4,4,4,4,[1-3]|4,6,[45])$/;
+const MIN_CARD = 13;
+const MAX_CARD = 19;
 
 /** Lengths by the ranges of issuer identification numbers that schemes publish. */
 const ISSUERS: readonly (readonly [RegExp, readonly number[]])[] = [
@@ -83,17 +97,54 @@ const isCard = (digits: string): boolean =>
 const isFraction = ({ partial, start }: NumberSpan): boolean =>
   /\d[.,]$/.test(partial.text.slice(Math.max(0, start - 2), start));
 
-/** Finds payment cards: 13 to 19 digits of a scheme with a valid check (ISO/IEC 7812), in the groups of card notations. */
+/** Groups of digits from an index on, and where each ends. */
+function readGroups(partial: PartialText, digit: number): { readonly digits: string[]; readonly ends: number[] } {
+  const [digits, ends]: [string[], number[]] = [[], []];
+  let count = 0;
+  let gap: string | undefined;
+  for (let index = digit; count <= MAX_CARD; ) {
+    let group = "";
+    while ((classOf(unitAt(partial, index)) & DIGIT) !== 0 && group.length <= MAX_CARD) group += partial.text[index++];
+    if (group === "") break;
+    count += group.length;
+    digits.push(group);
+    ends.push(index);
+    // A letter right after a group makes it something else.
+    if ((classOf(unitAt(partial, index)) & ALNUM) !== 0) {
+      digits.pop();
+      ends.pop();
+      break;
+    }
+    const next = gapEnd(partial, index);
+    if (next <= index) break;
+    const found = partial.text.slice(index, next);
+    // One kind of gap: numbers in the columns of a table are not the groups of one.
+    if (gap !== undefined && gap !== found) break;
+    gap = found;
+    index = next;
+  }
+  return { digits, ends };
+}
+
+const isNotation = (groups: readonly string[]): boolean =>
+  groups.length === 1 || CARD_GROUPS.test(groups.map(({ length }) => length).join(","));
+
+/**
+ * Finds payment cards: 13 to 19 digits of a scheme with a valid check (ISO/IEC 7812), in one piece or in the groups of card
+ * notations, with the same one to three signs between them, also with letters right before.
+ */
 export const paymentCard: NumberDetector = {
   kind: "payment_card",
   trigger: "number",
   match(span) {
-    if (span.text.length < 13 || span.start !== span.digit || isFraction(span)) return undefined;
-    for (const shape of CARD_SHAPES) {
-      const found = shape.exec(span.text)?.[0];
-      if (found !== undefined && isCard(found.replace(/\D/g, ""))) {
-        return { start: span.start, end: span.start + found.length };
-      }
+    const { partial, digit } = span;
+    if (isFraction(span)) return undefined;
+    const { digits, ends } = readGroups(partial, digit);
+    for (let count = digits.length; count > 0; count--) {
+      const groups = digits.slice(0, count);
+      const number = groups.join("");
+      const isLong = number.length >= MIN_CARD && number.length <= MAX_CARD;
+      if (isLong && isNotation(groups) && isCard(number)) return { start: digit, end: ends[count - 1] as number };
     }
     return undefined;
   },

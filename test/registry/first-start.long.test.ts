@@ -20,7 +20,8 @@ describe("the notice of a start", () => {
   });
 
   async function noticeOf(env: Readonly<Record<string, string>>): Promise<string> {
-    const server = await startServer({ databaseUrl: database.url, env: { ACP_DATA_DIR: directory, ...env } });
+    const own = { ACP_DATA_DIR: directory, ACP_DATABASE_OWNER_URL: database.ownerUrl };
+    const server = await startServer({ databaseUrl: database.url, env: { ...own, ...env } });
     await server.stop();
     return server.output();
   }

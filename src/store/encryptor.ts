@@ -1,13 +1,16 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import { secretFromFile } from "../authority/secret-file.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { secretFromFile } from "./secret-file.ts";
 
 /** Encrypts personal and secret texts for the store, under keys of each workspace. */
 export interface Encryptor {
-  /** Encrypts a text, bound to the place where it is stored: it cannot be decrypted elsewhere. */
+  /**
+   * Encrypts a text, bound to workspace, column and row as associated data: it cannot be decrypted anywhere else. `place`
+   * names column and row: `webhook.sealed_secret wh_…`.
+   */
   encrypt(workspaceId: string, place: string, text: string): Buffer;
-  /** Decrypts. Throws REDACTION_KEY_DIFFERS if key, place or bytes differ. */
+  /** Decrypts. Throws ENCRYPTION_KEY_DIFFERS if key, place or bytes differ. */
   decrypt(workspaceId: string, place: string, encrypted: Uint8Array): string;
   /** Keyed digest: only holders of the key can use it to tell whether two texts are equal. */
   digest(workspaceId: string, text: string): Buffer;
@@ -29,23 +32,29 @@ interface Keys {
 }
 
 function keyDiffers(cause: unknown): ControlPlaneError {
-  const message = "what is stored was encrypted with another `ACP_REDACTION_KEY`";
-  return new ControlPlaneError(ErrorReason.REDACTION_KEY_DIFFERS, message, {}, { cause });
+  const message =
+    "what is stored was encrypted with another `ACP_ENCRYPTION_KEY`, or elsewhere; set the earlier key again";
+  return new ControlPlaneError(ErrorReason.ENCRYPTION_KEY_DIFFERS, message, {}, { cause });
 }
 
 /** Creates an encryptor: AES-256-GCM (NIST SP 800-38D) and HMAC-SHA-256, with keys derived by HKDF (RFC 5869). */
 export function createEncryptor(secret: string): Encryptor {
   const deriveKey = (workspaceId: string, use: string): Buffer =>
-    Buffer.from(hkdfSync("sha256", secret, workspaceId, `agentcontrol redaction ${use} v1`, KEY_BYTES));
+    Buffer.from(hkdfSync("sha256", secret, workspaceId, `agentcontrol ${use} v1`, KEY_BYTES));
   const keys = new LRUCache<string, Keys>({
     max: MAX_WORKSPACES,
     memoMethod: (workspaceId) => ({ text: deriveKey(workspaceId, "seal"), digest: deriveKey(workspaceId, "mark") }),
   });
 
+  const associatedData = (workspaceId: string, place: string): Buffer =>
+    Buffer.from(JSON.stringify([workspaceId, place]));
+
   return {
     encrypt(workspaceId, place, text) {
       const nonce = randomBytes(NONCE_BYTES);
-      const cipher = createCipheriv(CIPHER, keys.memo(workspaceId).text, nonce).setAAD(Buffer.from(place));
+      const cipher = createCipheriv(CIPHER, keys.memo(workspaceId).text, nonce).setAAD(
+        associatedData(workspaceId, place),
+      );
       const body = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
       return Buffer.concat([nonce, cipher.getAuthTag(), body]);
     },
@@ -54,7 +63,8 @@ export function createEncryptor(secret: string): Encryptor {
         const nonce = encrypted.subarray(0, NONCE_BYTES);
         const options = { authTagLength: TAG_BYTES };
         const decipher = createDecipheriv(CIPHER, keys.memo(workspaceId).text, nonce, options);
-        decipher.setAAD(Buffer.from(place)).setAuthTag(encrypted.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES));
+        decipher.setAAD(associatedData(workspaceId, place));
+        decipher.setAuthTag(encrypted.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES));
         const body = encrypted.subarray(NONCE_BYTES + TAG_BYTES);
         return Buffer.concat([decipher.update(body), decipher.final()]).toString("utf8");
       } catch (error) {
@@ -69,9 +79,10 @@ export function createEncryptor(secret: string): Encryptor {
  * Returns the secret of the encryptor: the configured one, else the content of the file at `path`, which is created on first
  * use, readable by its owner alone. Throws an `Error` that names the file and never its content.
  */
-export async function loadRedactionKey(configured: string | undefined, path: string): Promise<string> {
+export async function loadEncryptionKey(configured: string | undefined, path: string): Promise<string> {
   if (configured !== undefined) return configured;
   const key = (await secretFromFile(path, () => randomBytes(KEY_BYTES).toString("base64url"))).trim();
-  if (!KEY_TEXT.test(key)) throw new Error(`\`${path}\` holds no redaction key`);
+  if (!KEY_TEXT.test(key))
+    throw new Error(`\`${path}\` holds no encryption key: restore it, or set ACP_ENCRYPTION_KEY`);
   return key;
 }

@@ -1,0 +1,15 @@
+/** A promise with its functions apart. */
+export interface Deferred<T> {
+  readonly promise: Promise<T>;
+  readonly resolve: (value: T) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Creates a promise that is settled from outside: `Promise.withResolvers` for platforms of 2023, such as Node 20. */
+export function createDeferred<T>(): Deferred<T> {
+  let settle: Omit<Deferred<T>, "promise"> | undefined;
+  const promise = new Promise<T>((resolve, reject) => {
+    settle = { resolve, reject };
+  });
+  return { promise, ...(settle as unknown as Omit<Deferred<T>, "promise">) };
+}

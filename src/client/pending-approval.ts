@@ -1,0 +1,29 @@
+import type { InterceptAction, InterceptReason, InterceptResult } from "./intercept-call.ts";
+
+/**
+ * What a guarded call returns whose action needs an approval, if it is not to wait for it. The guarded function did not run. Once
+ * approved, the action passes when it is intercepted again with `escalationId`; the approval covers exactly `action`.
+ */
+export class PendingApproval implements InterceptResult {
+  readonly decision = "escalate";
+  readonly trustScore: number;
+  readonly decisionId: string;
+  readonly escalationId: string;
+  readonly policyName: string | null;
+  readonly latencyMs: number;
+  readonly decisionPath: string;
+  readonly reasons: readonly InterceptReason[];
+  /** The action as it was intercepted. */
+  readonly action: InterceptAction;
+
+  constructor(result: InterceptResult, escalationId: string, action: InterceptAction) {
+    this.trustScore = result.trustScore;
+    this.decisionId = result.decisionId;
+    this.escalationId = escalationId;
+    this.policyName = result.policyName;
+    this.latencyMs = result.latencyMs;
+    this.decisionPath = result.decisionPath;
+    this.reasons = result.reasons;
+    this.action = action;
+  }
+}

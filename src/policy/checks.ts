@@ -1,0 +1,121 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import type { PatternSet } from "./patterns.ts";
+import type { SchemaError, ToolSchema } from "./types.ts";
+
+/** Stands for the result of a check that was not made, because it would take too long. */
+export const TOO_LONG = "CHECK_TOO_LONG";
+
+/** A check that takes too long to be made at the action's turn, so that it has to be made before, aside from the event loop. */
+export type LongCheck =
+  | { readonly kind: "patterns"; readonly patterns: readonly string[]; readonly text: string }
+  | { readonly kind: "schema"; readonly tool: ToolSchema; readonly args: JsonObject };
+
+/** Results of long checks. */
+export interface LongAnswers {
+  /** For each text the patterns that were looked for, and whether each is found. */
+  readonly patterns: ReadonlyMap<string, ReadonlyMap<string, boolean>>;
+  /** For each tool's digest the arguments that were checked against its schema, and the first error; null for none. */
+  readonly schemas: ReadonlyMap<string, ReadonlyMap<JsonObject, SchemaError | null>>;
+}
+
+/** Steps of patterns, of some 10 ns each, that one decision takes at its turn; a search that needs more is a long check. */
+export const MAX_PATTERN_STEPS = 200_000;
+/** Steps of one decision's schema checks at its turn, of at most some microseconds each; one that needs more is a long check. */
+const MAX_SCHEMA_STEPS = 5_000;
+/** Subschemas up to which a schema is compiled at an action's turn, in at most 25 ms; larger ones make long checks only. */
+const MAX_SCHEMA_SIZE = 64;
+/** Values, and eighths of a character, that the conditions of one decision compare. */
+const MAX_COMPARED = 500_000;
+
+/**
+ * Budget of the rules of one decision. It is counted and not timed, so that every process decides alike: past the budget a
+ * check gives `TOO_LONG`, with which a `block` or `escalate` rule holds and an `allow` rule does not.
+ */
+export class Checks {
+  #patternSteps = MAX_PATTERN_STEPS;
+  #schemaSteps = MAX_SCHEMA_STEPS;
+  #compared = MAX_COMPARED;
+  readonly #answers: LongAnswers | undefined;
+  readonly #missing: LongCheck[] = [];
+
+  /** `answers`: results of the long checks that were made before. Default: none. */
+  constructor(answers?: LongAnswers) {
+    this.#answers = answers;
+  }
+
+  /** The long checks that had no answer, in the order in which they were needed. */
+  get missing(): readonly LongCheck[] {
+    return this.#missing;
+  }
+
+  /** Counts the comparison of a value; false if nothing is left for it. */
+  compares(value: JsonValue | undefined): boolean {
+    this.#compared -= weightOf(value, this.#compared);
+    return this.#compared >= 0;
+  }
+
+  /** Returns the indices of the patterns found in a text. */
+  search(set: PatternSet, text: string): readonly number[] | typeof TOO_LONG {
+    const { patterns, size } = set;
+    if (size * text.length <= this.#patternSteps) {
+      this.#patternSteps -= size * text.length;
+      return set.search(text);
+    }
+    const known = this.#answers?.patterns.get(text);
+    if (known !== undefined && patterns.every((pattern) => known.has(pattern))) {
+      return [...patterns.keys()].filter((index) => known.get(patterns[index] as string));
+    }
+    this.#missing.push({ kind: "patterns", patterns, text });
+    return TOO_LONG;
+  }
+
+  /** Returns the first error of a call's arguments against the tool's schema; undefined if they fit. */
+  validate(tool: ToolSchema, args: JsonObject): SchemaError | undefined | typeof TOO_LONG {
+    const known = this.#answers?.schemas.get(tool.digest)?.get(args);
+    if (known !== undefined) return known ?? undefined;
+    const result = this.#validateAtTurn(tool, args);
+    if (result === TOO_LONG) this.#missing.push({ kind: "schema", tool, args });
+    return result;
+  }
+
+  #validateAtTurn(tool: ToolSchema, args: JsonObject): SchemaError | undefined | typeof TOO_LONG {
+    if (tool.schemaSize > MAX_SCHEMA_SIZE || this.#schemaSteps <= 0) return TOO_LONG;
+    const compiled = tool.validator();
+    if (compiled.kind === "invalid") return TOO_LONG;
+    const { error, steps } = compiled.validate(args, this.#schemaSteps);
+    this.#schemaSteps -= steps;
+    return error;
+  }
+}
+
+/** Sizes of the patterns and schemas of the rules in force. */
+export interface CheckSizes {
+  /** Instructions of all patterns. */
+  readonly patterns: number;
+  /** Subschemas of all `schema` rules, and of the largest. */
+  readonly schemas: number;
+  readonly largestSchema: number;
+}
+
+/** Characters of JSON for each value in it, at least. */
+const CHARACTERS_PER_VALUE = 2;
+
+/** Tests whether rules of these sizes may need a long check on texts of some characters. MAY say so of rules that need none. */
+export function takesLong({ patterns, schemas, largestSchema }: CheckSizes, textLength: number): boolean {
+  if (largestSchema > MAX_SCHEMA_SIZE || patterns * textLength > MAX_PATTERN_STEPS) return true;
+  return (schemas * textLength) / CHARACTERS_PER_VALUE > MAX_SCHEMA_STEPS;
+}
+
+/** Weight of a value: 1 for each value in it and each 8 characters of text, counted no further than just past `enough`. */
+function weightOf(value: JsonValue | undefined, enough: number): number {
+  let weight = 0;
+  const open: (JsonValue | undefined)[] = [value];
+  // Not recursive: arguments may nest deeper than the stack.
+  while (open.length > 0 && weight <= enough) {
+    const next = open.pop();
+    weight += typeof next === "string" ? 1 + next.length / 8 : 1;
+    if (typeof next !== "object" || next === null) continue;
+    for (const item of Array.isArray(next) ? next : Object.values(next)) open.push(item);
+  }
+  return weight;
+}

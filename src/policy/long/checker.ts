@@ -1,0 +1,168 @@
+import { Worker } from "node:worker_threads";
+import type { JsonObject } from "@bufbuild/protobuf";
+import { LRUCache } from "lru-cache";
+import type { LongAnswers, LongCheck } from "../checks.ts";
+import type { SchemaError, ToolSchema } from "../types.ts";
+import { KEPT_SCHEMAS } from "./kept.ts";
+import type { Job, JobResult } from "./thread.ts";
+
+/** Milliseconds that the long checks of one decision may take. What is not answered by then makes its rules hold. */
+const MAX_MS = 250;
+/** Milliseconds for starting a thread, and for compiling a schema of the size that rules may check, once for each thread. */
+const MAX_PREPARE_MS = 3_000;
+/** Decisions of one workspace that wait for the thread. Those beyond get no answers. */
+const MAX_WAITING = 16;
+
+/** Long checks of one decision, and who waits for them. */
+interface Order {
+  readonly checks: readonly LongCheck[];
+  readonly signal: AbortSignal;
+  readonly settle: (answers: LongAnswers) => void;
+}
+
+/**
+ * Makes long checks in a thread of its own, so that they stop nothing else. Workspaces take turns; a decision whose checks take
+ * too long is answered without them, and the thread begins anew.
+ */
+export class LongChecker {
+  readonly #waiting = new Map<string, Order[]>();
+  #thread: Worker | undefined;
+  /** Digests of the schemas that the thread has compiled and not dropped: both sides use them in the same order. */
+  readonly #compiled = new LRUCache<string, true>({ max: KEPT_SCHEMAS });
+  #isRunning = false;
+  #isClosed = false;
+
+  /**
+   * Makes checks for a decision. Resolves with the answers, in which a check is missing that took too long, that had too many
+   * before it, or whose caller left.
+   */
+  run(workspaceId: string, checks: readonly LongCheck[], signal: AbortSignal): Promise<LongAnswers> {
+    const queue = this.#waiting.get(workspaceId) ?? [];
+    if (this.#isClosed || queue.length >= MAX_WAITING) return Promise.resolve(NO_ANSWERS);
+    return new Promise((settle) => {
+      queue.push({ checks, signal, settle });
+      this.#waiting.set(workspaceId, queue);
+      void this.#runAll();
+    });
+  }
+
+  /** Ends the thread and answers whoever waits. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const order of [...this.#waiting.values()].flat()) order.settle(NO_ANSWERS);
+    this.#waiting.clear();
+    await this.#thread?.terminate();
+  }
+
+  async #runAll(): Promise<void> {
+    if (this.#isRunning) return;
+    this.#isRunning = true;
+    for (let order = this.#next(); order !== undefined; order = this.#next()) {
+      order.settle(order.signal.aborted ? NO_ANSWERS : await this.#answersOf(order.checks));
+    }
+    this.#isRunning = false;
+  }
+
+  /** Takes the next order; its workspace goes to the end of the turns. */
+  #next(): Order | undefined {
+    const [turn] = this.#waiting;
+    if (turn === undefined) return undefined;
+    const [workspaceId, queue] = turn;
+    const order = queue.shift();
+    this.#waiting.delete(workspaceId);
+    if (queue.length > 0) this.#waiting.set(workspaceId, queue);
+    return order;
+  }
+
+  async #answersOf(checks: readonly LongCheck[]): Promise<LongAnswers> {
+    if (this.#thread === undefined) await this.#inThread([], MAX_PREPARE_MS);
+    const patterns = patternsByText(checks);
+    const schemas = checks.filter((check) => check.kind === "schema");
+    for (const { tool } of schemas) if (!(await this.#isCompiled(tool))) return NO_ANSWERS;
+    const jobs: Job[] = [
+      ...[...patterns].map(([text, wanted]) => ({ kind: "patterns", patterns: [...wanted].sort(), text }) as const),
+      ...schemas.map(
+        ({ tool, args }) => ({ kind: "schema", digest: tool.digest, args: JSON.stringify(args) }) as const,
+      ),
+    ];
+    const results = await this.#inThread(jobs, MAX_MS);
+    if (results === undefined) return NO_ANSWERS;
+    return {
+      patterns: new Map([...patterns.keys()].map((text, index) => [text, foundIn(jobs[index], results[index])])),
+      schemas: errorsFrom(schemas, results.slice(patterns.size)),
+    };
+  }
+
+  /** Has the thread compile a tool's schema, unless it has. Resolves with false if that takes too long. */
+  async #isCompiled({ digest, inputSchema }: ToolSchema): Promise<boolean> {
+    if (this.#compiled.get(digest) !== undefined) return true;
+    const job = { kind: "compile", digest, schema: JSON.stringify(inputSchema) } as const;
+    if ((await this.#inThread([job], MAX_PREPARE_MS)) === undefined) return false;
+    this.#compiled.set(digest, true);
+    return true;
+  }
+
+  /** Has the thread do the jobs. Resolves with undefined if it fails or takes too long; the next jobs get a new thread. */
+  #inThread(jobs: readonly Job[], maxMs: number): Promise<readonly JobResult[] | undefined> {
+    this.#thread ??= startThread();
+    const thread = this.#thread;
+    return new Promise((resolve) => {
+      const settle = (results: readonly JobResult[] | undefined): void => {
+        clearTimeout(timer);
+        thread.off("message", settle).off("error", fail).off("exit", fail);
+        if (results === undefined) this.#giveUp(thread);
+        resolve(results);
+      };
+      const fail = (): void => settle(undefined);
+      const timer = setTimeout(fail, maxMs);
+      thread.on("message", settle).on("error", fail).on("exit", fail);
+      thread.postMessage(jobs);
+    });
+  }
+
+  #giveUp(thread: Worker): void {
+    this.#thread = undefined;
+    this.#compiled.clear();
+    // A late error of a thread that is given up must not end the process.
+    thread.on("error", () => undefined);
+    void thread.terminate();
+  }
+}
+
+const NO_ANSWERS: LongAnswers = { patterns: new Map(), schemas: new Map() };
+
+function startThread(): Worker {
+  // The same file as TypeScript and as built JavaScript.
+  const thread = new Worker(new URL(import.meta.url.replace(/checker(\.[jt]s)$/, "thread$1")));
+  thread.unref();
+  return thread;
+}
+
+/** The patterns that are looked for in each text, so that it is read once for all of them. */
+function patternsByText(checks: readonly LongCheck[]): Map<string, Set<string>> {
+  const byText = new Map<string, Set<string>>();
+  for (const check of checks) {
+    if (check.kind !== "patterns") continue;
+    const wanted = byText.get(check.text) ?? new Set();
+    for (const pattern of check.patterns) wanted.add(pattern);
+    byText.set(check.text, wanted);
+  }
+  return byText;
+}
+
+function foundIn(job: Job | undefined, result: JobResult): ReadonlyMap<string, boolean> {
+  const patterns = job?.kind === "patterns" ? job.patterns : [];
+  const found = new Set(Array.isArray(result) ? (result as number[]) : []);
+  return new Map(patterns.map((pattern, index) => [pattern, found.has(index)]));
+}
+
+function errorsFrom(checks: readonly Extract<LongCheck, { kind: "schema" }>[], results: readonly JobResult[]) {
+  const byDigest = new Map<string, Map<JsonObject, SchemaError | null>>();
+  checks.forEach(({ tool, args }, index) => {
+    const error = results[index];
+    if (error === undefined) return;
+    const known = byDigest.get(tool.digest) ?? new Map<JsonObject, SchemaError | null>();
+    byDigest.set(tool.digest, known.set(args, error as SchemaError | null));
+  });
+  return byDigest;
+}

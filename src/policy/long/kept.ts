@@ -1,0 +1,2 @@
+/** Schemas that the thread for long checks keeps compiled. */
+export const KEPT_SCHEMAS = 64;

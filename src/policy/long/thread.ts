@@ -1,0 +1,70 @@
+import { parentPort } from "node:worker_threads";
+import type { JsonObject } from "@bufbuild/protobuf";
+import { LRUCache } from "lru-cache";
+import { TOO_LONG } from "../checks.ts";
+import { PatternSet } from "../patterns.ts";
+import { compileValidator } from "../schema/validate.ts";
+import type { SchemaError, ValidatorResult } from "../types.ts";
+import { KEPT_SCHEMAS } from "./kept.ts";
+
+/** Looks for patterns in a text. */
+export interface PatternJob {
+  readonly kind: "patterns";
+  readonly patterns: readonly string[];
+  readonly text: string;
+}
+
+/** Compiles a schema, given as JSON text, which is copied to the thread in no time. */
+export interface CompileJob {
+  readonly kind: "compile";
+  readonly digest: string;
+  readonly schema: string;
+}
+
+/** Checks arguments, given as JSON text, against a schema that was compiled before. */
+export interface SchemaJob {
+  readonly kind: "schema";
+  readonly digest: string;
+  readonly args: string;
+}
+
+/** One piece of work for the thread. */
+export type Job = PatternJob | CompileJob | SchemaJob;
+
+/** Indices of the patterns found, or the first error of arguments; null for none, undefined for a check past its steps. */
+export type JobResult = readonly number[] | SchemaError | null | undefined;
+
+/** Bytes of the automaton of one set of patterns. */
+const AUTOMATON_BYTES = 8_388_608;
+/** Sets of patterns that are kept compiled. */
+const KEPT_SETS = 16;
+/** Steps of one schema check, of some 100 ns each. */
+const MAX_STEPS = 5_000_000;
+
+const sets = new LRUCache<string, PatternSet, readonly string[]>({
+  max: KEPT_SETS,
+  memoMethod: (_key, _stale, { context: patterns }) => new PatternSet(patterns, 0, AUTOMATON_BYTES),
+});
+const validators = new LRUCache<string, ValidatorResult>({ max: KEPT_SCHEMAS });
+
+function resultOf(job: Job): JobResult {
+  switch (job.kind) {
+    case "patterns":
+      return sets.memo(JSON.stringify(job.patterns), { context: job.patterns }).search(job.text);
+    case "compile":
+      validators.set(job.digest, compileValidator(JSON.parse(job.schema) as JsonObject));
+      return null;
+    case "schema":
+      return validated(job);
+  }
+}
+
+function validated({ digest, args }: SchemaJob): JobResult {
+  const compiled = validators.get(digest);
+  if (compiled === undefined || compiled.kind === "invalid") return undefined;
+  const { error } = compiled.validate(JSON.parse(args) as JsonObject, MAX_STEPS);
+  return error === TOO_LONG ? undefined : (error ?? null);
+}
+
+// A thread ends with an exception that nobody catches, and its checks then count as past their time.
+parentPort?.on("message", (jobs: readonly Job[]) => parentPort?.postMessage(jobs.map(resultOf)));

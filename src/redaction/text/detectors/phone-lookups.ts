@@ -1,0 +1,23 @@
+import { type CountryCode, isValidPhoneNumber } from "libphonenumber-js/max";
+
+/** Numbering plans that one text is compared with: some 10 µs each. */
+const MAX_LOOKUPS = 10_000;
+
+/**
+ * Looks numbers up in the numbering plans of countries, each once. A text full of numbers would take seconds: past a bound every
+ * number counts as one, so that it is hidden.
+ */
+export class PhoneLookups {
+  readonly #known = new Map<string, boolean>();
+
+  /** Tests for a number that a numbering plan has; without a country the number begins with `+`. */
+  isValid(number: string, country?: CountryCode): boolean {
+    const key = `${country ?? ""} ${number}`;
+    const known = this.#known.get(key);
+    if (known !== undefined) return known;
+    if (this.#known.size >= MAX_LOOKUPS) return true;
+    const isValid = isValidPhoneNumber(number, country);
+    this.#known.set(key, isValid);
+    return isValid;
+  }
+}

@@ -1,0 +1,285 @@
+/*
+ * How long requests made to be slow hold up the event loop, and what a caller of another workspace notices. Run with
+ * `node test/bench/event-loop.ts [seconds] [part of a name]`. One process; its own gauge of the event loop is read after each attack. Attacks come one after
+ * the other for some seconds, beside one caller of another workspace that decides all the time.
+ */
+import { startOwnPostgres } from "../support/own-postgres.ts";
+import { startServer, type TestServer } from "../support/server.ts";
+import { figure, tableFrom } from "./report.ts";
+
+const SECONDS = Number(process.argv[2] ?? 4);
+/** Milliseconds that the event loop may be held up beyond what it is without an attack. */
+const BOUND_MS = 50;
+/** How many times its own p99 another workspace may wait. */
+const BOUND_RATIO = 5;
+const CONTENT = 64_000;
+const LARGE = 1_000_000;
+
+type Json = Readonly<Record<string, unknown>>;
+type Ask = (method: string, path: string, body?: Json) => Promise<{ readonly status: number; readonly json: Json }>;
+
+interface Attack {
+  readonly name: string;
+  /** Makes what the attack needs, and returns it. */
+  readonly prepare: (ask: Ask, agentId: string) => Promise<() => Promise<unknown>>;
+}
+
+const repeated = (text: string, length: number): string =>
+  text.repeat(Math.ceil(length / text.length)).slice(0, length);
+
+/** A text of two letters without a period. */
+function irregular(length: number): string {
+  let state = 7;
+  let text = "";
+  while (text.length < length) {
+    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
+    text += state > 1_073_741_824 ? "a" : "b";
+  }
+  return text;
+}
+
+const PROSE = repeated(
+  "The order of Anna B. was sent on 12 May; total 1,204.50 EUR, ref. A-77/3. Please confirm. ",
+  CONTENT,
+);
+const ORDINARY = Array.from({ length: 122 }, (_, index) => {
+  const forms = [
+    `\\b(?:secret|token${index})\\s*[:=]\\s*\\w{8,}`,
+    `word${index}[a-z]+\\d{2,5}`,
+    `[a-z]+${index}@[a-z]+\\.com`,
+    `\\b\\d{${3 + (index % 9)}}-\\d{2}\\b`,
+    `drop\\s+table\\s+t${index}`,
+  ];
+  return forms[index % forms.length] ?? "";
+});
+
+let made = 0;
+
+/** Publishes a mandate; the attack's own type of action keeps it from the other attacks. */
+async function mandate(ask: Ask, rule: Json, mayFail = false): Promise<boolean> {
+  const { status, json } = await ask("POST", "/v1/enforce/mandates", { name: `m${made++}`, rules: [rule] });
+  if (status !== 200 && !mayFail) throw new Error(JSON.stringify(json).slice(0, 500));
+  return status === 200;
+}
+
+const intercepts = (ask: Ask, agentId: string, over: Json) => async () => {
+  const { status, json } = await ask("POST", "/v1/enforce/intercept", { agent_id: agentId, ...over });
+  if (status !== 200) throw new Error(`${status} ${JSON.stringify(json).slice(0, 500)}`);
+  return json;
+};
+
+function contentAttack(
+  name: string,
+  patterns: readonly string[],
+  content: string,
+  fallback?: readonly string[],
+): Attack {
+  return {
+    name,
+    prepare: async (ask, agentId) => {
+      const action_type = `content.${made++}`;
+      const rule = (each: readonly string[]): Json => ({
+        ...{ type: "content", decision: "block" },
+        conditions: { patterns: each, match_action_types: [action_type] },
+      });
+      for (let start = 0; start < patterns.length; start += 100) {
+        const isPublished = await mandate(ask, rule(patterns.slice(start, start + 100)), fallback !== undefined);
+        if (!isPublished) await mandate(ask, rule(fallback ?? []));
+      }
+      return intercepts(ask, agentId, { action_type, action_content: content });
+    },
+  };
+}
+
+function argumentAttack(name: string, rules: readonly Json[], note: string): Attack {
+  return {
+    name,
+    prepare: async (ask, agentId) => {
+      const tool = `tool_${made++}`;
+      const input_schema = { type: "object", properties: { note: { type: "string" } } };
+      await ask("POST", "/v1/enforce/tools", { name: tool, input_schema });
+      await mandate(ask, { tool, decision: "block", conditions: { operator: "OR", rules } });
+      return intercepts(ask, agentId, { action_type: "x", tool, metadata: { arguments: { note } } });
+    },
+  };
+}
+
+function schemaAttack(name: string, branches: number, items: number): Attack {
+  return {
+    name,
+    prepare: async (ask, agentId) => {
+      const tool = `tool_${made++}`;
+      const anyOf = Array.from({ length: branches }, (_, index) => ({ type: "string", const: `w${index}` }));
+      const input_schema = { type: "object", properties: { items: { type: "array", items: { anyOf } } } };
+      await ask("POST", "/v1/enforce/tools", { name: tool, input_schema });
+      await mandate(ask, { type: "schema", tool, decision: "block", conditions: {} }, true);
+      const all = Array.from({ length: items }, () => `w${branches - 1}`);
+      return intercepts(ask, agentId, { action_type: "x", tool, metadata: { arguments: { items: all } } });
+    },
+  };
+}
+
+const typing = (length: number) =>
+  Array.from({ length }, (_, index) => ({ field: `amout${index}`, operator: ">>", value: "x" }));
+
+const ONLY = process.argv[3] ?? "";
+
+const ATTACKS: readonly Attack[] = [
+  contentAttack("a[ab]{1,999}c on 64,000 characters", ["a[ab]{1,999}c"], irregular(CONTENT), ["a[ab]{1,490}c"]),
+  contentAttack("122 ordinary patterns on 64,000 characters", ORDINARY, PROSE),
+  contentAttack("an automaton without end", ["(a|b)*a(a|b){200}c"], irregular(CONTENT)),
+  argumentAttack(
+    "matches password.{0,200}secret on 1 MB",
+    [{ field: "note", operator: "matches", value: "password.{0,200}secret" }],
+    repeated("password passwor ", LARGE),
+  ),
+  argumentAttack(
+    "100 comparisons of a text of 1 MB",
+    Array.from({ length: 100 }, (_, index) => ({ field: "note", operator: "contains", value: `needle ${index}` })),
+    repeated("ÄÖÜ hay and more hay ", LARGE / 2),
+  ),
+  schemaAttack("anyOf of 3,000 over 20,000 items", 3_000, 20_000),
+  schemaAttack("anyOf of 1,500 over 20,000 items", 1_500, 20_000),
+  schemaAttack("anyOf of 50 over 20,000 items", 50, 20_000),
+  {
+    name: "a telephone number 75,000 times to the scrubber",
+    prepare: async (ask) => () => ask("POST", "/api/redact/own/scrub", { text: repeated("tel 1234567 ", 75_000 * 12) }),
+  },
+  {
+    name: "mandates:compile of 58 kB of misspelt fields",
+    prepare: async (ask) => {
+      const properties = Object.fromEntries(
+        Array.from({ length: 2_000 }, (_, index) => [`amount${index}`, { type: "number" }]),
+      );
+      await ask("POST", "/v1/enforce/tools", { name: "wide", input_schema: { type: "object", properties } });
+      const rules = Array.from({ length: 10 }, () => ({
+        ...{ tool: "wide", decision: "block" },
+        conditions: { rules: typing(100) },
+      }));
+      return () => ask("POST", "/v1/enforce/mandates:compile", { rules });
+    },
+  },
+  {
+    name: "mandates:compile of 58 kB of patterns",
+    prepare: async (ask) => {
+      const patterns = Array.from({ length: 100 }, (_, index) => `${index}\\pL{400}[a-z]{90}`);
+      const rule = { type: "content", decision: "block", conditions: { patterns } };
+      return () => ask("POST", "/v1/enforce/mandates:compile", { rules: Array.from({ length: 20 }, () => rule) });
+    },
+  },
+  {
+    name: "metadata of 50,000 small members, refused",
+    prepare: async (ask, agentId) => {
+      const metadata = Object.fromEntries(Array.from({ length: 50_000 }, (_, index) => [`m${index}`, { a: index }]));
+      return () => ask("POST", "/v1/enforce/intercept", { agent_id: agentId, action_type: "x", metadata });
+    },
+  },
+  {
+    name: "metadata of 12,000 small members",
+    prepare: async (ask, agentId) => {
+      const metadata = Object.fromEntries(Array.from({ length: 12_000 }, (_, index) => [`m${index}`, { a: index }]));
+      return intercepts(ask, agentId, { action_type: "x", metadata });
+    },
+  },
+  {
+    name: "metadata of 900 kB in one text",
+    prepare: async (ask, agentId) =>
+      intercepts(ask, agentId, { action_type: "x", metadata: { text: repeated("a long text ", 900_000) } }),
+  },
+  {
+    name: "a schema of 6,000 arguments, registered anew",
+    prepare: async (ask) => {
+      let turn = 0;
+      return () => {
+        const properties = Object.fromEntries(
+          Array.from({ length: 9_000 }, (_, index) => [
+            `p${index}`,
+            { type: "string", pattern: `^a{1,${1 + (turn % 9)}}$`, maxLength: index },
+          ]),
+        );
+        turn++;
+        return ask("POST", "/v1/enforce/tools", { name: "huge", input_schema: { type: "object", properties } });
+      };
+    },
+  },
+];
+
+function asker(server: TestServer, key: string): Ask {
+  return async (method, path, body) => {
+    const headers = { "x-api-key": key, "content-type": "application/json" };
+    const init = { method, headers, body: body === undefined ? null : JSON.stringify(body) };
+    const response = await fetch(server.http + path, init);
+    return { status: response.status, json: (await response.json()) as Json };
+  };
+}
+
+/** Milliseconds that the event loop was held up since this was asked before. */
+async function delayOf(server: TestServer): Promise<number> {
+  const text = await (await fetch(`${server.http}/metrics`)).text();
+  return Number(/^acp_event_loop_delay_seconds ([\d.e-]+)$/m.exec(text)?.[1]) * 1_000;
+}
+
+async function agentOf(ask: Ask): Promise<string> {
+  const { json } = await ask("POST", "/v1/enforce/agents", { name: `agent ${made++}` });
+  return (json.agent as { agent_id: string }).agent_id;
+}
+
+/** Calls one after the other until the time is over; gives how long each took, sorted. */
+async function timesOf(call: () => Promise<unknown>, untilMs: number): Promise<readonly number[]> {
+  const times: number[] = [];
+  while (performance.now() < untilMs || times.length === 0) {
+    const startedAt = performance.now();
+    await call();
+    times.push(performance.now() - startedAt);
+  }
+  return times.sort((a, b) => a - b);
+}
+
+const p99 = (sorted: readonly number[]): number => sorted[Math.ceil(sorted.length * 0.99) - 1] ?? Number.NaN;
+const median = (sorted: readonly number[]): number => sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+
+const cleanup = new AsyncDisposableStack();
+try {
+  const server = await startServer({ databaseUrl: await startOwnPostgres(cleanup) });
+  cleanup.defer(async () => void (await server.stop()));
+  const admin = asker(server, server.adminKey);
+  const keys = new Map<string, string>();
+  for (const workspace_id of ["own", "other"]) {
+    const { json } = await admin("POST", "/v1/admin/workspaces", { workspace_id });
+    keys.set(workspace_id, String(json.secret));
+  }
+  const [own, other] = [asker(server, keys.get("own") ?? ""), asker(server, keys.get("other") ?? "")];
+  const [ownAgent, otherAgent] = [await agentOf(own), await agentOf(other)];
+  const decides = intercepts(other, otherAgent, { action_type: "file.read", action_content: "a line" });
+  await timesOf(decides, performance.now() + 3_000);
+  await delayOf(server);
+  const alone = p99(await timesOf(decides, performance.now() + SECONDS * 1_000));
+  const idle = await delayOf(server);
+  console.log(`without an attack: ${figure(idle)} ms held up, p99 of the other workspace ${figure(alone)} ms`);
+  const rows: string[][] = [];
+  let isKept = true;
+  for (const { name, prepare } of ATTACKS.filter((each) => each.name.includes(ONLY))) {
+    const attack = await prepare(own, ownAgent);
+    await attack();
+    await delayOf(server);
+    const untilMs = performance.now() + SECONDS * 1_000;
+    const [attacks, others] = await Promise.all([timesOf(attack, untilMs), timesOf(decides, untilMs)]);
+    const held = (await delayOf(server)) - idle;
+    const ratio = p99(others) / alone;
+    const passes = held <= BOUND_MS && ratio <= BOUND_RATIO;
+    isKept &&= passes;
+    rows.push([
+      name,
+      figure(held),
+      figure(p99(others)),
+      figure(ratio),
+      figure(median(attacks)),
+      passes ? "PASS" : "FAIL",
+    ]);
+  }
+  console.log(tableFrom(["attack", "held up ms", "other p99 ms", "times alone", "attack p50 ms", ""], rows));
+  console.log(`bounds: ${BOUND_MS} ms held up, ${BOUND_RATIO} times the p99 alone`);
+  if (!isKept) process.exitCode = 1;
+} finally {
+  await cleanup.disposeAsync();
+}

@@ -1,0 +1,3 @@
+import { describeUnaryCases } from "./unary.ts";
+
+describeUnaryCases("one meaning over REST, Connect, gRPC-Web and gRPC", (wires) => wires);
