@@ -35,6 +35,7 @@ import {
   timeoutFromHeader,
   type Wire,
 } from "./call-context.ts";
+import { checkedBody } from "./connect-body.ts";
 import { bodyTooLarge, cancelled, connectErrorFrom, errorBodyFrom, methodNotAllowed } from "./errors.ts";
 import { fitTrailers } from "./grpc-status.ts";
 import { headerOf, sendError, sendJson } from "./http-reply.ts";
@@ -42,6 +43,7 @@ import { unknownWordsOf } from "./open-enums.ts";
 import type { Pipeline } from "./pipeline.ts";
 import { parseJson } from "./rest/json-text.ts";
 import { decodeOptions, undecodable } from "./validation.ts";
+import { assertFewValues } from "./wire-values.ts";
 
 /** Options of the Connect handler. */
 export interface ConnectHandlerOptions {
@@ -149,7 +151,7 @@ export class ConnectHandler {
     const contextValues = createContextValues();
     const bare = universalRequestFromNodeRequest(request, response, undefined, contextValues);
     const exchange: Exchange = { request, arrival, signal: bare.signal };
-    const universal = { ...bare, body: bodyOf(exchange, handler.method) };
+    const universal = { ...bare, body: this.#bodyOf(exchange, handler.method, bare.header) };
     contextValues.set(EXCHANGE, exchange);
     // The deadline is the pipeline's.
     for (const name of ["connect-timeout-ms", "grpc-timeout"]) universal.header.delete(name);
@@ -163,6 +165,12 @@ export class ConnectHandler {
       if (!universal.signal.aborted) exchange.call?.fail(hasLeft(error) ? cancelled() : error);
       response.destroy();
     }
+  }
+
+  #bodyOf(exchange: Exchange, method: DescMethod, headers: Headers): AsyncIterable<Uint8Array> {
+    const { recursionLimit } = decodeOptions(this.#pipeline.maxDepth);
+    const check = (message: Uint8Array) => assertFewValues(method.input, message, recursionLimit);
+    return checkedBody(chunksOf(exchange, method), headers, { maxBytes: this.#maxBodyBytes, check });
   }
 
   /** Returns the library's reply; for a request that it could not read, its reply with our reason. */
@@ -224,7 +232,7 @@ function strictJson(input: DescMessage, maxDepth: number) {
 }
 
 /** Yields the body as it arrives. The requests of a stream are not held until it ends, so they are not counted. */
-async function* bodyOf(exchange: Exchange, { methodKind }: DescMethod): AsyncGenerator<Uint8Array> {
+async function* chunksOf(exchange: Exchange, { methodKind }: DescMethod): AsyncGenerator<Uint8Array> {
   const isCounted = methodKind !== "bidi_streaming";
   // A refusal in the middle of the body must not destroy the request: the client still reads the answer.
   for await (const chunk of exchange.request.iterator({ destroyOnReturn: false })) {

@@ -111,6 +111,15 @@ export function bodyTooLarge(maxBytes: number): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.BODY_TOO_LARGE, text, { max_bytes: String(maxBytes) });
 }
 
+/** Values that a request holds at most: decoding more of them holds up everyone else. */
+export const MAX_VALUES = 60_000;
+
+/** Creates BODY_TOO_LARGE, for a request of more than `MAX_VALUES` values. */
+export function tooManyValues(): ControlPlaneError {
+  const text = `the request holds more than ${MAX_VALUES.toLocaleString("en")} values; send less at once`;
+  return new ControlPlaneError(ErrorReason.BODY_TOO_LARGE, text, { max_values: String(MAX_VALUES) });
+}
+
 /** Creates BODY_TOO_DEEP, for a request that nests deeper than `maxDepth` JSON brackets. */
 export function tooDeep(maxDepth: number): ControlPlaneError {
   const text = `the request nests deeper than ${maxDepth} levels`;

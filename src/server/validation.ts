@@ -4,6 +4,7 @@ import { createValidator, type Validator, type Violation } from "@bufbuild/proto
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
 import { describeViolation } from "./describe-violation.ts";
 import { tooDeep } from "./errors.ts";
+import { assertFewValues } from "./wire-values.ts";
 
 /** Throws INVALID_FIELD or BODY_TOO_DEEP for an invalid request. */
 export type RequestCheck = (request: Message) => void;
@@ -214,8 +215,10 @@ export function decodeOptions(maxDepth: number): { readonly recursionLimit: numb
 
 /** Decodes the binary form of a request. Throws a `ControlPlaneError` for bytes that are no message of this type. */
 export function decodeBinary(schema: DescMessage, bytes: Uint8Array, maxDepth: number): Message {
+  const options = decodeOptions(maxDepth);
+  assertFewValues(schema, bytes, options.recursionLimit);
   try {
-    return fromBinary(schema, bytes, decodeOptions(maxDepth));
+    return fromBinary(schema, bytes, options);
   } catch (error) {
     throw undecodable(schema, maxDepth, error);
   }

@@ -2,6 +2,7 @@ import { request as httpRequest } from "node:http";
 import { connect as http2Connect } from "node:http2";
 import { gzipSync } from "node:zlib";
 import { create, type JsonObject, toBinary } from "@bufbuild/protobuf";
+import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import type { ConnectError } from "@connectrpc/connect";
 import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
 import { expect } from "chai";
@@ -28,6 +29,19 @@ function nested(levels: number, kind: "object" | "array"): JsonObject {
   for (let level = 1; level < levels; level++) value = kind === "object" ? { a: value } : [value];
   return { a: value } as JsonObject;
 }
+
+/** A record of a message's binary form: a field that holds bytes. */
+const bytesOf = (field: number, bytes: Uint8Array): Buffer =>
+  Buffer.from(new BinaryWriter().tag(field, WireType.LengthDelimited).bytes(bytes).finish());
+
+/** An Intercept request with these entries of metadata, field 4. */
+const metadataOf = (...entries: readonly Buffer[]): Buffer =>
+  bytesOf(4, Buffer.concat(entries.map((entry) => bytesOf(1, entry))));
+
+const times = (count: number, bytes: Buffer): readonly Buffer[] => Array.from({ length: count }, () => bytes);
+
+/** A `google.protobuf.Value` that is true. */
+const TRUE = Buffer.from([0x20, 1]);
 
 describe("requests that no service may see", () => {
   let harness: Harness;
@@ -66,7 +80,72 @@ describe("requests that no service may see", () => {
       expectRefusal(outcome, "RESOURCE_EXHAUSTED", "BODY_TOO_LARGE");
       expect((await withMetadata(wire, {})).code).to.equal("OK");
     });
+
+    it(`takes 25,000 values of free JSON over ${wire} and refuses one more`, async () => {
+      const zeros = (count: number) => withMetadata(wire, { a: Array.from({ length: count }, () => true) });
+      expect((await zeros(24_998)).code).to.equal("OK");
+      harness.seen.length = 0;
+      const outcome = await zeros(25_010);
+      expect(outcome.reason).to.be.oneOf(["INVALID_FIELD", "BODY_TOO_LARGE"]);
+      expect(harness.seen).to.have.length(0);
+    });
   }
+
+  const [MEMBER, EMPTY] = [metadataOf(Buffer.concat([bytesOf(1, Buffer.from("m")), bytesOf(2, TRUE)])), metadataOf()];
+  const COSTLY: readonly { description: string; message: Buffer }[] = [
+    { description: "very many values", message: metadataOf(...Array.from({ length: 70_000 }, () => Buffer.alloc(0))) },
+    { description: "a member merged again and again", message: Buffer.concat([MEMBER, ...times(40_000, EMPTY)]) },
+    { description: "very many unknown fields", message: Buffer.concat(times(70_000, Buffer.from([0x78, 1]))) },
+  ];
+  for (const { description, message } of COSTLY) {
+    const framed = (flags: number, bytes: Buffer) => {
+      const prefix = Buffer.alloc(5, flags);
+      prefix.writeUInt32BE(bytes.length, 1);
+      return Buffer.concat([prefix, bytes]);
+    };
+    const forms: readonly (readonly [string, Record<string, string>, Buffer])[] = [
+      ["Connect", { "content-type": "application/proto" }, message],
+      ["packed Connect", { "content-type": "application/proto", "content-encoding": "gzip" }, gzipSync(message)],
+      ["gRPC-Web", { "content-type": "application/grpc-web+proto" }, framed(0, message)],
+      [
+        "packed gRPC-Web",
+        { "content-type": "application/grpc-web", "grpc-encoding": "gzip" },
+        framed(1, gzipSync(message)),
+      ],
+    ];
+    for (const [wire, headers, body] of forms) {
+      it(`refuses ${description} over ${wire} before it is decoded`, async () => {
+        const answer = await rawPost(harness.httpPort, INTERCEPT, { ...KEY, ...headers }, body);
+        expect(answer.body.toString()).to.match(/60(,|%2C)000( |%20)values/);
+        expect(harness.seen).to.have.length(0);
+      });
+    }
+
+    it(`refuses ${description} over gRPC before it is decoded`, async () => {
+      const outcome = await grpcFailure(harness.grpcClient, INTERCEPT, message);
+      expectRefusal(outcome, "RESOURCE_EXHAUSTED", "BODY_TOO_LARGE");
+    });
+  }
+
+  it("takes packed messages in binary form over Connect and gRPC-Web", async () => {
+    const bytes = toBinary(InterceptRequestSchema, create(InterceptRequestSchema, { actionType: "a", agentId: "b" }));
+    const packed = gzipSync(bytes);
+    const unary = { ...KEY, "content-type": "application/proto", "content-encoding": "gzip" };
+    expect((await rawPost(harness.httpPort, INTERCEPT, unary, packed)).status).to.equal(200);
+    const web = { ...KEY, "content-type": "application/grpc-web+proto", "grpc-encoding": "gzip" };
+    const body = Buffer.concat([Buffer.from([1, 0, 0, 0, packed.length]), packed]);
+    expect((await rawPost(harness.httpPort, INTERCEPT, web, body)).body.toString()).to.contain("grpc-status: 0");
+    expect(harness.seen.map(({ request }) => request)).to.deep.equal([
+      create(InterceptRequestSchema, { actionType: "a", agentId: "b" }),
+      create(InterceptRequestSchema, { actionType: "a", agentId: "b" }),
+    ]);
+  });
+
+  it("refuses a packed message over Connect that unpacks to too much", async () => {
+    const headers = { ...KEY, "content-type": "application/proto", "content-encoding": "gzip" };
+    const answer = await rawPost(harness.httpPort, INTERCEPT, headers, gzipSync(Buffer.alloc(10 * MAX_BODY_BYTES)));
+    expectRefusal(connectBodyOutcome(answer), "RESOURCE_EXHAUSTED", "BODY_TOO_LARGE");
+  });
 
   for (const [description, value] of [
     ["NaN", Number.NaN],

@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { ControlPlaneError, ErrorReason } from "../../errors.ts";
-import { tooDeep } from "../errors.ts";
+import { MAX_VALUES, tooDeep, tooManyValues } from "../errors.ts";
 import { fieldFault, fieldPathText, type PathStep } from "./field-path.ts";
 
 const QUOTE = 0x22;
@@ -40,15 +40,7 @@ interface Container {
   expectsKey: boolean;
 }
 
-/** Commas and opening brackets of a request, past which it is not parsed. */
-const MAX_ITEMS = 50_000;
-
-function tooManyItems(): ControlPlaneError {
-  const text = `the request holds more than ${MAX_ITEMS.toLocaleString("en")} values; send less at once`;
-  return new ControlPlaneError(ErrorReason.BODY_TOO_LARGE, text, { max_values: String(MAX_ITEMS) });
-}
-
-/** Finds the path of the first repeated key, and bounds depth and number of values, in one pass. */
+/** Finds the path of the first repeated key, and bounds depth and the number of commas and brackets, in one pass. */
 function findRepeatedKey(text: string, maxDepth: number): readonly PathStep[] | undefined {
   const open: Container[] = [];
   let repeated: readonly PathStep[] | undefined;
@@ -73,7 +65,7 @@ function findRepeatedKey(text: string, maxDepth: number): readonly PathStep[] | 
       open.push({ keys: undefined, step: 0, expectsKey: false });
     } else if (char === CLOSE_BRACE || char === CLOSE_BRACKET) open.pop();
     if (open.length > maxDepth) throw tooDeep(maxDepth);
-    if (items > MAX_ITEMS) throw tooManyItems();
+    if (items > MAX_VALUES) throw tooManyValues();
   }
   return repeated;
 }
