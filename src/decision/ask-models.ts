@@ -3,7 +3,7 @@ import type { GuardAnswer, SemanticSpec } from "../policy/types.ts";
 
 import type { Guard } from "../semantic/guard.ts";
 import type { Action } from "../state/types.ts";
-import { steps } from "./decide.ts";
+import { decide } from "./decide.ts";
 
 /**
  * Asks the guard the questions of the semantic rules that cover an action, and returns its answers by question. Rules with
@@ -19,10 +19,10 @@ export async function askGuard(
   action: Action,
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, GuardAnswer>> {
-  const dryRun = await log.dryRun(action, steps(action));
-  const questions = new Map(dryRun.policy?.guards.map(({ spec }) => [spec.key, spec]));
+  const { policy, toolName } = await log.dryRun([action], (state, nowMs) => decide(state, action, nowMs, { undo: [] }));
+  const questions = new Map(policy?.guards.map(({ spec }) => [spec.key, spec]));
   // The tool that the action calls, also when its metadata or its type names it.
-  const asked = { ...action, tool: dryRun.toolName };
+  const asked = { ...action, tool: toolName };
   const ask = async ({ key, prompt, timeoutMs }: SemanticSpec): Promise<[string, GuardAnswer]> => {
     return [key, await guard.judge({ rule: prompt, action: asked, timeoutMs }, signal)];
   };

@@ -2,7 +2,7 @@ import type { WorkspaceLog } from "../log/writer.ts";
 import type { LongAnswers } from "../policy/checks.ts";
 import type { LongChecker } from "../policy/long/checker.ts";
 import type { Action } from "../state/types.ts";
-import { steps } from "./decide.ts";
+import { decide } from "./decide.ts";
 
 /**
  * Makes the checks of an action that would take too long at its turn, such as patterns over a long text. Decides the action
@@ -14,7 +14,7 @@ export async function makeLongChecks(
   action: Action,
   signal: AbortSignal,
 ): Promise<LongAnswers | undefined> {
-  const { policy } = await log.dryRun(action, steps(action));
+  const { policy } = await log.dryRun([action], (state, nowMs) => decide(state, action, nowMs, { undo: [] }));
   if (policy === undefined || policy.missingChecks.length === 0) return undefined;
   return checker.run(log.workspaceId, policy.missingChecks, signal);
 }

@@ -52,7 +52,7 @@ const entryKindOf = (action: Action, outcome: Outcome): number =>
   isCounted(action, outcome) ? EntryKind.DECISION : EntryKind.UNCOUNTED_DECISION;
 
 /** The approval and the authority that an allowed action uses up, or the escalation that one asks for. */
-function refsOf(outcome: Outcome): DecisionRefs {
+export function refsOf(outcome: Outcome): DecisionRefs {
   const { decision, usedEscalationId, authority } = outcome;
   if (decision === "escalate") return { usedIds: NO_IDS, ask: askOf(outcome) };
   if (decision !== "allow" || (usedEscalationId === undefined && authority.length === 0)) return NO_REFS;

@@ -5,14 +5,21 @@ import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { ControlChange } from "../state/control-changes.ts";
 import { completeWindows, type HistoryMirror } from "../state/counters/log-history.ts";
 import { foldChange } from "../state/fold.ts";
-import { loadEndedGrant, loadEscalation, loadState } from "../state/load.ts";
+import { loadNamed, loadState } from "../state/load.ts";
 import { forgetSaved, saveTrustSnapshot, snapshotOf } from "../state/trust-snapshot.ts";
-import type { Action, Outcome, SealedDecision } from "../state/types.ts";
+import type { Action, SealedDecision } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { Database } from "../store/database.ts";
 import { lockHead } from "../store/sql/read-entries.ts";
 import { isUniqueViolation, storeFault } from "../store/store-fault.ts";
-import { appendChanges, lockLogEnd, type Reader, readerWithin, type Transaction } from "../store/transaction.ts";
+import {
+  appendChanges,
+  lockLogEnd,
+  type Reader,
+  readerWithin,
+  readSnapshot,
+  type Transaction,
+} from "../store/transaction.ts";
 import { Batch, type Decide, type PendingDecision, type Steps } from "./batch.ts";
 import { announceStretch, catchUp } from "./catch-up.ts";
 import { type SealedChanges, sealChanges } from "./changes.ts";
@@ -216,23 +223,24 @@ export class WorkspaceLog {
   }
 
   /**
-   * Decides an action on the state as far as this replica is caught up, and appends nothing. Rejects with AGENT_NOT_FOUND,
-   * OVERLOADED or STORE_UNAVAILABLE.
+   * Runs `run` on the state at the end of the log and the time of a decision made now, with everything in memory that deciding
+   * the actions needs, and appends nothing. Reads in a READ ONLY transaction. `run` MUST leave the state as it was. Rejects with
+   * AGENT_NOT_FOUND, OVERLOADED or STORE_UNAVAILABLE.
    */
-  dryRun(action: Action, steps: Steps): Promise<Outcome> {
+  dryRun<T>(actions: readonly Action[], run: (state: WorkspaceState, nowMs: number) => T): Promise<T> {
     if (this.#isFull) return Promise.reject(overloaded(this.waiting));
-    return this.#runAlone(async () => {
-      const { pool } = this.#database;
-      const refusals: unknown[] = [];
-      const item = {
-        ...{ action, steps, isAbandoned: () => false },
-        ...{ resolve: () => undefined, reject: (error: unknown) => void refusals.push(error) },
-      };
-      const [ready] = await this.#prepare(pool, [item]);
-      if (ready === undefined) throw refusals[0];
-      const nowMs = await completeWindows(pool, this.#state, this.#clock, this.#surroundings.mirror);
-      return steps.decide(this.#state, nowMs, { undo: [] });
-    });
+    const { pool } = this.#database;
+    return this.#runAlone(() =>
+      readSnapshot(pool, async (client) => {
+        await this.#catchUp(client);
+        const state = this.#state;
+        const stranger = actions.find(({ agentId }) => !state.agents.has(agentId));
+        if (stranger !== undefined) throw unknownAgent(stranger.agentId);
+        await loadNamed(client, state, actions);
+        const nowMs = await completeWindows(client, state, this.#clock, this.#surroundings.mirror);
+        return run(state, nowMs);
+      }),
+    );
   }
 
   /**
@@ -704,38 +712,24 @@ export class WorkspaceLog {
 
   /** True if the actions can be decided as of a time without reading anything. */
   #isLoaded(items: readonly PendingDecision[], nowMs: number): boolean {
-    const { agents, escalations, sequences, windows } = this.#state;
+    const { agents, authority, escalations, sequences, windows } = this.#state;
     if (!sequences.isComplete || !windows.isReady(nowMs)) return false;
     return items.every(
       ({ action }) =>
         agents.has(action.agentId) &&
         (action.escalationId === undefined || escalations.has(action.escalationId)) &&
-        (action.grantId === undefined || this.#knowsGrant(action.grantId)),
+        (action.grantId === undefined || authority.knowsGrant(action.grantId)),
     );
   }
 
-  #knowsGrant(grantId: string): boolean {
-    const { authority } = this.#state;
-    return authority.get(grantId) !== undefined || authority.endedGrants.has(grantId);
-  }
-
-  /** Loads the agents, escalations and ended grants that the actions name. Rejects actions of unknown agents; returns the others. */
+  /** Loads what the actions name. Rejects actions of unknown agents; returns the others. */
   async #prepare(reader: Reader, items: readonly PendingDecision[]): Promise<readonly PendingDecision[]> {
-    const { agents, escalations } = this.#state;
+    const { agents } = this.#state;
     const isKnown = ({ action }: PendingDecision): boolean => agents.has(action.agentId);
     // An agent may have been registered on another replica a moment ago.
     if (!items.every(isKnown)) await this.#catchUp(reader);
-    for (const { action } of items) {
-      const { escalationId, grantId } = action;
-      if (grantId !== undefined && !this.#knowsGrant(grantId)) {
-        const grant = await loadEndedGrant(reader, this.workspaceId, grantId);
-        this.#state.authority.endedGrants.set(grantId, { grant });
-      }
-      // Not `has`, which would let the cache evict an escalation of this batch for another one of it.
-      if (escalationId === undefined || escalations.get(escalationId) !== undefined) continue;
-      const escalation = await loadEscalation(reader, this.workspaceId, escalationId);
-      if (escalation !== undefined) escalations.put(escalation);
-    }
+    const actions = items.map(({ action }) => action);
+    await loadNamed(reader, this.#state, actions);
     for (const item of items) if (!isKnown(item)) item.reject(unknownAgent(item.action.agentId));
     return items.filter(isKnown);
   }

@@ -71,6 +71,11 @@ export class AuthorityIndex {
     return this.#items.get(id);
   }
 
+  /** Tells if a grant is in memory: in force, or looked up after its end. */
+  knowsGrant(id: string): boolean {
+    return this.#items.has(id) || this.endedGrants.has(id);
+  }
+
   /** Returns the items of one kind that an agent may use. `agentId` null: the MCP tool policies for every agent. */
   heldBy(agentId: string | null, kind: AuthorityKind): Iterable<AuthorityItem> {
     return this.#byHolder.get(holderKey(agentId, kind)) ?? NO_ITEMS;

@@ -14,7 +14,7 @@ import {
   readTrustSince,
 } from "../store/sql/read-workspace.ts";
 import { readSigningKeys } from "../store/sql/signing-keys.ts";
-import type { Reader } from "../store/transaction.ts";
+import { type Reader, readSnapshot } from "../store/transaction.ts";
 import { frontierFromBytes, leafHash } from "../tree/merkle.ts";
 import { createAgentState } from "./agents.ts";
 import type { EndedGrant } from "./authority.ts";
@@ -22,6 +22,7 @@ import type { ControlChange, SealedAgent, SealedAuthority, SealedMandate, Sealed
 import { type EscalationState, refsFromText } from "./escalations.ts";
 import { type FoldedDecision, foldChange, foldDecision } from "./fold.ts";
 import { agentStatusFromNumber, decisionFromNumber, escalationStatusFromNumber } from "./stored-enums.ts";
+import type { Action } from "./types.ts";
 import { createWorkspaceState, requireCounters, type WorkspaceState } from "./workspace.ts";
 
 interface HeadRow {
@@ -143,7 +144,11 @@ async function loadSigningKeys(client: PoolClient, state: WorkspaceState): Promi
   }
 }
 
-async function loadSnapshot(client: PoolClient, workspaceId: string): Promise<WorkspaceState> {
+/**
+ * Loads the current state of a workspace from its tables, its trust snapshot and the entries after that snapshot, so that the
+ * time does not grow with the log. The transaction MUST see one moment. Rejects with WORKSPACE_NOT_FOUND.
+ */
+export async function loadSnapshot(client: PoolClient, workspaceId: string): Promise<WorkspaceState> {
   const [head] = await rowsOf<HeadRow>(client, readHead, [workspaceId]);
   if (head === undefined) {
     throw new ControlPlaneError(ErrorReason.WORKSPACE_NOT_FOUND, `no workspace \`${workspaceId}\``, {
@@ -176,27 +181,28 @@ async function loadSnapshot(client: PoolClient, workspaceId: string): Promise<Wo
   return state;
 }
 
-/**
- * Loads the current state of a workspace from its tables, its trust snapshot and the entries after that snapshot, so that the
- * time does not grow with the log. Rejects with WORKSPACE_NOT_FOUND.
- */
-export async function loadState(pool: Pool, workspaceId: string): Promise<WorkspaceState> {
-  const client = await pool.connect();
-  try {
-    await client.query("begin isolation level repeatable read read only");
-    const state = await loadSnapshot(client, workspaceId);
-    await client.query("commit");
-    return state;
-  } catch (error) {
-    await client.query("rollback").catch(() => undefined);
-    throw error;
-  } finally {
-    client.release();
+/** Loads the current state of a workspace in a transaction of its own. Rejects with WORKSPACE_NOT_FOUND. */
+export function loadState(pool: Pool, workspaceId: string): Promise<WorkspaceState> {
+  return readSnapshot(pool, (client) => loadSnapshot(client, workspaceId));
+}
+
+/** Loads the escalations and ended grants that actions name, as far as the state lacks them. */
+export async function loadNamed(reader: Reader, state: WorkspaceState, actions: readonly Action[]): Promise<void> {
+  const { authority, escalations, workspaceId } = state;
+  for (const { escalationId, grantId } of actions) {
+    if (grantId !== undefined && !authority.knowsGrant(grantId)) {
+      const grant = await loadEndedGrant(reader, workspaceId, grantId);
+      authority.endedGrants.set(grantId, { grant });
+    }
+    // Not `has`, which would let the cache evict an escalation of these actions for another one of them.
+    if (escalationId === undefined || escalations.get(escalationId) !== undefined) continue;
+    const escalation = await loadEscalation(reader, workspaceId, escalationId);
+    if (escalation !== undefined) escalations.put(escalation);
   }
 }
 
 /** Reads an ended grant; null when the workspace has no grant with this id. */
-export async function loadEndedGrant(reader: Reader, workspaceId: string, grantId: string): Promise<EndedGrant | null> {
+async function loadEndedGrant(reader: Reader, workspaceId: string, grantId: string): Promise<EndedGrant | null> {
   const { rows } = await reader.query<EndedGrant>({ ...readEndedGrant, values: [workspaceId, grantId] });
   return rows[0] ?? null;
 }

@@ -1,5 +1,5 @@
 import type { EntityManager } from "@mikro-orm/postgresql";
-import type { QueryConfig, QueryResultRow } from "pg";
+import type { Pool, PoolClient, QueryConfig, QueryResultRow } from "pg";
 import { lockHead } from "./sql/read-entries.ts";
 
 /** The ORM's entity manager inside one transaction. Its writes are durable when the transaction commits. */
@@ -26,6 +26,22 @@ export function readerWithin(transaction: Transaction): Reader {
       return { rows: (await transaction.execute(sql, inOrder)) as R[] };
     },
   };
+}
+
+/** Runs `read` in a READ ONLY transaction, which shows it one moment of the database. */
+export async function readSnapshot<T>(pool: Pool, read: (client: PoolClient) => Promise<T>): Promise<T> {
+  const client = await pool.connect();
+  try {
+    await client.query("begin isolation level repeatable read read only");
+    const result = await read(client);
+    await client.query("commit");
+    return result;
+  } catch (error) {
+    await client.query("rollback").catch(() => undefined);
+    throw error;
+  } finally {
+    client.release();
+  }
 }
 
 /** Locks the end of a workspace's log until the transaction ends. Returns the log's size; undefined for an unknown workspace. */

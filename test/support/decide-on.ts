@@ -1,4 +1,4 @@
-import { steps } from "../../src/decision/decide.ts";
+import { decide, steps } from "../../src/decision/decide.ts";
 import type { WorkspaceLog } from "../../src/log/writer.ts";
 import type { Action, Outcome, SealedDecision } from "../../src/state/types.ts";
 
@@ -9,5 +9,5 @@ export function decideOn(log: WorkspaceLog, action: Action, isAbandoned = () => 
 
 /** The outcome that an action would have on a log now. */
 export function dryRunOn(log: WorkspaceLog, action: Action): Promise<Outcome> {
-  return log.dryRun(action, steps(action));
+  return log.dryRun([action], (state, nowMs) => decide(state, action, nowMs, { undo: [] }));
 }
