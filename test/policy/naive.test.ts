@@ -1,12 +1,17 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import fc from "fast-check";
+import {
+  type ArgumentTypes,
+  type NaiveCondition,
+  naiveArgumentFires,
+  naiveMetadataFires,
+} from "../../src/dryrun/naive/naive-conditions.ts";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
 import { OPERATOR_NAMES } from "../../src/policy/operators/index.ts";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
 import type { CompiledMandate, ToolSchema } from "../../src/policy/types.ts";
 import { contextFrom, lookup, mandateSource, toolFrom } from "./harness.ts";
-import { type NaiveCondition, type NaiveSchema, naiveArgumentFires, naiveMetadataFires } from "./naive.ts";
 
 /** The long form takes 1,700. */
 const SCHEMAS = Number(process.env.SCHEMAS ?? 340);
@@ -14,6 +19,25 @@ const RULES = 10;
 const CALLS = 10;
 /** Rules and calls that are compared at least, 100,000 in the long form. */
 const TRIPLES = SCHEMAS * 59;
+
+/** A schema of the kind that the random calls are made for. */
+interface NaiveSchema {
+  readonly type?: string | readonly string[];
+  readonly properties?: { readonly [name: string]: NaiveSchema };
+  readonly items?: NaiveSchema;
+}
+
+const ANY_TYPE = ["array", "boolean", "integer", "null", "number", "object", "string"];
+
+/** Lists the types of every path, straight from the schema. */
+function typesFrom(schema: NaiveSchema, path = ""): [string, readonly string[]][] {
+  const own: [string, readonly string[]] = [path, schema.type === undefined ? ANY_TYPE : [schema.type].flat()];
+  const members = Object.entries(schema.properties ?? {}).flatMap(([name, each]) =>
+    typesFrom(each, path === "" ? name : `${path}.${name}`),
+  );
+  const elements = schema.items === undefined ? [] : typesFrom(schema.items, `${path}[]`);
+  return [...(path === "" ? [] : [own]), ...members, ...elements];
+}
 
 type Draw = fc.GeneratorValue;
 
@@ -143,9 +167,9 @@ function ruleFor(from: Draw, tool: ToolSchema): RandomRule {
   return { type, decision, joint, conditions, mandate: compile(conditions) };
 }
 
-function fires(rule: RandomRule, schema: NaiveSchema, args: JsonObject, metadata: JsonObject): boolean {
+function fires(rule: RandomRule, types: ArgumentTypes, args: JsonObject, metadata: JsonObject): boolean {
   if (rule.type === "metadata") return naiveMetadataFires(rule.conditions, rule.joint, rule.decision, args, metadata);
-  return naiveArgumentFires(rule.conditions, rule.joint, rule.decision, schema, args);
+  return naiveArgumentFires(rule.conditions, rule.joint, rule.decision, types, args);
 }
 
 describe("compiled rules", () => {
@@ -156,13 +180,14 @@ describe("compiled rules", () => {
       fc.property(fc.gen(), (from) => {
         const schema = schemaFrom(from);
         const tool = toolFrom(schema as JsonObject);
+        const types = new Map(typesFrom(schema));
         const calls = Array.from({ length: CALLS }, () => objectFor(from, schema));
         for (let index = 0; index < RULES; index++) {
           const rule = ruleFor(from, tool);
           const set = createPolicySet([rule.mandate]);
           for (const args of calls) {
             const metadata = { arguments: args, a: "meta", x: 1 };
-            const want = fires(rule, schema, args, metadata);
+            const want = fires(rule, types, args, metadata);
             const got = set.evaluate(contextFrom({ tool, arguments: args, metadata }));
             const told = () => JSON.stringify({ schema, rule: { ...rule, mandate: undefined }, args });
             if ((got.decision !== undefined) !== want)

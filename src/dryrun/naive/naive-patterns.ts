@@ -1,0 +1,33 @@
+import { RE2JS } from "@bufbuild/re2";
+
+/** RE2 expressions of one mandate, each compiled on first use by another engine than the compiled rules use. */
+export class NaivePatterns {
+  readonly #compiled = new Map<string, RE2JS>();
+
+  /** Tests whether an expression is found anywhere in a text, ignoring case. Throws for a text that is no expression. */
+  isFound(pattern: string, text: string, { ignoreCase = true } = {}): boolean {
+    const key = `${ignoreCase} ${pattern}`;
+    let compiled = this.#compiled.get(key);
+    if (compiled === undefined) {
+      compiled = ignoreCase ? new RE2JS(pattern, RE2JS.CASE_INSENSITIVE) : new RE2JS(pattern);
+      this.#compiled.set(key, compiled);
+    }
+    return compiled.test(text);
+  }
+}
+
+/** Writes a name in the form in which names compare. */
+export function foldName(name: string): string {
+  const letters = [...name.normalize("NFKC").toLowerCase()];
+  const folded = letters.map((letter) => (letter === "ı" ? letter : letter.toUpperCase().toLowerCase()));
+  return folded.join("").replaceAll("ς", "σ").normalize("NFKC").trim();
+}
+
+/** Tests an action type against patterns that are exact or end in `*`. */
+export function matchesAny(patterns: readonly string[], actionType: string): boolean {
+  const type = foldName(actionType);
+  return patterns.map(foldName).some((pattern) => {
+    if (pattern.at(-1) !== "*") return pattern === type;
+    return type.slice(0, pattern.length - 1) === pattern.slice(0, -1);
+  });
+}
