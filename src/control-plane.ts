@@ -5,6 +5,7 @@ import { createAdminService } from "./api/admin-service.ts";
 import { createAgentService } from "./api/agent-service.ts";
 import { createAuthorityService } from "./api/authority-service.ts";
 import { createDepartmentService } from "./api/department-service.ts";
+import { createDryRunService } from "./api/dry-run-service.ts";
 import { createEnforcementService } from "./api/enforcement-service.ts";
 import { createEscalationService } from "./api/escalation-service.ts";
 import { createIncidentService } from "./api/incident-service.ts";
@@ -119,6 +120,7 @@ function createServices({
     createToolService({ logs, database }),
     createMandateService({ logs, database }),
     createEnforcementService({ intercept: createIntercept({ logs, guard, checker }), logs, pool, heartbeatMs }),
+    createDryRunService({ logs, pool, checker }),
     createEscalationService({ logs, pool, heartbeatMs }),
     createAuthorityService({ logs, database, keys, authenticator }),
     createRevocationService({ logs, database, keys, authenticator }),

@@ -1,5 +1,6 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { MandateDraft as DraftMessage } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import {
   type CreateMandateRequest,
   type MandateSchema,
@@ -28,7 +29,8 @@ export interface MandateServiceOptions {
   readonly database: Database;
 }
 
-function draftFrom(request: CreateMandateRequest | UpdateMandateRequest): MandateDraft {
+/** Reads the fields of a mandate as its author writes it. */
+export function draftFrom(request: CreateMandateRequest | UpdateMandateRequest | DraftMessage): MandateDraft {
   const { name, description, scope, departmentId, agentId, priority, mode, rules } = request;
   return {
     ...{ name, description, departmentId, agentId, priority, rules },

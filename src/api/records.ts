@@ -9,7 +9,7 @@ import type {
 } from "../../gen/agentcontrol/v1/resources_pb.js";
 import type { DecisionBody, DecisionReceipt, SealedReason } from "../log/receipts.ts";
 import { argumentsFrom } from "../policy/action-source.ts";
-import type { ScopeWord } from "../policy/types.ts";
+import type { LimitState, ScopeWord } from "../policy/types.ts";
 import { digestOf } from "../tree/canonical.ts";
 import { decisionMapping, decisionPathMapping, scopeMapping } from "./enum-mapping.ts";
 
@@ -74,9 +74,14 @@ export function reasonMessageFromSealed(reason: SealedReason): MessageInitShape<
   };
 }
 
-function limitFrom(limit: SealedLimit): MessageInitShape<typeof CollectiveLimitSchema> {
+function limitFrom({ mandate_id: mandateId, ...limit }: SealedLimit): MessageInitShape<typeof CollectiveLimitSchema> {
+  return limitMessageFrom({ ...limit, mandateId, scope: limit.scope as ScopeWord });
+}
+
+/** Converts a counter as a decision saw it. */
+export function limitMessageFrom(limit: Omit<LimitState, "source"> & { readonly source: string }) {
   return {
-    scope: scopeMapping.toProto(limit.scope as ScopeWord),
+    scope: scopeMapping.toProto(limit.scope),
     group: limit.group,
     members: BigInt(limit.members),
     count: BigInt(limit.count),
@@ -84,9 +89,9 @@ function limitFrom(limit: SealedLimit): MessageInitShape<typeof CollectiveLimitS
     window: BigInt(limit.window),
     remaining: BigInt(limit.remaining),
     source: limit.source,
-    mandateId: limit.mandate_id,
+    mandateId: limit.mandateId,
     rule: limit.rule,
-  };
+  } satisfies MessageInitShape<typeof CollectiveLimitSchema>;
 }
 
 /**

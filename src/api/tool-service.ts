@@ -27,9 +27,10 @@ export interface ToolServiceOptions {
   readonly database: Database;
 }
 
-function argumentFrom(argument: FlattenedArgument): MessageInitShape<typeof ToolArgumentSchema> {
-  const { enum: values, types, ...rest } = argument;
-  return { ...rest, types: [...types], enum: values.map((value) => fromJson(ValueSchema, value)) };
+/** Converts an argument that a schema declares. */
+export function argumentFrom({ enum: values, types, ...rest }: FlattenedArgument) {
+  const shown = { ...rest, types: [...types], enum: values.map((value) => fromJson(ValueSchema, value)) };
+  return shown satisfies MessageInitShape<typeof ToolArgumentSchema>;
 }
 
 /** Creates the functions of ToolService. */

@@ -1,7 +1,7 @@
 import type { Steps } from "../log/batch.ts";
 import { argumentsFrom, toolNameFrom } from "../policy/action-source.ts";
 import { Checks } from "../policy/checks.ts";
-import type { Decision, PolicyResult, ToolSchema } from "../policy/types.ts";
+import type { Decision, EvaluationContext, PolicyResult, ToolSchema } from "../policy/types.ts";
 import { type AgentState, trustAfter } from "../state/agents.ts";
 import type { AuthorityItem } from "../state/authority.ts";
 import { type Action, DEFAULT_REASONS, type DecisionReason, isCounted, type Outcome } from "../state/types.ts";
@@ -173,10 +173,25 @@ function policyVerdict(attempt: Attempt, identity: Identity): Verdict {
   return { decision: policy.decision, path: "policy", reasons: policy.reasons, permissions, policy, policyName };
 }
 
-function evaluatePolicy(attempt: Attempt, identity: Identity): PolicyResult {
+function evaluatePolicy(attempt: Attempt, { grantors }: Identity): PolicyResult {
+  return attempt.state.policies.policySet().evaluate(contextFrom(attempt, grantors));
+}
+
+/** Returns what the rules look at in an action, also in one that an earlier step refuses. */
+export function contextOf(
+  state: WorkspaceState,
+  action: Action,
+  nowMs: number,
+  journal: StateJournal,
+): EvaluationContext {
+  const attempt = attemptFrom(state, action, nowMs, journal);
+  const identified = identify(attempt);
+  return contextFrom(attempt, identified.kind === "refused" ? [] : identified.identity.grantors);
+}
+
+function contextFrom(attempt: Attempt, grantors: Identity["grantors"]): EvaluationContext {
   const { state, action, agent, tool, toolName, nowMs, journal } = attempt;
-  const { grantors } = identity;
-  return state.policies.policySet().evaluate({
+  return {
     agentId: agent.agentId,
     departmentIds: agent.departmentIds,
     actionType: action.normalisedType,
@@ -193,7 +208,7 @@ function evaluatePolicy(attempt: Attempt, identity: Identity): PolicyResult {
     guardAnswerFor: action.answers && ((spec) => action.answers?.get(spec.key)),
     principals: grantors.length === 0 ? undefined : grantors,
     defaultDecision: state.settings.default_decision as Decision,
-  });
+  };
 }
 
 /** Returns the cap that the federation token of the call puts on the agent's trust; undefined if it takes nothing away. */

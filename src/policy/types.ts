@@ -275,6 +275,15 @@ export interface PolicyReason extends Pick<Finding, "code" | "message" | "rule" 
   readonly wouldPass?: string;
 }
 
+/** A fault of the arguments that keeps a condition from being compared. It fails closed. */
+export type ConditionViolation = Extract<
+  FindingCode,
+  "ARGUMENT_MISSING" | "ARGUMENT_WRONG_TYPE" | "CURRENCY_MISSING" | "CURRENCY_DIFFERS" | typeof TOO_LONG
+>;
+
+/** Result of a condition on an action: the truth of the comparison, or the violation that prevented it. */
+export type ConditionResult = boolean | ConditionViolation;
+
 /** A rule ready to be evaluated. Immutable. */
 export interface CompiledRule {
   /** Place in the mandate, from 0. */
@@ -307,6 +316,8 @@ export interface CompiledRule {
    * counter, a semantic rule the guard's answer. MUST NOT throw on any context.
    */
   readonly check: (context: EvaluationContext, reading?: CounterReading, answer?: GuardAnswer) => Finding | undefined;
+  /** Judges each condition of the rule's list, in its order; undefined for a rule without one. MUST NOT throw on any context. */
+  readonly judge: ((context: EvaluationContext) => readonly ConditionResult[]) | undefined;
 }
 
 /** A mandate as it is published: the definition of one version. */

@@ -193,6 +193,19 @@ function assertPatternsFit(state: WorkspaceState, mandateId: string, rules: read
   throw mandateInvalid([{ path: "rules", reason: "PATTERN_INVALID", message }]);
 }
 
+/** Returns a version as it would be put in force. Throws as `createMandate` does. */
+export function checkedDraft(
+  state: WorkspaceState,
+  mandateId: string,
+  version: number,
+  draft: MandateDraft,
+): SealedMandate {
+  const definition = definitionFrom(draft);
+  const sealed = { mandate_id: mandateId, version, digest: digestOf(definition), definition };
+  assertPublishable(state, draft, sealed);
+  return sealed;
+}
+
 /** Puts a version in force. `since` is the creation of the mandate's first version. */
 async function publish(
   { transaction, state, nowMs, seal }: ChangeScope,

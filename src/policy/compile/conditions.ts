@@ -17,9 +17,16 @@ import {
 import { OPERATOR_NAMES, OPERATORS } from "../operators/index.ts";
 import { type Literal, literalList, type Operator, type Scalar } from "../operators/operator.ts";
 import { type ArgumentStep, argumentPath, argumentSteps, memberPath } from "../schema/argument-path.ts";
-import type { ArgumentChange, CompiledRule, EvaluationContext, Finding, FlattenedArgument } from "../types.ts";
+import type {
+  ArgumentChange,
+  CompiledRule,
+  ConditionResult,
+  EvaluationContext,
+  Finding,
+  FlattenedArgument,
+} from "../types.ts";
 import type { Violations } from "../violations.ts";
-import { type ConditionResult, judgeArgument, judgeMetadata, type TypedStep } from "./judge-condition.ts";
+import { judgeArgument, judgeMetadata, type TypedStep } from "./judge-condition.ts";
 import { type ArgumentIndex, checkExpression, checkLiteral, literalFrom } from "./literal.ts";
 import { describe, type RuleBodyCompiler, type RuleDraft } from "./rule-draft.ts";
 
@@ -60,7 +67,8 @@ export const compileConditional: RuleBodyCompiler = (draft) => {
   checkCount(draft);
   const conditions = compileConditions(draft);
   if (draft.violations.count > before) return undefined;
-  return { check: draft.conditions.operator === "OR" ? anyCheck(draft, conditions) : allCheck(draft, conditions) };
+  const check = draft.conditions.operator === "OR" ? anyCheck(draft, conditions) : allCheck(draft, conditions);
+  return { check, judge: (context) => conditions.map((condition) => condition.judge(context)) };
 };
 
 function checkJoint({ conditions, path, violations }: RuleDraft): void {

@@ -2,17 +2,8 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { type Checks, TOO_LONG } from "../checks.ts";
 import { comparableText, isJsonObject, NULL, ownValue, type TypeMask, typeBit } from "../json-value.ts";
 import type { Test } from "../operators/operator.ts";
-import type { FindingCode } from "../reason-codes.ts";
 import type { ArgumentStep } from "../schema/argument-path.ts";
-
-/** A fault of the arguments that keeps a condition from being compared. It fails closed. */
-export type ConditionViolation = Extract<
-  FindingCode,
-  "ARGUMENT_MISSING" | "ARGUMENT_WRONG_TYPE" | "CURRENCY_MISSING" | "CURRENCY_DIFFERS" | typeof TOO_LONG
->;
-
-/** Result of a condition on an action: the truth of the comparison, or the violation that prevented it. */
-export type ConditionResult = boolean | ConditionViolation;
+import type { ConditionResult, ConditionViolation } from "../types.ts";
 
 /** One step of a typed condition's way to its argument. */
 export interface TypedStep {

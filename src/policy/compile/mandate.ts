@@ -87,5 +87,6 @@ function staleRule(rule: Rule, index: number, [first]: readonly RuleViolation[])
     source: rule,
     ...{ velocity: undefined, ordered: undefined, semantic: undefined, patternSize: 0, schemaSize: 0 },
     check: () => finding,
+    judge: undefined,
   };
 }

@@ -30,6 +30,8 @@ export interface RuleDraft {
 /** Result of compiling a rule's type-specific part: the check, and the inputs that the check needs. */
 export interface RuleBody {
   readonly check: CompiledRule["check"];
+  /** Default: the rule has no list of conditions. */
+  readonly judge?: CompiledRule["judge"];
   readonly velocity?: CompiledVelocity;
   readonly ordered?: OrderedSpec;
   readonly semantic?: SemanticSpec;

@@ -130,5 +130,6 @@ function ruleFrom(
     ordered: body.ordered,
     semantic: body.semantic,
     check: body.check,
+    judge: body.judge,
   };
 }

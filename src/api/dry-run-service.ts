@@ -1,0 +1,159 @@
+import { create, fromJson, type JsonValue, type MessageInitShape } from "@bufbuild/protobuf";
+import { type Timestamp, timestampFromMs, timestampMs, ValueSchema } from "@bufbuild/protobuf/wkt";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import {
+  ConditionSeen,
+  DryRunService,
+  type HypotheticalAction,
+  type MandateDraft,
+  type ProbeRequest,
+  type ProbeResponseSchema,
+} from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
+import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import type { Draft } from "../dryrun/drafts.ts";
+import { type DryRunParts, DryRuns, type Question } from "../dryrun/dry-runs.ts";
+import { preflight } from "../dryrun/preflight.ts";
+import { type Probe, probe } from "../dryrun/probe.ts";
+import type { Seen, TracedCondition, TracedRule } from "../dryrun/trace.ts";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import type { Action, Outcome } from "../state/types.ts";
+import { actionFrom } from "./action.ts";
+import type { CallContext, Caller } from "./context.ts";
+import { decisionMapping, decisionPathMapping, mandateModeMapping } from "./enum-mapping.ts";
+import { draftFrom } from "./mandate-service.ts";
+import { limitMessageFrom } from "./records.ts";
+import { defineService, type ServiceDefinition } from "./service.ts";
+import { argumentFrom } from "./tool-service.ts";
+
+const SEEN: Readonly<Record<Seen, ConditionSeen>> = {
+  present: ConditionSeen.PRESENT,
+  missing: ConditionSeen.MISSING,
+  wrong_type: ConditionSeen.WRONG_TYPE,
+  other_currency: ConditionSeen.OTHER_CURRENCY,
+};
+
+const MAY_DRAFT: readonly Role[] = [Role.ADMIN, Role.OPERATOR];
+
+function assertMayDraft({ role }: Caller, drafts: readonly MandateDraft[]): void {
+  if (drafts.length === 0 || MAY_DRAFT.includes(role)) return;
+  const allowed = "admin, operator";
+  const text = `a key with role \`${Role[role].toLowerCase()}\` may not try drafts; allowed are ${allowed}`;
+  throw new ControlPlaneError(ErrorReason.ROLE_NOT_ALLOWED, text, {
+    role: Role[role].toLowerCase(),
+    allowed_roles: allowed,
+  });
+}
+
+/** The fields of an action that both requests have. */
+type Hypothesis = Omit<HypotheticalAction, "$typeName" | "$unknown">;
+
+function hypotheticalFrom(action: Hypothesis, agentId: string, caller: Caller): Action {
+  const { actionType, actionContent, metadata, tool, sessionId, onBehalfOf, grantId, intentContractId, escalationId } =
+    action;
+  const fields = { agentId, actionType, actionContent, metadata, tool, sessionId, onBehalfOf, grantId };
+  const request = create(InterceptRequestSchema, { ...fields, intentContractId, escalationId } as never);
+  return actionFrom(request, caller);
+}
+
+function questionFrom(
+  { drafts, at }: { readonly drafts: readonly MandateDraft[]; readonly at?: Timestamp | undefined },
+  actions: readonly Action[],
+  { caller, signal }: CallContext,
+): Question {
+  assertMayDraft(caller, drafts);
+  return {
+    workspaceId: caller.workspaceId,
+    ...{ actions, signal },
+    drafts: drafts.map((draft): Draft => ({ mandate: draftFrom(draft), replacesMandateId: draft.replacesMandateId })),
+    atMs: at === undefined ? undefined : timestampMs(at),
+  };
+}
+
+function decidedFrom({ decision, path, policyName, reasons, policy }: Outcome) {
+  return {
+    decision: decisionMapping.toProto(decision),
+    decisionPath: decisionPathMapping.toProto(path),
+    ...(policyName === undefined ? {} : { policyName }),
+    reasons: reasons.map((reason) => ({ ...reason })),
+    collectiveLimits: (policy?.collectiveLimits ?? []).map(limitMessageFrom),
+  };
+}
+
+const valueFrom = (value: JsonValue) => fromJson(ValueSchema, value);
+
+function conditionFrom({ condition, path, operator, expected, seen, value, holds }: TracedCondition) {
+  return {
+    ...{ condition, path, operator, holds },
+    seen: SEEN[seen],
+    ...(expected === undefined ? {} : { expected: valueFrom(expected) }),
+    ...(value === undefined ? {} : { value: valueFrom(value) }),
+  };
+}
+
+function ruleFrom({ mandate, rule, covers, fires, conditions }: TracedRule) {
+  return {
+    mandateId: mandate.id,
+    mandateName: mandate.name,
+    version: mandate.version,
+    rule: rule.path,
+    type: rule.type,
+    decision: decisionMapping.toProto(rule.decision),
+    mode: mandateModeMapping.toProto(mandate.mode),
+    ...{ covers, fires },
+    conditions: conditions.map(conditionFrom),
+  };
+}
+
+function probeFrom({ outcome, trace, nearestAllow, seq, atMs }: Probe): MessageInitShape<typeof ProbeResponseSchema> {
+  return {
+    probe: {
+      ...decidedFrom(outcome),
+      trace: trace.rules.map(ruleFrom),
+      traceLeftOut: trace.leftOut,
+      nearestAllow: nearestAllow.map(({ argument, from, to }) => ({
+        argument,
+        from: valueFrom(from ?? null),
+        to: valueFrom(to),
+      })),
+      seq: BigInt(seq),
+      at: timestampFromMs(atMs),
+    },
+  };
+}
+
+function count(outcomes: readonly Outcome[], decision: Outcome["decision"]): number {
+  return outcomes.filter((outcome) => outcome.decision === decision).length;
+}
+
+/** Creates the functions of DryRunService. */
+export function createDryRunService(parts: DryRunParts): ServiceDefinition {
+  const dryRuns = new DryRuns(parts);
+  return defineService(DryRunService, {
+    async preflight(request, context) {
+      const actions = request.steps.map((step) => hypotheticalFrom(step, request.agentId, context.caller));
+      const { steps, seq, atMs } = await preflight(dryRuns, questionFrom(request, actions, context));
+      const outcomes = steps.map(({ outcome }) => outcome);
+      return {
+        preflight: {
+          steps: steps.map(({ outcome, arguments: args }, index) => ({
+            index,
+            ...decidedFrom(outcome),
+            trustBefore: outcome.trustBeforeTenths / 10,
+            trustAfter: outcome.trustAfterTenths / 10,
+            arguments: args.map(({ given, ...argument }) => ({ ...argumentFrom(argument), given })),
+          })),
+          allowed: count(outcomes, "allow"),
+          blocked: count(outcomes, "block"),
+          escalated: count(outcomes, "escalate"),
+          seq: BigInt(seq),
+          at: timestampFromMs(atMs),
+        },
+      };
+    },
+
+    async probe(request: ProbeRequest, context) {
+      const action = hypotheticalFrom(request, request.agentId, context.caller);
+      return probeFrom(await probe(dryRuns, questionFrom(request, [action], context)));
+    },
+  });
+}

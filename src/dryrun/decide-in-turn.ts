@@ -1,0 +1,58 @@
+import { decide } from "../decision/decide.ts";
+import { refsOf } from "../log/batch.ts";
+import { foldDecision } from "../state/fold.ts";
+import { type Action, isCounted, type Outcome } from "../state/types.ts";
+import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
+import type { Work } from "./work.ts";
+
+/**
+ * Decides actions one after the other as of one time, each on the state that the ones before it would leave. Leaves the state as
+ * it was, also when it is ended early.
+ */
+export function* decideInTurn(
+  live: WorkspaceState,
+  actions: readonly Action[],
+  nowMs: number,
+): Work<readonly Outcome[]> {
+  // The lists of what the next snapshot saves are not journalled.
+  const state: WorkspaceState = { ...live, trustChangedAt: new Map(), usesChangedAt: new Map() };
+  const journal: StateJournal = { undo: [] };
+  const outcomes: Outcome[] = [];
+  try {
+    for (const action of actions) {
+      const outcome = decide(state, action, nowMs, journal);
+      const place = { seq: live.seq + outcomes.length, atMs: nowMs };
+      if (isCounted(action, outcome)) fold(state, action, outcome, place, journal);
+      outcomes.push(outcome);
+      yield;
+    }
+  } finally {
+    undo(journal);
+  }
+  return outcomes;
+}
+
+/** Decides one action. Leaves the state as it was. */
+export function decideAlone(state: WorkspaceState, action: Action, nowMs: number): Outcome {
+  const journal: StateJournal = { undo: [] };
+  try {
+    return decide(state, action, nowMs, journal);
+  } finally {
+    undo(journal);
+  }
+}
+
+function fold(
+  state: WorkspaceState,
+  { agentId, normalisedType: actionType, decisionId }: Action,
+  outcome: Outcome,
+  place: { readonly seq: number; readonly atMs: number },
+  journal: StateJournal,
+): void {
+  const { decision } = outcome;
+  foldDecision(state, { ...place, agentId, actionType, decisionId, decision, refs: refsOf(outcome) }, journal);
+}
+
+function undo(journal: StateJournal): void {
+  for (const step of journal.undo.toReversed()) step();
+}

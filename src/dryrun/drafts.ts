@@ -1,0 +1,44 @@
+import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
+import { checkedDraft, type MandateDraft } from "../registry/mandates.ts";
+import { requireCounters, type WorkspaceState } from "../state/workspace.ts";
+
+/** A mandate that a dry run decides with as if it were published. */
+export interface Draft {
+  readonly mandate: MandateDraft;
+  /** The mandate in force that it takes the place of; undefined adds it. */
+  readonly replacesMandateId: string | undefined;
+}
+
+/**
+ * Puts drafts in force in a state that nobody else uses. Throws what publishing each of them would, with the fields below
+ * `drafts[0]` and so on.
+ */
+export function applyDrafts(state: WorkspaceState, drafts: readonly Draft[]): void {
+  drafts.forEach((draft, index) => {
+    const path = `drafts[${index}]`;
+    try {
+      applyDraft(state, draft, path);
+    } catch (error) {
+      throw error instanceof ControlPlaneError ? below(path, error) : error;
+    }
+  });
+  requireCounters(state, state.seq);
+}
+
+function applyDraft(state: WorkspaceState, { mandate, replacesMandateId }: Draft, path: string): void {
+  const { policies, seq, lastAtMs } = state;
+  const replaced = replacesMandateId === undefined ? undefined : policies.mandates.get(replacesMandateId);
+  if (replacesMandateId !== undefined && replaced === undefined) {
+    throw notFound(ErrorReason.MANDATE_NOT_FOUND, "mandate in force", { mandate_id: replacesMandateId });
+  }
+  const { id, version } = replaced?.compiled ?? { id: path, version: 0 };
+  const sealed = checkedDraft(state, id, version + 1, mandate);
+  policies.putMandate(sealed, { createdAtMs: lastAtMs, updatedAtMs: lastAtMs, createdSeq: seq });
+}
+
+function below(path: string, { reason, message, metadata, violations, cause }: ControlPlaneError): ControlPlaneError {
+  const found = violations.map((violation) => ({ ...violation, field: `${path}.${violation.field}` }));
+  const field = metadata.field === undefined ? {} : { field: `${path}.${metadata.field}` };
+  const text = `\`${path}\`: ${message}`;
+  return new ControlPlaneError(reason, text, { ...metadata, ...field, draft: path }, { cause, violations: found });
+}

@@ -1,0 +1,78 @@
+import type { Pool } from "pg";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { LongChecker } from "../policy/long/checker.ts";
+import type { Action, Outcome } from "../state/types.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
+import { OwnStates, type Supposition } from "./own-state.ts";
+import { doAtOnce, doInTurns, type Work } from "./work.ts";
+
+/** What a dry run is about. */
+export interface Question extends Supposition {
+  readonly workspaceId: string;
+  readonly actions: readonly Action[];
+  /** Aborts when nobody waits for the answer any more. */
+  readonly signal: AbortSignal;
+}
+
+/** Work of a dry run on a state as of a time, epoch milliseconds. It MUST leave the state as it was. */
+export type DryRunWork<T> = (state: WorkspaceState, actions: readonly Action[], nowMs: number) => Work<T>;
+
+/** Parts of the dry runs: none of them is used to write. */
+export interface DryRunParts {
+  readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
+  readonly pool: Pool;
+  readonly checker: LongChecker;
+}
+
+/**
+ * Runs dry runs: on the state in force if that is quick and nothing else is supposed, else on a state of their own, so that the
+ * workspace's decisions do not wait.
+ */
+export class DryRuns {
+  readonly #parts: DryRunParts;
+  readonly #ownStates: OwnStates;
+
+  constructor(parts: DryRunParts) {
+    this.#parts = parts;
+    this.#ownStates = new OwnStates(parts.pool, parts.logs.clock);
+  }
+
+  /**
+   * Does the work. Rejects with AGENT_NOT_FOUND, OVERLOADED, STORE_UNAVAILABLE, INVALID_FIELD for a time before the last entry,
+   * and what publishing a draft would. The work is done again after checks that take too long at an action's turn; `outcomesOf`
+   * finds in its result what came of each action.
+   */
+  async run<T>(question: Question, work: DryRunWork<T>, outcomesOf: (result: T) => readonly Outcome[]): Promise<T> {
+    const result = await this.#runOnce(question, work);
+    const actions = await this.#withLongChecks(question, outcomesOf(result));
+    return actions === undefined ? result : this.#runOnce({ ...question, actions }, work);
+  }
+
+  async #runOnce<T>(question: Question, work: DryRunWork<T>): Promise<T> {
+    const { workspaceId, actions, drafts, atMs } = question;
+    if (drafts.length === 0 && atMs === undefined) {
+      const log = await this.#parts.logs.of(workspaceId);
+      const done = await log.dryRun(actions, (state, nowMs) => doAtOnce(work(state, actions, nowMs)));
+      if (done !== undefined) return done.result;
+    }
+    return this.#ownStates.run(workspaceId, question, actions, (state, nowMs) =>
+      doInTurns(work(state, actions, nowMs)),
+    );
+  }
+
+  /** Makes the checks that were left out; undefined if there were none. */
+  async #withLongChecks(
+    { workspaceId, actions, signal }: Question,
+    outcomes: readonly Outcome[],
+  ): Promise<readonly Action[] | undefined> {
+    if (outcomes.every(({ policy }) => (policy?.missingChecks ?? []).length === 0)) return undefined;
+    const { checker } = this.#parts;
+    const checked: Action[] = [];
+    for (const [index, action] of actions.entries()) {
+      const missing = outcomes[index]?.policy?.missingChecks ?? [];
+      const longAnswers = missing.length === 0 ? undefined : await checker.run(workspaceId, missing, signal);
+      checked.push({ ...action, longAnswers });
+    }
+    return checked;
+  }
+}

@@ -1,0 +1,93 @@
+import type { Pool } from "pg";
+import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
+import type { DatabaseClock } from "../log/clock.ts";
+import { completeWindows } from "../state/counters/log-history.ts";
+import { loadNamed, loadSnapshot } from "../state/load.ts";
+import type { Action } from "../state/types.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
+import { stored } from "../store/store-fault.ts";
+import { readSnapshot } from "../store/transaction.ts";
+import { applyDrafts, type Draft } from "./drafts.ts";
+
+/** What a dry run supposes. */
+export interface Supposition {
+  readonly drafts: readonly Draft[];
+  /** When the actions are attempted, epoch milliseconds; undefined for now. */
+  readonly atMs: number | undefined;
+}
+
+/** States of their own in memory at once: each is as large as the state that the workspace decides on. */
+const MAX_LOADED = 2;
+/** Calls that wait for one; past it OVERLOADED. */
+const MAX_WAITING = 16;
+
+/** Loads states that no other request uses, in READ ONLY transactions, for what cannot be tried on the state in force. */
+export class OwnStates {
+  readonly #pool: Pool;
+  readonly #clock: DatabaseClock;
+  readonly #waiting: (() => void)[] = [];
+  #loaded = 0;
+
+  constructor(pool: Pool, clock: DatabaseClock) {
+    this.#pool = pool;
+    this.#clock = clock;
+  }
+
+  /**
+   * Runs `run` on a state with the drafts in force and the time of the actions, with everything in memory that deciding them
+   * needs. Rejects with AGENT_NOT_FOUND, OVERLOADED, STORE_UNAVAILABLE, INVALID_FIELD for a time before the last entry, and what
+   * publishing a draft would.
+   */
+  async run<T>(
+    workspaceId: string,
+    supposition: Supposition,
+    actions: readonly Action[],
+    run: (state: WorkspaceState, nowMs: number) => Promise<T>,
+  ): Promise<T> {
+    await this.#turn();
+    try {
+      const { state, nowMs } = await stored(this.#load(workspaceId, supposition, actions));
+      return await run(state, nowMs);
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#loaded--;
+      else next();
+    }
+  }
+
+  #load(workspaceId: string, { drafts, atMs }: Supposition, actions: readonly Action[]): Promise<OwnState> {
+    return readSnapshot(this.#pool, async (client) => {
+      const state = await loadSnapshot(client, workspaceId);
+      const stranger = actions.find(({ agentId }) => !state.agents.has(agentId));
+      if (stranger !== undefined) throw notFound(ErrorReason.AGENT_NOT_FOUND, "agent", { agent_id: stranger.agentId });
+      if (atMs !== undefined && atMs < state.lastAtMs) {
+        const last = new Date(state.lastAtMs).toISOString();
+        throw invalidField("at", `must not lie before the last entry of the log, ${last}`);
+      }
+      applyDrafts(state, drafts);
+      await loadNamed(client, state, actions);
+      const now = atMs ?? this.#clock.now();
+      return { state, nowMs: await completeWindows(client, state, { now: () => now }) };
+    });
+  }
+
+  /** Waits for a place. One that becomes free is handed on to the call that waits longest. */
+  async #turn(): Promise<void> {
+    if (this.#loaded < MAX_LOADED) {
+      this.#loaded++;
+      return;
+    }
+    if (this.#waiting.length >= MAX_WAITING) throw overloaded(this.#waiting.length);
+    await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  }
+}
+
+interface OwnState {
+  readonly state: WorkspaceState;
+  readonly nowMs: number;
+}
+
+function overloaded(waiting: number): ControlPlaneError {
+  const message = `${waiting} dry runs with drafts are waiting; retry with back-off`;
+  return new ControlPlaneError(ErrorReason.OVERLOADED, message, { waiting: String(waiting) });
+}

@@ -1,0 +1,216 @@
+import { type JsonValue, toJson } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import { type Condition, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { contextOf } from "../decision/decide.ts";
+import { compilePatterns } from "../policy/action-pattern.ts";
+import { isJsonObject, ownValue } from "../policy/json-value.ts";
+import { toolKey } from "../policy/names.ts";
+import { argumentSteps } from "../policy/schema/argument-path.ts";
+import type {
+  CompiledMandate,
+  CompiledRule,
+  ConditionResult,
+  CounterReading,
+  EvaluationContext,
+  Finding,
+} from "../policy/types.ts";
+import type { Action } from "../state/types.ts";
+import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
+import type { Work } from "./work.ts";
+
+/** How a rule saw what it compares; the words of the proto enum `ConditionSeen`. */
+export type Seen = "present" | "missing" | "wrong_type" | "other_currency";
+
+/** One comparison of a rule; the fields of the message `TracedCondition`. */
+export interface TracedCondition {
+  readonly condition: string;
+  readonly path: string;
+  readonly operator: string;
+  readonly expected: JsonValue | undefined;
+  readonly seen: Seen;
+  readonly value: JsonValue | undefined;
+  readonly holds: boolean;
+}
+
+/** What one rule made of an action. */
+export interface TracedRule {
+  readonly mandate: CompiledMandate;
+  readonly rule: CompiledRule;
+  readonly covers: boolean;
+  readonly fires: boolean;
+  readonly conditions: readonly TracedCondition[];
+}
+
+/** The rules in force for an agent, as one action met them. */
+export interface Trace {
+  /** By mandate id and rule: those that cover the action first. */
+  readonly rules: readonly TracedRule[];
+  readonly leftOut: number;
+}
+
+/** Rules that a trace shows. */
+const MAX_RULES = 1_000;
+/** Characters of a value, as JSON, that a trace shows. */
+const MAX_VALUE = 1_024;
+
+/** Follows an action through every rule in force for its agent. Leaves the state as it was. */
+export function* trace(state: WorkspaceState, action: Action, nowMs: number): Work<Trace> {
+  const journal: StateJournal = { undo: [] };
+  try {
+    const context = contextOf(state, action, nowMs, journal);
+    const covering: TracedRule[] = [];
+    const others: TracedRule[] = [];
+    let leftOut = 0;
+    for (const mandate of mandatesFor(state, context)) {
+      for (const rule of mandate.rules) {
+        if (coversAction(rule, context)) covering.push(traceRule(mandate, rule, context));
+        else if (others.length < MAX_RULES) others.push({ mandate, rule, covers: false, fires: false, conditions: [] });
+        else leftOut += 1;
+      }
+      yield;
+    }
+    const all = [...covering, ...others];
+    const rules = all.slice(0, MAX_RULES);
+    return { rules, leftOut: leftOut + all.length - rules.length };
+  } finally {
+    for (const undo of journal.undo.toReversed()) undo();
+  }
+}
+
+/** Returns the mandates whose scope covers the agent of an action or its principals, by id. */
+export function mandatesFor(state: WorkspaceState, context: EvaluationContext): readonly CompiledMandate[] {
+  const agents = [context, ...(context.principals ?? [])];
+  const covers = ({ scope, agentId, departmentId }: CompiledMandate): boolean => {
+    if (scope === "workspace") return true;
+    if (scope === "agent") return agents.some((agent) => agent.agentId === agentId);
+    return agents.some(({ departmentIds }) => departmentId !== undefined && departmentIds.includes(departmentId));
+  };
+  return [...state.policies.policySet().mandates()].filter(covers).sort((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+/** Tests whether a rule looks at an action at all. */
+export function coversAction(
+  { tool, actionTypes, velocity, ordered }: CompiledRule,
+  context: EvaluationContext,
+): boolean {
+  const called = context.tool?.name ?? context.toolName;
+  if (tool !== undefined && (called === undefined || toolKey(called) !== tool)) return false;
+  if (actionTypes.length > 0 && !compilePatterns(actionTypes).matches(context.actionType)) return false;
+  const departmentId = velocity?.counter.departmentId ?? ordered?.departmentId;
+  return departmentId === undefined || context.departmentIds.includes(departmentId);
+}
+
+function traceRule(mandate: CompiledMandate, rule: CompiledRule, context: EvaluationContext): TracedRule {
+  const reading = rule.velocity && context.counterValue(rule.velocity.counter);
+  const finding = rule.check(context, reading);
+  const conditions = rule.stale ? [] : conditionsOf(rule, context, finding, reading);
+  return { mandate, rule, covers: true, fires: finding !== undefined, conditions };
+}
+
+function conditionsOf(
+  rule: CompiledRule,
+  context: EvaluationContext,
+  finding: Finding | undefined,
+  reading: CounterReading | undefined,
+): readonly TracedCondition[] {
+  const conditions = rule.source.conditions?.rules ?? [];
+  if (rule.judge !== undefined) {
+    return rule.judge(context).map((result, index) => traceCondition(rule, index, conditions[index], result, context));
+  }
+  const whole = wholeRule(rule, context, reading);
+  if (whole === undefined) return [];
+  return [{ condition: rule.path, seen: "present", ...whole, holds: finding !== undefined }];
+}
+
+function traceCondition(
+  { path, decision, type }: CompiledRule,
+  index: number,
+  condition: Condition | undefined,
+  result: ConditionResult,
+  context: EvaluationContext,
+): TracedCondition {
+  const { field = "", operator = "", value: expected } = condition ?? {};
+  const value = valueAt(
+    field,
+    type === RuleType.ARGUMENT ? [context.arguments] : [context.arguments, context.metadata],
+  );
+  return {
+    condition: `${path}.conditions.rules[${index}]`,
+    ...{ path: field, operator },
+    expected: expected && shown(toJson(ValueSchema, expected)),
+    seen: seenFrom(result, value === undefined && !field.includes("[]")),
+    value: value === undefined ? undefined : shown(value),
+    holds: typeof result === "string" ? decision !== "allow" : result,
+  };
+}
+
+function seenFrom(result: ConditionResult, isMissing: boolean): Seen {
+  switch (result) {
+    case "ARGUMENT_MISSING":
+      return "missing";
+    case "ARGUMENT_WRONG_TYPE":
+      return "wrong_type";
+    case "CURRENCY_MISSING":
+    case "CURRENCY_DIFFERS":
+      return "other_currency";
+    default:
+      return isMissing ? "missing" : "present";
+  }
+}
+
+/** Finds the value at a path in the first of some objects that has its first member; undefined below an array. */
+function valueAt(field: string, objects: readonly EvaluationContext["arguments"][]): JsonValue | undefined {
+  const steps = argumentSteps(field) ?? [];
+  const [first] = steps;
+  if (first === undefined || first === null) return undefined;
+  let value: JsonValue | undefined = objects.find((object) => (object && ownValue(object, first)) != null);
+  for (const step of steps) {
+    if (step === null || !isJsonObject(value)) return undefined;
+    value = ownValue(value, step);
+  }
+  return value;
+}
+
+/** Describes what a rule without a list of conditions compares. */
+function wholeRule(
+  { source, type, ordered, velocity, actionTypes }: CompiledRule,
+  context: EvaluationContext,
+  reading: CounterReading | undefined,
+): (Pick<TracedCondition, "path" | "operator" | "expected" | "value"> & { readonly seen?: Seen }) | undefined {
+  const { conditions } = source;
+  switch (type) {
+    case RuleType.ACTION:
+      return { path: "action_type", operator: "matches", expected: [...actionTypes], value: context.actionType };
+    case RuleType.CONTENT: {
+      const expected = shown([...(conditions?.patterns ?? [])]);
+      return { path: "action_content", operator: "matches", expected, value: shown(context.actionContent) };
+    }
+    case RuleType.TRUST:
+      return { path: "trust", operator: "below", expected: conditions?.below, value: context.trustTenths / 10 };
+    case RuleType.SCHEDULE: {
+      const { days = [], from = "00:00", to = "24:00", timeZone = "", outside = false } = conditions ?? {};
+      const expected = { days: [...days], from, to, time_zone: timeZone };
+      const value = new Date(context.nowMs).toISOString();
+      return { path: "time", operator: outside ? "outside" : "within", expected, value };
+    }
+    case RuleType.SCHEMA: {
+      const args = context.arguments;
+      const expected = context.tool === undefined ? undefined : `${context.tool.name} v${context.tool.version}`;
+      const value = args === undefined ? undefined : shown(args);
+      return { path: "arguments", operator: "fits", expected, seen: args === undefined ? "missing" : "present", value };
+    }
+    case RuleType.SEQUENCE:
+      if (velocity !== undefined)
+        return { path: "count", operator: "above", expected: velocity.maxCount, value: reading?.count };
+      return ordered && { path: "sequence", operator: "completes", expected: [...ordered.steps], value: undefined };
+    case RuleType.SEMANTIC:
+      return { path: "guard", operator: "violates", expected: conditions?.prompt, seen: "missing", value: undefined };
+    default:
+      return undefined;
+  }
+}
+
+/** Returns a value if it is short enough to show. */
+function shown(value: JsonValue): JsonValue | undefined {
+  return JSON.stringify(value).length <= MAX_VALUE ? value : undefined;
+}
