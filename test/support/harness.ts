@@ -21,6 +21,7 @@ import { AdminService } from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { AuthorityService } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { DepartmentService } from "../../gen/agentcontrol/v1/department_service_pb.js";
+import { DryRunService } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import {
   EnforcementService,
   InterceptRequestSchema,
@@ -45,6 +46,7 @@ import { createAgentService } from "../../src/api/agent-service.ts";
 import { createAuthorityService } from "../../src/api/authority-service.ts";
 import type { Caller } from "../../src/api/context.ts";
 import { createDepartmentService } from "../../src/api/department-service.ts";
+import { createDryRunService } from "../../src/api/dry-run-service.ts";
 import { createEnforcementService } from "../../src/api/enforcement-service.ts";
 import { createEscalationService } from "../../src/api/escalation-service.ts";
 import { createIncidentService } from "../../src/api/incident-service.ts";
@@ -102,6 +104,7 @@ export interface Replica {
   readonly agents: ServiceClient<typeof AgentService>;
   readonly authority: ServiceClient<typeof AuthorityService>;
   readonly departments: ServiceClient<typeof DepartmentService>;
+  readonly dryRuns: ServiceClient<typeof DryRunService>;
   readonly enforcement: ServiceClient<typeof EnforcementService>;
   readonly escalations: ServiceClient<typeof EscalationService>;
   readonly incidents: ServiceClient<typeof IncidentService>;
@@ -213,17 +216,14 @@ function servicesOf(parts: Pick<Replica, "database" | "logs" | "keys" | "authent
   const { database, logs, keys } = parts;
   const { pool } = database;
   const heartbeatMs = HEARTBEAT_MS;
+  const checker = new LongChecker();
   return [
     createAdminService(parts),
     createAgentService({ logs, database, heartbeatMs }),
     createAuthorityService(parts),
     createDepartmentService({ logs }),
-    createEnforcementService({
-      intercept: createIntercept({ logs, guard, checker: new LongChecker() }),
-      logs,
-      pool,
-      heartbeatMs,
-    }),
+    createDryRunService({ logs, pool, checker }),
+    createEnforcementService({ intercept: createIntercept({ logs, guard, checker }), logs, pool, heartbeatMs }),
     createEscalationService({ logs, pool, heartbeatMs }),
     createIncidentService(database),
     createMandateService({ logs, database }),
@@ -261,6 +261,7 @@ async function createReplica(
     agents: client(AgentService),
     authority: client(AuthorityService),
     departments: client(DepartmentService),
+    dryRuns: client(DryRunService),
     enforcement: client(EnforcementService),
     escalations: client(EscalationService),
     incidents: client(IncidentService),
