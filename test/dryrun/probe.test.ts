@@ -1,0 +1,182 @@
+import { fromJson, type JsonObject, type JsonValue, toJson } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import { expect } from "chai";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import { ConditionSeen, type Probe, TracedConditionSchema } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
+import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
+import {
+  actionRule,
+  callerWith,
+  fieldsOf,
+  openWorkspace,
+  reasonOf,
+  type TestWorkspace,
+  velocityRule,
+  withWorkspace,
+} from "../support/harness.ts";
+import { seededBelow } from "../support/seeded-below.ts";
+import { publishRandomly, randomPlan } from "./plans.ts";
+
+const value = (json: JsonValue) => fromJson(ValueSchema, json);
+const condition = (field: string, operator: string, expected: JsonValue, more = {}) => ({
+  ...{ field, operator, value: value(expected) },
+  ...more,
+});
+
+describe("a probe", () => {
+  let test: TestWorkspace;
+  let agentId: string;
+  before(async () => {
+    test = await openWorkspace();
+    agentId = await test.agent();
+    await test.tools.registerTool({
+      name: "pay_invoice",
+      inputSchema: {
+        type: "object",
+        properties: {
+          amount: { type: "number", minimum: 0 },
+          count: { type: "integer" },
+          currency: { type: "string", enum: ["EUR", "USD"] },
+          to: { type: "string" },
+        },
+      },
+    });
+    await test.mandate(
+      [
+        {
+          tool: "pay_invoice",
+          decision: Decision.BLOCK,
+          conditions: { rules: [condition("amount", ">", 500, { currency: "EUR" }), condition("to", "!=", "ACME")] },
+        },
+        { tool: "pay_invoice", decision: Decision.ESCALATE, conditions: { rules: [condition("count", ">=", 3)] } },
+        velocityRule(5),
+        { type: RuleType.TRUST, decision: Decision.BLOCK, conditions: { below: 10 } },
+      ],
+      { name: "payments" },
+    );
+    await test.mandate([actionRule(Decision.BLOCK, "drop")], { name: "no drops" });
+  });
+  after(() => test.close());
+
+  async function probe(args: JsonObject, more = {}): Promise<Probe> {
+    const metadata = { arguments: args };
+    const reply = await test.dryRuns.probe({ agentId, actionType: "pay", tool: "pay_invoice", metadata, ...more });
+    if (reply.probe === undefined) throw new Error("no probe");
+    return reply.probe;
+  }
+
+  const conditionsOf = ({ trace }: Probe, rule: number) =>
+    trace[rule]?.conditions.map((each) => toJson(TracedConditionSchema, each));
+
+  it("shows what every rule in force made of the action, those that cover it first.", async () => {
+    const shown = await probe({ amount: 750, currency: "EUR", to: "EVIL", count: 1 });
+    expect(shown.decision).to.equal(Decision.BLOCK);
+    expect(shown.policyName).to.equal("payments");
+    const rules = shown.trace.map(({ mandateName, rule, covers, fires }) => [mandateName, rule, covers, fires]);
+    expect(rules).to.deep.equal([
+      ["payments", "rules[0]", true, true],
+      ["payments", "rules[1]", true, false],
+      ["payments", "rules[2]", true, false],
+      ["payments", "rules[3]", true, false],
+      ["no drops", "rules[0]", false, false],
+    ]);
+    expect(conditionsOf(shown, 0)).to.deep.equal([
+      {
+        ...{ condition: "rules[0].conditions.rules[0]", path: "amount", operator: ">", expected: 500 },
+        ...{ seen: "CONDITION_SEEN_PRESENT", value: 750, holds: true },
+      },
+      {
+        ...{ condition: "rules[0].conditions.rules[1]", path: "to", operator: "!=", expected: "ACME" },
+        ...{ seen: "CONDITION_SEEN_PRESENT", value: "EVIL", holds: true },
+      },
+    ]);
+    expect(conditionsOf(shown, 2)).to.deep.equal([
+      {
+        condition: "rules[2]",
+        path: "count",
+        operator: "above",
+        expected: 5,
+        seen: "CONDITION_SEEN_PRESENT",
+        value: 1,
+      },
+    ]);
+    expect(shown.collectiveLimits.map(({ remaining }) => Number(remaining))).to.deep.equal([4]);
+  });
+
+  it("tells how each condition saw its argument.", async () => {
+    const seen = async (args: JsonObject) => (await probe(args)).trace[0]?.conditions[0];
+    for (const [args, want] of [
+      [{ amount: 750, currency: "EUR" }, ConditionSeen.PRESENT],
+      [{ currency: "EUR" }, ConditionSeen.MISSING],
+      [{ amount: "750", currency: "EUR" }, ConditionSeen.WRONG_TYPE],
+      [{ amount: 750, currency: "USD" }, ConditionSeen.OTHER_CURRENCY],
+      [{ amount: 750 }, ConditionSeen.OTHER_CURRENCY],
+    ] as const) {
+      const found = await seen(args);
+      expect([found?.seen, found?.holds], JSON.stringify(args)).to.deep.equal([want, true]);
+    }
+  });
+
+  it("names the smallest changes of one argument that are allowed.", async () => {
+    const nearest = (shown: Probe) =>
+      shown.nearestAllow.map(({ argument, from, to }) => [
+        argument,
+        from && toJson(ValueSchema, from),
+        to && toJson(ValueSchema, to),
+      ]);
+    const shown = await probe({ amount: 750, currency: "EUR", to: "EVIL", count: 1 });
+    expect(nearest(shown)).to.deep.equal([
+      ["amount", 750, 500],
+      ["to", "EVIL", "ACME"],
+    ]);
+    expect(nearest(await probe({ amount: 1, currency: "EUR", to: "ACME", count: 3 }))).to.deep.equal([["count", 3, 2]]);
+    expect(nearest(await probe({ amount: 1, currency: "EUR", to: "ACME", count: 0 }))).to.deep.equal([]);
+    expect(nearest(await probe({ amount: 750, currency: "EUR", to: "EVIL", count: 3 }))).to.deep.equal([]);
+  });
+
+  it("tries drafts, and shows earlier steps that refuse.", async () => {
+    const drafts = [{ name: "stop", rules: [actionRule(Decision.BLOCK, "pay")] }];
+    const shown = await probe({ amount: 1, currency: "EUR", to: "ACME", count: 0 }, { drafts });
+    expect([shown.policyName, shown.trace[0]?.mandateId]).to.deep.equal(["stop", "drafts[0]"]);
+    const refused = await probe({ amount: 1 }, { sessionId: "ses_x" });
+    expect(refused.reasons[0]?.code).to.equal("SESSION_UNKNOWN");
+    expect(refused.trace).to.have.length(5);
+  });
+
+  it("is for admins, operators and auditors; drafts for those who may publish.", async () => {
+    const as = (role: Role, more = {}) =>
+      test.dryRuns.probe({ agentId, actionType: "read", ...more }, callerWith(test.adminCaller, role));
+    expect((await as(Role.AUDITOR)).probe?.decision).to.equal(Decision.ALLOW);
+    expect(await reasonOf(as(Role.AGENT))).to.equal("ROLE_NOT_ALLOWED");
+    const drafts = [{ name: "d", rules: [actionRule(Decision.BLOCK, "x")] }];
+    expect(await reasonOf(as(Role.AUDITOR, { drafts }))).to.equal("ROLE_NOT_ALLOWED");
+    expect(await fieldsOf(test.dryRuns.probe({ agentId, actionType: "" }))).to.deep.equal(["action_type"]);
+  });
+
+  for (const seed of [1, 2, 3, 4, 5, 6]) {
+    it(`fires what the decision fires, and every change it names is allowed (${seed}).`, async () => {
+      const below = seededBelow(seed);
+      await withWorkspace({}, async (workspace) => {
+        const id = await workspace.agent();
+        await publishRandomly(workspace, below);
+        for (const step of randomPlan(below, 25)) {
+          const { probe: shown } = await workspace.dryRuns.probe({ agentId: id, ...step });
+          const allowed = await Promise.all(
+            (shown?.nearestAllow ?? []).map(async ({ argument, to }) => {
+              const args = { ...(step.metadata?.arguments as JsonObject), [argument]: to && toJson(ValueSchema, to) };
+              const changed = { ...step, metadata: { arguments: args as JsonObject } };
+              return (await workspace.dryRuns.probe({ agentId: id, ...changed })).probe?.decision;
+            }),
+          );
+          expect(allowed.every((decision) => decision === Decision.ALLOW)).to.equal(true);
+          const reply = await workspace.intercept({ agentId: id, ...step });
+          const { body } = await workspace.receipt(reply.decisionId);
+          const fired = new Set(shown?.trace.filter(({ fires }) => fires).map(({ mandateId }) => mandateId));
+          expect(shown?.decision).to.equal(reply.decision);
+          expect([...fired].sort()).to.deep.equal(body.mandates.map(({ mandate_id }) => mandate_id));
+        }
+      });
+    });
+  }
+});

@@ -1,0 +1,62 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { expect } from "chai";
+import type { Pool } from "pg";
+import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { comparable } from "../log/comparable.ts";
+import { actionRule, type TestWorkspace, velocityRule, withWorkspace } from "../support/harness.ts";
+import { seededBelow } from "../support/seeded-below.ts";
+import { publishRandomly, randomPlan } from "./plans.ts";
+
+/** Every row of every table, as text. */
+async function rowsOf(pool: Pool): Promise<Readonly<Record<string, readonly string[]>>> {
+  const { rows: tables } = await pool.query<{ name: string }>(
+    "select table_name as name from information_schema.tables where table_schema = 'public' order by 1",
+  );
+  const all: Record<string, readonly string[]> = {};
+  for (const { name } of tables) {
+    const { rows } = await pool.query<{ text: string }>(`select t::text as text from "${name}" t order by 1`);
+    all[name] = rows.map(({ text }) => text);
+  }
+  return all;
+}
+
+describe("a dry run writes nothing", () => {
+  const RUNS: Readonly<Record<string, (workspace: TestWorkspace, agentId: string) => Promise<unknown>>> = {
+    "a preflight": ({ dryRuns }, agentId) => dryRuns.preflight({ agentId, steps: randomPlan(seededBelow(5), 50) }),
+    "a preflight with drafts at another time": ({ dryRuns }, agentId) =>
+      dryRuns.preflight({
+        agentId,
+        steps: randomPlan(seededBelow(6), 50),
+        drafts: [{ name: "draft", rules: [velocityRule(1, { windowSeconds: 86_400n }, Decision.ESCALATE)] }],
+        at: timestampFromMs(Date.now() + 3_600_000),
+      }),
+    "a probe": ({ dryRuns }, agentId) => dryRuns.probe({ agentId, actionType: "asks", metadata: { a: 1 } }),
+    "a probe with drafts": ({ dryRuns }, agentId) =>
+      dryRuns.probe({
+        agentId,
+        ...{ actionType: "pay", tool: "pay_invoice", metadata: { arguments: { amount: 900 } } },
+        drafts: [{ name: "draft", rules: [actionRule(Decision.BLOCK, "pay")] }],
+      }),
+  };
+  for (const [name, run] of Object.entries(RUNS)) {
+    it(`: ${name}.`, () =>
+      withWorkspace({}, async (workspace) => {
+        const { database, log, logs } = workspace;
+        const agentId = await workspace.agent();
+        await publishRandomly(workspace, seededBelow(3));
+        await workspace.mandate([actionRule(Decision.ESCALATE, "asks")]);
+        for (const step of randomPlan(seededBelow(4), 10)) await workspace.intercept({ agentId, ...step });
+        await workspace.intercept({ agentId, actionType: "asks" });
+        await log.saveTrust();
+        const heard: unknown[] = [];
+        log.subscribe((events) => heard.push(...events));
+        const nowMs = logs.clock.now();
+        const before = [await rowsOf(database.pool), await comparable(database.pool, await log.caughtUp(), nowMs)];
+        await run(workspace, agentId);
+        await log.saveTrust();
+        const after = [await rowsOf(database.pool), await comparable(database.pool, await log.caughtUp(), nowMs)];
+        expect(after).to.deep.equal(before);
+        expect(heard).to.deep.equal([]);
+      }));
+  }
+});
