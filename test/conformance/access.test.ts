@@ -83,6 +83,7 @@ const OF_AGENTS: Readonly<Record<string, string | null>> = {
   "AgentService.GetAgentHistory": "agent_id",
   "AgentService.WatchAgent": "agent_id",
   "AuthorityService.VerifyFederationToken": "token",
+  "DryRunService.Preflight": "agent_id",
   "EnforcementService.Intercept": "agent_id",
   "EnforcementService.InterceptStream": "intercept",
   "EscalationService.GetEscalation": "escalation_id",

@@ -89,6 +89,7 @@ export const UNARY_FILES = [
   "tools",
   "mandates",
   "enforcement",
+  "dry-runs",
   "escalations",
   "admin",
   "authority",
