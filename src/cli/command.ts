@@ -25,6 +25,8 @@ export interface CommandReport {
   readonly json: object;
   /** True if the command wrote its output to standard output, so that the report goes to standard error. */
   readonly isOutputTaken?: boolean;
+  /** True if what was looked at does not pass. Default false. */
+  readonly isRefused?: boolean;
 }
 
 /** One command of `agentctl`. */

@@ -33,7 +33,7 @@ export const EXIT = { verified: 0, refused: 1, unusable: 2 } as const;
 const EXIT_CODES = [
   "Exit codes:",
   "  0  verified, or done",
-  "  1  refused: what was looked at does not verify",
+  "  1  refused: what was looked at does not verify, or would not pass",
   "  2  called wrongly, or something cannot be read or written",
 ];
 
@@ -57,20 +57,20 @@ export async function runAgentctl(argv: readonly string[], io: CommandIo): Promi
   }
 }
 
-/** Returns the command that the first two words name, or all that the first word begins. */
+/** Returns the command that the first word or the first two name, or all that the first word begins. */
 function findCommands(argv: readonly string[]): readonly Command[] {
   const words = argv.slice(0, 2).filter((word) => !word.startsWith("-"));
-  const exact = COMMANDS.filter(({ name }) => name === words.join(" "));
+  const exact = COMMANDS.filter(({ name }) => name === words.join(" ") || name === words[0]);
   return exact.length > 0 ? exact : COMMANDS.filter(({ name }) => words.length < 2 && name.startsWith(words.join(" ")));
 }
 
 async function report(command: Command, argv: readonly string[], io: CommandIo): Promise<number> {
   const input = parseInput(command, argv, io);
-  const { lines, json, isOutputTaken = false } = await command.run(input);
+  const { lines, json, isOutputTaken = false, isRefused = false } = await command.run(input);
   const text = input.isJson ? `${JSON.stringify(json)}\n` : textOf(lines);
   if (isOutputTaken) io.note(text);
   else await io.write(text);
-  return EXIT.verified;
+  return isRefused ? EXIT.refused : EXIT.verified;
 }
 
 async function reportFault(error: unknown, isJson: boolean, io: CommandIo): Promise<number> {
@@ -141,7 +141,7 @@ function parseOptions(
 /** Returns the help that lists several commands. */
 function overviewOf(commands: readonly Command[]): string {
   return [
-    "agentctl: verifies, exports and explains the log of an Agent Control Plane",
+    "agentctl: verifies and explains the log of an Agent Control Plane, and tries actions and policies on it",
     "",
     ...columns(commands.map((command) => [usageOf(command), command.summary])),
     "",
