@@ -229,10 +229,8 @@ export function currencySiblings(field: string, types: ArgumentTypes): readonly 
   const name = steps[last]?.name ?? "";
   const parent = steps[last - 1]?.upTo ?? "";
   const names = [...new Set(["currency", "currency_code", `${name}_currency`])];
-  const known = [...types.keys()].map((path) => ({ steps: splitPath(path), path }));
-  return names.filter((sibling) =>
-    known.some(({ steps }) => steps.at(-1)?.name === sibling && (steps.at(-2)?.upTo ?? "") === parent),
-  );
+  const plain = parent === "" ? "" : `${parent}.`;
+  return names.filter((each) => types.has(`${plain}${each}`) || types.has(`${parent}[${JSON.stringify(each)}]`));
 }
 
 /** Judges one condition on the arguments of a call. A fault of any element of an array comes before a true comparison. */

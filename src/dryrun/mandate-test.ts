@@ -1,0 +1,68 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import type { Decision } from "../policy/types.ts";
+
+/** The agent that did a past action: the acting one, one of exactly its departments, or one in no department. */
+export type PastAgent = "self" | "colleague" | "other";
+
+/** An action before the one that is tested. */
+export interface PastAction {
+  readonly by: PastAgent;
+  readonly actionType: string;
+  readonly decision: Decision;
+  /** Milliseconds before the action that is tested. */
+  readonly beforeMs: number;
+  /** Number of such actions. */
+  readonly count: number;
+}
+
+/** An action with everything that rules may look at, in a workspace that has nothing else. */
+export interface TestedAction {
+  readonly action: {
+    readonly actionType: string;
+    readonly actionContent: string;
+    readonly tool?: string;
+    readonly metadata?: JsonObject;
+  };
+  readonly agent: { readonly agentId: string; readonly departmentIds: readonly string[] };
+  /** Oldest first. */
+  readonly history: readonly PastAction[];
+  /** Epoch milliseconds. */
+  readonly atMs: number;
+  /** 0 to 100, in tenths. */
+  readonly trust: number;
+}
+
+/** Result that a test expects, or had. */
+export interface TestResult {
+  /** The decision of the mandate alone; `allow` when none of its rules fires. */
+  readonly decision: Decision;
+  /** True if the tested rule fires. */
+  readonly fires: boolean;
+}
+
+/** One generated test of a rule. */
+export interface MandateTest extends TestedAction {
+  /** `tst_` and 24 hexadecimal digits of the SHA-256 of everything else. */
+  readonly testId: string;
+  /** The case, unique within the rule: `amount just above 500`. */
+  readonly name: string;
+  /** `rules[0]`. */
+  readonly rule: string;
+  readonly expected: TestResult;
+  /** Why, in one sentence. */
+  readonly because: string;
+}
+
+/** Cases of a rule, or rules, that have no test. */
+export interface TestNote {
+  /** `rules[0]`; undefined for the mandate. */
+  readonly rule: string | undefined;
+  /** One sentence. */
+  readonly message: string;
+}
+
+/** The tests of one version of a mandate. */
+export interface TestSuite {
+  readonly tests: readonly MandateTest[];
+  readonly notes: readonly TestNote[];
+}

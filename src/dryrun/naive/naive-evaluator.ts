@@ -1,0 +1,338 @@
+import { type JsonObject, toJson } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import {
+  type Condition,
+  OnMissing,
+  type Rule,
+  RuleType,
+  SequenceMode,
+  Weekday,
+} from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Decision as DecisionEnum, Scope } from "../../../gen/agentcontrol/v1/resources_pb.js";
+import type { Decision, MandateSource, ToolLookup, ToolSchema } from "../../policy/types.ts";
+import type { TestedAction } from "../mandate-test.ts";
+import {
+  type ArgumentTypes,
+  isHeld,
+  type Json,
+  judgeArgument,
+  metadataHolds,
+  type NaiveCondition,
+} from "./naive-conditions.ts";
+import { foldName, matchesAny, NaivePatterns } from "./naive-patterns.ts";
+import { naiveFits } from "./naive-schema.ts";
+
+/*
+ * A second evaluator of mandates, written from the description of the rules and made to be read. It shares no code with
+ * the compiled rules. Semantic rules, which ask a model, are left out.
+ */
+
+/** Result of one rule on one action. */
+export interface NaiveResult {
+  /** Undefined where this evaluator cannot tell. */
+  readonly fires: boolean | undefined;
+  /** Why, as the end of a sentence that begins with the case. */
+  readonly because: string;
+}
+
+/** Result of a mandate on one action. */
+export interface NaiveVerdict {
+  readonly decision: Decision;
+  /** One for each rule, in order. */
+  readonly results: readonly NaiveResult[];
+}
+
+const DECISIONS: ReadonlyMap<DecisionEnum, Decision> = new Map([
+  [DecisionEnum.ALLOW, "allow"],
+  [DecisionEnum.BLOCK, "block"],
+  [DecisionEnum.ESCALATE, "escalate"],
+]);
+const ON_MISSING: ReadonlyMap<OnMissing, string> = new Map([
+  [OnMissing.IGNORE, "ignore"],
+  [OnMissing.VIOLATE, "violate"],
+]);
+const DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
+/** Writes a condition of the interface as the naive evaluator reads it. */
+export function naiveConditionFrom({ field, operator, value, currency, onMissing }: Condition): NaiveCondition {
+  const word = ON_MISSING.get(onMissing);
+  return {
+    field,
+    operator,
+    ...(value !== undefined && { value: toJson(ValueSchema, value) as Json }),
+    ...(currency !== undefined && { currency }),
+    ...(word !== undefined && { on_missing: word }),
+  };
+}
+
+/** Returns what a rule decides. */
+export const decisionOf = ({ decision }: Rule): Decision => DECISIONS.get(decision) ?? "escalate";
+
+/** Returns the type of a rule: without one, the tool it names has a schema or has none. */
+export function typeOf({ type, tool }: Rule, tools: ToolLookup): RuleType {
+  if (type !== RuleType.UNSPECIFIED) return type;
+  return tool !== undefined && tools(tool.trim()) !== undefined ? RuleType.ARGUMENT : RuleType.METADATA;
+}
+
+/** Returns the types that a tool's schema gives its arguments. */
+export const typesOf = (tool: ToolSchema): ArgumentTypes =>
+  new Map(tool.arguments.map(({ path, types }) => [path, types]));
+
+const isObject = (value: unknown): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Day of the week and time of day in a time zone: `Thu` and `09:05`. */
+export function shownTime(timeZone: string, atMs: number): { readonly day: string; readonly time: string } {
+  const parts = clockOf(timeZone).formatToParts(atMs);
+  const part = (wanted: string): string => parts.find(({ type }) => type === wanted)?.value ?? "";
+  return { day: part("weekday"), time: `${part("hour")}:${part("minute")}` };
+}
+
+const clockOf = (timeZone: string): Intl.DateTimeFormat =>
+  new Intl.DateTimeFormat("en-GB", {
+    ...{ timeZone: timeZone.trim(), weekday: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" },
+  });
+
+/** Evaluates one mandate, its rules one by one, over actions that each come with their whole history. */
+export class NaiveEvaluator {
+  readonly #mandate: MandateSource;
+  readonly #tools: ToolLookup;
+  /** Indices of the rules that no longer compile; they fire on every action they cover. */
+  readonly #stale: ReadonlySet<number>;
+  readonly #patterns = new NaivePatterns();
+  readonly #types = new Map<string, ArgumentTypes>();
+
+  constructor(mandate: MandateSource, tools: ToolLookup, stale: ReadonlySet<number> = new Set()) {
+    this.#mandate = mandate;
+    this.#tools = tools;
+    this.#stale = stale;
+  }
+
+  /** Evaluates the mandate, as if it were in mode `enforce`. The decision is `allow` when no rule fires. */
+  evaluate(tested: TestedAction): NaiveVerdict | undefined {
+    const isCovered = this.#coversAgent(tested);
+    const results = this.#mandate.rules.map((rule, index): NaiveResult => {
+      if (!isCovered) return { fires: false, because: "the mandate does not cover the agent" };
+      return this.#judge(rule, index, tested);
+    });
+    if (results.some(({ fires }) => fires === undefined)) return undefined;
+    const fired = this.#mandate.rules.filter((_, index) => results[index]?.fires).map((rule) => this.#decides(rule));
+    const decision = fired.includes("block") ? "block" : fired.includes("escalate") ? "escalate" : "allow";
+    return { decision, results };
+  }
+
+  /** Tests whether one rule fires; undefined where this evaluator cannot tell. */
+  fires(index: number, tested: TestedAction): boolean | undefined {
+    const rule = this.#mandate.rules[index];
+    return rule !== undefined && this.#coversAgent(tested) && this.#judge(rule, index, tested).fires;
+  }
+
+  #decides(rule: Rule): Decision {
+    const isStale = this.#stale.has(this.#mandate.rules.indexOf(rule));
+    const decision = decisionOf(rule);
+    return isStale && decision === "allow" ? "escalate" : decision;
+  }
+
+  #coversAgent({ agent }: TestedAction): boolean {
+    const { scope, agentId, departmentId } = this.#mandate;
+    if (scope === "agent") return agent.agentId === agentId;
+    return scope === "workspace" || agent.departmentIds.includes(departmentId ?? "");
+  }
+
+  #judge(rule: Rule, index: number, tested: TestedAction): NaiveResult {
+    const { conditions, tool } = rule;
+    const type = typeOf(rule, this.#tools);
+    const no = (because: string): NaiveResult => ({ fires: false, because });
+    if (type === RuleType.SEMANTIC) return no("semantic rules are not asked");
+    const called = this.#toolOf(tested);
+    const wanted = tool?.trim().toLowerCase() ?? "";
+    if (wanted !== "" && called?.toLowerCase() !== wanted) return no("the rule covers another tool");
+    const patterns = conditions?.matchActionTypes ?? [];
+    const isOrdered = conditions?.mode === SequenceMode.ORDERED;
+    if (this.#stale.has(index)) return this.#judgeStale(rule, tested);
+    const { actionType } = tested.action;
+    if (patterns.length > 0 && !matchesAny(patterns, actionType)) return no("the rule covers other action types");
+    if (isOrdered && !matchesAny(conditions.steps.slice(-1), actionType)) return no("the action is not the last step");
+    return this.#judgeByType(rule, type, tested);
+  }
+
+  #judgeStale({ conditions, tool }: Rule, { action }: TestedAction): NaiveResult {
+    const patterns = conditions?.matchActionTypes ?? [];
+    const isCovered = (tool?.trim() ?? "") !== "" || patterns.length === 0 || matchesAny(patterns, action.actionType);
+    return { fires: isCovered, because: "the rule no longer compiles" };
+  }
+
+  #judgeByType(rule: Rule, type: RuleType, tested: TestedAction): NaiveResult {
+    switch (type) {
+      case RuleType.ARGUMENT:
+      case RuleType.METADATA:
+        return this.#judgeConditions(rule, type, tested);
+      case RuleType.ACTION:
+        return { fires: true, because: "the rule covers the action type" };
+      case RuleType.CONTENT:
+        return this.#judgeContent(rule, tested);
+      case RuleType.TRUST:
+        return judgeTrust(rule, tested);
+      case RuleType.SCHEDULE:
+        return judgeSchedule(rule, tested);
+      case RuleType.SCHEMA:
+        return this.#judgeSchema(rule, tested);
+      default:
+        return rule.conditions?.mode === SequenceMode.ORDERED ? judgeOrdered(rule, tested) : judgeCount(rule, tested);
+    }
+  }
+
+  /** The tool that an action names, else the registered tool whose name is the action type. */
+  #toolOf({ action: { tool, metadata, actionType } }: TestedAction): string | undefined {
+    const named = metadata?.tool;
+    for (const name of [tool, typeof named === "string" ? named : undefined]) {
+      if (name !== undefined && name.trim() !== "") return this.#tools(name.trim())?.name ?? name.trim();
+    }
+    return this.#tools(actionType.trim())?.name ?? this.#tools(foldName(actionType))?.name;
+  }
+
+  #judgeConditions(rule: Rule, type: RuleType, tested: TestedAction): NaiveResult {
+    const { metadata } = tested.action;
+    const decision = decisionOf(rule);
+    const args = argumentsOf(metadata);
+    const held = (rule.conditions?.rules ?? []).map(naiveConditionFrom).map((condition) => {
+      const text = `\`${comparisonText(condition)}\``;
+      if (type === RuleType.METADATA) {
+        const holds = metadataHolds(condition, decision, args as Json, metadata as Json, this.#patterns);
+        return { holds, because: `${text} ${holds ? "holds" : "does not hold"}` };
+      }
+      const verdict = judgeArgument(condition, this.#typesFor(rule), args as Json, this.#patterns);
+      const holds = isHeld(verdict, decision);
+      if (verdict === "true" || verdict === "false") return { holds, because: `${text} is ${verdict}` };
+      const meaning = holds ? "which counts as a violation" : "with which the rule does not allow";
+      return { holds, because: `\`${condition.field}\` is ${FAULT_TEXTS[verdict]}, ${meaning}` };
+    });
+    const isAny = rule.conditions?.operator === "OR";
+    const fires = isAny ? held.some(({ holds }) => holds) : held.every(({ holds }) => holds);
+    // The conditions that settle it: those that hold if it fires, else those that do not.
+    const telling = held.filter(({ holds }) => holds === fires);
+    return {
+      fires,
+      because: telling
+        .slice(0, 3)
+        .map(({ because }) => because)
+        .join(" and "),
+    };
+  }
+
+  #typesFor({ tool }: Rule): ArgumentTypes {
+    const name = tool?.trim() ?? "";
+    const schema = this.#tools(name);
+    const types = this.#types.get(name) ?? (schema === undefined ? new Map() : typesOf(schema));
+    this.#types.set(name, types);
+    return types;
+  }
+
+  #judgeContent({ conditions }: Rule, { action }: TestedAction): NaiveResult {
+    const found = conditions?.patterns.find((pattern) => this.#patterns.isFound(pattern, action.actionContent));
+    if (found === undefined) return { fires: false, because: "no pattern is found in the content" };
+    return { fires: true, because: `\`${found.slice(0, 80)}\` is found in the content` };
+  }
+
+  #judgeSchema({ tool = "" }: Rule, { action: { metadata } }: TestedAction): NaiveResult {
+    const schema = this.#tools(tool.trim());
+    const args = argumentsOf(metadata);
+    if (args === undefined || schema === undefined) return { fires: true, because: "the arguments are missing" };
+    const isBare = args === metadata && schema.arguments.every(({ path }) => path !== "tool");
+    const { tool: _tool, ...rest } = args;
+    const fits = naiveFits(
+      schema.inputSchema as { [key: string]: Json },
+      (isBare ? rest : args) as Json,
+      this.#patterns,
+    );
+    if (fits === undefined) return { fires: undefined, because: "" };
+    return { fires: !fits, because: `the arguments ${fits ? "fit" : "do not fit"} the schema` };
+  }
+}
+
+const FAULT_TEXTS = {
+  missing: "missing",
+  "wrong type": "of the wrong type",
+  "without currency": "an amount without a currency",
+  "in another currency": "an amount in another currency",
+} as const;
+
+/** Characters of a value that a sentence shows. */
+const MAX_SHOWN = 60;
+
+/** Writes a condition for people: `amount > 500 EUR`. */
+function comparisonText({ field, operator, value, currency }: NaiveCondition): string {
+  const text = value === undefined ? "" : JSON.stringify(value);
+  const short = text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…`.toWellFormed() : text;
+  return [field, operator, short, currency?.trim().toUpperCase() ?? ""].filter((part) => part !== "").join(" ");
+}
+
+/** The arguments of a call: `metadata.arguments`, else the metadata itself. */
+function argumentsOf(metadata: JsonObject | undefined): JsonObject | undefined {
+  const nested = metadata?.arguments;
+  return isObject(nested) ? nested : metadata;
+}
+
+function judgeTrust({ conditions }: Rule, { trust }: TestedAction): NaiveResult {
+  const below = conditions?.below ?? 0;
+  return { fires: trust < below, because: `trust ${trust} is ${trust < below ? "" : "not "}below ${below}` };
+}
+
+/** Times of day compare as texts. */
+function judgeSchedule({ conditions }: Rule, { atMs }: TestedAction): NaiveResult {
+  const { timeZone = "UTC", days = [], outside = false } = conditions ?? {};
+  const from = conditions?.from?.trim() ?? "00:00";
+  const to = conditions?.to?.trim() ?? "24:00";
+  const { day, time } = shownTime(timeZone, atMs);
+  const names = days.map((each) => Weekday[each]);
+  const begins = (name = ""): boolean => days.length === 0 || names.includes(name.toUpperCase());
+  const dayBefore = DAYS[(DAYS.indexOf(day) + 6) % 7];
+  const isInside =
+    from < to
+      ? begins(day) && from <= time && time < to
+      : (begins(day) && from <= time) || (begins(dayBefore) && time < to);
+  const where = isInside ? "inside" : "outside of";
+  return { fires: isInside !== outside, because: `${day} ${time} in ${timeZone.trim()} is ${where} the hours` };
+}
+
+/** The past actions that a sequence rule counts, oldest first. Undefined if the rule does not cover the agent. */
+function countedHistory({ conditions }: Rule, { agent, history }: TestedAction) {
+  const { scope = Scope.AGENT, departmentId, windowSeconds = 0n, countDecisions = [] } = conditions ?? {};
+  if (departmentId !== undefined && !agent.departmentIds.includes(departmentId)) return undefined;
+  const groups = scope === Scope.DEPARTMENT && agent.departmentIds.length > 0 ? ["self", "colleague"] : ["self"];
+  const wanted = countDecisions.map((each) => DECISIONS.get(each));
+  return history
+    .filter(({ by }) => scope === Scope.WORKSPACE || groups.includes(by))
+    .filter(({ beforeMs }) => beforeMs < Number(windowSeconds) * 1000)
+    .filter(({ decision }) => wanted.length === 0 || wanted.includes(decision))
+    .toSorted((a, b) => b.beforeMs - a.beforeMs);
+}
+
+const NOT_COVERED: NaiveResult = { fires: false, because: "the rule counts a department that the agent is not in" };
+
+function judgeCount(rule: Rule, tested: TestedAction): NaiveResult {
+  const counted = countedHistory(rule, tested);
+  if (counted === undefined) return NOT_COVERED;
+  const { matchActionTypes = [], maxCount = 0n } = rule.conditions ?? {};
+  const matching = counted.filter(({ actionType }) => matchesAny(matchActionTypes, actionType));
+  const count = matching.reduce((sum, past) => sum + past.count, 1);
+  const fires = count > Number(maxCount);
+  return { fires, because: `${count} matching actions are ${fires ? "" : "not "}more than ${maxCount}` };
+}
+
+/** Takes each step by the first action after the step before it. The latest run is found from its end. */
+function judgeOrdered(rule: Rule, tested: TestedAction): NaiveResult {
+  const counted = countedHistory(rule, tested);
+  if (counted === undefined) return NOT_COVERED;
+  const waiting = (rule.conditions?.steps ?? []).slice(0, -1);
+  for (const { actionType, count } of counted) {
+    for (let time = 0; time < count; time++) {
+      const [next] = waiting;
+      if (next === undefined || !matchesAny([next], actionType)) break;
+      waiting.shift();
+    }
+  }
+  const [missing] = waiting;
+  if (missing === undefined) return { fires: true, because: "the steps happened in order within the window" };
+  return { fires: false, because: `the step \`${missing.trim()}\` did not happen in its turn within the window` };
+}

@@ -1,0 +1,180 @@
+import { argumentsFrom, toolNameFrom } from "../policy/action-source.ts";
+import { Checks, type LongCheck } from "../policy/checks.ts";
+import { normaliseName } from "../policy/names.ts";
+import { createPolicySet } from "../policy/policy-set.ts";
+import type {
+  CompiledMandate,
+  CounterSpec,
+  EvaluationContext,
+  OrderedSpec,
+  PolicyReason,
+  PolicySet,
+  ToolLookup,
+} from "../policy/types.ts";
+import type { Membership } from "../state/counters/group-counts.ts";
+import type { HistoryEntry } from "../state/counters/log-history.ts";
+import { OrderedSequences } from "../state/counters/ordered.ts";
+import { VelocityWindows } from "../state/counters/windows.ts";
+import { Slices } from "./generate-tests.ts";
+import type { MandateTest, PastAgent, TestedAction, TestResult } from "./mandate-test.ts";
+
+/** Answers long checks, such as a large schema, outside of the event loop. */
+export type AnswerLongChecks = (checks: readonly LongCheck[]) => Promise<ConstructorParameters<typeof Checks>[0]>;
+
+/** Result of running one test. */
+export interface TestRun {
+  readonly test: MandateTest;
+  readonly passed: boolean;
+  readonly actual: TestResult;
+  readonly reasons: readonly PolicyReason[];
+}
+
+const WORKSPACE = "wsp_test";
+const COLLEAGUE = "agt_colleague";
+const OTHER = "agt_other";
+
+/** Results of running tests; `notRun` counts those that the time did not suffice for. */
+export interface TestRuns {
+  readonly runs: readonly TestRun[];
+  readonly notRun: number;
+}
+
+/** How `runTests` runs. */
+export interface RunOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Milliseconds after which no further test begins. Default: none. */
+  readonly maxMs?: number;
+  /** Default: long checks stay unanswered, with which their rules hold. */
+  readonly answerLongChecks?: AnswerLongChecks | undefined;
+}
+
+/**
+ * Decides tests with the compiled rules of a mandate alone, as if it were in mode `enforce`. Semantic rules are left out.
+ * Counters are built from each test's own history, in memory. MUST NOT write anything.
+ */
+export async function runTests(
+  tests: readonly MandateTest[],
+  mandate: CompiledMandate,
+  tools: ToolLookup,
+  { signal, maxMs = Number.POSITIVE_INFINITY, answerLongChecks }: RunOptions = {},
+): Promise<TestRuns> {
+  const rules = mandate.rules.filter(({ semantic }) => semantic === undefined);
+  const alone = { ...mandate, mode: "enforce", rules } as const;
+  const set = createPolicySet([alone]);
+  const slices = new Slices();
+  const started = performance.now();
+  const runs: TestRun[] = [];
+  for (const test of tests) {
+    signal?.throwIfAborted();
+    if (performance.now() - started > maxMs) break;
+    runs.push(await runTest(test, alone, set, tools, answerLongChecks));
+    await slices.rest();
+  }
+  return { runs, notRun: tests.length - runs.length };
+}
+
+async function runTest(
+  test: MandateTest,
+  mandate: CompiledMandate,
+  set: PolicySet,
+  tools: ToolLookup,
+  answerLongChecks: AnswerLongChecks | undefined,
+): Promise<TestRun> {
+  const context = contextOf(test, mandate, tools);
+  let result = set.evaluate(context);
+  if (result.missingChecks.length > 0 && answerLongChecks !== undefined) {
+    result = set.evaluate({ ...context, checks: new Checks(await answerLongChecks(result.missingChecks)) });
+  }
+  const fires = result.reasons.some(({ rule }) => rule === test.rule || rule.startsWith(`${test.rule}.`));
+  const actual = { decision: result.decision ?? "allow", fires } as const;
+  const passed = actual.decision === test.expected.decision && fires === test.expected.fires;
+  return { test, passed, actual, reasons: result.reasons };
+}
+
+function contextOf(tested: TestedAction, mandate: CompiledMandate, tools: ToolLookup): EvaluationContext {
+  const { action, agent, atMs, trust } = tested;
+  const { metadata, actionType } = action;
+  const toolName = toolNameFrom(action.tool, metadata, actionType, (name) => tools(name) !== undefined);
+  const history = new TestHistory(tested, mandate);
+  return {
+    agentId: agent.agentId,
+    departmentIds: agent.departmentIds.toSorted(),
+    actionType: normaliseName(actionType),
+    actionContent: action.actionContent,
+    tool: toolName === undefined ? undefined : tools(toolName),
+    toolName,
+    arguments: argumentsFrom(metadata),
+    metadata,
+    trustTenths: Math.round(trust * 10),
+    nowMs: atMs,
+    checks: new Checks(),
+    counterValue: (spec) => history.windows().read(spec, agent.agentId, atMs),
+    sequenceStartedAtMs: (spec) => history.sequences().read(spec, agent.agentId, atMs),
+  };
+}
+
+/** The windows and sequences of one test, built when a rule first reads them. */
+class TestHistory {
+  readonly #tested: TestedAction;
+  readonly #mandate: CompiledMandate;
+  #windows: VelocityWindows | undefined;
+  #sequences: OrderedSequences | undefined;
+
+  constructor(tested: TestedAction, mandate: CompiledMandate) {
+    this.#tested = tested;
+    this.#mandate = mandate;
+  }
+
+  windows(): VelocityWindows {
+    this.#windows ??= this.#buildWindows();
+    return this.#windows;
+  }
+
+  sequences(): OrderedSequences {
+    this.#sequences ??= this.#buildSequences();
+    return this.#sequences;
+  }
+
+  #buildWindows(): VelocityWindows {
+    const specs = this.#mandate.rules.flatMap(({ velocity }): CounterSpec[] => (velocity ? [velocity.counter] : []));
+    const entries = entriesOf(this.#tested);
+    const windows = new VelocityWindows(membershipOf(this.#tested), WORKSPACE);
+    windows.require(specs, entries.length);
+    const history = { expired: [], entries, nextIndex: entries.length, rest: [], source: "decision_log" } as const;
+    for (;;) {
+      const missing = windows.missing(this.#tested.atMs, entries.length);
+      if (missing === undefined) return windows;
+      windows.load(missing, history);
+    }
+  }
+
+  #buildSequences(): OrderedSequences {
+    const specs = this.#mandate.rules.flatMap(({ ordered }): OrderedSpec[] => (ordered ? [ordered] : []));
+    const sequences = new OrderedSequences(membershipOf(this.#tested));
+    sequences.require(specs);
+    const replay = sequences.replay();
+    replay.add(entriesOf(this.#tested));
+    replay.finish();
+    return sequences;
+  }
+}
+
+function entriesOf({ history, agent, atMs }: TestedAction): readonly HistoryEntry[] {
+  const ids: Readonly<Record<PastAgent, string>> = { self: agent.agentId, colleague: COLLEAGUE, other: OTHER };
+  return history.flatMap(({ by, actionType, decision, beforeMs, count }) => {
+    const entry = { at: atMs - beforeMs, agentId: ids[by], actionType: normaliseName(actionType), decision };
+    return Array.from({ length: count }, () => entry);
+  });
+}
+
+/** The acting agent, one of exactly its departments, and one of no department. */
+function membershipOf({ agent }: TestedAction): Membership {
+  const departmentsOf = (agentId: string): readonly string[] =>
+    agentId === OTHER ? [] : agent.departmentIds.toSorted();
+  const members = [agent.agentId, COLLEAGUE];
+  return {
+    agentCount: () => members.length + 1,
+    departmentsOf,
+    membersOfAny: (ids) => new Set(members.filter((each) => departmentsOf(each).some((id) => ids.includes(id)))),
+  };
+}

@@ -1,0 +1,136 @@
+import { create } from "@bufbuild/protobuf";
+import { expect } from "chai";
+import { ConditionsSchema, RuleSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { generateTests, MAX_TESTS } from "../../src/dryrun/generate-tests.ts";
+import { runTests } from "../../src/dryrun/run-tests.ts";
+import { lookup, mandateFrom, mandateSource, type RuleJson, toolFrom, velocity } from "../policy/harness.ts";
+import { mandatesFrom, passEverywhere, shareFound } from "./generated-tests.ts";
+
+const NONE = new Set<number>();
+
+const PAYMENT = toolFrom(
+  {
+    type: "object",
+    properties: { amount: { type: "integer" }, currency: { type: "string", enum: ["EUR", "USD"] } },
+    required: ["amount"],
+  },
+  "send_payment",
+);
+
+/** A rule over the amount of a payment. */
+const amountRule = (value: number): RuleJson => ({
+  ...{ type: "argument", tool: "send_payment", decision: "block" },
+  conditions: { rules: [{ field: "amount", operator: ">", value, currency: "EUR" }] },
+});
+
+async function suiteOf(rules: readonly RuleJson[]) {
+  return generateTests(mandateSource(rules), lookup(PAYMENT), NONE);
+}
+
+describe("generated tests", () => {
+  it("pass under the compiled rules, for random mandates.", async () => {
+    expect(await passEverywhere(40, 1)).to.be.above(2_000);
+  });
+
+  it("fail for nearly every change of a rule.", async () => {
+    const { share, missed } = await shareFound(200, 1);
+    expect(share, JSON.stringify(missed, undefined, 1)).to.be.at.least(0.93);
+  });
+
+  it("are the same for the same mandate, with ids of their own.", async () => {
+    for (const { mandate } of mandatesFrom(7)) {
+      const make = () => generateTests(mandate.source, mandate.tools, NONE);
+      const [first, second] = [await make(), await make()];
+      expect(JSON.stringify(second)).to.equal(JSON.stringify(first));
+      const ids = first.tests.map(({ testId }) => testId);
+      expect(new Set(ids).size).to.equal(ids.length);
+      for (const id of ids) expect(id).to.match(/^tst_[0-9a-f]{24}$/);
+      if (mandate.rules.length > 3) break;
+    }
+  });
+
+  it("name the case, say why, and take the bounds of an amount.", async () => {
+    const { tests, notes } = await suiteOf([amountRule(500)]);
+    expect(notes).to.deep.equal([]);
+    const shown = tests.map(({ name, expected, because }) => ({ name, expected, because }));
+    expect(shown).to.deep.include.members([
+      {
+        name: "`amount` just above 500 (501)",
+        expected: { decision: "block", fires: true },
+        because: "`amount > 500 EUR` is true, so the rule fires",
+      },
+      {
+        name: "`amount` at 500 (500)",
+        expected: { decision: "allow", fires: false },
+        because: "`amount > 500 EUR` is false, so the rule does not fire",
+      },
+      {
+        name: "`amount` in another currency",
+        expected: { decision: "block", fires: true },
+        because: "`amount` is an amount in another currency, which counts as a violation, so the rule fires",
+      },
+    ]);
+  });
+
+  it("take the counts at a limit, one below and one above.", async () => {
+    const { tests } = await suiteOf([velocity(3)]);
+    const counts = tests.filter(({ name }) => name.startsWith("count "));
+    expect(counts.map(({ name, expected }) => `${name}: ${expected.fires}`)).to.include.members([
+      "count 2 of 3: false",
+      "count 3 of 3: false",
+      "count 4 of 3: true",
+    ]);
+  });
+
+  it("fail with the compiled rules' reasons when a bound is moved.", async () => {
+    const { tests } = await suiteOf([amountRule(500)]);
+    const moved = mandateFrom([amountRule(501)], {}, lookup(PAYMENT));
+    const { runs } = await runTests(tests, moved, lookup(PAYMENT));
+    const failed = runs.filter(({ passed }) => !passed);
+    expect(failed.map(({ test }) => test.name)).to.include("`amount` just above 500 (501)");
+    for (const { actual } of failed) expect(actual).to.deep.equal({ decision: "allow", fires: false });
+  });
+
+  it("leave out what they cannot test, and say so.", async () => {
+    const semantic = create(RuleSchema, {
+      ...{ type: RuleType.SEMANTIC, decision: Decision.BLOCK },
+      conditions: create(ConditionsSchema, { prompt: "leaks a secret" }),
+    });
+    const content: RuleJson = { type: "content", decision: "block", conditions: { patterns: ["\\p{Greek}+"] } };
+    const source = mandateSource([content, velocity(1_000_000)]);
+    const suite = await generateTests({ ...source, rules: [...source.rules, semantic] }, lookup(PAYMENT), NONE);
+    expect(suite.tests.map(({ rule }) => rule)).not.to.include("rules[2]");
+    expect(suite.notes).to.deep.equal([
+      {
+        rule: "rules[0]",
+        message: "no text that matches can be derived from `patterns[0]`, so only mismatches are tested",
+      },
+      { rule: "rules[1]", message: "a limit above 10000 actions is not tested at its bound" },
+      { rule: "rules[2]", message: "a semantic rule asks a model and has no tests" },
+    ]);
+  });
+
+  it("are bounded for the largest mandate, and leave the event loop free.", async () => {
+    const rules = Array.from({ length: 200 }, (_, index) => ({
+      ...{ type: "argument", tool: "send_payment", decision: "block" },
+      conditions: {
+        operator: "OR",
+        rules: Array.from({ length: 100 }, (_each, at) => ({ field: "amount", operator: ">", value: index + at })),
+      },
+    }));
+    let longest = 0;
+    let last = performance.now();
+    const timer = setInterval(() => {
+      longest = Math.max(longest, performance.now() - last);
+      last = performance.now();
+    }, 1);
+    const started = performance.now();
+    const { tests, notes } = await suiteOf(rules);
+    const tookMs = performance.now() - started;
+    clearInterval(timer);
+    expect(tests.length).to.be.within(1, MAX_TESTS);
+    expect(notes.at(-1)?.message).to.match(/further cases are left out/);
+    expect(longest, `of ${tookMs} ms`).to.be.below(250);
+  });
+});
