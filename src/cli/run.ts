@@ -9,6 +9,7 @@ import {
   OPTIONS,
   type OptionName,
 } from "./command.ts";
+import { preflight, probe } from "./dry-run.ts";
 import { redactScan } from "./redact-scan.ts";
 import { signingKeyRetire } from "./signing-key-retire.ts";
 import { vaultExplain } from "./vault-explain.ts";
@@ -23,6 +24,8 @@ const COMMANDS: readonly Command[] = [
   vaultProve,
   vaultExplain,
   certificateVerify,
+  preflight,
+  probe,
   signingKeyRetire,
   redactScan,
 ];

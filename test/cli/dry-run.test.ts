@@ -1,0 +1,85 @@
+import { expect } from "chai";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { startServer, type TestServer } from "../support/server.ts";
+import { agentctl, createFolder, type Folder, type Run } from "./harness.ts";
+
+describe("agentctl preflight and probe", () => {
+  let database: TestDatabase;
+  let server: TestServer;
+  let folder: Folder;
+  let agent_id: string;
+
+  async function post(path: string, body: object): Promise<Record<string, Record<string, string>>> {
+    const headers = { "x-api-key": server.adminKey, "content-type": "application/json" };
+    const response = await fetch(server.http + path, { method: "POST", headers, body: JSON.stringify(body) });
+    return (await response.json()) as Record<string, Record<string, string>>;
+  }
+  async function run(command: string, file: object | string, ...more: readonly string[]): Promise<Run> {
+    const path = await folder.file("request.json", typeof file === "string" ? file : JSON.stringify(file));
+    return agentctl([command, path, ...more], { AGENTCTL_URL: server.http, AGENTCTL_KEY: server.adminKey });
+  }
+
+  before(async () => {
+    database = await createTestDatabase();
+    server = await startServer({ databaseUrl: database.url });
+    folder = await createFolder();
+    agent_id = (await post("/v1/enforce/agents", { name: "payer" })).agent?.agent_id ?? "";
+    const properties = { amount: { type: "number" }, to: { type: "string" } };
+    const input_schema = { type: "object", properties, required: ["amount", "to"] };
+    await post("/v1/enforce/tools", { name: "pay_invoice", input_schema });
+    const conditions = { rules: [{ field: "amount", operator: ">", value: 500 }] };
+    const rules = [{ tool: "pay_invoice", decision: "escalate", conditions }];
+    await post("/v1/enforce/mandates", { name: "large payments", rules });
+  });
+  after(async () => {
+    await server.stop();
+    await database.drop();
+    await folder.remove();
+  });
+
+  const pay = (amount: number) => ({ action_type: "pay", tool: "pay_invoice", metadata: { arguments: { amount } } });
+
+  it("show what would come of a plan, and end with 1 if a step would not be allowed.", async () => {
+    const { code, stdout } = await run("preflight", { agent_id, steps: [pay(5), pay(750)] });
+    expect(code).to.equal(1);
+    const lines = stdout.split("\n");
+    expect(lines[0]).to.match(/^1 allowed, 0 blocked, 1 escalated; at .+Z, after \d+ entries$/);
+    expect(lines.slice(1)).to.deep.equal([
+      "   0  allow  by default, trust 50 to 50.2",
+      "        DEFAULT: no mandate matched; the workspace allows by default",
+      "        required and not given: `to`",
+      '   1  escalate  by "large payments", trust 50.2 to 49.7',
+      "        CONDITION_HELD: `amount > 500` holds",
+      "        required and not given: `to`",
+      "",
+    ]);
+    expect((await run("preflight", { agent_id, steps: [pay(5)] })).code).to.equal(0);
+  });
+
+  it("show what each rule makes of one action and what would be allowed.", async () => {
+    const { code, stdout } = await run("probe", { agent_id, ...pay(750) });
+    expect(code).to.equal(1);
+    expect(stdout.split("\n").slice(1)).to.deep.equal([
+      "        CONDITION_HELD: `amount > 500` holds",
+      '  fires  escalate  "large payments" rules[0]',
+      "           + amount > 500, is 750",
+      "  would allow: amount 500 instead of 750",
+      "",
+    ]);
+    const { json } = await run("probe", { agent_id, ...pay(5) }, "--json");
+    expect(json()).to.include({ decision: "allow" });
+  });
+
+  it("say what is wrong with a file, and what the service says.", async () => {
+    expect(await run("preflight", "[]")).to.include({ code: 2 });
+    const { code, stderr } = await run("preflight", { agent_id });
+    expect(code).to.equal(2);
+    expect(stderr).to.contain("`steps`");
+    const missing = await agentctl(["probe", folder.path("none.json")], {
+      AGENTCTL_URL: server.http,
+      AGENTCTL_KEY: "k",
+    });
+    expect(missing).to.include({ code: 2 });
+    expect(missing.stderr).to.contain("ENOENT");
+  });
+});
