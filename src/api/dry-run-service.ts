@@ -2,6 +2,7 @@ import { create, fromJson, type JsonValue, type MessageInitShape } from "@bufbui
 import { type Timestamp, timestampFromMs, timestampMs, ValueSchema } from "@bufbuild/protobuf/wkt";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import {
+  type BacktestResponseSchema,
   ConditionSeen,
   DryRunService,
   type HypotheticalAction,
@@ -10,6 +11,8 @@ import {
   type ProbeResponseSchema,
 } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import type { BacktestEvent } from "../dryrun/backtest/backtest.ts";
+import type { AgentReport, Report } from "../dryrun/backtest/report.ts";
 import type { Draft } from "../dryrun/drafts.ts";
 import { type DryRunParts, DryRuns, type Question } from "../dryrun/dry-runs.ts";
 import { preflight } from "../dryrun/preflight.ts";
@@ -55,6 +58,10 @@ function hypotheticalFrom(action: Hypothesis, agentId: string, caller: Caller): 
   return actionFrom(request, caller);
 }
 
+function draftOf(draft: MandateDraft): Draft {
+  return { mandate: draftFrom(draft), replacesMandateId: draft.replacesMandateId };
+}
+
 function questionFrom(
   { drafts, at }: { readonly drafts: readonly MandateDraft[]; readonly at?: Timestamp | undefined },
   actions: readonly Action[],
@@ -64,7 +71,7 @@ function questionFrom(
   return {
     workspaceId: caller.workspaceId,
     ...{ actions, signal },
-    drafts: drafts.map((draft): Draft => ({ mandate: draftFrom(draft), replacesMandateId: draft.replacesMandateId })),
+    drafts: drafts.map(draftOf),
     atMs: at === undefined ? undefined : timestampMs(at),
   };
 }
@@ -121,6 +128,65 @@ function probeFrom({ outcome, trace, nearestAllow, seq, atMs }: Probe): MessageI
   };
 }
 
+function backtestFrom(event: BacktestEvent): MessageInitShape<typeof BacktestResponseSchema> {
+  switch (event.kind) {
+    case "progress": {
+      const value = { replayed: BigInt(event.replayed), total: BigInt(event.total) };
+      return { message: { case: "progress", value } };
+    }
+    case "change": {
+      const { was, now, reasons, ...change } = event.change;
+      const decisions = { was: decisionMapping.toProto(was), now: decisionMapping.toProto(now) };
+      return {
+        message: { case: "change", value: { ...change, ...decisions, reasons: reasons.map((each) => ({ ...each })) } },
+      };
+    }
+    case "report":
+      return { message: { case: "report", value: reportFrom(event.report) } };
+  }
+}
+
+function reportFrom({ sinceMs, untilMs, agents, byPeople, ...report }: Report) {
+  return {
+    ...(sinceMs === undefined ? {} : { since: timestampFromMs(sinceMs) }),
+    ...(untilMs === undefined ? {} : { until: timestampFromMs(untilMs) }),
+    ...tallyFrom(report),
+    fromSeq: BigInt(report.fromSeq),
+    toSeq: BigInt(report.toSeq),
+    unchanged: BigInt(report.unchanged),
+    agents: agents.map(({ agentId, name, decisionIds, ...tally }) => ({
+      ...{ agentId, name, decisionIds: [...decisionIds] },
+      ...tallyFrom(tally),
+    })),
+    byPeople: {
+      approved: BigInt(byPeople.approved),
+      rejected: BigInt(byPeople.rejected),
+      pending: BigInt(byPeople.pending),
+    },
+    semanticGuardsReplayed: false,
+    semanticDecisions: BigInt(report.semanticDecisions),
+    deterministicShare: report.deterministicShare,
+    engineVersion: report.engineVersion,
+    policyDigest: report.policyDigest,
+  };
+}
+
+function tallyFrom({
+  replayed,
+  stricter,
+  stricterBy,
+  looser,
+  looserBy,
+}: Omit<AgentReport, "agentId" | "name" | "decisionIds">) {
+  return {
+    replayed: BigInt(replayed),
+    stricter: BigInt(stricter),
+    stricterBy: { block: BigInt(stricterBy.block), escalate: BigInt(stricterBy.escalate) },
+    looser: BigInt(looser),
+    looserBy: { allow: BigInt(looserBy.allow), escalate: BigInt(looserBy.escalate) },
+  };
+}
+
 function count(outcomes: readonly Outcome[], decision: Outcome["decision"]): number {
   return outcomes.filter((outcome) => outcome.decision === decision).length;
 }
@@ -149,6 +215,20 @@ export function createDryRunService(parts: DryRunParts): ServiceDefinition {
           at: timestampFromMs(atMs),
         },
       };
+    },
+
+    async *backtest(request, { caller, signal }) {
+      assertMayDraft(caller, request.drafts);
+      const { since, until, agentId, archives, listChanges } = request;
+      const query = {
+        workspaceId: caller.workspaceId,
+        ...{ agentId, archives, signal },
+        drafts: request.drafts.map(draftOf),
+        sinceMs: since && timestampMs(since),
+        untilMs: until && timestampMs(until),
+        listsChanges: listChanges,
+      };
+      for await (const event of dryRuns.backtest(query)) yield backtestFrom(event);
     },
 
     async probe(request: ProbeRequest, context) {

@@ -3,6 +3,7 @@ import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { LongChecker } from "../policy/long/checker.ts";
 import type { Action, Outcome } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
+import { type BacktestEvent, type BacktestQuery, backtest } from "./backtest/backtest.ts";
 import { OwnStates, type Supposition } from "./own-state.ts";
 import { doAtOnce, doInTurns, type Work } from "./work.ts";
 
@@ -46,6 +47,12 @@ export class DryRuns {
     const result = await this.#runOnce(question, work);
     const actions = await this.#withLongChecks(question, outcomesOf(result));
     return actions === undefined ? result : this.#runOnce({ ...question, actions }, work);
+  }
+
+  /** Backtests a window. Throws as `backtest` does. */
+  backtest(query: BacktestQuery): AsyncIterable<BacktestEvent> {
+    const { pool, checker } = this.#parts;
+    return backtest({ pool, checker, ownStates: this.#ownStates }, query);
   }
 
   async #runOnce<T>(question: Question, work: DryRunWork<T>): Promise<T> {

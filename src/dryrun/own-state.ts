@@ -44,15 +44,23 @@ export class OwnStates {
     actions: readonly Action[],
     run: (state: WorkspaceState, nowMs: number) => Promise<T>,
   ): Promise<T> {
-    await this.#turn();
+    const release = await this.acquire();
     try {
       const { state, nowMs } = await stored(this.#load(workspaceId, supposition, actions));
       return await run(state, nowMs);
     } finally {
+      release();
+    }
+  }
+
+  /** Waits for room for a state. Returns the function that gives it back. Rejects with OVERLOADED when too many wait. */
+  async acquire(): Promise<() => void> {
+    await this.#turn();
+    return () => {
       const next = this.#waiting.shift();
       if (next === undefined) this.#loaded--;
       else next();
-    }
+    };
   }
 
   #load(workspaceId: string, { drafts, atMs }: Supposition, actions: readonly Action[]): Promise<OwnState> {

@@ -15,6 +15,7 @@ export interface PlanStep {
 
 const TYPES = ["pay", "pay.out", "file.read", "http.post", "mail.send"];
 const DECISIONS = [Decision.BLOCK, Decision.ESCALATE, Decision.ALLOW];
+const SCOPES = [Scope.AGENT, Scope.DEPARTMENT, Scope.WORKSPACE];
 const TOOL = {
   type: "object",
   properties: { amount: { type: "number", minimum: 0, maximum: 100_000 }, currency: { type: "string" } },
@@ -25,13 +26,27 @@ const TOOL = {
 export const drawFrom = <T>(below: (bound: number) => number, values: readonly T[]): T =>
   values[below(values.length)] as T;
 
-/** Publishes a tool `pay_invoice` and random mandates of every type that needs no model. */
+/** Registers the tool `pay_invoice` and publishes random mandates of every type that needs no model. */
 export async function publishRandomly(workspace: TestWorkspace, below: (bound: number) => number): Promise<void> {
+  await registerTool(workspace);
+  for (const { rules, priority } of randomMandates(below)) await workspace.mandate(rules, { priority });
+}
+
+/** Registers the tool of the plans. */
+export async function registerTool(workspace: TestWorkspace): Promise<void> {
   await workspace.tools.registerTool({ name: "pay_invoice", inputSchema: TOOL });
+}
+
+type Rules = Parameters<TestWorkspace["mandate"]>[0];
+
+/** Draws mandates of every type that needs no model. */
+export function randomMandates(
+  below: (bound: number) => number,
+): { readonly rules: Rules; readonly priority: number }[] {
   const number = (value: number) => fromJson(ValueSchema, value);
   const decision = () => drawFrom(below, DECISIONS);
   const rules = [
-    () => velocityRule(1 + below(4), { scope: drawFrom(below, [Scope.AGENT, Scope.WORKSPACE]) }, decision()),
+    () => velocityRule(1 + below(4), { scope: drawFrom(below, SCOPES) }, decision()),
     () => velocityRule(1 + below(3), { matchActionTypes: ["*"], countDecisions: [Decision.ALLOW] }, decision()),
     () => ({
       type: RuleType.ARGUMENT,
@@ -48,7 +63,7 @@ export async function publishRandomly(workspace: TestWorkspace, below: (bound: n
         mode: SequenceMode.ORDERED,
         steps: ["file.*", "http.*"],
         windowSeconds: 600n,
-        scope: drawFrom(below, [Scope.AGENT, Scope.WORKSPACE]),
+        scope: drawFrom(below, SCOPES),
       },
     }),
     () => ({ type: RuleType.TRUST, decision: decision(), conditions: { below: 40 + below(15) } }),
@@ -56,9 +71,7 @@ export async function publishRandomly(workspace: TestWorkspace, below: (bound: n
     () => ({ type: RuleType.SCHEMA, tool: "pay_invoice", decision: Decision.BLOCK, conditions: {} }),
     () => actionRule(decision(), drawFrom(below, TYPES)),
   ];
-  for (let count = 2 + below(4); count > 0; count--) {
-    await workspace.mandate([drawFrom(below, rules)()], { priority: below(3) });
-  }
+  return Array.from({ length: 2 + below(4) }, () => ({ rules: [drawFrom(below, rules)()], priority: below(3) }));
 }
 
 /** Draws a plan of some steps. */

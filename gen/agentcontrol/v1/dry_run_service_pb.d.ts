@@ -838,6 +838,469 @@ export declare type NearestAllow = Message<"agentcontrol.v1.NearestAllow"> & {
 export declare const NearestAllowSchema: GenMessage<NearestAllow>;
 
 /**
+ * Asks for Backtest.
+ *
+ * @generated from message agentcontrol.v1.BacktestRequest
+ */
+export declare type BacktestRequest = Message<"agentcontrol.v1.BacktestRequest"> & {
+  /**
+   * Mandates to decide with beside those in force, or in their place, at most 200.
+   *
+   * @generated from field: repeated agentcontrol.v1.MandateDraft drafts = 1;
+   */
+  drafts: MandateDraft[];
+
+  /**
+   * Mandates in force to decide without, at most 200. MANDATE_NOT_FOUND for one that is not in force.
+   *
+   * @generated from field: repeated string archives = 2;
+   */
+  archives: string[];
+
+  /**
+   * Where the window begins; absent: with the first entry of the log.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 3;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * Where the window ends, not included; absent: with the last entry.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 4;
+   */
+  until?: Timestamp | undefined;
+
+  /**
+   * Report this agent's decisions only; the others are decided again all the same, since they count. AGENT_NOT_FOUND.
+   *
+   * @generated from field: optional string agent_id = 5;
+   */
+  agentId?: string | undefined;
+
+  /**
+   * Send every changed decision.
+   *
+   * @generated from field: bool list_changes = 6;
+   */
+  listChanges: boolean;
+};
+
+/**
+ * Describes the message agentcontrol.v1.BacktestRequest.
+ * Use `create(BacktestRequestSchema)` to create a new message.
+ */
+export declare const BacktestRequestSchema: GenMessage<BacktestRequest>;
+
+/**
+ * One message of a backtest: progress, a changed decision, or the report, which is the last.
+ *
+ * @generated from message agentcontrol.v1.BacktestResponse
+ */
+export declare type BacktestResponse = Message<"agentcontrol.v1.BacktestResponse"> & {
+  /**
+   * Which of them it is.
+   *
+   * @generated from oneof agentcontrol.v1.BacktestResponse.message
+   */
+  message: {
+    /**
+     * How far it is.
+     *
+     * @generated from field: agentcontrol.v1.BacktestProgress progress = 1;
+     */
+    value: BacktestProgress;
+    case: "progress";
+  } | {
+    /**
+     * A decision that would come out otherwise.
+     *
+     * @generated from field: agentcontrol.v1.BacktestChange change = 2;
+     */
+    value: BacktestChange;
+    case: "change";
+  } | {
+    /**
+     * What came of it all.
+     *
+     * @generated from field: agentcontrol.v1.BacktestReport report = 3;
+     */
+    value: BacktestReport;
+    case: "report";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message agentcontrol.v1.BacktestResponse.
+ * Use `create(BacktestResponseSchema)` to create a new message.
+ */
+export declare const BacktestResponseSchema: GenMessage<BacktestResponse>;
+
+/**
+ * How far a backtest is.
+ *
+ * @generated from message agentcontrol.v1.BacktestProgress
+ */
+export declare type BacktestProgress = Message<"agentcontrol.v1.BacktestProgress"> & {
+  /**
+   * Entries of the window that were read.
+   *
+   * @generated from field: int64 replayed = 1;
+   */
+  replayed: bigint;
+
+  /**
+   * Entries of the window.
+   *
+   * @generated from field: int64 total = 2;
+   */
+  total: bigint;
+};
+
+/**
+ * Describes the message agentcontrol.v1.BacktestProgress.
+ * Use `create(BacktestProgressSchema)` to create a new message.
+ */
+export declare const BacktestProgressSchema: GenMessage<BacktestProgress>;
+
+/**
+ * A decision that would come out otherwise.
+ *
+ * @generated from message agentcontrol.v1.BacktestChange
+ */
+export declare type BacktestChange = Message<"agentcontrol.v1.BacktestChange"> & {
+  /**
+   * The decision.
+   *
+   * @generated from field: string decision_id = 1;
+   */
+  decisionId: string;
+
+  /**
+   * Whose it is.
+   *
+   * @generated from field: string agent_id = 2;
+   */
+  agentId: string;
+
+  /**
+   * What was decided.
+   *
+   * @generated from field: agentcontrol.v1.Decision was = 3;
+   */
+  was: Decision;
+
+  /**
+   * What would be decided.
+   *
+   * @generated from field: agentcontrol.v1.Decision now = 4;
+   */
+  now: Decision;
+
+  /**
+   * Why, most decisive first.
+   *
+   * @generated from field: repeated agentcontrol.v1.Reason reasons = 5;
+   */
+  reasons: Reason[];
+};
+
+/**
+ * Describes the message agentcontrol.v1.BacktestChange.
+ * Use `create(BacktestChangeSchema)` to create a new message.
+ */
+export declare const BacktestChangeSchema: GenMessage<BacktestChange>;
+
+/**
+ * Decisions that would be stricter, by what they would be.
+ *
+ * @generated from message agentcontrol.v1.StricterCounts
+ */
+export declare type StricterCounts = Message<"agentcontrol.v1.StricterCounts"> & {
+  /**
+   * Blocked.
+   *
+   * @generated from field: int64 block = 1;
+   */
+  block: bigint;
+
+  /**
+   * Escalated.
+   *
+   * @generated from field: int64 escalate = 2;
+   */
+  escalate: bigint;
+};
+
+/**
+ * Describes the message agentcontrol.v1.StricterCounts.
+ * Use `create(StricterCountsSchema)` to create a new message.
+ */
+export declare const StricterCountsSchema: GenMessage<StricterCounts>;
+
+/**
+ * Decisions that would be looser, by what they would be.
+ *
+ * @generated from message agentcontrol.v1.LooserCounts
+ */
+export declare type LooserCounts = Message<"agentcontrol.v1.LooserCounts"> & {
+  /**
+   * Allowed.
+   *
+   * @generated from field: int64 allow = 1;
+   */
+  allow: bigint;
+
+  /**
+   * Escalated.
+   *
+   * @generated from field: int64 escalate = 2;
+   */
+  escalate: bigint;
+};
+
+/**
+ * Describes the message agentcontrol.v1.LooserCounts.
+ * Use `create(LooserCountsSchema)` to create a new message.
+ */
+export declare const LooserCountsSchema: GenMessage<LooserCounts>;
+
+/**
+ * What a person had said of the decisions that would newly be blocked or escalated.
+ *
+ * @generated from message agentcontrol.v1.PeopleCounts
+ */
+export declare type PeopleCounts = Message<"agentcontrol.v1.PeopleCounts"> & {
+  /**
+   * Approved by a person.
+   *
+   * @generated from field: int64 approved = 1;
+   */
+  approved: bigint;
+
+  /**
+   * Rejected by a person, or expired.
+   *
+   * @generated from field: int64 rejected = 2;
+   */
+  rejected: bigint;
+
+  /**
+   * Not yet resolved.
+   *
+   * @generated from field: int64 pending = 3;
+   */
+  pending: bigint;
+};
+
+/**
+ * Describes the message agentcontrol.v1.PeopleCounts.
+ * Use `create(PeopleCountsSchema)` to create a new message.
+ */
+export declare const PeopleCountsSchema: GenMessage<PeopleCounts>;
+
+/**
+ * What a backtest came to for one agent.
+ *
+ * @generated from message agentcontrol.v1.BacktestAgent
+ */
+export declare type BacktestAgent = Message<"agentcontrol.v1.BacktestAgent"> & {
+  /**
+   * The agent.
+   *
+   * @generated from field: string agent_id = 1;
+   */
+  agentId: string;
+
+  /**
+   * Its name.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * Its decisions in the window.
+   *
+   * @generated from field: int64 replayed = 3;
+   */
+  replayed: bigint;
+
+  /**
+   * How many would be stricter: block is stricter than escalate, and escalate than allow.
+   *
+   * @generated from field: int64 stricter = 4;
+   */
+  stricter: bigint;
+
+  /**
+   * The same, by what they would be.
+   *
+   * @generated from field: agentcontrol.v1.StricterCounts stricter_by = 5;
+   */
+  stricterBy?: StricterCounts | undefined;
+
+  /**
+   * How many would be looser.
+   *
+   * @generated from field: int64 looser = 6;
+   */
+  looser: bigint;
+
+  /**
+   * The same, by what they would be.
+   *
+   * @generated from field: agentcontrol.v1.LooserCounts looser_by = 7;
+   */
+  looserBy?: LooserCounts | undefined;
+
+  /**
+   * The first decisions that would come out otherwise, looser ones before stricter ones, at most 20.
+   *
+   * @generated from field: repeated string decision_ids = 8;
+   */
+  decisionIds: string[];
+};
+
+/**
+ * Describes the message agentcontrol.v1.BacktestAgent.
+ * Use `create(BacktestAgentSchema)` to create a new message.
+ */
+export declare const BacktestAgentSchema: GenMessage<BacktestAgent>;
+
+/**
+ * What a backtest came to.
+ *
+ * @generated from message agentcontrol.v1.BacktestReport
+ */
+export declare type BacktestReport = Message<"agentcontrol.v1.BacktestReport"> & {
+  /**
+   * Time of the first decision that was decided again; unset without one.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 1;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * Time of the last one; unset without one.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 2;
+   */
+  until?: Timestamp | undefined;
+
+  /**
+   * Index of the window's first entry.
+   *
+   * @generated from field: int64 from_seq = 3;
+   */
+  fromSeq: bigint;
+
+  /**
+   * Index after the window's last entry.
+   *
+   * @generated from field: int64 to_seq = 4;
+   */
+  toSeq: bigint;
+
+  /**
+   * Decisions in the window.
+   *
+   * @generated from field: int64 replayed = 5;
+   */
+  replayed: bigint;
+
+  /**
+   * Decisions that would be the same.
+   *
+   * @generated from field: int64 unchanged = 6;
+   */
+  unchanged: bigint;
+
+  /**
+   * Decisions that would be stricter.
+   *
+   * @generated from field: int64 stricter = 7;
+   */
+  stricter: bigint;
+
+  /**
+   * The same, by what they would be.
+   *
+   * @generated from field: agentcontrol.v1.StricterCounts stricter_by = 8;
+   */
+  stricterBy?: StricterCounts | undefined;
+
+  /**
+   * Decisions that would be looser.
+   *
+   * @generated from field: int64 looser = 9;
+   */
+  looser: bigint;
+
+  /**
+   * The same, by what they would be.
+   *
+   * @generated from field: agentcontrol.v1.LooserCounts looser_by = 10;
+   */
+  looserBy?: LooserCounts | undefined;
+
+  /**
+   * A row for every agent of the workspace, those with looser decisions first, then those with stricter ones.
+   *
+   * @generated from field: repeated agentcontrol.v1.BacktestAgent agents = 11;
+   */
+  agents: BacktestAgent[];
+
+  /**
+   * What people had said of the decisions that would be stricter.
+   *
+   * @generated from field: agentcontrol.v1.PeopleCounts by_people = 12;
+   */
+  byPeople?: PeopleCounts | undefined;
+
+  /**
+   * Always false: no model was asked.
+   *
+   * @generated from field: bool semantic_guards_replayed = 13;
+   */
+  semanticGuardsReplayed: boolean;
+
+  /**
+   * Decisions that a semantic rule covered, in force then or now: in none of the counts above but `replayed`.
+   *
+   * @generated from field: int64 semantic_decisions = 14;
+   */
+  semanticDecisions: bigint;
+
+  /**
+   * Share of the decisions that no semantic rule covered, 0 to 1; 1 without decisions.
+   *
+   * @generated from field: double deterministic_share = 15;
+   */
+  deterministicShare: number;
+
+  /**
+   * Version of the rules' meaning; two reports of one version and one policy digest over one window are equal.
+   *
+   * @generated from field: string engine_version = 16;
+   */
+  engineVersion: string;
+
+  /**
+   * Digest of the policy set that was decided with.
+   *
+   * @generated from field: string policy_digest = 17;
+   */
+  policyDigest: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.BacktestReport.
+ * Use `create(BacktestReportSchema)` to create a new message.
+ */
+export declare const BacktestReportSchema: GenMessage<BacktestReport>;
+
+/**
  * How a rule saw what it compares.
  *
  * @generated from enum agentcontrol.v1.ConditionSeen
@@ -913,6 +1376,20 @@ export declare const DryRunService: GenService<{
     methodKind: "unary";
     input: typeof ProbeRequestSchema;
     output: typeof ProbeResponseSchema;
+  },
+  /**
+   * Decides the decisions of a window again under the rules in force now, changed by drafts and archives, and reports what would
+   * have come out otherwise. Counters and trust are rebuilt under these rules, from what they were before the window. What the
+   * log records stays: status, authority, permissions, tool policies, approvals that were used, semantic verdicts. Sends progress
+   * every few hundred milliseconds, with `list_changes` every changed decision, and last the report. Leaving the stream stops the
+   * work.
+   *
+   * @generated from rpc agentcontrol.v1.DryRunService.Backtest
+   */
+  backtest: {
+    methodKind: "server_streaming";
+    input: typeof BacktestRequestSchema;
+    output: typeof BacktestResponseSchema;
   },
 }>;
 

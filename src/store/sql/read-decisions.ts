@@ -106,3 +106,24 @@ export const countHistory = {
     where workspace_id = $1 and seq >= $2 and seq < $3 and ${IS_COUNTED}
     group by agent_id, action_type, decision`,
 };
+
+/**
+ * Reads a stretch of the log with its bodies, oldest first, until a number of bytes is full; the first entry always passes.
+ * Parameters: workspace, first index, index to stop before, most rows, bytes after which nothing more is read.
+ */
+export const readStretch = {
+  name: "read-stretch",
+  text: `select seq::float8 as seq, at_ms::float8 as "atMs", kind, entry_id as "entryId", action_type as "actionType", body from (
+    select *, sum(octet_length(body)) over (order by seq) - octet_length(body) as bytes_before from (
+      select seq, at_ms, kind, entry_id, action_type, body from ledger_entry
+      where workspace_id = $1 and seq >= $2 and seq < $3 order by ledger_entry.seq limit $4
+    ) stretch
+  ) page where bytes_before < $5 order by page.seq`,
+};
+
+/** Reads the changes of a stretch of the log, oldest first. Parameters: workspace, first index, index to stop before, most rows. */
+export const readChanges = {
+  name: "read-changes",
+  text: `select seq::float8 as seq, at_ms::float8 as "atMs", body from ledger_entry
+    where workspace_id = $1 and seq >= $2 and seq < $3 and kind = 1 order by ledger_entry.seq limit $4`,
+};

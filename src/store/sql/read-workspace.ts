@@ -79,6 +79,21 @@ export const readEndedGrant = {
     where workspace_id = $1 and id = $2 and kind = 'grant'`,
 };
 
+/** Reads what decisions depend on in grants and tokens, ended or not. Further parameter: their ids. */
+export const readAuthorityFacts = {
+  name: "read-authority-facts",
+  text: `select id, sealed ->> 'grantor_agent_id' as "grantorAgentId",
+      (sealed ->> 'max_trust_tenths')::float8 as "maxTrustTenths"
+    from authority where workspace_id = $1 and id = any($2::text[])`,
+};
+
+/** Reads the statuses of escalations. Further parameter: their ids. */
+export const readEscalationStatuses = {
+  name: "read-escalation-statuses",
+  text: `select escalation_id as "escalationId", status from escalation
+    where workspace_id = $1 and escalation_id = any($2::text[])`,
+};
+
 /** Reads the state of an escalation. Further parameter: its id. */
 export const readEscalation = {
   name: "read-escalation",

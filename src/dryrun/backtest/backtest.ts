@@ -1,0 +1,179 @@
+import { setImmediate } from "node:timers/promises";
+import type { Pool } from "pg";
+import { ErrorReason, invalidField, notFound } from "../../errors.ts";
+import { receiptFrom } from "../../log/receipts.ts";
+import type { LongChecker } from "../../policy/long/checker.ts";
+import type { Decision, PolicyReason } from "../../policy/types.ts";
+import type { ControlChange } from "../../state/control-changes.ts";
+import { loadState } from "../../state/load.ts";
+import { EntryKind } from "../../state/stored-enums.ts";
+import type { WorkspaceState } from "../../state/workspace.ts";
+import { storeFault } from "../../store/store-fault.ts";
+import { applyDrafts, type Draft } from "../drafts.ts";
+import type { OwnStates } from "../own-state.ts";
+import { type MakeLongChecks, type Recorded, Replay } from "./replay.ts";
+import { type Report, ReportBuilder } from "./report.ts";
+import { type PlacedChange, Stretch, type StretchEntry } from "./stretch.ts";
+
+/** What a backtest is about. */
+export interface BacktestQuery {
+  readonly workspaceId: string;
+  readonly drafts: readonly Draft[];
+  /** Mandates in force to decide without. */
+  readonly archives: readonly string[];
+  /** Epoch milliseconds; undefined for the first entry. */
+  readonly sinceMs: number | undefined;
+  /** Epoch milliseconds, not included; undefined for the last entry. */
+  readonly untilMs: number | undefined;
+  /** Report this agent only. */
+  readonly agentId: string | undefined;
+  readonly listsChanges: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** A decision that would come out otherwise. */
+export interface Change {
+  readonly decisionId: string;
+  readonly agentId: string;
+  readonly was: Decision;
+  readonly now: Decision;
+  readonly reasons: readonly PolicyReason[];
+}
+
+/** A message of a backtest. */
+export type BacktestEvent =
+  | { readonly kind: "progress"; readonly replayed: number; readonly total: number }
+  | { readonly kind: "change"; readonly change: Change }
+  | { readonly kind: "report"; readonly report: Report };
+
+/** What a backtest needs. */
+export interface BacktestParts {
+  readonly pool: Pool;
+  readonly ownStates: OwnStates;
+  readonly checker: LongChecker;
+}
+
+/** Milliseconds between messages of progress. */
+const PROGRESS_MS = 250;
+/** Milliseconds after which replaying gives way to other requests. */
+const TURN_MS = 5;
+
+/**
+ * Decides the decisions of a window again. Yields progress, changed decisions if they are asked for, and last the report. Throws
+ * MANDATE_NOT_FOUND, AGENT_NOT_FOUND, OVERLOADED, STORE_UNAVAILABLE, and what publishing a draft would.
+ */
+export async function* backtest(parts: BacktestParts, query: BacktestQuery): AsyncGenerator<BacktestEvent> {
+  const release = await parts.ownStates.acquire();
+  try {
+    yield* run(parts, query);
+  } catch (error) {
+    throw storeFault(error);
+  } finally {
+    release();
+  }
+}
+
+async function* run({ pool, checker }: BacktestParts, query: BacktestQuery): AsyncGenerator<BacktestEvent> {
+  const { workspaceId, agentId, signal, listsChanges } = query;
+  const state = await loadState(pool, workspaceId);
+  supposeRules(state, query);
+  if (agentId !== undefined && !state.agents.has(agentId)) {
+    throw notFound(ErrorReason.AGENT_NOT_FOUND, "agent", { agent_id: agentId });
+  }
+  const stretch = new Stretch(pool, workspaceId);
+  const { fromSeq, toSeq } = await boundsOf(stretch, state, query);
+  const lastAtMs = await stretch.timeOf(fromSeq - 1);
+  const replay = new Replay(state, { seq: fromSeq, lastAtMs });
+  for await (const change of stretch.changesBefore(fromSeq)) replay.change(change);
+  const builder = new ReportBuilder();
+  const longChecks: MakeLongChecks = (missing) => checker.run(workspaceId, missing, signal);
+  const total = toSeq - fromSeq;
+  let toldAt = performance.now();
+  let turnAt = toldAt;
+  yield { kind: "progress", replayed: 0, total };
+  let done = 0;
+  for await (const page of pagesOf(stretch, replay, fromSeq, toSeq)) {
+    done += page.length;
+    for (const step of page) {
+      if (signal.aborted) return;
+      if ("change" in step) {
+        replay.change(step);
+        continue;
+      }
+      const { entry, body } = step;
+      if (!replay.isReady(entry.atMs)) await stretch.within((reader) => replay.complete(reader, entry.atMs));
+      const replayed = await replay.decide(step, longChecks);
+      if (agentId === undefined || body.action.agent_id === agentId) {
+        const comparison = builder.add(replayed, entry.atMs);
+        if (listsChanges && (comparison === "stricter" || comparison === "looser")) {
+          const { now, reasons } = replayed;
+          const change = {
+            decisionId: body.decision_id,
+            agentId: body.action.agent_id,
+            was: body.decision,
+            now,
+            reasons,
+          };
+          yield { kind: "change", change };
+        }
+      }
+      if (performance.now() - turnAt < TURN_MS) continue;
+      await setImmediate();
+      turnAt = performance.now();
+    }
+    await countPeople(stretch, builder);
+    if (performance.now() - toldAt < PROGRESS_MS) continue;
+    toldAt = performance.now();
+    yield { kind: "progress", replayed: done, total };
+  }
+  const agents =
+    agentId === undefined ? state.agents.values() : [state.agents.get(agentId)].filter((agent) => agent !== undefined);
+  yield { kind: "report", report: builder.build({ fromSeq, toSeq, policyDigest: replay.policyDigest, agents }) };
+}
+
+/** Puts the rules of a backtest in force in a state of its own. */
+function supposeRules(state: WorkspaceState, { drafts, archives }: BacktestQuery): void {
+  for (const id of archives) {
+    if (!state.policies.mandates.has(id))
+      throw notFound(ErrorReason.MANDATE_NOT_FOUND, "mandate in force", { mandate_id: id });
+  }
+  applyDrafts(state, drafts);
+  for (const id of archives) state.policies.removeMandate(id);
+}
+
+/** Returns the indexes of a window's first entry and of the one after its last. */
+async function boundsOf(stretch: Stretch, { seq }: WorkspaceState, { sinceMs, untilMs }: BacktestQuery) {
+  if (sinceMs !== undefined && untilMs !== undefined && untilMs <= sinceMs)
+    throw invalidField("until", "must lie after `since`");
+  const fromSeq = sinceMs === undefined ? 0 : await stretch.firstAfter(sinceMs - 1, seq);
+  const toSeq = untilMs === undefined ? seq : await stretch.firstAfter(untilMs - 1, seq);
+  return { fromSeq, toSeq };
+}
+
+/** A decision to replay, or a change between decisions. */
+type Step = Recorded | PlacedChange;
+
+/** Reads the window page by page, and what its decisions depend on. */
+function pagesOf(stretch: Stretch, replay: Replay, from: number, before: number): AsyncGenerator<readonly Step[]> {
+  return stretch.pages(from, before, async (reader, entries) => {
+    const steps = entries.map(stepFrom);
+    const unknown = steps.flatMap((step) => ("body" in step ? replay.unknownAuthority(step.body) : []));
+    replay.learn(await stretch.authorityFacts(reader, [...new Set(unknown)]));
+    return steps;
+  });
+}
+
+function stepFrom(entry: StretchEntry): Step {
+  const { seq, atMs, kind, body } = entry;
+  if (kind === EntryKind.CHANGE) return { seq, atMs, change: JSON.parse(body) as ControlChange };
+  return { entry, body: receiptFrom(body, NO_HASH).body };
+}
+
+/** The leaf hash is not needed here. */
+const NO_HASH = new Uint8Array();
+
+async function countPeople(stretch: Stretch, builder: ReportBuilder): Promise<void> {
+  const asked = builder.takeAsked();
+  const statuses = await stretch.escalationStatuses([...new Set(asked)]);
+  builder.addPeople(asked.flatMap((id) => statuses.get(id) ?? []));
+}

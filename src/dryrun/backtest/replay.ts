@@ -1,0 +1,214 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import type { DecisionBody } from "../../log/receipts.ts";
+import { argumentsFrom, toolNameFrom } from "../../policy/action-source.ts";
+import { Checks, type LongAnswers, type LongCheck } from "../../policy/checks.ts";
+import type {
+  Decision,
+  EvaluationContext,
+  GuardAnswer,
+  PolicyReason,
+  PolicyResult,
+  PolicySet,
+  Principal,
+  SemanticSpec,
+} from "../../policy/types.ts";
+import { completeWindows } from "../../state/counters/log-history.ts";
+import { OrderedSequences } from "../../state/counters/ordered.ts";
+import { VelocityWindows } from "../../state/counters/windows.ts";
+import { Departments } from "../../state/departments.ts";
+import { foldChange, foldDecision } from "../../state/fold.ts";
+import { EntryKind } from "../../state/stored-enums.ts";
+import type { DecisionPath } from "../../state/types.ts";
+import { requireCounters, type WorkspaceState } from "../../state/workspace.ts";
+import type { Reader } from "../../store/transaction.ts";
+import type { AuthorityFact, PlacedChange, StretchEntry } from "./stretch.ts";
+
+/** A recorded decision, parsed. */
+export interface Recorded {
+  readonly entry: StretchEntry;
+  readonly body: DecisionBody;
+}
+
+/** A recorded decision, and what it would be. */
+export interface Replayed {
+  readonly body: DecisionBody;
+  readonly now: Decision;
+  /** True if a semantic rule covers the action, then or now. */
+  readonly isSemantic: boolean;
+  readonly reasons: readonly PolicyReason[];
+}
+
+/** Makes checks that take too long for a turn of the event loop. */
+export type MakeLongChecks = (missing: readonly LongCheck[]) => Promise<LongAnswers>;
+
+/** Steps whose refusal is a recorded fact: mandates were not looked at. */
+const FACTS: ReadonlySet<DecisionPath> = new Set<DecisionPath>([
+  ...(["revoked", "permissions", "delegation", "session", "intent_contract", "credential"] as const),
+  ...(["mcp_tool_policy", "unknown_tool"] as const),
+]);
+
+const NO_REFS = { usedIds: [], ask: undefined };
+
+const isMembership = ({ type }: PlacedChange["change"]): boolean => type.startsWith("department_");
+
+/**
+ * Decides recorded decisions again, in the order of the log, under the rules of a state that nobody else uses. Windows, sequences
+ * and trust begin as they were before the first of them and go on with what is decided here; departments change as the log
+ * has it.
+ */
+export class Replay {
+  readonly #state: WorkspaceState;
+  readonly #policies: PolicySet;
+  readonly #facts = new Map<string, AuthorityFact>();
+  /** Agents whose trust at the beginning is known. */
+  readonly #started = new Set<string>();
+
+  /** `from`: index of the first entry, and time of the one before it. */
+  constructor(own: WorkspaceState, from: { readonly seq: number; readonly lastAtMs: number }) {
+    for (const agent of own.agents.values()) agent.departmentIds = [];
+    const departments = new Departments(own.agents);
+    // All that is recorded here stays in memory: the log holds other decisions for these actions.
+    const kept = { kept: Number.POSITIVE_INFINITY, minKept: Number.POSITIVE_INFINITY };
+    const windows = new VelocityWindows(departments, own.workspaceId, kept);
+    const sequences = new OrderedSequences(departments);
+    this.#state = { ...own, ...from, departments, windows, sequences };
+    this.#policies = own.policies.policySet();
+    requireCounters(this.#state, from.seq);
+  }
+
+  /** Digest of the policy set that is decided with. */
+  get policyDigest(): string {
+    return this.#policies.digest;
+  }
+
+  /** Takes in a change of departments. Any other change is a fact of its time that rules do not read. */
+  change(placed: PlacedChange): void {
+    if (isMembership(placed.change)) foldChange(this.#state, placed);
+  }
+
+  /** Takes in facts of grants and tokens that decisions name. */
+  learn(facts: readonly AuthorityFact[]): void {
+    for (const fact of facts) this.#facts.set(fact.id, fact);
+  }
+
+  /** Returns the grants and tokens that a decision names and that are not known yet. */
+  unknownAuthority({ authority = [], key_id: keyId }: DecisionBody): readonly string[] {
+    const named = [...authority.filter((id) => id.startsWith("grt_")), ...(keyId.startsWith("fed_") ? [keyId] : [])];
+    return named.filter((id) => !this.#facts.has(id));
+  }
+
+  /** Tests that a decision of a time needs no history from the log. */
+  isReady(atMs: number): boolean {
+    return this.#state.sequences.isComplete && this.#state.windows.isReady(atMs);
+  }
+
+  /** Reads the history, from before the first decision, that a decision of a time needs. */
+  async complete(reader: Reader, atMs: number): Promise<void> {
+    await completeWindows(reader, this.#state, { now: () => atMs });
+  }
+
+  /** Decides one again. The history for its time MUST be there. */
+  async decide(recorded: Recorded, longChecks: MakeLongChecks): Promise<Replayed> {
+    const { entry, body } = recorded;
+    const isCounted = entry.kind === EntryKind.DECISION;
+    this.#startTrust(body);
+    const isFact = FACTS.has(body.decision_path) || !isCounted;
+    const policy = isFact ? undefined : await this.#evaluate(recorded, longChecks);
+    const now = policy === undefined ? body.decision : this.#decisionFrom(policy, body);
+    if (isCounted) this.#fold(recorded, now);
+    const isSemantic = (policy?.guards.length ?? 0) > 0 || (body.guards?.length ?? 0) > 0;
+    return { body, now, isSemantic, reasons: policy?.reasons ?? [] };
+  }
+
+  #startTrust({ action, trust }: DecisionBody): void {
+    const agent = this.#state.agents.get(action.agent_id);
+    if (agent === undefined || this.#started.has(agent.agentId)) return;
+    this.#started.add(agent.agentId);
+    agent.trustTenths = Math.round(trust.before * 10);
+  }
+
+  async #evaluate(recorded: Recorded, longChecks: MakeLongChecks): Promise<PolicyResult> {
+    const policy = this.#policies.evaluate(this.#contextOf(recorded));
+    if (policy.missingChecks.length === 0) return policy;
+    return this.#policies.evaluate(this.#contextOf(recorded, await longChecks(policy.missingChecks)));
+  }
+
+  #contextOf({ entry, body }: Recorded, answers?: LongAnswers): EvaluationContext {
+    const { agents, policies, settings, windows, sequences } = this.#state;
+    const { action } = body;
+    const agent = agents.get(action.agent_id);
+    if (agent === undefined) throw new Error(`agent \`${action.agent_id}\` is not in the state`);
+    const { agentId, departmentIds } = agent;
+    const metadata = action.metadata as JsonObject | undefined;
+    const isRegistered = (name: string): boolean => policies.tool(name) !== undefined;
+    const named = toolNameFrom(action.tool, metadata, action.action_type, isRegistered);
+    const tool = named === undefined ? undefined : policies.tool(named)?.schema;
+    const nowMs = entry.atMs;
+    return {
+      ...{ agentId, departmentIds, metadata, nowMs, tool },
+      actionType: entry.actionType ?? "",
+      actionContent: action.action_content,
+      toolName: tool?.name ?? named,
+      arguments: argumentsFrom(metadata),
+      trustTenths: Math.min(agent.trustTenths, this.#facts.get(body.key_id)?.maxTrustTenths ?? agent.trustTenths),
+      checks: new Checks(answers),
+      counterValue: (spec) => windows.read(spec, agentId, nowMs),
+      sequenceStartedAtMs: (spec) => sequences.read(spec, agentId, nowMs),
+      guardAnswerFor: recordedAnswers(this.#policies, body),
+      principals: this.#principalsOf(body),
+      defaultDecision: settings.default_decision as Decision,
+    };
+  }
+
+  #principalsOf({ on_behalf_of, principal_id, authority = [] }: DecisionBody): readonly Principal[] | undefined {
+    const principalId = on_behalf_of ?? principal_id;
+    if (principalId === undefined) return undefined;
+    const lenders = authority.flatMap((id) => this.#facts.get(id)?.grantorAgentId ?? []);
+    return [...new Set([principalId, ...lenders])].flatMap((id) => this.#state.agents.get(id) ?? []);
+  }
+
+  /** Joins what the mandates decide with the facts: approvals that were used, and questions that were too many. */
+  #decisionFrom(
+    { decision = this.#state.settings.default_decision as Decision }: PolicyResult,
+    body: DecisionBody,
+  ): Decision {
+    if (decision !== "escalate") return decision;
+    if (body.decision_path === "approved") return "allow";
+    return body.reasons.some(({ code }) => code === "TOO_MANY_PENDING") ? "block" : "escalate";
+  }
+
+  #fold({ entry, body }: Recorded, decision: Decision): void {
+    const { seq, atMs } = entry;
+    const { decision_id: decisionId, action } = body;
+    const actionType = entry.actionType ?? "";
+    foldDecision(this.#state, {
+      ...{ seq, atMs, decisionId, decision, actionType, refs: NO_REFS },
+      agentId: action.agent_id,
+    });
+  }
+}
+
+/** Looks up the recorded answer to a question of a rule in force; undefined if nobody had asked it. */
+function recordedAnswers(policies: PolicySet, { guards }: DecisionBody): EvaluationContext["guardAnswerFor"] {
+  if (guards === undefined || guards.length === 0) return undefined;
+  const answers = new Map<string, GuardAnswer>();
+  for (const mandate of policies.mandates()) {
+    for (const { path, semantic } of semanticRules(mandate.rules)) {
+      const found = guards.find(
+        ({ mandate_id, version, rule }) => mandate_id === mandate.id && version === mandate.version && rule === path,
+      );
+      if (found !== undefined) answers.set(semantic.key, answerFrom(found));
+    }
+  }
+  return ({ key }) => answers.get(key);
+}
+
+function semanticRules(rules: readonly { readonly path: string; readonly semantic: SemanticSpec | undefined }[]) {
+  return rules.flatMap(({ path, semantic }) => (semantic === undefined ? [] : [{ path, semantic }]));
+}
+
+function answerFrom(guard: NonNullable<DecisionBody["guards"]>[number]): GuardAnswer {
+  const { violates, confidence, reason = "", model = "", unavailable = "not_asked", latency_ms: latencyMs } = guard;
+  if (violates === undefined || confidence === undefined) return { kind: "unavailable", cause: unavailable, latencyMs };
+  return { kind: "verdict", violates, confidence, reason, model, latencyMs };
+}

@@ -1,0 +1,155 @@
+import type { Decision } from "../../policy/types.ts";
+import type { AgentState } from "../../state/agents.ts";
+import type { EscalationStatus } from "../../state/escalations.ts";
+import type { Replayed } from "./replay.ts";
+
+/** Version of the rules' meaning: changes when a rule would decide a recorded action otherwise than before. */
+const ENGINE_VERSION = "1";
+
+/** Decisions of an agent that a report names. */
+const MAX_IDS = 20;
+
+/** How a decision compares with the recorded one. */
+export type Comparison = "unchanged" | "stricter" | "looser" | "semantic";
+
+/** Numbers of stricter and looser decisions, by what they would be. */
+interface Tally {
+  replayed: number;
+  readonly stricterBy: { block: number; escalate: number };
+  readonly looserBy: { allow: number; escalate: number };
+}
+
+interface AgentTally extends Tally {
+  readonly looserIds: string[];
+  readonly stricterIds: string[];
+}
+
+/** What a backtest came to for one agent; the fields of the message `BacktestAgent`. */
+export interface AgentReport extends Readonly<Tally> {
+  readonly agentId: string;
+  readonly name: string;
+  readonly stricter: number;
+  readonly looser: number;
+  readonly decisionIds: readonly string[];
+}
+
+/** What a backtest came to; the fields of the message `BacktestReport`. */
+export interface Report extends Readonly<Tally> {
+  /** Times of the first and the last decision, epoch milliseconds; undefined without one. */
+  readonly sinceMs: number | undefined;
+  readonly untilMs: number | undefined;
+  readonly fromSeq: number;
+  readonly toSeq: number;
+  readonly unchanged: number;
+  readonly stricter: number;
+  readonly looser: number;
+  readonly agents: readonly AgentReport[];
+  readonly byPeople: Readonly<Record<EscalationStatus, number>>;
+  readonly semanticDecisions: number;
+  readonly deterministicShare: number;
+  readonly engineVersion: string;
+  readonly policyDigest: string;
+}
+
+/** Where a report comes from. */
+export interface ReportScope {
+  readonly fromSeq: number;
+  readonly toSeq: number;
+  readonly policyDigest: string;
+  /** The agents of which there are rows. */
+  readonly agents: Iterable<AgentState>;
+}
+
+const SEVERITY: Readonly<Record<Decision, number>> = { allow: 1, escalate: 2, block: 3 };
+
+const newTally = (): Tally => ({
+  replayed: 0,
+  stricterBy: { block: 0, escalate: 0 },
+  looserBy: { allow: 0, escalate: 0 },
+});
+const stricterOf = ({ stricterBy }: Tally): number => stricterBy.block + stricterBy.escalate;
+const looserOf = ({ looserBy }: Tally): number => looserBy.allow + looserBy.escalate;
+
+/** Counts what decisions would be. Its memory does not grow with their number, but for those that people have to be asked about. */
+export class ReportBuilder {
+  readonly #all = newTally();
+  readonly #agents = new Map<string, AgentTally>();
+  readonly #byPeople = { approved: 0, rejected: 0, pending: 0 };
+  #semantic = 0;
+  #sinceMs: number | undefined;
+  #untilMs: number | undefined;
+  #asked: string[] = [];
+
+  /** Counts one decision, and tells how it compares with the recorded one. */
+  add({ body, now, isSemantic }: Replayed, atMs: number): Comparison {
+    this.#sinceMs ??= atMs;
+    this.#untilMs = atMs;
+    const agent = this.#agentOf(body.action.agent_id);
+    this.#all.replayed += 1;
+    agent.replayed += 1;
+    if (isSemantic) {
+      this.#semantic += 1;
+      return "semantic";
+    }
+    const change = SEVERITY[now] - SEVERITY[body.decision];
+    if (change === 0) return "unchanged";
+    const ids = change > 0 ? agent.stricterIds : agent.looserIds;
+    if (ids.length < MAX_IDS) ids.push(body.decision_id);
+    for (const tally of [this.#all, agent]) {
+      if (change > 0) tally.stricterBy[now as "block" | "escalate"] += 1;
+      else tally.looserBy[now as "allow" | "escalate"] += 1;
+    }
+    if (change < 0) return "looser";
+    if (body.used_escalation_id !== undefined) this.#byPeople.approved += 1;
+    else if (body.escalation_id !== undefined) this.#asked.push(body.escalation_id);
+    return "stricter";
+  }
+
+  /** Takes the escalations of stricter decisions whose statuses are not counted yet. */
+  takeAsked(): readonly string[] {
+    const asked = this.#asked;
+    this.#asked = [];
+    return asked;
+  }
+
+  /** Counts what people said of decisions that would be stricter, one status for each. */
+  addPeople(statuses: Iterable<EscalationStatus>): void {
+    for (const status of statuses) this.#byPeople[status] += 1;
+  }
+
+  /** Builds the report. */
+  build({ fromSeq, toSeq, policyDigest, agents }: ReportScope): Report {
+    const [stricter, looser, semanticDecisions] = [stricterOf(this.#all), looserOf(this.#all), this.#semantic];
+    const { replayed } = this.#all;
+    const rows = [...agents].map((agent) => this.#rowOf(agent));
+    return {
+      ...{ fromSeq, toSeq, policyDigest, stricter, looser, semanticDecisions },
+      ...this.#all,
+      ...{ sinceMs: this.#sinceMs, untilMs: this.#untilMs },
+      unchanged: replayed - stricter - looser - semanticDecisions,
+      agents: rows.sort((a, b) => b.looser - a.looser || b.stricter - a.stricter || (a.agentId < b.agentId ? -1 : 1)),
+      byPeople: this.#byPeople,
+      deterministicShare: replayed === 0 ? 1 : (replayed - semanticDecisions) / replayed,
+      engineVersion: ENGINE_VERSION,
+    };
+  }
+
+  #agentOf(agentId: string): AgentTally {
+    const known = this.#agents.get(agentId);
+    if (known !== undefined) return known;
+    const made = { ...newTally(), looserIds: [], stricterIds: [] };
+    this.#agents.set(agentId, made);
+    return made;
+  }
+
+  #rowOf({ agentId, registration }: AgentState): AgentReport {
+    const {
+      looserIds = [],
+      stricterIds = [],
+      ...tally
+    } = this.#agents.get(agentId) ?? (newTally() as Partial<AgentTally> & Tally);
+    const decisionIds = [...looserIds, ...stricterIds].slice(0, MAX_IDS);
+    const [stricter, looser] = [stricterOf(tally), looserOf(tally)];
+    return { agentId, name: registration.name, ...tally, stricter, looser, decisionIds };
+  }
+}

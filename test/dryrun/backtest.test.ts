@@ -1,0 +1,222 @@
+import { create } from "@bufbuild/protobuf";
+import { expect } from "chai";
+import { MandateDraftSchema } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
+import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { draftFrom } from "../../src/api/mandate-service.ts";
+import type { BacktestQuery, Change } from "../../src/dryrun/backtest/backtest.ts";
+import type { Report } from "../../src/dryrun/backtest/report.ts";
+import { DryRuns } from "../../src/dryrun/dry-runs.ts";
+import { WorkspaceLog } from "../../src/log/writer.ts";
+import { LongChecker } from "../../src/policy/long/checker.ts";
+import { loadState } from "../../src/state/load.ts";
+import {
+  actionRule,
+  attempt,
+  openWorkspace,
+  reasonOf,
+  type TestWorkspace,
+  velocityRule,
+  withWorkspace,
+} from "../support/harness.ts";
+import { seededBelow } from "../support/seeded-below.ts";
+import { drawFrom, type PlanStep, publishRandomly, randomMandates, randomPlan, registerTool } from "./plans.ts";
+
+type Rules = Parameters<TestWorkspace["mandate"]>[0];
+
+const draftOf = (name: string, rules: Rules, more: object = {}) => {
+  const message = create(MandateDraftSchema, { name, rules: [...rules], ...more });
+  return { mandate: draftFrom(message), replacesMandateId: message.replacesMandateId };
+};
+
+/** Runs a backtest to its end. */
+async function backtest(
+  { logs, database, workspaceId }: TestWorkspace,
+  query: Partial<BacktestQuery> = {},
+): Promise<{ readonly report: Report; readonly changes: readonly Change[] }> {
+  const checker = new LongChecker();
+  const dryRuns = new DryRuns({ logs, pool: database.pool, checker });
+  const changes: Change[] = [];
+  let report: Report | undefined;
+  const rest = { drafts: [], archives: [], sinceMs: undefined, untilMs: undefined, agentId: undefined };
+  const signal = new AbortController().signal;
+  for await (const event of dryRuns.backtest({ workspaceId, ...rest, listsChanges: true, signal, ...query })) {
+    expect(report).to.equal(undefined);
+    if (event.kind === "change") changes.push(event.change);
+    if (event.kind === "report") report = event.report;
+  }
+  await checker.close();
+  if (report === undefined) throw new Error("no report");
+  return { report, changes };
+}
+
+/** Makes a history: actions of some agents, whose departments change, with some approvals used. */
+async function live(
+  workspace: TestWorkspace,
+  below: (bound: number) => number,
+  agents: readonly string[],
+): Promise<number[]> {
+  const departments = [
+    await workspace.department(...agents.slice(0, 2)),
+    await workspace.department(...agents.slice(1)),
+  ];
+  const times: number[] = [];
+  for (const step of randomPlan(below, 60)) {
+    workspace.clock.advance(below(4) * 100_000);
+    const agentId = drawFrom(below, agents);
+    const reply = await workspace.intercept({ agentId, ...step });
+    times.push(workspace.clock.now());
+    if (reply.escalationId !== undefined && below(2) === 0) {
+      await workspace
+        .resolve(reply.escalationId, below(3) === 0 ? Resolution.REJECTED : Resolution.APPROVED)
+        .catch(() => undefined);
+      await workspace.intercept({ agentId, ...step, escalationId: reply.escalationId });
+    }
+    if (below(12) === 0) {
+      const departmentId = drawFrom(below, departments);
+      const change = drawFrom(below, [
+        workspace.departments.addDepartmentMember,
+        workspace.departments.removeDepartmentMember,
+      ]);
+      await change({ departmentId, agentId }).catch(() => undefined);
+    }
+  }
+  return times;
+}
+
+describe("a backtest", () => {
+  for (const seed of [1, 2, 3, 4, 5, 6, 7, 8]) {
+    it(`without drafts changes nothing, over the whole history and parts of it (${seed}).`, async () => {
+      const below = seededBelow(seed);
+      await withWorkspace({}, async (workspace) => {
+        const agents = await workspace.newAgents(3);
+        await publishRandomly(workspace, below);
+        const times = await live(workspace, below, agents);
+        for (const [sinceMs, untilMs] of [
+          [undefined, undefined],
+          [times[20], undefined],
+          [times[10], times[40]],
+        ]) {
+          const { report, changes } = await backtest(workspace, { sinceMs, untilMs });
+          expect(changes).to.deep.equal([]);
+          expect(report).to.include({ stricter: 0, looser: 0, semanticDecisions: 0, deterministicShare: 1 });
+          expect(report.unchanged).to.equal(report.replayed);
+          expect(report.replayed).to.be.greaterThan(20);
+          expect(report.agents.reduce((sum, { replayed }) => sum + replayed, 0)).to.equal(report.replayed);
+        }
+      });
+    });
+
+    it(`decides as the same actions do live under its rules, at the same times (${seed}).`, async () => {
+      const below = seededBelow(100 + seed);
+      await withWorkspace({}, async (recorded) => {
+        await publishRandomly(recorded, below);
+        recorded.clock.advance(3_600_000);
+        const agents = await recorded.newAgents(3);
+        const taken: { step: PlanStep; agent: number; atMs: number; decisionId: string; was: Decision }[] = [];
+        for (const step of randomPlan(below, 80)) {
+          recorded.clock.advance(below(4) * 100_000);
+          const agent = below(agents.length);
+          const { decisionId, decision } = await recorded.intercept({ agentId: agents[agent] ?? "", ...step });
+          const { body } = await recorded.receipt(decisionId);
+          taken.push({ step, agent, decisionId, was: decision, atMs: Date.parse(body.at) });
+        }
+        const mandates = randomMandates(below);
+        const archives = (await recorded.mandates.listMandates({})).mandates.map(({ mandateId }) => mandateId);
+        const drafts = mandates.map(({ rules, priority }, index) => draftOf(`draft ${index}`, rules, { priority }));
+        const { changes, report } = await backtest(recorded, { archives, drafts });
+        expect(report.replayed).to.equal(taken.length);
+        const changed = new Map(changes.map(({ decisionId, now }) => [decisionId, now]));
+        await withWorkspace({}, async (fresh) => {
+          await registerTool(fresh);
+          for (const { rules, priority } of mandates) await fresh.mandate(rules, { priority });
+          const others = await fresh.newAgents(3);
+          let now = 0;
+          const clock = { now: () => now, observe: () => undefined };
+          const log = new WorkspaceLog(fresh.database, await loadState(fresh.database.pool, "default"), clock);
+          for (const { step, agent, atMs, decisionId, was } of taken) {
+            now = atMs;
+            const { decision } = await attempt(log, { agentId: others[agent] ?? "", ...step });
+            expect(changed.get(decisionId) ?? Decision[was].toLowerCase(), JSON.stringify(step)).to.equal(decision);
+          }
+        });
+      });
+    });
+  }
+
+  describe("of one workspace", () => {
+    let test: TestWorkspace;
+    let payer: string;
+    let reader: string;
+    let mandateId: string;
+    before(async () => {
+      test = await openWorkspace();
+      [payer, reader] = [await test.agent("payer"), await test.agent("reader")];
+      mandateId = await test.mandate([actionRule(Decision.ESCALATE, "pay")], { name: "payments" });
+      for (let count = 0; count < 3; count++) await test.intercept({ agentId: reader, actionType: "read" });
+      const asked = await test.intercept({ agentId: payer, actionType: "pay", actionContent: "a" });
+      await test.resolve(asked.escalationId ?? "");
+      await test.intercept({
+        agentId: payer,
+        actionType: "pay",
+        actionContent: "a",
+        escalationId: asked.escalationId ?? "",
+      });
+      await test.intercept({ agentId: payer, actionType: "pay", actionContent: "b" });
+    });
+    after(() => test.close());
+
+    it("counts stricter and looser decisions by what they would be, with a row for every agent.", async () => {
+      const stricter = draftOf("payments", [actionRule(Decision.BLOCK, "pay")], { replacesMandateId: mandateId });
+      const { report } = await backtest(test, { drafts: [stricter] });
+      expect(report).to.deep.include({
+        replayed: 6,
+        unchanged: 3,
+        stricter: 3,
+        looser: 0,
+        stricterBy: { block: 3, escalate: 0 },
+      });
+      expect(report.byPeople).to.deep.equal({ approved: 2, rejected: 0, pending: 1 });
+      expect(report.agents.map(({ name, replayed, stricter }) => [name, replayed, stricter])).to.deep.equal([
+        ["payer", 3, 3],
+        ["reader", 3, 0],
+      ]);
+      expect(report.agents[0]?.decisionIds).to.have.length(3);
+      const { report: looser, changes } = await backtest(test, { archives: [mandateId] });
+      expect(looser).to.deep.include({ looser: 2, looserBy: { allow: 2, escalate: 0 }, stricter: 0 });
+      expect(changes.map(({ was, now }) => [was, now])).to.deep.equal([
+        ["escalate", "allow"],
+        ["escalate", "allow"],
+      ]);
+    });
+
+    it("rebuilds counts and trust under the rules that are tried.", async () => {
+      const limit = draftOf("limit", [velocityRule(2, { matchActionTypes: ["read"] })]);
+      const { changes } = await backtest(test, { drafts: [limit] });
+      expect(changes).to.have.length(1);
+      const [change] = changes;
+      expect(change).to.include({ agentId: reader, was: "allow", now: "block" });
+      expect(change?.reasons[0]).to.include({ code: "LIMIT_EXCEEDED", mandateId: "drafts[0]" });
+    });
+
+    it("reports one agent if asked, and refuses what is not there.", async () => {
+      const stricter = draftOf("block all", [actionRule(Decision.BLOCK, "*")]);
+      const { report } = await backtest(test, { drafts: [stricter], agentId: reader });
+      expect([report.replayed, report.stricter, report.agents.length]).to.deep.equal([3, 3, 1]);
+      expect(await reasonOf(backtest(test, { agentId: "agt_x" }))).to.equal("AGENT_NOT_FOUND");
+      expect(await reasonOf(backtest(test, { archives: ["mnd_x"] }))).to.equal("MANDATE_NOT_FOUND");
+      expect(await reasonOf(backtest(test, { sinceMs: 5, untilMs: 5 }))).to.equal("INVALID_FIELD");
+      const empty = await backtest(test, { untilMs: 5 });
+      expect(empty.report).to.include({ replayed: 0, deterministicShare: 1, fromSeq: 0, toSeq: 0 });
+    });
+
+    it("stops when its caller leaves.", async () => {
+      const stopped = new AbortController();
+      stopped.abort();
+      await backtest(test, { signal: stopped.signal }).then(
+        () => expect.fail("it should have no report"),
+        (error: Error) => expect(error.message).to.equal("no report"),
+      );
+    });
+  });
+});
