@@ -130,19 +130,15 @@ function probeFrom({ outcome, trace, nearestAllow, seq, atMs }: Probe): MessageI
 
 function backtestFrom(event: BacktestEvent): MessageInitShape<typeof BacktestResponseSchema> {
   switch (event.kind) {
-    case "progress": {
-      const value = { replayed: BigInt(event.replayed), total: BigInt(event.total) };
-      return { message: { case: "progress", value } };
-    }
+    case "progress":
+      return { progress: { replayed: BigInt(event.replayed), total: BigInt(event.total) } };
     case "change": {
       const { was, now, reasons, ...change } = event.change;
       const decisions = { was: decisionMapping.toProto(was), now: decisionMapping.toProto(now) };
-      return {
-        message: { case: "change", value: { ...change, ...decisions, reasons: reasons.map((each) => ({ ...each })) } },
-      };
+      return { change: { ...change, ...decisions, reasons: reasons.map((each) => ({ ...each })) } };
     }
     case "report":
-      return { message: { case: "report", value: reportFrom(event.report) } };
+      return { report: reportFrom(event.report) };
   }
 }
 

@@ -893,41 +893,31 @@ export declare type BacktestRequest = Message<"agentcontrol.v1.BacktestRequest">
 export declare const BacktestRequestSchema: GenMessage<BacktestRequest>;
 
 /**
- * One message of a backtest: progress, a changed decision, or the report, which is the last.
+ * One message of a backtest: progress, a changed decision, or the report, which is the last. One of the fields is set.
  *
  * @generated from message agentcontrol.v1.BacktestResponse
  */
 export declare type BacktestResponse = Message<"agentcontrol.v1.BacktestResponse"> & {
   /**
-   * Which of them it is.
+   * How far it is.
    *
-   * @generated from oneof agentcontrol.v1.BacktestResponse.message
+   * @generated from field: agentcontrol.v1.BacktestProgress progress = 1;
    */
-  message: {
-    /**
-     * How far it is.
-     *
-     * @generated from field: agentcontrol.v1.BacktestProgress progress = 1;
-     */
-    value: BacktestProgress;
-    case: "progress";
-  } | {
-    /**
-     * A decision that would come out otherwise.
-     *
-     * @generated from field: agentcontrol.v1.BacktestChange change = 2;
-     */
-    value: BacktestChange;
-    case: "change";
-  } | {
-    /**
-     * What came of it all.
-     *
-     * @generated from field: agentcontrol.v1.BacktestReport report = 3;
-     */
-    value: BacktestReport;
-    case: "report";
-  } | { case: undefined; value?: undefined };
+  progress?: BacktestProgress | undefined;
+
+  /**
+   * A decision that would come out otherwise.
+   *
+   * @generated from field: agentcontrol.v1.BacktestChange change = 2;
+   */
+  change?: BacktestChange | undefined;
+
+  /**
+   * What came of it all.
+   *
+   * @generated from field: agentcontrol.v1.BacktestReport report = 3;
+   */
+  report?: BacktestReport | undefined;
 };
 
 /**
