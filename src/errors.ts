@@ -116,6 +116,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.INCIDENT_NOT_FOUND,
       ErrorReason.WEBHOOK_NOT_FOUND,
       ErrorReason.SIGNING_KEY_NOT_FOUND,
+      ErrorReason.PACK_NOT_FOUND,
       ErrorReason.PERSONAL_VALUE_NOT_FOUND,
     ],
   ],
@@ -142,6 +143,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.ENCRYPTION_KEY_DIFFERS,
       ErrorReason.SIGNING_KEY_ACTIVE,
       ErrorReason.SIGNING_KEY_RETIRED,
+      ErrorReason.PACK_CHANGED,
     ],
   ],
   [Code.OutOfRange, [ErrorReason.OUTSIDE_LOG]],
@@ -187,6 +189,7 @@ const HTTP_BY_REASON: ReadonlyMap<ErrorReason, number> = new Map([
   [ErrorReason.UNSUPPORTED_MEDIA_TYPE, 415],
   [ErrorReason.NOT_ACCEPTABLE, 406],
   [ErrorReason.ESCALATION_RESOLVED, 409],
+  [ErrorReason.PACK_CHANGED, 409],
   [ErrorReason.LLM_UNAVAILABLE, 502],
 ]);
 

@@ -2,7 +2,9 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { MandateDraft as DraftMessage } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import {
+  type ApplyPackRequest,
   type CreateMandateRequest,
+  type MandateDefinition,
   type MandateSchema,
   MandateService,
   type UpdateMandateRequest,
@@ -18,9 +20,10 @@ import {
   type MandateView,
   updateMandate,
 } from "../registry/mandates.ts";
+import { applyPack, dryRunPack, getPack, type PackDraft } from "../registry/packs.ts";
 import type { Database } from "../store/database.ts";
 import { mandateModeMapping, mandateStatusMapping, scopeMapping } from "./enum-mapping.ts";
-import { pageFrom } from "./paging.ts";
+import { namePageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 
 /** Parts that MandateService needs. */
@@ -30,7 +33,9 @@ export interface MandateServiceOptions {
 }
 
 /** Reads the fields of a mandate as its author writes it. */
-export function draftFrom(request: CreateMandateRequest | UpdateMandateRequest | DraftMessage): MandateDraft {
+export function draftFrom(
+  request: CreateMandateRequest | UpdateMandateRequest | MandateDefinition | DraftMessage,
+): MandateDraft {
   const { name, description, scope, departmentId, agentId, priority, mode, rules } = request;
   return {
     ...{ name, description, departmentId, agentId, priority, rules },
@@ -51,6 +56,10 @@ function messageFrom(mandate: MandateView): MessageInitShape<typeof MandateSchem
     createdAt: timestampFromMs(createdAtMs),
     updatedAt: timestampFromMs(updatedAtMs),
   };
+}
+
+function packDraftFrom({ name, mandates, expectedDigest, adopt }: ApplyPackRequest): PackDraft {
+  return { name, mandates: mandates.map(draftFrom), expectedDigest, adopt };
 }
 
 /** Creates the functions of MandateService. */
@@ -76,7 +85,7 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
     },
 
     async listMandates(request, { caller }) {
-      const page = pageFrom(request, "mandates", request.status);
+      const page = namePageFrom(request, "mandates", request.status);
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
       const { items, next } = await listMandates(database, state, mandateStatusMapping.fromProto(request.status), page);
       return { mandates: items.map(messageFrom), nextPageToken: page.tokenAfter(next) };
@@ -85,6 +94,26 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
     async archiveMandate({ mandateId }, { caller }) {
       const log = await logs.of(caller.workspaceId);
       return { mandate: messageFrom(await archiveMandate(log, caller.keyId, mandateId)) };
+    },
+
+    async applyPack(request, { caller }) {
+      const log = await logs.of(caller.workspaceId);
+      const draft = packDraftFrom(request);
+      const applied = await (request.dryRun ? dryRunPack(log, draft) : applyPack(log, caller.keyId, draft));
+      const { pack, created, updated, archived, unchanged, warnings } = applied;
+      return {
+        pack,
+        created: [...created],
+        updated: [...updated],
+        archived: [...archived],
+        unchanged: [...unchanged],
+        warnings: [...warnings],
+      };
+    },
+
+    async getPack({ name }, { caller }) {
+      const { pack, mandates } = getPack(await (await logs.of(caller.workspaceId)).caughtUp(), name);
+      return { pack, mandates: [...mandates] };
     },
 
     async compileMandate({ rules }, { caller }) {

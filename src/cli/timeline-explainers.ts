@@ -70,8 +70,8 @@ export interface Event {
   readonly text: string;
 }
 
-/** Explains how an entry concerns a decision; undefined if it does not. */
-type Explainer = (entry: JsonRecord, references: DecisionReferences) => Event | undefined;
+/** Explains how an entry concerns a decision; undefined, or an empty list, if it does not. */
+type Explainer = (entry: JsonRecord, references: DecisionReferences) => Event | readonly Event[] | undefined;
 
 /** Returns the events of an entry that concern a decision; most entries have none. */
 export function eventsIn(entry: JsonRecord, references: DecisionReferences): readonly Event[] {
@@ -134,13 +134,22 @@ const toolRegistered: Explainer = ({ tool }, { tool: named }) => {
   return { topic: "tool", text: `tool ${quoted(named.name)} version ${String(named.version)} registered${note}` };
 };
 
-const mandatePublished: Explainer = ({ mandate }, { mandates }) => {
+/** Explains the publication of a mandate; `by` says what published it, if it was part of a larger change. */
+function publicationOf(mandate: unknown, { mandates }: DecisionReferences, by = ""): Event | undefined {
   const id = textAt(mandate, "mandate_id");
   const named = mandates.get(id);
   if (named === undefined || valueAt(mandate, "version") !== named.version) return undefined;
   const note = digestNote(named.digest, textAt(mandate, "digest"));
   const name = quoted(textAt(mandate, "definition.name"));
-  return { topic: `mandate ${id}`, text: `mandate ${id} (${name}) version ${String(named.version)} published${note}` };
+  const text = `mandate ${id} (${name}) version ${String(named.version)} published${by}${note}`;
+  return { topic: `mandate ${id}`, text };
+}
+
+const mandatePublished: Explainer = ({ mandate }, references) => publicationOf(mandate, references);
+
+const packApplied: Explainer = (entry, references) => {
+  const by = ` with version ${String(valueAt(entry, "pack.version"))} of pack ${quoted(textAt(entry, "pack.name"))}`;
+  return listAt(entry, "published").flatMap((mandate) => publicationOf(mandate, references, by) ?? []);
 };
 
 /** Ends of an escalation without a person, by cause. */
@@ -230,6 +239,7 @@ const EXPLAINERS: ReadonlyMap<string, readonly Explainer[]> = new Map<string, re
   ["department_member_removed", [member("left")]],
   ["tool_registered", [toolRegistered]],
   ["mandate_published", [mandatePublished]],
+  ["pack_applied", [packApplied]],
   ["escalation_resolved", [escalationResolved]],
   ["escalation_withdrawn", [escalationWithdrawn]],
   ["key_created", [keyCreated]],

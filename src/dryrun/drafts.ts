@@ -33,7 +33,7 @@ function applyDraft(state: WorkspaceState, { mandate, replacesMandateId }: Draft
   }
   const { id, version } = replaced?.compiled ?? { id: path, version: 0 };
   const sealed = checkedDraft(state, id, version + 1, mandate);
-  policies.putMandate(sealed, { createdAtMs: lastAtMs, updatedAtMs: lastAtMs, createdSeq: seq });
+  policies.putMandate(sealed, { createdAtMs: lastAtMs, updatedAtMs: lastAtMs, createdSeq: seq, pack: undefined });
 }
 
 function below(path: string, { reason, message, metadata, violations, cause }: ControlPlaneError): ControlPlaneError {

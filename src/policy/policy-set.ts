@@ -54,7 +54,7 @@ class IndexedMandates implements PolicySet {
   }
 
   get digest(): string {
-    this.#digest ??= digestOf(this.#byId.values());
+    this.#digest ??= policyDigest(this.#byId.values());
     return this.#digest;
   }
 
@@ -104,7 +104,8 @@ function sizesOf(mandates: Iterable<CompiledMandate>): CheckSizes {
   return sizes;
 }
 
-function digestOf(mandates: Iterable<CompiledMandate>): string {
+/** Returns the digest of the policy set that mandates make; see `PolicySet.digest`. */
+export function policyDigest(mandates: Iterable<Pick<CompiledMandate, "id" | "version" | "digest">>): string {
   const sorted = [...mandates].sort((a, b) => (a.id < b.id ? -1 : 1));
   // Lists of strings and whole numbers: the text of JSON.stringify is already the RFC 8785 text.
   const text = JSON.stringify(sorted.map(({ id, version, digest }) => [id, version, digest]));

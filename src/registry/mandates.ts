@@ -20,7 +20,16 @@ import { digestOf } from "../tree/canonical.ts";
 import { getAgent } from "./agents.ts";
 import { checkedName, checkedText, comparableName, isStorableJson } from "./checked-text.ts";
 import { getDepartment } from "./departments.ts";
-import { jsonBytes, latestFirst, latestVersions, newestPage, type Page, type PageRequest, readPage } from "./page.ts";
+import {
+  jsonBytes,
+  latestFirst,
+  latestVersions,
+  newestFirst,
+  newestPage,
+  type Page,
+  type PageRequest,
+  readPage,
+} from "./page.ts";
 
 /** A mandate as its author writes it. */
 export type MandateDraft = Omit<MandateSource, "id" | "version" | "digest"> & { readonly description: string };
@@ -43,6 +52,8 @@ export interface MandateView extends Omit<MandateDraft, "rules"> {
   readonly updatedAtMs: number;
   /** Index of the entry that created the mandate. */
   readonly createdSeq: number;
+  /** The pack that it was in at this version. */
+  readonly pack: string | undefined;
 }
 
 /** A mandate in force, with what its author should know about it. */
@@ -70,7 +81,7 @@ function typedRule(rule: Rule, tools: ToolLookup): Rule {
 
 /** Returns the view of a mandate in force. */
 function viewFromState(mandate: MandateState, tools: ToolLookup): MandateView {
-  const { compiled, sealed, createdAtMs, updatedAtMs, createdSeq } = mandate;
+  const { compiled, sealed, createdAtMs, updatedAtMs, createdSeq, pack } = mandate;
   const { version, digest, name, scope, departmentId, agentId, priority, mode, violations } = compiled;
   return {
     mandateId: compiled.id,
@@ -78,7 +89,7 @@ function viewFromState(mandate: MandateState, tools: ToolLookup): MandateView {
     description: String(sealed.definition.description ?? ""),
     rules: compiled.rules.map(({ source }) => typedRule(source, tools)),
     status: violations.length === 0 ? "active" : "stale",
-    ...{ createdAtMs, updatedAtMs, createdSeq },
+    ...{ createdAtMs, updatedAtMs, createdSeq, pack },
   };
 }
 
@@ -95,7 +106,7 @@ function viewFromRow(row: MandateVersionRow, tools: ToolLookup): MandateView {
     rules: rules.map((rule) => typedRule(rule, tools)),
     status: "archived",
     violations: [],
-    ...{ createdAtMs, updatedAtMs, createdSeq },
+    ...{ createdAtMs, updatedAtMs, createdSeq, pack: row.pack ?? undefined },
   };
 }
 
@@ -114,8 +125,8 @@ async function lastVersion(
   return row;
 }
 
-/** Returns a draft in the form that is sealed and hashed. */
-function definitionFrom(draft: MandateDraft): JsonObject {
+/** Returns a draft in the form that is sealed and hashed. Throws INVALID_FIELD for a text that cannot be kept. */
+export function definitionFrom(draft: MandateDraft): JsonObject {
   return {
     name: checkedName("name", draft.name),
     description: checkedText("description", draft.description),
@@ -128,13 +139,17 @@ function definitionFrom(draft: MandateDraft): JsonObject {
   };
 }
 
-function mandateInvalid(found: readonly RuleViolation[]): ControlPlaneError {
+/** Something that keeps a mandate from being published. */
+export type MandateFault = Pick<RuleViolation, "path" | "message"> & { readonly reason: string };
+
+/** Makes the error that lists everything that keeps a mandate, or a pack, from being published. */
+export function mandateInvalid(found: readonly MandateFault[], what = "mandate"): ControlPlaneError {
   const violations = found.map(
     ({ path, reason, message }): FieldViolation => ({ field: path, reason, description: message }),
   );
   const [first] = violations;
   const more = found.length > 1 ? ` (and ${found.length - 1} more)` : "";
-  const message = `the mandate does not compile: \`${first?.field}\`: ${first?.description}${more}`;
+  const message = `the ${what} does not compile: \`${first?.field}\`: ${first?.description}${more}`;
   const metadata = {
     field: first?.field ?? "",
     rule_reason: first?.reason ?? "",
@@ -176,7 +191,9 @@ function assertPublishable(state: WorkspaceState, draft: MandateDraft, sealed: S
   const source: MandateSource = { ...draft, id: sealed.mandate_id, version: sealed.version, digest: sealed.digest };
   const { violations, rules } = compileMandate(source, state.policies.lookup);
   if (violations.length > 0) throw mandateInvalid(violations);
-  assertPatternsFit(state, sealed.mandate_id, rules);
+  const others = [...state.policies.mandates.values()].filter(({ compiled }) => compiled.id !== sealed.mandate_id);
+  const [fault] = patternBudgetFaults([{ rules }, ...others.map(({ compiled }) => compiled)], "rules");
+  if (fault !== undefined) throw mandateInvalid([fault]);
   assertTargets(state, draft);
   assertNameFree(state, draft.name, sealed.mandate_id);
 }
@@ -184,13 +201,15 @@ function assertPublishable(state: WorkspaceState, draft: MandateDraft, sealed: S
 /** Instructions that the patterns of all mandates in force in a workspace may compile to: some 20 MB of memory. */
 const MAX_WORKSPACE_INSTRUCTIONS = 100_000;
 
-function assertPatternsFit(state: WorkspaceState, mandateId: string, rules: readonly CompiledRule[]): void {
-  const others = [...state.policies.mandates.values()].filter(({ compiled }) => compiled.id !== mandateId);
-  const sizes = [rules, ...others.map(({ compiled }) => compiled.rules)].flat().map(({ patternSize }) => patternSize);
-  const sum = sizes.reduce((total, size) => total + size, 0);
-  if (sum <= MAX_WORKSPACE_INSTRUCTIONS) return;
+/** Notes at a path that the patterns of the mandates that would be in force together are too large. */
+export function patternBudgetFaults(
+  mandates: readonly { readonly rules: readonly CompiledRule[] }[],
+  path: string,
+): MandateFault[] {
+  const sum = mandates.flatMap(({ rules }) => rules).reduce((total, { patternSize }) => total + patternSize, 0);
+  if (sum <= MAX_WORKSPACE_INSTRUCTIONS) return [];
   const message = `with them the patterns of the workspace's mandates compile to ${sum} instructions, and at most ${MAX_WORKSPACE_INSTRUCTIONS} are allowed; archive mandates or lower repeat counts`;
-  throw mandateInvalid([{ path: "rules", reason: "PATTERN_INVALID", message }]);
+  return [{ path, reason: "PATTERN_INVALID", message }];
 }
 
 /** Returns a version as it would be put in force. Throws as `createMandate` does. */
@@ -206,22 +225,33 @@ export function checkedDraft(
   return sealed;
 }
 
-/** Puts a version in force. `since` is the creation of the mandate's first version. */
-async function publish(
-  { transaction, state, nowMs, seal }: ChangeScope,
+/** When a mandate was created, and the pack that it belongs to. */
+export interface MandateOrigin {
+  readonly createdAtMs: number;
+  readonly createdSeq: number;
+  readonly pack?: string | undefined;
+}
+
+/** Returns the row of a version that is put in force. */
+export function versionRow(
+  { state, nowMs }: ChangeScope,
   { mandate_id: mandateId, version, digest, definition }: SealedMandate,
-  since: { readonly createdAtMs: number; readonly createdSeq: number },
-): Promise<void> {
-  await transaction.insert(MandateVersionEntity, {
+  { createdAtMs, createdSeq, pack }: MandateOrigin,
+): MandateVersionRow {
+  return {
     workspaceId: state.workspaceId,
-    ...{ mandateId, version, digest },
+    ...{ mandateId, version, digest, createdAtMs, createdSeq },
     definition: structuredClone(definition) as never,
-    createdAtMs: since.createdAtMs,
     updatedAtMs: nowMs,
-    createdSeq: since.createdSeq,
     archived: false,
-  });
-  const mandate = { mandate_id: mandateId, version, digest, definition };
+    pack: pack ?? null,
+  };
+}
+
+/** Puts a version in force. */
+async function publish(scope: ChangeScope, mandate: SealedMandate, origin: MandateOrigin): Promise<void> {
+  const { transaction, state, seal } = scope;
+  await transaction.insert(MandateVersionEntity, versionRow(scope, mandate, origin));
   seal({ type: "mandate_published", mandate, policy_digest: state.policies.digestWith(mandate) });
 }
 
@@ -327,31 +357,39 @@ export async function listMandateVersions(
   return latestVersions(current, SHOWN_VERSIONS, ({ version }) => version, read);
 }
 
-async function listArchived({ orm }: Database, state: WorkspaceState, page: PageRequest): Promise<Page<MandateView>> {
+/** Position of a mandate in lists: one entry of the log may create several. Texts sort as the mandates do. */
+const positionOf = ({ createdSeq }: { readonly createdSeq: number }, mandateId: string): string =>
+  `${String(createdSeq).padStart(16, "0")} ${mandateId}`;
+
+async function listArchived(
+  { orm }: Database,
+  state: WorkspaceState,
+  page: PageRequest<string>,
+): Promise<Page<MandateView, string>> {
   const { workspaceId, policies } = state;
-  const read = (chunk: PageRequest): Promise<MandateVersionRow[]> => {
-    const { where, options } = latestFirst("createdSeq", chunk);
+  const read = (chunk: PageRequest<string>): Promise<MandateVersionRow[]> => {
+    const { where, options } = newestFirst("mandateId", chunk, "createdSeq");
     return stored(orm.em.fork().find(MandateVersionEntity, { workspaceId, archived: true, ...where }, options));
   };
-  const { items, next } = await readPage(page, ({ createdSeq }: MandateVersionRow) => createdSeq, read);
+  const { items, next } = await readPage(page, (row: MandateVersionRow) => positionOf(row, row.mandateId), read);
   return { items: items.map((row) => viewFromRow(row, policies.lookup)), next };
 }
 
 /**
  * Lists the mandates of a status, newest first; without one those that are not archived. A position is the index of the
- * entry that created the mandate.
+ * entry that created the mandate, and its id.
  */
 export async function listMandates(
   database: Database,
   state: WorkspaceState,
   status: MandateStatusWord | undefined,
-  page: PageRequest,
-): Promise<Page<MandateView>> {
+  page: PageRequest<string>,
+): Promise<Page<MandateView, string>> {
   if (status === "archived") return listArchived(database, state, page);
   const { mandates, lookup } = state.policies;
   const { items, next } = newestPage(
     mandates.values(),
-    ({ createdSeq }) => createdSeq,
+    (mandate) => positionOf(mandate, mandate.compiled.id),
     page,
     ({ compiled }) => status === undefined || (status === "stale") === compiled.violations.length > 0,
     ({ sealed }) => jsonBytes(sealed),

@@ -86,21 +86,21 @@ export async function latestVersions<T>(
   return pageFrom([current, ...items], size, versionOf, bytesOf).items;
 }
 
-/** Pages through items in memory, newest first. They come oldest first; `seqOf` is the log index where each began. */
-export function newestPage<T>(
+/** Pages through items in memory, newest first. They come oldest first; their positions ascend, such as the log index where each began. */
+export function newestPage<T, P extends number | string>(
   oldestFirst: Iterable<T>,
-  seqOf: (item: T) => number,
-  { size, after = Number.POSITIVE_INFINITY }: PageRequest,
+  positionOf: (item: T) => P,
+  { size, after }: PageRequest<P>,
   isWanted: (item: T) => boolean = () => true,
   bytesOf?: (item: T) => number,
-): Page<T> {
+): Page<T, P> {
   const items = [...oldestFirst];
   const read: T[] = [];
   for (let index = items.length - 1; index >= 0 && read.length <= size; index--) {
     const item = items[index] as T;
-    if (seqOf(item) < after && isWanted(item)) read.push(item);
+    if ((after === undefined || positionOf(item) < after) && isWanted(item)) read.push(item);
   }
-  return pageFrom(read, size, seqOf, bytesOf);
+  return pageFrom(read, size, positionOf, bytesOf);
 }
 
 /** Makes the ORM's condition and options for a page of rows ordered by a number, such as a log index, highest first, and one surplus row. */
@@ -116,13 +116,13 @@ export const cursorOf = ({ createdAtMs }: { readonly createdAtMs: number }, id: 
   `${createdAtMs} ${id}`;
 
 /**
- * Makes the ORM's condition and options for a page of rows with creation times, newest first, and one surplus row. Rows of
- * one time are ordered by id.
+ * Makes the ORM's condition and options for a page of rows ordered by a number, highest first, and one surplus row. Rows of one
+ * number are ordered by id. Default: the time of creation.
  */
-export function newestFirst(idColumn: string, { size, after = "" }: PageRequest<string>) {
-  const [, at, id] = CURSOR.exec(after) ?? [];
-  const createdAtMs = Number(at);
+export function newestFirst(idColumn: string, { size, after = "" }: PageRequest<string>, column = "createdAtMs") {
+  const [, text, id] = CURSOR.exec(after) ?? [];
+  const number = Number(text);
   const where =
-    at === undefined ? {} : { $or: [{ createdAtMs: { $lt: createdAtMs } }, { createdAtMs, [idColumn]: { $lt: id } }] };
-  return { where, options: { orderBy: [{ createdAtMs: "desc" }, { [idColumn]: "desc" }], limit: size + 1 } as never };
+    text === undefined ? {} : { $or: [{ [column]: { $lt: number } }, { [column]: number, [idColumn]: { $lt: id } }] };
+  return { where, options: { orderBy: [{ [column]: "desc" }, { [idColumn]: "desc" }], limit: size + 1 } as never };
 }

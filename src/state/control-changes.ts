@@ -61,6 +61,17 @@ export type SealedMandate = {
   readonly definition: JsonObject;
 };
 
+/** A pack after a change, as sealed. */
+export type SealedPack = {
+  readonly name: string;
+  /** Number of changes that were applied, from 1. */
+  readonly version: number;
+  /** Digest of its mandates, as `packDigest` gives it. */
+  readonly digest: string;
+  /** Its mandates, sorted. */
+  readonly mandate_ids: readonly string[];
+};
+
 /** A public key that the service signs with, as sealed. */
 export type SealedSigningKey = {
   /** RFC 7638 thumbprint. */
@@ -168,6 +179,16 @@ export type ControlChange =
       readonly policy_digest: string;
     }
   | { readonly type: "mandate_archived"; readonly mandate_id: string; readonly policy_digest: string }
+  | {
+      /** Every change of one ApplyPack, in force together. */
+      readonly type: "pack_applied";
+      readonly pack: SealedPack;
+      /** Versions put in force, in the order in which they were written. */
+      readonly published: readonly SealedMandate[];
+      /** Ids of the mandates taken out of force, sorted. */
+      readonly archived: readonly string[];
+      readonly policy_digest: string;
+    }
   | {
       readonly type: "escalation_resolved";
       readonly escalation_id: string;

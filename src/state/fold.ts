@@ -131,10 +131,12 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
   },
   tool_described: (state, { tool }) => state.policies.describeTool(tool.name, tool.description),
   mandate_published(state, { mandate }, { seq, atMs }) {
-    const before = state.policies.mandates.get(mandate.mandate_id);
-    const createdAtMs = before?.createdAtMs ?? atMs;
-    state.policies.putMandate(mandate, { createdAtMs, updatedAtMs: atMs, createdSeq: before?.createdSeq ?? seq });
+    state.policies.publish(mandate, { seq, atMs });
     requireCounters(state, seq + 1);
+  },
+  pack_applied(state, change, place) {
+    state.policies.applyPack(change, place);
+    requireCounters(state, place.seq + 1);
   },
   mandate_archived(state, { mandate_id }, { seq }) {
     state.policies.removeMandate(mandate_id);

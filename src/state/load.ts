@@ -9,6 +9,7 @@ import {
   readEscalation,
   readHead,
   readMandates,
+  readPacks,
   readPendingStates,
   readTools,
   readTrustSince,
@@ -21,6 +22,7 @@ import type { EndedGrant } from "./authority.ts";
 import type { ControlChange, SealedAgent, SealedAuthority, SealedMandate, SealedTool } from "./control-changes.ts";
 import { type EscalationState, refsFromText } from "./escalations.ts";
 import { type FoldedDecision, foldChange, foldDecision } from "./fold.ts";
+import type { PackState } from "./policies.ts";
 import { agentStatusFromNumber, decisionFromNumber, escalationStatusFromNumber } from "./stored-enums.ts";
 import type { Action } from "./types.ts";
 import { createWorkspaceState, requireCounters, type WorkspaceState } from "./workspace.ts";
@@ -120,11 +122,14 @@ async function loadPolicies(client: PoolClient, state: WorkspaceState): Promise<
     createdAtMs: number;
     updatedAtMs: number;
     createdSeq: number;
+    pack: string | null;
   };
   for (const row of await rowsOf<MandateRow>(client, readMandates, [state.workspaceId])) {
-    const { mandateId, version, digest, definition, ...times } = row;
-    state.policies.putMandate({ mandate_id: mandateId, version, digest, definition }, times);
+    const { mandateId, version, digest, definition, pack, ...times } = row;
+    const sealed = { mandate_id: mandateId, version, digest, definition };
+    state.policies.putMandate(sealed, { ...times, pack: pack ?? undefined });
   }
+  for (const pack of await rowsOf<PackState>(client, readPacks, [state.workspaceId])) state.policies.putPack(pack);
 }
 
 const SEALING_KEYS: readonly ControlChange["type"][] = [

@@ -2,7 +2,7 @@ import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { compileMandate } from "../policy/compile/mandate.ts";
 import { toolKey } from "../policy/names.ts";
-import { createPolicySet } from "../policy/policy-set.ts";
+import { createPolicySet, policyDigest } from "../policy/policy-set.ts";
 import { flattenSchema } from "../policy/schema/flatten.ts";
 import { createToolSchema } from "../policy/schema/validate.ts";
 import type {
@@ -14,7 +14,8 @@ import type {
   ToolLookup,
   ToolSchema,
 } from "../policy/types.ts";
-import type { SealedMandate, SealedTool } from "./control-changes.ts";
+import { digestOf } from "../tree/canonical.ts";
+import type { ControlChange, SealedMandate, SealedTool } from "./control-changes.ts";
 
 /** The current version of a tool. */
 export interface ToolState {
@@ -35,6 +36,36 @@ export interface MandateTimes {
 export interface MandateState extends MandateTimes {
   readonly sealed: SealedMandate;
   readonly compiled: CompiledMandate;
+  /** Name of the pack that it belongs to; undefined outside packs. */
+  readonly pack: string | undefined;
+}
+
+/** A named set of mandates, as its last change left it. */
+export interface PackState {
+  readonly name: string;
+  /** Number of changes that were applied, from 1. */
+  readonly version: number;
+  /** `packDigest` of the mandates that the last change put in the pack. */
+  readonly appliedDigest: string;
+}
+
+/** Place of a change in the log. */
+interface ChangePlace {
+  readonly seq: number;
+  readonly atMs: number;
+}
+
+/** The compiled form of a mandate that is about to be published. */
+interface PreparedMandate {
+  readonly compiled: CompiledMandate;
+  readonly toolsRevision: number;
+}
+
+/** Returns the digest of a pack: the SHA-256 of the RFC 8785 JSON of `[name, digest]` of every mandate, sorted by name. */
+export function packDigest(mandates: Iterable<Pick<CompiledMandate, "name" | "digest">>): string {
+  return digestOf(
+    [...mandates].map(({ name, digest }) => [name, digest] as const).sort(([a], [b]) => (a < b ? -1 : 1)),
+  );
 }
 
 /** Digest of a policy set without mandates. */
@@ -73,6 +104,9 @@ const namesTool = ({ compiled }: MandateState, name: string): boolean =>
 export class Policies {
   readonly #tools = new Map<string, ToolState>();
   readonly #mandates = new Map<string, MandateState>();
+  readonly #packs = new Map<string, PackState>();
+  readonly #prepared = new WeakMap<SealedMandate, PreparedMandate>();
+  #toolsRevision = 0;
   /** Finds the current schema of a tool by name. */
   readonly lookup: ToolLookup = Object.defineProperty((name: string) => this.tool(name)?.schema, "names", {
     get: () => [...this.#tools.values()].map(({ sealed }) => sealed.name),
@@ -95,6 +129,21 @@ export class Policies {
     return this.#mandates;
   }
 
+  /** The packs, by name. */
+  get packs(): ReadonlyMap<string, PackState> {
+    return this.#packs;
+  }
+
+  /** Lists the mandates of a pack that are not archived, in the order of their creation. */
+  mandatesOf(pack: string): MandateState[] {
+    return [...this.#mandates.values()].filter((mandate) => mandate.pack === pack);
+  }
+
+  /** Grows with every version of a tool: rules that compiled at one revision compile alike as long as it lasts. */
+  get toolsRevision(): number {
+    return this.#toolsRevision;
+  }
+
   /** Returns the mandates in force, for deciding. */
   policySet(): PolicySet {
     this.#policySet ??= createPolicySet([...this.#mandates.values()].map(({ compiled }) => compiled));
@@ -113,6 +162,7 @@ export class Policies {
 
   /** Puts a version of a tool in force and recompiles the mandates that name the tool. */
   putTool(sealed: SealedTool, registeredAtMs: number): void {
+    this.#toolsRevision++;
     this.#tools.set(toolKey(sealed.name), { schema: toolSchemaFrom(sealed), sealed, registeredAtMs });
     for (const mandate of [...this.#mandates.values()]) {
       if (namesTool(mandate, sealed.name)) this.putMandate(mandate.sealed, mandate);
@@ -126,10 +176,40 @@ export class Policies {
   }
 
   /** Puts a version of a mandate in force. */
-  putMandate(sealed: SealedMandate, { createdAtMs, updatedAtMs, createdSeq }: MandateTimes): void {
+  putMandate(sealed: SealedMandate, since: MandateTimes & Pick<MandateState, "pack">): void {
     const compiled = this.#compile(sealed);
-    this.#mandates.set(sealed.mandate_id, { sealed, compiled, createdAtMs, updatedAtMs, createdSeq });
+    const { createdAtMs, updatedAtMs, createdSeq, pack } = since;
+    this.#mandates.set(sealed.mandate_id, { sealed, compiled, createdAtMs, updatedAtMs, createdSeq, pack });
     this.#policySet = this.#policySet?.with(compiled);
+  }
+
+  /** Puts a version of a mandate in force that an entry of the log publishes. It stays in its pack. */
+  publish(sealed: SealedMandate, { seq, atMs }: ChangePlace): void {
+    const { createdAtMs = atMs, createdSeq = seq, pack } = this.#mandates.get(sealed.mandate_id) ?? {};
+    this.putMandate(sealed, { createdAtMs, updatedAtMs: atMs, createdSeq, pack });
+  }
+
+  /** Puts a pack in its current version. */
+  putPack({ name, version, appliedDigest }: PackState): void {
+    this.#packs.set(name, { name, version, appliedDigest });
+  }
+
+  /** Puts every change of a pack in force. */
+  applyPack({ pack, published, archived }: Extract<ControlChange, { type: "pack_applied" }>, place: ChangePlace): void {
+    // Built again when it is next read: changing it for one mandate at a time would copy it for each.
+    this.#policySet = undefined;
+    for (const mandateId of archived) this.#mandates.delete(mandateId);
+    for (const sealed of published) this.publish(sealed, place);
+    for (const mandateId of pack.mandate_ids) {
+      const mandate = this.#mandates.get(mandateId);
+      if (mandate !== undefined) this.#mandates.set(mandateId, { ...mandate, pack: pack.name });
+    }
+    this.putPack({ name: pack.name, version: pack.version, appliedDigest: pack.digest });
+  }
+
+  /** Keeps the compiled form of a mandate that is about to be published, compiled against the tools as they are now. */
+  prepare(sealed: SealedMandate, compiled: CompiledMandate): void {
+    this.#prepared.set(sealed, { compiled, toolsRevision: this.#toolsRevision });
   }
 
   /** Removes a mandate that was archived. */
@@ -148,11 +228,22 @@ export class Policies {
     return this.policySet().without(mandateId).digest;
   }
 
+  /** Returns the digest of the policy set that publishing and archiving several mandates would put in force. */
+  digestAfter(published: readonly SealedMandate[], archived: readonly string[]): string {
+    type Version = Pick<CompiledMandate, "id" | "version" | "digest">;
+    const after = new Map<string, Version>([...this.#mandates].map(([id, { compiled }]) => [id, compiled]));
+    for (const id of archived) after.delete(id);
+    for (const { mandate_id: id, version, digest } of published) after.set(id, { id, version, digest });
+    return policyDigest(after.values());
+  }
+
   #rules() {
     return [...this.#mandates.values()].flatMap(({ compiled }) => compiled.rules);
   }
 
   #compile(sealed: SealedMandate): CompiledMandate {
+    const prepared = this.#prepared.get(sealed);
+    if (prepared?.toolsRevision === this.#toolsRevision) return prepared.compiled;
     return compileMandate(mandateSourceFrom(sealed), this.lookup, { allowStale: true });
   }
 }

@@ -125,6 +125,19 @@ export const MandateVersionEntity = defineEntity({
     updatedAtMs: p.bigint("number"),
     createdSeq: p.bigint("number"),
     archived: p.boolean(),
+    pack: p.text().nullable(),
+  },
+});
+
+/** A named set of mandates; `MandateVersion.pack` says which. `appliedDigest` is its digest after the last change of the set. */
+export const PackEntity = defineEntity({
+  name: "Pack",
+  tableName: "pack",
+  properties: {
+    workspaceId: p.text().primary(),
+    name: p.text().primary(),
+    version: p.integer(),
+    appliedDigest: p.text(),
   },
 });
 
@@ -300,6 +313,7 @@ export const ENTITIES = [
   DepartmentMemberEntity,
   ToolVersionEntity,
   MandateVersionEntity,
+  PackEntity,
   EscalationEntity,
   AuthorityEntity,
   RevocationEntity,

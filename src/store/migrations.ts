@@ -264,7 +264,20 @@ const REDACTION = [
   )`,
 ];
 
+/** Named sets of mandates. */
+const PACKS = [
+  `create table pack (
+    workspace_id text collate "C" not null,
+    name text collate "C" not null,
+    version integer not null,
+    applied_digest text not null,
+    primary key (workspace_id, name)
+  )`,
+  `alter table mandate_version add column pack text collate "C"`,
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
+  { name: "0002-packs", statements: PACKS },
 ];

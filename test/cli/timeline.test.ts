@@ -42,6 +42,14 @@ const published = (version: number, digest: string) => ({
   type: "mandate_published",
   mandate: { mandate_id: MANDATE, version, digest, definition: { name: "limits" } },
 });
+const applied = (version: number, digest: string) => ({
+  type: "pack_applied",
+  pack: { name: "files", version: 7 },
+  published: [
+    { mandate_id: id("mnd", "z"), version, digest: "x", definition: { name: "unrelated" } },
+    { mandate_id: MANDATE, version, digest, definition: { name: "limits" } },
+  ],
+});
 const tool = (version: number, digest: string) => ({
   type: "tool_registered",
   tool: { name: "bank/pay", version, digest },
@@ -111,6 +119,16 @@ describe("the timeline of a decision", () => {
       for (const part of parts) expect(item?.text).to.include(part);
     });
   }
+
+  it("explains a mandate by the change of a pack that published it, and by no other.", () => {
+    const { before } = explain([applied(1, "m1"), applied(2, "m2")]);
+    expect(texts(before)).to.deep.equal([
+      `mandate ${MANDATE} (\`limits\`) version 2 published with version 7 of pack \`files\``,
+    ]);
+    expect(texts(explain([applied(2, "other")]).before).at(-1)).to.include(
+      "is NOT the one that the decision names (m2)",
+    );
+  });
 
   it("leaves out entries that do not concern it.", () => {
     expect(explanation.before).to.have.length(EXPLAINING.length);

@@ -11,7 +11,9 @@ const HTTP_STATUS: Readonly<Record<string, number>> = {
   ...{ OUT_OF_RANGE: 400 },
 };
 /** Where HTTP has a better word than the code, as the comments of `error_reason.proto` say. */
-const STATUS_OF_REASON: Readonly<Record<string, number>> = { BODY_TOO_LARGE: 413, ESCALATION_RESOLVED: 409 };
+const STATUS_OF_REASON: Readonly<Record<string, number>> = {
+  ...{ BODY_TOO_LARGE: 413, ESCALATION_RESOLVED: 409, PACK_CHANGED: 409 },
+};
 
 function optionsOf({ isExpired, raw }: UnaryCase, { fill }: CaseRun): Partial<CallOptions> {
   if (raw === undefined) return isExpired === undefined ? {} : { isExpired };

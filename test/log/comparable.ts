@@ -38,11 +38,12 @@ export async function comparable(pool: Pool, state: WorkspaceState, nowMs: numbe
       members: [...department.members].sort(),
     })),
     tools: [...policies.tools.values()].map(({ schema, registeredAtMs }) => ({ schema, registeredAtMs })),
-    mandates: [...policies.mandates.values()].map(({ sealed, compiled, createdAtMs, updatedAtMs, createdSeq }) => ({
-      ...{ sealed, createdAtMs, updatedAtMs, createdSeq },
+    mandates: [...policies.mandates.values()].map(({ compiled, ...mandate }) => ({
+      ...mandate,
       rules: compiled.rules.map(({ path, type, decision, stale }) => ({ path, type, decision, stale })),
       violations: compiled.violations,
     })),
+    packs: [...policies.packs.values()].sort((a, b) => (a.name < b.name ? -1 : 1)),
     pending: state.escalations.expired(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY),
     signingKeys: state.signingKeys.all().map(({ publicKey: _, ...key }) => key),
     counters: countersOf(state, nowMs),

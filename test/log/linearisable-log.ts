@@ -104,7 +104,8 @@ function changedBy(state: NaiveState, entry: LogEntry): [string, string][] {
   );
   const statuses = touched.map((id): [string, string] => [`status ${id}`, agents.get(id)?.status ?? ""]);
   const ended = grants.map(({ id, isEnded }): [string, string] => [id, String(isEnded)]);
-  const inForce = [entry.mandate_id, (entry.mandate as JsonObject | undefined)?.mandate_id]
+  const ofPack = [entry.archived ?? [], ((entry.published ?? []) as JsonObject[]).map(({ mandate_id }) => mandate_id)];
+  const inForce = [entry.mandate_id, (entry.mandate as JsonObject | undefined)?.mandate_id, ...ofPack.flat()]
     .filter((id) => typeof id === "string")
     .map((id): [string, string] => [id, String(mandates.has(id))]);
   return [...ofAgents, ...ofEscalations, ...members, ...statuses, ...ended, ...inForce];

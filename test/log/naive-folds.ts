@@ -87,6 +87,10 @@ const FOLDS: Readonly<Record<string, (state: NaiveState, change: never) => void>
   mandate_published: ({ mandates }, { mandate }: { mandate: NaiveMandate }) =>
     void mandates.set(mandate.mandate_id, mandate),
   mandate_archived: ({ mandates }, { mandate_id }: NaiveMandate) => void mandates.delete(mandate_id),
+  pack_applied({ mandates }, { published, archived }: { published: NaiveMandate[]; archived: string[] }) {
+    for (const id of archived) mandates.delete(id);
+    for (const mandate of published) mandates.set(mandate.mandate_id, mandate);
+  },
   escalation_resolved: resolveNaively,
   escalation_withdrawn: () => undefined,
   workspace_updated(state, { workspace }: { workspace: NaiveSettings }) {

@@ -122,6 +122,13 @@ export async function startRandomHistory(
     if (cast.mandates.length > 6) await archive();
   };
 
+  /** Applies a pack to some of a few names, so that mandates come, change and go. */
+  const apply = async (): Promise<void> => {
+    const names = ["packed 1", "packed 2", "packed 3", "packed 4"].filter(() => chance(60));
+    const mandates = names.map((name) => ({ name, rules: [rule()], priority: below(3), ...scoped() }));
+    await replica().mandates.applyPack({ name: "random", mandates, dryRun: chance(10) });
+  };
+
   const archive = async (): Promise<void> => {
     const [mandateId] = cast.mandates.splice(below(cast.mandates.length), 1);
     if (mandateId !== undefined) await replica().mandates.archiveMandate({ mandateId });
@@ -170,6 +177,7 @@ export async function startRandomHistory(
     [74, intercept],
     [6, move],
     [4, publish],
+    [2, apply],
     [1, archive],
     [2, register],
     [1, deactivate],

@@ -14,6 +14,16 @@ interface Sealed {
   readonly [member: string]: unknown;
 }
 
+interface PackEntry extends Sealed {
+  readonly pack: object;
+  readonly published: readonly {
+    readonly mandate_id: string;
+    readonly version: number;
+    readonly digest: string;
+    readonly definition: { readonly name: string };
+  }[];
+}
+
 const SCHEMA = { type: "object", properties: { amount: { type: "number" } } };
 
 describe("what the log explains decisions with", () => {
@@ -112,6 +122,22 @@ describe("what the log explains decisions with", () => {
       type: "mandate_archived",
       mandate_id: mandateId,
     });
+  });
+
+  it("has every change of a pack as one entry, with each version whole.", async () => {
+    const { mandates } = test;
+    const set = (...names: string[]) => names.map((name) => ({ name, rules: [actionRule(Decision.BLOCK, name)] }));
+    const apply = (...names: string[]) => mandates.applyPack({ name: "vaulted", mandates: set(...names) });
+    const [entry, ...others] = (await appendedBy(() => apply("one", "two"))) as readonly PackEntry[];
+    expect(others).to.deep.equal([]);
+    expect(entry?.published.map(({ version, definition }) => [version, definition.name])).to.deep.equal([
+      [1, "one"],
+      [1, "two"],
+    ]);
+    for (const { digest, definition } of entry?.published ?? []) expect(digestOf(definition)).to.equal(digest);
+    const ids = entry?.published.map(({ mandate_id }) => mandate_id) ?? [];
+    expect(entry?.pack).to.deep.include({ name: "vaulted", version: 1, mandate_ids: ids.toSorted() });
+    await expectSealed(() => apply(), { type: "pack_applied", published: [], archived: ids.toSorted() });
   });
 
   it("has every resolution, with what the person noted.", async () => {

@@ -408,7 +408,7 @@ export declare type Receipt = Message<"agentcontrol.v1.Receipt"> & {
   /**
    * Digest of the policy set in force: SHA-256 of the RFC 8785 JSON of `[mandate_id, version, digest]` of every mandate, sorted
    * by id; lower-case hexadecimal. The entry of the change that put the set in force (`workspace_created`,
-   * `mandate_published` or `mandate_archived`) names the same digest.
+   * `mandate_published`, `mandate_archived` or `pack_applied`) names the same digest.
    *
    * @generated from field: string policy_digest = 24;
    */

@@ -294,6 +294,13 @@ export enum ErrorReason {
   SIGNING_KEY_NOT_FOUND = 52,
 
   /**
+   * No mandates were ever applied under this name of a pack in the key's workspace. NOT_FOUND, 404.
+   *
+   * @generated from enum value: ERROR_REASON_PACK_NOT_FOUND = 53;
+   */
+  PACK_NOT_FOUND = 53,
+
+  /**
    * A department of this name exists. ALREADY_EXISTS, 409.
    *
    * @generated from enum value: ERROR_REASON_DEPARTMENT_EXISTS = 60;
@@ -308,7 +315,7 @@ export enum ErrorReason {
   WORKSPACE_EXISTS = 61,
 
   /**
-   * A mandate of this name exists and is not archived. ALREADY_EXISTS, 409.
+   * A mandate of this name exists and is not archived; for a pack, one outside it. ALREADY_EXISTS, 409.
    *
    * @generated from enum value: ERROR_REASON_MANDATE_EXISTS = 62;
    */
@@ -383,6 +390,13 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_SIGNING_KEY_RETIRED = 72;
    */
   SIGNING_KEY_RETIRED = 72,
+
+  /**
+   * The pack's digest is no longer `expected_digest`. FAILED_PRECONDITION, 409 over HTTP.
+   *
+   * @generated from enum value: ERROR_REASON_PACK_CHANGED = 73;
+   */
+  PACK_CHANGED = 73,
 
   /**
    * The mandate does not compile; every violation is listed. INVALID_ARGUMENT, 400.

@@ -396,6 +396,13 @@ export declare type Mandate = Message<"agentcontrol.v1.Mandate"> & {
    * @generated from field: google.protobuf.Timestamp updated_at = 15;
    */
   updatedAt?: Timestamp | undefined;
+
+  /**
+   * The pack that it was in at this version; unset for a mandate outside packs.
+   *
+   * @generated from field: optional string pack = 16;
+   */
+  pack?: string | undefined;
 };
 
 /**
@@ -403,6 +410,159 @@ export declare type Mandate = Message<"agentcontrol.v1.Mandate"> & {
  * Use `create(MandateSchema)` to create a new message.
  */
 export declare const MandateSchema: GenMessage<Mandate>;
+
+/**
+ * A mandate of a pack, as its author writes it. Its name says which mandate of the pack it is.
+ *
+ * @generated from message agentcontrol.v1.MandateDefinition
+ */
+export declare type MandateDefinition = Message<"agentcontrol.v1.MandateDefinition"> & {
+  /**
+   * What people call it, 1 to 200 characters; unique, ignoring case, among the mandates that are not archived.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * What it is for, at most 2,000 characters.
+   *
+   * @generated from field: string description = 2;
+   */
+  description: string;
+
+  /**
+   * Whose actions it covers; absent means the workspace.
+   *
+   * @generated from field: agentcontrol.v1.Scope scope = 3;
+   */
+  scope: Scope;
+
+  /**
+   * The department, with scope `department`.
+   *
+   * @generated from field: optional string department_id = 4;
+   */
+  departmentId?: string | undefined;
+
+  /**
+   * The agent, with scope `agent`.
+   *
+   * @generated from field: optional string agent_id = 5;
+   */
+  agentId?: string | undefined;
+
+  /**
+   * Breaks ties between mandates that decide alike: the higher one names the decision. -1,000,000 to 1,000,000.
+   *
+   * @generated from field: int32 priority = 6;
+   */
+  priority: number;
+
+  /**
+   * Whether it has effect; absent means `enforce`.
+   *
+   * @generated from field: agentcontrol.v1.MandateMode mode = 7;
+   */
+  mode: MandateMode;
+
+  /**
+   * Its rules, 1 to 200.
+   *
+   * @generated from field: repeated agentcontrol.v1.Rule rules = 8;
+   */
+  rules: Rule[];
+};
+
+/**
+ * Describes the message agentcontrol.v1.MandateDefinition.
+ * Use `create(MandateDefinitionSchema)` to create a new message.
+ */
+export declare const MandateDefinitionSchema: GenMessage<MandateDefinition>;
+
+/**
+ * A named set of mandates that are changed together. UpdateMandate and ArchiveMandate may change one of them all the same: the digest
+ * then differs from `applied_digest`, and applying the set again puts it back.
+ *
+ * @generated from message agentcontrol.v1.Pack
+ */
+export declare type Pack = Message<"agentcontrol.v1.Pack"> & {
+  /**
+   * What people call it.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Counts the changes that ApplyPack made, from 1.
+   *
+   * @generated from field: int32 version = 2;
+   */
+  version: number;
+
+  /**
+   * Digest of the mandates that the pack has in force: SHA-256 over the RFC 8785 form of `[name, digest]` of each, sorted by name;
+   * lower-case hexadecimal.
+   *
+   * @generated from field: string digest = 3;
+   */
+  digest: string;
+
+  /**
+   * The digest as the last ApplyPack left it.
+   *
+   * @generated from field: string applied_digest = 4;
+   */
+  appliedDigest: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.Pack.
+ * Use `create(PackSchema)` to create a new message.
+ */
+export declare const PackSchema: GenMessage<Pack>;
+
+/**
+ * A mandate of a pack, by name and version.
+ *
+ * @generated from message agentcontrol.v1.PackedMandate
+ */
+export declare type PackedMandate = Message<"agentcontrol.v1.PackedMandate"> & {
+  /**
+   * `mnd_…`. Unset for a mandate that a dry run would create.
+   *
+   * @generated from field: optional string mandate_id = 1;
+   */
+  mandateId?: string | undefined;
+
+  /**
+   * What people call it.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * The version in force; of an archived one the last.
+   *
+   * @generated from field: int32 version = 3;
+   */
+  version: number;
+
+  /**
+   * SHA-256 over the RFC 8785 form of the definition, lower-case hexadecimal.
+   *
+   * @generated from field: string digest = 4;
+   */
+  digest: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.PackedMandate.
+ * Use `create(PackedMandateSchema)` to create a new message.
+ */
+export declare const PackedMandateSchema: GenMessage<PackedMandate>;
 
 /**
  * Asks for CreateMandate.
@@ -813,6 +973,159 @@ export declare type CompileMandateResponse = Message<"agentcontrol.v1.CompileMan
 export declare const CompileMandateResponseSchema: GenMessage<CompileMandateResponse>;
 
 /**
+ * Asks for ApplyPack.
+ *
+ * @generated from message agentcontrol.v1.ApplyPackRequest
+ */
+export declare type ApplyPackRequest = Message<"agentcontrol.v1.ApplyPackRequest"> & {
+  /**
+   * Which pack: 1 to 63 lower-case letters, digits and hyphens.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * All mandates that the pack is to have, at most 500, in any order. An empty list archives every mandate of the pack.
+   *
+   * @generated from field: repeated agentcontrol.v1.MandateDefinition mandates = 2;
+   */
+  mandates: MandateDefinition[];
+
+  /**
+   * True answers what would happen and changes nothing.
+   *
+   * @generated from field: bool dry_run = 3;
+   */
+  dryRun: boolean;
+
+  /**
+   * Digest that the pack MUST have for a change to be made, as GetPack gives it; empty if there must be no such pack yet. A set that
+   * changes nothing is accepted whatever it is. Absent: the set is applied whatever came before it.
+   *
+   * @generated from field: optional string expected_digest = 4;
+   */
+  expectedDigest?: string | undefined;
+
+  /**
+   * True takes mandates of these names that stand outside packs into the pack, as they are or as updates. Mandates of other packs are
+   * never taken.
+   *
+   * @generated from field: bool adopt = 5;
+   */
+  adopt: boolean;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ApplyPackRequest.
+ * Use `create(ApplyPackRequestSchema)` to create a new message.
+ */
+export declare const ApplyPackRequestSchema: GenMessage<ApplyPackRequest>;
+
+/**
+ * Answers ApplyPack.
+ *
+ * @generated from message agentcontrol.v1.ApplyPackResponse
+ */
+export declare type ApplyPackResponse = Message<"agentcontrol.v1.ApplyPackResponse"> & {
+  /**
+   * The pack after the change, or as it would be after it.
+   *
+   * @generated from field: agentcontrol.v1.Pack pack = 1;
+   */
+  pack?: Pack | undefined;
+
+  /**
+   * Mandates that were made.
+   *
+   * @generated from field: repeated agentcontrol.v1.PackedMandate created = 2;
+   */
+  created: PackedMandate[];
+
+  /**
+   * Mandates that got a new version.
+   *
+   * @generated from field: repeated agentcontrol.v1.PackedMandate updated = 3;
+   */
+  updated: PackedMandate[];
+
+  /**
+   * Mandates that went out of force.
+   *
+   * @generated from field: repeated agentcontrol.v1.PackedMandate archived = 4;
+   */
+  archived: PackedMandate[];
+
+  /**
+   * Mandates that were in force as they are. Adopting one without a change counts here.
+   *
+   * @generated from field: repeated agentcontrol.v1.PackedMandate unchanged = 5;
+   */
+  unchanged: PackedMandate[];
+
+  /**
+   * What the authors should know, with paths such as `mandates[0].rules[2].conditions.rules[0].field`; the mandates are in force
+   * all the same.
+   *
+   * @generated from field: repeated agentcontrol.v1.RuleWarning warnings = 6;
+   */
+  warnings: RuleWarning[];
+};
+
+/**
+ * Describes the message agentcontrol.v1.ApplyPackResponse.
+ * Use `create(ApplyPackResponseSchema)` to create a new message.
+ */
+export declare const ApplyPackResponseSchema: GenMessage<ApplyPackResponse>;
+
+/**
+ * Asks for GetPack.
+ *
+ * @generated from message agentcontrol.v1.GetPackRequest
+ */
+export declare type GetPackRequest = Message<"agentcontrol.v1.GetPackRequest"> & {
+  /**
+   * Which pack.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.GetPackRequest.
+ * Use `create(GetPackRequestSchema)` to create a new message.
+ */
+export declare const GetPackRequestSchema: GenMessage<GetPackRequest>;
+
+/**
+ * Answers GetPack.
+ *
+ * @generated from message agentcontrol.v1.GetPackResponse
+ */
+export declare type GetPackResponse = Message<"agentcontrol.v1.GetPackResponse"> & {
+  /**
+   * The pack.
+   *
+   * @generated from field: agentcontrol.v1.Pack pack = 1;
+   */
+  pack?: Pack | undefined;
+
+  /**
+   * Its mandates in force, in the order of their names. GetMandate shows their rules.
+   *
+   * @generated from field: repeated agentcontrol.v1.PackedMandate mandates = 2;
+   */
+  mandates: PackedMandate[];
+};
+
+/**
+ * Describes the message agentcontrol.v1.GetPackResponse.
+ * Use `create(GetPackResponseSchema)` to create a new message.
+ */
+export declare const GetPackResponseSchema: GenMessage<GetPackResponse>;
+
+/**
  * What a rule looks at.
  *
  * @generated from enum agentcontrol.v1.RuleType
@@ -1173,6 +1486,30 @@ export declare const MandateService: GenService<{
     methodKind: "unary";
     input: typeof CompileMandateRequestSchema;
     output: typeof CompileMandateResponseSchema;
+  },
+  /**
+   * Makes a pack hold exactly the given mandates, all of them or none: creates those whose names are new to it, updates those whose
+   * definitions differ, and archives those that are left out. One entry of the log seals the whole change, and the next decision is
+   * made under all of it. Makes the pack if there is none of this name. The same set again changes nothing and seals nothing.
+   * MANDATE_INVALID lists everything in all mandates that does not compile, with paths such as `mandates[2].rules[0].tool`.
+   * MANDATE_EXISTS names a mandate that stands outside the pack, PACK_CHANGED tells that `expected_digest` is not the pack's.
+   *
+   * @generated from rpc agentcontrol.v1.MandateService.ApplyPack
+   */
+  applyPack: {
+    methodKind: "unary";
+    input: typeof ApplyPackRequestSchema;
+    output: typeof ApplyPackResponseSchema;
+  },
+  /**
+   * Gives a pack with the mandates that it has in force. PACK_NOT_FOUND if nothing was ever applied under the name.
+   *
+   * @generated from rpc agentcontrol.v1.MandateService.GetPack
+   */
+  getPack: {
+    methodKind: "unary";
+    input: typeof GetPackRequestSchema;
+    output: typeof GetPackResponseSchema;
   },
 }>;
 

@@ -1,5 +1,5 @@
 import { assertSignedInTime, type Checkpoint, type SignedCheckpoint } from "./checkpoint.ts";
-import { type JsonRecord, parseCanonicalObject, valueAt } from "./json.ts";
+import { type JsonRecord, listAt, parseCanonicalObject, valueAt } from "./json.ts";
 import { hashOfLeaf, MerkleTree, rootFromInclusion } from "./merkle.ts";
 import { SealedKeys } from "./sealed-keys.ts";
 import { VerificationError, type VerificationFault } from "./verification-error.ts";
@@ -214,6 +214,7 @@ const CLAIMS: ReadonlyMap<unknown, readonly (readonly string[])[]> = new Map([
   ["department_created", [["department.department_id"]]],
   ["tool_registered", [["tool.name", "tool.version"]]],
   ["mandate_published", [["mandate.mandate_id", "mandate.version"]]],
+  ["pack_applied", [["pack.name", "pack.version"]]],
   ["key_created", [["key.key_id"]]],
   ["authority_created", [["authority.id"]]],
   ["escalation_resolved", [["escalation_id"]]],
@@ -224,10 +225,13 @@ const CLAIMS: ReadonlyMap<unknown, readonly (readonly string[])[]> = new Map([
 /** Returns the ids that no other entry of the log may claim; an unknown type claims none. */
 function claimedIds(body: JsonRecord): string[] {
   const claims = CLAIMS.get(body.type) ?? [];
-  return claims.flatMap((paths) => {
+  const own = claims.flatMap((paths) => {
     const values = paths.map((path) => valueAt(body, path));
     return values.includes(undefined) ? [] : `${String(body.type)} ${paths[0]?.split(".").at(-1)} ${values.join(" ")}`;
   });
+  if (body.type !== "pack_applied") return own;
+  const published = listAt(body, "published");
+  return [...own, ...published.flatMap((mandate) => claimedIds({ type: "mandate_published", mandate }))];
 }
 
 /** The entry of a decision, and its proof. */

@@ -42,14 +42,20 @@ export const readTools = {
     from tool_version where workspace_id = $1 order by name, version desc`,
 };
 
-/** Reads the version in force of every mandate that is not archived, in the order of their creation. */
+/** Reads the version in force of every mandate that is not archived, in the order of their creation, then of their ids. */
 export const readMandates = {
   name: "read-mandates",
   text: `select * from (
-      select distinct on (mandate_id) mandate_id as "mandateId", version, definition, digest, archived,
+      select distinct on (mandate_id) mandate_id as "mandateId", version, definition, digest, archived, pack,
         created_at_ms::float8 as "createdAtMs", updated_at_ms::float8 as "updatedAtMs", created_seq::float8 as "createdSeq"
       from mandate_version where workspace_id = $1 order by mandate_id, version desc
-    ) latest where not archived order by "createdSeq"`,
+    ) latest where not archived order by "createdSeq", "mandateId"`,
+};
+
+/** Reads the packs of mandates. */
+export const readPacks = {
+  name: "read-packs",
+  text: `select name, version, applied_digest as "appliedDigest" from pack where workspace_id = $1 order by name`,
 };
 
 /** Reads the decisions since the trust snapshot. Further parameter: log size that the snapshot reflects. */
