@@ -1,4 +1,3 @@
-import { setImmediate } from "node:timers/promises";
 import type { Pool } from "pg";
 import { ErrorReason, invalidField, notFound } from "../../errors.ts";
 import { receiptFrom } from "../../log/receipts.ts";
@@ -11,6 +10,7 @@ import type { WorkspaceState } from "../../state/workspace.ts";
 import { storeFault } from "../../store/store-fault.ts";
 import { applyDrafts, type Draft } from "../drafts.ts";
 import type { OwnStates } from "../own-state.ts";
+import { Pace } from "../pace.ts";
 import { type MakeLongChecks, type Recorded, Replay } from "./replay.ts";
 import { type Report, ReportBuilder } from "./report.ts";
 import { type PlacedChange, Stretch, type StretchEntry } from "./stretch.ts";
@@ -55,8 +55,6 @@ export interface BacktestParts {
 
 /** Milliseconds between messages of progress. */
 const PROGRESS_MS = 250;
-/** Milliseconds after which replaying gives way to other requests. */
-const TURN_MS = 5;
 
 /**
  * Decides the decisions of a window again. Yields progress, changed decisions if they are asked for, and last the report. Throws
@@ -89,7 +87,7 @@ async function* run({ pool, checker }: BacktestParts, query: BacktestQuery): Asy
   const longChecks: MakeLongChecks = (missing) => checker.run(workspaceId, missing, signal);
   const total = toSeq - fromSeq;
   let toldAt = performance.now();
-  let turnAt = toldAt;
+  const pace = new Pace();
   yield { kind: "progress", replayed: 0, total };
   let done = 0;
   for await (const page of pagesOf(stretch, replay, fromSeq, toSeq)) {
@@ -117,9 +115,7 @@ async function* run({ pool, checker }: BacktestParts, query: BacktestQuery): Asy
           yield { kind: "change", change };
         }
       }
-      if (performance.now() - turnAt < TURN_MS) continue;
-      await setImmediate();
-      turnAt = performance.now();
+      await pace.turn();
     }
     await countPeople(stretch, builder);
     if (performance.now() - toldAt < PROGRESS_MS) continue;

@@ -1,0 +1,39 @@
+import { performance } from "node:perf_hooks";
+import { setTimeout as delay } from "node:timers/promises";
+
+/** Milliseconds of work after which others get a turn. */
+const TURN_MS = 4;
+/** Milliseconds of the shortest rest, in which the work looks whether others are busy, and of the longest. */
+const MIN_REST_MS = 1;
+const MAX_REST_MS = 32;
+/** Turns between rests while nobody else is busy. */
+const QUIET_TURNS = 8;
+/** Share of a rest in which the event loop ran for others, above which they are busy. */
+const BUSY = 0.15;
+
+/**
+ * The pace of long work in the event loop of a service: it takes most of the time while nobody else does, and about a tenth while
+ * others are busy.
+ */
+export class Pace {
+  #turnAt = performance.now();
+  #turns = 0;
+  #restMs = MIN_REST_MS;
+
+  /** Resolves when the work may go on; at once within a turn. */
+  async turn(): Promise<void> {
+    if (performance.now() - this.#turnAt < TURN_MS) return;
+    this.#turns += 1;
+    if (this.#restMs > MIN_REST_MS || this.#turns % QUIET_TURNS === 0) await this.#rest();
+    else await new Promise((resolve) => setImmediate(resolve));
+    this.#turnAt = performance.now();
+  }
+
+  async #rest(): Promise<void> {
+    const before = performance.eventLoopUtilization();
+    await delay(this.#restMs);
+    const { utilization } = performance.eventLoopUtilization(before);
+    this.#restMs =
+      utilization > BUSY ? Math.min(MAX_REST_MS, this.#restMs * 2) : Math.max(MIN_REST_MS, this.#restMs / 2);
+  }
+}
