@@ -12,6 +12,7 @@ try {
       if (!process.stdout.write(text)) await once(process.stdout, "drain");
     },
     note: (text) => void process.stderr.write(text),
+    isTerminal: process.stderr.isTTY,
   });
 } catch (error) {
   // Node's own exit code for an exception, 1, would say `refused`.

@@ -5,6 +5,8 @@ export interface CommandIo {
   write(text: string): Promise<void>;
   /** Writes to standard error. */
   note(text: string): void;
+  /** True if a person reads standard error. Default false. */
+  readonly isTerminal?: boolean;
 }
 
 /** The arguments of a command, limited to the options that it lists. */
@@ -75,6 +77,12 @@ export const OPTIONS = {
     help: "trust this ECDSA P-256 key (PEM) and no other; may come more than once",
   },
   jwks: { value: "file", help: "trust the keys of this JSON Web Key Set and no others" },
+  since: {
+    value: "time",
+    help: "where the window begins: `30d`, `12h`, `45m` ago, or a time such as 2026-01-31T00:00:00Z",
+  },
+  until: { value: "time", help: "where the window ends, in the same forms; else with the last decision" },
+  agent: { value: "agent_id", help: "report this agent only" },
   json: { help: "print one line of JSON" },
   help: { help: "print this help" },
 } as const satisfies Readonly<Record<string, CommandOption>>;

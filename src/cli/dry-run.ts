@@ -53,7 +53,8 @@ async function report(
   return { lines: linesOf(result), json: result, isRefused };
 }
 
-async function requestFrom(file: string): Promise<JsonRecord> {
+/** Reads a file that holds a JSON object. */
+export async function requestFrom(file: string): Promise<JsonRecord> {
   const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
     throw new CommandError(`${file} cannot be read: ${error.code ?? error.message}`);
   });
@@ -125,6 +126,7 @@ function nearestLine({ argument, from, to }: JsonRecord): string {
   return `  would allow: ${argument} ${JSON.stringify(to)}${from == null ? "" : ` instead of ${JSON.stringify(from)}`}`;
 }
 
-function recordsOf(value: unknown): readonly JsonRecord[] {
+/** Returns the objects of a list. */
+export function recordsOf(value: unknown): readonly JsonRecord[] {
   return Array.isArray(value) ? value.filter(isJsonRecord) : [];
 }

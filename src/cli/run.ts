@@ -10,6 +10,7 @@ import {
   type OptionName,
 } from "./command.ts";
 import { preflight, probe } from "./dry-run.ts";
+import { mandateBacktest } from "./mandate-backtest.ts";
 import { redactScan } from "./redact-scan.ts";
 import { signingKeyRetire } from "./signing-key-retire.ts";
 import { vaultExplain } from "./vault-explain.ts";
@@ -26,6 +27,7 @@ const COMMANDS: readonly Command[] = [
   certificateVerify,
   preflight,
   probe,
+  mandateBacktest,
   signingKeyRetire,
   redactScan,
 ];

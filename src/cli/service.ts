@@ -1,3 +1,5 @@
+import { createInterface } from "node:readline";
+import { Readable } from "node:stream";
 import { parseJson } from "./bundle.ts";
 import { CommandError, type CommandInput, ServiceFailedError } from "./command.ts";
 import { isJsonRecord, type JsonRecord, stringFrom } from "./verify/json.ts";
@@ -12,6 +14,8 @@ export interface ServiceRequest {
   readonly query?: Readonly<Record<string, string | number>>;
   /** Sent as JSON. Default: none, or `{}` where the method has one. */
   readonly body?: object;
+  /** The type of the answer. Default: the service's choice. */
+  readonly accept?: string;
 }
 
 /**
@@ -23,6 +27,24 @@ export type CallService = (path: string, request?: ServiceRequest) => Promise<Js
 /** Connects to the `--url` of a command with its `--key`. Throws `CommandError` if the address or the key is missing. */
 export function serviceFrom(input: CommandInput): CallService {
   return createCall(addressFrom(input), keyFrom(input));
+}
+
+/**
+ * Calls a method that answers with a stream of lines, and yields each. Throws as `CallService` does, also for an error in the
+ * middle of the stream.
+ */
+export async function* streamFrom(input: CommandInput, path: string, body: object): AsyncGenerator<JsonRecord> {
+  const address = addressFrom(input);
+  const request = { method: "POST", body, accept: "application/x-ndjson" } as const;
+  const reply = await createSend(address, keyFrom(input))(path, request, null);
+  if (!reply.ok || reply.body === null) answerFrom(address, path, reply, parseJson(await reply.text()));
+  const lines = createInterface({ input: Readable.fromWeb(reply.body as never), crlfDelay: Number.POSITIVE_INFINITY });
+  for await (const line of lines) {
+    const json = parseJson(line);
+    if (!isJsonRecord(json) || json.error !== undefined)
+      answerFrom(address, path, { ok: false, status: reply.status }, json);
+    else yield json;
+  }
 }
 
 function addressFrom(input: CommandInput): URL {
@@ -48,26 +70,48 @@ function reasonOf({ cause, message }: Error): string {
 }
 
 function createCall(address: URL, key: string): CallService {
-  const base = address.href.replace(/\/$/, "");
-  return async (path, { method = "GET", query = {}, body } = {}) => {
-    const pairs = Object.entries(query).map(([name, value]) => [name, String(value)]);
-    const search = pairs.length === 0 ? "" : `?${new URLSearchParams(pairs)}`;
-    const signal = AbortSignal.timeout(TIMEOUT_MS);
-    // A redirect would send the key to its target.
-    const headers = { "x-api-key": key, ...(method !== "GET" && { "content-type": "application/json" }) };
-    const sent = method === "GET" ? {} : { body: JSON.stringify(body ?? {}) };
-    const init = { method, headers, redirect: "error", signal, ...sent } as const;
-    const response = fetch(`${base}${path}${search}`, init).then(async (reply) => ({
-      isOk: reply.ok,
-      status: reply.status,
-      json: parseJson(await reply.text()),
-    }));
-    const { isOk, status, json } = await response.catch((error: Error) => {
-      throw new CommandError(`${address.origin} cannot be reached: ${reasonOf(error)}`);
+  const send = createSend(address, key);
+  return async (path, request = {}) => {
+    const reply = await send(path, request, AbortSignal.timeout(TIMEOUT_MS));
+    const text = await reply.text().catch((error: Error) => {
+      throw unreachable(address, error);
     });
-    if (isOk && isJsonRecord(json)) return json;
-    const fault = isJsonRecord(json) && isJsonRecord(json.error) ? stringFrom(json.error.message) : undefined;
-    const message = `${address.origin} answered ${path} with ${status}: ${fault ?? "no JSON of this service"}`;
-    throw status >= 500 ? new ServiceFailedError(message) : new CommandError(message);
+    return answerFrom(address, path, reply, parseJson(text));
   };
 }
+
+type Send = (path: string, request: ServiceRequest, signal: AbortSignal | null) => Promise<Response>;
+
+function createSend(address: URL, key: string): Send {
+  const base = address.href.replace(/\/$/, "");
+  return (path, { method = "GET", query = {}, body, accept }, signal) => {
+    const pairs = Object.entries(query).map(([name, value]) => [name, String(value)]);
+    const search = pairs.length === 0 ? "" : `?${new URLSearchParams(pairs)}`;
+    const headers = {
+      "x-api-key": key,
+      ...(method !== "GET" && { "content-type": "application/json" }),
+      ...(accept !== undefined && { accept }),
+    };
+    const sent = method === "GET" ? {} : { body: JSON.stringify(body ?? {}) };
+    // A redirect would send the key to its target.
+    const init = { method, headers, redirect: "error", signal, ...sent } as const;
+    return fetch(`${base}${path}${search}`, init).catch((error: Error) => {
+      throw unreachable(address, error);
+    });
+  };
+}
+
+function answerFrom(
+  address: URL,
+  path: string,
+  { ok, status }: Pick<Response, "ok" | "status">,
+  json: unknown,
+): JsonRecord {
+  if (ok && isJsonRecord(json)) return json;
+  const fault = isJsonRecord(json) && isJsonRecord(json.error) ? stringFrom(json.error.message) : undefined;
+  const message = `${address.origin} answered ${path} with ${status}: ${fault ?? "no JSON of this service"}`;
+  throw status >= 500 ? new ServiceFailedError(message) : new CommandError(message);
+}
+
+const unreachable = (address: URL, error: Error): CommandError =>
+  new CommandError(`${address.origin} cannot be reached: ${reasonOf(error)}`);

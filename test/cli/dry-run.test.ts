@@ -82,4 +82,43 @@ describe("agentctl preflight and probe", () => {
     expect(missing).to.include({ code: 2 });
     expect(missing.stderr).to.contain("ENOENT");
   });
+
+  it("backtest a draft over the last days, looser agents first, in 100 columns.", async () => {
+    await post("/v1/enforce/intercept", { agent_id, ...pay(750) });
+    await post("/v1/enforce/intercept", { agent_id, ...pay(5) });
+    const drafts = [
+      { name: "no small ones", rules: [{ type: "trust", decision: "block", conditions: { below: 100 } }] },
+    ];
+    const path = await folder.file("drafts.json", JSON.stringify({ drafts }));
+    const env = { AGENTCTL_URL: server.http, AGENTCTL_KEY: server.adminKey };
+    const strict = await agentctl(["mandate", "backtest", path, "--since", "30d"], env);
+    expect(strict.code, strict.stderr).to.equal(0);
+    const lines = strict.stdout.split("\n");
+    expect(lines[0]).to.match(/^2 decisions from .+Z to .+Z$/);
+    expect(lines.slice(1, 5)).to.deep.equal([
+      "  looser     0",
+      "  stricter   2  (now 2 block)",
+      "  unchanged  0",
+      "  of the stricter ones people had approved 0, rejected 0; 1 wait",
+    ]);
+    expect(lines.every((line) => line.length <= 100)).to.equal(true);
+    expect(lines[7]).to.match(/^payer agt_\w+ +2 +0 +2$/);
+    const list = await fetch(`${server.http}/v1/enforce/mandates`, { headers: { "x-api-key": server.adminKey } });
+    const { mandates } = (await list.json()) as { mandates: { mandate_id: string }[] };
+    const archives = mandates.map(({ mandate_id }) => mandate_id);
+    const without = await folder.file("without.json", JSON.stringify({ archives }));
+    const loose = await agentctl(["mandate", "backtest", without, "--json"], env);
+    expect(loose.code).to.equal(1);
+    expect(loose.json()).to.deep.include({ looser: 1, stricter: 0 });
+  });
+
+  it("refuse a window and drafts that make no sense.", async () => {
+    const env = { AGENTCTL_URL: server.http, AGENTCTL_KEY: server.adminKey };
+    const path = await folder.file("drafts.json", "{}");
+    expect((await agentctl(["mandate", "backtest", path, "--since", "soon"], env)).stderr).to.contain("--since takes");
+    const bad = await folder.file("bad.json", '{"drafts": [{"name": "x"}]}');
+    const { code, stderr } = await agentctl(["mandate", "backtest", bad], env);
+    expect(code).to.equal(2);
+    expect(stderr).to.contain("drafts[0].rules");
+  });
 });

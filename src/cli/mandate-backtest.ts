@@ -1,0 +1,106 @@
+import { type Command, CommandError, type CommandInput } from "./command.ts";
+import { recordsOf, requestFrom } from "./dry-run.ts";
+import { streamFrom } from "./service.ts";
+import { isJsonRecord, type JsonRecord, required } from "./verify/json.ts";
+
+const UNITS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000 };
+/** Columns of the agents' names, and of the bar. */
+const NAME_COLUMNS = 48;
+const BAR_COLUMNS = 40;
+/** Rows of agents that are printed. */
+const MAX_ROWS = 50;
+
+/** `agentctl mandate backtest`: what drafts would have done to the recorded decisions. */
+export const mandateBacktest: Command = {
+  name: "mandate backtest",
+  arguments: "<file>",
+  summary: "decide the recorded decisions of a window again under drafts",
+  details: [
+    "",
+    'The file holds JSON: {"drafts": [{"name": "…", "rules": […], "replaces_mandate_id": "mnd_…"}], "archives": ["mnd_…"]}.',
+    "Each draft is a mandate as it would be created; `archives` are mandates in force to decide without. Nothing is written.",
+    "Agents with looser decisions come first. Exit code 1 says that some decision would be looser.",
+  ],
+  options: ["url", "key", "since", "until", "agent"],
+  async run(input) {
+    const [file = ""] = input.positionals;
+    const { drafts = [], archives = [] } = await requestFrom(file);
+    const now = Date.now();
+    const agent_id = input.option("agent");
+    const body = {
+      ...{ drafts, archives },
+      ...(agent_id === undefined ? {} : { agent_id }),
+      ...timeFrom(input, "since", now),
+      ...timeFrom(input, "until", now),
+    };
+    const report = await reportOf(input, body);
+    return { lines: linesOf(report), json: report, isRefused: Number(report.looser) > 0 };
+  },
+};
+
+function timeFrom(input: CommandInput, name: "since" | "until", now: number): Record<string, string> {
+  const text = input.option(name);
+  if (text === undefined) return {};
+  const [, count, unit = ""] = /^(\d{1,6})([dhm])$/.exec(text) ?? [];
+  const at = count === undefined ? Date.parse(text) : now - Number(count) * (UNITS[unit] ?? Number.NaN);
+  if (!Number.isFinite(at))
+    throw new CommandError(`--${name} takes \`30d\`, \`12h\`, \`45m\` or a time such as 2026-01-31T00:00:00Z`);
+  return { [name]: new Date(at).toISOString() };
+}
+
+async function reportOf(input: CommandInput, body: object): Promise<JsonRecord> {
+  let report: unknown;
+  for await (const message of streamFrom(input, "/v1/enforce/backtest", body)) {
+    if (isJsonRecord(message.progress)) showProgress(input, message.progress);
+    report = message.report ?? report;
+  }
+  if (input.io.isTerminal === true) input.io.note("\r\u001b[K");
+  return required(isJsonRecord(report) ? report : undefined, "the service", "`report`");
+}
+
+function showProgress({ io }: CommandInput, { replayed, total }: JsonRecord): void {
+  if (io.isTerminal !== true) return;
+  const share = Number(total) === 0 ? 1 : Number(replayed) / Number(total);
+  const filled = Math.floor(share * BAR_COLUMNS);
+  const bar = "#".repeat(filled) + "-".repeat(BAR_COLUMNS - filled);
+  io.note(`\r[${bar}] ${Math.floor(share * 100)} % of ${total} entries`);
+}
+
+function linesOf(report: JsonRecord): readonly string[] {
+  const { since, until, replayed, unchanged, stricter, looser, semantic_decisions: semantic } = report;
+  const people = recordOf(report.by_people);
+  const agents = recordsOf(report.agents);
+  const changed = agents.filter((agent) => Number(agent.looser) + Number(agent.stricter) > 0);
+  return [
+    since == null ? "no decisions in the window" : `${replayed} decisions from ${since} to ${until}`,
+    `  looser     ${looser}${byText(recordOf(report.looser_by))}`,
+    `  stricter   ${stricter}${byText(recordOf(report.stricter_by))}`,
+    `  unchanged  ${unchanged}`,
+    ...(Number(semantic) === 0 ? [] : [`  left out   ${semantic}, which a semantic rule covers`]),
+    ...(Number(stricter) === 0
+      ? []
+      : [
+          `  of the stricter ones people had approved ${people.approved}, rejected ${people.rejected}; ${people.pending} wait`,
+        ]),
+    ...(changed.length === 0 ? [] : ["", row("agent", "decisions", "looser", "stricter")]),
+    ...changed.slice(0, MAX_ROWS).map((agent) => row(nameOf(agent), agent.replayed, agent.looser, agent.stricter)),
+    ...(changed.length > MAX_ROWS ? [`and ${changed.length - MAX_ROWS} more agents; --json lists all`] : []),
+    ...(agents.length === changed.length ? [] : [`${agents.length - changed.length} agents without a change`]),
+  ];
+}
+
+const recordOf = (value: unknown): JsonRecord => (isJsonRecord(value) ? value : {});
+
+function byText(counts: JsonRecord): string {
+  const parts = Object.entries(counts).flatMap(([word, count]) => (Number(count) > 0 ? [`${count} ${word}`] : []));
+  return parts.length === 0 ? "" : `  (now ${parts.join(", ")})`;
+}
+
+function nameOf({ name, agent_id }: JsonRecord): string {
+  const text = `${name} ${agent_id}`;
+  return text.length > NAME_COLUMNS ? `${text.slice(0, NAME_COLUMNS - 1)}…` : text;
+}
+
+function row(name: unknown, ...cells: readonly unknown[]): string {
+  return `${String(name).padEnd(NAME_COLUMNS)}${cells.map((cell) => String(cell).padStart(12)).join("")}`;
+}
