@@ -120,7 +120,7 @@ function createServices({
     createToolService({ logs, database }),
     createMandateService({ logs, database }),
     createEnforcementService({ intercept: createIntercept({ logs, guard, checker }), logs, pool, heartbeatMs }),
-    createDryRunService({ logs, pool, checker }),
+    createDryRunService({ logs, pool, checker, database }),
     createEscalationService({ logs, pool, heartbeatMs }),
     createAuthorityService({ logs, database, keys, authenticator }),
     createRevocationService({ logs, database, keys, authenticator }),

@@ -7,16 +7,23 @@ import {
   DryRunService,
   type HypotheticalAction,
   type MandateDraft,
+  type MandateTestSchema,
+  PastAgent,
   type ProbeRequest,
   type ProbeResponseSchema,
+  type TestRunSchema,
 } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import type { BacktestEvent } from "../dryrun/backtest/backtest.ts";
 import type { AgentReport, Report } from "../dryrun/backtest/report.ts";
 import type { Draft } from "../dryrun/drafts.ts";
 import { type DryRunParts, DryRuns, type Question } from "../dryrun/dry-runs.ts";
+import { MAX_TESTS } from "../dryrun/generate-tests.ts";
+import type { MandateTest, PastAgent as PastAgentWord, TestNote, TestResult } from "../dryrun/mandate-test.ts";
+import { type MandateTestParts, MandateTests } from "../dryrun/mandate-tests.ts";
 import { preflight } from "../dryrun/preflight.ts";
 import { type Probe, probe } from "../dryrun/probe.ts";
+import type { TestRun } from "../dryrun/run-tests.ts";
 import type { Seen, TracedCondition, TracedRule } from "../dryrun/trace.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { Action, Outcome } from "../state/types.ts";
@@ -24,6 +31,7 @@ import { actionFrom } from "./action.ts";
 import type { CallContext, Caller } from "./context.ts";
 import { decisionMapping, decisionPathMapping, mandateModeMapping } from "./enum-mapping.ts";
 import { draftFrom } from "./mandate-service.ts";
+import { pageFrom } from "./paging.ts";
 import { limitMessageFrom } from "./records.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 import { argumentFrom } from "./tool-service.ts";
@@ -34,6 +42,15 @@ const SEEN: Readonly<Record<Seen, ConditionSeen>> = {
   wrong_type: ConditionSeen.WRONG_TYPE,
   other_currency: ConditionSeen.OTHER_CURRENCY,
 };
+
+const PAST_AGENTS: Readonly<Record<PastAgentWord, PastAgent>> = {
+  self: PastAgent.SELF,
+  colleague: PastAgent.COLLEAGUE,
+  other: PastAgent.OTHER,
+};
+
+/** Reasons of one test that are shown. */
+const MAX_REASONS = 10;
 
 const MAY_DRAFT: readonly Role[] = [Role.ADMIN, Role.OPERATOR];
 
@@ -183,13 +200,45 @@ function tallyFrom({
   };
 }
 
+const resultFrom = ({ decision, fires }: TestResult) => ({ decision: decisionMapping.toProto(decision), fires });
+
+const noteFrom = ({ rule, message }: TestNote) => ({ ...(rule === undefined ? {} : { rule }), message });
+
+function testFrom(test: MandateTest): MessageInitShape<typeof MandateTestSchema> {
+  const { testId, name, rule, action, history, atMs, trust, agent, expected, because } = test;
+  return {
+    ...{ testId, name, rule, trust, because, action },
+    history: history.map(({ by, actionType, decision, beforeMs, count: times }) => ({
+      by: PAST_AGENTS[by],
+      ...{ actionType, decision: decisionMapping.toProto(decision), beforeMs: BigInt(beforeMs), count: times },
+    })),
+    at: timestampFromMs(atMs),
+    agent: { agentId: agent.agentId, departmentIds: [...agent.departmentIds] },
+    expected: resultFrom(expected),
+  };
+}
+
+function runFrom({ test, passed, actual, reasons }: TestRun): MessageInitShape<typeof TestRunSchema> {
+  const { testId, name, rule, expected } = test;
+  return {
+    ...{ testId, name, rule, passed },
+    expected: resultFrom(expected),
+    actual: resultFrom(actual),
+    reasons: reasons.slice(0, MAX_REASONS).map((reason) => ({ ...reason })),
+  };
+}
+
 function count(outcomes: readonly Outcome[], decision: Outcome["decision"]): number {
   return outcomes.filter((outcome) => outcome.decision === decision).length;
 }
 
+/** Parts that DryRunService needs. */
+export type DryRunServiceOptions = DryRunParts & MandateTestParts;
+
 /** Creates the functions of DryRunService. */
-export function createDryRunService(parts: DryRunParts): ServiceDefinition {
+export function createDryRunService(parts: DryRunServiceOptions): ServiceDefinition {
   const dryRuns = new DryRuns(parts);
+  const mandateTests = new MandateTests(parts);
   return defineService(DryRunService, {
     async preflight(request, context) {
       const actions = request.steps.map((step) => hypotheticalFrom(step, request.agentId, context.caller));
@@ -230,6 +279,26 @@ export function createDryRunService(parts: DryRunParts): ServiceDefinition {
     async probe(request: ProbeRequest, context) {
       const action = hypotheticalFrom(request, request.agentId, context.caller);
       return probeFrom(await probe(dryRuns, questionFrom(request, [action], context)));
+    },
+
+    async generateTests({ mandateId }, { caller: { workspaceId }, signal }) {
+      const { tests, notes, version } = await mandateTests.generate({ workspaceId, mandateId, signal });
+      return { tests: tests.map(testFrom), notes: notes.map(noteFrom), version };
+    },
+
+    async listTests(request, { caller: { workspaceId } }) {
+      const { mandateId } = request;
+      const pageSize = request.pageSize === 0 ? MAX_TESTS : request.pageSize;
+      const page = pageFrom({ ...request, pageSize }, "tests", mandateId);
+      const { items, next, notes, version } = await mandateTests.list({ workspaceId, mandateId }, page);
+      const nextPageToken = page.tokenAfter(next);
+      return { tests: items.map(testFrom), nextPageToken, notes: notes.map(noteFrom), version };
+    },
+
+    async runTests({ mandateId }, { caller: { workspaceId }, signal }) {
+      const { runs, version } = await mandateTests.run({ workspaceId, mandateId, signal });
+      const passed = runs.filter((run) => run.passed).length;
+      return { passed, failed: runs.length - passed, results: runs.map(runFrom), version };
     },
   });
 }

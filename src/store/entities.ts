@@ -141,6 +141,19 @@ export const PackEntity = defineEntity({
   },
 });
 
+/** The generated tests of one version of a mandate; `suite` is JSON text. */
+export const MandateTestEntity = defineEntity({
+  name: "MandateTest",
+  tableName: "mandate_test",
+  properties: {
+    workspaceId: p.text().primary(),
+    mandateId: p.text().primary(),
+    version: p.integer().primary(),
+    suite: p.text(),
+    createdAtMs: p.bigint("number"),
+  },
+});
+
 /**
  * An escalation's state; what it is about stands in the log entry `createdSeq`. `expiresAtMs` is the end of the approval once
  * approved. `askedBy` holds the keys that asked, `updatedSeq` the log index of the last further ask or withdrawal.
@@ -314,6 +327,7 @@ export const ENTITIES = [
   ToolVersionEntity,
   MandateVersionEntity,
   PackEntity,
+  MandateTestEntity,
   EscalationEntity,
   AuthorityEntity,
   RevocationEntity,

@@ -276,8 +276,21 @@ const PACKS = [
   `alter table mandate_version add column pack text collate "C"`,
 ];
 
+/** Generated tests of mandates, `suite` as JSON text so that it is read back byte by byte. */
+const MANDATE_TESTS = [
+  `create table mandate_test (
+    workspace_id text collate "C" not null,
+    mandate_id text collate "C" not null,
+    version integer not null,
+    suite text not null,
+    created_at_ms bigint not null,
+    primary key (workspace_id, mandate_id, version)
+  )`,
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
   { name: "0002-packs", statements: PACKS },
+  { name: "0003-mandate-tests", statements: MANDATE_TESTS },
 ];

@@ -38,6 +38,7 @@ const TABLES = [
   ["department_member", "t"],
   ["tool_version", "t"],
   ["mandate_version", "t"],
+  ["mandate_test", "t"],
   ["escalation", "t"],
   ["ledger_entry", "t.seq"],
   ["agent", "(t.agent_id, t.resource, t.status, t.deactivated_at_ms)"],

@@ -20,8 +20,11 @@ async function rowsOf(pool: Pool): Promise<Readonly<Record<string, readonly stri
   return all;
 }
 
+/** A workspace with a mandate that has generated tests. */
+type TestedWorkspace = TestWorkspace & { readonly tested: string };
+
 describe("a dry run writes nothing", () => {
-  const RUNS: Readonly<Record<string, (workspace: TestWorkspace, agentId: string) => Promise<unknown>>> = {
+  const RUNS: Readonly<Record<string, (workspace: TestedWorkspace, agentId: string) => Promise<unknown>>> = {
     "a preflight": ({ dryRuns }, agentId) => dryRuns.preflight({ agentId, steps: randomPlan(seededBelow(5), 50) }),
     "a preflight with drafts at another time": ({ dryRuns }, agentId) =>
       dryRuns.preflight({
@@ -37,6 +40,12 @@ describe("a dry run writes nothing", () => {
         ...{ actionType: "pay", tool: "pay_invoice", metadata: { arguments: { amount: 900 } } },
         drafts: [{ name: "draft", rules: [actionRule(Decision.BLOCK, "pay")] }],
       }),
+    "a list of tests": async ({ dryRuns, tested }) => dryRuns.listTests({ mandateId: tested }),
+    "a run of tests": async ({ dryRuns, tested }) => {
+      const { passed, failed } = await dryRuns.runTests({ mandateId: tested });
+      expect(passed).to.be.above(10);
+      expect(failed).to.equal(0);
+    },
   };
   for (const [name, run] of Object.entries(RUNS)) {
     it(`: ${name}.`, () =>
@@ -44,7 +53,8 @@ describe("a dry run writes nothing", () => {
         const { database, log, logs } = workspace;
         const agentId = await workspace.agent();
         await publishRandomly(workspace, seededBelow(3));
-        await workspace.mandate([actionRule(Decision.ESCALATE, "asks")]);
+        const tested = await workspace.mandate([actionRule(Decision.ESCALATE, "asks"), velocityRule(200)]);
+        await workspace.dryRuns.generateTests({ mandateId: tested });
         for (const step of randomPlan(seededBelow(4), 10)) await workspace.intercept({ agentId, ...step });
         await workspace.intercept({ agentId, actionType: "asks" });
         await log.saveTrust();
@@ -52,7 +62,7 @@ describe("a dry run writes nothing", () => {
         log.subscribe((events) => heard.push(...events));
         const nowMs = logs.clock.now();
         const before = [await rowsOf(database.pool), await comparable(database.pool, await log.caughtUp(), nowMs)];
-        await run(workspace, agentId);
+        await run({ ...workspace, tested }, agentId);
         await log.saveTrust();
         const after = [await rowsOf(database.pool), await comparable(database.pool, await log.caughtUp(), nowMs)];
         expect(after).to.deep.equal(before);

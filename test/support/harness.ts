@@ -222,7 +222,7 @@ function servicesOf(parts: Pick<Replica, "database" | "logs" | "keys" | "authent
     createAgentService({ logs, database, heartbeatMs }),
     createAuthorityService(parts),
     createDepartmentService({ logs }),
-    createDryRunService({ logs, pool, checker }),
+    createDryRunService({ logs, pool, checker, database }),
     createEnforcementService({ intercept: createIntercept({ logs, guard, checker }), logs, pool, heartbeatMs }),
     createEscalationService({ logs, pool, heartbeatMs }),
     createIncidentService(database),

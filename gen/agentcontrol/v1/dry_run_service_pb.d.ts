@@ -1291,6 +1291,470 @@ export declare type BacktestReport = Message<"agentcontrol.v1.BacktestReport"> &
 export declare const BacktestReportSchema: GenMessage<BacktestReport>;
 
 /**
+ * Actions that were decided before the one that is tested.
+ *
+ * @generated from message agentcontrol.v1.PastAction
+ */
+export declare type PastAction = Message<"agentcontrol.v1.PastAction"> & {
+  /**
+   * The agent that did them.
+   *
+   * @generated from field: agentcontrol.v1.PastAgent by = 1;
+   */
+  by: PastAgent;
+
+  /**
+   * Their action type.
+   *
+   * @generated from field: string action_type = 2;
+   */
+  actionType: string;
+
+  /**
+   * What was decided about them.
+   *
+   * @generated from field: agentcontrol.v1.Decision decision = 3;
+   */
+  decision: Decision;
+
+  /**
+   * Milliseconds before the action that is tested, 0 or more.
+   *
+   * @generated from field: int64 before_ms = 4;
+   */
+  beforeMs: bigint;
+
+  /**
+   * How many there were at that moment, 1 to 10,000.
+   *
+   * @generated from field: int32 count = 5;
+   */
+  count: number;
+};
+
+/**
+ * Describes the message agentcontrol.v1.PastAction.
+ * Use `create(PastActionSchema)` to create a new message.
+ */
+export declare const PastActionSchema: GenMessage<PastAction>;
+
+/**
+ * The agent that acts in a test.
+ *
+ * @generated from message agentcontrol.v1.TestAgent
+ */
+export declare type TestAgent = Message<"agentcontrol.v1.TestAgent"> & {
+  /**
+   * The agent that the mandate is for, else a made-up id.
+   *
+   * @generated from field: string agent_id = 1;
+   */
+  agentId: string;
+
+  /**
+   * The departments it is in.
+   *
+   * @generated from field: repeated string department_ids = 2;
+   */
+  departmentIds: string[];
+};
+
+/**
+ * Describes the message agentcontrol.v1.TestAgent.
+ * Use `create(TestAgentSchema)` to create a new message.
+ */
+export declare const TestAgentSchema: GenMessage<TestAgent>;
+
+/**
+ * What a test expects, or what came of it.
+ *
+ * @generated from message agentcontrol.v1.TestResult
+ */
+export declare type TestResult = Message<"agentcontrol.v1.TestResult"> & {
+  /**
+   * The decision of the mandate alone, as if it were in mode `enforce`; `allow` when none of its rules fires.
+   *
+   * @generated from field: agentcontrol.v1.Decision decision = 1;
+   */
+  decision: Decision;
+
+  /**
+   * Whether the tested rule fires.
+   *
+   * @generated from field: bool fires = 2;
+   */
+  fires: boolean;
+};
+
+/**
+ * Describes the message agentcontrol.v1.TestResult.
+ * Use `create(TestResultSchema)` to create a new message.
+ */
+export declare const TestResultSchema: GenMessage<TestResult>;
+
+/**
+ * A case of one rule of a mandate.
+ *
+ * @generated from message agentcontrol.v1.MandateTest
+ */
+export declare type MandateTest = Message<"agentcontrol.v1.MandateTest"> & {
+  /**
+   * `tst_…`, derived from the content of the test.
+   *
+   * @generated from field: string test_id = 1;
+   */
+  testId: string;
+
+  /**
+   * The case; unique within the rule.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * The tested rule: `rules[0]`.
+   *
+   * @generated from field: string rule = 3;
+   */
+  rule: string;
+
+  /**
+   * The action that is decided.
+   *
+   * @generated from field: agentcontrol.v1.HypotheticalAction action = 4;
+   */
+  action?: HypotheticalAction | undefined;
+
+  /**
+   * The workspace's actions before it, oldest first; nothing else happened there.
+   *
+   * @generated from field: repeated agentcontrol.v1.PastAction history = 5;
+   */
+  history: PastAction[];
+
+  /**
+   * When the action is decided.
+   *
+   * @generated from field: google.protobuf.Timestamp at = 6;
+   */
+  at?: Timestamp | undefined;
+
+  /**
+   * The agent's trust, 0 to 100.
+   *
+   * @generated from field: optional double trust = 7;
+   */
+  trust?: number | undefined;
+
+  /**
+   * The agent that acts.
+   *
+   * @generated from field: agentcontrol.v1.TestAgent agent = 8;
+   */
+  agent?: TestAgent | undefined;
+
+  /**
+   * What the independent evaluator expects.
+   *
+   * @generated from field: agentcontrol.v1.TestResult expected = 9;
+   */
+  expected?: TestResult | undefined;
+
+  /**
+   * Why, in one sentence.
+   *
+   * @generated from field: string because = 10;
+   */
+  because: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.MandateTest.
+ * Use `create(MandateTestSchema)` to create a new message.
+ */
+export declare const MandateTestSchema: GenMessage<MandateTest>;
+
+/**
+ * Something that the tests of a mandate leave out.
+ *
+ * @generated from message agentcontrol.v1.TestNote
+ */
+export declare type TestNote = Message<"agentcontrol.v1.TestNote"> & {
+  /**
+   * The rule; unset for the mandate as a whole.
+   *
+   * @generated from field: optional string rule = 1;
+   */
+  rule?: string | undefined;
+
+  /**
+   * What is left out and why, in one sentence.
+   *
+   * @generated from field: string message = 2;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.TestNote.
+ * Use `create(TestNoteSchema)` to create a new message.
+ */
+export declare const TestNoteSchema: GenMessage<TestNote>;
+
+/**
+ * Asks for GenerateTests.
+ *
+ * @generated from message agentcontrol.v1.GenerateTestsRequest
+ */
+export declare type GenerateTestsRequest = Message<"agentcontrol.v1.GenerateTestsRequest"> & {
+  /**
+   * Which mandate.
+   *
+   * @generated from field: string mandate_id = 1;
+   */
+  mandateId: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.GenerateTestsRequest.
+ * Use `create(GenerateTestsRequestSchema)` to create a new message.
+ */
+export declare const GenerateTestsRequestSchema: GenMessage<GenerateTestsRequest>;
+
+/**
+ * Answers GenerateTests.
+ *
+ * @generated from message agentcontrol.v1.GenerateTestsResponse
+ */
+export declare type GenerateTestsResponse = Message<"agentcontrol.v1.GenerateTestsResponse"> & {
+  /**
+   * All tests, by rule; at most 500, and 1.5 MiB as JSON.
+   *
+   * @generated from field: repeated agentcontrol.v1.MandateTest tests = 1;
+   */
+  tests: MandateTest[];
+
+  /**
+   * The version of the mandate that they are stored with.
+   *
+   * @generated from field: int32 version = 2;
+   */
+  version: number;
+
+  /**
+   * What is left out: semantic rules, patterns of which no sample can be derived, cases past the bounds.
+   *
+   * @generated from field: repeated agentcontrol.v1.TestNote notes = 3;
+   */
+  notes: TestNote[];
+};
+
+/**
+ * Describes the message agentcontrol.v1.GenerateTestsResponse.
+ * Use `create(GenerateTestsResponseSchema)` to create a new message.
+ */
+export declare const GenerateTestsResponseSchema: GenMessage<GenerateTestsResponse>;
+
+/**
+ * Asks for ListTests.
+ *
+ * @generated from message agentcontrol.v1.ListTestsRequest
+ */
+export declare type ListTestsRequest = Message<"agentcontrol.v1.ListTestsRequest"> & {
+  /**
+   * Which mandate.
+   *
+   * @generated from field: string mandate_id = 1;
+   */
+  mandateId: string;
+
+  /**
+   * Tests a page, 1 to 500; 0 stands for 500.
+   *
+   * @generated from field: int32 page_size = 2;
+   */
+  pageSize: number;
+
+  /**
+   * `next_page_token` of the page before; empty for the first.
+   *
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ListTestsRequest.
+ * Use `create(ListTestsRequestSchema)` to create a new message.
+ */
+export declare const ListTestsRequestSchema: GenMessage<ListTestsRequest>;
+
+/**
+ * Answers ListTests.
+ *
+ * @generated from message agentcontrol.v1.ListTestsResponse
+ */
+export declare type ListTestsResponse = Message<"agentcontrol.v1.ListTestsResponse"> & {
+  /**
+   * The page.
+   *
+   * @generated from field: repeated agentcontrol.v1.MandateTest tests = 1;
+   */
+  tests: MandateTest[];
+
+  /**
+   * Continues the list; unset on the last page.
+   *
+   * @generated from field: optional string next_page_token = 2;
+   */
+  nextPageToken?: string | undefined;
+
+  /**
+   * The version of the mandate that they are stored with.
+   *
+   * @generated from field: int32 version = 3;
+   */
+  version: number;
+
+  /**
+   * What is left out, as in GenerateTests.
+   *
+   * @generated from field: repeated agentcontrol.v1.TestNote notes = 4;
+   */
+  notes: TestNote[];
+};
+
+/**
+ * Describes the message agentcontrol.v1.ListTestsResponse.
+ * Use `create(ListTestsResponseSchema)` to create a new message.
+ */
+export declare const ListTestsResponseSchema: GenMessage<ListTestsResponse>;
+
+/**
+ * Asks for RunTests.
+ *
+ * @generated from message agentcontrol.v1.RunTestsRequest
+ */
+export declare type RunTestsRequest = Message<"agentcontrol.v1.RunTestsRequest"> & {
+  /**
+   * Which mandate.
+   *
+   * @generated from field: string mandate_id = 1;
+   */
+  mandateId: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.RunTestsRequest.
+ * Use `create(RunTestsRequestSchema)` to create a new message.
+ */
+export declare const RunTestsRequestSchema: GenMessage<RunTestsRequest>;
+
+/**
+ * One test and what came of it.
+ *
+ * @generated from message agentcontrol.v1.TestRun
+ */
+export declare type TestRun = Message<"agentcontrol.v1.TestRun"> & {
+  /**
+   * Which test.
+   *
+   * @generated from field: string test_id = 1;
+   */
+  testId: string;
+
+  /**
+   * Whether `actual` is as expected.
+   *
+   * @generated from field: bool passed = 2;
+   */
+  passed: boolean;
+
+  /**
+   * What the independent evaluator expects.
+   *
+   * @generated from field: agentcontrol.v1.TestResult expected = 3;
+   */
+  expected?: TestResult | undefined;
+
+  /**
+   * What the mandate makes of the action.
+   *
+   * @generated from field: agentcontrol.v1.TestResult actual = 4;
+   */
+  actual?: TestResult | undefined;
+
+  /**
+   * Why, the most restrictive first; at most 10.
+   *
+   * @generated from field: repeated agentcontrol.v1.Reason reasons = 5;
+   */
+  reasons: Reason[];
+
+  /**
+   * The case.
+   *
+   * @generated from field: string name = 6;
+   */
+  name: string;
+
+  /**
+   * The tested rule: `rules[0]`.
+   *
+   * @generated from field: string rule = 7;
+   */
+  rule: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.TestRun.
+ * Use `create(TestRunSchema)` to create a new message.
+ */
+export declare const TestRunSchema: GenMessage<TestRun>;
+
+/**
+ * Answers RunTests.
+ *
+ * @generated from message agentcontrol.v1.RunTestsResponse
+ */
+export declare type RunTestsResponse = Message<"agentcontrol.v1.RunTestsResponse"> & {
+  /**
+   * Number of tests that passed.
+   *
+   * @generated from field: int32 passed = 1;
+   */
+  passed: number;
+
+  /**
+   * Number of tests that failed.
+   *
+   * @generated from field: int32 failed = 2;
+   */
+  failed: number;
+
+  /**
+   * Every test, by rule; none before GenerateTests.
+   *
+   * @generated from field: repeated agentcontrol.v1.TestRun results = 3;
+   */
+  results: TestRun[];
+
+  /**
+   * The version of the mandate that was tested.
+   *
+   * @generated from field: int32 version = 4;
+   */
+  version: number;
+};
+
+/**
+ * Describes the message agentcontrol.v1.RunTestsResponse.
+ * Use `create(RunTestsResponseSchema)` to create a new message.
+ */
+export declare const RunTestsResponseSchema: GenMessage<RunTestsResponse>;
+
+/**
  * How a rule saw what it compares.
  *
  * @generated from enum agentcontrol.v1.ConditionSeen
@@ -1338,6 +1802,46 @@ export enum ConditionSeen {
 export declare const ConditionSeenSchema: GenEnum<ConditionSeen>;
 
 /**
+ * The agent that did an action before the one that is tested.
+ *
+ * @generated from enum agentcontrol.v1.PastAgent
+ */
+export enum PastAgent {
+  /**
+   * Not used.
+   *
+   * @generated from enum value: PAST_AGENT_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The acting agent itself.
+   *
+   * @generated from enum value: PAST_AGENT_SELF = 1;
+   */
+  SELF = 1,
+
+  /**
+   * Another agent, in exactly the departments of the acting one.
+   *
+   * @generated from enum value: PAST_AGENT_COLLEAGUE = 2;
+   */
+  COLLEAGUE = 2,
+
+  /**
+   * Another agent of the workspace, in no department.
+   *
+   * @generated from enum value: PAST_AGENT_OTHER = 3;
+   */
+  OTHER = 3,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.PastAgent.
+ */
+export declare const PastAgentSchema: GenEnum<PastAgent>;
+
+/**
  * Decides actions that nobody attempts, to show what would come of them. A dry run reads the log and never writes: entries,
  * counters, trust, escalations and webhooks stay as they are. Semantic rules are not asked and count as unavailable, with the
  * cause `not_asked`. Drafts are for `admin` and `operator`; any other role is refused with ROLE_NOT_ALLOWED.
@@ -1366,6 +1870,39 @@ export declare const DryRunService: GenService<{
     methodKind: "unary";
     input: typeof ProbeRequestSchema;
     output: typeof ProbeResponseSchema;
+  },
+  /**
+   * Makes tests of the version of a mandate in force from its rules and stores them with that version: boundary cases, each with
+   * the decision that a second, independent evaluator expects. The same version over the same schemas gives the same tests with
+   * the same ids. Unlike the dry runs it writes. MANDATE_NOT_FOUND, MANDATE_ARCHIVED.
+   *
+   * @generated from rpc agentcontrol.v1.DryRunService.GenerateTests
+   */
+  generateTests: {
+    methodKind: "unary";
+    input: typeof GenerateTestsRequestSchema;
+    output: typeof GenerateTestsResponseSchema;
+  },
+  /**
+   * Lists the tests that are stored with the last version of a mandate, by rule; none before GenerateTests. MANDATE_NOT_FOUND.
+   *
+   * @generated from rpc agentcontrol.v1.DryRunService.ListTests
+   */
+  listTests: {
+    methodKind: "unary";
+    input: typeof ListTestsRequestSchema;
+    output: typeof ListTestsResponseSchema;
+  },
+  /**
+   * Decides the tests that are stored with the version of a mandate in force, with that mandate alone and the rules that
+   * Intercept uses, and compares. MANDATE_NOT_FOUND, MANDATE_ARCHIVED.
+   *
+   * @generated from rpc agentcontrol.v1.DryRunService.RunTests
+   */
+  runTests: {
+    methodKind: "unary";
+    input: typeof RunTestsRequestSchema;
+    output: typeof RunTestsResponseSchema;
   },
   /**
    * Decides the decisions of a window again under the rules in force now, changed by drafts and archives, and reports what would

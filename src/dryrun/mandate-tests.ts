@@ -1,0 +1,116 @@
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { LongChecker } from "../policy/long/checker.ts";
+import { toolKey } from "../policy/names.ts";
+import { lastMandateVersion, mandateInForce } from "../registry/mandates.ts";
+import { type Page, type PageRequest, pageFrom } from "../registry/page.ts";
+import { type MandateState, mandateSourceFrom } from "../state/policies.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
+import type { Database } from "../store/database.ts";
+import { MandateTestEntity } from "../store/entities.ts";
+import { stored } from "../store/store-fault.ts";
+import { generateTests } from "./generate-tests.ts";
+import type { MandateTest, TestNote, TestSuite } from "./mandate-test.ts";
+import { runTests, type TestRun } from "./run-tests.ts";
+
+/** Parts that the tests of mandates need. */
+export interface MandateTestParts {
+  readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
+  readonly database: Database;
+  readonly checker: LongChecker;
+}
+
+/** Who asks for the tests of which mandate. `signal` aborts when nobody waits for the answer any more. */
+export interface TestQuestion {
+  readonly workspaceId: string;
+  readonly mandateId: string;
+  readonly signal: AbortSignal;
+}
+
+/** Tests with the version of the mandate that they are stored with. */
+export interface StoredSuite extends TestSuite {
+  readonly version: number;
+}
+
+const NO_TESTS: TestSuite = { tests: [], notes: [] };
+
+/** Paths such as `rules[3].conditions` name the rule. */
+const RULE_INDEX = /^rules\[(\d+)\]/;
+
+/** Returns the indices of the rules of a mandate that no longer compile. */
+function staleRules({ compiled }: MandateState): ReadonlySet<number> {
+  const paths = compiled.violations.map(({ path }) => RULE_INDEX.exec(path)?.[1]);
+  return new Set(paths.filter((index) => index !== undefined).map(Number));
+}
+
+/** Generates, stores and runs the tests of mandates. Running and listing write nothing. */
+export class MandateTests {
+  readonly #parts: MandateTestParts;
+
+  constructor(parts: MandateTestParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Generates the tests of the version in force and stores them in place of those of earlier versions. Rejects with
+   * MANDATE_NOT_FOUND or MANDATE_ARCHIVED.
+   */
+  async generate({ workspaceId, mandateId, signal }: TestQuestion): Promise<StoredSuite> {
+    const { logs, database } = this.#parts;
+    const state = await (await logs.of(workspaceId)).caughtUp();
+    const mandate = await mandateInForce(database, state, mandateId);
+    const { version } = mandate.compiled;
+    const source = mandateSourceFrom(mandate.sealed);
+    const suite = await generateTests(source, toolsOf(state), staleRules(mandate), signal);
+    const row = { workspaceId, mandateId, version, suite: JSON.stringify(suite), createdAtMs: logs.clock.now() };
+    await stored(
+      database.orm.em.fork().transactional(async (transaction) => {
+        await transaction.upsert(MandateTestEntity, row);
+        await transaction.nativeDelete(MandateTestEntity, { workspaceId, mandateId, version: { $lt: version } });
+      }),
+    );
+    return { ...suite, version };
+  }
+
+  /** Reads a page of the tests of a mandate's last version; a position is a test's place. Rejects with MANDATE_NOT_FOUND. */
+  async list(
+    { workspaceId, mandateId }: Omit<TestQuestion, "signal">,
+    { size, after = -1 }: PageRequest,
+  ): Promise<Page<MandateTest> & { readonly version: number; readonly notes: readonly TestNote[] }> {
+    const { logs, database } = this.#parts;
+    const state = await (await logs.of(workspaceId)).caughtUp();
+    const version = await lastMandateVersion(database, state, mandateId);
+    const { tests, notes } = (await this.#storedSuite(workspaceId, mandateId, version)) ?? NO_TESTS;
+    const placed = tests.map((test, place) => ({ test, place })).slice(after + 1);
+    const { items, next } = pageFrom(placed.slice(0, size + 1), size, ({ place }) => place);
+    return { items: items.map(({ test }) => test), next, version, notes };
+  }
+
+  /** Runs the tests of the version in force. Rejects with MANDATE_NOT_FOUND or MANDATE_ARCHIVED. */
+  async run({ workspaceId, mandateId, signal }: TestQuestion): Promise<{
+    readonly runs: readonly TestRun[];
+    readonly version: number;
+  }> {
+    const { logs, database, checker } = this.#parts;
+    const state = await (await logs.of(workspaceId)).caughtUp();
+    const { compiled } = await mandateInForce(database, state, mandateId);
+    const { version } = compiled;
+    const { tests } = (await this.#storedSuite(workspaceId, mandateId, version)) ?? NO_TESTS;
+    const { runs } = await runTests(tests, compiled, toolsOf(state), {
+      signal,
+      answerLongChecks: (checks) => checker.run(workspaceId, checks, signal),
+    });
+    return { runs, version };
+  }
+
+  async #storedSuite(workspaceId: string, mandateId: string, version: number): Promise<TestSuite | undefined> {
+    const em = this.#parts.database.orm.em.fork();
+    const row = await stored(em.findOne(MandateTestEntity, { workspaceId, mandateId, version }));
+    return row === null ? undefined : (JSON.parse(row.suite) as TestSuite);
+  }
+}
+
+/** The tools as they are now: a state goes on while tests run. */
+export function toolsOf({ policies }: WorkspaceState): WorkspaceState["policies"]["lookup"] {
+  const tools = new Map(policies.tools);
+  return (name) => tools.get(toolKey(name))?.schema;
+}
