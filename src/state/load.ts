@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import type { Pool, PoolClient } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { Json } from "../store/entities.ts";
@@ -45,8 +46,23 @@ interface HeadRow {
 
 type Statement = { readonly name: string; readonly text: string };
 
-async function rowsOf<T extends object>(client: PoolClient, statement: Statement, values: unknown[]): Promise<T[]> {
-  return (await client.query<T>({ ...statement, values })).rows;
+/** Milliseconds after which loading gives way to other requests. */
+const TURN_MS = 5;
+
+/** Reads rows, and gives way to other requests while they are used. */
+async function* rowsOf<T extends object>(
+  client: PoolClient,
+  statement: Statement,
+  values: unknown[],
+): AsyncGenerator<T> {
+  const { rows } = await client.query<T>({ ...statement, values });
+  let turnAt = performance.now();
+  for (const row of rows) {
+    yield row;
+    if (performance.now() - turnAt < TURN_MS) continue;
+    await setImmediate();
+    turnAt = performance.now();
+  }
 }
 
 async function loadAgents(client: PoolClient, state: WorkspaceState): Promise<void> {
@@ -59,7 +75,7 @@ async function loadAgents(client: PoolClient, state: WorkspaceState): Promise<vo
     registeredAtMs: number;
     deactivatedAtMs: number | null;
   };
-  for (const row of await rowsOf<Row>(client, readAgents, [state.workspaceId])) {
+  for await (const row of rowsOf<Row>(client, readAgents, [state.workspaceId])) {
     const agent = createAgentState(row.resource as unknown as SealedAgent, row, state.patterns);
     agent.status = agentStatusFromNumber(row.status);
     agent.trustTenths = row.trustTenths;
@@ -71,7 +87,7 @@ async function loadAgents(client: PoolClient, state: WorkspaceState): Promise<vo
 /** Folds the decisions since the snapshot of trust and uses. No counter is in force yet; counters load their own history. */
 async function loadFigures(client: PoolClient, state: WorkspaceState, trustSeq: number): Promise<void> {
   type Row = Omit<FoldedDecision, "decision" | "refs"> & { decision: number; refId: string | null };
-  for (const { refId, ...row } of await rowsOf<Row>(client, readTrustSince, [state.workspaceId, trustSeq])) {
+  for await (const { refId, ...row } of rowsOf<Row>(client, readTrustSince, [state.workspaceId, trustSeq])) {
     // Escalations are read from their table, which is as new as the log.
     const { usedIds } = refsFromText(refId, row.decisionId);
     foldDecision(state, { ...row, decision: decisionFromNumber(row.decision), refs: { usedIds, ask: undefined } });
@@ -84,14 +100,14 @@ const UNSAVED_MS = 60_000;
 async function loadAuthority(client: PoolClient, state: WorkspaceState): Promise<void> {
   type Row = { sealed: SealedAuthority; createdAtMs: number; uses: number };
   const values = [state.workspaceId, state.lastAtMs - UNSAVED_MS];
-  for (const { sealed, createdAtMs, uses } of await rowsOf<Row>(client, readAuthority, values)) {
+  for await (const { sealed, createdAtMs, uses } of rowsOf<Row>(client, readAuthority, values)) {
     state.authority.put(sealed, createdAtMs, uses);
   }
 }
 
 async function loadPendingEscalations(client: PoolClient, { workspaceId, escalations }: WorkspaceState): Promise<void> {
   type Row = Pick<EscalationState, "escalationId" | "agentId" | "actionDigest" | "expiresAtMs">;
-  for (const row of await rowsOf<Row>(client, readPendingStates, [workspaceId])) {
+  for await (const row of rowsOf<Row>(client, readPendingStates, [workspaceId])) {
     escalations.put({ ...row, status: "pending", usedBy: null });
   }
 }
@@ -105,7 +121,7 @@ async function loadDepartments(client: PoolClient, state: WorkspaceState): Promi
     createdSeq: number;
     agentIds: string[];
   };
-  for (const row of await rowsOf<Row>(client, readDepartments, [state.workspaceId])) {
+  for await (const row of rowsOf<Row>(client, readDepartments, [state.workspaceId])) {
     const department = { department_id: row.departmentId, name: row.name, description: row.description };
     state.departments.add(department, row.createdAtMs, row.createdSeq);
     for (const agentId of row.agentIds) state.departments.addMember(row.departmentId, agentId);
@@ -114,7 +130,7 @@ async function loadDepartments(client: PoolClient, state: WorkspaceState): Promi
 
 async function loadPolicies(client: PoolClient, state: WorkspaceState): Promise<void> {
   type ToolRow = Omit<SealedTool, "input_schema"> & { inputSchema: SealedTool["input_schema"]; registeredAtMs: number };
-  for (const { inputSchema, registeredAtMs, ...row } of await rowsOf<ToolRow>(client, readTools, [state.workspaceId])) {
+  for await (const { inputSchema, registeredAtMs, ...row } of rowsOf<ToolRow>(client, readTools, [state.workspaceId])) {
     state.policies.putTool({ ...row, input_schema: inputSchema }, registeredAtMs);
   }
   type MandateRow = Omit<SealedMandate, "mandate_id"> & {
@@ -124,12 +140,12 @@ async function loadPolicies(client: PoolClient, state: WorkspaceState): Promise<
     createdSeq: number;
     pack: string | null;
   };
-  for (const row of await rowsOf<MandateRow>(client, readMandates, [state.workspaceId])) {
+  for await (const row of rowsOf<MandateRow>(client, readMandates, [state.workspaceId])) {
     const { mandateId, version, digest, definition, pack, ...times } = row;
     const sealed = { mandate_id: mandateId, version, digest, definition };
     state.policies.putMandate(sealed, { ...times, pack: pack ?? undefined });
   }
-  for (const pack of await rowsOf<PackState>(client, readPacks, [state.workspaceId])) state.policies.putPack(pack);
+  for await (const pack of rowsOf<PackState>(client, readPacks, [state.workspaceId])) state.policies.putPack(pack);
 }
 
 const SEALING_KEYS: readonly ControlChange["type"][] = [
@@ -142,7 +158,7 @@ const SEALING_KEYS: readonly ControlChange["type"][] = [
 async function loadSigningKeys(client: PoolClient, state: WorkspaceState): Promise<void> {
   type Row = { seq: number; atMs: number; leafHash: Buffer; body: string };
   const values = [state.workspaceId, state.seq];
-  for (const { seq, atMs, leafHash: leaf, body } of await rowsOf<Row>(client, readSigningKeys, values)) {
+  for await (const { seq, atMs, leafHash: leaf, body } of rowsOf<Row>(client, readSigningKeys, values)) {
     if (!leafHash(body).equals(leaf)) continue;
     const change = JSON.parse(body) as ControlChange;
     if (SEALING_KEYS.includes(change.type)) foldChange(state, { change, seq, atMs });
@@ -154,7 +170,9 @@ async function loadSigningKeys(client: PoolClient, state: WorkspaceState): Promi
  * time does not grow with the log. The transaction MUST see one moment. Rejects with WORKSPACE_NOT_FOUND.
  */
 export async function loadSnapshot(client: PoolClient, workspaceId: string): Promise<WorkspaceState> {
-  const [head] = await rowsOf<HeadRow>(client, readHead, [workspaceId]);
+  const {
+    rows: [head],
+  } = await client.query<HeadRow>({ ...readHead, values: [workspaceId] });
   if (head === undefined) {
     throw new ControlPlaneError(ErrorReason.WORKSPACE_NOT_FOUND, `no workspace \`${workspaceId}\``, {
       workspace_id: workspaceId,
