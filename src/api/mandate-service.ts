@@ -9,6 +9,7 @@ import {
   MandateService,
   type UpdateMandateRequest,
 } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { testWarnings } from "../dryrun/publish-warnings.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import {
   archiveMandate,
@@ -73,8 +74,10 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
 
     async updateMandate(request, { caller }) {
       const log = await logs.of(caller.workspaceId);
-      const { mandate, warnings } = await updateMandate(log, caller.keyId, request.mandateId, draftFrom(request));
-      return { mandate: messageFrom(mandate), warnings: [...warnings] };
+      const { mandateId } = request;
+      const { mandate, warnings } = await updateMandate(log, caller.keyId, mandateId, draftFrom(request));
+      const failing = await testWarnings(database, await log.caughtUp(), [mandateId]);
+      return { mandate: messageFrom(mandate), warnings: [...warnings, ...failing] };
     },
 
     async getMandate({ mandateId }, { caller }) {

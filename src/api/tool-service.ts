@@ -2,8 +2,10 @@ import { fromJson, type JsonObject, type MessageInitShape, toJson } from "@bufbu
 import { timestampFromMs, ValueSchema } from "@bufbuild/protobuf/wkt";
 import type { ToolArgumentSchema } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { type ToolSchema, ToolService, ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
+import { mandatesNaming, testWarnings } from "../dryrun/publish-warnings.ts";
 import { invalidField } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import type { FlattenedArgument } from "../policy/types.ts";
 import { toolsFromPaste } from "../registry/paste.ts";
 import {
@@ -47,13 +49,19 @@ export function createToolService({ logs, database }: ToolServiceOptions): Servi
       warnings: [...warningsOf(sealed)],
     };
   };
+  /** Runs the tests of the mandates that name tools with a new version. */
+  const warningsFor = async (log: WorkspaceLog, names: readonly string[]) => {
+    const state = await log.caughtUp();
+    return testWarnings(database, state, mandatesNaming(state, names));
+  };
   return defineService(ToolService, {
     async registerTool({ name, description, inputSchema }, { caller }) {
       if (inputSchema === undefined) throw invalidField("input_schema", "is missing");
       const log = await logs.of(caller.workspaceId);
       const draft = { name, description, inputSchema, source: ToolSource.API };
       const { tool, created } = await registerTool(log, caller.keyId, draft);
-      return { tool: messageFrom(toolViewFrom(tool)), created };
+      const warnings = created ? await warningsFor(log, [tool.sealed.name]) : [];
+      return { tool: messageFrom(toolViewFrom(tool)), created, warnings: [...warnings] };
     },
 
     async pasteTool({ definition }, { caller }) {
@@ -61,7 +69,10 @@ export function createToolService({ logs, database }: ToolServiceOptions): Servi
       const drafts = toolsFromPaste(toJson(ValueSchema, definition));
       const log = await logs.of(caller.workspaceId);
       const registered = await registerTools(log, caller.keyId, drafts);
-      return { tools: registered.map(({ tool, created }) => ({ tool: messageFrom(toolViewFrom(tool)), created })) };
+      const changed = registered.filter(({ created }) => created).map(({ tool }) => tool.sealed.name);
+      const warnings = changed.length === 0 ? [] : await warningsFor(log, changed);
+      const tools = registered.map(({ tool, created }) => ({ tool: messageFrom(toolViewFrom(tool)), created }));
+      return { tools, warnings: [...warnings] };
     },
 
     async listTools(request, { caller }) {

@@ -86,4 +86,21 @@ describe("the tests of a mandate", () => {
       expect(await reasonOf(dryRuns.generateTests({ mandateId: "mnd_none" }))).to.equal("MANDATE_NOT_FOUND");
       expect(await reasonOf(dryRuns.listTests({ mandateId: "mnd_none" }))).to.equal("MANDATE_NOT_FOUND");
     }));
+
+  it("warn when a new version, or a tool's new schema, makes them fail, and refuse neither.", () =>
+    withWorkspace({}, async ({ dryRuns, mandate, mandates, tools }) => {
+      await tools.registerTool({ name: "send_payment", inputSchema: schemaOf("number") });
+      const mandateId = await mandate([amountRule(500)]);
+      const update = (limit: number) => mandates.updateMandate({ mandateId, name: "m", rules: [amountRule(limit)] });
+      expect((await update(400)).warnings).to.deep.equal([]);
+      await dryRuns.generateTests({ mandateId });
+      const { warnings, mandate: updated } = await update(600);
+      expect(updated?.version).to.equal(3);
+      expect(warnings.map(({ path, reason }) => `${path} ${reason}`)).to.include("rules[0] TEST_FAILS");
+      expect(warnings[0]?.message).to.match(/^test `tst_\w+` of version 2 of mandate `m` fails: /);
+      expect((await update(400)).warnings).to.deep.equal([]);
+      const registered = await tools.registerTool({ name: "send_payment", inputSchema: schemaOf("string") });
+      expect(registered.created).to.equal(true);
+      expect(registered.warnings.map(({ reason }) => reason)).to.include("TEST_FAILS");
+    }));
 });

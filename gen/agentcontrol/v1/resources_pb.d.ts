@@ -339,7 +339,8 @@ export declare type RuleWarning = Message<"agentcontrol.v1.RuleWarning"> & {
 
   /**
    * A stable word. `FIELD_NOT_APPROVED`: the condition reads a metadata member that approvals do not cover, so that an
-   * action approved with one value passes with another.
+   * action approved with one value passes with another. `TEST_FAILS`: a generated test of an earlier version, or of an earlier
+   * schema, fails; at most 20 of a mandate are named. `TESTS_NOT_RUN`: the tests take longer than 250 ms or cannot be read.
    *
    * @generated from field: string reason = 2;
    */

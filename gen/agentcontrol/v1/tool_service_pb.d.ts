@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
-import type { ToolArgument } from "./resources_pb.js";
+import type { RuleWarning, ToolArgument } from "./resources_pb.js";
 import type { Timestamp, Value } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -178,6 +178,13 @@ export declare type RegisterToolResponse = Message<"agentcontrol.v1.RegisterTool
    * @generated from field: bool created = 2;
    */
   created: boolean;
+
+  /**
+   * Generated tests that fail since, of the mandates that name the tool. The version is in force all the same.
+   *
+   * @generated from field: repeated agentcontrol.v1.RuleWarning warnings = 3;
+   */
+  warnings: RuleWarning[];
 };
 
 /**
@@ -245,6 +252,13 @@ export declare type PasteToolResponse = Message<"agentcontrol.v1.PasteToolRespon
    * @generated from field: repeated agentcontrol.v1.PastedTool tools = 1;
    */
   tools: PastedTool[];
+
+  /**
+   * Generated tests that fail since, of the mandates that name a tool with a new version. The versions are in force all the same.
+   *
+   * @generated from field: repeated agentcontrol.v1.RuleWarning warnings = 2;
+   */
+  warnings: RuleWarning[];
 };
 
 /**

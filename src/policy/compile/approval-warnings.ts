@@ -5,7 +5,7 @@ import { argumentSteps } from "../schema/argument-path.ts";
 export interface RuleWarning {
   /** Place in the mandate: `rules[2].conditions.rules[0].field`. */
   readonly path: string;
-  readonly reason: "FIELD_NOT_APPROVED";
+  readonly reason: "FIELD_NOT_APPROVED" | "TEST_FAILS" | "TESTS_NOT_RUN";
   /** One sentence that says what to change. */
   readonly message: string;
 }

@@ -1,0 +1,80 @@
+import type { RuleWarning } from "../policy/compile/approval-warnings.ts";
+import { toolKey } from "../policy/names.ts";
+import type { MandateState } from "../state/policies.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
+import type { Database } from "../store/database.ts";
+import { MandateTestEntity } from "../store/entities.ts";
+import type { TestSuite } from "./mandate-test.ts";
+import { toolsOf } from "./mandate-tests.ts";
+import { runTests, type TestRun } from "./run-tests.ts";
+
+/** Milliseconds that the tests of one publication may take. */
+const MAX_MS = 250;
+/** Failing tests that are named for each mandate. */
+const MAX_NAMED = 20;
+
+/** Lists the mandates in force that name one of some tools. */
+export function mandatesNaming(state: WorkspaceState, tools: readonly string[]): readonly string[] {
+  const keys = new Set(tools.map(toolKey));
+  return [...state.policies.mandates.values()]
+    .filter(({ compiled }) => compiled.rules.some(({ tool }) => tool !== undefined && keys.has(tool)))
+    .map(({ compiled }) => compiled.id);
+}
+
+/**
+ * Runs the tests last generated for some mandates against the mandates in force, and names those that fail. Never rejects: what
+ * was published stays in force whatever the tests say. Tests that the time does not suffice for are counted.
+ */
+export async function testWarnings(
+  database: Database,
+  state: WorkspaceState,
+  mandateIds: readonly string[],
+): Promise<readonly RuleWarning[]> {
+  const until = performance.now() + MAX_MS;
+  const warnings: RuleWarning[] = [];
+  for (const mandateId of mandateIds) {
+    const mandate = state.policies.mandates.get(mandateId);
+    if (mandate === undefined) continue;
+    try {
+      warnings.push(...(await warningsOf(database, state, mandate, until - performance.now())));
+    } catch {
+      warnings.push(notRun(mandate, "could not be read"));
+    }
+  }
+  return warnings;
+}
+
+const notRun = ({ compiled }: MandateState, why: string): RuleWarning => ({
+  path: "rules",
+  reason: "TESTS_NOT_RUN",
+  message: `tests of mandate \`${compiled.name}\` ${why}; run them with \`tests:run\``,
+});
+
+async function warningsOf(
+  { orm }: Database,
+  state: WorkspaceState,
+  mandate: MandateState,
+  maxMs: number,
+): Promise<readonly RuleWarning[]> {
+  const { workspaceId } = state;
+  const { id: mandateId, version } = mandate.compiled;
+  const where = { workspaceId, mandateId, version: { $lte: version } };
+  const [row] = await orm.em.fork().find(MandateTestEntity, where, { orderBy: { version: "desc" }, limit: 1 });
+  if (row === undefined) return [];
+  const { tests } = JSON.parse(row.suite) as TestSuite;
+  const { runs, notRun: left } = await runTests(tests, mandate.compiled, toolsOf(state), { maxMs });
+  const failed = runs.filter(({ passed }) => !passed);
+  const named = failed.slice(0, MAX_NAMED).map((run) => failedWarning(run, mandate, row.version));
+  if (failed.length > named.length) {
+    const message = `${failed.length - named.length} further tests of mandate \`${mandate.compiled.name}\` fail`;
+    named.push({ path: "rules", reason: "TEST_FAILS", message });
+  }
+  return left === 0 ? named : [...named, notRun(mandate, `of version ${row.version} did not run in time (${left})`)];
+}
+
+function failedWarning({ test, actual }: TestRun, { compiled }: MandateState, version: number): RuleWarning {
+  const { name, rule, expected, testId } = test;
+  const fires = actual.fires === expected.fires ? "" : `, and the rule ${actual.fires ? "fires" : "does not fire"}`;
+  const message = `test \`${testId}\` of version ${version} of mandate \`${compiled.name}\` fails: ${name} was \`${expected.decision}\` and is \`${actual.decision}\`${fires}`;
+  return { path: rule, reason: "TEST_FAILS", message };
+}
