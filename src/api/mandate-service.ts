@@ -90,7 +90,8 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
     async listMandates(request, { caller }) {
       const page = namePageFrom(request, "mandates", request.status);
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
-      const { items, next } = await listMandates(database, state, mandateStatusMapping.fromProto(request.status), page);
+      const filter = { status: mandateStatusMapping.fromProto(request.status), asWritten: request.asWritten };
+      const { items, next } = await listMandates(database, state, filter, page);
       return { mandates: items.map(messageFrom), nextPageToken: page.tokenAfter(next) };
     },
 

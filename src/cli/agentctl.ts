@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { once } from "node:events";
+import { createInterface } from "node:readline/promises";
 import { EXIT, runAgentctl } from "./run.ts";
 
 // The reader of the pipe has closed it.
@@ -13,6 +14,13 @@ try {
     },
     note: (text) => void process.stderr.write(text),
     isTerminal: process.stderr.isTTY,
+    async confirm(question) {
+      if (!process.stdin.isTTY) return undefined;
+      // On standard error, so that standard output holds the report alone.
+      const terminal = createInterface({ input: process.stdin, output: process.stderr });
+      const answer = await terminal.question(`${question} [y/N] `).finally(() => terminal.close());
+      return /^y(es)?$/i.test(answer.trim());
+    },
   });
 } catch (error) {
   // Node's own exit code for an exception, 1, would say `refused`.

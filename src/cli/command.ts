@@ -7,6 +7,8 @@ export interface CommandIo {
   note(text: string): void;
   /** True if a person reads standard error. Default false. */
   readonly isTerminal?: boolean;
+  /** Asks a person a yes-or-no question; undefined without a terminal. */
+  confirm(question: string): Promise<boolean | undefined>;
 }
 
 /** The arguments of a command, limited to the options that it lists. */
@@ -17,6 +19,10 @@ export interface CommandInput {
   option(name: OptionName): string | undefined;
   /** Returns every value of a repeatable option. */
   options(name: OptionName): readonly string[];
+  /** Tests for a switch. */
+  has(name: OptionName): boolean;
+  /** Shows lines before the report; on standard error with `--json`. */
+  show(lines: readonly string[]): Promise<void>;
 }
 
 /** The result of a command, for people and for programs. */
@@ -83,6 +89,10 @@ export const OPTIONS = {
   },
   until: { value: "time", help: "where the window ends, in the same forms; else with the last decision" },
   agent: { value: "agent_id", help: "report this agent only" },
+  pack: { value: "name", help: "the set of mandates that the files are; default `default`" },
+  adopt: { help: "also take mandates that belong to no pack" },
+  "allow-empty": { help: "accept files without any mandate, which archives every mandate of the pack" },
+  yes: { help: "do not ask" },
   json: { help: "print one line of JSON" },
   help: { help: "print this help" },
 } as const satisfies Readonly<Record<string, CommandOption>>;

@@ -11,6 +11,7 @@ import {
 } from "./command.ts";
 import { preflight, probe } from "./dry-run.ts";
 import { mandateBacktest } from "./mandate-backtest.ts";
+import { mandateApply, mandateDiff, mandateExport, mandateValidate } from "./mandate-commands.ts";
 import { redactScan } from "./redact-scan.ts";
 import { signingKeyRetire } from "./signing-key-retire.ts";
 import { vaultExplain } from "./vault-explain.ts";
@@ -28,6 +29,10 @@ const COMMANDS: readonly Command[] = [
   preflight,
   probe,
   mandateBacktest,
+  mandateValidate,
+  mandateDiff,
+  mandateApply,
+  mandateExport,
   signingKeyRetire,
   redactScan,
 ];
@@ -120,8 +125,11 @@ function parseInput(
   if (positionals.length < min || positionals.length > named.length) {
     throw new CommandError(`expected ${command.arguments || "no arguments"} after \`${command.name}\``);
   }
+  const isJson = values.json === true;
   return {
-    ...{ positionals, io, isJson: values.json === true },
+    ...{ positionals, io, isJson },
+    has: (name) => values[name] === true,
+    show: async (lines) => (isJson ? io.note(textOf(lines)) : io.write(textOf(lines))),
     option: (name) => values[name] as string | undefined,
     options: (name) => (values[name] as readonly string[] | undefined) ?? [],
   };

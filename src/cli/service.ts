@@ -2,7 +2,7 @@ import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { parseJson } from "./bundle.ts";
 import { CommandError, type CommandInput, ServiceFailedError } from "./command.ts";
-import { isJsonRecord, type JsonRecord, stringFrom } from "./verify/json.ts";
+import { isJsonRecord, type JsonRecord, listAt, stringFrom, textAt } from "./verify/json.ts";
 
 /** Milliseconds for one request: enough for a page of large entries over a slow connection. */
 const TIMEOUT_MS = 60_000;
@@ -18,9 +18,30 @@ export interface ServiceRequest {
   readonly accept?: string;
 }
 
+/** Reports that the service refused a request, with the fields that it refused it for. */
+export class RequestRefusedError extends CommandError {
+  readonly status: number;
+  /** The stable word of the error: `MANDATE_INVALID`. */
+  readonly reason: string;
+  readonly violations: readonly { readonly field: string; readonly reason: string; readonly description: string }[];
+
+  constructor(message: string, status: number, details: readonly JsonRecord[]) {
+    super(message);
+    this.status = status;
+    this.reason = details.map((detail) => stringFrom(detail.reason)).find((word) => word !== undefined) ?? "";
+    this.violations = details
+      .flatMap((detail) => listAt(detail, "field_violations"))
+      .map((each) => ({
+        field: textAt(each, "field"),
+        reason: textAt(each, "reason"),
+        description: textAt(each, "description"),
+      }));
+  }
+}
+
 /**
- * Calls a service and returns its answer. Throws `CommandError` when it refuses or cannot be reached, `ServiceFailedError` for a
- * fault of its own.
+ * Calls a service and returns its answer. Throws `RequestRefusedError` when it refuses, `CommandError` when it cannot be reached, and
+ * `ServiceFailedError` for a fault of its own.
  */
 export type CallService = (path: string, request?: ServiceRequest) => Promise<JsonRecord>;
 
@@ -47,7 +68,8 @@ export async function* streamFrom(input: CommandInput, path: string, body: objec
   }
 }
 
-function addressFrom(input: CommandInput): URL {
+/** Returns the address of the service that a command calls. Throws `CommandError` as `serviceFrom` does. */
+export function addressFrom(input: CommandInput): URL {
   const text = input.option("url") ?? input.io.env.AGENTCTL_URL ?? "";
   if (text === "") throw new CommandError("no service given: pass --url or set AGENTCTL_URL");
   const url = URL.canParse(text) ? new URL(text) : undefined;
@@ -110,7 +132,8 @@ function answerFrom(
   if (ok && isJsonRecord(json)) return json;
   const fault = isJsonRecord(json) && isJsonRecord(json.error) ? stringFrom(json.error.message) : undefined;
   const message = `${address.origin} answered ${path} with ${status}: ${fault ?? "no JSON of this service"}`;
-  throw status >= 500 ? new ServiceFailedError(message) : new CommandError(message);
+  if (status >= 500) throw new ServiceFailedError(message);
+  throw new RequestRefusedError(message, status, listAt(json, "error.details").filter(isJsonRecord));
 }
 
 const unreachable = (address: URL, error: Error): CommandError =>

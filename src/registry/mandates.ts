@@ -93,8 +93,8 @@ function viewFromState(mandate: MandateState, tools: ToolLookup): MandateView {
   };
 }
 
-/** Returns the view of a version out of force. */
-function viewFromRow(row: MandateVersionRow, tools: ToolLookup): MandateView {
+/** Returns the view of a version out of force. Without tools its rules are as written. */
+function viewFromRow(row: MandateVersionRow, tools?: ToolLookup): MandateView {
   const { mandateId, version, digest, createdAtMs, updatedAtMs, createdSeq } = row;
   const definition = row.definition as JsonObject;
   const sealed: SealedMandate = { mandate_id: mandateId, version, digest, definition };
@@ -103,7 +103,7 @@ function viewFromRow(row: MandateVersionRow, tools: ToolLookup): MandateView {
     mandateId,
     ...source,
     description: String(definition.description ?? ""),
-    rules: rules.map((rule) => typedRule(rule, tools)),
+    rules: tools === undefined ? rules : rules.map((rule) => typedRule(rule, tools)),
     status: "archived",
     violations: [],
     ...{ createdAtMs, updatedAtMs, createdSeq, pack: row.pack ?? undefined },
@@ -386,30 +386,41 @@ const positionOf = ({ createdSeq }: { readonly createdSeq: number }, mandateId: 
 
 async function listArchived(
   { orm }: Database,
-  state: WorkspaceState,
+  { workspaceId }: WorkspaceState,
   page: PageRequest<string>,
+  tools: ToolLookup | undefined,
 ): Promise<Page<MandateView, string>> {
-  const { workspaceId, policies } = state;
   const read = (chunk: PageRequest<string>): Promise<MandateVersionRow[]> => {
     const { where, options } = newestFirst("mandateId", chunk, "createdSeq");
     return stored(orm.em.fork().find(MandateVersionEntity, { workspaceId, archived: true, ...where }, options));
   };
   const { items, next } = await readPage(page, (row: MandateVersionRow) => positionOf(row, row.mandateId), read);
-  return { items: items.map((row) => viewFromRow(row, policies.lookup)), next };
+  return { items: items.map((row) => viewFromRow(row, tools)), next };
+}
+
+/** Which mandates a list has, and how it shows them. */
+export interface MandateFilter {
+  /** Undefined: those that are not archived. */
+  readonly status: MandateStatusWord | undefined;
+  /** True shows rules without the types that the compiler chose. */
+  readonly asWritten: boolean;
 }
 
 /**
- * Lists the mandates of a status, newest first; without one those that are not archived. A position is the index of the
- * entry that created the mandate, and its id.
+ * Lists mandates, newest first. A position is the index of the entry that created the mandate, and its id.
  */
 export async function listMandates(
   database: Database,
   state: WorkspaceState,
-  status: MandateStatusWord | undefined,
+  { status, asWritten }: MandateFilter,
   page: PageRequest<string>,
 ): Promise<Page<MandateView, string>> {
-  if (status === "archived") return listArchived(database, state, page);
   const { mandates, lookup } = state.policies;
+  if (status === "archived") return listArchived(database, state, page, asWritten ? undefined : lookup);
+  const view = (mandate: MandateState): MandateView => {
+    const shown = viewFromState(mandate, lookup);
+    return asWritten ? { ...shown, rules: mandateSourceFrom(mandate.sealed).rules } : shown;
+  };
   const { items, next } = newestPage(
     mandates.values(),
     (mandate) => positionOf(mandate, mandate.compiled.id),
@@ -417,5 +428,5 @@ export async function listMandates(
     ({ compiled }) => status === undefined || (status === "stale") === compiled.violations.length > 0,
     ({ sealed }) => jsonBytes(sealed),
   );
-  return { items: items.map((mandate) => viewFromState(mandate, lookup)), next };
+  return { items: items.map(view), next };
 }

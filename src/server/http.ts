@@ -9,6 +9,7 @@ import { methodNotAllowed } from "./errors.ts";
 import { createListener, type Listener, type Tls } from "./http-listener.ts";
 import { headerOf, sendError, sendJson, sendText } from "./http-reply.ts";
 import type { Pipeline } from "./pipeline.ts";
+import { mandateFileSchema } from "./rest/mandate-schema.ts";
 import type { RestTranscoder } from "./rest/transcoder.ts";
 
 /** A route of the HTTP port beside the protobuf services. */
@@ -109,8 +110,9 @@ function isUnder(prefix: string, path: string): boolean {
 
 const OK = JSON.stringify({ ok: true });
 
-/** Creates the pages without a key: `/healthz`, `/readyz`, `/metrics`, `/openapi.json` and `/docs`. */
+/** Creates the pages without a key: `/healthz`, `/readyz`, `/metrics`, `/openapi.json`, `/schemas/mandate.json` and `/docs`. */
 function statusPages({ ready, metrics, openApi, docs }: HttpServerOptions): readonly HttpRoute[] {
+  const mandateSchema = JSON.stringify(mandateFileSchema());
   return [
     page("/healthz", (response) => sendJson(response, 200, OK)),
     page("/readyz", async (response) => {
@@ -119,6 +121,7 @@ function statusPages({ ready, metrics, openApi, docs }: HttpServerOptions): read
     }),
     page("/metrics", async (response) => sendText(response, 200, metrics.contentType, await metrics.metrics())),
     page("/openapi.json", (response) => sendJson(response, 200, openApi)),
+    page("/schemas/mandate.json", (response) => sendJson(response, 200, mandateSchema)),
     page("/docs", (response) =>
       sendText(response, 200, "text/html; charset=utf-8", docs, { "content-security-policy": DOCS_SECURITY_POLICY }),
     ),

@@ -12,8 +12,12 @@ export interface Run {
   json(): Record<string, unknown>;
 }
 
-/** Runs `agentctl` in this process. */
-export async function agentctl(argv: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Run> {
+/** Runs `agentctl` in this process. `answer` is what a person at the terminal says; without it there is no terminal. */
+export async function agentctl(
+  argv: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  answer?: boolean | (() => Promise<boolean>),
+): Promise<Run> {
   let stdout = "";
   let stderr = "";
   const code = await runAgentctl(argv, {
@@ -23,6 +27,10 @@ export async function agentctl(argv: readonly string[], env: Readonly<Record<str
     },
     note(text) {
       stderr += text;
+    },
+    async confirm(question) {
+      stderr += question;
+      return typeof answer === "function" ? answer() : answer;
     },
   });
   return { code, stdout, stderr, json: () => JSON.parse(stdout) as Record<string, unknown> };

@@ -84,6 +84,8 @@ describe("mandates", () => {
     const rules = [condition("amount", ">", 5), { ...condition("anything", "==", 5), tool: "unregistered" }];
     const { mandate } = await mandates.createMandate({ name: "typed", rules });
     expect(mandate?.rules.map(({ type }) => type)).to.deep.equal([RuleType.ARGUMENT, RuleType.METADATA]);
+    const [written] = (await mandates.listMandates({ asWritten: true, pageSize: 1 })).mandates;
+    expect(written?.rules.map(({ type }) => type)).to.deep.equal([RuleType.UNSPECIFIED, RuleType.UNSPECIFIED]);
     const state = await test.log.caughtUp();
     const definition = state.policies.mandates.get(mandate?.mandateId ?? "")?.sealed.definition;
     expect(digestOf(definition ?? {})).to.equal(mandate?.digest);

@@ -836,6 +836,13 @@ export declare type ListMandatesRequest = Message<"agentcontrol.v1.ListMandatesR
    * @generated from field: agentcontrol.v1.MandateStatus status = 3;
    */
   status: MandateStatus;
+
+  /**
+   * True shows the rules as their authors wrote them, without the types that the compiler chose.
+   *
+   * @generated from field: bool as_written = 4;
+   */
+  asWritten: boolean;
 };
 
 /**

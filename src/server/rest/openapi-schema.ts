@@ -33,9 +33,15 @@ const SCALARS: ReadonlyMap<ScalarType, JsonSchema> = new Map<ScalarType, JsonSch
   [ScalarType.INT64, { type: ["integer", "string"], format: "int64", description: "A string beyond 2^53-1." }],
 ]);
 
-/** Collects the schemas of messages for `components/schemas`. */
+/** Collects the schemas of messages under one place of a document. */
 export class SchemaCollector {
   readonly #schemas: Record<string, JsonSchema> = {};
+  readonly #place: string;
+
+  /** `place` is where the document will hold the schemas. Default: that of OpenAPI. */
+  constructor(place = "#/components/schemas") {
+    this.#place = place;
+  }
 
   get schemas(): Readonly<Record<string, JsonSchema>> {
     return this.#schemas;
@@ -52,7 +58,7 @@ export class SchemaCollector {
       this.#schemas[name] = schema;
       Object.assign(schema, this.objectSchema(desc.fields, direction));
     }
-    return { $ref: `#/components/schemas/${name}` };
+    return { $ref: `${this.#place}/${name}` };
   }
 
   /** Returns an inline object schema of some fields of a message. */

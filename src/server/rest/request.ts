@@ -82,6 +82,11 @@ interface TextForm {
 const isInteger = (text: string) => /^-?\d+$/.test(text);
 const TEXT: TextForm = { wanted: "text", toJson: (text) => text };
 const INT32: TextForm = { wanted: "an integer", toJson: (text) => (isInteger(text) ? Number(text) : undefined) };
+const TRUTH: ReadonlyMap<string, boolean> = new Map([
+  ["true", true],
+  ["false", false],
+]);
+const BOOL: TextForm = { wanted: "`true` or `false`", toJson: (text) => TRUTH.get(text) };
 const INT64: TextForm = { wanted: "an integer", toJson: (text) => (isInteger(text) ? text : undefined) };
 
 function textFormOf(field: DescField): TextForm {
@@ -89,6 +94,7 @@ function textFormOf(field: DescField): TextForm {
   if (field.fieldKind === "scalar" && field.scalar === ScalarType.STRING) return TEXT;
   if (field.fieldKind === "scalar" && field.scalar === ScalarType.INT32) return INT32;
   if (field.fieldKind === "scalar" && field.scalar === ScalarType.INT64) return INT64;
+  if (field.fieldKind === "scalar" && field.scalar === ScalarType.BOOL) return BOOL;
   throw new Error(`${field}: a query cannot fill a field of this kind`);
 }
 

@@ -1,0 +1,286 @@
+import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type Command, CommandError, type CommandInput, type CommandReport, type OptionName } from "./command.ts";
+import { type FileViolation, MANDATE_FILE, type MandateFiles, readMandateFiles } from "./mandate-files.ts";
+import { canonicalYaml, lineDiff } from "./mandate-yaml.ts";
+import { addressFrom, type CallService, RequestRefusedError, serviceFrom } from "./service.ts";
+import { isJsonRecord, type JsonRecord, listAt, required, textAt, valueAt } from "./verify/json.ts";
+
+const FILE_FORMAT = [
+  "",
+  "<path> is a file, or a folder whose .yaml, .yml and .json files hold the whole set of mandates of a pack. A document is one",
+  "mandate, a list of them, or `mandates:` with a list; a YAML file may hold several documents. Mandates have the members of",
+  "POST /v1/enforce/mandates, and are told apart by their names. Needs a key of the role admin or operator.",
+];
+const OPTIONS: readonly OptionName[] = ["url", "key", "pack", "adopt", "allow-empty"];
+const DEFAULT_PACK = "default";
+const PACK_NAME = /^[a-z0-9-]{1,63}$/;
+const PAGE_SIZE = 500;
+
+/** `agentctl mandate validate`: what keeps files from being applied. */
+export const mandateValidate: Command = {
+  name: "mandate validate",
+  arguments: "<path>",
+  summary: "compile the mandates in files on the service, and list what is wrong by file, line and column",
+  details: [...FILE_FORMAT, "Nothing is changed. Exit code 1 says that something is wrong."],
+  options: OPTIONS,
+  async run(input) {
+    const tried = await tryFiles(input);
+    if ("violations" in tried) return violationReport(tried.violations);
+    const { files, mandates } = tried.read;
+    const warnings = warningsOf(tried);
+    const lines = [...warnings.map(violationLine), `${mandates.length} mandates in ${files.length} files are valid`];
+    return { lines, json: { valid: true, mandates: mandates.length, warnings } };
+  },
+};
+
+/** `agentctl mandate diff`: what applying files would change. */
+export const mandateDiff: Command = {
+  name: "mandate diff",
+  arguments: "<path>",
+  summary: "show which mandates applying files would create, update and archive",
+  details: [...FILE_FORMAT, "Nothing is changed. Exit code 1 says that the files are not valid."],
+  options: OPTIONS,
+  async run(input) {
+    const tried = await tryFiles(input);
+    if ("violations" in tried) return violationReport(tried.violations);
+    return { lines: await diffLines(tried), json: changesJson(tried.reply) };
+  },
+};
+
+/** `agentctl mandate apply`: files in force. */
+export const mandateApply: Command = {
+  name: "mandate apply",
+  arguments: "<path>",
+  summary: "put the mandates in files in force, all of them or none, and archive those that are left out",
+  details: [
+    ...FILE_FORMAT,
+    "Shows the difference first, and asks unless --yes is given. Files that are in force already change nothing. A pack that",
+    "somebody else changes meanwhile is left alone.",
+  ],
+  options: [...OPTIONS, "yes"],
+  async run(input) {
+    const tried = await tryFiles(input);
+    if ("violations" in tried) return violationReport(tried.violations);
+    await input.show(await diffLines(tried));
+    if (!isChange(tried)) return { lines: ["nothing to change"], json: changesJson(tried.reply) };
+    await assertConfirmed(input);
+    const reply = await tried.apply(false);
+    const version = String(valueAt(reply, "pack.version"));
+    return { lines: [`applied version ${version} of pack \`${tried.pack}\``], json: changesJson(reply) };
+  },
+};
+
+/** `agentctl mandate export`: mandates in force as files. */
+export const mandateExport: Command = {
+  name: "mandate export",
+  arguments: "<folder>",
+  summary: "write the mandates of a pack that are in force as YAML files",
+  details: [
+    "",
+    "Writes one file for each mandate; applying the folder again changes nothing. The folder is made if it is not there. Files of",
+    "mandates in it that would not be written are refused, because they would be applied as well.",
+  ],
+  options: ["url", "key", "pack", "adopt"],
+  async run(input) {
+    const [folder = ""] = input.positionals;
+    const call = serviceFrom(input);
+    const pack = packFrom(input);
+    const mandates = await mandatesInForce(call, pack, input.has("adopt"));
+    if (mandates.length === 0) {
+      throw new CommandError(`pack \`${pack}\` has no mandates in force; --adopt exports those that belong to no pack`);
+    }
+    const schema = `${addressFrom(input).href.replace(/\/$/, "")}/schemas/mandate.json`;
+    const files = filesOf(mandates, schema);
+    await writeFiles(folder, files);
+    const written = [...files.keys()].map((name) => join(folder, name));
+    return { lines: written.map((file) => `wrote ${file}`), json: { pack, files: written } };
+  },
+};
+
+/** Files that the service would apply, and its answer to a dry run. */
+interface TriedFiles {
+  readonly pack: string;
+  readonly read: MandateFiles;
+  /** Digest of the pack as it is; empty for none. */
+  readonly digest: string;
+  readonly appliedDigest: string;
+  readonly reply: JsonRecord;
+  readonly call: CallService;
+  apply(isDryRun: boolean): Promise<JsonRecord>;
+}
+
+/** Reads the files of a command and lets the service try them. Returns everything that is wrong with them instead, if anything is. */
+async function tryFiles(input: CommandInput): Promise<TriedFiles | { readonly violations: readonly FileViolation[] }> {
+  const [path = ""] = input.positionals;
+  const call = serviceFrom(input);
+  const pack = packFrom(input);
+  const read = await readMandateFiles(path);
+  if (read.violations.length > 0) return { violations: read.violations };
+  if (read.mandates.length === 0 && !input.has("allow-empty")) {
+    throw new CommandError(`${path} holds no mandate; --allow-empty archives every mandate of pack \`${pack}\``);
+  }
+  const { digest, appliedDigest } = await packNow(call, pack);
+  const mandates = read.mandates.map(({ definition }) => definition);
+  const body = { mandates, expected_digest: digest, adopt: input.has("adopt") };
+  const apply = (isDryRun: boolean): Promise<JsonRecord> =>
+    call(`/v1/enforce/packs/${pack}`, { method: "PUT", body: { ...body, dry_run: isDryRun } });
+  try {
+    return { pack, read, digest, appliedDigest, call, apply, reply: await apply(true) };
+  } catch (error) {
+    const violations = error instanceof RequestRefusedError ? violationsIn(error, read) : [];
+    if (violations.length === 0) throw error;
+    return { violations };
+  }
+}
+
+function packFrom(input: CommandInput): string {
+  const pack = input.option("pack") ?? DEFAULT_PACK;
+  if (PACK_NAME.test(pack)) return pack;
+  throw new CommandError("--pack must have 1 to 63 lower-case letters, digits and hyphens");
+}
+
+async function packNow(
+  call: CallService,
+  name: string,
+): Promise<{ readonly digest: string; readonly appliedDigest: string }> {
+  try {
+    const { pack } = await call(`/v1/enforce/packs/${name}`);
+    return { digest: textAt(pack, "digest"), appliedDigest: textAt(pack, "applied_digest") };
+  } catch (error) {
+    if (!(error instanceof RequestRefusedError) || error.reason !== "PACK_NOT_FOUND") throw error;
+    return { digest: "", appliedDigest: "" };
+  }
+}
+
+const PLACE = /^mandates\[(\d+)\]\.?(.*)$/;
+
+/** Finds the place in a file that a path of the request stands for; undefined for a path that no file has. */
+function placeIn({ mandates }: MandateFiles, field: string) {
+  const [, index, path = ""] = PLACE.exec(field) ?? [];
+  return index === undefined ? undefined : mandates[Number(index)]?.placeOf(path);
+}
+
+/** Returns the violations of a refused request by their places, if all have one. */
+function violationsIn({ violations }: RequestRefusedError, read: MandateFiles): readonly FileViolation[] {
+  const placed = violations.flatMap(({ field, reason, description }): FileViolation[] => {
+    const place = placeIn(read, field);
+    const path = PLACE.exec(field)?.[2] ?? "";
+    const message = path === "" ? description : `\`${path}\`: ${description}`;
+    return place === undefined ? [] : [{ ...place, reason, message }];
+  });
+  return placed.length === violations.length ? placed : [];
+}
+
+function warningsOf({ read, reply }: TriedFiles): readonly FileViolation[] {
+  return listAt(reply, "warnings").flatMap((warning) => {
+    const place = placeIn(read, textAt(warning, "path"));
+    const [reason, message] = [textAt(warning, "reason"), `warning: ${textAt(warning, "message")}`];
+    return place === undefined ? [] : [{ ...place, reason, message }];
+  });
+}
+
+const violationLine = ({ file, line, column, reason, message }: FileViolation): string =>
+  `${file}:${line}:${column}: ${message} (${reason})`;
+
+function violationReport(violations: readonly FileViolation[]): CommandReport {
+  const count = `${violations.length} ${violations.length === 1 ? "violation" : "violations"}`;
+  const lines = [...violations.map(violationLine), count];
+  return { lines, json: { valid: false, violations }, isRefused: true };
+}
+
+/** True if applying would make a version of the pack. */
+function isChange({ digest, appliedDigest, reply }: TriedFiles): boolean {
+  const changed = ["created", "updated", "archived"].some((list) => listAt(reply, list).length > 0);
+  // A pack may be new, adopt mandates as they are, or hold the set already without having been told.
+  const next = textAt(reply, "pack.digest");
+  return changed || next !== digest || next !== appliedDigest;
+}
+
+async function diffLines({ pack, read, reply, call }: TriedFiles): Promise<readonly string[]> {
+  const names = (list: string): readonly string[] => listAt(reply, list).map((each) => textAt(each, "name"));
+  const written = new Map(read.mandates.map(({ definition }) => [textAt(definition, "name").trim(), definition]));
+  const [created, updated, archived] = [names("created"), names("updated"), names("archived")];
+  const inForce = updated.length === 0 ? [] : await mandatesInForce(call, pack, true);
+  const currentById = new Map(inForce.map((mandate) => [textAt(mandate, "mandate_id"), mandate]));
+  const ids = new Map(listAt(reply, "updated").map((each) => [textAt(each, "name"), textAt(each, "mandate_id")]));
+  const yamlOf = (mandate: JsonRecord | undefined): string => canonicalYaml(mandate ?? {});
+  return [
+    ...created.flatMap((name) => [
+      `created    ${name}`,
+      ...yamlOf(written.get(name))
+        .trimEnd()
+        .split("\n")
+        .map((line) => `  + ${line}`),
+    ]),
+    ...updated.flatMap((name) => [
+      `updated    ${name}`,
+      ...lineDiff(yamlOf(currentById.get(ids.get(name) ?? "")), yamlOf(written.get(name))).map((line) => `  ${line}`),
+    ]),
+    ...archived.map((name) => `archived   ${name}`),
+    ...warningsOf({ read, reply } as TriedFiles).map(violationLine),
+    `pack \`${pack}\`: ${created.length} created, ${updated.length} updated, ${archived.length} archived, ${names("unchanged").length} unchanged`,
+  ];
+}
+
+const changesJson = ({ pack, created, updated, archived, unchanged }: JsonRecord): object => ({
+  ...{ pack, created, updated, archived, unchanged },
+});
+
+async function assertConfirmed({ io, has }: CommandInput): Promise<void> {
+  if (has("yes")) return;
+  const answer = await io.confirm("Apply these changes?");
+  if (answer === true) return;
+  throw new CommandError(
+    answer === undefined ? "there is no terminal to ask on: pass --yes to apply" : "nothing was applied",
+  );
+}
+
+/** Reads the mandates of a pack that are in force, as written and sorted by name; with those of no pack if wanted. */
+async function mandatesInForce(call: CallService, pack: string, withLoose: boolean): Promise<readonly JsonRecord[]> {
+  const found: JsonRecord[] = [];
+  let pageToken = "";
+  do {
+    const query = { page_size: PAGE_SIZE, as_written: "true", ...(pageToken === "" ? {} : { page_token: pageToken }) };
+    const page = await call("/v1/enforce/mandates", { query });
+    const mandates = required(Array.isArray(page.mandates) ? page.mandates : undefined, "the service", "`mandates`");
+    found.push(...mandates.filter(isJsonRecord));
+    pageToken = textAt(page, "next_page_token");
+  } while (pageToken !== "");
+  const isWanted = (mandate: JsonRecord): boolean => mandate.pack === pack || (withLoose && mandate.pack === null);
+  return found.filter(isWanted).sort((a, b) => (textAt(a, "name") < textAt(b, "name") ? -1 : 1));
+}
+
+/** Names a file for each mandate after it, in letters that every file system keeps apart. */
+function filesOf(mandates: readonly JsonRecord[], schema: string): ReadonlyMap<string, string> {
+  const files = new Map<string, string>();
+  for (const mandate of mandates) {
+    const plain = textAt(mandate, "name").normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+    const base =
+      plain
+        .replace(/[^a-z0-9]+/g, "-")
+        .slice(0, 60)
+        .replace(/^-|-$/g, "") || "mandate";
+    let name = `${base}.yaml`;
+    for (let count = 2; files.has(name); count++) name = `${base}-${count}.yaml`;
+    files.set(name, `# yaml-language-server: $schema=${schema}\n${canonicalYaml(mandate)}`);
+  }
+  return files;
+}
+
+async function writeFiles(folder: string, files: ReadonlyMap<string, string>): Promise<void> {
+  try {
+    await mkdir(folder, { recursive: true });
+    const present = await readdir(folder, { recursive: true });
+    const other = present.find((name) => MANDATE_FILE.test(name) && !name.startsWith(".") && !files.has(name));
+    if (other !== undefined) {
+      throw new CommandError(
+        `${join(folder, other)} is the file of no mandate in the pack: remove it, or export elsewhere`,
+      );
+    }
+    for (const [name, text] of files) await writeFile(join(folder, name), text);
+  } catch (error) {
+    if (error instanceof CommandError) throw error;
+    throw new CommandError(`${folder} cannot be written: ${(error as NodeJS.ErrnoException).code ?? String(error)}`);
+  }
+}

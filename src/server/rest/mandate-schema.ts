@@ -1,0 +1,40 @@
+import { MandateDefinitionSchema } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { type JsonSchema, SchemaCollector } from "./openapi-schema.ts";
+
+/** Member by which a file names its own schema to an editor. */
+const SCHEMA_MEMBER = { $schema: { type: "string" } };
+
+/**
+ * Returns the JSON Schema (2020-12) of a file of mandates for editors: one mandate, a list of them, or an object with a list
+ * `mandates`. The compiler checks more than a schema can say.
+ */
+export function mandateFileSchema(): JsonSchema {
+  const collector = new SchemaCollector("#/$defs");
+  const { $ref } = collector.messageSchema(MandateDefinitionSchema, "request");
+  const { [`${MandateDefinitionSchema.typeName}-request`]: definition, ...others } = collector.schemas;
+  const properties = definition?.properties as Record<string, JsonSchema>;
+  const required = Object.keys(properties).filter((name) => isNeeded(properties[name] ?? {}));
+  const mandates = { type: "array", items: { $ref } };
+  const list = {
+    type: "object",
+    required: ["mandates"],
+    properties: { ...SCHEMA_MEMBER, mandates },
+    additionalProperties: false,
+  };
+  return {
+    $schema: "https://json-schema.org/draft/2020-12/schema",
+    title: "Mandates of an Agent Control Plane",
+    anyOf: [{ $ref }, mandates, list],
+    $defs: {
+      ...others,
+      [`${MandateDefinitionSchema.typeName}-request`]: {
+        ...definition,
+        required,
+        properties: { ...SCHEMA_MEMBER, ...properties },
+      },
+    },
+  };
+}
+
+/** True for a property that must not be empty and so cannot be left out. */
+const isNeeded = ({ minLength = 0, minItems = 0 }: JsonSchema): boolean => Number(minLength) + Number(minItems) > 0;
