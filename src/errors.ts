@@ -83,6 +83,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.PASTE_NOT_RECOGNISED,
       ErrorReason.GRANT_TOO_WIDE,
       ErrorReason.TARGET_NOT_ALLOWED,
+      ErrorReason.QUESTION_NOT_UNDERSTOOD,
       ErrorReason.NOT_SCRUBBABLE,
       ErrorReason.MALFORMED_REQUEST,
       ErrorReason.HEADERS_TOO_LARGE,

@@ -11,9 +11,12 @@ import {
   PastAgent,
   type ProbeRequest,
   type ProbeResponseSchema,
+  QuestionForm,
   type TestRunSchema,
 } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { type AskedAction, ask } from "../dryrun/ask/ask.ts";
+import type { Form } from "../dryrun/ask/forms.ts";
 import type { BacktestEvent } from "../dryrun/backtest/backtest.ts";
 import type { AgentReport, Report } from "../dryrun/backtest/report.ts";
 import type { Draft } from "../dryrun/drafts.ts";
@@ -52,6 +55,13 @@ const PAST_AGENTS: Readonly<Record<PastAgentWord, PastAgent>> = {
 /** Reasons of one test that are shown. */
 const MAX_REASONS = 10;
 
+const FORMS: Readonly<Record<Form, QuestionForm>> = {
+  may: QuestionForm.MAY,
+  limits: QuestionForm.LIMITS,
+  why: QuestionForm.WHY,
+  changed: QuestionForm.CHANGED,
+};
+
 const MAY_DRAFT: readonly Role[] = [Role.ADMIN, Role.OPERATOR];
 
 function assertMayDraft({ role }: Caller, drafts: readonly MandateDraft[]): void {
@@ -73,6 +83,11 @@ function hypotheticalFrom(action: Hypothesis, agentId: string, caller: Caller): 
   const fields = { agentId, actionType, actionContent, metadata, tool, sessionId, onBehalfOf, grantId };
   const request = create(InterceptRequestSchema, { ...fields, intentContractId, escalationId } as never);
   return actionFrom(request, caller);
+}
+
+function askedActionFrom({ agentId, actionType, tool, argumentsText }: AskedAction, caller: Caller): Action {
+  const metadata = argumentsText === undefined ? {} : { metadata: { arguments: argumentsText } };
+  return actionFrom(create(InterceptRequestSchema, { agentId, actionType, tool, ...metadata } as never), caller);
 }
 
 function draftOf(draft: MandateDraft): Draft {
@@ -274,6 +289,21 @@ export function createDryRunService(parts: DryRunServiceOptions): ServiceDefinit
         listsChanges: listChanges,
       };
       for await (const event of dryRuns.backtest(query)) yield backtestFrom(event);
+    },
+
+    async ask({ question }, { caller, signal }) {
+      const actionOf = (asked: AskedAction): Action => askedActionFrom(asked, caller);
+      const { form, text, holds, evidence } = await ask(
+        { ...parts, dryRuns },
+        { workspaceId: caller.workspaceId, ...{ question, signal, actionOf } },
+      );
+      return {
+        answer: {
+          ...{ form: FORMS[form], text },
+          ...(holds === undefined ? {} : { holds }),
+          evidence: evidence.map((each) => ({ ...each })),
+        },
+      };
     },
 
     async probe(request: ProbeRequest, context) {

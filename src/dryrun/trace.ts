@@ -13,6 +13,7 @@ import type {
   CounterReading,
   EvaluationContext,
   Finding,
+  Principal,
 } from "../policy/types.ts";
 import type { Action } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
@@ -78,7 +79,10 @@ export function* trace(state: WorkspaceState, action: Action, nowMs: number): Wo
 }
 
 /** Returns the mandates whose scope covers the agent of an action or its principals, by id. */
-export function mandatesFor(state: WorkspaceState, context: EvaluationContext): readonly CompiledMandate[] {
+export function mandatesFor(
+  state: WorkspaceState,
+  context: Principal & Pick<EvaluationContext, "principals">,
+): readonly CompiledMandate[] {
   const agents = [context, ...(context.principals ?? [])];
   const covers = ({ scope, agentId, departmentId }: CompiledMandate): boolean => {
     if (scope === "workspace") return true;

@@ -46,6 +46,14 @@ describe("a dry run writes nothing", () => {
       expect(passed).to.be.above(10);
       expect(failed).to.equal(0);
     },
+    questions: async ({ dryRuns }, agentId) => {
+      for (const question of [
+        `may ${agentId} do asks`,
+        `may ${agentId} do pay using pay_invoice with {"amount": 900}`,
+        `what limits apply to ${agentId}`,
+      ])
+        await dryRuns.ask({ question });
+    },
   };
   for (const [name, run] of Object.entries(RUNS)) {
     it(`: ${name}.`, () =>

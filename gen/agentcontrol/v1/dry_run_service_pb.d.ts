@@ -1755,6 +1755,143 @@ export declare type RunTestsResponse = Message<"agentcontrol.v1.RunTestsResponse
 export declare const RunTestsResponseSchema: GenMessage<RunTestsResponse>;
 
 /**
+ * Asks for Ask.
+ *
+ * @generated from message agentcontrol.v1.AskRequest
+ */
+export declare type AskRequest = Message<"agentcontrol.v1.AskRequest"> & {
+  /**
+   * The question, 1 to 4,096 characters: `may "payer" call send_payment with {"amount": 750}?`
+   *
+   * @generated from field: string question = 1;
+   */
+  question: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.AskRequest.
+ * Use `create(AskRequestSchema)` to create a new message.
+ */
+export declare const AskRequestSchema: GenMessage<AskRequest>;
+
+/**
+ * Answers Ask.
+ *
+ * @generated from message agentcontrol.v1.AskResponse
+ */
+export declare type AskResponse = Message<"agentcontrol.v1.AskResponse"> & {
+  /**
+   * The answer.
+   *
+   * @generated from field: agentcontrol.v1.Answer answer = 1;
+   */
+  answer?: Answer | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.AskResponse.
+ * Use `create(AskResponseSchema)` to create a new message.
+ */
+export declare const AskResponseSchema: GenMessage<AskResponse>;
+
+/**
+ * The answer to a question, as true as the log and the rules in force were when it was asked.
+ *
+ * @generated from message agentcontrol.v1.Answer
+ */
+export declare type Answer = Message<"agentcontrol.v1.Answer"> & {
+  /**
+   * How the question was understood.
+   *
+   * @generated from field: agentcontrol.v1.QuestionForm form = 1;
+   */
+  form: QuestionForm;
+
+  /**
+   * Short English sentences, as plain text on one line. Names stand in double quotes, with everything escaped that could end the
+   * quotes, break the line or be read as markup.
+   *
+   * @generated from field: string text = 2;
+   */
+  text: string;
+
+  /**
+   * Whether what was asked holds; for MAY alone: true if the action would be allowed, false if it would be blocked or escalated.
+   *
+   * @generated from field: optional bool holds = 3;
+   */
+  holds?: boolean | undefined;
+
+  /**
+   * The rules and decisions that the answer rests on, at most 100.
+   *
+   * @generated from field: repeated agentcontrol.v1.Evidence evidence = 4;
+   */
+  evidence: Evidence[];
+};
+
+/**
+ * Describes the message agentcontrol.v1.Answer.
+ * Use `create(AnswerSchema)` to create a new message.
+ */
+export declare const AnswerSchema: GenMessage<Answer>;
+
+/**
+ * A rule, a version of a mandate or a decision that an answer rests on.
+ *
+ * @generated from message agentcontrol.v1.Evidence
+ */
+export declare type Evidence = Message<"agentcontrol.v1.Evidence"> & {
+  /**
+   * The mandate; unset where none is concerned.
+   *
+   * @generated from field: optional string mandate_id = 1;
+   */
+  mandateId?: string | undefined;
+
+  /**
+   * Its name.
+   *
+   * @generated from field: optional string mandate_name = 2;
+   */
+  mandateName?: string | undefined;
+
+  /**
+   * Its version.
+   *
+   * @generated from field: optional int32 version = 3;
+   */
+  version?: number | undefined;
+
+  /**
+   * Path of the rule in that version: `rules[0]`; unset for the mandate as a whole.
+   *
+   * @generated from field: optional string rule = 4;
+   */
+  rule?: string | undefined;
+
+  /**
+   * What it shows, as plain text on one line, like the answer's.
+   *
+   * @generated from field: string text = 5;
+   */
+  text: string;
+
+  /**
+   * The decision, where the evidence is one.
+   *
+   * @generated from field: optional string decision_id = 6;
+   */
+  decisionId?: string | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.Evidence.
+ * Use `create(EvidenceSchema)` to create a new message.
+ */
+export declare const EvidenceSchema: GenMessage<Evidence>;
+
+/**
  * How a rule saw what it compares.
  *
  * @generated from enum agentcontrol.v1.ConditionSeen
@@ -1842,6 +1979,53 @@ export enum PastAgent {
 export declare const PastAgentSchema: GenEnum<PastAgent>;
 
 /**
+ * The kinds of question that Ask answers.
+ *
+ * @generated from enum agentcontrol.v1.QuestionForm
+ */
+export enum QuestionForm {
+  /**
+   * Not used.
+   *
+   * @generated from enum value: QUESTION_FORM_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * May an agent do this?
+   *
+   * @generated from enum value: QUESTION_FORM_MAY = 1;
+   */
+  MAY = 1,
+
+  /**
+   * What limits apply to an agent?
+   *
+   * @generated from enum value: QUESTION_FORM_LIMITS = 3;
+   */
+  LIMITS = 3,
+
+  /**
+   * Why was a decision taken?
+   *
+   * @generated from enum value: QUESTION_FORM_WHY = 4;
+   */
+  WHY = 4,
+
+  /**
+   * What changed between two versions of a mandate?
+   *
+   * @generated from enum value: QUESTION_FORM_CHANGED = 5;
+   */
+  CHANGED = 5,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.QuestionForm.
+ */
+export declare const QuestionFormSchema: GenEnum<QuestionForm>;
+
+/**
  * Decides actions that nobody attempts, to show what would come of them. A dry run reads the log and never writes: entries,
  * counters, trust, escalations and webhooks stay as they are. Semantic rules are not asked and count as unavailable, with the
  * cause `not_asked`. Drafts are for `admin` and `operator`; any other role is refused with ROLE_NOT_ALLOWED.
@@ -1917,6 +2101,18 @@ export declare const DryRunService: GenService<{
     methodKind: "server_streaming";
     input: typeof BacktestRequestSchema;
     output: typeof BacktestResponseSchema;
+  },
+  /**
+   * Answers a question about the policy, in English of a fixed grammar: what an agent may do, which limits
+   * apply, why a decision was taken, and what changed in a mandate. No model is asked. QUESTION_NOT_UNDERSTOOD lists the forms; what the question names and the workspace does not have is NOT_FOUND;
+   * INVALID_FIELD for a name that several share and for JSON that is no object. Each names the field `question`.
+   *
+   * @generated from rpc agentcontrol.v1.DryRunService.Ask
+   */
+  ask: {
+    methodKind: "unary";
+    input: typeof AskRequestSchema;
+    output: typeof AskResponseSchema;
   },
 }>;
 

@@ -435,6 +435,14 @@ export enum ErrorReason {
   TARGET_NOT_ALLOWED = 84,
 
   /**
+   * A question has none of the forms that can be asked; `forms` in the metadata lists them and `nearest` is the one that comes
+   * closest. INVALID_ARGUMENT, 400.
+   *
+   * @generated from enum value: ERROR_REASON_QUESTION_NOT_UNDERSTOOD = 85;
+   */
+  QUESTION_NOT_UNDERSTOOD = 85,
+
+  /**
    * No such registered personal value in the key's workspace. NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_PERSONAL_VALUE_NOT_FOUND = 100;

@@ -1,0 +1,117 @@
+import { RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import type {
+  CompiledMandate,
+  CompiledRule,
+  CompiledVelocity,
+  OrderedSpec,
+  Principal,
+  ScopeWord,
+} from "../../policy/types.ts";
+import type { AgentState } from "../../state/agents.ts";
+import type { WorkspaceState } from "../../state/workspace.ts";
+import type { DryRuns, Question } from "../dry-runs.ts";
+import { mandatesFor } from "../trace.ts";
+import type { Work } from "../work.ts";
+import { agentText, counted, type Evidence, evidenceOf, type Findings, listed, quoted, sentence } from "./answer.ts";
+import { verbOf } from "./rule-text.ts";
+
+/** Limits that the text says; all are in the evidence. */
+const MAX_SAID = 5;
+const MAX_PATTERNS = 5;
+
+/** A limit of an agent, as it stands. */
+interface Limit {
+  readonly evidence: Evidence;
+  /** True if the next action that it counts makes it fire. */
+  readonly isReached: boolean;
+}
+
+/** Answers which sequence rules limit an agent, with their counts. */
+export async function limitsAnswer(dryRuns: DryRuns, question: Question, agent: AgentState): Promise<Findings> {
+  const limits = await dryRuns.run(
+    question,
+    (state, _actions, nowMs) => limitsOf(state, agent, nowMs),
+    () => [],
+  );
+  const who = agentText(agent.registration.name, agent.agentId);
+  const inactive = agent.status === "active" ? [] : [`The agent is ${agent.status}: all its actions are refused.`];
+  if (limits.length === 0) return { sentences: [`No limit applies to ${who}.`, ...inactive], evidence: [] };
+  const reached = limits.filter(({ isReached }) => isReached).length;
+  return {
+    sentences: [
+      `${counted(limits.length, "limit")} ${limits.length === 1 ? "applies" : "apply"} to ${who}.`,
+      ...(reached === 0 ? [] : [`The next action fires ${reached === limits.length ? "each" : reached} of them.`]),
+      ...limits
+        .slice(0, MAX_SAID)
+        .map(({ evidence }) => `Mandate ${quoted(evidence.mandateName ?? "")}: ${evidence.text}`),
+      ...(limits.length > MAX_SAID ? [`The evidence has ${limits.length - MAX_SAID} more.`] : []),
+      ...inactive,
+    ],
+    evidence: limits.map(({ evidence }) => evidence),
+  };
+}
+
+function* limitsOf(state: WorkspaceState, { agentId, departmentIds }: AgentState, nowMs: number): Work<Limit[]> {
+  const limits: Limit[] = [];
+  const principal: Principal = { agentId, departmentIds };
+  for (const mandate of mandatesFor(state, principal)) {
+    for (const rule of mandate.rules) {
+      const limit = rule.type === RuleType.SEQUENCE ? limitOf(state, mandate, rule, principal, nowMs) : undefined;
+      if (limit !== undefined) limits.push(limit);
+      yield;
+    }
+  }
+  return limits;
+}
+
+function limitOf(
+  state: WorkspaceState,
+  mandate: CompiledMandate,
+  rule: CompiledRule,
+  agent: Principal,
+  nowMs: number,
+): Limit | undefined {
+  const { velocity, ordered, tool, source } = rule;
+  const departmentId = velocity?.counter.departmentId ?? ordered?.departmentId;
+  if (departmentId !== undefined && !agent.departmentIds.includes(departmentId)) return undefined;
+  const onTool = tool === undefined ? "" : `, for calls of ${quoted(source.tool?.trim() ?? tool)}`;
+  const { text, isReached } = velocity
+    ? velocityText(state, velocity, agent.agentId, nowMs)
+    : ordered
+      ? orderedText(state, ordered, agent.agentId, nowMs)
+      : { text: "the rule no longer compiles and holds for all that it covers", isReached: true };
+  const evidence = evidenceOf(mandate, rule.path, sentence(`${verbOf(mandate, rule)} ${text}${onTool}`));
+  return { evidence, isReached };
+}
+
+function velocityText(state: WorkspaceState, velocity: CompiledVelocity, agentId: string, nowMs: number) {
+  const { counter, maxCount, windowSeconds } = velocity;
+  const { count, group, members } = state.windows.read(counter, agentId, nowMs);
+  // The reading has the action at hand, and here is none.
+  const past = count - 1;
+  const remaining = Math.max(0, maxCount - past);
+  const types = listed(counter.patterns.map(quoted), MAX_PATTERNS);
+  const of = counter.countDecisions.length === 0 ? "" : `, counting ${counter.countDecisions.join(" and ")} alone,`;
+  const by = groupText(counter.scope, group, members);
+  const text = `more than ${maxCount} of ${types}${of} in ${windowSeconds} s by ${by}; ${past} counted, ${remaining} left`;
+  return { text, isReached: remaining === 0 };
+}
+
+function groupText(scope: ScopeWord, group: string, members: number): string {
+  if (scope === "workspace") return `the workspace (${counted(members, "agent")})`;
+  return scope === "department" ? `${quoted(group)} (${counted(members, "agent")})` : "the agent";
+}
+
+function orderedText(state: WorkspaceState, ordered: OrderedSpec, agentId: string, nowMs: number) {
+  const undo: (() => void)[] = [];
+  const startedAtMs = state.sequences.read(ordered, agentId, nowMs, undo);
+  for (const step of undo.toReversed()) step();
+  const steps = ordered.steps.map(quoted).join(", then ");
+  const seen =
+    startedAtMs === undefined
+      ? "the steps before the last have not happened"
+      : `all but the last happened, from ${new Date(startedAtMs).toISOString()}`;
+  const by = ordered.scope === "agent" ? "the agent" : `the ${ordered.scope}`;
+  const text = `${steps} in ${ordered.windowMs / 1000} s by ${by}; ${seen}`;
+  return { text, isReached: startedAtMs !== undefined };
+}

@@ -1,0 +1,115 @@
+import { RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { contextOf } from "../../decision/decide.ts";
+import type { CompiledMandate, CompiledRule } from "../../policy/types.ts";
+import type { AgentState } from "../../state/agents.ts";
+import type { Action, DecisionReason, Outcome } from "../../state/types.ts";
+import type { StateJournal, WorkspaceState } from "../../state/workspace.ts";
+import { decideInTurn } from "../decide-in-turn.ts";
+import type { DryRuns, Question } from "../dry-runs.ts";
+import { coversAction, mandatesFor } from "../trace.ts";
+import type { Work } from "../work.ts";
+import { agentText, type Evidence, evidenceOf, type Findings, plain, quoted, sentence } from "./answer.ts";
+import { ruleText } from "./rule-text.ts";
+
+/** Reasons that the text says; all are in the evidence. */
+const MAX_SAID = 3;
+
+/** A rule that covers the action and could not be judged as it would be at an attempt. */
+interface Unjudged {
+  readonly mandate: CompiledMandate;
+  readonly rule: CompiledRule;
+}
+
+/** Answers whether an agent may do something, by deciding it. */
+export async function mayAnswer(dryRuns: DryRuns, question: Question, agent: AgentState): Promise<Findings> {
+  const { outcome, unjudged, versions } = await dryRuns.run(
+    question,
+    function* (state, actions, nowMs) {
+      const [action] = actions;
+      const [outcome] = yield* decideInTurn(state, actions, nowMs);
+      if (action === undefined || outcome === undefined) throw new Error("the question is about one action");
+      const unjudged = outcome.policy === undefined ? [] : yield* findUnjudged(state, action, nowMs);
+      return { outcome, unjudged, versions: versionsOf(state, outcome) };
+    },
+    ({ outcome }) => [outcome],
+  );
+  const [action] = question.actions;
+  return {
+    holds: outcome.decision === "allow",
+    sentences: [
+      leadOf(outcome, agent, action?.actionType ?? ""),
+      ...saidReasons(outcome.reasons),
+      ...unjudgedSentences(unjudged),
+    ],
+    evidence: [
+      ...outcome.reasons.map((reason) => reasonEvidence(reason, versions.get(reason.mandateId ?? ""))),
+      ...(outcome.policy?.observed ?? []).flatMap(({ mandate, reasons }) =>
+        reasons.map(({ rule, message }) => evidenceOf(mandate, rule, sentence(`observes only: ${plain(message)}`))),
+      ),
+      ...unjudged.map(({ mandate, rule }) => evidenceOf(mandate, rule.path, sentence(ruleText(mandate, rule)))),
+    ],
+  };
+}
+
+function leadOf({ decision, policyName }: Outcome, { agentId, registration }: AgentState, actionType: string): string {
+  const agent = agentText(registration.name, agentId);
+  const by = policyName === undefined ? "" : ` by mandate ${quoted(policyName)}`;
+  switch (decision) {
+    case "allow":
+      return `Yes: ${agent} may do ${quoted(actionType)} now${by && `, allowed${by}`}.`;
+    case "block":
+      return `No: ${quoted(actionType)} by ${agent} would be blocked${by}.`;
+    default:
+      return `Not alone: ${quoted(actionType)} by ${agent} would be escalated${by}, and a person would have to approve it.`;
+  }
+}
+
+/** Says the first reasons, and the first change of an argument that would be allowed. */
+function saidReasons(reasons: readonly DecisionReason[]): readonly string[] {
+  const more = reasons.length - MAX_SAID;
+  const would = reasons.find(({ wouldPass }) => wouldPass !== undefined)?.wouldPass;
+  return [
+    ...reasons.slice(0, MAX_SAID).map(({ message }) => sentence(plain(message))),
+    ...(more > 0 ? [`The evidence has ${more} more ${more === 1 ? "reason" : "reasons"}.`] : []),
+    ...(would === undefined ? [] : [sentence(`it ${plain(would)}`)]),
+  ];
+}
+
+function unjudgedSentences(unjudged: readonly Unjudged[]): readonly string[] {
+  const types = new Set(unjudged.map(({ rule }) => rule.type));
+  return [
+    ...(types.has(RuleType.CONTENT) ? ["Rules over the content saw an empty one."] : []),
+    ...(types.has(RuleType.SEMANTIC) ? ["Semantic rules were not asked and count as unavailable."] : []),
+  ];
+}
+
+/** Makes evidence of a reason of a decision. */
+export function reasonEvidence(reason: DecisionReason, version: number | undefined): Evidence {
+  const { mandateId, mandateName, rule, message, wouldPass } = reason;
+  const would = wouldPass === undefined ? "" : `; ${plain(wouldPass)}`;
+  return { mandateId, mandateName, version, rule, text: sentence(`${plain(message)}${would}`) };
+}
+
+function versionsOf({ policies }: WorkspaceState, { reasons }: Outcome): ReadonlyMap<string, number> {
+  const ids = reasons.flatMap(({ mandateId }) => mandateId ?? []);
+  return new Map(ids.map((id) => [id, policies.mandates.get(id)?.compiled.version ?? 0]));
+}
+
+/** Finds the rules over content and those that ask a model. */
+function* findUnjudged(state: WorkspaceState, action: Action, nowMs: number): Work<readonly Unjudged[]> {
+  const journal: StateJournal = { undo: [] };
+  try {
+    const context = contextOf(state, action, nowMs, journal);
+    const found: Unjudged[] = [];
+    for (const mandate of mandatesFor(state, context)) {
+      for (const rule of mandate.rules) {
+        const isOne = rule.type === RuleType.CONTENT || rule.type === RuleType.SEMANTIC;
+        if (isOne && !rule.stale && coversAction(rule, context)) found.push({ mandate, rule });
+      }
+      yield;
+    }
+    return found;
+  } finally {
+    for (const undo of journal.undo.toReversed()) undo();
+  }
+}

@@ -1,0 +1,30 @@
+import { RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { RULE_TYPE_NAMES } from "../../policy/compile/rule-draft.ts";
+import type { CompiledMandate, CompiledRule, Decision } from "../../policy/types.ts";
+import { listed, quoted } from "./answer.ts";
+
+const MAX_PATTERNS = 5;
+
+/** What a decision does to an action, in words. */
+export const VERBS: Readonly<Record<Decision, string>> = { allow: "allows", block: "blocks", escalate: "escalates" };
+/** What a decision did to an action, in words. */
+export const DONE: Readonly<Record<Decision, string>> = { allow: "allowed", block: "blocked", escalate: "escalated" };
+
+/** Says what a rule does: `blocks`, and `would block` in a mandate that observes. */
+export function verbOf({ mode }: Pick<CompiledMandate, "mode">, { decision }: Pick<CompiledRule, "decision">): string {
+  return mode === "observe" ? `would ${decision}` : VERBS[decision];
+}
+
+/** Says what a rule is: `an argument rule on "send_payment" that blocks`. */
+export function ruleText(mandate: Pick<CompiledMandate, "mode">, rule: CompiledRule): string {
+  const type = RULE_TYPE_NAMES.get(rule.type) ?? "rule";
+  const article = /^a[a-z]/.test(type) ? "an" : "a";
+  const tool = rule.tool === undefined ? "" : ` on ${quoted(rule.source.tool?.trim() ?? rule.tool)}`;
+  const types = rule.actionTypes.length === 0 ? "" : ` for ${listed(rule.actionTypes.map(quoted), MAX_PATTERNS)}`;
+  return `${article} ${type} rule${tool}${types} that ${verbOf(mandate, rule)}`;
+}
+
+/** Tests whether a rule looks at the arguments or the metadata of a call. */
+export function readsArguments({ type }: Pick<CompiledRule, "type">): boolean {
+  return type === RuleType.ARGUMENT || type === RuleType.METADATA || type === RuleType.SCHEMA;
+}

@@ -1,0 +1,17 @@
+const COLUMNS = `mandate_id as "mandateId", version, definition`;
+
+/**
+ * Reads some versions of a mandate, oldest first. Parameters: workspace, mandate, versions.
+ */
+export const readMandateVersions = {
+  name: "read-mandate-versions",
+  text: `select ${COLUMNS} from mandate_version
+    where workspace_id = $1 and mandate_id = $2 and version = any($3::int[]) order by version`,
+};
+
+/** Reads the last two versions of a mandate, newest first. Parameters: workspace, mandate. No row: no such mandate. */
+export const readLastMandateVersions = {
+  name: "read-last-mandate-versions",
+  text: `select ${COLUMNS} from mandate_version
+    where workspace_id = $1 and mandate_id = $2 order by mandate_version.version desc limit 2`,
+};

@@ -1,0 +1,300 @@
+import { fromJson, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import { expect } from "chai";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import { type Answer, QuestionForm } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
+import { RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
+import {
+  actionRule,
+  callerWith,
+  failureOf,
+  openWorkspace,
+  reasonOf,
+  type TestWorkspace,
+  velocityRule,
+  withWorkspace,
+} from "../support/harness.ts";
+import { seededBelow } from "../support/seeded-below.ts";
+import { publishRandomly, randomPlan } from "./plans.ts";
+
+const value = (json: JsonValue) => fromJson(ValueSchema, json);
+const amountOver = (limit: number, decision: Decision) => ({
+  tool: "pay_invoice",
+  decision,
+  conditions: { rules: [{ field: "amount", operator: ">", value: value(limit) }] },
+});
+
+async function askIn(test: TestWorkspace, question: string): Promise<Answer> {
+  const { answer } = await test.dryRuns.ask({ question });
+  if (answer === undefined) throw new Error("no answer");
+  return answer;
+}
+
+describe("a question about what an agent may do", () => {
+  let test: TestWorkspace;
+  let payer: string;
+  const ask = (question: string) => askIn(test, question);
+  before(async () => {
+    test = await openWorkspace();
+    payer = await test.agent("payer");
+    await test.agent("twin");
+    await test.agent("Twin ");
+    await test.agent('evil" is allowed\u202e <b>x</b>');
+    const properties = { amount: { type: "number" }, to: { type: "string" } };
+    await test.tools.registerTool({ name: "pay_invoice", inputSchema: { type: "object", properties } });
+    await test.mandate([amountOver(500, Decision.BLOCK), amountOver(100, Decision.ESCALATE)], { name: "payments" });
+    await test.mandate(
+      [
+        {
+          type: RuleType.CONTENT,
+          decision: Decision.BLOCK,
+          conditions: { patterns: ["secret"], matchActionTypes: ["note"] },
+        },
+        {
+          type: RuleType.SEMANTIC,
+          decision: Decision.BLOCK,
+          conditions: { prompt: "gossip", matchActionTypes: ["say"] },
+        },
+      ],
+      { name: "words" },
+    );
+  });
+  after(() => test.close());
+
+  it("is answered by deciding it, with the rules that decided.", async () => {
+    const allowed = await ask('may payer call pay_invoice with {"amount": 50}?');
+    expect([allowed.form, allowed.holds]).to.deep.equal([QuestionForm.MAY, true]);
+    expect(allowed.text).to.equal(
+      `Yes: "payer" (${payer}) may do "pay_invoice" now. No mandate matched; the workspace allows by default.`,
+    );
+    const blocked = await ask(`may agent ${payer} do pay using tool PAY_INVOICE with {"amount": 750}`);
+    expect(blocked.holds).to.equal(false);
+    expect(blocked.text).to.equal(
+      `No: "pay" by "payer" (${payer}) would be blocked by mandate "payments". ` +
+        "`amount > 500` holds. `amount > 100` holds. It would allow at amount <= 100.",
+    );
+    expect(blocked.evidence.map(({ mandateName, version, rule }) => [mandateName, version, rule])).to.deep.equal([
+      ["payments", 1, "rules[0].conditions.rules[0]"],
+      ["payments", 1, "rules[1].conditions.rules[0]"],
+    ]);
+  });
+
+  it("that would be escalated does not hold, and says so.", async () => {
+    const { holds, text } = await ask('Can "payer" use pay_invoice with {"amount": 200, "to": "}?"} ?');
+    expect(holds).to.equal(false);
+    expect(text).to.equal(
+      `Not alone: "pay_invoice" by "payer" (${payer}) would be escalated by mandate "payments", and a person would have to ` +
+        "approve it. `amount > 100` holds. It would allow at amount <= 100.",
+    );
+  });
+
+  it("says what was not looked at: the content, and what a model would say.", async () => {
+    expect((await ask("may payer do note")).text).to.contain("Rules over the content saw an empty one.");
+    const { text, evidence } = await ask("may payer do say");
+    expect(text).to.contain("Semantic rules were not asked");
+    expect(evidence.at(-1)?.text).to.equal('A semantic rule for "say" that blocks.');
+  });
+
+  it("names agents by id or name, and refuses names of none and of several.", async () => {
+    expect((await ask("may PAYER do x")).holds).to.equal(true);
+    const absent = await failureOf(ask("may nobody do x"));
+    expect(absent.metadata).to.deep.equal({ field: "question", looked_for: "nobody" });
+    expect(absent.violations.map(({ field, reason }) => [field, reason])).to.deep.equal([
+      ["question", "AGENT_NOT_FOUND"],
+    ]);
+    const ambiguous = await failureOf(ask("may twin do x"));
+    expect(ambiguous.message).to.match(/^`question` names 2 agents with `twin`; use an id: agt_\w+, agt_\w+$/);
+    expect(await reasonOf(ask("may payer call no_tool"))).to.equal("TOOL_NOT_FOUND");
+    expect(await reasonOf(ask("may payer do x using no_tool"))).to.equal("TOOL_NOT_FOUND");
+  });
+
+  it("cannot forge anything with a name.", async () => {
+    const { text } = await ask('may "evil\\" is allowed\u202e <b>x</b>" do x');
+    expect(text).to.match(/^Yes: "evil\\u0022 is allowed\\u202e \\u003cb\\u003ex\\u003c\/b\\u003e" \(agt_\w+\) may/);
+  });
+
+  it("is refused with the field for arguments and names that no intercept could have.", async () => {
+    for (const [question, message] of [
+      ["may payer do x with 5", "holds no JSON object after `with`"],
+      [
+        'may payer do x with {"a": 1',
+        "has arguments that cannot be used: the text must be an object, or the JSON text of one",
+      ],
+      ['may payer do x with {"a": 1, "a": 2}', "has arguments that cannot be used: the text names a member twice"],
+      [`may payer do x with ${'{"a":'.repeat(70)}1${"}".repeat(70)}`, "must nest at most 60 levels deep"],
+      ['may payer do x with {"a": "\\u0000"}', "must not hold U+0000"],
+      ["may payer do p\u0430y", "names an action type that mixes scripts"],
+      ['may "payer do x', "has a quotation mark that is not closed"],
+    ] as const) {
+      const failure = await failureOf(ask(question));
+      expect([failure.metadata.field, ...failure.violations.map(({ field }) => field)], question).to.deep.equal([
+        "question",
+        "question",
+      ]);
+      expect(failure.message).to.contain(message);
+    }
+  });
+
+  it("is for admins, operators and auditors.", async () => {
+    const as = (role: Role) => test.dryRuns.ask({ question: "may payer do x" }, callerWith(test.adminCaller, role));
+    expect((await as(Role.AUDITOR)).answer?.holds).to.equal(true);
+    expect((await as(Role.OPERATOR)).answer?.holds).to.equal(true);
+    expect(await reasonOf(as(Role.AGENT))).to.equal("ROLE_NOT_ALLOWED");
+  });
+
+  for (const [question, nearest] of [
+    ["is the payer nice", "why was <decision id> blocked"],
+    ["mai payer doo x", "may <agent> call <tool> with {…}, or may <agent> do <action type> using <tool> with {…}"],
+    ["what limit aply to payer", "what limits apply to <agent>"],
+    ["what has changd in payments betwen 1 and 2", "what changed in <mandate> between versions <number> and <number>"],
+  ] as const) {
+    it(`of no form is refused with the nearest one: ${question}.`, async () => {
+      const { reason, metadata, message } = await failureOf(ask(question));
+      expect(reason).to.equal(85);
+      expect(metadata.field).to.equal("question");
+      expect(metadata.nearest).to.equal(nearest);
+      expect(message).to.contain(`did you mean \`${nearest}\`?`).and.contain("`what limits apply to <agent>`");
+    });
+  }
+
+  for (const seed of [1, 2, 3, 4, 5, 6]) {
+    it(`has the answer that a live intercept gives, for random mandates (seed ${seed}).`, () =>
+      withWorkspace({}, async (workspace) => {
+        const below = seededBelow(seed);
+        await publishRandomly(workspace, below);
+        const agents = await workspace.newAgents(3);
+        for (const { actionType, tool, metadata } of randomPlan(below, 40)) {
+          const agentId = agents[below(3)] as string;
+          const args = (metadata as JsonObject | undefined)?.arguments as JsonObject | undefined;
+          const using = tool === undefined ? "" : ` using ${tool}`;
+          const given = args === undefined ? "" : ` with ${JSON.stringify(args)}`;
+          const question = `may ${agentId} do ${actionType}${using}${given}?`;
+          const { holds } = await askIn(workspace, question);
+          const more = args === undefined ? {} : { metadata: { arguments: args } };
+          const tried = { agentId, actionType, actionContent: "", ...(tool !== undefined && { tool }), ...more };
+          const { decision } = await workspace.intercept(tried);
+          expect(holds, question).to.equal(decision === Decision.ALLOW);
+        }
+      }));
+  }
+});
+
+describe("a question about limits", () => {
+  it("shows each limit in force with its count and what is left.", () =>
+    withWorkspace({}, async (test) => {
+      const payer = await test.agent("payer");
+      const other = await test.agent("other");
+      const department = await test.department(payer, other);
+      await test.mandate([velocityRule(2), velocityRule(3, { scope: Scope.WORKSPACE }, Decision.ESCALATE)], {
+        name: "pace",
+      });
+      await test.mandate([velocityRule(9, { scope: Scope.DEPARTMENT, departmentId: department })], { name: "team" });
+      await test.mandate([velocityRule(9)], { name: "others", scope: Scope.AGENT, agentId: other });
+      const steps = { mode: SequenceMode.ORDERED, steps: ["secret.read", "http.*"], windowSeconds: 600n };
+      await test.mandate([{ type: RuleType.SEQUENCE, decision: Decision.BLOCK, conditions: steps }], { name: "exfil" });
+      await test.intercept({ agentId: payer, actionType: "pay" });
+      await test.intercept({ agentId: other, actionType: "pay" });
+      await test.intercept({ agentId: payer, actionType: "secret.read" });
+      const { form, text, holds, evidence } = await askIn(test, "what limits apply to payer?");
+      expect([form, holds]).to.deep.equal([QuestionForm.LIMITS, undefined]);
+      expect(text).to.match(/^4 limits apply to "payer" \(agt_\w+\)\. The next action fires 1 of them\. Mandate "/);
+      // Ids of one millisecond have no order.
+      const found = evidence.map(({ mandateName, rule, text: shown }) => [mandateName, rule, shown]).sort();
+      expect(found.slice(1)).to.deep.equal([
+        ["pace", "rules[0]", 'Blocks more than 2 of "pay*" in 3600 s by the agent; 1 counted, 1 left.'],
+        [
+          "pace",
+          "rules[1]",
+          'Escalates more than 3 of "pay*" in 3600 s by the workspace (2 agents); 2 counted, 1 left.',
+        ],
+        [
+          "team",
+          "rules[0]",
+          `Blocks more than 9 of "pay*" in 3600 s by "${department}" (2 agents); 2 counted, 7 left.`,
+        ],
+      ]);
+      expect(found[0]?.[2]).to.match(
+        /^Blocks "secret.read", then "http.\*" in 600 s by the agent; all but the last happened, from /,
+      );
+    }));
+
+  it("says when there is none, and when the agent is out of service.", () =>
+    withWorkspace({}, async (test) => {
+      const agentId = await test.agent("payer");
+      await test.agents.deactivateAgent({ agentId });
+      const { text } = await askIn(test, `which limits bind ${agentId}`);
+      expect(text).to.equal(
+        `No limit applies to "payer" (${agentId}). The agent is deactivated: all its actions are refused.`,
+      );
+    }));
+});
+
+describe("a question about a decision", () => {
+  it("is answered from its receipt.", () =>
+    withWorkspace({}, async (test) => {
+      const agentId = await test.agent("payer");
+      await test.mandate([actionRule(Decision.BLOCK, "drop"), velocityRule(5)], { name: "no drops" });
+      await test.mandate([actionRule(Decision.ESCALATE, "drop")], { name: "trial", mode: 2 });
+      const { decisionId } = await test.intercept({ agentId, actionType: "drop" });
+      const { form, text, evidence } = await askIn(test, `why was decision ${decisionId} blocked?`);
+      expect(form).to.equal(QuestionForm.WHY);
+      expect(text).to.match(
+        /^"drop" by "payer" \(agt_\w+\) was blocked by mandate "no drops" at \S+Z\. `drop` is covered by the rule\.$/,
+      );
+      expect(evidence.map(({ decisionId: id }) => id)).to.deep.equal([decisionId, decisionId, decisionId]);
+      expect(evidence[0]?.text).to.match(/^Entry \d+ of the log seals `block`, trust 50 to 48\.$/);
+      expect(evidence[1]).to.include({ mandateName: "no drops", version: 1, rule: "rules[0]" });
+      expect(evidence[2]?.text).to.equal("Would escalate, but observes only: `drop` is covered by the rule.");
+      expect((await askIn(test, `why was ${decisionId} allowed`)).text).to.match(/^It was not allowed\. "drop" by/);
+      const asked = await test.mandate([actionRule(Decision.ESCALATE, "ask")]);
+      expect(asked).to.match(/^mnd_/);
+      const escalated = await test.intercept({ agentId, actionType: "ask" });
+      const told = await askIn(test, `why was ${escalated.decisionId} escalated`);
+      expect(told.text).to.contain(`A person is asked in escalation ${escalated.escalationId}.`);
+      for (const id of ["dec_unknown", "x", "dec_'", '"\u0000"'])
+        expect(await reasonOf(askIn(test, `why was ${id} blocked`))).to.equal("DECISION_NOT_FOUND");
+    }));
+});
+
+describe("a question about versions of a mandate", () => {
+  it("shows rule by rule what changed.", () =>
+    withWorkspace({}, async (test) => {
+      const one = actionRule(Decision.BLOCK, "one");
+      const two = { ...velocityRule(2), description: "two" };
+      const mandateId = await test.mandate([one, two], { name: "changing", priority: 1 });
+      const update = (rules: object[], more = {}) =>
+        test.mandates.updateMandate({ mandateId, name: "changing", rules, priority: 1, ...more });
+      await update([actionRule(Decision.BLOCK, "zero"), one, { ...velocityRule(5), description: "two" }], {
+        priority: 3,
+      });
+      await update([one], { priority: 3 });
+      const { form, text, evidence } = await askIn(test, "what changed in changing between versions 1 and 2?");
+      expect(form).to.equal(QuestionForm.CHANGED);
+      expect(text).to.match(
+        /^3 differences between versions 1 and 2 of mandate "changing"\. `priority` was 1 and is 3\. /,
+      );
+      expect(evidence.map(({ version, rule, text }) => [version, rule, text])).to.deep.equal([
+        [2, undefined, "`priority` was 1 and is 3."],
+        [2, "rules[0]", evidence[1]?.text],
+        [2, "rules[2]", 'rules[1] before: `conditions.max_count` was "2" and is "5".'],
+      ]);
+      expect(evidence[1]?.text).to.match(/^The rule was added: .*zero/);
+      const last = await askIn(test, "what changed in mandate changing");
+      expect(last.evidence.map(({ version, rule }) => [version, rule])).to.deep.equal([
+        [2, "rules[0]"],
+        [2, "rules[2]"],
+      ]);
+      expect((await askIn(test, `what changed in ${mandateId} from 3 to version 3`)).text).to.contain(
+        "Nothing was compared",
+      );
+      await test.mandates.archiveMandate({ mandateId });
+      expect((await askIn(test, `what changed in ${mandateId} from 1 to 2`)).evidence).to.have.length(3);
+      expect(await reasonOf(askIn(test, "what changed in changing"))).to.equal("MANDATE_NOT_FOUND");
+      expect(await reasonOf(askIn(test, "what changed in mnd_none"))).to.equal("MANDATE_NOT_FOUND");
+      expect(await reasonOf(askIn(test, "what changed in mnd_none from 1 to 2"))).to.equal("MANDATE_NOT_FOUND");
+      const failure = await failureOf(askIn(test, `what changed in ${mandateId} between 1 and 9`));
+      expect(failure.message).to.contain("names version 9");
+      expect(await reasonOf(askIn(test, `what changed in ${mandateId} between 0 and 9`))).to.equal("INVALID_FIELD");
+    }));
+});
