@@ -57,9 +57,12 @@ const MAX_REASONS = 10;
 
 const FORMS: Readonly<Record<Form, QuestionForm>> = {
   may: QuestionForm.MAY,
+  who_may: QuestionForm.WHO_MAY,
   limits: QuestionForm.LIMITS,
   why: QuestionForm.WHY,
   changed: QuestionForm.CHANGED,
+  never_fire: QuestionForm.NEVER_FIRE,
+  shadowed: QuestionForm.SHADOWED,
 };
 
 const MAY_DRAFT: readonly Role[] = [Role.ADMIN, Role.OPERATOR];

@@ -84,24 +84,33 @@ export function mandatesFor(
   context: Principal & Pick<EvaluationContext, "principals">,
 ): readonly CompiledMandate[] {
   const agents = [context, ...(context.principals ?? [])];
-  const covers = ({ scope, agentId, departmentId }: CompiledMandate): boolean => {
-    if (scope === "workspace") return true;
-    if (scope === "agent") return agents.some((agent) => agent.agentId === agentId);
-    return agents.some(({ departmentIds }) => departmentId !== undefined && departmentIds.includes(departmentId));
-  };
-  return [...state.policies.policySet().mandates()].filter(covers).sort((a, b) => (a.id < b.id ? -1 : 1));
+  return [...state.policies.policySet().mandates()]
+    .filter((mandate) => agents.some((agent) => coversAgent(mandate, agent)))
+    .sort((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+/** Tests whether the scope of a mandate covers an agent. */
+export function coversAgent({ scope, agentId, departmentId }: CompiledMandate, agent: Principal): boolean {
+  if (scope === "workspace") return true;
+  if (scope === "agent") return agent.agentId === agentId;
+  return departmentId !== undefined && agent.departmentIds.includes(departmentId);
 }
 
 /** Tests whether a rule looks at an action at all. */
-export function coversAction(
-  { tool, actionTypes, velocity, ordered }: CompiledRule,
-  context: EvaluationContext,
+export function coversAction(rule: CompiledRule, context: EvaluationContext): boolean {
+  const departmentId = rule.velocity?.counter.departmentId ?? rule.ordered?.departmentId;
+  if (departmentId !== undefined && !context.departmentIds.includes(departmentId)) return false;
+  return coversCall(rule, context.tool?.name ?? context.toolName, context.actionType);
+}
+
+/** Tests whether a rule looks at calls of a tool with a normalised action type, whoever makes them. */
+export function coversCall(
+  { tool, actionTypes }: Pick<CompiledRule, "tool" | "actionTypes">,
+  called: string | undefined,
+  actionType: string,
 ): boolean {
-  const called = context.tool?.name ?? context.toolName;
   if (tool !== undefined && (called === undefined || toolKey(called) !== tool)) return false;
-  if (actionTypes.length > 0 && !compilePatterns(actionTypes).matches(context.actionType)) return false;
-  const departmentId = velocity?.counter.departmentId ?? ordered?.departmentId;
-  return departmentId === undefined || context.departmentIds.includes(departmentId);
+  return actionTypes.length === 0 || compilePatterns(actionTypes).matches(actionType);
 }
 
 function traceRule(mandate: CompiledMandate, rule: CompiledRule, context: EvaluationContext): TracedRule {

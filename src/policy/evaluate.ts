@@ -41,7 +41,7 @@ interface Collected {
 type Skips = (rule: CompiledRule) => boolean;
 
 /** Restrictiveness of a decision; the higher one wins. */
-const SEVERITY: Readonly<Record<Decision, number>> = { allow: 1, escalate: 2, block: 3 };
+export const SEVERITY: Readonly<Record<Decision, number>> = { allow: 1, escalate: 2, block: 3 };
 
 /** Values that are tried for all reasons of one action, to say what would have passed. */
 const MAX_TRIES = 12;

@@ -298,3 +298,117 @@ describe("a question about versions of a mandate", () => {
       expect(await reasonOf(askIn(test, `what changed in ${mandateId} between 0 and 9`))).to.equal("INVALID_FIELD");
     }));
 });
+
+describe("a question about who may call a tool", () => {
+  it("sorts the active agents by what a call would come to, with the rules that depend on it.", () =>
+    withWorkspace({}, async (test) => {
+      const free = await test.agent("free");
+      const tied = await test.agent("tied");
+      const asked = await test.agent("asked");
+      const denied = await test.agent("denied", [], ["pay_invoice"]);
+      const gone = await test.agent("gone");
+      await test.agents.deactivateAgent({ agentId: gone });
+      const properties = { amount: { type: "number" } };
+      await test.tools.registerTool({ name: "pay_invoice", inputSchema: { type: "object", properties } });
+      const only = (agentId: string) => ({ scope: Scope.AGENT, agentId });
+      await test.mandate([amountOver(500, Decision.BLOCK)], { name: "amounts", ...only(tied) });
+      await test.mandate([actionRule(Decision.ESCALATE, "pay_*")], { name: "ask", ...only(asked) });
+      await test.mandate([amountOver(500, Decision.ESCALATE)], { name: "no change", ...only(asked) });
+      const { form, holds, text, evidence } = await askIn(test, "who may call PAY_INVOICE?");
+      expect([form, holds]).to.deep.equal([QuestionForm.WHO_MAY, undefined]);
+      expect(text).to.equal(
+        `Of 4 active agents, 1 may do "pay_invoice" now, whatever the call carries: "free" (${free}). ` +
+          `1 depends on what the call carries: "tied" (${tied}). 1 would be escalated: "asked" (${asked}). ` +
+          `1 is blocked: "denied" (${denied}).`,
+      );
+      expect(evidence.map(({ mandateName, rule, text: shown }) => [mandateName, rule, shown])).to.deep.equal([
+        ["amounts", "rules[0]", `For "tied" (${tied}): an argument rule on "pay_invoice" that blocks.`],
+        ["ask", "rules[0]", `For "asked" (${asked}): \`pay_invoice\` is covered by the rule.`],
+        [undefined, undefined, evidence[2]?.text],
+      ]);
+      expect(evidence[2]?.text).to.contain(`For "denied" (${denied}): `);
+      expect(await reasonOf(askIn(test, "who may call no_tool"))).to.equal("TOOL_NOT_FOUND");
+    }));
+
+  it("bounds the agents that it names and counts the others.", () =>
+    withWorkspace({}, async (test) => {
+      await test.newAgents(13);
+      const { text } = await askIn(test, "who can do read");
+      expect(text).to.match(/^Of 13 active agents, 13 may do "read" now, .*"agent 9" \(agt_\w+\) and 3 more\.$/);
+    }));
+
+  it("agrees with what each agent is decided with any arguments.", () =>
+    withWorkspace({}, async (test) => {
+      const below = seededBelow(11);
+      await publishRandomly(test, below);
+      const agents = await test.newAgents(2);
+      for (const actionType of ["pay", "file.read", "http.post"]) {
+        const { text } = await askIn(test, `who may do ${actionType} using pay_invoice`);
+        const decisions = new Set<Decision>();
+        for (const amount of [0, 100, 300, 401, 900]) {
+          const more = { tool: "pay_invoice", metadata: { arguments: { amount } } };
+          const outcome = await test.dryRuns.probe({ agentId: agents[0] as string, actionType, ...more });
+          decisions.add(outcome.probe?.decision ?? Decision.UNSPECIFIED);
+        }
+        if (/ 2 depend on/.test(text)) continue;
+        const want = / 2 may do/.test(text)
+          ? Decision.ALLOW
+          : / 2 are blocked/.test(text)
+            ? Decision.BLOCK
+            : Decision.ESCALATE;
+        expect([...decisions], text).to.deep.equal([want]);
+      }
+    }));
+});
+
+describe("a question about rules that never fire", () => {
+  it("names those that fired in none of the decisions of the window, by the rule and not by its version.", () =>
+    withWorkspace({}, async (test) => {
+      const agentId = await test.agent("payer");
+      const fires = actionRule(Decision.BLOCK, "drop");
+      const mandateId = await test.mandate([fires, velocityRule(50)], { name: "both" });
+      await test.mandate([actionRule(Decision.BLOCK, "drop")], { name: "observes", mode: 2 });
+      await test.mandate([actionRule(Decision.BLOCK, "never")], { name: "silent" });
+      await test.intercept({ agentId, actionType: "drop" });
+      await test.intercept({ agentId, actionType: "read" });
+      const rules = [actionRule(Decision.ESCALATE, "other"), fires, velocityRule(50)];
+      await test.mandates.updateMandate({ mandateId, name: "both", rules });
+      const { form, text, evidence } = await askIn(test, "which rules never fire?");
+      expect(form).to.equal(QuestionForm.NEVER_FIRE);
+      expect(text).to.match(
+        /^Of 5 rules in force, 3 fired in none of the 2 decisions of the last 30 days\. They are rules/,
+      );
+      expect(evidence.map(({ mandateName, version, rule }) => [mandateName, version, rule]).sort()).to.deep.equal([
+        ["both", 2, "rules[0]"],
+        ["both", 2, "rules[2]"],
+        ["silent", 1, "rules[0]"],
+      ]);
+      await test.clock.ahead(3 * 86_400_000, async () => {
+        expect((await askIn(test, "which rules have never fired in the last 2 days")).text).to.contain(
+          "5 fired in none of the 0 decisions of the last 2 days.",
+        );
+        expect((await askIn(test, "what rules never fire in the last 4 days")).evidence).to.have.length(3);
+      });
+      for (const days of ["0", "3651"])
+        expect(await reasonOf(askIn(test, `which rules never fire in the last ${days} days`))).to.equal(
+          "INVALID_FIELD",
+        );
+    }));
+});
+
+describe("a question about shadowed rules", () => {
+  it("names each with the rule that decides in its place.", () =>
+    withWorkspace({}, async (test) => {
+      const broad = await test.mandate([actionRule(Decision.BLOCK, "pay.*")], { name: "no payments" });
+      await test.mandate([actionRule(Decision.ESCALATE, "pay.out", "pay.in")], { name: "asks" });
+      const { form, text, evidence } = await askIn(test, "which rules are shadowed?");
+      expect(form).to.equal(QuestionForm.SHADOWED);
+      expect(text).to.equal(
+        `Of 2 rules that enforce, 1 is proved to be shadowed. rules[0] of "asks": rules[0] of "no payments" (${broad}) ` +
+          "blocks whenever it fires. Others may be shadowed without a proof.",
+      );
+      expect(evidence.map(({ mandateName, version, rule }) => [mandateName, version, rule])).to.deep.equal([
+        ["asks", 1, "rules[0]"],
+      ]);
+    }));
+});

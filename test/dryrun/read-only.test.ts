@@ -51,6 +51,9 @@ describe("a dry run writes nothing", () => {
         `may ${agentId} do asks`,
         `may ${agentId} do pay using pay_invoice with {"amount": 900}`,
         `what limits apply to ${agentId}`,
+        "who may do pay using pay_invoice",
+        "which rules never fire",
+        "which rules are shadowed",
       ])
         await dryRuns.ask({ question });
     },

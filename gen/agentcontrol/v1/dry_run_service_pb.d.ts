@@ -1999,6 +1999,13 @@ export enum QuestionForm {
   MAY = 1,
 
   /**
+   * Who may call a tool?
+   *
+   * @generated from enum value: QUESTION_FORM_WHO_MAY = 2;
+   */
+  WHO_MAY = 2,
+
+  /**
    * What limits apply to an agent?
    *
    * @generated from enum value: QUESTION_FORM_LIMITS = 3;
@@ -2018,6 +2025,20 @@ export enum QuestionForm {
    * @generated from enum value: QUESTION_FORM_CHANGED = 5;
    */
   CHANGED = 5,
+
+  /**
+   * Which rules never fire?
+   *
+   * @generated from enum value: QUESTION_FORM_NEVER_FIRE = 6;
+   */
+  NEVER_FIRE = 6,
+
+  /**
+   * Which rules are shadowed by another?
+   *
+   * @generated from enum value: QUESTION_FORM_SHADOWED = 7;
+   */
+  SHADOWED = 7,
 }
 
 /**
@@ -2103,8 +2124,9 @@ export declare const DryRunService: GenService<{
     output: typeof BacktestResponseSchema;
   },
   /**
-   * Answers a question about the policy, in English of a fixed grammar: what an agent may do, which limits
-   * apply, why a decision was taken, and what changed in a mandate. No model is asked. QUESTION_NOT_UNDERSTOOD lists the forms; what the question names and the workspace does not have is NOT_FOUND;
+   * Answers a question about the policy, in English of a fixed grammar: what an agent may do, who may call a tool, which limits
+   * apply, why a decision was taken, what changed in a mandate, which rules never fire, and which are shadowed by others. No model
+   * is asked. QUESTION_NOT_UNDERSTOOD lists the forms; what the question names and the workspace does not have is NOT_FOUND;
    * INVALID_FIELD for a name that several share and for JSON that is no object. Each names the field `question`.
    *
    * @generated from rpc agentcontrol.v1.DryRunService.Ask

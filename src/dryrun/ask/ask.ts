@@ -10,8 +10,11 @@ import { type Answer, answerFrom, type Findings } from "./answer.ts";
 import { changedAnswer } from "./changed.ts";
 import { limitsAnswer } from "./limits.ts";
 import { mayAnswer } from "./may.ts";
+import { neverFireAnswer } from "./never-fire.ts";
 import { type AskedQuestion, readQuestion } from "./question.ts";
+import { shadowedAnswer } from "./shadowed.ts";
 import { findAgent, findTool } from "./subjects.ts";
+import { whoMayAnswer } from "./who-may.ts";
 import { whyAnswer } from "./why.ts";
 
 /** What is attempted in a question. */
@@ -35,7 +38,7 @@ export interface AskQuery {
 /** Parts that answers come from. */
 export interface AskParts {
   readonly dryRuns: DryRuns;
-  readonly logs: Pick<WorkspaceLogs, "of">;
+  readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
   readonly pool: Pool;
 }
 
@@ -55,7 +58,7 @@ export async function ask(parts: AskParts, query: AskQuery): Promise<Answer> {
 async function findingsFor(
   asked: AskedQuestion,
   state: WorkspaceState,
-  { dryRuns, pool }: AskParts,
+  { dryRuns, logs, pool }: AskParts,
   query: AskQuery,
 ): Promise<Findings> {
   const { workspaceId, signal } = query;
@@ -72,26 +75,47 @@ async function findingsFor(
       return whyAnswer(pool, workspaceId, asked.decisionId, asked.supposed);
     case "changed":
       return changedAnswer(pool, state, asked.mandate, asked.versions);
+    case "who_may":
+      return whoMayAnswer(dryRuns, question(...anyAction(asked, state, query)));
+    case "never_fire":
+      return neverFireAnswer({ pool, state, nowMs: logs.clock.now(), days: asked.days, signal });
+    case "shadowed":
+      return doInTurns(shadowedAnswer([...state.policies.policySet().mandates()], state.policies.lookup));
   }
 }
 
 const agentOf = (state: WorkspaceState, name: string): Promise<AgentState> => doInTurns(findAgent(state, name));
 
+/** Makes the action as one of the first active agent; none without such an agent. */
+function anyAction(asked: Named, state: WorkspaceState, query: AskQuery): readonly Action[] {
+  for (const { agentId, status } of state.agents.values()) {
+    if (status === "active") return [actionFor(asked, state, query, agentId, undefined)];
+  }
+  namedTool(asked, state);
+  return [];
+}
+
 /** Makes the action of a question, with the tool that it names. */
 function actionFor(
-  { actionType, tool, namesTool }: Named,
+  asked: Named,
   state: WorkspaceState,
   { actionOf }: AskQuery,
   agentId: string,
   argumentsText: string | undefined,
 ): Action {
-  const named = namesTool ? findTool(state, actionType) : tool === undefined ? undefined : findTool(state, tool);
-  const type = namesTool ? (named ?? actionType) : actionType;
+  const named = namedTool(asked, state);
+  const type = asked.namesTool ? (named ?? asked.actionType) : asked.actionType;
   try {
     return actionOf({ agentId, actionType: type, tool: named, argumentsText });
   } catch (error) {
     throw aboutQuestion(error);
   }
+}
+
+/** Finds the tool that a question names; undefined if it names none. Throws TOOL_NOT_FOUND. */
+function namedTool({ actionType, tool, namesTool }: Named, state: WorkspaceState): string | undefined {
+  const name = namesTool ? actionType : tool;
+  return name === undefined ? undefined : findTool(state, name);
 }
 
 const PARTS: Readonly<Record<string, string>> = {

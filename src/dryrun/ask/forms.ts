@@ -2,7 +2,7 @@ import { distance } from "fastest-levenshtein";
 import { ControlPlaneError, ErrorReason } from "../../errors.ts";
 
 /** The kinds of question; the words of the proto enum `QuestionForm`. */
-export type Form = "may" | "limits" | "why" | "changed";
+export type Form = "may" | "who_may" | "limits" | "why" | "changed" | "never_fire" | "shadowed";
 
 /** Key words of the grammar with their synonyms, in lower case. */
 export const KEYS = {
@@ -14,6 +14,10 @@ export const KEYS = {
   was: ["was", "is"],
   changed: ["changed", "differs"],
   inMandate: ["in", "of"],
+  rules: ["rules", "rule"],
+  fire: ["fire", "fires", "fired"],
+  are: ["are", "is"],
+  shadowed: ["shadowed", "hidden"],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
 interface FormText {
@@ -31,6 +35,11 @@ const FORMS: readonly FormText[] = [
     keys: [KEYS.may, [...KEYS.do, ...KEYS.call]],
   },
   {
+    form: "who_may",
+    text: "who may call <tool>, or who may do <action type> using <tool>",
+    keys: [["who"], KEYS.may, [...KEYS.do, ...KEYS.call]],
+  },
+  {
     form: "limits",
     text: "what limits apply to <agent>",
     keys: [KEYS.which, ["limits"], ["apply", "hold", "bind"]],
@@ -45,6 +54,12 @@ const FORMS: readonly FormText[] = [
     text: "what changed in <mandate> between versions <number> and <number>",
     keys: [["what"], KEYS.changed, KEYS.inMandate, ["between", "from"], ["version", "versions"]],
   },
+  {
+    form: "never_fire",
+    text: "which rules never fire in the last <number> days",
+    keys: [KEYS.which, KEYS.rules, ["never"], KEYS.fire],
+  },
+  { form: "shadowed", text: "which rules are shadowed", keys: [KEYS.which, KEYS.rules, KEYS.are, KEYS.shadowed] },
 ];
 
 /** Words of a question, and characters of a word, that are compared with key words. */

@@ -15,13 +15,18 @@ interface AskedCall {
 /** A question as it was read; names are not looked up yet. */
 export type AskedQuestion =
   | ({ readonly form: "may"; readonly agent: string /** JSON text. */; readonly args: string | undefined } & AskedCall)
+  | ({ readonly form: "who_may" } & AskedCall)
   | { readonly form: "limits"; readonly agent: string }
   | { readonly form: "why"; readonly decisionId: string; readonly supposed: SupposedDecision | undefined }
-  | { readonly form: "changed"; readonly mandate: string; readonly versions: readonly [number, number] | undefined };
+  | { readonly form: "changed"; readonly mandate: string; readonly versions: readonly [number, number] | undefined }
+  | { readonly form: "never_fire"; readonly days: number }
+  | { readonly form: "shadowed" };
 
 /** The decision that a question takes for granted. */
 type SupposedDecision = "allow" | "block" | "escalate";
 
+const DEFAULT_DAYS = 30;
+const MAX_DAYS = 3_650;
 const MAX_VERSION = 2_147_483_647;
 
 const SUPPOSED: ReadonlyMap<string, SupposedDecision> = new Map([
@@ -97,7 +102,15 @@ class Reader {
 
 type ReadForm = (reader: Reader, json: string | undefined) => AskedQuestion | undefined;
 
-const READERS: readonly ReadForm[] = [readMay, readLimits, readWhy, readChanged];
+const READERS: readonly ReadForm[] = [
+  readMay,
+  readWhoMay,
+  readLimits,
+  readWhy,
+  readChanged,
+  readNeverFire,
+  readShadowed,
+];
 
 function readMay(reader: Reader, json: string | undefined): AskedQuestion | undefined {
   if (!reader.takes(...KEYS.may)) return undefined;
@@ -122,6 +135,12 @@ function readCall(reader: Reader): AskedCall | undefined {
   reader.takes("tool");
   const tool = reader.name();
   return tool === undefined ? undefined : { actionType, tool, namesTool };
+}
+
+function readWhoMay(reader: Reader, json: string | undefined): AskedQuestion | undefined {
+  if (json !== undefined || !reader.takes("who") || !reader.takes(...KEYS.may)) return undefined;
+  const call = readCall(reader);
+  return call !== undefined && reader.isAtEnd ? { form: "who_may", ...call } : undefined;
 }
 
 function readLimits(reader: Reader, json: string | undefined): AskedQuestion | undefined {
@@ -165,4 +184,24 @@ function readVersions(reader: Reader): readonly [number, number] | undefined {
   if (second === undefined) return undefined;
   if (Math.max(first, second) <= MAX_VERSION && Math.min(first, second) >= 1) return [first, second];
   throw invalidField("question", `names a version that is not from 1 to ${MAX_VERSION}`);
+}
+
+function readNeverFire(reader: Reader, json: string | undefined): AskedQuestion | undefined {
+  if (json !== undefined || !reader.takes(...KEYS.which) || !reader.takes(...KEYS.rules)) return undefined;
+  const isAsked = reader.takesAll("never") || reader.takesAll("have", "never");
+  if (!isAsked || !reader.takes(...KEYS.fire)) return undefined;
+  if (reader.isAtEnd) return { form: "never_fire", days: DEFAULT_DAYS };
+  if (!reader.takesAll("in", "the", "last")) return undefined;
+  const days = reader.takes("day") ? 1 : reader.number();
+  if (days === undefined) return undefined;
+  if (!reader.isAtEnd && !reader.takes("days", "day")) return undefined;
+  if (!reader.isAtEnd) return undefined;
+  if (days >= 1 && days <= MAX_DAYS) return { form: "never_fire", days };
+  throw invalidField("question", `asks about ${days} days, and 1 to ${MAX_DAYS} can be asked about`);
+}
+
+function readShadowed(reader: Reader, json: string | undefined): AskedQuestion | undefined {
+  if (json !== undefined || !reader.takes(...KEYS.which) || !reader.takes(...KEYS.rules)) return undefined;
+  if (!reader.takes(...KEYS.are) || !reader.takes(...KEYS.shadowed)) return undefined;
+  return reader.isAtEnd ? { form: "shadowed" } : undefined;
 }

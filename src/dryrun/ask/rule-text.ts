@@ -1,5 +1,5 @@
 import { RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { RULE_TYPE_NAMES } from "../../policy/compile/rule-draft.ts";
+import { decisionFromEnum, RULE_TYPE_NAMES } from "../../policy/compile/rule-draft.ts";
 import type { CompiledMandate, CompiledRule, Decision } from "../../policy/types.ts";
 import { listed, quoted } from "./answer.ts";
 
@@ -24,7 +24,9 @@ export function ruleText(mandate: Pick<CompiledMandate, "mode">, rule: CompiledR
   return `${article} ${type} rule${tool}${types} that ${verbOf(mandate, rule)}`;
 }
 
-/** Tests whether a rule looks at the arguments or the metadata of a call. */
-export function readsArguments({ type }: Pick<CompiledRule, "type">): boolean {
-  return type === RuleType.ARGUMENT || type === RuleType.METADATA || type === RuleType.SCHEMA;
+/** Returns the decisions that a rule can come to. */
+export function decisionsOf({ decision, type, source }: CompiledRule): readonly Decision[] {
+  if (type !== RuleType.SEMANTIC) return [decision];
+  const unavailable = decisionFromEnum(source.conditions?.onUnavailable ?? 0) ?? "escalate";
+  return unavailable === "allow" ? [decision] : [decision, unavailable];
 }
