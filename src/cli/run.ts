@@ -10,6 +10,7 @@ import {
   type OptionName,
 } from "./command.ts";
 import { preflight, probe } from "./dry-run.ts";
+import { mandateAsk } from "./mandate-ask.ts";
 import { mandateBacktest } from "./mandate-backtest.ts";
 import { mandateApply, mandateDiff, mandateExport, mandateValidate } from "./mandate-commands.ts";
 import { redactScan } from "./redact-scan.ts";
@@ -28,6 +29,7 @@ const COMMANDS: readonly Command[] = [
   certificateVerify,
   preflight,
   probe,
+  mandateAsk,
   mandateBacktest,
   mandateValidate,
   mandateDiff,
