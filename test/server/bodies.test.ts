@@ -1,4 +1,5 @@
-import { request as httpRequest } from "node:http";
+import { once } from "node:events";
+import { request as httpRequest, type IncomingMessage } from "node:http";
 import { connect as http2Connect } from "node:http2";
 import { gzipSync } from "node:zlib";
 import { create, type JsonObject, toBinary } from "@bufbuild/protobuf";
@@ -235,6 +236,44 @@ describe("requests that no service may see", () => {
     for (let counted = ""; !counted.includes('code="CANCELLED",wire="connect"'); )
       counted = await (await fetch(harness.url("/metrics"))).text();
     expect(harness.logged).to.deep.equal([]);
+  });
+
+  for (const [wire, path, type] of [
+    ["REST", "/v1/enforce/intercept", "application/json"],
+    ["Connect", INTERCEPT, "application/proto"],
+    ["Connect in JSON", INTERCEPT, "application/json"],
+    ["gRPC-Web", INTERCEPT, "application/grpc-web+proto"],
+  ] as const) {
+    it(`refuses a key that is none over ${wire} before the body has come`, async () => {
+      const headers = { "x-api-key": "acp_nobody", "content-type": type, "content-length": 1_000 };
+      const options = { host: "127.0.0.1", port: harness.httpPort, path, method: "POST", headers };
+      const sent = httpRequest({ ...options, agent: false }).on("error", () => undefined);
+      sent.flushHeaders();
+      const [response] = (await once(sent, "response")) as [IncomingMessage];
+      let text = "";
+      for await (const chunk of response) text += chunk;
+      sent.destroy();
+      if (wire === "gRPC-Web") expect(text + JSON.stringify(response.headers)).to.match(/grpc-status"?: ?"?16/);
+      else expect(response.statusCode).to.equal(401);
+      expect(harness.seen).to.have.length(0);
+    });
+  }
+
+  it("refuses a key that is none over gRPC before it looks at the message", async () => {
+    const session = http2Connect(`http://127.0.0.1:${harness.grpcPort}`);
+    try {
+      const fields = { ":method": "POST", ":path": INTERCEPT, "content-type": "application/grpc", te: "trailers" };
+      const stream = session.request({ ...fields, "x-api-key": "acp_nobody" });
+      // No message of this type.
+      stream.end(Buffer.from([0, 0, 0, 0, 2, 0x0a, 0xff]));
+      const status = await new Promise((resolve) => {
+        for (const event of ["response", "trailers"] as const)
+          stream.on(event, (headers) => headers["grpc-status"] !== undefined && resolve(headers["grpc-status"]));
+      });
+      expect(status).to.equal("16");
+    } finally {
+      session.destroy();
+    }
   });
 
   it("refuses an unknown compression over Connect", async () => {
