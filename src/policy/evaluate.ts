@@ -14,6 +14,7 @@ import type {
   GuardAnswer,
   GuardFinding,
   LimitState,
+  ObservedMandate,
   PolicyReason,
   PolicyResult,
 } from "./types.ts";
@@ -32,7 +33,7 @@ interface Collected {
   /** Rules of enforcing mandates. */
   readonly rules: FiredRule[];
   readonly fired: FiredMandate[];
-  readonly observed: FiredMandate[];
+  readonly observed: ObservedMandate[];
   readonly collectiveLimits: LimitState[];
   readonly guards: GuardFinding[];
 }
@@ -45,6 +46,10 @@ export const SEVERITY: Readonly<Record<Decision, number>> = { allow: 1, escalate
 
 /** Values that are tried for all reasons of one action, to say what would have passed. */
 const MAX_TRIES = 12;
+/** Conditions that are compared in all of these tries. */
+const MAX_TRIED_CONDITIONS = 6_000;
+/** Reasons after which those of a further rule are left out. */
+const MAX_REASONS = 200;
 
 /** Stands in for the answer to a question that was not asked: the rule came into force while the action waited. */
 const NOT_ASKED: GuardAnswer = { kind: "unavailable", cause: "not_asked", latencyMs: 0 };
@@ -58,7 +63,11 @@ export function evaluate(plan: Plan, context: EvaluationContext): PolicyResult {
   if (winner === undefined) return { decision: undefined, reasons: [], missingChecks, ...collected };
   const { decision, mandate, rule } = winner;
   const passes = decision === "allow" || plan.asksGuard ? NONE_PASSES : createPassTest(plan, context);
-  const reasons = sorted.flatMap((fired) => reasonsFrom(fired, passes));
+  const reasons: PolicyReason[] = [];
+  for (const fired of sorted) {
+    if (reasons.length >= MAX_REASONS) break;
+    reasons.push(...reasonsFrom(fired, passes));
+  }
   return { decision, winner: { mandate, rule }, reasons, missingChecks, ...collected };
 }
 
@@ -69,9 +78,14 @@ const NONE_PASSES: PassTest = () => false;
 
 /** Creates the test for one action: it decides the action with each of the values. Past a number of tries nothing passes. */
 function createPassTest(plan: Plan, context: EvaluationContext): PassTest {
+  const conditions = plan.mandates.flatMap(({ rules }) =>
+    rules.map(({ source }) => source.conditions?.rules.length ?? 0),
+  );
+  const all = conditions.reduce((sum, count) => sum + count, 1);
+  const maxTries = Math.min(MAX_TRIES, Math.floor(MAX_TRIED_CONDITIONS / all));
   let tries = 0;
   const isAllowed = (changed: EvaluationContext | undefined): boolean => {
-    if (changed === undefined || ++tries > MAX_TRIES) return false;
+    if (changed === undefined || ++tries > maxTries) return false;
     const [strictest] = collect(plan, changed, skipsNone).rules.sort(byWeight);
     return (strictest?.decision ?? context.defaultDecision ?? "allow") === "allow";
   };
@@ -136,10 +150,11 @@ function evaluateMandate(
   }
   const decision = fired.sort(byWeight)[0]?.decision;
   if (decision === undefined) return;
-  const summary = { mandate, decision, reasons: fired.flatMap((each) => reasonsFrom(each, NONE_PASSES)) };
-  if (mandate.mode === "observe") collected.observed.push(summary);
-  else {
-    collected.fired.push(summary);
+  if (mandate.mode === "observe") {
+    const reasons = fired.flatMap((each) => reasonsFrom(each, NONE_PASSES)).slice(0, MAX_REASONS);
+    collected.observed.push({ mandate, decision, reasons });
+  } else {
+    collected.fired.push({ mandate, decision });
     collected.rules.push(...fired);
   }
 }

@@ -364,12 +364,13 @@ export interface FiredMandate {
   readonly mandate: CompiledMandate;
   /** The most restrictive decision of its rules that fired. */
   readonly decision: Decision;
-  /** One per rule that fired, most restrictive first. */
-  readonly reasons: readonly PolicyReason[];
 }
 
 /** A mandate in mode `observe` that would have decided. */
-export type ObservedMandate = FiredMandate;
+export interface ObservedMandate extends FiredMandate {
+  /** Of its rules that fired, most restrictive first, 200 at most. */
+  readonly reasons: readonly PolicyReason[];
+}
 
 /** Result of evaluating the mandates on an action. Independent of the order in which mandates were published. */
 export interface PolicyResult {
@@ -377,7 +378,7 @@ export interface PolicyResult {
   readonly decision: Decision | undefined;
   /** The rule that decided: of the highest priority among equals, then the lowest mandate id, then the first rule. */
   readonly winner?: { readonly mandate: CompiledMandate; readonly rule: CompiledRule };
-  /** Every rule of an enforcing mandate that fired, most restrictive first. */
+  /** Of the rules of enforcing mandates that fired, most restrictive first; none of a further rule past 200. */
   readonly reasons: readonly PolicyReason[];
   /** Enforcing mandates of which a rule fired, by id. */
   readonly fired: readonly FiredMandate[];

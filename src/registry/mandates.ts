@@ -192,7 +192,7 @@ function assertPublishable(state: WorkspaceState, draft: MandateDraft, sealed: S
   const { violations, rules } = compileMandate(source, state.policies.lookup);
   if (violations.length > 0) throw mandateInvalid(violations);
   const others = [...state.policies.mandates.values()].filter(({ compiled }) => compiled.id !== sealed.mandate_id);
-  const [fault] = patternBudgetFaults([{ rules }, ...others.map(({ compiled }) => compiled)], "rules");
+  const [fault] = budgetFaults([{ rules }, ...others.map(({ compiled }) => compiled)], "rules");
   if (fault !== undefined) throw mandateInvalid([fault]);
   assertTargets(state, draft);
   assertNameFree(state, draft.name, sealed.mandate_id);
@@ -200,16 +200,38 @@ function assertPublishable(state: WorkspaceState, draft: MandateDraft, sealed: S
 
 /** Instructions that the patterns of all mandates in force in a workspace may compile to: some 20 MB of memory. */
 const MAX_WORKSPACE_INSTRUCTIONS = 100_000;
+/** Conditions that one call may have to be compared with: some 20 ms of the event loop if all of them hold. */
+const MAX_CONDITIONS_A_CALL = 5_000;
 
-/** Notes at a path that the patterns of the mandates that would be in force together are too large. */
-export function patternBudgetFaults(
-  mandates: readonly { readonly rules: readonly CompiledRule[] }[],
-  path: string,
-): MandateFault[] {
-  const sum = mandates.flatMap(({ rules }) => rules).reduce((total, { patternSize }) => total + patternSize, 0);
+type Compiled = { readonly rules: readonly CompiledRule[] };
+
+/** Notes at a path what the mandates that would be in force together are too large in. */
+export function budgetFaults(mandates: readonly Compiled[], path: string): MandateFault[] {
+  const rules = mandates.flatMap((mandate) => mandate.rules);
+  return [...patternFaults(rules, path), ...conditionFaults(rules, path)];
+}
+
+function patternFaults(rules: readonly CompiledRule[], path: string): MandateFault[] {
+  const sum = rules.reduce((total, { patternSize }) => total + patternSize, 0);
   if (sum <= MAX_WORKSPACE_INSTRUCTIONS) return [];
   const message = `with them the patterns of the workspace's mandates compile to ${sum} instructions, and at most ${MAX_WORKSPACE_INSTRUCTIONS} are allowed; archive mandates or lower repeat counts`;
   return [{ path, reason: "PATTERN_INVALID", message }];
+}
+
+function conditionFaults(rules: readonly CompiledRule[], path: string): MandateFault[] {
+  const byTool = new Map<string, number>();
+  for (const { tool = "", source } of rules) {
+    byTool.set(tool, (byTool.get(tool) ?? 0) + (source.conditions?.rules.length ?? 0));
+  }
+  const ofAll = byTool.get("") ?? 0;
+  for (const [tool, count] of byTool) {
+    const met = tool === "" ? count : count + ofAll;
+    if (met <= MAX_CONDITIONS_A_CALL) continue;
+    const called = tool === "" ? "every call" : `a call of \`${tool}\``;
+    const message = `with them ${called} would be compared with ${met} conditions, and at most ${MAX_CONDITIONS_A_CALL} are allowed; archive mandates or join conditions`;
+    return [{ path, reason: "LIMIT_OUT_OF_RANGE", message }];
+  }
+  return [];
 }
 
 /** Returns a version as it would be put in force. Throws as `createMandate` does. */

@@ -15,11 +15,11 @@ import { getAgent } from "./agents.ts";
 import { comparableName } from "./checked-text.ts";
 import { getDepartment } from "./departments.ts";
 import {
+  budgetFaults,
   definitionFrom,
   type MandateDraft,
   type MandateFault,
   mandateInvalid,
-  patternBudgetFaults,
   versionRow,
 } from "./mandates.ts";
 
@@ -244,7 +244,7 @@ function assertPublishable(state: WorkspaceState, set: CompiledSet, { publicatio
   const afterwards = [...rest, ...publications].map(({ compiled }) => compiled);
   // Agents and departments may have gone since the set was compiled.
   const faults = set.mandates.flatMap((each) => targetFaults(state, each));
-  faults.push(...patternBudgetFaults(afterwards, "mandates"));
+  faults.push(...budgetFaults(afterwards, "mandates"));
   if (faults.length > 0) throw mandateInvalid(faults, "pack");
 }
 

@@ -155,11 +155,12 @@ export function essence(result: PolicyResult) {
     winner: result.winner?.mandate.id,
     reasons: result.reasons.map((reason) => `${reason.mandateId} ${reason.rule} ${reason.code}`),
     fired: result.fired.map(firedText),
-    observed: result.observed.map(firedText),
+    observed: result.observed.map(({ reasons, ...fired }) => {
+      const texts = reasons.map(({ rule, code }) => `${rule} ${code}`);
+      return `${firedText(fired)} ${texts.join(", ")}`;
+    }),
     limits: result.collectiveLimits.map((limit) => `${limit.mandateId} ${limit.rule}`),
   };
 }
 
-function firedText({ mandate, decision, reasons }: FiredMandate): string {
-  return `${mandate.id} ${decision} ${reasons.map(({ rule, code }) => `${rule} ${code}`).join(", ")}`;
-}
+const firedText = ({ mandate, decision }: FiredMandate): string => `${mandate.id} ${decision}`;

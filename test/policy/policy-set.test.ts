@@ -61,9 +61,15 @@ describe("a policy set", () => {
     const rules = [action("allow", "*"), action("block", "payment.*"), action("escalate", "*")];
     const result = createPolicySet([mandateFrom(rules)]).evaluate(contextFrom());
     expect(result.winner?.rule.path).to.equal("rules[1]");
-    const fired = ["mnd_a block rules[1] ACTION_MATCHED, rules[2] ACTION_MATCHED, rules[0] ACTION_MATCHED"];
-    expect(essence(result).fired).to.deep.equal(fired);
+    expect(essence(result).fired).to.deep.equal(["mnd_a block"]);
     expect(result.reasons.map((reason) => reason.rule)).to.deep.equal(["rules[1]", "rules[2]", "rules[0]"]);
+  });
+
+  it("names at most some 200 reasons, those of the most decisive rules.", () => {
+    const rules = Array.from({ length: 300 }, (_, index) => action(index === 299 ? "block" : "escalate", "*"));
+    const { reasons } = createPolicySet([mandateFrom(rules)]).evaluate(contextFrom());
+    expect(reasons).to.have.length(200);
+    expect(reasons[0]?.rule).to.equal("rules[299]");
   });
 
   it("gives observing mandates no influence.", () => {
@@ -86,10 +92,12 @@ describe("a policy set", () => {
       mandateFrom([action("block", "payment.send")], { id: "mnd_a", version: 4, digest: "abc" }),
     ];
     const result = createPolicySet(mandates).evaluate(contextFrom({ tool, arguments: { amount: 1 } }));
-    const { fired, observed, limits } = essence(result);
-    expect(fired).to.deep.equal([
-      "mnd_a block rules[0] ACTION_MATCHED",
-      "mnd_b escalate rules[1] ACTION_MATCHED, rules[0] ACTION_MATCHED",
+    const { fired, observed, limits, reasons } = essence(result);
+    expect(fired).to.deep.equal(["mnd_a block", "mnd_b escalate"]);
+    expect(reasons).to.deep.equal([
+      "mnd_a rules[0] ACTION_MATCHED",
+      "mnd_b rules[1] ACTION_MATCHED",
+      "mnd_b rules[0] ACTION_MATCHED",
     ]);
     expect(result.fired[0]?.mandate).to.include({ id: "mnd_a", version: 4, digest: "abc" });
     expect(observed).to.deep.equal(["mnd_o block rules[0] ACTION_MATCHED"]);

@@ -228,6 +228,32 @@ describe("mandates", () => {
     expect((await mandates.getMandate({ mandateId })).mandate).to.deep.equal(mandate);
   });
 
+  it("refuses more conditions than one call may be compared with, over all mandates of a tool.", async () => {
+    const rules = (count: number): RuleInit[] =>
+      Array.from({ length: count }, () => ({
+        tool: "wide",
+        decision: Decision.BLOCK,
+        conditions: {
+          operator: "OR",
+          rules: Array.from({ length: 100 }, () => ({ field: "a", operator: ">", value: value(5) })),
+        },
+      }));
+    await test.tools.registerTool({
+      name: "wide",
+      inputSchema: { type: "object", properties: { a: { type: "number" } } },
+    });
+    await test.mandates.createMandate({ name: "wide 1", rules: rules(30) });
+    const refused = await failureOf(test.mandates.createMandate({ name: "wide 2", rules: rules(21) }));
+    expect(refused.violations.map(({ field, reason }) => [field, reason])).to.deep.equal([
+      ["rules", "LIMIT_OUT_OF_RANGE"],
+    ]);
+    expect(refused.message).to.contain("a call of `wide` would be compared with 5100 conditions");
+    const { mandate } = await test.mandates.createMandate({ name: "wide 2", rules: rules(20) });
+    for (const { mandateId, name } of (await test.mandates.listMandates({})).mandates)
+      if (name.startsWith("wide")) await test.mandates.archiveMandate({ mandateId });
+    expect(mandate?.version).to.equal(1);
+  });
+
   it("says that a mandate it does not know is not found.", async () => {
     const { mandates } = test;
     const mandateId = "mnd_no";
