@@ -166,6 +166,20 @@ const ATTACKS: readonly Attack[] = [
   schemaAttack("anyOf of 1,500 over 20,000 items", 1_500, 20_000),
   schemaAttack("anyOf of 50 over 20,000 items", 50, 20_000),
   {
+    name: "5,000 conditions that all hold",
+    prepare: async (ask, agentId) => {
+      const tool = `tool_${made++}`;
+      const names = Array.from({ length: 100 }, (_, index) => `n${index}`);
+      const properties = Object.fromEntries(names.map((name) => [name, { type: "number" }]));
+      await ask("POST", "/v1/enforce/tools", { name: tool, input_schema: { type: "object", properties } });
+      const conditions = { rules: names.map((field) => ({ field, operator: ">", value: 5 })) };
+      const rules = Array.from({ length: 50 }, () => ({ tool, decision: "block", conditions }));
+      await ask("POST", "/v1/enforce/mandates", { name: `m${made++}`, rules });
+      const args = Object.fromEntries(names.map((name) => [name, 10]));
+      return intercepts(ask, agentId, { action_type: "x", tool, metadata: { arguments: args } });
+    },
+  },
+  {
     name: "a telephone number 75,000 times to the scrubber",
     prepare: async (ask) => () => ask("POST", "/api/redact/own/scrub", { text: repeated("tel 1234567 ", 75_000 * 12) }),
   },
