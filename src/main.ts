@@ -76,5 +76,6 @@ try {
   });
 } catch (error) {
   log.fatal({ err: error }, "the control plane cannot run");
-  process.exitCode = 1;
+  // What was opened before the fault would keep the process.
+  log.flush(() => process.exit(1));
 }

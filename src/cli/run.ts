@@ -121,7 +121,7 @@ function parseInput(
     return [name, { type: value === undefined ? ("boolean" as const) : ("string" as const), multiple: isRepeatable }];
   });
   const args = argv.slice(command.name.split(" ").length);
-  const { values, positionals } = parseOptions(args, Object.fromEntries(config));
+  const { values, positionals } = parseOptions(idsLast(args), Object.fromEntries(config));
   const named = command.arguments.split(" ").filter((word) => /^[<[]\w/.test(word));
   const min = named.filter((word) => word.startsWith("<")).length;
   if (positionals.length < min || positionals.length > named.length) {
@@ -135,6 +135,13 @@ function parseInput(
     option: (name) => values[name] as string | undefined,
     options: (name) => (values[name] as readonly string[] | undefined) ?? [],
   };
+}
+
+/** Moves thumbprints of keys that begin with a hyphen behind the options, where they are not taken for one. */
+function idsLast(args: readonly string[]): string[] {
+  const isId = (arg: string): boolean => /^-[\w-]{42}$/.test(arg);
+  const ids = args.filter(isId);
+  return ids.length === 0 ? [...args] : [...args.filter((arg) => !isId(arg)), "--", ...ids];
 }
 
 type ParseOptions = NonNullable<Parameters<typeof parseArgs>[0]>["options"];

@@ -31,6 +31,15 @@ function bundleOf(text: string, key: Key): string {
   return [JSON.stringify(forged), ...lines].join("\n");
 }
 
+describe("agentctl signing-key retire", () => {
+  it("takes the id of a key that begins with a hyphen.", async () => {
+    const id = `-${"a".repeat(42)}`;
+    const { code, stderr } = await agentctl(["signing-key", "retire", id, "--url", "http://127.0.0.1:1", "--key", "k"]);
+    expect(code).to.equal(2);
+    expect(stderr).to.contain("cannot be reached");
+  });
+});
+
 describe("agentctl signing-key retire, and what verifies after it", () => {
   let database: TestDatabase;
   let folder: Folder;
