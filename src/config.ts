@@ -28,6 +28,21 @@ const DEFAULT_DRAIN_MS = 5_000;
 /** Deadline of a model's verdict, milliseconds: half of a call's deadline, so that a refusal still arrives. */
 const DEFAULT_GUARD_DEADLINE_MS = 5_000;
 
+/** Below the 60 s after which many MCP clients drop a call. */
+const DEFAULT_MCP_HOLD_MS = 50_000;
+const DEFAULT_MCP_PROGRESS_HOLD_MS = 3_600_000;
+const DEFAULT_MCP_ANSWER_MS = 300_000;
+const DEFAULT_MCP_MAX_RESULT_BYTES = 8_388_608;
+
+/** Scopes that an issuer is asked for; the groups may need a further one. */
+const DEFAULT_OIDC_SCOPE = "openid profile email";
+/** Claim that holds a person's groups. */
+const DEFAULT_OIDC_GROUPS_CLAIM = "groups";
+/** Name of the sign-in on its button. */
+const DEFAULT_OIDC_LABEL = "single sign-on";
+/** Entries that `ACP_OIDC_GROUP_MAP` may have. */
+const MAX_OIDC_GROUPS = 1_000;
+
 const LOG_LEVELS = ["fatal", "error", "warn", "info", "debug", "trace", "silent"] as const;
 /** Verbosity of the log, ascending except for `silent`. */
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -57,6 +72,16 @@ export class Secret {
   [inspect.custom](): string {
     return this.#shown;
   }
+}
+
+/** Roles that a person may have. */
+const PERSON_ROLES = ["admin", "operator", "auditor"] as const;
+
+/** What members of a group become. */
+export interface OidcGroup {
+  readonly group: string;
+  readonly workspaceId: string;
+  readonly role: (typeof PERSON_ROLES)[number];
 }
 
 /** Settings of a process, complete after loading: `null` switches a part off. */
@@ -90,8 +115,39 @@ export interface Config {
   readonly drainMs: number;
   /** Name of the service in checkpoints. MUST NOT change: a signature under another name belongs to another log. */
   readonly vaultOrigin: string;
+  /** Address at which browsers reach the service, without a slash at the end; null: that of their requests, without TLS. */
+  readonly publicUrl: string | null;
+  /** OpenID Connect issuer that people sign in with; null: they sign in with keys alone. */
+  readonly oidcIssuer: string | null;
+  /** Null exactly when `oidcIssuer` is. */
+  readonly oidcClientId: string | null;
+  /** Null exactly when `oidcIssuer` is. */
+  readonly oidcClientSecret: Secret | null;
+  readonly oidcScope: string;
+  readonly oidcGroupsClaim: string;
+  /** In the order of precedence; empty exactly when `oidcIssuer` is null. */
+  readonly oidcGroupMap: readonly OidcGroup[];
+  readonly oidcLabel: string;
   /** CIDR blocks of allowed private webhook targets; empty: public targets only. */
   readonly webhookAllow: readonly string[];
+  /** CIDR blocks of allowed private MCP servers; empty: public ones only. */
+  readonly mcpAllow: readonly string[];
+  /** Host names by which MCP clients reach the service, beside loopback and that of `publicUrl`. */
+  readonly mcpHosts: readonly string[];
+  /** Milliseconds for which a tool call waits for a person. */
+  readonly mcpHoldMs: number;
+  /** The same for a client that asked for progress. */
+  readonly mcpProgressHoldMs: number;
+  readonly mcpAnswerMs: number;
+  /** Issuer of access tokens that MCP clients may come with; null: none. */
+  readonly mcpOidcIssuer: string | null;
+  /** Audience of these tokens beside the URL of the server; null: none. */
+  readonly mcpOidcAudience: string | null;
+  readonly mcpOidcAgentClaim: string;
+  readonly mcpOidcWorkspace: string;
+  /** Scope that these tokens must have; null: none. */
+  readonly mcpOidcScope: string | null;
+  readonly mcpMaxResultBytes: number;
   /** Base address of the model service behind the redaction proxy, ends in `/v1`; null: none. */
   readonly llmUrl: string | null;
   readonly llmKey: Secret | null;
@@ -172,6 +228,79 @@ function modelUrl(text: string): string {
   throw new Error("must have the form https://host/v1, without user, query or fragment");
 }
 
+/** Reads an address of the service as browsers see it. */
+function publicUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isPlain =
+    url !== undefined && url.pathname === "/" && url.search === "" && url.hash === "" && url.username === "";
+  if (isPlain && /^https?:$/.test(url.protocol)) return url.origin;
+  throw new Error(`must be an address such as https://acp.example.com, not \`${text}\``);
+}
+
+/** Reads an issuer: https, or http on this host. */
+function oidcIssuer(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isPlain =
+    url !== undefined && url.search === "" && url.hash === "" && url.username === "" && url.password === "";
+  // The issuer that a discovery document names is not checked when its own address is given.
+  const isIssuer = isPlain && !url.pathname.includes("/.well-known/");
+  if (isIssuer && (url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url.hostname)))) return text;
+  // The value may contain a password: the message does not repeat it.
+  throw new Error("must be an https address such as https://login.example.com/tenant; http is for this host only");
+}
+
+/** True for a host name that leads to this host. */
+export const isLoopback = (hostname: string): boolean =>
+  hostname === "localhost" || hostname === "[::1]" || (isIP(hostname) === 4 && hostname.startsWith("127."));
+
+/** Reads visible ASCII characters: a client's id, the name of a claim. */
+function visibleText(text: string): string {
+  if (/^[\x21-\x7e]{1,256}$/.test(text)) return text;
+  throw new Error("must be 1 to 256 printable ASCII characters without spaces");
+}
+
+/** Reads the scopes of a sign-in. */
+function oidcScope(text: string): string {
+  const scopes = text.split(/ +/);
+  const areScopes = text.length <= 512 && scopes.every((scope) => /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope));
+  if (areScopes && scopes.includes("openid")) return scopes.join(" ");
+  throw new Error(`must be scopes with spaces between, \`openid\` among them, not \`${text}\``);
+}
+
+/** Reads the name of a button. */
+function label(text: string): string {
+  if (/^[\p{L}\p{M}\p{N}\p{P}\p{S} ]{1,64}$/u.test(text)) return text;
+  throw new Error("must be 1 to 64 letters, digits, signs and spaces");
+}
+
+const WORKSPACE_AND_ROLE = /^([a-z][a-z0-9-]{1,62}):([a-z]+)$/;
+
+/** Reads one `group=workspace:role`. */
+function oidcGroup(entry: string): OidcGroup {
+  const end = entry.lastIndexOf("=");
+  const group = decodedGroup(entry.slice(0, Math.max(end, 0)).trim());
+  const [, workspaceId = "", word = ""] = WORKSPACE_AND_ROLE.exec(entry.slice(end + 1).trim()) ?? [];
+  const role = PERSON_ROLES.find((known) => known === word);
+  if (group !== undefined && group !== "" && role !== undefined) return { group, workspaceId, role };
+  const form = `group=workspace:role with a role of ${PERSON_ROLES.join(", ")}`;
+  throw new Error(`must have the form ${form}, commas between; \`${entry.trim()}\` has not`);
+}
+
+function decodedGroup(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Reads which groups get which role. */
+function oidcGroupMap(text: string): readonly OidcGroup[] {
+  const entries = text === "" ? [] : text.split(",");
+  if (entries.length > MAX_OIDC_GROUPS) throw new Error(`must have at most ${MAX_OIDC_GROUPS} groups`);
+  return entries.map(oidcGroup);
+}
+
 /** Reads the name of a model. */
 function modelName(text: string): string {
   if (/^[\x21-\x7e]{1,128}$/.test(text)) return text;
@@ -227,6 +356,11 @@ function cidrs(text: string): readonly string[] {
   throw new Error(`must be CIDR blocks with commas between, such as 10.0.0.0/8,fd00::/8; \`${wrong}\` is none`);
 }
 
+/** Reads comma-separated host names. */
+function hosts(text: string): readonly string[] {
+  return text === "" ? [] : text.split(",").map((each) => host(each.trim()).toLowerCase());
+}
+
 const hasDatabaseName = (url: URL): boolean => url.pathname.length > 1;
 const hasHost = (url: URL): boolean => url.hostname !== "" && /^\/?\d*$/.test(url.pathname);
 
@@ -279,7 +413,7 @@ const VARIABLES = {
   encryptionKey: optional(
     "ACP_ENCRYPTION_KEY",
     encryptionKey,
-    "secret that encrypts registered personal values and the secrets of webhooks, at least 32 characters; unset: generated in `ACP_DATA_DIR`",
+    "secret that encrypts registered personal values and the secrets of webhooks and MCP servers, at least 32 characters; unset: generated in `ACP_DATA_DIR`",
   ),
   host: variable("ACP_HOST", host, DEFAULT_HOST, "address to listen on"),
   httpPort: variable("ACP_HTTP_PORT", PORT, DEFAULT_HTTP_PORT, "port of REST, Connect and gRPC-Web; 0: any free port"),
@@ -317,11 +451,96 @@ const VARIABLES = {
     DEFAULT_VAULT_ORIGIN,
     "name of the service in signed checkpoints, a URL without scheme; never change it",
   ),
+  publicUrl: optional(
+    "ACP_PUBLIC_URL",
+    publicUrl,
+    "address at which browsers reach the dashboard, such as https://acp.example.com; unset: as they ask for it, without TLS",
+  ),
+  oidcIssuer: optional(
+    "ACP_OIDC_ISSUER",
+    oidcIssuer,
+    "OpenID Connect issuer with which people sign in to the dashboard; needs `ACP_PUBLIC_URL`, whose `/dashboard/oidc/callback` is the redirect URI; unset: keys alone",
+  ),
+  oidcClientId: optional("ACP_OIDC_CLIENT_ID", visibleText, "client id at that issuer"),
+  oidcClientSecret: optional("ACP_OIDC_CLIENT_SECRET", modelKey, "client secret at that issuer"),
+  oidcScope: variable(
+    "ACP_OIDC_SCOPE",
+    oidcScope,
+    DEFAULT_OIDC_SCOPE,
+    "scopes to ask for; some issuers give groups only with one of their own, such as `groups`",
+  ),
+  oidcGroupsClaim: variable(
+    "ACP_OIDC_GROUPS_CLAIM",
+    visibleText,
+    DEFAULT_OIDC_GROUPS_CLAIM,
+    "claim of the ID token, or of the issuer's user info, that holds a person's groups",
+  ),
+  oidcGroupMap: variable(
+    "ACP_OIDC_GROUP_MAP",
+    oidcGroupMap,
+    "",
+    "what members of a group become, such as `acp-admins=default:admin,finance=pay:operator`; in each workspace the first match counts; `%2C` stands for a comma in a group's name, `%25` for a percent sign",
+  ),
+  oidcLabel: variable("ACP_OIDC_LABEL", label, DEFAULT_OIDC_LABEL, "name of that sign-in on its button"),
   webhookAllow: variable(
     "ACP_WEBHOOK_ALLOW",
     cidrs,
     "",
     "private addresses that webhooks may reach, comma-separated CIDR blocks",
+  ),
+  mcpAllow: variable(
+    "ACP_MCP_ALLOW",
+    cidrs,
+    "",
+    "private addresses that MCP servers may have, comma-separated CIDR blocks",
+  ),
+  mcpHosts: variable(
+    "ACP_MCP_HOSTS",
+    hosts,
+    "",
+    "host names, comma-separated, by which MCP clients reach the service, beside loopback and that of `ACP_PUBLIC_URL`",
+  ),
+  mcpHoldMs: variable(
+    "ACP_MCP_HOLD_MS",
+    whole(0, 3_600_000, " of milliseconds"),
+    DEFAULT_MCP_HOLD_MS,
+    "milliseconds for which an MCP call waits for a person",
+  ),
+  mcpProgressHoldMs: variable(
+    "ACP_MCP_PROGRESS_HOLD_MS",
+    whole(0, 86_400_000, " of milliseconds"),
+    DEFAULT_MCP_PROGRESS_HOLD_MS,
+    "the same for a client that asked for progress, which it gets every 10 seconds",
+  ),
+  mcpAnswerMs: variable(
+    "ACP_MCP_ANSWER_MS",
+    whole(1_000, 86_400_000, " of milliseconds"),
+    DEFAULT_MCP_ANSWER_MS,
+    "milliseconds for which an MCP server may send nothing while it answers",
+  ),
+  mcpOidcIssuer: optional(
+    "ACP_MCP_OIDC_ISSUER",
+    oidcIssuer,
+    "issuer of access tokens that MCP clients may come with, for the URL of their server (OAuth 2); unset: keys and federation tokens alone",
+  ),
+  mcpOidcAudience: optional(
+    "ACP_MCP_OIDC_AUDIENCE",
+    visibleText,
+    "audience of these tokens that is taken beside the URL of the server; unset: none",
+  ),
+  mcpOidcAgentClaim: variable(
+    "ACP_MCP_OIDC_AGENT_CLAIM",
+    visibleText,
+    "sub",
+    "claim of these tokens that holds an agent's id, or the name of one active agent",
+  ),
+  mcpOidcWorkspace: variable("ACP_MCP_OIDC_WORKSPACE", visibleText, "default", "workspace of these agents"),
+  mcpOidcScope: optional("ACP_MCP_OIDC_SCOPE", visibleText, "scope that these tokens must have; unset: none"),
+  mcpMaxResultBytes: variable(
+    "ACP_MCP_MAX_RESULT_BYTES",
+    whole(65_536, 268_435_456, " of bytes"),
+    DEFAULT_MCP_MAX_RESULT_BYTES,
+    "maximum bytes of one message of an MCP server",
   ),
   llmUrl: optional(
     "ACP_LLM_URL",
@@ -377,7 +596,20 @@ function contradictions(config: Config): string[] {
   if (guardUrl !== null && guardModel === null) problems.push("ACP_GUARD_MODEL must be set with ACP_GUARD_URL");
   if (guardUrl === null && guardModel !== null) problems.push("ACP_GUARD_MODEL needs ACP_GUARD_URL");
   if (guardUrl === null && guardKey !== null) problems.push("ACP_GUARD_KEY needs ACP_GUARD_URL");
+  problems.push(...oidcProblems(config));
   return problems;
+}
+
+function oidcProblems(config: Config): string[] {
+  const { oidcIssuer: issuer, oidcClientId, oidcClientSecret, oidcGroupMap: groups, publicUrl: own } = config;
+  const parts: readonly (readonly [string, boolean])[] = [
+    ["ACP_OIDC_CLIENT_ID", oidcClientId !== null],
+    ["ACP_OIDC_CLIENT_SECRET", oidcClientSecret !== null],
+    ["ACP_OIDC_GROUP_MAP", groups.length > 0],
+  ];
+  if (issuer === null) return parts.filter(([, isSet]) => isSet).map(([name]) => `${name} needs ACP_OIDC_ISSUER`);
+  const missing = [...parts, ["ACP_PUBLIC_URL", own !== null] as const].filter(([, isSet]) => !isSet);
+  return missing.map(([name]) => `${name} must be set with ACP_OIDC_ISSUER`);
 }
 
 /**

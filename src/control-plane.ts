@@ -1,6 +1,8 @@
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { Logger } from "pino";
 import { Registry } from "prom-client";
+import { Role } from "../gen/agentcontrol/v1/access_pb.js";
 import { createAdminService } from "./api/admin-service.ts";
 import { createAgentService } from "./api/agent-service.ts";
 import { createAuthorityService } from "./api/authority-service.ts";
@@ -10,6 +12,7 @@ import { createEnforcementService } from "./api/enforcement-service.ts";
 import { createEscalationService } from "./api/escalation-service.ts";
 import { createIncidentService } from "./api/incident-service.ts";
 import { createMandateService } from "./api/mandate-service.ts";
+import { createMcpServerService } from "./api/mcp-server-service.ts";
 import { createRedactionService } from "./api/redaction-service.ts";
 import { createRevocationService } from "./api/revocation-service.ts";
 import type { ServiceDefinition } from "./api/service.ts";
@@ -19,8 +22,15 @@ import { createWebhookService } from "./api/webhook-service.ts";
 import { createTokenVerifier } from "./authority/federation-token.ts";
 import { loadSigningKey, SigningKeys } from "./authority/signing-key.ts";
 import type { Config } from "./config.ts";
-import { createIntercept } from "./decision/intercept.ts";
+import { createIntercept, type Intercept } from "./decision/intercept.ts";
 import { EscalationExpiry } from "./escalation/expiry.ts";
+import { AccessTokens } from "./gateway/access-tokens.ts";
+import { McpCallers } from "./gateway/caller.ts";
+import { McpGateway } from "./gateway/gateway.ts";
+import { RequestOrigins } from "./gateway/origin.ts";
+import { ProtectedResource } from "./gateway/protected-resource.ts";
+import { McpEnds } from "./gateway/session-ends.ts";
+import { Upstreams } from "./gateway/upstreams.ts";
 import { createCheckpoints } from "./log/checkpoint.ts";
 import { Vault } from "./log/vault.ts";
 import { listenForWakeUps, type WakeUpListener } from "./log/wake-ups.ts";
@@ -28,9 +38,16 @@ import { createWorkspaceLogs, type WorkspaceLogs } from "./log/workspace-logs.ts
 import type { WorkspaceLog } from "./log/writer.ts";
 import { createRedisParts, type RedisParts } from "./mirror/redis.ts";
 import { LongChecker } from "./policy/long/checker.ts";
+import { nameFault, normaliseName } from "./policy/names.ts";
 import { createRedaction, createRedactionProxy, type Redaction, type RedactionProxy } from "./redaction/index.ts";
 import { Authenticator } from "./registry/authenticator.ts";
+import { McpDefinitions } from "./registry/mcp-definitions.ts";
+import { McpServers } from "./registry/mcp-servers.ts";
+import { SignIns } from "./registry/sign-ins.ts";
 import { createGuard, type Guard } from "./semantic/guard.ts";
+import { dashboardPages } from "./server/dashboard/assets.ts";
+import { OidcSignIn } from "./server/dashboard/oidc.ts";
+import { signInRoute } from "./server/dashboard/sign-in.ts";
 import { docsPageFrom } from "./server/docs-page.ts";
 import { shuttingDown } from "./server/errors.ts";
 import { createGrpcServer } from "./server/grpc.ts";
@@ -44,7 +61,8 @@ import { openApiFromServices } from "./server/rest/openapi.ts";
 import { createRestTranscoder } from "./server/rest/transcoder.ts";
 import { type Addresses, joinServers, type Servers } from "./server/servers.ts";
 import { type Database, openDatabase } from "./store/database.ts";
-import { createEncryptor, loadEncryptionKey } from "./store/encryptor.ts";
+import { createEncryptor, type Encryptor, loadEncryptionKey } from "./store/encryptor.ts";
+import { createTargets, type Targets } from "./webhook/target.ts";
 import { Webhooks } from "./webhook/webhooks.ts";
 
 /** A control plane with all its parts. */
@@ -85,14 +103,29 @@ interface Parts {
   readonly webhooks: Webhooks;
   readonly redaction: Redaction;
   readonly proxy: RedactionProxy;
+  readonly intercept: Intercept;
+  readonly mcp: McpParts;
   readonly guard: Guard;
   readonly checker: LongChecker;
+  readonly encryptor: Encryptor;
+}
+
+/** Parts of the MCP gateway. */
+interface McpParts {
+  readonly servers: McpServers;
+  readonly definitions: McpDefinitions;
+  readonly targets: Targets;
+  readonly gateway: McpGateway;
+  readonly resource: ProtectedResource;
 }
 
 /** File of the generated signing key, in the data directory. */
 const SIGNING_KEY_FILE = "signing-key.pem";
 /** File of the generated encryption key, in the data directory. */
 const ENCRYPTION_KEY_FILE = "encryption-key";
+
+/** The built dashboard: beside the sources after `npm start`, beside the compiled files in a package. */
+const DASHBOARD_FOLDER = fileURLToPath(new URL("../.generated/dashboard", import.meta.url));
 
 /** Time in which deliveries in flight must end, milliseconds. */
 const FLUSH_MS = 1_000;
@@ -107,6 +140,8 @@ function createServices({
   keys,
   webhooks,
   redaction,
+  intercept,
+  mcp,
   guard,
   checker,
   config,
@@ -119,17 +154,58 @@ function createServices({
     createDepartmentService({ logs }),
     createToolService({ logs, database }),
     createMandateService({ logs, database }),
-    createEnforcementService({ intercept: createIntercept({ logs, guard, checker }), logs, pool, heartbeatMs }),
+    createEnforcementService({ intercept, logs, pool, heartbeatMs }),
     createDryRunService({ logs, pool, checker, database }),
-    createEscalationService({ logs, pool, heartbeatMs }),
+    createEscalationService({ logs, pool, guard, checker, heartbeatMs }),
     createAuthorityService({ logs, database, keys, authenticator }),
     createRevocationService({ logs, database, keys, authenticator }),
     createIncidentService(database),
     createWebhookService({ webhooks }),
+    createMcpServerService({ ...mcp, refresh: (server, by, signal) => mcp.gateway.refresh(server, by, signal) }),
     createRedactionService({ redaction }),
     createVaultService(new Vault({ pool, logs, sign: createCheckpoints(config.vaultOrigin, keys), sealKey })),
     createAdminService({ logs, database, authenticator, keys }),
   ];
+}
+
+/** Creates the MCP gateway and its registry. */
+function createMcpParts({
+  config,
+  log,
+  metrics,
+  database,
+  logs,
+  authenticator,
+  intercept,
+  encryptor,
+}: Omit<Parts, "mcp">): McpParts {
+  const servers = new McpServers({ database, logs, encryptor });
+  const definitions = new McpDefinitions({ database, logs });
+  const targets = createTargets({ allow: config.mcpAllow, purpose: "MCP servers" });
+  const publicUrl = config.publicUrl ?? undefined;
+  const { mcpOidcIssuer: issuer } = config;
+  const tokens =
+    issuer === null
+      ? undefined
+      : new AccessTokens({
+          ...{ issuer, agentClaim: config.mcpOidcAgentClaim, workspaceId: config.mcpOidcWorkspace, logs, log },
+          ...{ audience: config.mcpOidcAudience ?? undefined, scope: config.mcpOidcScope ?? undefined },
+        });
+  const resource = new ProtectedResource({ publicUrl, tokens });
+  const gateway = new McpGateway({
+    resource,
+    ...{ servers, definitions, intercept, logs, log, metrics, pool: database.pool, publicUrl },
+    callers: new McpCallers({ authenticate: (key) => authenticator.authenticate(key), tokens }),
+    ends: new McpEnds({ logs }),
+    origins: new RequestOrigins({ publicUrl, hosts: config.mcpHosts, listensOn: config.host }),
+    upstreams: new Upstreams({ lookup: targets.lookup, log }),
+    holdMs: config.mcpHoldMs,
+    progressHoldMs: config.mcpProgressHoldMs,
+    answerMs: config.mcpAnswerMs,
+    maxBodyBytes: config.maxBodyBytes,
+    maxResultBytes: config.mcpMaxResultBytes,
+  });
+  return { servers, definitions, targets, gateway, resource };
 }
 
 /** Serves the public keys, for verifying certificates, checkpoints and tokens offline. */
@@ -138,6 +214,21 @@ function jwksRoute(keys: SigningKeys): HttpRoute {
     prefix: "/.well-known/jwks.json",
     handle: async (_request, response) => sendJson(response, 200, JSON.stringify(await keys.jwks())),
   };
+}
+
+const PERSON_ROLES = { admin: Role.ADMIN, operator: Role.OPERATOR, auditor: Role.AUDITOR } as const;
+
+/** Creates the sign-in by OpenID Connect; undefined when no issuer is configured. */
+function createOidcSignIn({ config, logs, encryptor, log }: Parts, signIns: SignIns): OidcSignIn | undefined {
+  const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret, publicUrl } = config;
+  if (issuer === null || clientId === null || clientSecret === null || publicUrl === null) return undefined;
+  return new OidcSignIn({
+    ...{ issuer, clientId, clientSecret: clientSecret.reveal(), scope: config.oidcScope, publicUrl },
+    groupsClaim: config.oidcGroupsClaim,
+    groups: config.oidcGroupMap.map((rule) => ({ ...rule, role: PERSON_ROLES[rule.role] })),
+    ...{ cipher: encryptor, signIns, clock: logs.clock, log },
+    readName: (text) => (nameFault(text) === undefined ? normaliseName(text) : undefined),
+  });
 }
 
 function createServers(parts: Parts): Servers {
@@ -158,10 +249,19 @@ function createServers(parts: Parts): Servers {
     if (!health.serving) throw shuttingDown();
     await database.pool.query("select 1");
   };
+  const signIns = new SignIns({ database, clock: logs.clock, forget: (id) => authenticator.forget(id) });
+  const publicUrl = config.publicUrl ?? undefined;
+  const oidc = createOidcSignIn(parts, signIns);
+  const offer = oidc && { label: config.oidcLabel, url: `${config.publicUrl}${oidc.prefix}/start` };
+  const dashboard = [
+    ...(oidc === undefined ? [] : [oidc]),
+    signInRoute({ authenticate, signIns, clock: logs.clock, publicUrl, oidc: offer, log }),
+    dashboardPages(DASHBOARD_FOLDER),
+  ];
   const http = createHttpServer({
     pipeline,
     rest,
-    extra: [jwksRoute(keys), proxy],
+    extra: [jwksRoute(keys), proxy, parts.mcp.gateway, parts.mcp.resource, ...dashboard],
     ready,
     metrics: parts.metricsPage,
     openApi: JSON.stringify(document),
@@ -206,23 +306,13 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     ...{ redaction, authenticate: (key) => authenticator.authenticate(key), logs, log, metrics, maxBodyBytes },
     ...llm,
   });
-  return {
-    config,
-    log,
-    metrics,
-    metricsPage: metricsPage(metrics),
-    database,
-    redis,
-    logs,
-    expiry,
-    authenticator,
-    keys,
-    webhooks,
-    redaction,
-    proxy,
-    guard,
-    checker: new LongChecker(),
+  const checker = new LongChecker();
+  const intercept = createIntercept({ logs, guard, checker });
+  const parts = {
+    ...{ config, log, metrics, metricsPage: metricsPage(metrics), database, redis, logs, expiry, authenticator, keys },
+    ...{ webhooks, redaction, proxy, intercept, guard, checker, encryptor },
   };
+  return { ...parts, mcp: createMcpParts(parts) };
 }
 
 /** Builds every part of a control plane once, in the order of their dependencies. */
@@ -230,6 +320,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
   const parts = await createParts(options);
   const { config, database, redis, logs, expiry, authenticator, keys, webhooks, redaction, proxy, checker, log } =
     parts;
+  const { mcp } = parts;
   const servers = createServers(parts);
   const onWakeUp: WakeUpListener = (wakeUp) => {
     logs.wakeUp(wakeUp);
@@ -249,7 +340,11 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       return addresses;
     },
     async close() {
-      await servers.close(config.drainMs);
+      const drained = servers.close(config.drainMs);
+      await mcp.gateway.close();
+      await drained;
+      mcp.servers.close();
+      mcp.definitions.close();
       await webhooks.close();
       await expiry.close();
       await redaction.close(FLUSH_MS);

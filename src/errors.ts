@@ -99,6 +99,9 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.WORKSPACE_NOT_ALLOWED,
       ErrorReason.FOUR_EYES,
       ErrorReason.NOT_AN_ASKER,
+      ErrorReason.CSRF_TOKEN_INVALID,
+      ErrorReason.ORIGIN_NOT_ALLOWED,
+      ErrorReason.SCOPE_MISSING,
     ],
   ],
   [
@@ -116,6 +119,9 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.REVOCATION_NOT_FOUND,
       ErrorReason.INCIDENT_NOT_FOUND,
       ErrorReason.WEBHOOK_NOT_FOUND,
+      ErrorReason.MCP_SERVER_NOT_FOUND,
+      ErrorReason.MCP_SESSION_NOT_FOUND,
+      ErrorReason.MCP_TOOL_NOT_FOUND,
       ErrorReason.SIGNING_KEY_NOT_FOUND,
       ErrorReason.PACK_NOT_FOUND,
       ErrorReason.PERSONAL_VALUE_NOT_FOUND,
@@ -127,6 +133,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.DEPARTMENT_EXISTS,
       ErrorReason.WORKSPACE_EXISTS,
       ErrorReason.MANDATE_EXISTS,
+      ErrorReason.MCP_SERVER_EXISTS,
       ErrorReason.REQUEST_ID_REUSED,
       ErrorReason.REQUEST_ID_EXPIRED,
     ],
@@ -135,6 +142,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
     Code.FailedPrecondition,
     [
       ErrorReason.ESCALATION_RESOLVED,
+      ErrorReason.EDIT_BLOCKED,
       ErrorReason.MANDATE_ARCHIVED,
       ErrorReason.LAST_ADMIN_KEY,
       ErrorReason.DEPARTMENT_IN_USE,
@@ -145,6 +153,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.SIGNING_KEY_ACTIVE,
       ErrorReason.SIGNING_KEY_RETIRED,
       ErrorReason.PACK_CHANGED,
+      ErrorReason.MCP_TOOL_CHANGED,
     ],
   ],
   [Code.OutOfRange, [ErrorReason.OUTSIDE_LOG]],
@@ -152,7 +161,16 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
   [Code.Canceled, [ErrorReason.CANCELLED]],
   [Code.DeadlineExceeded, [ErrorReason.DEADLINE_EXCEEDED, ErrorReason.REQUEST_TIMED_OUT]],
   [Code.Unimplemented, [ErrorReason.ROUTE_NOT_FOUND, ErrorReason.METHOD_NOT_ALLOWED]],
-  [Code.Unavailable, [ErrorReason.STORE_UNAVAILABLE, ErrorReason.SHUTTING_DOWN, ErrorReason.LLM_UNAVAILABLE]],
+  [
+    Code.Unavailable,
+    [
+      ErrorReason.STORE_UNAVAILABLE,
+      ErrorReason.SHUTTING_DOWN,
+      ErrorReason.LLM_UNAVAILABLE,
+      ErrorReason.MCP_UPSTREAM_UNAVAILABLE,
+      ErrorReason.IDENTITY_UNAVAILABLE,
+    ],
+  ],
   [Code.Internal, [ErrorReason.INTERNAL]],
 ];
 
@@ -191,7 +209,9 @@ const HTTP_BY_REASON: ReadonlyMap<ErrorReason, number> = new Map([
   [ErrorReason.NOT_ACCEPTABLE, 406],
   [ErrorReason.ESCALATION_RESOLVED, 409],
   [ErrorReason.PACK_CHANGED, 409],
+  [ErrorReason.MCP_TOOL_CHANGED, 409],
   [ErrorReason.LLM_UNAVAILABLE, 502],
+  [ErrorReason.MCP_UPSTREAM_UNAVAILABLE, 502],
 ]);
 
 /** Returns the gRPC code of a reason; INTERNAL for an unknown one. */

@@ -39,6 +39,7 @@ function startNotice({ http, grpc }: Addresses, { adminKey, agentId }: FirstStar
   return [
     "",
     "Agent Control Plane",
+    `  dashboard                ${config.publicUrl ?? http}/  (sign in with the admin key)`,
     `  REST, Connect, gRPC-Web  ${http}  (described at ${http}/openapi.json)`,
     `  gRPC                     ${grpc}`,
     `  admin key                ${keyText}`,

@@ -20,14 +20,14 @@ import {
   registerAgent,
   watchAgent,
 } from "../registry/agents.ts";
-import { listDecisionReceipts } from "../registry/decisions.ts";
+import { listDecisionReceipts, readLastActions } from "../registry/decisions.ts";
 import { getDepartment } from "../registry/departments.ts";
 import type { AgentState } from "../state/agents.ts";
 import type { Database } from "../store/database.ts";
 import type { Caller } from "./context.ts";
-import { agentStatusMapping } from "./enum-mapping.ts";
+import { agentOrderMapping, agentStatusMapping } from "./enum-mapping.ts";
 import { optionalTimestamp } from "./field-values.ts";
-import { pageFrom } from "./paging.ts";
+import { namePageFrom, pageFrom } from "./paging.ts";
 import { decisionRecordFrom } from "./records.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 
@@ -62,7 +62,7 @@ function registrationFrom(request: RegisterAgentRequest): AgentRegistration {
   return { name, framework, description, capabilities, allowedActionTypes, deniedActionTypes };
 }
 
-function messageFrom(agent: AgentState): MessageInitShape<typeof AgentSchema> {
+function messageFrom(agent: AgentState, lastActionMs?: number): MessageInitShape<typeof AgentSchema> {
   const { agentId, registration, status, trustTenths, deactivatedAtMs } = agent;
   return {
     agentId,
@@ -79,6 +79,7 @@ function messageFrom(agent: AgentState): MessageInitShape<typeof AgentSchema> {
     departmentIds: [...agent.departmentIds],
     registeredAt: timestampFromMs(agent.registeredAtMs),
     deactivatedAt: optionalTimestamp(deactivatedAtMs),
+    lastActionAt: optionalTimestamp(lastActionMs),
   };
 }
 
@@ -111,20 +112,31 @@ export function createAgentService({ logs, database, heartbeatMs }: AgentService
     },
 
     async listAgents(request, { caller }) {
-      const { status, departmentId } = request;
-      const page = pageFrom(request, "agents", status, departmentId);
+      const { status, departmentId, q, orderBy } = request;
+      const page = namePageFrom(request, "agents", status, departmentId, q, orderBy);
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
       const department = departmentId ? getDepartment(state, departmentId) : undefined;
-      const { items, next } = listAgents(state, { status: agentStatusMapping.fromProto(status), department }, page);
-      return { agents: items.map(messageFrom), nextPageToken: page.tokenAfter(next) };
+      const filter = { status: agentStatusMapping.fromProto(status), department, namePrefix: q };
+      const { items, next } = listAgents(state, filter, agentOrderMapping.fromProto(orderBy) ?? "newest", page);
+      const lastActions = await readLastActions(
+        pool,
+        state.workspaceId,
+        items.map((agent) => agent.agentId),
+      );
+      return {
+        agents: items.map((agent) => messageFrom(agent, lastActions.get(agent.agentId))),
+        nextPageToken: page.tokenAfter(next),
+      };
     },
 
     async getAgent({ agentId }, { caller }) {
       assertMayUseAgent(caller, agentId);
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
+      // Before the next await: the figures are then no newer than the decisions.
       const agent = messageFrom(getAgent(state, agentId));
       const { items } = await listDecisionReceipts(pool, state.workspaceId, { agentId }, { size: RECENT_DECISIONS });
-      return { agent, recentDecisions: items.map(decisionRecordFrom) };
+      const lastActionAt = optionalTimestamp(items[0] === undefined ? null : Date.parse(items[0].body.at));
+      return { agent: { ...agent, lastActionAt }, recentDecisions: items.map(decisionRecordFrom) };
     },
 
     async getAgentHistory(request, { caller }) {

@@ -100,12 +100,12 @@ class AuthorityCalls {
   async list<Message>(
     kind: AuthorityKind,
     messageFrom: (view: AuthorityView) => Message,
-    request: PageRequest & { readonly agentId: string },
+    request: PageRequest & { readonly agentId: string; readonly parentGrantId?: string },
     { caller }: CallContext,
   ): Promise<{ items: Message[]; nextPageToken: string | undefined }> {
-    const agentId = request.agentId || undefined;
-    const page = pageFrom(request, kind, agentId);
-    const { items, next } = await listAuthority(this.#options, caller.workspaceId, { kind, agentId }, page);
+    const filter = { kind, agentId: request.agentId || undefined, parentGrantId: request.parentGrantId || undefined };
+    const page = pageFrom(request, kind, filter.agentId, filter.parentGrantId);
+    const { items, next } = await listAuthority(this.#options, caller.workspaceId, filter, page);
     return { items: items.map(messageFrom), nextPageToken: page.tokenAfter(next) };
   }
 

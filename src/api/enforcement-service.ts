@@ -5,13 +5,23 @@ import {
   EnforcementService,
   type InterceptRequest,
   type InterceptResponseSchema,
+  type SummarizeDecisionsResponseSchema,
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import type { Intercept } from "../decision/intercept.ts";
+import { Slots } from "../dryrun/slots.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { LogFeed } from "../log/log-feed.ts";
 import { readReceipts, readToolDigest } from "../log/receipts.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
+import { getAgent } from "../registry/agents.ts";
+import {
+  type DecisionCounts,
+  type DecisionSummary,
+  type SummaryWindow,
+  summarizeDecisions,
+  summaryWindow,
+} from "../registry/decision-summary.ts";
 import { type DecisionRow, listDecisionReceipts, watchDecisions } from "../registry/decisions.ts";
 import type { SealedDecision } from "../state/types.ts";
 import { actionFrom } from "./action.ts";
@@ -36,6 +46,40 @@ function responseFrom(sealed: SealedDecision, receivedAt: number): MessageInitSh
   };
 }
 
+const unlessEmpty = (text: string): string | undefined => (text === "" ? undefined : text);
+
+/** Summaries of a process that are read at once: each holds a connection of the pool. */
+const MAX_SUMMARIES = 2;
+const MAX_WAITING_SUMMARIES = 32;
+
+const countsFrom = ({ allow, block, escalate }: DecisionCounts) => ({
+  ...{ allow: BigInt(allow), block: BigInt(block), escalate: BigInt(escalate) },
+});
+
+function summaryFrom(
+  { sinceMs, untilMs, bucketSeconds }: SummaryWindow,
+  { buckets, totals, topReasons, observed, reasonsFrom }: DecisionSummary,
+): MessageInitShape<typeof SummarizeDecisionsResponseSchema> {
+  return {
+    since: timestampFromMs(sinceMs),
+    until: timestampFromMs(untilMs),
+    bucketSeconds,
+    buckets: buckets.map(({ atMs, ...counts }) => ({ at: timestampFromMs(atMs), ...countsFrom(counts) })),
+    totals: countsFrom(totals),
+    topReasons: topReasons.map(({ code, mandateId, mandateName, rule, count }) => ({
+      ...{ code, count: BigInt(count) },
+      ...(mandateId === null ? {} : { mandateId }),
+      ...(mandateName === null ? {} : { mandateName }),
+      ...(rule === null ? {} : { rule }),
+    })),
+    observed: observed.map(({ mandateId, mandateName, version, wouldBlock, wouldEscalate }) => ({
+      ...{ mandateId, mandateName: mandateName ?? "", version },
+      ...{ wouldBlock: BigInt(wouldBlock), wouldEscalate: BigInt(wouldEscalate) },
+    })),
+    reasonsFrom: BigInt(reasonsFrom),
+  };
+}
+
 /** Parts that EnforcementService needs. */
 export interface EnforcementServiceParts {
   readonly intercept: Intercept;
@@ -54,6 +98,8 @@ export function createEnforcementService({
 }: EnforcementServiceParts): ServiceDefinition {
   const feeds = new WeakMap<WorkspaceLog, LogFeed<DecisionRow>>();
 
+  const summaries = new Slots({ maxTaken: MAX_SUMMARIES, maxWaiting: MAX_WAITING_SUMMARIES });
+
   const feedOf = (log: WorkspaceLog): LogFeed<DecisionRow> => {
     const feed = feeds.get(log) ?? new LogFeed<DecisionRow>(log, { isNotified: false });
     feeds.set(log, feed);
@@ -64,6 +110,11 @@ export function createEnforcementService({
     const action = actionFrom(request, caller);
     const sealed = await intercept({ workspaceId: caller.workspaceId, action, waiter });
     return responseFrom(sealed, receivedAt);
+  };
+  /** Returns the name of a tool as receipts show it. */
+  const nameOfTool = async (workspaceId: string, name: string): Promise<string> => {
+    const state = await (await logs.of(workspaceId)).caughtUp();
+    return state.policies.tool(name)?.schema.name ?? name;
   };
   return defineService(EnforcementService, {
     intercept: (request, context) => interceptOne(request, context.caller, context, context.receivedAt),
@@ -81,17 +132,39 @@ export function createEnforcementService({
       return { decision: decisionRecordFrom(receipt), receipt: receiptMessageFrom(receipt, toolDigest) };
     },
     async listDecisions(request, { caller }) {
-      const { agentId, since, until } = request;
+      const { agentId, sessionId, since, until, actionType, actionTypePrefix, tool } = request;
       const decision = decisionMapping.fromProto(request.decision);
       const filter = {
-        agentId: agentId === "" ? undefined : agentId,
+        agentId: unlessEmpty(agentId),
+        sessionId: unlessEmpty(sessionId),
         decision,
         sinceMs: since === undefined ? undefined : timestampMs(since),
         untilMs: until === undefined ? undefined : timestampMs(until),
+        actionType: unlessEmpty(actionType),
+        actionTypePrefix: unlessEmpty(actionTypePrefix),
+        tool: tool === "" ? undefined : await nameOfTool(caller.workspaceId, tool),
       };
-      const page = pageFrom(request, "decisions", filter.agentId, decision, filter.sinceMs, filter.untilMs);
+      const page = pageFrom(
+        ...([request, "decisions", filter.agentId, decision, filter.sinceMs, filter.untilMs] as const),
+        ...[filter.actionType, filter.actionTypePrefix, filter.tool, filter.sessionId],
+      );
       const { items, next } = await listDecisionReceipts(pool, caller.workspaceId, filter, page);
       return { decisions: items.map(decisionRecordFrom), nextPageToken: page.tokenAfter(next) };
+    },
+    async summarizeDecisions(request, { caller }) {
+      const { agentId, since, until, bucketSeconds } = request;
+      const log = await logs.of(caller.workspaceId);
+      const state = await log.caughtUp();
+      if (agentId !== "") getAgent(state, agentId);
+      const query = {
+        sinceMs: since === undefined ? undefined : timestampMs(since),
+        untilMs: until === undefined ? undefined : timestampMs(until),
+        agentId: unlessEmpty(agentId),
+        bucketSeconds: bucketSeconds === 0 ? undefined : bucketSeconds,
+      };
+      const window = summaryWindow(query, log.nowMs);
+      const summary = await summaries.run(() => summarizeDecisions(pool, caller.workspaceId, window));
+      return summaryFrom(window, summary);
     },
     async *watchDecisions(request, { caller, signal }) {
       const { agentId, cursor } = request;

@@ -1,8 +1,9 @@
-import { AgentStatus } from "../../gen/agentcontrol/v1/agent_service_pb.js";
+import { AgentOrder, AgentStatus } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { AuthorityStatus } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { MandateMode, MandateStatus } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, DecisionPath, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import type { Decision as DecisionName, ScopeWord as ScopeName } from "../policy/types.ts";
+import type { AgentOrder as AgentOrderName } from "../registry/agents.ts";
 import type { MandateStatusWord as MandateStatusName } from "../registry/mandates.ts";
 import type { AgentStatus as AgentStatusName } from "../state/agents.ts";
 import type { AuthorityStatus as AuthorityStatusName } from "../state/authority-status.ts";
@@ -60,6 +61,14 @@ export const agentStatusMapping = createMapping<AgentStatusName, AgentStatus>({
   active: AgentStatus.ACTIVE,
   deactivated: AgentStatus.DEACTIVATED,
   revoked: AgentStatus.REVOKED,
+});
+
+/** Orders of a list of agents. */
+export const agentOrderMapping = createMapping<AgentOrderName, AgentOrder>({
+  newest: AgentOrder.NEWEST,
+  name: AgentOrder.NAME,
+  lowest_trust: AgentOrder.LOWEST_TRUST,
+  highest_trust: AgentOrder.HIGHEST_TRUST,
 });
 
 /** Statuses of a session, credential, grant or another kind of authority. */

@@ -1,6 +1,5 @@
-import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { JsonObject, MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import type { Pool } from "pg";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import {
   EscalationChange as ChangeKind,
@@ -9,8 +8,10 @@ import {
   EscalationStatus,
   Resolution,
 } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { type EditParts, editEscalation } from "../escalation/edit.ts";
 import {
   type Escalation,
+  extendEscalation,
   findEscalationPage,
   getEscalation,
   resolveEscalation,
@@ -30,9 +31,8 @@ import { reasonMessageFromSealed } from "./records.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 
 /** Parts that EscalationService needs. */
-export interface EscalationServiceParts {
+export interface EscalationServiceParts extends EditParts {
   readonly logs: WorkspaceLogs;
-  readonly pool: Pool;
   /** Milliseconds between heartbeats on a quiet stream. */
   readonly heartbeatMs: number;
 }
@@ -70,6 +70,9 @@ function messageFrom(escalation: Escalation): MessageInitShape<typeof Escalation
     expiresAt: timestampFromMs(escalation.expiresAtMs),
     asked: escalation.asked,
     replacedBy: escalation.replacedBy ?? undefined,
+    editedArguments: argumentsFromText(escalation.editedArguments),
+    editedFrom: escalation.editedFrom ?? undefined,
+    sessionId: body.session_id,
     toolVersion: action.tool_version,
     metadata: action.metadata,
     ignoredMetadata: [...(body.digest_ignores ?? [])],
@@ -80,6 +83,9 @@ function messageFrom(escalation: Escalation): MessageInitShape<typeof Escalation
   };
 }
 
+const argumentsFromText = (text: string | null): JsonObject | undefined =>
+  text === null ? undefined : (JSON.parse(text) as JsonObject);
+
 /** Returns the only agent whose escalations the key may see, or null when it may see all. */
 const visibleAgent = ({ role, agentId }: Caller): string | null => (role === Role.AGENT ? agentId : null);
 
@@ -87,7 +93,8 @@ const visibleAgent = ({ role, agentId }: Caller): string | null => (role === Rol
 const SHOWN_TIMES = 2;
 
 /** Creates the functions of EscalationService. All streams of a workspace in this process share one feed. */
-export function createEscalationService({ logs, pool, heartbeatMs }: EscalationServiceParts): ServiceDefinition {
+export function createEscalationService(parts: EscalationServiceParts): ServiceDefinition {
+  const { logs, pool, heartbeatMs } = parts;
   const feeds = new WeakMap<WorkspaceLog, EscalationFeed>();
 
   const feedOf = (log: WorkspaceLog): EscalationFeed => {
@@ -166,6 +173,19 @@ export function createEscalationService({ logs, pool, heartbeatMs }: EscalationS
     async withdrawEscalation({ escalationId }, { caller }) {
       const command = { escalationId, by: caller.keyId, agentId: visibleAgent(caller) };
       return { escalation: messageFrom(await withdrawEscalation(await contextOf(caller), command)) };
+    },
+    async editEscalation({ escalationId, arguments: edited = {}, note = null }, { caller, signal }) {
+      const { workspaceId, keyId: by } = caller;
+      const command = { workspaceId, escalationId, arguments: edited, note, by, waiter: { signal } };
+      const { escalation, replacement } = await editEscalation(parts, command);
+      return {
+        escalation: messageFrom(escalation),
+        ...(replacement === undefined ? {} : { replacement: messageFrom(replacement) }),
+      };
+    },
+    async extendEscalation({ escalationId, seconds }, { caller }) {
+      const command = { escalationId, seconds, by: caller.keyId };
+      return { escalation: messageFrom(await extendEscalation(await contextOf(caller), command)) };
     },
   });
 }

@@ -4,13 +4,20 @@ import type { MandateDraft as DraftMessage } from "../../gen/agentcontrol/v1/dry
 import {
   type ApplyPackRequest,
   type CreateMandateRequest,
+  type LimitSchema,
   type MandateDefinition,
   type MandateSchema,
   MandateService,
+  SequenceMode,
   type UpdateMandateRequest,
 } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { type ListedLimit, listLimits } from "../dryrun/limits.ts";
 import { testWarnings } from "../dryrun/publish-warnings.ts";
+import { Slots } from "../dryrun/slots.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
+import type { OrderedSpec } from "../policy/types.ts";
+import { comparableName } from "../registry/checked-text.ts";
 import {
   archiveMandate,
   compileDraft,
@@ -21,9 +28,9 @@ import {
   type MandateView,
   updateMandate,
 } from "../registry/mandates.ts";
-import { applyPack, dryRunPack, getPack, type PackDraft } from "../registry/packs.ts";
+import { applyPack, dryRunPack, getPack, type PackDraft, type PackedMandate } from "../registry/packs.ts";
 import type { Database } from "../store/database.ts";
-import { mandateModeMapping, mandateStatusMapping, scopeMapping } from "./enum-mapping.ts";
+import { decisionMapping, mandateModeMapping, mandateStatusMapping, scopeMapping } from "./enum-mapping.ts";
 import { namePageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 
@@ -63,8 +70,46 @@ function packDraftFrom({ name, mandates, expectedDigest, adopt }: ApplyPackReque
   return { name, mandates: mandates.map(draftFrom), expectedDigest, adopt };
 }
 
+/** Lists of limits that a process makes at once: decisions come between their parts. */
+const MAX_LIMIT_LISTS = 2;
+const MAX_WAITING_LISTS = 32;
+
+function limitFrom({ mandate, rule, groups, moreGroups }: ListedLimit): MessageInitShape<typeof LimitSchema> {
+  const { velocity, ordered, source } = rule;
+  const { scope, departmentId, windowMs, countDecisions } = velocity?.counter ?? (ordered as OrderedSpec);
+  return {
+    ...{ mandateId: mandate.id, mandateName: mandate.name, version: mandate.version, rule: rule.path, moreGroups },
+    mode: mandateModeMapping.toProto(mandate.mode),
+    decision: decisionMapping.toProto(rule.decision),
+    sequenceMode: ordered === undefined ? SequenceMode.VELOCITY : SequenceMode.ORDERED,
+    actionTypes: [...(velocity?.counter.patterns ?? [])],
+    steps: [...(ordered?.steps ?? [])],
+    ...(rule.tool === undefined ? {} : { tool: source.tool?.trim() ?? rule.tool }),
+    scope: scopeMapping.toProto(scope),
+    ...(departmentId === undefined ? {} : { departmentId }),
+    windowSeconds: BigInt(windowMs / 1000),
+    ...(velocity === undefined ? {} : { maxCount: BigInt(velocity.maxCount) }),
+    countDecisions: countDecisions.map(decisionMapping.toProto),
+    groups: groups.map(({ count, remaining, members, ...group }) => ({
+      ...group,
+      ...{ count: BigInt(count), remaining: BigInt(remaining), members: BigInt(members) },
+    })),
+  };
+}
+
 /** Creates the functions of MandateService. */
 export function createMandateService({ logs, database }: MandateServiceOptions): ServiceDefinition {
+  const slots = new Slots({ maxTaken: MAX_LIMIT_LISTS, maxWaiting: MAX_WAITING_LISTS });
+
+  /** Runs the tests of the mandates that a pack updated. */
+  const failingTests = async (log: WorkspaceLog, { mandates }: PackDraft, updated: readonly PackedMandate[]) => {
+    const indices = new Map(mandates.map(({ name }, index) => [comparableName(name), index]));
+    const prefixes = new Map(
+      updated.map(({ mandateId = "", name }) => [mandateId, `mandates[${indices.get(comparableName(name))}].`]),
+    );
+    const state = await log.caughtUp();
+    return testWarnings(database, state, [...prefixes.keys()], (mandateId) => prefixes.get(mandateId) ?? "");
+  };
   return defineService(MandateService, {
     async createMandate(request, { caller }) {
       const log = await logs.of(caller.workspaceId);
@@ -95,6 +140,14 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
       return { mandates: items.map(messageFrom), nextPageToken: page.tokenAfter(next) };
     },
 
+    async listLimits(request, { caller, signal }) {
+      const agentId = request.agentId === "" ? undefined : request.agentId;
+      const page = namePageFrom(request, "limits", agentId);
+      const query = { workspaceId: caller.workspaceId, agentId, signal };
+      const { items, next } = await slots.run(() => listLimits({ logs }, query, page));
+      return { limits: items.map(limitFrom), nextPageToken: page.tokenAfter(next) };
+    },
+
     async archiveMandate({ mandateId }, { caller }) {
       const log = await logs.of(caller.workspaceId);
       return { mandate: messageFrom(await archiveMandate(log, caller.keyId, mandateId)) };
@@ -105,13 +158,14 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
       const draft = packDraftFrom(request);
       const applied = await (request.dryRun ? dryRunPack(log, draft) : applyPack(log, caller.keyId, draft));
       const { pack, created, updated, archived, unchanged, warnings } = applied;
+      const failing = request.dryRun ? [] : await failingTests(log, draft, updated);
       return {
         pack,
         created: [...created],
         updated: [...updated],
         archived: [...archived],
         unchanged: [...unchanged],
-        warnings: [...warnings],
+        warnings: [...warnings, ...failing],
       };
     },
 

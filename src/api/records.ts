@@ -47,6 +47,9 @@ export function decisionRecordFrom({ body }: DecisionReceipt): MessageInitShape<
     policyName: body.policy_name,
     escalationId: body.escalation_id,
     seq: BigInt(body.seq),
+    agentName: body.action.agent_name,
+    tool: body.action.tool,
+    reason: body.reasons[0]?.message ?? "",
   };
 }
 
@@ -139,6 +142,7 @@ function authorityFrom({ authority = [], ...body }: DecisionBody) {
     keyId: body.key_id,
     keyEnded: body.key_ended === true,
     replayOf: body.replay_of,
+    editOf: body.edit_of,
     onBehalfOf: body.on_behalf_of ?? body.principal_id,
     sessionId: body.session_id,
     grantId: body.grant_id,

@@ -1,6 +1,8 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import {
+  type PreviewedItemSchema,
+  type PreviewRevocationResponseSchema,
   type RevocationCertificateSchema,
   RevocationService,
   type RevokedItemSchema,
@@ -9,10 +11,12 @@ import type { SigningKeys } from "../authority/signing-key.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { Authenticator } from "../registry/authenticator.ts";
 import type { StoredCertificate } from "../revocation/certificate.ts";
+import { type PreviewedItem, previewRevocation, type RevocationPreview } from "../revocation/preview.ts";
 import { getRevocation, listRevocations } from "../revocation/revocations.ts";
 import { revokeAgent } from "../revocation/revoke-agent.ts";
 import type { SigningKey } from "../state/signing-keys.ts";
 import type { Database } from "../store/database.ts";
+import { optionalTimestamp } from "./field-values.ts";
 import { pageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 
@@ -90,6 +94,46 @@ async function messageFrom(
   };
 }
 
+const previewedFrom = ({ id, name, ...item }: PreviewedItem): MessageInitShape<typeof PreviewedItemSchema> => ({
+  ...{ id, name },
+  expiresAt: optionalTimestamp(item.expiresAtMs),
+  ...(item.grantorAgentId === undefined ? {} : { grantorAgentId: item.grantorAgentId }),
+  ...(item.granteeAgentId === undefined ? {} : { granteeAgentId: item.granteeAgentId }),
+});
+
+function previewFrom(
+  preview: RevocationPreview,
+): Omit<MessageInitShape<typeof PreviewRevocationResponseSchema>, "$typeName" | "$unknown"> {
+  const { agentName, revocationId, revoked, keys, escalations } = preview;
+  return {
+    ...{ agentName, revocationId },
+    revoked: {
+      sessions: revoked.sessions.items.map(previewedFrom),
+      credentials: revoked.credentials.items.map(previewedFrom),
+      grantsGiven: revoked.grants_given.items.map(previewedFrom),
+      grantsReceived: revoked.grants_received.items.map(previewedFrom),
+      temporalWindows: revoked.temporal_windows.items.map(previewedFrom),
+      intentContracts: revoked.intent_contracts.items.map(previewedFrom),
+      federationTokens: revoked.federation_tokens.items.map(previewedFrom),
+      mcpToolPolicies: revoked.mcp_tool_policies.items.map(previewedFrom),
+    },
+    counts: {
+      sessions: revoked.sessions.count,
+      credentials: revoked.credentials.count,
+      grantsGiven: revoked.grants_given.count,
+      grantsReceived: revoked.grants_received.count,
+      temporalWindows: revoked.temporal_windows.count,
+      intentContracts: revoked.intent_contracts.count,
+      federationTokens: revoked.federation_tokens.count,
+      mcpToolPolicies: revoked.mcp_tool_policies.count,
+    },
+    apiKeys: keys.items.map(previewedFrom),
+    apiKeyCount: keys.count,
+    escalations: escalations.items.map(previewedFrom),
+    escalationCount: escalations.count,
+  };
+}
+
 /** Creates the functions of RevocationService. */
 export function createRevocationService(options: RevocationServiceOptions): ServiceDefinition {
   const { logs, database, keys, authenticator } = options;
@@ -99,6 +143,13 @@ export function createRevocationService(options: RevocationServiceOptions): Serv
       const certificate = await revokeAgent(log, keys, { agentId, reason, by: caller.keyId });
       authenticator.forget(caller.workspaceId);
       return messageFrom(certificate, finderIn(keys, caller.workspaceId));
+    },
+    async previewRevocation({ agentId }, { caller }) {
+      const log = await logs.of(caller.workspaceId);
+      const state = await log.caughtUp();
+      const { nowMs } = log;
+      const preview = await previewRevocation(database, state, agentId, nowMs);
+      return { agentId, ...previewFrom(preview), at: timestampFromMs(nowMs) };
     },
     async getRevocation({ revocationId }, { caller }) {
       const { certificate, isValid } = await getRevocation(database, keys, caller.workspaceId, revocationId);

@@ -18,6 +18,7 @@ import {
   registerTools,
   type ToolView,
   toolViewFrom,
+  tryTools,
 } from "../registry/tools.ts";
 import type { Database } from "../store/database.ts";
 import { namePageFrom } from "./paging.ts";
@@ -64,10 +65,14 @@ export function createToolService({ logs, database }: ToolServiceOptions): Servi
       return { tool: messageFrom(toolViewFrom(tool)), created, warnings: [...warnings] };
     },
 
-    async pasteTool({ definition }, { caller }) {
+    async pasteTool({ definition, dryRun }, { caller }) {
       if (definition === undefined) throw invalidField("definition", "is missing");
       const drafts = toolsFromPaste(toJson(ValueSchema, definition));
       const log = await logs.of(caller.workspaceId);
+      if (dryRun) {
+        const tried = tryTools(await log.caughtUp(), drafts, logs.clock.now());
+        return { tools: tried.map(({ tool, created }) => ({ tool: messageFrom(tool), created })) };
+      }
       const registered = await registerTools(log, caller.keyId, drafts);
       const changed = registered.filter(({ created }) => created).map(({ tool }) => tool.sealed.name);
       const warnings = changed.length === 0 ? [] : await warningsFor(log, changed);

@@ -40,6 +40,8 @@ interface AuthorityFilter {
   readonly kind: AuthorityKind;
   /** Only this agent's, for grants as grantor or grantee; undefined does not narrow the list. */
   readonly agentId?: string | undefined;
+  /** Only grants that pass this one on; undefined does not narrow the list. */
+  readonly parentGrantId?: string | undefined;
 }
 
 /**
@@ -69,6 +71,18 @@ export async function getAuthority(
   return view;
 }
 
+/** Returns the condition for grants that pass one on. Its grantee lends them, which narrows the search to an index. */
+async function passingOn(
+  { database }: AuthoritySource,
+  workspaceId: string,
+  { parentGrantId }: AuthorityFilter,
+): Promise<object> {
+  if (parentGrantId === undefined) return {};
+  const key = { workspaceId, id: parentGrantId, kind: "grant" };
+  const parent = await stored(database.orm.em.fork().findOne(AuthorityEntity, key));
+  return { grantorAgentId: parent?.agentId ?? "", sealed: { parent_grant_id: parentGrantId } };
+}
+
 /**
  * Lists authority of one kind, newest first, including ended items; a position is the index of the entry that created the
  * item. An unknown agent has none.
@@ -76,14 +90,16 @@ export async function getAuthority(
 export async function listAuthority(
   source: AuthoritySource,
   workspaceId: string,
-  { kind, agentId }: AuthorityFilter,
+  filter: AuthorityFilter,
   page: PageRequest,
 ): Promise<Page<AuthorityView>> {
+  const { kind, agentId } = filter;
   // Every item has an entry of its own, so the index is a unique position.
   const ofAgent = agentId === undefined ? {} : { $or: [{ agentId }, { grantorAgentId: agentId }] };
+  const ofParent = await passingOn(source, workspaceId, filter);
   const read = (chunk: PageRequest): Promise<AuthorityRow[]> => {
     const { where, options } = latestFirst("createdSeq", chunk);
-    const condition = { workspaceId, kind, ...where, ...ofAgent };
+    const condition = { workspaceId, kind, ...where, ...ofAgent, ...ofParent };
     return stored(source.database.orm.em.fork().find(AuthorityEntity, condition, options));
   };
   const { items, next } = await readPage(page, ({ createdSeq }: AuthorityRow) => createdSeq, read);

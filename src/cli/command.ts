@@ -93,6 +93,21 @@ export const OPTIONS = {
   adopt: { help: "also take mandates that belong to no pack" },
   "allow-empty": { help: "accept files without any mandate, which archives every mandate of the pack" },
   yes: { help: "do not ask" },
+  command: { value: "program", help: "a program that speaks MCP over its standard streams, in place of a URL" },
+  arg: { value: "text", isRepeatable: true, help: "an argument of --command; may come more than once" },
+  env: {
+    value: "variable",
+    isRepeatable: true,
+    help: "an environment variable of --command, with its value from here; may come more than once",
+  },
+  header: {
+    value: "name=variable",
+    isRepeatable: true,
+    help: "a header of every request, with its value from an environment variable; may come more than once",
+  },
+  quarantine: { help: "hide new and changed tools until a person accepts them" },
+  generate: { help: "make the tests that are missing" },
+  junit: { value: "file", help: "write a report in the XML form of JUnit to this file" },
   json: { help: "print one line of JSON" },
   help: { help: "print this help" },
 } as const satisfies Readonly<Record<string, CommandOption>>;

@@ -54,7 +54,7 @@ async function report(
 }
 
 /** Reads a file that holds a JSON object. */
-export async function requestFrom(file: string): Promise<JsonRecord> {
+async function requestFrom(file: string): Promise<JsonRecord> {
   const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
     throw new CommandError(`${file} cannot be read: ${error.code ?? error.message}`);
   });

@@ -1,6 +1,8 @@
 import { type Command, CommandError, type CommandInput } from "./command.ts";
-import { recordsOf, requestFrom } from "./dry-run.ts";
-import { streamFrom } from "./service.ts";
+import { recordsOf } from "./dry-run.ts";
+import { readMandates } from "./mandate-commands.ts";
+import { readMandateFiles } from "./mandate-files.ts";
+import { serviceFrom, streamFrom } from "./service.ts";
 import { isJsonRecord, type JsonRecord, required } from "./verify/json.ts";
 
 const UNITS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000 };
@@ -13,18 +15,18 @@ const MAX_ROWS = 50;
 /** `agentctl mandate backtest`: what drafts would have done to the recorded decisions. */
 export const mandateBacktest: Command = {
   name: "mandate backtest",
-  arguments: "<file>",
+  arguments: "<path>",
   summary: "decide the recorded decisions of a window again under drafts",
   details: [
     "",
-    'The file holds JSON: {"drafts": [{"name": "…", "rules": […], "replaces_mandate_id": "mnd_…"}], "archives": ["mnd_…"]}.',
-    "Each draft is a mandate as it would be created; `archives` are mandates in force to decide without. Nothing is written.",
+    "<path> is a file or folder of mandates, as `mandate apply` takes them: each is a draft, in place of the mandate in force that has",
+    'its name. Or a JSON file: {"drafts": [{"name": "…", "rules": […], "replaces_mandate_id": "mnd_…"}], "archives": ["mnd_…"]},',
+    "where `archives` are mandates in force to decide without. Nothing is written.",
     "Agents with looser decisions come first. Exit code 1 says that some decision would be looser.",
   ],
   options: ["url", "key", "since", "until", "agent"],
   async run(input) {
-    const [file = ""] = input.positionals;
-    const { drafts = [], archives = [] } = await requestFrom(file);
+    const { drafts = [], archives = [] } = await changesFrom(input);
     const now = Date.now();
     const agent_id = input.option("agent");
     const body = {
@@ -37,6 +39,29 @@ export const mandateBacktest: Command = {
     return { lines: linesOf(report), json: report, isRefused: Number(report.looser) > 0 };
   },
 };
+
+/** Reads the drafts, and the mandates to decide without, from the command's path. */
+async function changesFrom(input: CommandInput): Promise<JsonRecord> {
+  const [path = ""] = input.positionals;
+  const { mandates, violations } = await readMandateFiles(path);
+  const [only, ...others] = mandates;
+  if (only !== undefined && others.length === 0 && !isMandate(only.definition)) return only.definition;
+  const [fault] = violations;
+  if (fault !== undefined) throw new CommandError(`${fault.file}:${fault.line}:${fault.column}: ${fault.message}`);
+  if (mandates.length === 0) throw new CommandError(`${path} holds no mandate`);
+  const inForce = await readMandates(serviceFrom(input), {});
+  const ids = new Map(inForce.map((mandate) => [nameKey(mandate.name), mandate.mandate_id]));
+  const drafts = mandates.map(({ definition }) => {
+    const replaced = ids.get(nameKey(definition.name));
+    return replaced === undefined ? definition : { ...definition, replaces_mandate_id: replaced };
+  });
+  return { drafts };
+}
+
+const isMandate = (definition: JsonRecord): boolean => "name" in definition || "rules" in definition;
+
+/** Equal for names that the service takes for one. */
+const nameKey = (name: unknown): string => String(name).trim().toLowerCase();
 
 function timeFrom(input: CommandInput, name: "since" | "until", now: number): Record<string, string> {
   const text = input.option(name);

@@ -238,17 +238,26 @@ async function assertConfirmed({ io, has }: CommandInput): Promise<void> {
 
 /** Reads the mandates of a pack that are in force, as written and sorted by name; with those of no pack if wanted. */
 async function mandatesInForce(call: CallService, pack: string, withLoose: boolean): Promise<readonly JsonRecord[]> {
+  const found = await readMandates(call, { as_written: "true" });
+  const isWanted = (mandate: JsonRecord): boolean => mandate.pack === pack || (withLoose && mandate.pack === null);
+  return found.filter(isWanted).sort((a, b) => (textAt(a, "name") < textAt(b, "name") ? -1 : 1));
+}
+
+/** Reads all mandates in force, page by page. */
+export async function readMandates(
+  call: CallService,
+  more: Readonly<Record<string, string>>,
+): Promise<readonly JsonRecord[]> {
   const found: JsonRecord[] = [];
   let pageToken = "";
   do {
-    const query = { page_size: PAGE_SIZE, as_written: "true", ...(pageToken === "" ? {} : { page_token: pageToken }) };
+    const query = { page_size: PAGE_SIZE, ...more, ...(pageToken === "" ? {} : { page_token: pageToken }) };
     const page = await call("/v1/enforce/mandates", { query });
     const mandates = required(Array.isArray(page.mandates) ? page.mandates : undefined, "the service", "`mandates`");
     found.push(...mandates.filter(isJsonRecord));
     pageToken = textAt(page, "next_page_token");
   } while (pageToken !== "");
-  const isWanted = (mandate: JsonRecord): boolean => mandate.pack === pack || (withLoose && mandate.pack === null);
-  return found.filter(isWanted).sort((a, b) => (textAt(a, "name") < textAt(b, "name") ? -1 : 1));
+  return found;
 }
 
 /** Names a file for each mandate after it, in letters that every file system keeps apart. */

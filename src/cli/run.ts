@@ -13,6 +13,8 @@ import { preflight, probe } from "./dry-run.ts";
 import { mandateAsk } from "./mandate-ask.ts";
 import { mandateBacktest } from "./mandate-backtest.ts";
 import { mandateApply, mandateDiff, mandateExport, mandateValidate } from "./mandate-commands.ts";
+import { mandateTest } from "./mandate-test.ts";
+import { mcpAccept, mcpAdd, mcpList, mcpRemove, mcpTools } from "./mcp-commands.ts";
 import { redactScan } from "./redact-scan.ts";
 import { signingKeyRetire } from "./signing-key-retire.ts";
 import { vaultExplain } from "./vault-explain.ts";
@@ -35,6 +37,12 @@ const COMMANDS: readonly Command[] = [
   mandateDiff,
   mandateApply,
   mandateExport,
+  mandateTest,
+  mcpAdd,
+  mcpList,
+  mcpTools,
+  mcpAccept,
+  mcpRemove,
   signingKeyRetire,
   redactScan,
 ];

@@ -10,7 +10,7 @@ const TIMEOUT_MS = 60_000;
 /** One request to a service, over REST. */
 export interface ServiceRequest {
   /** Default `GET`. */
-  readonly method?: "GET" | "POST" | "PUT";
+  readonly method?: "GET" | "POST" | "PUT" | "DELETE";
   readonly query?: Readonly<Record<string, string | number>>;
   /** Sent as JSON. Default: none, or `{}` where the method has one. */
   readonly body?: object;

@@ -15,7 +15,7 @@ export interface DecisionReferences {
   /** Sessions, credentials, grants, temporal windows, intent contracts, federation tokens and tool policies. */
   readonly authorityIds: ReadonlySet<string>;
   readonly keyId: string;
-  /** The escalations that the decision created, used or was presented with. */
+  /** The escalations that the decision created, used, was presented with or takes the place of. */
   readonly escalationIds: ReadonlySet<string>;
 }
 
@@ -27,7 +27,7 @@ export function referencesIn(decision: JsonRecord): DecisionReferences {
   const named = ["session_id", "grant_id", "intent_contract_id", "key_id"].map((name) => textAt(decision, name));
   const inReasons = listAt(decision, "reasons").flatMap((reason) => idsIn(textAt(reason, "message")));
   const applied = listAt(decision, "authority").map(String);
-  const escalations = ["escalation_id", "used_escalation_id", "presented_escalation_id"];
+  const escalations = ["escalation_id", "used_escalation_id", "presented_escalation_id", "edit_of"];
   return {
     decisionId: textAt(decision, "decision_id"),
     index: Number(decision.seq),
@@ -171,7 +171,22 @@ const escalationResolved: Explainer = (entry, { escalationIds }) => {
   const note = textAt(entry, "note");
   const cause = ENDS[textAt(entry, "cause")] ?? "";
   const suffix = note === "" ? cause : ` with the note ${quoted(note)}`;
-  return { topic: `resolved ${id}`, text: `escalation ${id} ${textAt(entry, "resolution")}${suffix}` };
+  const text = `escalation ${id} ${textAt(entry, "resolution")}${editIn(entry)}${suffix}`;
+  return { topic: `resolved ${id}`, text };
+};
+
+/** Tells of the edit that a resolution is part of; empty for one without. */
+function editIn(entry: JsonRecord): string {
+  const [from, to] = [textAt(entry, "edited_from"), textAt(entry, "edit.replaced_by")];
+  if (from !== "") return ` by an edit of ${from}`;
+  if (textAt(entry, "edit.edited_digest") === "") return "";
+  return to === "" ? ", edited into an action that needs no approval" : `, edited into ${to}`;
+}
+
+const escalationExtended: Explainer = (entry, { escalationIds }) => {
+  const id = textAt(entry, "escalation_id");
+  if (!escalationIds.has(id)) return undefined;
+  return { topic: `extended ${id}`, text: `escalation ${id} extended to ${textAt(entry, "expires_at")}` };
 };
 
 const keyCreated: Explainer = ({ key }, { keyId }) =>
@@ -216,7 +231,9 @@ const escalated: Explainer = (entry, { escalationIds }) => {
   const isFirst = textAt(entry, "escalation_expires_at") !== "";
   if (escalationIds.has(made) && !isFirst)
     return { topic: `asked ${made}`, text: `decision ${id} asked for ${made} again` };
-  if (escalationIds.has(made)) return { topic: `made ${made}`, text: `decision ${id} escalated the action as ${made}` };
+  const edited = textAt(entry, "edit_of");
+  const what = edited === "" ? "the action" : `the edited action of ${edited}`;
+  if (escalationIds.has(made)) return { topic: `made ${made}`, text: `decision ${id} escalated ${what} as ${made}` };
   if (!escalationIds.has(used)) return undefined;
   return { topic: `used ${used}`, text: `decision ${id} used the approval of ${used}` };
 };
@@ -242,6 +259,7 @@ const EXPLAINERS: ReadonlyMap<string, readonly Explainer[]> = new Map<string, re
   ["pack_applied", [packApplied]],
   ["escalation_resolved", [escalationResolved]],
   ["escalation_withdrawn", [escalationWithdrawn]],
+  ["escalation_extended", [escalationExtended]],
   ["key_created", [keyCreated]],
   ["key_revoked", [keyRevoked]],
   ["authority_created", [authorityCreated]],

@@ -5,6 +5,7 @@ export interface DecisionDetails {
   readonly reasons?: readonly InterceptReason[];
   readonly escalationId?: string | null;
   readonly decisionId?: string | null;
+  readonly note?: string | null;
   readonly cause?: unknown;
 }
 
@@ -21,6 +22,8 @@ export class AgentBlockedError extends Error {
   readonly escalationId: string | null;
   /** The sealed decision; null when nothing was decided or only the escalation is known. */
   readonly decisionId: string | null;
+  /** What the person who rejected the action said to the agent; null for nothing. The message holds it too. */
+  readonly note: string | null;
 
   constructor(message: string, decision: AgentBlockedError["decision"], details: DecisionDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -28,6 +31,7 @@ export class AgentBlockedError extends Error {
     this.reasons = details.reasons ?? [];
     this.escalationId = details.escalationId ?? null;
     this.decisionId = details.decisionId ?? null;
+    this.note = details.note ?? null;
   }
 }
 

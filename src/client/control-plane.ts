@@ -7,6 +7,7 @@ import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_
 import { RedactionService } from "../../gen/agentcontrol/v1/redaction_service_pb.js";
 import { type AgentWatch, AgentWatches } from "./agent-watch.ts";
 import {
+  type EditableGuardOptions,
   type Guarded,
   type GuardOptions,
   guard,
@@ -18,7 +19,12 @@ import { callIntercept, type InterceptAction, type InterceptChannel, type Interc
 import { assertAddress, assertApiKey, assertPositive } from "./options.ts";
 import type { PendingApproval } from "./pending-approval.ts";
 import { requestErrorFrom } from "./request-error.ts";
-import { type EscalationVerdict, type WaitEscalationOptions, waitForEscalation } from "./wait-escalation.ts";
+import {
+  type EditedApproval,
+  type EscalationVerdict,
+  type WaitEscalationOptions,
+  waitForEscalation,
+} from "./wait-escalation.ts";
 
 /** Address of a control plane and the key to use. */
 export interface ControlPlaneOptions {
@@ -79,11 +85,12 @@ export interface ControlPlane {
   intercept(action: InterceptAction, options?: InterceptOptions): Promise<InterceptResult>;
   /**
    * Wraps a function so that it MUST NOT run unless the control plane allows exactly this call of it. With
-   * `waitOnEscalate: false` a call whose action needs an approval resolves with a `PendingApproval` at once.
+   * `waitOnEscalate: false` a call whose action needs an approval resolves with a `PendingApproval` at once. With `acceptEdits: true`
+   * it runs with other arguments where a person approved those instead.
    */
   guard<Args extends unknown[], Result>(
     fn: (...args: Args) => Result,
-    options: GuardOptions<Args>,
+    options: GuardOptions<Args> | EditableGuardOptions<Args>,
   ): Guarded<Args, Result>;
   guard<Args extends unknown[], Result>(
     fn: (...args: Args) => Result,
@@ -92,7 +99,7 @@ export interface ControlPlane {
   /** Like `guard`, for a function whose first argument is a signal that aborts when its agent must stop. */
   guardWithSignal<Args extends unknown[], Result>(
     fn: Stoppable<Args, Result>,
-    options: GuardOptions<Args>,
+    options: GuardOptions<Args> | EditableGuardOptions<Args>,
   ): Guarded<Args, Result>;
   guardWithSignal<Args extends unknown[], Result>(
     fn: Stoppable<Args, Result>,
@@ -103,7 +110,14 @@ export interface ControlPlane {
    * one stream, which is reopened whenever it breaks and keeps the process alive until a second after the last watch closed.
    */
   watchAgent(agentId: string): AgentWatch;
-  /** Waits until an escalation is resolved. Rejects with `EscalationTimeoutError` when nobody resolves it in time. */
+  /**
+   * Waits until an escalation is resolved. Rejects with `EscalationTimeoutError` when nobody resolves it in time. With
+   * `acceptEdits: true` resolves with an `EditedApproval` where a person approved the action with other arguments.
+   */
+  waitForEscalation(
+    escalationId: string,
+    options: WaitEscalationOptions & { readonly acceptEdits: true },
+  ): Promise<EscalationVerdict | EditedApproval>;
   waitForEscalation(escalationId: string, options?: WaitEscalationOptions): Promise<EscalationVerdict>;
   /**
    * Replaces the personal values in a text by placeholders. Rejects with a `ControlPlaneRequestError`; the text MUST NOT be
@@ -143,7 +157,8 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
     guardWithSignal: ((fn: never, guardOptions: never) =>
       guardWithSignal(controlPlane, fn, guardOptions)) as ControlPlane["guardWithSignal"],
     watchAgent: (agentId) => watches.watch(agentId),
-    waitForEscalation: (escalationId, waitOptions) => waitForEscalation(escalations, escalationId, waitOptions),
+    waitForEscalation: ((escalationId: string, waitOptions?: WaitEscalationOptions) =>
+      waitForEscalation(escalations, escalationId, waitOptions)) as ControlPlane["waitForEscalation"],
     scrub: (text, scrubOptions) => scrubText(redaction, text, scrubOptions),
     client: (service) => createClient(service, transport),
     close() {

@@ -1,5 +1,5 @@
 import type { AgentWatch } from "./agent-watch.ts";
-import { AgentBlockedError, AgentStoppedError, EscalationTimeoutError } from "./blocked-error.ts";
+import { AgentBlockedError, AgentStoppedError, type DecisionDetails, EscalationTimeoutError } from "./blocked-error.ts";
 import type { ControlPlane } from "./control-plane.ts";
 import { createDeferred } from "./deferred.ts";
 import type { InterceptAction, InterceptResult } from "./intercept-call.ts";
@@ -9,7 +9,9 @@ import { createRequestId, presentationId } from "./request-id.ts";
 import {
   DEFAULT_ESCALATION_POLL_INTERVAL,
   DEFAULT_ESCALATION_TIMEOUT,
+  type EditedApproval,
   type EscalationVerdict,
+  type Rejection,
 } from "./wait-escalation.ts";
 
 /** Fields that the actions of a guarded function have in common. */
@@ -25,12 +27,14 @@ export interface GuardOptions<Args extends unknown[]> extends CommonAction {
    * before the function runs, and the call is blocked if the result changed in between.
    */
   readonly toArguments: (...args: Args) => Readonly<Record<string, unknown>>;
-  /** Describes the action, in at most 65,536 bytes. MUST be the same for the same arguments. Default: the arguments as JSON. */
+  /** Describes the action, in less than 1 MiB. MUST be the same for the same arguments. Default: the arguments as JSON. */
   readonly toContent?: ((...args: Args) => string) | undefined;
   /** Further input to the rules, beside the arguments. */
   readonly metadata?: Readonly<Record<string, unknown>> | undefined;
   /** True: an escalated call waits for an approver. See `UnwaitingGuardOptions`. */
   readonly waitOnEscalate?: true | undefined;
+  /** False: a call that an approver allowed only with other arguments is rejected. See `EditableGuardOptions`. */
+  readonly acceptEdits?: false | undefined;
   /** Seconds that an approver has. Default 300. */
   readonly escalationTimeout?: number | undefined;
   /** Seconds between polls of the status while no stream delivers. Default 2. */
@@ -56,12 +60,28 @@ export interface GuardOptions<Args extends unknown[]> extends CommonAction {
   readonly onDecision?: ((result: InterceptResult, action: InterceptAction) => void) | undefined;
 }
 
-/** Options of a call that returns a `PendingApproval` at once when its action escalates, and does not wait. */
-export interface UnwaitingGuardOptions<Args extends unknown[]> extends Omit<GuardOptions<Args>, "waitOnEscalate"> {
-  readonly waitOnEscalate: false;
+/** Options of a call that runs with other arguments where an approver allowed those in place of its own. */
+export interface EditableGuardOptions<Args extends unknown[]> extends Omit<GuardOptions<Args>, "acceptEdits"> {
+  readonly acceptEdits: true;
+  /**
+   * Returns the parameters with which the function runs instead: the reverse of `toArguments`. `edited` is what the approver
+   * allowed, a copy; `args` are the parameters of the call. `toArguments` of the result MUST be equal to `edited` as JSON, else the
+   * call is blocked: nothing runs that nobody allowed.
+   */
+  readonly fromArguments: (edited: Readonly<Record<string, unknown>>, ...args: Args) => Args;
 }
 
-type AnyGuardOptions<Args extends unknown[]> = GuardOptions<Args> | UnwaitingGuardOptions<Args>;
+/** Options of a call that returns a `PendingApproval` at once when its action escalates, and does not wait. */
+export interface UnwaitingGuardOptions<Args extends unknown[]>
+  extends Omit<GuardOptions<Args>, "waitOnEscalate" | "acceptEdits"> {
+  readonly waitOnEscalate: false;
+  readonly acceptEdits?: false | undefined;
+}
+
+type AnyGuardOptions<Args extends unknown[]> =
+  | GuardOptions<Args>
+  | EditableGuardOptions<Args>
+  | UnwaitingGuardOptions<Args>;
 
 /** The guarded function: takes the parameters of the original and returns its result as a promise. */
 export type Guarded<Args extends unknown[], Result> = (...args: Args) => Promise<Awaited<Result>>;
@@ -75,7 +95,10 @@ interface GuardedCall<Args extends unknown[]> {
   readonly requestId: string;
   readonly controlPlane: ControlPlane;
   readonly options: AnyGuardOptions<Args>;
+  /** The parameters of the call, or those that an approver's edit led to. */
   readonly args: Args;
+  /** The content that the approval of an edited action covers. Undefined: that of the parameters. */
+  readonly content?: string | undefined;
 }
 
 /**
@@ -108,26 +131,29 @@ export function guardWithSignal<Args extends unknown[], Result>(
   options: AnyGuardOptions<Args>,
 ): Guarded<Args, Result | PendingApproval> {
   const { abortWhenRevoked = true } = options;
+  if (options.acceptEdits === true && typeof options.fromArguments !== "function")
+    throw new TypeError("`acceptEdits` needs `fromArguments`, which turns edited arguments into parameters");
   return async function guarded(this: unknown, ...args: Args): Promise<Awaited<Result> | PendingApproval> {
-    const pending = await permit({ requestId: createRequestId(), controlPlane, options, args });
-    if (pending !== undefined) return pending;
-    const run = (signal: AbortSignal): Result => fn.call(this, signal, ...args);
+    const permitted = await permit({ requestId: createRequestId(), controlPlane, options, args });
+    if (permitted instanceof PendingApproval) return permitted;
+    const run = (signal: AbortSignal): Result => fn.call(this, signal, ...permitted);
     if (!abortWhenRevoked) return await run(new AbortController().signal);
     return await runWatched(controlPlane.watchAgent(options.agentId), options, run);
   };
 }
 
-/** Resolves when the function may run, or with the approval that is not waited for; rejects otherwise. */
-async function permit<Args extends unknown[]>(call: GuardedCall<Args>): Promise<PendingApproval | undefined> {
+/** Resolves with the parameters that the function may run with, or the approval that is not waited for; rejects otherwise. */
+async function permit<Args extends unknown[]>(call: GuardedCall<Args>): Promise<PendingApproval | Args> {
   const action = actionFrom(call);
   const result = await decide(call, { ...action, requestId: call.requestId });
-  if (result === undefined) return undefined;
+  if (result === undefined) return call.args;
   if (result.decision === "escalate") {
     if (call.options.waitOnEscalate === false) return new PendingApproval(result, askedIn(result, action), action);
-    await assertApproved(call, action, result);
-  } else assertAllowed(result, action);
+    return (await awaitApproval(call, action, result)).args;
+  }
+  assertAllowed(result, action);
   assertUnchanged(call, action, result);
-  return undefined;
+  return call.args;
 }
 
 /** Returns the id of the escalation that a decision asks for. */
@@ -136,29 +162,81 @@ function askedIn(result: InterceptResult, action: InterceptAction): string {
   throw new AgentBlockedError(`${named(action)} escalated without an id`, "escalate", result);
 }
 
-/** Waits until the action is approved and this call is the one that the approval admits. */
-async function assertApproved<Args extends unknown[]>(
-  call: GuardedCall<Args>,
-  action: InterceptAction,
+/**
+ * Waits until the action is approved and this call is the one that the approval admits. Returns the call as approved: with other
+ * parameters if an approver edited the arguments and the options accept that.
+ */
+async function awaitApproval<Args extends unknown[]>(
+  asked: GuardedCall<Args>,
+  askedAction: InterceptAction,
   escalated: InterceptResult,
-): Promise<void> {
-  const { escalationTimeout = DEFAULT_ESCALATION_TIMEOUT } = call.options;
+): Promise<GuardedCall<Args>> {
+  const { escalationTimeout = DEFAULT_ESCALATION_TIMEOUT } = asked.options;
   const endsAt = performance.now() + escalationTimeout * 1000;
+  let [call, action] = [asked, askedAction];
   for (let waiting = escalated; ; ) {
     const escalationId = askedIn(waiting, action);
-    const verdict = await awaitVerdict(call, escalationId, waiting, endsAt);
-    if (verdict === "rejected") {
-      throw new AgentBlockedError(`${named(action)} was rejected: escalation \`${escalationId}\``, "escalate", waiting);
+    let note: string | null = null;
+    const onRejected = (rejection: Rejection): void => {
+      note = rejection.note;
+    };
+    const verdict = await awaitVerdict(call, { escalationId, escalated: waiting, endsAt, onRejected });
+    if (verdict === "rejected") throw rejected(action, { ...waiting, escalationId, note });
+    const isEdited = verdict !== "approved";
+    if (isEdited) {
+      call = editedCall(call, verdict, waiting);
+      action = actionFrom(call);
     }
+    const approvedId = isEdited ? verdict.escalationId : escalationId;
     // Reads the arguments again: the approval has to cover what would run now, not what was sent for approval.
-    const requestId = presentationId(call.requestId, escalationId);
-    const approved = { ...actionFrom(call), escalationId, requestId };
+    const requestId = presentationId(asked.requestId, approvedId ?? escalationId);
+    const approved = { ...actionFrom(call), ...(approvedId !== null && { escalationId: approvedId }), requestId };
     const result = await decide(call, approved);
-    if (result === undefined) return;
-    if (!isSpent(result)) return assertAllowed(result, approved);
-    // Another call of the agent asked for the same action and was admitted: this one waits for the next approval.
+    const waitsOn = approvedId === null && result?.decision === "escalate";
+    if (result === undefined || !(waitsOn || isSpent(result))) {
+      if (result !== undefined) assertAllowed(result, approved);
+      assertUnchanged(call, action, result ?? waiting);
+      return call;
+    }
+    // Another call of the agent asked for the same action and was admitted, or an edited action needs an approval by now: this
+    // one waits for the next approval.
     waiting = result;
   }
+}
+
+function rejected(action: InterceptAction, details: DecisionDetails): AgentBlockedError {
+  const { escalationId, note } = details;
+  const said = note === null || note === undefined || note === "" ? "" : `. The person said: ${note}`;
+  return new AgentBlockedError(
+    `${named(action)} was rejected: escalation \`${escalationId}\`${said}`,
+    "escalate",
+    details,
+  );
+}
+
+/** Returns a call with the parameters that an approver's edit stands for. Throws unless they stand for exactly that. */
+function editedCall<Args extends unknown[]>(
+  call: GuardedCall<Args>,
+  edit: EditedApproval,
+  escalated: InterceptResult,
+): GuardedCall<Args> {
+  const { options, args } = call;
+  if (options.acceptEdits !== true) throw new AgentBlockedError("the call accepts no edits", "escalate", escalated);
+  const approved = options.fromArguments(structuredClone(edit.arguments), ...args);
+  const edited = { ...call, args: approved, content: edit.actionContent ?? undefined };
+  if (isSameJson(actionFrom(edited).metadata?.arguments, edit.arguments)) return edited;
+  const text = `\`fromArguments\` gave other arguments for \`${options.actionType}\` than those that were approved`;
+  throw new AgentBlockedError(text, "escalate", escalated);
+}
+
+/** Compares JSON values; the order of members does not count. */
+function isSameJson(one: unknown, other: unknown): boolean {
+  if (typeof one !== "object" || typeof other !== "object" || one === null || other === null) return one === other;
+  if (Array.isArray(one) !== Array.isArray(other)) return false;
+  const [names, others] = [Object.keys(one), Object.keys(other)];
+  if (names.length !== others.length) return false;
+  const memberOf = (object: object, name: string): unknown => (object as Record<string, unknown>)[name];
+  return names.every((name) => Object.hasOwn(other, name) && isSameJson(memberOf(one, name), memberOf(other, name)));
 }
 
 /** Codes of the reasons for an approval that covers the action but admits it no more. */
@@ -167,12 +245,19 @@ const SPENT_CODES: readonly string[] = ["APPROVAL_USED", "APPROVAL_EXPIRED"];
 const isSpent = ({ decision, reasons }: InterceptResult): boolean =>
   decision === "escalate" && reasons.some(({ code }) => SPENT_CODES.includes(code));
 
+/** The verdict that a call waits for. */
+interface AwaitedVerdict {
+  readonly escalationId: string;
+  readonly escalated: InterceptResult;
+  /** Monotonic milliseconds. */
+  readonly endsAt: number;
+  readonly onRejected: (rejection: Rejection) => void;
+}
+
 async function awaitVerdict<Args extends unknown[]>(
   { controlPlane, options }: GuardedCall<Args>,
-  escalationId: string,
-  escalated: InterceptResult,
-  endsAt: number,
-): Promise<EscalationVerdict> {
+  { escalationId, escalated, endsAt, onRejected }: AwaitedVerdict,
+): Promise<EscalationVerdict | EditedApproval> {
   const {
     escalationTimeout = DEFAULT_ESCALATION_TIMEOUT,
     escalationPollInterval: pollInterval = DEFAULT_ESCALATION_POLL_INTERVAL,
@@ -180,7 +265,9 @@ async function awaitVerdict<Args extends unknown[]>(
   } = options;
   const timeout = Math.max(0, (endsAt - performance.now()) / 1000);
   try {
-    return await controlPlane.waitForEscalation(escalationId, { timeout, pollInterval, signal });
+    const limits = { timeout, pollInterval, signal, onRejected };
+    if (options.acceptEdits !== true) return await controlPlane.waitForEscalation(escalationId, limits);
+    return await controlPlane.waitForEscalation(escalationId, { ...limits, acceptEdits: true });
   } catch (error) {
     if (!(error instanceof EscalationTimeoutError)) throw error;
     throw new EscalationTimeoutError(escalationId, escalationTimeout, { ...escalated, cause: error.cause });
@@ -212,13 +299,13 @@ function unreachableOrThrow(error: unknown): ControlPlaneRequestError {
   throw error;
 }
 
-function actionFrom<Args extends unknown[]>({ options, args }: GuardedCall<Args>): InterceptAction {
+function actionFrom<Args extends unknown[]>({ options, args, content }: GuardedCall<Args>): InterceptAction {
   const { agentId, actionType, tool, sessionId, onBehalfOf, grantId, intentContractId, escalationId } = options;
   // Copied, so that later changes to the arguments do not change the action that was sent.
   const values = JSON.parse(JSON.stringify(options.toArguments(...args))) as Record<string, unknown>;
   return {
     ...{ agentId, actionType, tool, sessionId, onBehalfOf, grantId, intentContractId, escalationId },
-    actionContent: options.toContent?.(...args) ?? JSON.stringify(values),
+    actionContent: content ?? options.toContent?.(...args) ?? JSON.stringify(values),
     metadata: { ...options.metadata, arguments: values },
   };
 }

@@ -16,7 +16,7 @@ export {
   type ScrubOptions,
   type ScrubResult,
 } from "./control-plane.ts";
-export type { Guarded, GuardOptions, Stoppable, UnwaitingGuardOptions } from "./guard.ts";
+export type { EditableGuardOptions, Guarded, GuardOptions, Stoppable, UnwaitingGuardOptions } from "./guard.ts";
 export type {
   ChannelCallOptions,
   InterceptAction,
@@ -35,6 +35,8 @@ export {
 export {
   DEFAULT_ESCALATION_POLL_INTERVAL,
   DEFAULT_ESCALATION_TIMEOUT,
+  type EditedApproval,
   type EscalationVerdict,
+  type Rejection,
   type WaitEscalationOptions,
 } from "./wait-escalation.ts";

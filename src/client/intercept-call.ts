@@ -15,7 +15,7 @@ import { createRequestId } from "./request-id.ts";
 export interface InterceptAction {
   /** The kind of action: `payment.send`. */
   readonly actionType: string;
-  /** A description of the action in words, at most 65,536 bytes of UTF-8. */
+  /** A description of the action in words, less than 1 MiB of UTF-8. */
   readonly actionContent: string;
   /** The agent that acts. */
   readonly agentId: string;

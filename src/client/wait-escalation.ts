@@ -8,6 +8,16 @@ import { type ControlPlaneRequestError, type RequestErrorCode, requestErrorFrom 
 /** A person's verdict on an escalation. */
 export type EscalationVerdict = "approved" | "rejected";
 
+/** A person's approval of an escalated action with other arguments. */
+export interface EditedApproval {
+  /** The approved escalation of the edited action, to present as `escalationId`; null if that action needs no approval. */
+  readonly escalationId: string | null;
+  /** All arguments of the edited action. */
+  readonly arguments: Readonly<Record<string, unknown>>;
+  /** The content that the approval covers, beside the arguments; null without an approval. */
+  readonly actionContent: string | null;
+}
+
 /** Limits of a wait for an escalation. */
 export interface WaitEscalationOptions {
   /** Seconds, 0 or more; `Infinity` waits for ever. Default 300. */
@@ -16,6 +26,21 @@ export interface WaitEscalationOptions {
   readonly pollInterval?: number | undefined;
   /** Ends the wait, which then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
+  /**
+   * True: an escalation whose arguments a person edited resolves with an `EditedApproval`. Default: with `rejected`, because the
+   * action as it was asked for must not happen.
+   */
+  readonly acceptEdits?: boolean | undefined;
+  /** Hears why the action was rejected, before the wait ends with that. Not called when the reason cannot be read. */
+  readonly onRejected?: ((rejection: Rejection) => void) | undefined;
+}
+
+/** A rejection of an escalated action. */
+export interface Rejection {
+  /** What the person said to the agent; null for nothing. */
+  readonly note: string | null;
+  /** The key or person that rejected; `expiry` if its time was up, `withdrawal` if every ask was withdrawn. */
+  readonly resolvedBy: string | null;
 }
 
 /** Seconds: an approver has five minutes. */
@@ -61,7 +86,7 @@ export async function waitForEscalation(
   client: Client<typeof EscalationService>,
   escalationId: string,
   options: WaitEscalationOptions = {},
-): Promise<EscalationVerdict> {
+): Promise<EscalationVerdict | EditedApproval> {
   const { timeout = DEFAULT_ESCALATION_TIMEOUT, pollInterval = DEFAULT_ESCALATION_POLL_INTERVAL, signal } = options;
   assertSeconds("timeout", timeout, 0);
   assertSeconds("pollInterval", pollInterval, MIN_POLL_INTERVAL);
@@ -81,7 +106,12 @@ export async function waitForEscalation(
   const cancel = later(timeout * 1000, timedOut);
   signal?.addEventListener("abort", onAbort, { once: true });
   try {
-    return await Promise.race([rejectOnAbort(ending.signal), byStream(wait), byPolling(wait)]);
+    const verdict = await Promise.race([rejectOnAbort(ending.signal), byStream(wait), byPolling(wait)]);
+    if (verdict === "approved") return verdict;
+    const { acceptEdits = false, onRejected } = options;
+    if (onRejected !== undefined) await readRejection(wait, onRejected);
+    if (!acceptEdits) return verdict;
+    return await Promise.race([rejectOnAbort(ending.signal), readEdit(wait)]);
   } finally {
     cancel();
     signal?.removeEventListener("abort", onAbort);
@@ -129,11 +159,37 @@ async function poll({ client, escalationId, signal }: Wait): Promise<EscalationV
   return escalationVerdict(status);
 }
 
-/** Runs one attempt; a temporary fault counts as no verdict yet. */
-async function attempt(
-  wait: Wait,
-  run: () => Promise<EscalationVerdict | undefined>,
-): Promise<EscalationVerdict | undefined> {
+/** Reads why the action was rejected, once: the rejection holds without its reason too. */
+async function readRejection(
+  { client, escalationId, signal }: Wait,
+  tell: (rejection: Rejection) => void,
+): Promise<void> {
+  const limits = { signal, timeoutMs: POLL_TIMEOUT_MS };
+  const { escalation } = await client.getEscalation({ escalationId }, limits).catch(() => ({ escalation: undefined }));
+  if (escalation !== undefined) tell({ note: escalation.note ?? null, resolvedBy: escalation.resolvedBy ?? null });
+}
+
+/** Reads what a person made of an escalation that is rejected. */
+async function readEdit(wait: Wait): Promise<EscalationVerdict | EditedApproval> {
+  for (;;) {
+    const edit = await attempt(wait, () => editOf(wait));
+    if (edit !== undefined) return edit;
+    await sleep(wait.pollMs, wait.signal);
+  }
+}
+
+async function editOf({ client, escalationId, signal }: Wait): Promise<EscalationVerdict | EditedApproval> {
+  const limits = { signal, timeoutMs: POLL_TIMEOUT_MS };
+  const { escalation } = await client.getEscalation({ escalationId }, limits);
+  if (escalation?.editedArguments === undefined) return "rejected";
+  const { editedArguments, replacedBy } = escalation;
+  if (replacedBy === undefined) return { escalationId: null, arguments: editedArguments, actionContent: null };
+  const { escalation: approved } = await client.getEscalation({ escalationId: replacedBy }, limits);
+  return { escalationId: replacedBy, arguments: editedArguments, actionContent: approved?.actionContent ?? null };
+}
+
+/** Runs one attempt; a temporary fault counts as no answer yet. */
+async function attempt<T>(wait: Wait, run: () => Promise<T | undefined>): Promise<T | undefined> {
   try {
     return await run();
   } catch (error) {

@@ -52,16 +52,16 @@ export type AskResult =
 
 /**
  * Asks for an approval of an action: joins the agent's pending escalation of this very action, or creates one, unless too many
- * are pending. `ttlSeconds` is that of the rule that escalates; default: the workspace's.
+ * are pending. An edited action takes the place of its escalation. `ttlSeconds` is that of the rule that escalates; default: the workspace's.
  */
 export function askApproval(
   { escalations, settings }: WorkspaceState,
-  { agentId, decisionId }: Action,
+  { agentId, decisionId, editOf }: Action,
   digest: string,
   nowMs: number,
   ttlSeconds: number = settings.escalation_ttl_seconds,
 ): AskResult {
-  const { same, count } = escalations.pendingOf(agentId, digest, nowMs);
+  const { same, count } = escalations.pendingOf(agentId, digest, nowMs, editOf);
   if (same !== undefined) {
     return { kind: "asked", asked: { escalationId: same.escalationId, escalationExpiresAtMs: undefined } };
   }

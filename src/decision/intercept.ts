@@ -1,4 +1,5 @@
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import type { LongChecker } from "../policy/long/checker.ts";
 import type { Guard } from "../semantic/guard.ts";
 import type { Action, SealedDecision } from "../state/types.ts";
@@ -25,6 +26,26 @@ export interface InterceptCommand {
 /** Decides an action: the only way to a decision. Resolves only after the decision is durable in the workspace's log. */
 export type Intercept = (command: InterceptCommand) => Promise<SealedDecision>;
 
+/** Parts that prepare an action. */
+export type PrepareParts = Pick<InterceptParts, "guard" | "checker">;
+
+/**
+ * Makes the long checks of an action and asks the guard, if the mandates in force need that. Returns the action with the
+ * answers.
+ */
+export async function prepareAction(
+  { guard, checker }: PrepareParts,
+  log: WorkspaceLog,
+  action: Action,
+  waiter: Pick<Waiter, "signal">,
+): Promise<Action> {
+  const { mayTakeLong, asksGuard } = log.needsOf(action);
+  let prepared = action;
+  if (mayTakeLong) prepared = { ...prepared, longAnswers: await makeLongChecks(checker, log, prepared, waiter.signal) };
+  if (asksGuard) prepared = { ...prepared, answers: await askGuard(guard, log, prepared, waiter.signal) };
+  return prepared;
+}
+
 /** Parts of the use-case. */
 export interface InterceptParts {
   readonly logs: Pick<WorkspaceLogs, "of">;
@@ -45,10 +66,7 @@ export function createIntercept({ logs, guard, checker, endedKeys = new EndedKey
     const isAbandoned = (): boolean => waiter.isOver;
     const { mayTakeLong, asksGuard } = log.needsOf(action);
     if (!mayTakeLong && !asksGuard) return log.append(action, steps(action), isAbandoned);
-    let prepared = action;
-    if (mayTakeLong)
-      prepared = { ...prepared, longAnswers: await makeLongChecks(checker, log, prepared, waiter.signal) };
-    if (asksGuard) prepared = { ...prepared, answers: await askGuard(guard, log, prepared, waiter.signal) };
+    const prepared = await prepareAction({ guard, checker }, log, action, waiter);
     // The log may have left the memory meanwhile.
     const current = await logs.of(workspaceId);
     return current.append(prepared, steps(prepared), isAbandoned);

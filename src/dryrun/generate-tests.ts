@@ -22,7 +22,7 @@ const HOUR_MS = 3_600_000;
 /** A Tuesday morning. */
 const START_MS = Date.UTC(2025, 0, 7, 10);
 /** Milliseconds of work between two turns of the event loop. */
-const SLICE_MS = 20;
+const SLICE_MS = 5;
 
 /** The department of the acting agent where the mandate names none. */
 const TEST_DEPARTMENT = "dep_test";
@@ -79,8 +79,7 @@ class TestGenerator {
     const rules: (readonly Case[])[] = [];
     for (const [index, rule] of this.#mandate.rules.entries()) {
       signal?.throwIfAborted();
-      rules.push(this.#casesOf(rule, index, quiet));
-      await slices.rest();
+      rules.push(await this.#casesOf(rule, index, quiet, slices));
     }
     const tests = new SuiteBuilder();
     let judged = 0;
@@ -126,17 +125,19 @@ class TestGenerator {
     return best;
   }
 
-  #casesOf(rule: Rule, index: number, quiet: TestedAction): readonly Case[] {
+  async #casesOf(rule: Rule, index: number, quiet: TestedAction, slices: Slices): Promise<readonly Case[]> {
     if (this.#stale.has(index)) {
       this.#note(index, "the rule no longer compiles and has no tests");
       return [];
     }
     const base = this.#baseOf(rule, index, quiet);
+    await slices.rest();
     const fires = (tested: TestedAction): boolean => this.#evaluator.fires(index, tested) === true;
     const maxGroups = Math.ceil(MAX_TESTS / this.#mandate.rules.length) + MIN_GROUPS;
     const source = { rule, base, tools: this.#tools, patterns: this.#patterns, fires, maxGroups };
     const { groups, notes } = casesOf(source);
     for (const note of notes) this.#note(index, note);
+    await slices.rest();
     return [...inTurns(distinct(groups))].map(({ each }) => each);
   }
 

@@ -10,7 +10,8 @@ import { MandateTestEntity } from "../store/entities.ts";
 import { stored } from "../store/store-fault.ts";
 import { generateTests } from "./generate-tests.ts";
 import type { MandateTest, TestNote, TestSuite } from "./mandate-test.ts";
-import { runTests, type TestRun } from "./run-tests.ts";
+import { type AnswerLongChecks, runTests, type TestRun } from "./run-tests.ts";
+import { Slots } from "./slots.ts";
 
 /** Parts that the tests of mandates need. */
 export interface MandateTestParts {
@@ -31,6 +32,10 @@ export interface StoredSuite extends TestSuite {
   readonly version: number;
 }
 
+/** Calls that generate or run tests at once, and that wait for it; past it OVERLOADED. */
+const MAX_AT_WORK = 1;
+const MAX_WAITING = 16;
+
 const NO_TESTS: TestSuite = { tests: [], notes: [] };
 
 /** Paths such as `rules[3].conditions` name the rule. */
@@ -45,6 +50,7 @@ function staleRules({ compiled }: MandateState): ReadonlySet<number> {
 /** Generates, stores and runs the tests of mandates. Running and listing write nothing. */
 export class MandateTests {
   readonly #parts: MandateTestParts;
+  readonly #slots = new Slots({ maxTaken: MAX_AT_WORK, maxWaiting: MAX_WAITING });
 
   constructor(parts: MandateTestParts) {
     this.#parts = parts;
@@ -52,7 +58,7 @@ export class MandateTests {
 
   /**
    * Generates the tests of the version in force and stores them in place of those of earlier versions. Rejects with
-   * MANDATE_NOT_FOUND or MANDATE_ARCHIVED.
+   * MANDATE_NOT_FOUND, MANDATE_ARCHIVED or OVERLOADED.
    */
   async generate({ workspaceId, mandateId, signal }: TestQuestion): Promise<StoredSuite> {
     const { logs, database } = this.#parts;
@@ -60,7 +66,7 @@ export class MandateTests {
     const mandate = await mandateInForce(database, state, mandateId);
     const { version } = mandate.compiled;
     const source = mandateSourceFrom(mandate.sealed);
-    const suite = await generateTests(source, toolsOf(state), staleRules(mandate), signal);
+    const suite = await this.#slots.run(() => generateTests(source, toolsOf(state), staleRules(mandate), signal));
     const row = { workspaceId, mandateId, version, suite: JSON.stringify(suite), createdAtMs: logs.clock.now() };
     await stored(
       database.orm.em.fork().transactional(async (transaction) => {
@@ -85,7 +91,7 @@ export class MandateTests {
     return { items: items.map(({ test }) => test), next, version, notes };
   }
 
-  /** Runs the tests of the version in force. Rejects with MANDATE_NOT_FOUND or MANDATE_ARCHIVED. */
+  /** Runs the tests of the version in force. Rejects with MANDATE_NOT_FOUND, MANDATE_ARCHIVED or OVERLOADED. */
   async run({ workspaceId, mandateId, signal }: TestQuestion): Promise<{
     readonly runs: readonly TestRun[];
     readonly version: number;
@@ -95,10 +101,9 @@ export class MandateTests {
     const { compiled } = await mandateInForce(database, state, mandateId);
     const { version } = compiled;
     const { tests } = (await this.#storedSuite(workspaceId, mandateId, version)) ?? NO_TESTS;
-    const { runs } = await runTests(tests, compiled, toolsOf(state), {
-      signal,
-      answerLongChecks: (checks) => checker.run(workspaceId, checks, signal),
-    });
+    const answerLongChecks: AnswerLongChecks = (checks) => checker.run(workspaceId, checks, signal);
+    const options = { signal, answerLongChecks };
+    const { runs } = await this.#slots.run(() => runTests(tests, compiled, toolsOf(state), options));
     return { runs, version };
   }
 

@@ -1,5 +1,5 @@
 import type { Pool } from "pg";
-import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
+import { ErrorReason, invalidField, notFound } from "../errors.ts";
 import type { DatabaseClock } from "../log/clock.ts";
 import { completeWindows } from "../state/counters/log-history.ts";
 import { loadNamed, loadSnapshot } from "../state/load.ts";
@@ -8,6 +8,7 @@ import type { WorkspaceState } from "../state/workspace.ts";
 import { stored } from "../store/store-fault.ts";
 import { readSnapshot } from "../store/transaction.ts";
 import { applyDrafts, type Draft } from "./drafts.ts";
+import { Slots } from "./slots.ts";
 
 /** What a dry run supposes. */
 export interface Supposition {
@@ -25,8 +26,7 @@ const MAX_WAITING = 16;
 export class OwnStates {
   readonly #pool: Pool;
   readonly #clock: DatabaseClock;
-  readonly #waiting: (() => void)[] = [];
-  #loaded = 0;
+  readonly #slots = new Slots({ maxTaken: MAX_LOADED, maxWaiting: MAX_WAITING });
 
   constructor(pool: Pool, clock: DatabaseClock) {
     this.#pool = pool;
@@ -44,23 +44,15 @@ export class OwnStates {
     actions: readonly Action[],
     run: (state: WorkspaceState, nowMs: number) => Promise<T>,
   ): Promise<T> {
-    const release = await this.acquire();
-    try {
+    return this.#slots.run(async () => {
       const { state, nowMs } = await stored(this.#load(workspaceId, supposition, actions));
-      return await run(state, nowMs);
-    } finally {
-      release();
-    }
+      return run(state, nowMs);
+    });
   }
 
   /** Waits for room for a state. Returns the function that gives it back. Rejects with OVERLOADED when too many wait. */
-  async acquire(): Promise<() => void> {
-    await this.#turn();
-    return () => {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#loaded--;
-      else next();
-    };
+  acquire(): Promise<() => void> {
+    return this.#slots.acquire();
   }
 
   #load(workspaceId: string, { drafts, atMs }: Supposition, actions: readonly Action[]): Promise<OwnState> {
@@ -78,24 +70,9 @@ export class OwnStates {
       return { state, nowMs: await completeWindows(client, state, { now: () => now }) };
     });
   }
-
-  /** Waits for a place. One that becomes free is handed on to the call that waits longest. */
-  async #turn(): Promise<void> {
-    if (this.#loaded < MAX_LOADED) {
-      this.#loaded++;
-      return;
-    }
-    if (this.#waiting.length >= MAX_WAITING) throw overloaded(this.#waiting.length);
-    await new Promise<void>((resolve) => this.#waiting.push(resolve));
-  }
 }
 
 interface OwnState {
   readonly state: WorkspaceState;
   readonly nowMs: number;
-}
-
-function overloaded(waiting: number): ControlPlaneError {
-  const message = `${waiting} dry runs with drafts are waiting; retry with back-off`;
-  return new ControlPlaneError(ErrorReason.OVERLOADED, message, { waiting: String(waiting) });
 }

@@ -23,23 +23,24 @@ export function mandatesNaming(state: WorkspaceState, tools: readonly string[]):
 
 /**
  * Runs the tests last generated for some mandates against the mandates in force, and names those that fail. Never rejects: what
- * was published stays in force whatever the tests say. Tests that the time does not suffice for are counted.
+ * was published stays in force whatever the tests say. Tests that the time does not suffice for are counted. `prefixOf` gives what
+ * stands before the paths of a mandate's warnings; default nothing.
  */
 export async function testWarnings(
   database: Database,
   state: WorkspaceState,
   mandateIds: readonly string[],
+  prefixOf: (mandateId: string) => string = () => "",
 ): Promise<readonly RuleWarning[]> {
   const until = performance.now() + MAX_MS;
   const warnings: RuleWarning[] = [];
   for (const mandateId of mandateIds) {
     const mandate = state.policies.mandates.get(mandateId);
     if (mandate === undefined) continue;
-    try {
-      warnings.push(...(await warningsOf(database, state, mandate, until - performance.now())));
-    } catch {
-      warnings.push(notRun(mandate, "could not be read"));
-    }
+    const found = await warningsOf(database, state, mandate, until - performance.now()).catch(() => [
+      notRun(mandate, "could not be read"),
+    ]);
+    warnings.push(...found.map((warning) => ({ ...warning, path: `${prefixOf(mandateId)}${warning.path}` })));
   }
   return warnings;
 }

@@ -1,10 +1,12 @@
 import type { Pool } from "pg";
-import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
+import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
 import { type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import { checkedText } from "../registry/checked-text.ts";
 import type { EscalationStatus } from "../state/escalations.ts";
 import { escalationStatusFromNumber, numberFromEscalationStatus } from "../state/stored-enums.ts";
+import type { Action } from "../state/types.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
 import { EscalationEntity, type EscalationRow as EscalationTableRow } from "../store/entities.ts";
 import { listEscalations, readEscalations, readExpired } from "../store/sql/read-escalations.ts";
 import { stored } from "../store/store-fault.ts";
@@ -30,8 +32,14 @@ export interface Escalation {
   readonly expiresAtMs: number;
   /** Asks that were not withdrawn. */
   readonly asked: number;
-  /** The escalation that a later asker got once the approval was spent. */
+  /** The escalation that a later asker got once the approval was spent, or that of the action as a person edited it. */
   readonly replacedBy: string | null;
+  /** The expiry that people gave it while it was pending; null if nobody extended it. */
+  readonly extendedUntilMs: number | null;
+  /** The arguments, as JSON text, that a person approved in place of the action's own. */
+  readonly editedArguments: string | null;
+  /** The escalation whose edit approved this one. */
+  readonly editedFrom: string | null;
   /** The decision that escalated. */
   readonly receipt: DecisionReceipt;
 }
@@ -61,13 +69,17 @@ export interface EscalationResolution {
   readonly asked: number;
   /** Until when an approval is usable; null for a rejection. */
   readonly expiresAtMs: number | null;
+  readonly replacedBy: string | null;
+  readonly editedArguments: string | null;
+  readonly editedFrom: string | null;
 }
 
-/** Returns an escalation as it was while it was pending, whatever happened since, with the asks that it has now. */
+/** Returns an escalation as it was while it was pending, whatever happened since, with the asks and extensions that it has now. */
 export function asPending(escalation: Escalation): Escalation {
   const unresolved = { resolvedSeq: null, resolvedAtMs: null, resolvedBy: null, note: null };
-  const unused = { usedBy: null, usedAtMs: null, replacedBy: null };
-  const expiresAtMs = Date.parse(escalation.receipt.body.escalation_expires_at ?? "");
+  const unused = { usedBy: null, usedAtMs: null, replacedBy: null, editedArguments: null, editedFrom: null };
+  const { extendedUntilMs, receipt } = escalation;
+  const expiresAtMs = extendedUntilMs ?? Date.parse(receipt.body.escalation_expires_at ?? "");
   return { ...escalation, ...unresolved, ...unused, expiresAtMs, status: "pending" };
 }
 
@@ -76,8 +88,9 @@ export function asResolved(
   pending: Escalation,
   { status, seq, atMs, by, note, ...end }: EscalationResolution,
 ): Escalation {
-  const { asked, expiresAtMs } = end;
-  const resolved = { status, resolvedSeq: seq, resolvedAtMs: atMs, resolvedBy: by, note, asked };
+  const { asked, expiresAtMs, replacedBy, editedArguments, editedFrom } = end;
+  const edit = { replacedBy, editedArguments, editedFrom };
+  const resolved = { status, resolvedSeq: seq, resolvedAtMs: atMs, resolvedBy: by, note, asked, ...edit };
   return { ...pending, ...resolved, expiresAtMs: expiresAtMs ?? pending.expiresAtMs };
 }
 
@@ -146,7 +159,10 @@ export async function findEscalationPage(
   const { before, status, agentId, size, bytes } = filter;
   const values = [log.workspaceId, before, status, agentId, size + 1, bytes];
   const { rows } = await stored(pool.query<EscalationRow>({ ...listEscalations, values }));
-  return rows.map((row) => ({ escalation: escalationFromRow(row), bytes: Buffer.byteLength(row.body) }));
+  return rows.map((row) => ({
+    escalation: escalationFromRow(row),
+    bytes: Buffer.byteLength(row.body) + Buffer.byteLength(row.editedArguments ?? ""),
+  }));
 }
 
 /** A person's request to resolve an escalation. */
@@ -168,7 +184,7 @@ export async function resolveEscalation(context: EscalationContext, command: Res
   const note = command.note === null ? null : checkedText("note", command.note);
   const pending = await getEscalation(context, escalationId, null);
   return changePending(context, by, escalationId, async ({ transaction, state, nowMs, nextSeq, seal }, row) => {
-    if (state.settings.four_eyes && row.askedBy.includes(by)) throw fourEyes(escalationId);
+    assertFourEyes(state, row, by);
     const isApproved = status === "approved";
     const expiresAtMs = isApproved ? nowMs + state.settings.approval_ttl_seconds * 1000 : row.expiresAtMs;
     const resolved = { resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: by, note, expiresAtMs };
@@ -218,23 +234,63 @@ export async function withdrawEscalation(
   });
 }
 
+/** Gives people more time. */
+interface ExtendCommand {
+  readonly escalationId: string;
+  readonly seconds: number;
+  /** The caller's key. */
+  readonly by: string;
+}
+
+/** Seconds from now to which an escalation may be extended: nobody can hold an action open for ever. */
+const MAX_EXTENDED_SECONDS = 2_592_000;
+
+/**
+ * Moves the expiry of a pending escalation. Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED, and INVALID_FIELD for an expiry
+ * that is too far away.
+ */
+export async function extendEscalation(
+  context: EscalationContext,
+  { escalationId, seconds, by }: ExtendCommand,
+): Promise<Escalation> {
+  const pending = await getEscalation(context, escalationId, null);
+  return changePending(context, by, escalationId, async ({ transaction, nowMs, nextSeq, seal }, row) => {
+    const { agentId, asked } = row;
+    assertExtendable(row.expiresAtMs, seconds, nowMs);
+    const expiresAtMs = row.expiresAtMs + seconds * 1000;
+    transaction.assign(row, { expiresAtMs, extendedUntilMs: expiresAtMs, updatedSeq: nextSeq() });
+    const expires_at = new Date(expiresAtMs).toISOString();
+    seal({ type: "escalation_extended", escalation_id: escalationId, agent_id: agentId, seconds, expires_at });
+    return { ...pending, asked, expiresAtMs, extendedUntilMs: expiresAtMs };
+  });
+}
+
+function assertExtendable(expiresAtMs: number, seconds: number, nowMs: number): void {
+  const most = Math.floor((nowMs - expiresAtMs) / 1000) + MAX_EXTENDED_SECONDS;
+  if (seconds <= most) return;
+  const bound = `an escalation is extended to at most ${MAX_EXTENDED_SECONDS} seconds from now`;
+  throw invalidField("seconds", most < 1 ? `goes too far: ${bound}` : `must be at most ${most}: ${bound}`);
+}
+
 /**
  * Changes an escalation while it is pending. The time of the log decides: what expires by the time of the entry is rejected
- * instead. Throws ESCALATION_RESOLVED.
+ * instead. `action`: one that `apply` decides. Throws ESCALATION_RESOLVED.
  */
-async function changePending(
-  { log }: EscalationContext,
+export async function changePending<T extends object>(
+  { log }: Pick<EscalationContext, "log">,
   by: string,
   escalationId: string,
-  apply: (scope: ChangeScope, row: EscalationTableRow) => Promise<Escalation>,
-): Promise<Escalation> {
-  const changed = await log.change(by, async (scope) => {
+  apply: (scope: ChangeScope, row: EscalationTableRow) => Promise<T>,
+  action?: Action,
+): Promise<T> {
+  const change = async (scope: ChangeScope): Promise<T | undefined> => {
     const { transaction, state, nowMs } = scope;
     const row = await transaction.findOneOrFail(EscalationEntity, { workspaceId: state.workspaceId, escalationId });
     const status = escalationStatusFromNumber(row.status);
     if (status !== "pending") throw alreadyResolved(escalationId, status);
     return row.expiresAtMs <= nowMs ? undefined : apply(scope, row);
-  });
+  };
+  const changed = await log.change(by, change, action);
   if (changed !== undefined) return changed;
   await rejectExpired(log);
   throw alreadyResolved(escalationId, "rejected");
@@ -243,6 +299,11 @@ async function changePending(
 function alreadyResolved(escalationId: string, status: EscalationStatus): ControlPlaneError {
   const message = `escalation \`${escalationId}\` was ${status} before; the first resolution stands`;
   return new ControlPlaneError(ErrorReason.ESCALATION_RESOLVED, message, { escalation_id: escalationId, status });
+}
+
+/** Throws FOUR_EYES if the workspace wants another key to resolve what one asked for. */
+export function assertFourEyes({ settings }: WorkspaceState, row: EscalationTableRow, by: string): void {
+  if (settings.four_eyes && row.askedBy.includes(by)) throw fourEyes(row.escalationId);
 }
 
 function fourEyes(escalationId: string): ControlPlaneError {

@@ -8,12 +8,11 @@ import {
   asPending,
   asResolved,
   type Escalation,
-  type EscalationResolution,
   escalationFromRow,
   getEscalation,
   settleExpired,
 } from "./escalation.ts";
-import type { EscalationChangeRow, EscalationFeed } from "./feed.ts";
+import type { EscalationChangeRow, EscalationFeed, EscalationNews } from "./feed.ts";
 
 /** A change of an escalation. */
 export interface EscalationChange {
@@ -74,12 +73,20 @@ export async function* watchEscalations(
       // The first heartbeat tells where new changes begin.
       isPendingShown = true;
       for await (const row of pendingBefore(context, next.seq + 1)) yield changeFrom(row);
+      // Shows at once that nothing else is pending.
+      yield undefined;
     }
   }
 }
 
+function after(pending: Escalation, news: EscalationNews): Escalation {
+  if (news.kind === "resolved") return asResolved(pending, news);
+  return { ...pending, expiresAtMs: news.expiresAtMs, extendedUntilMs: news.expiresAtMs };
+}
+
 /**
- * Streams the escalation as it is now, heartbeats (`undefined`) while it is pending, and the escalation as resolved.
+ * Streams the escalation as it is now, heartbeats (`undefined`) while it is pending, the escalation whenever it is extended, and
+ * the escalation as resolved.
  * Throws ESCALATION_NOT_FOUND, also for another agent's if `agentId` is given.
  */
 export async function* waitEscalation(
@@ -88,19 +95,24 @@ export async function* waitEscalation(
   agentId: string | null,
 ): AsyncGenerator<Escalation | undefined> {
   const { feed, heartbeatMs, signal } = context;
-  const live = new EventBuffer<EscalationResolution>();
-  const stop = feed.waitFor(escalationId, (resolution) => live.push(resolution));
+  const live = new EventBuffer<EscalationNews>();
+  const stop = feed.waitFor(escalationId, (news) => live.push(news));
   try {
     let kept: Escalation | undefined = await getEscalation(context, escalationId, agentId);
     yield kept;
     if (kept.status !== "pending") return;
     if (kept.receipt.canonicalBody.length > MAX_KEPT) kept = undefined;
-    for await (const resolution of live.read(heartbeatMs, signal)) {
-      if (resolution === undefined) yield undefined;
-      else {
-        yield kept === undefined ? await getEscalation(context, escalationId, agentId) : asResolved(kept, resolution);
-        return;
+    for await (const news of live.read(heartbeatMs, signal)) {
+      if (news === undefined) {
+        yield undefined;
+        continue;
       }
+      const next: Escalation =
+        kept === undefined ? await getEscalation(context, escalationId, agentId) : after(kept, news);
+      yield next;
+      // One that is read again may be resolved before the news of that come.
+      if (next.status !== "pending") return;
+      if (kept !== undefined) kept = next;
     }
   } finally {
     stop();

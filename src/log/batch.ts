@@ -1,10 +1,10 @@
-import type { Pool, PoolClient } from "pg";
 import { type Ask, type DecisionRefs, refTextFrom } from "../state/escalations.ts";
 import { foldDecision } from "../state/fold.ts";
 import { EntryKind, numberFromDecision } from "../state/stored-enums.ts";
 import { type Action, isCounted, type Outcome, type SealedDecision } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { appendEntries } from "../store/sql/append-entries.ts";
+import type { Reader } from "../store/transaction.ts";
 import { appendLeaves, bytesFromFrontier, type Frontier, leafHash, rootText } from "../tree/merkle.ts";
 import { decisionBody } from "./entry.ts";
 import { EscalationRows } from "./escalation-rows.ts";
@@ -45,6 +45,9 @@ const MAX_APPEND_MS = 15_000;
 const MAX_DECIDE_MS = 10;
 
 const NO_IDS: readonly string[] = [];
+
+/** Form of a session's id. A caller may name any text as its session, which is sealed and refused. */
+const SESSION_ID = /^ses_[a-z2-7]{26}$/;
 
 const NO_REFS: DecisionRefs = { usedIds: NO_IDS, ask: undefined };
 
@@ -179,7 +182,7 @@ export class Batch {
    * clock in epoch milliseconds, or undefined when another writer was first and nothing was written. Rejects with SQLSTATE
    * 23505 when one of the decisions exists already.
    */
-  async send(client: Pool | PoolClient): Promise<number | undefined> {
+  async send(client: Reader): Promise<number | undefined> {
     const statement = { ...appendEntries, values: this.#statementValues(), query_timeout: MAX_APPEND_MS };
     const { rows } = await client.query<{ now: number }>(statement);
     return rows[0]?.now;
@@ -220,7 +223,14 @@ export class Batch {
       lines(changed.map(({ lastAsk }) => lastAsk)),
       this.isAwaited ? wakeUpPayload({ workspaceId, seq: this.endSeq, isChange: false }) : null,
       lines(this.#outcomes.map((outcome, index) => entryKindOf(this.#action(index), outcome))),
+      this.#sessionLines(),
     ];
+  }
+
+  /** The sessions that the actions name, as far as they have the form of an id; null without one. */
+  #sessionLines(): string | null {
+    const sessions = this.items.map(({ action: { sessionId = "" } }) => (SESSION_ID.test(sessionId) ? sessionId : ""));
+    return sessions.some((id) => id !== "") ? lines(sessions) : null;
   }
 
   /** Collects, by row, what the batch does to escalations: a statement can write each row only once. */
@@ -246,6 +256,11 @@ export class Batch {
     return this.#outcomes.some(
       ({ escalationId, usedEscalationId }) => escalationId !== undefined || usedEscalationId !== undefined,
     );
+  }
+
+  /** Returns the outcomes, in the order of the actions, once `decide` has returned. */
+  get outcomes(): readonly Outcome[] {
+    return this.#outcomes;
   }
 
   /** Answers the callers. MUST NOT be called before the batch is durable. */

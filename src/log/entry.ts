@@ -103,6 +103,7 @@ export function decisionBody(action: Action, outcome: Outcome, place: DecisionPl
     decision_id: action.decisionId,
     decision_path: outcome.path,
     digest_ignores: unlessEmpty(outcome.digestIgnores),
+    edit_of: action.editOf,
     escalation_expires_at: isoTime(outcome.escalationExpiresAtMs),
     escalation_id: outcome.escalationId,
     grant_id: action.grantId,

@@ -56,6 +56,8 @@ export interface DecisionBody {
   readonly key_id: string;
   /** True for a call under an ended key: it changed no trust and counts nowhere. Absent otherwise. */
   readonly key_ended?: true;
+  /** Escalation whose edit this decides, under the editor's key. Absent otherwise. */
+  readonly edit_of?: string;
   /** First decision of a repeated request that this entry refuses: it changed no trust and counts nowhere. */
   readonly replay_of?: string;
   readonly action: {

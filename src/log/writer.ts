@@ -7,7 +7,7 @@ import { completeWindows, type HistoryMirror } from "../state/counters/log-histo
 import { foldChange } from "../state/fold.ts";
 import { loadNamed, loadState } from "../state/load.ts";
 import { forgetSaved, saveTrustSnapshot, snapshotOf } from "../state/trust-snapshot.ts";
-import type { Action, SealedDecision } from "../state/types.ts";
+import type { Action, Outcome, SealedDecision } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { Database } from "../store/database.ts";
 import { lockHead } from "../store/sql/read-entries.ts";
@@ -40,6 +40,11 @@ export interface ChangeScope {
   nextSeq(): number;
   /** Adds an entry. It takes effect on every replica when the transaction commits. */
   seal(change: ControlChange): void;
+  /**
+   * Decides the action that the change was prepared for, and appends the decision before all entries that the change seals. The
+   * state shows it at once. MUST be called at most once, and before `seal`.
+   */
+  append(steps: Steps): Promise<Outcome>;
 }
 
 /** The end of a log after this replica appended to it. */
@@ -245,11 +250,15 @@ export class WorkspaceLog {
 
   /**
    * Changes the workspace in one transaction: everything that `apply` writes and seals is durable and in the state when
-   * this resolves, or nothing is.
+   * this resolves, or nothing is. `action`: one that `apply` decides; its agent MUST be in the workspace. Default: none.
    */
-  change<T>(by: string, apply: (scope: ChangeScope) => Promise<T>): Promise<T> {
+  change<T>(by: string, apply: (scope: ChangeScope) => Promise<T>, action?: Action): Promise<T> {
     return this.#runAlone(async () => {
-      const { result, sealed } = await this.#commitChange(by, apply);
+      const { result, sealed, batch } = await this.#commitChange(by, apply, action);
+      if (batch !== undefined) {
+        this.#unpublished.push(batch);
+        this.#publish();
+      }
       if (sealed !== undefined) this.#foldOwn(sealed);
       return result;
     });
@@ -743,27 +752,52 @@ export class WorkspaceLog {
   async #commitChange<T>(
     by: string,
     apply: (scope: ChangeScope) => Promise<T>,
-  ): Promise<{ readonly result: T; readonly sealed?: SealedChanges }> {
+    action: Action | undefined,
+  ): Promise<CommittedChange<T>> {
     const state = this.#state;
     const changes: ControlChange[] = [];
+    let batch: Batch | undefined;
     if (this.#isBehind) await this.#catchUp(this.#database.pool);
-    return this.#database.orm.em.fork().transactional(async (transaction) => {
+    // Before the lock is taken: a long window may have much to read.
+    if (action !== undefined) await this.#completeWindows();
+    const commit = async (transaction: Transaction): Promise<CommittedChange<T>> => {
       const end = await lockLogEnd(transaction, this.workspaceId);
       this.#isBehind = end !== state.seq;
-      if (this.#isBehind) await this.#catchUp(readerWithin(transaction));
-      const nowMs = this.#now();
+      const reader = readerWithin(transaction);
+      if (this.#isBehind) await this.#catchUp(reader);
+      const nowMs = action === undefined ? this.#now() : await this.#timeToDecide(reader, action);
       const result = await apply({
         ...{ transaction, state, nowMs },
         nextSeq: () => state.seq + changes.length,
         seal: (change) => void changes.push(change),
+        append: async (steps) => {
+          if (action === undefined || batch !== undefined || changes.length > 0) throw new Error("decides too late");
+          const decided = decidedAlone(state, action, steps, nowMs);
+          batch = decided;
+          if ((await decided.send(reader)) === undefined) throw new Error("the log moved under its lock");
+          return decided.outcomes[0] as Outcome;
+        },
       });
       await transaction.flush();
-      if (changes.length === 0) return { result };
+      if (changes.length === 0) return { result, batch };
       const { workspaceId, seq, frontier } = state;
       const sealed = sealChanges({ workspaceId, seq, frontier, atMs: nowMs, by }, changes);
       await appendChanges(transaction, sealed);
-      return { result, sealed };
-    });
+      return { result, sealed, batch };
+    };
+    try {
+      return await this.#database.orm.em.fork().transactional(commit);
+    } catch (error) {
+      batch?.undo();
+      throw error;
+    }
+  }
+
+  /** Loads what deciding an action needs. Returns the time for which it is complete, the time of a decision made now. */
+  async #timeToDecide(reader: Reader, action: Action): Promise<number> {
+    await loadNamed(reader, this.#state, [action]);
+    // Without the mirror: other replicas wait for the lock meanwhile.
+    return completeWindows(reader, this.#state, this.#clock);
   }
 
   /** Folds changes of this replica after their commit. */
@@ -807,6 +841,29 @@ export class WorkspaceLog {
     const end = { workspaceId, seq, longestWindowMs: windows.longestMs, wakes, nextExpiryMs };
     apart(() => this.#surroundings.onAppended?.(end));
   }
+}
+
+/** A change that was committed. */
+interface CommittedChange<T> {
+  readonly result: T;
+  /** Undefined if it sealed nothing. */
+  readonly sealed?: SealedChanges;
+  /** The decision that it appended before; undefined for none. */
+  readonly batch: Batch | undefined;
+}
+
+/** Decides one action as a batch of its own, which nobody waits for. Throws what deciding throws. */
+function decidedAlone(state: WorkspaceState, action: Action, steps: Steps, nowMs: number): Batch {
+  const faults: unknown[] = [];
+  const reject = (fault: unknown): void => void faults.push(fault);
+  const batch = new Batch(
+    state,
+    [{ action, steps, isAbandoned: () => false, resolve: () => undefined, reject }],
+    nowMs,
+  );
+  batch.decide();
+  if (faults.length > 0) throw faults[0];
+  return batch;
 }
 
 /** Runs a listener. Its fault goes to the process's last handler: the log and the other listeners go on. */

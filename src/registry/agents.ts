@@ -1,4 +1,4 @@
-import { ErrorReason, notFound } from "../errors.ts";
+import { ErrorReason, invalidField, notFound } from "../errors.ts";
 import { EventBuffer } from "../log/event-buffer.ts";
 import type { LedgerEvent } from "../log/events.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
@@ -9,8 +9,8 @@ import { numberFromAgentStatus } from "../state/stored-enums.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { AgentEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
-import { checkedName, checkedPatterns, checkedText } from "./checked-text.ts";
-import { jsonBytes, newestPage, type Page, type PageRequest } from "./page.ts";
+import { checkedName, checkedPatterns, checkedText, comparableName } from "./checked-text.ts";
+import { jsonBytes, type Page, type PageRequest, pageFrom } from "./page.ts";
 
 /** Fields of an agent's registration. */
 export interface AgentRegistration {
@@ -27,6 +27,8 @@ interface AgentFilter {
   readonly status?: AgentStatus | undefined;
   /** Only its members. */
   readonly department?: DepartmentState | undefined;
+  /** Only those whose name begins with it, ignoring case. */
+  readonly namePrefix?: string | undefined;
 }
 
 type CheckedRegistration = Omit<SealedAgent, "agent_id" | "trust_tenths">;
@@ -110,18 +112,77 @@ export async function deactivateAgent(log: WorkspaceLog, by: string, agentId: st
   });
 }
 
-/** Lists agents, newest first; a position is the index of the entry that registered the agent. */
-export function listAgents(state: WorkspaceState, filter: AgentFilter, page: PageRequest): Page<AgentState> {
+/** Orders of a list of agents. */
+export type AgentOrder = "newest" | "name" | "lowest_trust" | "highest_trust";
+
+/** Place of an agent in a list: agents are in the order of `key`, then of `id`. */
+interface AgentPlace {
+  readonly key: number | string;
+  readonly id: string;
+}
+
+const KEYS: Readonly<Record<AgentOrder, (agent: AgentState) => number | string>> = {
+  newest: ({ createdSeq }) => -createdSeq,
+  name: ({ registration }) => comparableName(registration.name),
+  lowest_trust: ({ trustTenths }) => trustTenths,
+  highest_trust: ({ trustTenths }) => -trustTenths,
+};
+
+const isBefore = (a: AgentPlace, b: AgentPlace): boolean => (a.key === b.key ? a.id < b.id : a.key < b.key);
+
+/** Writes the place of an agent as a position. A name may be longer than a position, and never changes. */
+const positionOf = ({ key, id }: AgentPlace): string => (typeof key === "string" ? id : `${key} ${id}`);
+
+const POSITION = /^(-?\d{1,16}) (\S+)$/;
+
+function placeFrom({ agents }: WorkspaceState, order: AgentOrder, position: string): AgentPlace {
+  const named = order === "name" ? agents.get(position) : undefined;
+  if (named !== undefined) return { key: KEYS.name(named), id: named.agentId };
+  const [, key, id] = (order === "name" ? null : POSITION.exec(position)) ?? [];
+  if (id === undefined) throw invalidField("page_token", "is of no page of this list");
+  return { key: Number(key), id };
+}
+
+/** Puts an agent among the first ones, which are in order, and drops what is more than `size` of them. */
+function insert(first: { agent: AgentState; place: AgentPlace }[], agent: AgentState, place: AgentPlace, size: number) {
+  let [low, high] = [0, first.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (isBefore((first[middle] as { place: AgentPlace }).place, place)) low = middle + 1;
+    else high = middle;
+  }
+  if (low >= size) return;
+  first.splice(low, 0, { agent, place });
+  if (first.length > size) first.pop();
+}
+
+/** Lists agents in an order. Throws INVALID_FIELD for the position of another list. */
+export function listAgents(
+  state: WorkspaceState,
+  filter: AgentFilter,
+  order: AgentOrder,
+  { size, after }: PageRequest<string>,
+): Page<AgentState, string> {
   const { status, department } = filter;
+  const prefix = comparableName(filter.namePrefix ?? "");
   const isWanted = (agent: AgentState): boolean =>
-    (status === undefined || agent.status === status) && (department?.members.has(agent.agentId) ?? true);
-  return newestPage(
-    state.agents.values(),
-    ({ createdSeq }) => createdSeq,
-    page,
-    isWanted,
-    (agent) => jsonBytes(agent.registration),
+    (status === undefined || agent.status === status) &&
+    (department?.members.has(agent.agentId) ?? true) &&
+    (prefix === "" || comparableName(agent.registration.name).startsWith(prefix));
+  const start = after === undefined ? undefined : placeFrom(state, order, after);
+  const first: { agent: AgentState; place: AgentPlace }[] = [];
+  for (const agent of state.agents.values()) {
+    if (!isWanted(agent)) continue;
+    const place = { key: KEYS[order](agent), id: agent.agentId };
+    if (start === undefined || isBefore(start, place)) insert(first, agent, place, size + 1);
+  }
+  const page = pageFrom(
+    first,
+    size,
+    ({ place }) => positionOf(place),
+    ({ agent }) => jsonBytes(agent.registration),
   );
+  return { items: page.items.map(({ agent }) => agent), next: page.next };
 }
 
 /** A message to a runtime that watches its agent: the status at the start, then each change. */

@@ -5,9 +5,9 @@ import type { LedgerEvent } from "../log/events.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { AuthorityKind, SealedAuthority } from "../state/control-changes.ts";
 import type { Database } from "../store/database.ts";
-import { ApiKeyEntity, AuthorityEntity, type AuthorityRow } from "../store/entities.ts";
+import { ApiKeyEntity, AuthorityEntity, type AuthorityRow, SignInEntity } from "../store/entities.ts";
 import { stored } from "../store/store-fault.ts";
-import { CREDENTIAL_MARK } from "./keys.ts";
+import { CREDENTIAL_MARK, SIGN_IN_MARK } from "./keys.ts";
 
 /** The holder of a key. */
 export interface KeyHolder {
@@ -187,6 +187,10 @@ export class Authenticator {
   /** Falls through to API keys: people choose their own, and such a key may look like a credential or token. */
   async #find(key: string, secretHash: Buffer): Promise<StoredKey | undefined> {
     const credential = key.startsWith(CREDENTIAL_MARK) ? await this.#findCredential(secretHash) : undefined;
+    if (key.startsWith(SIGN_IN_MARK)) {
+      const signIn = await this.#findSignIn(secretHash);
+      if (signIn !== undefined) return signIn;
+    }
     const found = credential ?? (isToken(key) ? await this.#findToken(key) : undefined);
     return found ?? (key.length <= MAX_KEY ? this.#findApiKey(secretHash) : undefined);
   }
@@ -199,6 +203,19 @@ export class Authenticator {
     const holder = { keyId, workspaceId, role, agentId: agentId ?? null, expiresAtMs };
     const afterEnd = endedWithAgent ? { ...holder, isEnded: true } : undefined;
     return { holder, afterEnd, expiresAtMs, endedAtMs: revokedAtMs };
+  }
+
+  /** Finds a sign-in. One with a key ends with that key. */
+  async #findSignIn(secretHash: Buffer): Promise<StoredKey | undefined> {
+    const em = this.#orm.em.fork();
+    const signIn = await stored(em.findOne(SignInEntity, { secretHash }));
+    if (signIn === null) return undefined;
+    const { holder: keyId, workspaceId, role, person, expiresAtMs: until } = signIn;
+    const key = person ? null : await stored(em.findOne(ApiKeyEntity, { keyId, workspaceId, revokedAtMs: null }));
+    if (!person && key === null) return undefined;
+    const expiresAtMs = Math.min(until, key?.expiresAtMs ?? Number.POSITIVE_INFINITY);
+    const holder = { keyId, workspaceId, role, agentId: null, expiresAtMs };
+    return { holder, afterEnd: undefined, expiresAtMs, endedAtMs: null };
   }
 
   async #findCredential(secretHash: Buffer): Promise<StoredKey | undefined> {

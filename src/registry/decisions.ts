@@ -9,14 +9,17 @@ import {
 } from "../log/log-feed.ts";
 import { type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
+import { normaliseName } from "../policy/names.ts";
 import type { Decision } from "../policy/types.ts";
 import { numberFromDecision } from "../state/stored-enums.ts";
 import {
   findFirstAfter,
   listDecisions,
   listDecisionsOfAgent,
+  listDecisionsOfSession,
   readDecisionsFrom,
   readDecisionsOfAgentFrom,
+  readLastTimes,
 } from "../store/sql/read-decisions.ts";
 import { readLogSize } from "../store/sql/read-entries.ts";
 import { stored } from "../store/store-fault.ts";
@@ -25,12 +28,26 @@ import { MAX_PAGE_BYTES, type Page, type PageRequest, pageFrom } from "./page.ts
 /** Filter of a list of decisions; undefined fields do not narrow it. */
 export interface DecisionFilter {
   readonly agentId?: string | undefined;
+  /** Only actions that named this session. */
+  readonly sessionId?: string | undefined;
   readonly decision?: Decision | undefined;
+  /** Whole action type, ignoring case. */
+  readonly actionType?: string | undefined;
+  /** Beginning of the action type, ignoring case. */
+  readonly actionTypePrefix?: string | undefined;
+  /** The tool's name as receipts show it. */
+  readonly tool?: string | undefined;
   /** At or after this time, epoch milliseconds. */
   readonly sinceMs?: number | undefined;
   /** Before this time, epoch milliseconds. */
   readonly untilMs?: number | undefined;
 }
+
+/** Entries of the log that are looked at for one page of a narrow list: its matches may be few, and no index finds them. */
+const MAX_LOOKED_AT = 50_000;
+
+const isNarrow = ({ decision, actionType, actionTypePrefix, tool }: DecisionFilter): boolean =>
+  [decision, actionType, actionTypePrefix, tool].some((value) => value !== undefined);
 
 /** Returns the index of the first entry at or after a time, or the size of the log. */
 async function firstSeqAt(pool: Pool, workspaceId: string, timeMs: number, size: number): Promise<number> {
@@ -39,13 +56,17 @@ async function firstSeqAt(pool: Pool, workspaceId: string, timeMs: number, size:
   return rows[0]?.seq ?? size;
 }
 
-/** Returns the range of log indexes that a span of time covers. */
-async function seqRange(
-  pool: Pool,
-  workspaceId: string,
-  { sinceMs, untilMs }: DecisionFilter,
-): Promise<{ readonly low: number; readonly high: number }> {
-  if (sinceMs === undefined && untilMs === undefined) return { low: 0, high: Number.MAX_SAFE_INTEGER };
+/** Log indexes from `low` to before `high`. */
+interface SeqRange {
+  readonly low: number;
+  readonly high: number;
+}
+
+/** Returns the range of log indexes that a filter's span of time covers; one without an end if nothing depends on it. */
+async function seqRange(pool: Pool, workspaceId: string, filter: DecisionFilter): Promise<SeqRange> {
+  const { sinceMs, untilMs } = filter;
+  if (sinceMs === undefined && untilMs === undefined && !isNarrow(filter))
+    return { low: 0, high: Number.MAX_SAFE_INTEGER };
   const { rows } = await pool.query<{ seq: number }>({ ...readLogSize, values: [workspaceId] });
   const size = rows[0]?.seq ?? 0;
   const low = sinceMs === undefined ? 0 : await firstSeqAt(pool, workspaceId, sinceMs, size);
@@ -53,19 +74,51 @@ async function seqRange(
   return { low, high };
 }
 
+/** Returns the range of log indexes to look at for a page, and whether older ones are left. */
+async function rangeOfPage(
+  pool: Pool,
+  workspaceId: string,
+  filter: DecisionFilter,
+  { after }: PageRequest,
+  maxLookedAt: number,
+): Promise<SeqRange & { readonly isCut: boolean }> {
+  const range = await seqRange(pool, workspaceId, filter);
+  const high = Math.min(range.high, after ?? range.high);
+  const low = isNarrow(filter) ? Math.max(range.low, high - maxLookedAt) : range.low;
+  return { low, high, isCut: low > range.low };
+}
+
+/** Makes the parameters of the statements that list decisions, but for the agent. */
+function valuesOf(workspaceId: string, filter: DecisionFilter, { low, high }: SeqRange, size: number): unknown[] {
+  const { decision, actionType, actionTypePrefix, tool = null } = filter;
+  return [
+    ...[workspaceId, low, high, decision === undefined ? null : numberFromDecision(decision)],
+    ...[size + 1, MAX_PAGE_BYTES],
+    actionType === undefined ? null : normaliseName(actionType),
+    actionTypePrefix === undefined ? null : normaliseName(actionTypePrefix),
+    ...[tool, tool === null ? null : `"tool":${JSON.stringify(tool)}`],
+  ];
+}
+
+/** Returns the statement that reads a list from the index that fits its filter best. */
+function statementFor({ agentId, sessionId }: DecisionFilter, values: readonly unknown[]) {
+  if (sessionId !== undefined) return { ...listDecisionsOfSession, values: [...values, sessionId, agentId ?? null] };
+  if (agentId !== undefined) return { ...listDecisionsOfAgent, values: [...values, agentId] };
+  return { ...listDecisions, values: [...values] };
+}
+
 async function readPage(
   pool: Pool,
   workspaceId: string,
   filter: DecisionFilter,
-  { size, after }: PageRequest,
+  page: PageRequest,
+  maxLookedAt: number,
 ): Promise<Page<DecisionReceipt>> {
   type Row = { leafHash: Buffer; body: string };
-  const { low, high } = await seqRange(pool, workspaceId, filter);
-  const decision = filter.decision === undefined ? null : numberFromDecision(filter.decision);
-  const values: unknown[] = [workspaceId, low, Math.min(high, after ?? high), decision, size + 1, MAX_PAGE_BYTES];
-  if (filter.agentId !== undefined) values.push(filter.agentId);
-  const statement = filter.agentId === undefined ? listDecisions : listDecisionsOfAgent;
-  const { rows } = await pool.query<Row>({ ...statement, values });
+  const { size } = page;
+  const range = await rangeOfPage(pool, workspaceId, filter, page, maxLookedAt);
+  const values = valuesOf(workspaceId, filter, range, size);
+  const { rows } = await pool.query<Row>(statementFor(filter, values));
   const read = rows.map(({ leafHash, body }) => ({
     receipt: receiptFrom(body, leafHash),
     bytes: Buffer.byteLength(body),
@@ -76,20 +129,33 @@ async function readPage(
     ({ receipt }) => receipt.body.seq,
     ({ bytes }) => bytes,
   );
-  return { items: items.map(({ receipt }) => receipt), next };
+  return { items: items.map(({ receipt }) => receipt), next: next ?? (range.isCut ? range.low : undefined) };
 }
 
 /**
  * Lists decisions with their receipts, newest first; a position is an index in the log. An unknown workspace or agent has
- * no decisions.
+ * no decisions. For a page narrowed by more than agent and time at most `maxLookedAt` entries (default 50,000) are looked at: it
+ * may hold fewer decisions than fit, even none, although the list goes on.
  */
 export function listDecisionReceipts(
   pool: Pool,
   workspaceId: string,
   filter: DecisionFilter,
   page: PageRequest,
+  maxLookedAt = MAX_LOOKED_AT,
 ): Promise<Page<DecisionReceipt>> {
-  return stored(readPage(pool, workspaceId, filter, page));
+  return stored(readPage(pool, workspaceId, filter, page, maxLookedAt));
+}
+
+/** Reads when agents last attempted an action, in epoch milliseconds. The map lacks agents that never did. */
+export async function readLastActions(
+  pool: Pool,
+  workspaceId: string,
+  agentIds: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  type Row = { agentId: string; atMs: number };
+  const { rows } = await stored(pool.query<Row>({ ...readLastTimes, values: [workspaceId, agentIds] }));
+  return new Map(rows.map(({ agentId, atMs }) => [agentId, atMs]));
 }
 
 /** A decision of a watch, not yet parsed. */

@@ -7,6 +7,7 @@ import type { Database } from "../store/database.ts";
 import { ApiKeyEntity, type ApiKeyRow } from "../store/entities.ts";
 import { base32FromBytes, createId } from "../store/ids.ts";
 import { stored } from "../store/store-fault.ts";
+import type { Transaction } from "../store/transaction.ts";
 import { getAgent } from "./agents.ts";
 import { checkedName } from "./checked-text.ts";
 import { cursorOf, newestFirst, type Page, type PageRequest, pageFrom } from "./page.ts";
@@ -17,9 +18,11 @@ const KEY_MARK = "acp_";
 
 /** Beginning of every credential's secret. */
 export const CREDENTIAL_MARK = "acpc_";
+/** Beginning of what a cookie of the dashboard holds. */
+export const SIGN_IN_MARK = "acps_";
 
 /** Makes a secret: a mark and the base32 of 32 bytes from the system's generator. */
-export function createSecret(mark: typeof KEY_MARK | typeof CREDENTIAL_MARK = KEY_MARK): string {
+export function createSecret(mark: typeof KEY_MARK | typeof CREDENTIAL_MARK | typeof SIGN_IN_MARK = KEY_MARK): string {
   return `${mark}${base32FromBytes(randomBytes(SECRET_BYTES))}`;
 }
 
@@ -117,19 +120,18 @@ export async function revokeGivenKeys({ transaction, state, nowMs, seal }: Chang
   return rows.map(({ keyId }) => keyId);
 }
 
+/** Finds the keys that are bound to an agent and not revoked, expired ones included. */
+export function keysOfAgent(transaction: Transaction, workspaceId: string, agentId: string): Promise<ApiKeyRow[]> {
+  return transaction.find(ApiKeyEntity, { workspaceId, agentId, revokedAtMs: null });
+}
+
 /**
  * Ends the keys that are bound to an agent which is revoked. They still authenticate, as ended keys, so that their calls are
- * refused on record. Returns the ids of those that had not expired, sorted.
+ * refused on record.
  */
-export async function endKeysOfAgent({ transaction, state, nowMs }: ChangeScope, agentId: string): Promise<string[]> {
+export async function endKeysOfAgent({ transaction, state, nowMs }: ChangeScope, agentId: string): Promise<void> {
   const where = { workspaceId: state.workspaceId, agentId, revokedAtMs: null };
-  const rows = await transaction.find(ApiKeyEntity, where);
   await transaction.nativeUpdate(ApiKeyEntity, where, { revokedAtMs: nowMs, endedWithAgent: true });
-  const isOpen = ({ expiresAtMs }: ApiKeyRow): boolean => (expiresAtMs ?? Number.POSITIVE_INFINITY) > nowMs;
-  return rows
-    .filter(isOpen)
-    .map(({ keyId }) => keyId)
-    .sort();
 }
 
 async function assertNotLast(scope: ChangeScope, key: ApiKeyRow): Promise<void> {

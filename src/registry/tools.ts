@@ -91,15 +91,9 @@ async function describeVersion(
   seal({ type: "tool_described", tool: { name, version, digest, description } });
 }
 
-/** Registers the next version of a tool; returns false when its schema is the current one, which at most describes it anew. */
-async function putVersion(scope: ChangeScope, draft: ToolDraft, digest: string): Promise<boolean> {
-  const { transaction, state, nowMs, seal } = scope;
-  const before = state.policies.tool(draft.name)?.sealed;
-  if (before?.digest === digest) {
-    await describeVersion(scope, before, draft.description ?? before.description);
-    return false;
-  }
-  const tool: SealedTool = {
+/** Makes the version of a tool that follows `before`. */
+function nextVersion(before: SealedTool | undefined, draft: ToolDraft, digest: string): SealedTool {
+  return {
     // A tool is shown as it was named first.
     name: before?.name ?? draft.name.trim(),
     version: (before?.version ?? 0) + 1,
@@ -108,6 +102,23 @@ async function putVersion(scope: ChangeScope, draft: ToolDraft, digest: string):
     digest,
     source: draft.source,
   };
+}
+
+/** Returns why a tool's schema cannot be registered, in a sentence; undefined if it can. */
+export function schemaFault(inputSchema: JsonObject): string | undefined {
+  const [first] = schemaViolations({ name: "", description: undefined, inputSchema, source: 0 });
+  return first && `\`${first.field}\` ${first.description}`;
+}
+
+/** Registers the next version of a tool; returns false when its schema is the current one, which at most describes it anew. */
+export async function putToolVersion(scope: ChangeScope, draft: ToolDraft, digest: string): Promise<boolean> {
+  const { transaction, state, nowMs, seal } = scope;
+  const before = state.policies.tool(draft.name)?.sealed;
+  if (before?.digest === digest) {
+    await describeVersion(scope, before, draft.description ?? before.description);
+    return false;
+  }
+  const tool = nextVersion(before, draft, digest);
   const { input_schema, ...columns } = tool;
   const { workspaceId } = state;
   const row = { ...columns, workspaceId, inputSchema: input_schema as never, registeredAtMs: nowMs };
@@ -136,11 +147,27 @@ export async function registerTools(
       const key = toolKey(draft.name);
       if (seen.has(key)) continue;
       seen.add(key);
-      if (await putVersion(scope, draft, digests[index] as string)) created.add(key);
+      if (await putToolVersion(scope, draft, digests[index] as string)) created.add(key);
     }
     return scope.state;
   });
   return drafts.map(({ name }) => ({ tool: getTool(state, name), created: created.has(toolKey(name)) }));
+}
+
+/** Returns what registering tools would make, and changes nothing. Throws SCHEMA_INVALID as `registerTools` does. */
+export function tryTools(
+  state: WorkspaceState,
+  drafts: readonly ToolDraft[],
+  nowMs: number,
+): readonly { readonly tool: ToolView; readonly created: boolean }[] {
+  assertSchemas(drafts);
+  return drafts.map((draft) => {
+    const digest = digestOf(draft.inputSchema);
+    const current = state.policies.tool(draft.name);
+    if (current?.sealed.digest === digest) return { tool: toolViewFrom(current), created: false };
+    const sealed = nextVersion(current?.sealed, draft, digest);
+    return { tool: { sealed, arguments: toolSchemaFrom(sealed).arguments, registeredAtMs: nowMs }, created: true };
+  });
 }
 
 /** Registers one tool, as `registerTools`. Throws INVALID_FIELD for a name or a description that is refused. */

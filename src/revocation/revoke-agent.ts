@@ -4,12 +4,11 @@ import { getAgent } from "../registry/agents.ts";
 import { checkedText } from "../registry/checked-text.ts";
 import { endKeysOfAgent } from "../registry/keys.ts";
 import type { AuthorityItem } from "../state/authority.ts";
-import type { AuthorityKind, RevokedIds } from "../state/control-changes.ts";
 import { numberFromAgentStatus, numberFromEscalationStatus } from "../state/stored-enums.ts";
-import type { WorkspaceState } from "../state/workspace.ts";
-import { AgentEntity, EscalationEntity, IncidentEntity, RevocationEntity } from "../store/entities.ts";
+import { AgentEntity, IncidentEntity, RevocationEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
 import { type Certificate, certificateDigest, type StoredCertificate, signCertificate } from "./certificate.ts";
+import { endedBy, planRevocation, type RevocationPlan } from "./plan.ts";
 import { certificateFromRow } from "./revocations.ts";
 
 /** A request to revoke an agent. */
@@ -21,61 +20,6 @@ interface RevokeCommand {
   readonly by: string;
 }
 
-/** Everything that revoking an agent ends. The ids are those of the certificate, sorted. */
-interface Cascade {
-  readonly ended: RevokedIds;
-  readonly items: readonly AuthorityItem[];
-}
-
-const idsOf = (items: Iterable<AuthorityItem>): string[] => [...items].map(({ sealed }) => sealed.id).sort();
-
-/** Tests that an item has not expired. Expired items are left out, since replicas forget them at different times. */
-const isOpen =
-  (nowMs: number) =>
-  ({ sealed }: AuthorityItem): boolean =>
-    sealed.expires_at_ms === null || sealed.expires_at_ms > nowMs;
-
-function withChildren({ authority }: WorkspaceState, grants: Iterable<AuthorityItem>): Map<string, AuthorityItem> {
-  const found = new Map<string, AuthorityItem>();
-  for (const grant of grants) {
-    for (const item of found.has(grant.sealed.id) ? [] : authority.withChildren(grant.sealed.id))
-      found.set(item.sealed.id, item);
-  }
-  return found;
-}
-
-/**
- * Collects what depends on an agent: its sessions, credentials, grants given and received with all child grants, windows,
- * contracts, tokens and tool policies, unless expired. A child of a received grant counts as received, whoever gave it;
- * each grant counts once.
- */
-function cascadeOf(state: WorkspaceState, agentId: string, nowMs: number): Cascade {
-  const { authority } = state;
-  const open = (items: Iterable<AuthorityItem>): AuthorityItem[] => [...items].filter(isOpen(nowMs));
-  const own = (kind: AuthorityKind): AuthorityItem[] => open(authority.heldBy(agentId, kind));
-  const received = withChildren(state, authority.heldBy(agentId, "grant"));
-  const given = withChildren(
-    state,
-    [...authority.givenBy(agentId)].filter(({ sealed }) => !received.has(sealed.id)),
-  );
-  for (const id of received.keys()) given.delete(id);
-  const all = {
-    sessions: own("session"),
-    credentials: own("credential"),
-    grants_given: open(given.values()),
-    grants_received: open(received.values()),
-    temporal_windows: own("temporal_window"),
-    intent_contracts: own("intent_contract"),
-    federation_tokens: own("federation_token"),
-    mcp_tool_policies: own("mcp_tool_policy"),
-  };
-  const ids = Object.entries(all).map(([kind, items]) => [kind, idsOf(items)]);
-  return {
-    ended: Object.fromEntries(ids) as RevokedIds,
-    items: Object.values(all).flat(),
-  };
-}
-
 const AGENT_REVOKED = 1;
 
 /** Ends authority in its table, and stores the uses counted in the state. */
@@ -83,7 +27,10 @@ const END_AUTHORITY = `update authority a set ended_at_ms = ?, uses = e.uses
   from unnest(?::text[], ?::bigint[]) as e (id, uses)
   where a.workspace_id = ? and a.id = e.id and a.ended_at_ms is null`;
 
-async function endAuthority({ transaction, state, nowMs }: ChangeScope, items: Cascade["items"]): Promise<void> {
+async function endAuthority(
+  { transaction, state, nowMs }: ChangeScope,
+  items: readonly AuthorityItem[],
+): Promise<void> {
   if (items.length === 0) return;
   // PostgreSQL's array literals; ids need no quoting.
   const ids = `{${items.map(({ sealed }) => sealed.id).join(",")}}`;
@@ -92,14 +39,8 @@ async function endAuthority({ transaction, state, nowMs }: ChangeScope, items: C
 }
 
 /** Rejects the agent's pending escalations, so that every waiting call ends. */
-async function rejectPending(scope: ChangeScope, { agentId, by }: RevokeCommand): Promise<void> {
-  const { transaction, state, nowMs, nextSeq, seal } = scope;
-  const { workspaceId } = state;
-  const pending = await transaction.find(EscalationEntity, {
-    workspaceId,
-    agentId,
-    status: numberFromEscalationStatus("pending"),
-  });
+function rejectPending(scope: ChangeScope, { agentId, by }: RevokeCommand, pending: RevocationPlan["pending"]): void {
+  const { transaction, nowMs, nextSeq, seal } = scope;
   for (const escalation of pending) {
     // An escalation whose time was up ended by that, whoever seals it.
     const isExpired = escalation.expiresAtMs <= nowMs;
@@ -158,10 +99,10 @@ async function revokeNow(scope: ChangeScope, keys: SigningKeys, command: RevokeC
   const status = numberFromAgentStatus("revoked");
   const deactivatedAtMs = agent.deactivatedAtMs ?? nowMs;
   await transaction.nativeUpdate(AgentEntity, { workspaceId, agentId }, { status, deactivatedAtMs });
-  const { items, ...found } = cascadeOf(state, agentId, nowMs);
-  await endAuthority(scope, items);
-  const credentials = [...found.ended.credentials, ...(await endKeysOfAgent(scope, agentId))].sort();
-  const ended = { ...found.ended, credentials };
+  const plan = await planRevocation(transaction, state, agentId, nowMs);
+  await endAuthority(scope, Object.values(plan.items).flat());
+  await endKeysOfAgent(scope, agentId);
+  const ended = endedBy(plan);
   const certificate = signCertificate(
     keys,
     {
@@ -180,7 +121,7 @@ async function revokeNow(scope: ChangeScope, keys: SigningKeys, command: RevokeC
   const certificate_digest = certificateDigest(certificate.canonicalBody);
   seal({ type: "agent_revoked", agent_id: agentId, revocation_id, reason, ended, certificate_digest });
   await record(scope, command, certificate);
-  await rejectPending(scope, command);
+  rejectPending(scope, command, plan.pending);
   return certificate;
 }
 

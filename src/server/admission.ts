@@ -5,6 +5,7 @@ import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_servic
 import type { Caller } from "../api/context.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { IncomingCall } from "./call-context.ts";
+import { assertCsrfToken, CSRF_HEADER, signInFromCookie } from "./dashboard/cookie.ts";
 
 /** Returns the holder of a key; `undefined` for an unknown key. */
 export type Authenticate = (key: string) => Promise<Caller | undefined> | Caller | undefined;
@@ -26,21 +27,34 @@ const OPEN_AFTER_END: readonly DescMethod[] = [
 
 const BEARER = /^bearer +(\S+) *$/i;
 
-/** Returns the key of a call: `X-API-Key`, otherwise `Authorization: Bearer`. */
+/** Returns the key of a call: `X-API-Key`, otherwise `Authorization: Bearer`, otherwise the cookie of the dashboard. */
 export function keyFrom(incoming: IncomingCall): string | undefined {
+  return keyInHeaders(incoming) ?? signInFromCookie(incoming.header("cookie"));
+}
+
+function keyInHeaders(incoming: IncomingCall): string | undefined {
   const key = incoming.header("x-api-key");
   if (key !== undefined && key !== "") return key;
   const authorization = incoming.header("authorization");
   return authorization === undefined ? undefined : BEARER.exec(authorization)?.[1];
 }
 
-/** Finds the caller by the key of a call. Rejects with KEY_MISSING or KEY_INVALID. */
+/**
+ * Finds the caller by the key of a call. Rejects with KEY_MISSING or KEY_INVALID, and with CSRF_TOKEN_INVALID for a cookie without
+ * its token: a browser sends cookies also with what another site made it send.
+ */
 export async function findCaller(incoming: IncomingCall, authenticate: Authenticate): Promise<Caller> {
-  const key = keyFrom(incoming);
+  const key = keyInHeaders(incoming) ?? keyFromCookie(incoming);
   if (key === undefined) throw keyMissing();
   const caller = await authenticate(key);
   if (caller === undefined) throw keyInvalid();
   return caller;
+}
+
+function keyFromCookie(incoming: IncomingCall): string | undefined {
+  const secret = signInFromCookie(incoming.header("cookie"));
+  if (secret !== undefined) assertCsrfToken(secret, incoming.header(CSRF_HEADER));
+  return secret;
 }
 
 /** Returns KEY_INVALID. */

@@ -147,8 +147,48 @@ export type RevokedIds = {
   readonly mcp_tool_policies: readonly string[];
 };
 
+/** An MCP server as sealed, without its secrets. */
+export type SealedMcpServer = {
+  readonly name: string;
+  /** Null for a command. */
+  readonly url: string | null;
+  /** Null for a URL. */
+  readonly command: string | null;
+  readonly args: readonly string[];
+  /** Names of the environment variables, sorted. */
+  readonly env_names: readonly string[];
+  /** Names of the headers, sorted. */
+  readonly header_names: readonly string[];
+  /** `open` or `quarantine`. */
+  readonly mode: string;
+};
+
+/** One version of a tool's definition as sealed. */
+export type SealedMcpTool = {
+  readonly server: string;
+  /** Name as its server knows it. */
+  readonly name: string;
+  readonly version: number;
+  /** SHA-256 over the RFC 8785 form of the definition, lower-case hexadecimal. */
+  readonly digest: string;
+};
+
 /** Rejections without a person: the escalation's time is up, or its last ask was taken back. */
 export type EscalationCause = "expiry" | "withdrawal";
+
+/** An edit of an escalation as sealed: the same action with other arguments, and what the policies said of it. */
+export type SealedEdit = {
+  readonly arguments: JsonObject;
+  /** Digest of the action as it was asked for. */
+  readonly action_digest: string;
+  /** Digest of the edited action. */
+  readonly edited_digest: string;
+  readonly decision: Exclude<Decision, "block">;
+  /** The sealed decision on the edited action, if it escalates. */
+  readonly decision_id?: string;
+  /** Its escalation. */
+  readonly replaced_by?: string;
+};
 
 /** A change other than a decision. All are sealed, so that the log explains every decision. */
 export type ControlChange =
@@ -201,6 +241,20 @@ export type ControlChange =
       readonly cause?: EscalationCause;
       /** RFC 3339 UTC, until when an approval is usable. Absent for a rejection. */
       readonly expires_at?: string;
+      /** What a person approved in place of the rejected action. */
+      readonly edit?: SealedEdit;
+      /** Approval: the escalation whose edit approved this one. */
+      readonly edited_from?: string;
+    }
+  | {
+      /** People got more time. */
+      readonly type: "escalation_extended";
+      readonly escalation_id: string;
+      readonly agent_id: string;
+      /** Seconds by which the expiry moved. */
+      readonly seconds: number;
+      /** RFC 3339 UTC, the expiry from now on. */
+      readonly expires_at: string;
     }
   | {
       /** One of several asks was taken back; the last makes the escalation `escalation_resolved`. */
@@ -249,6 +303,17 @@ export type ControlChange =
       readonly model: string | null;
     }
   | { readonly type: "personal_values_added"; readonly kinds: Readonly<Record<string, number>> }
+  | { readonly type: "mcp_server_created"; readonly mcp_server: SealedMcpServer }
+  | { readonly type: "mcp_server_updated"; readonly mcp_server: SealedMcpServer }
+  | { readonly type: "mcp_server_deleted"; readonly name: string }
+  | {
+      /** A tool of an MCP server is new, or its definition has changed. */
+      readonly type: "mcp_tool_changed";
+      readonly mcp_tool: SealedMcpTool;
+      /** False if the definition waits for a person to accept it. */
+      readonly in_force: boolean;
+    }
+  | { readonly type: "mcp_tool_accepted"; readonly mcp_tool: SealedMcpTool }
   | { readonly type: "personal_value_deleted"; readonly value_id: string; readonly kind: string }
   | {
       readonly type: "redaction_settings_changed";

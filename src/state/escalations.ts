@@ -114,12 +114,21 @@ export class Escalations {
     this.put(escalation);
   }
 
-  /** Finds what an agent waits for at a time. Expired escalations no longer count, whether their end is sealed or not. */
-  pendingOf(agentId: string, actionDigest: string, nowMs: number): PendingEscalations {
+  /** Moves the expiry of a pending escalation. */
+  extend(escalationId: string, expiresAtMs: number): void {
+    const escalation = this.#pending.get(escalationId);
+    if (escalation !== undefined) escalation.expiresAtMs = expiresAtMs;
+  }
+
+  /**
+   * Finds what an agent waits for at a time. Expired escalations no longer count, whether their end is sealed or not, nor does
+   * `exceptId`, in whose place the agent asks.
+   */
+  pendingOf(agentId: string, actionDigest: string, nowMs: number, exceptId?: string): PendingEscalations {
     let same: EscalationState | undefined;
     let count = 0;
     for (const escalation of this.#byAgent.get(agentId) ?? []) {
-      if (escalation.expiresAtMs <= nowMs) continue;
+      if (escalation.expiresAtMs <= nowMs || escalation.escalationId === exceptId) continue;
       count += 1;
       if (escalation.actionDigest === actionDigest) same = escalation;
     }

@@ -147,6 +147,8 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
     state.escalations.resolve(escalation_id, resolution, expiresAtMs);
   },
   escalation_withdrawn: nothing,
+  escalation_extended: (state, { escalation_id, expires_at }) =>
+    state.escalations.extend(escalation_id, Date.parse(expires_at)),
   key_created: nothing,
   key_revoked: nothing,
   signing_key_added: (state, { signing_key }, place) => state.signingKeys.add(signing_key, place),
@@ -165,6 +167,11 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
   personal_values_added: nothing,
   personal_value_deleted: nothing,
   redaction_settings_changed: nothing,
+  mcp_server_created: nothing,
+  mcp_server_updated: nothing,
+  mcp_server_deleted: nothing,
+  mcp_tool_changed: nothing,
+  mcp_tool_accepted: nothing,
 };
 
 /** Folds a change into the state. */

@@ -32,6 +32,8 @@ export interface Action {
   readonly isKeyBound?: boolean;
   /** First decision of the request that this one repeats, when it has to be refused now. Default: none. */
   readonly replayOf?: string;
+  /** Escalation that a person edits: this is its action with other arguments. Default: none. */
+  readonly editOf?: string;
   /** Answers of the guard model, by the key of the question. Default: the model was not asked. */
   readonly answers?: ReadonlyMap<string, GuardAnswer>;
   /** Results of the checks that take too long at the action's turn. Default: none was made. */

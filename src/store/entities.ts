@@ -54,6 +54,59 @@ export const ApiKeyEntity = defineEntity({
   },
 });
 
+/** A person's sign-in to the dashboard, by the SHA-256 of what the cookie holds. `holder` is the key's id, or names the person. */
+export const SignInEntity = defineEntity({
+  name: "SignIn",
+  tableName: "sign_in",
+  properties: {
+    secretHash: p.blob().primary(),
+    workspaceId: p.text(),
+    holder: p.text(),
+    role: p.integer(),
+    person: p.boolean(),
+    createdAtMs: p.bigint("number"),
+    expiresAtMs: p.bigint("number"),
+  },
+});
+
+/** An MCP server behind the gateway. The encrypted texts are JSON objects of values by name. */
+export const McpServerEntity = defineEntity({
+  name: "McpServer",
+  tableName: "mcp_server",
+  properties: {
+    workspaceId: p.text().primary(),
+    name: p.text().primary(),
+    url: p.text().nullable(),
+    command: p.text().nullable(),
+    args: p.array<string>(),
+    envNames: p.array<string>(),
+    sealedEnv: p.blob(),
+    headerNames: p.array<string>(),
+    sealedHeaders: p.blob(),
+    quarantine: p.boolean(),
+    revision: p.integer(),
+    createdAtMs: p.bigint("number"),
+    updatedAtMs: p.bigint("number"),
+  },
+});
+
+/** One version of the definition of an MCP server's tool. It is in force once it is accepted. */
+export const McpToolEntity = defineEntity({
+  name: "McpTool",
+  tableName: "mcp_tool",
+  properties: {
+    workspaceId: p.text().primary(),
+    server: p.text().primary(),
+    name: p.text().primary(),
+    version: p.integer().primary(),
+    definition: p.text(),
+    digest: p.text(),
+    firstSeenAtMs: p.bigint("number"),
+    acceptedBy: p.text().nullable(),
+    acceptedAtMs: p.bigint("number").nullable(),
+  },
+});
+
 /** A registered agent. `trustTenths` is a snapshot; see `Workspace.trustSeq`. */
 export const AgentEntity = defineEntity({
   name: "Agent",
@@ -179,6 +232,9 @@ export const EscalationEntity = defineEntity({
     askedBy: p.array<string>(),
     updatedSeq: p.bigint("number").nullable(),
     replacedBy: p.text().nullable(),
+    extendedUntilMs: p.bigint("number").nullable(),
+    editedArguments: p.text().nullable(),
+    editedFrom: p.text().nullable(),
   },
 });
 
@@ -321,6 +377,9 @@ export const ENTITIES = [
   WorkspaceEntity,
   LedgerHeadEntity,
   ApiKeyEntity,
+  SignInEntity,
+  McpServerEntity,
+  McpToolEntity,
   AgentEntity,
   DepartmentEntity,
   DepartmentMemberEntity,
@@ -342,6 +401,9 @@ export const ENTITIES = [
 /** One row of each table. */
 export type WorkspaceRow = InferEntity<typeof WorkspaceEntity>;
 export type ApiKeyRow = InferEntity<typeof ApiKeyEntity>;
+export type SignInRow = InferEntity<typeof SignInEntity>;
+export type McpServerRow = InferEntity<typeof McpServerEntity>;
+export type McpToolRow = InferEntity<typeof McpToolEntity>;
 export type MandateVersionRow = InferEntity<typeof MandateVersionEntity>;
 export type EscalationRow = InferEntity<typeof EscalationEntity>;
 export type AuthorityRow = InferEntity<typeof AuthorityEntity>;

@@ -61,6 +61,7 @@ const EVENT_BY_CHANGE: ReadonlyMap<ControlChange["type"], EventName> = new Map([
   ["escalation_resolved", "escalation.resolved"],
   ["tool_registered", "tool.changed"],
   ["tool_described", "tool.changed"],
+  ["mcp_tool_changed", "tool.changed"],
 ]);
 
 /** Makes the span of consecutive entries, of which there MUST be at least one. */
@@ -100,13 +101,21 @@ function dataFromChange(change: ChangeBody): EventData {
       return { agent_id, revocation_id, revoked_by: change.by, counts: Object.fromEntries(counts), certificate_digest };
     }
     case "escalation_resolved": {
-      const { escalation_id, agent_id, resolution, cause } = change;
-      return { escalation_id, agent_id, status: resolution, resolved_by: cause ?? change.by };
+      const { escalation_id, agent_id, resolution, cause, edit, edited_from } = change;
+      return {
+        ...{ escalation_id, agent_id, status: resolution, resolved_by: cause ?? change.by },
+        ...(edit === undefined ? {} : { edited: true, replaced_by: edit.replaced_by ?? null }),
+        ...(edited_from === undefined ? {} : { edited_from }),
+      };
     }
     case "tool_registered":
     case "tool_described": {
       const { name, version, digest } = change.tool;
       return { name, version, digest, registered_by: change.by };
+    }
+    case "mcp_tool_changed": {
+      const { server, name, version, digest } = change.mcp_tool;
+      return { name: `${server}.${name}`, definition_version: version, digest, in_force: change.in_force };
     }
     default:
       return {};

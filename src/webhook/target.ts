@@ -50,6 +50,8 @@ interface TargetsOptions {
   readonly allow: readonly string[];
   /** Default: the system's resolver. */
   readonly lookup?: Lookup | undefined;
+  /** Who the URLs are for, in messages. Default: webhooks. */
+  readonly purpose?: string;
 }
 
 const FIELD = "url";
@@ -69,8 +71,7 @@ const FAULTS: ReadonlyMap<string, string> = new Map([
 
 const defaultLookup: Lookup = (hostname) => systemLookup(hostname, { all: true });
 
-function notAllowed(host: string, field = FIELD): ControlPlaneError {
-  const purpose = field === FIELD ? "webhooks" : "a model's service";
+function notAllowed(host: string, purpose: string, field = FIELD): ControlPlaneError {
   const message = `\`${host}\` leads to an address that is not allowed for ${purpose}`;
   const violations = [{ field, description: "leads to an address that is not allowed", reason: "NOT_ALLOWED" }];
   return new ControlPlaneError(ErrorReason.TARGET_NOT_ALLOWED, message, { host }, { violations });
@@ -168,15 +169,17 @@ function postTo(
 }
 
 /** Creates the targets. */
-export function createTargets({ allow, lookup = defaultLookup }: TargetsOptions): Targets {
+export function createTargets({ allow, lookup = defaultLookup, purpose = "webhooks" }: TargetsOptions): Targets {
   const isAllowed = createAddressTest(allow);
+  const purposeOf = (field: string): string => (field === FIELD ? purpose : "a model's service");
 
   const resolve = async (url: URL, field = FIELD): Promise<readonly LookupAddress[]> => {
     const host = hostOf(url);
     const family = isIP(host);
     const addresses = family === 0 ? await lookup(host) : [{ address: host, family }];
     // Every address has to be allowed: of a public and a private one, the connection might take the private.
-    if (addresses.length === 0 || !addresses.every(({ address }) => isAllowed(address))) throw notAllowed(host, field);
+    if (addresses.length === 0 || !addresses.every(({ address }) => isAllowed(address)))
+      throw notAllowed(host, purposeOf(field), field);
     return addresses;
   };
 

@@ -140,6 +140,8 @@ describe("receipts", () => {
     const { decision_id: decisionId, escalation_id: escalationId } = receipt.body;
     expect(record).to.include({ decisionId, escalationId, agentId, actionType: "send", policyName: "cap" });
     expect(record.seq).to.equal(BigInt(receipt.body.seq));
+    const { agent_name: agentName, tool } = receipt.body.action;
+    expect(record).to.include({ agentName, tool, reason: receipt.body.reasons[0]?.message });
     expect(record.decidedAt?.seconds).to.equal(BigInt(Math.floor(Date.parse(receipt.body.at) / 1000)));
   });
 });

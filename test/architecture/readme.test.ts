@@ -15,9 +15,10 @@ import { ROOT } from "./source-files.ts";
 const README = readPage("README.md");
 /** The guide of a folder whose only page it is. */
 const DRY_RUNS = "src/dryrun/README.md";
+const GATEWAY = "src/gateway/README.md";
 /** The guides in the order in which the README lists them. */
 const GUIDES = linksOf(README.text)
-  .filter((path) => path.endsWith("/GUIDE.md") || path === DRY_RUNS)
+  .filter((path) => path.endsWith("/GUIDE.md") || path === DRY_RUNS || path === GATEWAY)
   .filter((path, index, paths) => paths.indexOf(path) === index)
   .map(readPage);
 const PAGES = [README, ...GUIDES];
@@ -121,7 +122,7 @@ describe("the commands of the README and the guides", () => {
 describe("the README and the guides", () => {
   it("are linked: every guide from the README.", () => {
     const guides = globSync("src/**/GUIDE.md", { cwd: ROOT });
-    expect(GUIDES.map(({ path }) => path)).to.have.members([...guides, DRY_RUNS]);
+    expect(GUIDES.map(({ path }) => path)).to.have.members([...guides, DRY_RUNS, GATEWAY]);
   });
 
   it("link to files that exist.", () => {
@@ -135,7 +136,7 @@ describe("the README and the guides", () => {
   });
 });
 
-describe("the README's tables", () => {
+describe("the tables of the README and of the tests", () => {
   it("list every variable as the program knows it.", () => {
     const want = CONFIG_VARIABLES.map(({ name, default: preset, meaning }) => [
       ...[`\`${name}\``, preset ? `\`${preset}\`` : "", meaning],
@@ -144,7 +145,7 @@ describe("the README's tables", () => {
   });
 
   it("name tests that exist as proof of every promise.", () => {
-    const proofs = tableBelow(README.text, "Promises").map(
+    const proofs = tableBelow(readFileSync(join(ROOT, "test/README.md"), "utf8"), "Promises").map(
       ([, files = ""]) => files.match(/(?<=`)[^`]+\.test\.ts(?=`)/g) ?? [],
     );
     expect(proofs.filter((files) => files.length === 0)).to.deep.equal([]);

@@ -189,6 +189,21 @@ describe("grants", () => {
     }
   });
 
+  it("are listed by the grant that they pass on, page by page, and only those that pass it on directly.", async () => {
+    const first = await grant(a, b);
+    const passedOn = [await child(first, c), await child(first, d)];
+    const [toC] = passedOn as [Grant];
+    await child(toC, d);
+    await grant(b, c);
+    const { parentGrantId, ids } = { parentGrantId: first.grantId, ids: passedOn.map(({ grantId }) => grantId) };
+    const page = await test.authority.listGrants({ parentGrantId, pageSize: 1 });
+    const next = await test.authority.listGrants({ parentGrantId, pageToken: page.nextPageToken ?? "" });
+    const found = [...page.grants, ...next.grants].map(({ grantId }) => grantId);
+    expect(found).to.deep.equal(ids.toReversed());
+    const ofC = await test.authority.listGrants({ parentGrantId, agentId: c });
+    expect(ofC.grants.map(({ grantId }) => grantId)).to.deep.equal([toC.grantId]);
+  });
+
   it("take nothing from an agent that is deactivated, as grantor or as grantee.", async () => {
     const gone = await test.agent("gone");
     const lent = await grant(gone, b);

@@ -112,6 +112,22 @@ describe("agentctl preflight and probe", () => {
     expect(loose.json()).to.deep.include({ looser: 1, stricter: 0 });
   });
 
+  it("backtest files of mandates, in place of those in force with their names.", async () => {
+    await post("/v1/enforce/intercept", { agent_id, ...pay(750) });
+    const env = { AGENTCTL_URL: server.http, AGENTCTL_KEY: server.adminKey };
+    const yaml = (name: string): string =>
+      `name: ${name}\nrules:\n- tool: pay_invoice\n  decision: allow\n  conditions:\n    rules:\n    - {field: amount, operator: ">", value: 0}\n`;
+    const run = async (text: string) =>
+      agentctl(["mandate", "backtest", await folder.file("draft.yaml", text), "--json"], env);
+    // In place of the rule that escalates; beside it, the stricter decides.
+    expect((await run(yaml("Large Payments"))).json()).to.deep.include({ stricter: 0, looser: 2 });
+    expect((await run(yaml("another"))).json()).to.deep.include({ stricter: 0, looser: 0 });
+    expect((await run("{}")).json()).to.deep.include({ stricter: 0, looser: 0 });
+    const broken = await run("name: [");
+    expect([broken.code, broken.json().error]).to.deep.equal([2, broken.json().error]);
+    expect(broken.json().error).to.match(/draft\.yaml:\d+:\d+: /);
+  });
+
   it("refuse a window and drafts that make no sense.", async () => {
     const env = { AGENTCTL_URL: server.http, AGENTCTL_KEY: server.adminKey };
     const path = await folder.file("drafts.json", "{}");

@@ -130,6 +130,46 @@ describe("the timeline of a decision", () => {
     );
   });
 
+  it("tells how people edited and extended an escalation.", () => {
+    const [own, next] = [id("esc", "a"), id("esc", "b")];
+    const resolved = (escalation_id: string, resolution: string, more: object) => ({
+      type: "escalation_resolved",
+      ...{ escalation_id, resolution, note: "less", ...more },
+    });
+    const edit = { edited_digest: "d", replaced_by: next };
+    const extended = { type: "escalation_extended", escalation_id: own, expires_at: "2026-12-01T00:00:00.000Z" };
+    const escalating = { ...DECISION, escalation_id: own, escalation_expires_at: "" };
+    const explainedBy = (decision: object, ...entries: object[]): string[] => {
+      const all = [...entries, decision].map((entry, seq) => ({ at: "", by: "key_1", ...entry, seq }) as JsonRecord);
+      const timeline = new Timeline(all.at(-1) as JsonRecord);
+      for (const entry of all) timeline.add(entry);
+      return texts(timeline.explanation().before);
+    };
+    expect(explainedBy(escalating, extended, resolved(own, "rejected", { edit }))).to.deep.equal([
+      `escalation ${own} extended to 2026-12-01T00:00:00.000Z`,
+      `escalation ${own} rejected, edited into ${next} with the note \`less\``,
+    ]);
+    const freed = resolved(own, "rejected", { edit: { edited_digest: "d" } });
+    expect(explainedBy(escalating, freed)[0]).to.include(
+      ", edited into an action that needs no approval with the note",
+    );
+    const using = { ...DECISION, used_escalation_id: next };
+    const edited = {
+      ...{
+        type: "decision",
+        decision_id: id("dec", "y"),
+        edit_of: own,
+        escalation_id: next,
+        escalation_expires_at: "t",
+      },
+      ...{ action: { agent_id: OTHER }, trust: { after: 1 } },
+    };
+    expect(explainedBy(using, edited, resolved(next, "approved", { edited_from: own }))).to.deep.equal([
+      `decision ${id("dec", "y")} escalated the edited action of ${own} as ${next}`,
+      `escalation ${next} approved by an edit of ${own} with the note \`less\``,
+    ]);
+  });
+
   it("leaves out entries that do not concern it.", () => {
     expect(explanation.before).to.have.length(EXPLAINING.length);
     expect(explanation.unexplained).to.deep.equal([]);

@@ -33,12 +33,6 @@ const REFUSALS: readonly Refusal[] = [
     field: "action_type",
   },
   {
-    description: "content above the limit",
-    action: { actionContent: "x".repeat(65_537) },
-    want: { code: "INVALID_ARGUMENT", reason: "INVALID_FIELD" },
-    field: "action_content",
-  },
-  {
     description: "a request id that is no UUID",
     action: { requestId: "seven" },
     want: { code: "INVALID_ARGUMENT", reason: "INVALID_FIELD" },

@@ -17,7 +17,7 @@ const mayCall = (method: DescMethod, role: RoleWord): boolean =>
 
 /** Every text field as `none`, so that a REST path has something to hold and nothing is found. */
 function requestFor({ input }: DescMethod): JsonObject {
-  const texts = input.fields.filter(({ fieldKind, name }) => fieldKind === "scalar" && /_id$|^name$/.test(name));
+  const texts = input.fields.filter(({ fieldKind, name }) => fieldKind === "scalar" && /_id$|(^|_)name$/.test(name));
   return Object.fromEntries(texts.map(({ name }) => [name, "none"]));
 }
 

@@ -38,6 +38,7 @@ export async function createCaseRun(service: SharedService, wire: Wire): Promise
   normalise(own.id);
   known.set("key", own.key);
   known.set("receiver", service.receiver);
+  known.set("mcp", service.mcp);
   known.set("default_key", service.server.adminKey);
   known.set("signing_key", service.signingKeys.active);
   known.set("old_signing_key", service.signingKeys.old);

@@ -95,6 +95,7 @@ export const UNARY_FILES = [
   "authority",
   "revocations",
   "webhooks",
+  "mcp-servers",
   "redaction",
   "vault",
   "access",

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { Pool } from "pg";
 import { sealedFrom } from "../../src/authority/signing-key.ts";
+import { startToolsServer, tool } from "../gateway/tools-server.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { newPrivateKey } from "../support/harness.ts";
 import { openLogOf } from "../support/open-log.ts";
@@ -20,6 +21,8 @@ export interface SharedService {
   readonly wires: Wires;
   /** A URL on this machine that takes every webhook. */
   readonly receiver: string;
+  /** The URL of an MCP server on this machine. */
+  readonly mcp: string;
   /** Ids of the service's signing keys: the one in use, and a retired one. */
   readonly signingKeys: { readonly active: string; readonly old: string };
   /** A new workspace. */
@@ -50,6 +53,8 @@ const TABLES = [
   ["redaction_settings", "t"],
   ["personal_value", "t"],
   ["redaction_webhook", "t"],
+  ["mcp_server", "t"],
+  ["mcp_tool", "t"],
   [
     "workspace",
     "(t.name, t.default_decision, t.initial_trust_tenths, t.approval_ignores, t.escalation_ttl_seconds, t.approval_ttl_seconds, t.four_eyes, t.max_pending_escalations_per_agent)",
@@ -84,8 +89,10 @@ async function open(): Promise<SharedService> {
   closers.unshift(() => database.drop());
   const receiver = await startReceiver();
   closers.unshift(() => receiver.close());
-  // The receiver is on this machine; every other private address stays forbidden.
-  const env = { ACP_LOG_LEVEL: "error", ACP_WEBHOOK_ALLOW: "127.0.0.0/8" };
+  const mcp = await startToolsServer([tool("pay"), { name: "b\u200bad", inputSchema: { type: "object" } }]);
+  closers.unshift(() => mcp.close());
+  // Both are on this machine; every other private address stays forbidden.
+  const env = { ACP_LOG_LEVEL: "error", ACP_WEBHOOK_ALLOW: "127.0.0.0/8", ACP_MCP_ALLOW: "127.0.0.0/8" };
   const server = await startServer({ databaseUrl: database.url, env });
   closers.unshift(() => server.stop());
   const wires = openWires(server);
@@ -100,6 +107,7 @@ async function open(): Promise<SharedService> {
     server,
     wires,
     receiver: receiver.url,
+    mcp: mcp.url,
     signingKeys: await retireOldKey(server, database.url),
     workspace() {
       // Ordered ahead, so that no case waits for its workspaces.

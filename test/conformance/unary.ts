@@ -12,7 +12,8 @@ const HTTP_STATUS: Readonly<Record<string, number>> = {
 };
 /** Where HTTP has a better word than the code, as the comments of `error_reason.proto` say. */
 const STATUS_OF_REASON: Readonly<Record<string, number>> = {
-  ...{ BODY_TOO_LARGE: 413, ESCALATION_RESOLVED: 409, PACK_CHANGED: 409 },
+  ...{ BODY_TOO_LARGE: 413, ESCALATION_RESOLVED: 409, PACK_CHANGED: 409, MCP_TOOL_CHANGED: 409 },
+  MCP_UPSTREAM_UNAVAILABLE: 502,
 };
 
 function optionsOf({ isExpired, raw }: UnaryCase, { fill }: CaseRun): Partial<CallOptions> {

@@ -24,8 +24,9 @@ const text = fc.oneof(
   fc.string({ unit: "binary", maxLength: 12 }),
   fc.array(fc.constantFrom(...ODD), { maxLength: 6 }).map((parts) => parts.join("")),
 );
-// Without names that are one escaped character: V8 (Node 24.21) reads "\n" as "\\" once it has seen an object with that name.
-const name = text.filter((each) => each.length !== 1 || JSON.stringify(each).length === 3);
+// Without backslashes in names: V8 (Node 24.21) compares an escaped name, as it is written, with names that it has seen. Once it
+// has seen `\\"`, it reads the name `"\"\u0000"` as that.
+const name = text.filter((each) => !each.includes("\\"));
 const json: fc.Arbitrary<JsonValue> = fc.letrec((tie) => ({
   value: fc.oneof(
     { maxDepth: 4 },

@@ -2,6 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import { MandateDraftSchema } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { draftFrom } from "../../src/api/mandate-service.ts";
 import type { BacktestQuery, Change } from "../../src/dryrun/backtest/backtest.ts";
@@ -143,6 +144,28 @@ describe("a backtest", () => {
       });
     });
   }
+
+  it("leaves out what a semantic rule covers, and counts it.", () =>
+    withWorkspace({}, async (test) => {
+      const agentId = await test.agent("talker");
+      const semantic = (prompt: string) => ({
+        ...{ type: RuleType.SEMANTIC, decision: Decision.BLOCK },
+        conditions: { prompt, matchActionTypes: ["say"] },
+      });
+      await test.mandate([semantic("gossip")], { name: "talk" });
+      for (const actionType of ["say", "say", "pay"]) await test.intercept({ agentId, actionType, actionContent: "x" });
+      const same = await backtest(test);
+      const counts = { replayed: 3, stricter: 0, looser: 0, unchanged: 1, semanticDecisions: 2 };
+      expect(same.report).to.include(counts);
+      expect(same.report.deterministicShare).to.be.closeTo(1 / 3, 1e-9);
+      const drafts = [draftOf("no talk", [actionRule(Decision.BLOCK, "say"), actionRule(Decision.BLOCK, "pay")])];
+      const { report, changes } = await backtest(test, { drafts });
+      expect(report).to.include({ ...counts, stricter: 1, unchanged: 0 });
+      expect(changes.length).to.equal(1);
+      // A draft that asks a model takes what it covers out as well.
+      const asking = await backtest(test, { drafts: [draftOf("ask", [semantic("insults")])] });
+      expect(asking.report).to.include(counts);
+    }));
 
   describe("of one workspace", () => {
     let test: TestWorkspace;

@@ -1,4 +1,5 @@
 import { fromJson, toJson } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { expect } from "chai";
 import { GenerateTestsResponseSchema, ListTestsResponseSchema } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
@@ -102,5 +103,43 @@ describe("the tests of a mandate", () => {
       const registered = await tools.registerTool({ name: "send_payment", inputSchema: schemaOf("string") });
       expect(registered.created).to.equal(true);
       expect(registered.warnings.map(({ reason }) => reason)).to.include("TEST_FAILS");
+      const pasted = await tools.pasteTool({
+        definition: fromJson(ValueSchema, { name: "send_payment", inputSchema: schemaOf("boolean") }),
+      });
+      expect(pasted.tools.map(({ created }) => created)).to.deep.equal([true]);
+      expect(pasted.warnings.map(({ reason }) => reason)).to.include("TEST_FAILS");
+    }));
+
+  it("warn when a pack makes them fail, with the mandate's place in it.", () =>
+    withWorkspace({}, async ({ dryRuns, mandates, tools }) => {
+      await tools.registerTool({ name: "send_payment", inputSchema: schemaOf("number") });
+      const apply = (limit: number, more = {}) =>
+        mandates.applyPack({
+          name: "team",
+          mandates: [
+            { name: "drops", rules: [actionRule(Decision.BLOCK, "drop")] },
+            { name: "Limits", rules: [amountRule(limit)] },
+          ],
+          ...more,
+        });
+      const { created } = await apply(500);
+      for (const { mandateId = "" } of created) await dryRuns.generateTests({ mandateId });
+      expect((await apply(600, { dryRun: true })).warnings).to.deep.equal([]);
+      const { updated, warnings } = await apply(600);
+      expect(updated.map(({ name }) => name)).to.deep.equal(["Limits"]);
+      expect(warnings.map(({ path, reason }) => `${path} ${reason}`)).to.include("mandates[1].rules[0] TEST_FAILS");
+      expect((await apply(600)).warnings).to.deep.equal([]);
+    }));
+
+  it("warn when they could not be run, with what to do.", () =>
+    withWorkspace({}, async ({ database, dryRuns, mandate, mandates, tools }) => {
+      await tools.registerTool({ name: "send_payment", inputSchema: schemaOf("number") });
+      const mandateId = await mandate([amountRule(500)]);
+      await dryRuns.generateTests({ mandateId });
+      await database.pool.query("update mandate_test set suite = '{' where mandate_id = $1", [mandateId]);
+      const { warnings } = await mandates.updateMandate({ mandateId, name: "m", rules: [amountRule(600)] });
+      expect(warnings.map(({ path, reason, message }) => [path, reason, message])).to.deep.equal([
+        ["rules", "TESTS_NOT_RUN", "tests of mandate `m` could not be read; run them with `tests:run`"],
+      ]);
     }));
 });

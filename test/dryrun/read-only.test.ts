@@ -46,6 +46,10 @@ describe("a dry run writes nothing", () => {
       expect(passed).to.be.above(10);
       expect(failed).to.equal(0);
     },
+    "a list of limits": async ({ mandates }, agentId) => {
+      await mandates.listLimits({ pageSize: 500 });
+      await mandates.listLimits({ pageSize: 500, agentId });
+    },
     questions: async ({ dryRuns }, agentId) => {
       for (const question of [
         `may ${agentId} do asks`,

@@ -106,6 +106,7 @@ describe("the time of an escalation", () => {
       const caller = new AbortController();
       const stream = watchEscalations(workspace.watchOn(replicas[1] as Replica, caller.signal, 60_000), "");
       expect((await stream.next()).value).to.include({ kind: "created" });
+      expect((await stream.next()).value).to.equal(undefined);
       const ended = stream.next();
       expiries.forEach((expiry, index) => void expiry.start((replicas[index] as Replica).logs));
       const change = (await ended).value;

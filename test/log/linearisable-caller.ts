@@ -48,6 +48,8 @@ const METHODS: Readonly<Record<CallKind, DescMethodUnary>> = {
   deactivate: AgentService.method.deactivateAgent,
   revoke: RevocationService.method.revokeAgent,
   resolve: EscalationService.method.resolveEscalation,
+  edit: EscalationService.method.editEscalation,
+  extend: EscalationService.method.extendEscalation,
   lend: AuthorityService.method.createGrant,
   end_grant: AuthorityService.method.endGrant,
   get_agent: AgentService.method.getAgent,
@@ -207,6 +209,28 @@ export class Caller {
     const resolution = chance(80) ? "approved" : "rejected";
     const { outcome } = await this.#call("resolve", { escalation_id: escalationId, resolution, note: mark }, mark);
     if (outcome.kind === "answered" && resolution === "approved") remember(approved, escalated, REMEMBERED_ESCALATIONS);
+  }
+
+  /** Approves an action with other arguments, which another action may have asked for. */
+  async edit(): Promise<void> {
+    const { below, pick } = this.draws;
+    const { approved, escalations } = this.#cast;
+    if (escalations.length === 0) return;
+    const { escalationId, request } = pick(escalations);
+    const mark = this.#unique("edited");
+    const edited = { amount: below(4) };
+    const call = await this.#call("edit", { escalation_id: escalationId, arguments: edited, note: mark }, mark);
+    const replacedBy = idIn(call, "replacement", "escalation_id");
+    if (replacedBy === undefined) return;
+    const metadata = request.metadata === undefined ? { arguments: edited } : edited;
+    remember(approved, { escalationId: replacedBy, request: { ...request, metadata } }, REMEMBERED_ESCALATIONS);
+  }
+
+  async extend(): Promise<void> {
+    const { below, pick } = this.draws;
+    const { escalations } = this.#cast;
+    if (escalations.length === 0) return;
+    await this.#call("extend", { escalation_id: pick(escalations).escalationId, seconds: 1 + below(100) });
   }
 
   async look(): Promise<void> {

@@ -15,6 +15,8 @@ export type CallKind =
   | "deactivate"
   | "revoke"
   | "resolve"
+  | "edit"
+  | "extend"
   | "lend"
   | "end_grant"
   | "get_agent"

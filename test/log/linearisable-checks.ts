@@ -2,7 +2,7 @@ import { deepStrictEqual } from "node:assert";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { canonicalJson, type JsonValue } from "../../src/tree/canonical.ts";
 import { type Call, told } from "./linearisable-calls.ts";
-import { type LogEntry, type ReadLog, readWithModel, refusalMark } from "./linearisable-log.ts";
+import { editMark, type LogEntry, type ReadLog, readWithModel, refusalMark } from "./linearisable-log.ts";
 import { faultsInOrder } from "./linearisable-order.ts";
 import type { Replayed } from "./naive-log.ts";
 import { assertIntact, type StoredLog } from "./stored-log.ts";
@@ -23,6 +23,7 @@ export interface HistoryReport {
 /** Refusals that a caller of a busy workspace has to expect: what it asks for was ended or changed by another. */
 const EXPECTED_REFUSALS: readonly string[] = [
   "AGENT_INACTIVE",
+  "EDIT_BLOCKED",
   "ESCALATION_RESOLVED",
   "GRANT_TOO_WIDE",
   "INVALID_FIELD",
@@ -38,12 +39,26 @@ const SHOWN: Partial<Record<Call["kind"], (body: JsonObject, entry: LogEntry) =>
     [idOf(mandate, "mandate_id"), idOf(mandate, "version"), idOf(mandate, "digest")],
     [idOf(entry.mandate, "mandate_id"), idOf(entry.mandate, "version"), idOf(entry.mandate, "digest")],
   ],
+  edit: ({ escalation, replacement }, entry) => [
+    [
+      ...[idOf(escalation, "escalation_id"), idOf(escalation, "replaced_by"), idOf(escalation, "status")],
+      ...[idOf(replacement, "escalation_id"), idOf(replacement, "edited_from"), idOf(replacement, "action_digest")],
+    ],
+    shownEdit(entry),
+  ],
   lend: ({ grant }, entry) => [idOf(grant, "grant_id"), idOf(entry.authority, "id")],
   revoke: (body, entry) => [
     [body.revocation_id, body.ledger_seq],
     [entry.revocation_id, entry.seq],
   ],
 };
+
+function shownEdit({ escalation_id, edit }: LogEntry): unknown {
+  const { replaced_by, edited_digest } = edit as JsonObject;
+  const approved =
+    replaced_by === undefined ? [undefined, undefined, undefined] : [replaced_by, escalation_id, edited_digest];
+  return [escalation_id, replaced_by ?? null, "rejected", ...approved];
+}
 
 const idOf = (resource: unknown, name: string): unknown => (resource as JsonObject | undefined)?.[name];
 const orNull = (value: unknown): unknown => value ?? null;
@@ -146,7 +161,11 @@ function intactFaults(log: StoredLog): string[] {
 
 /** Finds entries without a call. */
 function strayFaults(calls: readonly Call[], { byMark }: ReadLog): string[] {
-  const asked = new Set(calls.flatMap(({ mark }) => (mark === undefined ? [] : [mark, refusalMark(mark)])));
+  const marksOf = ({ kind, mark, request }: Call): readonly string[] => {
+    if (mark === undefined) return [];
+    return kind === "edit" ? [mark, editMark(request.escalation_id)] : [mark, refusalMark(mark)];
+  };
+  const asked = new Set(calls.flatMap(marksOf));
   const stray = [...byMark].flatMap(([mark, entries]) => (asked.has(mark) ? [] : entries));
   return stray.filter(({ type }) => type === "decision").map(({ seq }) => `entry ${seq} was asked for by nobody`);
 }
@@ -165,6 +184,8 @@ function figuresOf(calls: readonly Call[], read: ReadLog, compared: number): His
     mandates: count("publish", "archive"),
     revokes: count("revoke"),
     grants: count("lend"),
+    edits: count("edit"),
+    extensions: count("extend"),
     reads: count("get_agent", "list_decisions", "get_status"),
     lent: read.replayed.filter(({ got }) => got.authority.length > 0).length,
     approved: path("approved"),

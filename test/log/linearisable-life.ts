@@ -26,6 +26,8 @@ const STEPS: readonly [number, (caller: Caller) => Promise<void>][] = [
   [50, (caller) => caller.look()],
   [60, (caller) => caller.lookAfterwards()],
   [30, (caller) => caller.resolve()],
+  [14, (caller) => caller.edit()],
+  [8, (caller) => caller.extend()],
   [25, (caller) => caller.move()],
   [20, (caller) => caller.publish()],
   [27, (caller) => caller.lend()],

@@ -38,11 +38,15 @@ function requestIdOf(decisionId: string): string {
 /** The mark of the entry that refuses a repeat of a request. */
 export const refusalMark = (mark: string): string => `refusal of ${mark}`;
 
+/** The mark of the decision on the action of an escalation as somebody edited it. */
+export const editMark = (escalationId: unknown): string => `edit of ${escalationId}`;
+
 /** Identifies the call of an entry; undefined for an entry without a call. */
 function markOf(entry: LogEntry): unknown {
   const member = (name: string, inner: string): unknown => (entry[name] as JsonObject)[inner];
   switch (entry.type) {
     case "decision":
+      if (entry.edit_of !== undefined) return editMark(entry.edit_of);
       return entry.replay_of === undefined
         ? requestIdOf(String(entry.decision_id))
         : refusalMark(requestIdOf(String(entry.replay_of)));
@@ -57,7 +61,7 @@ function markOf(entry: LogEntry): unknown {
     case "agent_revoked":
       return entry.reason;
     case "escalation_resolved":
-      return entry.note;
+      return entry.edited_from === undefined ? entry.note : `approval by ${entry.note}`;
     default:
       return undefined;
   }

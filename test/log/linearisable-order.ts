@@ -16,11 +16,14 @@ interface Operation {
 
 type SizeFrom = Operation["sizeFrom"];
 
-/** The call appended an entry: it took effect with it and no sooner than what ended before. */
+/**
+ * The call appended an entry: it took effect with it and no sooner than what ended before. An edit appends the approval of the
+ * edited action right after it.
+ */
 const appended =
-  ({ seq }: LogEntry): SizeFrom =>
+  ({ seq, edit }: LogEntry): SizeFrom =>
   (floor) =>
-    seq >= floor ? seq + 1 : undefined;
+    seq >= floor ? seq + ((edit as JsonObject | undefined)?.replaced_by === undefined ? 1 : 2) : undefined;
 
 /** The decisions of a log by agent and all together, oldest first. */
 type Decisions = ReadonlyMap<string | undefined, readonly LogEntry[]>;
@@ -64,6 +67,7 @@ function seenBy({ kind, request, outcome }: Call, { timelines }: ReadLog, decisi
   const kinds: Partial<Record<Call["kind"], () => SizeFrom>> = {
     join: () => is(membership, "true"),
     leave: () => (floor) => is(membership, "false")(floor) ?? floorOfNever(is(membership, "true"), floor),
+    extend: () => is(String(request.escalation_id), "pending"),
     archive: () => is(String(request.mandate_id), "false"),
     end_grant: () => is(String(request.grant_id), "true"),
     deactivate: () => isInactive,

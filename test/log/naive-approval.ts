@@ -38,7 +38,8 @@ export type Asked =
 export function askNaively(state: NaiveState, body: NaiveBody, ttlSeconds: number | undefined): Asked {
   const now = Date.parse(body.at);
   const pending = [...state.escalations].filter(
-    ([, { agentId, status, expiresAt }]) => agentId === body.action.agent_id && status === "pending" && expiresAt > now,
+    ([id, { agentId, status, expiresAt }]) =>
+      id !== body.edit_of && agentId === body.action.agent_id && status === "pending" && expiresAt > now,
   );
   const same = pending.find(([, { digest }]) => digest === digestFrom(state, body));
   if (same !== undefined) return { id: same[0], expiresAt: undefined };

@@ -49,6 +49,50 @@ interface SealedResolution {
   readonly at: string;
   readonly cause?: string;
   readonly expires_at?: string;
+  readonly edited_from?: string;
+  readonly edit?: {
+    readonly action_digest: string;
+    readonly edited_digest: string;
+    readonly decision: string;
+    readonly replaced_by?: string;
+  };
+}
+
+interface SealedExtension {
+  readonly escalation_id: string;
+  readonly seconds: number;
+  readonly expires_at: string;
+  readonly at: string;
+}
+
+/** Moves the expiry of an escalation that is pending. Throws when it was not, or when the time does not fit. */
+function extendNaively({ escalations }: NaiveState, { escalation_id, seconds, expires_at, at }: SealedExtension): void {
+  const escalation = escalations.get(escalation_id) as NaiveEscalation;
+  const isPending = escalation.status === "pending" && escalation.expiresAt > Date.parse(at);
+  escalation.expiresAt += seconds * 1000;
+  if (!isPending || Date.parse(expires_at) !== escalation.expiresAt || seconds < 1 || seconds > 604_800)
+    throw new Error(`${escalation_id} is extended to ${expires_at}`);
+}
+
+/** Checks that an edit leads from one action to another that is approved only after this one is rejected. */
+function checkEdit(
+  { escalations }: Pick<NaiveState, "escalations">,
+  { escalation_id, resolution, edit, edited_from }: SealedResolution,
+): void {
+  const escalation = escalations.get(escalation_id) as NaiveEscalation;
+  const from = escalations.get(edited_from ?? "");
+  if (edited_from !== undefined && (resolution !== "approved" || from?.status !== "rejected" || from === escalation))
+    throw new Error(`${escalation_id} is approved by an edit of ${edited_from}, which is ${from?.status}`);
+  if (edit === undefined) return;
+  const to = escalations.get(edit.replaced_by ?? "");
+  const isRight =
+    resolution === "rejected" &&
+    edit.action_digest === escalation.digest &&
+    edit.edited_digest !== escalation.digest &&
+    (edit.decision === "escalate") === (to !== undefined) &&
+    (to === undefined ||
+      (to.status === "pending" && to.digest === edit.edited_digest && to.agentId === escalation.agentId));
+  if (!isRight) throw new Error(`${escalation_id} is edited wrongly`);
 }
 
 /** Resolves an escalation that is pending. Throws when it was not, or when its time does not fit. */
@@ -57,6 +101,7 @@ function resolveNaively({ escalations, settings }: NaiveState, change: SealedRes
   const escalation = escalations.get(escalation_id) as NaiveEscalation;
   const at = Date.parse(change.at);
   if (escalation.status !== "pending") throw new Error(`${escalation_id} was ${escalation.status} before`);
+  checkEdit({ escalations }, change);
   if ((cause === "expiry") !== escalation.expiresAt <= at) throw new Error(`${escalation_id} ended at the wrong time`);
   escalation.status = resolution;
   if (resolution !== "approved") return;
@@ -93,6 +138,7 @@ const FOLDS: Readonly<Record<string, (state: NaiveState, change: never) => void>
   },
   escalation_resolved: resolveNaively,
   escalation_withdrawn: () => undefined,
+  escalation_extended: extendNaively,
   workspace_updated(state, { workspace }: { workspace: NaiveSettings }) {
     state.settings = workspace;
   },

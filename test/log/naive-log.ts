@@ -100,6 +100,8 @@ export interface NaiveBody {
   readonly decision_path: string;
   readonly key_ended?: boolean;
   readonly replay_of?: string;
+  /** The escalation in whose place the action asks. */
+  readonly edit_of?: string;
   readonly policy_name?: string;
   readonly action: {
     readonly agent_id: string;

@@ -16,7 +16,7 @@ interface Request {
   readonly agentId: string;
   readonly actionType: string;
   readonly actionContent: string;
-  readonly metadata?: { readonly amount: number };
+  readonly metadata?: { readonly amount: number } | { readonly arguments: { readonly amount: number } };
 }
 
 /** Random steps of a workspace's life, each on a random replica. */
@@ -150,6 +150,23 @@ export async function startRandomHistory(
     await replica().escalations.withdrawEscalation({ escalationId: pick(cast.escalations).escalationId });
   };
 
+  /** Approves with other arguments, which may join what another action asked for, or need no approval. */
+  const edit = async (): Promise<void> => {
+    if (cast.escalations.length === 0) return;
+    const { escalationId, request: asked } = pick(cast.escalations);
+    const amount = below(4);
+    const { replacement } = await replica().escalations.editEscalation({ escalationId, arguments: { amount } });
+    if (replacement === undefined) return;
+    const args = asked.metadata === undefined ? { arguments: { amount } } : { amount };
+    cast.escalations.push({ escalationId: replacement.escalationId, request: { ...asked, metadata: args } });
+  };
+
+  const extend = async (): Promise<void> => {
+    if (cast.escalations.length === 0) return;
+    const seconds = pick([1, 60, 604_800]);
+    await replica().escalations.extendEscalation({ escalationId: pick(cast.escalations).escalationId, seconds });
+  };
+
   /** Rejects what has expired. */
   const look = async (): Promise<void> => void (await replica().escalations.listEscalations({ pageSize: 1 }));
 
@@ -184,6 +201,8 @@ export async function startRandomHistory(
     [1, found],
     [9, resolve],
     [3, withdraw],
+    [4, edit],
+    [3, extend],
     [2, look],
   ];
   const total = STEPS.reduce((sum, [weight]) => sum + weight, 0);

@@ -1,5 +1,6 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { expect } from "chai";
-import { AgentStatus } from "../../gen/agentcontrol/v1/agent_service_pb.js";
+import { AgentOrder, AgentStatus } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { attempt, failureOf, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
 const PATTERNS = [
@@ -139,5 +140,88 @@ describe("the list of agents", () => {
     expect(await pagesOf({ departmentId })).to.deep.equal([[first, third]]);
     expect(await pagesOf({ departmentId, status: AgentStatus.ACTIVE })).to.deep.equal([[first]]);
     expect(await reasonOf(pagesOf({ departmentId: "dep_no" }))).to.equal("DEPARTMENT_NOT_FOUND");
+  });
+
+  it("refuses the token of another order, and one that it did not issue.", async () => {
+    const { nextPageToken = "" } = await test.agents.listAgents({ pageSize: 1, orderBy: AgentOrder.NAME });
+    const ask = (pageToken: string) =>
+      test.agents.listAgents({ pageSize: 1, pageToken, orderBy: AgentOrder.LOWEST_TRUST });
+    expect(await reasonOf(ask(nextPageToken))).to.equal("INVALID_PAGE_TOKEN");
+    const [digest] = JSON.parse(Buffer.from(nextPageToken, "base64url").toString()) as string[];
+    const forged = Buffer.from(JSON.stringify([digest, "agt_none"])).toString("base64url");
+    const again = test.agents.listAgents({ pageSize: 1, pageToken: forged, orderBy: AgentOrder.NAME });
+    expect((await failureOf(again)).violations[0]?.field).to.equal("page_token");
+  });
+
+  it("says when each agent last attempted an action, and leaves it unset for one that never did.", async () => {
+    const [busy = "", refused = ""] = [await test.agent("busy"), await test.agent("refused", ["read"])];
+    await attempt(test.log, { agentId: busy, actionType: "read" });
+    const { atMs } = await attempt(test.log, { agentId: busy, actionType: "read" });
+    const blocked = await attempt(test.log, { agentId: refused, actionType: "write" });
+    expect(blocked.decision).to.equal("block");
+    const { agents } = await test.agents.listAgents({});
+    const last = new Map(
+      agents.map(({ agentId, lastActionAt }) => [agentId, lastActionAt && timestampMs(lastActionAt)]),
+    );
+    expect(last.get(busy)).to.equal(atMs);
+    expect(last.get(refused)).to.equal(blocked.atMs);
+    expect(last.get(ids[0] ?? "")).to.equal(undefined);
+    const { agent } = await test.agents.getAgent({ agentId: busy });
+    expect(agent?.lastActionAt && timestampMs(agent.lastActionAt)).to.equal(atMs);
+  });
+});
+
+describe("an ordered list of agents", () => {
+  let test: TestWorkspace;
+  /** Oldest first. */
+  const made: { agentId: string; name: string; trust: number }[] = [];
+  before(async () => {
+    test = await openWorkspace();
+    const names = ["b", "A", "ä", "a", "Ab", "z".repeat(200), "ab", "a".repeat(200), "é 1", "É 2"];
+    for (const name of names) made.push({ agentId: await test.agent(name, ["read"]), name, trust: 50 });
+    for (const [index, agent] of made.entries()) {
+      for (let tried = 0; tried < index % 4; tried++) {
+        await attempt(test.log, { agentId: agent.agentId, actionType: index % 3 === 0 ? "read" : "write" });
+      }
+      agent.trust = (await test.log.caughtUp()).agents.get(agent.agentId)?.trustTenths ?? 0;
+    }
+  });
+  after(() => test.close());
+
+  async function idsOf(request: object): Promise<string[]> {
+    const ids: string[] = [];
+    let pageToken = "";
+    do {
+      const page = await test.agents.listAgents({ ...request, pageToken });
+      ids.push(...page.agents.map(({ agentId }) => agentId));
+      pageToken = page.nextPageToken ?? "";
+    } while (pageToken !== "");
+    return ids;
+  }
+
+  type Made = (typeof made)[number];
+  const byId = (a: Made, b: Made): number => (a.agentId < b.agentId ? -1 : 1);
+  const byName = (a: Made, b: Made): number => {
+    const [left, right] = [a.name.toLowerCase(), b.name.toLowerCase()];
+    return left === right ? byId(a, b) : left < right ? -1 : 1;
+  };
+  const ORDERS: readonly [AgentOrder, (a: Made, b: Made) => number][] = [
+    [AgentOrder.NEWEST, (a, b) => made.indexOf(b) - made.indexOf(a)],
+    [AgentOrder.NAME, byName],
+    [AgentOrder.LOWEST_TRUST, (a, b) => a.trust - b.trust || byId(a, b)],
+    [AgentOrder.HIGHEST_TRUST, (a, b) => b.trust - a.trust || byId(a, b)],
+  ];
+
+  it("gives every agent whose name begins as asked for, once and in order, whatever the size of the page.", async () => {
+    expect(new Set(made.map(({ trust }) => trust)).size).to.be.greaterThan(3);
+    for (const [orderBy, compare] of ORDERS) {
+      for (const q of ["", "a", "AB", " ab ", "É", "none"]) {
+        const wanted = made
+          .filter(({ name }) => name.toLowerCase().startsWith(q.trim().toLowerCase()))
+          .sort(compare)
+          .map(({ agentId }) => agentId);
+        for (const pageSize of [1, 3, 100]) expect(await idsOf({ orderBy, q, pageSize })).to.deep.equal(wanted);
+      }
+    }
   });
 });

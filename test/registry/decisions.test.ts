@@ -8,6 +8,7 @@ import { attempt, openWorkspace, type TestWorkspace } from "../support/harness.t
 describe("listDecisionReceipts", () => {
   let test: TestWorkspace;
   const agentIds: string[] = [];
+  const tools: (string | undefined)[] = [];
   /** Oldest first. */
   const made: SealedDecision[] = [];
   before(async () => {
@@ -21,7 +22,9 @@ describe("listDecisionReceipts", () => {
     });
     for (let index = 0; index < 30; index++) {
       const agentId = agentIds[index % 2] as string;
-      made.push(await attempt(test.log, { agentId, actionType: index % 3 === 0 ? "drop" : "read" }));
+      const tool = index % 5 === 0 ? { tool: index % 2 === 0 ? "Mail" : 'say "hi"' } : {};
+      made.push(await attempt(test.log, { agentId, actionType: index % 3 === 0 ? "drop" : "Read.it", ...tool }));
+      tools.push(tool.tool);
       // A change between decisions: lists of decisions must not show it.
       if (index % 10 === 0) await agents.registerAgent({ name: `late ${index}` });
     }
@@ -29,8 +32,11 @@ describe("listDecisionReceipts", () => {
   after(() => test.close());
 
   /** What a naive reading of the filter gives, newest first. */
-  function expected({ agentId, decision, sinceMs, untilMs }: DecisionFilter): number[] {
+  function expected({ agentId, decision, sinceMs, untilMs, ...narrow }: DecisionFilter): number[] {
     return made
+      .filter((_, index) => narrow.tool === undefined || tools[index] === narrow.tool)
+      .filter(({ actionType }) => [undefined, actionType.toLowerCase()].includes(narrow.actionType?.toLowerCase()))
+      .filter(({ actionType }) => actionType.toLowerCase().startsWith(narrow.actionTypePrefix?.toLowerCase() ?? ""))
       .filter((each) => agentId === undefined || each.agentId === agentId)
       .filter((each) => decision === undefined || each.decision === decision)
       .filter((each) => each.atMs >= (sinceMs ?? 0) && each.atMs < (untilMs ?? Number.POSITIVE_INFINITY))
@@ -38,11 +44,13 @@ describe("listDecisionReceipts", () => {
       .reverse();
   }
 
-  async function listed(filter: DecisionFilter, size: number): Promise<number[]> {
+  async function listed(filter: DecisionFilter, size: number, maxLookedAt?: number): Promise<number[]> {
     const seen: number[] = [];
     let after: number | undefined;
     do {
-      const page = await listDecisionReceipts(test.database.pool, "default", filter, { size, after });
+      const page = await listDecisionReceipts(
+        ...([test.database.pool, "default", filter, { size, after }, maxLookedAt] as const),
+      );
       expect(page.items.length).to.be.at.most(size);
       seen.push(...page.items.map(({ body }) => body.seq));
       after = page.next;
@@ -62,6 +70,33 @@ describe("listDecisionReceipts", () => {
         }
       }
     }
+  });
+
+  it("gives what fits an action type, its beginning and a tool, however few entries are looked at for a page.", async () => {
+    const narrow = [
+      { actionType: "READ.IT" },
+      { actionType: "rea" },
+      { actionTypePrefix: "Re" },
+      { actionTypePrefix: "%" },
+      { tool: "Mail" },
+      { tool: "mail" },
+      { tool: 'say "hi"' },
+      { tool: "say" },
+      { tool: "Mail", actionType: "drop", decision: "block" as const },
+    ];
+    for (const each of narrow) {
+      for (const agentId of [undefined, ...agentIds]) {
+        for (const sinceMs of [undefined, made[10]?.atMs]) {
+          const filter = { ...each, agentId, sinceMs };
+          for (const looked of [1, 4, 1_000]) {
+            for (const size of [1, 100]) expect(await listed(filter, size, looked)).to.deep.equal(expected(filter));
+          }
+        }
+      }
+    }
+    const looked = await listDecisionReceipts(test.database.pool, "default", { tool: "none" }, { size: 5 }, 10);
+    expect(looked.items).to.deep.equal([]);
+    expect(looked.next).to.be.a("number");
   });
 
   it("gives nothing outside the span of the log and for what does not exist.", async () => {

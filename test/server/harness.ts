@@ -98,6 +98,7 @@ export function enforcementWith(functions: Partial<Enforcement>): ReturnType<typ
     interceptStream: nothing,
     getDecision: notTested,
     listDecisions: notTested,
+    summarizeDecisions: notTested,
     watchDecisions: nothing,
     ...functions,
   });
@@ -112,6 +113,8 @@ export function escalationsWith(functions: Partial<Escalations>): ReturnType<typ
     getEscalation: notTested,
     resolveEscalation: notTested,
     withdrawEscalation: notTested,
+    editEscalation: notTested,
+    extendEscalation: notTested,
     ...functions,
   });
 }

@@ -9,6 +9,7 @@ interface Values {
   readonly refs?: string;
   readonly subtrees?: Buffer;
   readonly id?: string;
+  readonly session?: string;
 }
 
 const WORKSPACE = "default";
@@ -22,11 +23,11 @@ const SUBTREE = Buffer.alloc(32, 9);
 const NO_CHANGES: readonly null[] = Array(6).fill(null);
 
 function append(client: Client, given: Values = {}, escalations: readonly (string | null)[] = Array(15).fill(null)) {
-  const { seq = SEQ, frontier = FRONTIER, refs = "", subtrees = SUBTREE, id = "dec_1" } = given;
+  const { seq = SEQ, frontier = FRONTIER, refs = "", subtrees = SUBTREE, id = "dec_1", session = null } = given;
   const entry = [id, "agt_1", "payment.send", "1", refs, HASH, BODY, subtrees];
   return client.query<{ now: number }>({
     ...appendEntries,
-    values: [WORKSPACE, seq, 1, frontier, NEXT, 2, ...entry, ...escalations, "0"],
+    values: [WORKSPACE, seq, 1, frontier, NEXT, 2, ...entry, ...escalations, "0", session],
   });
 }
 
@@ -55,6 +56,14 @@ describe("the statement that appends decisions", () => {
         expect(entry?.subtree_hashes).to.equal(`\\x${SUBTREE.toString("hex")}`);
         const [head] = await rowsOf(client, "ledger_head");
         expect(head).to.include({ seq: SEQ + 1, last_at_ms: 2, frontier: `\\x${NEXT.toString("hex")}` });
+      }));
+  }
+
+  for (const session of ["ses_1", "", undefined]) {
+    it(`stores ${session === undefined ? "no" : `"${session}" as the`} session.`, () =>
+      withClient(database.url, async (client) => {
+        await append(client, session === undefined ? {} : { session });
+        expect((await rowsOf(client, "ledger_entry"))[0]?.session_id).to.equal(session === "ses_1" ? session : null);
       }));
   }
 

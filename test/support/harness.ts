@@ -224,7 +224,7 @@ function servicesOf(parts: Pick<Replica, "database" | "logs" | "keys" | "authent
     createDepartmentService({ logs }),
     createDryRunService({ logs, pool, checker, database }),
     createEnforcementService({ intercept: createIntercept({ logs, guard, checker }), logs, pool, heartbeatMs }),
-    createEscalationService({ logs, pool, heartbeatMs }),
+    createEscalationService({ logs, pool, guard, checker, heartbeatMs }),
     createIncidentService(database),
     createMandateService({ logs, database }),
     createRevocationService(parts),

@@ -94,6 +94,14 @@ export declare type Agent = Message<"agentcontrol.v1.Agent"> & {
    * @generated from field: google.protobuf.Timestamp deactivated_at = 11;
    */
   deactivatedAt?: Timestamp | undefined;
+
+  /**
+   * When it last attempted an action, allowed or not. ListAgents and GetAgent say it; unset in other answers, and for an agent
+   * that never acted.
+   *
+   * @generated from field: google.protobuf.Timestamp last_action_at = 12;
+   */
+  lastActionAt?: Timestamp | undefined;
 };
 
 /**
@@ -251,6 +259,20 @@ export declare type ListAgentsRequest = Message<"agentcontrol.v1.ListAgentsReque
    * @generated from field: string department_id = 4;
    */
   departmentId: string;
+
+  /**
+   * Only agents whose name begins with this, ignoring case; empty means all. At most 200 characters.
+   *
+   * @generated from field: string q = 5;
+   */
+  q: string;
+
+  /**
+   * The order of the list; absent means newest first.
+   *
+   * @generated from field: agentcontrol.v1.AgentOrder order_by = 6;
+   */
+  orderBy: AgentOrder;
 };
 
 /**
@@ -597,6 +619,54 @@ export enum AgentStatus {
 export declare const AgentStatusSchema: GenEnum<AgentStatus>;
 
 /**
+ * The order of a list of agents.
+ *
+ * @generated from enum agentcontrol.v1.AgentOrder
+ */
+export enum AgentOrder {
+  /**
+   * Stands for `newest`.
+   *
+   * @generated from enum value: AGENT_ORDER_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Newest first.
+   *
+   * @generated from enum value: AGENT_ORDER_NEWEST = 1;
+   */
+  NEWEST = 1,
+
+  /**
+   * By name from A on, ignoring case; agents of one name by id.
+   *
+   * @generated from enum value: AGENT_ORDER_NAME = 2;
+   */
+  NAME = 2,
+
+  /**
+   * Lowest trust first; agents of equal trust by id. Trust changes while pages are read: an agent that passes the end of a page
+   * meanwhile is shown twice or not at all.
+   *
+   * @generated from enum value: AGENT_ORDER_LOWEST_TRUST = 3;
+   */
+  LOWEST_TRUST = 3,
+
+  /**
+   * Highest trust first, as for the lowest.
+   *
+   * @generated from enum value: AGENT_ORDER_HIGHEST_TRUST = 4;
+   */
+  HIGHEST_TRUST = 4,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.AgentOrder.
+ */
+export declare const AgentOrderSchema: GenEnum<AgentOrder>;
+
+/**
  * The agents of a workspace and the trust they have earned.
  *
  * @generated from service agentcontrol.v1.AgentService
@@ -613,7 +683,7 @@ export declare const AgentService: GenService<{
     output: typeof RegisterAgentResponseSchema;
   },
   /**
-   * Lists the agents, newest first.
+   * Lists the agents, newest first unless another order is asked for.
    *
    * @generated from rpc agentcontrol.v1.AgentService.ListAgents
    */

@@ -1077,6 +1077,13 @@ export declare type ListGrantsRequest = Message<"agentcontrol.v1.ListGrantsReque
    * @generated from field: string agent_id = 3;
    */
   agentId: string;
+
+  /**
+   * Only those that pass this grant on directly; empty means all. A grant that the workspace does not have was passed on by none.
+   *
+   * @generated from field: string parent_grant_id = 4;
+   */
+  parentGrantId: string;
 };
 
 /**

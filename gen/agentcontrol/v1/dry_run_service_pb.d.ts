@@ -104,7 +104,7 @@ export declare type HypotheticalAction = Message<"agentcontrol.v1.HypotheticalAc
   actionType: string;
 
   /**
-   * What the action is about, at most 65,536 bytes.
+   * What the action is about, at most 1 MiB; a request of 1 MiB has room for a little less.
    *
    * @generated from field: string action_content = 2;
    */
@@ -476,7 +476,7 @@ export declare type ProbeRequest = Message<"agentcontrol.v1.ProbeRequest"> & {
   actionType: string;
 
   /**
-   * What the action is about, at most 65,536 bytes.
+   * What the action is about, at most 1 MiB; a request of 1 MiB has room for a little less.
    *
    * @generated from field: string action_content = 3;
    */

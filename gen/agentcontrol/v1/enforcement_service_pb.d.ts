@@ -428,6 +428,14 @@ export declare type Receipt = Message<"agentcontrol.v1.Receipt"> & {
    * @generated from field: bool key_ended = 26;
    */
   keyEnded: boolean;
+
+  /**
+   * The escalation whose arguments a human edited, when this decides the edited action; `key_id` is then the editor's. Unset
+   * otherwise.
+   *
+   * @generated from field: optional string edit_of = 27;
+   */
+  editOf?: string | undefined;
 };
 
 /**
@@ -435,6 +443,177 @@ export declare type Receipt = Message<"agentcontrol.v1.Receipt"> & {
  * Use `create(ReceiptSchema)` to create a new message.
  */
 export declare const ReceiptSchema: GenMessage<Receipt>;
+
+/**
+ * Numbers of decisions by what was decided.
+ *
+ * @generated from message agentcontrol.v1.DecisionCounts
+ */
+export declare type DecisionCounts = Message<"agentcontrol.v1.DecisionCounts"> & {
+  /**
+   * Allowed.
+   *
+   * @generated from field: int64 allow = 1;
+   */
+  allow: bigint;
+
+  /**
+   * Blocked.
+   *
+   * @generated from field: int64 block = 2;
+   */
+  block: bigint;
+
+  /**
+   * Escalated.
+   *
+   * @generated from field: int64 escalate = 3;
+   */
+  escalate: bigint;
+};
+
+/**
+ * Describes the message agentcontrol.v1.DecisionCounts.
+ * Use `create(DecisionCountsSchema)` to create a new message.
+ */
+export declare const DecisionCountsSchema: GenMessage<DecisionCounts>;
+
+/**
+ * The decisions of one stretch of time.
+ *
+ * @generated from message agentcontrol.v1.DecisionBucket
+ */
+export declare type DecisionBucket = Message<"agentcontrol.v1.DecisionBucket"> & {
+  /**
+   * When it begins.
+   *
+   * @generated from field: google.protobuf.Timestamp at = 1;
+   */
+  at?: Timestamp | undefined;
+
+  /**
+   * Allowed.
+   *
+   * @generated from field: int64 allow = 2;
+   */
+  allow: bigint;
+
+  /**
+   * Blocked.
+   *
+   * @generated from field: int64 block = 3;
+   */
+  block: bigint;
+
+  /**
+   * Escalated.
+   *
+   * @generated from field: int64 escalate = 4;
+   */
+  escalate: bigint;
+};
+
+/**
+ * Describes the message agentcontrol.v1.DecisionBucket.
+ * Use `create(DecisionBucketSchema)` to create a new message.
+ */
+export declare const DecisionBucketSchema: GenMessage<DecisionBucket>;
+
+/**
+ * A reason of decisions that blocked or escalated, and how often it was given.
+ *
+ * @generated from message agentcontrol.v1.CountedReason
+ */
+export declare type CountedReason = Message<"agentcontrol.v1.CountedReason"> & {
+  /**
+   * Its code, as in `Reason`.
+   *
+   * @generated from field: string code = 1;
+   */
+  code: string;
+
+  /**
+   * The mandate; unset for a reason without one.
+   *
+   * @generated from field: optional string mandate_id = 2;
+   */
+  mandateId?: string | undefined;
+
+  /**
+   * The mandate's name when it was last given; unset for a reason without one.
+   *
+   * @generated from field: optional string mandate_name = 3;
+   */
+  mandateName?: string | undefined;
+
+  /**
+   * Path of the rule in the mandate; unset for a reason without one.
+   *
+   * @generated from field: optional string rule = 4;
+   */
+  rule?: string | undefined;
+
+  /**
+   * How often.
+   *
+   * @generated from field: int64 count = 5;
+   */
+  count: bigint;
+};
+
+/**
+ * Describes the message agentcontrol.v1.CountedReason.
+ * Use `create(CountedReasonSchema)` to create a new message.
+ */
+export declare const CountedReasonSchema: GenMessage<CountedReason>;
+
+/**
+ * What a version of a mandate would have decided while it was in mode `observe`.
+ *
+ * @generated from message agentcontrol.v1.ObservedMandate
+ */
+export declare type ObservedMandate = Message<"agentcontrol.v1.ObservedMandate"> & {
+  /**
+   * The mandate.
+   *
+   * @generated from field: string mandate_id = 1;
+   */
+  mandateId: string;
+
+  /**
+   * Its name.
+   *
+   * @generated from field: string mandate_name = 2;
+   */
+  mandateName: string;
+
+  /**
+   * Its version.
+   *
+   * @generated from field: int32 version = 3;
+   */
+  version: number;
+
+  /**
+   * Decisions in which it would have blocked.
+   *
+   * @generated from field: int64 would_block = 4;
+   */
+  wouldBlock: bigint;
+
+  /**
+   * Decisions in which it would have escalated.
+   *
+   * @generated from field: int64 would_escalate = 5;
+   */
+  wouldEscalate: bigint;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ObservedMandate.
+ * Use `create(ObservedMandateSchema)` to create a new message.
+ */
+export declare const ObservedMandateSchema: GenMessage<ObservedMandate>;
 
 /**
  * Asks for Intercept.
@@ -450,7 +629,7 @@ export declare type InterceptRequest = Message<"agentcontrol.v1.InterceptRequest
   actionType: string;
 
   /**
-   * What the action is about, at most 65,536 bytes.
+   * What the action is about, at most 1 MiB; a request of 1 MiB has room for a little less.
    *
    * @generated from field: string action_content = 2;
    */
@@ -808,6 +987,34 @@ export declare type ListDecisionsRequest = Message<"agentcontrol.v1.ListDecision
    * @generated from field: google.protobuf.Timestamp until = 6;
    */
   until?: Timestamp | undefined;
+
+  /**
+   * Only actions of this type, ignoring case; empty means all.
+   *
+   * @generated from field: string action_type = 10;
+   */
+  actionType: string;
+
+  /**
+   * Only actions whose type begins with this, ignoring case; empty means all.
+   *
+   * @generated from field: string action_type_prefix = 11;
+   */
+  actionTypePrefix: string;
+
+  /**
+   * Only calls of this tool: a registered one in any case, any other as its callers wrote it. Empty means all.
+   *
+   * @generated from field: string tool = 12;
+   */
+  tool: string;
+
+  /**
+   * Only decisions on actions that named this session; empty means all.
+   *
+   * @generated from field: string session_id = 7;
+   */
+  sessionId: string;
 };
 
 /**
@@ -842,6 +1049,117 @@ export declare type ListDecisionsResponse = Message<"agentcontrol.v1.ListDecisio
  * Use `create(ListDecisionsResponseSchema)` to create a new message.
  */
 export declare const ListDecisionsResponseSchema: GenMessage<ListDecisionsResponse>;
+
+/**
+ * Asks for SummarizeDecisions.
+ *
+ * @generated from message agentcontrol.v1.SummarizeDecisionsRequest
+ */
+export declare type SummarizeDecisionsRequest = Message<"agentcontrol.v1.SummarizeDecisionsRequest"> & {
+  /**
+   * Counts decisions at or after this time; absent means a day before `until`. At most 366 days before it.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 1;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * Counts decisions before this time; absent means now.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 2;
+   */
+  until?: Timestamp | undefined;
+
+  /**
+   * Only decisions on this agent's actions; empty means all.
+   *
+   * @generated from field: string agent_id = 3;
+   */
+  agentId: string;
+
+  /**
+   * Length of a bucket in seconds, up to 366 days and so that there are 500 buckets at most; 0 stands for what makes 48 buckets or
+   * fewer.
+   *
+   * @generated from field: int32 bucket_seconds = 4;
+   */
+  bucketSeconds: number;
+};
+
+/**
+ * Describes the message agentcontrol.v1.SummarizeDecisionsRequest.
+ * Use `create(SummarizeDecisionsRequestSchema)` to create a new message.
+ */
+export declare const SummarizeDecisionsRequestSchema: GenMessage<SummarizeDecisionsRequest>;
+
+/**
+ * Answers SummarizeDecisions.
+ *
+ * @generated from message agentcontrol.v1.SummarizeDecisionsResponse
+ */
+export declare type SummarizeDecisionsResponse = Message<"agentcontrol.v1.SummarizeDecisionsResponse"> & {
+  /**
+   * When the window begins.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 1;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * When it ends; decisions at this time are outside.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 2;
+   */
+  until?: Timestamp | undefined;
+
+  /**
+   * Length of a bucket in seconds. The last one ends with the window.
+   *
+   * @generated from field: int32 bucket_seconds = 3;
+   */
+  bucketSeconds: number;
+
+  /**
+   * Every bucket of the window, oldest first, empty ones included.
+   *
+   * @generated from field: repeated agentcontrol.v1.DecisionBucket buckets = 4;
+   */
+  buckets: DecisionBucket[];
+
+  /**
+   * The decisions of the whole window.
+   *
+   * @generated from field: agentcontrol.v1.DecisionCounts totals = 5;
+   */
+  totals?: DecisionCounts | undefined;
+
+  /**
+   * The 20 most frequent reasons, the most frequent first.
+   *
+   * @generated from field: repeated agentcontrol.v1.CountedReason top_reasons = 6;
+   */
+  topReasons: CountedReason[];
+
+  /**
+   * The 100 mandates in mode `observe` that would have decided most often, by version.
+   *
+   * @generated from field: repeated agentcontrol.v1.ObservedMandate observed = 7;
+   */
+  observed: ObservedMandate[];
+
+  /**
+   * Decisions that `top_reasons` and `observed` come from: the newest of the window, at most 50,000.
+   *
+   * @generated from field: int64 reasons_from = 8;
+   */
+  reasonsFrom: bigint;
+};
+
+/**
+ * Describes the message agentcontrol.v1.SummarizeDecisionsResponse.
+ * Use `create(SummarizeDecisionsResponseSchema)` to create a new message.
+ */
+export declare const SummarizeDecisionsResponseSchema: GenMessage<SummarizeDecisionsResponse>;
 
 /**
  * Asks for WatchDecisions.
@@ -959,7 +1277,9 @@ export declare const EnforcementService: GenService<{
     output: typeof GetDecisionResponseSchema;
   },
   /**
-   * Lists the decisions, newest first.
+   * Lists the decisions, newest first. For a page narrowed by `decision`, `action_type`, `action_type_prefix` or `tool` the newest
+   * 50,000 entries of the log that are left are looked at: it may hold fewer decisions than fit, even none, and the list goes on as
+   * long as `next_page_token` is set.
    *
    * @generated from rpc agentcontrol.v1.EnforcementService.ListDecisions
    */
@@ -967,6 +1287,18 @@ export declare const EnforcementService: GenService<{
     methodKind: "unary";
     input: typeof ListDecisionsRequestSchema;
     output: typeof ListDecisionsResponseSchema;
+  },
+  /**
+   * Counts the decisions of a window of time in buckets, with the most frequent reasons and with what observing mandates would
+   * have decided. Refusals of ended keys and of retries do not count. AGENT_NOT_FOUND when the workspace has no such agent,
+   * OVERLOADED when counting takes longer than ten seconds.
+   *
+   * @generated from rpc agentcontrol.v1.EnforcementService.SummarizeDecisions
+   */
+  summarizeDecisions: {
+    methodKind: "unary";
+    input: typeof SummarizeDecisionsRequestSchema;
+    output: typeof SummarizeDecisionsResponseSchema;
   },
   /**
    * Sends every decision as it is sealed, in the order of the log: first those after `cursor`, then new ones. Nothing is sent

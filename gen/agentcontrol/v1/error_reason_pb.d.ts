@@ -329,6 +329,14 @@ export enum ErrorReason {
   ESCALATION_RESOLVED = 63,
 
   /**
+   * The mandates in force, or another step of deciding, block the action as edited; `codes` in the metadata lists the reasons and
+   * the message tells them. The escalation stays pending. FAILED_PRECONDITION, 400.
+   *
+   * @generated from enum value: ERROR_REASON_EDIT_BLOCKED = 58;
+   */
+  EDIT_BLOCKED = 58,
+
+  /**
    * The mandate is archived and takes no new version. FAILED_PRECONDITION, 400.
    *
    * @generated from enum value: ERROR_REASON_MANDATE_ARCHIVED = 64;
@@ -511,6 +519,76 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_TOO_MANY_WRONG_KEYS = 114;
    */
   TOO_MANY_WRONG_KEYS = 114,
+
+  /**
+   * A call came with the dashboard's cookie and without the `X-CSRF-Token` that belongs to it. PERMISSION_DENIED, 403.
+   *
+   * @generated from enum value: ERROR_REASON_CSRF_TOKEN_INVALID = 115;
+   */
+  CSRF_TOKEN_INVALID = 115,
+
+  /**
+   * No such MCP server in the key's workspace. NOT_FOUND, 404.
+   *
+   * @generated from enum value: ERROR_REASON_MCP_SERVER_NOT_FOUND = 120;
+   */
+  MCP_SERVER_NOT_FOUND = 120,
+
+  /**
+   * No MCP session of this id is open in the process for this caller and server; send `initialize`. NOT_FOUND, 404.
+   *
+   * @generated from enum value: ERROR_REASON_MCP_SESSION_NOT_FOUND = 121;
+   */
+  MCP_SESSION_NOT_FOUND = 121,
+
+  /**
+   * An MCP server cannot be reached, or does not answer as the protocol says. UNAVAILABLE, 502 over HTTP.
+   *
+   * @generated from enum value: ERROR_REASON_MCP_UPSTREAM_UNAVAILABLE = 122;
+   */
+  MCP_UPSTREAM_UNAVAILABLE = 122,
+
+  /**
+   * An MCP server of this name exists. ALREADY_EXISTS, 409.
+   *
+   * @generated from enum value: ERROR_REASON_MCP_SERVER_EXISTS = 123;
+   */
+  MCP_SERVER_EXISTS = 123,
+
+  /**
+   * The MCP server has no such tool. NOT_FOUND, 404.
+   *
+   * @generated from enum value: ERROR_REASON_MCP_TOOL_NOT_FOUND = 124;
+   */
+  MCP_TOOL_NOT_FOUND = 124,
+
+  /**
+   * The definition that waits is not the one that was looked at, or none waits. FAILED_PRECONDITION, 409 over HTTP.
+   *
+   * @generated from enum value: ERROR_REASON_MCP_TOOL_CHANGED = 125;
+   */
+  MCP_TOOL_CHANGED = 125,
+
+  /**
+   * `Host` or `Origin` names another site than this service, as a page does that was made to call it. PERMISSION_DENIED, 403.
+   *
+   * @generated from enum value: ERROR_REASON_ORIGIN_NOT_ALLOWED = 126;
+   */
+  ORIGIN_NOT_ALLOWED = 126,
+
+  /**
+   * The access token lacks the scope that the gateway asks for. PERMISSION_DENIED, 403.
+   *
+   * @generated from enum value: ERROR_REASON_SCOPE_MISSING = 127;
+   */
+  SCOPE_MISSING = 127,
+
+  /**
+   * The issuer of access tokens cannot be asked for its keys. UNAVAILABLE, 503.
+   *
+   * @generated from enum value: ERROR_REASON_IDENTITY_UNAVAILABLE = 128;
+   */
+  IDENTITY_UNAVAILABLE = 128,
 }
 
 /**

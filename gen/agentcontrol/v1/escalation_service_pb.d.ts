@@ -212,11 +212,33 @@ export declare type Escalation = Message<"agentcontrol.v1.Escalation"> & {
   asked: number;
 
   /**
-   * The escalation that the last of the other askers got after the approval was used up or had expired; unset until then.
+   * The escalation that the last of the other askers got after the approval was used up or had expired; unset until then. With
+   * `edited_arguments`, the approved escalation of the edited action; unset if the edited action needs no approval.
    *
    * @generated from field: optional string replaced_by = 28;
    */
   replacedBy?: string | undefined;
+
+  /**
+   * The session that the action belongs to; unset when it names none.
+   *
+   * @generated from field: optional string session_id = 29;
+   */
+  sessionId?: string | undefined;
+
+  /**
+   * The arguments that a human approved in place of the action's own; unset unless it was edited. The status is then `rejected`.
+   *
+   * @generated from field: google.protobuf.Struct edited_arguments = 30;
+   */
+  editedArguments?: JsonObject | undefined;
+
+  /**
+   * The escalation whose edit approved this one; unset otherwise.
+   *
+   * @generated from field: optional string edited_from = 31;
+   */
+  editedFrom?: string | undefined;
 };
 
 /**
@@ -584,6 +606,117 @@ export declare type WithdrawEscalationResponse = Message<"agentcontrol.v1.Withdr
 export declare const WithdrawEscalationResponseSchema: GenMessage<WithdrawEscalationResponse>;
 
 /**
+ * Asks for EditEscalation.
+ *
+ * @generated from message agentcontrol.v1.EditEscalationRequest
+ */
+export declare type EditEscalationRequest = Message<"agentcontrol.v1.EditEscalationRequest"> & {
+  /**
+   * Which escalation.
+   *
+   * @generated from field: string escalation_id = 1;
+   */
+  escalationId: string;
+
+  /**
+   * All arguments of the action, in place of its own; not the same as those. At most 60 levels deep. Where the action has no
+   * `metadata.arguments` and its metadata itself are its arguments, these are its metadata: `tool`, `mcp_server` and what
+   * `approval_ignores` names stay as they are where left out, the first two may not differ, and there is no `arguments`.
+   *
+   * @generated from field: google.protobuf.Struct arguments = 2;
+   */
+  arguments?: JsonObject | undefined;
+
+  /**
+   * Why, at most 2,000 characters; kept with both escalations and sealed in the log.
+   *
+   * @generated from field: optional string note = 3;
+   */
+  note?: string | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.EditEscalationRequest.
+ * Use `create(EditEscalationRequestSchema)` to create a new message.
+ */
+export declare const EditEscalationRequestSchema: GenMessage<EditEscalationRequest>;
+
+/**
+ * Answers EditEscalation.
+ *
+ * @generated from message agentcontrol.v1.EditEscalationResponse
+ */
+export declare type EditEscalationResponse = Message<"agentcontrol.v1.EditEscalationResponse"> & {
+  /**
+   * The escalation as rejected, with `edited_arguments`.
+   *
+   * @generated from field: agentcontrol.v1.Escalation escalation = 1;
+   */
+  escalation?: Escalation | undefined;
+
+  /**
+   * The approved escalation of the edited action; unset if that needs no approval. It may have been pending before, when the
+   * agent had asked for the same action.
+   *
+   * @generated from field: agentcontrol.v1.Escalation replacement = 2;
+   */
+  replacement?: Escalation | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.EditEscalationResponse.
+ * Use `create(EditEscalationResponseSchema)` to create a new message.
+ */
+export declare const EditEscalationResponseSchema: GenMessage<EditEscalationResponse>;
+
+/**
+ * Asks for ExtendEscalation.
+ *
+ * @generated from message agentcontrol.v1.ExtendEscalationRequest
+ */
+export declare type ExtendEscalationRequest = Message<"agentcontrol.v1.ExtendEscalationRequest"> & {
+  /**
+   * Which escalation.
+   *
+   * @generated from field: string escalation_id = 1;
+   */
+  escalationId: string;
+
+  /**
+   * Seconds by which `expires_at` moves, 1 to 604,800.
+   *
+   * @generated from field: int32 seconds = 2;
+   */
+  seconds: number;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ExtendEscalationRequest.
+ * Use `create(ExtendEscalationRequestSchema)` to create a new message.
+ */
+export declare const ExtendEscalationRequestSchema: GenMessage<ExtendEscalationRequest>;
+
+/**
+ * Answers ExtendEscalation.
+ *
+ * @generated from message agentcontrol.v1.ExtendEscalationResponse
+ */
+export declare type ExtendEscalationResponse = Message<"agentcontrol.v1.ExtendEscalationResponse"> & {
+  /**
+   * The escalation with its later `expires_at`.
+   *
+   * @generated from field: agentcontrol.v1.Escalation escalation = 1;
+   */
+  escalation?: Escalation | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ExtendEscalationResponse.
+ * Use `create(ExtendEscalationResponseSchema)` to create a new message.
+ */
+export declare const ExtendEscalationResponseSchema: GenMessage<ExtendEscalationResponse>;
+
+/**
  * Where an escalation stands.
  *
  * @generated from enum agentcontrol.v1.EscalationStatus
@@ -611,7 +744,8 @@ export enum EscalationStatus {
   APPROVED = 2,
 
   /**
-   * A human rejected, its time was up, or every ask was withdrawn: the action must not happen.
+   * A human rejected it or approved it with other arguments, its time was up, or every ask was withdrawn: the action must not
+   * happen as it is.
    *
    * @generated from enum value: ESCALATION_STATUS_REJECTED = 3;
    */
@@ -691,7 +825,8 @@ export enum EscalationChange {
   HEARTBEAT = 3,
 
   /**
-   * The agent asked again for the same action, or withdrew one of several asks. Several updates may arrive as one.
+   * The agent asked again for the same action, or withdrew one of several asks, or somebody extended it. Several updates may
+   * arrive as one.
    *
    * @generated from enum value: ESCALATION_CHANGE_UPDATED = 4;
    */
@@ -720,8 +855,8 @@ export declare const EscalationService: GenService<{
     output: typeof GetEscalationStatusResponseSchema;
   },
   /**
-   * Sends the escalation at once, then a heartbeat now and then, then the escalation as resolved, and ends. Sends it once
-   * and ends when it is resolved already. Ends with KEY_INVALID when its key does.
+   * Sends the escalation at once, then a heartbeat now and then, the escalation again when it is extended, then the escalation
+   * as resolved, and ends. Sends it once and ends when it is resolved already. Ends with KEY_INVALID when its key does.
    *
    * @generated from rpc agentcontrol.v1.EscalationService.WaitEscalation
    */
@@ -731,7 +866,8 @@ export declare const EscalationService: GenService<{
     output: typeof WaitEscalationResponseSchema;
   },
   /**
-   * Sends every change of every escalation: first the backlog after `cursor`, then what happens, in the order of the log.
+   * Sends every change of every escalation: first the backlog after `cursor`, then what happens, in the order of the log. A
+   * heartbeat follows what is pending at the start.
    * Nothing is sent twice or left out when a watcher resumes with the last cursor it received. Ends with KEY_INVALID when its
    * key does.
    *
@@ -783,6 +919,36 @@ export declare const EscalationService: GenService<{
     methodKind: "unary";
     input: typeof WithdrawEscalationRequestSchema;
     output: typeof WithdrawEscalationResponseSchema;
+  },
+  /**
+   * Approves the action with other arguments, once: rejects the escalation, decides the edited action by the mandates in force,
+   * and approves it if it needs that, all in one step. The edited action is the escalation's own in everything but its arguments;
+   * a content that is the JSON text of the arguments follows them, as RFC 8785 text. The rejected escalation then has
+   * `edited_arguments`, and `replaced_by` names the approved escalation of the edited action; `replaced_by` is unset when the
+   * edited action needs no approval, which is not sealed as a decision before somebody attempts it. The decision on an edited
+   * action that escalates is sealed under the editor's key with `edit_of`, and counts as every decision of the agent. The log has
+   * the digests of both actions.
+   * EDIT_BLOCKED with the reasons, and a violation for each argument that one is about, when the edited action is blocked: then
+   * the escalation stays pending. ESCALATION_RESOLVED when somebody was first or its time is up, so also for a repeat; FOUR_EYES as in ResolveEscalation, also when the key is one
+   * that asked for the edited action.
+   *
+   * @generated from rpc agentcontrol.v1.EscalationService.EditEscalation
+   */
+  editEscalation: {
+    methodKind: "unary";
+    input: typeof EditEscalationRequestSchema;
+    output: typeof EditEscalationResponseSchema;
+  },
+  /**
+   * Gives people more time: moves `expires_at` of a pending escalation later. Repeated calls add up, to at most 30 days from
+   * now; INVALID_FIELD beyond that. ESCALATION_RESOLVED when it is no longer pending.
+   *
+   * @generated from rpc agentcontrol.v1.EscalationService.ExtendEscalation
+   */
+  extendEscalation: {
+    methodKind: "unary";
+    input: typeof ExtendEscalationRequestSchema;
+    output: typeof ExtendEscalationResponseSchema;
   },
 }>;
 

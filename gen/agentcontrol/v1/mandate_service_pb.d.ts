@@ -412,6 +412,189 @@ export declare type Mandate = Message<"agentcontrol.v1.Mandate"> & {
 export declare const MandateSchema: GenMessage<Mandate>;
 
 /**
+ * Whose actions a limit counts together, and how many there are.
+ *
+ * @generated from message agentcontrol.v1.LimitGroup
+ */
+export declare type LimitGroup = Message<"agentcontrol.v1.LimitGroup"> & {
+  /**
+   * The agent, the departments joined by `+`, or the workspace.
+   *
+   * @generated from field: string group = 1;
+   */
+  group: string;
+
+  /**
+   * Its name; names of several departments joined by ` + `.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * Velocity: matching actions in the window. Ordered: steps that happened in their order in the window, but for the last.
+   *
+   * @generated from field: int64 count = 3;
+   */
+  count: bigint;
+
+  /**
+   * Velocity: actions that may follow before one fires the rule. Ordered: steps that are missing before the last. With 0 the next
+   * action that the rule covers fires it.
+   *
+   * @generated from field: int64 remaining = 4;
+   */
+  remaining: bigint;
+
+  /**
+   * Agents in the group.
+   *
+   * @generated from field: int64 members = 5;
+   */
+  members: bigint;
+};
+
+/**
+ * Describes the message agentcontrol.v1.LimitGroup.
+ * Use `create(LimitGroupSchema)` to create a new message.
+ */
+export declare const LimitGroupSchema: GenMessage<LimitGroup>;
+
+/**
+ * A rule that counts actions, as it stands.
+ *
+ * @generated from message agentcontrol.v1.Limit
+ */
+export declare type Limit = Message<"agentcontrol.v1.Limit"> & {
+  /**
+   * The mandate.
+   *
+   * @generated from field: string mandate_id = 1;
+   */
+  mandateId: string;
+
+  /**
+   * Its name.
+   *
+   * @generated from field: string mandate_name = 2;
+   */
+  mandateName: string;
+
+  /**
+   * The version in force.
+   *
+   * @generated from field: int32 version = 3;
+   */
+  version: number;
+
+  /**
+   * Whether it has effect.
+   *
+   * @generated from field: agentcontrol.v1.MandateMode mode = 4;
+   */
+  mode: MandateMode;
+
+  /**
+   * Path of the rule in the mandate: `rules[0]`.
+   *
+   * @generated from field: string rule = 5;
+   */
+  rule: string;
+
+  /**
+   * What the rule decides when it fires.
+   *
+   * @generated from field: agentcontrol.v1.Decision decision = 6;
+   */
+  decision: Decision;
+
+  /**
+   * Whether it counts actions or looks for steps.
+   *
+   * @generated from field: agentcontrol.v1.SequenceMode sequence_mode = 7;
+   */
+  sequenceMode: SequenceMode;
+
+  /**
+   * Velocity: the action types that it counts, in their normal form. Empty for an ordered sequence.
+   *
+   * @generated from field: repeated string action_types = 8;
+   */
+  actionTypes: string[];
+
+  /**
+   * Ordered: the steps, in their normal form. Empty for a velocity rule.
+   *
+   * @generated from field: repeated string steps = 9;
+   */
+  steps: string[];
+
+  /**
+   * The tool whose calls alone can fire the rule; unset when any can.
+   *
+   * @generated from field: optional string tool = 10;
+   */
+  tool?: string | undefined;
+
+  /**
+   * Whose actions count together.
+   *
+   * @generated from field: agentcontrol.v1.Scope scope = 11;
+   */
+  scope: Scope;
+
+  /**
+   * The department that the rule names; unset when it names none.
+   *
+   * @generated from field: optional string department_id = 12;
+   */
+  departmentId?: string | undefined;
+
+  /**
+   * Length of the sliding window in seconds.
+   *
+   * @generated from field: int64 window_seconds = 13;
+   */
+  windowSeconds: bigint;
+
+  /**
+   * Velocity: the rule fires when the count exceeds this. Unset for an ordered sequence.
+   *
+   * @generated from field: optional int64 max_count = 14;
+   */
+  maxCount?: bigint | undefined;
+
+  /**
+   * Counts only past actions that got one of these decisions; empty counts every attempt.
+   *
+   * @generated from field: repeated agentcontrol.v1.Decision count_decisions = 15;
+   */
+  countDecisions: Decision[];
+
+  /**
+   * The groups that the mandate covers, with the highest counts first: the workspace, at most 100 departments, or the at most 20
+   * agents that counted most. An agent in several departments is counted with the members of all of them, and one in none for
+   * itself; `agent_id` shows those groups.
+   *
+   * @generated from field: repeated agentcontrol.v1.LimitGroup groups = 16;
+   */
+  groups: LimitGroup[];
+
+  /**
+   * Departments, or agents with a count, that are left out.
+   *
+   * @generated from field: int32 more_groups = 17;
+   */
+  moreGroups: number;
+};
+
+/**
+ * Describes the message agentcontrol.v1.Limit.
+ * Use `create(LimitSchema)` to create a new message.
+ */
+export declare const LimitSchema: GenMessage<Limit>;
+
+/**
  * A mandate of a pack, as its author writes it. Its name says which mandate of the pack it is.
  *
  * @generated from message agentcontrol.v1.MandateDefinition
@@ -877,6 +1060,67 @@ export declare type ListMandatesResponse = Message<"agentcontrol.v1.ListMandates
  * Use `create(ListMandatesResponseSchema)` to create a new message.
  */
 export declare const ListMandatesResponseSchema: GenMessage<ListMandatesResponse>;
+
+/**
+ * Asks for ListLimits.
+ *
+ * @generated from message agentcontrol.v1.ListLimitsRequest
+ */
+export declare type ListLimitsRequest = Message<"agentcontrol.v1.ListLimitsRequest"> & {
+  /**
+   * Rules a page, 1 to 500; 0 stands for 50.
+   *
+   * @generated from field: int32 page_size = 1;
+   */
+  pageSize: number;
+
+  /**
+   * `next_page_token` of the page before; empty for the first.
+   *
+   * @generated from field: string page_token = 2;
+   */
+  pageToken: string;
+
+  /**
+   * Only rules that cover this agent, each with the agent's own group; empty means all.
+   *
+   * @generated from field: string agent_id = 3;
+   */
+  agentId: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ListLimitsRequest.
+ * Use `create(ListLimitsRequestSchema)` to create a new message.
+ */
+export declare const ListLimitsRequestSchema: GenMessage<ListLimitsRequest>;
+
+/**
+ * Answers ListLimits.
+ *
+ * @generated from message agentcontrol.v1.ListLimitsResponse
+ */
+export declare type ListLimitsResponse = Message<"agentcontrol.v1.ListLimitsResponse"> & {
+  /**
+   * The page.
+   *
+   * @generated from field: repeated agentcontrol.v1.Limit limits = 1;
+   */
+  limits: Limit[];
+
+  /**
+   * Continues the list; unset on the last page.
+   *
+   * @generated from field: optional string next_page_token = 2;
+   */
+  nextPageToken?: string | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ListLimitsResponse.
+ * Use `create(ListLimitsResponseSchema)` to create a new message.
+ */
+export declare const ListLimitsResponseSchema: GenMessage<ListLimitsResponse>;
 
 /**
  * Asks for ArchiveMandate.
@@ -1472,6 +1716,18 @@ export declare const MandateService: GenService<{
     methodKind: "unary";
     input: typeof ListMandatesRequestSchema;
     output: typeof ListMandatesResponseSchema;
+  },
+  /**
+   * Lists every velocity rule and every ordered sequence in force with what it has counted by now, those of observing mandates
+   * too, newest mandate first. Rules that no longer compile are left out: they count nothing. AGENT_NOT_FOUND when the workspace
+   * has no such agent.
+   *
+   * @generated from rpc agentcontrol.v1.MandateService.ListLimits
+   */
+  listLimits: {
+    methodKind: "unary";
+    input: typeof ListLimitsRequestSchema;
+    output: typeof ListLimitsResponseSchema;
   },
   /**
    * Takes a mandate out of force for good; its versions stay readable.

@@ -497,6 +497,27 @@ export declare type DecisionRecord = Message<"agentcontrol.v1.DecisionRecord"> &
    * @generated from field: int64 seq = 10;
    */
   seq: bigint;
+
+  /**
+   * The agent's name when it acted; untrusted text.
+   *
+   * @generated from field: string agent_name = 11;
+   */
+  agentName: string;
+
+  /**
+   * The tool that the action called, as in `Action`; unset when it called none.
+   *
+   * @generated from field: optional string tool = 12;
+   */
+  tool?: string | undefined;
+
+  /**
+   * Why: the message of the most decisive reason.
+   *
+   * @generated from field: string reason = 13;
+   */
+  reason: string;
 };
 
 /**

@@ -289,6 +289,125 @@ export declare type RevocationCertificate = Message<"agentcontrol.v1.RevocationC
 export declare const RevocationCertificateSchema: GenMessage<RevocationCertificate>;
 
 /**
+ * Something that a revocation would end.
+ *
+ * @generated from message agentcontrol.v1.PreviewedItem
+ */
+export declare type PreviewedItem = Message<"agentcontrol.v1.PreviewedItem"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * The first 100 characters of what people know it by: a session's purpose, a credential's or key's name, a window's reason,
+   * a contract's goal, a token's audience, the server and the tool of a tool policy, the action type of an escalation. For a
+   * grant the name of the agent that it was lent to.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * When it would expire; unset when it does not.
+   *
+   * @generated from field: optional google.protobuf.Timestamp expires_at = 3;
+   */
+  expiresAt?: Timestamp | undefined;
+
+  /**
+   * The agent that lent a grant; unset for anything else.
+   *
+   * @generated from field: optional string grantor_agent_id = 4;
+   */
+  grantorAgentId?: string | undefined;
+
+  /**
+   * The agent that a grant was lent to; unset for anything else.
+   *
+   * @generated from field: optional string grantee_agent_id = 5;
+   */
+  granteeAgentId?: string | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.PreviewedItem.
+ * Use `create(PreviewedItemSchema)` to create a new message.
+ */
+export declare const PreviewedItemSchema: GenMessage<PreviewedItem>;
+
+/**
+ * What a revocation would end, by kind: of each kind the first 500, in the order of the ids.
+ *
+ * @generated from message agentcontrol.v1.PreviewedItems
+ */
+export declare type PreviewedItems = Message<"agentcontrol.v1.PreviewedItems"> & {
+  /**
+   * Sessions that would be killed.
+   *
+   * @generated from field: repeated agentcontrol.v1.PreviewedItem sessions = 1;
+   */
+  sessions: PreviewedItem[];
+
+  /**
+   * Credentials that would be revoked, the API keys bound to the agent among them, as in the certificate.
+   *
+   * @generated from field: repeated agentcontrol.v1.PreviewedItem credentials = 2;
+   */
+  credentials: PreviewedItem[];
+
+  /**
+   * Grants that the agent gave, with the child grants that hang from them.
+   *
+   * @generated from field: repeated agentcontrol.v1.PreviewedItem grants_given = 3;
+   */
+  grantsGiven: PreviewedItem[];
+
+  /**
+   * Grants that the agent received, with the child grants that hang from them.
+   *
+   * @generated from field: repeated agentcontrol.v1.PreviewedItem grants_received = 4;
+   */
+  grantsReceived: PreviewedItem[];
+
+  /**
+   * Temporal windows that would be closed.
+   *
+   * @generated from field: repeated agentcontrol.v1.PreviewedItem temporal_windows = 5;
+   */
+  temporalWindows: PreviewedItem[];
+
+  /**
+   * Intent contracts that would end.
+   *
+   * @generated from field: repeated agentcontrol.v1.PreviewedItem intent_contracts = 6;
+   */
+  intentContracts: PreviewedItem[];
+
+  /**
+   * Federation tokens that would be revoked.
+   *
+   * @generated from field: repeated agentcontrol.v1.PreviewedItem federation_tokens = 7;
+   */
+  federationTokens: PreviewedItem[];
+
+  /**
+   * MCP tool policies that would be disabled.
+   *
+   * @generated from field: repeated agentcontrol.v1.PreviewedItem mcp_tool_policies = 8;
+   */
+  mcpToolPolicies: PreviewedItem[];
+};
+
+/**
+ * Describes the message agentcontrol.v1.PreviewedItems.
+ * Use `create(PreviewedItemsSchema)` to create a new message.
+ */
+export declare const PreviewedItemsSchema: GenMessage<PreviewedItems>;
+
+/**
  * Asks for RevokeAgent.
  *
  * @generated from message agentcontrol.v1.RevokeAgentRequest
@@ -427,6 +546,109 @@ export declare type RevokeAgentResponse = Message<"agentcontrol.v1.RevokeAgentRe
 export declare const RevokeAgentResponseSchema: GenMessage<RevokeAgentResponse>;
 
 /**
+ * Asks for PreviewRevocation.
+ *
+ * @generated from message agentcontrol.v1.PreviewRevocationRequest
+ */
+export declare type PreviewRevocationRequest = Message<"agentcontrol.v1.PreviewRevocationRequest"> & {
+  /**
+   * Which agent.
+   *
+   * @generated from field: string agent_id = 1;
+   */
+  agentId: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.PreviewRevocationRequest.
+ * Use `create(PreviewRevocationRequestSchema)` to create a new message.
+ */
+export declare const PreviewRevocationRequestSchema: GenMessage<PreviewRevocationRequest>;
+
+/**
+ * Answers PreviewRevocation.
+ *
+ * @generated from message agentcontrol.v1.PreviewRevocationResponse
+ */
+export declare type PreviewRevocationResponse = Message<"agentcontrol.v1.PreviewRevocationResponse"> & {
+  /**
+   * The agent.
+   *
+   * @generated from field: string agent_id = 1;
+   */
+  agentId: string;
+
+  /**
+   * Its name.
+   *
+   * @generated from field: string agent_name = 2;
+   */
+  agentName: string;
+
+  /**
+   * The revocation of an agent that is revoked: revoking it again ends nothing and returns that certificate. Unset otherwise.
+   *
+   * @generated from field: optional string revocation_id = 3;
+   */
+  revocationId?: string | undefined;
+
+  /**
+   * What would end.
+   *
+   * @generated from field: agentcontrol.v1.PreviewedItems revoked = 4;
+   */
+  revoked?: PreviewedItems | undefined;
+
+  /**
+   * How many of each kind, those past the first 500 included: the counts of the certificate.
+   *
+   * @generated from field: agentcontrol.v1.RevocationCounts counts = 5;
+   */
+  counts?: RevocationCounts | undefined;
+
+  /**
+   * The API keys bound to the agent, the first 500 in the order of the ids. They are among the credentials as well.
+   *
+   * @generated from field: repeated agentcontrol.v1.PreviewedItem api_keys = 6;
+   */
+  apiKeys: PreviewedItem[];
+
+  /**
+   * How many API keys.
+   *
+   * @generated from field: int32 api_key_count = 7;
+   */
+  apiKeyCount: number;
+
+  /**
+   * Pending escalations that would be rejected, the first 500 in the order of the ids.
+   *
+   * @generated from field: repeated agentcontrol.v1.PreviewedItem escalations = 8;
+   */
+  escalations: PreviewedItem[];
+
+  /**
+   * How many escalations.
+   *
+   * @generated from field: int32 escalation_count = 9;
+   */
+  escalationCount: number;
+
+  /**
+   * The time as of which this holds.
+   *
+   * @generated from field: google.protobuf.Timestamp at = 10;
+   */
+  at?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.PreviewRevocationResponse.
+ * Use `create(PreviewRevocationResponseSchema)` to create a new message.
+ */
+export declare const PreviewRevocationResponseSchema: GenMessage<PreviewRevocationResponse>;
+
+/**
  * Asks for GetRevocation.
  *
  * @generated from message agentcontrol.v1.GetRevocationRequest
@@ -545,6 +767,16 @@ export declare const RevocationService: GenService<{
     methodKind: "unary";
     input: typeof RevokeAgentRequestSchema;
     output: typeof RevokeAgentResponseSchema;
+  },
+  /**
+   * Shows what RevokeAgent would end now, and changes nothing. AGENT_NOT_FOUND when the workspace has no such agent.
+   *
+   * @generated from rpc agentcontrol.v1.RevocationService.PreviewRevocation
+   */
+  previewRevocation: {
+    methodKind: "unary";
+    input: typeof PreviewRevocationRequestSchema;
+    output: typeof PreviewRevocationResponseSchema;
   },
   /**
    * Gives a certificate as stored, and whether its signature still verifies.

@@ -205,6 +205,13 @@ export declare type PasteToolRequest = Message<"agentcontrol.v1.PasteToolRequest
    * @generated from field: google.protobuf.Value definition = 1;
    */
   definition?: Value | undefined;
+
+  /**
+   * True: answers with what would be registered, and changes nothing. Over REST in the query.
+   *
+   * @generated from field: bool dry_run = 2;
+   */
+  dryRun: boolean;
 };
 
 /**
@@ -247,7 +254,7 @@ export declare const PastedToolSchema: GenMessage<PastedTool>;
  */
 export declare type PasteToolResponse = Message<"agentcontrol.v1.PasteToolResponse"> & {
   /**
-   * The tools in the order of the paste.
+   * The tools in the order of the paste; of a dry run as they would be, without the generated tests.
    *
    * @generated from field: repeated agentcontrol.v1.PastedTool tools = 1;
    */

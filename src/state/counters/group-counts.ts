@@ -21,6 +21,11 @@ export class AgentNumbers {
     return this.#ids.push(agentId) - 1;
   }
 
+  /** Returns the number of an agent; undefined for one that has none yet. */
+  find(agentId: string): number | undefined {
+    return this.#numbers.get(agentId);
+  }
+
   /** Returns the agent with a number. */
   idOf(agent: number): string {
     return this.#ids[agent] as string;
@@ -65,7 +70,21 @@ export class GroupCounts {
 
   /** Returns the count of an agent. */
   countFor(agentId: string): number {
-    return this.#counts[this.#agents.numberOf(agentId)] ?? 0;
+    return this.#counts[this.#agents.find(agentId) ?? -1] ?? 0;
+  }
+
+  /** Visits the agents with a count above 0, in no particular order. */
+  forEach(visit: (agentId: string, count: number) => void): void {
+    for (const [agent, count] of this.#counts.entries()) if (count > 0) visit(this.#agents.idOf(agent), count);
+  }
+
+  /** Returns what `countForDepartments` does, without keeping the group: kept groups make each action dearer. */
+  peekDepartments(departmentIds: readonly string[]): number {
+    const known = this.#groups.get(departmentIds.join("+"));
+    if (known !== undefined) return known.count;
+    let count = 0;
+    for (const agentId of this.#membership.membersOfAny(departmentIds)) count += this.countFor(agentId);
+    return count;
   }
 
   /** Returns the count of the members of one or more departments, each member once. Summed on first use, then kept. */

@@ -64,6 +64,25 @@ function beginningOf(chain: Chain | undefined): number {
   return chain?.at(-1) ?? Number.NEGATIVE_INFINITY;
 }
 
+/** Returns how many steps of a chain, from the first on, a run has reached that began later than a time. */
+function stepsAfter(chain: Chain | undefined, after: number): number {
+  let steps = 0;
+  while (chain !== undefined && (chain[steps] ?? Number.NEGATIVE_INFINITY) > after) steps += 1;
+  return steps;
+}
+
+/** How far groups have come through the steps of a sequence: the steps that happened in order in its window, but for the last. */
+export interface OrderedProgress {
+  /** Steps that the whole workspace has come. */
+  readonly workspace: number;
+  /** Returns the steps that an agent has come. */
+  ofAgent(agentId: string): number;
+  /** Visits the agents that have come at least one step, in no particular order. */
+  forEach(visit: (agentId: string, steps: number) => void): void;
+  /** Returns the steps that groups of one or more departments have come. Keeps none of the groups. */
+  ofDepartments(groups: readonly (readonly string[])[]): readonly number[];
+}
+
 interface DepartmentGroup {
   readonly departmentIds: readonly string[];
   readonly chain: Chain;
@@ -109,6 +128,26 @@ class DepartmentChains {
     // The chain was built from actions that may be rolled back.
     undo?.push(() => this.#forget(key));
     return group.chain;
+  }
+
+  /** Returns the chains of groups of departments, built in one pass over the actions, without keeping them. */
+  peek(groups: readonly (readonly string[])[]): readonly Chain[] {
+    const built = new Map<number, Chain[]>();
+    const chains = groups.map((departmentIds) => {
+      const known = this.#groups.get(departmentIds.join("+"));
+      if (known !== undefined) return known.chain;
+      const chain = createChain(this.#length);
+      for (const agentId of this.#membership.membersOfAny(departmentIds)) {
+        const agent = this.#agents.find(agentId);
+        if (agent !== undefined) built.set(agent, [...(built.get(agent) ?? []), chain]);
+      }
+      return chain;
+    });
+    if (built.size === 0) return chains;
+    this.#actions.forEach((agent, at, steps) => {
+      for (const chain of built.get(agent) ?? []) advance(chain, steps, at, undefined);
+    });
+    return chains;
   }
 
   forgetDepartment(departmentId: string): void {
@@ -198,6 +237,21 @@ class OrderedTrack {
     return beginningOf(this.#chains.get(agentId));
   }
 
+  /** Returns how far groups have come by actions later than a time. */
+  progress(after: number): OrderedProgress {
+    return {
+      workspace: stepsAfter(this.#workspaceChain, after),
+      ofAgent: (agentId) => stepsAfter(this.#chains.get(agentId), after),
+      forEach: (visit) => {
+        for (const [agentId, chain] of this.#chains) {
+          const steps = stepsAfter(chain, after);
+          if (steps > 0) visit(agentId, steps);
+        }
+      },
+      ofDepartments: (groups) => this.#departments.peek(groups).map((chain) => stepsAfter(chain, after)),
+    };
+  }
+
   forgetDepartment(departmentId: string): void {
     this.#departments.forgetDepartment(departmentId);
   }
@@ -283,15 +337,24 @@ export class OrderedSequences {
    * when none began later than `now` minus the window.
    */
   read(spec: OrderedSpec, agentId: string, now: number, undo?: Undo): number | undefined {
-    const track = this.#tracks.get(spec.key);
-    if (!track?.isComplete) throw new Error(`the sequence \`${spec.key}\` has no history yet`);
-    const began = track.read(spec, agentId, undo);
+    const began = this.#completeTrack(spec).read(spec, agentId, undo);
     return began > now - spec.windowMs ? began : undefined;
+  }
+
+  /** Returns how far groups have come through a sequence as of `now`. */
+  progressOf(spec: OrderedSpec, now: number): OrderedProgress {
+    return this.#completeTrack(spec).progress(now - spec.windowMs);
   }
 
   /** Drops the chains of a department whose members change; the next read builds them anew. */
   forgetDepartment(departmentId: string): void {
     for (const track of this.#tracks.values()) track.forgetDepartment(departmentId);
+  }
+
+  #completeTrack(spec: OrderedSpec): OrderedTrack {
+    const track = this.#tracks.get(spec.key);
+    if (!track?.isComplete) throw new Error(`the sequence \`${spec.key}\` has no history yet`);
+    return track;
   }
 
   #incomplete(): OrderedTrack[] {

@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { CounterReading, CounterSpec, Decision } from "../../policy/types.ts";
-import { AgentNumbers, type Membership } from "./group-counts.ts";
+import { AgentNumbers, type GroupCounts, type Membership } from "./group-counts.ts";
 import type { History, MissingHistory } from "./log-history.ts";
 import { WindowCounts } from "./window-counts.ts";
 
@@ -108,16 +108,26 @@ export class VelocityWindows {
 
   /** Reads the counter of a rule, including the action at hand. `now` MUST NOT go back. */
   read(spec: CounterSpec, agentId: string, now: number): CounterReading {
-    const window = this.#windows.get(idOf(spec));
-    if (window === undefined) throw new Error(`no window of \`${spec.key}\` is in force`);
-    window.advance(now);
+    const window = this.#windowOf(spec, now);
     const { past, ...group } = this.#readGroup(spec, window, agentId);
     return { ...group, count: past + 1, source: window.isMirrored(now) ? "mirror" : "decision_log" };
+  }
+
+  /** Returns the past actions of a rule's counter, by agent and group. `now` MUST NOT go back. */
+  countsOf(spec: CounterSpec, now: number): Pick<GroupCounts, "total" | "countFor" | "peekDepartments" | "forEach"> {
+    return this.#windowOf(spec, now).counts;
   }
 
   /** Drops the counts of a department whose members change; the next read counts them anew. */
   forgetDepartment(departmentId: string): void {
     for (const window of this.#windows.values()) window.counts.forgetDepartment(departmentId);
+  }
+
+  #windowOf(spec: CounterSpec, now: number): WindowCounts {
+    const window = this.#windows.get(idOf(spec));
+    if (window === undefined) throw new Error(`no window of \`${spec.key}\` is in force`);
+    window.advance(now);
+    return window;
   }
 
   /** Makes all incomplete windows wait for the same stretch of the log, so that one read serves those of one length. */

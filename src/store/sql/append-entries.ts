@@ -14,7 +14,8 @@
  * created: ids, agents, action digests, positions in the batch from 0, expiries, numbers of asks, keys that asked (each joined
  * by commas), positions of the last ask that joined (joined, null for none); the earlier escalations that change: ids, the
  * decisions that use them up, the escalations that replace them, numbers of asks, keys, positions of the last ask (joined, null
- * for none; empty where nothing changes); the wake-up for other replicas, null when nobody waits; kinds of the entries (joined).
+ * for none; empty where nothing changes); the wake-up for other replicas, null when nobody waits; kinds of the entries (joined);
+ * the sessions of the actions (joined, empty for none; null when there are none).
  * Returns one row `{now}`, the server's clock in epoch milliseconds, or no row when another writer was first.
  */
 const bits = (number: string): string => `bit_count((${number})::bit(64))`;
@@ -35,11 +36,13 @@ export const appendEntries = {
     returning 1
   ), written as (
     insert into ledger_entry
-      (workspace_id, seq, at_ms, kind, entry_id, agent_id, action_type, decision, ref_id, leaf_hash, body, subtree_hashes)
+      (workspace_id, seq, at_ms, kind, entry_id, agent_id, action_type, decision, ref_id, leaf_hash, body, subtree_hashes,
+        session_id)
     select $1, $2::bigint + r.ord - 1, $6, r.kind::smallint, r.entry_id, r.agent_id, r.action_type, r.decision::smallint,
-      nullif(r.ref_id, ''), substr($12::bytea, (r.ord::int - 1) * 32 + 1, 32), r.body, ${SUBTREES}
-    from head, rows from (${[7, 8, 9, 10, 11, 13, 30].map(column).join(", ")})
-      with ordinality as r (entry_id, agent_id, action_type, decision, ref_id, body, kind, ord)
+      nullif(r.ref_id, ''), substr($12::bytea, (r.ord::int - 1) * 32 + 1, 32), r.body, ${SUBTREES},
+      nullif(r.session_id, '')
+    from head, rows from (${[7, 8, 9, 10, 11, 13, 30, 31].map(column).join(", ")})
+      with ordinality as r (entry_id, agent_id, action_type, decision, ref_id, body, kind, session_id, ord)
   ), escalated as (
     insert into escalation (workspace_id, escalation_id, agent_id, status, action_digest, created_seq, expires_at_ms, asked,
       asked_by, updated_seq)

@@ -18,22 +18,52 @@ const newestByBytes = (rows: string): string =>
 const STRETCH = "seq >= $2 and seq < $3 and ($4::smallint is null or decision = $4)";
 
 /**
+ * Conditions of a list beside those of a stretch: action type, beginning of the action type, tool, and the tool as it stands in a
+ * body, which keeps most bodies from being parsed. Each may be null.
+ */
+const LISTED = `${STRETCH} and ($7::text is null or action_type = $7) and ($8::text is null or starts_with(action_type, $8))
+  and ($9::text is null or case when strpos(body, $10) > 0 then body::json #>> '{action,tool}' = $9 else false end)`;
+
+/**
  * Lists decisions between two indexes, newest first, by reading the primary key backwards until the page is full. Times
  * never go backwards within a log, so callers convert a time span to indexes first. Separate from the statement for one
  * agent because a plan with an optional agent would not use the agent's index.
- * Parameters: workspace, first index, index to stop before, decision or null, most rows, bytes.
+ * Parameters: workspace, first index, index to stop before, decision or null, most rows, bytes, then those of `LISTED`.
  */
 export const listDecisions = {
   name: "list-decisions",
   text: newestByBytes(`select seq, leaf_hash, body from ledger_entry
-    where workspace_id = $1 and ${IS_DECISION} and ${STRETCH} order by seq desc limit $5`),
+    where workspace_id = $1 and ${IS_DECISION} and ${LISTED} order by seq desc limit $5`),
 };
 
 /** Lists the decisions of one agent from the index that begins with it. Parameters: as `listDecisions`, then the agent. */
 export const listDecisionsOfAgent = {
   name: "list-decisions-of-agent",
   text: newestByBytes(`select seq, leaf_hash, body from ledger_entry
-    where workspace_id = $1 and kind in (0, 2) and ${STRETCH} and agent_id = $7 order by seq desc limit $5`),
+    where workspace_id = $1 and kind in (0, 2) and ${LISTED} and agent_id = $11 order by seq desc limit $5`),
+};
+
+/**
+ * Lists the decisions of one session from the index that begins with it. Parameters: as `listDecisions`, then the session and
+ * the agent or null.
+ */
+export const listDecisionsOfSession = {
+  name: "list-decisions-of-session",
+  text: newestByBytes(`select seq, leaf_hash, body from ledger_entry
+    where workspace_id = $1 and ${IS_DECISION} and ${LISTED} and session_id = $11
+      and ($12::text is null or agent_id = $12) order by seq desc limit $5`),
+};
+
+/**
+ * Reads the time of the last decision of each of some agents, each from the end of its part of the index; no row for an agent
+ * without one. Parameters: workspace, agents.
+ */
+export const readLastTimes = {
+  name: "read-last-times",
+  text: `select agent_id as "agentId", at_ms::float8 as "atMs" from unnest($2::text[]) as asked (agent_id) cross join lateral (
+      select at_ms from ledger_entry e
+      where workspace_id = $1 and kind in (0, 2) and e.agent_id = asked.agent_id collate "C" order by e.seq desc limit 1
+    ) last`,
 };
 
 /** Cuts a page after a number of bytes of its entries; the first entry always passes. */

@@ -36,6 +36,13 @@ export const readEntriesById = {
     from ledger_entry where workspace_id = $1 and entry_id = any($2::text[])`,
 };
 
+/** Reads the action types of decisions. Parameters: workspace, indexes. Order is not guaranteed. */
+export const readActionTypes = {
+  name: "read-action-types",
+  text: `select seq::float8 as seq, action_type as "actionType" from ledger_entry
+    where workspace_id = $1 and seq = any($2::bigint[])`,
+};
+
 /** Reads the body of a change. Parameters: workspace, index. No row: the entry is a decision, or beyond the log. */
 export const readChange = {
   name: "read-change",

@@ -2,7 +2,11 @@
 const ESCALATION_COLUMNS = `e.escalation_id as "escalationId", e.agent_id as "agentId", e.status, e.created_seq::float8 as "createdSeq",
   e.resolved_seq::float8 as "resolvedSeq", e.resolved_at_ms::float8 as "resolvedAtMs", e.resolved_by as "resolvedBy",
   e.note, e.used_by as "usedBy", e.used_at_ms::float8 as "usedAtMs", e.expires_at_ms::float8 as "expiresAtMs", e.asked,
-  e.replaced_by as "replacedBy", l.body, l.leaf_hash as "leafHash"`;
+  e.replaced_by as "replacedBy", e.extended_until_ms::float8 as "extendedUntilMs", e.edited_arguments as "editedArguments",
+  e.edited_from as "editedFrom", l.body, l.leaf_hash as "leafHash"`;
+
+/** Bytes of an escalation's texts. PostgreSQL knows them without reading what is stored out of line. */
+const BYTES = `(octet_length(body) + coalesce(octet_length("editedArguments"), 0))`;
 
 // The action of an escalation is stored once: in the log entry of the decision that created it.
 const FROM = `from escalation e join ledger_entry l on l.workspace_id = e.workspace_id and l.seq = e.created_seq`;
@@ -20,7 +24,7 @@ export const readEscalations = {
 export const listEscalations = {
   name: "list-escalations",
   text: `select * from (
-    select *, sum(octet_length(body)) over newest - octet_length(body) as bytes_before, row_number() over newest as place from (
+    select *, sum(${BYTES}) over newest - ${BYTES} as bytes_before, row_number() over newest as place from (
     select ${ESCALATION_COLUMNS} ${FROM}
     where e.workspace_id = $1 and ($2::bigint is null or e.created_seq < $2)
       and ($3::smallint is null or e.status = $3) and ($4::text is null or e.agent_id = $4)
@@ -30,12 +34,11 @@ export const listEscalations = {
 };
 
 /**
- * Cuts a list of escalations after a number of bytes of their entries; the first row always passes. PostgreSQL knows the
- * lengths without reading bodies that are stored out of line.
+ * Cuts a list of escalations after a number of bytes of their entries; the first row always passes.
  */
 const cutByBytes = (rows: string, bytes: string): string =>
   `select * from (
-    select *, sum(octet_length(body)) over (order by seq) - octet_length(body) as bytes_before from (${rows}) listed
+    select *, sum(${BYTES}) over (order by seq) - ${BYTES} as bytes_before from (${rows}) listed
   ) sized where bytes_before < ${bytes} order by seq`;
 
 /**
@@ -88,4 +91,15 @@ export const readNextExpiries = {
   name: "read-next-expiries",
   text: `select workspace_id as "workspaceId", min(expires_at_ms)::float8 as "expiresAtMs"
     from escalation where status = 1 and expires_at_ms <= $1 group by workspace_id`,
+};
+
+/**
+ * Lists an agent's approvals that nobody has used and that have not expired, newest first.
+ * Parameters: workspace, agent, number of the status `approved`, epoch milliseconds, most rows.
+ */
+export const readUsableApprovals = {
+  name: "read-usable-approvals",
+  text: `select escalation_id as "escalationId", action_digest as "actionDigest" from escalation
+    where workspace_id = $1 and agent_id = $2 and status = $3 and used_by is null and expires_at_ms > $4
+    order by created_seq desc limit $5`,
 };

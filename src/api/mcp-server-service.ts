@@ -1,0 +1,136 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import {
+  type McpServerSchema,
+  McpServerService,
+  type McpToolSchema,
+  McpToolStatus,
+  type McpToolVersionSchema,
+  McpServerMode as Mode,
+} from "../../gen/agentcontrol/v1/mcp_server_service_pb.js";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { printable } from "../registry/mcp-changes.ts";
+import type { McpDefinitions, McpToolVersion, PinnedTool, ReviewedTool } from "../registry/mcp-definitions.ts";
+import type { McpServer, McpServerMode, McpServers } from "../registry/mcp-servers.ts";
+import { DEFAULT_WORKSPACE_ID } from "../registry/workspaces.ts";
+import type { Targets } from "../webhook/target.ts";
+import type { Caller } from "./context.ts";
+import { optionalTimestamp } from "./field-values.ts";
+import { namePageFrom } from "./paging.ts";
+import { defineService, type ServiceDefinition } from "./service.ts";
+
+/** Parts that McpServerService needs. */
+export interface McpServerServiceOptions {
+  readonly servers: McpServers;
+  readonly definitions: McpDefinitions;
+  /** Checks where a URL leads to. */
+  readonly targets: Pick<Targets, "check">;
+  /** Connects to a server, lists its tools and pins them. */
+  readonly refresh: (server: McpServer, by: string, signal: AbortSignal) => Promise<Iterable<ReviewedTool>>;
+}
+
+const MAX_UNUSABLE = 100;
+const MAX_NAME = 256;
+
+function messageFrom(server: McpServer): MessageInitShape<typeof McpServerSchema> {
+  const { name, url, command, args, env, headers, mode, revision, createdAtMs, updatedAtMs } = server;
+  return {
+    ...{ name, args: [...args], path: `/mcp/${name}`, revision: BigInt(revision) },
+    ...(url === null ? {} : { url }),
+    ...(command === null ? {} : { command }),
+    envNames: Object.keys(env).sort(),
+    headerNames: Object.keys(headers).sort(),
+    mode: mode === "quarantine" ? Mode.QUARANTINE : Mode.OPEN,
+    createdAt: timestampFromMs(createdAtMs),
+    updatedAt: timestampFromMs(updatedAtMs),
+  };
+}
+
+function toolFrom({ name, registeredName, active, pending }: PinnedTool): MessageInitShape<typeof McpToolSchema> {
+  return {
+    ...{ name, registeredName },
+    status: active === undefined ? McpToolStatus.QUARANTINED : McpToolStatus.ACTIVE,
+    ...(active === undefined ? {} : { active: versionFrom(active) }),
+    ...(pending === undefined ? {} : { pending: versionFrom(pending) }),
+  };
+}
+
+function versionFrom(version: McpToolVersion): MessageInitShape<typeof McpToolVersionSchema> {
+  const { version: number, definition, digest, firstSeenAtMs, acceptedBy, acceptedAtMs, changes } = version;
+  return {
+    ...{ version: number, definition, digest, changes: [...changes] },
+    firstSeenAt: timestampFromMs(firstSeenAtMs),
+    acceptedAt: optionalTimestamp(acceptedAtMs),
+    ...(acceptedBy === null ? {} : { acceptedBy }),
+  };
+}
+
+const modeFrom = (mode: Mode): McpServerMode | undefined => {
+  if (mode === Mode.UNSPECIFIED) return undefined;
+  return mode === Mode.QUARANTINE ? "quarantine" : "open";
+};
+
+/** Throws ROLE_NOT_ALLOWED unless the caller may run programs on the service's host. */
+function assertMayRunCommands({ role, workspaceId }: Caller): void {
+  if (role === Role.ADMIN && workspaceId === DEFAULT_WORKSPACE_ID) return;
+  const text = "a command runs on the service's host: only an admin of the workspace `default` may register one";
+  throw new ControlPlaneError(ErrorReason.ROLE_NOT_ALLOWED, text, { allowed_roles: "admin" });
+}
+
+/** Creates the functions of McpServerService. */
+export function createMcpServerService(options: McpServerServiceOptions): ServiceDefinition {
+  const { servers, definitions, targets, refresh } = options;
+  return defineService(McpServerService, {
+    async createMcpServer({ mode, ...draft }, { caller }) {
+      const { name, url, command, args, env, headers } = draft;
+      if (command !== undefined) assertMayRunCommands(caller);
+      if (url !== undefined) await targets.check(url);
+      const fields = { name, url, command, args, env, headers, mode: modeFrom(mode) ?? "open" };
+      return { server: messageFrom(await servers.create(caller.workspaceId, caller.keyId, fields)) };
+    },
+
+    async listMcpServers(request, { caller }) {
+      const page = namePageFrom(request, "mcp servers");
+      const { items, next } = await servers.list(caller.workspaceId, page);
+      return { servers: items.map(messageFrom), nextPageToken: page.tokenAfter(next) };
+    },
+
+    async getMcpServer({ name }, { caller }) {
+      return { server: messageFrom(await servers.get(caller.workspaceId, name)) };
+    },
+
+    async updateMcpServer({ name, url, headers, mode }, { caller }) {
+      if (url !== undefined) await targets.check(url);
+      const update = { url, headers, mode: modeFrom(mode) };
+      return { server: messageFrom(await servers.update(caller.workspaceId, caller.keyId, name, update)) };
+    },
+
+    async deleteMcpServer({ name }, { caller }) {
+      return { server: messageFrom(await servers.delete(caller.workspaceId, caller.keyId, name)) };
+    },
+
+    async refreshMcpServer({ name }, { caller, signal }) {
+      const server = await servers.get(caller.workspaceId, name);
+      const tools = [...(await refresh(server, caller.keyId, signal))];
+      const count = (status: ReviewedTool["status"]) => tools.filter((tool) => tool.status === status).length;
+      const unusable = tools.filter(({ status }) => status === "unusable").slice(0, MAX_UNUSABLE);
+      return {
+        ...{ active: count("active"), quarantined: count("quarantined") },
+        unusable: unusable.map(({ name: tool, reason = "" }) => ({ name: printable(tool, MAX_NAME), reason })),
+      };
+    },
+
+    async listMcpTools(request, { caller }) {
+      const server = await servers.get(caller.workspaceId, request.name);
+      const page = namePageFrom(request, "mcp tools", server.name);
+      const { items, next } = await definitions.list(server, page);
+      return { tools: items.map(toolFrom), nextPageToken: page.tokenAfter(next) };
+    },
+
+    async acceptMcpTool({ name, toolName, version }, { caller }) {
+      const server = await servers.get(caller.workspaceId, name);
+      return { tool: toolFrom(await definitions.accept(server, toolName, version, caller.keyId)) };
+    },
+  });
+}

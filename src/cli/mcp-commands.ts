@@ -1,0 +1,157 @@
+import { type Command, CommandError, type CommandInput } from "./command.ts";
+import { serviceFrom } from "./service.ts";
+import { isJsonRecord, type JsonRecord, listAt, stringFrom, textAt, valueAt } from "./verify/json.ts";
+
+const PATH = "/v1/enforce/mcp-servers";
+const PAGE_SIZE = 500;
+const OPTIONS = ["url", "key"] as const;
+
+const pathOf = (name: string, rest = ""): string => `${PATH}/${encodeURIComponent(name)}${rest}`;
+
+/** Reads every page of a list. */
+async function readAll(input: CommandInput, path: string, list: string): Promise<JsonRecord[]> {
+  const call = serviceFrom(input);
+  const found: JsonRecord[] = [];
+  for (let pageToken = ""; ; ) {
+    const page = await call(path, { query: { page_size: PAGE_SIZE, page_token: pageToken } });
+    found.push(...listAt(page, list).filter(isJsonRecord));
+    const next = stringFrom(page.next_page_token);
+    if (next === undefined || next === "") return found;
+    pageToken = next;
+  }
+}
+
+/** Reads values from the environment, so that no list of processes shows them: `name=VARIABLE`, or `VARIABLE`. */
+function secretsFrom(input: CommandInput, option: "header" | "env"): { name: string; value: string }[] {
+  return input.options(option).map((text) => {
+    const [name = "", variable = name] = text.split("=");
+    const value = input.io.env[variable];
+    if (name !== "" && value !== undefined && value !== "") return { name, value };
+    throw new CommandError(`--${option} ${text}: the environment variable \`${variable}\` is not set`);
+  });
+}
+
+function serverLine(server: JsonRecord): string {
+  const target = stringFrom(server.url) ?? [textAt(server, "command"), ...listedTexts(server, "args")].join(" ");
+  return `${textAt(server, "name").padEnd(20)}  ${textAt(server, "mode").padEnd(10)}  ${target}`;
+}
+
+const listedTexts = (record: JsonRecord, name: string): readonly string[] => {
+  const value = record[name];
+  return Array.isArray(value) ? value.map(String) : [];
+};
+
+/** `agentctl mcp add`: an MCP server behind the gateway. */
+export const mcpAdd: Command = {
+  name: "mcp add",
+  arguments: "<name> [url]",
+  summary: "register an MCP server behind the gateway, and pin its tools",
+  details: [
+    "",
+    "A server has a URL, or a `--command` with `--arg`s that runs on the service's host (for admins of the workspace `default`).",
+    "`--header` and `--env` take a name, and the value from an environment variable: `--header authorization=BANK_TOKEN`. With",
+    "`--quarantine` its tools are hidden until `agentctl mcp accept`.",
+  ],
+  options: [...OPTIONS, "command", "arg", "env", "header", "quarantine"],
+  async run(input) {
+    const [name = "", url] = input.positionals;
+    const command = input.option("command");
+    if ((url === undefined) === (command === undefined))
+      throw new CommandError("give a URL or --command, and not both");
+    const target =
+      url === undefined ? { command, args: input.options("arg"), env: secretsFrom(input, "env") } : { url };
+    const body = {
+      ...{ name, ...target, mode: input.has("quarantine") ? "quarantine" : "open" },
+      ...(url === undefined ? {} : { headers: secretsFrom(input, "header") }),
+    };
+    const call = serviceFrom(input);
+    const { server } = (await call(PATH, { method: "POST", body })) as { server: JsonRecord };
+    const tools = await call(pathOf(name, ":refresh"), { method: "POST", body: {} });
+    return { lines: [`registered ${serverLine(server)}`, ...refreshLines(tools)], json: { server, tools } };
+  },
+};
+
+function refreshLines(tools: JsonRecord): string[] {
+  const counts = `${String(tools.active)} tools in force, ${String(tools.quarantined)} to accept`;
+  const unusable = listAt(tools, "unusable").map(
+    (each) => `  unusable   ${textAt(each, "name")}: ${textAt(each, "reason")}`,
+  );
+  return [`  tools      ${counts}`, ...unusable];
+}
+
+/** `agentctl mcp list`: the MCP servers behind the gateway. */
+export const mcpList: Command = {
+  name: "mcp list",
+  arguments: "",
+  summary: "list the MCP servers behind the gateway",
+  details: [],
+  options: OPTIONS,
+  async run(input) {
+    const servers = await readAll(input, PATH, "servers");
+    return { lines: servers.length === 0 ? ["no MCP servers"] : servers.map(serverLine), json: { servers } };
+  },
+};
+
+/** `agentctl mcp remove`: an MCP server that is no longer served. */
+export const mcpRemove: Command = {
+  name: "mcp remove",
+  arguments: "<name>",
+  summary: "remove an MCP server with its pinned definitions",
+  details: [],
+  options: [...OPTIONS, "yes"],
+  async run(input) {
+    const [name = ""] = input.positionals;
+    if (!input.has("yes") && !(await input.io.confirm(`remove MCP server ${name}?`))) {
+      throw new CommandError("nothing was removed; say yes, or pass --yes");
+    }
+    const { server } = (await serviceFrom(input)(pathOf(name), { method: "DELETE" })) as { server: JsonRecord };
+    return { lines: [`removed ${serverLine(server)}`], json: { server } };
+  },
+};
+
+/** `agentctl mcp tools`: the pinned tools of an MCP server, read anew. */
+export const mcpTools: Command = {
+  name: "mcp tools",
+  arguments: "<name>",
+  summary: "list an MCP server's tools, with what changed and waits to be accepted",
+  details: ["", "Connects to the server first, and pins what is new."],
+  options: OPTIONS,
+  async run(input) {
+    const [name = ""] = input.positionals;
+    const refreshed = await serviceFrom(input)(pathOf(name, ":refresh"), { method: "POST", body: {} });
+    const tools = await readAll(input, pathOf(name, "/tools"), "tools");
+    return { lines: [...tools.flatMap(toolLines), ...refreshLines(refreshed)], json: { tools, refreshed } };
+  },
+};
+
+function toolLines(tool: JsonRecord): string[] {
+  const versionOf = (which: string): string | undefined => {
+    const version = valueAt(tool, `${which}.version`);
+    return version === undefined ? undefined : String(version);
+  };
+  const active = versionOf("active");
+  const pending = versionOf("pending");
+  const state = active === undefined ? "quarantined" : `version ${active}`;
+  const waits =
+    pending === undefined
+      ? ""
+      : `, version ${pending} waits: agentctl mcp accept <server> ${textAt(tool, "name")} ${pending}`;
+  const changes = (valueAt(tool, "pending.changes") ?? []) as readonly string[];
+  return [`${textAt(tool, "name")}  ${state}${waits}`, ...changes.map((change) => `    ${change}`)];
+}
+
+/** `agentctl mcp accept`: a definition that waits. */
+export const mcpAccept: Command = {
+  name: "mcp accept",
+  arguments: "<name> <tool> <version>",
+  summary: "put the waiting definition of an MCP server's tool in force",
+  details: ["", "The version is the one that `agentctl mcp tools` showed; another that came since is refused."],
+  options: OPTIONS,
+  async run(input) {
+    const [name = "", tool = "", version = ""] = input.positionals;
+    if (!/^[1-9]\d{0,8}$/.test(version)) throw new CommandError("<version> is a number from 1");
+    const path = pathOf(name, `/tools/${encodeURIComponent(tool)}:accept`);
+    const accepted = await serviceFrom(input)(path, { method: "POST", body: { version: Number(version) } });
+    return { lines: [`accepted version ${version} of ${tool}`], json: accepted };
+  },
+};

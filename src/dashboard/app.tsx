@@ -1,0 +1,73 @@
+import { TransportProvider } from "@connectrpc/connect-query";
+import { QueryClientProvider } from "@tanstack/react-query";
+import { Tooltip } from "radix-ui";
+import { Suspense, useCallback, useEffect, useMemo, useState } from "react";
+import { Redirect, Route, Switch } from "wouter";
+import { ErrorBoundary } from "./kit/error-boundary.tsx";
+import { Empty, Fault, Loading } from "./kit/states.tsx";
+import { Announcements } from "./kit/toast.tsx";
+import { FollowEscalations } from "./live/use-escalations.tsx";
+import { SignIn } from "./screens/sign-in.tsx";
+import { SCREENS } from "./screens.tsx";
+import { type OidcOffer, readSession, type Session, SessionContext } from "./session.ts";
+import { Shell } from "./shell.tsx";
+import { createQueryClient, createTransport } from "./transport.ts";
+
+/** The dashboard: the sign-in, or the screens. */
+export function App() {
+  const [session, setSession] = useState<Session | null | undefined>(undefined);
+  const [oidc, setOidc] = useState<OidcOffer | null>(null);
+  const [fault, setFault] = useState<unknown>(undefined);
+  useEffect(() => {
+    readSession().then((read) => {
+      setOidc(read.oidc);
+      setSession(read.session);
+    }, setFault);
+  }, []);
+  const leave = useCallback(() => setSession(null), []);
+  if (fault !== undefined) return <Fault error={fault} />;
+  if (session === undefined) return <Loading what="the sign-in" />;
+  if (session === null) return <SignIn oidc={oidc} onSignedIn={setSession} />;
+  return <Screens key={session.csrfToken} session={session} leave={leave} />;
+}
+
+function Screens({ session, leave }: { readonly session: Session; readonly leave: () => void }) {
+  const transport = useMemo(() => createTransport(session, leave), [session, leave]);
+  const queries = useMemo(createQueryClient, []);
+  const signedIn = useMemo(() => ({ session, leave }), [session, leave]);
+  return (
+    <SessionContext value={signedIn}>
+      <TransportProvider transport={transport}>
+        <QueryClientProvider client={queries}>
+          <FollowEscalations>
+            <Tooltip.Provider delayDuration={300}>
+              <Announcements>
+                <Shell>
+                  <ErrorBoundary>
+                    <Suspense fallback={<Loading what="the screen" />}>
+                      <Switch>
+                        {SCREENS.map(({ path, screen: Screen }) => (
+                          <Route key={path} path={path}>
+                            {(parameters: Readonly<Record<string, string | undefined>>) => (
+                              <Screen id={parameters.id} />
+                            )}
+                          </Route>
+                        ))}
+                        <Route path="/">
+                          <Redirect to="/overview" replace />
+                        </Route>
+                        <Route>
+                          <Empty title="There is nothing here">The address names no screen of the dashboard.</Empty>
+                        </Route>
+                      </Switch>
+                    </Suspense>
+                  </ErrorBoundary>
+                </Shell>
+              </Announcements>
+            </Tooltip.Provider>
+          </FollowEscalations>
+        </QueryClientProvider>
+      </TransportProvider>
+    </SessionContext>
+  );
+}

@@ -1,0 +1,55 @@
+import { createHash, randomUUID } from "node:crypto";
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "vite";
+
+// Builds the dashboard, unless what is there was built from the same files. Argument: the folder to build into.
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const SOURCES = ["src/dashboard", "src/client", "gen", "package-lock.json"];
+const DIGEST_FILE = "digest";
+
+const out = resolve(ROOT, process.argv[2] ?? ".generated/dashboard");
+
+async function filesBelow(path: string): Promise<readonly string[]> {
+  const entries = await readdir(path, { recursive: true, withFileTypes: true }).catch(() => undefined);
+  if (entries === undefined) return [path];
+  return entries.flatMap((entry) => (entry.isFile() ? [join(entry.parentPath, entry.name)] : [])).sort();
+}
+
+async function digestOfSources(): Promise<string> {
+  const digest = createHash("sha256");
+  for (const source of SOURCES) {
+    for (const file of await filesBelow(join(ROOT, source)))
+      digest.update(file.slice(ROOT.length)).update(await readFile(file));
+  }
+  return digest.digest("hex");
+}
+
+async function buildInto(folder: string): Promise<void> {
+  await build({
+    root: join(ROOT, "src/dashboard"),
+    configFile: false,
+    logLevel: "error",
+    build: {
+      outDir: folder,
+      emptyOutDir: true,
+      target: "es2023",
+      modulePreload: { polyfill: false },
+      assetsInlineLimit: 0,
+    },
+  });
+}
+
+const digest = await digestOfSources();
+const built = await readFile(join(out, DIGEST_FILE), "utf8").catch(() => "");
+if (built !== digest) {
+  // Two starts at once build side by side, and each puts a whole folder in place.
+  const folder = `${out}.${randomUUID()}`;
+  await mkdir(dirname(out), { recursive: true });
+  await buildInto(folder);
+  await writeFile(join(folder, DIGEST_FILE), digest);
+  await rm(out, { recursive: true, force: true });
+  await rename(folder, out).catch(() => rm(folder, { recursive: true, force: true }));
+}

@@ -1,0 +1,12 @@
+import type { ReactNode } from "react";
+import { useSession } from "../session.ts";
+import { Empty } from "./states.tsx";
+
+/** Shows its content to admins, and to everybody else that it is for them. The service refuses their calls. */
+export function AdminsOnly({ children }: { readonly children: ReactNode }) {
+  const { role } = useSession().session;
+  if (role === "admin") return children;
+  return (
+    <Empty title="This screen is for admins">You are signed in as {role}. Sign in with a key of the role admin.</Empty>
+  );
+}

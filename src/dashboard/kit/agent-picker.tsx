@@ -1,0 +1,58 @@
+import { useQuery } from "@connectrpc/connect-query";
+import { keepPreviousData } from "@tanstack/react-query";
+import { useDeferredValue, useState } from "react";
+import { AgentOrder, AgentService, AgentStatus } from "../../../gen/agentcontrol/v1/agent_service_pb.js";
+import { NamedField } from "./form.tsx";
+import { shownText } from "./shown.tsx";
+
+const SHOWN = 50;
+
+/** Properties of the choice of an agent. */
+export interface AgentPickerProps {
+  /** Name of the control, whose value is the agent's id. */
+  readonly name: string;
+  readonly label: string;
+  /** Title of the choice of none; undefined if one has to be chosen. */
+  readonly none?: string;
+  /** An agent that cannot be chosen. */
+  readonly without?: string;
+}
+
+/** Chooses an active agent: by the beginning of its name, then from the list of those. */
+export function AgentPicker({ name, label, none, without }: AgentPickerProps) {
+  const [typed, setTyped] = useState("");
+  const q = useDeferredValue(typed.trim());
+  const query = useQuery(
+    AgentService.method.listAgents,
+    { q, status: AgentStatus.ACTIVE, orderBy: AgentOrder.NAME, pageSize: SHOWN },
+    { placeholderData: keepPreviousData },
+  );
+  const agents = (query.data?.agents ?? []).filter(({ agentId }) => agentId !== without);
+  const hasMore = query.data?.nextPageToken !== undefined;
+  const hint = hasMore ? "There are more agents: type the beginning of the name." : undefined;
+  return (
+    <NamedField name={name} label={label} hint={query.isSuccess && agents.length === 0 ? "No active agent." : hint}>
+      {(control) => (
+        <div className="agent-picker">
+          <input
+            type="search"
+            name={`${name}.search`}
+            aria-label={`${label}: beginning of the name`}
+            placeholder="Find by name"
+            value={typed}
+            onChange={({ target }) => setTyped(target.value)}
+            autoComplete="off"
+          />
+          <select {...control} name={name}>
+            <option value="">{none ?? "Choose an agent"}</option>
+            {agents.map(({ agentId, name: agentName }) => (
+              <option key={agentId} value={agentId}>
+                {shownText(agentName, 60)} ({agentId.slice(-6)})
+              </option>
+            ))}
+          </select>
+        </div>
+      )}
+    </NamedField>
+  );
+}

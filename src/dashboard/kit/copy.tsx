@@ -1,0 +1,37 @@
+import { Button } from "./button.tsx";
+import { useAnnounce } from "./toast.tsx";
+
+/** Properties of a button that copies. */
+export interface CopyButtonProps {
+  readonly text: string;
+  /** What is copied, after "Copied": `the token`. */
+  readonly what: string;
+  /** Stands in a line of text. */
+  readonly isSmall?: boolean;
+}
+
+/** Copies a text to the clipboard, or says how else. */
+export function CopyButton({ text, what, isSmall = false }: CopyButtonProps) {
+  const announce = useAnnounce();
+  const copy = (): void => {
+    // Undefined on a page that came over plain HTTP from another host.
+    const clipboard = navigator.clipboard as Clipboard | undefined;
+    const done = clipboard === undefined ? Promise.reject(new Error("no clipboard")) : clipboard.writeText(text);
+    done.then(
+      () => announce({ tone: "good", text: `Copied ${what}.` }),
+      () => announce({ tone: "bad", text: `The browser does not let this page copy: select ${what} and copy it.` }),
+    );
+  };
+  if (isSmall) {
+    return (
+      <button type="button" className="link" data-action="copy" aria-label={`Copy ${what}`} onClick={copy}>
+        copy
+      </button>
+    );
+  }
+  return (
+    <Button action="copy" onClick={copy}>
+      Copy
+    </Button>
+  );
+}

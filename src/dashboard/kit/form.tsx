@@ -1,0 +1,257 @@
+import { ConnectError } from "@connectrpc/connect";
+import { createContext, type FormEvent, type ReactNode, useContext, useRef } from "react";
+import { type RequestFieldViolation, requestErrorFrom } from "../../client/request-error.ts";
+import { Button } from "./button.tsx";
+import { Dialog } from "./dialog.tsx";
+import { Field } from "./field.tsx";
+import { FormValues } from "./form-values.ts";
+import { Fault } from "./states.tsx";
+
+/** Properties of a form. Its controls are named after the fields of the request, in snake_case. */
+export interface FormProps {
+  readonly action: string;
+  readonly submit: string;
+  readonly isBusy: boolean;
+  /** Error of the last attempt. What it says of a field is shown there. */
+  readonly error: unknown;
+  readonly onSubmit: (values: FormValues) => void;
+  readonly onCancel?: (() => void) | undefined;
+  readonly tone?: "primary" | "danger";
+  readonly children: ReactNode;
+}
+
+const ViolationsContext = createContext<readonly RequestFieldViolation[]>([]);
+
+const violationsOf = (error: unknown): readonly RequestFieldViolation[] =>
+  error instanceof ConnectError ? requestErrorFrom(error).violations : [];
+
+/** Returns the field's name without the places in lists: `a.b[2]` is of the control `a.b`. */
+const controlOf = (field: string): string => field.replaceAll(/\[\d+\]/g, "");
+
+/** A form. The faults of its fields are shown at them, every other fault above the buttons. */
+export function Form({ action, submit, isBusy, error, onSubmit, onCancel, tone = "primary", children }: FormProps) {
+  const form = useRef<HTMLFormElement>(null);
+  const violations = violationsOf(error);
+  const hasPlace = ({ field }: RequestFieldViolation): boolean =>
+    form.current?.elements.namedItem(controlOf(field)) instanceof Node;
+  const isPlaced = violations.length > 0 && violations.every(hasPlace);
+  const send = (event: FormEvent<HTMLFormElement>): void => {
+    event.preventDefault();
+    onSubmit(new FormValues(new FormData(event.currentTarget)));
+  };
+  return (
+    <form ref={form} className="stack" onSubmit={send} noValidate>
+      <ViolationsContext value={violations}>{children}</ViolationsContext>
+      {error === null || error === undefined || isPlaced ? null : <Fault error={error} />}
+      <div className="dialog-actions">
+        {onCancel === undefined ? null : (
+          <Button action="cancel" onClick={onCancel}>
+            Cancel
+          </Button>
+        )}
+        <Button type="submit" action={action} tone={tone} isBusy={isBusy}>
+          {submit}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+/** Properties of a form in a dialogue. */
+export interface FormDialogProps extends Omit<FormProps, "onCancel"> {
+  readonly title: string;
+  readonly onClose: () => void;
+}
+
+/** A form in a dialogue, which a click beside it does not close. */
+export function FormDialog({ title, onClose, ...form }: FormDialogProps) {
+  return (
+    <Dialog title={title} isOpen onClose={onClose} closesBy="escape">
+      <Form {...form} onCancel={onClose} />
+    </Dialog>
+  );
+}
+
+/** Returns what is wrong with a field; of a list, in which line. */
+function useFault(name: string): string | undefined {
+  const found = useContext(ViolationsContext).filter(({ field }) => controlOf(field) === name);
+  if (found.length === 0) return undefined;
+  const texts = found.map(({ field, description }) => {
+    const line = /\[(\d+)\]/.exec(field)?.[1];
+    return line === undefined ? description : `line ${Number(line) + 1}: ${description}`;
+  });
+  return texts.slice(0, 5).join("; ");
+}
+
+/** Properties of a control of a form. */
+export interface FormFieldProps {
+  readonly name: string;
+  readonly label: string;
+  readonly hint?: ReactNode;
+}
+
+/** A line of text; of a secret, hidden while it is typed. */
+export function TextField({
+  name,
+  label,
+  hint,
+  defaultValue,
+  isSecret = false,
+}: FormFieldProps & { readonly defaultValue?: string | undefined; readonly isSecret?: boolean }) {
+  return (
+    <Field label={label} hint={hint} fault={useFault(name)}>
+      {(control) => (
+        <input
+          {...control}
+          name={name}
+          type={isSecret ? "password" : "text"}
+          defaultValue={defaultValue}
+          autoComplete={isSecret ? "new-password" : "off"}
+          spellCheck={false}
+        />
+      )}
+    </Field>
+  );
+}
+
+/** A text of several lines; of a list, one entry a line. */
+export function AreaField({
+  name,
+  label,
+  hint,
+  defaultValue,
+}: FormFieldProps & { readonly defaultValue?: string | undefined }) {
+  return (
+    <Field label={label} hint={hint} fault={useFault(name)}>
+      {(control) => <textarea {...control} name={name} defaultValue={defaultValue} rows={3} spellCheck={false} />}
+    </Field>
+  );
+}
+
+/** A number; empty stands for none. */
+export function NumberField({
+  name,
+  label,
+  hint,
+  defaultValue,
+}: FormFieldProps & { readonly defaultValue?: number | undefined }) {
+  return (
+    <Field label={label} hint={hint} fault={useFault(name)}>
+      {(control) => (
+        <input {...control} name={name} defaultValue={defaultValue} inputMode="decimal" autoComplete="off" />
+      )}
+    </Field>
+  );
+}
+
+/** One of a few choices. */
+export function SelectField({
+  name,
+  label,
+  hint,
+  defaultValue,
+  options,
+  onChange,
+}: FormFieldProps & {
+  readonly defaultValue?: string | number | undefined;
+  readonly options: readonly { readonly value: string | number; readonly title: string }[];
+  readonly onChange?: (value: string) => void;
+}) {
+  return (
+    <Field label={label} hint={hint} fault={useFault(name)}>
+      {(control) => (
+        <select
+          {...control}
+          name={name}
+          defaultValue={defaultValue}
+          onChange={({ target }) => onChange?.(target.value)}
+        >
+          {options.map(({ value, title }) => (
+            <option key={value} value={value}>
+              {title}
+            </option>
+          ))}
+        </select>
+      )}
+    </Field>
+  );
+}
+
+/** A choice between yes and no. */
+export function FlagField({
+  name,
+  label,
+  hint,
+  defaultChecked = false,
+}: FormFieldProps & { readonly defaultChecked?: boolean }) {
+  const fault = useFault(name);
+  return (
+    <div className="field">
+      <label className="row">
+        <input type="checkbox" name={name} defaultChecked={defaultChecked} aria-invalid={fault !== undefined} />
+        {label}
+      </label>
+      {hint === undefined ? null : <p className="hint">{hint}</p>}
+      {fault === undefined ? null : (
+        <p className="fault-text" role="alert">
+          {fault}
+        </p>
+      )}
+    </div>
+  );
+}
+
+const UNITS = [
+  { value: 1, title: "seconds" },
+  { value: 60, title: "minutes" },
+  { value: 3_600, title: "hours" },
+  { value: 86_400, title: "days" },
+] as const;
+
+/** A length of time in a unit of choice; empty stands for none. */
+export function DurationField({
+  name,
+  label,
+  hint,
+  defaultSeconds,
+}: FormFieldProps & { readonly defaultSeconds?: number | undefined }) {
+  const fits = (unit: number): boolean => (defaultSeconds ?? 0) % unit === 0;
+  const unit = defaultSeconds === undefined ? 3_600 : (UNITS.findLast(({ value }) => fits(value))?.value ?? 1);
+  return (
+    <Field label={label} hint={hint} fault={useFault(name)}>
+      {(control) => (
+        <div className="duration">
+          <input
+            {...control}
+            name={name}
+            defaultValue={defaultSeconds === undefined ? undefined : defaultSeconds / unit}
+            inputMode="decimal"
+            autoComplete="off"
+          />
+          <select name={`${name}.unit`} aria-label={`${label}: unit`} defaultValue={unit}>
+            {UNITS.map(({ value, title }) => (
+              <option key={value} value={value}>
+                {title}
+              </option>
+            ))}
+          </select>
+        </div>
+      )}
+    </Field>
+  );
+}
+
+/** A field whose control is given; its fault is that of `name`, else the given one. */
+export function NamedField({
+  name,
+  label,
+  hint,
+  fault,
+  children,
+}: FormFieldProps & Pick<Parameters<typeof Field>[0], "children" | "fault">) {
+  return (
+    <Field label={label} hint={hint} fault={useFault(name) ?? fault}>
+      {children}
+    </Field>
+  );
+}

@@ -1,0 +1,39 @@
+import { createContext, type ReactNode, useCallback, useContext, useRef, useState } from "react";
+
+/** A short message that goes away by itself. */
+export interface Announcement {
+  readonly tone: "good" | "bad" | "plain";
+  readonly text: string;
+}
+
+const SHOWN_MS = 6_000;
+const MAX_SHOWN = 4;
+
+const AnnounceContext = createContext<(announcement: Announcement) => void>(() => undefined);
+
+/** Returns the function that shows a short message. */
+export const useAnnounce = (): ((announcement: Announcement) => void) => useContext(AnnounceContext);
+
+/** Shows short messages above the screens, and reads them to who cannot see them. */
+export function Announcements({ children }: { readonly children: ReactNode }) {
+  const [shown, setShown] = useState<readonly (Announcement & { readonly id: number })[]>([]);
+  const lastId = useRef(0);
+  const announce = useCallback((announcement: Announcement) => {
+    lastId.current++;
+    const id = lastId.current;
+    setShown((before) => [...before.slice(1 - MAX_SHOWN), { ...announcement, id }]);
+    setTimeout(() => setShown((before) => before.filter((each) => each.id !== id)), SHOWN_MS);
+  }, []);
+  return (
+    <AnnounceContext value={announce}>
+      {children}
+      <div className="announcements" role="status" aria-live="polite">
+        {shown.map(({ id, tone, text }) => (
+          <p key={id} className={`announcement is-${tone}`}>
+            {text}
+          </p>
+        ))}
+      </div>
+    </AnnounceContext>
+  );
+}

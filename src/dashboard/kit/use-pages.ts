@@ -1,0 +1,34 @@
+import type { DescMessage, DescMethodUnary, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import { useInfiniteQuery } from "@connectrpc/connect-query";
+import { useCallback, useMemo } from "react";
+
+type Paged = { readonly nextPageToken?: string | undefined };
+
+/** A list that is read page by page. */
+export interface Pages<T> {
+  readonly items: readonly T[];
+  readonly isPending: boolean;
+  readonly error: Error | null;
+  /** Reads the next page; undefined at the last. */
+  readonly readMore: (() => void) | undefined;
+  readonly readAgain: () => void;
+}
+
+/** Reads a list page by page. `itemsOf` MUST be the same function at every call. */
+export function usePages<I extends DescMessage, O extends DescMessage, T>(
+  method: DescMethodUnary<I, O>,
+  request: MessageInitShape<I>,
+  itemsOf: (page: MessageShape<O>) => readonly T[],
+): Pages<T> {
+  const input = { ...request, pageToken: "" } as never;
+  const query = useInfiniteQuery(method, input, {
+    pageParamKey: "pageToken" as never,
+    getNextPageParam: (page) => (page as Paged).nextPageToken as never,
+  });
+  const { data, isPending, error, hasNextPage, isFetchingNextPage, fetchNextPage, refetch } = query;
+  const items = useMemo(() => data?.pages.flatMap((page) => itemsOf(page as MessageShape<O>)) ?? [], [data, itemsOf]);
+  const next = useCallback(() => {
+    if (!isFetchingNextPage) void fetchNextPage();
+  }, [isFetchingNextPage, fetchNextPage]);
+  return { items, isPending, error, readMore: hasNextPage ? next : undefined, readAgain: () => void refetch() };
+}

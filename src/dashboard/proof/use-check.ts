@@ -1,0 +1,23 @@
+import { useEffect, useState } from "react";
+import { canHash } from "./bytes.ts";
+import { type CheckedStep, runSteps, type Step } from "./steps.ts";
+
+/** Says why nothing can be checked here, and what to do. */
+export const CANNOT_HASH =
+  "This browser withholds cryptography from pages that came over plain HTTP from another machine. Open the dashboard over HTTPS, or use `agentctl vault verify`.";
+
+/** Runs the steps of a check once for every list of steps; undefined while they run. */
+export function useCheck(steps: readonly Step[] | undefined): readonly CheckedStep[] | undefined {
+  const [checked, setChecked] = useState<{ readonly of: readonly Step[]; readonly steps: readonly CheckedStep[] }>();
+  useEffect(() => {
+    if (steps === undefined || !canHash()) return;
+    let isGone = false;
+    void runSteps(steps).then((results) => {
+      if (!isGone) setChecked({ of: steps, steps: results });
+    });
+    return () => {
+      isGone = true;
+    };
+  }, [steps]);
+  return checked !== undefined && checked.of === steps ? checked.steps : undefined;
+}

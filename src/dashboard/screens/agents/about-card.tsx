@@ -1,0 +1,85 @@
+import { Link } from "wouter";
+import type { Agent } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
+import { Shown } from "../../kit/shown.tsx";
+import { Time } from "../../kit/time.tsx";
+import { WordList } from "../../kit/word-list.tsx";
+import { useDepartmentNames } from "./use-departments.ts";
+
+/** What an agent is, and what it may do by itself. */
+export function AboutCard({ agent }: { readonly agent: Agent }) {
+  const { framework, description, capabilities, permissions, registeredAt, deactivatedAt, lastActionAt } = agent;
+  return (
+    <section className="card stack" aria-label="About the agent">
+      <h2>Permissions and departments</h2>
+      {description === "" ? null : (
+        <p className="agent-description">
+          <Shown text={description} />
+        </p>
+      )}
+      <dl className="facts">
+        <dt>May</dt>
+        <dd>
+          <WordList words={permissions?.allowedActionTypes ?? []} none={mayText(capabilities)} />
+        </dd>
+        <dt>May never</dt>
+        <dd>
+          <WordList words={permissions?.deniedActionTypes ?? []} none="nothing is denied" />
+        </dd>
+        <dt>Capabilities</dt>
+        <dd>
+          <WordList words={capabilities} none="none named" />
+        </dd>
+        <dt>Departments</dt>
+        <dd>
+          <DepartmentLinks departmentIds={agent.departmentIds} />
+        </dd>
+        {framework === "" ? null : (
+          <>
+            <dt>Framework</dt>
+            <dd>
+              <Shown text={framework} />
+            </dd>
+          </>
+        )}
+        <dt>Last action</dt>
+        <dd>
+          <Time at={lastActionAt} />
+        </dd>
+        <dt>Registered</dt>
+        <dd>
+          <Time at={registeredAt} />
+        </dd>
+        {deactivatedAt === undefined ? null : (
+          <>
+            <dt>Out of service</dt>
+            <dd>
+              <Time at={deactivatedAt} />
+            </dd>
+          </>
+        )}
+      </dl>
+    </section>
+  );
+}
+
+const mayText = (capabilities: readonly string[]): string =>
+  capabilities.length === 0 ? "every action type" : "what its capabilities name";
+
+const MAX_LINKS = 20;
+
+function DepartmentLinks({ departmentIds }: { readonly departmentIds: readonly string[] }) {
+  const nameOf = useDepartmentNames();
+  if (departmentIds.length === 0) return <span className="hint">none</span>;
+  return (
+    <ul className="words">
+      {departmentIds.slice(0, MAX_LINKS).map((departmentId) => (
+        <li key={departmentId} className="word">
+          <Link href={`/agents?tab=departments&open=${departmentId}`}>
+            <Shown text={nameOf(departmentId)} />
+          </Link>
+        </li>
+      ))}
+      {departmentIds.length > MAX_LINKS ? <li>and {departmentIds.length - MAX_LINKS} more</li> : null}
+    </ul>
+  );
+}

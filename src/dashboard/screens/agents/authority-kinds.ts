@@ -1,0 +1,167 @@
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Client } from "@connectrpc/connect";
+import {
+  AuthorityService,
+  type AuthorityStatus,
+  type Grant,
+  type ListCredentialsResponse,
+  type ListFederationTokensResponse,
+  type ListGrantsResponse,
+  type ListIntentContractsResponse,
+  type ListMcpToolPoliciesResponse,
+  type ListSessionsResponse,
+  type ListTemporalWindowsResponse,
+} from "../../../../gen/agentcontrol/v1/authority_service_pb.js";
+import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import { type Pages, usePages } from "../../kit/use-pages.ts";
+
+/** A piece of authority of any kind, as the tree shows it. */
+export interface AuthorityItem {
+  readonly kind: KindName;
+  readonly id: string;
+  /** What people know it by; empty if nobody said. */
+  readonly name: string;
+  /** Action types, tools: what it is good for. */
+  readonly words: readonly string[];
+  /** Said beside it, in our own words. */
+  readonly note: string;
+  readonly status: AuthorityStatus;
+  readonly startsAt: Timestamp | undefined;
+  readonly expiresAt: Timestamp | undefined;
+  readonly uses: bigint | undefined;
+  readonly maxUses: bigint | undefined;
+  readonly grant: Grant | undefined;
+}
+
+/** A kind of authority. */
+export type KindName =
+  | "sessions"
+  | "credentials"
+  | "grants"
+  | "temporal_windows"
+  | "intent_contracts"
+  | "federation_tokens"
+  | "mcp_tool_policies";
+
+const REST = {
+  ...{ name: "", words: [], note: "", startsAt: undefined, uses: undefined, maxUses: undefined, grant: undefined },
+} as const;
+
+const sessionsOf = ({ sessions }: ListSessionsResponse): readonly AuthorityItem[] =>
+  sessions.map(({ sessionId: id, purpose: name, status, expiresAt }) => ({
+    ...REST,
+    ...{ kind: "sessions", id, name, status, expiresAt },
+  }));
+
+const credentialsOf = ({ credentials }: ListCredentialsResponse): readonly AuthorityItem[] =>
+  credentials.map(({ credentialId: id, name, prefix, status, expiresAt }) => ({
+    ...REST,
+    ...{ kind: "credentials", id, name, note: `begins with ${prefix}`, status, expiresAt },
+  }));
+
+/** Makes the item of a grant. */
+export const grantItem = (grant: Grant): AuthorityItem => {
+  const { grantId: id, actionTypes: words, status, expiresAt, uses, maxUses } = grant;
+  return { ...REST, kind: "grants", ...{ id, words, status, expiresAt, uses, maxUses, grant } };
+};
+const grantsOf = ({ grants }: ListGrantsResponse): readonly AuthorityItem[] => grants.map(grantItem);
+
+const windowsOf = ({ temporalWindows }: ListTemporalWindowsResponse): readonly AuthorityItem[] =>
+  temporalWindows.map((each) => {
+    const { temporalWindowId: id, reason: name, actionTypes: words, status, startsAt, expiresAt, uses, maxUses } = each;
+    return { ...REST, kind: "temporal_windows", ...{ id, name, words, status, startsAt, expiresAt, uses, maxUses } };
+  });
+
+const contractsOf = ({ intentContracts }: ListIntentContractsResponse): readonly AuthorityItem[] =>
+  intentContracts.map((each) => {
+    const { intentContractId: id, goal: name, status, expiresAt, actions: uses, maxActions: maxUses } = each;
+    const words = [...each.allowedActionTypes, ...each.allowedTools.map((tool) => `tool ${tool}`)];
+    return { ...REST, kind: "intent_contracts", ...{ id, name, words, status, expiresAt, uses, maxUses } };
+  });
+
+const tokensOf = ({ federationTokens }: ListFederationTokensResponse): readonly AuthorityItem[] =>
+  federationTokens.map((each) => {
+    const { federationTokenId: id, audience: name, allowedActionTypes: words, maxTrustLevel } = each;
+    const { status, expiresAt, uses, maxUses } = each;
+    const note = maxTrustLevel === undefined ? "" : `trust counts as at most ${maxTrustLevel}`;
+    return { ...REST, kind: "federation_tokens", ...{ id, name, words, note, status, expiresAt, uses, maxUses } };
+  });
+
+const DECISIONS: Readonly<Record<number, string>> = {
+  [Decision.ALLOW]: "allows",
+  [Decision.BLOCK]: "blocks",
+  [Decision.ESCALATE]: "escalates",
+};
+const policiesOf = ({ mcpToolPolicies }: ListMcpToolPoliciesResponse): readonly AuthorityItem[] =>
+  mcpToolPolicies.map(({ mcpToolPolicyId: id, server, tool, decision, status, expiresAt }) => ({
+    ...REST,
+    ...{
+      kind: "mcp_tool_policies",
+      id,
+      name: `${server} / ${tool}`,
+      note: DECISIONS[decision] ?? "",
+      status,
+      expiresAt,
+    },
+  }));
+
+const PAGE_SIZE = 100;
+const { method } = AuthorityService;
+
+/** What the screens need of a kind. */
+interface Kind {
+  readonly title: string;
+  /** One of it, with its article. */
+  readonly one: string;
+  /** Lists that of one agent. A hook. */
+  readonly usePages: (agentId: string) => Pages<AuthorityItem>;
+  readonly end: (client: Client<typeof AuthorityService>, id: string) => Promise<unknown>;
+}
+
+/** The kinds of authority, in the order in which they are shown. */
+export const KINDS: Readonly<Record<KindName, Kind>> = {
+  sessions: {
+    ...{ title: "Sessions", one: "a session" },
+    usePages: (agentId) => usePages(method.listSessions, { agentId, pageSize: PAGE_SIZE }, sessionsOf),
+    end: (client, sessionId) => client.endSession({ sessionId }),
+  },
+  credentials: {
+    ...{ title: "Credentials", one: "a credential" },
+    usePages: (agentId) => usePages(method.listCredentials, { agentId, pageSize: PAGE_SIZE }, credentialsOf),
+    end: (client, credentialId) => client.endCredential({ credentialId }),
+  },
+  grants: {
+    ...{ title: "Grants", one: "a grant" },
+    usePages: (agentId) => usePages(method.listGrants, { agentId, pageSize: PAGE_SIZE }, grantsOf),
+    end: (client, grantId) => client.endGrant({ grantId }),
+  },
+  temporal_windows: {
+    ...{ title: "Temporal windows", one: "a temporal window" },
+    usePages: (agentId) => usePages(method.listTemporalWindows, { agentId, pageSize: PAGE_SIZE }, windowsOf),
+    end: (client, temporalWindowId) => client.endTemporalWindow({ temporalWindowId }),
+  },
+  intent_contracts: {
+    ...{ title: "Intent contracts", one: "an intent contract" },
+    usePages: (agentId) => usePages(method.listIntentContracts, { agentId, pageSize: PAGE_SIZE }, contractsOf),
+    end: (client, intentContractId) => client.endIntentContract({ intentContractId }),
+  },
+  federation_tokens: {
+    ...{ title: "Federation tokens", one: "a federation token" },
+    usePages: (agentId) => usePages(method.listFederationTokens, { agentId, pageSize: PAGE_SIZE }, tokensOf),
+    end: (client, federationTokenId) => client.endFederationToken({ federationTokenId }),
+  },
+  mcp_tool_policies: {
+    ...{ title: "MCP tool policies of this agent", one: "an MCP tool policy" },
+    usePages: (agentId) => usePages(method.listMcpToolPolicies, { agentId, pageSize: PAGE_SIZE }, policiesOf),
+    end: (client, mcpToolPolicyId) => client.endMcpToolPolicy({ mcpToolPolicyId }),
+  },
+};
+
+/** The names of the kinds, in their order. */
+export const KIND_NAMES = Object.keys(KINDS) as readonly KindName[];
+
+/** The methods whose answers a change of a kind changes. */
+export const LISTS = [
+  ...[method.listSessions, method.listCredentials, method.listGrants, method.listTemporalWindows],
+  ...[method.listIntentContracts, method.listFederationTokens, method.listMcpToolPolicies],
+];

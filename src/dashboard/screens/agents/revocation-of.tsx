@@ -1,0 +1,36 @@
+import { useQuery } from "@connectrpc/connect-query";
+import { RevocationService } from "../../../../gen/agentcontrol/v1/revocation_service_pb.js";
+import { Fault, Loading } from "../../kit/states.tsx";
+import { CertificateCard } from "./certificate-card.tsx";
+
+interface RevocationOfProps {
+  readonly agentId: string;
+  /** The revocation, if it was made on this screen. */
+  readonly revocationId: string | undefined;
+}
+
+/** The certificate of an agent that was revoked. It takes the focus when it was revoked here. */
+export function RevocationOf({ agentId, revocationId }: RevocationOfProps) {
+  const preview = useQuery(
+    RevocationService.method.previewRevocation,
+    { agentId },
+    { enabled: revocationId === undefined, staleTime: 0 },
+  );
+  const known = revocationId ?? preview.data?.revocationId;
+  const query = useQuery(
+    RevocationService.method.getRevocation,
+    { revocationId: known ?? "" },
+    { enabled: known !== undefined },
+  );
+  const error = preview.error ?? query.error;
+  if (error !== null) return <Fault error={error} onRetry={() => void (preview.error ? preview : query).refetch()} />;
+  const certificate = query.data?.certificate;
+  if (certificate === undefined) return <Loading what="the certificate" />;
+  return (
+    <CertificateCard
+      certificate={certificate}
+      isValidForService={query.data?.signatureValid ?? false}
+      takesFocus={revocationId !== undefined}
+    />
+  );
+}

@@ -1,0 +1,105 @@
+import { useEffect, useMemo } from "react";
+import { Link } from "wouter";
+import {
+  AgentService,
+  type GetAgentHistoryResponse,
+  type TrustChange,
+} from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
+import { DecisionPath, type DecisionRecord } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import { DecisionBadge } from "../../kit/badge.tsx";
+import { Button } from "../../kit/button.tsx";
+import { Shown } from "../../kit/shown.tsx";
+import { Empty, Fault, Loading } from "../../kit/states.tsx";
+import { Time } from "../../kit/time.tsx";
+import { usePages } from "../../kit/use-pages.ts";
+import { VirtualList } from "../../kit/virtual-list.tsx";
+import { causeText, changeText } from "./trust-card.tsx";
+
+const PAGE_SIZE = 100;
+const ROW_HEIGHT = 62;
+
+interface Event {
+  readonly decision: DecisionRecord;
+  readonly change: TrustChange | undefined;
+}
+
+function eventsOf({ decisions, trustHistory }: GetAgentHistoryResponse): readonly Event[] {
+  const changes = new Map(trustHistory.map((change) => [change.decisionId, change]));
+  return decisions.map((decision) => ({ decision, change: changes.get(decision.decisionId) }));
+}
+const idOf = ({ decision }: Event): string => decision.decisionId;
+
+/** Writes a step of deciding: `intent contract`. */
+const pathText = (path: DecisionPath): string => (DecisionPath[path] ?? "unknown").toLowerCase().replaceAll("_", " ");
+
+interface TimelineProps {
+  readonly agentId: string;
+  /** The newest decision on the agent. */
+  readonly latest: string | undefined;
+}
+
+/** All decisions on an agent's actions, newest first, with what each did to its trust. */
+export function Timeline({ agentId, latest }: TimelineProps) {
+  const request = useMemo(() => ({ agentId, pageSize: PAGE_SIZE }), [agentId]);
+  const method = AgentService.method.getAgentHistory;
+  const { items, isPending, error, readMore, readAgain } = usePages(method, request, eventsOf);
+  const known = items[0]?.decision.decisionId;
+  const hasNewer = !isPending && latest !== undefined && latest !== known;
+  const isShort = items.length <= PAGE_SIZE;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a long list is read again only when its reader asks for it
+  useEffect(() => {
+    if (hasNewer && isShort) readAgain();
+  }, [hasNewer, latest]);
+  if (isPending) return <Loading what="the timeline" />;
+  if (error !== null) return <Fault error={error} onRetry={readAgain} />;
+  if (items.length === 0)
+    return <Empty title="It has not acted yet">Every action that it attempts is shown here.</Empty>;
+  return (
+    <div className="stack">
+      {hasNewer && !isShort ? (
+        <p>
+          <Button action="show-newer" onClick={readAgain}>
+            Show newer decisions
+          </Button>
+        </p>
+      ) : null}
+      <VirtualList {...{ items, idOf, rowHeight: ROW_HEIGHT, label: "Timeline", onEnd: readMore }}>
+        {(event) => <EventRow event={event} />}
+      </VirtualList>
+    </div>
+  );
+}
+
+function EventRow({ event: { decision, change } }: { readonly event: Event }) {
+  const { decisionId, actionType, decidedAt, decisionPath, policyName } = decision;
+  return (
+    <div className="event-row">
+      <span>
+        <DecisionBadge decision={decision.decision} />
+      </span>
+      <span className="event-what">
+        <Link href={`/decisions/${decisionId}`} className="one-line">
+          <Shown text={actionType} />
+        </Link>
+        <span className="hint one-line">
+          {policyName === undefined ? pathText(decisionPath) : <Shown text={policyName} />}
+        </span>
+      </span>
+      <TrustStep trust={decision.trustScore} change={change} />
+      <span className="hint">
+        <Time at={decidedAt} />
+      </span>
+    </div>
+  );
+}
+
+function TrustStep({ trust, change }: { readonly trust: number; readonly change: TrustChange | undefined }) {
+  if (change === undefined || change.change === 0) return <span className="hint">trust stays {trust.toFixed(1)}</span>;
+  const { change: step, trustLevel, cause } = change;
+  return (
+    <span className="event-trust">
+      <span className={step < 0 ? "fall" : "rise"}>{changeText(step)}</span> to {trustLevel.toFixed(1)}
+      <span className="hint">, {causeText(cause)}</span>
+    </span>
+  );
+}

@@ -1,0 +1,64 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import type { ReactNode } from "react";
+import { Link } from "wouter";
+import { Shown } from "../../kit/shown.tsx";
+import { listAt, numberAt, textAt } from "../../proof/sealed-text.ts";
+
+interface Fact {
+  readonly label: string;
+  readonly value: ReactNode;
+}
+
+const idFact = (body: JsonObject, label: string, name: string, href?: (id: string) => string): readonly Fact[] => {
+  const id = textAt(body, name);
+  if (id === "") return [];
+  const shown = (
+    <code>
+      <Shown text={id} />
+    </code>
+  );
+  return [{ label, value: href === undefined ? shown : <Link href={href(id)}>{shown}</Link> }];
+};
+
+const escalation = (id: string): string => `/escalations/${id}`;
+const agent = (id: string): string => `/agents/${id}`;
+
+function factsOf(body: JsonObject): readonly Fact[] {
+  const authority = listAt(body, "authority").map(String);
+  return [
+    { label: "Sealed at", value: <time dateTime={textAt(body, "at")}>{textAt(body, "at")}</time> },
+    {
+      label: "Entry of the log",
+      value: <Link href={`/vault?entry=${numberAt(body, "seq")}`}>{numberAt(body, "seq")}</Link>,
+    },
+    ...idFact(body, "Agent", "action.agent_id", agent),
+    ...idFact(body, "Key", "key_id"),
+    ...idFact(body, "For the principal", "on_behalf_of", agent),
+    ...idFact(body, "Session", "session_id", (id) => `/decisions?session=${encodeURIComponent(id)}`),
+    ...idFact(body, "Grant", "grant_id"),
+    ...idFact(body, "Intent contract", "intent_contract_id"),
+    ...(authority.length === 0
+      ? []
+      : [{ label: "Authority that applied", value: <Shown text={authority.join(", ")} /> }]),
+    ...idFact(body, "Escalation", "escalation_id", escalation),
+    ...idFact(body, "Approval used", "used_escalation_id", escalation),
+    ...idFact(body, "Approval presented", "presented_escalation_id", escalation),
+    ...idFact(body, "Repeat of", "replay_of", (id) => `/decisions/${id}`),
+    { label: "Permissions", value: textAt(body, "authorisation.permissions").replaceAll("_", " ") },
+    ...idFact(body, "Policy set", "policy_digest"),
+  ];
+}
+
+/** Who called, with what, and what the decision names. */
+export function CallFacts({ body }: { readonly body: JsonObject }) {
+  return (
+    <dl className="call-facts">
+      {factsOf(body).map(({ label, value }) => (
+        <div key={label}>
+          <dt>{label}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

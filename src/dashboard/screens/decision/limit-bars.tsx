@@ -1,0 +1,54 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { Link } from "wouter";
+import { Shown } from "../../kit/shown.tsx";
+import { durationText } from "../../kit/time.tsx";
+import { listAt, numberAt, textAt } from "../../proof/sealed-text.ts";
+
+const WHOSE: Readonly<Record<string, string>> = {
+  agent: "this agent",
+  department: "the department together",
+  workspace: "the workspace together",
+};
+
+/** The shared counters that rules looked at, as the decision saw them. */
+export function LimitBars({ body }: { readonly body: JsonObject }) {
+  const limits = listAt(body, "authorisation.collective_limits");
+  if (limits.length === 0) return <p className="hint">No rule counted this action.</p>;
+  return (
+    <ul className="stack">
+      {limits.map((limit) => (
+        <li key={`${textAt(limit, "mandate_id")} ${textAt(limit, "rule")} ${textAt(limit, "group")}`}>
+          <LimitBar limit={limit} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function LimitBar({ limit }: { readonly limit: JsonValue }) {
+  const [count = 0, max = 0] = [numberAt(limit, "count"), numberAt(limit, "limit")];
+  const window = durationText((numberAt(limit, "window") ?? 0) * 1_000);
+  const members = numberAt(limit, "members") ?? 0;
+  const scope = textAt(limit, "scope");
+  const isOver = count > max;
+  const text = `${count.toLocaleString("en")} of ${max.toLocaleString("en")} within ${window}`;
+  return (
+    <div className="stack is-tight" data-limit={textAt(limit, "rule")}>
+      <div className="row is-apart">
+        <span>{text}</span>
+        <span className="hint">{isOver ? "exceeded" : `${(max - count).toLocaleString("en")} left`}</span>
+      </div>
+      <div className={isOver ? "bar is-full" : "bar"} aria-hidden>
+        <span style={{ width: `${Math.min(100, (100 * count) / Math.max(1, max))}%` }} />
+      </div>
+      <p className="hint">
+        Counts {WHOSE[scope] ?? <Shown text={scope} />}
+        {scope === "agent" ? "" : ` (${members.toLocaleString("en")} ${members === 1 ? "agent" : "agents"})`}, by{" "}
+        <Link href={`/mandates/${textAt(limit, "mandate_id")}`}>
+          <code>{textAt(limit, "rule")}</code> of the mandate
+        </Link>
+        {textAt(limit, "source") === "mirror" ? "; its history was read from the mirror" : ""}
+      </p>
+    </div>
+  );
+}

@@ -1,0 +1,53 @@
+import { Link } from "wouter";
+import { Shown } from "../../kit/shown.tsx";
+import type { ShownReason } from "./explain.ts";
+
+/** The reasons of a decision, most decisive first. */
+export function Reasons({ reasons }: { readonly reasons: readonly ShownReason[] }) {
+  return (
+    <ol className="reasons">
+      {reasons.map((reason, index) => (
+        <li key={index} data-reason={reason.code}>
+          <ReasonView reason={reason} />
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function ReasonView({ reason }: { readonly reason: ShownReason }) {
+  const { code, message, mandateId, mandateName, rule, argument, wouldPass } = reason;
+  return (
+    <>
+      <p>
+        <Shown text={message} />
+      </p>
+      <p className="hint row">
+        <code>{code}</code>
+        {mandateId === "" ? null : (
+          <span>
+            mandate{" "}
+            <Link href={`/mandates/${mandateId}`}>
+              <Shown text={mandateName || mandateId} />
+            </Link>
+            {rule === "" ? null : (
+              <>
+                , <code>{rule}</code>
+              </>
+            )}
+          </span>
+        )}
+        {argument === "" ? null : (
+          <span>
+            argument <Shown text={argument} />
+          </span>
+        )}
+      </p>
+      {wouldPass === "" ? null : (
+        <p className="would-pass">
+          <Shown text={wouldPass} />
+        </p>
+      )}
+    </>
+  );
+}

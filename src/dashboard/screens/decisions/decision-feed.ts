@@ -1,0 +1,244 @@
+import { type Client, Code, ConnectError } from "@connectrpc/connect";
+import type {
+  EnforcementService,
+  WatchDecisionsResponse,
+} from "../../../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { Decision, type DecisionRecord } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import { createBackOff, sleep } from "../../../client/back-off.ts";
+import { liveStream } from "../../../client/live-stream.ts";
+import { admits, DECISION_WORDS, type FeedFilter, listRequestOf, whyNotLive } from "./feed-filter.ts";
+
+/** What a feed shows. */
+export interface FeedState {
+  /** Newest first. */
+  readonly rows: readonly DecisionRecord[];
+  /** Decisions that came while the feed was held. */
+  readonly waiting: number;
+  readonly link: "connecting" | "live" | "broken" | "off";
+  readonly isPaused: boolean;
+  readonly isReading: boolean;
+  /** True if there may be older ones. */
+  readonly hasMore: boolean;
+  /** True if a search through many entries of the log found too little and was stopped. */
+  readonly isSearchStopped: boolean;
+  readonly error: unknown;
+}
+
+const PAGE_SIZE = 500;
+/** Empty pages in a row after which a search waits to be told to go on; each stands for 50,000 entries. */
+const MAX_EMPTY_PAGES = 10;
+/** Rows that are kept while the feed is held; with more, the newest page is read again. */
+const MAX_WAITING = 2_000;
+/** Rows that the page holds. Live rows beyond start the list anew. */
+const MAX_ROWS = 200_000;
+/** Live rows are shown together, ten times a second. */
+const SHOW_EVERY_MS = 100;
+const BACK_OFF = { firstMs: 500, maxMs: 15_000 } as const;
+const ENDED: ReadonlySet<Code> = new Set([Code.Unauthenticated, Code.PermissionDenied]);
+
+const EMPTY: FeedState = {
+  ...{ rows: [], waiting: 0, link: "connecting", isPaused: false, isReading: true },
+  ...{ hasMore: false, isSearchStopped: false, error: undefined },
+};
+
+/**
+ * The newest decisions and their history: live ones over a watch that resumes by its cursor, older ones page by page.
+ * Without gaps and duplicates: the first page is read after the watch began, and rows are joined by their index in the log.
+ */
+export class DecisionFeed {
+  readonly #client: Client<typeof EnforcementService>;
+  readonly #filter: FeedFilter;
+  readonly #onSignedOut: () => void;
+  readonly #listeners = new Set<() => void>();
+  #stopped = new AbortController();
+  #state: FeedState = EMPTY;
+  #cursor = "";
+  #pageToken: string | undefined = "";
+  /** Live rows that are not shown yet, oldest first. */
+  #arrived: DecisionRecord[] = [];
+  #dropped = 0;
+  #isAway = false;
+  /** Number of the list; a page that was asked for by an earlier one is dropped. */
+  #generation = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(client: Client<typeof EnforcementService>, filter: FeedFilter, onSignedOut: () => void) {
+    this.#client = client;
+    this.#filter = filter;
+    this.#onSignedOut = onSignedOut;
+  }
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  };
+
+  readonly state = (): FeedState => this.#state;
+
+  /** Begins to watch and to read. */
+  start(): void {
+    this.#stopped = new AbortController();
+    this.#set({ ...EMPTY, isPaused: this.#state.isPaused });
+    this.#cursor = "";
+    if (whyNotLive(this.#filter, Date.now()) === undefined) {
+      // Rejects only when it is stopped during a pause.
+      this.#keepWatching().catch(() => undefined);
+    } else {
+      this.#set({ link: "off" });
+      this.#readFirst();
+    }
+  }
+
+  stop(): void {
+    this.#generation++;
+    this.#stopped.abort();
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** Holds live decisions back, or shows them again. */
+  pause(isPaused: boolean): void {
+    this.#set({ isPaused });
+    this.#show();
+  }
+
+  /** Notes that a person looks at older rows, which live ones would move. */
+  readonly away = (isAway: boolean): void => {
+    if (isAway === this.#isAway) return;
+    this.#isAway = isAway;
+    this.#show();
+  };
+
+  /** Reads older decisions. */
+  readonly readMore = (): void => {
+    const { isReading, isSearchStopped } = this.#state;
+    if (!isReading && !isSearchStopped) this.#readOn();
+  };
+
+  /** Goes on with a search that was stopped, or tries again after a fault. */
+  readonly searchOn = (): void => {
+    this.#set({ isSearchStopped: false, error: undefined });
+    if (this.#pageToken === "") this.#readFirst();
+    else this.#readOn();
+  };
+
+  async #keepWatching(): Promise<void> {
+    const backOff = createBackOff(BACK_OFF);
+    const { signal } = this.#stopped;
+    while (!signal.aborted) {
+      await this.#watch(backOff.reset).catch((error: unknown) => this.#onBroken(error, signal));
+      if (signal.aborted) return;
+      this.#set({ link: "broken" });
+      await sleep(backOff.next(), signal);
+    }
+  }
+
+  async #watch(onMessage: () => void): Promise<void> {
+    const { signal } = this.#stopped;
+    const { agent, decision } = this.#filter;
+    const isNew = this.#cursor === "";
+    const request = {
+      ...{ cursor: this.#cursor, agentId: agent },
+      decision: DECISION_WORDS.get(decision) ?? Decision.UNSPECIFIED,
+    };
+    const open = (opened: AbortSignal) => this.#client.watchDecisions(request, { signal: opened, timeoutMs: 0 });
+    let hasBegun = false;
+    for await (const message of liveStream(open, { signal })) {
+      onMessage();
+      this.#receive(message);
+      if (hasBegun) continue;
+      hasBegun = true;
+      this.#set({ link: "live" });
+      if (isNew) this.#readFirst();
+    }
+  }
+
+  #onBroken(error: unknown, signal: AbortSignal): void {
+    if (signal.aborted) return;
+    const { code } = ConnectError.from(error);
+    if (ENDED.has(code)) {
+      this.#stopped.abort();
+      this.#onSignedOut();
+      return;
+    }
+    // The log ends before the cursor: it is another log now.
+    if (code === Code.InvalidArgument || code === Code.OutOfRange) this.#cursor = "";
+    if (this.#state.rows.length === 0) this.#readFirst();
+  }
+
+  #receive({ decision, cursor }: WatchDecisionsResponse): void {
+    this.#cursor = cursor;
+    if (decision === undefined || !admits(this.#filter, decision)) return;
+    this.#arrived.push(decision);
+    if (this.#isHeld && this.#arrived.length > MAX_WAITING) {
+      this.#dropped += this.#arrived.length;
+      this.#arrived = [];
+    }
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      this.#show();
+    }, SHOW_EVERY_MS);
+  }
+
+  get #isHeld(): boolean {
+    return this.#state.isPaused || this.#isAway;
+  }
+
+  #show(): void {
+    if (this.#isHeld) {
+      this.#set({ waiting: this.#arrived.length + this.#dropped });
+      return;
+    }
+    // The first page replaces all rows, and shows what arrived meanwhile.
+    if (this.#pageToken === "") return;
+    const { rows } = this.#state;
+    if (this.#dropped > 0 || rows.length + this.#arrived.length > MAX_ROWS) {
+      this.#readFirst();
+      return;
+    }
+    const newest = rows[0]?.seq ?? -1n;
+    const fresh = this.#arrived.filter(({ seq }) => seq > newest).reverse();
+    this.#arrived = [];
+    if (fresh.length > 0 || this.#state.waiting > 0) this.#set({ rows: [...fresh, ...rows], waiting: 0 });
+  }
+
+  #readFirst(): void {
+    this.#generation++;
+    this.#dropped = 0;
+    this.#pageToken = "";
+    this.#set({ waiting: 0, isReading: true, error: undefined });
+    this.#readOn();
+  }
+
+  #readOn(): void {
+    const generation = this.#generation;
+    this.#set({ isReading: true });
+    this.#readPages(generation).then(
+      () => generation === this.#generation && this.#set({ isReading: false }),
+      (error: unknown) => generation === this.#generation && this.#set({ isReading: false, error }),
+    );
+  }
+
+  /** Reads pages up to one with decisions. */
+  async #readPages(generation: number): Promise<void> {
+    const { signal } = this.#stopped;
+    for (let empty = 0; empty < MAX_EMPTY_PAGES; empty++) {
+      const isFirst = this.#pageToken === "";
+      const request = { ...listRequestOf(this.#filter), pageSize: PAGE_SIZE, pageToken: this.#pageToken ?? "" };
+      const { decisions, nextPageToken } = await this.#client.listDecisions(request, { signal });
+      if (generation !== this.#generation) return;
+      this.#pageToken = nextPageToken;
+      const rows = isFirst ? decisions : [...this.#state.rows, ...decisions];
+      const hasMore = nextPageToken !== undefined && rows.length < MAX_ROWS;
+      this.#set({ rows, hasMore, isSearchStopped: false, isReading: hasMore && decisions.length === 0 });
+      if (isFirst) this.#show();
+      if (decisions.length > 0 || nextPageToken === undefined) return;
+    }
+    this.#set({ isSearchStopped: true });
+  }
+
+  #set(change: Partial<FeedState>): void {
+    this.#state = { ...this.#state, ...change };
+    for (const listener of this.#listeners) listener();
+  }
+}

@@ -1,0 +1,203 @@
+import { type MouseEvent, memo, useState } from "react";
+import { Link } from "wouter";
+import {
+  type Escalation,
+  EscalationStatus,
+  Resolution,
+} from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { Button } from "../../kit/button.tsx";
+import { JsonView } from "../../kit/json-view.tsx";
+import { Message } from "../../kit/message.tsx";
+import { Shown } from "../../kit/shown.tsx";
+import { Countdown, Time } from "../../kit/time.tsx";
+import { useMayChange } from "../../session.ts";
+import { ArgumentsTable } from "./arguments-table.tsx";
+import { Around } from "./around.tsx";
+import { EditDialog } from "./edit-dialog.tsx";
+import { Extend } from "./extend.tsx";
+import { Outcome } from "./outcome.tsx";
+import { Reasons } from "./reasons.tsx";
+import { RejectDialog } from "./reject-dialog.tsx";
+import { TrustSpark } from "./trust-spark.tsx";
+import { useResolve } from "./use-resolve.ts";
+
+/** Properties of a card. */
+export interface CardProps {
+  readonly escalation: Escalation;
+  /** True if the keys act on it. */
+  readonly isFocused?: boolean;
+  readonly isSelected?: boolean;
+  readonly onSelect?: ((id: string, isSelected: boolean) => void) | undefined;
+  readonly onFocus?: ((id: string) => void) | undefined;
+  /** True if a press now could be meant for another card, which was here a moment ago. */
+  readonly hasJustMoved?: (() => boolean) | undefined;
+  readonly hasShortcuts?: boolean;
+  /** Pending ones that ask for the same, which are shown by this card alone. */
+  readonly identical?: readonly Escalation[];
+  /** Begins to approve several, after their sum was shown. */
+  readonly onBatch?: ((escalations: readonly Escalation[]) => void) | undefined;
+  /** Told when a person begins to answer it. */
+  readonly onAnswer?: ((id: string) => void) | undefined;
+  readonly showsAround?: boolean;
+}
+
+/** One escalation: what will run, why it needs a person, and the ways to answer. Drawn again only when its properties change. */
+export const EscalationCard = memo(function EscalationCard(props: CardProps) {
+  const { escalation, identical = [], isFocused = false, isSelected = false, onSelect, onFocus } = props;
+  const { escalationId, actionType, actionContent, tool, status, asked } = escalation;
+  const isPending = status === EscalationStatus.PENDING;
+  return (
+    <article
+      id={`card-${escalationId}`}
+      className={isFocused ? "escalation is-focused" : "escalation"}
+      aria-labelledby={`${escalationId}-title`}
+      onPointerDown={() => onFocus?.(escalationId)}
+      onFocusCapture={() => onFocus?.(escalationId)}
+    >
+      <header className="row">
+        {onSelect === undefined || !isPending ? null : (
+          <input
+            type="checkbox"
+            aria-label={`Select ${actionType} by ${escalation.agentName}`}
+            data-action="select"
+            checked={isSelected}
+            onChange={({ target }) => onSelect(escalationId, target.checked)}
+          />
+        )}
+        <h2 id={`${escalationId}-title`}>
+          <Link href={`/escalations/${escalationId}`}>
+            <Shown text={actionType} />
+          </Link>
+        </h2>
+        {tool === undefined ? null : (
+          <span className="hint">
+            calls <Shown text={tool} />
+          </span>
+        )}
+        {asked > 1 ? <span className="badge is-wait">asked {asked} times</span> : null}
+        {identical.length > 0 ? <span className="badge is-wait">{identical.length + 1} identical</span> : null}
+        {isPending ? <TimeLeft escalation={escalation} /> : null}
+      </header>
+      <Asker escalation={escalation} />
+      <ArgumentsTable args={escalation.arguments} tool={tool} />
+      {actionContent === "" ? null : (
+        <div className="content">
+          <span className="hint">content</span>
+          <Shown text={actionContent} />
+        </div>
+      )}
+      <OtherMetadata escalation={escalation} />
+      <Reasons reasons={escalation.reasons} />
+      <Around escalation={escalation} isWhole={props.showsAround ?? false} />
+      {isPending ? <Answers {...props} /> : <Outcome escalation={escalation} />}
+    </article>
+  );
+});
+
+function TimeLeft({ escalation: { escalationId, expiresAt } }: { readonly escalation: Escalation }) {
+  const mayChange = useMayChange();
+  if (expiresAt === undefined) return null;
+  return (
+    <span className="time-left row">
+      <span className="hint">expires in</span> <Countdown to={expiresAt} />
+      {mayChange ? <Extend escalationId={escalationId} /> : null}
+    </span>
+  );
+}
+
+function Asker({ escalation }: { readonly escalation: Escalation }) {
+  const { agentId, agentName, onBehalfOf, trustScore, createdAt, sessionId } = escalation;
+  return (
+    <p className="row asker">
+      <Link href={`/agents/${agentId}`}>
+        <Shown text={agentName} />
+      </Link>
+      {onBehalfOf === undefined ? null : (
+        <span>
+          for <Link href={`/agents/${onBehalfOf}`}>{onBehalfOf}</Link>
+        </span>
+      )}
+      <TrustSpark agentId={agentId} trust={trustScore} />
+      <span className="hint">
+        asked <Time at={createdAt} />
+        {sessionId === undefined ? "" : ` in session ${sessionId}`}
+      </span>
+    </p>
+  );
+}
+
+/** What was sent beside the arguments, which rules may read and the approval covers too. */
+function OtherMetadata({ escalation: { metadata, ignoredMetadata } }: { readonly escalation: Escalation }) {
+  if (metadata === undefined || !("arguments" in metadata)) return null;
+  const { arguments: _, ...others } = metadata;
+  if (Object.keys(others).length === 0) return null;
+  return (
+    <div className="beside">
+      <span className="hint">
+        beside the arguments
+        {ignoredMetadata.length === 0 ? "" : ` (not covered by the approval: ${ignoredMetadata.join(", ")})`}
+      </span>
+      <JsonView value={others} />
+    </div>
+  );
+}
+
+function Answers({ escalation, identical = [], hasJustMoved, hasShortcuts = false, onBatch, onAnswer }: CardProps) {
+  const mayChange = useMayChange();
+  const resolve = useResolve();
+  const [isBusy, setIsBusy] = useState(false);
+  const [fault, setFault] = useState("");
+  const [open, setOpen] = useState<"reject" | "edit" | undefined>(undefined);
+  const { escalationId } = escalation;
+  if (!mayChange) return <p className="hint">A key of the role operator or admin can answer.</p>;
+  /** Runs unless a pointer pressed where another card was a moment ago. Presses by key have no place, so they cannot miss. */
+  const unlessMoved = (run: () => void) => (event: MouseEvent) => {
+    const hasMissed = event.detail > 0 && hasJustMoved?.() === true;
+    setFault(hasMissed ? "The queue moved under the pointer: press again if you mean this one." : "");
+    if (hasMissed) return;
+    onAnswer?.(escalationId);
+    run();
+  };
+  const approve = async (): Promise<void> => {
+    setIsBusy(true);
+    const text = await resolve({ escalationId, resolution: Resolution.APPROVED });
+    setIsBusy(false);
+    setFault(text ?? "");
+  };
+  return (
+    <div className="answers">
+      <Button
+        action="approve"
+        tone="primary"
+        isBusy={isBusy}
+        shortcut={hasShortcuts ? "a" : undefined}
+        onClick={unlessMoved(() => void approve())}
+      >
+        Approve once
+      </Button>
+      <Button action="edit" shortcut={hasShortcuts ? "e" : undefined} onClick={unlessMoved(() => setOpen("edit"))}>
+        Edit and approve
+      </Button>
+      <Button
+        action="reject"
+        tone="danger"
+        shortcut={hasShortcuts ? "r" : undefined}
+        onClick={unlessMoved(() => setOpen("reject"))}
+      >
+        Reject
+      </Button>
+      {identical.length === 0 ? null : (
+        <Button action="approve-identical" onClick={unlessMoved(() => onBatch?.([escalation, ...identical]))}>
+          Approve all {identical.length + 1} …
+        </Button>
+      )}
+      {fault === "" ? null : (
+        <p className="fault-text" role="alert">
+          <Message text={fault} />
+        </p>
+      )}
+      {open === "reject" ? <RejectDialog ids={[escalationId]} onClose={() => setOpen(undefined)} /> : null}
+      {open === "edit" ? <EditDialog escalation={escalation} onClose={() => setOpen(undefined)} /> : null}
+    </div>
+  );
+}

@@ -1,0 +1,260 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import { ConnectError } from "@connectrpc/connect";
+import { useMutation } from "@connectrpc/connect-query";
+import { type FormEvent, useState } from "react";
+import { type Escalation, EscalationService } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
+import type { ToolArgument } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import { requestErrorFrom } from "../../../client/request-error.ts";
+import { Button } from "../../kit/button.tsx";
+import { Dialog } from "../../kit/dialog.tsx";
+import { Field } from "../../kit/field.tsx";
+import { Shown, shownText } from "../../kit/shown.tsx";
+import { Fault } from "../../kit/states.tsx";
+import { useAnnounce } from "../../kit/toast.tsx";
+import { useEscalationFeed } from "../../live/use-escalations.tsx";
+import { useToolArguments } from "./arguments-table.tsx";
+import { Difference } from "./difference.tsx";
+import {
+  argumentsFrom,
+  argumentsOfJson,
+  changedNames,
+  type EditedArgument,
+  editedFrom,
+  faultOf,
+} from "./edited-arguments.ts";
+
+/** Texts longer than this are edited in several lines. */
+const LINE = 60;
+
+/** Properties of the dialogue. */
+export interface EditDialogProps {
+  readonly escalation: Escalation;
+  readonly onClose: () => void;
+}
+
+/** Lets a person approve the action with other arguments: first they are changed, then the difference is confirmed. */
+export function EditDialog({ escalation, onClose }: EditDialogProps) {
+  const { escalationId, tool, arguments: before = {} } = escalation;
+  const feed = useEscalationFeed();
+  const announce = useAnnounce();
+  const { byPath: known } = useToolArguments(tool);
+  // The schema may come after the form: until something is changed, the form follows it.
+  const [changed, setChanged] = useState<readonly EditedArgument[] | undefined>(undefined);
+  const [json, setJson] = useState<string | undefined>(undefined);
+  const [note, setNote] = useState("");
+  const [edited, setEdited] = useState<JsonObject | undefined>(undefined);
+  const edit = useMutation(EscalationService.method.editEscalation, {
+    onSuccess: ({ escalation: rejected, replacement }) => {
+      feed.take(rejected);
+      feed.take(replacement);
+      announce({ tone: "good", text: "Approved with the changed arguments." });
+      onClose();
+    },
+  });
+  const entries = changed ?? editedFrom(before, known);
+  const send = (): void => {
+    const said = note.trim() === "" ? {} : { note: note.trim() };
+    edit.mutate({ escalationId, arguments: edited ?? {}, ...said });
+  };
+  if (edited !== undefined) {
+    return (
+      <Dialog title="Edit and approve" isOpen onClose={onClose} closesBy="escape" isWide>
+        <div className="stack">
+          <Difference before={before} after={edited} />
+          {edit.error === null ? null : <Fault error={edit.error} />}
+          <div className="dialog-actions">
+            <Button action="back" onClick={() => setEdited(undefined)}>
+              Back
+            </Button>
+            <Button
+              action="confirm"
+              tone="primary"
+              isBusy={edit.isPending}
+              disabled={changedNames(before, edited).length === 0}
+              onClick={send}
+            >
+              Approve the changed action
+            </Button>
+          </div>
+        </div>
+      </Dialog>
+    );
+  }
+  return (
+    <Dialog title="Edit and approve" isOpen onClose={onClose} closesBy="escape" isWide>
+      <EditForm
+        {...{ before, known, entries, json, note, onClose }}
+        error={edit.error}
+        onEntries={setChanged}
+        onJson={(text) => {
+          const parsed = text === undefined && json !== undefined ? argumentsOfJson(json) : undefined;
+          if (typeof parsed === "object") setChanged(editedFrom(parsed, known));
+          setJson(text);
+        }}
+        onNote={setNote}
+        onReview={(args) => {
+          edit.reset();
+          setEdited(args);
+        }}
+      />
+    </Dialog>
+  );
+}
+
+interface EditFormProps {
+  readonly before: JsonObject;
+  readonly known: ReadonlyMap<string, ToolArgument>;
+  readonly entries: readonly EditedArgument[];
+  /** The arguments as JSON, if they are written so. */
+  readonly json: string | undefined;
+  readonly note: string;
+  /** Error of the last attempt. */
+  readonly error: unknown;
+  readonly onEntries: (entries: readonly EditedArgument[]) => void;
+  readonly onJson: (json: string | undefined) => void;
+  readonly onNote: (note: string) => void;
+  readonly onReview: (args: JsonObject) => void;
+  readonly onClose: () => void;
+}
+
+function EditForm(props: EditFormProps) {
+  const { before, known, entries, json, note, error, onEntries, onJson, onNote, onReview, onClose } = props;
+  const own = new Map(
+    entries.flatMap(({ name, text, isSent }) => {
+      const fault = isSent ? faultOf(text, known.get(name), before[name]) : undefined;
+      return fault === undefined ? [] : [[name, fault] as const];
+    }),
+  );
+  const refused = faultsByArgument(error);
+  const parsed = json === undefined ? undefined : argumentsOfJson(json);
+  const isFaulty = parsed === undefined ? own.size > 0 : typeof parsed === "string";
+  const current = (): JsonObject => (typeof parsed === "object" ? parsed : argumentsFrom(entries, known, before));
+  const review = (event: FormEvent): void => {
+    event.preventDefault();
+    if (!isFaulty) onReview(current());
+  };
+  const change = (entry: EditedArgument): void =>
+    onEntries(entries.map((each) => (each.name === entry.name ? entry : each)));
+  return (
+    <form className="stack" onSubmit={review}>
+      <p className="hint">
+        The action with other arguments is a new action: the mandates decide it again, and both digests are in the log.
+      </p>
+      {json === undefined ? (
+        entries.map((entry) => (
+          <ArgumentField
+            key={entry.name}
+            entry={entry}
+            schema={known.get(entry.name)}
+            fault={own.get(entry.name) ?? refused.get(entry.name)}
+            onChange={change}
+          />
+        ))
+      ) : (
+        <Field label="Arguments as JSON" fault={typeof parsed === "string" ? parsed : undefined}>
+          {(control) => (
+            <textarea
+              {...control}
+              name="arguments"
+              className="mono"
+              rows={14}
+              spellCheck={false}
+              value={json}
+              onChange={({ target }) => onJson(target.value)}
+            />
+          )}
+        </Field>
+      )}
+      <Field label="Note" hint="Kept with both escalations.">
+        {(control) => (
+          <input
+            {...control}
+            name="note"
+            maxLength={2_000}
+            value={note}
+            onChange={({ target }) => onNote(target.value)}
+          />
+        )}
+      </Field>
+      {error === null || error === undefined ? null : <Fault error={error} />}
+      <div className="dialog-actions">
+        <Button
+          action={json === undefined ? "as-json" : "as-form"}
+          tone="quiet"
+          disabled={isFaulty}
+          onClick={() => onJson(json === undefined ? JSON.stringify(current(), null, 2) : undefined)}
+        >
+          {json === undefined ? "Edit as JSON" : "Edit as a form"}
+        </Button>
+        <Button action="cancel" onClick={onClose}>
+          Cancel
+        </Button>
+        <Button type="submit" action="review" tone="primary" disabled={isFaulty}>
+          Show the difference
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+/** Returns what the service says of single arguments, by the name of the outermost one. */
+function faultsByArgument(error: unknown): ReadonlyMap<string, string> {
+  if (!(error instanceof ConnectError)) return new Map();
+  const faults = new Map<string, string>();
+  for (const { field, description } of requestErrorFrom(error).violations) {
+    const name = /^arguments\.([^.[]+)/.exec(field)?.[1];
+    if (name === undefined) continue;
+    const before = faults.get(name);
+    const text = description.replaceAll("`", "");
+    faults.set(name, before === undefined ? text : `${before}; ${text}`);
+  }
+  return faults;
+}
+
+interface ArgumentFieldProps {
+  readonly entry: EditedArgument;
+  readonly schema: ToolArgument | undefined;
+  readonly fault: string | undefined;
+  readonly onChange: (entry: EditedArgument) => void;
+}
+
+function ArgumentField({ entry, schema, fault, onChange }: ArgumentFieldProps) {
+  const { name, text, isSent } = entry;
+  const told = [schema?.types.join(" or "), schema?.description].filter(Boolean).join(" · ");
+  const label = shownText(name);
+  return (
+    <div className="edited-argument">
+      <Field
+        label={label}
+        hint={told === "" ? "not in the tool's schema" : <Shown text={told} />}
+        fault={fault === undefined ? undefined : shownText(fault, 500)}
+      >
+        {(control) => {
+          const common = { ...control, name: `argument.${name}`, value: text, spellCheck: false };
+          // What is typed is sent.
+          const type = (next: string): void => onChange({ name, text: next, isSent: true });
+          return text.length > LINE || text.includes("\n") ? (
+            <textarea {...common} rows={4} onChange={({ target }) => type(target.value)} />
+          ) : (
+            <input
+              {...common}
+              autoComplete="off"
+              placeholder={isSent ? undefined : "not sent"}
+              onChange={({ target }) => type(target.value)}
+            />
+          );
+        }}
+      </Field>
+      {isSent ? (
+        <button
+          type="button"
+          className="link"
+          aria-label={`Leave out ${label}`}
+          onClick={() => onChange({ name, text: "", isSent: false })}
+        >
+          leave out
+        </button>
+      ) : null}
+    </div>
+  );
+}

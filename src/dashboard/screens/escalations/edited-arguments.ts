@@ -1,0 +1,81 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import type { ToolArgument } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+
+/** One argument as a person edits it. */
+export interface EditedArgument {
+  readonly name: string;
+  readonly text: string;
+  /** False if the edited action goes without it. */
+  readonly isSent: boolean;
+}
+
+/** Shows a value as text: a text as it is, everything else as JSON. */
+const textOf = (value: JsonValue): string => (typeof value === "string" ? value : JSON.stringify(value, null, 1));
+
+const isTopLevel = (path: string): boolean => !/[.[]/.test(path);
+
+/** Lists the arguments to edit: those of the schema in its order, sent or not, then those that it does not know. */
+export function editedFrom(args: JsonObject, known: ReadonlyMap<string, ToolArgument>): readonly EditedArgument[] {
+  const ofSchema = [...known.keys()].filter(isTopLevel);
+  const names = new Set([...ofSchema, ...Object.keys(args)]);
+  return [...names].map((name) => {
+    const value = Object.hasOwn(args, name) ? args[name] : undefined;
+    return { name, text: value === undefined ? "" : textOf(value), isSent: value !== undefined };
+  });
+}
+
+/** True if an argument is written as it is, without quotes. */
+function isText(schema: ToolArgument | undefined, before: JsonValue | undefined): boolean {
+  if (before !== undefined) return typeof before === "string";
+  return schema?.types.length === 1 && schema.types[0] === "string";
+}
+
+/** Returns what is wrong with a text before it is sent; undefined for nothing. */
+export function faultOf(
+  text: string,
+  schema: ToolArgument | undefined,
+  before: JsonValue | undefined,
+): string | undefined {
+  if (isText(schema, before)) return undefined;
+  try {
+    JSON.parse(text);
+    return undefined;
+  } catch {
+    const isNumber =
+      typeof before === "number" || schema?.types.every((type) => type === "number" || type === "integer");
+    return isNumber ? "must be a number" : "must be JSON: texts in quotes";
+  }
+}
+
+/** Makes the arguments of a form's entries, which MUST have no fault. */
+export function argumentsFrom(
+  entries: readonly EditedArgument[],
+  known: ReadonlyMap<string, ToolArgument>,
+  before: JsonObject,
+): JsonObject {
+  const sent = entries.filter(({ isSent }) => isSent);
+  return Object.fromEntries(
+    sent.map(({ name, text }) => [
+      name,
+      isText(known.get(name), before[name]) ? text : (JSON.parse(text) as JsonValue),
+    ]),
+  );
+}
+
+/** Reads the arguments of a JSON text; a text says what is wrong with it. */
+export function argumentsOfJson(text: string): JsonObject | string {
+  try {
+    const value = JSON.parse(text) as JsonValue;
+    return value !== null && typeof value === "object" && !Array.isArray(value)
+      ? value
+      : "must be a JSON object: { … }";
+  } catch (error) {
+    return error instanceof Error ? `must be JSON: ${error.message.slice(0, 200)}` : "must be JSON";
+  }
+}
+
+/** Names the arguments that differ, or that only one of the two has. */
+export function changedNames(before: JsonObject, after: JsonObject): readonly string[] {
+  const names = new Set([...Object.keys(before), ...Object.keys(after)]);
+  return [...names].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
+}

@@ -1,0 +1,65 @@
+import { useState } from "react";
+import { Link } from "wouter";
+import type { Reason } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import { Message } from "../../kit/message.tsx";
+import { Shown } from "../../kit/shown.tsx";
+
+const FIRST = 5;
+const MORE = 50;
+
+/** Why an action needs a person: the rule, at which argument, and what would have passed unasked. */
+export function Reasons({ reasons }: { readonly reasons: readonly Reason[] }) {
+  const [limit, setLimit] = useState(FIRST);
+  return (
+    <ul className="reasons">
+      {reasons.slice(0, limit).map((reason) => (
+        <li key={`${reason.mandateId} ${reason.rule} ${reason.message}`}>
+          <ReasonText reason={reason} />
+        </li>
+      ))}
+      {reasons.length > limit ? (
+        <li>
+          <button type="button" className="link" onClick={() => setLimit(limit + MORE)}>
+            {reasons.length - limit} more reasons
+          </button>
+        </li>
+      ) : null}
+    </ul>
+  );
+}
+
+function ReasonText({
+  reason: { message, mandateId, mandateName, rule, argument, wouldPass },
+}: {
+  readonly reason: Reason;
+}) {
+  return (
+    <>
+      <Message text={message} />
+      {argument === undefined ? null : (
+        <span className="hint">
+          {" "}
+          at{" "}
+          <code>
+            <Shown text={argument} />
+          </code>
+        </span>
+      )}
+      {mandateId === undefined ? null : (
+        <span className="hint">
+          {" "}
+          in{" "}
+          <Link href={`/mandates/${mandateId}`}>
+            <Shown text={mandateName ?? mandateId} />
+          </Link>{" "}
+          {rule === undefined ? null : <code>{rule}</code>}
+        </span>
+      )}
+      {wouldPass === undefined ? null : (
+        <span className="would-pass">
+          <Shown text={wouldPass} />
+        </span>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,70 @@
+import { useState } from "react";
+import { Resolution } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { FormDialog, NamedField } from "../../kit/form.tsx";
+import { useResolve, useResolveAll } from "./use-resolve.ts";
+
+const PRESETS = [
+  "This is not your task. Stop, and ask who gave it to you.",
+  "The amount or the recipient is wrong. Check it and ask again.",
+  "Not now. Ask again when a person has confirmed it.",
+  "Do it in another way, without this tool.",
+] as const;
+
+/** Faults that are named. */
+const MAX_FAULTS = 20;
+
+/** Asks why an action is rejected. The agent reads it. */
+export function RejectDialog({ ids, onClose }: { readonly ids: readonly string[]; readonly onClose: () => void }) {
+  const resolve = useResolve();
+  const resolveAll = useResolveAll();
+  const [note, setNote] = useState("");
+  const [isBusy, setIsBusy] = useState(false);
+  const [fault, setFault] = useState<Error | null>(null);
+  const reject = async (): Promise<void> => {
+    setIsBusy(true);
+    const said = note.trim() === "" ? {} : { note: note.trim() };
+    const rejecting = { ...said, resolution: Resolution.REJECTED };
+    const [only] = ids;
+    const faults =
+      ids.length === 1 && only !== undefined
+        ? [await resolve({ ...rejecting, escalationId: only })]
+        : (await resolveAll(ids, rejecting)).map(({ id, fault: text }) => `\`${id}\`: ${text}`);
+    setIsBusy(false);
+    const told = faults.filter((each) => each !== null);
+    if (told.length === 0) onClose();
+    else setFault(new Error(told.slice(0, MAX_FAULTS).join("\n")));
+  };
+  return (
+    <FormDialog
+      title={ids.length === 1 ? "Reject" : `Reject ${ids.length}`}
+      action="confirm"
+      submit="Reject"
+      tone="danger"
+      isBusy={isBusy}
+      error={fault}
+      onSubmit={() => void reject()}
+      onClose={onClose}
+    >
+      <fieldset className="presets">
+        <legend className="visually-hidden">Reasons</legend>
+        {PRESETS.map((preset) => (
+          <button key={preset} type="button" className="preset" onClick={() => setNote(preset)}>
+            {preset}
+          </button>
+        ))}
+      </fieldset>
+      <NamedField name="note" label="Reason" hint="The agent gets it as the answer. At most 2,000 characters.">
+        {(control) => (
+          <textarea
+            {...control}
+            name="note"
+            rows={3}
+            maxLength={2_000}
+            value={note}
+            onChange={({ target }) => setNote(target.value)}
+          />
+        )}
+      </NamedField>
+    </FormDialog>
+  );
+}

@@ -1,0 +1,62 @@
+import { useMutation } from "@connectrpc/connect-query";
+import { useState } from "react";
+import { Role } from "../../../../gen/agentcontrol/v1/access_pb.js";
+import { AdminService } from "../../../../gen/agentcontrol/v1/admin_service_pb.js";
+import { AgentPicker } from "../../kit/agent-picker.tsx";
+import { DurationField, FormDialog, SelectField, TextField } from "../../kit/form.tsx";
+import type { FormValues } from "../../kit/form-values.ts";
+import { Secret } from "../../kit/secret.tsx";
+import { shownText } from "../../kit/shown.tsx";
+import { useRefresh } from "../../kit/use-refresh.ts";
+
+const ROLES = [
+  { value: Role.OPERATOR, title: "operator: agents, mandates, escalations; no keys" },
+  { value: Role.AUDITOR, title: "auditor: reads everything, changes nothing" },
+  { value: Role.AGENT, title: "agent: the program that acts" },
+  { value: Role.ADMIN, title: "admin: everything" },
+];
+
+function requestFrom(values: FormValues) {
+  const seconds = values.seconds("ttl_seconds");
+  return {
+    ...{ name: values.text("name"), role: values.number("role") as Role, agentId: values.optional("agent_id") },
+    ttlSeconds: seconds === undefined ? undefined : BigInt(seconds),
+  };
+}
+
+/** Creates a key, and shows its secret once. */
+export function CreateKey({ onClose }: { readonly onClose: () => void }) {
+  const [role, setRole] = useState<Role>(Role.OPERATOR);
+  const refresh = useRefresh();
+  const { mutate, isPending, error, data } = useMutation(AdminService.method.createApiKey, {
+    onSuccess: () => refresh(AdminService.method.listApiKeys),
+  });
+  if (data !== undefined) {
+    const title = `The key ${shownText(data.key?.name ?? "", 60)}`;
+    return <Secret title={title} what="the key" secret={data.secret} onClose={onClose} />;
+  }
+  return (
+    <FormDialog
+      title="Create a key"
+      action="submit-key"
+      submit="Create"
+      isBusy={isPending}
+      error={error}
+      onSubmit={(values) => mutate(requestFrom(values))}
+      onClose={onClose}
+    >
+      <TextField name="name" label="Name" hint="Who or what holds it." />
+      <SelectField
+        name="role"
+        label="Role"
+        defaultValue={role}
+        options={ROLES}
+        onChange={(value) => setRole(Number(value) as Role)}
+      />
+      {role === Role.AGENT ? (
+        <AgentPicker name="agent_id" label="Speaks for" none="every agent of the workspace" />
+      ) : null}
+      <DurationField name="ttl_seconds" label="Expires after" hint="Empty: never." />
+    </FormDialog>
+  );
+}

@@ -1,0 +1,105 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { useState } from "react";
+import { Role } from "../../../../gen/agentcontrol/v1/access_pb.js";
+import {
+  AdminService,
+  type ApiKey,
+  type ListApiKeysResponse,
+} from "../../../../gen/agentcontrol/v1/admin_service_pb.js";
+import { AgentName } from "../../kit/agent-name.tsx";
+import { Badge, type Tone } from "../../kit/badge.tsx";
+import { Button } from "../../kit/button.tsx";
+import { Shown, shownText } from "../../kit/shown.tsx";
+import { Fault, Loading } from "../../kit/states.tsx";
+import { Time, useNow } from "../../kit/time.tsx";
+import { usePages } from "../../kit/use-pages.ts";
+import { VirtualList } from "../../kit/virtual-list.tsx";
+import { useSession } from "../../session.ts";
+import { RevokeKey } from "./revoke-key.tsx";
+
+const REQUEST = { pageSize: 200 };
+const ROW_HEIGHT = 61;
+const NOW_MS = 10_000;
+
+const keysOf = ({ keys }: ListApiKeysResponse): readonly ApiKey[] => keys;
+const idOf = ({ keyId }: ApiKey): string => keyId;
+
+/** Returns the word for what a key opens. */
+export const roleText = (role: Role): string => (Role[role] ?? "unknown").toLowerCase();
+
+/** Every key of the workspace, newest first, revoked ones included. */
+export function KeyList() {
+  const [revoking, setRevoking] = useState<ApiKey>();
+  const method = AdminService.method.listApiKeys;
+  const { items, isPending, error, readMore, readAgain } = usePages(method, REQUEST, keysOf);
+  if (isPending) return <Loading what="the keys" />;
+  if (error !== null) return <Fault error={error} onRetry={readAgain} />;
+  return (
+    <div className="keys">
+      <p className="keys-head" aria-hidden>
+        <span>Name</span>
+        <span>Role</span>
+        <span>State</span>
+        <span>Created</span>
+      </p>
+      <VirtualList {...{ items, idOf, rowHeight: ROW_HEIGHT, label: "Keys", onEnd: readMore }}>
+        {(key) => <KeyRow apiKey={key} onRevoke={() => setRevoking(key)} />}
+      </VirtualList>
+      {revoking === undefined ? null : <RevokeKey apiKey={revoking} onClose={() => setRevoking(undefined)} />}
+    </div>
+  );
+}
+
+function stateOf({ revokedAt, expiresAt }: ApiKey, now: number): readonly [Tone, string] {
+  if (revokedAt !== undefined) return ["bad", "revoked"];
+  if (expiresAt !== undefined && timestampMs(expiresAt) <= now) return ["plain", "expired"];
+  return ["good", "active"];
+}
+
+function KeyRow({ apiKey, onRevoke }: { readonly apiKey: ApiKey; readonly onRevoke: () => void }) {
+  const { keyId, name, role, agentId, prefix, createdAt, expiresAt, revokedAt } = apiKey;
+  const isOwn = useSession().session.keyId === keyId;
+  const [tone, word] = stateOf(apiKey, useNow(NOW_MS));
+  return (
+    <div className="keys-row">
+      <div className="keys-name">
+        <span className="keys-title">
+          <Shown text={name} />
+          {isOwn ? <Badge tone="plain">you are signed in with it</Badge> : null}
+        </span>
+        <span className="hint keys-more">
+          <code>{prefix === "" ? keyId : `${prefix}…`}</code>
+          {agentId === undefined ? null : (
+            <>
+              {" "}
+              for <AgentName agentId={agentId} />
+            </>
+          )}
+        </span>
+      </div>
+      <span>{roleText(role)}</span>
+      <span className="keys-state">
+        <Badge tone={tone}>{word}</Badge>{" "}
+        <span className="hint">
+          {word === "active" && expiresAt !== undefined ? (
+            <>
+              expires <Time at={expiresAt} />
+            </>
+          ) : null}
+          {revokedAt === undefined ? null : <Time at={revokedAt} />}
+        </span>
+      </span>
+      <span className="hint">
+        <span className="only-phone">created </span>
+        <Time at={createdAt} />
+      </span>
+      <span className="keys-actions">
+        {revokedAt === undefined ? (
+          <Button action="revoke-key" onClick={onRevoke} aria-label={`Revoke ${shownText(name, 60)}`}>
+            Revoke
+          </Button>
+        ) : null}
+      </span>
+    </div>
+  );
+}

@@ -1,0 +1,97 @@
+import { useMutation } from "@connectrpc/connect-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { AdminService } from "../../../../gen/agentcontrol/v1/admin_service_pb.js";
+import { Badge } from "../../kit/badge.tsx";
+import { Button } from "../../kit/button.tsx";
+import { Confirm } from "../../kit/confirm.tsx";
+import { Fault, Loading } from "../../kit/states.tsx";
+import { useAnnounce } from "../../kit/toast.tsx";
+import { useSession } from "../../session.ts";
+
+interface SigningKeyJson {
+  readonly kid: string;
+  readonly retired_at?: string;
+}
+
+const QUERY_KEY = ["signing-keys"];
+const MAX_SHOWN = 50;
+/** Characters of a key's id that have to be typed. */
+const TYPED = 8;
+
+async function readSigningKeys(): Promise<readonly SigningKeyJson[]> {
+  const response = await fetch("/.well-known/jwks.json");
+  if (!response.ok) throw new Error(`the keys of the service could not be read: ${response.status}`);
+  return ((await response.json()) as { readonly keys: readonly SigningKeyJson[] }).keys;
+}
+
+/** The keys that the service signs with, and the way to retire one. */
+export function SigningKeys() {
+  const query = useQuery({ queryKey: QUERY_KEY, queryFn: readSigningKeys });
+  return (
+    <section className="card stack" aria-labelledby="signing-keys-title">
+      <h2 id="signing-keys-title">Signing keys</h2>
+      <p className="hint">
+        They sign checkpoints, certificates and federation tokens. Retire one after every process was started with
+        another <code>ACP_SIGNING_KEY</code>.
+      </p>
+      {query.isError ? <Fault error={query.error} onRetry={() => void query.refetch()} /> : null}
+      {query.isPending ? <Loading what="the signing keys" /> : null}
+      <ul className="signing-keys">
+        {(query.data ?? []).slice(0, MAX_SHOWN).map((key) => (
+          <SigningKeyRow key={key.kid} signingKey={key} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function SigningKeyRow({ signingKey: { kid, retired_at: retiredAt } }: { readonly signingKey: SigningKeyJson }) {
+  const [isOpen, setIsOpen] = useState(false);
+  const isOfDefault = useSession().session.workspaceId === "default";
+  return (
+    <li className="row" data-id={kid}>
+      <code className="signing-key">{kid}</code>
+      {retiredAt === undefined ? <Badge tone="good">trusted</Badge> : <Badge tone="plain">retired</Badge>}
+      {retiredAt === undefined ? null : <span className="hint">{retiredAt}</span>}
+      {retiredAt === undefined && isOfDefault ? (
+        <Button action="retire" tone="danger" onClick={() => setIsOpen(true)} aria-label={`Retire ${kid}`}>
+          Retire …
+        </Button>
+      ) : null}
+      {isOpen ? <RetireKey keyId={kid} onClose={() => setIsOpen(false)} /> : null}
+    </li>
+  );
+}
+
+function RetireKey({ keyId, onClose }: { readonly keyId: string; readonly onClose: () => void }) {
+  const queries = useQueryClient();
+  const announce = useAnnounce();
+  const { mutate, isPending, error } = useMutation(AdminService.method.retireSigningKey, {
+    onSuccess() {
+      void queries.invalidateQueries({ queryKey: QUERY_KEY });
+      announce({ tone: "good", text: "Retired the signing key." });
+      onClose();
+    },
+  });
+  return (
+    <Confirm
+      title="Retire the signing key?"
+      action="confirm"
+      submit="Retire the key for ever"
+      word={keyId.slice(0, TYPED)}
+      isBusy={isPending}
+      error={error}
+      onConfirm={() => mutate({ keyId })}
+      onClose={onClose}
+    >
+      <p>
+        <code>{keyId}</code>
+      </p>
+      <p>
+        What it signed before still verifies, and nothing later. The log of every workspace seals this. A process that
+        still signs with the key no longer starts. This cannot be undone.
+      </p>
+    </Confirm>
+  );
+}

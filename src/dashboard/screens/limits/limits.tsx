@@ -1,0 +1,68 @@
+import { useEffect } from "react";
+import { useSearchParams } from "wouter";
+import {
+  type Limit,
+  type ListLimitsResponse,
+  MandateService,
+} from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Field } from "../../kit/field.tsx";
+import { ScreenFrame } from "../../kit/screen.tsx";
+import { Empty, Fault, Loading } from "../../kit/states.tsx";
+import { usePages } from "../../kit/use-pages.ts";
+import { VirtualList } from "../../kit/virtual-list.tsx";
+import "../../styles/limits.css";
+import { LimitCard } from "./limit-card.tsx";
+
+/** Milliseconds between two looks at the counts. */
+const REFRESH_MS = 5_000;
+const ROW_HEIGHT = 150;
+const PAGE_SIZE = 100;
+
+const limitsOf = ({ limits }: ListLimitsResponse): readonly Limit[] => limits;
+const idOf = ({ mandateId, rule }: Limit): string => `${mandateId} ${rule}`;
+
+/** Every limit in force, with what it has counted by now. */
+export function Limits() {
+  const [parameters, setParameters] = useSearchParams();
+  const agentId = parameters.get("agent") ?? "";
+  const { items, isPending, error, readMore, readAgain } = usePages(
+    MandateService.method.listLimits,
+    { pageSize: PAGE_SIZE, agentId },
+    limitsOf,
+  );
+  // biome-ignore lint/correctness/useExhaustiveDependencies: one timer for the life of the screen
+  useEffect(() => {
+    const timer = setInterval(readAgain, REFRESH_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return (
+    <ScreenFrame name="limits" title="Limits">
+      <div className="filters">
+        <Field label="Agent" hint="An agent's id; empty shows all.">
+          {(control) => (
+            <input
+              {...control}
+              name="agent"
+              defaultValue={agentId}
+              onChange={({ target }) =>
+                setParameters(target.value === "" ? {} : { agent: target.value }, { replace: true })
+              }
+            />
+          )}
+        </Field>
+      </div>
+      {isPending ? <Loading what="the limits" /> : null}
+      {error === null ? null : <Fault error={error} onRetry={readAgain} />}
+      {!isPending && error === null && items.length === 0 ? (
+        <Empty title="There are no limits">
+          A mandate with a rule of the type <code>sequence</code> counts actions.
+        </Empty>
+      ) : null}
+      {items.length === 0 || error !== null ? null : (
+        <VirtualList items={items} idOf={idOf} rowHeight={ROW_HEIGHT} label="Limits" onEnd={readMore}>
+          {(limit) => <LimitCard limit={limit} />}
+        </VirtualList>
+      )}
+    </ScreenFrame>
+  );
+}

@@ -1,0 +1,196 @@
+import { ConnectError } from "@connectrpc/connect";
+import { callUnaryMethod, useQuery, useTransport } from "@connectrpc/connect-query";
+import { keepPreviousData } from "@tanstack/react-query";
+import { lazy, Suspense, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
+import { DepartmentService } from "../../../../gen/agentcontrol/v1/department_service_pb.js";
+import {
+  type Mandate,
+  MandateMode,
+  MandateService,
+  MandateStatus,
+} from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { ToolService } from "../../../../gen/agentcontrol/v1/tool_service_pb.js";
+import { requestErrorFrom } from "../../../client/request-error.ts";
+import { Button } from "../../kit/button.tsx";
+import { Message } from "../../kit/message.tsx";
+import { Loading } from "../../kit/states.tsx";
+import { useMayChange } from "../../session.ts";
+import { Backtest } from "./backtest.tsx";
+import { completeMandate, type Known } from "./completion.ts";
+import { Editor } from "./editor.tsx";
+import { readMandateText, type TextFault, textFromMandate, withMember } from "./mandate-text.ts";
+import { Publish } from "./publish.tsx";
+
+const RuleForm = lazy(() => import("./rule-form.tsx").then(({ RuleForm: form }) => ({ default: form })));
+
+const START = `name: large payments need a person
+rules:
+  - tool: send_payment
+    decision: escalate
+    conditions:
+      rules:
+        - field: amount
+          operator: ">"
+          value: 500
+`;
+const NAMES = 500;
+const COMPILE_AFTER_MS = 250;
+
+/** Properties of a draft. */
+export interface DraftProps {
+  /** The mandate in force that is changed; undefined for a new one. */
+  readonly current: Mandate | undefined;
+  readonly onPublished: (mandate: Mandate) => void;
+}
+
+/** A mandate as it is written: compiled as one types, tried on the past, and published. */
+export function Draft({ current, onPublished }: DraftProps) {
+  const [base, setBase] = useState(current);
+  const inForce = useMemo(() => (base === undefined ? "" : textFromMandate(base)), [base]);
+  const [text, setText] = useState(base === undefined ? START : inForce);
+  const [open, setOpen] = useState<"publish" | "rule" | "backtest" | undefined>(undefined);
+  const mayChange = useMayChange() && current?.status !== MandateStatus.ARCHIVED;
+  const read = useMemo(() => readMandateText(text), [text]);
+  const compiled = useCompiled(read, mayChange);
+  const faults = useMemo(() => [...read.faults, ...compiled.faults], [read, compiled.faults]);
+  const known = useKnown();
+  const complete = useMemo(() => completeMandate(() => known.current), [known]);
+  const errors = faults.filter(({ severity }) => severity === "error");
+  const isReady = read.definition !== undefined && errors.length === 0 && !compiled.isPending;
+  const isObserving = read.definition?.mode === MandateMode.OBSERVE;
+  const publish = (mandate: Mandate): void => {
+    setBase(mandate);
+    setText(textFromMandate(mandate));
+    setOpen(undefined);
+    onPublished(mandate);
+  };
+  return (
+    <div className="stack">
+      <Editor text={text} onChange={setText} faults={faults} complete={complete} isReadOnly={!mayChange} />
+      <FaultList faults={faults} text={text} />
+      {mayChange ? (
+        <div className="row">
+          <Button
+            action="publish"
+            tone="primary"
+            disabled={!isReady || text === inForce}
+            onClick={() => setOpen("publish")}
+          >
+            Publish …
+          </Button>
+          <Button action="backtest" disabled={!isReady} onClick={() => setOpen("backtest")}>
+            Try on the past …
+          </Button>
+          <Button action="add-rule" onClick={() => setOpen("rule")}>
+            Add a rule …
+          </Button>
+          <Button
+            action="mode"
+            disabled={read.definition === undefined}
+            onClick={() => setText(withMember(text, "mode", isObserving ? "enforce" : "observe"))}
+          >
+            {isObserving ? "Let it enforce" : "Let it only observe"}
+          </Button>
+          {base !== undefined && text !== inForce ? (
+            <Button action="revert" tone="quiet" onClick={() => setText(inForce)}>
+              Back to the version in force
+            </Button>
+          ) : null}
+        </div>
+      ) : null}
+      {open === "publish" && read.definition !== undefined ? (
+        <Publish
+          base={base}
+          before={inForce}
+          definition={read.definition}
+          onPublished={publish}
+          onClose={() => setOpen(undefined)}
+        />
+      ) : null}
+      {open === "backtest" && read.definition !== undefined ? (
+        <Backtest definition={read.definition} replaces={base?.mandateId} onClose={() => setOpen(undefined)} />
+      ) : null}
+      {open === "rule" ? (
+        <Suspense fallback={<Loading what="the form" />}>
+          <RuleForm text={text} tools={known.current.tools} onText={setText} onClose={() => setOpen(undefined)} />
+        </Suspense>
+      ) : null}
+    </div>
+  );
+}
+
+/** Compiles the rules a moment after the text has changed. */
+function useCompiled(
+  read: ReturnType<typeof readMandateText>,
+  isOn: boolean,
+): { readonly faults: readonly TextFault[]; readonly isPending: boolean } {
+  const [settled, setSettled] = useState(read);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(read), COMPILE_AFTER_MS);
+    return () => clearTimeout(timer);
+  }, [read]);
+  const rules = settled.definition?.rules;
+  const query = useQuery(
+    MandateService.method.compileMandate,
+    { rules: rules ?? [] },
+    { enabled: isOn && rules !== undefined, retry: false, placeholderData: keepPreviousData },
+  );
+  const faults = useMemo((): readonly TextFault[] => {
+    if (rules === undefined) return [];
+    if (query.error !== null) return faultsOfError(query.error, settled);
+    const { violations = [], warnings = [] } = query.data ?? {};
+    return [
+      ...violations.map(({ path, message, suggestion }) => ({
+        ...settled.placeOf(path),
+        message: suggestion === undefined ? message : `${message}; ${suggestion}`,
+        severity: "error" as const,
+      })),
+      ...warnings.map(({ path, message }) => ({ ...settled.placeOf(path), message, severity: "warning" as const })),
+    ];
+  }, [rules, query.data, query.error, settled]);
+  return { faults, isPending: isOn && (settled !== read || query.isFetching) };
+}
+
+function faultsOfError(error: Error, { placeOf }: ReturnType<typeof readMandateText>): readonly TextFault[] {
+  const violations = error instanceof ConnectError ? requestErrorFrom(error).violations : [];
+  if (violations.length === 0) return [{ ...placeOf(""), message: error.message, severity: "error" }];
+  return violations.map(({ field, description }) => ({ ...placeOf(field), message: description, severity: "error" }));
+}
+
+/** Reads what completion offers, once, and the arguments of a tool when they are asked for. */
+function useKnown(): { readonly current: Known } {
+  const transport = useTransport();
+  const tools = useQuery(ToolService.method.listTools, { pageSize: NAMES });
+  const departments = useQuery(DepartmentService.method.listDepartments, { pageSize: NAMES });
+  const known = useRef<Known>({ tools: [], departments: [], argumentsOf: async () => [] });
+  known.current = {
+    tools: tools.data?.tools.map(({ name }) => name) ?? [],
+    departments: departments.data?.departments.map(({ departmentId }) => departmentId) ?? [],
+    argumentsOf: async (name) => {
+      const reply = await callUnaryMethod(transport, ToolService.method.getTool, { name }).catch(() => undefined);
+      return reply?.tool?.arguments ?? [];
+    },
+  };
+  return known;
+}
+
+/** What is wrong, by line, for who does not see the marks in the text. */
+function FaultList({ faults, text }: { readonly faults: readonly TextFault[]; readonly text: string }) {
+  const shown = useDeferredValue(faults);
+  if (shown.length === 0) return <p className="hint">The text compiles.</p>;
+  return (
+    <ul className="text-faults" role="status" aria-label="What is wrong">
+      {shown.slice(0, 20).map(({ from, message, severity }) => (
+        <li
+          key={`${from} ${message}`}
+          className={severity === "error" ? "is-bad" : "is-wait"}
+          data-line={lineAt(text, from)}
+        >
+          line {lineAt(text, from)}: <Message text={message} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+const lineAt = (text: string, offset: number): number => text.slice(0, offset).split("\n").length;

@@ -1,0 +1,153 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { create } from "@bufbuild/protobuf";
+import { isMap, isScalar, isSeq, type Node, parseDocument, stringify } from "yaml";
+import {
+  type Mandate,
+  type MandateDefinition,
+  MandateDefinitionSchema,
+} from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { messageFromRest, restFromMessage } from "./rest-form.ts";
+
+/** A stretch of the text, in characters. */
+export interface Place {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Something wrong in the text. */
+export interface TextFault extends Place {
+  readonly message: string;
+  readonly severity: "error" | "warning";
+}
+
+/** A text that was read. */
+export interface MandateText {
+  /** Undefined for a text that is no mandate. */
+  readonly definition: MandateDefinition | undefined;
+  readonly faults: readonly TextFault[];
+  /** Finds the place of a member by its path, such as `rules[0].tool`; of the nearest one that is there. */
+  placeOf(path: string): Place;
+}
+
+/** Members in the order in which they are written; others come last. */
+const ORDER = [
+  ...["name", "description", "mode", "scope", "department_id", "agent_id", "priority", "rules"],
+  ...["type", "tool", "decision", "escalation_ttl_seconds", "conditions", "field", "operator", "value"],
+];
+const DEFAULTS: Readonly<Record<string, JsonValue>> = {
+  scope: "workspace",
+  mode: "enforce",
+  priority: 0,
+  description: "",
+};
+
+function ordered(value: JsonValue): JsonValue {
+  if (Array.isArray(value)) return value.map(ordered);
+  if (typeof value !== "object" || value === null) return value;
+  const rank = (name: string): number => (ORDER.indexOf(name) < 0 ? ORDER.length : ORDER.indexOf(name));
+  const members = Object.entries(value).sort(([a], [b]) => rank(a) - rank(b));
+  return Object.fromEntries(members.map(([name, member]) => [name, name === "value" ? member : ordered(member)]));
+}
+
+/** Writes a mandate as YAML, without members that say nothing. */
+export function textFromMandate({
+  name,
+  description,
+  scope,
+  departmentId,
+  agentId,
+  priority,
+  mode,
+  rules,
+}: Mandate | MandateDefinition): string {
+  const definition = create(MandateDefinitionSchema, {
+    ...{ name, description, scope, priority, mode, rules },
+    ...(departmentId !== undefined && { departmentId }),
+    ...(agentId !== undefined && { agentId }),
+  });
+  const json = restFromMessage(MandateDefinitionSchema, definition);
+  const written = Object.entries(json).filter(([member, value]) => DEFAULTS[member] !== value);
+  return stringify(ordered(Object.fromEntries(written) as JsonObject), { lineWidth: 0, aliasDuplicateObjects: false });
+}
+
+/** Reads a mandate from YAML, with every fault at its place. */
+export function readMandateText(text: string): MandateText {
+  const document = parseDocument(text, { prettyErrors: false });
+  const root = document.contents;
+  const placeOf = (path: string): Place => placeIn(root as Node | null, path, text.length);
+  const faults = [...document.errors, ...document.warnings].map(
+    ({ pos, message }): TextFault => ({ from: pos[0], to: Math.max(pos[1], pos[0] + 1), message, severity: "error" }),
+  );
+  if (faults.length > 0) return { definition: undefined, faults, placeOf };
+  const whole = placeOf("");
+  try {
+    const value = document.toJS() as JsonValue;
+    if (typeof value !== "object" || value === null || Array.isArray(value)) {
+      throw new Error("must be a mandate: `name`, and `rules` with a list");
+    }
+    return { definition: messageFromRest(MandateDefinitionSchema, value), faults, placeOf };
+  } catch (error) {
+    const message = (error as Error).message;
+    const member = /key "([^"]+)"|field [\w.]*\.(\w+)|`(\w+)` must/.exec(message);
+    const named = member?.[1] ?? member?.[2] ?? member?.[3];
+    const place = named === undefined ? whole : (findMember(root as Node | null, named) ?? whole);
+    return { definition: undefined, faults: [{ ...place, message, severity: "error" }], placeOf };
+  }
+}
+
+const placeOfNode = (node: unknown): Place | undefined => {
+  const range = (node as Node | null | undefined)?.range;
+  return range === null || range === undefined ? undefined : { from: range[0], to: Math.max(range[1], range[0] + 1) };
+};
+
+function placeIn(root: Node | null, path: string, length: number): Place {
+  let node: unknown = root;
+  let place = { from: 0, to: Math.min(1, length) };
+  for (const step of path.match(/[^.[\]]+/g) ?? []) {
+    if (isMap(node)) {
+      const pair = node.items.find(({ key }) => String(isScalar(key) ? key.value : key) === step);
+      if (pair === undefined) return place;
+      place = placeOfNode(isScalar(pair.value) ? pair.value : pair.key) ?? place;
+      node = pair.value;
+    } else if (isSeq(node)) {
+      node = node.items[Number(step)];
+      const whole = placeOfNode(node);
+      // A rule is long: its first characters stand for it.
+      place = whole === undefined ? place : { from: whole.from, to: Math.min(whole.to, whole.from + 6) };
+    } else return place;
+  }
+  return place;
+}
+
+function findMember(node: unknown, name: string): Place | undefined {
+  if (isMap(node)) {
+    for (const { key, value } of node.items) {
+      if (String(isScalar(key) ? key.value : key) === name) return placeOfNode(isScalar(value) ? value : key);
+      const inner = findMember(value, name);
+      if (inner !== undefined) return inner;
+    }
+  }
+  if (isSeq(node)) {
+    for (const item of node.items) {
+      const inner = findMember(item, name);
+      if (inner !== undefined) return inner;
+    }
+  }
+  return undefined;
+}
+
+/** Adds a rule to the end of the text's rules, and leaves the rest as it is. */
+export function withRule(text: string, rule: JsonObject): string {
+  const document = parseDocument(text);
+  if (document.errors.length > 0) throw new Error("correct the text first: it is no YAML");
+  if (!isSeq(document.get("rules"))) document.set("rules", document.createNode([]));
+  document.addIn(["rules"], document.createNode(ordered(rule)));
+  return document.toString({ lineWidth: 0 });
+}
+
+/** The text with another value of a member at the top. */
+export function withMember(text: string, name: string, value: string): string {
+  const document = parseDocument(text);
+  document.set(name, value);
+  return document.toString({ lineWidth: 0 });
+}

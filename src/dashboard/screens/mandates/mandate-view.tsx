@@ -1,0 +1,114 @@
+import { useQuery } from "@connectrpc/connect-query";
+import { Tabs } from "radix-ui";
+import { lazy, Suspense } from "react";
+import { Link, useLocation, useSearchParams } from "wouter";
+import { type Mandate, MandateService, MandateStatus } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Badge } from "../../kit/badge.tsx";
+import { Message } from "../../kit/message.tsx";
+import { ScreenFrame } from "../../kit/screen.tsx";
+import { shownText } from "../../kit/shown.tsx";
+import { Fault, Loading } from "../../kit/states.tsx";
+import { Archive } from "./archive.tsx";
+import { Observed } from "./observed.tsx";
+
+const Draft = lazy(() => import("./draft.tsx").then(({ Draft: draft }) => ({ default: draft })));
+const History = lazy(() => import("./history.tsx").then(({ History: history }) => ({ default: history })));
+const Tests = lazy(() => import("./tests.tsx").then(({ Tests: tests }) => ({ default: tests })));
+
+/** A mandate that is written anew. */
+export function NewMandate() {
+  const [, navigate] = useLocation();
+  return (
+    <ScreenFrame name="mandate" title="New mandate">
+      <p>
+        <Link href="/mandates">All mandates</Link>
+      </p>
+      <Suspense fallback={<Loading what="the editor" />}>
+        <Draft current={undefined} onPublished={({ mandateId }) => navigate(`/mandates/${mandateId}`)} />
+      </Suspense>
+    </ScreenFrame>
+  );
+}
+
+const TABS = [
+  { value: "edit", title: "Text" },
+  { value: "tests", title: "Tests" },
+  { value: "history", title: "History" },
+] as const;
+
+/** One mandate: its text, its tests, its versions, and what it did. */
+export function MandateView({ mandateId }: { readonly mandateId: string }) {
+  const query = useQuery(MandateService.method.getMandate, { mandateId });
+  const mandate = query.data?.mandate;
+  return (
+    <ScreenFrame
+      name="mandate"
+      title={mandate === undefined ? "Mandate" : shownText(mandate.name)}
+      actions={mandate?.status === MandateStatus.ACTIVE ? <Archive mandate={mandate} /> : undefined}
+    >
+      <p>
+        <Link href="/mandates">All mandates</Link>
+      </p>
+      {query.isPending ? <Loading what="the mandate" /> : null}
+      {query.isError ? <Fault error={query.error} onRetry={() => void query.refetch()} /> : null}
+      {mandate === undefined ? null : (
+        <Sections mandate={mandate} versions={query.data?.versions ?? []} onPublished={() => void query.refetch()} />
+      )}
+    </ScreenFrame>
+  );
+}
+
+interface SectionsProps {
+  readonly mandate: Mandate;
+  readonly versions: readonly Mandate[];
+  readonly onPublished: () => void;
+}
+
+function Sections({ mandate, versions, onPublished }: SectionsProps) {
+  const [parameters, setParameters] = useSearchParams();
+  const tab = TABS.find(({ value }) => value === parameters.get("show"))?.value ?? "edit";
+  const { mandateId, version, status, pack, violations } = mandate;
+  return (
+    <>
+      <div className="row">
+        <span className="hint">version {version}</span>
+        {status === MandateStatus.ARCHIVED ? <Badge tone="plain">archived</Badge> : null}
+        {pack === undefined ? null : (
+          <span className="hint">
+            of pack <code>{pack}</code>: the next time the pack is applied, its files replace what is published here
+          </span>
+        )}
+      </div>
+      {violations.length === 0 ? null : (
+        <ul className="fault" role="alert">
+          {violations.map(({ path, message }) => (
+            <li key={path}>
+              <code>{path}</code> <Message text={message} />
+            </li>
+          ))}
+        </ul>
+      )}
+      <Observed mandate={mandate} />
+      <Tabs.Root value={tab} onValueChange={(value) => setParameters({ show: value }, { replace: true })}>
+        <Tabs.List className="tabs" aria-label="Parts of the mandate">
+          {TABS.map(({ value, title }) => (
+            <Tabs.Trigger key={value} value={value} className="tab">
+              {title}
+            </Tabs.Trigger>
+          ))}
+        </Tabs.List>
+        <Suspense fallback={<Loading what="this part" />}>
+          <Tabs.Content value="edit" className="tab-panel">
+            <Draft key={mandateId} current={mandate} onPublished={onPublished} />
+          </Tabs.Content>
+          <Tabs.Content value="tests" className="tab-panel">
+            <Tests mandateId={mandateId} />
+          </Tabs.Content>
+          <Tabs.Content value="history" className="tab-panel">
+            <History versions={versions} />
+          </Tabs.Content>
+        </Suspense>
+      </Tabs.Root>
+    </>
+  );
+}

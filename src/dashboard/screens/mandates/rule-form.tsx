@@ -1,0 +1,190 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { useState } from "react";
+import { FormDialog, NumberField, SelectField, TextField } from "../../kit/form.tsx";
+import type { FormValues } from "../../kit/form-values.ts";
+import { withRule } from "./mandate-text.ts";
+
+const KINDS = [
+  { value: "argument", title: "An argument of a tool" },
+  { value: "velocity", title: "Too many actions in a time" },
+  { value: "action", title: "A kind of action" },
+  { value: "trust", title: "An agent with little trust" },
+  { value: "schedule", title: "Hours of the day" },
+] as const;
+type Kind = (typeof KINDS)[number]["value"];
+
+const DECISIONS = ["escalate", "block", "allow"].map((value) => ({ value, title: value }));
+const OPERATORS = [
+  ">",
+  ">=",
+  "<",
+  "<=",
+  "==",
+  "!=",
+  "in",
+  "not_in",
+  "contains",
+  "starts_with",
+  "matches",
+  "exists",
+  "not_exists",
+];
+const SCOPES = [
+  { value: "agent", title: "each agent alone" },
+  { value: "department", title: "the agent's departments together" },
+  { value: "workspace", title: "the workspace together" },
+];
+
+/** Properties of the form. */
+export interface RuleFormProps {
+  readonly text: string;
+  readonly tools: readonly string[];
+  readonly onText: (text: string) => void;
+  readonly onClose: () => void;
+}
+
+/** Writes one of the common rules to the end of the text. What the text holds besides stays as it is. */
+export function RuleForm({ text, tools, onText, onClose }: RuleFormProps) {
+  const [kind, setKind] = useState<Kind>("argument");
+  const [fault, setFault] = useState<unknown>(null);
+  const submit = (values: FormValues): void => {
+    try {
+      onText(withRule(text, ruleFrom(kind, values)));
+      onClose();
+    } catch (error) {
+      setFault(error);
+    }
+  };
+  return (
+    <FormDialog
+      title="Add a rule"
+      action="confirm"
+      submit="Add to the text"
+      isBusy={false}
+      error={fault}
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <SelectField
+        name="kind"
+        label="About"
+        defaultValue={kind}
+        options={KINDS}
+        onChange={(value) => setKind(value as Kind)}
+      />
+      <SelectField name="decision" label="Decides" defaultValue="escalate" options={DECISIONS} />
+      {kind === "argument" ? <ArgumentFields tools={tools} /> : null}
+      {kind === "velocity" ? <VelocityFields /> : null}
+      {kind === "action" ? (
+        <TextField name="types" label="Action types" hint="With commas between; * at the end stands for anything." />
+      ) : null}
+      {kind === "trust" ? <NumberField name="below" label="Trust below" hint="0 to 100." defaultValue={30} /> : null}
+      {kind === "schedule" ? <ScheduleFields /> : null}
+    </FormDialog>
+  );
+}
+
+function ArgumentFields({ tools }: { readonly tools: readonly string[] }) {
+  return (
+    <>
+      {tools.length === 0 ? (
+        <TextField name="tool" label="Tool" />
+      ) : (
+        <SelectField name="tool" label="Tool" options={tools.map((value) => ({ value, title: value }))} />
+      )}
+      <TextField name="field" label="Argument" hint="Its path, such as customer.email." />
+      <SelectField
+        name="operator"
+        label="Compares"
+        defaultValue=">"
+        options={OPERATORS.map((value) => ({ value, title: value }))}
+      />
+      <TextField name="value" label="With" hint="A number, true or false, a text, or a JSON list." />
+    </>
+  );
+}
+
+function VelocityFields() {
+  return (
+    <>
+      <TextField name="types" label="Action types" hint="With commas between; * at the end stands for anything." />
+      <NumberField name="max_count" label="More than" defaultValue={10} />
+      <NumberField name="window_seconds" label="Within seconds" defaultValue={3_600} />
+      <SelectField name="scope" label="Counted for" defaultValue="agent" options={SCOPES} />
+    </>
+  );
+}
+
+function ScheduleFields() {
+  return (
+    <>
+      <TextField name="time_zone" label="Time zone" defaultValue="Europe/Berlin" />
+      <TextField name="from" label="From" defaultValue="08:00" />
+      <TextField name="to" label="To" defaultValue="18:00" />
+      <SelectField
+        name="outside"
+        label="Fires"
+        defaultValue="true"
+        options={[
+          { value: "true", title: "outside of these hours" },
+          { value: "false", title: "within these hours" },
+        ]}
+      />
+    </>
+  );
+}
+
+const listed = (text: string): string[] =>
+  text
+    .split(",")
+    .map((each) => each.trim())
+    .filter((each) => each !== "");
+
+/** Reads a value as JSON if it is some, else as a text. */
+function valueFrom(text: string): JsonValue {
+  try {
+    return JSON.parse(text) as JsonValue;
+  } catch {
+    return text;
+  }
+}
+
+function ruleFrom(kind: Kind, values: FormValues): JsonObject {
+  const decision = values.text("decision");
+  switch (kind) {
+    case "argument": {
+      const operator = values.text("operator");
+      const value = operator.endsWith("exists") ? {} : { value: valueFrom(values.text("value")) };
+      return {
+        tool: values.text("tool"),
+        decision,
+        conditions: { rules: [{ field: values.text("field"), operator, ...value }] },
+      };
+    }
+    case "velocity":
+      return {
+        ...{ type: "sequence", decision },
+        conditions: {
+          mode: "velocity",
+          match_action_types: listed(values.text("types")),
+          max_count: values.integer("max_count") ?? 0,
+          window_seconds: values.integer("window_seconds") ?? 0,
+          scope: values.text("scope"),
+        },
+      };
+    case "action":
+      return { type: "action", decision, conditions: { match_action_types: listed(values.text("types")) } };
+    case "trust":
+      return { type: "trust", decision, conditions: { below: values.number("below") ?? 0 } };
+    default:
+      return {
+        ...{ type: "schedule", decision },
+        conditions: {
+          time_zone: values.text("time_zone"),
+          from: values.text("from"),
+          to: values.text("to"),
+          ...(values.text("outside") === "true" && { outside: true }),
+        },
+      };
+  }
+}

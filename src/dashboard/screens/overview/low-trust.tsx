@@ -1,0 +1,33 @@
+import { useQuery } from "@connectrpc/connect-query";
+import { Link } from "wouter";
+import { AgentOrder, AgentService, AgentStatus } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
+import { Shown } from "../../kit/shown.tsx";
+
+const COUNT = 5;
+const REFRESH_MS = 10_000;
+
+/** The active agents with the lowest trust. */
+export function LowTrust() {
+  const query = useQuery(
+    AgentService.method.listAgents,
+    { status: AgentStatus.ACTIVE, orderBy: AgentOrder.LOWEST_TRUST, pageSize: COUNT },
+    { refetchInterval: REFRESH_MS },
+  );
+  const agents = query.data?.agents ?? [];
+  return (
+    <section className="card stack" aria-label="Lowest trust">
+      <h2>Lowest trust</h2>
+      {query.data !== undefined && agents.length === 0 ? <p className="hint">There is no active agent.</p> : null}
+      <ul className="low-trust">
+        {agents.map(({ agentId, name, trustLevel }) => (
+          <li key={agentId} data-id={agentId}>
+            <Link href={`/agents/${agentId}`}>
+              <Shown text={name} />
+            </Link>
+            <span className="number">{trustLevel.toFixed(1)}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

@@ -1,0 +1,53 @@
+import { Link } from "wouter";
+import type { SummarizeDecisionsResponse } from "../../../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { Shown } from "../../kit/shown.tsx";
+
+/** Why actions were blocked and escalated most often. */
+export function ReasonTable({
+  summary: { topReasons, reasonsFrom },
+}: {
+  readonly summary: SummarizeDecisionsResponse;
+}) {
+  return (
+    <section className="card stack" aria-label="Most frequent reasons">
+      <h2>Most frequent reasons</h2>
+      {topReasons.length === 0 ? (
+        <p className="hint">Nothing was blocked or escalated in this window.</p>
+      ) : (
+        <div className="table-scroll">
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Reason</th>
+                <th scope="col">Mandate</th>
+                <th scope="col" className="number">
+                  Times
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {topReasons.map(({ code, mandateId, mandateName, rule, count }) => (
+                <tr key={`${code} ${mandateId} ${rule}`} data-id={`${code} ${rule ?? ""}`}>
+                  <td>
+                    <code>{code}</code>
+                  </td>
+                  <td>
+                    {mandateId === undefined ? (
+                      <span className="hint">none</span>
+                    ) : (
+                      <Link href={`/mandates/${mandateId}`}>
+                        <Shown text={mandateName ?? mandateId} /> {rule === undefined ? null : <code>{rule}</code>}
+                      </Link>
+                    )}
+                  </td>
+                  <td className="number">{count.toLocaleString("en")}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      <p className="hint">Counted over the newest {reasonsFrom.toLocaleString("en")} decisions of the window.</p>
+    </section>
+  );
+}

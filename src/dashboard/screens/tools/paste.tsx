@@ -1,0 +1,136 @@
+import { fromJson, type JsonValue } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import { ConnectError } from "@connectrpc/connect";
+import { useMutation, useQuery } from "@connectrpc/connect-query";
+import { keepPreviousData } from "@tanstack/react-query";
+import { useDeferredValue, useMemo, useState } from "react";
+import { type PastedTool, ToolService } from "../../../../gen/agentcontrol/v1/tool_service_pb.js";
+import { requestErrorFrom } from "../../../client/request-error.ts";
+import { Badge } from "../../kit/badge.tsx";
+import { Button } from "../../kit/button.tsx";
+import { Dialog } from "../../kit/dialog.tsx";
+import { Field } from "../../kit/field.tsx";
+import { Message } from "../../kit/message.tsx";
+import { Shown } from "../../kit/shown.tsx";
+import { Fault } from "../../kit/states.tsx";
+import { useAnnounce } from "../../kit/toast.tsx";
+import { ArgumentRows } from "./argument-rows.tsx";
+import { shapeOf } from "./shape.ts";
+
+const { pasteTool } = ToolService.method;
+const MAX_SHOWN = 20;
+
+type Parsed = { readonly json: JsonValue } | { readonly fault: string } | undefined;
+
+function parse(text: string): Parsed {
+  if (text.trim() === "") return undefined;
+  try {
+    return { json: JSON.parse(text) as JsonValue };
+  } catch (error) {
+    return { fault: `must be JSON: ${(error as Error).message}` };
+  }
+}
+
+/** Registers tools from what describes them elsewhere, after showing what rules would see of them. */
+export function Paste({ onClose }: { readonly onClose: () => void }) {
+  const announce = useAnnounce();
+  const [text, setText] = useState("");
+  const parsed = useMemo(() => parse(text), [text]);
+  const json = parsed !== undefined && "json" in parsed ? parsed.json : undefined;
+  const asked = useDeferredValue(json);
+  const definition = useMemo(() => (asked === undefined ? undefined : fromJson(ValueSchema, asked)), [asked]);
+  const trial = useQuery(
+    pasteTool,
+    { dryRun: true, ...(definition !== undefined && { definition }) },
+    { enabled: definition !== undefined, retry: false, placeholderData: keepPreviousData },
+  );
+  const register = useMutation(pasteTool, {
+    onSuccess: ({ tools, warnings }) => {
+      const count = tools.filter(({ created }) => created).length;
+      const failing = warnings.length === 0 ? "" : ` ${warnings.length} generated tests of mandates fail since.`;
+      announce({ tone: warnings.length === 0 ? "good" : "bad", text: `Registered ${count} new versions.${failing}` });
+      onClose();
+    },
+  });
+  const isValid = json !== undefined && trial.error === null && trial.data !== undefined && !trial.isPlaceholderData;
+  return (
+    <Dialog title="Paste a tool's definition" isOpen onClose={onClose} closesBy="escape" isWide>
+      <Field
+        label="Definition"
+        hint="JSON: a tool of MCP, OpenAI or Anthropic, a JSON Schema with a name, a reply to tools/list, or a list of these."
+        fault={parsed !== undefined && "fault" in parsed ? parsed.fault : undefined}
+      >
+        {(control) => (
+          <textarea
+            {...control}
+            name="definition"
+            className="mono"
+            rows={10}
+            spellCheck={false}
+            value={text}
+            onChange={({ target }) => setText(target.value)}
+          />
+        )}
+      </Field>
+      {json === undefined ? null : (
+        <div className="stack" aria-live="polite">
+          <p>
+            Recognised as <strong data-shape>{shapeOf(json)}</strong>.
+          </p>
+          {trial.error === null ? null : <PasteFault error={trial.error} />}
+          {isValid
+            ? trial.data.tools.slice(0, MAX_SHOWN).map((each) => <Preview key={each.tool?.name} pasted={each} />)
+            : null}
+        </div>
+      )}
+      {register.error === null ? null : <Fault error={register.error} />}
+      <div className="dialog-actions">
+        <Button action="cancel" onClick={onClose}>
+          Cancel
+        </Button>
+        <Button
+          action="confirm"
+          tone="primary"
+          disabled={!isValid}
+          isBusy={register.isPending}
+          onClick={() => definition !== undefined && register.mutate({ definition })}
+        >
+          Register
+        </Button>
+      </div>
+    </Dialog>
+  );
+}
+
+/** What is wrong with the paste, each fault with the place in it. */
+function PasteFault({ error }: { readonly error: Error }) {
+  const violations = error instanceof ConnectError ? requestErrorFrom(error).violations : [];
+  if (violations.length === 0) return <Fault error={error} />;
+  return (
+    <ul className="fault" role="alert">
+      {violations.slice(0, MAX_SHOWN).map(({ field, description }) => (
+        <li key={`${field} ${description}`}>
+          <code>{field}</code> <Message text={description} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Preview({ pasted: { tool, created } }: { readonly pasted: PastedTool }) {
+  if (tool === undefined) return null;
+  return (
+    <section className="card stack" data-id={tool.name}>
+      <h3 className="row">
+        <Shown text={tool.name} />
+        {created ? <Badge tone="good">version {tool.version}</Badge> : <Badge tone="plain">as registered</Badge>}
+      </h3>
+      <ArgumentRows rows={tool.arguments} />
+      {tool.warnings.map(({ path, message }) => (
+        <p key={path} className="hint">
+          <code>{path}</code> <Message text={message} />
+        </p>
+      ))}
+    </section>
+  );
+}

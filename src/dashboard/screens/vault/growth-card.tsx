@@ -1,0 +1,174 @@
+import { createClient } from "@connectrpc/connect";
+import { useTransport } from "@connectrpc/connect-query";
+import { useCallback, useEffect, useState } from "react";
+import { VaultService } from "../../../../gen/agentcontrol/v1/vault_service_pb.js";
+import { Button } from "../../kit/button.tsx";
+import { Dialog } from "../../kit/dialog.tsx";
+import { DownloadButton } from "../../kit/download.tsx";
+import { Fault, Loading } from "../../kit/states.tsx";
+import { StepsView } from "../../kit/steps-view.tsx";
+import { consistencySteps } from "../../proof/check-consistency.ts";
+import { forget, type KeptCheckpoint, keep, readKept } from "../../proof/kept-checkpoint.ts";
+import { parseNote } from "../../proof/signed-note.ts";
+import { type CheckedStep, failedStep, runSteps } from "../../proof/steps.ts";
+import { useSession } from "../../session.ts";
+import type { CheckpointProps } from "./checkpoint-card.tsx";
+
+/** What came of the comparison with the checkpoint that was kept; `kept` is undefined at the first visit. */
+interface Growth {
+  readonly kept: KeptCheckpoint | undefined;
+  readonly steps: readonly CheckedStep[];
+}
+
+type ProveGrowth = (from: number, to: number) => ReturnType<ReturnType<typeof clientOf>["getConsistencyProof"]>;
+const clientOf = (transport: ReturnType<typeof useTransport>) => createClient(VaultService, transport);
+
+const sizeOf = (note: string): number => {
+  try {
+    return parseNote(note).treeSize;
+  } catch {
+    return 0;
+  }
+};
+
+/** Compares a verified checkpoint with the kept one, and keeps it if the log only grew. */
+async function compareWithKept(workspaceId: string, note: string, jwks: unknown, prove: ProveGrowth): Promise<Growth> {
+  const kept = readKept(workspaceId);
+  if (kept === undefined) {
+    keep(workspaceId, note);
+    return { kept, steps: [] };
+  }
+  const [from, to] = [sizeOf(kept.note), sizeOf(note)];
+  const proof = from > 0 && from < to ? await prove(from, to) : undefined;
+  const steps = await runSteps(consistencySteps({ earlierNote: kept.note, laterNote: note, proof, jwks }));
+  if (failedStep(steps) === undefined) keep(workspaceId, note);
+  return { kept, steps };
+}
+
+/** Whether the log still has everything that this browser saw of it. */
+export function GrowthCard({ checkpoint: { note }, jwks }: CheckpointProps) {
+  const { workspaceId } = useSession().session;
+  const transport = useTransport();
+  const [growth, setGrowth] = useState<Growth>();
+  const [error, setError] = useState<unknown>();
+  const [attempt, setAttempt] = useState(0);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another attempt compares once more
+  useEffect(() => {
+    let isGone = false;
+    const prove: ProveGrowth = (from, to) =>
+      clientOf(transport).getConsistencyProof({ from: BigInt(from), to: BigInt(to) });
+    compareWithKept(workspaceId, note, jwks, prove).then(
+      (result) => !isGone && setGrowth(result),
+      (fault: unknown) => !isGone && setError(fault),
+    );
+    return () => {
+      isGone = true;
+    };
+  }, [workspaceId, note, jwks, transport, attempt]);
+  const again = useCallback(() => {
+    setError(undefined);
+    setAttempt((count) => count + 1);
+  }, []);
+  return (
+    <section className="card stack" aria-labelledby="growth-title" data-panel="growth">
+      <h2 id="growth-title">Since this browser looked last</h2>
+      {error === undefined ? null : <Fault error={error} onRetry={again} />}
+      {growth === undefined ? (
+        error === undefined && <Loading what="the proof of growth" />
+      ) : (
+        <GrowthView growth={growth} note={note} onForgotten={again} />
+      )}
+    </section>
+  );
+}
+
+interface GrowthViewProps {
+  readonly growth: Growth;
+  readonly note: string;
+  readonly onForgotten: () => void;
+}
+
+function GrowthView({ growth: { kept, steps }, note, onForgotten }: GrowthViewProps) {
+  if (kept === undefined) {
+    return (
+      <p data-growth="first">
+        This browser had kept no checkpoint of this log. It kept this one now, and compares with it at the next visit.
+      </p>
+    );
+  }
+  const added = sizeOf(note) - sizeOf(kept.note);
+  const at = new Date(kept.keptAtMs).toISOString();
+  if (failedStep(steps) !== undefined) return <Alarm {...{ kept, steps, at, onForgotten }} />;
+  return (
+    <>
+      <p data-growth="holds">
+        {added === 0
+          ? "Nothing was appended, and nothing changed."
+          : `${added.toLocaleString("en")} ${added === 1 ? "entry was" : "entries were"} appended, and nothing before was changed.`}{" "}
+        <span className="hint">
+          Kept at <time dateTime={at}>{at}</time>
+        </span>
+      </p>
+      <StepsView steps={steps} />
+    </>
+  );
+}
+
+interface AlarmProps {
+  readonly kept: KeptCheckpoint;
+  readonly steps: readonly CheckedStep[];
+  readonly at: string;
+  readonly onForgotten: () => void;
+}
+
+/** Says that the log is not the one that was seen before. */
+function Alarm({ kept, steps, at, onForgotten }: AlarmProps) {
+  const { workspaceId } = useSession().session;
+  const [isAsking, setIsAsking] = useState(false);
+  const confirm = (): void => {
+    forget(workspaceId);
+    setIsAsking(false);
+    onForgotten();
+  };
+  return (
+    <>
+      <div className="fault" role="alert" data-growth="fails">
+        <p>
+          <strong>This log does not continue the one that this browser saw at {at}.</strong>
+        </p>
+        <p>
+          Somebody may have rewritten it. Download the kept checkpoint, keep it safe, and have the log verified:{" "}
+          <code>agentctl vault verify --checkpoint kept-checkpoint.txt</code>
+        </p>
+      </div>
+      <StepsView steps={steps} />
+      <div className="row">
+        <DownloadButton
+          {...{
+            action: "download-kept",
+            name: "kept-checkpoint.txt",
+            text: kept.note,
+            title: "Download the kept checkpoint",
+          }}
+        />
+        <Button action="forget" tone="danger" onClick={() => setIsAsking(true)}>
+          Forget it
+        </Button>
+      </div>
+      <Dialog title="Forget the kept checkpoint?" isOpen={isAsking} onClose={() => setIsAsking(false)}>
+        <p>
+          The alarm goes away, and this browser trusts the log as it is now. Do this only if you know why the log was
+          replaced, as by a restored backup or another name of the service.
+        </p>
+        <div className="dialog-actions">
+          <Button action="cancel" onClick={() => setIsAsking(false)}>
+            Cancel
+          </Button>
+          <Button action="confirm" tone="danger" onClick={confirm}>
+            Forget it
+          </Button>
+        </div>
+      </Dialog>
+    </>
+  );
+}

@@ -1,0 +1,37 @@
+import { NamedField } from "../../kit/form.tsx";
+
+/** Events of the control plane, with what each tells. */
+const EVENTS = [
+  ["agent.revoked", "an agent was revoked"],
+  ["escalation.created", "an action waits for a person"],
+  ["escalation.resolved", "it was approved or rejected, or its time was up"],
+  ["decision.blocked", "an action was blocked"],
+  ["tool.changed", "a tool has a new version"],
+] as const;
+
+/** Chooses events. `fault` is what the form itself finds wrong with the choice. */
+export function EventsField({
+  chosen,
+  fault,
+}: {
+  readonly chosen: readonly string[];
+  readonly fault?: string | undefined;
+}) {
+  return (
+    <NamedField name="events" label="Events" fault={fault}>
+      {(control) => (
+        <fieldset {...control} className="events">
+          <legend className="visually-hidden">Events</legend>
+          {EVENTS.map(([event, text]) => (
+            <label key={event} className="event">
+              <input type="checkbox" name="events" value={event} defaultChecked={chosen.includes(event)} />
+              <span>
+                <code>{event}</code> <span className="hint">{text}</span>
+              </span>
+            </label>
+          ))}
+        </fieldset>
+      )}
+    </NamedField>
+  );
+}

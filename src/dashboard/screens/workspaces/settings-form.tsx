@@ -1,0 +1,130 @@
+import { fromJson, type MessageInitShape } from "@bufbuild/protobuf";
+import { ListValueSchema } from "@bufbuild/protobuf/wkt";
+import { useMutation } from "@connectrpc/connect-query";
+import { useState } from "react";
+import {
+  AdminService,
+  type UpdateWorkspaceRequestSchema,
+  type Workspace,
+} from "../../../../gen/agentcontrol/v1/admin_service_pb.js";
+import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import { AreaField, DurationField, FlagField, Form, NumberField, SelectField, TextField } from "../../kit/form.tsx";
+import type { FormValues } from "../../kit/form-values.ts";
+import { useAnnounce } from "../../kit/toast.tsx";
+import { useRefresh } from "../../kit/use-refresh.ts";
+
+/** The decisions to choose from. */
+export const DECISIONS = [
+  { value: Decision.ALLOW, title: "Allow" },
+  { value: Decision.ESCALATE, title: "Escalate to a person" },
+  { value: Decision.BLOCK, title: "Block" },
+];
+const UNKNOWN_TOOLS = [
+  { value: Decision.ALLOW, title: "Leave it to the mandates" },
+  { value: Decision.ESCALATE, title: "Escalate to a person" },
+  { value: Decision.BLOCK, title: "Block" },
+];
+
+const MAX_INT32 = 2 ** 31 - 1;
+/** Returns a number that an int32 holds; what does not fit is refused by the service at its field. */
+const int32 = (value: number | undefined): number => Math.max(-1, Math.min(value ?? 0, MAX_INT32));
+
+type Request = MessageInitShape<typeof UpdateWorkspaceRequestSchema>;
+
+/** Returns the settings that differ from those in force, so that nothing else is overwritten; undefined for none. */
+function changesOf(workspace: Workspace, values: FormValues): Request | undefined {
+  const { workspaceId } = workspace;
+  const changes: Request = {};
+  const wanted = {
+    name: values.text("name"),
+    defaultDecision: values.number("default_decision") as Decision,
+    unknownTools: values.number("unknown_tools") as Decision,
+    initialTrust: values.number("initial_trust") ?? Number.NaN,
+    escalationTtlSeconds: int32(values.seconds("escalation_ttl_seconds")),
+    approvalTtlSeconds: int32(values.seconds("approval_ttl_seconds")),
+    maxPendingEscalationsPerAgent: int32(values.integer("max_pending_escalations_per_agent")),
+    fourEyes: values.flag("four_eyes"),
+  };
+  for (const [name, value] of Object.entries(wanted)) {
+    if (value !== workspace[name as keyof typeof wanted]) Object.assign(changes, { [name]: value });
+  }
+  const ignores = values.lines("approval_ignores");
+  if (ignores.join("\n") !== workspace.approvalIgnores.join("\n")) {
+    Object.assign(changes, { approvalIgnores: fromJson(ListValueSchema, ignores) });
+  }
+  return Object.keys(changes).length === 0 ? undefined : { ...changes, workspaceId };
+}
+
+/** The settings of the reader's own workspace, in force for the next decision. */
+export function SettingsForm({ workspace }: { readonly workspace: Workspace }) {
+  // What the form was filled with: what another admin changes meanwhile is not set back.
+  const [base, setBase] = useState(workspace);
+  const refresh = useRefresh();
+  const announce = useAnnounce();
+  const { mutate, isPending, error } = useMutation(AdminService.method.updateWorkspace, {
+    onSuccess({ workspace: changed = base }) {
+      setBase(changed);
+      refresh(AdminService.method.getWorkspace, AdminService.method.listWorkspaces);
+      announce({ tone: "good", text: "Saved. The settings are in force for the next decision." });
+    },
+  });
+  const save = (values: FormValues): void => {
+    const changes = changesOf(base, values);
+    if (changes === undefined) announce({ tone: "plain", text: "Nothing was changed." });
+    else mutate(changes);
+  };
+  return (
+    <Form action="save" submit="Save the settings" isBusy={isPending} error={error} onSubmit={save}>
+      <TextField name="name" label="Name" defaultValue={workspace.name} />
+      <div className="settings">
+        <SelectField
+          name="default_decision"
+          label="When no mandate matches"
+          defaultValue={workspace.defaultDecision}
+          options={DECISIONS}
+        />
+        <SelectField
+          name="unknown_tools"
+          label="A tool that is not registered"
+          defaultValue={workspace.unknownTools}
+          options={UNKNOWN_TOOLS}
+        />
+        <NumberField
+          name="initial_trust"
+          label="Trust of a new agent"
+          hint="0 to 100 in steps of 0.1."
+          defaultValue={workspace.initialTrust}
+        />
+        <NumberField
+          name="max_pending_escalations_per_agent"
+          label="Pending escalations of one agent"
+          hint="1 to 1,000; a further one is blocked."
+          defaultValue={workspace.maxPendingEscalationsPerAgent}
+        />
+        <DurationField
+          name="escalation_ttl_seconds"
+          label="Escalations expire after"
+          hint="They are then rejected. A rule may set its own."
+          defaultSeconds={workspace.escalationTtlSeconds}
+        />
+        <DurationField
+          name="approval_ttl_seconds"
+          label="Approvals are usable for"
+          defaultSeconds={workspace.approvalTtlSeconds}
+        />
+      </div>
+      <FlagField
+        name="four_eyes"
+        label="Four eyes"
+        hint="A key that asked for an approval cannot resolve the escalation."
+        defaultChecked={workspace.fourEyes}
+      />
+      <AreaField
+        name="approval_ignores"
+        label="Approvals do not cover"
+        hint="Names of top-level metadata members, one a line. Two actions that differ only in them count as the same."
+        defaultValue={workspace.approvalIgnores.join("\n")}
+      />
+    </Form>
+  );
+}

@@ -1,0 +1,59 @@
+import { useQuery } from "@connectrpc/connect-query";
+import { AdminService, type Workspace } from "../../../../gen/agentcontrol/v1/admin_service_pb.js";
+import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import { Shown } from "../../kit/shown.tsx";
+import { Fault, Loading } from "../../kit/states.tsx";
+import { durationText, Time } from "../../kit/time.tsx";
+import { WordList } from "../../kit/word-list.tsx";
+import { useSession } from "../../session.ts";
+import { SettingsForm } from "./settings-form.tsx";
+
+/** One workspace: its settings to change if it is the reader's own, else to read. */
+export function WorkspaceCard({ workspaceId }: { readonly workspaceId: string }) {
+  const query = useQuery(AdminService.method.getWorkspace, { workspaceId });
+  const own = useSession().session.workspaceId;
+  if (query.isError) return <Fault error={query.error} onRetry={() => void query.refetch()} />;
+  const workspace = query.data?.workspace;
+  if (workspace === undefined) return <Loading what="the workspace" />;
+  return (
+    <section className="card stack" data-workspace={workspaceId} aria-labelledby="workspace-title">
+      <h2 id="workspace-title">
+        <Shown text={workspace.name} />
+      </h2>
+      <p className="hint">
+        <code>{workspaceId}</code>, created <Time at={workspace.createdAt} />
+      </p>
+      {workspaceId === own ? <SettingsForm workspace={workspace} /> : <Settings workspace={workspace} />}
+    </section>
+  );
+}
+
+const decisionText = (decision: Decision): string => (Decision[decision] ?? "unknown").toLowerCase();
+
+function Settings({ workspace }: { readonly workspace: Workspace }) {
+  return (
+    <>
+      <dl className="facts">
+        <dt>When no mandate matches</dt>
+        <dd>{decisionText(workspace.defaultDecision)}</dd>
+        <dt>Unknown tools</dt>
+        <dd>{decisionText(workspace.unknownTools)}</dd>
+        <dt>Trust of a new agent</dt>
+        <dd>{workspace.initialTrust}</dd>
+        <dt>Escalations expire after</dt>
+        <dd>{durationText(workspace.escalationTtlSeconds * 1_000)}</dd>
+        <dt>Approvals are usable for</dt>
+        <dd>{durationText(workspace.approvalTtlSeconds * 1_000)}</dd>
+        <dt>Pending escalations of one agent</dt>
+        <dd>{workspace.maxPendingEscalationsPerAgent}</dd>
+        <dt>Four eyes</dt>
+        <dd>{workspace.fourEyes ? "yes" : "no"}</dd>
+        <dt>Approvals do not cover</dt>
+        <dd>
+          <WordList words={workspace.approvalIgnores} none="approvals cover everything" />
+        </dd>
+      </dl>
+      <p className="hint">To change them, sign in with an admin key of this workspace.</p>
+    </>
+  );
+}

@@ -1,0 +1,34 @@
+import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-web";
+import { QueryClient } from "@tanstack/react-query";
+import type { Session } from "./session.ts";
+
+/** Connects to the service that the page came from. `onSignedOut` is called when it no longer knows the sign-in. */
+export function createTransport({ csrfToken }: Session, onSignedOut: () => void): Transport {
+  const guard: Interceptor = (next) => async (request) => {
+    request.header.set("x-csrf-token", csrfToken);
+    try {
+      return await next(request);
+    } catch (error) {
+      if (ConnectError.from(error).code === Code.Unauthenticated) onSignedOut();
+      throw error;
+    }
+  };
+  return createConnectTransport({ baseUrl: window.location.origin, useBinaryFormat: true, interceptors: [guard] });
+}
+
+const RETRIES = 2;
+const RETRIED: ReadonlySet<Code> = new Set([Code.Unavailable, Code.Unknown]);
+
+/** Makes the cache of what was read. Only what a later attempt may change is asked for again. */
+export function createQueryClient(): QueryClient {
+  return new QueryClient({
+    defaultOptions: {
+      queries: {
+        staleTime: 5_000,
+        refetchOnWindowFocus: true,
+        retry: (count, error) => count < RETRIES && RETRIED.has(ConnectError.from(error).code),
+      },
+    },
+  });
+}

@@ -1,0 +1,56 @@
+import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { normaliseName } from "../policy/names.ts";
+import type { CompiledRule } from "../policy/types.ts";
+import type { Action } from "../state/types.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
+import { checkIdentity } from "./identity.ts";
+import { checkPermissions } from "./permissions.ts";
+import { checkToolPolicies } from "./tool-policy.ts";
+
+/** Tests whether an action is blocked now with whatever arguments. */
+export type AlwaysBlocked = (action: Action) => boolean;
+
+/**
+ * Creates the test for the actions of one agent. It looks at what no argument changes: the agent's status and authority, its
+ * permissions, the policies for MCP tools, and the rules of type `action` that block. Limits, trust and schedules are left out, since they
+ * change with time.
+ */
+export function alwaysBlockedFor(state: WorkspaceState, agentId: string, nowMs: number): AlwaysBlocked {
+  const agent = state.agents.get(agentId);
+  if (agent === undefined || agent.status !== "active") return () => true;
+  const rules = blockingRules(state, agentId, agent.departmentIds);
+  return (action) => {
+    const checked = checkIdentity(state, action, nowMs);
+    if (checked.kind === "refused") return true;
+    if (checkPermissions(state, agent, checked.identity, action, nowMs).reason !== undefined) return true;
+    const { tool = "", normalisedType } = action;
+    if (checkToolPolicies(state, action, tool)?.decision === "block") return true;
+    return rules.some((rule) => covers(rule, normalisedType, normaliseName(tool)));
+  };
+}
+
+/** Lists the rules that block an agent's actions by their type alone. */
+function blockingRules(
+  state: WorkspaceState,
+  agentId: string,
+  departmentIds: readonly string[],
+): readonly CompiledRule[] {
+  const found: CompiledRule[] = [];
+  for (const mandate of state.policies.policySet().mandates()) {
+    if (mandate.mode !== "enforce") continue;
+    if (mandate.scope === "agent" && mandate.agentId !== agentId) continue;
+    if (mandate.scope === "department" && !departmentIds.includes(mandate.departmentId ?? "")) continue;
+    found.push(...mandate.rules.filter(blocksByType));
+  }
+  return found;
+}
+
+const blocksByType = ({ type, decision, stale }: CompiledRule): boolean =>
+  type === RuleType.ACTION && decision === "block" && !stale;
+
+function covers({ tool, actionTypes }: CompiledRule, actionType: string, toolName: string): boolean {
+  if (tool !== undefined && normaliseName(tool) !== toolName) return false;
+  return actionTypes.some((pattern) =>
+    pattern.endsWith("*") ? actionType.startsWith(pattern.slice(0, -1)) : actionType === pattern,
+  );
+}

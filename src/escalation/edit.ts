@@ -1,0 +1,186 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import type { Pool } from "pg";
+import { actionDigest } from "../decision/action-digest.ts";
+import { decide, steps } from "../decision/decide.ts";
+import { type PrepareParts, prepareAction, type Waiter } from "../decision/intercept.ts";
+import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { ChangeScope } from "../log/writer.ts";
+import { checkedText } from "../registry/checked-text.ts";
+import type { SealedEdit } from "../state/control-changes.ts";
+import { numberFromEscalationStatus } from "../state/stored-enums.ts";
+import type { Action, Outcome } from "../state/types.ts";
+import { EscalationEntity, type EscalationRow } from "../store/entities.ts";
+import { canonicalJson } from "../tree/canonical.ts";
+import { editedActionFrom } from "./edited-action.ts";
+import { assertFourEyes, changePending, type Escalation, findEscalations, getEscalation } from "./escalation.ts";
+
+/** Parts of the use-case. */
+export interface EditParts extends PrepareParts {
+  readonly logs: Pick<WorkspaceLogs, "of">;
+  readonly pool: Pool;
+}
+
+/** A person's request to approve an action with other arguments. */
+interface EditCommand {
+  readonly workspaceId: string;
+  readonly escalationId: string;
+  readonly arguments: JsonObject;
+  readonly note: string | null;
+  /** The caller's key. */
+  readonly by: string;
+  readonly waiter: Pick<Waiter, "signal">;
+}
+
+/** The escalation as rejected, and the approved one of the edited action; undefined if that needs no approval. */
+export interface EditedEscalation {
+  readonly escalation: Escalation;
+  readonly replacement: Escalation | undefined;
+}
+
+/**
+ * Rejects an escalation, decides its action with other arguments, and approves that if it escalates: one transaction, so that
+ * all of it holds or nothing does, and the first of two editors wins. Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED,
+ * FOUR_EYES, INVALID_FIELD for arguments that cannot be the action's or are, and EDIT_BLOCKED.
+ */
+export async function editEscalation(parts: EditParts, command: EditCommand): Promise<EditedEscalation> {
+  const { logs, pool } = parts;
+  const { workspaceId, escalationId, by } = command;
+  const note = command.note === null ? null : checkedText("note", command.note);
+  const log = await logs.of(workspaceId);
+  const { receipt } = await getEscalation({ log, pool }, escalationId, null);
+  const action = editedActionFrom(receipt, escalationId, command.arguments, by);
+  const prepared = await prepareAction(parts, log, action, command.waiter);
+  // The log may have left the memory meanwhile.
+  const context = { log: await logs.of(workspaceId), pool };
+  const edit = { action: prepared, arguments: command.arguments, note, by };
+  const { replacedBy } = await changePending(
+    context,
+    by,
+    escalationId,
+    (scope, row) => apply(scope, row, edit),
+    prepared,
+  );
+  const found = await findEscalations(
+    pool,
+    workspaceId,
+    replacedBy === null ? [escalationId] : [escalationId, replacedBy],
+  );
+  const replacement = replacedBy === null ? undefined : found.get(replacedBy);
+  return { escalation: found.get(escalationId) as Escalation, replacement };
+}
+
+/** An edit that is ready to be made. */
+interface Edit {
+  readonly action: Action;
+  readonly arguments: JsonObject;
+  readonly note: string | null;
+  readonly by: string;
+}
+
+/** Makes an edit at the end of the log. Returns the id of the escalation of the edited action; null if it needs none. */
+async function apply(
+  scope: ChangeScope,
+  row: EscalationRow,
+  { action, arguments: edited, note, by }: Edit,
+): Promise<{ readonly replacedBy: string | null }> {
+  const { state, nowMs } = scope;
+  assertFourEyes(state, row, by);
+  const outcome = decide(state, action, nowMs, { undo: [] });
+  if (outcome.decision === "block") throw blocked(row.escalationId, outcome);
+  const { digest } = actionDigest(action, outcome.toolName, outcome.tool, state.settings.approval_ignores);
+  if (digest === row.actionDigest) throw unchanged();
+  const replacedBy = outcome.escalationId ?? null;
+  const { decisionId } = action;
+  if (replacedBy !== null) {
+    await assertMayApprove(scope, replacedBy, outcome, by);
+    await scope.append(steps(action));
+  }
+  reject(scope, row, {
+    ...{ note, by, replacedBy },
+    edit: {
+      ...{ arguments: edited, action_digest: row.actionDigest, edited_digest: digest, decision: outcome.decision },
+      ...(replacedBy === null ? {} : { decision_id: decisionId, replaced_by: replacedBy }),
+    },
+  });
+  if (replacedBy !== null) await approve(scope, replacedBy, { note, by, editedFrom: row.escalationId });
+  return { replacedBy };
+}
+
+/** Throws FOUR_EYES if the edited action joins an escalation that the editor asked for. */
+async function assertMayApprove(
+  { transaction, state }: ChangeScope,
+  escalationId: string,
+  { escalationExpiresAtMs }: Outcome,
+  by: string,
+): Promise<void> {
+  if (escalationExpiresAtMs !== undefined) return;
+  const joined = { workspaceId: state.workspaceId, escalationId };
+  assertFourEyes(state, await transaction.findOneOrFail(EscalationEntity, joined), by);
+}
+
+function reject(
+  { transaction, nowMs, nextSeq, seal }: ChangeScope,
+  row: EscalationRow,
+  { note, by, replacedBy, edit }: Pick<Edit, "note" | "by"> & { replacedBy: string | null; edit: SealedEdit },
+): void {
+  const { escalationId, agentId, asked } = row;
+  transaction.assign(row, {
+    ...{ status: numberFromEscalationStatus("rejected"), note, replacedBy },
+    ...{ resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: by },
+    editedArguments: canonicalJson(edit.arguments),
+  });
+  const names = { escalation_id: escalationId, agent_id: agentId };
+  seal({ type: "escalation_resolved", ...names, resolution: "rejected", note, asked, edit });
+}
+
+/** Approves the escalation of an edited action: the decision on that created it, or joined it. */
+async function approve(
+  { transaction, state, nowMs, nextSeq, seal }: ChangeScope,
+  escalationId: string,
+  { note, by, editedFrom }: Pick<Edit, "note" | "by"> & { editedFrom: string },
+): Promise<void> {
+  const approved = { workspaceId: state.workspaceId, escalationId };
+  // Read again: the decision counts as an ask.
+  const row = await transaction.findOneOrFail(EscalationEntity, approved, { refresh: true });
+  const { agentId, asked } = row;
+  const expiresAtMs = nowMs + state.settings.approval_ttl_seconds * 1000;
+  transaction.assign(row, {
+    ...{ status: numberFromEscalationStatus("approved"), note, editedFrom, expiresAtMs },
+    ...{ resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: by },
+  });
+  seal({
+    ...{ type: "escalation_resolved", escalation_id: escalationId, agent_id: agentId, resolution: "approved" },
+    ...{ note, asked, edited_from: editedFrom, expires_at: new Date(expiresAtMs).toISOString() },
+  });
+}
+
+/** Characters of the reasons that a message tells. */
+const MAX_TOLD = 1_000;
+/** Reasons whose arguments an error names. */
+const MAX_VIOLATIONS = 20;
+
+function blocked(escalationId: string, { reasons }: Outcome): ControlPlaneError {
+  const why = reasons.map(({ message }) => message).join("; ");
+  const told = why.length > MAX_TOLD ? `${why.slice(0, MAX_TOLD)}…` : why;
+  const codes = [...new Set(reasons.map(({ code }) => code))].join(" ");
+  const message = `the edited action is blocked, and escalation \`${escalationId}\` stays pending: ${told}`;
+  const metadata = { escalation_id: escalationId, codes };
+  return new ControlPlaneError(ErrorReason.EDIT_BLOCKED, message.toWellFormed(), metadata, {
+    violations: violationsOf(reasons),
+  });
+}
+
+/** Names the arguments that the reasons are about, so that an editor shows each at its place. */
+function violationsOf(reasons: Outcome["reasons"]): readonly FieldViolation[] {
+  const found = reasons.slice(0, MAX_VIOLATIONS).flatMap(({ argument, message, code }) => {
+    if (argument === undefined || argument === null) return [];
+    const description = message.slice(0, MAX_TOLD).toWellFormed();
+    return [{ field: `arguments.${argument}`.toWellFormed(), description, reason: code }];
+  });
+  return found.sort((a, b) => (a.field < b.field ? -1 : 1));
+}
+
+function unchanged(): ControlPlaneError {
+  return invalidField("arguments", "must differ from the action's own; approve the escalation as it is instead");
+}

@@ -1,0 +1,30 @@
+import type { Pool } from "pg";
+import { actionDigest } from "../decision/action-digest.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
+import { toolNameFrom } from "../policy/action-source.ts";
+import { numberFromEscalationStatus } from "../state/stored-enums.ts";
+import type { Action } from "../state/types.ts";
+import { readUsableApprovals } from "../store/sql/read-escalations.ts";
+import { stored } from "../store/store-fault.ts";
+
+/** Approvals of one agent that are compared. */
+const MAX_COMPARED = 200;
+
+/** Finds the approval of this very action that nobody has used: the escalation to present with it; undefined without one. */
+export async function findUsableApproval(log: WorkspaceLog, pool: Pool, action: Action): Promise<string | undefined> {
+  const values = [log.workspaceId, action.agentId, numberFromEscalationStatus("approved"), log.nowMs, MAX_COMPARED];
+  const { rows } = await stored(
+    pool.query<{ escalationId: string; actionDigest: string }>({ ...readUsableApprovals, values }),
+  );
+  if (rows.length === 0) return undefined;
+  const { policies, settings } = await log.caughtUp();
+  const named = toolNameFrom(
+    action.tool,
+    action.metadata,
+    action.actionType,
+    (name) => policies.tool(name) !== undefined,
+  );
+  const tool = named === undefined ? undefined : policies.tool(named)?.schema;
+  const { digest } = actionDigest(action, tool?.name ?? named, tool, settings.approval_ignores);
+  return rows.find((row) => row.actionDigest === digest)?.escalationId;
+}

@@ -1,0 +1,95 @@
+import type { IncomingMessage } from "node:http";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
+import type { Authenticator, KeyHolder } from "../registry/authenticator.ts";
+import type { AccessTokens } from "./access-tokens.ts";
+
+/** Who calls the gateway: a key of the workspace, and the agent that it speaks for. */
+export interface McpCaller {
+  readonly workspaceId: string;
+  /** `key_…`, `crd_…`, `fed_…`. */
+  readonly keyId: string;
+  readonly role: Role;
+  readonly agentId: string;
+  /** True for a key that is bound to the agent. */
+  readonly isKeyBound: boolean;
+  /** True for a credential or token that has ended: its calls are refused on record. */
+  readonly isEnded: boolean;
+  /** Epoch milliseconds; null for a key that does not expire. */
+  readonly expiresAtMs: number | null;
+}
+
+/** Parts of `McpCallers`. */
+export interface McpCallersOptions {
+  readonly authenticate: Authenticator["authenticate"];
+  /** Verifies access tokens of a configured issuer; undefined: none is configured. */
+  readonly tokens?: Pick<AccessTokens, "claims" | "callerOf"> | undefined;
+}
+
+const BEARER = /^bearer +(\S+) *$/i;
+const AGENT_HEADER = "x-agent-id";
+const MAX_AGENT_ID = 64;
+const ROLES: readonly Role[] = [Role.ADMIN, Role.OPERATOR, Role.AGENT];
+
+/** Finds the callers of the gateway. */
+export class McpCallers {
+  readonly #authenticate: Authenticator["authenticate"];
+  readonly #tokens: McpCallersOptions["tokens"];
+
+  constructor({ authenticate, tokens }: McpCallersOptions) {
+    this.#authenticate = authenticate;
+    this.#tokens = tokens;
+  }
+
+  /**
+   * Finds the caller by `X-API-Key`, else by `Authorization: Bearer`: an API key, an agent's credential, a federation token, or an
+   * access token of the configured issuer for this `resource`. An unbound key names the agent by `X-Agent-Id`. Rejects with KEY_MISSING, KEY_INVALID, ROLE_NOT_ALLOWED for auditors,
+   * AGENT_NOT_ALLOWED for another agent than the key's, and INVALID_FIELD for an unbound key without an agent.
+   */
+  async identify(request: IncomingMessage, resource: string | undefined): Promise<McpCaller> {
+    const key = keyOf(request);
+    if (this.#tokens?.claims(key)) {
+      const caller = await this.#tokens.callerOf(key, resource);
+      agentOf(request, caller);
+      return caller;
+    }
+    const holder = await this.#authenticate(key);
+    if (holder === undefined) {
+      throw new ControlPlaneError(ErrorReason.KEY_INVALID, "the key is unknown, expired or revoked");
+    }
+    if (!ROLES.includes(holder.role)) {
+      const role = (Role[holder.role] ?? "").toLowerCase();
+      throw new ControlPlaneError(ErrorReason.ROLE_NOT_ALLOWED, `a key with role \`${role}\` may not call tools`, {
+        role,
+      });
+    }
+    const { workspaceId, keyId, role, isEnded = false, expiresAtMs = null } = holder;
+    const agentId = agentOf(request, holder);
+    return { workspaceId, keyId, role, agentId, isKeyBound: holder.agentId !== null, isEnded, expiresAtMs };
+  }
+}
+
+function keyOf({ headers }: IncomingMessage): string {
+  const given = headers["x-api-key"];
+  if (typeof given === "string" && given !== "") return given;
+  const { authorization } = headers;
+  const bearer = authorization === undefined ? undefined : BEARER.exec(authorization)?.[1];
+  if (bearer !== undefined) return bearer;
+  const text = "no key came with the call; send it as `X-API-Key` or as `Authorization: Bearer`";
+  throw new ControlPlaneError(ErrorReason.KEY_MISSING, text);
+}
+
+function agentOf({ headers }: IncomingMessage, { agentId }: Pick<KeyHolder, "agentId">): string {
+  const value = headers[AGENT_HEADER];
+  const named = typeof value === "string" && value !== "" ? value : undefined;
+  if (agentId !== null) {
+    if (named === undefined || named === agentId) return agentId;
+    const text = `the key is bound to agent \`${agentId}\` and cannot act as another`;
+    throw new ControlPlaneError(ErrorReason.AGENT_NOT_ALLOWED, text, { agent_id: agentId });
+  }
+  if (named === undefined) {
+    throw invalidField("X-Agent-Id", "must name the agent that calls: the key is bound to none");
+  }
+  if (named.length > MAX_AGENT_ID) throw invalidField("X-Agent-Id", `must have at most ${MAX_AGENT_ID} characters`);
+  return named;
+}

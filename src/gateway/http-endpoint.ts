@@ -1,0 +1,81 @@
+import type { LookupFunction } from "node:net";
+import { Agent, fetch } from "undici";
+import type { McpServer } from "../registry/mcp-servers.ts";
+import { type Endpoint, type EndpointRequest, upstreamUnavailable } from "./endpoint.ts";
+
+/** Timeouts of connections to upstream servers, milliseconds. */
+const CONNECT_MS = 10_000;
+/** Above every hold and the call timeout, which end a call themselves. */
+const SILENT_MS = 7_200_000;
+/** Connections to one server of one control plane process. */
+const MAX_CONNECTIONS = 512;
+
+/** Opens HTTP connections to upstream servers, to allowed addresses only. */
+export class HttpConnections {
+  readonly #agent: Agent;
+
+  /** `lookup` resolves names to allowed addresses, and rejects others. */
+  constructor(lookup: LookupFunction) {
+    this.#agent = new Agent({
+      connect: { lookup, timeout: CONNECT_MS },
+      connections: MAX_CONNECTIONS,
+      headersTimeout: SILENT_MS,
+      bodyTimeout: SILENT_MS,
+    });
+  }
+
+  /** Fetches as the standard does, with no redirect followed. */
+  readonly fetch = async (input: string | URL, init: RequestInit = {}): Promise<Response> => {
+    const { body, headers, method, signal } = init;
+    const response = await fetch(input, {
+      ...{ method: method ?? "GET", headers: headers as Record<string, string>, redirect: "manual" },
+      ...(typeof body === "string" ? { body } : {}),
+      ...(signal ? { signal } : {}),
+      dispatcher: this.#agent,
+    });
+    return response as unknown as Response;
+  };
+
+  /** Closes all connections. */
+  async close(): Promise<void> {
+    await this.#agent.destroy();
+  }
+}
+
+/** An upstream server that speaks Streamable HTTP of the caller's generation itself. */
+export class HttpEndpoint implements Endpoint {
+  readonly #server: McpServer;
+  readonly #fetch: HttpConnections["fetch"];
+
+  constructor(server: McpServer, connections: HttpConnections) {
+    this.#server = server;
+    this.#fetch = connections.fetch;
+  }
+
+  async fetch({ method, headers, body, signal }: EndpointRequest): Promise<Response> {
+    const { url, headers: own, name } = this.#server;
+    try {
+      const response = await this.#fetch(url ?? "", {
+        ...{ method, signal, headers: { ...headers, ...own } },
+        ...(body === undefined ? {} : { body }),
+      });
+      if (response.status === 401 || response.status === 403) {
+        await response.body?.cancel();
+        throw upstreamUnavailable(name, `refuses the gateway's own credentials (HTTP ${response.status})`);
+      }
+      if (response.status >= 300 && response.status < 400) {
+        await response.body?.cancel();
+        throw upstreamUnavailable(name, "redirects, and redirects are not followed; register its final URL");
+      }
+      return response;
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      if (error instanceof Error && error.name === "ControlPlaneError") throw error;
+      throw upstreamUnavailable(name, "cannot be reached", error);
+    }
+  }
+
+  async close(): Promise<void> {
+    // Connections are shared.
+  }
+}

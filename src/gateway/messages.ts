@@ -1,0 +1,130 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { createParser, type EventSourceMessage } from "eventsource-parser";
+import { controlPlaneErrorFrom, ErrorReason, httpStatusFromReason } from "../errors.ts";
+import { isJsonObject } from "../policy/json-value.ts";
+
+/** Id of a JSON-RPC request. */
+export type RpcId = string | number;
+
+/** A JSON-RPC 2.0 request. */
+export interface RpcRequest {
+  readonly jsonrpc: "2.0";
+  readonly id: RpcId;
+  readonly method: string;
+  readonly params?: JsonObject;
+}
+
+/** A JSON-RPC 2.0 notification. */
+export interface RpcNotification {
+  readonly jsonrpc: "2.0";
+  readonly method: string;
+  readonly params?: JsonObject;
+}
+
+/** A JSON-RPC 2.0 response: a result or an error. */
+export interface RpcResponse {
+  readonly jsonrpc: "2.0";
+  readonly id: RpcId;
+  readonly result?: JsonObject;
+  readonly error?: { readonly code: number; readonly message: string; readonly data?: JsonValue };
+}
+
+/** Any JSON-RPC 2.0 message. */
+export type RpcMessage = RpcRequest | RpcNotification | RpcResponse;
+
+/** Error codes of JSON-RPC 2.0 and of MCP. */
+export const RPC_CODES = {
+  parseError: -32_700,
+  invalidRequest: -32_600,
+  methodNotFound: -32_601,
+  invalidParams: -32_602,
+  internal: -32_603,
+  server: -32_000,
+  headerMismatch: -32_020,
+} as const;
+
+const isId = (value: unknown): value is RpcId =>
+  typeof value === "string" || (typeof value === "number" && Number.isSafeInteger(value));
+
+export const isRequest = (message: RpcMessage): message is RpcRequest => "method" in message && "id" in message;
+export const isResponse = (message: RpcMessage): message is RpcResponse => !("method" in message);
+
+/** Returns a JSON-RPC message; undefined for any other value. */
+export function rpcMessageFrom(value: unknown): RpcMessage | undefined {
+  if (!isJsonObject(value as JsonValue)) return undefined;
+  const { jsonrpc, id, method, params, result, error } = value as Record<string, unknown>;
+  if (jsonrpc !== "2.0" || (id !== undefined && !isId(id))) return undefined;
+  if (method !== undefined) {
+    const isMeant = typeof method === "string" && (params === undefined || isJsonObject(params as JsonValue));
+    return isMeant ? (value as unknown as RpcMessage) : undefined;
+  }
+  if (id === undefined || (result === undefined) === (error === undefined)) return undefined;
+  if (result !== undefined) return isJsonObject(result as JsonValue) ? (value as unknown as RpcMessage) : undefined;
+  const { code, message } = (isJsonObject(error as JsonValue) ? error : {}) as Record<string, unknown>;
+  return Number.isInteger(code) && typeof message === "string" ? (value as unknown as RpcMessage) : undefined;
+}
+
+/** Creates a response with a result. */
+export const resultOf = (id: RpcId, result: JsonObject): RpcResponse => ({ jsonrpc: "2.0", id, result });
+
+/** Creates a response with an error. */
+export function errorOf(id: RpcId, code: number, message: string, data?: JsonObject): RpcResponse {
+  return { jsonrpc: "2.0", id, error: { code, message, ...(data === undefined ? {} : { data }) } };
+}
+
+/** Creates the response to a request that failed with any thrown value. The details of unexpected ones stay in the log. */
+export function faultOf(id: RpcId, thrown: unknown): RpcResponse {
+  const { reason, message, metadata } = controlPlaneErrorFrom(thrown);
+  const status = httpStatusFromReason(reason);
+  const code = status === 400 ? RPC_CODES.invalidParams : status === 500 ? RPC_CODES.internal : RPC_CODES.server;
+  return errorOf(id, code, message, { reason: ErrorReason[reason] ?? "INTERNAL", metadata: { ...metadata } });
+}
+
+/** One event of a `text/event-stream` (HTML standard §9.2). */
+export type SseEvent = EventSourceMessage;
+
+/** Reads events from chunks of bytes. `next` throws a `RangeError` for an event of more characters than allowed. */
+export class SseReader {
+  readonly #decoder = new TextDecoder();
+  readonly #parser;
+  #events: SseEvent[] = [];
+  #retryMs: number | undefined;
+
+  constructor(maxEvent: number) {
+    this.#parser = createParser({
+      maxBufferSize: maxEvent,
+      onEvent: (event) => this.#events.push(event),
+      onRetry: (ms) => {
+        this.#retryMs = ms;
+      },
+      onError({ type }) {
+        if (type === "max-buffer-size-exceeded") throw new RangeError("an event is too long");
+      },
+    });
+  }
+
+  /** Returns the events that a chunk completes. */
+  next(chunk: Uint8Array): readonly SseEvent[] {
+    this.#parser.feed(this.#decoder.decode(chunk, { stream: true }));
+    const events = this.#events;
+    this.#events = [];
+    return events;
+  }
+
+  /** Returns the reconnection time that the stream named since the last call, in milliseconds. */
+  takeRetryMs(): number | undefined {
+    const ms = this.#retryMs;
+    this.#retryMs = undefined;
+    return ms;
+  }
+}
+
+const LINE_END = /\r\n|\r|\n/g;
+
+/** Writes an event. */
+export function sseText({ id, event, data }: Pick<SseEvent, "data"> & Partial<SseEvent>): string {
+  const lines = data.split(LINE_END).map((line) => `data: ${line}\n`);
+  const name = event === undefined ? "" : `event: ${event.replaceAll(LINE_END, " ")}\n`;
+  const place = id === undefined ? "" : `id: ${id.replaceAll(LINE_END, " ")}\n`;
+  return `${name}${place}${lines.join("")}\n`;
+}

@@ -1,0 +1,72 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { type ControlPlaneError, ErrorReason } from "../errors.ts";
+import { sendError, sendJson } from "../server/http-reply.ts";
+import type { AccessTokens } from "./access-tokens.ts";
+
+const PREFIX = "/.well-known/oauth-protected-resource";
+const PATH = /^\/\.well-known\/oauth-protected-resource(\/mcp\/[a-z0-9-]{1,63})?$/;
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$/;
+
+/** Settings of `ProtectedResource`. */
+export interface ProtectedResourceOptions {
+  /** Base URL of the service; undefined: loopback requests name it. */
+  readonly publicUrl: string | undefined;
+  /** Undefined: no issuer of access tokens is configured. */
+  readonly tokens: Pick<AccessTokens, "issuer" | "scope"> | undefined;
+}
+
+/**
+ * Tells OAuth 2 clients where tokens for the gateway come from (RFC 9728), as the authorization of MCP asks. The metadata is the same
+ * for names that exist and names that do not.
+ */
+export class ProtectedResource {
+  readonly prefix = PREFIX;
+  readonly #options: ProtectedResourceOptions;
+
+  constructor(options: ProtectedResourceOptions) {
+    this.#options = options;
+  }
+
+  /** Serves the metadata. */
+  handle(request: IncomingMessage, response: ServerResponse): boolean {
+    const [path = ""] = (request.url ?? "").split("?");
+    const found = PATH.exec(path);
+    if (found === null) return false;
+    request.resume();
+    const resource = this.resourceOf(request, found[1] ?? "/mcp");
+    if (resource === undefined) return false;
+    const { tokens } = this.#options;
+    try {
+      const metadata = {
+        ...{ resource, bearer_methods_supported: ["header"], resource_name: "Agent Control Plane" },
+        ...(tokens === undefined ? {} : { authorization_servers: [tokens.issuer] }),
+        ...(tokens?.scope === undefined ? {} : { scopes_supported: [tokens.scope] }),
+      };
+      sendJson(response, 200, JSON.stringify(metadata), { "access-control-allow-origin": "*" });
+    } catch (error) {
+      sendError(response, error);
+    }
+    return true;
+  }
+
+  /** Returns the URL of a resource; undefined if the service does not know its own address. */
+  resourceOf({ headers }: IncomingMessage, path: string): string | undefined {
+    const { publicUrl } = this.#options;
+    if (publicUrl !== undefined) return `${publicUrl}${path}`;
+    const { host = "" } = headers;
+    return LOOPBACK.test(host) ? `http://${host}${path}` : undefined;
+  }
+
+  /** Returns the headers that tell a refused client what is missing (RFC 6750 §3, RFC 9728 §5.1). */
+  challenge(request: IncomingMessage, path: string, { reason, metadata }: ControlPlaneError): Record<string, string> {
+    const base = this.resourceOf(request, "");
+    const at = base === undefined ? [] : [`resource_metadata="${base}${PREFIX}${path}"`];
+    if (reason === ErrorReason.KEY_MISSING) return { "www-authenticate": ["Bearer", at.join()].join(" ").trim() };
+    if (reason === ErrorReason.KEY_INVALID) {
+      return { "www-authenticate": `Bearer ${['error="invalid_token"', ...at].join(", ")}` };
+    }
+    if (reason !== ErrorReason.SCOPE_MISSING) return {};
+    const scope = `scope="${metadata.scope ?? ""}"`;
+    return { "www-authenticate": `Bearer ${['error="insufficient_scope"', scope, ...at].join(", ")}` };
+  }
+}

@@ -1,0 +1,143 @@
+import { upstreamUnavailable } from "./endpoint.ts";
+import { parsed } from "./listing.ts";
+import {
+  errorOf,
+  isResponse,
+  RPC_CODES,
+  type RpcId,
+  type RpcMessage,
+  type RpcResponse,
+  SseReader,
+} from "./messages.ts";
+import type { Reply } from "./reply.ts";
+
+/** An upstream server's answer on its way to the client. */
+export interface Relay {
+  /** The server's name, for errors. */
+  readonly server: string;
+  readonly response: Response;
+  readonly reply: Reply;
+  /** Id of the request that is answered; undefined for a stream of the server's own messages, and for notifications. */
+  readonly id: RpcId | undefined;
+  /** Maximum bytes of one message. */
+  readonly maxBytes: number;
+  /** Tells that the server is alive. */
+  readonly onMessage: () => void;
+  /** Tests whether a response to this id is awaited. */
+  readonly awaits: (id: RpcId) => boolean;
+  /** Changes a response before it is passed on, and takes note that it came. */
+  readonly transform: (response: RpcResponse) => RpcResponse | Promise<RpcResponse>;
+  /** Reports a message that is not passed on. */
+  readonly onDropped: (why: string) => void;
+  /** Creates the response in place of one that is too long. */
+  readonly tooLong: (id: RpcId) => RpcResponse;
+}
+
+/** Result of a relay. */
+export type RelayEnd = "answered" | "ended" | "broken";
+
+/** Headers of an upstream server's answer that the client gets. */
+const PASSED_HEADERS = ["allow", "retry-after"];
+/** Bytes of the body of an HTTP error. */
+const MAX_ERROR_BYTES = 65_536;
+
+/**
+ * Passes an upstream server's answer on: one message, or a stream of them. Messages that are no JSON-RPC, and responses that nobody
+ * awaits, are dropped. `ended`: the stream ended without a response to `id`; `broken`: it broke off.
+ */
+export async function relay(options: Relay): Promise<RelayEnd> {
+  const { response, reply } = options;
+  for (const name of PASSED_HEADERS) {
+    const value = response.headers.get(name);
+    if (value !== null) reply.setHeader(name, value);
+  }
+  const type = (response.headers.get("content-type") ?? "").split(";")[0]?.trim().toLowerCase();
+  if (type === "text/event-stream") return relayStream(options);
+  return relayWhole(options, type);
+}
+
+async function relayWhole(options: Relay, type: string | undefined): Promise<RelayEnd> {
+  const { response, reply, id, server, maxBytes } = options;
+  const text = await readText(response, response.ok ? maxBytes : MAX_ERROR_BYTES);
+  if (text === undefined) {
+    if (id === undefined) throw upstreamUnavailable(server, `answered with more than ${maxBytes} bytes`);
+    await reply.finish(await options.transform(options.tooLong(id)));
+    return "answered";
+  }
+  const message = type === "application/json" ? parsed(text) : undefined;
+  if (message !== undefined && isResponse(message) && message.id === id) {
+    await reply.finish(await options.transform(message), response.status);
+    return "answered";
+  }
+  if (response.ok && text === "") {
+    if (id !== undefined) throw upstreamUnavailable(server, "acknowledged a request without answering it");
+    reply.text(response.status, undefined, "");
+    return "ended";
+  }
+  // An error before the message was looked at has no id, or is plain text.
+  if (!response.ok && !reply.hasBegun) {
+    reply.text(response.status, type === "application/json" ? type : "text/plain; charset=utf-8", text);
+    return "ended";
+  }
+  throw upstreamUnavailable(server, `answered with something else than a response (HTTP ${response.status})`);
+}
+
+/** Reads a body as text; undefined past its bound. */
+async function readText(response: Response, maxBytes: number): Promise<string | undefined> {
+  const decoder = new TextDecoder();
+  let text = "";
+  let size = 0;
+  for await (const chunk of response.body ?? []) {
+    size += chunk.byteLength;
+    // Leaving the loop cancels the body.
+    if (size > maxBytes) return undefined;
+    text += decoder.decode(chunk, { stream: true });
+  }
+  return text + decoder.decode();
+}
+
+async function relayStream(options: Relay): Promise<RelayEnd> {
+  const { response, reply, id, onMessage } = options;
+  const reader = new SseReader(options.maxBytes);
+  let isAnswered = false;
+  reply.beginStream();
+  try {
+    for await (const chunk of response.body ?? []) {
+      onMessage();
+      for (const event of reader.next(chunk)) {
+        const message = event.data === "" ? undefined : await passed(options, event.data);
+        if (event.data !== "" && message === undefined) continue;
+        await reply.event({ ...event, data: message === undefined ? "" : JSON.stringify(message) });
+        if (message !== undefined && isResponse(message) && message.id === id) isAnswered = true;
+      }
+      const retryMs = reader.takeRetryMs();
+      if (retryMs !== undefined) await reply.retry(retryMs);
+      if (reply.isOver) return isAnswered ? "answered" : "ended";
+    }
+  } catch (error) {
+    if (!(error instanceof RangeError) || id === undefined) return isAnswered ? "answered" : "broken";
+    await reply.message(await options.transform(options.tooLong(id)));
+    isAnswered = true;
+  }
+  return isAnswered ? "answered" : "ended";
+}
+
+/** Returns the message to pass on; undefined for one that is dropped. */
+async function passed(options: Relay, text: string): Promise<RpcMessage | undefined> {
+  const message = parsed(text);
+  if (message === undefined) {
+    options.onDropped("is no JSON-RPC message");
+    return undefined;
+  }
+  if (!isResponse(message)) return message;
+  if (!options.awaits(message.id)) {
+    options.onDropped("answers a request that was not sent");
+    return undefined;
+  }
+  return options.transform(message);
+}
+
+/** Creates the response to a call whose result is too long. */
+export function tooLongError(id: RpcId, server: string, maxBytes: number): RpcResponse {
+  return errorOf(id, RPC_CODES.server, `MCP server \`${server}\` answered with more than ${maxBytes} bytes`);
+}

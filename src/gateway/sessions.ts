@@ -1,0 +1,164 @@
+import { endAuthority } from "../authority/existing-authority.ts";
+import { createAuthority } from "../authority/new-authority.ts";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { McpServer } from "../registry/mcp-servers.ts";
+import type { StoreLog } from "../store/migrate.ts";
+import type { McpCaller } from "./caller.ts";
+import type { Endpoint } from "./endpoint.ts";
+import type { RpcId } from "./messages.ts";
+
+/** Sessions of this process, and of one agent in it. */
+const MAX_SESSIONS = 10_000;
+const MAX_PER_AGENT = 1_000;
+/** Milliseconds after which a session without a request or an open stream is closed. */
+const IDLE_MS = 1_800_000;
+const SWEEP_MS = 60_000;
+
+/** A call in flight: held, or forwarded. */
+export interface OpenCall {
+  readonly id: RpcId;
+  readonly method: string;
+  /** Aborts with the reason when the client cancels it, its key ends, or the service closes. */
+  readonly ending: AbortController;
+  /** True once the upstream server has it. */
+  isForwarded: boolean;
+}
+
+/** A client's session with one upstream server: a session of the control plane, by its id. */
+export class Session {
+  /** `ses_…` of the control plane's session, and `Mcp-Session-Id`. */
+  readonly id: string;
+  readonly caller: McpCaller;
+  readonly server: McpServer;
+  readonly endpoint: Endpoint;
+  /** The upstream server's own name for the session; undefined if it has none. */
+  upstreamId: string | undefined;
+  /** Requests of the client that nobody has answered. */
+  readonly open = new Map<RpcId, OpenCall>();
+  /** Open streams of the server's own messages. */
+  readonly streams = new Set<AbortController>();
+  usedAt = performance.now();
+  /** Called once when the session is closed. */
+  onClosed: (() => void) | undefined;
+
+  constructor(id: string, caller: McpCaller, server: McpServer, endpoint: Endpoint) {
+    this.id = id;
+    this.caller = caller;
+    this.server = server;
+    this.endpoint = endpoint;
+  }
+
+  /** Aborts everything in flight. */
+  abort(reason: unknown): void {
+    for (const { ending } of this.open.values()) ending.abort(reason);
+    for (const stream of this.streams) stream.abort(reason);
+  }
+}
+
+/** Parts of `Sessions`. */
+export interface SessionsOptions {
+  readonly logs: Pick<WorkspaceLogs, "of">;
+  readonly log: StoreLog;
+}
+
+/** The sessions that clients have open in this process. Another process answers 404, on which clients open a new one. */
+export class Sessions {
+  readonly #logs: SessionsOptions["logs"];
+  readonly #log: StoreLog;
+  readonly #sessions = new Map<string, Session>();
+  readonly #sweep: NodeJS.Timeout;
+
+  constructor({ logs, log }: SessionsOptions) {
+    this.#logs = logs;
+    this.#log = log;
+    this.#sweep = setInterval(() => this.#closeIdle(), SWEEP_MS);
+    this.#sweep.unref();
+  }
+
+  /** Number of open sessions. */
+  get size(): number {
+    return this.#sessions.size;
+  }
+
+  /** Opens a session. Rejects with AGENT_NOT_FOUND, AGENT_INACTIVE and OVERLOADED. */
+  async open(caller: McpCaller, server: McpServer, endpoint: Endpoint): Promise<Session> {
+    this.#assertRoom(caller);
+    const { workspaceId, agentId, keyId } = caller;
+    const draft = { kind: "session" as const, agentId, text: `MCP server ${server.name}` };
+    const { sealed } = await createAuthority(await this.#logs.of(workspaceId), keyId, draft);
+    const session = new Session(sealed.id, caller, server, endpoint);
+    this.#sessions.set(session.id, session);
+    return session;
+  }
+
+  /**
+   * Returns the session of a request. Throws MCP_SESSION_NOT_FOUND for one that is unknown, closed, or another agent's or server's: the
+   * client then opens a new one.
+   */
+  get(id: string | undefined, { workspaceId, agentId }: McpCaller, server: McpServer): Session {
+    if (id === undefined) {
+      const text = "the request names no session; send `Mcp-Session-Id` as the answer to `initialize` gave it";
+      throw new ControlPlaneError(ErrorReason.INVALID_FIELD, text, { field: "Mcp-Session-Id" });
+    }
+    const session = this.#sessions.get(id);
+    const isOwn =
+      session?.caller.workspaceId === workspaceId &&
+      session.caller.agentId === agentId &&
+      session.server.name === server.name &&
+      session.server.revision === server.revision;
+    if (session === undefined || !isOwn) {
+      const text = "the session is not open in this process; send `initialize` to open a new one";
+      throw new ControlPlaneError(ErrorReason.MCP_SESSION_NOT_FOUND, text);
+    }
+    session.usedAt = performance.now();
+    return session;
+  }
+
+  /** Closes a session and ends that of the control plane. MUST NOT reject. */
+  async close(session: Session, reason: unknown): Promise<void> {
+    if (!this.#sessions.delete(session.id)) return;
+    session.onClosed?.();
+    session.abort(reason);
+    await session.endpoint.close();
+    const { workspaceId, keyId } = session.caller;
+    try {
+      await endAuthority(await this.#logs.of(workspaceId), keyId, { kind: "session", id: session.id });
+    } catch (error) {
+      // One that a revocation ended has ended.
+      if (error instanceof ControlPlaneError && error.reason !== ErrorReason.STORE_UNAVAILABLE) return;
+      this.#log.warn({ sessionId: session.id, cause: String(error) }, "mcp session not ended in the log");
+    }
+  }
+
+  /** Aborts everything in flight and closes all sessions, whose authority expires by itself. */
+  async closeAll(reason: unknown): Promise<void> {
+    clearInterval(this.#sweep);
+    const sessions = [...this.#sessions.values()];
+    this.#sessions.clear();
+    for (const session of sessions) {
+      session.onClosed?.();
+      session.abort(reason);
+    }
+    await Promise.all(sessions.map(({ endpoint }) => endpoint.close()));
+  }
+
+  #assertRoom({ workspaceId, agentId }: McpCaller): void {
+    let ofAgent = 0;
+    for (const { caller } of this.#sessions.values()) {
+      if (caller.workspaceId === workspaceId && caller.agentId === agentId) ofAgent += 1;
+    }
+    if (this.#sessions.size < MAX_SESSIONS && ofAgent < MAX_PER_AGENT) return;
+    const most = ofAgent < MAX_PER_AGENT ? `this process has ${MAX_SESSIONS}` : `the agent has ${MAX_PER_AGENT}`;
+    const text = `${most} MCP sessions open; close some with DELETE`;
+    throw new ControlPlaneError(ErrorReason.OVERLOADED, text, { sessions: String(this.#sessions.size) });
+  }
+
+  #closeIdle(): void {
+    const before = performance.now() - IDLE_MS;
+    for (const session of this.#sessions.values()) {
+      if (session.usedAt > before || session.open.size > 0 || session.streams.size > 0) continue;
+      void this.close(session, new Error("the session was idle"));
+    }
+  }
+}

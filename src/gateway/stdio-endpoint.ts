@@ -1,0 +1,199 @@
+import { randomUUID } from "node:crypto";
+import type { JsonObject } from "@bufbuild/protobuf";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { type JSONRPCMessage, WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/server";
+import type { McpServer } from "../registry/mcp-servers.ts";
+import type { StoreLog } from "../store/migrate.ts";
+import { type Endpoint, type EndpointRequest, upstreamUnavailable } from "./endpoint.ts";
+import { isRequest, isResponse, RPC_CODES, type RpcId, type RpcMessage } from "./messages.ts";
+
+/** Children of this process that serve MCP. */
+const MAX_CHILDREN = 256;
+/** Milliseconds before a child that ended is started again: doubled with each end, up to the maximum. */
+const FIRST_BACK_OFF_MS = 250;
+const MAX_BACK_OFF_MS = 30_000;
+/** A child that lived longer than this begins with the first back-off again. */
+const STABLE_MS = 60_000;
+/** Characters of a child's standard error that are logged when it ends. */
+const MAX_STDERR = 2_000;
+/** Bytes of one message of a child. */
+const MAX_MESSAGE_BYTES = 16_777_216;
+/** Environment of a child beside its own: nothing of this process's. */
+const ENVIRONMENT = {
+  PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+  HOME: "/nonexistent",
+  ...{ LOGNAME: "", SHELL: "", TERM: "", USER: "" },
+};
+const RESTART_ID = "gateway-restart";
+
+let children = 0;
+
+/** Returns how the child of a server is started. */
+export function childParameters({ command, args, env }: McpServer) {
+  const environment = { ...ENVIRONMENT, ...env };
+  return {
+    command: command ?? "",
+    args: [...args],
+    env: environment,
+    stderr: "pipe" as const,
+    maxBufferSize: MAX_MESSAGE_BYTES,
+  };
+}
+
+/** Takes a child's slot. Returns the function that gives it back. Throws MCP_UPSTREAM_UNAVAILABLE when all are taken. */
+export function takeChildSlot(server: string): () => void {
+  if (children >= MAX_CHILDREN)
+    throw upstreamUnavailable(server, `cannot start: ${MAX_CHILDREN} servers run here already`);
+  children += 1;
+  let isTaken = true;
+  return () => {
+    if (isTaken) children -= 1;
+    isTaken = false;
+  };
+}
+
+/**
+ * An upstream server that is a child of this process and serves one session. It is started on first use, and again, with back-off and
+ * the client's own `initialize`, when it ends.
+ */
+export class StdioEndpoint implements Endpoint {
+  readonly #server: McpServer;
+  readonly #log: StoreLog;
+  readonly #http: WebStandardStreamableHTTPServerTransport;
+  #child: StdioClientTransport | undefined;
+  #starting: Promise<StdioClientTransport> | undefined;
+  #initialize: (RpcMessage & { readonly params?: JsonObject }) | undefined;
+  #backOffMs = FIRST_BACK_OFF_MS;
+  #notBefore = 0;
+  #isClosed = false;
+  /** Ids of requests that the child has not answered, in their order. */
+  readonly #open = new Set<RpcId>();
+  #streams = 0;
+
+  constructor(server: McpServer, log: StoreLog) {
+    this.#server = server;
+    this.#log = log;
+    this.#http = new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator: () => randomUUID() });
+    this.#http.onmessage = (message) => void this.#toChild(message as unknown as RpcMessage);
+    void this.#http.start();
+  }
+
+  async fetch({ method, headers, body, signal }: EndpointRequest): Promise<Response> {
+    const init = { method, headers, signal, ...(body === undefined ? {} : { body }) };
+    const isStream = method === "GET";
+    if (isStream) this.#streams += 1;
+    const response = await this.#http.handleRequest(new Request("http://gateway.invalid/mcp", init));
+    if (isStream) signal.addEventListener("abort", () => (this.#streams -= 1), { once: true });
+    return response;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#http.close().catch(() => undefined);
+    const child = this.#child ?? (await this.#starting?.catch(() => undefined));
+    await child?.close().catch(() => undefined);
+  }
+
+  async #toChild(message: RpcMessage): Promise<void> {
+    const request = isRequest(message) ? message : undefined;
+    if (request?.method === "initialize") this.#initialize = request;
+    if (request !== undefined) this.#open.add(request.id);
+    try {
+      const child = await this.#running();
+      await child.send(message as unknown as JSONRPCMessage);
+    } catch (error) {
+      if (request !== undefined) await this.#fail(request.id, error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  /** Returns the child, started first if it does not run. */
+  async #running(): Promise<StdioClientTransport> {
+    if (this.#child !== undefined) return this.#child;
+    this.#starting ??= this.#start().finally(() => {
+      this.#starting = undefined;
+    });
+    return this.#starting;
+  }
+
+  async #start(): Promise<StdioClientTransport> {
+    const { name } = this.#server;
+    if (this.#isClosed) throw upstreamUnavailable(name, "is closed");
+    const waitMs = this.#notBefore - performance.now();
+    if (waitMs <= 0) return this.#spawn();
+    const seconds = Math.ceil(waitMs / 1000);
+    throw upstreamUnavailable(name, `ended unexpectedly and starts again in ${seconds} s at the earliest`);
+  }
+
+  async #spawn(): Promise<StdioClientTransport> {
+    const { name } = this.#server;
+    const release = takeChildSlot(name);
+    const child = new StdioClientTransport(childParameters(this.#server));
+    const startedAt = performance.now();
+    let errors = "";
+    child.stderr?.on("data", (chunk: Buffer) => {
+      errors = (errors + chunk.toString("utf8")).slice(-MAX_STDERR);
+    });
+    const { promise: restarted, resolve: onRestarted } = Promise.withResolvers<void>();
+    child.onmessage = (message) => {
+      const received = message as unknown as RpcMessage;
+      if (isResponse(received) && received.id === RESTART_ID) return onRestarted();
+      void this.#toClient(received);
+    };
+    child.onclose = () => {
+      release();
+      onRestarted();
+      this.#onEnded(child, startedAt, errors);
+    };
+    try {
+      await child.start();
+    } catch (error) {
+      release();
+      this.#delayRestart(startedAt);
+      throw upstreamUnavailable(name, "cannot be started; check its command", error);
+    }
+    this.#child = child;
+    const first = this.#initialize;
+    const isRestart = first !== undefined && "id" in first && !this.#open.has(first.id);
+    if (isRestart) {
+      await child.send({ ...first, id: RESTART_ID } as unknown as JSONRPCMessage);
+      await restarted;
+      await child.send({ jsonrpc: "2.0", method: "notifications/initialized" });
+    }
+    return child;
+  }
+
+  #onEnded(child: StdioClientTransport, startedAt: number, errors: string): void {
+    if (this.#child === child) this.#child = undefined;
+    if (this.#isClosed) return;
+    this.#delayRestart(startedAt);
+    const { name, workspaceId } = this.#server;
+    this.#log.warn({ workspaceId, server: name, stderr: this.#withoutSecrets(errors) }, "mcp server process ended");
+    for (const id of [...this.#open]) void this.#fail(id, `MCP server \`${name}\` ended before it answered`);
+  }
+
+  #delayRestart(startedAt: number): void {
+    if (performance.now() - startedAt > STABLE_MS) this.#backOffMs = FIRST_BACK_OFF_MS;
+    this.#notBefore = performance.now() + this.#backOffMs;
+    this.#backOffMs = Math.min(MAX_BACK_OFF_MS, this.#backOffMs * 2);
+  }
+
+  #withoutSecrets(text: string): string {
+    return Object.values(this.#server.env).reduce(
+      (rest, secret) => (secret === "" ? rest : rest.replaceAll(secret, "***")),
+      text,
+    );
+  }
+
+  /** Passes a child's message on: responses on the stream of their request, all else on one that is open. */
+  async #toClient(message: RpcMessage): Promise<void> {
+    if (isResponse(message)) this.#open.delete(message.id);
+    const related = isResponse(message) || this.#streams > 0 ? undefined : [...this.#open].at(-1);
+    const options = related === undefined ? {} : { relatedRequestId: related };
+    // Nobody listens any more: the session goes on.
+    await this.#http.send(message as unknown as JSONRPCMessage, options).catch(() => undefined);
+  }
+
+  async #fail(id: RpcId, text: string): Promise<void> {
+    await this.#toClient({ jsonrpc: "2.0", id, error: { code: RPC_CODES.server, message: text } });
+  }
+}

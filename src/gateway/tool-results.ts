@@ -1,0 +1,69 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import type { DecisionReason, SealedDecision } from "../state/types.ts";
+
+/** Member of `_meta` that carries the decision on a call. */
+export const DECISION_META = "agentcontrol.v1/decision";
+/** Reasons that a result tells. */
+const MAX_REASONS = 20;
+
+/** Returns the decision as `_meta` carries it. */
+export function decisionMeta(sealed: SealedDecision): JsonObject {
+  return {
+    decision: sealed.decision,
+    decision_id: sealed.decisionId,
+    decision_path: sealed.path,
+    policy_name: sealed.policyName ?? null,
+    escalation_id: sealed.escalationId ?? null,
+    trust_score: sealed.trustTenths / 10,
+    reasons: sealed.reasons.slice(0, MAX_REASONS).map(reasonJson),
+  };
+}
+
+function reasonJson({ code, message, mandateId, mandateName, rule, argument, wouldPass }: DecisionReason): JsonObject {
+  return {
+    ...{ code, message, mandate_id: mandateId ?? null, mandate_name: mandateName ?? null },
+    ...{ rule: rule ?? null, argument: argument ?? null, would_pass: wouldPass ?? null },
+  };
+}
+
+/** Creates a tool result that tells the model, in text, why its call was not made. */
+export function refusal(text: string, meta: JsonObject): JsonObject {
+  return { content: [{ type: "text", text }], isError: true, _meta: { [DECISION_META]: meta } };
+}
+
+const reasonText = ({ message, wouldPass }: DecisionReason): string =>
+  wouldPass === undefined ? `- ${message}` : `- ${message} (${wouldPass})`;
+
+/** Creates the result of a call that is blocked. */
+export function blockedResult(tool: string, sealed: SealedDecision): JsonObject {
+  const reasons = sealed.reasons.slice(0, MAX_REASONS).map(reasonText);
+  const text = [`The control plane blocked this call of \`${tool}\`. The tool did not run.`, ...reasons].join("\n");
+  return refusal(text, decisionMeta(sealed));
+}
+
+/** Creates the result of a call that still waits for a person. */
+export function pendingResult(tool: string, sealed: SealedDecision, page: string | undefined): JsonObject {
+  const where = page === undefined ? "" : ` They decide at ${page}.`;
+  const text =
+    `This call of \`${tool}\` waits for a person to approve it (escalation ${sealed.escalationId}). The tool did not run.${where} ` +
+    "Call it again with the same arguments to wait on; once approved, it runs once.";
+  const meta = { ...decisionMeta(sealed), ...(page === undefined ? {} : { escalation_page: page }) };
+  return refusal([text, ...sealed.reasons.slice(0, MAX_REASONS).map(reasonText)].join("\n"), meta);
+}
+
+/** Creates the result of a call that a person rejected, or whose escalation expired or was withdrawn. */
+export function rejectedResult(
+  tool: string,
+  sealed: SealedDecision,
+  { note, resolvedBy }: { readonly note: string | null; readonly resolvedBy: string | null },
+): JsonObject {
+  const what =
+    resolvedBy === "expiry"
+      ? `Nobody approved this call of \`${tool}\` in time.`
+      : resolvedBy === "withdrawal"
+        ? `The request to approve this call of \`${tool}\` was withdrawn.`
+        : `A person rejected this call of \`${tool}\`.`;
+  const said = note === null || note === "" ? "" : ` They said: ${note}`;
+  const meta = { ...decisionMeta(sealed), escalation_status: "rejected", note, resolved_by: resolvedBy };
+  return refusal(`${what}${said} The tool did not run.`, meta);
+}

@@ -1,0 +1,193 @@
+import type { LookupFunction } from "node:net";
+import type { JsonObject } from "@bufbuild/protobuf";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { LRUCache } from "lru-cache";
+import type { McpTool } from "../registry/mcp-definitions.ts";
+import type { McpServer } from "../registry/mcp-servers.ts";
+import type { StoreLog } from "../store/migrate.ts";
+import { GATEWAY_INFO, StatefulBridge, StatelessBridge } from "./bridges.ts";
+import { type Endpoint, upstreamUnavailable } from "./endpoint.ts";
+import { HttpConnections, HttpEndpoint } from "./http-endpoint.ts";
+import { listTools } from "./listing.ts";
+import { childParameters, StdioEndpoint, takeChildSlot } from "./stdio-endpoint.ts";
+
+/** Parts of `Upstreams`. */
+export interface UpstreamsOptions {
+  /** Resolves names of upstream servers to allowed addresses, and rejects others. */
+  readonly lookup: LookupFunction;
+  readonly log: StoreLog;
+}
+
+/** The generations that a server speaks itself. */
+interface Spoken {
+  readonly stateful: boolean;
+  readonly stateless: boolean;
+}
+
+/** Milliseconds for which it is believed which generations a server speaks: it may be upgraded. */
+const SPOKEN_MS = 600_000;
+const MAX_SPOKEN = 1_000;
+/** Sessions for stateless requests, and milliseconds after which an unused one is closed. */
+const MAX_BRIDGES = 256;
+const BRIDGE_IDLE_MS = 900_000;
+/** Milliseconds to connect to a server. */
+const CONNECT_MS = 15_000;
+const UNSUPPORTED_VERSION = -32_022;
+const PROBE_ID = "gateway-probe";
+const ACCEPT = "application/json, text/event-stream";
+/** The gateway's own `initialize`. */
+const INITIALIZE = {
+  protocolVersion: "2025-11-25",
+  capabilities: {},
+  clientInfo: { ...GATEWAY_INFO },
+} as JsonObject & {
+  protocolVersion: string;
+};
+
+/** Returns the way to an upstream server for clients of each generation. */
+export class Upstreams {
+  readonly #log: StoreLog;
+  readonly #connections: HttpConnections;
+  readonly #spoken = new LRUCache<string, Promise<Spoken>>({ max: MAX_SPOKEN, ttl: SPOKEN_MS });
+  readonly #bridges = new LRUCache<string, Promise<StatelessBridge>>({
+    max: MAX_BRIDGES,
+    ttl: BRIDGE_IDLE_MS,
+    ttlAutopurge: true,
+    updateAgeOnGet: true,
+    dispose: (bridge) => void bridge.then((each) => each.close()).catch(() => undefined),
+  });
+
+  constructor({ lookup, log }: UpstreamsOptions) {
+    this.#log = log;
+    this.#connections = new HttpConnections(lookup);
+  }
+
+  /** Opens the way for one session of a client. `initialize`: the parameters of its request. */
+  async stateful(server: McpServer, initialize: JsonObject | undefined): Promise<Endpoint> {
+    if (server.url === null) return new StdioEndpoint(server, this.#log);
+    const { stateful } = await this.#speaks(server);
+    if (stateful) return new HttpEndpoint(server, this.#connections);
+    return StatefulBridge.open(server.name, this.#transport(server), initialize);
+  }
+
+  /** Returns the way for stateless requests of one agent. */
+  async stateless(server: McpServer, agentId: string): Promise<Endpoint> {
+    if (server.url !== null && (await this.#speaks(server)).stateless)
+      return new HttpEndpoint(server, this.#connections);
+    const key = `${keyOf(server)} ${agentId}`;
+    const known = this.#bridges.get(key);
+    if (known !== undefined && (await known.catch(() => undefined))?.isOpen === true) return known;
+    const opened = this.#openBridge(server);
+    this.#bridges.set(key, opened);
+    opened.catch(() => this.#bridges.delete(key));
+    return opened;
+  }
+
+  /** Opens a session, lists the tools of a server, and closes the session. */
+  async listOnce(server: McpServer, signal: AbortSignal): Promise<readonly McpTool[]> {
+    const endpoint = await this.stateful(server, INITIALIZE);
+    const headers = { accept: ACCEPT, "content-type": "application/json" };
+    try {
+      const post = (more: Readonly<Record<string, string>>, message: object) =>
+        endpoint.fetch({ method: "POST", headers: { ...headers, ...more }, body: JSON.stringify(message), signal });
+      const opened = await post({}, { jsonrpc: "2.0", id: PROBE_ID, method: "initialize", params: INITIALIZE });
+      await opened.text();
+      if (!opened.ok) throw upstreamUnavailable(server.name, `refuses a session (HTTP ${opened.status})`);
+      const session = opened.headers.get("mcp-session-id");
+      const named = session === null ? {} : { "mcp-session-id": session };
+      const own = { "mcp-protocol-version": INITIALIZE.protocolVersion, ...named };
+      await (await post(own, { jsonrpc: "2.0", method: "notifications/initialized" })).body?.cancel();
+      const link = { server: server.name, endpoint, headers: { ...headers, ...own }, meta: undefined };
+      const tools = await listTools(link, signal);
+      if (session !== null) {
+        const ended = await endpoint.fetch({ method: "DELETE", headers: { ...headers, ...own }, signal });
+        await ended.body?.cancel();
+      }
+      return tools;
+    } finally {
+      await endpoint.close();
+    }
+  }
+
+  /** Closes everything. */
+  async close(): Promise<void> {
+    const bridges = [...this.#bridges.values()];
+    this.#bridges.clear();
+    await Promise.allSettled(bridges.map(async (bridge) => (await bridge).close()));
+    await this.#connections.close();
+  }
+
+  #transport(server: McpServer): StreamableHTTPClientTransport {
+    return new StreamableHTTPClientTransport(new URL(server.url ?? ""), {
+      fetch: this.#connections.fetch as never,
+      requestInit: { headers: { ...server.headers } },
+    });
+  }
+
+  async #openBridge(server: McpServer): Promise<StatelessBridge> {
+    const client = new Client(GATEWAY_INFO, { capabilities: {} });
+    try {
+      if (server.url === null) {
+        const release = takeChildSlot(server.name);
+        client.onclose = release;
+        await client
+          .connect(new StdioClientTransport(childParameters(server)), { timeout: CONNECT_MS })
+          .catch((error) => {
+            release();
+            throw error;
+          });
+      } else await client.connect(this.#transport(server), { timeout: CONNECT_MS });
+    } catch (error) {
+      throw upstreamUnavailable(server.name, "cannot be reached", error);
+    }
+    return new StatelessBridge(client);
+  }
+
+  #speaks(server: McpServer): Promise<Spoken> {
+    const key = keyOf(server);
+    const known = this.#spoken.get(key) ?? this.#probe(server);
+    this.#spoken.set(key, known);
+    known.catch(() => this.#spoken.delete(key));
+    return known;
+  }
+
+  /** Asks a server for its generations: by the negotiation of the official client, and then by an `initialize`. */
+  async #probe(server: McpServer): Promise<Spoken> {
+    const client = new Client(GATEWAY_INFO, { capabilities: {}, versionNegotiation: { mode: "auto" } });
+    const transport = this.#transport(server);
+    try {
+      await client.connect(transport, { timeout: CONNECT_MS });
+      const stateless = client.getProtocolEra() === "modern";
+      if (!stateless) await transport.terminateSession().catch(() => undefined);
+      return { stateless, stateful: !stateless || (await this.#takesInitialize(server)) };
+    } catch (error) {
+      throw upstreamUnavailable(server.name, "cannot be reached", error);
+    } finally {
+      await client.close().catch(() => undefined);
+    }
+  }
+
+  async #takesInitialize(server: McpServer): Promise<boolean> {
+    const endpoint = new HttpEndpoint(server, this.#connections);
+    const signal = AbortSignal.timeout(CONNECT_MS);
+    const response = await endpoint.fetch({
+      ...{ method: "POST", signal, headers: { accept: ACCEPT, "content-type": "application/json" } },
+      body: JSON.stringify({ jsonrpc: "2.0", id: PROBE_ID, method: "initialize", params: INITIALIZE }),
+    });
+    const text = response.ok ? "" : (await response.text()).slice(0, 10_000);
+    if (response.ok) await response.body?.cancel();
+    const session = response.headers.get("mcp-session-id");
+    if (session !== null) {
+      const ended = await endpoint.fetch({
+        method: "DELETE",
+        headers: { accept: ACCEPT, "mcp-session-id": session },
+        signal,
+      });
+      await ended.body?.cancel();
+    }
+    return response.ok || !text.includes(String(UNSUPPORTED_VERSION));
+  }
+}
+
+const keyOf = ({ workspaceId, name, revision }: McpServer): string => `${workspaceId} ${name} ${revision}`;

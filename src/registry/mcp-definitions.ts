@@ -1,0 +1,400 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { LRUCache } from "lru-cache";
+import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
+import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
+import { isJsonObject, ownValue } from "../policy/json-value.ts";
+import { toolKey, toolNameFault } from "../policy/names.ts";
+import type { ControlChange } from "../state/control-changes.ts";
+import type { Database } from "../store/database.ts";
+import { McpToolEntity, type McpToolRow } from "../store/entities.ts";
+import { stored } from "../store/store-fault.ts";
+import { canonicalJson, digestOf } from "../tree/canonical.ts";
+import { isStorableJson } from "./checked-text.ts";
+import { definitionChanges, printable } from "./mcp-changes.ts";
+import type { McpServer } from "./mcp-servers.ts";
+import { type Page, type PageRequest, pageFrom } from "./page.ts";
+import { isToolDescription, putToolVersion, schemaFault, type ToolDraft } from "./tools.ts";
+
+/** A tool as a server lists it. */
+export type McpTool = JsonObject & { readonly name: string };
+
+/** A listed tool after it was compared with what is pinned. */
+export interface ReviewedTool {
+  /** Name as its server knows it. */
+  readonly name: string;
+  /** Name under which its calls are decided: `server.name`. */
+  readonly registeredName: string;
+  /** Digest of its definition; empty for an unusable tool. */
+  readonly digest: string;
+  /** Version of its definition; 0 for an unusable tool. */
+  readonly version: number;
+  readonly status: "active" | "quarantined" | "unusable";
+  /** Why it is unusable. */
+  readonly reason?: string;
+}
+
+/** One version of a definition as it is shown. */
+export interface McpToolVersion {
+  readonly version: number;
+  readonly definition: JsonObject;
+  readonly digest: string;
+  readonly firstSeenAtMs: number;
+  readonly acceptedBy: string | null;
+  readonly acceptedAtMs: number | null;
+  /** What differs from the version before. */
+  readonly changes: readonly string[];
+}
+
+/** A tool as it is shown: its definition in force and the one that waits. */
+export interface PinnedTool {
+  readonly name: string;
+  readonly registeredName: string;
+  readonly active: McpToolVersion | undefined;
+  readonly pending: McpToolVersion | undefined;
+}
+
+/** Parts of `McpDefinitions`. */
+export interface McpDefinitionsOptions {
+  readonly database: Pick<Database, "orm">;
+  readonly logs: Pick<WorkspaceLogs, "of">;
+}
+
+/** A version of a definition in memory. */
+type Pin = Pick<McpToolRow, "version" | "digest"> & { readonly isAccepted: boolean };
+
+/** The versions of one tool that decide: the latest accepted one and the latest. */
+interface Pins {
+  readonly active: Pin | undefined;
+  readonly latest: Pin;
+}
+
+/** A listed tool whose definition is to be recorded. */
+interface Candidate {
+  readonly name: string;
+  readonly registeredName: string;
+  readonly definition: JsonObject;
+  readonly text: string;
+  readonly digest: string;
+  readonly schemaDigest: string;
+}
+
+/** Members of a tool that are pinned. Others, such as `_meta`, say nothing to a model. */
+const PINNED = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"] as const;
+const MAX_DEFINITION_BYTES = 262_144;
+const MAX_DEPTH = 64;
+/** Tools that are compared before others get a turn. */
+const TURN = 100;
+/** Definitions that one change of the log pins: others wait for it. */
+const CHUNK = 25;
+const CACHED_SERVERS = 2_000;
+const CACHE_MS = 600_000;
+
+/** Entries of a log after which what is cached of a server's tools is stale. */
+const CHANGES: ReadonlySet<ControlChange["type"]> = new Set([
+  "mcp_tool_changed",
+  "mcp_tool_accepted",
+  "mcp_server_deleted",
+]);
+
+interface Cached {
+  readonly pins: Promise<ReadonlyMap<string, Pins>>;
+  readonly unsubscribe: () => void;
+}
+
+/** The pinned definitions of the tools of MCP servers. */
+export class McpDefinitions {
+  readonly #orm: Database["orm"];
+  readonly #logs: McpDefinitionsOptions["logs"];
+  readonly #cache = new LRUCache<string, Cached>({
+    ...{ max: CACHED_SERVERS, ttl: CACHE_MS, updateAgeOnGet: true, ttlAutopurge: true },
+    dispose: ({ unsubscribe }) => unsubscribe(),
+  });
+
+  constructor({ database, logs }: McpDefinitionsOptions) {
+    this.#orm = database.orm;
+    this.#logs = logs;
+  }
+
+  /** Forgets what is in memory, so that logs can be closed. */
+  close(): void {
+    this.#cache.clear();
+  }
+
+  /**
+   * Compares listed tools with what is pinned, and pins what is new or changed: at once in force where the server is `open`, else
+   * waiting for a person. A listing without news costs no query and no entry. `by`: the caller's key. A listed name that comes twice, also in
+   * another case, is unusable.
+   */
+  async review(server: McpServer, tools: readonly McpTool[], by: string): Promise<ReadonlyMap<string, ReviewedTool>> {
+    const log = await this.#logs.of(server.workspaceId);
+    const pins = await this.#pinsOf(log, server.name);
+    const reviewed = new Map<string, ReviewedTool>();
+    const seen = new Map<string, string>();
+    const candidates: Candidate[] = [];
+    for (const [index, tool] of tools.entries()) {
+      if (index % TURN === TURN - 1) await nextTurn();
+      const found = candidateFrom(server, tool);
+      const key = toolKey(found.registeredName);
+      const twin = seen.get(key);
+      if (twin !== undefined) {
+        for (const name of [twin, found.name]) {
+          reviewed.set(name, unusable(server, name, "its name is that of another tool of the server"));
+        }
+        continue;
+      }
+      seen.set(key, found.name);
+      if ("fault" in found) reviewed.set(found.name, unusable(server, found.name, found.fault));
+      else {
+        const known = statusOf(found, pins.get(found.name));
+        if (known === undefined) candidates.push(found);
+        else reviewed.set(found.name, known);
+      }
+    }
+    const isUsable = ({ name }: Candidate): boolean => reviewed.get(name)?.status !== "unusable";
+    const news = candidates.filter(isUsable);
+    for (let at = 0; at < news.length; at += CHUNK) {
+      const recorded = await this.#record(log, server, news.slice(at, at + CHUNK), by);
+      for (const tool of recorded) reviewed.set(tool.name, tool);
+    }
+    return reviewed;
+  }
+
+  /** Lists the pinned tools of a server by name. */
+  async list(
+    { workspaceId, name: server }: McpServer,
+    { size, after }: PageRequest<string>,
+  ): Promise<Page<PinnedTool, string>> {
+    const where = { workspaceId, server, ...(after === undefined ? {} : { name: { $gt: after } }) };
+    const em = this.#orm.em.fork();
+    const names = await stored(
+      em.find(McpToolEntity, { ...where, version: 1 }, { fields: ["name"], orderBy: { name: "asc" }, limit: size + 1 }),
+    );
+    const wanted = names.map(({ name }) => name);
+    const rows = await stored(
+      em.fork().find(McpToolEntity, { workspaceId, server, name: { $in: wanted } }, { orderBy: { version: "asc" } }),
+    );
+    const tools = wanted.map((name) =>
+      pinnedFrom(
+        server,
+        rows.filter((row) => row.name === name),
+      ),
+    );
+    return pageFrom(tools, size, ({ name }) => name);
+  }
+
+  /**
+   * Accepts the definition that waits: it is in force from now on, and its schema is the tool's version. Rejects with
+   * MCP_TOOL_NOT_FOUND, and with MCP_TOOL_CHANGED unless this version waits.
+   */
+  async accept(server: McpServer, name: string, version: number, by: string): Promise<PinnedTool> {
+    const { workspaceId } = server;
+    const log = await this.#logs.of(workspaceId);
+    const where = { workspaceId, server: server.name, name };
+    await log.change(by, async (scope) => {
+      const { transaction, nowMs, seal } = scope;
+      const [latest] = await transaction.find(McpToolEntity, where, { orderBy: { version: "desc" }, limit: 1 });
+      if (latest === undefined) throw toolNotFound(server, name);
+      if (latest.version !== version || (latest.acceptedAtMs ?? null) !== null) throw toolChanged(server, latest);
+      await transaction.nativeUpdate(McpToolEntity, { ...where, version }, { acceptedBy: by, acceptedAtMs: nowMs });
+      await registerSchema(scope, server, JSON.parse(latest.definition) as JsonObject);
+      seal({ type: "mcp_tool_accepted", mcp_tool: { server: server.name, name, version, digest: latest.digest } });
+    });
+    const rows = await stored(this.#orm.em.fork().find(McpToolEntity, where, { orderBy: { version: "asc" } }));
+    return pinnedFrom(server.name, rows);
+  }
+
+  /** Pins definitions that differ from what is pinned. Another replica may have pinned them meanwhile. */
+  async #record(
+    log: WorkspaceLog,
+    server: McpServer,
+    candidates: readonly Candidate[],
+    by: string,
+  ): Promise<readonly ReviewedTool[]> {
+    const { workspaceId, name: of, mode } = server;
+    return log.change(by, async (scope) => {
+      const { transaction, nowMs, seal } = scope;
+      const names = candidates.map(({ name }) => name);
+      const rows = await transaction.find(McpToolEntity, { workspaceId, server: of, name: { $in: names } });
+      const pins = pinsFrom(rows);
+      const inForce = mode === "open";
+      const recorded: ReviewedTool[] = [];
+      for (const candidate of candidates) {
+        const { name, text, digest, definition } = candidate;
+        const known = statusOf(candidate, pins.get(name));
+        if (known !== undefined) {
+          recorded.push(known);
+          continue;
+        }
+        const version = (pins.get(name)?.latest.version ?? 0) + 1;
+        const accepted = inForce ? { acceptedBy: by, acceptedAtMs: nowMs } : { acceptedBy: null, acceptedAtMs: null };
+        const row = {
+          workspaceId,
+          server: of,
+          name,
+          version,
+          definition: text,
+          digest,
+          firstSeenAtMs: nowMs,
+          ...accepted,
+        };
+        await transaction.insert(McpToolEntity, row);
+        if (inForce) await registerSchema(scope, server, definition, candidate.schemaDigest);
+        seal({ type: "mcp_tool_changed", mcp_tool: { server: of, name, version, digest }, in_force: inForce });
+        recorded.push(reviewedFrom(candidate, version, inForce ? "active" : "quarantined"));
+      }
+      return recorded;
+    });
+  }
+
+  async #pinsOf(log: WorkspaceLog, server: string): Promise<ReadonlyMap<string, Pins>> {
+    const key = `${log.workspaceId} ${server}`;
+    const known = this.#cache.get(key);
+    if (known !== undefined) return known.pins;
+    const forget = () => this.#cache.delete(key);
+    const unsubscribe = log.subscribe((events) => {
+      if (events.some((event) => event.kind === "change" && CHANGES.has(event.change.type))) forget();
+    });
+    const { workspaceId } = log;
+    const fields = ["name", "version", "digest", "acceptedAtMs"] as const;
+    const pins = stored(this.#orm.em.fork().find(McpToolEntity, { workspaceId, server }, { fields })).then((rows) =>
+      pinsFrom(rows as unknown as McpToolRow[]),
+    );
+    pins.catch(forget);
+    this.#cache.set(key, { pins, unsubscribe });
+    return pins;
+  }
+}
+
+function pinsFrom(
+  rows: readonly Pick<McpToolRow, "name" | "version" | "digest" | "acceptedAtMs">[],
+): Map<string, Pins> {
+  const pins = new Map<string, Pins>();
+  for (const { name, version, digest, acceptedAtMs } of [...rows].sort((a, b) => a.version - b.version)) {
+    const latest = { version, digest, isAccepted: (acceptedAtMs ?? null) !== null };
+    pins.set(name, { latest, active: latest.isAccepted ? latest : pins.get(name)?.active });
+  }
+  return pins;
+}
+
+/** Returns the status of a listed tool that is pinned as it is; undefined for one that is new or changed. */
+function statusOf(candidate: Candidate, pins: Pins | undefined): ReviewedTool | undefined {
+  if (pins === undefined) return undefined;
+  const { active, latest } = pins;
+  if (active?.digest === candidate.digest) return reviewedFrom(candidate, active.version, "active");
+  if (latest.digest === candidate.digest && !latest.isAccepted) {
+    return reviewedFrom(candidate, latest.version, "quarantined");
+  }
+  return undefined;
+}
+
+function reviewedFrom(
+  { name, registeredName, digest }: Candidate,
+  version: number,
+  status: "active" | "quarantined",
+): ReviewedTool {
+  return { name, registeredName, digest, version, status };
+}
+
+const unusable = (server: McpServer, name: string, reason: string): ReviewedTool => ({
+  ...{ name, registeredName: `${server.name}.${name}`, digest: "", version: 0, status: "unusable", reason },
+});
+
+/** Reads a listed tool, or the reason why it cannot be registered. */
+function candidateFrom(
+  server: McpServer,
+  tool: McpTool,
+): Candidate | { readonly name: string; readonly registeredName: string; readonly fault: string } {
+  const name = typeof tool.name === "string" ? tool.name : "";
+  const registeredName = `${server.name}.${name}`;
+  const fault = nameFault(name, registeredName) ?? shapeFault(tool);
+  if (fault !== undefined) return { name, registeredName, fault };
+  const definition: JsonObject = {};
+  for (const member of PINNED) {
+    const value = ownValue(tool, member);
+    if (value !== undefined) definition[member] = value;
+  }
+  const text = canonicalJson(definition);
+  if (Buffer.byteLength(text) > MAX_DEFINITION_BYTES) {
+    return { name, registeredName, fault: `its definition has more than ${MAX_DEFINITION_BYTES} bytes` };
+  }
+  const schema = schemaOf(definition);
+  const candidate = { name, registeredName, definition, text, digest: digestOf(definition) };
+  return { ...candidate, schemaDigest: digestOf(schema) };
+}
+
+function nameFault(name: string, registeredName: string): string | undefined {
+  if (name !== name.trim()) return "its name begins or ends with white space";
+  const fault = toolNameFault(registeredName);
+  return fault === undefined ? undefined : `its name ${fault}`;
+}
+
+function shapeFault(tool: McpTool): string | undefined {
+  if (isDeeper(tool, MAX_DEPTH)) return `its definition nests more than ${MAX_DEPTH} levels deep`;
+  if (!isStorableJson(tool)) return "its definition holds U+0000 or half of a surrogate pair";
+  const { title, description, inputSchema, outputSchema, annotations } = tool;
+  for (const [member, value] of Object.entries({ title, description })) {
+    if (value !== undefined && typeof value !== "string") return `its \`${member}\` is no text`;
+  }
+  for (const [member, value] of Object.entries({ outputSchema, annotations })) {
+    if (value !== undefined && !isJsonObject(value)) return `its \`${member}\` is no object`;
+  }
+  if (!isJsonObject(inputSchema)) return "its `inputSchema` is no object";
+  return schemaFault(inputSchema);
+}
+
+function isDeeper(value: JsonValue | undefined, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (levels === 0) return true;
+  return Object.values(value).some((each) => isDeeper(each, levels - 1));
+}
+
+const schemaOf = (definition: JsonObject): JsonObject => (ownValue(definition, "inputSchema") ?? {}) as JsonObject;
+
+/** Registers the schema of a definition that comes into force, as the tool's next version if it differs. */
+async function registerSchema(
+  scope: ChangeScope,
+  server: McpServer,
+  definition: JsonObject,
+  digest: string = digestOf(schemaOf(definition)),
+): Promise<void> {
+  const description = ownValue(definition, "description");
+  const isFit = typeof description === "string" && isToolDescription(description);
+  const draft: ToolDraft = {
+    name: `${server.name}.${ownValue(definition, "name") as string}`,
+    description: isFit ? description : undefined,
+    inputSchema: schemaOf(definition),
+    source: ToolSource.GATEWAY,
+  };
+  await putToolVersion(scope, draft, digest);
+}
+
+/** Makes the view of a tool from all its versions, oldest first. */
+function pinnedFrom(server: string, rows: readonly McpToolRow[]): PinnedTool {
+  const versions = rows.map((row, index) => versionFrom(row, rows[index - 1]));
+  const latest = versions.at(-1);
+  const name = rows[0]?.name ?? "";
+  const active = versions.findLast(({ acceptedAtMs }) => acceptedAtMs !== null);
+  return { name, registeredName: `${server}.${name}`, active, pending: latest === active ? undefined : latest };
+}
+
+function versionFrom(row: McpToolRow, before: McpToolRow | undefined): McpToolVersion {
+  const definition = JSON.parse(row.definition) as JsonObject;
+  const changes =
+    before === undefined ? [] : definitionChanges(JSON.parse(before.definition) as JsonObject, definition);
+  const { version, digest, firstSeenAtMs, acceptedBy = null, acceptedAtMs = null } = row;
+  return { version, definition, digest, firstSeenAtMs, acceptedBy, acceptedAtMs, changes };
+}
+
+function toolNotFound(server: McpServer, name: string): ControlPlaneError {
+  return notFound(ErrorReason.MCP_TOOL_NOT_FOUND, "pinned tool", { tool: printable(name, 256), server: server.name });
+}
+
+function toolChanged({ name: server }: McpServer, { name, version, acceptedAtMs }: McpToolRow): ControlPlaneError {
+  const waits = (acceptedAtMs ?? null) === null ? `version ${version} waits` : "no version waits";
+  const message = `of tool \`${printable(name, 256)}\` ${waits} to be accepted; look at it first`;
+  const metadata = { server, tool: printable(name, 256), version: String(version) };
+  return new ControlPlaneError(ErrorReason.MCP_TOOL_CHANGED, message, metadata);
+}

@@ -1,0 +1,307 @@
+import { LRUCache } from "lru-cache";
+import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
+import type { ControlChange, SealedMcpServer } from "../state/control-changes.ts";
+import type { Database } from "../store/database.ts";
+import type { Encryptor } from "../store/encryptor.ts";
+import { McpServerEntity, type McpServerRow, McpToolEntity } from "../store/entities.ts";
+import { stored } from "../store/store-fault.ts";
+import { checkedText } from "./checked-text.ts";
+import { type Page, type PageRequest, pageFrom } from "./page.ts";
+
+/** What happens to a tool that is new or has changed: in force at once, or only once a person has accepted it. */
+export type McpServerMode = "open" | "quarantine";
+
+/** Values by name: headers, or environment variables. */
+export type NamedSecrets = Readonly<Record<string, string>>;
+
+/** An MCP server behind the gateway, with its secrets. */
+export interface McpServer {
+  readonly workspaceId: string;
+  readonly name: string;
+  /** Streamable HTTP endpoint; null for a command. */
+  readonly url: string | null;
+  /** Program that speaks MCP over its standard streams; null for a URL. */
+  readonly command: string | null;
+  readonly args: readonly string[];
+  readonly env: NamedSecrets;
+  /** Headers of every request, by their lower-case names. */
+  readonly headers: NamedSecrets;
+  readonly mode: McpServerMode;
+  /** Grows with every change. */
+  readonly revision: number;
+  readonly createdAtMs: number;
+  readonly updatedAtMs: number;
+}
+
+/** A new MCP server. */
+export interface McpServerDraft {
+  readonly name: string;
+  readonly url: string | undefined;
+  readonly command: string | undefined;
+  readonly args: readonly string[];
+  readonly env: readonly NamedSecret[];
+  readonly headers: readonly NamedSecret[];
+  readonly mode: McpServerMode;
+}
+
+/** A value with its name. */
+export interface NamedSecret {
+  readonly name: string;
+  readonly value: string;
+}
+
+/** Changes of an MCP server; undefined members stay. */
+export interface McpServerUpdate {
+  readonly url: string | undefined;
+  /** New values; an empty one removes its header. */
+  readonly headers: readonly NamedSecret[];
+  readonly mode: McpServerMode | undefined;
+}
+
+/** Parts of `McpServers`. */
+export interface McpServersOptions {
+  readonly database: Pick<Database, "orm">;
+  readonly logs: Pick<WorkspaceLogs, "of">;
+  readonly encryptor: Encryptor;
+}
+
+const MAX_SERVERS = 500;
+/** Workspaces whose servers are in memory, and milliseconds after the last use. */
+const CACHED_WORKSPACES = 1_000;
+const CACHE_MS = 600_000;
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+const ENV_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
+/** Headers that the gateway sets itself. */
+const OWN_HEADERS =
+  /^(host|connection|content-length|content-type|transfer-encoding|accept|upgrade|te|trailer|mcp-.*)$/;
+
+/** Entries of a log after which what is cached of its servers is stale. */
+const CHANGES: ReadonlySet<ControlChange["type"]> = new Set([
+  "mcp_server_created",
+  "mcp_server_updated",
+  "mcp_server_deleted",
+]);
+
+interface Cached {
+  readonly servers: Promise<ReadonlyMap<string, McpServer>>;
+  readonly unsubscribe: () => void;
+}
+
+/** Returns MCP_SERVER_NOT_FOUND. */
+export const mcpServerNotFound = (name: string): ControlPlaneError =>
+  notFound(ErrorReason.MCP_SERVER_NOT_FOUND, "MCP server", { server: name });
+
+/** The MCP servers of every workspace. */
+export class McpServers {
+  readonly #orm: Database["orm"];
+  readonly #logs: McpServersOptions["logs"];
+  readonly #encryptor: Encryptor;
+  readonly #cache = new LRUCache<string, Cached>({
+    ...{ max: CACHED_WORKSPACES, ttl: CACHE_MS, updateAgeOnGet: true, ttlAutopurge: true },
+    dispose: ({ unsubscribe }) => unsubscribe(),
+  });
+
+  constructor({ database, logs, encryptor }: McpServersOptions) {
+    this.#orm = database.orm;
+    this.#logs = logs;
+    this.#encryptor = encryptor;
+  }
+
+  /** Forgets what is in memory, so that logs can be closed. */
+  close(): void {
+    this.#cache.clear();
+  }
+
+  /** Finds a server by its name in any case; undefined if the workspace has none of it. */
+  async find(workspaceId: string, name: string): Promise<McpServer | undefined> {
+    const log = await this.#logs.of(workspaceId);
+    const cached = this.#cache.get(workspaceId) ?? this.#read(log);
+    return (await cached.servers).get(name.toLowerCase());
+  }
+
+  /** Returns a server. Rejects with MCP_SERVER_NOT_FOUND. */
+  async get(workspaceId: string, name: string): Promise<McpServer> {
+    const server = await this.find(workspaceId, name);
+    if (server === undefined) throw mcpServerNotFound(name);
+    return server;
+  }
+
+  /** Lists the servers by name. */
+  async list(workspaceId: string, { size, after }: PageRequest<string>): Promise<Page<McpServer, string>> {
+    const where = { workspaceId, ...(after === undefined ? {} : { name: { $gt: after } }) };
+    const options = { orderBy: { name: "asc" as const }, limit: size + 1 };
+    const rows = await stored(this.#orm.em.fork().find(McpServerEntity, where, options));
+    return pageFrom(
+      rows.map((row) => this.#serverFrom(row)),
+      size,
+      ({ name }) => name,
+    );
+  }
+
+  /** Registers a server. Rejects with INVALID_FIELD and MCP_SERVER_EXISTS. The URL MUST have been checked. */
+  async create(workspaceId: string, by: string, draft: McpServerDraft): Promise<McpServer> {
+    const checked = checkedDraft(draft);
+    const log = await this.#logs.of(workspaceId);
+    return log.change(by, async (scope) => {
+      const { transaction, nowMs, seal } = scope;
+      const { name } = draft;
+      const existing = await transaction.count(McpServerEntity, { workspaceId });
+      if (existing >= MAX_SERVERS)
+        throw invalidField("name", `is one too many: a workspace has at most ${MAX_SERVERS} servers`);
+      if ((await transaction.findOne(McpServerEntity, { workspaceId, name })) !== null) {
+        throw new ControlPlaneError(ErrorReason.MCP_SERVER_EXISTS, `an MCP server \`${name}\` exists`, {
+          server: name,
+        });
+      }
+      const row = this.#rowFrom({ ...checked, workspaceId, revision: 1, createdAtMs: nowMs, updatedAtMs: nowMs });
+      await transaction.insert(McpServerEntity, { ...row });
+      seal({ type: "mcp_server_created", mcp_server: sealedFrom(row) });
+      return this.#serverFrom(row);
+    });
+  }
+
+  /** Changes a server. Rejects with MCP_SERVER_NOT_FOUND and INVALID_FIELD. The URL MUST have been checked. */
+  async update(workspaceId: string, by: string, name: string, update: McpServerUpdate): Promise<McpServer> {
+    const log = await this.#logs.of(workspaceId);
+    return log.change(by, async (scope) => {
+      const { transaction, nowMs, seal } = scope;
+      const before = this.#serverFrom(await getRow(scope, name));
+      if (update.url !== undefined && before.url === null) throw invalidField("url", "is for a server that has a URL");
+      const headers = headersAfter(before, update.headers);
+      const changed = {
+        ...{ url: update.url ?? before.url, headers, mode: update.mode ?? before.mode },
+        ...{ revision: before.revision + 1, updatedAtMs: nowMs },
+      };
+      const row = this.#rowFrom({ ...before, ...changed });
+      await transaction.nativeUpdate(McpServerEntity, { workspaceId, name: before.name }, { ...row });
+      seal({ type: "mcp_server_updated", mcp_server: sealedFrom(row) });
+      return this.#serverFrom(row);
+    });
+  }
+
+  /** Deletes a server with its pinned definitions, and returns it. Rejects with MCP_SERVER_NOT_FOUND. */
+  async delete(workspaceId: string, by: string, name: string): Promise<McpServer> {
+    const log = await this.#logs.of(workspaceId);
+    return log.change(by, async (scope) => {
+      const { transaction, seal } = scope;
+      const row = await getRow(scope, name);
+      await transaction.nativeDelete(McpServerEntity, { workspaceId, name: row.name });
+      await transaction.nativeDelete(McpToolEntity, { workspaceId, server: row.name });
+      seal({ type: "mcp_server_deleted", name: row.name });
+      return this.#serverFrom(row);
+    });
+  }
+
+  #read(log: WorkspaceLog): Cached {
+    const { workspaceId } = log;
+    const forget = () => this.#cache.delete(workspaceId);
+    const unsubscribe = log.subscribe((events) => {
+      if (events.some((event) => event.kind === "change" && CHANGES.has(event.change.type))) forget();
+    });
+    const servers = stored(this.#orm.em.fork().find(McpServerEntity, { workspaceId })).then(
+      (rows) => new Map(rows.map((row) => [row.name, this.#serverFrom(row)] as const)),
+    );
+    servers.catch(forget);
+    const cached = { servers, unsubscribe };
+    this.#cache.set(workspaceId, cached);
+    return cached;
+  }
+
+  #serverFrom(row: McpServerRow): McpServer {
+    const { workspaceId, name, url = null, command = null, args, quarantine, revision, createdAtMs, updatedAtMs } = row;
+    const open = (column: string, sealed: Uint8Array): NamedSecrets =>
+      JSON.parse(this.#encryptor.decrypt(workspaceId, `mcp_server.${column} ${name}`, sealed));
+    return {
+      ...{ workspaceId, name, url, command, args, revision, createdAtMs, updatedAtMs },
+      env: open("sealed_env", row.sealedEnv),
+      headers: open("sealed_headers", row.sealedHeaders),
+      mode: quarantine ? "quarantine" : "open",
+    };
+  }
+
+  #rowFrom({ env, headers, mode, ...rest }: McpServer): McpServerRow {
+    const seal = (column: string, values: NamedSecrets): Buffer =>
+      this.#encryptor.encrypt(rest.workspaceId, `mcp_server.${column} ${rest.name}`, JSON.stringify(values));
+    return {
+      ...rest,
+      args: [...rest.args],
+      envNames: Object.keys(env).sort(),
+      sealedEnv: seal("sealed_env", env),
+      headerNames: Object.keys(headers).sort(),
+      sealedHeaders: seal("sealed_headers", headers),
+      quarantine: mode === "quarantine",
+    } as McpServerRow;
+  }
+}
+
+async function getRow({ transaction, state }: ChangeScope, name: string): Promise<McpServerRow> {
+  const where = { workspaceId: state.workspaceId, name: name.toLowerCase() };
+  const row = await transaction.findOne(McpServerEntity, where);
+  if (row === null) throw mcpServerNotFound(name);
+  return row;
+}
+
+function sealedFrom({ name, url, command, args, envNames, headerNames, quarantine }: McpServerRow): SealedMcpServer {
+  return {
+    ...{ name, url: url ?? null, command: command ?? null, args, env_names: envNames, header_names: headerNames },
+    mode: quarantine ? "quarantine" : "open",
+  };
+}
+
+/** Checks what needs no state. Throws INVALID_FIELD. */
+function checkedDraft(
+  draft: McpServerDraft,
+): Omit<McpServer, "workspaceId" | "revision" | "createdAtMs" | "updatedAtMs"> {
+  const { name, url, command, args, mode } = draft;
+  if ((url === undefined) === (command === undefined)) {
+    throw invalidField("url", "or `command` must be given, and not both: a server is reached by one of them");
+  }
+  if (command !== undefined) {
+    if (checkedText("command", command).trim() === "") throw invalidField("command", "must not be blank");
+    for (const [index, arg] of args.entries()) checkedText(`args[${index}]`, arg);
+  } else if (args.length > 0) throw invalidField("args", "go with a `command` only");
+  if (command === undefined && draft.env.length > 0) throw invalidField("env", "goes with a `command` only");
+  if (url === undefined && draft.headers.length > 0) throw invalidField("headers", "go with a `url` only");
+  const env = secretsFrom("env", draft.env, checkedVariable);
+  const headers = secretsFrom("headers", draft.headers, checkedHeader);
+  return { name, url: url ?? null, command: command ?? null, args, env, headers, mode };
+}
+
+function secretsFrom(
+  field: string,
+  given: readonly NamedSecret[],
+  check: (field: string, secret: NamedSecret) => string,
+): NamedSecrets {
+  const values: Record<string, string> = {};
+  given.forEach((secret, index) => {
+    const name = check(`${field}[${index}]`, secret);
+    if (Object.hasOwn(values, name)) throw invalidField(`${field}[${index}].name`, "is given more than once");
+    values[name] = secret.value;
+  });
+  return values;
+}
+
+function checkedVariable(field: string, { name, value }: NamedSecret): string {
+  if (!ENV_NAME.test(name))
+    throw invalidField(`${field}.name`, "must be letters, digits and `_`, not beginning with a digit");
+  if (value.includes("\u0000")) throw invalidField(`${field}.value`, "must not hold U+0000");
+  return name;
+}
+
+function checkedHeader(field: string, { name, value }: NamedSecret): string {
+  const lower = name.toLowerCase();
+  if (!HEADER_NAME.test(name)) throw invalidField(`${field}.name`, "must be the name of an HTTP header");
+  if (OWN_HEADERS.test(lower)) throw invalidField(`${field}.name`, "is a header that the gateway sets itself");
+  if (!HEADER_VALUE.test(value))
+    throw invalidField(`${field}.value`, "must be a value of an HTTP header: one line of Latin-1");
+  return lower;
+}
+
+function headersAfter({ url, headers }: McpServer, given: readonly NamedSecret[]): NamedSecrets {
+  if (given.length > 0 && url === null) throw invalidField("headers", "go with a `url` only");
+  const changed = secretsFrom("headers", given, checkedHeader);
+  return Object.fromEntries(Object.entries({ ...headers, ...changed }).filter(([, value]) => value !== ""));
+}

@@ -1,0 +1,84 @@
+import type { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import type { Database } from "../store/database.ts";
+import { SignInEntity, WorkspaceEntity } from "../store/entities.ts";
+import { stored } from "../store/store-fault.ts";
+import type { KeyHolder } from "./authenticator.ts";
+import { createSecret, hashSecret, SIGN_IN_MARK } from "./keys.ts";
+
+/** Milliseconds after which a person has to sign in again. */
+const LIFETIME_MS = 43_200_000;
+/** Sign-ins of one holder; a further one ends the oldest. */
+const MAX_PER_HOLDER = 100;
+
+/** Who signs in: the holder of a key, or a person whom an identity provider vouches for. */
+export interface SignInDraft {
+  readonly workspaceId: string;
+  /** The key's id, or the person's name; `resolved_by` and the log show it. */
+  readonly holder: string;
+  readonly role: Role;
+  /** True for a person without a key. */
+  readonly person: boolean;
+}
+
+/** A sign-in with what its cookie holds, which is not kept. */
+export interface NewSignIn {
+  readonly secret: string;
+  readonly expiresAtMs: number;
+}
+
+/** Options of the sign-ins. */
+export interface SignInsOptions {
+  readonly database: Pick<Database, "orm">;
+  readonly clock: { now(): number };
+  /** Drops what an authenticator has cached of a workspace. */
+  readonly forget: (workspaceId: string) => void;
+}
+
+/** People who are signed in to the dashboard. Every method rejects with STORE_UNAVAILABLE. */
+export class SignIns {
+  readonly #orm: Database["orm"];
+  readonly #clock: { now(): number };
+  readonly #forget: (workspaceId: string) => void;
+
+  constructor({ database, clock, forget }: SignInsOptions) {
+    this.#orm = database.orm;
+    this.#clock = clock;
+    this.#forget = forget;
+  }
+
+  /** Signs in for 12 hours, and ends the oldest sign-ins of the same holder beyond the bound. */
+  async begin(draft: SignInDraft): Promise<NewSignIn> {
+    const secret = createSecret(SIGN_IN_MARK);
+    const createdAtMs = this.#clock.now();
+    const expiresAtMs = createdAtMs + LIFETIME_MS;
+    const { workspaceId, holder } = draft;
+    await stored(
+      this.#orm.em.fork().transactional(async (em) => {
+        await em.nativeDelete(SignInEntity, { workspaceId, holder, expiresAtMs: { $lte: createdAtMs } });
+        const order = { orderBy: { createdAtMs: "desc" }, offset: MAX_PER_HOLDER - 1, limit: MAX_PER_HOLDER } as const;
+        const oldest = await em.find(SignInEntity, { workspaceId, holder }, order);
+        for (const { secretHash } of oldest) await em.nativeDelete(SignInEntity, { secretHash });
+        await em.insert(SignInEntity, { ...draft, secretHash: hashSecret(secret), createdAtMs, expiresAtMs });
+      }),
+    );
+    return { secret, expiresAtMs };
+  }
+
+  /** Returns those of some workspaces that exist. */
+  async existing(workspaceIds: readonly string[]): Promise<ReadonlySet<string>> {
+    const rows = await stored(this.#orm.em.fork().find(WorkspaceEntity, { workspaceId: { $in: [...workspaceIds] } }));
+    return new Set(rows.map(({ workspaceId }) => workspaceId));
+  }
+
+  /** Signs out of one browser. */
+  async end(secret: string, { workspaceId }: KeyHolder): Promise<void> {
+    await stored(this.#orm.em.fork().nativeDelete(SignInEntity, { secretHash: hashSecret(secret) }));
+    this.#forget(workspaceId);
+  }
+
+  /** Signs out everywhere. Other processes notice within 2 s, open streams within 10 s. */
+  async endAll({ workspaceId, keyId: holder }: KeyHolder): Promise<void> {
+    await stored(this.#orm.em.fork().nativeDelete(SignInEntity, { workspaceId, holder }));
+    this.#forget(workspaceId);
+  }
+}

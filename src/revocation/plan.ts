@@ -1,0 +1,87 @@
+import { keysOfAgent } from "../registry/keys.ts";
+import type { AuthorityItem } from "../state/authority.ts";
+import type { AuthorityKind, RevokedIds } from "../state/control-changes.ts";
+import { numberFromEscalationStatus } from "../state/stored-enums.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
+import { type ApiKeyRow, EscalationEntity, type EscalationRow } from "../store/entities.ts";
+import type { Transaction } from "../store/transaction.ts";
+
+/** The authority that a revocation ends, by the keys of the certificate's counts. */
+type RevokedAuthority = { readonly [K in keyof RevokedIds]: readonly AuthorityItem[] };
+
+/** Everything that revoking an agent at some time ends. */
+export interface RevocationPlan {
+  /** Sorted by id. */
+  readonly items: RevokedAuthority;
+  /** API keys bound to the agent that have not expired, sorted by id. The certificate counts them as credentials. */
+  readonly keys: readonly ApiKeyRow[];
+  /** The agent's pending escalations, those among them whose time is up. */
+  readonly pending: readonly EscalationRow[];
+}
+
+const sorted = (items: readonly AuthorityItem[]): AuthorityItem[] =>
+  items.toSorted((a, b) => (a.sealed.id < b.sealed.id ? -1 : 1));
+
+/** Tests that something has not expired. Expired items are left out, since replicas forget them at different times. */
+const isOpen = (expiresAtMs: number | null | undefined, nowMs: number): boolean =>
+  (expiresAtMs ?? Number.POSITIVE_INFINITY) > nowMs;
+
+function withChildren({ authority }: WorkspaceState, grants: Iterable<AuthorityItem>): Map<string, AuthorityItem> {
+  const found = new Map<string, AuthorityItem>();
+  for (const grant of grants) {
+    for (const item of found.has(grant.sealed.id) ? [] : authority.withChildren(grant.sealed.id))
+      found.set(item.sealed.id, item);
+  }
+  return found;
+}
+
+/**
+ * Collects what depends on an agent: its sessions, credentials, grants given and received with all child grants, windows,
+ * contracts, tokens and tool policies, unless expired. A child of a received grant counts as received, whoever gave it;
+ * each grant counts once.
+ */
+function authorityOf(state: WorkspaceState, agentId: string, nowMs: number): RevokedAuthority {
+  const { authority } = state;
+  const open = (items: Iterable<AuthorityItem>): AuthorityItem[] =>
+    sorted([...items].filter(({ sealed }) => isOpen(sealed.expires_at_ms, nowMs)));
+  const own = (kind: AuthorityKind): AuthorityItem[] => open(authority.heldBy(agentId, kind));
+  const received = withChildren(state, authority.heldBy(agentId, "grant"));
+  const given = withChildren(
+    state,
+    [...authority.givenBy(agentId)].filter(({ sealed }) => !received.has(sealed.id)),
+  );
+  for (const id of received.keys()) given.delete(id);
+  return {
+    sessions: own("session"),
+    credentials: own("credential"),
+    grants_given: open(given.values()),
+    grants_received: open(received.values()),
+    temporal_windows: own("temporal_window"),
+    intent_contracts: own("intent_contract"),
+    federation_tokens: own("federation_token"),
+    mcp_tool_policies: own("mcp_tool_policy"),
+  };
+}
+
+/** Collects what revoking an agent now ends. Reads the state before it waits for the database. */
+export async function planRevocation(
+  transaction: Transaction,
+  state: WorkspaceState,
+  agentId: string,
+  nowMs: number,
+): Promise<RevocationPlan> {
+  const { workspaceId } = state;
+  const items = authorityOf(state, agentId, nowMs);
+  const keys = await keysOfAgent(transaction, workspaceId, agentId);
+  const status = numberFromEscalationStatus("pending");
+  const pending = await transaction.find(EscalationEntity, { workspaceId, agentId, status });
+  const open = keys.filter(({ expiresAtMs }) => isOpen(expiresAtMs, nowMs));
+  return { items, keys: open.sort((a, b) => (a.keyId < b.keyId ? -1 : 1)), pending };
+}
+
+/** Returns the ids of what a plan ends, as the certificate lists them. */
+export function endedBy({ items, keys }: RevocationPlan): RevokedIds {
+  const ids = Object.entries(items).map(([kind, all]) => [kind, all.map(({ sealed }) => sealed.id)]);
+  const ended = Object.fromEntries(ids) as RevokedIds;
+  return { ...ended, credentials: [...ended.credentials, ...keys.map(({ keyId }) => keyId)].sort() };
+}

@@ -1,0 +1,251 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Logger } from "pino";
+import { Role } from "../../../gen/agentcontrol/v1/access_pb.js";
+import { REQUEST_ID_HEADER } from "../call-context.ts";
+import { methodNotAllowed } from "../errors.ts";
+import type { HttpRoute } from "../http.ts";
+import { headerOf, sendText } from "../http-reply.ts";
+import { WrongKeys } from "../wrong-keys.ts";
+import { isScreenPath } from "./assets.ts";
+import { signInCookie } from "./cookie.ts";
+import { type FlowChecks, newChecks, OidcIssuer } from "./oidc-issuer.ts";
+import { sendChoice, sendFault, sendSignedIn } from "./oidc-pages.ts";
+import { type GroupRule, type Membership, membershipsFrom, personFrom } from "./oidc-person.ts";
+import { OidcRefusal } from "./oidc-refusal.ts";
+import { assertSameOrigin, textOf } from "./request-body.ts";
+import type { SignInStore } from "./sign-in.ts";
+
+/** Encrypts and authenticates what cookies carry, under a key that every process has. `place` keeps kinds of text apart. */
+export interface CookieCipher {
+  encrypt(workspaceId: string, place: string, text: string): Buffer;
+  /** Throws if the text was encrypted for another place, elsewhere, or was changed. */
+  decrypt(workspaceId: string, place: string, encrypted: Uint8Array): string;
+}
+
+/** Options of the sign-in by OpenID Connect. */
+export interface OidcOptions {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  readonly scope: string;
+  readonly groupsClaim: string;
+  readonly groups: readonly GroupRule[];
+  /** Address at which browsers reach the service. */
+  readonly publicUrl: string;
+  readonly cipher: CookieCipher;
+  readonly signIns: Pick<SignInStore, "begin"> & {
+    /** Returns those of some workspaces that exist. */
+    existing(workspaceIds: readonly string[]): Promise<ReadonlySet<string>>;
+  };
+  readonly clock: { now(): number };
+  /** Returns the normalised form of a person's name; undefined for a text that could pass for another name. */
+  readonly readName: (text: string) => string | undefined;
+  readonly log: Logger;
+}
+
+/** What the browser keeps between start and callback, encrypted. */
+interface Flow extends FlowChecks {
+  readonly returnTo: string;
+  readonly untilMs: number;
+}
+
+/** What the browser keeps while a person chooses, encrypted. */
+interface Choice {
+  readonly holder: string;
+  readonly memberships: readonly Membership[];
+  readonly returnTo: string;
+  readonly untilMs: number;
+}
+
+const PREFIX = "/dashboard/oidc";
+/** Time that a person has at the issuer, and for a choice, milliseconds. */
+const FLOW_MS = 600_000;
+const CHOICE_MS = 300_000;
+const FLOW_COOKIE = "acp_oidc";
+const CHOICE_COOKIE = "acp_oidc_choice";
+const MAX_RETURN_TO = 500;
+const MAX_QUERY = 8_192;
+/** Codes that are exchanged at once. */
+const MAX_EXCHANGES = 32;
+/** Workspaces that are offered: more do not fit into a cookie. */
+const MAX_OFFERED = 20;
+
+/**
+ * Signs people in by OpenID Connect, with the authorization code flow and PKCE. `start` sends the browser to the issuer with a
+ * cookie that only this flow's `callback` accepts; `choose` takes the workspace of a person who has several. Every fault ends
+ * with a page that names it, and with nobody signed in.
+ */
+export class OidcSignIn implements HttpRoute {
+  readonly prefix = PREFIX;
+  readonly #options: OidcOptions;
+  readonly #issuer: OidcIssuer;
+  readonly #wrongCodes: WrongKeys;
+  readonly #isSecure: boolean;
+  #exchanges = 0;
+
+  constructor(options: OidcOptions) {
+    this.#options = options;
+    const { issuer: url, publicUrl } = options;
+    this.#issuer = new OidcIssuer({ ...options, url, redirectUri: `${publicUrl}${PREFIX}/callback` });
+    this.#wrongCodes = new WrongKeys(options.log);
+    this.#isSecure = publicUrl.startsWith("https:");
+  }
+
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<boolean> {
+    const [path = "", query = ""] = splitOnce(request.url ?? "", "?");
+    const name = path.slice(PREFIX.length + 1);
+    const method = METHODS.get(name);
+    if (method === undefined) return false;
+    if (request.method !== method) throw methodNotAllowed(request.method ?? "", method);
+    try {
+      if (query.length > MAX_QUERY) throw new OidcRefusal("unproven", "QUERY_TOO_LONG");
+      const parameters = new URLSearchParams(query);
+      if (name === "start") await this.#start(parameters, response);
+      else if (name === "callback") await this.#callback(request, parameters, response);
+      else await this.#choose(request, response);
+    } catch (error) {
+      this.#refuse(error, response);
+    }
+    return true;
+  }
+
+  async #start(parameters: URLSearchParams, response: ServerResponse): Promise<void> {
+    const returnTo = screenFrom(parameters.get("return_to") ?? "/overview");
+    const checks = newChecks();
+    const url = await this.#issuer.authorizationUrl(checks);
+    const flow: Flow = { ...checks, returnTo, untilMs: this.#options.clock.now() + FLOW_MS };
+    response.setHeader("set-cookie", this.#cookie(FLOW_COOKIE, flow, FLOW_MS, "Lax"));
+    sendText(response, 303, "text/plain", "", { location: url.href, "referrer-policy": "no-referrer" });
+  }
+
+  async #callback(request: IncomingMessage, answer: URLSearchParams, response: ServerResponse): Promise<void> {
+    const flow = this.#opened<Flow>(request, FLOW_COOKIE);
+    if (flow === undefined) throw new OidcRefusal("expired");
+    if (answer.getAll("state").length !== 1 || answer.get("state") !== flow.state) throw new OidcRefusal("wrong-state");
+    // From here on the flow is used up, whatever comes of it.
+    response.setHeader("set-cookie", this.#clear(FLOW_COOKIE, "Lax"));
+    const claims = await this.#exchange(request, answer, flow);
+    const holder = personFrom(claims, this.#options.readName);
+    if (holder === undefined) throw new OidcRefusal("no-name");
+    const memberships = await this.#memberships(claims[this.#options.groupsClaim]);
+    const [first] = memberships;
+    const { returnTo } = flow;
+    if (first !== undefined && memberships.length === 1) return this.#begin(response, holder, first, returnTo);
+    const choice: Choice = { holder, memberships, returnTo, untilMs: this.#options.clock.now() + CHOICE_MS };
+    const cookies = [this.#clear(FLOW_COOKIE, "Lax"), this.#cookie(CHOICE_COOKIE, choice, CHOICE_MS, "Strict")];
+    sendChoice(response, holder, memberships, roleWord, cookies);
+  }
+
+  async #exchange(request: IncomingMessage, answer: URLSearchParams, checks: FlowChecks) {
+    if (this.#exchanges >= MAX_EXCHANGES) throw new OidcRefusal("busy");
+    this.#exchanges++;
+    try {
+      return await this.#issuer.claims(answer, checks);
+    } catch (error) {
+      const isGuess = error instanceof OidcRefusal && error.fault === "unproven";
+      const requestId = headerOf(request, REQUEST_ID_HEADER) ?? "";
+      const call = { address: request.socket.remoteAddress, requestId, method: "oidc/callback" };
+      if (isGuess && this.#wrongCodes.refusal(call) !== undefined) throw new OidcRefusal("busy");
+      throw error;
+    } finally {
+      this.#exchanges--;
+    }
+  }
+
+  async #memberships(claim: unknown): Promise<readonly Membership[]> {
+    const mapped = membershipsFrom(claim, this.#options.groups);
+    if (mapped.length === 0) throw new OidcRefusal("no-group");
+    const existing = await this.#options.signIns.existing(mapped.map(({ workspaceId }) => workspaceId));
+    const memberships = mapped.filter(({ workspaceId }) => existing.has(workspaceId)).slice(0, MAX_OFFERED);
+    if (memberships.length === 0) throw new OidcRefusal("no-workspace");
+    return memberships;
+  }
+
+  async #choose(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    assertSameOrigin(request, this.#options.publicUrl);
+    const form = new URLSearchParams(await textOf(request, "application/x-www-form-urlencoded"));
+    const choice = this.#opened<Choice>(request, CHOICE_COOKIE);
+    if (choice === undefined) throw new OidcRefusal("expired");
+    const chosen = choice.memberships.find(({ workspaceId }) => workspaceId === form.get("workspace"));
+    if (chosen === undefined) throw new OidcRefusal("wrong-choice");
+    await this.#begin(response, choice.holder, chosen, choice.returnTo);
+  }
+
+  async #begin(response: ServerResponse, holder: string, membership: Membership, returnTo: string): Promise<void> {
+    const { signIns, clock, log } = this.#options;
+    const { secret, expiresAtMs } = await signIns.begin({ ...membership, holder, person: true });
+    const maxAgeSeconds = Math.floor((expiresAtMs - clock.now()) / 1000);
+    log.info({ by: holder, workspace_id: membership.workspaceId }, "a person signed in");
+    sendSignedIn(response, returnTo, [
+      signInCookie(secret, { maxAgeSeconds, isSecure: this.#isSecure }),
+      this.#clear(FLOW_COOKIE, "Lax"),
+      this.#clear(CHOICE_COOKIE, "Strict"),
+    ]);
+  }
+
+  /** Answers with a page; faults that are none of the sign-in's become the error response. */
+  #refuse(error: unknown, response: ServerResponse): void {
+    if (!(error instanceof OidcRefusal)) throw error;
+    this.#options.log.info({ fault: error.fault, code: error.code }, "a sign-in by OpenID Connect was refused");
+    sendFault(response, error, []);
+  }
+
+  #cookie(name: string, value: Flow | Choice, lifetimeMs: number, sameSite: "Lax" | "Strict"): string {
+    const text = this.#options.cipher.encrypt("", name, JSON.stringify(value)).toString("base64url");
+    return this.#attributes(`${name}=${text}`, lifetimeMs / 1000, sameSite);
+  }
+
+  #clear(name: string, sameSite: "Lax" | "Strict"): string {
+    return this.#attributes(`${name}=`, 0, sameSite);
+  }
+
+  #attributes(pair: string, maxAgeSeconds: number, sameSite: "Lax" | "Strict"): string {
+    const secure = this.#isSecure ? "; Secure" : "";
+    return `${pair}; Path=${PREFIX}; HttpOnly; SameSite=${sameSite}; Max-Age=${maxAgeSeconds}${secure}`;
+  }
+
+  /** Reads an encrypted cookie; undefined for one that is missing, was made elsewhere, or is over. */
+  #opened<T extends Flow | Choice>(request: IncomingMessage, name: string): T | undefined {
+    const text = cookieOf(headerOf(request, "cookie") ?? "", name);
+    if (text === undefined) return undefined;
+    try {
+      const value = JSON.parse(this.#options.cipher.decrypt("", name, Buffer.from(text, "base64url"))) as T;
+      return value.untilMs > this.#options.clock.now() ? value : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+const METHODS: ReadonlyMap<string, string> = new Map([
+  ["start", "GET"],
+  ["callback", "GET"],
+  ["choose", "POST"],
+]);
+
+const roleWord = (role: Role): string => (Role[role] ?? "").toLowerCase();
+
+const COOKIE_VALUE = /^[\w-]{1,8192}$/;
+
+function cookieOf(header: string, name: string): string | undefined {
+  for (const pair of header.split(/; */)) {
+    const [key, value = ""] = splitOnce(pair, "=");
+    if (key === name) return COOKIE_VALUE.test(value) ? value : undefined;
+  }
+  return undefined;
+}
+
+function splitOnce(text: string, mark: string): [string, string?] {
+  const at = text.indexOf(mark);
+  return at < 0 ? [text] : [text.slice(0, at), text.slice(at + mark.length)];
+}
+
+const ORIGIN = "http://localhost";
+
+/** Reads the screen to return to. Any other address would make the sign-in an open redirect. */
+function screenFrom(text: string): string {
+  const isPath = text.length <= MAX_RETURN_TO && /^\/(?![/\\])[\x21-\x7e]*$/.test(text) && URL.canParse(text, ORIGIN);
+  const url = isPath ? new URL(text, ORIGIN) : undefined;
+  if (url === undefined || url.origin !== ORIGIN || !isScreenPath(url.pathname)) throw new OidcRefusal("wrong-return");
+  return url.pathname + url.search;
+}

@@ -1,0 +1,166 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Logger } from "pino";
+import { Role } from "../../../gen/agentcontrol/v1/access_pb.js";
+import type { Caller } from "../../api/context.ts";
+import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
+import { type Authenticate, keyInvalid } from "../admission.ts";
+import { REQUEST_ID_HEADER } from "../call-context.ts";
+import { methodNotAllowed } from "../errors.ts";
+import type { HttpRoute } from "../http.ts";
+import { headerOf, sendJson } from "../http-reply.ts";
+import { WrongKeys } from "../wrong-keys.ts";
+import { assertCsrfToken, CSRF_HEADER, csrfTokenOf, signInCookie, signInFromCookie } from "./cookie.ts";
+import { assertSameOrigin, textOf } from "./request-body.ts";
+
+/** The sign-ins, as the routes use them. */
+export interface SignInStore {
+  begin(draft: {
+    readonly workspaceId: string;
+    readonly holder: string;
+    readonly role: Role;
+    readonly person: boolean;
+  }): Promise<{ readonly secret: string; readonly expiresAtMs: number }>;
+  end(secret: string, caller: Caller): Promise<void>;
+  endAll(caller: Caller): Promise<void>;
+}
+
+/** Options of the routes. */
+export interface SignInOptions {
+  readonly authenticate: Authenticate;
+  readonly signIns: SignInStore;
+  readonly clock: { now(): number };
+  /** Address at which browsers reach the service; undefined: that of the request, without TLS. */
+  readonly publicUrl: string | undefined;
+  /** The sign-in by OpenID Connect, as the page offers it; undefined: keys alone. */
+  readonly oidc?: OidcOffer | undefined;
+  readonly log: Logger;
+}
+
+/** A way to sign in beside keys. */
+export interface OidcOffer {
+  /** Name for its button. */
+  readonly label: string;
+  /** Address that begins it. It is that of `ACP_PUBLIC_URL`, where the cookies will be. */
+  readonly url: string;
+}
+
+const PREFIX = "/dashboard/";
+
+/** Who is signed in, as the page reads it. */
+interface SignedIn {
+  readonly key_id: string;
+  readonly workspace_id: string;
+  readonly role: string;
+  readonly csrf_token: string;
+  readonly expires_at: string | null;
+}
+
+/**
+ * Serves `POST /dashboard/sign-in` with a key, `GET /dashboard/session`, and `POST /dashboard/sign-out` with `everywhere`. A
+ * sign-in sets a cookie that the API takes in place of a key; calls with it carry the `csrf_token` of the session.
+ */
+export function signInRoute(options: SignInOptions): HttpRoute {
+  const wrongKeys = new WrongKeys(options.log);
+  return {
+    prefix: PREFIX.slice(0, -1),
+    async handle(request, response) {
+      const path = (request.url ?? "").split("?", 1)[0] ?? "";
+      const answer = ANSWERS[path.slice(PREFIX.length)];
+      if (answer === undefined) return false;
+      if (request.method !== answer.method) throw methodNotAllowed(request.method ?? "", answer.method);
+      await answer.serve(request, response, options, wrongKeys);
+      return true;
+    },
+  };
+}
+
+type Serve = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  options: SignInOptions,
+  wrongKeys: WrongKeys,
+) => Promise<void>;
+
+const ANSWERS: Readonly<Record<string, { readonly method: string; readonly serve: Serve }>> = {
+  "sign-in": { method: "POST", serve: signIn },
+  session: { method: "GET", serve: showSession },
+  "sign-out": { method: "POST", serve: signOut },
+};
+
+async function signIn(
+  request: IncomingMessage,
+  response: ServerResponse,
+  options: SignInOptions,
+  wrongKeys: WrongKeys,
+): Promise<void> {
+  assertSameOrigin(request, options.publicUrl);
+  const { key } = await bodyOf(request);
+  if (typeof key !== "string" || key === "") throw invalidField("key", "is required: an API key as text");
+  const caller = await options.authenticate(key);
+  if (caller === undefined || caller.isEnded === true || caller.keyId.startsWith("crd_")) {
+    const requestId = headerOf(request, REQUEST_ID_HEADER) ?? "";
+    throw wrongKeys.refusal({ address: request.socket.remoteAddress, requestId, method: "sign-in" }) ?? keyInvalid();
+  }
+  if (caller.role === Role.AGENT) throw agentsStayOut();
+  const { workspaceId, keyId: holder, role } = caller;
+  const { secret, expiresAtMs } = await options.signIns.begin({ workspaceId, holder, role, person: false });
+  const until = Math.min(expiresAtMs, caller.expiresAtMs ?? Number.POSITIVE_INFINITY);
+  sendJson(response, 200, JSON.stringify(signedIn({ ...caller, expiresAtMs: until }, secret)), {
+    "set-cookie": cookieOf(secret, until - options.clock.now(), options),
+  });
+}
+
+function agentsStayOut(): ControlPlaneError {
+  const text = "the dashboard is for keys of the role admin, operator or auditor, not `agent`";
+  return new ControlPlaneError(ErrorReason.ROLE_NOT_ALLOWED, text, { role: "agent" });
+}
+
+function cookieOf(secret: string, lifetimeMs: number, { publicUrl }: SignInOptions): string {
+  const isSecure = publicUrl?.startsWith("https:") ?? false;
+  return signInCookie(secret, { maxAgeSeconds: Math.max(0, Math.floor(lifetimeMs / 1000)), isSecure });
+}
+
+function signedIn({ keyId, workspaceId, role, expiresAtMs = null }: Caller, secret: string): SignedIn {
+  return {
+    key_id: keyId,
+    workspace_id: workspaceId,
+    role: (Role[role] ?? "").toLowerCase(),
+    csrf_token: csrfTokenOf(secret),
+    expires_at: expiresAtMs === null ? null : new Date(expiresAtMs).toISOString(),
+  };
+}
+
+/** Answers who is signed in, `null` for nobody, so that the page can tell that from a fault; and how else to sign in. */
+async function showSession(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { authenticate, oidc }: SignInOptions,
+): Promise<void> {
+  const secret = signInFromCookie(headerOf(request, "cookie"));
+  const caller = secret === undefined ? undefined : await authenticate(secret);
+  const session = secret === undefined || caller === undefined ? null : signedIn(caller, secret);
+  sendJson(response, 200, JSON.stringify({ session, oidc: oidc ?? null }));
+}
+
+async function signOut(request: IncomingMessage, response: ServerResponse, options: SignInOptions): Promise<void> {
+  const { everywhere = false } = await bodyOf(request);
+  if (typeof everywhere !== "boolean") throw invalidField("everywhere", "must be true or false");
+  const secret = signInFromCookie(headerOf(request, "cookie"));
+  if (secret !== undefined) {
+    assertCsrfToken(secret, headerOf(request, CSRF_HEADER));
+    const caller = await options.authenticate(secret);
+    if (caller !== undefined) await (everywhere ? options.signIns.endAll(caller) : options.signIns.end(secret, caller));
+  }
+  sendJson(response, 200, JSON.stringify({ session: null }), { "set-cookie": cookieOf("", 0, options) });
+}
+
+async function bodyOf(request: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {
+  const text = await textOf(request, "application/json");
+  try {
+    const value: unknown = JSON.parse(text || "{}");
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  } catch {
+    // Answered below.
+  }
+  throw invalidField("body", "must be a JSON object");
+}

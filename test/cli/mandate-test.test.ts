@@ -1,0 +1,85 @@
+import { readFile } from "node:fs/promises";
+import { expect } from "chai";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { startServer, type TestServer } from "../support/server.ts";
+import { agentctl, createFolder, type Folder, type Run } from "./harness.ts";
+
+describe("agentctl mandate test", () => {
+  let database: TestDatabase;
+  let server: TestServer;
+  let folder: Folder;
+
+  async function send(method: string, path: string, body: object): Promise<Record<string, Record<string, string>>> {
+    const headers = { "x-api-key": server.adminKey, "content-type": "application/json" };
+    const response = await fetch(server.http + path, { method, headers, body: JSON.stringify(body) });
+    return (await response.json()) as Record<string, Record<string, string>>;
+  }
+  const run = (...more: readonly string[]): Promise<Run> =>
+    agentctl(["mandate", "test", ...more], { AGENTCTL_URL: server.http, AGENTCTL_KEY: server.adminKey });
+  const schema = (type: string) => ({ type: "object", properties: { amount: { type }, to: { type: "string" } } });
+
+  before(async () => {
+    database = await createTestDatabase();
+    server = await startServer({ databaseUrl: database.url });
+    folder = await createFolder();
+    await send("POST", "/v1/enforce/tools", { name: "pay_invoice", input_schema: schema("number") });
+    const rules = (field: string, operator: string, value: unknown) => [
+      { tool: "pay_invoice", decision: "block", conditions: { rules: [{ field, operator, value }] } },
+    ];
+    await send("POST", "/v1/enforce/mandates", { name: 'large & "odd" <1>', rules: rules("amount", ">", 500) });
+    await send("POST", "/v1/enforce/mandates", { name: "Known payees", rules: rules("to", "!=", "ACME") });
+  });
+  after(async () => {
+    await server.stop();
+    await database.drop();
+    await folder.remove();
+  });
+
+  it("says what to do when no tests are stored.", async () => {
+    const { code, stderr } = await run();
+    expect(code).to.equal(2);
+    expect(stderr).to.equal("agentctl: there are no tests: --generate makes those of the mandates in force\n");
+  });
+
+  it("generates what is missing, runs it, and names the mandates.", async () => {
+    const one = await run("known PAYEES", "--generate");
+    expect(one.code).to.equal(0);
+    expect(one.stdout).to.match(/^"Known payees" version 1: \d+ passed, 0 failed\n\d+ passed, 0 failed\n$/);
+    const all = await run();
+    expect(all.code).to.equal(0);
+    expect(all.stdout).to.contain('"large & \\"odd\\" <1>" version 1: no tests; --generate makes them\n');
+    const generated = await run("--generate", "--json");
+    const { failed, mandates } = generated.json() as { failed: number; mandates: { results: object[] }[] };
+    expect(failed).to.equal(0);
+    expect(mandates.map(({ results }) => results.length > 0)).to.deep.equal([true, true]);
+  });
+
+  it("ends with 1 when a test fails, and writes a report for continuous integration.", async () => {
+    await run("--generate");
+    await send("POST", "/v1/enforce/tools", { name: "pay_invoice", input_schema: schema("string") });
+    const file = folder.path("report.xml");
+    const { code, stdout } = await run("--junit", file);
+    expect(code).to.equal(1);
+    expect(stdout).to.match(
+      /"large & \\"odd\\" <1>" version 1: \d+ passed, [1-9]\d* failed\n {2}rules\[0\] .+: expected `\w+`, got `\w+`/,
+    );
+    const xml = await readFile(file, "utf8");
+    expect(xml).to.match(
+      /^<\?xml version="1.0" encoding="UTF-8"\?>\n<testsuites name="agentctl mandate test" tests="\d+" failures="[1-9]\d*" errors="0">\n/,
+    );
+    expect(xml).to.contain('<testsuite name="large &amp; &quot;odd&quot; &lt;1&gt; version 1" tests="');
+    expect(xml).to.match(/<testcase classname="Known payees\.rules\[0\]" name="[^"<]+"\/>/);
+    expect(xml).to.match(/<failure message="expected `allow`, got `block`[^"<]*">[^<]+<\/failure>/);
+  });
+
+  it("refuses a mandate that is not in force, and a report that cannot be written.", async () => {
+    const absent = await run("nothing");
+    expect([absent.code, absent.stderr]).to.deep.equal([
+      2,
+      "agentctl: no mandate in force has the id or name `nothing`\n",
+    ]);
+    const unwritable = await run("--junit", folder.path("no/folder.xml"));
+    expect(unwritable.code).to.equal(2);
+    expect(unwritable.stderr).to.contain("cannot be written: ENOENT");
+  });
+});

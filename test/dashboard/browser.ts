@@ -1,0 +1,132 @@
+import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import axe from "axe-core";
+import { expect } from "chai";
+import type { Suite } from "mocha";
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { startService, type TestService, type TestServiceOptions } from "../support/service.ts";
+
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const ROOT = join(import.meta.dirname, "..", "..");
+/** Git-ignored. */
+const SCREENSHOTS = join(ROOT, ".generated", "screenshots");
+const FLAGS = [
+  ...["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage"],
+  ...["--disable-background-networking", "--disable-component-update", "--disable-sync"],
+];
+
+/** The dashboard of a service in a browser. */
+export interface Dashboard {
+  readonly service: TestService;
+  readonly browser: Browser;
+  /** Opens a page, signed in with the administrator's key or another, in a browser context of its own. */
+  open(path: string, options?: OpenOptions): Promise<Page>;
+  close(): Promise<void>;
+}
+
+/** How a page is opened. */
+export interface OpenOptions {
+  /** Default: the administrator's. Null: nobody is signed in. */
+  readonly key?: string | null;
+  readonly colorScheme?: "light" | "dark";
+  readonly width?: number;
+  /** A context of another page, which shares its sign-in. */
+  readonly context?: BrowserContext;
+}
+
+/** Describes tests that need Chromium; without it they are left out, and the name says so. */
+export function describeInBrowser(title: string, define: (this: Suite) => void): void {
+  if (existsSync(CHROMIUM)) describe(title, define);
+  else describe.skip(`${title} (left out: there is no ${CHROMIUM}; install Debian's package \`chromium\`)`, define);
+}
+
+/** Builds the dashboard if it is not, starts the service and a browser. */
+export async function openDashboard(options: TestServiceOptions = {}): Promise<Dashboard> {
+  execFileSync(process.execPath, [join(ROOT, "src/dashboard/build.ts")], { stdio: "inherit" });
+  const service = await startService(options);
+  const browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+  return {
+    service,
+    browser,
+    async open(path, { key = service.adminKey, colorScheme = "light", width = 1280, context: given } = {}) {
+      const context =
+        given ?? (await browser.newContext({ baseURL: service.http, colorScheme, viewport: { width, height: 900 } }));
+      if (key !== null && given === undefined) {
+        const response = await context.request.post("/dashboard/sign-in", { data: { key } });
+        expect(response.status(), await response.text()).to.equal(200);
+      }
+      const page = await context.newPage();
+      page.setDefaultTimeout(15_000);
+      page.on("pageerror", (error) => console.error(`the page threw ${error.stack ?? error}`));
+      page.on("console", (message) => {
+        // CodeMirror asks for the width of a tab by an inline style, which is refused; its theme sets it.
+        const isStyle = message.text().startsWith("Applying inline style");
+        if (message.text().includes("Content Security Policy") && !isStyle) console.error(message.text());
+      });
+      await page.goto(path);
+      return page;
+    },
+    async close() {
+      await browser.close();
+      await service.stop();
+    },
+  };
+}
+
+/** Takes a screenshot of a page into a git-ignored folder. */
+export async function screenshot(page: Page, name: string): Promise<void> {
+  await mkdir(SCREENSHOTS, { recursive: true });
+  // The content scrolls within the page.
+  const height = await page.evaluate(() => {
+    const main = document.querySelector("main#content");
+    return main === null ? 900 : main.scrollHeight + main.getBoundingClientRect().top;
+  });
+  const size = page.viewportSize();
+  if (size !== null) await page.setViewportSize({ ...size, height: Math.min(3_000, Math.max(900, Math.ceil(height))) });
+  await page.screenshot({ path: join(SCREENSHOTS, `${name}.png`), fullPage: true });
+}
+
+interface AxeViolation {
+  readonly id: string;
+  readonly impact: string | null;
+  readonly help: string;
+  readonly nodes: readonly { readonly html: string; readonly failureSummary?: string }[];
+}
+
+/** Asserts that axe-core finds nothing serious or critical on a page (WCAG 2.2 A and AA). */
+export async function assertAccessible(page: Page): Promise<void> {
+  await page.evaluate(axe.source);
+  const found = await page.evaluate(async () => {
+    const inPage = (window as unknown as { axe: { run(options: object): Promise<{ violations: unknown[] }> } }).axe;
+    const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+    return (await inPage.run({ runOnly: { type: "tag", values: tags } })).violations;
+  });
+  const serious = (found as AxeViolation[]).filter(({ impact }) => impact === "serious" || impact === "critical");
+  const text = serious.map(
+    ({ id, help, nodes }) =>
+      `${id}: ${help}\n  ${nodes
+        .map(({ html, failureSummary }) => `${html} ${failureSummary ?? ""}`)
+        .slice(0, 5)
+        .join("\n  ")}`,
+  );
+  expect(text.join("\n"), `${page.url()}`).to.equal("");
+}
+
+/** Asserts that nothing of a page lies beside it, so that nobody has to scroll sideways. */
+export async function assertFits(page: Page): Promise<void> {
+  const wider = await page.evaluate(() =>
+    [document.documentElement, document.querySelector("main")]
+      .filter((element) => element !== null && element.scrollWidth > element.clientWidth + 1)
+      .map((element) => `${element?.tagName} is ${element?.scrollWidth} wide in ${element?.clientWidth}`),
+  );
+  expect(wider.join("; "), page.url()).to.equal("");
+}
+
+/** Appearances in which every screen is looked at. */
+export const APPEARANCES = [
+  { name: "light", colorScheme: "light", width: 1280 },
+  { name: "dark", colorScheme: "dark", width: 1280 },
+  { name: "phone", colorScheme: "light", width: 390 },
+] as const;

@@ -1,0 +1,335 @@
+import { expect } from "chai";
+import type { Page } from "playwright-core";
+import { AgentBlockedError } from "../../src/client/index.ts";
+import {
+  APPEARANCES,
+  assertAccessible,
+  type Dashboard,
+  describeInBrowser,
+  openDashboard,
+  screenshot,
+} from "./browser.ts";
+
+const HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>\u202eabc\u0007\u200b';
+
+/** A little longer than presses by pointer are refused after the queue moved. */
+const MOVED_MS = 500;
+
+describeInBrowser("the escalations", () => {
+  let dashboard: Dashboard;
+  let page: Page;
+  let agentId: string;
+
+  const card = (id: string, on = page) => on.locator(`[data-id="${id}"]`);
+  const answered = (id: string, on = page) => on.locator(`[data-answered="${id}"]`);
+
+  /** Attempts a payment over REST; gives the escalation. */
+  async function ask(args: object, more: object = {}): Promise<string> {
+    const { escalation_id: id } = await dashboard.service.rest("POST /v1/enforce/intercept", {
+      ...{ agent_id: agentId, action_type: "payment.send", tool: "send_payment", metadata: { arguments: args } },
+      ...more,
+    });
+    return String(id);
+  }
+
+  /** A function that runs when its call is allowed. */
+  function guarded(paid: unknown[]) {
+    return dashboard.service.admin.guard(async (amount: number, to: string) => paid.push([amount, to]), {
+      ...{ agentId, actionType: "payment.send", tool: "send_payment" },
+      toArguments: (amount, to) => ({ amount, to, currency: "EUR" }),
+    });
+  }
+
+  before(async () => {
+    dashboard = await openDashboard();
+    const { rest } = dashboard.service;
+    agentId = await dashboard.service.agent("payer");
+    const properties = {
+      amount: { type: "number", description: "what is paid" },
+      currency: { type: "string" },
+      to: { type: "string", description: "who is paid" },
+    };
+    await rest("POST /v1/enforce/tools", { name: "send_payment", input_schema: { type: "object", properties } });
+    const over = (value: number, decision: string) => ({
+      ...{ tool: "send_payment", decision },
+      conditions: { rules: [{ field: "amount", operator: ">", value }] },
+    });
+    await rest("POST /v1/enforce/mandates", { name: "payments", rules: [over(100, "escalate"), over(5_000, "block")] });
+    page = await dashboard.open("/escalations");
+    await page.getByText("Nothing waits for a person").waitFor();
+    await page.getByText("live", { exact: true }).waitFor();
+  });
+  after(() => dashboard.close());
+
+  it("release an agent's held call by pressing approve, and say what became of it.", async () => {
+    const paid: unknown[] = [];
+    const call = guarded(paid)(750, "ACME");
+    const first = page.locator("[data-id^=esc_]");
+    await first.waitFor();
+    const id = (await first.getAttribute("data-id")) ?? "";
+    await first.locator("[data-argument=amount]").waitFor();
+    const text = await first.innerText();
+    expect(text).to.contain("payment.send").and.contain("payer").and.contain("amount > 100").and.contain("750");
+    expect(text).to.contain("would allow at amount <= 100");
+    expect(await first.locator("[data-argument=amount] .argument-note").innerText()).to.contain(
+      "number · what is paid",
+    );
+    expect(await page.title()).to.match(/^\(1\) Escalations/);
+    expect(await page.locator("[data-count=escalations]").innerText()).to.equal("1");
+    await first.locator("[data-action=approve]").click();
+    await call;
+    expect(paid).to.deep.equal([[750, "ACME"]]);
+    await answered(id).getByText(/^Used/).waitFor();
+    expect(await page.title()).to.match(/^Escalations/);
+  });
+
+  it("give the agent the reason of a rejection.", async () => {
+    const call = guarded([])(751, "ACME").then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    const first = page.locator("[data-id^=esc_]");
+    await first.locator("[data-action=reject]").click();
+    await page.getByText("The amount or the recipient is wrong. Check it and ask again.").click();
+    await page.click("[role=dialog] [data-action=confirm]");
+    const error = await call;
+    expect(error).to.be.instanceOf(AgentBlockedError);
+    const note = "The amount or the recipient is wrong. Check it and ask again.";
+    expect((error as AgentBlockedError).note).to.equal(note);
+    expect((error as AgentBlockedError).message).to.match(
+      /was rejected: escalation `esc_\w+`\. The person said: The amount/,
+    );
+    await page.getByText("Nothing waits for a person").waitFor();
+  });
+
+  it("are approved with changed arguments, after the difference was shown.", async () => {
+    const id = await ask({ amount: 900, currency: "EUR", to: "ACME" });
+    await card(id).locator("[data-action=edit]").click();
+    await page.fill('[name="argument.amount"]', "9,5");
+    expect(await page.locator("[role=dialog] .fault-text").innerText()).to.equal("must be a number");
+    expect(await page.locator("[data-action=review]").isDisabled()).to.equal(true);
+    await page.fill('[name="argument.amount"]', "9000");
+    await page.click("[data-action=review]");
+    const row = page.locator("[role=dialog] [data-argument=amount]");
+    expect([await row.locator("del").innerText(), await row.locator("ins").innerText()]).to.deep.equal(["900", "9000"]);
+    await page.click("[role=dialog] [data-action=confirm]");
+    await page.locator("[role=dialog] [role=alert]").getByText("amount > 5000").first().waitFor();
+    await page.click("[data-action=back]");
+    await page.fill('[name="argument.amount"]', "400");
+    await page.click("[data-action=review]");
+    await page.click("[role=dialog] [data-action=confirm]");
+    await answered(id).getByText("approved with other arguments").waitFor();
+    const { escalation } = await dashboard.service.rest(`GET /v1/enforce/escalations/${id}`);
+    const record = escalation as unknown as { status: string; replaced_by: string; edited_arguments: object };
+    expect(record.status).to.equal("rejected");
+    expect(record.edited_arguments).to.include({ amount: 400 });
+    const replaced = await dashboard.service.rest("POST /v1/enforce/intercept", {
+      ...{ agent_id: agentId, action_type: "payment.send", tool: "send_payment", escalation_id: record.replaced_by },
+      metadata: { arguments: { amount: 400, currency: "EUR", to: "ACME" } },
+    });
+    expect(replaced.decision).to.equal("allow");
+  });
+
+  it("let one of two people win, and tell the other who.", async () => {
+    const id = await ask({ amount: 800, to: "TWO" });
+    const other = await dashboard.open("/escalations");
+    await card(id, other).waitFor();
+    await card(id).waitFor();
+    // The other page does not hear of it before it presses.
+    await other.evaluate(() => window.dispatchEvent(new Event("offline")));
+    await other.context().setOffline(false);
+    await dashboard.service.resolve(id, "rejected");
+    await answered(id, other)
+      .getByText(/^by key_/)
+      .waitFor();
+    await answered(id)
+      .getByText(/^by key_/)
+      .waitFor();
+    expect(await card(id, other).count()).to.equal(0);
+    const raced = await ask({ amount: 801, to: "TWO" });
+    await Promise.all([card(raced).waitFor(), card(raced, other).waitFor()]);
+    const press = (on: Page) =>
+      card(raced, on)
+        .locator("[data-action=approve]")
+        .click({ timeout: 5_000 })
+        .catch(() => undefined);
+    await Promise.all([press(page), press(other)]);
+    await answered(raced).getByText("approved", { exact: true }).waitFor();
+    await answered(raced, other).getByText("approved", { exact: true }).waitFor();
+    await other.close();
+  });
+
+  it("that are asked for again are one card with a count, and a batch is approved after its sum was shown.", async () => {
+    const ids = [
+      await ask({ amount: 200, currency: "EUR", to: "A" }),
+      await ask({ amount: 200.1, currency: "EUR", to: "B" }),
+    ];
+    expect(await ask({ amount: 200, currency: "EUR", to: "A" })).to.equal(ids[0]);
+    await card(ids[0] ?? "")
+      .getByText("asked 2 times")
+      .waitFor();
+    expect(await page.locator("[data-id^=esc_]").count()).to.equal(2);
+    for (const id of ids) await card(id).locator("[data-action=select]").check();
+    await page.click("[data-action=batch]");
+    await page.getByText("amount in EUR: 400.1").waitFor();
+    await screenshot(page, "escalations-batch");
+    await page.click("[role=dialog] [data-action=confirm]");
+    await page.getByText("Approved 2 of 2.").waitFor();
+    await page.getByText("Nothing waits for a person").waitFor();
+  });
+
+  it("are extended, and leave the queue when their time is up.", async () => {
+    const id = await ask({ amount: 300, to: "EXTEND" });
+    await card(id).locator("[data-action=extend]").click();
+    await page.click("[data-action=extend-86400]");
+    await card(id).getByText(/^1 d/).waitFor();
+    await dashboard.service.resolve(id, "rejected");
+    await dashboard.service.rest("PATCH /v1/admin/workspaces/default", { escalation_ttl_seconds: 1 });
+    const short = await ask({ amount: 301, to: "SHORT" });
+    await answered(short).getByText("its time was up").waitFor();
+    expect(await card(short).count()).to.equal(0);
+    await dashboard.service.rest("PATCH /v1/admin/workspaces/default", { escalation_ttl_seconds: 3_600 });
+  });
+
+  it("take single keys, which can be switched off.", async () => {
+    const ids = [await ask({ amount: 111, to: "K1" }), await ask({ amount: 112, to: "K2" })] as [string, string];
+    await card(ids[1]).waitFor();
+    await page.locator("main").press("j");
+    await page.locator("main").press("r");
+    await page.waitForSelector("[role=dialog]");
+    // Text in a dialogue is text.
+    await page.fill("[role=dialog] textarea", "");
+    await page.locator("[role=dialog] textarea").pressSequentially("aeraj");
+    expect(await page.locator("[role=dialog] textarea").inputValue()).to.equal("aeraj");
+    await page.keyboard.press("Escape");
+    await page.locator("main").press("a");
+    await answered(ids[1]).waitFor();
+    await page.uncheck("[data-action=shortcuts]");
+    await page.locator("main").press("a");
+    await page.reload();
+    await card(ids[0]).waitFor();
+    expect(await page.locator("[data-action=shortcuts]").isChecked()).to.equal(false);
+    await page.locator("main").press("a");
+    await page.check("[data-action=shortcuts]");
+    await page.locator("main").press("a");
+    await page.getByText("Nothing waits for a person").waitFor();
+  });
+
+  it("that differ beside their arguments alone are one card, of which one is approved at a time or all after their sum.", async () => {
+    const trace = (trace: string) => ({ metadata: { arguments: { amount: 250, currency: "EUR", to: "SAME" }, trace } });
+    const ids = [await ask({}, trace("1")), await ask({}, trace("2")), await ask({}, trace("3"))] as const;
+    expect(new Set(ids).size).to.equal(3);
+    await card(ids[0]).getByText("3 identical").waitFor();
+    expect(await page.locator("[data-id^=esc_]").count()).to.equal(1);
+    await card(ids[0]).locator("[data-action=approve]").click();
+    await card(ids[1]).getByText("2 identical").waitFor();
+    // The answered card stays where it was.
+    await page.locator(`.virtual [data-answered="${ids[0]}"]`).getByText("approved", { exact: true }).waitFor();
+    await page.waitForTimeout(MOVED_MS);
+    await card(ids[1]).locator("[data-action=approve-identical]").click();
+    await page.getByText("amount in EUR: 500").waitFor();
+    await page.click("[role=dialog] [data-action=confirm]");
+    await page.getByText("Approved 2 of 2.").waitFor();
+    await page.getByText("Nothing waits for a person").waitFor();
+  });
+
+  it("that somebody else answers keep the mark, so that no key reaches the card that follows.", async () => {
+    const ids = [await ask({ amount: 121, to: "M1" }), await ask({ amount: 122, to: "M2" })] as const;
+    await card(ids[1]).waitFor();
+    await page.locator(`#card-${ids[0]}.is-focused`).waitFor();
+    await dashboard.service.resolve(ids[0], "rejected");
+    await answered(ids[0]).waitFor();
+    await page.locator("main").press("a");
+    await page.getByText("This one is answered. Press j for the next.").waitFor();
+    const { escalation } = await dashboard.service.rest(`GET /v1/enforce/escalations/${ids[1]}`);
+    expect((escalation as unknown as { status: string }).status).to.equal("pending");
+    await dashboard.service.resolve(ids[1], "rejected");
+    await page.getByText("Nothing waits for a person").waitFor();
+  });
+
+  it("are edited as JSON too, with arguments that were not there, and show the service's faults at them.", async () => {
+    const id = await ask({ amount: 910, to: "JSON" });
+    await card(id).locator("[data-action=edit]").click();
+    await page.fill('[name="argument.amount"]', "9100");
+    await page.click("[data-action=review]");
+    await page.click("[role=dialog] [data-action=confirm]");
+    await page.locator("[role=dialog] [role=alert]").first().waitFor();
+    await page.click("[data-action=back]");
+    const field = page.locator(".edited-argument", { has: page.locator('[name="argument.amount"]') });
+    await field.locator(".fault-text").getByText("amount > 5000").waitFor();
+    await page.click("[data-action=as-json]");
+    await page.fill("[name=arguments]", "{");
+    expect(await page.locator("[data-action=review]").isDisabled()).to.equal(true);
+    await page.fill("[name=arguments]", '{ "amount": 410, "to": "JSON", "currency": "EUR" }');
+    await screenshot(page, "escalations-edit-json");
+    await page.click("[data-action=review]");
+    expect(await page.locator("[role=dialog] [data-argument=currency] del").innerText()).to.equal("not sent");
+    await page.click("[role=dialog] [data-action=confirm]");
+    await answered(id).getByText("approved with other arguments").waitFor();
+    const { escalation } = await dashboard.service.rest(`GET /v1/enforce/escalations/${id}`);
+    const { edited_arguments: edited } = escalation as unknown as { edited_arguments: object };
+    expect(edited).to.deep.equal({ amount: 410, to: "JSON", currency: "EUR" });
+  });
+
+  it("show hostile and huge content inert and readable.", async () => {
+    const id = await ask({
+      amount: 500,
+      to: HOSTILE,
+      [`note${HOSTILE}`]: "\u05e9\u05dc\u05d5\u05dd",
+      long: "x".repeat(900_000),
+    });
+    const shown = card(id);
+    await shown.waitFor();
+    const text = await shown.locator("[data-argument=to]").innerText();
+    expect(text).to.contain("<script>").and.contain("U+202E").and.contain("U+0007").and.contain("U+200B");
+    expect(await page.evaluate(() => "hacked" in window)).to.equal(false);
+    expect((await shown.innerText()).length).to.be.below(10_000);
+    await shown
+      .getByText(/more characters/)
+      .first()
+      .waitFor();
+    await screenshot(page, "escalations-hostile");
+    await dashboard.service.resolve(id, "rejected");
+    await page.getByText("Nothing waits for a person").waitFor();
+  });
+
+  it("are read by auditors, and answered by others than the asker where four eyes are needed.", async () => {
+    const { rest } = dashboard.service;
+    const key = async (role: string) => String((await rest("POST /v1/admin/keys", { name: role, role })).secret);
+    const id = await ask({ amount: 600, to: "EYES" });
+    const auditor = await dashboard.open("/escalations", { key: await key("auditor") });
+    await card(id, auditor).getByText("A key of the role operator or admin can answer.").waitFor();
+    expect(await auditor.locator("[data-action=approve], [data-action=select]").count()).to.equal(0);
+    await rest("PATCH /v1/admin/workspaces/default", { four_eyes: true });
+    await card(id).locator("[data-action=approve]").click();
+    await card(id).locator(".answers [role=alert]").waitFor();
+    const operator = await dashboard.open("/escalations", { key: await key("operator") });
+    await card(id, operator).locator("[data-action=approve]").click();
+    await answered(id, operator).waitFor();
+    await rest("PATCH /v1/admin/workspaces/default", { four_eyes: false });
+    await auditor.close();
+    await operator.close();
+  });
+
+  for (const { name, ...appearance } of APPEARANCES) {
+    it(`are accessible (${name}).`, async () => {
+      const id = await ask({ amount: 700, currency: "EUR", to: `ACME ${name}` });
+      const shown = await dashboard.open("/escalations", appearance);
+      await card(id, shown).locator("[data-argument=amount]").waitFor();
+      await assertAccessible(shown);
+      await screenshot(shown, `escalations-${name}`);
+      await card(id, shown).locator("[data-action=edit]").click();
+      await assertAccessible(shown);
+      await screenshot(shown, `escalations-edit-${name}`);
+      await shown.keyboard.press("Escape");
+      await card(id, shown).locator("[data-action=reject]").click();
+      await assertAccessible(shown);
+      await screenshot(shown, `escalations-reject-${name}`);
+      await shown.goto(`/escalations/${id}`);
+      await shown.getByText("This exact action, once").waitFor();
+      await assertAccessible(shown);
+      await screenshot(shown, `escalation-${name}`);
+      await shown.close();
+    });
+  }
+});

@@ -1,0 +1,266 @@
+import { expect } from "chai";
+import type { Page } from "playwright-core";
+import {
+  APPEARANCES,
+  assertAccessible,
+  type Dashboard,
+  describeInBrowser,
+  openDashboard,
+  screenshot,
+} from "./browser.ts";
+
+const TEXT = `name: payments
+rules:
+  - tool: send_payment
+    decision: escalate
+    conditions:
+      rules:
+        - field: amount
+          operator: ">"
+          value: 500
+`;
+const HOSTILE = 'evil <img src=x onerror="window.hacked=1">\u202e';
+
+describeInBrowser("the mandates", () => {
+  let dashboard: Dashboard;
+  let page: Page;
+  let agentId: string;
+  let mandateId: string;
+
+  const editor = (on = page) => on.locator(".cm-content");
+  /** Replaces the editor's text, without what completion would add. */
+  const write = async (text: string, on = page): Promise<void> => {
+    await editor(on).click();
+    await on.keyboard.press("ControlOrMeta+a");
+    await on.keyboard.insertText(text);
+  };
+  const textIn = (on = page) =>
+    editor(on).evaluate((element) =>
+      [...element.querySelectorAll(".cm-line")].map((line) => line.textContent).join("\n"),
+    );
+
+  before(async () => {
+    dashboard = await openDashboard();
+    const { rest } = dashboard.service;
+    agentId = await dashboard.service.agent("payer");
+    const properties = { amount: { type: "number" }, to: { type: "string" } };
+    await rest("POST /v1/enforce/tools", { name: "send_payment", input_schema: { type: "object", properties } });
+    for (const amount of [5, 600, 700]) {
+      await rest("POST /v1/enforce/intercept", {
+        ...{ agent_id: agentId, action_type: "payment.send", tool: "send_payment" },
+        metadata: { arguments: { amount, to: "ACME" } },
+      });
+    }
+    page = await dashboard.open("/mandates");
+    await page.getByText("No mandate is in force").waitFor();
+  });
+  after(() => dashboard.close());
+
+  it("are written with faults at their lines, until the text compiles.", async () => {
+    await page.click("[data-action=new]");
+    await editor().waitFor();
+    await write(TEXT.replace("field: amount", "field: amuont"));
+    const fault = page.locator(".text-faults li");
+    await fault.first().waitFor();
+    expect(await fault.first().getAttribute("data-line")).to.equal("7");
+    expect(await fault.first().innerText()).to.match(/amuont.*amount/s);
+    expect(await page.locator(".cm-lintRange-error").first().innerText()).to.equal("amuont");
+    expect(await page.locator("[data-action=publish]").isDisabled()).to.equal(true);
+    await write(TEXT.replace("escalate", "forbid"));
+    await page.locator('.text-faults [data-line="4"]', { hasText: "must be one of" }).waitFor();
+    await write("name: [");
+    await page.locator(".text-faults li").first().waitFor();
+    await write(TEXT);
+    await page.getByText("The text compiles.").waitFor();
+    expect(await page.locator("[data-action=publish]").isDisabled()).to.equal(false);
+  });
+
+  it("complete the arguments of the rule's tool, the tools and the words.", async () => {
+    await write(TEXT.replace("field: amount", "field: "));
+    await page
+      .getByText(/field: $/m)
+      .first()
+      .waitFor({ state: "attached" });
+    await editor().locator(".cm-line", { hasText: "field:" }).click();
+    await page.keyboard.press("End");
+    await page.keyboard.press("Control+ ");
+    await page.locator(".cm-tooltip-autocomplete li", { hasText: "amount" }).waitFor();
+    expect(await page.locator(".cm-tooltip-autocomplete li").allInnerTexts()).to.deep.equal([
+      "amountnumber",
+      "tostring",
+    ]);
+    await page.keyboard.press("Escape");
+    await editor().locator(".cm-line", { hasText: "decision:" }).click();
+    await page.keyboard.press("End");
+    for (let count = 0; count < "escalate".length; count++) await page.keyboard.press("Backspace");
+    await page.keyboard.press("Control+ ");
+    await page.locator(".cm-tooltip-autocomplete li", { hasText: "block" }).waitFor();
+    await page.keyboard.press("Escape");
+    await write(TEXT);
+    await page.getByText("The text compiles.").waitFor();
+  });
+
+  it("take a rule from a form, which leaves the rest as it is.", async () => {
+    await write(`# Kept\n${TEXT}`);
+    await page.click("[data-action=add-rule]");
+    await page.selectOption("[name=kind]", "velocity");
+    await page.fill("[name=types]", "payment.*, refund.*");
+    await page.fill("[name=max_count]", "20");
+    await page.click("[role=dialog] [data-action=confirm]");
+    await page.getByText("The text compiles.").waitFor();
+    const text = await textIn();
+    expect(text)
+      .to.match(/^# Kept\nname: payments\n/)
+      .and.contain("max_count: 20")
+      .and.contain("- refund.*");
+    await page.click("[data-action=add-rule]");
+    await page.fill("[name=field]", "to");
+    await page.selectOption("[name=operator]", "in");
+    await page.fill("[name=value]", '["ACME", "B"]');
+    await page.click("[role=dialog] [data-action=confirm]");
+    await page.getByText("The text compiles.").waitFor();
+    expect(await textIn()).to.match(/operator: in\n\s+value:\n\s+- ACME\n\s+- B/);
+    await write(TEXT);
+    await page.getByText("The text compiles.").waitFor();
+  });
+
+  it("are tried on the past, with every changed decision.", async () => {
+    await page.click("[data-action=backtest]");
+    await page.click("[data-action=start]");
+    await page.locator("[data-report]").waitFor();
+    expect(await page.locator("[data-action=stricter] strong").innerText()).to.equal("2");
+    expect(await page.locator("[data-action=looser] strong").innerText()).to.equal("0");
+    expect(await page.locator(`[data-report] [data-id=${agentId}]`).innerText()).to.match(/payer\s+3\s+0\s+2/);
+    await page.click("[data-action=stricter]");
+    expect(await page.locator("[data-report] .virtual [data-id^=dec_]").count()).to.equal(2);
+    await assertAccessible(page);
+    await screenshot(page, "mandate-backtest");
+    await page.keyboard.press("Escape");
+  });
+
+  it("are published after what changes was shown, and compared by version.", async () => {
+    await page.click("[data-action=publish]");
+    await page.locator(".diff .is-added", { hasText: "name: payments" }).waitFor();
+    await page.click("[role=dialog] [data-action=confirm]");
+    await page.waitForURL(/mandates\/mnd_/);
+    mandateId = page.url().split("/").at(-1) ?? "";
+    await page.getByText("version 1", { exact: true }).waitFor();
+    await write((await textIn()).replace("value: 500", "value: 800"));
+    await page.locator("[data-action=publish]:enabled").click();
+    expect(await page.locator(".diff .is-removed .shown").innerText()).to.contain("value: 500");
+    expect(await page.locator(".diff .is-added .shown").innerText()).to.contain("value: 800");
+    await page.click("[role=dialog] [data-action=confirm]");
+    await page.getByText("version 2", { exact: true }).waitFor();
+    await page.getByRole("tab", { name: "History" }).click();
+    await page.locator(".diff .is-added", { hasText: "value: 800" }).waitFor();
+    await page.getByRole("tab", { name: "Text" }).click();
+  });
+
+  it("say so when somebody else published meanwhile.", async () => {
+    await write((await textIn()).replace("value: 800", "value: 900"));
+    const conditions = { rules: [{ field: "amount", operator: ">", value: 1_000 }] };
+    await dashboard.service.rest(`PUT /v1/enforce/mandates/${mandateId}`, {
+      ...{ name: "payments", rules: [{ tool: "send_payment", decision: "escalate", conditions }] },
+    });
+    await page.locator("[data-action=publish]:enabled").click();
+    await page.locator("[data-conflict]", { hasText: "version 3" }).waitFor();
+    await page.locator(".diff .is-removed", { hasText: "value: 1000" }).waitFor();
+    await page.click("[role=dialog] [data-action=confirm]");
+    await page.getByText("version 4", { exact: true }).waitFor();
+  });
+
+  it("only observe when they are told to, and say what they would have done.", async () => {
+    await page.click("[data-action=mode]");
+    await page.locator("[data-action=publish]:enabled").click();
+    await page.click("[role=dialog] [data-action=confirm]");
+    await page.getByText("version 5", { exact: true }).waitFor();
+    await dashboard.service.rest("POST /v1/enforce/intercept", {
+      ...{ agent_id: agentId, action_type: "payment.send", tool: "send_payment" },
+      metadata: { arguments: { amount: 5_000, to: "ACME" } },
+    });
+    await page.reload();
+    await page.locator("[data-observed]", { hasText: "would have blocked 0 and escalated 1" }).waitFor();
+    await editor().waitFor();
+    await page.click("[data-action=mode]");
+    await page.locator("[data-action=publish]:enabled").click();
+    await page.click("[role=dialog] [data-action=confirm]");
+    await page.getByText("version 6", { exact: true }).waitFor();
+  });
+
+  it("have tests, generated and run.", async () => {
+    await page.goto(`/mandates/${mandateId}?show=tests`);
+    await page.getByText("This version has no tests.").waitFor();
+    await page.click("[data-action=generate-tests]");
+    await page.locator("[data-results]", { hasText: /\d+ passed, 0 failed/ }).waitFor();
+    await assertAccessible(page);
+    await screenshot(page, "mandate-tests");
+  });
+
+  it("are read by auditors, and hostile names are inert.", async () => {
+    const { rest } = dashboard.service;
+    await rest("POST /v1/enforce/mandates", {
+      name: HOSTILE,
+      rules: [{ type: "trust", decision: "block", conditions: { below: 5 } }],
+    });
+    const key = await rest("POST /v1/admin/keys", { name: "a", role: "auditor" });
+    const shown = await dashboard.open("/mandates", { key: key.secret ?? "" });
+    const row = shown.locator(".mandate-row", { hasText: "evil" });
+    await row.waitFor();
+    expect(await row.locator(".shown").innerText()).to.equal('evil <img src=x onerror="window.hacked=1">U+202E');
+    expect(await shown.locator("[data-action=new]").count()).to.equal(0);
+    await row.locator("a").click();
+    await editor(shown).waitFor();
+    expect(await shown.locator("[data-action=publish], [data-action=archive]").count()).to.equal(0);
+    await shown.goto(`/mandates/${mandateId}`);
+    await editor(shown).waitFor();
+    await editor(shown).click();
+    await shown.keyboard.insertText("x");
+    expect(await textIn(shown)).to.match(/^name: payments/);
+    expect(await shown.evaluate(() => "hacked" in window)).to.equal(false);
+    await shown.close();
+  });
+
+  it("are archived after their name was typed.", async () => {
+    await page.goto("/mandates");
+    await page.locator(".mandate-row", { hasText: "evil" }).locator("a").click();
+    await page.click("[data-action=archive]");
+    expect(await page.locator("[role=dialog] [data-action=confirm]").isDisabled()).to.equal(true);
+    await page.fill("[name=confirm]", HOSTILE);
+    await page.click("[role=dialog] [data-action=confirm]");
+    await page.waitForURL(/\/mandates$/);
+    await page.locator(`[data-id="${mandateId}"]`).waitFor();
+    expect(await page.locator(".mandate-row").count()).to.equal(1);
+  });
+
+  it("load the editor only where it opens.", async () => {
+    const fresh = await dashboard.open("/overview");
+    await fresh.waitForSelector("[data-screen=overview] .chart canvas");
+    const bytes = await fresh.evaluate(() =>
+      performance
+        .getEntriesByType("resource")
+        .filter(({ name }) => name.endsWith(".js"))
+        .reduce((sum, entry) => sum + (entry as PerformanceResourceTiming).encodedBodySize, 0),
+    );
+    console.log(`      ${Math.round(bytes / 1024)} KiB of script, compressed, for the first screen`);
+    expect(bytes).to.be.within(50_000, 250 * 1024);
+    await fresh.close();
+  });
+
+  for (const { name, ...appearance } of APPEARANCES) {
+    it(`are accessible (${name}).`, async () => {
+      const shown = await dashboard.open("/mandates", appearance);
+      await shown.locator(".mandate-row").waitFor();
+      await assertAccessible(shown);
+      await screenshot(shown, `mandates-${name}`);
+      await shown.goto(`/mandates/${mandateId}`);
+      await shown.getByText("The text compiles.").waitFor();
+      await assertAccessible(shown);
+      await screenshot(shown, `mandate-${name}`);
+      await shown.goto(`/mandates/${mandateId}?show=history`);
+      await shown.locator(".diff").waitFor();
+      await assertAccessible(shown);
+      await screenshot(shown, `mandate-history-${name}`);
+      await shown.close();
+    });
+  }
+});

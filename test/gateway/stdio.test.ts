@@ -1,0 +1,96 @@
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect } from "chai";
+import { asking, connectStateful, connectStateless, type GatewayService, startGateway } from "./harness.ts";
+import { until } from "./until.ts";
+
+/** An MCP server over standard streams that says what it sees, and ends when it is told to. */
+const PROGRAM = `
+import { createInterface } from "node:readline";
+const tools = ["env", "end", "crash"].map((name) => ({ name, inputSchema: { type: "object" } }));
+const send = (message) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\\n");
+const text = (value) => ({ content: [{ type: "text", text: value }] });
+createInterface(process.stdin).on("line", (line) => {
+  const { id, method, params } = JSON.parse(line);
+  if (method === "initialize") {
+    const serverInfo = { name: "own", version: String(process.pid) };
+    send({ id, result: { protocolVersion: "2025-11-25", capabilities: { tools: {} }, serverInfo } });
+  } else if (method === "tools/list") send({ id, result: { tools } });
+  else if (params?.name === "env") send({ id, result: text(JSON.stringify({ ...process.env, pid: process.pid })) });
+  else if (params?.name === "end") {
+    send({ id, result: text("ends") });
+    setTimeout(() => process.exit(0), 20);
+  } else if (params?.name === "crash") {
+    process.stderr.write("crashed with " + process.env.TOKEN + "\\n", () => process.exit(1));
+  } else if (id !== undefined) send({ id, result: {} });
+});
+`;
+
+type Result = { content: { text: string }[] };
+
+describe("an MCP server that is a command", () => {
+  let gateway: GatewayService;
+  let folder: string;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "acp-stdio-"));
+    await writeFile(join(folder, "own.mjs"), PROGRAM);
+    gateway = await startGateway({ env: { SECRET_OF_THE_TEST: "must not be inherited" } });
+    const env = [{ name: "TOKEN", value: "sesame-4711" }];
+    await gateway.add("own", { command: process.execPath, args: [join(folder, "own.mjs")] }, { env });
+  });
+  after(async () => {
+    await gateway?.stop();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  for (const connect of [connectStateful, connectStateless]) {
+    const generation = connect === connectStateful ? "with a session" : "stateless";
+    it(`inherits nothing, and gets its own environment (${generation}).`, async () => {
+      const client = asking(await connect(gateway.urlOf("own"), gateway.headers));
+      const result = await client.request({ method: "tools/call", params: { name: "env", arguments: {} } });
+      const env = JSON.parse((result as Result).content[0]?.text ?? "{}") as Record<string, string>;
+      expect(env.TOKEN).to.equal("sesame-4711");
+      expect(Object.keys(env).filter((name) => /^(ACP_|SECRET_|DATABASE_URL|NODE_|npm_)/.test(name))).to.deep.equal([]);
+      expect(env.HOME).to.equal("/nonexistent");
+      await client.close();
+    });
+  }
+
+  it("is started again after it ended, with back-off, in the session of its client.", async () => {
+    const client = asking(await connectStateful(gateway.urlOf("own"), gateway.headers));
+    const call = (name: string) =>
+      client.request({ method: "tools/call", params: { name, arguments: {} } }).catch((error: Error) => error.message);
+    const pidOf = (result: unknown) => JSON.parse((result as Result).content[0]?.text ?? "{}").pid as number;
+    const first = pidOf(await call("env"));
+    expect(await call("crash")).to.match(/ended before it answered/);
+    await until(() => gateway.output().includes("mcp server process ended"));
+    expect(gateway.output()).to.contain("crashed with ***").and.not.to.contain("sesame-4711");
+    let result: unknown;
+    await until(async () => {
+      result = await call("env");
+      return typeof result === "object";
+    });
+    expect(pidOf(result)).not.to.equal(first);
+    await client.close();
+  });
+
+  it("ends with its client's session, and all end with the service.", async () => {
+    const client = await connectStateful(gateway.urlOf("own"), gateway.headers);
+    const result = await asking(client).request({ method: "tools/call", params: { name: "env", arguments: {} } });
+    const { pid } = JSON.parse((result as Result).content[0]?.text ?? "{}") as { pid: number };
+    expect(await isRunning(pid)).to.equal(true);
+    await (client.transport as unknown as { terminateSession(): Promise<void> }).terminateSession();
+    await until(async () => !(await isRunning(pid)));
+    const other = await connectStateful(gateway.urlOf("own"), gateway.headers);
+    const second = await asking(other).request({ method: "tools/call", params: { name: "env", arguments: {} } });
+    const { pid: last } = JSON.parse((second as Result).content[0]?.text ?? "{}") as { pid: number };
+    await gateway.stop();
+    await until(async () => !(await isRunning(last)));
+    await other.close();
+  });
+});
+
+async function isRunning(pid: number): Promise<boolean> {
+  return (await readdir("/proc")).includes(String(pid));
+}

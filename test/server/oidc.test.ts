@@ -1,0 +1,384 @@
+import { expect } from "chai";
+import { agentctl } from "../cli/harness.ts";
+import { freePort } from "../support/free-port.ts";
+import { TestBrowser, type Visit } from "../support/oidc-browser.ts";
+import {
+  CLIENT_ID,
+  CLIENT_SECRET,
+  type RogueIssuer,
+  startIssuer,
+  startRogueIssuer,
+  type TestIssuer,
+} from "../support/oidc-issuer.ts";
+import { startService, type TestService } from "../support/service.ts";
+
+const MAP = "acp-admins=default:admin,readers=default:auditor,finance=pay:operator,ghosts=nowhere:admin";
+
+async function settings(issuer: string): Promise<{ port: number; env: Record<string, string> }> {
+  const port = await freePort();
+  const env = {
+    ...{ ACP_HTTP_PORT: String(port), ACP_PUBLIC_URL: `http://127.0.0.1:${port}`, ACP_OIDC_ISSUER: issuer },
+    ...{ ACP_OIDC_CLIENT_ID: CLIENT_ID, ACP_OIDC_CLIENT_SECRET: CLIENT_SECRET, ACP_OIDC_GROUP_MAP: MAP },
+    ACP_OIDC_LABEL: "Example",
+  };
+  return { port, env };
+}
+
+interface Session {
+  readonly key_id: string;
+  readonly workspace_id: string;
+  readonly role: string;
+  readonly csrf_token: string;
+  readonly expires_at: string;
+}
+
+async function sessionOf(browser: TestBrowser, service: TestService): Promise<Session | null> {
+  const { text } = await browser.request(`${service.http}/dashboard/session`);
+  return (JSON.parse(text) as { session: Session | null }).session;
+}
+
+describe("signing in by OpenID Connect", function () {
+  this.timeout(60_000);
+  let issuer: TestIssuer;
+  let service: TestService;
+  const start = (query = ""): string => `${service.http}/dashboard/oidc/start${query}`;
+  const isCallback = (url: string): boolean => url.includes("/dashboard/oidc/callback");
+
+  before(async () => {
+    const issuerPort = await freePort();
+    const { env } = await settings(`http://127.0.0.1:${issuerPort}`);
+    // The service starts while the issuer is down.
+    service = await startService({ env });
+    const down = await new TestBrowser().request(start());
+    expect([down.status, down.fault]).to.deep.equal([503, "unreachable"]);
+    const byKey = await fetch(`${service.http}/dashboard/sign-in`, {
+      ...{ method: "POST", headers: { "content-type": "application/json" } },
+      body: JSON.stringify({ key: service.adminKey }),
+    });
+    expect(byKey.status).to.equal(200);
+    await service.rest("POST /v1/admin/workspaces", { workspace_id: "pay", name: "Payments" });
+    issuer = await startIssuer({ redirectUri: `${service.http}/dashboard/oidc/callback`, port: issuerPort });
+    // A failed discovery is not repeated at once.
+    await expectEventually(async () => (await new TestBrowser().request(start())).status === 303);
+  });
+  after(async () => {
+    await service?.stop();
+    await issuer?.close();
+  });
+
+  async function signIn(person: TestIssuer["person"], query = ""): Promise<{ browser: TestBrowser; last: Visit }> {
+    issuer.person = person;
+    const browser = new TestBrowser();
+    return { browser, last: await browser.follow(start(query)) };
+  }
+
+  it("says what is offered.", async () => {
+    const { text } = await new TestBrowser().request(`${service.http}/dashboard/session`);
+    expect(JSON.parse(text)).to.deep.equal({ session: null, oidc: { label: "Example", url: start() } });
+  });
+
+  it("signs a person in with the first role of a group, and returns to the screen.", async () => {
+    const person = { sub: "1", email: "Alice@Example.com", email_verified: true, groups: ["readers", "acp-admins"] };
+    const { browser, last } = await signIn(person, "?return_to=/escalations%3Fstatus%3Dpending%26a%3D%22%3E");
+    expect(last.status).to.equal(200);
+    expect(last.text).to.contain(
+      '<meta http-equiv="refresh" content="0; url=/escalations?status=pending&amp;a=%22%3E">',
+    );
+    expect(last.text).not.to.contain("<script");
+    expect(last.headers.get("content-security-policy")).to.match(/^default-src 'none'; style-src 'nonce-/);
+    expect(last.headers.get("cache-control")).to.equal("no-store");
+    const [strict = "", ...cleared] = last.headers.getSetCookie();
+    expect(strict).to.match(/^acp_sign_in=acps_[a-z2-7]+; Path=\/; HttpOnly; SameSite=Strict; Max-Age=(4319\d|43200)$/);
+    expect(cleared).to.have.length(2);
+    for (const line of cleared) expect(line).to.match(/^acp_oidc(_choice)?=; .*Max-Age=0$/);
+    const session = await sessionOf(browser, service);
+    expect(session).to.include({ key_id: "oidc:alice@example.com", workspace_id: "default", role: "admin" });
+    const lifetimeMs = Date.parse(session?.expires_at ?? "") - Date.now();
+    expect(lifetimeMs).to.be.within(43_000_000, 43_200_000 + 5_000);
+  });
+
+  it("begins with PKCE, state and nonce, and a cookie for this browser alone.", async () => {
+    const { status, headers } = await new TestBrowser().request(start());
+    const to = new URL(headers.get("location") ?? "");
+    expect(status).to.equal(303);
+    expect(Object.fromEntries(to.searchParams)).to.include({
+      ...{ client_id: CLIENT_ID, response_type: "code", code_challenge_method: "S256", scope: "openid profile email" },
+      redirect_uri: `${service.http}/dashboard/oidc/callback`,
+    });
+    for (const name of ["state", "nonce", "code_challenge"]) expect(to.searchParams.get(name)).to.have.length(43);
+    const [cookie = ""] = headers.getSetCookie();
+    expect(cookie).to.match(/^acp_oidc=[\w-]+; Path=\/dashboard\/oidc; HttpOnly; SameSite=Lax; Max-Age=600$/);
+    expect(Buffer.from(cookie.slice(9), "base64url").toString()).not.to.contain(to.searchParams.get("state") ?? "");
+  });
+
+  it("names people by a verified email, else their user name, else their subject.", async () => {
+    const groups = ["readers"];
+    for (const [claims, want] of [
+      [{ sub: "2", email: "a@b.c", groups }, "oidc:a@b.c"],
+      [{ sub: "3", email: "boss@b.c", email_verified: false, preferred_username: "Eve", groups }, "oidc:eve"],
+      [{ sub: "4", email: "b\u043ess@b.c", preferred_username: "bo\u200bss", groups }, "oidc:4"],
+      [{ sub: "5", email: `${"x".repeat(300)}@b.c`, groups }, "oidc:5"],
+      [{ sub: "6", email: ["a@b.c"], preferred_username: { a: 1 }, groups }, "oidc:6"],
+      [{ sub: "7", email: "jörg@müller.de", groups }, "oidc:jörg@müller.de"],
+    ] as const) {
+      const { browser } = await signIn(claims);
+      expect((await sessionOf(browser, service))?.key_id, JSON.stringify(claims)).to.equal(want);
+    }
+  });
+
+  it("says so when no group has a role, or its workspace does not exist.", async () => {
+    for (const [groups, fault] of [
+      [undefined, "no-group"],
+      [[], "no-group"],
+      [["others", 5, null, { a: "acp-admins" }], "no-group"],
+      ["ACP-ADMINS", "no-group"],
+      [["ghosts"], "no-workspace"],
+    ] as const) {
+      const { browser, last } = await signIn({ sub: "8", email: "a@b.c", groups });
+      expect([last.status, last.fault]).to.deep.equal([403, fault]);
+      expect(await sessionOf(browser, service)).to.equal(null);
+    }
+  });
+
+  it("offers a choice to people with several workspaces.", async () => {
+    const { browser, last } = await signIn({ sub: "9", email: "c@b.c", groups: ["finance", "readers", "ghosts"] });
+    expect(
+      [...last.text.matchAll(/value="([^"]*)">\S+ <span class="role">as (\w+)/g)].map(([, ...found]) => found),
+    ).to.deep.equal([
+      ["default", "auditor"],
+      ["pay", "operator"],
+    ]);
+    expect(await sessionOf(browser, service)).to.equal(null);
+    const choose = (workspace: string, headers: Record<string, string> = {}): Promise<Visit> =>
+      browser.request(`${service.http}/dashboard/oidc/choose`, {
+        ...{ method: "POST", body: new URLSearchParams({ workspace }), headers },
+      });
+    expect((await choose("nowhere")).fault).to.equal("wrong-choice");
+    expect((await choose("pay", { origin: "https://evil.example" })).status).to.equal(403);
+    expect(await sessionOf(browser, service)).to.equal(null);
+    const done = await choose("pay", { origin: service.http });
+    expect(done.text).to.contain("url=/overview");
+    expect(await sessionOf(browser, service)).to.include({
+      key_id: "oidc:c@b.c",
+      workspace_id: "pay",
+      role: "operator",
+    });
+    expect((await choose("default")).fault).to.equal("expired");
+  });
+
+  it("refuses addresses of other sites to return to.", async () => {
+    for (const to of [
+      ...[
+        "https://evil.example",
+        "//evil.example",
+        "/\\evil.example",
+        "/overview/..//evil.example",
+        "javascript:alert(1)",
+      ],
+      ...[
+        "/overview\n",
+        "overview",
+        "",
+        "/dashboard/session",
+        "/assets/x.js",
+        "/\t/evil.example",
+        "/%2f%2fevil.example",
+      ],
+      ...["/overview/%2e%2e//evil.example", `/overview?${"x".repeat(600)}`, "/@evil.example", "http:/evil.example"],
+    ]) {
+      const { status, fault, headers } = await new TestBrowser().request(start(`?return_to=${encodeURIComponent(to)}`));
+      expect([status, fault], JSON.stringify(to)).to.deep.equal([400, "wrong-return"]);
+      expect([headers.get("location"), headers.get("set-cookie")]).to.deep.equal([null, null]);
+    }
+  });
+
+  it("refuses another state, another browser, a used answer and an expired or forged cookie.", async () => {
+    issuer.person = { sub: "1", email: "alice@example.com", groups: ["acp-admins"] };
+    const browser = new TestBrowser();
+    const { url } = await browser.follow(start(), isCallback);
+    const other = await new TestBrowser().request(url);
+    expect([other.status, other.fault]).to.deep.equal([400, "expired"]);
+    const wrong = new URL(url);
+    wrong.searchParams.set("state", "x");
+    for (const bad of [wrong.href, `${url}&state=x`, url.replace(/state=[^&]*/, "")]) {
+      const { fault, headers } = await browser.request(bad);
+      expect([fault, headers.get("set-cookie")], bad).to.deep.equal(["wrong-state", null]);
+    }
+    const flow = browser.cookieOf(url, "acp_oidc") ?? "";
+    const forged = new TestBrowser();
+    for (const cookie of [`${flow.slice(0, -2)}AA`, "x", flow.toUpperCase(), ""]) {
+      const { fault } = await forged.request(url, { headers: { cookie: `acp_oidc=${cookie}` } });
+      expect(fault, cookie).to.equal("expired");
+    }
+    // As another kind of cookie it is worth nothing.
+    const chosen = await forged.request(`${service.http}/dashboard/oidc/choose`, {
+      ...{ method: "POST", body: new URLSearchParams({ workspace: "default" }) },
+      headers: { cookie: `acp_oidc_choice=${flow}` },
+    });
+    expect(chosen.fault).to.equal("expired");
+    expect((await browser.request(url)).status).to.equal(200);
+    expect((await browser.request(url)).fault).to.equal("expired");
+    const replayed = await forged.request(url, { headers: { cookie: `acp_oidc=${flow}` } });
+    expect([replayed.fault, replayed.text.includes("invalid_grant")]).to.deep.equal(["unproven", true]);
+    expect(replayed.headers.getSetCookie().join()).not.to.contain("acps_");
+  });
+
+  it("shows an error of the issuer by its code alone.", async () => {
+    const browser = new TestBrowser();
+    const { url } = await browser.follow(start(), isCallback);
+    const state = new URL(url).searchParams.get("state") ?? "";
+    const refused = (error: string) =>
+      new URLSearchParams({ error, state, iss: issuer.url, error_description: "<b>call 555</b>" }).toString();
+    const flow = browser.cookieOf(url, "acp_oidc") ?? "";
+    for (const [error, shown] of [
+      ["access_denied", true],
+      ["<script>", false],
+    ] as const) {
+      const visit = await new TestBrowser().request(`${service.http}/dashboard/oidc/callback?${refused(error)}`, {
+        headers: { cookie: `acp_oidc=${flow}` },
+      });
+      expect([visit.fault, visit.text.includes("access_denied")]).to.deep.equal(["denied", shown]);
+      expect(visit.text).not.to.match(/555|<script/);
+    }
+  });
+
+  it("answers other methods and paths as everywhere.", async () => {
+    expect((await new TestBrowser().request(start(), { method: "POST" })).status).to.equal(405);
+    expect((await new TestBrowser().request(`${service.http}/dashboard/oidc/choose`)).status).to.equal(405);
+    expect((await new TestBrowser().request(`${service.http}/dashboard/oidc/else`)).status).to.equal(404);
+    const long = await new TestBrowser().request(`${service.http}/dashboard/oidc/callback?code=${"x".repeat(9_000)}`);
+    expect(long.fault).to.equal("unproven");
+  });
+
+  it("lets another person resolve what one asked under `four_eyes`, and not the same.", async () => {
+    await service.rest("PATCH /v1/admin/workspaces/default", { four_eyes: true, default_decision: "escalate" });
+    const call = async (person: TestIssuer["person"], path: string, body: object): Promise<Visit> => {
+      const { browser } = await signIn(person);
+      const token = (await sessionOf(browser, service))?.csrf_token ?? "";
+      const headers = { "content-type": "application/json", "x-csrf-token": token };
+      return browser.request(service.http + path, { method: "POST", body: JSON.stringify(body), headers });
+    };
+    const [asker, other] = ["asker", "other"].map((sub) => ({ sub, email: `${sub}@b.c`, groups: ["acp-admins"] }));
+    if (asker === undefined || other === undefined) throw new Error("there are two");
+    const agent_id = await service.agent();
+    const { text } = await call(asker, "/v1/enforce/intercept", { agent_id, action_type: "pay.out" });
+    const { escalation_id: id } = JSON.parse(text) as { escalation_id: string };
+    const resolve = (person: TestIssuer["person"]): Promise<Visit> =>
+      call(person, `/v1/enforce/escalations/${id}/resolve`, { resolution: "approved" });
+    const refused = await resolve({ ...asker, email: "ASKER@b.c" });
+    expect([refused.status, refused.text.includes("FOUR_EYES")]).to.deep.equal([403, true], refused.text);
+    const resolved = await resolve(other);
+    expect(JSON.parse(resolved.text).escalation).to.include({ resolved_by: "oidc:other@b.c" });
+    const env = { ACP_URL: service.http, ACP_API_KEY: service.adminKey };
+    const verified = await agentctl(["vault", "verify", "--url", service.http, "--key", service.adminKey], env);
+    expect(verified.code, verified.stderr).to.equal(0);
+  });
+
+  it("names the person in what is sealed, ends everywhere at once, and logs no secret.", async () => {
+    const person = { sub: "1", email: "alice@example.com", groups: ["acp-admins"] };
+    const [{ browser, last }, { browser: second }] = [await signIn(person), await signIn(person)];
+    const session = await sessionOf(browser, service);
+    const headers = { "content-type": "application/json", "x-csrf-token": session?.csrf_token ?? "" };
+    const url = `${service.http}/v1/enforce/departments`;
+    expect((await browser.request(url, { method: "POST", body: '{"name":"d"}' })).status).to.equal(403);
+    expect((await browser.request(url, { method: "POST", body: '{"name":"d"}', headers })).status).to.equal(200);
+    const { entries } = await service.rest("GET /v1/enforce/vault/entries?page_size=500");
+    const bodies = (entries as unknown as { body: string }[]).map(({ body }) => JSON.parse(body) as { by?: string });
+    expect(bodies.map(({ by }) => by)).to.include("oidc:alice@example.com");
+    const out = await browser.request(`${service.http}/dashboard/sign-out`, {
+      ...{ method: "POST", body: '{"everywhere":true}', headers },
+    });
+    expect(out.status).to.equal(200);
+    expect([await sessionOf(browser, service), await sessionOf(second, service)]).to.deep.equal([null, null]);
+    const secret = /acps_[a-z2-7]+/.exec(last.headers.getSetCookie().join())?.[0] ?? "";
+    expect(secret).not.to.equal("");
+    for (const text of [CLIENT_SECRET, secret, "eyJ", "code="]) expect(service.output()).not.to.contain(text);
+  });
+});
+
+describe("signing in at an issuer that is wrong", function () {
+  this.timeout(60_000);
+  let issuer: RogueIssuer;
+  let service: TestService;
+  const start = (): string => `${service.http}/dashboard/oidc/start`;
+
+  before(async () => {
+    issuer = await startRogueIssuer();
+    const { env } = await settings(issuer.url);
+    service = await startService({ env });
+    issuer.person = { sub: "1", email: "alice@example.com", groups: ["acp-admins"] };
+  });
+  after(async () => {
+    await service?.stop();
+    await issuer?.close();
+  });
+
+  it("does so when nothing is.", async () => {
+    expect((await new TestBrowser().follow(start())).status).to.equal(200);
+  });
+
+  const now = (): number => Math.floor(Date.now() / 1000);
+  const TOKEN = JSON.stringify({ access_token: "tell-tale", token_type: "Bearer" });
+  for (const [title, faults, fault] of [
+    ["another nonce", { claims: { nonce: "x" } }, "unproven"],
+    ["no nonce", { claims: { nonce: undefined } }, "unproven"],
+    ["another issuer", { claims: { iss: "https://evil.example" } }, "unproven"],
+    ["another audience", { claims: { aud: "another-client" } }, "unproven"],
+    ["an ID token that is over", { claims: { exp: now() - 3_600 } }, "unproven"],
+    ["another key", { wrongKey: true }, "unproven"],
+    ["no ID token", { token: { status: 200, body: TOKEN } }, "unproven"],
+    ["an ID token without signature", { token: { status: 200, body: unsigned() } }, "unproven"],
+    ["no JSON", { token: { status: 200, body: "tell-tale" } }, "unproven"],
+    ["a fault of its own", { token: { status: 500, body: '{"x":"tell-tale"}' } }, "unreachable"],
+    ["an answer of 2 MB", { token: { status: 200, body: `{"x":"${"y".repeat(2_000_000)}"}` } }, "unreachable"],
+    ["a person without a name", { claims: { sub: "\u200b", email: "", preferred_username: " " } }, "no-name"],
+  ] as const) {
+    it(`signs nobody in with ${title}.`, async () => {
+      issuer.faults = faults;
+      const browser = new TestBrowser();
+      const last = await browser.follow(start());
+      expect(last.fault).to.equal(fault);
+      expect(last.headers.getSetCookie().join()).not.to.contain("acps_");
+      expect(await sessionOf(browser, service)).to.equal(null);
+      for (const text of [last.text, service.output()]) expect(text).not.to.match(/tell-tale|eyJ|an-access-token/);
+      issuer.faults = {};
+    });
+  }
+
+  it("refuses an answer in the name of another issuer, before the code goes anywhere.", async () => {
+    const browser = new TestBrowser();
+    const { url } = await browser.follow(start(), (to) => to.includes("/callback"));
+    const asked = issuer.asked.length;
+    for (const bad of [url.replace(/iss=[^&]*/, "iss=https%3A%2F%2Fevil.example"), url.replace(/&iss=[^&]*/, "")]) {
+      const copy = new TestBrowser();
+      const headers = { cookie: `acp_oidc=${browser.cookieOf(url, "acp_oidc")}` };
+      expect((await copy.request(bad, { headers })).fault).to.equal("unproven");
+    }
+    expect(issuer.asked.length).to.equal(asked);
+  });
+
+  it("slows down who guesses codes.", async () => {
+    const faults = new Set<string | undefined>();
+    const browser = new TestBrowser();
+    for (let count = 0; count < 80; count++) {
+      const { url } = await browser.follow(start(), (to) => to.includes("/callback"));
+      faults.add((await browser.request(url.replace(/code=[^&]*/, `code=guess${count}`))).fault);
+    }
+    expect([...faults]).to.deep.equal(["unproven", "busy"]);
+    expect((await new TestBrowser().follow(start())).status).to.equal(200);
+  });
+});
+
+function unsigned(): string {
+  const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const id_token = `${part({ alg: "none" })}.${part({ sub: "1", aud: CLIENT_ID, groups: ["acp-admins"] })}.`;
+  return JSON.stringify({ access_token: "tell-tale", token_type: "Bearer", id_token });
+}
+
+async function expectEventually(holds: () => Promise<boolean>): Promise<void> {
+  for (const end = Date.now() + 10_000; Date.now() < end; ) {
+    if (await holds()) return;
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+  expect.fail("it did not come to hold within 10 s");
+}
