@@ -195,7 +195,7 @@ function createMcpParts({
   const gateway = new McpGateway({
     resource,
     ...{ servers, definitions, intercept, logs, log, metrics, pool: database.pool, publicUrl },
-    callers: new McpCallers({ authenticate: (key) => authenticator.authenticate(key), tokens }),
+    callers: new McpCallers({ authenticate: authenticator.authenticate, tokens }),
     ends: new McpEnds({ logs }),
     origins: new RequestOrigins({ publicUrl, hosts: config.mcpHosts, listensOn: config.host }),
     upstreams: new Upstreams({ lookup: targets.lookup, log }),
@@ -236,7 +236,7 @@ function createServers(parts: Parts): Servers {
   const { defaultDeadlineMs, maxBodyBytes } = config;
   const services = createServices(parts);
   const descriptors = services.map(({ service }) => service);
-  const authenticate = (key: string) => authenticator.authenticate(key);
+  const { authenticate } = authenticator;
   const watchKeys: WatchKeys = async (workspaceId, listener) =>
     authenticator.watchEnds(await logs.of(workspaceId), listener);
   const pipeline = new Pipeline({
@@ -287,14 +287,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const guard = createGuard({ url: guardUrl, model, key, deadlineMs, metrics, log });
   const redis = await createRedisParts(config.redisUrl?.reveal(), { pool: database.pool, log, metrics });
   const expiry = new EscalationExpiry(database.pool, log);
-  const { surroundings } = redis;
-  const logs = await createWorkspaceLogs(database, log, {
-    ...surroundings,
-    onAppended(end) {
-      surroundings.onAppended?.(end);
-      expiry.onAppended(end);
-    },
-  });
+  const logs = await createWorkspaceLogs(database, log, { ...redis.surroundings, onEscalated: expiry.onEscalated });
   const keys = new SigningKeys({ database, logs, privateKey });
   const verifyToken = createTokenVerifier(keys);
   const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken });
@@ -303,7 +296,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const redaction = createRedaction({ database, logs, log, encryptor, webhookAllow });
   const llm = { llmUrl: config.llmUrl ?? undefined, llmKey: config.llmKey?.reveal() };
   const proxy = createRedactionProxy({
-    ...{ redaction, authenticate: (key) => authenticator.authenticate(key), logs, log, metrics, maxBodyBytes },
+    ...{ redaction, authenticate: authenticator.authenticate, logs, log, metrics, maxBodyBytes },
     ...llm,
   });
   const checker = new LongChecker();

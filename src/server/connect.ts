@@ -84,7 +84,8 @@ export class ConnectHandler {
   readonly #pipeline: Pipeline;
   readonly #maxBodyBytes: number;
   readonly #handlers: ReadonlyMap<string, UniversalHandler>;
-  readonly #prefixes: readonly string[];
+  /** Paths that it serves everything below: one a service. */
+  readonly prefixes: readonly string[];
 
   constructor({ pipeline, maxBodyBytes }: ConnectHandlerOptions) {
     this.#pipeline = pipeline;
@@ -98,16 +99,20 @@ export class ConnectHandler {
     const services = pipeline.services.map(({ service }) => service);
     for (const method of services.flatMap(({ methods }) => methods)) this.#addMethod(router, method);
     this.#handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
-    this.#prefixes = services.map(({ typeName }) => `/${typeName}/`);
+    this.prefixes = services.map(({ typeName }) => `/${typeName}`);
   }
 
-  /** Answers a call of these protocols and resolves with true; resolves with false, with the request untouched, for any other. */
-  async handle(request: IncomingMessage, response: ServerResponse, path: string, arrival: Arrival): Promise<boolean> {
+  /** Answers a request below one of the prefixes. */
+  async handle(request: IncomingMessage, response: ServerResponse, path: string, arrival: Arrival): Promise<void> {
     const handler = this.#handlers.get(path);
-    const isOurs = handler !== undefined || this.#prefixes.some((prefix) => path.startsWith(prefix));
-    if (!isOurs && !isRpcOnly(request)) return false;
     if (handler === undefined) sendUnknownMethod(request, response, path);
     else await this.#serve(handler, request, response, arrival);
+  }
+
+  /** Answers a call of these protocols to a path that nothing serves; returns false, with the request untouched, for any other. */
+  handleUnrouted(request: IncomingMessage, response: ServerResponse, path: string): boolean {
+    if (!isRpcOnly(request)) return false;
+    sendUnknownMethod(request, response, path);
     return true;
   }
 

@@ -223,7 +223,7 @@ export class Pipeline {
     metrics.record({ method: endpoint.name, wire: incoming.wire, code, seconds });
     this.#heldBytes -= call.heldBytes;
     this.#calls.delete(call);
-    this.#streams.remove(call);
+    if (isStream(call)) this.#streams.remove(call);
     if (this.#calls.size === 0) this.#onIdle();
   }
 
