@@ -27,6 +27,8 @@ import { EscalationExpiry } from "./escalation/expiry.ts";
 import { AccessTokens } from "./gateway/access-tokens.ts";
 import { McpCallers } from "./gateway/caller.ts";
 import { McpGateway } from "./gateway/gateway.ts";
+import { HeldActions } from "./gateway/held-actions.ts";
+import { CodingAgentHooks } from "./gateway/hooks.ts";
 import { RequestOrigins } from "./gateway/origin.ts";
 import { ProtectedResource } from "./gateway/protected-resource.ts";
 import { McpEnds } from "./gateway/session-ends.ts";
@@ -117,6 +119,7 @@ interface McpParts {
   readonly targets: Targets;
   readonly gateway: McpGateway;
   readonly resource: ProtectedResource;
+  readonly hooks: CodingAgentHooks;
 }
 
 /** File of the generated signing key, in the data directory. */
@@ -192,11 +195,12 @@ function createMcpParts({
           ...{ audience: config.mcpOidcAudience ?? undefined, scope: config.mcpOidcScope ?? undefined },
         });
   const resource = new ProtectedResource({ publicUrl, tokens });
+  const held = new HeldActions({ intercept, logs, pool: database.pool });
+  const callers = new McpCallers({ authenticate: authenticator.authenticate, tokens });
+  const ends = new McpEnds({ logs });
   const gateway = new McpGateway({
     resource,
-    ...{ servers, definitions, intercept, logs, log, metrics, pool: database.pool, publicUrl },
-    callers: new McpCallers({ authenticate: authenticator.authenticate, tokens }),
-    ends: new McpEnds({ logs }),
+    ...{ servers, definitions, held, callers, ends, logs, log, metrics, publicUrl },
     origins: new RequestOrigins({ publicUrl, hosts: config.mcpHosts, listensOn: config.host }),
     upstreams: new Upstreams({ lookup: targets.lookup, log }),
     holdMs: config.mcpHoldMs,
@@ -205,7 +209,8 @@ function createMcpParts({
     maxBodyBytes: config.maxBodyBytes,
     maxResultBytes: config.mcpMaxResultBytes,
   });
-  return { servers, definitions, targets, gateway, resource };
+  const hooks = new CodingAgentHooks({ ...{ held, callers, ends, log, publicUrl }, maxBodyBytes: config.maxBodyBytes });
+  return { servers, definitions, targets, gateway, resource, hooks };
 }
 
 /** Serves the public keys, for verifying certificates, checkpoints and tokens offline. */
@@ -261,7 +266,7 @@ function createServers(parts: Parts): Servers {
   const http = createHttpServer({
     pipeline,
     rest,
-    extra: [jwksRoute(keys), proxy, parts.mcp.gateway, parts.mcp.resource, ...dashboard],
+    extra: [jwksRoute(keys), proxy, parts.mcp.gateway, parts.mcp.resource, ...parts.mcp.hooks.routes, ...dashboard],
     ready,
     metrics: parts.metricsPage,
     openApi: JSON.stringify(document),

@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import { attachClaudeCode, attachCodex } from "./attach.ts";
 import { certificateVerify } from "./certificate-verify.ts";
 import {
   type Command,
@@ -43,6 +44,8 @@ const COMMANDS: readonly Command[] = [
   mcpTools,
   mcpAccept,
   mcpRemove,
+  attachClaudeCode,
+  attachCodex,
   signingKeyRetire,
   redactScan,
 ];
