@@ -195,7 +195,10 @@ function createMcpParts({
   const gateway = new McpGateway({
     resource,
     ...{ servers, definitions, intercept, logs, log, metrics, pool: database.pool, publicUrl },
-    callers: new McpCallers({ authenticate: (key) => authenticator.authenticate(key), tokens }),
+    callers: new McpCallers({
+      authenticate: (key) => authenticator.authenticate(key),
+      ...{ tokens, audience: config.mcpOidcAudience ?? undefined },
+    }),
     ends: new McpEnds({ logs }),
     origins: new RequestOrigins({ publicUrl, hosts: config.mcpHosts, listensOn: config.host }),
     upstreams: new Upstreams({ lookup: targets.lookup, log }),

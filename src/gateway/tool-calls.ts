@@ -3,6 +3,7 @@ import type { Pool } from "pg";
 import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { actionFrom } from "../api/action.ts";
 import type { Intercept } from "../decision/intercept.ts";
+import type { ControlPlaneError } from "../errors.ts";
 import type { Escalation } from "../escalation/escalation.ts";
 import { EscalationFeed } from "../escalation/feed.ts";
 import { findUsableApproval } from "../escalation/usable-approval.ts";
@@ -35,14 +36,26 @@ export interface ToolCall {
   readonly onHeld: ((message: string, seconds: number) => Promise<void>) | undefined;
 }
 
+/** The part of a call that is decided. */
+type DecidedCall = Omit<ToolCall, "known" | "review" | "onHeld">;
+
 /** What becomes of a call. */
 export type ToolCallOutcome =
   | {
       readonly kind: "forward";
       readonly arguments: JsonObject;
+      /** Arguments that clients repeat in headers. */
+      readonly repeated: ReviewedTool["repeated"];
       readonly sealed: SealedDecision;
     }
-  | { readonly kind: "answer"; readonly result: JsonObject; readonly sealed: SealedDecision | undefined };
+  | ToolCallAnswer;
+
+/** An answer in place of the tool's own. */
+export interface ToolCallAnswer {
+  readonly kind: "answer";
+  readonly result: JsonObject;
+  readonly sealed: SealedDecision | undefined;
+}
 
 /** Parts and settings of `ToolCalls`. */
 export interface ToolCallsOptions {
@@ -85,18 +98,25 @@ export class ToolCalls {
         tool = now;
         continue;
       }
-      return this.#settle(call, sealed);
+      return this.#settle(call, sealed, tool?.repeated ?? []);
     }
   }
 
-  async #settle(call: ToolCall, sealed: SealedDecision): Promise<ToolCallOutcome> {
-    if (sealed.decision === "allow") return { kind: "forward", arguments: call.arguments, sealed };
+  /** Decides a call of a caller that has ended, which is blocked on record. Rejects with `ended` should it not be. */
+  async refuse(call: DecidedCall, ended: ControlPlaneError): Promise<ToolCallAnswer> {
+    const sealed = await this.#intercept(call, call.arguments, undefined);
+    if (sealed.decision !== "block") throw ended;
+    return { kind: "answer", result: blockedResult(call.tool, sealed), sealed };
+  }
+
+  async #settle(call: ToolCall, sealed: SealedDecision, repeated: ReviewedTool["repeated"]): Promise<ToolCallOutcome> {
+    if (sealed.decision === "allow") return { kind: "forward", arguments: call.arguments, repeated, sealed };
     if (sealed.decision === "block") return { kind: "answer", result: blockedResult(call.tool, sealed), sealed };
     return this.#hold(call, sealed);
   }
 
   /** Decides by the one use-case. Presents an unused approval of the same action. */
-  async #intercept(call: ToolCall, args: JsonObject, escalationId: string | undefined): Promise<SealedDecision> {
+  async #intercept(call: DecidedCall, args: JsonObject, escalationId: string | undefined): Promise<SealedDecision> {
     const { server, caller, sessionId, tool, signal } = call;
     const { workspaceId, keyId, role, agentId, isKeyBound } = caller;
     const name = `${server.name}.${tool}`;
@@ -138,7 +158,9 @@ export class ToolCalls {
       const args = isEdited ? (JSON.parse(resolved.editedArguments as string) as JsonObject) : call.arguments;
       const approval = isEdited ? (resolved.replacedBy ?? undefined) : resolved.escalationId;
       const decided = await this.#intercept(call, args, approval);
-      if (decided.decision === "allow") return { kind: "forward", arguments: args, sealed: decided };
+      if (decided.decision === "allow") {
+        return { kind: "forward", arguments: args, repeated: now?.repeated ?? [], sealed: decided };
+      }
       if (decided.decision === "block" || isEdited || ending.aborted) {
         const result =
           decided.decision === "block" ? blockedResult(call.tool, decided) : this.#pendingResult(call, decided);

@@ -14,6 +14,7 @@ import { stored } from "../store/store-fault.ts";
 import { canonicalJson, digestOf } from "../tree/canonical.ts";
 import { isStorableJson } from "./checked-text.ts";
 import { definitionChanges, printable } from "./mcp-changes.ts";
+import { type RepeatedParameter, repeatedParametersOf } from "./mcp-parameters.ts";
 import type { McpServer } from "./mcp-servers.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
 import { isToolDescription, putToolVersion, schemaFault, type ToolDraft } from "./tools.ts";
@@ -34,6 +35,8 @@ export interface ReviewedTool {
   readonly status: "active" | "quarantined" | "unusable";
   /** Why it is unusable. */
   readonly reason?: string;
+  /** Arguments that clients repeat in headers. */
+  readonly repeated: readonly RepeatedParameter[];
 }
 
 /** One version of a definition as it is shown. */
@@ -291,15 +294,16 @@ function statusOf(candidate: Candidate, pins: Pins | undefined): ReviewedTool | 
 }
 
 function reviewedFrom(
-  { name, registeredName, digest }: Candidate,
+  { name, registeredName, digest, definition }: Candidate,
   version: number,
   status: "active" | "quarantined",
 ): ReviewedTool {
-  return { name, registeredName, digest, version, status };
+  return { name, registeredName, digest, version, status, repeated: repeatedParametersOf(schemaOf(definition)) };
 }
 
 const unusable = (server: McpServer, name: string, reason: string): ReviewedTool => ({
   ...{ name, registeredName: `${server.name}.${name}`, digest: "", version: 0, status: "unusable", reason },
+  repeated: [],
 });
 
 /** Reads a listed tool, or the reason why it cannot be registered. */
