@@ -37,8 +37,10 @@ import type { ProtectedResource } from "./protected-resource.ts";
 import { type Answer, Reply } from "./reply.ts";
 import type { McpEnds } from "./session-ends.ts";
 import { OpenCall, type Session, Sessions, type SessionsOptions } from "./sessions.ts";
-import { type ToolCallOutcome, ToolCalls, type ToolCallsOptions } from "./tool-calls.ts";
+import { EscalationTasks } from "./tasks.ts";
+import { type DecidedOutcome, ToolCalls, type ToolCallsOptions } from "./tool-calls.ts";
 import { ToolLists, type ToolListsOptions } from "./tool-lists.ts";
+import { DECISION_META, decisionMeta } from "./tool-results.ts";
 import type { Upstreams } from "./upstreams.ts";
 
 /** Parts and settings of the gateway. */
@@ -80,6 +82,7 @@ export class McpGateway {
   readonly #exchanges = new Set<AbortController>();
   readonly #forwarding: Forwarding;
   readonly #lists: ToolLists;
+  readonly #tasks: EscalationTasks;
   readonly #outcomes: Counter;
 
   constructor(options: GatewayOptions) {
@@ -88,6 +91,11 @@ export class McpGateway {
     this.#calls = new ToolCalls(options);
     this.#forwarding = new Forwarding(options);
     this.#lists = new ToolLists(options);
+    this.#tasks = new EscalationTasks({
+      ...{ calls: this.#calls, lists: this.#lists, forwarding: this.#forwarding },
+      ...{ ends: options.ends, log: options.log, maxResultBytes: options.maxResultBytes },
+      onOutcome: (outcome) => this.#count(outcome),
+    });
     const registers = [options.metrics];
     this.#outcomes = new Counter({
       name: "acp_mcp_calls_total",
@@ -123,6 +131,7 @@ export class McpGateway {
     const reason = new ControlPlaneError(ErrorReason.SHUTTING_DOWN, "the service is stopping");
     this.#closing.abort(reason);
     for (const exchange of this.#exchanges) exchange.abort(reason);
+    this.#tasks.close(reason);
     await this.#sessions.closeAll(reason);
     await this.#options.upstreams.close();
   }
@@ -280,8 +289,8 @@ export class McpGateway {
       const text = "a request with this id is in flight in the session";
       return reply.finish(errorOf(request.id, RPC_CODES.invalidRequest, text));
     }
-    const change = request.method === "tools/list" ? this.#lists.filter(exchange, request) : undefined;
-    const call = new OpenCall(request, ending, change);
+    if (this.#tasks.isOwn(exchange, request)) return this.#answerTask(exchange, request);
+    const call = new OpenCall(request, ending, this.#changeOf(exchange, request));
     session?.open.set(request.id, call);
     let isKept = false;
     try {
@@ -291,6 +300,18 @@ export class McpGateway {
       // One that broke off may be answered when the client resumes its stream.
       if (!isKept) session?.open.delete(request.id);
     }
+  }
+
+  /** Returns the change to the answer of a request; undefined if it is passed on as it is. */
+  #changeOf(exchange: Exchange, request: RpcRequest): OpenCall["transform"] | undefined {
+    if (request.method === "tools/list") return this.#lists.filter(exchange, request);
+    const isDiscovery = exchange.generation === "stateless" && request.method === "server/discover";
+    return isDiscovery ? (response) => this.#tasks.declare(response) : undefined;
+  }
+
+  async #answerTask(exchange: Exchange, request: RpcRequest): Promise<void> {
+    const response = await this.#tasks.answer(exchange, request);
+    await exchange.reply.finish(response, response.error?.code === RPC_CODES.missingCapability ? 400 : 200);
   }
 
   /** Sends a request to the server and passes its answer on. Resolves with false if the server may answer it later. */
@@ -323,10 +344,15 @@ export class McpGateway {
     const token = ownValue((ownValue(params, "_meta") ?? {}) as JsonObject, "progressToken");
     const outcome = await this.#calls.decide({
       ...{ server, caller, sessionId: session?.id, tool, arguments: args, signal: ending.signal },
-      ...{ known, review },
+      ...{ known, review, isTask: this.#tasks.isDeclared(exchange, request) },
       onHeld: token === undefined ? undefined : (message, seconds) => progress(reply, token, message, seconds),
     });
     this.#count(outcome);
+    if (outcome.kind === "escalated") {
+      const meta = { [DECISION_META]: decisionMeta(outcome.sealed) };
+      await reply.finish(resultOf(id, await this.#tasks.create(exchange, outcome.sealed.escalationId ?? "", meta)));
+      return true;
+    }
     if (outcome.kind === "answer") {
       await reply.finish(resultOf(id, inGeneration(generation, outcome.result)));
       return true;
@@ -337,7 +363,7 @@ export class McpGateway {
     return this.#forward({ ...exchange, headers: { ...headers, ...repeated } }, forwarded, call);
   }
 
-  #count(outcome: ToolCallOutcome): void {
+  #count(outcome: DecidedOutcome): void {
     const decision = outcome.sealed?.decision ?? "refused";
     this.#outcomes.inc({ outcome: outcome.kind === "forward" ? "forwarded" : decision });
   }

@@ -99,13 +99,14 @@ export function repeatedHeaders(
   const headers: Record<string, string> = {};
   for (const { header, path } of repeated) {
     const text = textOf(valueAt(args, path));
-    if (text !== undefined && (given === undefined || given[header] !== undefined)) headers[header] = encoded(text);
+    if (text !== undefined && (given === undefined || given[header] !== undefined))
+      headers[header] = encodedHeader(text);
   }
   return headers;
 }
 
 /** Writes a text as the value of a header, in Base64 unless it is plain. */
-export function encoded(text: string): string {
+export function encodedHeader(text: string): string {
   return PLAIN.test(text) && !BASE64.test(text) ? text : `=?base64?${Buffer.from(text).toString("base64")}?=`;
 }
 

@@ -3,8 +3,8 @@ import type { Pool } from "pg";
 import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { actionFrom } from "../api/action.ts";
 import type { Intercept } from "../decision/intercept.ts";
-import type { ControlPlaneError } from "../errors.ts";
-import type { Escalation } from "../escalation/escalation.ts";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { type Escalation, getEscalation, withdrawEscalation } from "../escalation/escalation.ts";
 import { EscalationFeed } from "../escalation/feed.ts";
 import { findUsableApproval } from "../escalation/usable-approval.ts";
 import { waitEscalation } from "../escalation/watch.ts";
@@ -15,7 +15,7 @@ import type { McpServer } from "../registry/mcp-servers.ts";
 import type { SealedDecision } from "../state/types.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import type { McpCaller } from "./caller.ts";
-import { blockedResult, pendingResult, refusal, rejectedResult } from "./tool-results.ts";
+import { blockedResult, decisionMeta, pendingResult, refusal, rejectedResult, spentResult } from "./tool-results.ts";
 
 /** A call of a tool, from the message to the decision. */
 export interface ToolCall {
@@ -34,10 +34,12 @@ export interface ToolCall {
   readonly review: () => Promise<ReviewedTool | undefined>;
   /** Tells a client that asked for progress that the call is held; undefined for one that did not. */
   readonly onHeld: ((message: string, seconds: number) => Promise<void>) | undefined;
+  /** True for a client that takes a task in place of a result: the call is not held. */
+  readonly isTask: boolean;
 }
 
 /** The part of a call that is decided. */
-type DecidedCall = Omit<ToolCall, "known" | "review" | "onHeld">;
+type DecidedCall = Omit<ToolCall, "known" | "review" | "onHeld" | "isTask">;
 
 /** What becomes of a call. */
 export type ToolCallOutcome =
@@ -49,6 +51,15 @@ export type ToolCallOutcome =
       readonly sealed: SealedDecision;
     }
   | ToolCallAnswer;
+
+/** What becomes of a call that is decided now: as above, or an escalation that the client waits for as a task. */
+export type DecidedOutcome = ToolCallOutcome | ToolCallEscalated;
+
+/** A call that waits for a person. */
+export interface ToolCallEscalated {
+  readonly kind: "escalated";
+  readonly sealed: SealedDecision;
+}
 
 /** An answer in place of the tool's own. */
 export interface ToolCallAnswer {
@@ -81,8 +92,11 @@ export class ToolCalls {
     this.#options = options;
   }
 
-  /** Decides a call. Resolves with its fate once a person has answered or the hold is over. Rejects when the signal aborts. */
-  async decide(call: ToolCall): Promise<ToolCallOutcome> {
+  /**
+   * Decides a call. Resolves with its fate once a person has answered or the hold is over; for a task, at once. Rejects when the signal
+   * aborts.
+   */
+  async decide(call: ToolCall): Promise<DecidedOutcome> {
     const { known } = call;
     let tool = known?.status === "active" ? known : await call.review();
     for (;;) {
@@ -109,10 +123,46 @@ export class ToolCalls {
     return { kind: "answer", result: blockedResult(call.tool, sealed), sealed };
   }
 
-  async #settle(call: ToolCall, sealed: SealedDecision, repeated: ReviewedTool["repeated"]): Promise<ToolCallOutcome> {
+  async #settle(call: ToolCall, sealed: SealedDecision, repeated: ReviewedTool["repeated"]): Promise<DecidedOutcome> {
     if (sealed.decision === "allow") return { kind: "forward", arguments: call.arguments, repeated, sealed };
     if (sealed.decision === "block") return { kind: "answer", result: blockedResult(call.tool, sealed), sealed };
-    return this.#hold(call, sealed);
+    return call.isTask ? { kind: "escalated", sealed } : this.#hold(call, sealed);
+  }
+
+  /** Returns an escalation of the caller's agent. Rejects with ESCALATION_NOT_FOUND. */
+  async escalation({ workspaceId, agentId }: McpCaller, escalationId: string): Promise<Escalation> {
+    const log = await this.#options.logs.of(workspaceId);
+    return getEscalation({ log, pool: this.#options.pool }, escalationId, agentId);
+  }
+
+  /** Takes back one ask of the caller's agent. Does nothing for an escalation that has been resolved. */
+  async withdraw({ workspaceId, agentId, keyId: by }: McpCaller, escalationId: string): Promise<void> {
+    const log = await this.#options.logs.of(workspaceId);
+    try {
+      await withdrawEscalation({ log, pool: this.#options.pool }, { escalationId, by, agentId });
+    } catch (error) {
+      if (!(error instanceof ControlPlaneError) || error.reason !== ErrorReason.ESCALATION_RESOLVED) throw error;
+    }
+  }
+
+  /** Makes the call of a task that a person approved, if its approval can still be used. */
+  async resume(call: ToolCall, resolved: Escalation): Promise<ToolCallOutcome> {
+    const { nowMs } = await this.#options.logs.of(call.caller.workspaceId);
+    const approval =
+      resolved.replacedBy !== null && resolved.editedArguments !== null
+        ? await this.escalation(call.caller, resolved.replacedBy)
+        : resolved;
+    if (approval.usedBy !== null || (approval.status === "approved" && approval.expiresAtMs <= nowMs)) {
+      return { kind: "answer", result: spentResult(call.tool, approval), sealed: undefined };
+    }
+    const made = await this.#make(call, resolved);
+    return made.kind === "escalated" ? this.#pending(call, made.sealed) : made;
+  }
+
+  /** Returns the page on which people decide an escalation; undefined if the service does not know its own address. */
+  pageOf(escalationId: string | undefined): string | undefined {
+    const { publicUrl } = this.#options;
+    return publicUrl === undefined ? undefined : `${publicUrl}/escalations/${escalationId}`;
   }
 
   /** Decides by the one use-case. Presents an unused approval of the same action. */
@@ -149,26 +199,30 @@ export class ToolCalls {
       call.signal.throwIfAborted();
       if (resolved === undefined) return this.#pending(call, sealed);
       if (resolved.status === "rejected" && resolved.editedArguments === null) {
-        return { kind: "answer", result: rejectedResult(call.tool, sealed, resolved), sealed };
+        return { kind: "answer", result: rejectedResult(call.tool, decisionMeta(sealed), resolved), sealed };
       }
-      const now = await call.review();
-      const unfit = refusalOf(call, now);
-      if (unfit !== undefined) return unfit;
-      const isEdited = resolved.status === "rejected";
-      const args = isEdited ? (JSON.parse(resolved.editedArguments as string) as JsonObject) : call.arguments;
-      const approval = isEdited ? (resolved.replacedBy ?? undefined) : resolved.escalationId;
-      const decided = await this.#intercept(call, args, approval);
-      if (decided.decision === "allow") {
-        return { kind: "forward", arguments: args, repeated: now?.repeated ?? [], sealed: decided };
-      }
-      if (decided.decision === "block" || isEdited || ending.aborted) {
-        const result =
-          decided.decision === "block" ? blockedResult(call.tool, decided) : this.#pendingResult(call, decided);
-        return { kind: "answer", result, sealed: decided };
-      }
+      const made = await this.#make(call, resolved);
+      if (made.kind !== "escalated") return made;
+      if (resolved.status === "rejected" || ending.aborted) return this.#pending(call, made.sealed);
       // Another identical call has used the approval: this one waits for its own.
-      sealed = decided;
+      sealed = made.sealed;
     }
+  }
+
+  /** Decides the call of a resolved escalation with its approval, and with the arguments that a person put in place of its own. */
+  async #make(call: ToolCall, resolved: Escalation): Promise<DecidedOutcome> {
+    const now = await call.review();
+    const unfit = refusalOf(call, now);
+    if (unfit !== undefined) return unfit;
+    const isEdited = resolved.status === "rejected";
+    const args = isEdited ? (JSON.parse(resolved.editedArguments as string) as JsonObject) : call.arguments;
+    const approval = isEdited ? (resolved.replacedBy ?? undefined) : resolved.escalationId;
+    const sealed = await this.#intercept(call, args, approval);
+    if (sealed.decision === "allow") {
+      return { kind: "forward", arguments: args, repeated: now?.repeated ?? [], sealed };
+    }
+    if (sealed.decision === "escalate") return { kind: "escalated", sealed };
+    return { kind: "answer", result: blockedResult(call.tool, sealed), sealed };
   }
 
   /** Returns the escalation once it is resolved; undefined when the signal aborts before. */
@@ -190,14 +244,8 @@ export class ToolCalls {
     return undefined;
   }
 
-  #pending(call: ToolCall, sealed: SealedDecision): ToolCallOutcome {
-    return { kind: "answer", result: this.#pendingResult(call, sealed), sealed };
-  }
-
-  #pendingResult({ tool }: ToolCall, sealed: SealedDecision): JsonObject {
-    const { publicUrl } = this.#options;
-    const page = publicUrl === undefined ? undefined : `${publicUrl}/escalations/${sealed.escalationId}`;
-    return pendingResult(tool, sealed, page);
+  #pending({ tool }: ToolCall, sealed: SealedDecision): ToolCallAnswer {
+    return { kind: "answer", result: pendingResult(tool, sealed, this.pageOf(sealed.escalationId)), sealed };
   }
 
   #feedOf(log: WorkspaceLog): EscalationFeed {
