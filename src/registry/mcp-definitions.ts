@@ -47,7 +47,7 @@ export interface McpToolVersion {
   readonly firstSeenAtMs: number;
   readonly acceptedBy: string | null;
   readonly acceptedAtMs: number | null;
-  /** What differs from the version before. */
+  /** What differs from the version that was accepted before; empty if none was. */
   readonly changes: readonly string[];
 }
 
@@ -377,7 +377,9 @@ async function registerSchema(
 
 /** Makes the view of a tool from all its versions, oldest first. */
 function pinnedFrom(server: string, rows: readonly McpToolRow[]): PinnedTool {
-  const versions = rows.map((row, index) => versionFrom(row, rows[index - 1]));
+  const isAccepted = ({ acceptedAtMs }: McpToolRow): boolean => (acceptedAtMs ?? null) !== null;
+  // Compared with what was in force: a change must not hide behind another that nobody accepted.
+  const versions = rows.map((row, index) => versionFrom(row, rows.slice(0, index).findLast(isAccepted)));
   const latest = versions.at(-1);
   const name = rows[0]?.name ?? "";
   const active = versions.findLast(({ acceptedAtMs }) => acceptedAtMs !== null);
