@@ -187,16 +187,17 @@ function createMcpParts({
   const targets = createTargets({ allow: config.mcpAllow, purpose: "MCP servers" });
   const publicUrl = config.publicUrl ?? undefined;
   const { mcpOidcIssuer: issuer } = config;
+  const audience = config.mcpOidcAudience ?? undefined;
   const tokens =
     issuer === null
       ? undefined
       : new AccessTokens({
           ...{ issuer, agentClaim: config.mcpOidcAgentClaim, workspaceId: config.mcpOidcWorkspace, logs, log },
-          ...{ audience: config.mcpOidcAudience ?? undefined, scope: config.mcpOidcScope ?? undefined },
+          ...{ audience, scope: config.mcpOidcScope ?? undefined },
         });
   const resource = new ProtectedResource({ publicUrl, tokens });
   const held = new HeldActions({ intercept, logs, pool: database.pool });
-  const callers = new McpCallers({ authenticate: authenticator.authenticate, tokens });
+  const callers = new McpCallers({ authenticate: authenticator.authenticate, tokens, audience });
   const ends = new McpEnds({ logs });
   const gateway = new McpGateway({
     resource,

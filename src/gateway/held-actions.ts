@@ -3,7 +3,8 @@ import type { Pool } from "pg";
 import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { actionFrom } from "../api/action.ts";
 import type { Intercept } from "../decision/intercept.ts";
-import type { Escalation } from "../escalation/escalation.ts";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { type Escalation, getEscalation, withdrawEscalation } from "../escalation/escalation.ts";
 import { EscalationFeed } from "../escalation/feed.ts";
 import { findUsableApproval } from "../escalation/usable-approval.ts";
 import { waitEscalation } from "../escalation/watch.ts";
@@ -37,13 +38,17 @@ export interface HeldAction {
   readonly isUnchanged?: (() => Promise<boolean>) | undefined;
 }
 
-/** What became of an action. */
-export type HeldOutcome =
+/** What was decided on an action. */
+export type DecidedOutcome =
   /** May run with these arguments, once. */
   | { readonly kind: "allowed"; readonly arguments: JsonObject; readonly sealed: SealedDecision }
   | { readonly kind: "blocked"; readonly sealed: SealedDecision }
-  /** Nobody answered in time; the escalation stays pending. */
-  | { readonly kind: "pending"; readonly sealed: SealedDecision }
+  /** Waits for a person. */
+  | { readonly kind: "pending"; readonly sealed: SealedDecision };
+
+/** What became of an action; `pending` if nobody answered in time, and then the escalation goes on. */
+export type HeldOutcome =
+  | DecidedOutcome
   | { readonly kind: "rejected"; readonly sealed: SealedDecision; readonly escalation: Escalation }
   /** Approved, but no longer what it was. */
   | { readonly kind: "changed"; readonly sealed: SealedDecision };
@@ -94,29 +99,54 @@ export class HeldActions {
     const startedAt = performance.now();
     const ending = AbortSignal.timeout(action.holdMs);
     const signal = AbortSignal.any([action.signal, ending]);
-    let sealed = decided;
-    for (;;) {
-      if (sealed.decision === "allow") return { kind: "allowed", arguments: action.arguments, sealed };
-      if (sealed.decision === "block") return { kind: "blocked", sealed };
+    let outcome: HeldOutcome = outcomeOf(decided, action.arguments);
+    while (outcome.kind === "pending") {
+      const { sealed }: DecidedOutcome = outcome;
       const escalation = await this.#wait(action, sealed, signal, startedAt);
       action.signal.throwIfAborted();
-      if (escalation === undefined) return { kind: "pending", sealed };
-      const isEdited = escalation.status === "rejected" && escalation.editedArguments !== null;
-      if (escalation.status === "rejected" && !isEdited) return { kind: "rejected", sealed, escalation };
-      if (!((await action.isUnchanged?.()) ?? true)) return { kind: "changed", sealed };
-      if (isEdited) return this.#runEdited(action, escalation);
-      sealed = await this.intercept(action, action.arguments, escalation.escalationId);
+      if (escalation === undefined) return outcome;
+      if (isRejected(escalation)) return { kind: "rejected", sealed, escalation };
+      outcome = (await this.resume(action, escalation)) ?? { kind: "changed", sealed };
       // Escalated again: another identical call has used the approval, and this one waits for its own.
-      if (sealed.decision === "escalate" && ending.aborted) return { kind: "pending", sealed };
+      if (ending.aborted || escalation.status === "rejected") return outcome;
+    }
+    return outcome;
+  }
+
+  /**
+   * Decides an action with the approval of its escalation, and with the arguments that the person put in place of its own. Undefined if
+   * the action is no longer what it was.
+   */
+  async resume(action: HeldAction, approved: Escalation): Promise<DecidedOutcome | undefined> {
+    if (!((await action.isUnchanged?.()) ?? true)) return undefined;
+    const { editedArguments, escalationId, replacedBy } = approved;
+    if (editedArguments === null) {
+      return outcomeOf(await this.intercept(action, action.arguments, escalationId), action.arguments);
+    }
+    const args = JSON.parse(editedArguments) as JsonObject;
+    return outcomeOf(await this.intercept(action, args, replacedBy ?? undefined), args);
+  }
+
+  /** Returns an escalation of the caller's agent. Rejects with ESCALATION_NOT_FOUND. */
+  async escalation({ workspaceId, agentId }: McpCaller, escalationId: string): Promise<Escalation> {
+    const log = await this.#options.logs.of(workspaceId);
+    return getEscalation({ log, pool: this.#options.pool }, escalationId, agentId);
+  }
+
+  /** Takes back one ask of the caller's agent. Does nothing for an escalation that has been resolved. */
+  async withdraw({ workspaceId, agentId, keyId: by }: McpCaller, escalationId: string): Promise<void> {
+    const log = await this.#options.logs.of(workspaceId);
+    try {
+      await withdrawEscalation({ log, pool: this.#options.pool }, { escalationId, by, agentId });
+    } catch (error) {
+      if (!(error instanceof ControlPlaneError) || error.reason !== ErrorReason.ESCALATION_RESOLVED) throw error;
     }
   }
 
-  /** Decides the action with the arguments that the person approved in place of its own. */
-  async #runEdited(action: HeldAction, { editedArguments, replacedBy }: Escalation): Promise<HeldOutcome> {
-    const args = JSON.parse(editedArguments as string) as JsonObject;
-    const sealed = await this.intercept(action, args, replacedBy ?? undefined);
-    if (sealed.decision === "allow") return { kind: "allowed", arguments: args, sealed };
-    return { kind: sealed.decision === "block" ? "blocked" : "pending", sealed };
+  /** Tells if the approval of an escalation was used or has expired. */
+  async isSpent({ workspaceId }: McpCaller, { status, usedBy, expiresAtMs }: Escalation): Promise<boolean> {
+    const { nowMs } = await this.#options.logs.of(workspaceId);
+    return usedBy !== null || (status === "approved" && expiresAtMs <= nowMs);
   }
 
   /** Returns the escalation once it is resolved; undefined when the signal aborts before. */
@@ -141,3 +171,12 @@ export class HeldActions {
     return feed;
   }
 }
+
+function outcomeOf(sealed: SealedDecision, args: JsonObject): DecidedOutcome {
+  if (sealed.decision === "allow") return { kind: "allowed", arguments: args, sealed };
+  return { kind: sealed.decision === "block" ? "blocked" : "pending", sealed };
+}
+
+/** True for an escalation that was rejected, and not with other arguments in place of its own. */
+const isRejected = ({ status, editedArguments }: Escalation): boolean =>
+  status === "rejected" && editedArguments === null;

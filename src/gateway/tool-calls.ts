@@ -1,11 +1,21 @@
 import type { JsonObject } from "@bufbuild/protobuf";
+import type { ControlPlaneError } from "../errors.ts";
+import type { Escalation } from "../escalation/escalation.ts";
 import type { ReviewedTool } from "../registry/mcp-definitions.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import type { SealedDecision } from "../state/types.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import type { McpCaller } from "./caller.ts";
 import type { HeldAction, HeldActions, HeldOutcome } from "./held-actions.ts";
-import { blockedResult, escalationPage, pendingResult, refusal, rejectedResult } from "./tool-results.ts";
+import {
+  blockedResult,
+  decisionMeta,
+  escalationPage,
+  pendingResult,
+  refusal,
+  rejectedResult,
+  spentResult,
+} from "./tool-results.ts";
 
 /** A call of a tool, from the message to the decision. */
 export interface ToolCall {
@@ -24,16 +34,44 @@ export interface ToolCall {
   readonly review: () => Promise<ReviewedTool | undefined>;
   /** Tells a client that asked for progress that the call is held; undefined for one that did not. */
   readonly onHeld: ((message: string, seconds: number) => Promise<void>) | undefined;
+  /** True for a client that takes a task in place of a result: the call is not held. */
+  readonly isTask: boolean;
 }
+
+/** The part of a call that is decided. */
+type DecidedCall = Omit<ToolCall, "known" | "review" | "onHeld" | "isTask">;
 
 /** What becomes of a call. */
 export type ToolCallOutcome =
   | {
       readonly kind: "forward";
       readonly arguments: JsonObject;
+      /** Arguments that clients repeat in headers. */
+      readonly repeated: ReviewedTool["repeated"];
       readonly sealed: SealedDecision;
     }
-  | { readonly kind: "answer"; readonly result: JsonObject; readonly sealed: SealedDecision | undefined };
+  | ToolCallAnswer;
+
+/** What becomes of a call that is decided now: as above, or an escalation that the client waits for as a task. */
+export type DecidedOutcome = ToolCallOutcome | ToolCallEscalated;
+
+/** A call that waits for a person. */
+export interface ToolCallEscalated {
+  readonly kind: "escalated";
+  readonly sealed: SealedDecision;
+}
+
+/** An answer in place of the tool's own. */
+export interface ToolCallAnswer {
+  readonly kind: "answer";
+  readonly result: JsonObject;
+  readonly sealed: SealedDecision | undefined;
+}
+
+/** A tool as it was last reviewed. */
+interface Reviewed {
+  tool: ReviewedTool | undefined;
+}
 
 /** Parts and settings of `ToolCalls`. */
 export interface ToolCallsOptions {
@@ -55,15 +93,16 @@ export class ToolCalls {
     this.#held = options.held;
   }
 
-  /** Decides a call. Resolves with its fate once a person has answered or the hold is over. Rejects when the signal aborts. */
-  async decide(call: ToolCall): Promise<ToolCallOutcome> {
+  /**
+   * Decides a call. Resolves with its fate once a person has answered or the hold is over; for a task, at once. Rejects when the signal
+   * aborts.
+   */
+  async decide(call: ToolCall): Promise<DecidedOutcome> {
     const { known } = call;
-    let tool = known?.status === "active" ? known : await call.review();
-    const action = this.#actionOf(call, async () => {
-      tool = await call.review();
-      return tool?.status === "active";
-    });
+    const reviewed: Reviewed = { tool: known?.status === "active" ? known : await call.review() };
+    const action = this.#heldAction(call, reviewed);
     for (;;) {
+      const { tool } = reviewed;
       const unfit = refusalOf(call, tool);
       if (unfit !== undefined) return unfit;
       // The listing costs a round trip, as the decision does: a tool that is as it was costs one of the two.
@@ -73,43 +112,99 @@ export class ToolCalls {
         isFresh ? tool : call.review(),
       ]);
       if (now?.digest !== tool?.digest || now?.status !== tool?.status) {
-        tool = now;
+        reviewed.tool = now;
         continue;
       }
-      const outcome = await this.#held.settle(action, sealed);
-      if (outcome.kind === "allowed") return { ...outcome, kind: "forward" };
-      // A tool that is no longer in force is refused at the top.
-      if (outcome.kind !== "changed") return this.#answer(call, outcome);
+      if (call.isTask && sealed.decision === "escalate") return { kind: "escalated", sealed };
+      return this.#outcomeOf(call, await this.#held.settle(action, sealed), reviewed);
     }
   }
 
-  /** The action of a call, with how it is held. */
-  #actionOf(call: ToolCall, isUnchanged: () => Promise<boolean>): HeldAction {
-    const { server, caller, sessionId, tool, signal, onHeld } = call;
+  /** Decides a call of a caller that has ended, which is blocked on record. Rejects with `ended` should it not be. */
+  async refuse(call: DecidedCall, ended: ControlPlaneError): Promise<ToolCallAnswer> {
+    const sealed = await this.#held.intercept(actionOf(call), call.arguments);
+    if (sealed.decision !== "block") throw ended;
+    return { kind: "answer", result: blockedResult(call.tool, sealed), sealed };
+  }
+
+  /** Returns an escalation of the caller's agent. Rejects with ESCALATION_NOT_FOUND. */
+  escalation(caller: McpCaller, escalationId: string): Promise<Escalation> {
+    return this.#held.escalation(caller, escalationId);
+  }
+
+  /** Takes back one ask of the caller's agent. Does nothing for an escalation that has been resolved. */
+  withdraw(caller: McpCaller, escalationId: string): Promise<void> {
+    return this.#held.withdraw(caller, escalationId);
+  }
+
+  /** Makes the call of a task that a person approved, if its approval can still be used. */
+  async resume(call: ToolCall, resolved: Escalation): Promise<ToolCallOutcome> {
+    const { replacedBy, editedArguments } = resolved;
+    const isReplaced = replacedBy !== null && editedArguments !== null;
+    const approval = isReplaced ? await this.escalation(call.caller, replacedBy) : resolved;
+    if (await this.#held.isSpent(call.caller, approval)) {
+      return { kind: "answer", result: spentResult(call.tool, approval), sealed: undefined };
+    }
+    const reviewed: Reviewed = { tool: undefined };
+    const outcome = await this.#held.resume(this.#heldAction(call, reviewed), resolved);
+    return outcome === undefined ? refused(call, reviewed) : this.#outcomeOf(call, outcome, reviewed);
+  }
+
+  /** Returns the page on which people decide an escalation; undefined if the service does not know its own address. */
+  pageOf(escalationId: string | undefined): string | undefined {
+    return escalationPage(this.#options.publicUrl, { escalationId });
+  }
+
+  #heldAction(call: ToolCall, reviewed: Reviewed): HeldAction {
+    const { tool, onHeld } = call;
     const { holdMs, progressHoldMs } = this.#options;
-    const name = `${server.name}.${tool}`;
     return {
-      ...{ caller, arguments: call.arguments, signal, isUnchanged },
+      ...actionOf(call),
       holdMs: onHeld === undefined ? holdMs : progressHoldMs,
       onWaiting: (escalationId, seconds) =>
         onHeld?.(`waiting for a person to approve \`${tool}\` (escalation ${escalationId})`, seconds),
-      requestFor: (args) => ({
-        ...{ actionType: name, tool: name, actionContent: canonicalJson(args) },
-        metadata: { arguments: args, mcp_server: server.name },
-        ...(sessionId === undefined ? {} : { sessionId }),
-      }),
+      async isUnchanged() {
+        reviewed.tool = await call.review();
+        return reviewed.tool?.status === "active";
+      },
     };
   }
 
-  #answer(call: ToolCall, outcome: Exclude<HeldOutcome, { kind: "allowed" | "changed" }>): ToolCallOutcome {
-    const { sealed } = outcome;
-    if (outcome.kind === "blocked") return { kind: "answer", result: blockedResult(call.tool, sealed), sealed };
-    if (outcome.kind === "rejected") {
-      return { kind: "answer", result: rejectedResult(call.tool, sealed, outcome.escalation), sealed };
+  #outcomeOf(call: ToolCall, outcome: HeldOutcome, reviewed: Reviewed): ToolCallOutcome {
+    const { kind, sealed } = outcome;
+    if (kind === "allowed") {
+      return { kind: "forward", arguments: outcome.arguments, repeated: reviewed.tool?.repeated ?? [], sealed };
     }
-    const page = escalationPage(this.#options.publicUrl, sealed);
-    return { kind: "answer", result: pendingResult(call.tool, sealed, page), sealed };
+    if (kind === "changed") return refused(call, reviewed);
+    return { kind: "answer", result: this.#resultOf(call.tool, outcome), sealed };
   }
+
+  #resultOf(tool: string, outcome: Exclude<HeldOutcome, { kind: "allowed" | "changed" }>): JsonObject {
+    const { kind, sealed } = outcome;
+    if (kind === "blocked") return blockedResult(tool, sealed);
+    if (kind === "rejected") return rejectedResult(tool, decisionMeta(sealed), outcome.escalation);
+    return pendingResult(tool, sealed, this.pageOf(sealed.escalationId));
+  }
+}
+
+/** The action of a call, which is not held. */
+function actionOf({ server, caller, sessionId, tool, arguments: args, signal }: DecidedCall): HeldAction {
+  const name = `${server.name}.${tool}`;
+  return {
+    ...{ caller, arguments: args, signal, holdMs: 0 },
+    requestFor: (asked) => ({
+      ...{ actionType: name, tool: name, actionContent: canonicalJson(asked) },
+      metadata: { arguments: asked, mcp_server: server.name },
+      ...(sessionId === undefined ? {} : { sessionId }),
+    }),
+  };
+}
+
+/** Refuses a call whose tool was found to be no longer in force. */
+function refused(call: ToolCall, { tool }: Reviewed): ToolCallOutcome {
+  const unfit = refusalOf(call, tool);
+  if (unfit === undefined) throw new Error("the tool is in force");
+  return unfit;
 }
 
 /** Refuses a call of a tool that is not pinned: unknown, unusable, or waiting for a person to accept it. */

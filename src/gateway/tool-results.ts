@@ -86,12 +86,27 @@ export function pendingResult(tool: string, sealed: SealedDecision, page: string
   return refusal(pendingText(tool, sealed, page), meta);
 }
 
+/** Creates the result of a call whose approval was used, or has expired, before its client asked for it. */
+export function spentResult(
+  tool: string,
+  escalation: { readonly escalationId: string; readonly usedBy: string | null },
+): JsonObject {
+  const { escalationId, usedBy } = escalation;
+  const why =
+    usedBy === null
+      ? "has expired, and the tool did not run."
+      : `was used by decision ${usedBy}: by an identical call, or by this one before its result was lost with the process that had it. Look whether the tool ran before you call it again.`;
+  const reasons = [{ code: "APPROVAL_SPENT", message: `the approval ${why}` }];
+  const meta = { decision: "escalate", escalation_id: escalationId, used_by: usedBy, reasons };
+  return refusal(`The approval of this call of \`${tool}\` (escalation ${escalationId}) ${why}`, meta);
+}
+
 /** Creates the result of a call that a person rejected, or whose escalation expired or was withdrawn. */
 export function rejectedResult(
   tool: string,
-  sealed: SealedDecision,
+  decision: JsonObject,
   { note, resolvedBy }: { readonly note: string | null; readonly resolvedBy: string | null },
 ): JsonObject {
-  const meta = { ...decisionMeta(sealed), escalation_status: "rejected", note, resolved_by: resolvedBy };
+  const meta = { ...decision, escalation_status: "rejected", note, resolved_by: resolvedBy };
   return refusal(rejectedText(tool, { note, resolvedBy }), meta);
 }

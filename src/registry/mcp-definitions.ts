@@ -14,6 +14,7 @@ import { stored } from "../store/store-fault.ts";
 import { canonicalJson, digestOf } from "../tree/canonical.ts";
 import { isStorableJson } from "./checked-text.ts";
 import { definitionChanges, printable } from "./mcp-changes.ts";
+import { type RepeatedParameter, repeatedParametersOf } from "./mcp-parameters.ts";
 import type { McpServer } from "./mcp-servers.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
 import { isToolDescription, putToolVersion, schemaFault, type ToolDraft } from "./tools.ts";
@@ -34,6 +35,8 @@ export interface ReviewedTool {
   readonly status: "active" | "quarantined" | "unusable";
   /** Why it is unusable. */
   readonly reason?: string;
+  /** Arguments that clients repeat in headers. */
+  readonly repeated: readonly RepeatedParameter[];
 }
 
 /** One version of a definition as it is shown. */
@@ -44,7 +47,7 @@ export interface McpToolVersion {
   readonly firstSeenAtMs: number;
   readonly acceptedBy: string | null;
   readonly acceptedAtMs: number | null;
-  /** What differs from the version before. */
+  /** What differs from the version that was accepted before; empty if none was. */
   readonly changes: readonly string[];
 }
 
@@ -291,15 +294,16 @@ function statusOf(candidate: Candidate, pins: Pins | undefined): ReviewedTool | 
 }
 
 function reviewedFrom(
-  { name, registeredName, digest }: Candidate,
+  { name, registeredName, digest, definition }: Candidate,
   version: number,
   status: "active" | "quarantined",
 ): ReviewedTool {
-  return { name, registeredName, digest, version, status };
+  return { name, registeredName, digest, version, status, repeated: repeatedParametersOf(schemaOf(definition)) };
 }
 
 const unusable = (server: McpServer, name: string, reason: string): ReviewedTool => ({
   ...{ name, registeredName: `${server.name}.${name}`, digest: "", version: 0, status: "unusable", reason },
+  repeated: [],
 });
 
 /** Reads a listed tool, or the reason why it cannot be registered. */
@@ -373,7 +377,9 @@ async function registerSchema(
 
 /** Makes the view of a tool from all its versions, oldest first. */
 function pinnedFrom(server: string, rows: readonly McpToolRow[]): PinnedTool {
-  const versions = rows.map((row, index) => versionFrom(row, rows[index - 1]));
+  const isAccepted = ({ acceptedAtMs }: McpToolRow): boolean => (acceptedAtMs ?? null) !== null;
+  // Compared with what was in force: a change must not hide behind another that nobody accepted.
+  const versions = rows.map((row, index) => versionFrom(row, rows.slice(0, index).findLast(isAccepted)));
   const latest = versions.at(-1);
   const name = rows[0]?.name ?? "";
   const active = versions.findLast(({ acceptedAtMs }) => acceptedAtMs !== null);
