@@ -91,7 +91,7 @@ const MAX_IN_FLIGHT = 2;
 /** Largest batch: past this an insert no longer gains from size, and its first action waits for its last. */
 const MAX_BATCH = 256;
 /** Characters of content and metadata past which a batch takes nothing more: one insert carries all of them as one text. */
-const MAX_BATCH_TEXT = 4_194_304;
+const MAX_BATCH_TEXT = 1_048_576;
 /** Smallest share of the open actions that one batch takes while another gathers. */
 const MIN_SHARE = 16;
 /**

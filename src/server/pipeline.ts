@@ -1,4 +1,3 @@
-import { setImmediate } from "node:timers/promises";
 import { create, type DescMethod, type Message, type MessageInitShape } from "@bufbuild/protobuf";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
@@ -8,6 +7,7 @@ import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors
 import { type AccessRule, type Authenticate, accessRuleOf, assertMayCall, findCaller, keyFrom } from "./admission.ts";
 import { Call, type CallObserver, type IncomingCall } from "./call-context.ts";
 import { cancelled, reportFault, shuttingDown } from "./errors.ts";
+import { LargeRequests } from "./large-requests.ts";
 import { CallMetrics, type InFlight } from "./metrics.ts";
 import { OpenStreams, type OpenStreamsOptions } from "./open-streams.ts";
 import { createRequestChecks, type RequestCheck } from "./validation.ts";
@@ -63,6 +63,7 @@ export class Pipeline {
   readonly #wrongKeys: WrongKeys;
   readonly #calls = new Set<Call>();
   readonly #streams: OpenStreams;
+  readonly #largeRequests = new LargeRequests();
   readonly #maxHeldBytes: number;
   #heldBytes = 0;
   #isDraining = false;
@@ -82,6 +83,7 @@ export class Pipeline {
     const metrics = new CallMetrics(options.metrics, () => this.#inFlight());
     this.#observer = {
       hold: (bytes) => this.#hold(bytes),
+      turn: ({ caller }) => this.#largeRequests.turn(caller.workspaceId),
       report: (call, error) => reportFault(log, error, failedCall(call)),
       ended: (call, code) => this.#record(call, code, metrics),
     };
@@ -270,10 +272,9 @@ export function methodName(method: DescMethod): string {
 
 async function checkedRequest(call: Call, read: ReadRequest): Promise<Message> {
   const request = await read();
-  // The other calls have a turn between two steps on a large request, each of which takes milliseconds.
-  if (call.isLarge) await setImmediate();
+  await call.giveWay();
   call.endpoint.check(request);
-  if (call.isLarge) await setImmediate();
+  await call.giveWay();
   call.assertInTime();
   return request;
 }
