@@ -212,6 +212,8 @@ const valueForm: Form = (draw, plain) => {
       ["in the arguments", SAME, () => ({ arguments: fact })],
       ["beside empty arguments", SAME, () => ({ ...fact, arguments: {} })],
       ["beside null in the arguments", SAME, () => ({ ...fact, arguments: { [name]: null } })],
+      ["beside a harmless one in the arguments", SAME, () => ({ ...fact, arguments: { [name]: 1 } })],
+      ["beside a harmless one in the metadata", SAME, () => ({ [name]: 1, arguments: fact })],
     ];
     return withMetadata(request, draw.disguise("fact", places));
   }
