@@ -76,6 +76,8 @@ interface Exchange {
 
 const PREFIX = "/mcp";
 const MAX_DEPTH = 64;
+/** Bytes of all clients' messages in flight: those that are read, held or forwarded. */
+const MAX_HELD_BYTES = 134_217_728;
 /** Headers of a client that its upstream server gets. */
 const PASSED_HEADERS = ["last-event-id", "mcp-protocol-version", "mcp-method", "mcp-name", "traceparent", "tracestate"];
 const PARAMETER_HEADER = /^mcp-param-[a-z0-9_-]+$/;
@@ -94,6 +96,7 @@ export class McpGateway {
   readonly #calls: ToolCalls;
   readonly #closing = new AbortController();
   readonly #exchanges = new Set<AbortController>();
+  #heldBytes = 0;
   /** Tools of each server as they were last reviewed. */
   readonly #reviewed = new WeakMap<McpServer, ReadonlyMap<string, ReviewedTool>>();
   readonly #listings = new WeakMap<object, Promise<ReadonlyMap<string, ReviewedTool>>>();
@@ -177,9 +180,31 @@ export class McpGateway {
     request: IncomingMessage,
     given: Pick<Exchange, "caller" | "server" | "reply" | "ending">,
   ): Promise<void> {
-    const bytes = await readJsonBody(request, this.#options.maxBodyBytes, () => undefined);
+    const held = { bytes: 0 };
+    try {
+      const hold = (bytes: number): void => this.#hold(held, bytes);
+      const bytes = await readJsonBody(request, this.#options.maxBodyBytes, hold);
+      await this.#receive(request, given, parseJson(bytes, MAX_DEPTH).value);
+    } finally {
+      this.#heldBytes -= held.bytes;
+    }
+  }
+
+  #hold(held: { bytes: number }, bytes: number): void {
+    if (this.#heldBytes + bytes > MAX_HELD_BYTES) {
+      const message = `the messages in flight hold ${MAX_HELD_BYTES} bytes; retry with back-off`;
+      throw new ControlPlaneError(ErrorReason.OVERLOADED, message, { max_bytes: String(MAX_HELD_BYTES) });
+    }
+    this.#heldBytes += bytes;
+    held.bytes += bytes;
+  }
+
+  async #receive(
+    request: IncomingMessage,
+    given: Pick<Exchange, "caller" | "server" | "reply" | "ending">,
+    value: unknown,
+  ): Promise<void> {
     const { reply, server, caller } = given;
-    const value = parseJson(bytes, MAX_DEPTH).value;
     if (Array.isArray(value)) {
       return reply.json(400, errorBody(RPC_CODES.invalidRequest, "batches are not served; send one message a request"));
     }
