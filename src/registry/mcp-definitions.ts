@@ -90,6 +90,8 @@ const TURN = 100;
 /** Definitions that one change of the log pins: others wait for it. */
 const CHUNK = 25;
 const CACHED_SERVERS = 2_000;
+/** Tools of the cached servers, of some 300 bytes each. */
+const CACHED_TOOLS = 100_000;
 const CACHE_MS = 600_000;
 
 /** Entries of a log after which what is cached of a server's tools is stale. */
@@ -109,7 +111,7 @@ export class McpDefinitions {
   readonly #orm: Database["orm"];
   readonly #logs: McpDefinitionsOptions["logs"];
   readonly #cache = new LRUCache<string, Cached>({
-    ...{ max: CACHED_SERVERS, ttl: CACHE_MS, updateAgeOnGet: true, ttlAutopurge: true },
+    ...{ max: CACHED_SERVERS, maxSize: CACHED_TOOLS, ttl: CACHE_MS, updateAgeOnGet: true, ttlAutopurge: true },
     dispose: ({ unsubscribe }) => unsubscribe(),
   });
 
@@ -262,8 +264,12 @@ export class McpDefinitions {
     const pins = stored(this.#orm.em.fork().find(McpToolEntity, { workspaceId, server }, { fields })).then((rows) =>
       pinsFrom(rows as unknown as McpToolRow[]),
     );
-    pins.catch(forget);
-    this.#cache.set(key, { pins, unsubscribe });
+    const cached = { pins, unsubscribe };
+    this.#cache.set(key, cached, { size: 1 });
+    pins.then((known) => {
+      if (this.#cache.peek(key) !== cached) return;
+      this.#cache.set(key, { ...cached }, { size: 1 + known.size, noDisposeOnSet: true });
+    }, forget);
     return pins;
   }
 }
