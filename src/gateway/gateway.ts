@@ -69,6 +69,8 @@ type Parameters = Readonly<Record<string, string>>;
 
 const PREFIX = "/mcp";
 const MAX_DEPTH = 64;
+/** Bytes of all clients' messages in flight: those that are read, held or forwarded. */
+const MAX_HELD_BYTES = 134_217_728;
 const SESSION_HEADER = "mcp-session-id";
 const CLIENT_LEFT = "the client went away";
 
@@ -83,6 +85,7 @@ export class McpGateway {
   readonly #forwarding: Forwarding;
   readonly #lists: ToolLists;
   readonly #tasks: EscalationTasks;
+  #heldBytes = 0;
   readonly #outcomes: Counter;
 
   constructor(options: GatewayOptions) {
@@ -182,9 +185,27 @@ export class McpGateway {
 
   /** Serves one message of a client. */
   async #post(request: IncomingMessage, given: Given): Promise<void> {
-    const bytes = await readJsonBody(request, this.#options.maxBodyBytes, () => undefined);
+    const held = { bytes: 0 };
+    try {
+      const hold = (bytes: number): void => this.#hold(held, bytes);
+      const bytes = await readJsonBody(request, this.#options.maxBodyBytes, hold);
+      await this.#receive(request, given, parseJson(bytes, MAX_DEPTH).value);
+    } finally {
+      this.#heldBytes -= held.bytes;
+    }
+  }
+
+  #hold(held: { bytes: number }, bytes: number): void {
+    if (this.#heldBytes + bytes > MAX_HELD_BYTES) {
+      const message = `the messages in flight hold ${MAX_HELD_BYTES} bytes; retry with back-off`;
+      throw new ControlPlaneError(ErrorReason.OVERLOADED, message, { max_bytes: String(MAX_HELD_BYTES) });
+    }
+    this.#heldBytes += bytes;
+    held.bytes += bytes;
+  }
+
+  async #receive(request: IncomingMessage, given: Given, value: unknown): Promise<void> {
     const { reply, server, caller, ended } = given;
-    const value = parseJson(bytes, MAX_DEPTH).value;
     if (Array.isArray(value)) {
       return reply.json(400, errorBody(RPC_CODES.invalidRequest, "batches are not served; send one message a request"));
     }

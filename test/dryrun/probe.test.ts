@@ -118,6 +118,24 @@ describe("a probe", () => {
     }
   });
 
+  it("shows the source of a fact that decided, where the arguments and the metadata both tell it.", async () => {
+    const rule = {
+      type: RuleType.METADATA,
+      decision: Decision.BLOCK,
+      conditions: { rules: [condition("risk", ">", 50)] },
+    };
+    const drafts = [{ name: "risks", rules: [rule] }];
+    for (const metadata of [
+      { risk: 60, arguments: { risk: 1 } },
+      { risk: 1, arguments: { risk: 60 } },
+    ]) {
+      const { probe: found } = await test.dryRuns.probe({ agentId, actionType: "look", metadata, drafts });
+      expect(found?.decision).to.equal(Decision.BLOCK);
+      const [traced] = found?.trace.find(({ mandateName }) => mandateName === "risks")?.conditions ?? [];
+      expect(traced?.value && toJson(ValueSchema, traced.value)).to.equal(60);
+    }
+  });
+
   it("names the smallest changes of one argument that are allowed.", async () => {
     const nearest = (shown: Probe) =>
       shown.nearestAllow.map(({ argument, from, to }) => [

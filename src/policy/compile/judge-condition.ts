@@ -108,11 +108,16 @@ export interface MetadataPlan {
   readonly test: Test;
   /** Result on a missing value, null included. */
   readonly whenMissing: boolean | "ARGUMENT_MISSING";
+  /** True for a rule that allows: it needs every source of the value to be clean. */
+  readonly isAllow: boolean;
 }
 
 type MetadataResult = MetadataPlan["whenMissing"] | typeof TOO_LONG;
 
-/** Judges the arguments if they have the path's first member, else the metadata. Holds if any element makes it hold. */
+/**
+ * Judges the arguments, or the metadata if the arguments do not have the path's first member. Where both have it, each is judged and
+ * the stricter result counts, so that neither hides the other. Holds if any element makes it hold.
+ */
 export function judgeMetadata(
   plan: MetadataPlan,
   args: JsonObject | undefined,
@@ -120,8 +125,13 @@ export function judgeMetadata(
   checks: Checks,
 ): ConditionResult {
   const [first = ""] = plan.steps;
-  const own = args === undefined || first === null ? undefined : ownValue(args, first);
-  return walkMetadata(plan, 0, own === undefined || own === null ? metadata : args, checks);
+  const has = (source: JsonObject | undefined): boolean =>
+    source !== undefined && first !== null && (ownValue(source, first) ?? null) !== null;
+  if (!has(args)) return walkMetadata(plan, 0, metadata, checks);
+  const result = walkMetadata(plan, 0, args, checks);
+  const isDecided = result !== plan.isAllow;
+  if (args === metadata || isDecided || !has(metadata)) return result;
+  return walkMetadata(plan, 0, metadata, checks);
 }
 
 function walkMetadata(plan: MetadataPlan, depth: number, value: JsonValue | undefined, checks: Checks): MetadataResult {
