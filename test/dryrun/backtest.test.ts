@@ -1,15 +1,8 @@
-import { create } from "@bufbuild/protobuf";
 import { expect } from "chai";
-import { MandateDraftSchema } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { draftFrom } from "../../src/api/mandate-service.ts";
-import type { BacktestQuery, Change } from "../../src/dryrun/backtest/backtest.ts";
-import type { Report } from "../../src/dryrun/backtest/report.ts";
-import { DryRuns } from "../../src/dryrun/dry-runs.ts";
 import { WorkspaceLog } from "../../src/log/writer.ts";
-import { LongChecker } from "../../src/policy/long/checker.ts";
 import { loadState } from "../../src/state/load.ts";
 import {
   actionRule,
@@ -22,34 +15,7 @@ import {
 } from "../support/harness.ts";
 import { seededBelow } from "../support/seeded-below.ts";
 import { drawFrom, type PlanStep, publishRandomly, randomMandates, randomPlan, registerTool } from "./plans.ts";
-
-type Rules = Parameters<TestWorkspace["mandate"]>[0];
-
-const draftOf = (name: string, rules: Rules, more: object = {}) => {
-  const message = create(MandateDraftSchema, { name, rules: [...rules], ...more });
-  return { mandate: draftFrom(message), replacesMandateId: message.replacesMandateId };
-};
-
-/** Runs a backtest to its end. */
-async function backtest(
-  { logs, database, workspaceId }: TestWorkspace,
-  query: Partial<BacktestQuery> = {},
-): Promise<{ readonly report: Report; readonly changes: readonly Change[] }> {
-  const checker = new LongChecker();
-  const dryRuns = new DryRuns({ logs, pool: database.pool, checker });
-  const changes: Change[] = [];
-  let report: Report | undefined;
-  const rest = { drafts: [], archives: [], sinceMs: undefined, untilMs: undefined, agentId: undefined };
-  const signal = new AbortController().signal;
-  for await (const event of dryRuns.backtest({ workspaceId, ...rest, listsChanges: true, signal, ...query })) {
-    expect(report).to.equal(undefined);
-    if (event.kind === "change") changes.push(event.change);
-    if (event.kind === "report") report = event.report;
-  }
-  await checker.close();
-  if (report === undefined) throw new Error("no report");
-  return { report, changes };
-}
+import { backtest, draftOf } from "./run-backtest.ts";
 
 /** Makes a history: actions of some agents, whose departments change, with some approvals used. */
 async function live(

@@ -1,13 +1,13 @@
-import type { Pool } from "pg";
 import { ErrorReason, invalidField, notFound } from "../../errors.ts";
 import { receiptFrom } from "../../log/receipts.ts";
 import type { LongChecker } from "../../policy/long/checker.ts";
 import type { Decision, PolicyReason } from "../../policy/types.ts";
 import type { ControlChange } from "../../state/control-changes.ts";
-import { loadState } from "../../state/load.ts";
+import { loadSnapshot } from "../../state/load.ts";
 import { EntryKind } from "../../state/stored-enums.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
 import { storeFault } from "../../store/store-fault.ts";
+import type { ReadOnlyDatabase } from "../../store/transaction.ts";
 import { applyDrafts, type Draft } from "../drafts.ts";
 import type { OwnStates } from "../own-state.ts";
 import { Pace } from "../pace.ts";
@@ -48,7 +48,7 @@ export type BacktestEvent =
 
 /** What a backtest needs. */
 export interface BacktestParts {
-  readonly pool: Pool;
+  readonly reads: ReadOnlyDatabase;
   readonly ownStates: OwnStates;
   readonly checker: LongChecker;
 }
@@ -71,14 +71,14 @@ export async function* backtest(parts: BacktestParts, query: BacktestQuery): Asy
   }
 }
 
-async function* run({ pool, checker }: BacktestParts, query: BacktestQuery): AsyncGenerator<BacktestEvent> {
+async function* run({ reads, checker }: BacktestParts, query: BacktestQuery): AsyncGenerator<BacktestEvent> {
   const { workspaceId, agentId, signal, listsChanges } = query;
-  const state = await loadState(pool, workspaceId);
+  const state = await reads.snapshot((reader) => loadSnapshot(reader, workspaceId));
   supposeRules(state, query);
   if (agentId !== undefined && !state.agents.has(agentId)) {
     throw notFound(ErrorReason.AGENT_NOT_FOUND, "agent", { agent_id: agentId });
   }
-  const stretch = new Stretch(pool, workspaceId);
+  const stretch = new Stretch(reads, workspaceId);
   const { fromSeq, toSeq } = await boundsOf(stretch, state, query);
   const lastAtMs = await stretch.timeOf(fromSeq - 1);
   const replay = new Replay(state, { seq: fromSeq, lastAtMs });
