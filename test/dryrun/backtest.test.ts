@@ -88,15 +88,15 @@ describe("a backtest", () => {
           const { body } = await recorded.receipt(decisionId);
           taken.push({ step, agent, decisionId, was: decision, atMs: Date.parse(body.at) });
         }
-        const mandates = randomMandates(below);
+        const mandates = randomMandates(below, recorded.clock.now());
         const archives = (await recorded.mandates.listMandates({})).mandates.map(({ mandateId }) => mandateId);
-        const drafts = mandates.map(({ rules, priority }, index) => draftOf(`draft ${index}`, rules, { priority }));
+        const drafts = mandates.map(({ rules, ...more }, index) => draftOf(`draft ${index}`, rules, more));
         const { changes, report } = await backtest(recorded, { archives, drafts });
         expect(report.replayed).to.equal(taken.length);
         const changed = new Map(changes.map(({ decisionId, now }) => [decisionId, now]));
         await withWorkspace({}, async (fresh) => {
           await registerTool(fresh);
-          for (const { rules, priority } of mandates) await fresh.mandate(rules, { priority });
+          for (const { rules, ...more } of mandates) await fresh.mandate(rules, more);
           const others = await fresh.newAgents(3);
           let now = 0;
           const clock = { now: () => now, observe: () => undefined };
