@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { WorkspaceLog } from "../../src/log/writer.ts";
 import { loadState } from "../../src/state/load.ts";
 import {
@@ -107,6 +107,60 @@ describe("a backtest", () => {
             expect(changed.get(decisionId) ?? Decision[was].toLowerCase(), JSON.stringify(step)).to.equal(decision);
           }
         });
+      });
+    });
+  }
+
+  for (const seed of [1, 2, 3]) {
+    it(`without drafts changes nothing where authority, tool policies and settings decide too (${seed}).`, async () => {
+      const below = seededBelow(200 + seed);
+      await withWorkspace({}, async (workspace) => {
+        const { admin, agents, authority, clock, workspaceId } = workspace;
+        const [lender = "", actor = "", other = ""] = await workspace.newAgents(3);
+        await workspace.department(lender, other);
+        await publishRandomly(workspace, below);
+        const scopes = [
+          { scope: Scope.AGENT, agentId: lender },
+          { scope: Scope.AGENT, agentId: actor },
+        ];
+        for (const scope of scopes) await workspace.mandate([actionRule(Decision.ESCALATE, "mail.*")], scope);
+        await admin.updateWorkspace({
+          workspaceId,
+          defaultDecision: drawFrom(below, [Decision.ALLOW, Decision.ESCALATE, Decision.BLOCK]),
+          unknownTools: drawFrom(below, [Decision.ALLOW, Decision.ESCALATE, Decision.BLOCK]),
+          maxPendingEscalationsPerAgent: 10,
+        });
+        const policy = { server: "s", decision: drawFrom(below, [Decision.ESCALATE, Decision.BLOCK]) };
+        await authority.createMcpToolPolicy({ ...policy, tool: "drop*" });
+        const { grant } = await authority.createGrant({
+          ...{ grantorAgentId: lender, granteeAgentId: actor },
+          ...{ actionTypes: ["pay*", "file.*"], maxUses: 12n },
+        });
+        const { token } = await authority.createFederationToken({
+          ...{ agentId: other, audience: "a", allowedActionTypes: ["*"], maxTrustLevel: 42, ttlSeconds: 86_400n },
+        });
+        const tools = [{ tool: "unknown" }, { tool: "s.drop_all" }];
+        for (const step of randomPlan(below, 60)) {
+          clock.advance(below(4) * 100_000);
+          const borrowed = {
+            agentId: actor,
+            onBehalfOf: lender,
+            ...(below(2) > 0 && { grantId: grant?.grantId ?? "" }),
+          };
+          const by = drawFrom(below, [{ agentId: lender }, { agentId: actor }, { agentId: other }, borrowed]);
+          const action = { ...step, ...by, ...(below(4) === 0 && drawFrom(below, tools)) };
+          const key = by.agentId === other && below(2) === 0 ? token : undefined;
+          const reply = await workspace.enforcement.intercept(action, key);
+          if (reply.escalationId === undefined || below(2) > 0) continue;
+          await workspace.resolve(reply.escalationId).catch(() => undefined);
+          await workspace.enforcement.intercept({ ...action, escalationId: reply.escalationId }, key);
+        }
+        await agents.deactivateAgent({ agentId: other });
+        for (let count = 0; count < 3; count++) await workspace.intercept({ agentId: other, actionType: "pay" });
+        const { changes, report } = await backtest(workspace);
+        expect(changes).to.deep.equal([]);
+        expect(report.unchanged).to.equal(report.replayed);
+        expect(report.replayed).to.be.above(60);
       });
     });
   }
