@@ -15,7 +15,7 @@ import {
 } from "../support/harness.ts";
 import { seededBelow } from "../support/seeded-below.ts";
 import { drawFrom, type PlanStep, publishRandomly, randomMandates, randomPlan, registerTool } from "./plans.ts";
-import { backtest, draftOf } from "./run-backtest.ts";
+import { backtest, draftOf, runBacktest } from "./run-backtest.ts";
 
 /** Makes a history: actions of some agents, whose departments change, with some approvals used. */
 async function live(
@@ -253,13 +253,35 @@ describe("a backtest", () => {
       expect(empty.report).to.include({ replayed: 0, deterministicShare: 1, fromSeq: 0, toSeq: 0 });
     });
 
-    it("stops when its caller leaves.", async () => {
-      const stopped = new AbortController();
-      stopped.abort();
-      await backtest(test, { signal: stopped.signal }).then(
-        () => expect.fail("it should have no report"),
-        (error: Error) => expect(error.message).to.equal("no report"),
-      );
+    it("stops when its caller leaves, in the middle too, and makes room for others.", async () => {
+      const drafts = [draftOf("block all", [actionRule(Decision.BLOCK, "*")])];
+      for (const after of [0, 1, 3]) {
+        const leaving = new AbortController();
+        const { signal } = leaving;
+        if (after === 0) leaving.abort();
+        let changes = 0;
+        let isReported = false;
+        for await (const { kind } of runBacktest(test, { drafts, listsChanges: true, signal })) {
+          if (kind === "change" && ++changes === after) leaving.abort();
+          isReported ||= kind === "report";
+        }
+        expect([changes, isReported]).to.deep.equal([after, false]);
+        // A caller who no longer reads.
+        for await (const { kind } of runBacktest(test, { drafts })) if (kind === "progress") break;
+      }
+      expect((await backtest(test)).report.replayed).to.equal(6);
     });
+
+    it("applies no bound on pending escalations to what would newly be escalated.", () =>
+      withWorkspace({}, async (recorded) => {
+        const { admin, workspaceId } = recorded;
+        await admin.updateWorkspace({ workspaceId, maxPendingEscalationsPerAgent: 2 });
+        const agentId = await recorded.agent();
+        for (const actionContent of ["a", "b", "c", "d"])
+          await recorded.intercept({ agentId, actionType: "pay", actionContent });
+        const drafts = [draftOf("ask", [actionRule(Decision.ESCALATE, "pay")])];
+        const { report } = await backtest(recorded, { drafts });
+        expect(report.stricterBy).to.deep.equal({ block: 0, escalate: 4 });
+      }));
   });
 });

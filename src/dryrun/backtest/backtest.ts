@@ -73,6 +73,8 @@ export async function* backtest(parts: BacktestParts, query: BacktestQuery): Asy
 
 async function* run({ reads, checker }: BacktestParts, query: BacktestQuery): AsyncGenerator<BacktestEvent> {
   const { workspaceId, agentId, signal, listsChanges } = query;
+  // The caller may have left while it waited for room.
+  if (signal.aborted) return;
   const state = await reads.snapshot((reader) => loadSnapshot(reader, workspaceId));
   supposeRules(state, query);
   if (agentId !== undefined && !state.agents.has(agentId)) {
@@ -82,7 +84,10 @@ async function* run({ reads, checker }: BacktestParts, query: BacktestQuery): As
   const { fromSeq, toSeq } = await boundsOf(stretch, state, query);
   const lastAtMs = await stretch.timeOf(fromSeq - 1);
   const replay = new Replay(state, { seq: fromSeq, lastAtMs });
-  for await (const change of stretch.changesBefore(fromSeq)) replay.change(change);
+  for await (const change of stretch.changesBefore(fromSeq)) {
+    if (signal.aborted) return;
+    replay.change(change);
+  }
   const builder = new ReportBuilder();
   const longChecks: MakeLongChecks = (missing) => checker.run(workspaceId, missing, signal);
   const total = toSeq - fromSeq;
