@@ -7,6 +7,7 @@ import { loadState } from "../../src/state/load.ts";
 import {
   actionRule,
   attempt,
+  fieldsOf,
   openWorkspace,
   reasonOf,
   type TestWorkspace,
@@ -251,6 +252,20 @@ describe("a backtest", () => {
       expect(await reasonOf(backtest(test, { sinceMs: 5, untilMs: 5 }))).to.equal("INVALID_FIELD");
       const empty = await backtest(test, { untilMs: 5 });
       expect(empty.report).to.include({ replayed: 0, deterministicShare: 1, fromSeq: 0, toSeq: 0 });
+    });
+
+    it("frees the names of archived mandates, and refuses drafts that contradict each other, by field.", async () => {
+      const blocking = [actionRule(Decision.BLOCK, "pay")];
+      const renamed = await backtest(test, { archives: [mandateId], drafts: [draftOf("payments", blocking)] });
+      expect(renamed.report.stricterBy).to.deep.equal({ block: 3, escalate: 0 });
+      const replacing = draftOf("payments", blocking, { replacesMandateId: mandateId });
+      const fields = (query: Parameters<typeof backtest>[1]) => fieldsOf(backtest(test, query));
+      expect(await fields({ archives: [mandateId], drafts: [replacing] })).to.deep.equal([
+        "drafts[0].replaces_mandate_id",
+      ]);
+      expect(await fields({ drafts: [replacing, replacing] })).to.deep.equal(["drafts[1].replaces_mandate_id"]);
+      expect(await fields({ drafts: [draftOf("payments", blocking)] })).to.deep.equal(["drafts[0].name"]);
+      expect(await fields({ archives: [mandateId, "mnd_x"] })).to.deep.equal(["archives[1]"]);
     });
 
     it("stops when its caller leaves, in the middle too, and makes room for others.", async () => {

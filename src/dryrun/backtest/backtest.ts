@@ -8,7 +8,7 @@ import { EntryKind } from "../../state/stored-enums.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
 import { storeFault } from "../../store/store-fault.ts";
 import type { ReadOnlyDatabase } from "../../store/transaction.ts";
-import { applyDrafts, type Draft } from "../drafts.ts";
+import { applyDrafts, type Draft, notInForce } from "../drafts.ts";
 import type { OwnStates } from "../own-state.ts";
 import { Pace } from "../pace.ts";
 import { type MakeLongChecks, type Recorded, Replay } from "./replay.ts";
@@ -134,12 +134,12 @@ async function* run({ reads, checker }: BacktestParts, query: BacktestQuery): As
 
 /** Puts the rules of a backtest in force in a state of its own. */
 function supposeRules(state: WorkspaceState, { drafts, archives }: BacktestQuery): void {
-  for (const id of archives) {
-    if (!state.policies.mandates.has(id))
-      throw notFound(ErrorReason.MANDATE_NOT_FOUND, "mandate in force", { mandate_id: id });
+  for (const [index, id] of archives.entries()) {
+    if (!state.policies.mandates.has(id)) throw notInForce(`archives[${index}]`, id);
   }
-  applyDrafts(state, drafts);
+  // First, since drafts may take their names.
   for (const id of archives) state.policies.removeMandate(id);
+  applyDrafts(state, drafts);
 }
 
 /** Returns the indexes of a window's first entry and of the one after its last. */
