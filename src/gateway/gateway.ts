@@ -6,6 +6,7 @@ import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason, httpStatusFromRe
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import type { ReviewedTool } from "../registry/mcp-definitions.ts";
 import type { McpServer, McpServers } from "../registry/mcp-servers.ts";
+import { HeldBytes } from "../server/held-bytes.ts";
 import { sendJson } from "../server/http-reply.ts";
 import { readJsonBody } from "../server/rest/body.ts";
 import { parseJson } from "../server/rest/json-text.ts";
@@ -69,8 +70,6 @@ type Parameters = Readonly<Record<string, string>>;
 
 const PREFIX = "/mcp";
 const MAX_DEPTH = 64;
-/** Bytes of all clients' messages in flight: those that are read, held or forwarded. */
-const MAX_HELD_BYTES = 134_217_728;
 const SESSION_HEADER = "mcp-session-id";
 const CLIENT_LEFT = "the client went away";
 
@@ -85,7 +84,8 @@ export class McpGateway {
   readonly #forwarding: Forwarding;
   readonly #lists: ToolLists;
   readonly #tasks: EscalationTasks;
-  #heldBytes = 0;
+  /** Messages of clients that are read, held or forwarded. */
+  readonly #held = new HeldBytes();
   readonly #outcomes: Counter;
 
   constructor(options: GatewayOptions) {
@@ -184,24 +184,11 @@ export class McpGateway {
   }
 
   /** Serves one message of a client. */
-  async #post(request: IncomingMessage, given: Given): Promise<void> {
-    const held = { bytes: 0 };
-    try {
-      const hold = (bytes: number): void => this.#hold(held, bytes);
+  #post(request: IncomingMessage, given: Given): Promise<void> {
+    return this.#held.during(async (hold) => {
       const bytes = await readJsonBody(request, this.#options.maxBodyBytes, hold);
       await this.#receive(request, given, parseJson(bytes, MAX_DEPTH).value);
-    } finally {
-      this.#heldBytes -= held.bytes;
-    }
-  }
-
-  #hold(held: { bytes: number }, bytes: number): void {
-    if (this.#heldBytes + bytes > MAX_HELD_BYTES) {
-      const message = `the messages in flight hold ${MAX_HELD_BYTES} bytes; retry with back-off`;
-      throw new ControlPlaneError(ErrorReason.OVERLOADED, message, { max_bytes: String(MAX_HELD_BYTES) });
-    }
-    this.#heldBytes += bytes;
-    held.bytes += bytes;
+    });
   }
 
   async #receive(request: IncomingMessage, given: Given, value: unknown): Promise<void> {

@@ -5,6 +5,7 @@ import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { requestIdFrom } from "../server/call-context.ts";
 import { cancelled, methodNotAllowed, reportFault } from "../server/errors.ts";
+import { HeldBytes } from "../server/held-bytes.ts";
 import type { HttpRoute } from "../server/http.ts";
 import { headerOf, sendError, sendJson } from "../server/http-reply.ts";
 import { readJsonBody } from "../server/rest/body.ts";
@@ -28,6 +29,15 @@ export interface CodingAgentHooksOptions {
   readonly publicUrl: string | undefined;
   /** Maximum bytes of an event. */
   readonly maxBodyBytes: number;
+}
+
+/** A call of a hook. */
+interface HookCall {
+  readonly client: CodingAgent;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Counts bytes that the call holds until it ends. */
+  readonly hold: (bytes: number) => void;
 }
 
 /** An event before a tool runs, as far as the decision needs it. */
@@ -68,6 +78,8 @@ const MCP_TOOL = /^mcp__(.+?)__(.+)$/s;
  */
 export class CodingAgentHooks {
   readonly #options: CodingAgentHooksOptions;
+  /** Events that are read or held. */
+  readonly #held = new HeldBytes();
 
   constructor(options: CodingAgentHooksOptions) {
     this.#options = options;
@@ -87,9 +99,9 @@ export class CodingAgentHooks {
       sendError(response, methodNotAllowed(request.method ?? "", "POST"));
       return true;
     }
-    const answer = await this.#answer(client, request, response, searchParams).catch((error: unknown) =>
-      this.#denial(client, request, error),
-    );
+    const answer = await this.#held
+      .during((hold) => this.#answer({ client, request, response, hold }, searchParams))
+      .catch((error: unknown) => this.#denial(client, request, error));
     if (response.destroyed) return true;
     sendJson(
       response,
@@ -100,16 +112,11 @@ export class CodingAgentHooks {
     return true;
   }
 
-  async #answer(
-    client: CodingAgent,
-    request: IncomingMessage,
-    response: ServerResponse,
-    query: URLSearchParams,
-  ): Promise<Answer> {
+  async #answer({ client, request, response, hold }: HookCall, query: URLSearchParams): Promise<Answer> {
     const { callers, ends, maxBodyBytes, publicUrl } = this.#options;
     const caller = await callers.identify(request, undefined);
     const settings = settingsFrom(client, query);
-    const event = eventFrom(parseJson(await readJsonBody(request, maxBodyBytes, () => undefined), MAX_DEPTH).value);
+    const event = eventFrom(parseJson(await readJsonBody(request, maxBodyBytes, hold), MAX_DEPTH).value);
     const ending = new AbortController();
     response.once("close", () => {
       if (!response.writableFinished) ending.abort(cancelled());

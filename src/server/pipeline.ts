@@ -7,6 +7,7 @@ import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors
 import { type AccessRule, type Authenticate, accessRuleOf, assertMayCall, findCaller, keyFrom } from "./admission.ts";
 import { Call, type CallObserver, type IncomingCall } from "./call-context.ts";
 import { cancelled, reportFault, shuttingDown } from "./errors.ts";
+import { HeldBytes } from "./held-bytes.ts";
 import { LargeRequests } from "./large-requests.ts";
 import { CallMetrics, type InFlight } from "./metrics.ts";
 import { OpenStreams, type OpenStreamsOptions } from "./open-streams.ts";
@@ -18,9 +19,6 @@ const DEFAULT_UNARY_DEADLINE_MS = 10_000;
 
 /** Default maximum depth of a request in JSON brackets: enough for any rule, safe for the stack. */
 export const DEFAULT_MAX_DEPTH = 64;
-
-/** Bytes of request bodies that a process holds at once, from their arrival until their calls end; past it OVERLOADED. */
-const MAX_HELD_BYTES = 134_217_728;
 
 /** Options of a pipeline. */
 export interface PipelineOptions extends OpenStreamsOptions {
@@ -64,8 +62,7 @@ export class Pipeline {
   readonly #calls = new Set<Call>();
   readonly #streams: OpenStreams;
   readonly #largeRequests = new LargeRequests();
-  readonly #maxHeldBytes: number;
-  #heldBytes = 0;
+  readonly #held: HeldBytes;
   #isDraining = false;
   #onIdle: () => void = () => {};
 
@@ -75,14 +72,14 @@ export class Pipeline {
     this.services = services;
     this.maxDepth = maxDepth;
     this.#authenticate = authenticate;
-    this.#maxHeldBytes = options.maxHeldBytes ?? MAX_HELD_BYTES;
+    this.#held = new HeldBytes(options.maxHeldBytes);
     this.#wrongKeys = new WrongKeys(log);
     this.#streams = new OpenStreams(options);
     this.#defaultDeadlineMs = options.defaultDeadlineMs ?? DEFAULT_UNARY_DEADLINE_MS;
     this.#endpoints = createEndpoints(services, maxDepth);
     const metrics = new CallMetrics(options.metrics, () => this.#inFlight());
     this.#observer = {
-      hold: (bytes) => this.#hold(bytes),
+      hold: (bytes) => this.#held.take(bytes),
       turn: ({ caller }) => this.#largeRequests.turn(caller.workspaceId),
       report: (call, error) => reportFault(log, error, failedCall(call)),
       ended: (call, code) => this.#record(call, code, metrics),
@@ -223,19 +220,10 @@ export class Pipeline {
     const { endpoint, incoming } = call;
     const seconds = isStream(call) ? undefined : (performance.now() - call.receivedAt) / 1000;
     metrics.record({ method: endpoint.name, wire: incoming.wire, code, seconds });
-    this.#heldBytes -= call.heldBytes;
+    this.#held.release(call.heldBytes);
     this.#calls.delete(call);
     if (isStream(call)) this.#streams.remove(call);
     if (this.#calls.size === 0) this.#onIdle();
-  }
-
-  #hold(bytes: number): void {
-    const maxBytes = this.#maxHeldBytes;
-    if (this.#heldBytes + bytes > maxBytes) {
-      const message = `the requests in flight hold ${maxBytes} bytes; retry with back-off`;
-      throw new ControlPlaneError(ErrorReason.OVERLOADED, message, { max_bytes: String(maxBytes) });
-    }
-    this.#heldBytes += bytes;
   }
 
   #inFlight(): InFlight {
