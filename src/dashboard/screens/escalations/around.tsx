@@ -133,7 +133,7 @@ function Covered({ escalation, isWhole }: { readonly escalation: Escalation; rea
       <h3>An approval covers</h3>
       <p>
         This exact action, once: <code title={actionDigest}>{actionDigest.slice(0, DIGEST_SHOWN)}…</code>{" "}
-        <CopyButton text={actionDigest} what="the digest" />
+        <CopyButton text={actionDigest} what="the digest" isSmall />
       </p>
       {ignoredMetadata.length === 0 ? null : (
         <p>
