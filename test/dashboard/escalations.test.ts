@@ -122,6 +122,9 @@ describeInBrowser("the escalations", () => {
     await shown.locator(".before li").nth(1).waitFor();
     expect(await shown.locator(".before li a").allInnerTexts()).to.deep.equal(["wire.check", "wire.look"]);
     await shown.getByText("3 before, 4 with this action, of 5 in 1 h for default").waitFor();
+    const bar = await shown.locator(".bar").boundingBox();
+    expect(bar?.height).to.be.within(4, 12);
+    expect((await shown.locator(".bar .is-new").boundingBox())?.width).to.be.closeTo((bar?.width ?? 0) / 5, 2);
     await shown.locator(".asker").getByRole("link", { name: "principal" }).waitFor();
     await shown.getByRole("img", { name: /trust over the last \d+ changes/ }).waitFor();
     expect(await shown.locator(".asker").innerText()).to.contain(`in session ${session_id}`);
