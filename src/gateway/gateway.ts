@@ -4,6 +4,7 @@ import { classifyInboundRequest } from "@modelcontextprotocol/server";
 import { Counter, Gauge, type Registry } from "prom-client";
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason, httpStatusFromReason } from "../errors.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
+import { printable } from "../registry/mcp-changes.ts";
 import type { ReviewedTool } from "../registry/mcp-definitions.ts";
 import type { McpServer, McpServers } from "../registry/mcp-servers.ts";
 import { sendJson } from "../server/http-reply.ts";
@@ -38,7 +39,7 @@ import { type Answer, Reply } from "./reply.ts";
 import type { McpEnds } from "./session-ends.ts";
 import { OpenCall, type Session, Sessions, type SessionsOptions } from "./sessions.ts";
 import { EscalationTasks } from "./tasks.ts";
-import { type DecidedOutcome, ToolCalls, type ToolCallsOptions } from "./tool-calls.ts";
+import { type DecidedOutcome, type ToolCallAnswer, ToolCalls, type ToolCallsOptions } from "./tool-calls.ts";
 import { ToolLists, type ToolListsOptions } from "./tool-lists.ts";
 import { DECISION_META, decisionMeta } from "./tool-results.ts";
 import type { Upstreams } from "./upstreams.ts";
@@ -354,6 +355,7 @@ export class McpGateway {
       return true;
     }
     if (outcome.kind === "answer") {
+      this.#noteRefusal(exchange, tool, outcome);
       await reply.finish(resultOf(id, inGeneration(generation, outcome.result)));
       return true;
     }
@@ -361,6 +363,14 @@ export class McpGateway {
     const repeated = repeatedHeaders(given, outcome.repeated, outcome.arguments);
     const forwarded = { ...request, params: { ...params, arguments: outcome.arguments } };
     return this.#forward({ ...exchange, headers: { ...headers, ...repeated } }, forwarded, call);
+  }
+
+  /** Writes a refusal to the log that no decision records: the tool is unknown, changed or unusable. */
+  #noteRefusal({ server, caller }: Exchange, tool: string, { sealed, result }: ToolCallAnswer): void {
+    if (sealed !== undefined) return;
+    const { workspaceId, name } = server;
+    const details = { workspaceId, server: name, agentId: caller.agentId, tool: printable(tool, 256), result };
+    this.#options.log.warn(details, "mcp call refused");
   }
 
   #count(outcome: DecidedOutcome): void {
