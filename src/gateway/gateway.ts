@@ -61,8 +61,6 @@ export interface GatewayOptions extends ToolCallsOptions, ToolListsOptions, Forw
 /** A request of a client before it is known which generation it speaks. */
 interface Given extends Pick<Exchange, "caller" | "server" | "ending"> {
   readonly reply: Reply;
-  /** Why the caller may use the gateway no more; undefined while it may. */
-  readonly ended: ControlPlaneError | undefined;
 }
 
 /** Headers in which a client repeats arguments. */
@@ -164,16 +162,17 @@ export class McpGateway {
     try {
       // Once more: an end before the watch began is not reported.
       const { isEnded } = await callers.identify(request, at);
-      const ended = await ends.endOf({ ...caller, isEnded });
-      await this.#method(request, { caller, server, reply: new Reply(response), ending, ended });
+      const now = { ...caller, isEnded };
+      await this.#method(request, { caller: now, server, reply: new Reply(response), ending });
     } finally {
       unwatch();
     }
   }
 
   async #method(request: IncomingMessage, given: Given): Promise<void> {
-    const { reply, ended } = given;
+    const { reply, caller } = given;
     if (request.method === "POST") return this.#post(request, given);
+    const ended = await this.#options.ends.endOf(caller);
     if (ended !== undefined) throw ended;
     if (request.method === "GET") return this.#stream(request, given);
     if (request.method === "DELETE") return this.#end(request, given);
@@ -184,7 +183,7 @@ export class McpGateway {
   /** Serves one message of a client. */
   async #post(request: IncomingMessage, given: Given): Promise<void> {
     const bytes = await readJsonBody(request, this.#options.maxBodyBytes, () => undefined);
-    const { reply, server, caller, ended } = given;
+    const { reply, server, caller } = given;
     const value = parseJson(bytes, MAX_DEPTH).value;
     if (Array.isArray(value)) {
       return reply.json(400, errorBody(RPC_CODES.invalidRequest, "batches are not served; send one message a request"));
@@ -212,6 +211,9 @@ export class McpGateway {
     const parameters = parameterHeaders(request);
     try {
       const isModern = outcome.kind === "modern";
+      // The decision on a call of a tool looks at the agent itself.
+      const isDecided = isRequest(message) && message.method === "tools/call" && !caller.isEnded;
+      const ended = isDecided ? undefined : await this.#options.ends.endOf(caller);
       if (ended !== undefined) return await this.#refuseEnded(given, ended, isModern, message);
       if (isModern) {
         const endpoint = await this.#options.upstreams.stateless(server, caller.agentId);
