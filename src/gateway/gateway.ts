@@ -4,6 +4,7 @@ import { classifyInboundRequest } from "@modelcontextprotocol/server";
 import { Counter, Gauge, type Registry } from "prom-client";
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason, httpStatusFromReason } from "../errors.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
+import { printable } from "../registry/mcp-changes.ts";
 import type { ReviewedTool } from "../registry/mcp-definitions.ts";
 import type { McpServer, McpServers } from "../registry/mcp-servers.ts";
 import { HeldBytes } from "../server/held-bytes.ts";
@@ -39,7 +40,7 @@ import { type Answer, Reply } from "./reply.ts";
 import type { McpEnds } from "./session-ends.ts";
 import { OpenCall, type Session, Sessions, type SessionsOptions } from "./sessions.ts";
 import { EscalationTasks } from "./tasks.ts";
-import { type DecidedOutcome, ToolCalls, type ToolCallsOptions } from "./tool-calls.ts";
+import { type DecidedOutcome, type ToolCallAnswer, ToolCalls, type ToolCallsOptions } from "./tool-calls.ts";
 import { ToolLists, type ToolListsOptions } from "./tool-lists.ts";
 import { DECISION_META, decisionMeta } from "./tool-results.ts";
 import type { Upstreams } from "./upstreams.ts";
@@ -61,8 +62,6 @@ export interface GatewayOptions extends ToolCallsOptions, ToolListsOptions, Forw
 /** A request of a client before it is known which generation it speaks. */
 interface Given extends Pick<Exchange, "caller" | "server" | "ending"> {
   readonly reply: Reply;
-  /** Why the caller may use the gateway no more; undefined while it may. */
-  readonly ended: ControlPlaneError | undefined;
 }
 
 /** Headers in which a client repeats arguments. */
@@ -166,16 +165,17 @@ export class McpGateway {
     try {
       // Once more: an end before the watch began is not reported.
       const { isEnded } = await callers.identify(request, at);
-      const ended = await ends.endOf({ ...caller, isEnded });
-      await this.#method(request, { caller, server, reply: new Reply(response), ending, ended });
+      const now = { ...caller, isEnded };
+      await this.#method(request, { caller: now, server, reply: new Reply(response), ending });
     } finally {
       unwatch();
     }
   }
 
   async #method(request: IncomingMessage, given: Given): Promise<void> {
-    const { reply, ended } = given;
+    const { reply, caller } = given;
     if (request.method === "POST") return this.#post(request, given);
+    const ended = await this.#options.ends.endOf(caller);
     if (ended !== undefined) throw ended;
     if (request.method === "GET") return this.#stream(request, given);
     if (request.method === "DELETE") return this.#end(request, given);
@@ -192,7 +192,7 @@ export class McpGateway {
   }
 
   async #receive(request: IncomingMessage, given: Given, value: unknown): Promise<void> {
-    const { reply, server, caller, ended } = given;
+    const { reply, server, caller } = given;
     if (Array.isArray(value)) {
       return reply.json(400, errorBody(RPC_CODES.invalidRequest, "batches are not served; send one message a request"));
     }
@@ -219,6 +219,9 @@ export class McpGateway {
     const parameters = parameterHeaders(request);
     try {
       const isModern = outcome.kind === "modern";
+      // The decision on a call of a tool looks at the agent itself.
+      const isDecided = isRequest(message) && message.method === "tools/call" && !caller.isEnded;
+      const ended = isDecided ? undefined : await this.#options.ends.endOf(caller);
       if (ended !== undefined) return await this.#refuseEnded(given, ended, isModern, message);
       if (isModern) {
         const endpoint = await this.#options.upstreams.stateless(server, caller.agentId);
@@ -362,6 +365,7 @@ export class McpGateway {
       return true;
     }
     if (outcome.kind === "answer") {
+      this.#noteRefusal(exchange, tool, outcome);
       await reply.finish(resultOf(id, inGeneration(generation, outcome.result)));
       return true;
     }
@@ -369,6 +373,14 @@ export class McpGateway {
     const repeated = repeatedHeaders(given, outcome.repeated, outcome.arguments);
     const forwarded = { ...request, params: { ...params, arguments: outcome.arguments } };
     return this.#forward({ ...exchange, headers: { ...headers, ...repeated } }, forwarded, call);
+  }
+
+  /** Writes a refusal to the log that no decision records: the tool is unknown, changed or unusable. */
+  #noteRefusal({ server, caller }: Exchange, tool: string, { sealed, result }: ToolCallAnswer): void {
+    if (sealed !== undefined) return;
+    const { workspaceId, name } = server;
+    const details = { workspaceId, server: name, agentId: caller.agentId, tool: printable(tool, 256), result };
+    this.#options.log.warn(details, "mcp call refused");
   }
 
   #count(outcome: DecidedOutcome): void {

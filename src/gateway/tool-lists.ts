@@ -22,14 +22,53 @@ const LIST_TTL_MS = 0;
 
 type Reviewed = ReadonlyMap<string, ReviewedTool>;
 
+/** A listing that begins when the one before has ended, and goes on until its last caller has gone away. */
+class Listing {
+  readonly #ending = new AbortController();
+  readonly #result: Promise<Reviewed>;
+  #hasBegun = false;
+  #waiting = 0;
+
+  constructor(before: Listing | undefined, list: (signal: AbortSignal) => Promise<Reviewed>) {
+    const begin = (): Promise<Reviewed> => {
+      this.#hasBegun = true;
+      return list(this.#ending.signal);
+    };
+    this.#result = before === undefined ? begin() : before.#result.then(begin, begin);
+    // Every caller may have gone away.
+    this.#result.catch(() => undefined);
+  }
+
+  /** True while further callers may wait for it. */
+  get isToCome(): boolean {
+    return !this.#hasBegun && !this.#ending.signal.aborted;
+  }
+
+  /** Returns the tools. Rejects with the signal's reason once it aborts. */
+  until(signal: AbortSignal): Promise<Reviewed> {
+    this.#waiting += 1;
+    return new Promise((resolve, reject) => {
+      const leave = (): void => {
+        this.#waiting -= 1;
+        if (this.#waiting === 0) this.#ending.abort(signal.reason);
+        reject(signal.reason);
+      };
+      if (signal.aborted) return leave();
+      signal.addEventListener("abort", leave, { once: true });
+      const stay = (): void => signal.removeEventListener("abort", leave);
+      this.#result.finally(stay).then(resolve, reject);
+    });
+  }
+}
+
 /** Lists the tools of upstream servers and compares them with what is pinned. */
 export class ToolLists {
   readonly #definitions: ToolListsOptions["definitions"];
   readonly #logs: WorkspaceLogs;
   /** Tools of each server as they were last reviewed. */
   readonly #reviewed = new WeakMap<McpServer, Reviewed>();
-  /** Listings in flight, by session or endpoint. */
-  readonly #listings = new WeakMap<object, Promise<Reviewed>>();
+  /** The latest listing of each session or endpoint. */
+  readonly #listings = new WeakMap<object, Listing>();
 
   constructor({ definitions, logs }: ToolListsOptions) {
     this.#definitions = definitions;
@@ -41,27 +80,23 @@ export class ToolLists {
     return this.#reviewed.get(server)?.get(tool);
   }
 
-  /** Lists and reviews the tools now. Callers that wait for a listing to begin share it. */
+  /** Lists and reviews the tools now. Callers that wait for a listing to begin share it. Rejects when the exchange ends. */
   async review(exchange: Exchange, params: JsonObject): Promise<Reviewed> {
     const { server, caller, session, headers, endpoint, ending, generation } = exchange;
     const key: object = session ?? endpoint;
     const before = this.#listings.get(key);
     const meta = generation === "stateless" ? envelopeOf(params) : undefined;
     const { "mcp-name": _, "mcp-method": __, ...own } = headers;
-    const list = async () => {
-      const tools = await listTools({ server: server.name, endpoint, headers: own, meta }, ending.signal);
+    const list = async (signal: AbortSignal) => {
+      const tools = await listTools({ server: server.name, endpoint, headers: own, meta }, signal);
       const reviewed = await this.#definitions.review(server, tools, caller.keyId);
       this.#reviewed.set(server, reviewed);
       return reviewed;
     };
     // A listing that began before the call proves nothing about the tool at the time of the call.
-    const listing = before === undefined ? list() : before.catch(() => undefined).then(list);
+    const listing = before?.isToCome === true ? before : new Listing(before, list);
     this.#listings.set(key, listing);
-    try {
-      return await listing;
-    } finally {
-      if (this.#listings.get(key) === listing) this.#listings.delete(key);
-    }
+    return listing.until(ending.signal);
   }
 
   /** Makes the change to the answer to `tools/list`: what may not be called is left out, and the rest is in a fixed order. */

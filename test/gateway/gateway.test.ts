@@ -142,6 +142,20 @@ describe("the MCP gateway", () => {
     await own.close();
   });
 
+  it("lists the tools for calls of one session that wait together once for many.", async () => {
+    const client = asking(await connectStateful(gateway.urlOf("bank"), gateway.headers));
+    const call = (amount: number) =>
+      client.request({ method: "tools/call", params: { name: "read", arguments: { amount } } });
+    await call(0);
+    upstream.lists = 0;
+    upstream.calls.length = 0;
+    await Promise.all(Array.from({ length: 20 }, (_, amount) => call(amount)));
+    expect(upstream.calls).to.have.length(20);
+    // The messages arrive one after the other: some listings begin before the last of them came.
+    expect(upstream.lists).to.be.below(20);
+    await client.close();
+  });
+
   it("shows what waits beside what is in force, not beside another change that nobody accepted.", async () => {
     const own = await startToolsServer([PAY]);
     await gateway.add("strict", { url: own.url }, { mode: "quarantine" });

@@ -16,8 +16,8 @@ import { Time } from "../../kit/time.tsx";
 import { useAnnounce } from "../../kit/toast.tsx";
 import { useRefresh } from "../../kit/use-refresh.ts";
 import { useMayChange } from "../../session.ts";
+import { ModeBadge, targetOf } from "./server-parts.tsx";
 import { ServerTools } from "./server-tools.tsx";
-import { ModeBadge, targetOf } from "./servers.tsx";
 
 const { deleteMcpServer, getMcpServer, listMcpServers, listMcpTools, refreshMcpServer, updateMcpServer } =
   McpServerService.method;

@@ -7,7 +7,6 @@ import {
   McpServerMode,
   McpServerService,
 } from "../../../../gen/agentcontrol/v1/mcp_server_service_pb.js";
-import { Badge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
 import { FormDialog, SelectField, TextField } from "../../kit/form.tsx";
 import { ScreenFrame } from "../../kit/screen.tsx";
@@ -19,6 +18,7 @@ import { VirtualList } from "../../kit/virtual-list.tsx";
 import type { ScreenProps } from "../../screens.tsx";
 import { useMayChange } from "../../session.ts";
 import "../../styles/servers.css";
+import { ModeBadge, targetOf } from "./server-parts.tsx";
 import { ServerView } from "./server-view.tsx";
 
 const { createMcpServer, listMcpServers } = McpServerService.method;
@@ -75,15 +75,6 @@ function ServerList() {
     </ScreenFrame>
   );
 }
-
-/** The mode of a server. */
-export function ModeBadge({ mode }: { readonly mode: McpServerMode }) {
-  const isStrict = mode === McpServerMode.QUARANTINE;
-  return <Badge tone={isStrict ? "good" : "plain"}>{isStrict ? "quarantine" : "open"}</Badge>;
-}
-
-/** Returns where a server is: its URL, or its command. */
-export const targetOf = ({ url, command, args }: McpServer): string => url ?? [command, ...args].join(" ");
 
 function ServerRow({ server }: { readonly server: McpServer }) {
   return (
