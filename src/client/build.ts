@@ -18,8 +18,9 @@ interface Manifest {
 
 /** The packages that a user of the client installs with it. */
 const DEPENDENCIES = ["@bufbuild/protobuf", "@connectrpc/connect"];
-/** The packages that a user adds for the entry `/node` and for spans. */
-const OPTIONAL_PEERS = ["@grpc/grpc-js", "@opentelemetry/api"];
+/** The packages that a user adds for the entry `/node`, for spans, and for the adapter of a framework. */
+const OPTIONAL_PEERS = ["@grpc/grpc-js", "@opentelemetry/api", "ai", "@openai/agents", "@langchain/core"];
+const ADAPTERS = ["ai-sdk", "openai-agents", "langchain", "mcp", "http"];
 
 function manifestFrom({ version, license, engines, dependencies, devDependencies }: Manifest): object {
   const known = { ...devDependencies, ...dependencies };
@@ -39,6 +40,7 @@ function manifestFrom({ version, license, engines, dependencies, devDependencies
       ".": entry("index"),
       "./node": entry("node/index"),
       "./proto": entry("proto"),
+      ...Object.fromEntries(ADAPTERS.map((name) => [`./${name}`, entry(`adapters/${name}`)])),
       "./package.json": "./package.json",
     },
     files: ["gen", "lib"],
