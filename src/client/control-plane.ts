@@ -1,24 +1,18 @@
 import type { DescService } from "@bufbuild/protobuf";
 import { type CallOptions, type Client, createClient, type Transport } from "@connectrpc/connect";
-import { createConnectTransport } from "@connectrpc/connect-web";
 import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { RedactionService } from "../../gen/agentcontrol/v1/redaction_service_pb.js";
 import { type AgentWatch, AgentWatches } from "./agent-watch.ts";
-import {
-  type EditableGuardOptions,
-  type Guarded,
-  type GuardOptions,
-  guard,
-  guardWithSignal,
-  type Stoppable,
-  type UnwaitingGuardOptions,
-} from "./guard.ts";
+import { createFetchTransport } from "./fetch-transport.ts";
+import { guard, guardWithSignal } from "./guard.ts";
+import type { EditableGuardOptions, Guarded, GuardOptions, Stoppable, UnwaitingGuardOptions } from "./guard-options.ts";
 import { callIntercept, type InterceptAction, type InterceptChannel, type InterceptResult } from "./intercept-call.ts";
 import { assertAddress, assertApiKey, assertPositive } from "./options.ts";
 import type { PendingApproval } from "./pending-approval.ts";
 import { requestErrorFrom } from "./request-error.ts";
+import { createTrace, type Tracer } from "./trace.ts";
 import {
   type EditedApproval,
   type EscalationVerdict,
@@ -40,6 +34,11 @@ export interface ControlPlaneOptions {
   readonly timeoutMs?: number | undefined;
   /** The `fetch` to use. Default: the platform's. */
   readonly fetch?: typeof globalThis.fetch | undefined;
+  /**
+   * An OpenTelemetry tracer for a span `agentcontrol.guard` per guarded call. Default: that of the package `@opentelemetry/api`, if
+   * the program has it; a browser's bundle has to pass its own.
+   */
+  readonly tracer?: Tracer | undefined;
 }
 
 /** Limits of one intercept. */
@@ -120,6 +119,11 @@ export interface ControlPlane {
   ): Promise<EscalationVerdict | EditedApproval>;
   waitForEscalation(escalationId: string, options?: WaitEscalationOptions): Promise<EscalationVerdict>;
   /**
+   * Takes one ask for an approval back; the last one ends the escalation. Rejects with a `ControlPlaneRequestError`, also when it
+   * is resolved already (`ESCALATION_RESOLVED`). Guarded calls whose `signal` aborts do this by themselves.
+   */
+  withdrawEscalation(escalationId: string): Promise<void>;
+  /**
    * Replaces the personal values in a text by placeholders. Rejects with a `ControlPlaneRequestError`; the text MUST NOT be
    * used then.
    */
@@ -145,20 +149,25 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
   if (options.transport === undefined) assertAddress("baseUrl", options.baseUrl);
   assertApiKey(options.apiKey);
   assertPositive("timeoutMs", defaultMs);
-  const transport = withApiKey(options.transport ?? fetchTransport(options), options.apiKey);
+  const transport = withApiKey(
+    options.transport ?? createFetchTransport({ baseUrl: options.baseUrl, fetch: options.fetch }),
+    options.apiKey,
+  );
   const routes = { client: createClient(EnforcementService, transport), channel };
   const escalations = createClient(EscalationService, transport);
   const redaction = createClient(RedactionService, transport);
+  const trace = createTrace(options.tracer);
   const watches = new AgentWatches(createClient(AgentService, transport));
   const controlPlane: ControlPlane = {
     intercept: (action, { signal, timeoutMs = defaultMs } = {}) => callIntercept(routes, action, { signal, timeoutMs }),
     // The overloads tell which options make a call return a `PendingApproval`.
-    guard: ((fn: never, guardOptions: never) => guard(controlPlane, fn, guardOptions)) as ControlPlane["guard"],
+    guard: ((fn: never, guardOptions: never) => guard(controlPlane, fn, guardOptions, trace)) as ControlPlane["guard"],
     guardWithSignal: ((fn: never, guardOptions: never) =>
-      guardWithSignal(controlPlane, fn, guardOptions)) as ControlPlane["guardWithSignal"],
+      guardWithSignal(controlPlane, fn, guardOptions, trace)) as ControlPlane["guardWithSignal"],
     watchAgent: (agentId) => watches.watch(agentId),
     waitForEscalation: ((escalationId: string, waitOptions?: WaitEscalationOptions) =>
       waitForEscalation(escalations, escalationId, waitOptions)) as ControlPlane["waitForEscalation"],
+    withdrawEscalation: (escalationId) => withdrawEscalation(escalations, escalationId),
     scrub: (text, scrubOptions) => scrubText(redaction, text, scrubOptions),
     client: (service) => createClient(service, transport),
     close() {
@@ -167,6 +176,14 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
     },
   };
   return controlPlane;
+}
+
+async function withdrawEscalation(client: Client<typeof EscalationService>, escalationId: string): Promise<void> {
+  try {
+    await client.withdrawEscalation({ escalationId }, { timeoutMs: DEFAULT_INTERCEPT_TIMEOUT_MS });
+  } catch (error) {
+    throw requestErrorFrom(error);
+  }
 }
 
 async function scrubText(
@@ -181,11 +198,6 @@ async function scrubText(
   } catch (error) {
     throw requestErrorFrom(error);
   }
-}
-
-function fetchTransport({ baseUrl, fetch }: ControlPlaneOptions): Transport {
-  // Without `fetch` the transport looks up the platform's for each call.
-  return createConnectTransport({ baseUrl, useBinaryFormat: true, ...(fetch !== undefined && { fetch }) });
 }
 
 /** Wraps a transport so that every call carries the API key. */
