@@ -154,7 +154,7 @@ describe("the published client", function () {
       ...more,
     });
 
-    it("runs on Node 24 and 22, Deno and Bun.", async () => {
+    it("runs on Node 24, 22 and 20, Deno and Bun.", async () => {
       for (const runtime of runtimes) {
         const printed = await runOn(runtime, client.project, await envFor());
         expect(JSON.parse(printed), runtime.name).to.deep.equal(RESULTS);
