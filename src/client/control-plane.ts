@@ -1,9 +1,8 @@
 import type { DescService } from "@bufbuild/protobuf";
-import { type CallOptions, type Client, createClient, type Transport } from "@connectrpc/connect";
+import { type Client, createClient, type Transport } from "@connectrpc/connect";
 import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
-import { RedactionService } from "../../gen/agentcontrol/v1/redaction_service_pb.js";
 import { type AgentWatch, AgentWatches } from "./agent-watch.ts";
 import { createFetchTransport } from "./fetch-transport.ts";
 import { guard, guardWithSignal } from "./guard.ts";
@@ -12,6 +11,7 @@ import { callIntercept, type InterceptAction, type InterceptChannel, type Interc
 import { assertAddress, assertApiKey, assertPositive } from "./options.ts";
 import type { PendingApproval } from "./pending-approval.ts";
 import { requestErrorFrom } from "./request-error.ts";
+import type { ScrubOptions, ScrubResult } from "./scrub.ts";
 import { createTrace, type Tracer } from "./trace.ts";
 import {
   type EditedApproval,
@@ -47,31 +47,6 @@ export interface InterceptOptions {
   readonly signal?: AbortSignal | undefined;
   /** Milliseconds, retries included. Default: the control plane's `timeoutMs`. */
   readonly timeoutMs?: number | undefined;
-}
-
-/** Options of one scrub. */
-export interface ScrubOptions {
-  /** The key's workspace. Default `default`. */
-  readonly workspaceId?: string | undefined;
-  /** Ends the call, which then rejects with code `CANCELLED`. */
-  readonly signal?: AbortSignal | undefined;
-}
-
-/** Position and kind of one personal value in a text, without the value. */
-export interface ScrubFinding {
-  /** `email`, `phone`, … */
-  readonly kind: string;
-  /** Index of the first UTF-16 code unit in the original text. */
-  readonly start: number;
-  /** Index after the last. */
-  readonly end: number;
-}
-
-/** A text without its personal values. */
-export interface ScrubResult {
-  /** The text with placeholders; equal values have equal placeholders. */
-  readonly text: string;
-  readonly findings: readonly ScrubFinding[];
 }
 
 /** The client library: has actions decided before they happen. Works in browsers and on servers. */
@@ -155,7 +130,6 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
   );
   const routes = { client: createClient(EnforcementService, transport), channel };
   const escalations = createClient(EscalationService, transport);
-  const redaction = createClient(RedactionService, transport);
   const trace = createTrace(options.tracer);
   const watches = new AgentWatches(createClient(AgentService, transport));
   const controlPlane: ControlPlane = {
@@ -168,7 +142,8 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
     waitForEscalation: ((escalationId: string, waitOptions?: WaitEscalationOptions) =>
       waitForEscalation(escalations, escalationId, waitOptions)) as ControlPlane["waitForEscalation"],
     withdrawEscalation: (escalationId) => withdrawEscalation(escalations, escalationId),
-    scrub: (text, scrubOptions) => scrubText(redaction, text, scrubOptions),
+    // Loaded on first use: a page that only guards functions need not have it.
+    scrub: async (...args) => (await import("./scrub.ts")).scrubText(transport, ...args),
     client: (service) => createClient(service, transport),
     close() {
       watches.close();
@@ -181,20 +156,6 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
 async function withdrawEscalation(client: Client<typeof EscalationService>, escalationId: string): Promise<void> {
   try {
     await client.withdrawEscalation({ escalationId }, { timeoutMs: DEFAULT_INTERCEPT_TIMEOUT_MS });
-  } catch (error) {
-    throw requestErrorFrom(error);
-  }
-}
-
-async function scrubText(
-  client: Client<typeof RedactionService>,
-  text: string,
-  { workspaceId = "default", signal }: ScrubOptions = {},
-): Promise<ScrubResult> {
-  const options: CallOptions = signal === undefined ? {} : { signal };
-  try {
-    const { text: scrubbed, findings } = await client.scrub({ workspaceId, text }, options);
-    return { text: scrubbed, findings: findings.map(({ kind, start, end }) => ({ kind, start, end })) };
   } catch (error) {
     throw requestErrorFrom(error);
   }

@@ -74,8 +74,9 @@ export function createFetchTransport({ baseUrl, fetch }: FetchTransportOptions):
         const trailer = new Headers();
         return { stream: true, service: method.parent, method, header: response.headers, message, trailer };
       } catch (error) {
+        const fault = call.faultFrom(error);
         call.end();
-        throw call.faultFrom(error);
+        throw fault;
       }
     },
   };
@@ -149,7 +150,7 @@ function assertContentType({ headers }: Response, wanted: string): void {
 async function unaryErrorFrom(response: Response): Promise<ConnectError> {
   const fallback = statusError(response);
   if (!/^application\/json\b/i.test(response.headers.get("content-type") ?? "")) return fallback;
-  return errorFrom(await response.json().catch(() => undefined), fallback);
+  return errorFrom(await response.text(), fallback);
 }
 
 /** Reads a code as it is on the wire: `not_found` is `Code.NotFound`. */
@@ -159,15 +160,24 @@ function codeFrom(name: unknown): Code | undefined {
   return typeof code === "number" ? code : undefined;
 }
 
-/** Converts the JSON of an error; an object of another shape gives the fallback. */
-function errorFrom(json: unknown, fallback: ConnectError): ConnectError {
-  const { code, message = "", details = [] } = (json ?? {}) as Record<string, unknown>;
-  if (typeof message !== "string" || !Array.isArray(details) || (code === undefined && message === "")) return fallback;
-  const error = new ConnectError(message, codeFrom(code) ?? fallback.code, fallback.metadata);
-  error.details = details.flatMap(({ type, value }) =>
-    typeof type === "string" && typeof value === "string" ? [{ type, value: base64Decode(value) }] : [],
-  );
-  return error;
+/** Reads an error from its JSON text. Text of another shape, which is not from a Connect server, gives the fallback. */
+function errorFrom(text: string, fallback: ConnectError): ConnectError {
+  try {
+    const { code, message = "", details = [] } = JSON.parse(text) as WireError;
+    if (typeof message !== "string" || (code === undefined && message === "")) return fallback;
+    const error = new ConnectError(message, codeFrom(code) ?? fallback.code, fallback.metadata);
+    error.details = details.map(({ type, value }) => ({ type, value: base64Decode(value) }));
+    return error;
+  } catch {
+    return fallback;
+  }
+}
+
+/** An error of the Connect protocol. */
+interface WireError {
+  readonly code?: unknown;
+  readonly message?: unknown;
+  readonly details?: readonly { readonly type: string; readonly value: string }[];
 }
 
 /** Encodes the single request message of a stream from the server. */
@@ -207,7 +217,7 @@ async function* messagesOf<O extends DescMessage>(
       }
       const { error } = JSON.parse(new TextDecoder().decode(data)) as { readonly error?: unknown };
       if (error === undefined) return;
-      throw errorFrom(error, new ConnectError("the stream failed", Code.Unknown, response.headers));
+      throw errorFrom(JSON.stringify(error), new ConnectError("the stream failed", Code.Unknown, response.headers));
     }
     throw new ConnectError("the stream ended without its trailer", Code.Internal);
   } catch (error) {
@@ -225,10 +235,9 @@ interface Envelope {
 async function* envelopesOf({ body }: Response, signal: AbortSignal): AsyncGenerator<Envelope> {
   if (body === null) return;
   const reader = body.getReader();
-  // A reader that was made after the abort never hears of it.
-  signal.throwIfAborted();
   const onAbort = () => void reader.cancel(signal.reason).catch(() => undefined);
-  signal.addEventListener("abort", onAbort, { once: true });
+  if (signal.aborted) onAbort();
+  else signal.addEventListener("abort", onAbort, { once: true });
   let rest: Uint8Array = new Uint8Array();
   for (;;) {
     const { done, value } = await reader.read();

@@ -12,9 +12,6 @@ export {
   createControlPlane,
   DEFAULT_INTERCEPT_TIMEOUT_MS,
   type InterceptOptions,
-  type ScrubFinding,
-  type ScrubOptions,
-  type ScrubResult,
 } from "./control-plane.ts";
 export type {
   EditableGuardOptions,
@@ -39,6 +36,7 @@ export {
   type RequestFieldViolation,
   requestErrorFrom,
 } from "./request-error.ts";
+export type { ScrubFinding, ScrubOptions, ScrubResult } from "./scrub.ts";
 export type { Tracer, TracerSpan } from "./trace.ts";
 export {
   DEFAULT_ESCALATION_POLL_INTERVAL,

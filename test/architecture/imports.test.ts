@@ -216,6 +216,8 @@ describe("packages", () => {
 
   it("that dashboard, test and proto import are declared.", () => {
     const known = new Set([...declared("dependencies"), ...declared("devDependencies")]);
-    expect(["src/dashboard", "test", "proto"].flatMap((folder) => undeclared(folder, known))).to.deep.equal([]);
+    const found = ["src/dashboard", "test", "proto"].flatMap((folder) => undeclared(folder, known));
+    // Programs of users, which tests run elsewhere.
+    expect(found.filter((text) => !text.startsWith("test/testdata/"))).to.deep.equal([]);
   });
 });

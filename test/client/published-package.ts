@@ -70,14 +70,15 @@ export async function installedIn(project: string): Promise<string[]> {
   return [...names.filter((name) => !name.startsWith("@")), ...inScopes.flat()].sort();
 }
 
-/** Installs the runtimes in a folder: Node 22, Deno and Bun; the tests themselves run on Node 24. */
+/** Installs the runtimes in a folder: Node 22 and 20, Deno and Bun; the tests themselves run on Node 24. */
 export async function installRuntimes(folder: string): Promise<readonly Runtime[]> {
   await emptyProject(folder);
-  await npm(folder, "install", "--prefer-offline", "node22@npm:node@22", "deno@2", "bun@1");
+  await npm(folder, "install", "--prefer-offline", "node22@npm:node@22", "node20@npm:node@20", "deno@2", "bun@1");
   const bin = join(folder, "node_modules/.bin");
   return [
     { name: "Node 24", command: process.execPath, args: [] },
     { name: "Node 22", command: join(folder, "node_modules/node22/bin/node"), args: [] },
+    { name: "Node 20", command: join(folder, "node_modules/node20/bin/node"), args: [] },
     { name: "Deno", command: join(bin, "deno"), args: ["run", "--allow-all", "--no-lock"] },
     { name: "Bun", command: join(bin, "bun"), args: ["run"] },
   ];
