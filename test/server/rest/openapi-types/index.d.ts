@@ -1,0 +1,1 @@
+export { astToString, default as typesFromOpenApi } from "openapi-typescript";
