@@ -17,7 +17,7 @@ function withMembers(type: DescEnum | DescExtension | DescMessage | DescService)
 }
 
 const keyOf = (desc: Commented): string =>
-  "parent" in desc && "name" in desc ? `${desc.parent?.typeName}.${desc.name}` : desc.typeName;
+  "typeName" in desc ? desc.typeName : `${desc.parent.typeName}.${desc.name}`;
 
 /** Joins the lines of each paragraph. */
 function textOf(desc: Commented): string {

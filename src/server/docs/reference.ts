@@ -106,7 +106,10 @@ ${body === undefined ? "" : `<h3>Request</h3>${fieldsTable(document, body.schema
 function curlOf({ path, httpMethod, operation }: ReferenceEntry, example: unknown): string {
   const filled = operation.parameters
     .filter((each) => each.in === "path")
-    .reduce((text, { name, example: value }) => text.replace(`{${name}}`, encodeURIComponent(String(value ?? name))), path);
+    .reduce(
+      (text, { name, example: value }) => text.replace(`{${name}}`, encodeURIComponent(String(value ?? name))),
+      path,
+    );
   const query = operation.parameters
     .filter((each) => each.in === "query" && each.required)
     .map(({ name, example: value }) => `${name}=${encodeURIComponent(String(value))}`);
