@@ -212,7 +212,7 @@ describe("the tables of the README and of the tests", () => {
     );
     const listed = cells.flatMap(([word = "", status = "", when = ""]) => {
       const [, http, code] = /^(\d+), (\w+)$/.exec(status) ?? [];
-      const [, example] = / "(.*)"$/.exec(when) ?? [];
+      const [, example] = /.* "([^"]*)"$/.exec(when) ?? [];
       return http === undefined ? [] : [[word.replaceAll("`", ""), [http, code, example]]];
     });
     const want = REASON_WORDS.map((word) => {
