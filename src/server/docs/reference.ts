@@ -88,7 +88,7 @@ function operationHtml(document: OpenApiDocument, entry: ReferenceEntry): string
   const { operationId, description, responses, requestBody, parameters, security } = operation;
   const rows = parameters.map(
     (each) =>
-      `<tr><td><code>${escaped(each.name)}</code></td><td>${each.in}</td><td>${typeHtml(each.schema)}${each.required ? ", required" : ""}</td><td>${renderText(each.description ?? "")}</td></tr>`,
+      `<tr><td><code>${escaped(each.name)}</code></td><td>${each.in}</td><td>${neededHtml(each.required)}${typeHtml(each.schema)}</td><td>${renderText(each.description ?? "")}</td></tr>`,
   );
   const body = requestBody?.content["application/json"];
   return `<section class="operation" id="${escaped(operationId)}"><h2><span class="method">${httpMethod}</span><code>${escaped(path)}</code></h2>
@@ -165,9 +165,9 @@ function fieldsTable({ components }: OpenApiDocument, schema: JsonSchema = {}): 
   };
   const isSent = shown.additionalProperties === false;
   const rows = Object.entries(properties).map(([name, each]) => {
-    const needed = isSent && required.includes(name) ? ", required" : "";
+    const needed = neededHtml(isSent && required.includes(name));
     const text = renderText(String(each.description ?? ""));
-    return `<tr><td><code>${escaped(name)}</code></td><td>${typeHtml(each)}${needed}</td><td>${text}</td></tr>`;
+    return `<tr><td><code>${escaped(name)}</code></td><td>${needed}${typeHtml(each)}</td><td>${text}</td></tr>`;
   });
   return table(["Field", "Type", "Meaning"], rows);
 }
@@ -181,6 +181,8 @@ const BOUNDS: Readonly<Record<string, string>> = {
   minimum: "min.",
   maximum: "max.",
 };
+
+const neededHtml = (isRequired: boolean): string => (isRequired ? "<b>required</b>; " : "");
 
 /** Renders the type of a value, with links to schemas. */
 function typeHtml(schema: JsonSchema): string {

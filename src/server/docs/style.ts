@@ -24,12 +24,12 @@ h1{font-size:1.9rem;line-height:1.25;margin:.5rem 0 1rem}h2{font-size:1.35rem;ma
 h3{font-size:1.1rem;margin:1.6rem 0 .4rem}p,li{max-width:46rem}
 code,pre{font:.875em/1.5 ui-monospace,"SFMono-Regular",Menlo,Consolas,monospace}
 code{background:var(--code);border-radius:4px;padding:.1em .3em;overflow-wrap:anywhere}
-pre{background:var(--code);border:1px solid var(--line);border-radius:6px;padding:.75rem 1rem;overflow:auto;max-height:32rem}
+pre{background:var(--code);border:1px solid var(--line);border-radius:6px;padding:.75rem 1rem;overflow:auto}.operation pre{max-height:32rem}
 pre code{background:none;padding:0;overflow-wrap:normal;font-size:1em}
 .table,main>table{display:block;overflow-x:auto;max-width:100%}
 table{border-collapse:collapse;margin:.75rem 0;font-size:.92rem}th,td{text-align:left;vertical-align:top;padding:.4rem .75rem;border:1px solid var(--line)}
 th{background:var(--code);font-weight:600}tr:target td,section:target>h2{background:var(--mark)}
-td p{margin:0 0 .4rem}td p:last-child{margin:0}
+td:first-child code{overflow-wrap:normal;white-space:nowrap}td p{margin:0 0 .4rem}td p:last-child{margin:0}
 .method{display:inline-block;min-width:4.2rem;padding:.05rem .45rem;margin-right:.4rem;border-radius:4px;font:600 .75rem/1.6 ui-monospace,monospace;
 text-align:center;color:var(--ground);background:var(--accent)}
 .operation{padding-top:.5rem}.operation>h2{border:0;font-size:1.15rem;margin-bottom:.2rem}
@@ -40,6 +40,6 @@ text-align:center;color:var(--ground);background:var(--accent)}
 @media(max-width:75rem){.page{grid-template-columns:14rem minmax(0,1fr)}.contents{display:none}}
 @media(max-width:48rem){.page{display:block;padding:0 1rem}.site{display:none}.site-small{display:block;margin-top:.75rem;border:1px solid var(--line);
 border-radius:6px;padding:.4rem .75rem}header{flex-wrap:wrap;gap:.5rem;padding:.6rem 1rem}form{order:3;flex-basis:100%;max-width:none}
-.home{margin-left:auto}h1{font-size:1.5rem}pre{padding:.6rem .75rem}}
+.home{margin-left:auto}h1{font-size:1.5rem}pre{padding:.6rem .75rem}.table table{min-width:36rem}}
 @media print{header,.site,.site-small,.contents{display:none}.page{display:block}}
 `;

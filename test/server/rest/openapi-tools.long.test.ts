@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { expect } from "chai";
-import { astToString, typesFromOpenApi } from "openapi-types";
+import typesFromOpenApi, { astToString } from "openapi-types";
 import { runnableBlocks } from "../../architecture/page.ts";
 import { ROOT } from "../../architecture/source-files.ts";
 import { createTestDatabase, type TestDatabase } from "../../support/database.ts";

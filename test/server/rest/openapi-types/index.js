@@ -1,2 +1,2 @@
-// Found here, openapi-typescript gets the TypeScript with a compiler API that it needs; that of the project has none.
-export { astToString, default as typesFromOpenApi } from "openapi-typescript";
+// Found from here, openapi-typescript gets a TypeScript with the compiler API that it needs; that of the project has none.
+export { astToString, default } from "openapi-typescript";

@@ -1,1 +1,0 @@
-export { astToString, default as typesFromOpenApi } from "openapi-typescript";
