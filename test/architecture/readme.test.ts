@@ -6,11 +6,13 @@ import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { expect } from "chai";
+import { RuleTypeSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { CONFIG_VARIABLES, DEFAULT_GRPC_PORT, DEFAULT_HOST, DEFAULT_HTTP_PORT } from "../../src/config.ts";
 import { codeFromReason, codeName, ErrorReason, httpStatusFromReason } from "../../src/errors.ts";
 import { OPERATOR_NAMES } from "../../src/policy/operators/index.ts";
 import { REASON_CODES } from "../../src/policy/reason-codes.ts";
 import { GUIDES } from "../../src/server/docs/guides.ts";
+import { enumWordsFromDesc } from "../../src/server/rest/enum-words.ts";
 import { REASON_WORDS, reasonText } from "../../src/server/rest/openapi-errors.ts";
 import { createTestDatabase, type TestDatabase, withClient } from "../support/database.ts";
 import { startServer, type TestServer } from "../support/server.ts";
@@ -122,7 +124,7 @@ describe("the commands of the README and the guides", () => {
   }
 });
 
-describe("the examples of operators", () => {
+describe("the examples of rules and operators", () => {
   let database: TestDatabase;
   let server: TestServer;
   const call = async (path: string, body: object): Promise<unknown> => {
@@ -150,6 +152,30 @@ describe("the examples of operators", () => {
   it("are one for each operator.", () => {
     expect(examples.map(([name]) => name)).to.have.members(OPERATOR_NAMES);
   });
+
+  it("of types of rules: one for each type, and each decides as it says.", async () => {
+    const rows = tableBelow(readPage("src/policy/GUIDE.md").text, "Types of rules").map((cells) =>
+      cells.map((cell) => cell.replace(/^`|`$/g, "")),
+    );
+    const rules = rows.filter(([, rule = ""]) => rule.startsWith("{"));
+    const words = enumWordsFromDesc(RuleTypeSchema).words;
+    expect(rules.map(([type]) => type)).to.include.members([...words]);
+    for (const [type = "", text = "", fires = "", passes = ""] of rules) {
+      const rule = JSON.parse(text) as { readonly type: string; readonly decision: string };
+      expect(rule.type).to.equal(type);
+      const drafts = [{ name: "example", rules: [rule] }];
+      expect(await call("/v1/enforce/mandates:compile", { rules: [rule] }), text).to.include({ valid: true });
+      if (fires === "") continue;
+      expect((await decisionsOf(fires, drafts)).at(-1), fires).to.equal(rule.decision);
+      expect([...new Set(await decisionsOf(passes, drafts))], passes).to.deep.equal(["allow"]);
+    }
+  });
+
+  async function decisionsOf(steps: string, drafts: readonly object[]): Promise<string[]> {
+    const answer = await call("/v1/enforce/preflight", { agent_id: agentId, steps: JSON.parse(steps), drafts });
+    const { preflight } = answer as { preflight: { steps: { decision: string }[] } };
+    return preflight.steps.map(({ decision }) => decision);
+  }
 
   for (const [name = "", condition = "", fires = "", passes = ""] of examples) {
     it(`decide as they say: ${name}.`, async () => {

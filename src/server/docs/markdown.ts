@@ -123,5 +123,8 @@ function nameRow(tokens: readonly Token[], index: number, sections: Mutable[], e
 /** Renders the text of a description, which has no headings. */
 export const renderText = (text: string): string => renderMarkdown(text, () => undefined).html;
 
+/** Renders one line without a paragraph around it. */
+export const renderInline = (text: string): string => MARKDOWN.renderInline(text);
+
 /** Escapes text for HTML. */
 export const escaped = (text: string): string => MARKDOWN.utils.escapeHtml(text);

@@ -1,6 +1,6 @@
 import type { OpenApiDocument } from "../rest/openapi.ts";
 import type { JsonSchema } from "../rest/openapi-schema.ts";
-import { escaped, renderText } from "./markdown.ts";
+import { escaped, renderInline, renderText } from "./markdown.ts";
 
 interface Media {
   readonly schema?: JsonSchema;
@@ -62,19 +62,13 @@ export function overviewHtml({ info, tags }: OpenApiDocument, entries: readonly 
       .filter(({ operation }) => operation.tags.includes(name))
       .map(
         ({ operation, path, httpMethod }) =>
-          `<li><a href="/docs/reference/${name}#${operation.operationId}"><span class="method">${httpMethod}</span><code>${escaped(path)}</code></a> ${escaped(operation.summary)}</li>`,
+          `<li><a href="/docs/reference/${name}#${operation.operationId}"><span class="method">${httpMethod}</span><code>${escaped(path)}</code></a> ${renderInline(operation.summary)}</li>`,
       );
     return `<h2 id="${escaped(name)}">${escaped(name)}</h2>${renderText(description)}<ul class="operations">${items.join("")}</ul>`;
   });
-  const text = `The same calls are served over gRPC, Connect and gRPC-Web as \`proto/\` describes them. [REST clients](/docs/guides/rest) generate their types from \`/openapi.json\`.`;
-  return `<h1>REST reference</h1>${renderText(String(info.description))}${linked(text)}${sections.join("")}`;
+  return `<h1>REST reference</h1>${renderText(String(info.description))}<p><a href="/docs/guides/rest">REST clients</a> generate their
+types from <a href="/openapi.json">/openapi.json</a>. The same calls are served over gRPC, Connect and gRPC-Web.</p>${sections.join("")}`;
 }
-
-const linked = (text: string): string =>
-  renderText(text).replace(
-    "REST clients",
-    '<a href="/docs/guides/rest">REST clients</a> (<a href="/openapi.json">/openapi.json</a>)',
-  );
 
 /** Renders the operations of a service. */
 export function serviceHtml(document: OpenApiDocument, tag: string, entries: readonly ReferenceEntry[]): string {
