@@ -50,7 +50,7 @@ import { createGuard, type Guard } from "./semantic/guard.ts";
 import { dashboardPages } from "./server/dashboard/assets.ts";
 import { OidcSignIn } from "./server/dashboard/oidc.ts";
 import { signInRoute } from "./server/dashboard/sign-in.ts";
-import { docsPageFrom } from "./server/docs-page.ts";
+import { docsRoute } from "./server/docs/docs-route.ts";
 import { shuttingDown } from "./server/errors.ts";
 import { createGrpcServer } from "./server/grpc.ts";
 import { Health } from "./server/health.ts";
@@ -250,13 +250,13 @@ function createServers(parts: Parts): Servers {
   });
   const health = new Health();
   const rest = createRestTranscoder({ pipeline, maxBodyBytes, aliases });
-  const document = openApiFromServices(descriptors, { title: "Agent Control Plane", version: "v1", aliases });
   const ready = async (): Promise<void> => {
     if (!health.serving) throw shuttingDown();
     await database.pool.query("select 1");
   };
   const signIns = new SignIns({ database, clock: logs.clock, forget: (id) => authenticator.forget(id) });
   const publicUrl = config.publicUrl ?? undefined;
+  const document = openApiFromServices(descriptors, { title: "Agent Control Plane", version: "v1", publicUrl });
   const oidc = createOidcSignIn(parts, signIns);
   const offer = oidc && { label: config.oidcLabel, url: `${config.publicUrl}${oidc.prefix}/start` };
   const dashboard = [
@@ -267,11 +267,13 @@ function createServers(parts: Parts): Servers {
   const http = createHttpServer({
     pipeline,
     rest,
-    extra: [jwksRoute(keys), proxy, parts.mcp.gateway, parts.mcp.resource, ...parts.mcp.hooks.routes, ...dashboard],
+    extra: [
+      ...[jwksRoute(keys), proxy, parts.mcp.gateway, parts.mcp.resource, ...parts.mcp.hooks.routes],
+      ...[docsRoute(document), ...dashboard],
+    ],
     ready,
     metrics: parts.metricsPage,
     openApi: JSON.stringify(document),
-    docs: docsPageFrom(document),
     maxBodyBytes,
     log,
   });

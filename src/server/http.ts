@@ -4,7 +4,6 @@ import type { Registry } from "prom-client";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { type Arrival, REQUEST_ID_HEADER, requestIdFrom } from "./call-context.ts";
 import { ConnectHandler } from "./connect.ts";
-import { DOCS_SECURITY_POLICY } from "./docs-page.ts";
 import { methodNotAllowed } from "./errors.ts";
 import { createListener, type Listener, type Tls } from "./http-listener.ts";
 import { headerOf, sendError, sendJson, sendText } from "./http-reply.ts";
@@ -35,8 +34,6 @@ export interface HttpServerOptions {
   readonly metrics: MetricsPage;
   /** The text of `/openapi.json`. */
   readonly openApi: string;
-  /** The HTML of `/docs`. */
-  readonly docs: string;
   /** Maximum bytes of one request message over Connect and gRPC-Web; REST has its own limit. */
   readonly maxBodyBytes: number;
   readonly log: Logger;
@@ -122,8 +119,8 @@ function isUnder(prefix: string, path: string): boolean {
 
 const OK = JSON.stringify({ ok: true });
 
-/** Creates the pages without a key: `/healthz`, `/readyz`, `/metrics`, `/openapi.json`, `/schemas/mandate.json` and `/docs`. */
-function statusPages({ ready, metrics, openApi, docs }: HttpServerOptions): readonly HttpRoute[] {
+/** Creates the pages without a key: `/healthz`, `/readyz`, `/metrics`, `/openapi.json` and `/schemas/mandate.json`. */
+function statusPages({ ready, metrics, openApi }: HttpServerOptions): readonly HttpRoute[] {
   const mandateSchema = JSON.stringify(mandateFileSchema());
   return [
     page("/healthz", (response) => sendJson(response, 200, OK)),
@@ -134,9 +131,6 @@ function statusPages({ ready, metrics, openApi, docs }: HttpServerOptions): read
     page("/metrics", async (response) => sendText(response, 200, metrics.contentType, await metrics.metrics())),
     page("/openapi.json", (response) => sendJson(response, 200, openApi)),
     page("/schemas/mandate.json", (response) => sendJson(response, 200, mandateSchema)),
-    page("/docs", (response) =>
-      sendText(response, 200, "text/html; charset=utf-8", docs, { "content-security-policy": DOCS_SECURITY_POLICY }),
-    ),
   ];
 }
 

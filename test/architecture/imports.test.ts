@@ -61,6 +61,7 @@ const CONFINED: readonly { readonly packages: RegExp; readonly to: RegExp; reado
   { packages: /^@grpc\/reflection$|^grpc-health-check$/, to: /^src\/server\// },
   { packages: /^@grpc\/grpc-js$/, to: /^src\/(server|client\/node)\// },
   { packages: /^(@modelcontextprotocol\/|undici$)/, to: /^src\/gateway\// },
+  { packages: /^(markdown-it|minisearch)$/, to: /^src\/server\/docs\// },
   { packages: /^openid-client$/, to: /^src\/server\/dashboard\// },
 ];
 

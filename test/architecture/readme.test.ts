@@ -6,22 +6,27 @@ import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { expect } from "chai";
+import { RuleTypeSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { CONFIG_VARIABLES, DEFAULT_GRPC_PORT, DEFAULT_HOST, DEFAULT_HTTP_PORT } from "../../src/config.ts";
+import { codeFromReason, codeName, ErrorReason, httpStatusFromReason } from "../../src/errors.ts";
+import { OPERATOR_NAMES } from "../../src/policy/operators/index.ts";
+import { REASON_CODES } from "../../src/policy/reason-codes.ts";
+import { GUIDES } from "../../src/server/docs/guides.ts";
+import { enumWordsFromDesc } from "../../src/server/rest/enum-words.ts";
+import { REASON_WORDS, reasonText } from "../../src/server/rest/openapi-errors.ts";
 import { createTestDatabase, type TestDatabase, withClient } from "../support/database.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { asFarAsShown, isTextAsShown, linksOf, type RunnableBlock, runnableBlocks, tableBelow } from "./page.ts";
 import { ROOT } from "./source-files.ts";
 
 const README = readPage("README.md");
-/** The guide of a folder whose only page it is. */
-const DRY_RUNS = "src/dryrun/README.md";
-const GATEWAY = "src/gateway/README.md";
-/** The guides in the order in which the README lists them. */
-const GUIDES = linksOf(README.text)
-  .filter((path) => path.endsWith("/GUIDE.md") || path === DRY_RUNS || path === GATEWAY)
-  .filter((path, index, paths) => paths.indexOf(path) === index)
-  .map(readPage);
-const PAGES = [README, ...GUIDES];
+/** The guides in the order of the documentation. */
+const PAGES_OF_DOCS = GUIDES.map(({ path }) => path).filter((path) => path !== README.path);
+const GUIDE_PAGES = PAGES_OF_DOCS.map(readPage);
+/** The section whose commands those of the guides continue. */
+const PRELUDE = runnableBlocks(README.text.split(/^## /m).find((text) => text.startsWith("One decision\n")) ?? "");
+const MAX_WORDS = 1_500;
+const PAGES = [README, ...GUIDE_PAGES];
 /** Ends the output of each block. */
 const END = "--- end of block ---";
 const HTTP = `http://${DEFAULT_HOST}:${DEFAULT_HTTP_PORT}`;
@@ -111,10 +116,10 @@ describe("the commands of the README and the guides", () => {
     expect(README.text).to.include(HTTP).and.to.include(KEY_LINE);
   });
 
-  // One workspace for all pages, as a reader has it. A guide's shell begins with the README's blocks.
+  // One workspace for all pages, as a reader has it. A guide's shell begins with the README's first blocks.
   for (const page of PAGES) {
     it(`print what ${page.path} shows.`, async () => {
-      const shell = page === README ? shellBlocks(page) : [...shellBlocks(README), ...shellBlocks(page)];
+      const shell = page === README ? shellBlocks(page) : [...PRELUDE, ...shellBlocks(page)];
       const { outputs, agentId } = await runShell(shell, server);
       for (const [index, block] of shell.entries()) assertShown(block, outputs[index] ?? "");
       for (const block of page.blocks) {
@@ -125,10 +130,87 @@ describe("the commands of the README and the guides", () => {
   }
 });
 
+describe("the examples of rules and operators", () => {
+  let database: TestDatabase;
+  let server: TestServer;
+  const call = async (path: string, body: object): Promise<unknown> => {
+    const headers = { "x-api-key": server.adminKey, "content-type": "application/json" };
+    return await (await fetch(`${server.http}${path}`, { method: "POST", headers, body: JSON.stringify(body) })).json();
+  };
+  const { text, blocks } = readPage("src/policy/operators/GUIDE.md");
+  const examples = tableBelow(text, "Every operator").map((cells) => cells.map((cell) => cell.replace(/^`|`$/g, "")));
+  let agentId = "";
+
+  before(async function () {
+    this.timeout(180_000);
+    database = await createTestDatabase();
+    server = await startServer({ databaseUrl: database.url });
+    const { agent } = (await call("/v1/enforce/agents", { name: "shipper" })) as { agent: { agent_id: string } };
+    agentId = agent.agent_id;
+    const [, tool = ""] = /tools '(\{[\s\S]*?\n\})'/.exec(blocks[0]?.code ?? "") ?? [];
+    await call("/v1/enforce/tools", JSON.parse(tool));
+  });
+  after(async () => {
+    await server?.stop();
+    await database?.drop();
+  });
+
+  it("are one for each operator.", () => {
+    expect(examples.map(([name]) => name)).to.have.members(OPERATOR_NAMES);
+  });
+
+  it("of types of rules: one for each type, and each decides as it says.", async () => {
+    const rows = tableBelow(readPage("src/policy/GUIDE.md").text, "Types of rules").map((cells) =>
+      cells.map((cell) => cell.replace(/^`|`$/g, "")),
+    );
+    const rules = rows.filter(([, rule = ""]) => rule.startsWith("{"));
+    const words = enumWordsFromDesc(RuleTypeSchema).words;
+    expect(rules.map(([type]) => type)).to.include.members([...words]);
+    for (const [type = "", text = "", fires = "", passes = ""] of rules) {
+      const rule = JSON.parse(text) as { readonly type: string; readonly decision: string };
+      expect(rule.type).to.equal(type);
+      const drafts = [{ name: "example", rules: [rule] }];
+      expect(await call("/v1/enforce/mandates:compile", { rules: [rule] }), text).to.include({ valid: true });
+      if (fires === "") continue;
+      expect((await decisionsOf(fires, drafts)).at(-1), fires).to.equal(rule.decision);
+      expect([...new Set(await decisionsOf(passes, drafts))], passes).to.deep.equal(["allow"]);
+    }
+  });
+
+  async function decisionsOf(steps: string, drafts: readonly object[]): Promise<string[]> {
+    const answer = await call("/v1/enforce/preflight", { agent_id: agentId, steps: JSON.parse(steps), drafts });
+    const { preflight } = answer as { preflight: { steps: { decision: string }[] } };
+    return preflight.steps.map(({ decision }) => decision);
+  }
+
+  for (const [name = "", condition = "", fires = "", passes = ""] of examples) {
+    it(`decide as they say: ${name}.`, async () => {
+      const rule = JSON.parse(condition) as { readonly operator: string };
+      expect(rule.operator).to.equal(name);
+      const rules = [{ type: "argument", tool: "ship_order", decision: "block", conditions: { rules: [rule] } }];
+      for (const [text, want] of [
+        [fires, "block"],
+        [passes, "allow"],
+      ] as const) {
+        const action = { action_type: "order.ship", tool: "ship_order", metadata: { arguments: JSON.parse(text) } };
+        const drafts = [{ name: "example", rules }];
+        const answer = await call("/v1/enforce/probe", { agent_id: agentId, ...action, drafts });
+        expect(answer, text).to.have.nested.property("probe.decision", want);
+      }
+    });
+  }
+});
+
 describe("the README and the guides", () => {
-  it("are linked: every guide from the README.", () => {
-    const guides = globSync("src/**/GUIDE.md", { cwd: ROOT });
-    expect(GUIDES.map(({ path }) => path)).to.have.members([...guides, DRY_RUNS, GATEWAY]);
+  it("are linked: every guide from the README, and every guide of src is one of the documentation.", () => {
+    const linked = new Set(linksOf(README.text));
+    expect(PAGES_OF_DOCS.filter((path) => !linked.has(path))).to.deep.equal([]);
+    const unlisted = globSync("src/**/GUIDE.md", { cwd: ROOT }).filter((path) => !PAGES_OF_DOCS.includes(path));
+    expect(unlisted).to.deep.equal([]);
+  });
+
+  it(`take no newcomer more than ${MAX_WORDS} words to begin.`, () => {
+    expect(README.text.split(/\s+/).length).to.be.at.most(MAX_WORDS);
   });
 
   it("link to files that exist.", () => {
@@ -147,7 +229,35 @@ describe("the tables of the README and of the tests", () => {
     const want = CONFIG_VARIABLES.map(({ name, default: preset, meaning }) => [
       ...[`\`${name}\``, preset ? `\`${preset}\`` : "", meaning],
     ]);
-    expect(tableBelow(README.text, "Configuration")).to.deep.equal(want);
+    expect(tableBelow(readPage("src/server/CONFIGURATION.md").text, "Variables")).to.deep.equal(want);
+  });
+
+  it("list every reason of an error with its status and the example of the proto.", () => {
+    const rows = readPage("src/server/ERRORS.md")
+      .text.split("\n")
+      .filter((line) => line.startsWith("| `"));
+    const cells = rows.map((row) =>
+      row
+        .slice(1, -1)
+        .split(/(?<!\\)\|/)
+        .map((cell) => cell.trim()),
+    );
+    const listed = cells.flatMap(([word = "", status = "", when = ""]) => {
+      const [, http, code] = /^(\d+), (\w+)$/.exec(status) ?? [];
+      const [, example] = /.* "([^"]*)"$/.exec(when) ?? [];
+      return http === undefined ? [] : [[word.replaceAll("`", ""), [http, code, example]]];
+    });
+    const want = REASON_WORDS.map((word) => {
+      const reason = ErrorReason[word];
+      return [word, [String(httpStatusFromReason(reason)), codeName(codeFromReason(reason)), reasonText(word).example]];
+    });
+    expect(listed).to.have.length(want.length);
+    expect(Object.fromEntries(listed)).to.deep.equal(Object.fromEntries(want));
+  });
+
+  it("list every reason code of a decision.", () => {
+    const rows = tableBelow(readPage("src/server/ERRORS.md").text, "Reasons of decisions");
+    expect(rows.map(([code]) => code)).to.have.members(REASON_CODES.map((code) => `\`${code}\``));
   });
 
   it("name tests that exist as proof of every promise.", () => {

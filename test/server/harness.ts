@@ -145,7 +145,6 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
     ready: async () => {},
     metrics,
     openApi: '{"openapi":"3.1.0"}',
-    docs: "<!doctype html>",
     maxBodyBytes: MAX_BODY_BYTES,
     log,
     tls: options.tls,

@@ -738,7 +738,8 @@ export declare const RetireSigningKeyResponseSchema: GenMessage<RetireSigningKey
  */
 export declare const AdminService: GenService<{
   /**
-   * Creates a workspace with its first admin key. Only an admin of the workspace `default` may.
+   * Creates a workspace with its first admin key. Only an admin of the workspace `default` may. WORKSPACE_NOT_ALLOWED for any
+   * other key, WORKSPACE_EXISTS when the id is taken.
    *
    * @generated from rpc agentcontrol.v1.AdminService.CreateWorkspace
    */
@@ -768,7 +769,8 @@ export declare const AdminService: GenService<{
     output: typeof GetWorkspaceResponseSchema;
   },
   /**
-   * Changes the settings of the key's own workspace, in force for the next decision. Absent fields stay.
+   * Changes the settings of the key's own workspace, in force for the next decision. Absent fields stay. WORKSPACE_NOT_ALLOWED
+   * for another workspace.
    *
    * @generated from rpc agentcontrol.v1.AdminService.UpdateWorkspace
    */
@@ -811,7 +813,7 @@ export declare const AdminService: GenService<{
    * Retires a signing key that is no longer in use, sealed in every workspace's log. What it signed before still verifies, and
    * nothing later. Retiring again changes nothing. Only an admin of the workspace `default` may. SIGNING_KEY_NOT_FOUND for a
    * key that the service never signed with, SIGNING_KEY_ACTIVE for the one in use: start every process with another
-   * `ACP_SIGNING_KEY` first.
+   * `ACP_SIGNING_KEY` first. WORKSPACE_NOT_ALLOWED for any other key.
    *
    * @generated from rpc agentcontrol.v1.AdminService.RetireSigningKey
    */

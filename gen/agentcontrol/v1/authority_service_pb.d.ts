@@ -2182,7 +2182,7 @@ export declare const AuthorityStatusSchema: GenEnum<AuthorityStatus>;
  */
 export declare const AuthorityService: GenService<{
   /**
-   * Begins a session.
+   * Begins a session. AGENT_INACTIVE when the agent is deactivated or revoked.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.CreateSession
    */
@@ -2222,7 +2222,7 @@ export declare const AuthorityService: GenService<{
     output: typeof EndSessionResponseSchema;
   },
   /**
-   * Makes a credential. The secret is in the answer and nowhere else.
+   * Makes a credential. The secret is in the answer and nowhere else. AGENT_INACTIVE when the agent is deactivated or revoked.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.CreateCredential
    */
@@ -2262,7 +2262,9 @@ export declare const AuthorityService: GenService<{
     output: typeof EndCredentialResponseSchema;
   },
   /**
-   * Lends authority. GRANT_TOO_WIDE when action types or expiry go beyond the parent grant.
+   * Lends authority. GRANT_TOO_WIDE when action types or expiry go beyond the parent grant. AGENT_INACTIVE when one of the
+   * agents is deactivated or revoked. AUTHORITY_NOT_FOUND when there is no parent grant of the id, PARENT_GRANT_INACTIVE when
+   * it no longer holds.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.CreateGrant
    */
@@ -2302,7 +2304,7 @@ export declare const AuthorityService: GenService<{
     output: typeof EndGrantResponseSchema;
   },
   /**
-   * Opens a window.
+   * Opens a window. AGENT_INACTIVE when the agent is deactivated or revoked.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.CreateTemporalWindow
    */
@@ -2342,7 +2344,7 @@ export declare const AuthorityService: GenService<{
     output: typeof EndTemporalWindowResponseSchema;
   },
   /**
-   * Concludes a contract.
+   * Concludes a contract. AGENT_INACTIVE when the agent is deactivated or revoked.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.CreateIntentContract
    */
@@ -2382,7 +2384,7 @@ export declare const AuthorityService: GenService<{
     output: typeof EndIntentContractResponseSchema;
   },
   /**
-   * Issues a token. It is in the answer and nowhere else.
+   * Issues a token. It is in the answer and nowhere else. AGENT_INACTIVE when the agent is deactivated or revoked.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.CreateFederationToken
    */
@@ -2422,7 +2424,7 @@ export declare const AuthorityService: GenService<{
     output: typeof EndFederationTokenResponseSchema;
   },
   /**
-   * Sets a policy.
+   * Sets a policy. AGENT_INACTIVE when the agent is deactivated or revoked.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.CreateMcpToolPolicy
    */

@@ -2056,7 +2056,8 @@ export declare const QuestionFormSchema: GenEnum<QuestionForm>;
 export declare const DryRunService: GenService<{
   /**
    * Decides the steps of a plan one after the other: each sees what the steps before it would have done to counters, trust and
-   * escalations. A bound key asks for its own agent. AGENT_NOT_FOUND when the workspace has no such agent.
+   * escalations. A bound key asks for its own agent. AGENT_NOT_FOUND when the workspace has no such agent. MANDATE_INVALID when
+   * a draft does not compile, MANDATE_NOT_FOUND when it replaces no mandate in force.
    *
    * @generated from rpc agentcontrol.v1.DryRunService.Preflight
    */
@@ -2067,7 +2068,8 @@ export declare const DryRunService: GenService<{
   },
   /**
    * Decides one action and shows what every rule in force for the agent made of it, and the nearest changes that would be
-   * allowed. AGENT_NOT_FOUND when the workspace has no such agent.
+   * allowed. AGENT_NOT_FOUND when the workspace has no such agent. MANDATE_INVALID when a draft does not compile,
+   * MANDATE_NOT_FOUND when it replaces no mandate in force.
    *
    * @generated from rpc agentcontrol.v1.DryRunService.Probe
    */
@@ -2110,11 +2112,12 @@ export declare const DryRunService: GenService<{
     output: typeof RunTestsResponseSchema;
   },
   /**
-   * Decides the decisions of a window again under the rules in force now, changed by drafts and archives, and reports what would
-   * have come out otherwise. Counters and trust are rebuilt under these rules, from what they were before the window. What the
-   * log records stays: status, authority, permissions, tool policies, approvals that were used, semantic verdicts. Sends progress
-   * every few hundred milliseconds, with `list_changes` every changed decision, and last the report. Leaving the stream stops the
-   * work.
+   * Decides the decisions of a window again under the rules in force now, changed by drafts and archives, and reports what
+   * would have come out otherwise. Counters and trust are rebuilt under these rules, from what they were before the window.
+   * What the log records stays: status, authority, permissions, tool policies, approvals that were used, semantic verdicts.
+   * Sends progress every few hundred milliseconds, with `list_changes` every changed decision, and last the report. Leaving the
+   * stream stops the work. MANDATE_INVALID when a draft does not compile, MANDATE_NOT_FOUND when it replaces no mandate in
+   * force.
    *
    * @generated from rpc agentcontrol.v1.DryRunService.Backtest
    */
@@ -2125,9 +2128,10 @@ export declare const DryRunService: GenService<{
   },
   /**
    * Answers a question about the policy, in English of a fixed grammar: what an agent may do, who may call a tool, which limits
-   * apply, why a decision was taken, what changed in a mandate, which rules never fire, and which are shadowed by others. No model
-   * is asked. QUESTION_NOT_UNDERSTOOD lists the forms; what the question names and the workspace does not have is NOT_FOUND;
-   * INVALID_FIELD for a name that several share and for JSON that is no object. Each names the field `question`.
+   * apply, why a decision was taken, what changed in a mandate, which rules never fire, and which are shadowed by others. No
+   * model is asked. QUESTION_NOT_UNDERSTOOD lists the forms; what the question names and the workspace does not have is
+   * NOT_FOUND; INVALID_FIELD for a name that several share and for JSON that is no object. Each names the field `question`.
+   * AGENT_NOT_FOUND, TOOL_NOT_FOUND, MANDATE_NOT_FOUND or DECISION_NOT_FOUND when the question names one that is not there.
    *
    * @generated from rpc agentcontrol.v1.DryRunService.Ask
    */

@@ -1244,8 +1244,9 @@ export declare const WatchDecisionsResponseSchema: GenMessage<WatchDecisionsResp
  */
 export declare const EnforcementService: GenService<{
   /**
-   * Decides one action. The reply leaves only after the decision is durable in the log. AGENT_NOT_FOUND when the workspace
-   * has no such agent; every other refusal is a decision, not an error.
+   * Decides one action. The reply leaves only after the decision is durable in the log. AGENT_NOT_FOUND when the workspace has
+   * no such agent; every other refusal is a decision, not an error. REQUEST_ID_REUSED when the `request_id` was used for
+   * another request, REQUEST_ID_EXPIRED when it was used more than 24 hours ago.
    *
    * @generated from rpc agentcontrol.v1.EnforcementService.Intercept
    */

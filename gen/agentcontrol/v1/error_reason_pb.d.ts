@@ -11,7 +11,8 @@ export declare const file_agentcontrol_v1_error_reason: GenFile;
 
 /**
  * Why a call failed. Travels as `google.rpc.ErrorInfo.reason` without the `ERROR_REASON_` prefix, with the domain
- * `agentcontrol.v1`. A reason keeps its meaning over releases; new ones may be added.
+ * `agentcontrol.v1`. A reason keeps its meaning over releases; new ones may be added. Messages, of which each reason shows one as
+ * an example, may change.
  *
  * @generated from enum agentcontrol.v1.ErrorReason
  */
@@ -24,7 +25,9 @@ export enum ErrorReason {
   UNSPECIFIED = 0,
 
   /**
-   * A fault of the service; the log carries the cause under the request id. INTERNAL, 500.
+   * A fault of the service; the log carries the cause under the request id.
+   * Example: "the control plane failed; the cause is in its log under the request id".
+   * INTERNAL, 500.
    *
    * @generated from enum value: ERROR_REASON_INTERNAL = 1;
    */
@@ -32,6 +35,7 @@ export enum ErrorReason {
 
   /**
    * The database did not answer. The call may or may not have taken effect; retry it with the same `request_id`.
+   * Example: "the database did not answer; retry with the same request_id".
    * UNAVAILABLE, 503.
    *
    * @generated from enum value: ERROR_REASON_STORE_UNAVAILABLE = 2;
@@ -39,21 +43,27 @@ export enum ErrorReason {
   STORE_UNAVAILABLE = 2,
 
   /**
-   * The service is stopping; connect again, another replica answers. UNAVAILABLE, 503.
+   * The service is stopping; connect again, another replica answers.
+   * Example: "the service is stopping; connect again".
+   * UNAVAILABLE, 503.
    *
    * @generated from enum value: ERROR_REASON_SHUTTING_DOWN = 3;
    */
   SHUTTING_DOWN = 3,
 
   /**
-   * The deadline passed before the call was done. DEADLINE_EXCEEDED, 504.
+   * The deadline passed before the call was done.
+   * Example: "the deadline passed before the call was done".
+   * DEADLINE_EXCEEDED, 504.
    *
    * @generated from enum value: ERROR_REASON_DEADLINE_EXCEEDED = 4;
    */
   DEADLINE_EXCEEDED = 4,
 
   /**
-   * The caller went away. CANCELLED, 499.
+   * The caller went away.
+   * Example: "the caller went away".
+   * CANCELLED, 499.
    *
    * @generated from enum value: ERROR_REASON_CANCELLED = 5;
    */
@@ -61,6 +71,7 @@ export enum ErrorReason {
 
   /**
    * Too many actions of the workspace are waiting to be decided, or its key has too many open streams; retry with back-off.
+   * Example: "50000 actions of the workspace are waiting to be decided; retry with back-off".
    * RESOURCE_EXHAUSTED, 429.
    *
    * @generated from enum value: ERROR_REASON_OVERLOADED = 6;
@@ -68,113 +79,145 @@ export enum ErrorReason {
   OVERLOADED = 6,
 
   /**
-   * The body is no JSON: `{"name": }`. INVALID_ARGUMENT, 400.
+   * The body is no JSON: `{"name": }`.
+   * Example: "the request body is not valid json at position 9".
+   * INVALID_ARGUMENT, 400.
    *
    * @generated from enum value: ERROR_REASON_MALFORMED_JSON = 10;
    */
   MALFORMED_JSON = 10,
 
   /**
-   * The body or query names a field that the request has not: `{"nmae": "x"}`. INVALID_ARGUMENT, 400.
+   * The body or query names a field that the request has not: `{"nmae": "x"}`.
+   * Example: "`nmae` is not a field of the request".
+   * INVALID_ARGUMENT, 400.
    *
    * @generated from enum value: ERROR_REASON_UNKNOWN_FIELD = 11;
    */
   UNKNOWN_FIELD = 11,
 
   /**
-   * A field is missing, of the wrong type or outside its range: `page_size: 9000`. INVALID_ARGUMENT, 400.
+   * A field is missing, of the wrong type or outside its range: `page_size: 9000`.
+   * Example: "`page_size` must be at most 500".
+   * INVALID_ARGUMENT, 400.
    *
    * @generated from enum value: ERROR_REASON_INVALID_FIELD = 12;
    */
   INVALID_FIELD = 12,
 
   /**
-   * A field is given twice: `{"name": "a", "name": "b"}`. INVALID_ARGUMENT, 400.
+   * A field is given twice: `{"name": "a", "name": "b"}`.
+   * Example: "`name` is given more than once".
+   * INVALID_ARGUMENT, 400.
    *
    * @generated from enum value: ERROR_REASON_DUPLICATE_FIELD = 13;
    */
   DUPLICATE_FIELD = 13,
 
   /**
-   * The request is larger than `ACP_MAX_BODY_BYTES`. RESOURCE_EXHAUSTED over gRPC, 413 over HTTP.
+   * The request is larger than `ACP_MAX_BODY_BYTES`.
+   * Example: "the request is larger than 1048576 bytes".
+   * RESOURCE_EXHAUSTED over gRPC, 413 over HTTP.
    *
    * @generated from enum value: ERROR_REASON_BODY_TOO_LARGE = 14;
    */
   BODY_TOO_LARGE = 14,
 
   /**
-   * JSON is nested deeper than 64 levels. INVALID_ARGUMENT, 400.
+   * JSON is nested deeper than 64 levels.
+   * Example: "the request nests deeper than 64 levels".
+   * INVALID_ARGUMENT, 400.
    *
    * @generated from enum value: ERROR_REASON_BODY_TOO_DEEP = 15;
    */
   BODY_TOO_DEEP = 15,
 
   /**
-   * No method is served at the path: `GET /v1/nothing`. UNIMPLEMENTED over gRPC, 404 over HTTP.
+   * No method is served at the path: `GET /v1/nothing`.
+   * Example: "there is nothing at `/v1/nothing`".
+   * UNIMPLEMENTED over gRPC, 404 over HTTP.
    *
    * @generated from enum value: ERROR_REASON_ROUTE_NOT_FOUND = 16;
    */
   ROUTE_NOT_FOUND = 16,
 
   /**
-   * The path exists with another HTTP method; `Allow` lists them. UNIMPLEMENTED over gRPC, 405 over HTTP.
+   * The path exists with another HTTP method; `Allow` lists them.
+   * Example: "`PATCH` is not allowed here; allowed are GET, POST".
+   * UNIMPLEMENTED over gRPC, 405 over HTTP.
    *
    * @generated from enum value: ERROR_REASON_METHOD_NOT_ALLOWED = 17;
    */
   METHOD_NOT_ALLOWED = 17,
 
   /**
-   * The body is not `application/json`. 415 over HTTP.
+   * The body is not `application/json`.
+   * Example: "content type `text/plain` is not supported; send `application/json` in utf-8".
+   * 415 over HTTP.
    *
    * @generated from enum value: ERROR_REASON_UNSUPPORTED_MEDIA_TYPE = 18;
    */
   UNSUPPORTED_MEDIA_TYPE = 18,
 
   /**
-   * `Accept` excludes what the method can give. 406 over HTTP.
+   * `Accept` excludes what the method can give.
+   * Example: "nothing that `text/html` accepts is offered; accept `application/json`".
+   * 406 over HTTP.
    *
    * @generated from enum value: ERROR_REASON_NOT_ACCEPTABLE = 19;
    */
   NOT_ACCEPTABLE = 19,
 
   /**
-   * `page_token` was not issued for this list: `page_token: "abc"`. INVALID_ARGUMENT, 400.
+   * `page_token` was not issued for this list: `page_token: "abc"`.
+   * Example: "`page_token` was not issued for this list; send `next_page_token` of the page before with the same filter".
+   * INVALID_ARGUMENT, 400.
    *
    * @generated from enum value: ERROR_REASON_INVALID_PAGE_TOKEN = 20;
    */
   INVALID_PAGE_TOKEN = 20,
 
   /**
-   * A size or an index lies beyond the log, or an entry beyond the tree that it is to be proved in: `tree_size: 12` while
-   * the log has 9 entries. OUT_OF_RANGE, 400.
+   * A size or an index lies beyond the log, or an entry beyond the tree that it is to be proved in: `tree_size: 12` while the
+   * log has 9 entries.
+   * Example: "`tree_size` must be at most 9, the size of the log".
+   * OUT_OF_RANGE, 400.
    *
    * @generated from enum value: ERROR_REASON_OUTSIDE_LOG = 21;
    */
   OUTSIDE_LOG = 21,
 
   /**
-   * No key came with the call. UNAUTHENTICATED, 401.
+   * No key came with the call.
+   * Example: "no key came with the call; send it as `X-API-Key` or as `Authorization: Bearer`".
+   * UNAUTHENTICATED, 401.
    *
    * @generated from enum value: ERROR_REASON_KEY_MISSING = 30;
    */
   KEY_MISSING = 30,
 
   /**
-   * The key is unknown, expired or revoked; also ends a stream whose key ends while it is open. UNAUTHENTICATED, 401.
+   * The key is unknown, expired or revoked; also ends a stream whose key ends while it is open.
+   * Example: "the key is unknown, expired or revoked".
+   * UNAUTHENTICATED, 401.
    *
    * @generated from enum value: ERROR_REASON_KEY_INVALID = 31;
    */
   KEY_INVALID = 31,
 
   /**
-   * The key's role may not call the method: an agent key on ResolveEscalation. PERMISSION_DENIED, 403.
+   * The key's role may not call the method: an agent key on ResolveEscalation.
+   * Example: "a key with role `agent` may not call `ResolveEscalation`; allowed are admin, operator".
+   * PERMISSION_DENIED, 403.
    *
    * @generated from enum value: ERROR_REASON_ROLE_NOT_ALLOWED = 32;
    */
   ROLE_NOT_ALLOWED = 32,
 
   /**
-   * The key is bound to one agent and the request names another. PERMISSION_DENIED, 403.
+   * The key is bound to one agent and the request names another.
+   * Example: "the key is bound to agent `agt_1` and cannot act as `agt_2`".
+   * PERMISSION_DENIED, 403.
    *
    * @generated from enum value: ERROR_REASON_AGENT_NOT_ALLOWED = 33;
    */
@@ -182,6 +225,7 @@ export enum ErrorReason {
 
   /**
    * The key belongs to a workspace that may not do this: another workspace than `default` creates workspaces.
+   * Example: "only keys of the workspace `default` may manage workspaces".
    * PERMISSION_DENIED, 403.
    *
    * @generated from enum value: ERROR_REASON_WORKSPACE_NOT_ALLOWED = 34;
@@ -189,239 +233,308 @@ export enum ErrorReason {
   WORKSPACE_NOT_ALLOWED = 34,
 
   /**
-   * The workspace wants four eyes, and the key is one that asked for the approval. PERMISSION_DENIED, 403.
+   * The workspace wants four eyes, and the key is one that asked for the approval.
+   * Example: "the key asked for escalation `esc_1`; the workspace wants another to resolve it".
+   * PERMISSION_DENIED, 403.
    *
    * @generated from enum value: ERROR_REASON_FOUR_EYES = 35;
    */
   FOUR_EYES = 35,
 
   /**
-   * The key withdraws an ask of another key. PERMISSION_DENIED, 403.
+   * The key withdraws an ask of another key.
+   * Example: "the key did not ask for escalation `esc_1` and cannot withdraw it".
+   * PERMISSION_DENIED, 403.
    *
    * @generated from enum value: ERROR_REASON_NOT_AN_ASKER = 36;
    */
   NOT_AN_ASKER = 36,
 
   /**
-   * No such agent in the key's workspace. NOT_FOUND, 404.
+   * No such agent in the key's workspace.
+   * Example: "no agent `agt_unknown`".
+   * NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_AGENT_NOT_FOUND = 40;
    */
   AGENT_NOT_FOUND = 40,
 
   /**
-   * No such department in the key's workspace. NOT_FOUND, 404.
+   * No such department in the key's workspace.
+   * Example: "no department `dep_unknown`".
+   * NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_DEPARTMENT_NOT_FOUND = 41;
    */
   DEPARTMENT_NOT_FOUND = 41,
 
   /**
-   * No such tool in the key's workspace. NOT_FOUND, 404.
+   * No such tool in the key's workspace.
+   * Example: "no tool `send_payment` is registered".
+   * NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_TOOL_NOT_FOUND = 42;
    */
   TOOL_NOT_FOUND = 42,
 
   /**
-   * No such mandate in the key's workspace. NOT_FOUND, 404.
+   * No such mandate in the key's workspace.
+   * Example: "no mandate `mnd_unknown`".
+   * NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_MANDATE_NOT_FOUND = 43;
    */
   MANDATE_NOT_FOUND = 43,
 
   /**
-   * No such decision in the key's workspace. NOT_FOUND, 404.
+   * No such decision in the key's workspace.
+   * Example: "no decision `dec_unknown`".
+   * NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_DECISION_NOT_FOUND = 44;
    */
   DECISION_NOT_FOUND = 44,
 
   /**
-   * No such escalation in the key's workspace. NOT_FOUND, 404.
+   * No such escalation in the key's workspace.
+   * Example: "no escalation `esc_unknown`".
+   * NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_ESCALATION_NOT_FOUND = 45;
    */
   ESCALATION_NOT_FOUND = 45,
 
   /**
-   * No such workspace, or not one the key may see. NOT_FOUND, 404.
+   * No such workspace, or not one the key may see.
+   * Example: "no workspace `payments`".
+   * NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_WORKSPACE_NOT_FOUND = 46;
    */
   WORKSPACE_NOT_FOUND = 46,
 
   /**
-   * No such key in the workspace. NOT_FOUND, 404.
+   * No such key in the workspace.
+   * Example: "no key `key_unknown`".
+   * NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_KEY_NOT_FOUND = 47;
    */
   KEY_NOT_FOUND = 47,
 
   /**
-   * No such session, credential, grant, window, contract, token or policy in the key's workspace. NOT_FOUND, 404.
+   * No such session, credential, grant, window, contract, token or policy in the key's workspace.
+   * Example: "no session `ses_unknown`".
+   * NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_AUTHORITY_NOT_FOUND = 48;
    */
   AUTHORITY_NOT_FOUND = 48,
 
   /**
-   * No such revocation in the key's workspace. NOT_FOUND, 404.
+   * No such revocation in the key's workspace.
+   * Example: "no revocation `rev_unknown`".
+   * NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_REVOCATION_NOT_FOUND = 49;
    */
   REVOCATION_NOT_FOUND = 49,
 
   /**
-   * No such incident in the key's workspace. NOT_FOUND, 404.
+   * No such incident in the key's workspace.
+   * Example: "no incident `inc_unknown`".
+   * NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_INCIDENT_NOT_FOUND = 50;
    */
   INCIDENT_NOT_FOUND = 50,
 
   /**
-   * No such webhook in the key's workspace. NOT_FOUND, 404.
+   * No such webhook in the key's workspace.
+   * Example: "no webhook `wh_unknown`".
+   * NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_WEBHOOK_NOT_FOUND = 51;
    */
   WEBHOOK_NOT_FOUND = 51,
 
   /**
-   * The service never signed with such a key. NOT_FOUND, 404.
+   * The service never signed with such a key.
+   * Example: "no signing key `sha256:unknown`".
+   * NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_SIGNING_KEY_NOT_FOUND = 52;
    */
   SIGNING_KEY_NOT_FOUND = 52,
 
   /**
-   * No mandates were ever applied under this name of a pack in the key's workspace. NOT_FOUND, 404.
+   * No mandates were ever applied under this name of a pack in the key's workspace.
+   * Example: "no pack `limits`".
+   * NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_PACK_NOT_FOUND = 53;
    */
   PACK_NOT_FOUND = 53,
 
   /**
-   * A department of this name exists. ALREADY_EXISTS, 409.
+   * A department of this name exists.
+   * Example: "a department `finance` exists".
+   * ALREADY_EXISTS, 409.
    *
    * @generated from enum value: ERROR_REASON_DEPARTMENT_EXISTS = 60;
    */
   DEPARTMENT_EXISTS = 60,
 
   /**
-   * A workspace with this id exists. ALREADY_EXISTS, 409.
+   * A workspace with this id exists.
+   * Example: "a workspace `payments` exists".
+   * ALREADY_EXISTS, 409.
    *
    * @generated from enum value: ERROR_REASON_WORKSPACE_EXISTS = 61;
    */
   WORKSPACE_EXISTS = 61,
 
   /**
-   * A mandate of this name exists and is not archived; for a pack, one outside it. ALREADY_EXISTS, 409.
+   * A mandate of this name exists and is not archived; for a pack, one outside it.
+   * Example: "a mandate `no drops` exists".
+   * ALREADY_EXISTS, 409.
    *
    * @generated from enum value: ERROR_REASON_MANDATE_EXISTS = 62;
    */
   MANDATE_EXISTS = 62,
 
   /**
-   * The escalation was resolved, withdrawn or expired before; the first resolution stands. FAILED_PRECONDITION, 409 over HTTP.
+   * The escalation was resolved, withdrawn or expired before; the first resolution stands.
+   * Example: "escalation `esc_1` was approved before; the first resolution stands".
+   * FAILED_PRECONDITION, 409 over HTTP.
    *
    * @generated from enum value: ERROR_REASON_ESCALATION_RESOLVED = 63;
    */
   ESCALATION_RESOLVED = 63,
 
   /**
-   * The mandates in force, or another step of deciding, block the action as edited; `codes` in the metadata lists the reasons and
-   * the message tells them. The escalation stays pending. FAILED_PRECONDITION, 400.
+   * The mandates in force, or another step of deciding, block the action as edited; `codes` in the metadata lists the reasons
+   * and the message tells them. The escalation stays pending.
+   * Example: "the edited action is blocked, and escalation `esc_1` stays pending: `amount > 500 EUR` holds".
+   * FAILED_PRECONDITION, 400.
    *
    * @generated from enum value: ERROR_REASON_EDIT_BLOCKED = 58;
    */
   EDIT_BLOCKED = 58,
 
   /**
-   * The mandate is archived and takes no new version. FAILED_PRECONDITION, 400.
+   * The mandate is archived and takes no new version.
+   * Example: "mandate `mnd_1` is archived and takes no new version".
+   * FAILED_PRECONDITION, 400.
    *
    * @generated from enum value: ERROR_REASON_MANDATE_ARCHIVED = 64;
    */
   MANDATE_ARCHIVED = 64,
 
   /**
-   * The `request_id` was used for a call with other content. ALREADY_EXISTS, 409.
+   * The `request_id` was used for a call with other content.
+   * Example: "the `request_id` was used for another request; send a new one".
+   * ALREADY_EXISTS, 409.
    *
    * @generated from enum value: ERROR_REASON_REQUEST_ID_REUSED = 65;
    */
   REQUEST_ID_REUSED = 65,
 
   /**
-   * The `request_id` was used more than 24 hours ago; the metadata holds the first decision. ALREADY_EXISTS, 409.
+   * The `request_id` was used more than 24 hours ago; the metadata holds the first decision.
+   * Example: "the `request_id` was used more than 24 hours ago, for decision `dec_1`; send a new one".
+   * ALREADY_EXISTS, 409.
    *
    * @generated from enum value: ERROR_REASON_REQUEST_ID_EXPIRED = 70;
    */
   REQUEST_ID_EXPIRED = 70,
 
   /**
-   * The last admin key of a workspace cannot be revoked. FAILED_PRECONDITION, 400.
+   * The last admin key of a workspace cannot be revoked.
+   * Example: "key `key_1` is the last admin key of the workspace; make another first".
+   * FAILED_PRECONDITION, 400.
    *
    * @generated from enum value: ERROR_REASON_LAST_ADMIN_KEY = 66;
    */
   LAST_ADMIN_KEY = 66,
 
   /**
-   * The agent is deactivated or revoked and takes no new authority. FAILED_PRECONDITION, 400.
+   * The agent is deactivated or revoked and takes no new authority.
+   * Example: "agent `agt_1` is `revoked` and takes no new authority".
+   * FAILED_PRECONDITION, 400.
    *
    * @generated from enum value: ERROR_REASON_AGENT_INACTIVE = 68;
    */
   AGENT_INACTIVE = 68,
 
   /**
-   * The parent grant has ended, expired or is used up. FAILED_PRECONDITION, 400.
+   * The parent grant has ended, expired or is used up.
+   * Example: "parent grant `grt_1` does not hold: `expired`".
+   * FAILED_PRECONDITION, 400.
    *
    * @generated from enum value: ERROR_REASON_PARENT_GRANT_INACTIVE = 69;
    */
   PARENT_GRANT_INACTIVE = 69,
 
   /**
-   * The department is named by a mandate in force and cannot be deleted. FAILED_PRECONDITION, 400.
+   * The department is named by a mandate in force and cannot be deleted.
+   * Example: "department `dep_1` is named by mandate `two refunds an hour`; archive or change it first".
+   * FAILED_PRECONDITION, 400.
    *
    * @generated from enum value: ERROR_REASON_DEPARTMENT_IN_USE = 67;
    */
   DEPARTMENT_IN_USE = 67,
 
   /**
-   * The signing key is in use and is retired only after another took its place. FAILED_PRECONDITION, 400.
+   * The signing key is in use and is retired only after another took its place.
+   * Example: "the signing key `sha256:1` is in use: start every process with another ACP_SIGNING_KEY, then retire it".
+   * FAILED_PRECONDITION, 400.
    *
    * @generated from enum value: ERROR_REASON_SIGNING_KEY_ACTIVE = 71;
    */
   SIGNING_KEY_ACTIVE = 71,
 
   /**
-   * The process that was asked signs with a key that was retired; `ACP_SIGNING_KEY` has to be changed. FAILED_PRECONDITION, 400.
+   * The process that was asked signs with a key that was retired; `ACP_SIGNING_KEY` has to be changed.
+   * Example: "the signing key `sha256:1` of this process was retired: set ACP_SIGNING_KEY to another".
+   * FAILED_PRECONDITION, 400.
    *
    * @generated from enum value: ERROR_REASON_SIGNING_KEY_RETIRED = 72;
    */
   SIGNING_KEY_RETIRED = 72,
 
   /**
-   * The pack's digest is no longer `expected_digest`. FAILED_PRECONDITION, 409 over HTTP.
+   * The pack's digest is no longer `expected_digest`.
+   * Example: "the pack `limits` is not as expected: there is none; read it again".
+   * FAILED_PRECONDITION, 409 over HTTP.
    *
    * @generated from enum value: ERROR_REASON_PACK_CHANGED = 73;
    */
   PACK_CHANGED = 73,
 
   /**
-   * The mandate does not compile; every violation is listed. INVALID_ARGUMENT, 400.
+   * The mandate does not compile; every violation is listed.
+   * Example: "the mandate does not compile: `rules[0].conditions.rules[0].field`: the schema of `send_payment` has no
+   * `amuont`".
+   * INVALID_ARGUMENT, 400.
    *
    * @generated from enum value: ERROR_REASON_MANDATE_INVALID = 80;
    */
   MANDATE_INVALID = 80,
 
   /**
-   * The schema of a tool is no JSON Schema, or cannot be flattened. INVALID_ARGUMENT, 400.
+   * The schema of a tool is no JSON Schema, or cannot be flattened.
+   * Example: "the schema is refused: `input_schema.type` must be one of the types of JSON Schema".
+   * INVALID_ARGUMENT, 400.
    *
    * @generated from enum value: ERROR_REASON_SCHEMA_INVALID = 81;
    */
   SCHEMA_INVALID = 81,
 
   /**
-   * The pasted text has none of the accepted shapes. INVALID_ARGUMENT, 400.
+   * The pasted text has none of the accepted shapes.
+   * Example: "the paste is not recognised: `tool` is none of the accepted shapes".
+   * INVALID_ARGUMENT, 400.
    *
    * @generated from enum value: ERROR_REASON_PASTE_NOT_RECOGNISED = 82;
    */
@@ -429,6 +542,7 @@ export enum ErrorReason {
 
   /**
    * A child grant goes beyond its parent: an action type, the expiry, or a grantor that is not the parent's grantee.
+   * Example: "the grant goes beyond its parent `grt_1` in `action_types[0]`".
    * INVALID_ARGUMENT, 400.
    *
    * @generated from enum value: ERROR_REASON_GRANT_TOO_WIDE = 83;
@@ -436,7 +550,9 @@ export enum ErrorReason {
   GRANT_TOO_WIDE = 83,
 
   /**
-   * A webhook's URL leads to an address that is not allowed: a private or link-local one. INVALID_ARGUMENT, 400.
+   * A webhook's URL leads to an address that is not allowed: a private or link-local one.
+   * Example: "`10.0.0.7` leads to an address that is not allowed for webhooks".
+   * INVALID_ARGUMENT, 400.
    *
    * @generated from enum value: ERROR_REASON_TARGET_NOT_ALLOWED = 84;
    */
@@ -444,147 +560,189 @@ export enum ErrorReason {
 
   /**
    * A question has none of the forms that can be asked; `forms` in the metadata lists them and `nearest` is the one that comes
-   * closest. INVALID_ARGUMENT, 400.
+   * closest.
+   * Example: "`question` is of no form that can be asked; did you mean `who may call <tool>`?".
+   * INVALID_ARGUMENT, 400.
    *
    * @generated from enum value: ERROR_REASON_QUESTION_NOT_UNDERSTOOD = 85;
    */
   QUESTION_NOT_UNDERSTOOD = 85,
 
   /**
-   * No such registered personal value in the key's workspace. NOT_FOUND, 404.
+   * No such registered personal value in the key's workspace.
+   * Example: "no personal value `pv_unknown`".
+   * NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_PERSONAL_VALUE_NOT_FOUND = 100;
    */
   PERSONAL_VALUE_NOT_FOUND = 100,
 
   /**
-   * `ACP_LLM_URL` is not set, so there is no model to pass requests to. FAILED_PRECONDITION, 400.
+   * `ACP_LLM_URL` is not set, so there is no model to pass requests to.
+   * Example: "there is no model to ask: set `ACP_LLM_URL`, or `llm_url` in the workspace's redaction settings".
+   * FAILED_PRECONDITION, 400.
    *
    * @generated from enum value: ERROR_REASON_LLM_NOT_CONFIGURED = 101;
    */
   LLM_NOT_CONFIGURED = 101,
 
   /**
-   * The model's service did not answer, or answered with what cannot be scrubbed. UNAVAILABLE over gRPC, 502 over HTTP.
+   * The model's service did not answer, or answered with what cannot be scrubbed.
+   * Example: "the model's service sent an answer that nests too deeply".
+   * UNAVAILABLE over gRPC, 502 over HTTP.
    *
    * @generated from enum value: ERROR_REASON_LLM_UNAVAILABLE = 102;
    */
   LLM_UNAVAILABLE = 102,
 
   /**
-   * A request to the model holds what cannot be scrubbed: an image, a file, token numbers. INVALID_ARGUMENT, 400.
+   * A request to the model holds what cannot be scrubbed: an image, a file, token numbers.
+   * Example: "`messages[0].content[1]` is a `data:` URL whose text holds a personal value".
+   * INVALID_ARGUMENT, 400.
    *
    * @generated from enum value: ERROR_REASON_NOT_SCRUBBABLE = 103;
    */
   NOT_SCRUBBABLE = 103,
 
   /**
-   * Personal values or webhook secrets were encrypted with another `ACP_ENCRYPTION_KEY`. FAILED_PRECONDITION, 400.
+   * Personal values or webhook secrets were encrypted with another `ACP_ENCRYPTION_KEY`.
+   * Example: "what is stored was encrypted with another `ACP_ENCRYPTION_KEY`, or elsewhere; set the earlier key again".
+   * FAILED_PRECONDITION, 400.
    *
    * @generated from enum value: ERROR_REASON_ENCRYPTION_KEY_DIFFERS = 104;
    */
   ENCRYPTION_KEY_DIFFERS = 104,
 
   /**
-   * The HTTP request cannot be parsed, or names no host. INVALID_ARGUMENT, 400.
+   * The HTTP request cannot be parsed, or names no host.
+   * Example: "the request has no `Host` header".
+   * INVALID_ARGUMENT, 400.
    *
    * @generated from enum value: ERROR_REASON_MALFORMED_REQUEST = 110;
    */
   MALFORMED_REQUEST = 110,
 
   /**
-   * The headers of the HTTP request are larger than the service reads. INVALID_ARGUMENT over gRPC, 431 over HTTP.
+   * The headers of the HTTP request are larger than the service reads.
+   * Example: "the headers are larger than 16384 bytes".
+   * INVALID_ARGUMENT over gRPC, 431 over HTTP.
    *
    * @generated from enum value: ERROR_REASON_HEADERS_TOO_LARGE = 111;
    */
   HEADERS_TOO_LARGE = 111,
 
   /**
-   * The `Expect` header asks for something other than `100-continue`. INVALID_ARGUMENT over gRPC, 417 over HTTP.
+   * The `Expect` header asks for something other than `100-continue`.
+   * Example: "the expectation `200-ok` cannot be met; the service knows `100-continue` only".
+   * INVALID_ARGUMENT over gRPC, 417 over HTTP.
    *
    * @generated from enum value: ERROR_REASON_EXPECTATION_FAILED = 112;
    */
   EXPECTATION_FAILED = 112,
 
   /**
-   * The HTTP request did not arrive in time. DEADLINE_EXCEEDED over gRPC, 408 over HTTP.
+   * The HTTP request did not arrive in time.
+   * Example: "the request did not arrive within 10 s for its headers and 30 s in all".
+   * DEADLINE_EXCEEDED over gRPC, 408 over HTTP.
    *
    * @generated from enum value: ERROR_REASON_REQUEST_TIMED_OUT = 113;
    */
   REQUEST_TIMED_OUT = 113,
 
   /**
-   * Too many wrong keys came from this address; keys that are right are served. RESOURCE_EXHAUSTED, 429.
+   * Too many wrong keys came from this address; keys that are right are served.
+   * Example: "too many wrong keys came from this address; check the key, and wait before the next attempt".
+   * RESOURCE_EXHAUSTED, 429.
    *
    * @generated from enum value: ERROR_REASON_TOO_MANY_WRONG_KEYS = 114;
    */
   TOO_MANY_WRONG_KEYS = 114,
 
   /**
-   * A call came with the dashboard's cookie and without the `X-CSRF-Token` that belongs to it. PERMISSION_DENIED, 403.
+   * A call came with the dashboard's cookie and without the `X-CSRF-Token` that belongs to it.
+   * Example: "a call with the dashboard's cookie needs the `x-csrf-token` that signing in returned".
+   * PERMISSION_DENIED, 403.
    *
    * @generated from enum value: ERROR_REASON_CSRF_TOKEN_INVALID = 115;
    */
   CSRF_TOKEN_INVALID = 115,
 
   /**
-   * No such MCP server in the key's workspace. NOT_FOUND, 404.
+   * No such MCP server in the key's workspace.
+   * Example: "no MCP server `files`".
+   * NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_MCP_SERVER_NOT_FOUND = 120;
    */
   MCP_SERVER_NOT_FOUND = 120,
 
   /**
-   * No MCP session of this id is open in the process for this caller and server; send `initialize`. NOT_FOUND, 404.
+   * No MCP session of this id is open in the process for this caller and server; send `initialize`.
+   * Example: "the session is not open in this process; send `initialize` to open a new one".
+   * NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_MCP_SESSION_NOT_FOUND = 121;
    */
   MCP_SESSION_NOT_FOUND = 121,
 
   /**
-   * An MCP server cannot be reached, or does not answer as the protocol says. UNAVAILABLE, 502 over HTTP.
+   * An MCP server cannot be reached, or does not answer as the protocol says.
+   * Example: "MCP server `files` cannot be reached".
+   * UNAVAILABLE, 502 over HTTP.
    *
    * @generated from enum value: ERROR_REASON_MCP_UPSTREAM_UNAVAILABLE = 122;
    */
   MCP_UPSTREAM_UNAVAILABLE = 122,
 
   /**
-   * An MCP server of this name exists. ALREADY_EXISTS, 409.
+   * An MCP server of this name exists.
+   * Example: "an MCP server `files` exists".
+   * ALREADY_EXISTS, 409.
    *
    * @generated from enum value: ERROR_REASON_MCP_SERVER_EXISTS = 123;
    */
   MCP_SERVER_EXISTS = 123,
 
   /**
-   * The MCP server has no such tool. NOT_FOUND, 404.
+   * The MCP server has no such tool.
+   * Example: "no pinned tool `read`".
+   * NOT_FOUND, 404.
    *
    * @generated from enum value: ERROR_REASON_MCP_TOOL_NOT_FOUND = 124;
    */
   MCP_TOOL_NOT_FOUND = 124,
 
   /**
-   * The definition that waits is not the one that was looked at, or none waits. FAILED_PRECONDITION, 409 over HTTP.
+   * The definition that waits is not the one that was looked at, or none waits.
+   * Example: "of tool `read` version 2 waits to be accepted; look at it first".
+   * FAILED_PRECONDITION, 409 over HTTP.
    *
    * @generated from enum value: ERROR_REASON_MCP_TOOL_CHANGED = 125;
    */
   MCP_TOOL_CHANGED = 125,
 
   /**
-   * `Host` or `Origin` names another site than this service, as a page does that was made to call it. PERMISSION_DENIED, 403.
+   * `Host` or `Origin` names another site than this service, as a page does that was made to call it.
+   * Example: "the header Origin names another site; set `ACP_PUBLIC_URL` or `ACP_MCP_HOSTS` to the names of this service".
+   * PERMISSION_DENIED, 403.
    *
    * @generated from enum value: ERROR_REASON_ORIGIN_NOT_ALLOWED = 126;
    */
   ORIGIN_NOT_ALLOWED = 126,
 
   /**
-   * The access token lacks the scope that the gateway asks for. PERMISSION_DENIED, 403.
+   * The access token lacks the scope that the gateway asks for.
+   * Example: "the access token lacks the scope `mcp`".
+   * PERMISSION_DENIED, 403.
    *
    * @generated from enum value: ERROR_REASON_SCOPE_MISSING = 127;
    */
   SCOPE_MISSING = 127,
 
   /**
-   * The issuer of access tokens cannot be asked for its keys. UNAVAILABLE, 503.
+   * The issuer of access tokens cannot be asked for its keys.
+   * Example: "the issuer of access tokens cannot be asked for its keys; try again".
+   * UNAVAILABLE, 503.
    *
    * @generated from enum value: ERROR_REASON_IDENTITY_UNAVAILABLE = 128;
    */

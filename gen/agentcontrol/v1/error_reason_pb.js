@@ -18,7 +18,8 @@ export const ErrorReasonSchema = /*@__PURE__*/
 
 /**
  * Why a call failed. Travels as `google.rpc.ErrorInfo.reason` without the `ERROR_REASON_` prefix, with the domain
- * `agentcontrol.v1`. A reason keeps its meaning over releases; new ones may be added.
+ * `agentcontrol.v1`. A reason keeps its meaning over releases; new ones may be added. Messages, of which each reason shows one as
+ * an example, may change.
  *
  * @generated from enum agentcontrol.v1.ErrorReason
  */

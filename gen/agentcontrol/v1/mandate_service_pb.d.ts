@@ -1678,7 +1678,8 @@ export declare const MandateStatusSchema: GenEnum<MandateStatus>;
  */
 export declare const MandateService: GenService<{
   /**
-   * Creates a mandate, in force for the next decision. MANDATE_INVALID lists everything that does not compile.
+   * Creates a mandate, in force for the next decision. MANDATE_INVALID lists everything that does not compile. MANDATE_EXISTS
+   * when its name is taken.
    *
    * @generated from rpc agentcontrol.v1.MandateService.CreateMandate
    */
@@ -1688,8 +1689,9 @@ export declare const MandateService: GenService<{
     output: typeof CreateMandateResponseSchema;
   },
   /**
-   * Replaces a mandate's definition by a new version, in force for the next decision. A definition equal to the one in
-   * force makes no version.
+   * Replaces a mandate's definition by a new version, in force for the next decision. A definition equal to the one in force
+   * makes no version. MANDATE_INVALID when it does not compile, MANDATE_EXISTS when its new name is taken, MANDATE_ARCHIVED
+   * when it is out of force.
    *
    * @generated from rpc agentcontrol.v1.MandateService.UpdateMandate
    */

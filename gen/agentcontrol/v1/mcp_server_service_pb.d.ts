@@ -818,8 +818,9 @@ export declare const McpServerService: GenService<{
     output: typeof GetMcpServerResponseSchema;
   },
   /**
-   * Changes a server; absent fields stay. Sessions that are open keep what they began with and are closed by their clients' next
-   * request. Fails as CreateMcpServer does.
+   * Changes a server; absent fields stay. Sessions that are open keep what they began with and are closed by their clients'
+   * next request. Fails as CreateMcpServer does. MCP_SERVER_NOT_FOUND when the workspace has no such server, TARGET_NOT_ALLOWED
+   * when its URL leads to an address that is not allowed.
    *
    * @generated from rpc agentcontrol.v1.McpServerService.UpdateMcpServer
    */
@@ -829,7 +830,8 @@ export declare const McpServerService: GenService<{
     output: typeof UpdateMcpServerResponseSchema;
   },
   /**
-   * Deletes a server with its pinned definitions. The versions of its tools' schemas stay registered.
+   * Deletes a server with its pinned definitions. The versions of its tools' schemas stay registered. MCP_SERVER_NOT_FOUND when
+   * the workspace has no such server.
    *
    * @generated from rpc agentcontrol.v1.McpServerService.DeleteMcpServer
    */
@@ -840,6 +842,7 @@ export declare const McpServerService: GenService<{
   },
   /**
    * Connects to a server, lists its tools and pins what is new or changed. MCP_UPSTREAM_UNAVAILABLE when it cannot be reached.
+   * MCP_SERVER_NOT_FOUND when the workspace has no such server.
    *
    * @generated from rpc agentcontrol.v1.McpServerService.RefreshMcpServer
    */
@@ -849,7 +852,8 @@ export declare const McpServerService: GenService<{
     output: typeof RefreshMcpServerResponseSchema;
   },
   /**
-   * Lists a server's tools by name, each with its version in force and the one that waits to be accepted.
+   * Lists a server's tools by name, each with its version in force and the one that waits to be accepted. MCP_SERVER_NOT_FOUND
+   * when the workspace has no such server.
    *
    * @generated from rpc agentcontrol.v1.McpServerService.ListMcpTools
    */
@@ -860,7 +864,7 @@ export declare const McpServerService: GenService<{
   },
   /**
    * Accepts the waiting definition of a tool: it is in force from now on. MCP_TOOL_NOT_FOUND; MCP_TOOL_CHANGED when another
-   * version waits than the one that was looked at, or none.
+   * version waits than the one that was looked at, or none. MCP_SERVER_NOT_FOUND when the workspace has no such server.
    *
    * @generated from rpc agentcontrol.v1.McpServerService.AcceptMcpTool
    */

@@ -436,8 +436,8 @@ export declare const ToolService: GenService<{
   },
   /**
    * Registers what a person pasted: a schema with a name or a title, an MCP, OpenAI or Anthropic tool, a list of these, or an
-   * MCP server's reply to `tools/list`.
-   * PASTE_NOT_RECOGNISED names what was looked for. All are registered, or none.
+   * MCP server's reply to `tools/list`. PASTE_NOT_RECOGNISED names what was looked for. All are registered, or none.
+   * SCHEMA_INVALID when a schema is no JSON Schema.
    *
    * @generated from rpc agentcontrol.v1.ToolService.PasteTool
    */
@@ -457,7 +457,7 @@ export declare const ToolService: GenService<{
     output: typeof ListToolsResponseSchema;
   },
   /**
-   * Gives the current version of a tool and its version history.
+   * Gives the current version of a tool and its version history. TOOL_NOT_FOUND when no tool of the name is registered.
    *
    * @generated from rpc agentcontrol.v1.ToolService.GetTool
    */

@@ -402,7 +402,8 @@ export declare const GetConsistencyProofResponseSchema: GenMessage<GetConsistenc
  */
 export declare const VaultService: GenService<{
   /**
-   * Gives the signed size and root of the log, as it is now or as it was at an earlier size.
+   * Gives the signed size and root of the log, as it is now or as it was at an earlier size. SIGNING_KEY_RETIRED when the
+   * process signs with a key that was retired.
    *
    * @generated from rpc agentcontrol.v1.VaultService.GetCheckpoint
    */

@@ -647,6 +647,7 @@ export declare const WebhookService: GenService<{
   },
   /**
    * Changes a webhook; absent fields stay. One that is inactive keeps its place and continues there when it is active again.
+   * TARGET_NOT_ALLOWED when its URL leads to an address that is not allowed.
    *
    * @generated from rpc agentcontrol.v1.WebhookService.UpdateWebhook
    */

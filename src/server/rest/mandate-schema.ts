@@ -1,5 +1,5 @@
 import { MandateDefinitionSchema } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { type JsonSchema, SchemaCollector } from "./openapi-schema.ts";
+import { type JsonSchema, SchemaCollector, schemaName } from "./openapi-schema.ts";
 
 /** Member by which a file names its own schema to an editor. */
 const SCHEMA_MEMBER = { $schema: { type: "string" } };
@@ -11,9 +11,9 @@ const SCHEMA_MEMBER = { $schema: { type: "string" } };
 export function mandateFileSchema(): JsonSchema {
   const collector = new SchemaCollector("#/$defs");
   const { $ref } = collector.messageSchema(MandateDefinitionSchema, "request");
-  const { [`${MandateDefinitionSchema.typeName}-request`]: definition, ...others } = collector.schemas;
+  const name = schemaName(MandateDefinitionSchema, "request");
+  const { [name]: definition, ...others } = collector.schemas;
   const properties = definition?.properties as Record<string, JsonSchema>;
-  const required = Object.keys(properties).filter((name) => isNeeded(properties[name] ?? {}));
   const mandates = { type: "array", items: { $ref } };
   const list = {
     type: "object",
@@ -27,14 +27,7 @@ export function mandateFileSchema(): JsonSchema {
     anyOf: [{ $ref }, mandates, list],
     $defs: {
       ...others,
-      [`${MandateDefinitionSchema.typeName}-request`]: {
-        ...definition,
-        required,
-        properties: { ...SCHEMA_MEMBER, ...properties },
-      },
+      [name]: { ...definition, properties: { ...SCHEMA_MEMBER, ...properties } },
     },
   };
 }
-
-/** True for a property that must not be empty and so cannot be left out. */
-const isNeeded = ({ minLength = 0, minItems = 0 }: JsonSchema): boolean => Number(minLength) + Number(minItems) > 0;

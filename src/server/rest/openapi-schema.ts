@@ -9,6 +9,7 @@ import {
 } from "@bufbuild/protobuf";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 import { field as fieldRules } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
+import { comments } from "../../../gen/agentcontrol/v1/comments.js";
 import { enumWordsFromDesc } from "./enum-words.ts";
 import { isOutputOnly } from "./output-only.ts";
 
@@ -33,7 +34,7 @@ const SCALARS: ReadonlyMap<ScalarType, JsonSchema> = new Map<ScalarType, JsonSch
   [ScalarType.INT64, { type: ["integer", "string"], format: "int64", description: "A string beyond 2^53-1." }],
 ]);
 
-/** Collects the schemas of messages under one place of a document. */
+/** Collects the schemas of messages and enums under one place of a document, described in the words of the protos. */
 export class SchemaCollector {
   readonly #schemas: Record<string, JsonSchema> = {};
   readonly #place: string;
@@ -51,10 +52,10 @@ export class SchemaCollector {
   messageSchema(desc: DescMessage, direction: Direction): JsonSchema {
     const known = WELL_KNOWN[desc.typeName];
     if (known !== undefined) return known;
-    const name = direction === "request" ? `${desc.typeName}-request` : desc.typeName;
+    const name = schemaName(desc, direction);
     if (this.#schemas[name] === undefined) {
       // Registered before its fields are visited, so that a recursive type finds itself.
-      const schema: JsonSchema = {};
+      const schema: JsonSchema = describe(desc.typeName);
       this.#schemas[name] = schema;
       Object.assign(schema, this.objectSchema(desc.fields, direction));
     }
@@ -64,9 +65,10 @@ export class SchemaCollector {
   /** Returns an inline object schema of some fields of a message. */
   objectSchema(fields: readonly DescField[], direction: Direction): JsonSchema {
     const properties = Object.fromEntries(fields.map((field) => [field.name, this.fieldSchema(field, direction)]));
-    const required = fields.filter((field) => direction === "response" || isRequired(field)).map(({ name }) => name);
+    const needed = fields.filter((field) => direction === "response" || isRequired(field));
+    const required = needed.length > 0 ? { required: needed.map(({ name }) => name) } : {};
     const closed = direction === "request" ? { additionalProperties: false } : {};
-    return { type: "object", properties, ...(required.length > 0 ? { required } : {}), ...closed };
+    return { type: "object", properties, ...required, ...closed };
   }
 
   /** Returns the schema of a field's value. */
@@ -75,7 +77,8 @@ export class SchemaCollector {
     const schema = this.#withRules(field, direction, rules);
     const nullable = direction === "response" && canBeNull(field) ? nullOr(schema) : schema;
     const readOnly = direction === "response" && isOutputOnly(field) ? { readOnly: true } : {};
-    return { ...nullable, ...readOnly, ...(field.deprecated ? { deprecated: true } : {}) };
+    const described = describe(`${field.parent.typeName}.${field.name}`);
+    return { ...nullable, ...readOnly, ...described, ...(field.deprecated ? { deprecated: true } : {}) };
   }
 
   #withRules(field: DescField, direction: Direction, rules: JsonSchema): JsonSchema {
@@ -86,13 +89,30 @@ export class SchemaCollector {
   }
 
   #valueSchema(field: DescField, direction: Direction): JsonSchema {
-    if (field.enum !== undefined) return enumSchema(field.enum);
+    if (field.enum !== undefined) return this.#enumSchema(field.enum);
     if (field.message !== undefined) return this.messageSchema(field.message, direction);
     return SCALARS.get(field.scalar as ScalarType) ?? {};
   }
+
+  #enumSchema(desc: DescEnum): JsonSchema {
+    this.#schemas[desc.name] ??= enumSchema(desc);
+    return { $ref: `${this.#place}/${desc.name}` };
+  }
 }
 
-function canBeNull(field: DescField): boolean {
+/** Name of a message's schema: its own, with `Input` for what is sent in place of what is read. */
+export function schemaName({ name }: DescMessage, direction: Direction): string {
+  return direction === "response" || /Request$/.test(name) ? name : `${name}Input`;
+}
+
+/** Returns the comment of an element as its description. */
+function describe(fullName: string): JsonSchema {
+  const description = comments[fullName];
+  return description === undefined ? {} : { description };
+}
+
+/** True if a response may have `null` for the field. */
+export function canBeNull(field: DescField): boolean {
   if (field.fieldKind === "list") return false;
   if (field.presence !== FeatureSet_FieldPresence.IMPLICIT) return true;
   return field.fieldKind === "enum" && enumWordsFromDesc(field.enum).wordByNumber.get(0) === null;
@@ -100,12 +120,19 @@ function canBeNull(field: DescField): boolean {
 
 function nullOr(schema: JsonSchema): JsonSchema {
   const { type } = schema;
-  if (type === undefined || schema.enum !== undefined) return { anyOf: [schema, { type: "null" }] };
+  if (Object.keys(schema).length === 0) return schema;
+  if (type === undefined) return { anyOf: [schema, { type: "null" }] };
   return { ...schema, type: [type, "null"].flat() };
 }
 
 function enumSchema(desc: DescEnum): JsonSchema {
-  return { type: "string", enum: enumWordsFromDesc(desc).words };
+  const { words, wordByNumber } = enumWordsFromDesc(desc);
+  const lines = desc.values.flatMap(({ name, number }) => {
+    const word = wordByNumber.get(number);
+    return word === null ? [] : [`- \`${word}\`: ${comments[`${desc.typeName}.${name}`] ?? ""}`];
+  });
+  const description = [comments[desc.typeName] ?? [], lines.join("\n")].flat().join("\n\n");
+  return { type: "string", enum: words, description };
 }
 
 type Rules = Message & Record<string, unknown>;
@@ -121,12 +148,25 @@ const KEYWORDS: Readonly<Record<string, string>> = {
 };
 const BOUNDS: Readonly<Record<string, string>> = { lte: "maximum", gte: "minimum" };
 
-/** True if `buf.validate` requires the field. */
+/** True if a request without the field is refused: its `buf.validate` rules do not admit the value of an absent field. */
 export function isRequired(field: DescField): boolean {
-  return hasOption(field, fieldRules) && getOption(field, fieldRules).required;
+  if (!hasOption(field, fieldRules)) return false;
+  const { required, type } = getOption(field, fieldRules);
+  if (required || (field.fieldKind === "enum" && type.case === "enum" && type.value.notIn.includes(0))) return true;
+  if (field.oneof !== undefined || (field.message !== undefined && field.fieldKind !== "list")) return false;
+  const isOptional = field.fieldKind !== "list" && field.presence !== FeatureSet_FieldPresence.IMPLICIT;
+  return !isOptional && refusesNothing(keywordsFromRules(field));
 }
 
-function keywordsFromRules(field: DescField): JsonSchema {
+function refusesNothing(keywords: JsonSchema): boolean {
+  const { minLength = 0, minItems = 0, minimum = 0, format, pattern, enum: words } = keywords;
+  if (Number(minLength) > 0 || Number(minItems) > 0 || Number(minimum) > 0) return true;
+  const isListed = Array.isArray(words) && !words.includes("");
+  return isListed || format === "uuid" || (typeof pattern === "string" && !new RegExp(pattern, "u").test(""));
+}
+
+/** Returns the keywords of JSON Schema that say the `buf.validate` rules of a field. */
+export function keywordsFromRules(field: DescField): JsonSchema {
   if (!hasOption(field, fieldRules)) return {};
   const { type } = getOption(field, fieldRules);
   return type.case === undefined ? {} : keywordsFrom(type.case, type.value as unknown as Rules);

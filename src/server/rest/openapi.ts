@@ -1,73 +1,87 @@
-import type { DescField, DescMethod, DescService } from "@bufbuild/protobuf";
+import { type DescField, type DescMethod, type DescService, getOption } from "@bufbuild/protobuf";
+import { access, Role } from "../../../gen/agentcontrol/v1/access_pb.js";
+import { comments } from "../../../gen/agentcontrol/v1/comments.js";
 import { EVENT_STREAM_TYPE, JSON_TYPE, NDJSON_TYPE } from "./accept.ts";
+import {
+  ERROR_EXAMPLES,
+  ERROR_SCHEMAS,
+  errorResponses,
+  reasonsOfRoute,
+  SHARED_ERROR_RESPONSES,
+} from "./openapi-errors.ts";
+import { fieldExample, requestExample, responseExample } from "./openapi-examples.ts";
+import { PAGE_TAGS, pagePaths } from "./openapi-pages.ts";
 import { isRequired, type JsonSchema, SchemaCollector } from "./openapi-schema.ts";
 import { outputOnlyFields } from "./output-only.ts";
-import { type Aliases, type Route, routesOfServices } from "./routes.ts";
+import { type Route, routesOfServices } from "./routes.ts";
 
-/** Title, version and paths of the document. */
+/** Title, version and address of the document. */
 export interface OpenApiOptions {
   readonly title: string;
   readonly version: string;
-  readonly aliases: Aliases;
+  /** Base URL of the service. Default: where the document was read from. */
+  readonly publicUrl?: string | undefined;
 }
 
 /** An OpenAPI 3.1 document. */
 export interface OpenApiDocument {
   readonly openapi: "3.1.0";
-  readonly info: Readonly<Record<string, string>>;
-  readonly tags: readonly object[];
+  readonly info: Readonly<Record<string, unknown>>;
+  readonly servers: readonly { readonly url: string; readonly description: string }[];
+  readonly tags: readonly { readonly name: string; readonly description: string }[];
   readonly paths: Readonly<Record<string, Readonly<Record<string, object>>>>;
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
   readonly components: Readonly<Record<string, Readonly<Record<string, object>>>>;
 }
 
-const ERROR_REF = "#/components/responses/error";
-const ERROR_SCHEMA: JsonSchema = {
-  type: "object",
-  required: ["ok", "error"],
-  properties: {
-    ok: { const: false },
-    error: {
-      type: "object",
-      required: ["code", "status", "message", "details"],
-      properties: {
-        code: { type: "integer", description: "The HTTP status." },
-        status: { type: "string", examples: ["INVALID_ARGUMENT"] },
-        message: { type: "string" },
-        details: { type: "array", items: { type: "object", additionalProperties: true } },
-      },
-    },
-  },
-};
-const ERROR = { description: "The call failed.", content: { [JSON_TYPE]: { schema: ERROR_SCHEMA } } };
+const DESCRIPTION = `Decides what AI agents may do, before they do it. \`block\` and \`escalate\` are answers, not errors.
+
+- JSON is snake_case with lower-case enum words. Requests may leave out fields that are not required; \`null\` means absent, and an
+  unknown field is refused. Responses have every field, \`null\` where it is unset.
+- Integers of 64 bits are strings beyond 2^53-1; \`bytes\` are standard base64; times are RFC 3339 in UTC.
+- Each path that begins with \`/v1\` is served with \`/api\` before it too. It is described once.
+- Lists take \`page_size\` and \`page_token\`, and go on while \`next_page_token\` is set.
+- Streams are Server-Sent Events with \`Accept: text/event-stream\`, else one JSON text a line. Resume with the last \`cursor\`.
+- A call has \`X-Request-Timeout-Ms\` milliseconds, and every response an \`X-Request-Id\`, which the log names too.
+- Each response that is no success has the schema \`Error\`; its \`reason\` stays the same over releases.`;
 
 const SECURITY_SCHEMES = {
   api_key: { type: "apiKey", in: "header", name: "X-API-Key", description: "A key of the workspace." },
   bearer: { type: "http", scheme: "bearer", description: "The same key as `Authorization: Bearer`." },
 };
-/** Either of them opens an operation. */
-const SECURITY = Object.keys(SECURITY_SCHEMES).map((name) => ({ [name]: [] }));
 
-/** Describes the REST interface of services. */
+/** Describes the REST interface of services, and what the same port serves beside them. */
 export function openApiFromServices(services: readonly DescService[], options: OpenApiOptions): OpenApiDocument {
-  const { title, version, aliases } = options;
+  const { title, version, publicUrl } = options;
   const collector = new SchemaCollector();
   const paths: Record<string, Record<string, object>> = {};
-  const timesNamed = new Map<DescMethod, number>();
-  for (const route of routesOfServices(services, aliases)) {
-    const times = (timesNamed.get(route.method) ?? 0) + 1;
-    timesNamed.set(route.method, times);
+  for (const [, [route, ...others]] of Map.groupBy(
+    routesOfServices(services, () => []),
+    ({ method }) => method,
+  )) {
+    if (route === undefined) continue;
     const path = openApiPath(route);
     paths[path] ??= {};
-    paths[path][route.httpMethod.toLowerCase()] = operation(route, times, collector);
+    paths[path][route.httpMethod.toLowerCase()] = operation(route, others, collector);
   }
+  const description = publicUrl === undefined ? "The service that gave this description." : "The service.";
   return {
     openapi: "3.1.0",
-    info: { title, version },
-    tags: services.map(({ name }) => ({ name })),
-    paths,
-    security: SECURITY,
-    components: { schemas: collector.schemas, responses: { error: ERROR }, securitySchemes: SECURITY_SCHEMES },
+    info: {
+      ...{ title, version, summary: "The REST interface of a control plane between AI agents and their tools" },
+      ...{ description: DESCRIPTION, license: { name: "Apache-2.0", identifier: "Apache-2.0" } },
+    },
+    servers: [{ url: publicUrl ?? "/", description }],
+    tags: [...services.map(({ name, typeName }) => ({ name, description: comments[typeName] ?? name })), ...PAGE_TAGS],
+    paths: { ...paths, ...pagePaths() },
+    // Either of them opens an operation.
+    security: Object.keys(SECURITY_SCHEMES).map((name) => ({ [name]: [] })),
+    components: {
+      schemas: { ...collector.schemas, ...ERROR_SCHEMAS },
+      responses: SHARED_ERROR_RESPONSES,
+      examples: ERROR_EXAMPLES,
+      securitySchemes: SECURITY_SCHEMES,
+    },
   };
 }
 
@@ -76,36 +90,60 @@ function openApiPath({ segments, verb }: Route): string {
   return `/${parts.join("/")}${verb === "" ? "" : `:${verb}`}`;
 }
 
-/** Describes one route. `times` counts the routes of its RPC so far, because each needs an id of its own. */
-function operation(route: Route, times: number, collector: SchemaCollector): object {
+/** Describes an RPC at its documented route; `others` are further ones. */
+function operation(route: Route, others: readonly Route[], collector: SchemaCollector): object {
   const { method, pathFields, queryFields } = route;
-  const name = `${method.parent.name}_${method.name}`;
+  const comment = comments[`${method.parent.typeName}.${method.name}`] ?? "";
   const parameter = (field: DescField, place: "path" | "query") => {
+    const { description, ...schema } = collector.fieldSchema(field, "request");
     const required = place === "path" || isRequired(field);
-    return { name: field.name, in: place, required, schema: collector.fieldSchema(field, "request") };
+    const example = required
+      ? { example: requestExample(method.input, [field])[field.name] ?? fieldExample(field, "request") }
+      : {};
+    return { name: field.name, in: place, required, description, schema, ...example };
   };
   return {
-    operationId: times === 1 ? name : `${name}_${times}`,
+    operationId: `${method.parent.name}_${method.name}`,
     tags: [method.parent.name],
+    summary: firstSentence(comment),
+    description: [comment, rolesText(method), ...others.map(aliasText)].join("\n\n"),
     parameters: [
       ...pathFields.map((field) => parameter(field, "path")),
       ...queryFields.map((field) => parameter(field, "query")),
     ],
     ...requestBody(route, collector),
-    responses: { 200: success(method, collector), default: { $ref: ERROR_REF } },
-    security: SECURITY,
+    responses: { 200: success(method, collector), ...errorResponses(reasonsOfRoute(route)) },
   };
 }
+
+/** Returns a comment's first sentence without its full stop. */
+const firstSentence = (comment: string): string => comment.split(/(?<=\.)\s/, 1)[0]?.replace(/\.$/, "") ?? "";
+
+function rolesText(method: DescMethod): string {
+  const roles = getOption(method, access).roles.map((role) => `\`${Role[role]?.toLowerCase()}\``);
+  return `Keys of the role ${roles.join(", ")} may call it.`;
+}
+
+const aliasText = (route: Route): string => `Also served as \`${route.httpMethod} ${openApiPath(route)}\`.`;
 
 function requestBody(route: Route, collector: SchemaCollector): object {
   const { method, pathFields, body } = route;
   if (body === "none") return {};
-  const fields = body === "message" ? method.input.fields.filter((field) => !pathFields.includes(field)) : [body];
-  return { requestBody: { required: fields.some(isRequired), content: { [JSON_TYPE]: { schema: bodySchema() } } } };
+  const required = method.input.fields.filter((field) => isRequired(field) && !pathFields.includes(field));
+  const example = Object.fromEntries(
+    Object.entries(requestExample(method.input, required)).filter(
+      ([name]) => !pathFields.some((each) => each.name === name),
+    ),
+  );
+  const isField = body !== "message";
+  const content = isField
+    ? { schema: collector.fieldSchema(body, "request"), example: requestExample(method.input, []) }
+    : { schema: bodySchema(), example };
+  return { requestBody: { required: isField || required.length > 0, content: { [JSON_TYPE]: content } } };
 
   function bodySchema(): JsonSchema {
-    if (body !== "message") return collector.fieldSchema(body as DescField, "request");
     if (pathFields.length === 0) return collector.messageSchema(method.input, "request");
+    const fields = method.input.fields.filter((field) => !pathFields.includes(field));
     const schema = collector.objectSchema(fields, "request");
     const ignored = outputOnlyFields(route).map(({ name }) => [name, { readOnly: true }]);
     return { ...schema, properties: { ...(schema.properties as object), ...Object.fromEntries(ignored) } };
@@ -113,11 +151,19 @@ function requestBody(route: Route, collector: SchemaCollector): object {
 }
 
 function success(method: DescMethod, collector: SchemaCollector): object {
-  const description = "The call succeeded.";
   const schema = collector.messageSchema(method.output, "response");
-  if (method.methodKind === "unary") return { description, content: { [JSON_TYPE]: { schema } } };
-  const events = {
-    schema: { type: "string", description: "Server-Sent Events whose `data` is one JSON message each." },
+  const example = responseExample(method.output);
+  if (method.methodKind === "unary") {
+    return { description: "The call succeeded.", content: { [JSON_TYPE]: { schema, example } } };
+  }
+  const id = typeof example.cursor === "string" ? `id: ${example.cursor}\n` : "";
+  const events = { type: "string", description: "Server-Sent Events whose `data` is one message each, as JSON." };
+  return {
+    description:
+      "The stream is open. A failure after that is its last message, as `Error`; in Server-Sent Events it has the event `error`.",
+    content: {
+      [NDJSON_TYPE]: { schema, example },
+      [EVENT_STREAM_TYPE]: { schema: events, example: `${id}data: ${JSON.stringify(example)}\n\n` },
+    },
   };
-  return { description, content: { [NDJSON_TYPE]: { schema }, [EVENT_STREAM_TYPE]: events } };
 }

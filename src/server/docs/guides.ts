@@ -1,0 +1,99 @@
+import { readFile } from "node:fs/promises";
+import { join, posix } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** A guide: a Markdown file beside what it describes. */
+export interface Guide {
+  /** Last part of its address: `/docs/guides/<slug>`. */
+  readonly slug: string;
+  /** Name in the navigation. */
+  readonly title: string;
+  /** Path from the root of the project. */
+  readonly path: string;
+}
+
+/** Guides that are listed together. */
+export interface GuideGroup {
+  readonly name: string;
+  readonly guides: readonly Guide[];
+}
+
+const guide = (slug: string, title: string, path: string): Guide => ({ slug, title, path });
+
+/** Every guide, in the order of the navigation. */
+export const GUIDE_GROUPS: readonly GuideGroup[] = [
+  {
+    name: "Start",
+    guides: [
+      guide("start", "Start", "README.md"),
+      guide("deciding", "What decides", "src/decision/GUIDE.md"),
+      guide("one-action", "The way of one action", "src/GUIDE.md"),
+    ],
+  },
+  {
+    name: "Policy",
+    guides: [
+      guide("mandates", "Mandates", "src/policy/GUIDE.md"),
+      guide("operators", "Operators", "src/policy/operators/GUIDE.md"),
+      guide("limits", "Limits and sequences", "src/state/counters/GUIDE.md"),
+      guide("dry-runs", "Dry runs", "src/dryrun/README.md"),
+    ],
+  },
+  {
+    name: "Agents and people",
+    guides: [
+      guide("authority", "Authority", "src/authority/GUIDE.md"),
+      guide("escalations", "Escalations", "src/escalation/GUIDE.md"),
+      guide("revocation", "Revocation", "src/revocation/GUIDE.md"),
+      guide("dashboard", "Dashboard", "src/dashboard/GUIDE.md"),
+    ],
+  },
+  {
+    name: "Connecting",
+    guides: [
+      guide("client", "Client library", "src/client/GUIDE.md"),
+      guide("frameworks", "Frameworks", "src/client/FRAMEWORKS.md"),
+      guide("rest", "REST clients", "src/server/rest/GUIDE.md"),
+      guide("mcp", "MCP gateway", "src/gateway/README.md"),
+      guide("redaction", "Redaction", "src/redaction/GUIDE.md"),
+      guide("webhooks", "Webhooks", "src/webhook/GUIDE.md"),
+    ],
+  },
+  {
+    name: "Evidence",
+    guides: [
+      guide("log", "Receipts and the log", "src/log/GUIDE.md"),
+      guide("verification", "Verification", "src/cli/GUIDE.md"),
+    ],
+  },
+  {
+    name: "Operating",
+    guides: [
+      guide("interfaces", "Interfaces and operations", "src/server/GUIDE.md"),
+      guide("keys", "Keys and roles", "src/registry/GUIDE.md"),
+      guide("errors", "Errors", "src/server/ERRORS.md"),
+      guide("configuration", "Configuration", "src/server/CONFIGURATION.md"),
+      guide("deployment", "Deployment", "src/server/DEPLOYMENT.md"),
+      guide("upgrades", "Upgrades", "src/store/GUIDE.md"),
+    ],
+  },
+];
+
+/** Every guide. */
+export const GUIDES: readonly Guide[] = GUIDE_GROUPS.flatMap(({ guides }) => guides);
+
+/** Top of the project, or of the built package. */
+const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
+
+/** Reads the Markdown of a guide. */
+export const readGuide = ({ path }: Guide): Promise<string> => readFile(join(ROOT, path), "utf8");
+
+/** Returns the address of a guide's link; undefined for a file that is not served. */
+export function addressOf(link: string, from: Guide): string | undefined {
+  if (/^https?:/.test(link) || link.startsWith("#")) return link;
+  const [file = "", anchor] = link.split("#", 2);
+  const path = posix.join(posix.dirname(from.path), file);
+  const found = GUIDES.find((each) => each.path === path);
+  if (found === undefined) return undefined;
+  return `/docs/guides/${found.slug}${anchor === undefined ? "" : `#${anchor}`}`;
+}

@@ -1,0 +1,207 @@
+import type { OpenApiDocument } from "../rest/openapi.ts";
+import type { JsonSchema } from "../rest/openapi-schema.ts";
+import { escaped, renderInline, renderText } from "./markdown.ts";
+
+interface Media {
+  readonly schema?: JsonSchema;
+  readonly example?: unknown;
+  readonly examples?: Readonly<Record<string, unknown>>;
+}
+
+interface Reply {
+  readonly $ref?: string;
+  readonly description?: string;
+  readonly content?: Readonly<Record<string, Media>>;
+}
+
+interface Operation {
+  readonly operationId: string;
+  readonly tags: readonly string[];
+  readonly summary: string;
+  readonly description: string;
+  readonly security?: readonly unknown[];
+  readonly parameters: readonly {
+    readonly name: string;
+    readonly in: string;
+    readonly required: boolean;
+    readonly description?: string;
+    readonly schema: JsonSchema;
+    readonly example?: unknown;
+  }[];
+  readonly requestBody?: { readonly content: Readonly<Record<string, Media>> };
+  readonly responses: Readonly<Record<string, Reply>>;
+}
+
+/** An operation and where it is. */
+export interface ReferenceEntry {
+  readonly path: string;
+  readonly httpMethod: string;
+  readonly operation: Operation;
+}
+
+/** Returns every operation of a description. */
+export const entriesOf = ({ paths }: OpenApiDocument): readonly ReferenceEntry[] =>
+  Object.entries(paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([httpMethod, operation]) => ({
+      ...{ path, httpMethod: httpMethod.toUpperCase() },
+      operation: operation as Operation,
+    })),
+  );
+
+const codeBlock = (text: string): string => `<pre tabindex="0"><code>${escaped(text)}</code></pre>`;
+const json = (value: unknown): string => codeBlock(JSON.stringify(value, null, 2));
+const table = (head: readonly string[], rows: readonly string[]): string =>
+  rows.length === 0
+    ? ""
+    : `<div class="table"><table><thead><tr>${head.map((each) => `<th>${each}</th>`).join("")}</tr></thead><tbody>${rows.join("")}</tbody></table></div>`;
+
+/** Renders the overview: what holds for every call, and every operation by service. */
+export function overviewHtml({ info, tags }: OpenApiDocument, entries: readonly ReferenceEntry[]): string {
+  const sections = tags.map(({ name, description }) => {
+    const items = entries
+      .filter(({ operation }) => operation.tags.includes(name))
+      .map(
+        ({ operation, path, httpMethod }) =>
+          `<li><a href="/docs/reference/${name}#${operation.operationId}"><span class="method">${httpMethod}</span><code>${escaped(path)}</code></a> ${renderInline(operation.summary)}</li>`,
+      );
+    return `<h2 id="${escaped(name)}">${escaped(name)}</h2>${renderText(description)}<ul class="operations">${items.join("")}</ul>`;
+  });
+  return `<h1>REST reference</h1>${renderText(String(info.description))}<p><a href="/docs/guides/rest">REST clients</a> generate their
+types from <a href="/openapi.json">/openapi.json</a>. The same calls are served over gRPC, Connect and gRPC-Web.</p>${sections.join("")}`;
+}
+
+/** Renders the operations of a service. */
+export function serviceHtml(document: OpenApiDocument, tag: string, entries: readonly ReferenceEntry[]): string {
+  const { description = "" } = document.tags.find(({ name }) => name === tag) ?? {};
+  const own = entries.filter(({ operation }) => operation.tags.includes(tag));
+  return `<h1>${escaped(tag)}</h1>${renderText(description)}${own.map((entry) => operationHtml(document, entry)).join("")}`;
+}
+
+function operationHtml(document: OpenApiDocument, entry: ReferenceEntry): string {
+  const { path, httpMethod, operation } = entry;
+  const { operationId, description, responses, requestBody, parameters, security } = operation;
+  const rows = parameters.map(
+    (each) =>
+      `<tr><td><code>${escaped(each.name)}</code></td><td>${each.in}</td><td>${neededHtml(each.required)}${typeHtml(each.schema)}</td><td>${renderText(each.description ?? "")}</td></tr>`,
+  );
+  const body = requestBody?.content["application/json"];
+  return `<section class="operation" id="${escaped(operationId)}"><h2><span class="method">${httpMethod}</span><code>${escaped(path)}</code></h2>
+<p class="soft">${escaped(operationId)}${security === undefined ? "" : " · needs no key"}</p>${renderText(description)}
+${table(["Parameter", "In", "Type", "Meaning"], rows)}
+${body === undefined ? "" : `<h3>Request</h3>${fieldsTable(document, body.schema)}`}
+<h3>Call</h3>${codeBlock(curlOf(entry, body?.example))}
+<h3>Response</h3>${Object.entries(responses)
+    .filter(([status]) => status.startsWith("2"))
+    .map(([status, reply]) => successHtml(status, reply))
+    .join("")}
+<h3>Errors</h3>${errorsTable(document, responses)}</section>`;
+}
+
+function curlOf({ path, httpMethod, operation }: ReferenceEntry, example: unknown): string {
+  const filled = operation.parameters
+    .filter((each) => each.in === "path")
+    .reduce(
+      (text, { name, example: value }) => text.replace(`{${name}}`, encodeURIComponent(String(value ?? name))),
+      path,
+    );
+  const query = operation.parameters
+    .filter((each) => each.in === "query" && each.required)
+    .map(({ name, example: value }) => `${name}=${encodeURIComponent(String(value))}`);
+  const url = `"$URL${filled}${query.length > 0 ? `?${query.join("&")}` : ""}"`;
+  const key = operation.security === undefined ? ' -H "X-API-Key: $KEY"' : "";
+  const type = Object.keys(operation.responses["200"]?.content ?? {});
+  const accept = type.includes("application/x-ndjson") ? " -N -H 'Accept: text/event-stream'" : "";
+  const data =
+    example === undefined ? "" : ` \\\n  -H 'Content-Type: application/json' -d '${JSON.stringify(example)}'`;
+  return `curl${httpMethod === "GET" ? "" : ` -X ${httpMethod}`} ${url}${key}${accept}${data}`;
+}
+
+function successHtml(status: string, { description = "", content = {} }: Reply): string {
+  const media = Object.entries(content).map(([type, { schema = {}, example }]) => {
+    const text = typeof example === "string" ? codeBlock(example) : json(example);
+    return `<p><code>${escaped(type)}</code> ${typeHtml(schema)}</p>${example === undefined ? "" : text}`;
+  });
+  return `<p><b>${status}</b> ${escaped(description)}</p>${media.join("")}`;
+}
+
+function errorsTable({ components }: OpenApiDocument, responses: Readonly<Record<string, Reply>>): string {
+  const rows = Object.entries(responses).flatMap(([status, reply]) => {
+    if (status.startsWith("2") || status === "default") return [];
+    const shown =
+      reply.$ref === undefined ? reply : (components.responses?.[reply.$ref.split("/").at(-1) ?? ""] as Reply);
+    const words = Object.keys(shown.content?.["application/json"]?.examples ?? {});
+    return words.map((word) => {
+      const { summary = "" } = (components.examples?.[word] ?? {}) as { readonly summary?: string };
+      return `<tr><td>${status}</td><td><a href="/docs/guides/errors#${word.toLowerCase()}"><code>${word}</code></a></td><td>${renderText(summary)}</td></tr>`;
+    });
+  });
+  return table(["Status", "Reason", "When"], rows);
+}
+
+/** Renders every schema. */
+export function schemasHtml(document: OpenApiDocument): string {
+  const schemas = Object.entries(document.components.schemas ?? {}) as [string, JsonSchema][];
+  const sections = schemas
+    .sort(([a], [b]) => a.localeCompare(b))
+    .map(([name, schema]) => {
+      const text = renderText(String(schema.description ?? ""));
+      return `<section id="${escaped(name)}"><h2>${escaped(name)}</h2>${text}${fieldsTable(document, schema)}</section>`;
+    });
+  return `<h1>Schemas</h1><p>Names that end in <code>Request</code> or <code>Input</code> are sent, all others are read.</p>${sections.join("")}`;
+}
+
+function fieldsTable({ components }: OpenApiDocument, schema: JsonSchema = {}): string {
+  const { $ref } = schema as { readonly $ref?: string };
+  const shown = $ref === undefined ? schema : ((components.schemas?.[nameOf($ref)] ?? {}) as JsonSchema);
+  const { properties = {}, required = [] } = shown as {
+    readonly properties?: Readonly<Record<string, JsonSchema>>;
+    readonly required?: readonly string[];
+  };
+  const isSent = shown.additionalProperties === false;
+  const rows = Object.entries(properties).map(([name, each]) => {
+    const needed = neededHtml(isSent && required.includes(name));
+    const text = renderText(String(each.description ?? ""));
+    return `<tr><td><code>${escaped(name)}</code></td><td>${needed}${typeHtml(each)}</td><td>${text}</td></tr>`;
+  });
+  return table(["Field", "Type", "Meaning"], rows);
+}
+
+const nameOf = (ref: string): string => ref.split("/").at(-1) ?? "";
+const BOUNDS: Readonly<Record<string, string>> = {
+  minLength: "min. length",
+  maxLength: "max. length",
+  minItems: "min. items",
+  maxItems: "max. items",
+  minimum: "min.",
+  maximum: "max.",
+};
+
+const neededHtml = (isRequired: boolean): string => (isRequired ? "<b>required</b>; " : "");
+
+/** Renders the type of a value, with links to schemas. */
+function typeHtml(schema: JsonSchema): string {
+  const {
+    $ref,
+    type,
+    items,
+    anyOf,
+    format,
+    enum: words,
+  } = schema as {
+    readonly $ref?: string;
+    readonly type?: string | readonly string[];
+    readonly items?: JsonSchema;
+    readonly anyOf?: readonly JsonSchema[];
+    readonly format?: string;
+    readonly enum?: readonly string[];
+  };
+  if ($ref !== undefined) return `<a href="/docs/schemas#${nameOf($ref)}">${nameOf($ref)}</a>`;
+  if (anyOf !== undefined) return anyOf.map(typeHtml).join(" or ");
+  if (items !== undefined && type === "array") return `list of ${typeHtml(items)}`;
+  const bounds = Object.entries(BOUNDS).flatMap(([keyword, name]) =>
+    schema[keyword] === undefined ? [] : [`${name} ${Number(schema[keyword]).toLocaleString("en")}`],
+  );
+  const allowed = words === undefined ? [] : [words.map((word) => `<code>${escaped(String(word))}</code>`).join(" ")];
+  const kind = [[type ?? "any JSON"].flat().join(" or "), format].filter((each) => each !== undefined).join(", ");
+  return [kind, ...bounds, ...allowed].join("; ");
+}

@@ -1,0 +1,187 @@
+import { EVENT_STREAM_TYPE, JSON_TYPE } from "./accept.ts";
+import { errorResponses, type ReasonWord } from "./openapi-errors.ts";
+import type { JsonSchema } from "./openapi-schema.ts";
+
+/** An operation that no proto describes. */
+interface PageOperation {
+  readonly path: string;
+  readonly httpMethod: string;
+  readonly operationId: string;
+  readonly tag: string;
+  readonly summary: string;
+  readonly description: string;
+  readonly parameters?: readonly object[];
+  readonly body?: { readonly schema: JsonSchema; readonly example: unknown };
+  /** Media types of the success, with an example each. */
+  readonly content: Readonly<Record<string, unknown>>;
+  readonly reasons?: readonly ReasonWord[];
+  /** True if no key is needed. */
+  readonly isOpen?: boolean;
+  readonly status?: string;
+}
+
+const OPEN_OBJECT: JsonSchema = { type: "object", additionalProperties: true };
+const HTML_TYPE = "text/html";
+const TEXT_TYPE = "text/plain";
+
+/** Tags of the operations that no proto describes. */
+export const PAGE_TAGS: readonly { readonly name: string; readonly description: string }[] = [
+  {
+    name: "RedactionProxy",
+    description:
+      "OpenAI's interface in front of a model's service: personal values leave neither in requests nor in responses. Bodies are those of OpenAI.",
+  },
+  {
+    name: "McpGateway",
+    description: "A reverse proxy in front of MCP servers that decides every `tools/call`. Bodies are those of MCP.",
+  },
+  { name: "Service", description: "Health, metrics, keys and descriptions of the service itself." },
+];
+
+const parameter = (name: string, place: "header" | "path", description: string, example: string): object => ({
+  name,
+  in: place,
+  required: place === "path",
+  description,
+  schema: { type: "string" },
+  example,
+});
+const WORKSPACE = parameter("workspace_id", "path", "The workspace of the key.", "default");
+const CONVERSATION = parameter(
+  "X-Conversation-Id",
+  "header",
+  "Keeps the placeholders of a conversation for an hour.",
+  "chat-17",
+);
+const SERVER = parameter("server", "path", "Name of the MCP server.", "files");
+const AGENT = parameter("X-Agent-Id", "header", "The agent that calls, for a key that is bound to none.", "agt_1");
+const SESSION = parameter("Mcp-Session-Id", "header", "The session, for clients of the generation that has them.", "1");
+const CHAT = { model: "gpt-5", messages: [{ role: "user", content: "write to Zebulon Quist" }] };
+
+const MODEL_REASONS: readonly ReasonWord[] = [
+  ...(["MALFORMED_JSON", "INVALID_FIELD", "BODY_TOO_LARGE", "ROLE_NOT_ALLOWED", "WORKSPACE_NOT_FOUND"] as const),
+  ...(["AGENT_INACTIVE", "LLM_NOT_CONFIGURED", "LLM_UNAVAILABLE", "NOT_SCRUBBABLE", "ENCRYPTION_KEY_DIFFERS"] as const),
+];
+const MCP_REASONS: readonly ReasonWord[] = [
+  ...(["MALFORMED_JSON", "INVALID_FIELD", "BODY_TOO_LARGE", "ROLE_NOT_ALLOWED", "AGENT_NOT_ALLOWED"] as const),
+  ...(["MCP_SERVER_NOT_FOUND", "MCP_SESSION_NOT_FOUND", "MCP_UPSTREAM_UNAVAILABLE", "ORIGIN_NOT_ALLOWED"] as const),
+  ...(["SCOPE_MISSING", "IDENTITY_UNAVAILABLE"] as const),
+];
+
+/** An operation of the proxy that asks a model. */
+function modelOperation(path: string, summary: string, example: unknown): PageOperation {
+  const name = path.replace(/(?:^|\/)(\w)/g, (_, first: string) => first.toUpperCase());
+  return {
+    ...{ path: `/api/redact/{workspace_id}/openai/v1/${path}`, httpMethod: "post", tag: "RedactionProxy", summary },
+    operationId: `RedactionProxy_${name}`,
+    description:
+      "Takes and answers what OpenAI's operation of this path does, with placeholders in place of personal values. `stream: true` answers with Server-Sent Events where OpenAI does.",
+    parameters: [WORKSPACE, CONVERSATION],
+    body: { schema: OPEN_OBJECT, example },
+    content: { [JSON_TYPE]: { object: path }, [EVENT_STREAM_TYPE]: 'data: {"choices":[]}\n\n' },
+    reasons: MODEL_REASONS,
+  };
+}
+
+const page = (path: string, name: string, summary: string, type: string, example: unknown): PageOperation => ({
+  ...{ path, httpMethod: "get", operationId: `Service_${name}`, tag: "Service", summary, description: `${summary}.` },
+  content: { [type]: example },
+  isOpen: true,
+});
+
+const MCP_CALL = {
+  jsonrpc: "2.0",
+  id: 1,
+  method: "tools/call",
+  params: { name: "read", arguments: { path: "a.txt" } },
+};
+const MCP = { path: "/mcp/{server}", tag: "McpGateway", reasons: MCP_REASONS };
+
+const OPERATIONS: readonly PageOperation[] = [
+  modelOperation("chat/completions", "Asks a model in a chat", CHAT),
+  modelOperation("completions", "Asks a model to complete a text", { model: "gpt-5", prompt: "Dear Zebulon Quist" }),
+  modelOperation("responses", "Asks a model for a response", { model: "gpt-5", input: "write to Zebulon Quist" }),
+  modelOperation("embeddings", "Asks a model for embeddings", { model: "embedder", input: "Zebulon Quist" }),
+  modelOperation("moderations", "Asks a model to classify a text", { input: "Zebulon Quist" }),
+  {
+    ...{ path: "/api/redact/{workspace_id}/openai/v1/models", httpMethod: "get", tag: "RedactionProxy" },
+    ...{ operationId: "RedactionProxy_Models", summary: "Lists the models of the model's service" },
+    description: "Answers what OpenAI's operation of this path does. One model is at `…/models/{model}`.",
+    parameters: [WORKSPACE],
+    content: { [JSON_TYPE]: { object: "list", data: [] } },
+    reasons: MODEL_REASONS,
+  },
+  {
+    ...{ ...MCP, httpMethod: "post", operationId: "McpGateway_Post", summary: "Sends one message to an MCP server" },
+    description:
+      "Takes one JSON-RPC message of MCP (Streamable HTTP). A `tools/call` is decided first; a block is a result with `isError`, not an HTTP error.",
+    parameters: [SERVER, AGENT, SESSION],
+    body: { schema: OPEN_OBJECT, example: MCP_CALL },
+    content: {
+      [JSON_TYPE]: { jsonrpc: "2.0", id: 1, result: { content: [{ type: "text", text: "hello" }] } },
+      [EVENT_STREAM_TYPE]: 'data: {"jsonrpc":"2.0","id":1,"result":{}}\n\n',
+    },
+  },
+  {
+    ...{ ...MCP, httpMethod: "get", operationId: "McpGateway_Get", summary: "Opens the stream of an MCP session" },
+    description: "Sends the messages of the MCP server that answer no request, as Server-Sent Events.",
+    parameters: [SERVER, AGENT, SESSION],
+    content: { [EVENT_STREAM_TYPE]: 'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n' },
+  },
+  {
+    ...{ ...MCP, httpMethod: "delete", operationId: "McpGateway_Delete", summary: "Ends an MCP session" },
+    description: "Ends the session, here and at the MCP server. The agent's session ends with it.",
+    parameters: [SERVER, AGENT, SESSION],
+    content: {},
+    status: "204",
+  },
+  {
+    ...page(
+      "/.well-known/oauth-protected-resource/mcp/{server}",
+      "ProtectedResource",
+      "Names the issuer of access tokens for an MCP server (RFC 9728)",
+      JSON_TYPE,
+      { resource: "https://acp.example.com/mcp/files", bearer_methods_supported: ["header"] },
+    ),
+    parameters: [SERVER],
+  },
+  page("/healthz", "Health", "Says that the process runs", JSON_TYPE, { ok: true }),
+  page("/readyz", "Ready", "Says that the process serves and reaches its database", JSON_TYPE, { ok: true }),
+  page("/metrics", "Metrics", "Shows metrics for Prometheus", TEXT_TYPE, "# TYPE acp_call_seconds histogram\n"),
+  page("/.well-known/jwks.json", "Jwks", "Lists the public keys that sign certificates and checkpoints", JSON_TYPE, {
+    keys: [],
+  }),
+  page("/schemas/mandate.json", "MandateSchema", "Gives the JSON Schema of files of mandates", JSON_TYPE, {}),
+  page("/openapi.json", "OpenApi", "Gives this description", JSON_TYPE, { openapi: "3.1.0" }),
+  page("/docs", "Docs", "Shows the guides and this description for people", HTML_TYPE, "<!doctype html>"),
+];
+
+function operationFrom(operation: PageOperation): object {
+  const { operationId, tag, summary, description, parameters = [], body, content, reasons = [], isOpen } = operation;
+  const media = Object.entries(content).map(([type, example]) => {
+    const schema = type === JSON_TYPE ? OPEN_OBJECT : { type: "string" };
+    return [type, { schema, example }];
+  });
+  const success = {
+    description: "The call succeeded.",
+    ...(media.length > 0 ? { content: Object.fromEntries(media) } : {}),
+  };
+  return {
+    ...{ operationId, tags: [tag], summary, description, parameters },
+    ...(body === undefined
+      ? {}
+      : { requestBody: { required: true, content: { [JSON_TYPE]: { schema: body.schema, example: body.example } } } }),
+    responses: { [operation.status ?? "200"]: success, ...errorResponses(reasons) },
+    ...(isOpen === true ? { security: [] } : {}),
+  };
+}
+
+/** Describes the operations that no proto describes, by path. */
+export function pagePaths(): Record<string, Record<string, object>> {
+  const paths: Record<string, Record<string, object>> = {};
+  for (const operation of OPERATIONS) {
+    paths[operation.path] ??= {};
+    Object.assign(paths[operation.path] ?? {}, { [operation.httpMethod]: operationFrom(operation) });
+  }
+  return paths;
+}
