@@ -1,11 +1,11 @@
 import type { DescService } from "@bufbuild/protobuf";
 import { type CallOptions, type Client, createClient, type Transport } from "@connectrpc/connect";
-import { createConnectTransport } from "@connectrpc/connect-web";
 import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { RedactionService } from "../../gen/agentcontrol/v1/redaction_service_pb.js";
 import { type AgentWatch, AgentWatches } from "./agent-watch.ts";
+import { createFetchTransport } from "./fetch-transport.ts";
 import {
   type EditableGuardOptions,
   type Guarded,
@@ -145,7 +145,10 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
   if (options.transport === undefined) assertAddress("baseUrl", options.baseUrl);
   assertApiKey(options.apiKey);
   assertPositive("timeoutMs", defaultMs);
-  const transport = withApiKey(options.transport ?? fetchTransport(options), options.apiKey);
+  const transport = withApiKey(
+    options.transport ?? createFetchTransport({ baseUrl: options.baseUrl, fetch: options.fetch }),
+    options.apiKey,
+  );
   const routes = { client: createClient(EnforcementService, transport), channel };
   const escalations = createClient(EscalationService, transport);
   const redaction = createClient(RedactionService, transport);
@@ -181,11 +184,6 @@ async function scrubText(
   } catch (error) {
     throw requestErrorFrom(error);
   }
-}
-
-function fetchTransport({ baseUrl, fetch }: ControlPlaneOptions): Transport {
-  // Without `fetch` the transport looks up the platform's for each call.
-  return createConnectTransport({ baseUrl, useBinaryFormat: true, ...(fetch !== undefined && { fetch }) });
 }
 
 /** Wraps a transport so that every call carries the API key. */
