@@ -6,19 +6,13 @@ import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_
 import { RedactionService } from "../../gen/agentcontrol/v1/redaction_service_pb.js";
 import { type AgentWatch, AgentWatches } from "./agent-watch.ts";
 import { createFetchTransport } from "./fetch-transport.ts";
-import {
-  type EditableGuardOptions,
-  type Guarded,
-  type GuardOptions,
-  guard,
-  guardWithSignal,
-  type Stoppable,
-  type UnwaitingGuardOptions,
-} from "./guard.ts";
+import { guard, guardWithSignal } from "./guard.ts";
+import type { EditableGuardOptions, Guarded, GuardOptions, Stoppable, UnwaitingGuardOptions } from "./guard-options.ts";
 import { callIntercept, type InterceptAction, type InterceptChannel, type InterceptResult } from "./intercept-call.ts";
 import { assertAddress, assertApiKey, assertPositive } from "./options.ts";
 import type { PendingApproval } from "./pending-approval.ts";
 import { requestErrorFrom } from "./request-error.ts";
+import { createTrace, type Tracer } from "./trace.ts";
 import {
   type EditedApproval,
   type EscalationVerdict,
@@ -40,6 +34,11 @@ export interface ControlPlaneOptions {
   readonly timeoutMs?: number | undefined;
   /** The `fetch` to use. Default: the platform's. */
   readonly fetch?: typeof globalThis.fetch | undefined;
+  /**
+   * An OpenTelemetry tracer for a span `agentcontrol.guard` per guarded call. Default: that of the package `@opentelemetry/api`, if
+   * the program has it; a browser's bundle has to pass its own.
+   */
+  readonly tracer?: Tracer | undefined;
 }
 
 /** Limits of one intercept. */
@@ -120,6 +119,11 @@ export interface ControlPlane {
   ): Promise<EscalationVerdict | EditedApproval>;
   waitForEscalation(escalationId: string, options?: WaitEscalationOptions): Promise<EscalationVerdict>;
   /**
+   * Takes one ask for an approval back; the last one ends the escalation. Rejects with a `ControlPlaneRequestError`, also when it
+   * is resolved already (`ESCALATION_RESOLVED`). Guarded calls whose `signal` aborts do this by themselves.
+   */
+  withdrawEscalation(escalationId: string): Promise<void>;
+  /**
    * Replaces the personal values in a text by placeholders. Rejects with a `ControlPlaneRequestError`; the text MUST NOT be
    * used then.
    */
@@ -152,16 +156,18 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
   const routes = { client: createClient(EnforcementService, transport), channel };
   const escalations = createClient(EscalationService, transport);
   const redaction = createClient(RedactionService, transport);
+  const trace = createTrace(options.tracer);
   const watches = new AgentWatches(createClient(AgentService, transport));
   const controlPlane: ControlPlane = {
     intercept: (action, { signal, timeoutMs = defaultMs } = {}) => callIntercept(routes, action, { signal, timeoutMs }),
     // The overloads tell which options make a call return a `PendingApproval`.
-    guard: ((fn: never, guardOptions: never) => guard(controlPlane, fn, guardOptions)) as ControlPlane["guard"],
+    guard: ((fn: never, guardOptions: never) => guard(controlPlane, fn, guardOptions, trace)) as ControlPlane["guard"],
     guardWithSignal: ((fn: never, guardOptions: never) =>
-      guardWithSignal(controlPlane, fn, guardOptions)) as ControlPlane["guardWithSignal"],
+      guardWithSignal(controlPlane, fn, guardOptions, trace)) as ControlPlane["guardWithSignal"],
     watchAgent: (agentId) => watches.watch(agentId),
     waitForEscalation: ((escalationId: string, waitOptions?: WaitEscalationOptions) =>
       waitForEscalation(escalations, escalationId, waitOptions)) as ControlPlane["waitForEscalation"],
+    withdrawEscalation: (escalationId) => withdrawEscalation(escalations, escalationId),
     scrub: (text, scrubOptions) => scrubText(redaction, text, scrubOptions),
     client: (service) => createClient(service, transport),
     close() {
@@ -170,6 +176,14 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
     },
   };
   return controlPlane;
+}
+
+async function withdrawEscalation(client: Client<typeof EscalationService>, escalationId: string): Promise<void> {
+  try {
+    await client.withdrawEscalation({ escalationId }, { timeoutMs: DEFAULT_INTERCEPT_TIMEOUT_MS });
+  } catch (error) {
+    throw requestErrorFrom(error);
+  }
 }
 
 async function scrubText(

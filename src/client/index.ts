@@ -16,7 +16,14 @@ export {
   type ScrubOptions,
   type ScrubResult,
 } from "./control-plane.ts";
-export type { EditableGuardOptions, Guarded, GuardOptions, Stoppable, UnwaitingGuardOptions } from "./guard.ts";
+export type {
+  EditableGuardOptions,
+  GuardCallOptions,
+  Guarded,
+  GuardOptions,
+  Stoppable,
+  UnwaitingGuardOptions,
+} from "./guard-options.ts";
 export type {
   ChannelCallOptions,
   InterceptAction,
@@ -32,6 +39,7 @@ export {
   type RequestFieldViolation,
   requestErrorFrom,
 } from "./request-error.ts";
+export type { Tracer, TracerSpan } from "./trace.ts";
 export {
   DEFAULT_ESCALATION_POLL_INTERVAL,
   DEFAULT_ESCALATION_TIMEOUT,
