@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 Metadata = tuple[tuple[str, str], ...]
@@ -23,8 +22,8 @@ class Line:
         self.channel = channel
         self.in_flight = 0
         self.is_retired = False
-        #: When something last came.
-        self.heard_at = time.monotonic()
+        #: When something last came, on the monotonic clock; 0 before anything did.
+        self.heard_at = 0.0
 
 
 class KeyedChannel:

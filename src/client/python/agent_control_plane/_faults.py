@@ -62,6 +62,8 @@ def _detail(status: Optional[rpc_status_pb2.Status], kind: Any) -> Any:
 
 def _foreign_error(code: str, text: str) -> ControlPlaneRequestError:
     """Converts a fault that did not come from the control plane."""
+    if code == "DEADLINE_EXCEEDED":
+        return ControlPlaneRequestError(code, "the control plane did not answer in time")
     if code != "UNAVAILABLE":
         return ControlPlaneRequestError(code, text)
     if _TOO_MANY_REQUESTS in text:
