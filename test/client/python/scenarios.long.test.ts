@@ -12,7 +12,8 @@ import {
 describeWithPackages("the scenarios of the client libraries in Python", PYTHON_PACKAGES, () => {
   let service: TestService;
   let environment: PythonEnvironment;
-  before("builds and installs the wheel, and starts a server", async () => {
+  before("builds and installs the wheel, and starts a server", async function () {
+    this.timeout(300_000);
     environment = await installPythonPackage();
     service = await startService();
   });

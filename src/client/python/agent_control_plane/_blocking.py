@@ -134,26 +134,26 @@ class BlockingWire:
 
     async def finish(self, call: Work[T], late: Callable[[Wire, T], Coroutine[Any, Any, None]]) -> T:
         """Makes a call. When the caller gives up meanwhile, a result that comes within a second is passed to `late`."""
-        if self._cancel is None:
-            return await call(self)
         self._raise_if_cancelled()
         free = BlockingWire(self._connection)
+        # Only the main thread is interrupted, and only a signal gives a call of another one up.
+        if self._cancel is None and threading.current_thread() is not threading.main_thread():
+            return await call(free)
         sent: Future[T] = Future()
-        threading.Thread(target=_settle, args=(sent, call, free), daemon=True).start()
-        wake = threading.Event()
-        sent.add_done_callback(lambda _: wake.set())
-        unsubscribe = self._on_cancel(wake.set)
-        wake.wait()
-        unsubscribe()
-        if not self._cancel.is_set():
+        threading.Thread(target=_settle, args=(sent, call, free), daemon=True, name="agent-control-plane-call").start()
+        over = threading.Event()
+        sent.add_done_callback(lambda _: over.set())
+        unsubscribe = self._on_cancel(over.set)
+        try:
+            over.wait()
+            self._raise_if_cancelled()
             return sent.result()
-
-        async def last(wire: Wire) -> None:
-            await late(wire, sent.result(timeout=LAST_WORDS))
-
-        await self.last_words(last)
-        self._raise_if_cancelled()
-        raise AssertionError
+        except BaseException:
+            if not sent.done() or sent.exception() is None:
+                await self.last_words(lambda wire: _late(wire, sent, late))
+            raise
+        finally:
+            unsubscribe()
 
     async def last_words(self, call: Work[None]) -> None:
         """Makes a last call for a caller who gave up: within a second, and without an error."""
@@ -184,6 +184,10 @@ def _settle(future: Future[T], call: Work[T], wire: Wire) -> None:
         future.set_result(run_blocking(call(wire)))
     except BaseException as error:
         future.set_exception(error)
+
+
+async def _late(wire: Wire, sent: Future[T], late: Callable[[Wire, T], Coroutine[Any, Any, None]]) -> None:
+    await late(wire, sent.result(timeout=LAST_WORDS))
 
 
 def spawner(connection: Connection) -> Callable[[Work[None]], Callable[[], None]]:

@@ -53,10 +53,10 @@ class WaitOptions:
     #: Hears why the action was rejected. Not called when the reason cannot be read.
     on_rejected: Optional[Callable[[Rejection], None]] = None
 
-    def check(self) -> None:
+    def check(self, prefix: str = "") -> None:
         """Raises a `ValueError` for a time that cannot be waited."""
-        check_seconds("timeout", self.timeout, 0)
-        check_seconds("poll_interval", self.poll_interval, _MIN_POLL_INTERVAL)
+        check_seconds(f"{prefix}timeout", self.timeout, 0)
+        check_seconds(f"{prefix}poll_interval", self.poll_interval, _MIN_POLL_INTERVAL)
 
 
 @dataclass

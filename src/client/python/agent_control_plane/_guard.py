@@ -21,7 +21,7 @@ from ._faults import is_unreachable
 from ._intercept import call_intercept
 from ._json import copy_json, is_same_json, json_text
 from ._model_text import blocked_text, refused_text, rejected_text, unanswered_text, unchecked_text
-from ._options import check_positive, check_seconds
+from ._options import check_positive
 from ._request_id import create_request_id, presentation_id
 from ._wire import LAST_WORDS, Wire
 from .errors import AgentBlockedError, ControlPlaneRequestError, EscalationTimeoutError
@@ -159,8 +159,7 @@ class GuardSettings:
             raise TypeError(f"`wait_on_escalate` must be True or False, not `{self.wait_on_escalate}`")
         if self.accept_edits and not self.wait_on_escalate:
             raise ValueError("`accept_edits` needs `wait_on_escalate`: edited arguments come with the approval")
-        check_seconds("escalation_timeout", self.escalation_timeout, 0)
-        WaitOptions(self.escalation_timeout, self.escalation_poll_interval).check()
+        WaitOptions(self.escalation_timeout, self.escalation_poll_interval).check("escalation_")
         if self.timeout is not None:
             check_positive("timeout", self.timeout)
 
