@@ -126,7 +126,7 @@ class Async(unittest.IsolatedAsyncioTestCase):
         self.assertEqual((seen, self.runs), (["allow", "allow"], [1]))
 
     async def test_watches_an_agent(self) -> None:
-        async with self.client.watch(self.agent_id) as watch:
+        with self.client.watch(self.agent_id) as watch:
             await watch.wait_ready()
             await asyncio.to_thread(revoke, self.agent_id)
             self.assertEqual((await watch.stopped()).change, "revoked")

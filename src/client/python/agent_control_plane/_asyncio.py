@@ -11,7 +11,7 @@ from typing import Any, Generic, Optional, TypeVar
 import grpc
 import grpc.aio
 
-from ._channel import KeyedChannel, Line, key_metadata
+from ._channel import Channels, KeyedChannel, Line
 from ._faults import request_error_from
 from ._options import Address
 from ._wire import LAST_WORDS, Method, StreamEndedError, Wire, Work
@@ -21,48 +21,14 @@ T = TypeVar("T")
 Response = TypeVar("Response")
 
 
-class AsyncConnection:
-    """The connection of one client. Opened by the first call in an event loop, and again in another loop."""
+class AsyncConnection(Channels):
+    """The connection of one client in asyncio. Another event loop gets other channels: those of the one before are of no use."""
 
     def __init__(self, address: Address, api_key: str) -> None:
-        self._address = address
-        self._metadata = key_metadata(api_key)
-        self._line: Optional[Line] = None
-        #: The channel of generated stubs, which is never replaced under them.
-        self._stubs: Any = None
+        super().__init__(grpc.aio, address, api_key)
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         #: Tasks that only this keeps from being collected.
         self._tasks: set[asyncio.Task[None]] = set()
-
-    def keyed_channel(self) -> KeyedChannel:
-        """Returns the channel for generated stubs."""
-        self._enter_loop()
-        self._stubs = self._stubs or self._open()
-        return KeyedChannel(self._stubs, self._metadata)
-
-    def start(self, kind: str, method: Method[Any], request: Any, timeout: Optional[float]) -> tuple[Line, Any]:
-        """Starts a call. MUST be ended."""
-        line = self._current()
-        line.in_flight += 1
-        callable_of = line.channel.unary_unary if kind == "unary" else line.channel.unary_stream
-        callee = callable_of(
-            method.path,
-            request_serializer=type(request).SerializeToString,
-            response_deserializer=method.response.FromString,
-        )
-        return line, callee(request, timeout=timeout, metadata=self._metadata)
-
-    def end(self, line: Line) -> None:
-        """Ends a call; closes the channel if it was the last of a retired one."""
-        line.in_flight -= 1
-        if line.is_retired and line.in_flight == 0:
-            self.keep(line.channel.close())
-
-    def retire_if_silent(self, line: Line, sent_at: float) -> None:
-        """Replaces a channel on which nothing came since a call was sent: its connection may be dead."""
-        if line.heard_at < sent_at:
-            line.is_retired = True
-            self._line = None if self._line is line else self._line
 
     def keep(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[None]:
         """Runs work in a task of its own."""
@@ -71,31 +37,32 @@ class AsyncConnection:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def close(self) -> None:
-        """Closes the channel, with the calls on it. The next call opens another."""
-        self._enter_loop()
-        line, self._line = self._line, None
-        stubs, self._stubs = self._stubs, None
-        for channel in (stubs, line and line.channel):
-            if channel is not None:
-                await channel.close()
+    def release(self, line: Line) -> None:
+        """Ends a call, and closes its channel if nobody uses that any more."""
+        unused = self.end(line)
+        if unused is not None:
+            self.keep(unused.close())
 
-    def _current(self) -> Line:
+    async def close(self) -> None:
+        """Closes the channels, with the calls on them."""
         self._enter_loop()
-        self._line = self._line or Line(self._open())
-        return self._line
+        for channel in self.take():
+            await channel.close()
+
+    def keyed_channel(self) -> KeyedChannel:
+        """Returns the channel for generated stubs."""
+        self._enter_loop()
+        return super().keyed_channel()
+
+    def _begin(self) -> Line:
+        self._enter_loop()
+        return super()._begin()
 
     def _enter_loop(self) -> None:
-        """Forgets the channels of another event loop, which cannot be used in this one."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
-            self._line, self._stubs, self._loop = None, None, loop
-
-    def _open(self) -> Any:
-        target, credentials, options = self._address.target, self._address.credentials, self._address.channel_options
-        if credentials is None:
-            return grpc.aio.insecure_channel(target, options)
-        return grpc.aio.secure_channel(target, credentials, options)
+            self.take()
+            self._loop = loop
 
 
 class AsyncWire:
@@ -107,7 +74,8 @@ class AsyncWire:
     async def unary(self, method: Method[Response], request: Any, timeout: float) -> Response:
         """Makes one call."""
         sent_at = time.monotonic()
-        line, call = self._connection.start("unary", method, request, timeout)
+        line, callee = self._connection.begin_unary(method)
+        call = callee(request, timeout=timeout)
         try:
             response: Response = await call
             line.heard_at = time.monotonic()
@@ -118,7 +86,7 @@ class AsyncWire:
             raise request_error_from(error) from error
         finally:
             call.cancel()
-            self._connection.end(line)
+            self._connection.release(line)
 
     def open(self, method: Method[Response], request: Any) -> AsyncStream[Response]:
         """Opens a stream from the server."""
@@ -129,7 +97,7 @@ class AsyncWire:
         await asyncio.sleep(seconds)
 
     async def finish(self, call: Work[T], late: Callable[[Wire, T], Coroutine[Any, Any, None]]) -> T:
-        """Makes a call. When the caller gives up meanwhile, a result that comes within a second is passed to `late`."""
+        """Makes a call. When the caller gives up meanwhile, a result that comes in time is passed to `late`."""
         sent: asyncio.Task[T] = asyncio.ensure_future(call(self))
         try:
             return await asyncio.shield(sent)
@@ -142,7 +110,7 @@ class AsyncWire:
             raise
 
     async def last_words(self, call: Work[None]) -> None:
-        """Makes a last call for a caller who gave up: within a second, and without an error."""
+        """Makes a last call for a caller who gave up, without an error."""
         try:
             await call(self)
         except Exception:
@@ -174,7 +142,8 @@ class AsyncStream(Generic[Response]):
 
     def __init__(self, connection: AsyncConnection, method: Method[Response], request: Any) -> None:
         self._connection = connection
-        self._line, self._call = connection.start("stream", method, request, None)
+        self._line, callee = connection.begin_stream(method)
+        self._call = callee(request)
         self._items: asyncio.Queue[Any] = asyncio.Queue()
         self._next: Optional[asyncio.Future[Any]] = None
         self._reading = connection.keep(self._read())
@@ -209,4 +178,4 @@ class AsyncStream(Generic[Response]):
             self._items.put_nowait(request_error_from(error))
         finally:
             self._call.cancel()
-            self._connection.end(self._line)
+            self._connection.release(self._line)

@@ -13,7 +13,7 @@ from typing import Any, Generic, Optional, TypeVar
 
 import grpc
 
-from ._channel import KeyedChannel, Line, key_metadata
+from ._channel import Channels, Line
 from ._faults import request_error_from
 from ._options import Address
 from ._wire import LAST_WORDS, Method, StreamEndedError, Wire, Work, run_blocking
@@ -24,71 +24,22 @@ T = TypeVar("T")
 Response = TypeVar("Response")
 
 
-class Connection:
-    """The connection of one client. Opened by the first call; safe to use from any thread."""
+class Connection(Channels):
+    """The connection of one blocking client."""
 
     def __init__(self, address: Address, api_key: str) -> None:
-        self._address = address
-        self._metadata = key_metadata(api_key)
-        self._lock = threading.Lock()
-        self._line: Optional[Line] = None
-        #: The channel of generated stubs, which is never replaced under them.
-        self._stubs: Any = None
+        super().__init__(grpc, address, api_key)
 
-    def keyed_channel(self) -> KeyedChannel:
-        """Returns the channel for generated stubs."""
-        with self._lock:
-            self._stubs = self._stubs or self._open()
-            return KeyedChannel(self._stubs, self._metadata)
-
-    def start(self, kind: str, method: Method[Any], request: Any, timeout: Optional[float]) -> tuple[Line, Any]:
-        """Starts a call. MUST be ended."""
-        with self._lock:
-            line = self._current()
-            line.in_flight += 1
-        # The channel keeps no methods: making one costs microseconds.
-        callable_of = line.channel.unary_unary if kind == "unary" else line.channel.unary_stream
-        callee = callable_of(
-            method.path,
-            request_serializer=type(request).SerializeToString,
-            response_deserializer=method.response.FromString,
-        )
-        begin = callee.future if kind == "unary" else callee
-        return line, begin(request, timeout=timeout, metadata=self._metadata)
-
-    def end(self, line: Line) -> None:
-        """Ends a call; closes the channel if it was the last of a retired one."""
-        with self._lock:
-            line.in_flight -= 1
-            is_over = line.is_retired and line.in_flight == 0
-        if is_over:
-            line.channel.close()
-
-    def retire_if_silent(self, line: Line, sent_at: float) -> None:
-        """Replaces a channel on which nothing came since a call was sent: its connection may be dead."""
-        with self._lock:
-            if line.heard_at < sent_at:
-                line.is_retired = True
-                self._line = None if self._line is line else self._line
+    def release(self, line: Line) -> None:
+        """Ends a call, and closes its channel if nobody uses that any more."""
+        unused = self.end(line)
+        if unused is not None:
+            unused.close()
 
     def close(self) -> None:
-        """Closes the channel, with the calls on it. The next call opens another."""
-        with self._lock:
-            line, self._line = self._line, None
-            stubs, self._stubs = self._stubs, None
-        for channel in (stubs, line and line.channel):
-            if channel is not None:
-                channel.close()
-
-    def _current(self) -> Line:
-        self._line = self._line or Line(self._open())
-        return self._line
-
-    def _open(self) -> Any:
-        target, credentials, options = self._address.target, self._address.credentials, self._address.channel_options
-        if credentials is None:
-            return grpc.insecure_channel(target, options)
-        return grpc.secure_channel(target, credentials, options)
+        """Closes the channels, with the calls on them."""
+        for channel in self.take():
+            channel.close()
 
 
 class BlockingWire:
@@ -102,7 +53,8 @@ class BlockingWire:
         """Makes one call."""
         self._raise_if_cancelled()
         sent_at = time.monotonic()
-        line, call = self._connection.start("unary", method, request, timeout)
+        line, callee = self._connection.begin_unary(method)
+        call = callee.future(request, timeout=timeout)
         unsubscribe = self._on_cancel(call.cancel)
         try:
             response: Response = call.result()
@@ -118,7 +70,7 @@ class BlockingWire:
         finally:
             unsubscribe()
             call.cancel()
-            self._connection.end(line)
+            self._connection.release(line)
 
     def open(self, method: Method[Response], request: Any) -> BlockingStream[Response]:
         """Opens a stream from the server."""
@@ -133,7 +85,7 @@ class BlockingWire:
         self._raise_if_cancelled()
 
     async def finish(self, call: Work[T], late: Callable[[Wire, T], Coroutine[Any, Any, None]]) -> T:
-        """Makes a call. When the caller gives up meanwhile, a result that comes within a second is passed to `late`."""
+        """Makes a call. When the caller gives up meanwhile, a result that comes in time is passed to `late`."""
         self._raise_if_cancelled()
         free = BlockingWire(self._connection)
         # Only the main thread is interrupted, and only a signal gives a call of another one up.
@@ -156,7 +108,7 @@ class BlockingWire:
             unsubscribe()
 
     async def last_words(self, call: Work[None]) -> None:
-        """Makes a last call for a caller who gave up: within a second, and without an error."""
+        """Makes a last call for a caller who gave up, without an error."""
         try:
             await call(BlockingWire(self._connection))
         except Exception:
@@ -223,7 +175,8 @@ class BlockingStream(Generic[Response]):
     ) -> None:
         self._connection = connection
         self._cancel = cancel
-        self._line, self._call = connection.start("stream", method, request, None)
+        self._line, callee = connection.begin_stream(method)
+        self._call = callee(request)
         self._items: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._unsubscribe = (lambda: None) if cancel is None else cancel.add_callback(self._wake)
         threading.Thread(target=self._read, daemon=True, name="agent-control-plane-stream").start()
@@ -261,4 +214,4 @@ class BlockingStream(Generic[Response]):
         except grpc.RpcError as error:
             self._items.put(request_error_from(error))
         finally:
-            self._connection.end(self._line)
+            self._connection.release(self._line)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Optional
+from types import TracebackType
+from typing import TYPE_CHECKING, Optional
 
 from ._back_off import BackOff
 from ._escalation import SILENCE
@@ -14,6 +15,9 @@ from ._wire import WATCH_AGENT, StreamEndedError, Wire, Work
 from .errors import AgentStoppedError, Change, ControlPlaneRequestError
 from .proto import agent_service_pb2 as agents
 from .stop_signal import StopSignal
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _FIRST_PAUSE = 0.1
 _MAX_PAUSE = 10.0
@@ -217,3 +221,11 @@ class WatchBase:
         for remove in self._removals:
             remove()
         self._watches.release(self._stream)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.close()

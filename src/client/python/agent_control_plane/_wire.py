@@ -24,19 +24,34 @@ class Method(Generic[Response]):
     """A method of the control plane."""
 
     path: str
+    request: Any
     response: type[Response]
 
 
-INTERCEPT = Method("/agentcontrol.v1.EnforcementService/Intercept", enforcement.InterceptResponse)
-GET_ESCALATION = Method("/agentcontrol.v1.EscalationService/GetEscalation", escalations.GetEscalationResponse)
+INTERCEPT = Method(
+    "/agentcontrol.v1.EnforcementService/Intercept", enforcement.InterceptRequest, enforcement.InterceptResponse
+)
+GET_ESCALATION = Method(
+    "/agentcontrol.v1.EscalationService/GetEscalation",
+    escalations.GetEscalationRequest,
+    escalations.GetEscalationResponse,
+)
 GET_ESCALATION_STATUS = Method(
-    "/agentcontrol.v1.EscalationService/GetEscalationStatus", escalations.GetEscalationStatusResponse
+    "/agentcontrol.v1.EscalationService/GetEscalationStatus",
+    escalations.GetEscalationStatusRequest,
+    escalations.GetEscalationStatusResponse,
 )
 WITHDRAW_ESCALATION = Method(
-    "/agentcontrol.v1.EscalationService/WithdrawEscalation", escalations.WithdrawEscalationResponse
+    "/agentcontrol.v1.EscalationService/WithdrawEscalation",
+    escalations.WithdrawEscalationRequest,
+    escalations.WithdrawEscalationResponse,
 )
-WAIT_ESCALATION = Method("/agentcontrol.v1.EscalationService/WaitEscalation", escalations.WaitEscalationResponse)
-WATCH_AGENT = Method("/agentcontrol.v1.AgentService/WatchAgent", agents.WatchAgentResponse)
+WAIT_ESCALATION = Method(
+    "/agentcontrol.v1.EscalationService/WaitEscalation",
+    escalations.WaitEscalationRequest,
+    escalations.WaitEscalationResponse,
+)
+WATCH_AGENT = Method("/agentcontrol.v1.AgentService/WatchAgent", agents.WatchAgentRequest, agents.WatchAgentResponse)
 
 
 class StreamEndedError(Exception):
@@ -69,10 +84,10 @@ class Wire(Protocol):
         """Waits. Raises what the caller gives up with."""
 
     async def finish(self, call: Work[T], late: Callable[[Wire, T], Coroutine[Any, Any, None]]) -> T:
-        """Makes a call. When the caller gives up meanwhile, a result that comes within a second is passed to `late`."""
+        """Makes a call. When the caller gives up meanwhile, a result that comes in time is passed to `late`."""
 
     async def last_words(self, call: Work[None]) -> None:
-        """Makes a last call for a caller who gave up: within a second, and without an error."""
+        """Makes a last call for a caller who gave up, without an error."""
 
     async def resolve(self, value: Any) -> Any:
         """Returns the result of a function of the caller, which may be a coroutine in asyncio."""
@@ -80,8 +95,8 @@ class Wire(Protocol):
 
 #: Calls on a wire that it is given.
 Work = Callable[[Wire], Coroutine[Any, Any, T]]
-#: Seconds that calls may take for a caller who gave up.
-LAST_WORDS = 1.0
+#: Seconds that one call may take for a caller who gave up.
+LAST_WORDS = 2.0
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:

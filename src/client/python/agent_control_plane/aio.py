@@ -62,14 +62,6 @@ class AsyncAgentWatch(WatchBase):
         assert isinstance(error, AgentStoppedError)
         return error
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
-        self.close()
-
 
 async def _heard(signal: StopSignal) -> None:
     loop = asyncio.get_running_loop()

@@ -52,14 +52,6 @@ class AgentWatch(WatchBase):
         """Blocks until the agent's status first arrived, or `timeout` seconds have passed; returns whether it has."""
         return self._stream.ready.wait(timeout)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
-        self.close()
-
 
 class Client:
     """Has actions decided before they happen. Blocks; safe to use from any thread.
