@@ -125,8 +125,9 @@ def build_wheel(staged: Path, output: Path) -> Path:
 
 def main() -> None:
     """Builds into `dist/python`, or into the folder that the first argument names."""
-    output = Path(sys.argv[1] if len(sys.argv) > 1 else TOP / "dist" / "python").resolve()
-    staged = stage(output / ".staged")
+    given = sys.argv[1] if len(sys.argv) > 1 else None
+    output = Path(given or TOP / "dist" / "python").resolve()
+    staged = stage(TOP / ".generated" / "python" if given is None else output / "staged")
     print(build_wheel(staged, output))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import threading
 import time
 import uuid
@@ -103,14 +104,17 @@ class StreamProxy:
     `passes`, `cuts` a stream after its first message, or `holds back` whatever the service sends on it.
     """
 
-    def __init__(self, habit: str) -> None:
+    def __init__(self, habit: str, credentials: grpc.ServerCredentials | None = None) -> None:
         self.habit = habit
         self.calls: list[str] = []
         self._streams: set[Any] = set()
         self._onward = grpc.insecure_channel(URL)
         self._server = grpc.server(futures.ThreadPoolExecutor(20), options=[("grpc.so_reuseport", 0)])
         self._server.add_generic_rpc_handlers([_Forwarding(self)])
-        self.url = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        if credentials is None:
+            self.url = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        else:
+            self.url = f"https://localhost:{self._server.add_secure_port('localhost:0', credentials)}"
         self._server.start()
 
     def count(self, name: str) -> int:
@@ -155,6 +159,17 @@ class StreamProxy:
 
 def _key_of(context: Any) -> list[tuple[str, str]]:
     return [(key, value) for key, value in context.invocation_metadata() if key == "x-api-key"]
+
+
+def certificate(folder: str) -> tuple[bytes, bytes]:
+    """Makes a key and a certificate for `localhost` that signs itself."""
+    key, cert = f"{folder}/key.pem", f"{folder}/cert.pem"
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    command = ["openssl", "req", "-x509", *kind, *names, "-keyout", key, "-out", cert]
+    subprocess.run(command, check=True, capture_output=True)
+    with open(key, "rb") as key_file, open(cert, "rb") as cert_file:
+        return key_file.read(), cert_file.read()
 
 
 class _Forwarding(grpc.GenericRpcHandler):

@@ -87,7 +87,7 @@ describeWithPackages("the Python package", [...PYTHON_PACKAGES, "mypy"], functio
   });
 
   it("shares a process with the packages that define the same protos.", async () => {
-    const protos = join(dirname(environment.wheel), ".staged", "protos");
+    const protos = join(dirname(environment.wheel), "staged", "protos");
     const others = ["google/rpc/status.proto", "google/rpc/error_details.proto", "google/api/annotations.proto"];
     const files = [...others, "google/api/http.proto", "buf/validate/validate.proto"];
     await run("protoc", ["-I", protos, "-I", join(ROOT, "proto"), `--python_out=${protos}`, ...files]);

@@ -48,7 +48,7 @@ export async function installPythonPackage(): Promise<PythonEnvironment> {
   await run(PYTHON, ["-m", "pip", "--python", python, "install", "--quiet", wheel], { env });
   return {
     python,
-    staged: join(folder, ".staged", "package"),
+    staged: join(folder, "staged", "package"),
     wheel,
     remove: () => rm(folder, { recursive: true, force: true }),
   };

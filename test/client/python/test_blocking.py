@@ -6,10 +6,13 @@ import _thread
 import decimal
 import math
 import socketserver
+import tempfile
 import threading
 import unittest
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
+
+import grpc
 
 import agent_control_plane as acp
 from agent_control_plane.proto import escalation_service_pb2 as escalations
@@ -22,6 +25,7 @@ from harness import (
     StreamProxy,
     arguments_of,
     beside,
+    certificate,
     decisions_of,
     escalation,
     pending_of,
@@ -388,6 +392,22 @@ class Options(unittest.TestCase):
         self.assertNotIn("secret", str(raised.exception))
         for url in ("localhost:7090", "[::1]:7090", "http://localhost", "https://control.example.com/", "grpcs://a.b:443"):
             acp.Client(url, KEY).close()
+
+    def test_connect_with_tls_and_the_given_authority(self) -> None:
+        agent_id = register_agent()
+        with tempfile.TemporaryDirectory() as folder:
+            key, cert = certificate(folder)
+        with StreamProxy("passes", grpc.ssl_server_credentials([(key, cert)])) as proxy:
+            credentials = grpc.ssl_channel_credentials(cert)
+            with acp.Client(proxy.url, KEY, credentials=credentials) as client:
+                self.assertEqual(client.intercept("read", "", agent_id).decision, "allow")
+            for url, given in ((proxy.url, None), (proxy.url.replace("localhost", "127.0.0.1"), credentials)):
+                with acp.Client(url, KEY, credentials=given) as client:
+                    with self.assertRaises(acp.ControlPlaneRequestError) as raised:
+                        client.intercept("read", "", agent_id)
+                    self.assertEqual(raised.exception.code, "FAILED_PRECONDITION", str(raised.exception))
+        with self.assertRaisesRegex(ValueError, "^`credentials`"):
+            acp.Client(URL, KEY, credentials=credentials)
 
     def test_take_no_key_that_no_header_carries_and_do_not_show_it(self) -> None:
         for key in (None, "", "acp key", "acp_kéy", "acp\n"):

@@ -12,14 +12,17 @@ from .proto import rpc_error_details_pb2 as error_details
 from .proto import rpc_status_pb2
 
 _DETAILS_KEY = "grpc-status-details-bin"
-#: gRPC reports every failed connection as UNAVAILABLE. Its text tells the connections that no waiting mends: TLS with a server
-#: without it, a certificate that does not hold, a server that speaks another protocol.
-_MISCONFIGURED = re.compile(
-    r"SSL_ERROR_SSL|CERTIFICATE_VERIFY_FAILED|Hostname Verification Check|Cannot check peer|ALPN|http1\.x server|Failed parsing HTTP/2",
+#: gRPC reports every failed connection as UNAVAILABLE, and only its text tells why.
+_CONNECTION_FAILED = re.compile(r"failed to connect to all addresses|connections to all backends failing", re.IGNORECASE)
+#: Faults of the network. Any other reason for a failed connection counts as a wrong address, so that a fault that is not known here
+#: never lets a function run unchecked: TLS with a server without it, a certificate that does not hold, another protocol.
+_NETWORK_FAULT = re.compile(
+    r"failed to connect to remote host|socket closed|recvmsg|sendmsg|connection (refused|reset|closed|timed out)|no route to host"
+    r"|network is unreachable|broken pipe|time-?out|timed out|shutdown|endpoint closing|goaway|\(HTTP status 50[234]\)",
     re.IGNORECASE,
 )
-#: An HTTP/1 proxy that says "unavailable", where gRPC names the status.
-_UNAVAILABLE_HTTP1 = re.compile(r"http1\.x server \(HTTP status 50[234]\)", re.IGNORECASE)
+#: Faults of an open connection that show another protocol.
+_OTHER_PROTOCOL = re.compile(r"http1\.x server|failed parsing HTTP/2", re.IGNORECASE)
 _TOO_MANY_REQUESTS = "http2 header with status: 429"
 #: Code of a fault that nothing but another configuration mends.
 _CONFIGURATION_CODE = "FAILED_PRECONDITION"
@@ -68,7 +71,8 @@ def _foreign_error(code: str, text: str) -> ControlPlaneRequestError:
         return ControlPlaneRequestError(code, text)
     if _TOO_MANY_REQUESTS in text:
         return ControlPlaneRequestError("RESOURCE_EXHAUSTED", text)
-    if _MISCONFIGURED.search(text) and not _UNAVAILABLE_HTTP1.search(text):
+    is_foreign = _CONNECTION_FAILED.search(text) or _OTHER_PROTOCOL.search(text)
+    if is_foreign and not _NETWORK_FAULT.search(text):
         return ControlPlaneRequestError(_CONFIGURATION_CODE, f"there is no control plane at the address: {text}")
     return ControlPlaneRequestError(code, f"the control plane did not answer: {text}")
 
