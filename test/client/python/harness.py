@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import socketserver
 import subprocess
 import threading
 import time
@@ -170,6 +171,46 @@ def certificate(folder: str) -> tuple[bytes, bytes]:
     subprocess.run(command, check=True, capture_output=True)
     with open(key, "rb") as key_file, open(cert, "rb") as cert_file:
         return key_file.read(), cert_file.read()
+
+
+class Answering(socketserver.ThreadingTCPServer):
+    """Something that is not the service: it answers every HTTP/2 request with a status."""
+
+    daemon_threads = True
+
+    def __init__(self, status: int) -> None:
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.status = status
+        self.url = f"127.0.0.1:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class _Answer(socketserver.StreamRequestHandler):
+    """Frames of HTTP/2 (RFC 9113): three bytes of length, type, flags, four bytes of stream."""
+
+    server: Answering
+
+    def handle(self) -> None:
+        self.rfile.read(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+        self._send(_SETTINGS, 0, bytes(4), b"")
+        while len(header := self.rfile.read(9)) == 9:
+            kind, flags, stream = header[3], header[4], header[5:]
+            self.rfile.read(int.from_bytes(header[:3], "big"))
+            if kind == _SETTINGS and not flags & _ACK:
+                self._send(_SETTINGS, _ACK, bytes(4), b"")
+            if kind == _HEADERS:
+                # `:status` as a literal with an indexed name (RFC 7541), END_HEADERS and END_STREAM.
+                self._send(_HEADERS, 5, stream, b"\x08\x03" + str(self.server.status).encode())
+
+    def _send(self, kind: int, flags: int, stream: bytes, payload: bytes) -> None:
+        self.wfile.write(len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream + payload)
+
+
+_HEADERS, _SETTINGS, _ACK = 1, 4, 1
 
 
 class _Forwarding(grpc.GenericRpcHandler):

@@ -22,6 +22,7 @@ from harness import (
     KEY,
     NOWHERE,
     URL,
+    Answering,
     StreamProxy,
     arguments_of,
     beside,
@@ -207,6 +208,26 @@ class Guard(unittest.TestCase):
                     self.guarded("pay", other, on_unreachable="allow", abort_when_revoked=False)(1)
                 server.shutdown()
         self.assertEqual(self.runs, [])
+
+    def test_runs_unchecked_only_behind_a_proxy_that_says_unavailable(self) -> None:
+        for status in (502, 503, 504, 301, 400, 401, 403, 404, 429, 500, 501, 505):
+            faults: list[acp.ControlPlaneRequestError] = []
+            with Answering(status) as proxy, acp.Client(proxy.url, KEY, timeout=0.5) as client:
+                pay = self.guarded(
+                    "pay",
+                    client,
+                    on_unreachable="allow",
+                    on_unchecked=lambda fault, _: faults.append(fault),
+                    abort_when_revoked=False,
+                )
+                if status in (502, 503, 504):
+                    self.assertEqual(pay(status), f"paid {status} EUR")
+                    self.assertEqual([fault.code for fault in faults], ["UNAVAILABLE"])
+                else:
+                    with self.assertRaises(acp.ControlPlaneRequestError, msg=str(status)):
+                        pay(status)
+                    self.assertEqual(faults, [])
+        self.assertEqual(len(self.runs), 3)
 
     def test_withdraws_its_ask_when_the_program_is_interrupted(self) -> None:
         interrupting = beside(lambda: (pending_of(self.agent_id), _thread.interrupt_main()))

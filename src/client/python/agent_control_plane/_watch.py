@@ -23,6 +23,8 @@ _FIRST_PAUSE = 0.1
 _MAX_PAUSE = 10.0
 #: Number of killed sessions remembered for callbacks that are added late; a kill may arrive before the call it concerns.
 _MAX_REMEMBERED_KILLS = 10_000
+#: Seconds that a function which acts in a session waits for the stream: it tells only of kills while it is open.
+READY_GRACE = 1.0
 #: Seconds that an unused stream stays open, so that successive guarded calls of a busy agent share it.
 _LINGER = 1.0
 

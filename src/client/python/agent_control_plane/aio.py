@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Optional, ParamSpec, TypeVar, Union, overload
 
@@ -32,7 +32,7 @@ from ._guard import (
 )
 from ._intercept import call_intercept
 from ._options import DEFAULT_TIMEOUT, address_from, check_api_key, check_positive
-from ._watch import AgentWatches, WatchBase
+from ._watch import READY_GRACE, AgentWatches, WatchBase
 from .errors import AgentStoppedError
 from .results import Action, EditedApproval, InterceptResult, PendingApproval, Verdict
 from .stop_signal import StopSignal
@@ -71,6 +71,15 @@ async def _heard(signal: StopSignal) -> None:
         await heard
     finally:
         remove()
+
+
+async def _within(seconds: float, work: Coroutine[Any, Any, None]) -> None:
+    """Awaits work for some time. Not `wait_for`, which can swallow the cancellation of its caller."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait([task], timeout=seconds)
+    finally:
+        task.cancel()
 
 
 def _complete(future: asyncio.Future[None]) -> None:
@@ -240,6 +249,7 @@ class AsyncClient:
             if settings.session_id is not None:
                 killed = AgentStoppedError(settings.agent_id, "killed", session_id=settings.session_id)
                 watch.on_session_killed(settings.session_id, functools.partial(stopped.set, killed))
+                await _within(READY_GRACE, watch.wait_ready())
             stopped.raise_if_set()
             return await _run_until(stopped, asyncio.ensure_future(_call(function, args, kwargs)))
 

@@ -31,7 +31,7 @@ from ._guard import (
 )
 from ._intercept import call_intercept
 from ._options import DEFAULT_TIMEOUT, address_from, check_api_key, check_positive
-from ._watch import AgentWatches, WatchBase
+from ._watch import READY_GRACE, AgentWatches, WatchBase
 from ._wire import run_blocking
 from .errors import AgentStoppedError
 from .results import Action, EditedApproval, InterceptResult, PendingApproval, Verdict
@@ -235,6 +235,7 @@ class Client:
                 if settings.session_id is not None:
                     killed = AgentStoppedError(settings.agent_id, "killed", session_id=settings.session_id)
                     watch.on_session_killed(settings.session_id, functools.partial(stopped.set, killed))
+                    watch.wait_ready(READY_GRACE)
             stopped.raise_if_set()
             try:
                 result = function(*args, **kwargs)
