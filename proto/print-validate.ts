@@ -5,6 +5,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { type DescEnum, type DescExtension, type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
+import type { FileOptions } from "@bufbuild/protobuf/wkt";
 import { file_buf_validate_validate as file } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 
 const OUTPUT = ".generated/proto/buf/validate/validate.proto";
@@ -43,14 +44,32 @@ function printEnum(desc: DescEnum): string {
   return `enum ${desc.name} { ${desc.values.map((value) => `${value.name} = ${value.number};`).join(" ")} }`;
 }
 
-const text = [
-  'syntax = "proto2";',
-  "package buf.validate;",
-  ...file.dependencies.map((dependency) => `import "${dependency.name}.proto";`),
-  ...file.enums.map(printEnum),
-  ...file.messages.map(printMessage),
-  ...file.extensions.map((extension) => `extend .${extension.extendee.typeName} { ${printField(extension)} }`),
-].join("\n");
+/** Prints the options that name the package in Go and Java, so that a copy gives the types of the official one. */
+function printOptions(options: FileOptions | undefined): string[] {
+  const { goPackage, javaMultipleFiles, javaOuterClassname, javaPackage } = options ?? {};
+  return Object.entries({
+    go_package: goPackage,
+    java_multiple_files: javaMultipleFiles,
+    java_outer_classname: javaOuterClassname,
+    java_package: javaPackage,
+  }).map(([name, value]) => `option ${name} = ${JSON.stringify(value)};`);
+}
 
-mkdirSync(dirname(OUTPUT), { recursive: true });
-writeFileSync(OUTPUT, `${text}\n`);
+/** Returns the text of `buf/validate/validate.proto`. */
+export function printValidate(): string {
+  const parts = [
+    'syntax = "proto2";',
+    "package buf.validate;",
+    ...file.dependencies.map((dependency) => `import "${dependency.name}.proto";`),
+    ...printOptions(file.proto.options),
+    ...file.enums.map(printEnum),
+    ...file.messages.map(printMessage),
+    ...file.extensions.map((extension) => `extend .${extension.extendee.typeName} { ${printField(extension)} }`),
+  ];
+  return `${parts.join("\n")}\n`;
+}
+
+if (import.meta.main) {
+  mkdirSync(dirname(OUTPUT), { recursive: true });
+  writeFileSync(OUTPUT, printValidate());
+}

@@ -1,9 +1,8 @@
 import { expect } from "chai";
 import { startService, type TestService } from "../support/service.ts";
-import { readScenarios, runScenario, type Wire } from "./scenario.ts";
+import { CONNECT, readScenarios, runScenario } from "./scenario.ts";
 
 const SCENARIOS = readScenarios();
-const WIRES: readonly Wire[] = ["Connect", "gRPC"];
 
 describe("the scenarios of the client libraries", () => {
   let service: TestService;
@@ -16,9 +15,9 @@ describe("the scenarios of the client libraries", () => {
     expect(new Set(SCENARIOS.map(({ name }) => name))).to.have.property("size", 40);
   });
 
-  for (const wire of WIRES) {
+  for (const [wire, connect] of Object.entries(CONNECT)) {
     describe(`over ${wire}`, () => {
-      for (const scenario of SCENARIOS) it(scenario.name, () => runScenario(service, wire, scenario));
+      for (const scenario of SCENARIOS) it(scenario.name, () => runScenario(service, connect, scenario));
     });
   }
 });

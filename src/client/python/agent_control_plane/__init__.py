@@ -1,0 +1,42 @@
+"""Client of the Agent Control Plane: a function runs only if exactly this call of it is allowed."""
+
+from ._escalation import DEFAULT_ESCALATION_POLL_INTERVAL, DEFAULT_ESCALATION_TIMEOUT
+from ._faults import request_error_from
+from ._options import DEFAULT_TIMEOUT
+from ._version import VERSION as __version__
+from .aio import AsyncAgentWatch, AsyncClient
+from .client import AgentWatch, Client
+from .errors import (
+    AgentBlockedError,
+    AgentStoppedError,
+    CallCancelledError,
+    ControlPlaneRequestError,
+    EscalationTimeoutError,
+    FieldViolation,
+)
+from .results import Action, EditedApproval, InterceptReason, InterceptResult, PendingApproval
+from .stop_signal import StopSignal
+
+__all__ = [
+    "DEFAULT_ESCALATION_POLL_INTERVAL",
+    "DEFAULT_ESCALATION_TIMEOUT",
+    "DEFAULT_TIMEOUT",
+    "Action",
+    "AgentBlockedError",
+    "AgentStoppedError",
+    "AgentWatch",
+    "AsyncAgentWatch",
+    "AsyncClient",
+    "CallCancelledError",
+    "Client",
+    "ControlPlaneRequestError",
+    "EditedApproval",
+    "EscalationTimeoutError",
+    "FieldViolation",
+    "InterceptReason",
+    "InterceptResult",
+    "PendingApproval",
+    "StopSignal",
+    "__version__",
+    "request_error_from",
+]

@@ -1,0 +1,181 @@
+"""The wire of the asyncio client."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, Optional, TypeVar
+
+import grpc
+import grpc.aio
+
+from ._channel import Channels, KeyedChannel, Line
+from ._faults import request_error_from
+from ._options import Address
+from ._wire import LAST_WORDS, Method, StreamEndedError, Wire, Work
+from .errors import ControlPlaneRequestError
+
+T = TypeVar("T")
+Response = TypeVar("Response")
+
+
+class AsyncConnection(Channels):
+    """The connection of one client in asyncio. Another event loop gets other channels: those of the one before are of no use."""
+
+    def __init__(self, address: Address, api_key: str) -> None:
+        super().__init__(grpc.aio, address, api_key)
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+        #: Tasks that only this keeps from being collected.
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def keep(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[None]:
+        """Runs work in a task of its own."""
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def release(self, line: Line) -> None:
+        """Ends a call, and closes its channel if nobody uses that any more."""
+        unused = self.end(line)
+        if unused is not None:
+            self.keep(unused.close())
+
+    async def close(self) -> None:
+        """Closes the channels, with the calls on them."""
+        self._enter_loop()
+        for channel in self.take():
+            await channel.close()
+
+    def keyed_channel(self) -> KeyedChannel:
+        """Returns the channel for generated stubs."""
+        self._enter_loop()
+        return super().keyed_channel()
+
+    def _begin(self) -> Line:
+        self._enter_loop()
+        return super()._begin()
+
+    def _enter_loop(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self.take()
+            self._loop = loop
+
+
+class AsyncWire:
+    """A wire of asyncio. A caller gives up by cancelling its task."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    async def unary(self, method: Method[Response], request: Any, timeout: float) -> Response:
+        """Makes one call."""
+        sent_at = time.monotonic()
+        line, callee = self._connection.begin_unary(method)
+        call = callee(request, timeout=timeout)
+        try:
+            response: Response = await call
+            line.heard_at = time.monotonic()
+            return response
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                self._connection.retire_if_silent(line, sent_at)
+            raise request_error_from(error) from error
+        finally:
+            call.cancel()
+            self._connection.release(line)
+
+    def open(self, method: Method[Response], request: Any) -> AsyncStream[Response]:
+        """Opens a stream from the server."""
+        return AsyncStream(self._connection, method, request)
+
+    async def sleep(self, seconds: float) -> None:
+        """Waits."""
+        await asyncio.sleep(seconds)
+
+    async def finish(self, call: Work[T], late: Callable[[Wire, T], Coroutine[Any, Any, None]]) -> T:
+        """Makes a call. When the caller gives up meanwhile, a result that comes in time is passed to `late`."""
+        sent: asyncio.Task[T] = asyncio.ensure_future(call(self))
+        try:
+            return await asyncio.shield(sent)
+        except asyncio.CancelledError:
+
+            async def last(wire: Wire) -> None:
+                await late(wire, await asyncio.wait_for(sent, LAST_WORDS))
+
+            await self.last_words(last)
+            raise
+
+    async def last_words(self, call: Work[None]) -> None:
+        """Makes a last call for a caller who gave up, without an error."""
+        try:
+            await call(self)
+        except Exception:
+            # The ask ends by itself when its time is up.
+            return
+
+    async def resolve(self, value: Any) -> Any:
+        """Returns the result of a function of the caller, which may have to be awaited."""
+        return await value if inspect.isawaitable(value) else value
+
+
+def async_spawner(connection: AsyncConnection) -> Callable[[Work[None]], Callable[[], None]]:
+    """Returns a function that runs work in a task of its own, and returns what stops it."""
+
+    def spawn(work: Work[None]) -> Callable[[], None]:
+        task = connection.keep(work(AsyncWire(connection)))
+
+        def stop() -> None:
+            if not task.get_loop().is_closed():
+                task.cancel()
+
+        return stop
+
+    return spawn
+
+
+class AsyncStream(Generic[Response]):
+    """The messages of a stream, read by a task of its own so that waiting for one can end without breaking it."""
+
+    def __init__(self, connection: AsyncConnection, method: Method[Response], request: Any) -> None:
+        self._connection = connection
+        self._line, callee = connection.begin_stream(method)
+        self._call = callee(request)
+        self._items: asyncio.Queue[Any] = asyncio.Queue()
+        self._next: Optional[asyncio.Future[Any]] = None
+        self._reading = connection.keep(self._read())
+
+    async def receive(self, timeout: float) -> Optional[Response]:
+        """Returns the next message; None when none came within `timeout` seconds."""
+        # Not `wait_for`, which can swallow the cancellation of its caller.
+        self._next = self._next or asyncio.ensure_future(self._items.get())
+        await asyncio.wait([self._next], timeout=timeout)
+        if not self._next.done():
+            return None
+        item, self._next = self._next.result(), None
+        if item is StreamEndedError:
+            raise StreamEndedError
+        if isinstance(item, ControlPlaneRequestError):
+            raise item
+        self._line.heard_at = time.monotonic()
+        return item
+
+    def close(self) -> None:
+        """Releases the connection."""
+        self._reading.cancel()
+        if self._next is not None:
+            self._next.cancel()
+
+    async def _read(self) -> None:
+        try:
+            async for message in self._call:
+                self._items.put_nowait(message)
+            self._items.put_nowait(StreamEndedError)
+        except grpc.RpcError as error:
+            self._items.put_nowait(request_error_from(error))
+        finally:
+            self._call.cancel()
+            self._connection.release(self._line)

@@ -1,0 +1,217 @@
+"""The wire of the blocking client."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import queue
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, Generic, Optional, TypeVar
+
+import grpc
+
+from ._channel import Channels, Line
+from ._faults import request_error_from
+from ._options import Address
+from ._wire import LAST_WORDS, Method, StreamEndedError, Wire, Work, run_blocking
+from .errors import CallCancelledError, ControlPlaneRequestError
+from .stop_signal import StopSignal
+
+T = TypeVar("T")
+Response = TypeVar("Response")
+
+
+class Connection(Channels):
+    """The connection of one blocking client."""
+
+    def __init__(self, address: Address, api_key: str) -> None:
+        super().__init__(grpc, address, api_key)
+
+    def release(self, line: Line) -> None:
+        """Ends a call, and closes its channel if nobody uses that any more."""
+        unused = self.end(line)
+        if unused is not None:
+            unused.close()
+
+    def close(self) -> None:
+        """Closes the channels, with the calls on them."""
+        for channel in self.take():
+            channel.close()
+
+
+class BlockingWire:
+    """A wire whose operations block. They end with the signal's error when it is set."""
+
+    def __init__(self, connection: Connection, cancel: Optional[StopSignal] = None) -> None:
+        self._connection = connection
+        self._cancel = cancel
+
+    async def unary(self, method: Method[Response], request: Any, timeout: float) -> Response:
+        """Makes one call."""
+        self._raise_if_cancelled()
+        sent_at = time.monotonic()
+        line, callee = self._connection.begin_unary(method)
+        call = callee.future(request, timeout=timeout)
+        unsubscribe = self._on_cancel(call.cancel)
+        try:
+            response: Response = call.result()
+            line.heard_at = time.monotonic()
+            return response
+        except grpc.FutureCancelledError as error:
+            self._raise_if_cancelled()
+            raise ControlPlaneRequestError("CANCELLED", "the client was closed") from error
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                self._connection.retire_if_silent(line, sent_at)
+            raise request_error_from(error) from error
+        finally:
+            unsubscribe()
+            call.cancel()
+            self._connection.release(line)
+
+    def open(self, method: Method[Response], request: Any) -> BlockingStream[Response]:
+        """Opens a stream from the server."""
+        return BlockingStream(self._connection, method, request, self._cancel)
+
+    async def sleep(self, seconds: float) -> None:
+        """Waits."""
+        if self._cancel is None:
+            time.sleep(seconds)
+            return
+        self._cancel.wait(seconds)
+        self._raise_if_cancelled()
+
+    async def finish(self, call: Work[T], late: Callable[[Wire, T], Coroutine[Any, Any, None]]) -> T:
+        """Makes a call. When the caller gives up meanwhile, a result that comes in time is passed to `late`."""
+        self._raise_if_cancelled()
+        free = BlockingWire(self._connection)
+        # Only the main thread is interrupted, and only a signal gives a call of another one up.
+        if self._cancel is None and threading.current_thread() is not threading.main_thread():
+            return await call(free)
+        sent: Future[T] = Future()
+        threading.Thread(target=_settle, args=(sent, call, free), daemon=True, name="agent-control-plane-call").start()
+        over = threading.Event()
+        sent.add_done_callback(lambda _: over.set())
+        unsubscribe = self._on_cancel(over.set)
+        try:
+            over.wait()
+            self._raise_if_cancelled()
+            return sent.result()
+        except BaseException:
+            if not sent.done() or sent.exception() is None:
+                await self.last_words(lambda wire: _late(wire, sent, late))
+            raise
+        finally:
+            unsubscribe()
+
+    async def last_words(self, call: Work[None]) -> None:
+        """Makes a last call for a caller who gave up, without an error."""
+        try:
+            await call(BlockingWire(self._connection))
+        except Exception:
+            # The ask ends by itself when its time is up.
+            return
+
+    async def resolve(self, value: Any) -> Any:
+        """Returns the result of a function of the caller."""
+        if inspect.iscoroutine(value):
+            value.close()
+        if inspect.isawaitable(value):
+            raise TypeError("the blocking client awaits nothing; use AsyncClient for asyncio")
+        return value
+
+    def _on_cancel(self, callback: Callable[[], Any]) -> Callable[[], None]:
+        return (lambda: None) if self._cancel is None else self._cancel.add_callback(callback)
+
+    def _raise_if_cancelled(self) -> None:
+        if self._cancel is not None:
+            self._cancel.raise_if_set()
+
+
+def _settle(future: Future[T], call: Work[T], wire: Wire) -> None:
+    try:
+        future.set_result(run_blocking(call(wire)))
+    except BaseException as error:
+        future.set_exception(error)
+
+
+async def _late(wire: Wire, sent: Future[T], late: Callable[[Wire, T], Coroutine[Any, Any, None]]) -> None:
+    await late(wire, sent.result(timeout=LAST_WORDS))
+
+
+def spawner(connection: Connection) -> Callable[[Work[None]], Callable[[], None]]:
+    """Returns a function that runs work in a thread of its own, and returns what stops it."""
+
+    def spawn(work: Work[None]) -> Callable[[], None]:
+        stop = StopSignal()
+
+        def run() -> None:
+            try:
+                run_blocking(work(BlockingWire(connection, stop)))
+            except CallCancelledError:
+                return
+
+        threading.Thread(target=run, daemon=True, name="agent-control-plane-watch").start()
+        return stop.set
+
+    return spawn
+
+
+class _Mark(enum.Enum):
+    #: The server ended the stream.
+    END = enum.auto()
+    #: The receiver is to look whether its caller gave up.
+    WAKE = enum.auto()
+
+
+class BlockingStream(Generic[Response]):
+    """The messages of a stream, read by a thread of its own so that waiting for one can end."""
+
+    def __init__(
+        self, connection: Connection, method: Method[Response], request: Any, cancel: Optional[StopSignal]
+    ) -> None:
+        self._connection = connection
+        self._cancel = cancel
+        self._line, callee = connection.begin_stream(method)
+        self._call = callee(request)
+        self._items: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._unsubscribe = (lambda: None) if cancel is None else cancel.add_callback(self._wake)
+        threading.Thread(target=self._read, daemon=True, name="agent-control-plane-stream").start()
+
+    async def receive(self, timeout: float) -> Optional[Response]:
+        """Returns the next message; None when none came within `timeout` seconds."""
+        if self._cancel is not None:
+            self._cancel.raise_if_set()
+        try:
+            item = self._items.get(timeout=timeout)
+        except queue.Empty:
+            return None
+        if item is _Mark.WAKE:
+            return await self.receive(0)
+        if item is _Mark.END:
+            raise StreamEndedError
+        if isinstance(item, ControlPlaneRequestError):
+            raise item
+        self._line.heard_at = time.monotonic()
+        return item
+
+    def close(self) -> None:
+        """Releases the connection."""
+        self._unsubscribe()
+        self._call.cancel()
+
+    def _wake(self) -> None:
+        self._items.put(_Mark.WAKE)
+
+    def _read(self) -> None:
+        try:
+            for message in self._call:
+                self._items.put(message)
+            self._items.put(_Mark.END)
+        except grpc.RpcError as error:
+            self._items.put(request_error_from(error))
+        finally:
+            self._connection.release(self._line)

@@ -1,0 +1,62 @@
+"""Sentences that tell a language model why its tool call did not run, and what it may do instead.
+
+They name no ids, which mean nothing to a model, and no cause that it could not act upon.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Optional
+
+from .results import InterceptReason, Rejection
+
+_UNCHANGED = "Do not try it again unchanged."
+
+
+def _not_carried_out(action_type: str, why: str) -> str:
+    return f'The action "{action_type}" was not carried out: {why}'
+
+
+def _sentence(text: str) -> str:
+    trimmed = text.strip()
+    return trimmed if trimmed.endswith((".", "!", "?")) else f"{trimmed}."
+
+
+def blocked_text(action_type: str, reasons: Sequence[InterceptReason]) -> str:
+    """Tells of a block."""
+    why = [_sentence(reason.message) for reason in reasons]
+    would_pass = dict.fromkeys(_sentence(reason.would_pass) for reason in reasons if reason.would_pass is not None)
+    return " ".join([_not_carried_out(action_type, "it is not permitted."), *why, *would_pass, _UNCHANGED])
+
+
+def rejected_text(action_type: str, rejection: Optional[Rejection]) -> str:
+    """Tells of a rejection, with the person's own words."""
+    if rejection is None:
+        rejection = Rejection(None, None, None)
+    if rejection.resolved_by == "expiry":
+        return unanswered_text(action_type)
+    if rejection.resolved_by == "withdrawal":
+        return _not_carried_out(action_type, "the request for its approval was withdrawn.")
+    words = [f'They said: "{rejection.note}".'] if rejection.note else []
+    edited = rejection.edited_arguments
+    text = json.dumps(edited, ensure_ascii=False, separators=(",", ":"))
+    instead = [] if edited is None else [f"They would approve it with these arguments: {text}."]
+    return " ".join([_not_carried_out(action_type, "a person rejected it."), *words, *instead, _UNCHANGED])
+
+
+def unanswered_text(action_type: str) -> str:
+    """Tells of an approval that did not come."""
+    why = "it needs a person's approval, and nobody answered in time."
+    return f"{_not_carried_out(action_type, why)} You may ask for it again later."
+
+
+def unchecked_text(action_type: str) -> str:
+    """Tells of a control plane that could not be asked."""
+    why = "it has to be checked first, and the check is not available at the moment."
+    return f"{_not_carried_out(action_type, why)} You may try again later."
+
+
+def refused_text(action_type: str, message: str) -> str:
+    """Tells of a call that is refused for another reason, in the words of its error."""
+    return _not_carried_out(action_type, _sentence(message))

@@ -1,0 +1,233 @@
+"""Watches agents: one stream for all watches of an agent."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Optional
+
+from ._back_off import BackOff
+from ._escalation import SILENCE
+from ._intercept import optional
+from ._wire import WATCH_AGENT, StreamEndedError, Wire, Work
+from .errors import AgentStoppedError, Change, ControlPlaneRequestError
+from .proto import agent_service_pb2 as agents
+from .stop_signal import StopSignal
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_FIRST_PAUSE = 0.1
+_MAX_PAUSE = 10.0
+#: Number of killed sessions remembered for callbacks that are added late; a kill may arrive before the call it concerns.
+_MAX_REMEMBERED_KILLS = 10_000
+#: Seconds that a function which acts in a session waits for the stream: it tells only of kills while it is open.
+READY_GRACE = 1.0
+#: Seconds that an unused stream stays open, so that successive guarded calls of a busy agent share it.
+_LINGER = 1.0
+
+_CHANGES: dict[int, Change] = {
+    agents.AGENT_CHANGE_DEACTIVATED: "deactivated",
+    agents.AGENT_CHANGE_REVOKED: "revoked",
+}
+
+
+class KilledSessions:
+    """Killed sessions and their callbacks."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        #: In the order in which they were killed.
+        self._killed: dict[str, None] = {}
+        self._callbacks: dict[str, list[Callable[[], None]]] = {}
+
+    def add(self, session_id: str) -> None:
+        """Tells that a session was killed."""
+        with self._lock:
+            if len(self._killed) >= _MAX_REMEMBERED_KILLS:
+                del self._killed[next(iter(self._killed))]
+            self._killed[session_id] = None
+            callbacks = self._callbacks.pop(session_id, [])
+        for callback in callbacks:
+            callback()
+
+    def listen(self, session_id: str, callback: Callable[[], None]) -> Callable[[], None]:
+        """Calls back when the session is killed, or at once if it was. Returns a function that removes the callback."""
+        with self._lock:
+            if session_id not in self._killed:
+                self._callbacks.setdefault(session_id, []).append(callback)
+                return lambda: self._remove(session_id, callback)
+        callback()
+        return lambda: None
+
+    def _remove(self, session_id: str, callback: Callable[[], None]) -> None:
+        with self._lock:
+            callbacks = self._callbacks.get(session_id, [])
+            if callback in callbacks:
+                callbacks.remove(callback)
+            if not callbacks:
+                self._callbacks.pop(session_id, None)
+
+
+class AgentStream:
+    """One WatchAgent stream that is reopened whenever it breaks, until nobody holds it or its agent has ended."""
+
+    def __init__(self, agent_id: str) -> None:
+        self.agent_id = agent_id
+        #: Set with an `AgentStoppedError` when the agent is deactivated or revoked.
+        self.signal = StopSignal()
+        #: Set when the agent's status first arrives.
+        self.ready = StopSignal()
+        self.kills = KilledSessions()
+        self.holders = 0
+        #: When the last holder left.
+        self.left_at = 0.0
+
+    def receive(self, message: agents.WatchAgentResponse) -> None:
+        """Takes one message of the stream."""
+        self.ready.set()
+        if message.change == agents.AGENT_CHANGE_KILLED and message.HasField("session_id"):
+            self.kills.add(message.session_id)
+        change = _CHANGES.get(message.change)
+        if change is not None:
+            revocation_id = optional(message, "revocation_id")
+            self.signal.set(AgentStoppedError(self.agent_id, change, revocation_id=revocation_id))
+
+
+class AgentWatches:
+    """The watches of one client. Safe to use from any thread."""
+
+    def __init__(self, spawn: Callable[[Work[None]], Callable[[], None]]) -> None:
+        """`spawn` begins work beside the caller, and returns a function that stops it."""
+        self._spawn = spawn
+        self._lock = threading.Lock()
+        self._streams: dict[str, tuple[AgentStream, Callable[[], None]]] = {}
+
+    def hold(self, agent_id: str) -> AgentStream:
+        """Returns the agent's stream, open or about to be. MUST be released."""
+        with self._lock:
+            held = self._streams.get(agent_id)
+            if held is not None:
+                held[0].holders += 1
+                return held[0]
+            stream = AgentStream(agent_id)
+            stream.holders = 1
+            self._streams[agent_id] = (stream, self._spawn(lambda wire: self._keep_reading(wire, stream)))
+            return stream
+
+    def release(self, stream: AgentStream) -> None:
+        """Gives a stream back. It closes a second after the last holder left."""
+        with self._lock:
+            stream.holders -= 1
+            stream.left_at = time.monotonic()
+
+    def close(self) -> None:
+        """Closes every stream at once."""
+        with self._lock:
+            stops = [stop for _, stop in self._streams.values()]
+            self._streams.clear()
+        for stop in stops:
+            stop()
+
+    async def _keep_reading(self, wire: Wire, stream: AgentStream) -> None:
+        back_off = BackOff(_FIRST_PAUSE, _MAX_PAUSE)
+        try:
+            while self._is_wanted(stream):
+                opened_at = time.monotonic()
+                try:
+                    await self._read(wire, stream)
+                except (ControlPlaneRequestError, StreamEndedError):
+                    # Every fault may pass, even a refusal by a proxy; the next stream's first message tells what was missed.
+                    pass
+                if time.monotonic() - opened_at > _MAX_PAUSE:
+                    back_off.reset()
+                if self._is_wanted(stream):
+                    await wire.sleep(back_off.next())
+        finally:
+            self._forget(stream)
+
+    async def _read(self, wire: Wire, stream: AgentStream) -> None:
+        messages = wire.open(WATCH_AGENT, agents.WatchAgentRequest(agent_id=stream.agent_id))
+        heard_at = time.monotonic()
+        try:
+            while self._is_wanted(stream):
+                message = await messages.receive(_LINGER)
+                if message is not None:
+                    heard_at = time.monotonic()
+                    stream.receive(message)
+                elif time.monotonic() - heard_at >= SILENCE:
+                    return
+        finally:
+            messages.close()
+
+    def _is_wanted(self, stream: AgentStream) -> bool:
+        """Tests for a stream that still has something to tell; forgets it at once if not, so that nobody holds it any more."""
+        with self._lock:
+            is_held = stream.holders > 0 or time.monotonic() - stream.left_at < _LINGER
+            if is_held and not stream.signal.is_set():
+                return True
+            self._drop(stream)
+            return False
+
+    def _forget(self, stream: AgentStream) -> None:
+        with self._lock:
+            self._drop(stream)
+
+    def _drop(self, stream: AgentStream) -> None:
+        held = self._streams.get(stream.agent_id)
+        if held is not None and held[0] is stream:
+            del self._streams[stream.agent_id]
+
+
+class WatchBase:
+    """Reports at once that an agent must stop. Says nothing about whether an action is allowed.
+
+    While the control plane is unreachable nothing is reported; `intercept` is what fails closed. Close it, or use it in a `with`
+    statement.
+    """
+
+    def __init__(self, watches: AgentWatches, agent_id: str) -> None:
+        self._watches = watches
+        self._stream = watches.hold(agent_id)
+        self._removals: list[Callable[[], None]] = []
+        self._is_open = True
+
+    @property
+    def signal(self) -> StopSignal:
+        """Set with an `AgentStoppedError` when the agent is deactivated or revoked."""
+        return self._stream.signal
+
+    @property
+    def error(self) -> Optional[BaseException]:
+        """The `AgentStoppedError` of an agent that must stop; None until then."""
+        return self._stream.signal.error
+
+    def on_session_killed(self, session_id: str, callback: Callable[[], None]) -> Callable[[], None]:
+        """Calls back once when the session is killed, at once if that is known already.
+
+        A kill while the stream was broken is missed. Returns a function that removes the callback.
+        """
+        if not self._is_open:
+            return lambda: None
+        remove = self._stream.kills.listen(session_id, callback)
+        self._removals.append(remove)
+        return remove
+
+    def close(self) -> None:
+        """Releases the stream and removes the callbacks of this watch. Its signal may still be set."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        for remove in self._removals:
+            remove()
+        self._watches.release(self._stream)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.close()

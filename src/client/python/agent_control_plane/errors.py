@@ -1,0 +1,149 @@
+"""The errors of the client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Optional
+
+from .results import InterceptReason
+
+Change = Literal["deactivated", "revoked", "killed"]
+
+
+@dataclass(frozen=True)
+class FieldViolation:
+    """One invalid field of a request."""
+
+    #: Path to the field in the request, in snake_case.
+    field: str
+    #: States why the value is invalid and what to change.
+    description: str
+    #: A stable UPPER_SNAKE_CASE word.
+    reason: str
+
+
+class ControlPlaneRequestError(Exception):
+    """A call that the control plane refused or that did not reach it. Nothing was decided, or the response was lost."""
+
+    #: The name in `google.rpc.Code`: `INVALID_ARGUMENT`.
+    code: str
+    #: Stable identifier of the fault, such as `AGENT_NOT_FOUND`; None when it did not come from the control plane.
+    reason: Optional[str]
+    #: The values in the message, by name.
+    metadata: Mapping[str, str]
+    #: The invalid fields of the request.
+    violations: Sequence[FieldViolation]
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        reason: Optional[str] = None,
+        metadata: Optional[Mapping[str, str]] = None,
+        violations: Sequence[FieldViolation] = (),
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.metadata = dict(metadata or {})
+        self.violations = tuple(violations)
+
+
+class AgentBlockedError(Exception):
+    """Refuses a guarded call: the action was blocked, rejected, or could not be decided.
+
+    The guarded function did not run; only an `AgentStoppedError` also ends a call whose function was running.
+    """
+
+    #: `block`, or `escalate` when no approval came or it did not fit; None when the control plane was not reached.
+    decision: Optional[Literal["block", "escalate"]]
+    #: The reasons, most decisive first; empty when nothing was decided.
+    reasons: Sequence[InterceptReason]
+    escalation_id: Optional[str]
+    #: The sealed decision; None when nothing was decided or only the escalation is known.
+    decision_id: Optional[str]
+    #: What the person who rejected the action said to the agent; None for nothing. The message holds it too.
+    note: Optional[str]
+    #: The refusal in words for the language model that asked for the call, to be returned as the result of its tool.
+    for_model: str
+
+    def __init__(
+        self,
+        message: str,
+        decision: Optional[Literal["block", "escalate"]],
+        *,
+        reasons: Sequence[InterceptReason] = (),
+        escalation_id: Optional[str] = None,
+        decision_id: Optional[str] = None,
+        note: Optional[str] = None,
+        for_model: Optional[str] = None,
+    ) -> None:
+        super().__init__(message)
+        self.decision = decision
+        self.reasons = tuple(reasons)
+        self.escalation_id = escalation_id
+        self.decision_id = decision_id
+        self.note = note
+        self.for_model = message if for_model is None else for_model
+
+
+class EscalationTimeoutError(AgentBlockedError):
+    """Reports that nobody resolved an escalation in time. It stays pending and may still be resolved."""
+
+    #: Length of the wait, in seconds.
+    timeout: float
+
+    def __init__(
+        self,
+        escalation_id: str,
+        timeout: float,
+        *,
+        reasons: Sequence[InterceptReason] = (),
+        decision_id: Optional[str] = None,
+        for_model: Optional[str] = None,
+    ) -> None:
+        super().__init__(
+            f"nobody resolved escalation `{escalation_id}` within {timeout:g} s",
+            "escalate",
+            reasons=reasons,
+            escalation_id=escalation_id,
+            decision_id=decision_id,
+            for_model=for_model,
+        )
+        self.timeout = timeout
+
+
+class AgentStoppedError(AgentBlockedError):
+    """Reports that the agent was taken out of service or its session was killed.
+
+    A guarded function that was running may have had its effect, in whole or in part; its result is discarded.
+    """
+
+    agent_id: str
+    #: The agent was deactivated or revoked, or the session was killed.
+    change: Change
+    #: Set when a session was killed.
+    session_id: Optional[str]
+    #: Set when the agent was revoked.
+    revocation_id: Optional[str]
+
+    def __init__(
+        self, agent_id: str, change: Change, *, session_id: Optional[str] = None, revocation_id: Optional[str] = None
+    ) -> None:
+        is_killed = change == "killed"
+        what = "your session was ended" if is_killed else f"you were {change}"
+        super().__init__(
+            f"session `{session_id}` was killed" if is_killed else f"agent `{agent_id}` was {change}",
+            "block",
+            for_model=f"Stop now: {what}. Take no further action.",
+        )
+        self.agent_id = agent_id
+        self.change = change
+        self.session_id = session_id
+        self.revocation_id = revocation_id
+
+
+class CallCancelledError(Exception):
+    """Ends a call of the blocking client whose `cancel` signal was set. In asyncio a task is cancelled instead."""

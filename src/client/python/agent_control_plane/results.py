@@ -1,0 +1,115 @@
+"""What the control plane answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Optional
+
+Verdict = Literal["approved", "rejected"]
+
+
+@dataclass(frozen=True)
+class Action:
+    """An action that an agent is about to perform."""
+
+    #: The kind of action: `payment.send`.
+    action_type: str
+    #: A description of the action in words, less than 1 MiB of UTF-8.
+    action_content: str
+    #: The agent that acts.
+    agent_id: str
+    #: Further input to the rules; `arguments` holds the tool's arguments. JSON.
+    metadata: Optional[Mapping[str, Any]] = None
+    #: The tool that the action calls. Default: `metadata.tool`, else the registered tool named like the action type.
+    tool: Optional[str] = None
+    #: The session that the agent acts in.
+    session_id: Optional[str] = None
+    #: The principal (an agent id) on whose behalf the agent acts.
+    on_behalf_of: Optional[str] = None
+    #: The grant to use.
+    grant_id: Optional[str] = None
+    #: The intent contract that the action falls under.
+    intent_contract_id: Optional[str] = None
+    #: An approved escalation of the same action; turns `escalate` into `allow`, once.
+    escalation_id: Optional[str] = None
+    #: Idempotency key, a UUID: a repeated call with the same id and action returns the first decision. Default: a new one.
+    request_id: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class InterceptReason:
+    """One reason for a decision."""
+
+    #: A stable identifier: `LIMIT_EXCEEDED`.
+    code: str
+    #: One plain sentence.
+    message: str
+    mandate_id: Optional[str] = None
+    mandate_name: Optional[str] = None
+    #: Path of the rule or condition in the mandate.
+    rule: Optional[str] = None
+    #: The argument that decided.
+    argument: Optional[str] = None
+    #: A value that would have passed.
+    would_pass: Optional[str] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class InterceptResult:
+    """The control plane's decision on an action."""
+
+    decision: Literal["allow", "block", "escalate"]
+    #: The agent's trust when the decision was made, 0 to 100.
+    trust_score: float
+    #: The id of the sealed decision.
+    decision_id: str
+    #: Set when the decision is `escalate`.
+    escalation_id: Optional[str]
+    #: The mandate that determined the decision.
+    policy_name: Optional[str]
+    #: Milliseconds that the decision took on the control plane.
+    latency_ms: int
+    #: The step that determined the decision: `policy`, `revoked`, `permissions`, …
+    decision_path: str = ""
+    #: The reasons, most decisive first.
+    reasons: Sequence[InterceptReason] = ()
+    #: Whether this repeats an earlier decision.
+    replayed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PendingApproval(InterceptResult):
+    """What a guarded call returns whose action needs an approval, if it is not to wait for it.
+
+    The guarded function did not run. Once approved, the action passes when it is intercepted again with `escalation_id`; the
+    approval covers exactly `action`.
+    """
+
+    escalation_id: str
+    #: The action as it was intercepted.
+    action: Action
+
+
+@dataclass(frozen=True)
+class EditedApproval:
+    """A person's approval of an escalated action with other arguments."""
+
+    #: The approved escalation of the edited action, to present as `escalation_id`; None if that action needs no approval.
+    escalation_id: Optional[str]
+    #: All arguments of the edited action.
+    arguments: Mapping[str, Any]
+    #: The content that the approval covers, beside the arguments; None without an approval.
+    action_content: Optional[str]
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """A rejection of an escalated action."""
+
+    #: What the person said to the agent; None for nothing.
+    note: Optional[str]
+    #: The key or person that rejected; `expiry` if its time was up, `withdrawal` if every ask was withdrawn.
+    resolved_by: Optional[str]
+    #: The arguments that the person approved instead; None for none.
+    edited_arguments: Optional[Mapping[str, Any]]

@@ -1,0 +1,115 @@
+import { execFile } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { expect } from "chai";
+import { presentationId } from "../../../src/client/request-id.ts";
+import { isTextAsShown, runnableBlocks } from "../../architecture/page.ts";
+import { describeWithPackages } from "../../support/debian.ts";
+import type { TestService } from "../../support/service.ts";
+import { startRuledService } from "../harness.ts";
+import { installPythonPackage, PYTHON_PACKAGES, type PythonEnvironment } from "./python-library.ts";
+
+const run = promisify(execFile);
+// biome-ignore lint/suspicious/noExplicitAny: answers of many shapes, read by name
+type Json = any;
+
+const ROOT = join(import.meta.dirname, "..", "..", "..");
+
+describeWithPackages("the Python package", [...PYTHON_PACKAGES, "mypy"], function () {
+  this.timeout(300_000);
+  let service: TestService;
+  let environment: PythonEnvironment;
+  before("builds and installs the wheel, and starts a server", async () => {
+    environment = await installPythonPackage();
+    service = await startRuledService({ ACP_STREAM_HEARTBEAT_MS: "100" });
+  });
+  after("stops the server", async () => {
+    await service?.stop();
+    await environment?.remove();
+  });
+
+  const python = async (...args: readonly string[]): Promise<string> => {
+    const env = {
+      ...{ ...process.env, ACP_URL: service.grpc, ACP_KEY: service.adminKey, AGENT: await service.agent() },
+      ...{ GRPC_VERBOSITY: "NONE", PYTHONDONTWRITEBYTECODE: "1" },
+    };
+    const { stdout, stderr } = await run(environment.python, args, { env, cwd: import.meta.dirname }).catch((error) => {
+      throw new Error(`${error.stdout}\n${error.stderr}`);
+    });
+    return stdout + stderr;
+  };
+
+  for (const client of ["blocking", "asyncio"])
+    it(`keeps its promises with the ${client} client.`, async () => {
+      expect(await python("-m", "unittest", `test_${client}`)).to.match(/^Ran \d+ tests.*\n\nOK$/m);
+    });
+
+  it("does what its page shows.", async () => {
+    const readme = await readFile(join(ROOT, "src/client/python/README.md"), "utf8");
+    const mandate = {
+      name: "large payments need a person",
+      rules: [
+        {
+          ...{ type: "metadata", decision: "escalate" },
+          conditions: { rules: [{ field: "amount", operator: ">", value: 500 }] },
+        },
+      ],
+    };
+    const workspaceId = `w${randomUUID()}`;
+    const { secret }: Json = await service.rest("POST /v1/admin/workspaces", { workspace_id: workspaceId });
+    const call = async (path: string, body: object): Promise<Json> => {
+      const headers = { "x-api-key": secret, "content-type": "application/json" };
+      const response = await fetch(service.http + path, { method: "POST", headers, body: JSON.stringify(body) });
+      expect(response.status, path).to.equal(200);
+      return await response.json();
+    };
+    await call("/v1/enforce/mandates", mandate);
+    const { agent } = await call("/v1/enforce/agents", { name: "payer" });
+    const blocks = runnableBlocks(readme);
+    expect(blocks.map(({ language }) => language)).to.deep.equal(Array(4).fill("python"));
+    for (const { code, shown } of blocks) {
+      const env = { ...process.env, KEY: secret, AGENT: agent.agent_id };
+      const { stdout } = await run(environment.python, ["-c", code.replaceAll("127.0.0.1:7090", service.grpc)], {
+        env,
+      });
+      expect(isTextAsShown(stdout, shown?.text ?? ""), stdout).to.equal(true);
+    }
+  });
+
+  it("presents an approval under the same id as the TypeScript client.", async () => {
+    const pairs = Array.from({ length: 20 }, () => [randomUUID(), `esc_${randomUUID()}`] as const);
+    const code = "import json, sys; from agent_control_plane._request_id import presentation_id as of";
+    const read = "print(json.dumps([of(*pair) for pair in json.loads(sys.argv[1])]))";
+    const ids = JSON.parse(await python("-c", `${code}\n${read}`, JSON.stringify(pairs)));
+    expect(ids).to.deep.equal(pairs.map(([requestId, escalationId]) => presentationId(requestId, escalationId)));
+  });
+
+  it("shares a process with the packages that define the same protos.", async () => {
+    const protos = join(dirname(environment.wheel), "staged", "protos");
+    const others = ["google/rpc/status.proto", "google/rpc/error_details.proto", "google/api/annotations.proto"];
+    const files = [...others, "google/api/http.proto", "buf/validate/validate.proto"];
+    await run("protoc", ["-I", protos, "-I", join(ROOT, "proto"), `--python_out=${protos}`, ...files]);
+    const modules = files.map((path) => path.replace(/\.proto$/, "_pb2").replaceAll("/", "."));
+    const path = `import sys, google; sys.path.insert(0, ${JSON.stringify(protos)}); google.__path__.append(${JSON.stringify(join(protos, "google"))})`;
+    for (const order of [
+      [...modules, "agent_control_plane"],
+      ["agent_control_plane", ...modules],
+    ])
+      await python("-c", `${path}\nimport ${order.join(", ")}`);
+  });
+
+  it("is typed: mypy finds no fault in it, and finds those of its callers.", async () => {
+    const { staged } = environment;
+    const mypy = (...args: readonly string[]) =>
+      run("/usr/bin/mypy", ["--config-file", "pyproject.toml", ...args], { cwd: staged }).catch((error) => error);
+    expect((await mypy("-p", "agent_control_plane")).stdout).to.match(/^Success/);
+    await writeFile(join(staged, "caller.py"), await readFile(join(import.meta.dirname, "typed_caller.py"), "utf8"));
+    const { stdout } = await mypy("caller.py");
+    const found = [...stdout.matchAll(/^caller\.py:(\d+): error/gm)].map(([, line]) => Number(line));
+    const text = await readFile(join(staged, "caller.py"), "utf8");
+    const wanted = text.split("\n").flatMap((line, index) => (line.includes("# wrong") ? [index + 1] : []));
+    expect([...new Set(found)], stdout).to.deep.equal(wanted);
+  });
+});
