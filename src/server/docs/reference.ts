@@ -86,7 +86,7 @@ function operationHtml(document: OpenApiDocument, entry: ReferenceEntry): string
   );
   const body = requestBody?.content["application/json"];
   return `<section class="operation" id="${escaped(operationId)}"><h2><span class="method">${httpMethod}</span><code>${escaped(path)}</code></h2>
-<p class="soft">${escaped(operationId)}${security === undefined ? "" : " · needs no key"}</p>${renderText(description)}
+<p class="soft">${escaped(operationId)}${security === undefined ? "" : " · needs no key"}</p>${reasonsLinked(document, renderText(description))}
 ${table(["Parameter", "In", "Type", "Meaning"], rows)}
 ${body === undefined ? "" : `<h3>Request</h3>${fieldsTable(document, body.schema)}`}
 <h3>Call</h3>${codeBlock(curlOf(entry, body?.example))}
@@ -96,6 +96,14 @@ ${body === undefined ? "" : `<h3>Request</h3>${fieldsTable(document, body.schema
     .join("")}
 <h3>Errors</h3>${errorsTable(document, responses)}</section>`;
 }
+
+/** Links the reasons that a text names to what is said about them. */
+function reasonsLinked({ components }: OpenApiDocument, html: string): string {
+  const known = components.examples ?? {};
+  return html.replace(/\b[A-Z][A-Z_]{3,}\b/g, (word) => (Object.hasOwn(known, word) ? reasonLink(word) : word));
+}
+
+const reasonLink = (word: string): string => `<a href="/docs/guides/errors#${word.toLowerCase()}">${word}</a>`;
 
 function curlOf({ path, httpMethod, operation }: ReferenceEntry, example: unknown): string {
   const filled = operation.parameters
@@ -132,7 +140,7 @@ function errorsTable({ components }: OpenApiDocument, responses: Readonly<Record
     const words = Object.keys(shown.content?.["application/json"]?.examples ?? {});
     return words.map((word) => {
       const { summary = "" } = (components.examples?.[word] ?? {}) as { readonly summary?: string };
-      return `<tr><td>${status}</td><td><a href="/docs/guides/errors#${word.toLowerCase()}"><code>${word}</code></a></td><td>${renderText(summary)}</td></tr>`;
+      return `<tr><td>${status}</td><td>${reasonLink(word)}</td><td>${renderText(summary)}</td></tr>`;
     });
   });
   return table(["Status", "Reason", "When"], rows);
