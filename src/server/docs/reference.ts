@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { OpenApiDocument } from "../rest/openapi.ts";
 import type { JsonSchema } from "../rest/openapi-schema.ts";
 import { escaped, renderInline, renderText } from "./markdown.ts";
@@ -146,15 +147,20 @@ function errorsTable({ components }: OpenApiDocument, responses: Readonly<Record
   return table(["Status", "Reason", "When"], rows);
 }
 
-/** Renders every schema. */
-export function schemasHtml(document: OpenApiDocument): string {
+/** Schemas that are rendered before other work of the process has its turn. */
+const SCHEMAS_A_TURN = 25;
+
+/** Renders every schema, bit by bit. */
+export async function schemasHtml(document: OpenApiDocument): Promise<string> {
   const schemas = Object.entries(document.components.schemas ?? {}) as [string, JsonSchema][];
-  const sections = schemas
-    .sort(([a], [b]) => a.localeCompare(b))
-    .map(([name, schema]) => {
-      const text = renderText(String(schema.description ?? ""));
-      return `<section id="${escaped(name)}"><h2>${escaped(name)}</h2>${text}${fieldsTable(document, schema)}</section>`;
-    });
+  const sections: string[] = [];
+  for (const [name, schema] of schemas.sort(([a], [b]) => a.localeCompare(b))) {
+    const text = renderText(String(schema.description ?? ""));
+    sections.push(
+      `<section id="${escaped(name)}"><h2>${escaped(name)}</h2>${text}${fieldsTable(document, schema)}</section>`,
+    );
+    if (sections.length % SCHEMAS_A_TURN === 0) await nextTurn();
+  }
   return `<h1>Schemas</h1><p>Names that end in <code>Request</code> or <code>Input</code> are sent, all others are read.</p>${sections.join("")}`;
 }
 
