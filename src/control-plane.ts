@@ -27,6 +27,8 @@ import { EscalationExpiry } from "./escalation/expiry.ts";
 import { AccessTokens } from "./gateway/access-tokens.ts";
 import { McpCallers } from "./gateway/caller.ts";
 import { McpGateway } from "./gateway/gateway.ts";
+import { HeldActions } from "./gateway/held-actions.ts";
+import { CodingAgentHooks } from "./gateway/hooks.ts";
 import { RequestOrigins } from "./gateway/origin.ts";
 import { ProtectedResource } from "./gateway/protected-resource.ts";
 import { McpEnds } from "./gateway/session-ends.ts";
@@ -117,6 +119,7 @@ interface McpParts {
   readonly targets: Targets;
   readonly gateway: McpGateway;
   readonly resource: ProtectedResource;
+  readonly hooks: CodingAgentHooks;
 }
 
 /** File of the generated signing key, in the data directory. */
@@ -184,19 +187,21 @@ function createMcpParts({
   const targets = createTargets({ allow: config.mcpAllow, purpose: "MCP servers" });
   const publicUrl = config.publicUrl ?? undefined;
   const { mcpOidcIssuer: issuer } = config;
+  const audience = config.mcpOidcAudience ?? undefined;
   const tokens =
     issuer === null
       ? undefined
       : new AccessTokens({
           ...{ issuer, agentClaim: config.mcpOidcAgentClaim, workspaceId: config.mcpOidcWorkspace, logs, log },
-          ...{ audience: config.mcpOidcAudience ?? undefined, scope: config.mcpOidcScope ?? undefined },
+          ...{ audience, scope: config.mcpOidcScope ?? undefined },
         });
   const resource = new ProtectedResource({ publicUrl, tokens });
+  const held = new HeldActions({ intercept, logs, pool: database.pool });
+  const callers = new McpCallers({ authenticate: authenticator.authenticate, tokens, audience });
+  const ends = new McpEnds({ logs });
   const gateway = new McpGateway({
     resource,
-    ...{ servers, definitions, intercept, logs, log, metrics, pool: database.pool, publicUrl },
-    callers: new McpCallers({ authenticate: (key) => authenticator.authenticate(key), tokens }),
-    ends: new McpEnds({ logs }),
+    ...{ servers, definitions, held, callers, ends, logs, log, metrics, publicUrl },
     origins: new RequestOrigins({ publicUrl, hosts: config.mcpHosts, listensOn: config.host }),
     upstreams: new Upstreams({ lookup: targets.lookup, log }),
     holdMs: config.mcpHoldMs,
@@ -205,7 +210,8 @@ function createMcpParts({
     maxBodyBytes: config.maxBodyBytes,
     maxResultBytes: config.mcpMaxResultBytes,
   });
-  return { servers, definitions, targets, gateway, resource };
+  const hooks = new CodingAgentHooks({ ...{ held, callers, ends, log, publicUrl }, maxBodyBytes: config.maxBodyBytes });
+  return { servers, definitions, targets, gateway, resource, hooks };
 }
 
 /** Serves the public keys, for verifying certificates, checkpoints and tokens offline. */
@@ -236,7 +242,7 @@ function createServers(parts: Parts): Servers {
   const { defaultDeadlineMs, maxBodyBytes } = config;
   const services = createServices(parts);
   const descriptors = services.map(({ service }) => service);
-  const authenticate = (key: string) => authenticator.authenticate(key);
+  const { authenticate } = authenticator;
   const watchKeys: WatchKeys = async (workspaceId, listener) =>
     authenticator.watchEnds(await logs.of(workspaceId), listener);
   const pipeline = new Pipeline({
@@ -261,7 +267,10 @@ function createServers(parts: Parts): Servers {
   const http = createHttpServer({
     pipeline,
     rest,
-    extra: [jwksRoute(keys), proxy, parts.mcp.gateway, parts.mcp.resource, docsRoute(document), ...dashboard],
+    extra: [
+      ...[jwksRoute(keys), proxy, parts.mcp.gateway, parts.mcp.resource, ...parts.mcp.hooks.routes],
+      ...[docsRoute(document), ...dashboard],
+    ],
     ready,
     metrics: parts.metricsPage,
     openApi: JSON.stringify(document),
@@ -286,14 +295,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const guard = createGuard({ url: guardUrl, model, key, deadlineMs, metrics, log });
   const redis = await createRedisParts(config.redisUrl?.reveal(), { pool: database.pool, log, metrics });
   const expiry = new EscalationExpiry(database.pool, log);
-  const { surroundings } = redis;
-  const logs = await createWorkspaceLogs(database, log, {
-    ...surroundings,
-    onAppended(end) {
-      surroundings.onAppended?.(end);
-      expiry.onAppended(end);
-    },
-  });
+  const logs = await createWorkspaceLogs(database, log, { ...redis.surroundings, onEscalated: expiry.onEscalated });
   const keys = new SigningKeys({ database, logs, privateKey });
   const verifyToken = createTokenVerifier(keys);
   const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken });
@@ -302,7 +304,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const redaction = createRedaction({ database, logs, log, encryptor, webhookAllow });
   const llm = { llmUrl: config.llmUrl ?? undefined, llmKey: config.llmKey?.reveal() };
   const proxy = createRedactionProxy({
-    ...{ redaction, authenticate: (key) => authenticator.authenticate(key), logs, log, metrics, maxBodyBytes },
+    ...{ redaction, authenticate: authenticator.authenticate, logs, log, metrics, maxBodyBytes },
     ...llm,
   });
   const checker = new LongChecker();

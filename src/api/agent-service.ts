@@ -158,12 +158,13 @@ export function createAgentService({ logs, database, heartbeatMs }: AgentService
       return { agent: messageFrom(await deactivateAgent(log, caller.keyId, agentId)) };
     },
 
-    async *watchAgent({ agentId }, context) {
+    async *watchAgent({ agentId, sessionIds }, context) {
       const { caller, signal } = context;
       assertMayUseAgent(caller, agentId);
       const log = await logs.of(caller.workspaceId);
       const onKeyEnd = (listener: () => void): void => context.onKeyEnd(listener);
-      for await (const change of watchAgent(log, agentId, { heartbeatMs, signal, onKeyEnd })) {
+      const sessions = { ids: sessionIds, now: () => logs.clock.now() };
+      for await (const change of watchAgent(log, agentId, { heartbeatMs, signal, sessions, onKeyEnd })) {
         if (change !== undefined) yield changeFrom(change);
         else yield { change: ChangeKind.HEARTBEAT, at: timestampFromMs(logs.clock.now()) };
       }

@@ -31,4 +31,9 @@ export interface CallContext {
   readonly receivedAt: number;
   /** Names the call in the log and in INTERNAL errors. */
   readonly requestId: string;
+  /**
+   * Lets other calls have a turn before the next step on a large request; resolves at once for a small one. `bytes`: size of what
+   * the step is about; default: the request. Rejects if the call ended meanwhile.
+   */
+  giveWay(bytes?: number): Promise<void>;
 }

@@ -1,5 +1,6 @@
 import { create, fromJson, type JsonValue, type MessageInitShape } from "@bufbuild/protobuf";
 import { type Timestamp, timestampFromMs, timestampMs, ValueSchema } from "@bufbuild/protobuf/wkt";
+import type { Pool } from "pg";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import {
   type BacktestResponseSchema,
@@ -30,6 +31,7 @@ import type { TestRun } from "../dryrun/run-tests.ts";
 import type { Seen, TracedCondition, TracedRule } from "../dryrun/trace.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { Action, Outcome } from "../state/types.ts";
+import { ReadOnlyDatabase } from "../store/transaction.ts";
 import { actionFrom } from "./action.ts";
 import type { CallContext, Caller } from "./context.ts";
 import { decisionMapping, decisionPathMapping, mandateModeMapping } from "./enum-mapping.ts";
@@ -251,12 +253,13 @@ function count(outcomes: readonly Outcome[], decision: Outcome["decision"]): num
 }
 
 /** Parts that DryRunService needs. */
-export type DryRunServiceOptions = DryRunParts & MandateTestParts;
+export type DryRunServiceOptions = Omit<MandateTestParts, "reads"> & { readonly pool: Pool };
 
 /** Creates the functions of DryRunService. */
-export function createDryRunService(parts: DryRunServiceOptions): ServiceDefinition {
+export function createDryRunService({ pool, logs, checker, database }: DryRunServiceOptions): ServiceDefinition {
+  const parts: DryRunParts = { logs, checker, reads: new ReadOnlyDatabase(pool) };
   const dryRuns = new DryRuns(parts);
-  const mandateTests = new MandateTests(parts);
+  const mandateTests = new MandateTests({ ...parts, database });
   return defineService(DryRunService, {
     async preflight(request, context) {
       const actions = request.steps.map((step) => hypotheticalFrom(step, request.agentId, context.caller));

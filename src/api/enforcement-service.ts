@@ -108,6 +108,7 @@ export function createEnforcementService({
 
   const interceptOne = async (request: InterceptRequest, caller: Caller, waiter: CallContext, receivedAt: number) => {
     const action = actionFrom(request, caller);
+    await waiter.giveWay(action.actionContent.length + action.metadataText.length);
     const sealed = await intercept({ workspaceId: caller.workspaceId, action, waiter });
     return responseFrom(sealed, receivedAt);
   };

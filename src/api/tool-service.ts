@@ -56,16 +56,18 @@ export function createToolService({ logs, database }: ToolServiceOptions): Servi
     return testWarnings(database, state, mandatesNaming(state, names));
   };
   return defineService(ToolService, {
-    async registerTool({ name, description, inputSchema }, { caller }) {
+    async registerTool({ name, description, inputSchema }, context) {
+      const { caller } = context;
       if (inputSchema === undefined) throw invalidField("input_schema", "is missing");
       const log = await logs.of(caller.workspaceId);
       const draft = { name, description, inputSchema, source: ToolSource.API };
-      const { tool, created } = await registerTool(log, caller.keyId, draft);
+      const { tool, created } = await registerTool(log, caller.keyId, draft, () => context.giveWay());
       const warnings = created ? await warningsFor(log, [tool.sealed.name]) : [];
       return { tool: messageFrom(toolViewFrom(tool)), created, warnings: [...warnings] };
     },
 
-    async pasteTool({ definition, dryRun }, { caller }) {
+    async pasteTool({ definition, dryRun }, context) {
+      const { caller } = context;
       if (definition === undefined) throw invalidField("definition", "is missing");
       const drafts = toolsFromPaste(toJson(ValueSchema, definition));
       const log = await logs.of(caller.workspaceId);
@@ -73,7 +75,7 @@ export function createToolService({ logs, database }: ToolServiceOptions): Servi
         const tried = tryTools(await log.caughtUp(), drafts, logs.clock.now());
         return { tools: tried.map(({ tool, created }) => ({ tool: messageFrom(tool), created })) };
       }
-      const registered = await registerTools(log, caller.keyId, drafts);
+      const registered = await registerTools(log, caller.keyId, drafts, () => context.giveWay());
       const changed = registered.filter(({ created }) => created).map(({ tool }) => tool.sealed.name);
       const warnings = changed.length === 0 ? [] : await warningsFor(log, changed);
       const tools = registered.map(({ tool, created }) => ({ tool: messageFrom(toolViewFrom(tool)), created }));

@@ -1,3 +1,4 @@
+import { fitted } from "./columns.ts";
 import { type Command, CommandError, type CommandInput } from "./command.ts";
 import { recordsOf } from "./dry-run.ts";
 import { readMandates } from "./mandate-commands.ts";
@@ -6,8 +7,11 @@ import { serviceFrom, streamFrom } from "./service.ts";
 import { isJsonRecord, type JsonRecord, required } from "./verify/json.ts";
 
 const UNITS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000 };
-/** Columns of the agents' names, and of the bar. */
-const NAME_COLUMNS = 48;
+/** Columns of the table, 97 together; an agent's id has 30 characters. */
+const NAME_COLUMNS = 30;
+const ID_COLUMNS = 31;
+const NUMBER_COLUMNS = 12;
+/** Columns of the bar. */
 const BAR_COLUMNS = 40;
 /** Rows of agents that are printed. */
 const MAX_ROWS = 50;
@@ -107,8 +111,8 @@ function linesOf(report: JsonRecord): readonly string[] {
       : [
           `  of the stricter ones people had approved ${people.approved}, rejected ${people.rejected}; ${people.pending} wait`,
         ]),
-    ...(changed.length === 0 ? [] : ["", row("agent", "decisions", "looser", "stricter")]),
-    ...changed.slice(0, MAX_ROWS).map((agent) => row(nameOf(agent), agent.replayed, agent.looser, agent.stricter)),
+    ...(changed.length === 0 ? [] : ["", row({ name: "agent", agent_id: "" }, "decisions", "looser", "stricter")]),
+    ...changed.slice(0, MAX_ROWS).map((agent) => row(agent, agent.replayed, agent.looser, agent.stricter)),
     ...(changed.length > MAX_ROWS ? [`and ${changed.length - MAX_ROWS} more agents; --json lists all`] : []),
     ...(agents.length === changed.length ? [] : [`${agents.length - changed.length} agents without a change`]),
   ];
@@ -121,11 +125,7 @@ function byText(counts: JsonRecord): string {
   return parts.length === 0 ? "" : `  (now ${parts.join(", ")})`;
 }
 
-function nameOf({ name, agent_id }: JsonRecord): string {
-  const text = `${name} ${agent_id}`;
-  return text.length > NAME_COLUMNS ? `${text.slice(0, NAME_COLUMNS - 1)}…` : text;
-}
-
-function row(name: unknown, ...cells: readonly unknown[]): string {
-  return `${String(name).padEnd(NAME_COLUMNS)}${cells.map((cell) => String(cell).padStart(12)).join("")}`;
+function row({ name, agent_id }: JsonRecord, ...cells: readonly unknown[]): string {
+  const numbers = cells.map((cell) => String(cell).padStart(NUMBER_COLUMNS));
+  return [fitted(String(name), NAME_COLUMNS), fitted(` ${agent_id}`, ID_COLUMNS), ...numbers].join("");
 }

@@ -1,5 +1,7 @@
 import { parseArgs } from "node:util";
+import { attachClaudeCode, attachCodex } from "./attach.ts";
 import { certificateVerify } from "./certificate-verify.ts";
+import { printable } from "./columns.ts";
 import {
   type Command,
   CommandError,
@@ -43,6 +45,8 @@ const COMMANDS: readonly Command[] = [
   mcpTools,
   mcpAccept,
   mcpRemove,
+  attachClaudeCode,
+  attachCodex,
   signingKeyRetire,
   redactScan,
 ];
@@ -108,15 +112,6 @@ async function reportFault(error: unknown, isJson: boolean, io: CommandIo): Prom
 }
 
 const textOf = (lines: readonly string[]): string => lines.map((line) => `${printable(line)}\n`).join("");
-
-/** Escapes control and direction characters: text from the log could use them to manipulate the terminal. */
-function printable(line: string): string {
-  return line.replace(
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be printed
-    /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
-    (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
-}
 
 function parseInput(
   command: Command,

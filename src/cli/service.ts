@@ -60,11 +60,16 @@ export async function* streamFrom(input: CommandInput, path: string, body: objec
   const reply = await createSend(address, keyFrom(input))(path, request, null);
   if (!reply.ok || reply.body === null) answerFrom(address, path, reply, parseJson(await reply.text()));
   const lines = createInterface({ input: Readable.fromWeb(reply.body as never), crlfDelay: Number.POSITIVE_INFINITY });
-  for await (const line of lines) {
-    const json = parseJson(line);
-    if (!isJsonRecord(json) || json.error !== undefined)
-      answerFrom(address, path, { ok: false, status: reply.status }, json);
-    else yield json;
+  try {
+    for await (const line of lines) {
+      const json = parseJson(line);
+      if (!isJsonRecord(json) || json.error !== undefined)
+        answerFrom(address, path, { ok: false, status: reply.status }, json);
+      else yield json;
+    }
+  } catch (error) {
+    if (error instanceof CommandError) throw error;
+    throw new CommandError(`${address.origin} broke off its answer to ${path}: ${reasonOf(error as Error)}`);
   }
 }
 

@@ -18,8 +18,9 @@ export interface AgentWatch {
   /** Resolves when the agent's status first arrives. Never rejects. */
   readonly ready: Promise<void>;
   /**
-   * Calls the listener once when the session is killed, alone or with its agent; at once if that is known already. A kill
-   * while the stream was broken is missed. Returns a function that removes the listener.
+   * Calls the listener once when the session is killed, alone or with its agent; at once if that is known already. Kills that
+   * happened before the stream was open, or while it was broken, are reported when it is. Returns a function that removes the
+   * listener.
    */
   onSessionKilled(sessionId: string, listener: () => void): () => void;
   /** Releases the stream and removes the listeners of this watch. Its signal may still abort. */
@@ -30,6 +31,8 @@ const FIRST_PAUSE_MS = 100;
 const MAX_PAUSE_MS = 10_000;
 /** Number of killed sessions remembered for listeners that are added late; a kill may arrive before the call it concerns. */
 const MAX_REMEMBERED_KILLS = 10_000;
+/** Number of sessions that one stream asks for when it is opened. */
+const MAX_ASKED_SESSIONS = 1_000;
 /** Milliseconds that an unused stream stays open, so that successive guarded calls of a busy agent share it. */
 const LINGER_MS = 1_000;
 
@@ -158,7 +161,10 @@ class AgentStream {
   }
 
   async #read(): Promise<void> {
-    const open = (signal: AbortSignal) => this.#client.watchAgent({ agentId: this.#agentId }, { signal, timeoutMs: 0 });
+    // Listeners that are added with the watch are there when the stream is opened.
+    await Promise.resolve();
+    const request = { agentId: this.#agentId, sessionIds: this.kills.awaited(MAX_ASKED_SESSIONS) };
+    const open = (signal: AbortSignal) => this.#client.watchAgent(request, { signal, timeoutMs: 0 });
     for await (const message of liveStream(open, { signal: this.#stopped.signal })) this.#receive(message);
   }
 
@@ -185,6 +191,11 @@ class KilledSessions {
     this.#killed.add(sessionId);
     for (const listener of this.#listeners.get(sessionId) ?? []) queueMicrotask(listener);
     this.#listeners.delete(sessionId);
+  }
+
+  /** Returns sessions that have a listener. */
+  awaited(max: number): string[] {
+    return [...this.#listeners.keys()].slice(0, max);
   }
 
   /** Calls the listener when the session is killed, or at once if it was. Returns a function that removes the listener. */

@@ -1,4 +1,5 @@
 import type { InterceptReason } from "./intercept-call.ts";
+import { stoppedText } from "./model-text.ts";
 
 /** The decision behind the error of a guarded call. */
 export interface DecisionDetails {
@@ -6,6 +7,8 @@ export interface DecisionDetails {
   readonly escalationId?: string | null;
   readonly decisionId?: string | null;
   readonly note?: string | null;
+  /** Default: the message. */
+  readonly forModel?: string;
   readonly cause?: unknown;
 }
 
@@ -24,6 +27,11 @@ export class AgentBlockedError extends Error {
   readonly decisionId: string | null;
   /** What the person who rejected the action said to the agent; null for nothing. The message holds it too. */
   readonly note: string | null;
+  /**
+   * The refusal in words for the language model that asked for the call, to be returned as the result of its tool: the reasons, or
+   * what the person said, and what to do now.
+   */
+  readonly forModel: string;
 
   constructor(message: string, decision: AgentBlockedError["decision"], details: DecisionDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -32,6 +40,7 @@ export class AgentBlockedError extends Error {
     this.escalationId = details.escalationId ?? null;
     this.decisionId = details.decisionId ?? null;
     this.note = details.note ?? null;
+    this.forModel = details.forModel ?? message;
   }
 }
 
@@ -75,7 +84,9 @@ export class AgentStoppedError extends AgentBlockedError {
   readonly revocationId: string | null;
 
   constructor(agentId: string, { change, sessionId = null, revocationId = null }: StopDetails) {
-    super(change === "killed" ? `session \`${sessionId}\` was killed` : `agent \`${agentId}\` was ${change}`, "block");
+    const message = change === "killed" ? `session \`${sessionId}\` was killed` : `agent \`${agentId}\` was ${change}`;
+    const forModel = stoppedText(change === "killed" ? "your session was ended" : `you were ${change}`);
+    super(message, "block", { forModel });
     this.agentId = agentId;
     this.change = change;
     this.sessionId = sessionId;

@@ -1,24 +1,18 @@
 import type { DescService } from "@bufbuild/protobuf";
-import { type CallOptions, type Client, createClient, type Transport } from "@connectrpc/connect";
-import { createConnectTransport } from "@connectrpc/connect-web";
+import { type Client, createClient, type Transport } from "@connectrpc/connect";
 import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
-import { RedactionService } from "../../gen/agentcontrol/v1/redaction_service_pb.js";
 import { type AgentWatch, AgentWatches } from "./agent-watch.ts";
-import {
-  type EditableGuardOptions,
-  type Guarded,
-  type GuardOptions,
-  guard,
-  guardWithSignal,
-  type Stoppable,
-  type UnwaitingGuardOptions,
-} from "./guard.ts";
+import { createFetchTransport } from "./fetch-transport.ts";
+import { guard, guardWithSignal } from "./guard.ts";
+import type { EditableGuardOptions, Guarded, GuardOptions, Stoppable, UnwaitingGuardOptions } from "./guard-options.ts";
 import { callIntercept, type InterceptAction, type InterceptChannel, type InterceptResult } from "./intercept-call.ts";
 import { assertAddress, assertApiKey, assertPositive } from "./options.ts";
 import type { PendingApproval } from "./pending-approval.ts";
 import { requestErrorFrom } from "./request-error.ts";
+import type { ScrubOptions, ScrubResult } from "./scrub.ts";
+import { createTrace, type Tracer } from "./trace.ts";
 import {
   type EditedApproval,
   type EscalationVerdict,
@@ -40,6 +34,11 @@ export interface ControlPlaneOptions {
   readonly timeoutMs?: number | undefined;
   /** The `fetch` to use. Default: the platform's. */
   readonly fetch?: typeof globalThis.fetch | undefined;
+  /**
+   * An OpenTelemetry tracer for a span `agentcontrol.guard` per guarded call. Default: that of the package `@opentelemetry/api`, if
+   * the program has it; a browser's bundle has to pass its own.
+   */
+  readonly tracer?: Tracer | undefined;
 }
 
 /** Limits of one intercept. */
@@ -48,31 +47,6 @@ export interface InterceptOptions {
   readonly signal?: AbortSignal | undefined;
   /** Milliseconds, retries included. Default: the control plane's `timeoutMs`. */
   readonly timeoutMs?: number | undefined;
-}
-
-/** Options of one scrub. */
-export interface ScrubOptions {
-  /** The key's workspace. Default `default`. */
-  readonly workspaceId?: string | undefined;
-  /** Ends the call, which then rejects with code `CANCELLED`. */
-  readonly signal?: AbortSignal | undefined;
-}
-
-/** Position and kind of one personal value in a text, without the value. */
-export interface ScrubFinding {
-  /** `email`, `phone`, … */
-  readonly kind: string;
-  /** Index of the first UTF-16 code unit in the original text. */
-  readonly start: number;
-  /** Index after the last. */
-  readonly end: number;
-}
-
-/** A text without its personal values. */
-export interface ScrubResult {
-  /** The text with placeholders; equal values have equal placeholders. */
-  readonly text: string;
-  readonly findings: readonly ScrubFinding[];
 }
 
 /** The client library: has actions decided before they happen. Works in browsers and on servers. */
@@ -120,6 +94,11 @@ export interface ControlPlane {
   ): Promise<EscalationVerdict | EditedApproval>;
   waitForEscalation(escalationId: string, options?: WaitEscalationOptions): Promise<EscalationVerdict>;
   /**
+   * Takes one ask for an approval back; the last one ends the escalation. Rejects with a `ControlPlaneRequestError`, also when it
+   * is resolved already (`ESCALATION_RESOLVED`). Guarded calls whose `signal` aborts do this by themselves.
+   */
+  withdrawEscalation(escalationId: string): Promise<void>;
+  /**
    * Replaces the personal values in a text by placeholders. Rejects with a `ControlPlaneRequestError`; the text MUST NOT be
    * used then.
    */
@@ -145,21 +124,26 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
   if (options.transport === undefined) assertAddress("baseUrl", options.baseUrl);
   assertApiKey(options.apiKey);
   assertPositive("timeoutMs", defaultMs);
-  const transport = withApiKey(options.transport ?? fetchTransport(options), options.apiKey);
+  const transport = withApiKey(
+    options.transport ?? createFetchTransport({ baseUrl: options.baseUrl, fetch: options.fetch }),
+    options.apiKey,
+  );
   const routes = { client: createClient(EnforcementService, transport), channel };
   const escalations = createClient(EscalationService, transport);
-  const redaction = createClient(RedactionService, transport);
+  const trace = createTrace(options.tracer);
   const watches = new AgentWatches(createClient(AgentService, transport));
   const controlPlane: ControlPlane = {
     intercept: (action, { signal, timeoutMs = defaultMs } = {}) => callIntercept(routes, action, { signal, timeoutMs }),
     // The overloads tell which options make a call return a `PendingApproval`.
-    guard: ((fn: never, guardOptions: never) => guard(controlPlane, fn, guardOptions)) as ControlPlane["guard"],
+    guard: ((fn: never, guardOptions: never) => guard(controlPlane, fn, guardOptions, trace)) as ControlPlane["guard"],
     guardWithSignal: ((fn: never, guardOptions: never) =>
-      guardWithSignal(controlPlane, fn, guardOptions)) as ControlPlane["guardWithSignal"],
+      guardWithSignal(controlPlane, fn, guardOptions, trace)) as ControlPlane["guardWithSignal"],
     watchAgent: (agentId) => watches.watch(agentId),
     waitForEscalation: ((escalationId: string, waitOptions?: WaitEscalationOptions) =>
       waitForEscalation(escalations, escalationId, waitOptions)) as ControlPlane["waitForEscalation"],
-    scrub: (text, scrubOptions) => scrubText(redaction, text, scrubOptions),
+    withdrawEscalation: (escalationId) => withdrawEscalation(escalations, escalationId),
+    // Loaded on first use: a page that only guards functions need not have it.
+    scrub: async (...args) => (await import("./scrub.ts")).scrubText(transport, ...args),
     client: (service) => createClient(service, transport),
     close() {
       watches.close();
@@ -169,23 +153,12 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
   return controlPlane;
 }
 
-async function scrubText(
-  client: Client<typeof RedactionService>,
-  text: string,
-  { workspaceId = "default", signal }: ScrubOptions = {},
-): Promise<ScrubResult> {
-  const options: CallOptions = signal === undefined ? {} : { signal };
+async function withdrawEscalation(client: Client<typeof EscalationService>, escalationId: string): Promise<void> {
   try {
-    const { text: scrubbed, findings } = await client.scrub({ workspaceId, text }, options);
-    return { text: scrubbed, findings: findings.map(({ kind, start, end }) => ({ kind, start, end })) };
+    await client.withdrawEscalation({ escalationId }, { timeoutMs: DEFAULT_INTERCEPT_TIMEOUT_MS });
   } catch (error) {
     throw requestErrorFrom(error);
   }
-}
-
-function fetchTransport({ baseUrl, fetch }: ControlPlaneOptions): Transport {
-  // Without `fetch` the transport looks up the platform's for each call.
-  return createConnectTransport({ baseUrl, useBinaryFormat: true, ...(fetch !== undefined && { fetch }) });
 }
 
 /** Wraps a transport so that every call carries the API key. */

@@ -13,3 +13,13 @@ export function createDeferred<T>(): Deferred<T> {
   });
   return { promise, ...(settle as unknown as Omit<Deferred<T>, "promise">) };
 }
+
+/** Settles as a promise does, or rejects with the signal's reason as soon as it aborts. */
+export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise: result, resolve, reject } = createDeferred<T>();
+  const onAbort = () => reject(signal.reason);
+  if (signal.aborted) onAbort();
+  else signal.addEventListener("abort", onAbort, { once: true });
+  promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+  return result;
+}

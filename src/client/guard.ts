@@ -1,11 +1,15 @@
 import type { AgentWatch } from "./agent-watch.ts";
+import { later } from "./back-off.ts";
 import { AgentBlockedError, AgentStoppedError, type DecisionDetails, EscalationTimeoutError } from "./blocked-error.ts";
 import type { ControlPlane } from "./control-plane.ts";
-import { createDeferred } from "./deferred.ts";
+import { createDeferred, unlessAborted } from "./deferred.ts";
+import type { AnyGuardOptions, CommonAction, GuardCallOptions, Guarded, Stoppable } from "./guard-options.ts";
 import type { InterceptAction, InterceptResult } from "./intercept-call.ts";
+import { blockedText, refusedText, rejectedText, unansweredText, uncheckedText } from "./model-text.ts";
 import { PendingApproval } from "./pending-approval.ts";
 import { ControlPlaneRequestError, isUnreachable } from "./request-error.ts";
 import { createRequestId, presentationId } from "./request-id.ts";
+import { type CallTrace, type Trace, untraced } from "./trace.ts";
 import {
   DEFAULT_ESCALATION_POLL_INTERVAL,
   DEFAULT_ESCALATION_TIMEOUT,
@@ -14,87 +18,13 @@ import {
   type Rejection,
 } from "./wait-escalation.ts";
 
-/** Fields that the actions of a guarded function have in common. */
-type CommonAction = Pick<
-  InterceptAction,
-  "agentId" | "actionType" | "tool" | "sessionId" | "onBehalfOf" | "grantId" | "intentContractId" | "escalationId"
->;
-
-/** Turns calls of a function into actions, and says how each decision is handled. */
-export interface GuardOptions<Args extends unknown[]> extends CommonAction {
-  /**
-   * Returns the arguments that rules evaluate. MUST return JSON, and the same for the same arguments: it is called again
-   * before the function runs, and the call is blocked if the result changed in between.
-   */
-  readonly toArguments: (...args: Args) => Readonly<Record<string, unknown>>;
-  /** Describes the action, in less than 1 MiB. MUST be the same for the same arguments. Default: the arguments as JSON. */
-  readonly toContent?: ((...args: Args) => string) | undefined;
-  /** Further input to the rules, beside the arguments. */
-  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
-  /** True: an escalated call waits for an approver. See `UnwaitingGuardOptions`. */
-  readonly waitOnEscalate?: true | undefined;
-  /** False: a call that an approver allowed only with other arguments is rejected. See `EditableGuardOptions`. */
-  readonly acceptEdits?: false | undefined;
-  /** Seconds that an approver has. Default 300. */
-  readonly escalationTimeout?: number | undefined;
-  /** Seconds between polls of the status while no stream delivers. Default 2. */
-  readonly escalationPollInterval?: number | undefined;
-  /**
-   * Handles a control plane that cannot be reached or does not respond: a fault of the network, no answer in time, or an answer
-   * that says "unavailable". Default `block`. `allow` runs the function unchecked; it overrides neither a decision nor an
-   * escalation that is waited for, and a wrong address or key is no such fault.
-   */
-  readonly onUnreachable?: "block" | "allow" | undefined;
-  /** Called before a function runs unchecked, with the fault. If it throws, the function does not run. */
-  readonly onUnchecked?: ((fault: ControlPlaneRequestError, action: InterceptAction) => void) | undefined;
-  /** Milliseconds that one intercept may take, retries included. Default: the control plane's. */
-  readonly timeoutMs?: number | undefined;
-  /** Ends waiting; the call then rejects with the signal's reason and the function does not run. */
-  readonly signal?: AbortSignal | undefined;
-  /**
-   * Ends a call whose function is running when the agent is deactivated or revoked, or the session is killed. Default true:
-   * the agent is watched while the function runs. A watch that cannot be opened has no effect.
-   */
-  readonly abortWhenRevoked?: boolean | undefined;
-  /** Called with every decision before it takes effect. If it throws, the function does not run. */
-  readonly onDecision?: ((result: InterceptResult, action: InterceptAction) => void) | undefined;
-}
-
-/** Options of a call that runs with other arguments where an approver allowed those in place of its own. */
-export interface EditableGuardOptions<Args extends unknown[]> extends Omit<GuardOptions<Args>, "acceptEdits"> {
-  readonly acceptEdits: true;
-  /**
-   * Returns the parameters with which the function runs instead: the reverse of `toArguments`. `edited` is what the approver
-   * allowed, a copy; `args` are the parameters of the call. `toArguments` of the result MUST be equal to `edited` as JSON, else the
-   * call is blocked: nothing runs that nobody allowed.
-   */
-  readonly fromArguments: (edited: Readonly<Record<string, unknown>>, ...args: Args) => Args;
-}
-
-/** Options of a call that returns a `PendingApproval` at once when its action escalates, and does not wait. */
-export interface UnwaitingGuardOptions<Args extends unknown[]>
-  extends Omit<GuardOptions<Args>, "waitOnEscalate" | "acceptEdits"> {
-  readonly waitOnEscalate: false;
-  readonly acceptEdits?: false | undefined;
-}
-
-type AnyGuardOptions<Args extends unknown[]> =
-  | GuardOptions<Args>
-  | EditableGuardOptions<Args>
-  | UnwaitingGuardOptions<Args>;
-
-/** The guarded function: takes the parameters of the original and returns its result as a promise. */
-export type Guarded<Args extends unknown[], Result> = (...args: Args) => Promise<Awaited<Result>>;
-
-/** A function whose first parameter is a signal that aborts when it must stop. */
-export type Stoppable<Args extends unknown[], Result> = (signal: AbortSignal, ...args: Args) => Result;
-
 /** One call of a guarded function. */
 interface GuardedCall<Args extends unknown[]> {
   /** `request_id` of the first attempt, from which those of presented approvals follow. */
   readonly requestId: string;
   readonly controlPlane: ControlPlane;
   readonly options: AnyGuardOptions<Args>;
+  readonly trace: CallTrace;
   /** The parameters of the call, or those that an approver's edit led to. */
   readonly args: Args;
   /** The content that the approval of an edited action covers. Undefined: that of the parameters. */
@@ -104,13 +34,14 @@ interface GuardedCall<Args extends unknown[]> {
 /**
  * Wraps a function so that it MUST NOT run unless the control plane allows exactly this call of it, or the control plane
  * cannot be reached and `onUnreachable` is `allow`. Otherwise the call rejects: with `AgentBlockedError` for a block, a
- * rejection, a time-out and an unreachable control plane; with `ControlPlaneRequestError` for an invalid request. While the function runs, the call rejects with `AgentStoppedError` as soon as the agent must stop,
- * unless `abortWhenRevoked` is false.
+ * rejection, a time-out and an unreachable control plane; with `ControlPlaneRequestError` for an invalid request. While the
+ * function runs, the call rejects with `AgentStoppedError` as soon as the agent must stop, unless `abortWhenRevoked` is false.
  */
 export function guard<Args extends unknown[], Result>(
   controlPlane: ControlPlane,
   fn: (...args: Args) => Result,
   options: AnyGuardOptions<Args>,
+  trace: Trace = untraced,
 ): Guarded<Args, Result | PendingApproval> {
   return guardWithSignal(
     controlPlane,
@@ -118,33 +49,57 @@ export function guard<Args extends unknown[], Result>(
       return fn.apply(this, args);
     },
     options,
+    trace,
   );
 }
 
 /**
  * Like `guard`, for a function that can stop early: its first argument is a signal that aborts with the error that the call
- * rejects with. It never aborts when `abortWhenRevoked` is false. The guarded function takes the other arguments.
+ * rejects with, and with the caller's own signal. The guarded function takes the other arguments.
  */
 export function guardWithSignal<Args extends unknown[], Result>(
   controlPlane: ControlPlane,
   fn: Stoppable<Args, Result>,
   options: AnyGuardOptions<Args>,
+  trace: Trace = untraced,
 ): Guarded<Args, Result | PendingApproval> {
   const { abortWhenRevoked = true } = options;
   if (options.acceptEdits === true && typeof options.fromArguments !== "function")
     throw new TypeError("`acceptEdits` needs `fromArguments`, which turns edited arguments into parameters");
-  return async function guarded(this: unknown, ...args: Args): Promise<Awaited<Result> | PendingApproval> {
-    const permitted = await permit({ requestId: createRequestId(), controlPlane, options, args });
-    if (permitted instanceof PendingApproval) return permitted;
-    const run = (signal: AbortSignal): Result => fn.call(this, signal, ...permitted);
-    if (!abortWhenRevoked) return await run(new AbortController().signal);
-    return await runWatched(controlPlane.watchAgent(options.agentId), options, run);
+  async function guarded(this: unknown, ...args: Args): Promise<Awaited<Result> | PendingApproval> {
+    // Read at once: a caller may change its arguments as soon as it has called.
+    const action = actionFrom({ options, args });
+    return await trace(action, async (steps) => {
+      const requestId = options.requestId ?? createRequestId();
+      const permitted = await permit({ requestId, controlPlane, options, trace: steps, args }, action);
+      if (permitted instanceof PendingApproval) return permitted;
+      options.signal?.throwIfAborted();
+      const run = (signal: AbortSignal): Result => fn.call(this, signal, ...permitted);
+      if (!abortWhenRevoked) return await run(options.signal ?? new AbortController().signal);
+      return await runWatched(controlPlane.watchAgent(options.agentId), options, run);
+    });
+  }
+  const withOptions = (given: GuardCallOptions) =>
+    guardWithSignal(controlPlane, fn, withCallOptions(options, given), trace);
+  return Object.assign(guarded, { with: withOptions });
+}
+
+/** Returns options with those of single calls in their place. Either signal gives a call up. */
+function withCallOptions<Options extends GuardCallOptions>(options: Options, given: GuardCallOptions): Options {
+  const defined = Object.entries(given).filter(([, value]) => value !== undefined);
+  const signals = [options.signal, given.signal].filter((signal) => signal !== undefined);
+  return {
+    ...options,
+    ...Object.fromEntries(defined),
+    ...(signals.length > 0 && { signal: signals.length > 1 ? AbortSignal.any(signals) : signals[0] }),
   };
 }
 
 /** Resolves with the parameters that the function may run with, or the approval that is not waited for; rejects otherwise. */
-async function permit<Args extends unknown[]>(call: GuardedCall<Args>): Promise<PendingApproval | Args> {
-  const action = actionFrom(call);
+async function permit<Args extends unknown[]>(
+  call: GuardedCall<Args>,
+  action: InterceptAction,
+): Promise<PendingApproval | Args> {
   const result = await decide(call, { ...action, requestId: call.requestId });
   if (result === undefined) return call.args;
   if (result.decision === "escalate") {
@@ -159,7 +114,7 @@ async function permit<Args extends unknown[]>(call: GuardedCall<Args>): Promise<
 /** Returns the id of the escalation that a decision asks for. */
 function askedIn(result: InterceptResult, action: InterceptAction): string {
   if (result.escalationId !== null) return result.escalationId;
-  throw new AgentBlockedError(`${named(action)} escalated without an id`, "escalate", result);
+  throw refusal(action, `${named(action)} escalated without an id`, "escalate", result);
 }
 
 /**
@@ -176,12 +131,12 @@ async function awaitApproval<Args extends unknown[]>(
   let [call, action] = [asked, askedAction];
   for (let waiting = escalated; ; ) {
     const escalationId = askedIn(waiting, action);
-    let note: string | null = null;
-    const onRejected = (rejection: Rejection): void => {
-      note = rejection.note;
+    let rejection: Rejection | undefined;
+    const onRejected = (told: Rejection): void => {
+      rejection = told;
     };
     const verdict = await awaitVerdict(call, { escalationId, escalated: waiting, endsAt, onRejected });
-    if (verdict === "rejected") throw rejected(action, { ...waiting, escalationId, note });
+    if (verdict === "rejected") throw rejected(action, { ...waiting, escalationId }, rejection);
     const isEdited = verdict !== "approved";
     if (isEdited) {
       call = editedCall(call, verdict, waiting);
@@ -204,14 +159,32 @@ async function awaitApproval<Args extends unknown[]>(
   }
 }
 
-function rejected(action: InterceptAction, details: DecisionDetails): AgentBlockedError {
-  const { escalationId, note } = details;
-  const said = note === null || note === undefined || note === "" ? "" : `. The person said: ${note}`;
-  return new AgentBlockedError(
-    `${named(action)} was rejected: escalation \`${escalationId}\`${said}`,
-    "escalate",
-    details,
-  );
+function rejected(
+  action: InterceptAction,
+  asked: InterceptResult,
+  rejection: Rejection | undefined,
+): AgentBlockedError {
+  const details = { ...asked, note: rejection?.note ?? null, forModel: rejectedText(action.actionType, rejection) };
+  return new AgentBlockedError(`${named(action)} ${howRejected(asked, rejection)}`, "escalate", details);
+}
+
+function howRejected({ escalationId }: InterceptResult, rejection: Rejection | undefined): string {
+  const { note = null, resolvedBy = null, editedArguments = null } = rejection ?? {};
+  if (resolvedBy === "expiry") return `was not approved: escalation \`${escalationId}\` expired`;
+  if (resolvedBy === "withdrawal") return `was not approved: escalation \`${escalationId}\` was withdrawn`;
+  const instead = editedArguments === null ? "" : ", and approved with other arguments, which the call does not accept";
+  const said = note === null || note === "" ? "" : `. The person said: ${note}`;
+  return `was rejected: escalation \`${escalationId}\`${instead}${said}`;
+}
+
+/** Creates the error of a call that is refused for a reason that its message gives. */
+function refusal(
+  { actionType }: InterceptAction,
+  message: string,
+  decision: "block" | "escalate",
+  details: DecisionDetails,
+): AgentBlockedError {
+  return new AgentBlockedError(message, decision, { ...details, forModel: refusedText(actionType, message) });
 }
 
 /** Returns a call with the parameters that an approver's edit stands for. Throws unless they stand for exactly that. */
@@ -226,7 +199,7 @@ function editedCall<Args extends unknown[]>(
   const edited = { ...call, args: approved, content: edit.actionContent ?? undefined };
   if (isSameJson(actionFrom(edited).metadata?.arguments, edit.arguments)) return edited;
   const text = `\`fromArguments\` gave other arguments for \`${options.actionType}\` than those that were approved`;
-  throw new AgentBlockedError(text, "escalate", escalated);
+  throw refusal(actionFrom(call), text, "escalate", escalated);
 }
 
 /** Compares JSON values; the order of members does not count. */
@@ -269,28 +242,67 @@ async function awaitVerdict<Args extends unknown[]>(
     if (options.acceptEdits !== true) return await controlPlane.waitForEscalation(escalationId, limits);
     return await controlPlane.waitForEscalation(escalationId, { ...limits, acceptEdits: true });
   } catch (error) {
+    if (signal?.aborted) withdraw(controlPlane, escalationId);
     if (!(error instanceof EscalationTimeoutError)) throw error;
-    throw new EscalationTimeoutError(escalationId, escalationTimeout, { ...escalated, cause: error.cause });
+    const forModel = unansweredText(options.actionType);
+    throw new EscalationTimeoutError(escalationId, escalationTimeout, { ...escalated, forModel, cause: error.cause });
   }
+}
+
+/** Takes an ask back that nobody waits for any more. An ask that cannot be withdrawn ends by itself when its time is up. */
+function withdraw(controlPlane: ControlPlane, escalationId: string): void {
+  controlPlane.withdrawEscalation(escalationId).catch(() => undefined);
 }
 
 /** Returns the decision on an action; undefined when there is none and the options allow the call without. */
 async function decide<Args extends unknown[]>(
-  { controlPlane, options }: GuardedCall<Args>,
+  call: GuardedCall<Args>,
   action: InterceptAction,
 ): Promise<InterceptResult | undefined> {
-  const { signal, timeoutMs, onDecision, onUnchecked, onUnreachable = "block" } = options;
+  const { onDecision, onUnchecked, onUnreachable = "block" } = call.options;
   // INVARIANT: only a failed intercept can let a call pass unchecked; an exception of `onDecision` never does.
-  const result = await controlPlane.intercept(action, { signal, timeoutMs }).catch(unreachableOrThrow);
+  const result = await intercept(call, action).catch(unreachableOrThrow);
   if ("decision" in result) {
-    onDecision?.(result, action);
+    call.trace.decided(result);
+    await onDecision?.(result, action);
     return result;
   }
   if (onUnreachable === "allow") {
-    onUnchecked?.(result, action);
+    await onUnchecked?.(result, action);
+    call.trace.ranUnchecked();
     return undefined;
   }
-  throw new AgentBlockedError(`no decision could be had: ${result.message}`, null, { cause: result });
+  const forModel = uncheckedText(action.actionType);
+  throw new AgentBlockedError(`no decision could be had: ${result.message}`, null, { forModel, cause: result });
+}
+
+/** Milliseconds that a decision may still take after its caller gave up, so that an escalation does not remain for nobody. */
+const LATE_DECISION_MS = 2_000;
+
+/**
+ * Has an action decided. When the caller gives up meanwhile it rejects at once, and withdraws the ask if the decision that is in
+ * flight escalates.
+ */
+async function intercept<Args extends unknown[]>(
+  { controlPlane, options: { signal, timeoutMs } }: GuardedCall<Args>,
+  action: InterceptAction,
+): Promise<InterceptResult> {
+  if (signal === undefined) return await controlPlane.intercept(action, { timeoutMs });
+  signal.throwIfAborted();
+  const leaving = new AbortController();
+  const sent = controlPlane.intercept(action, { signal: leaving.signal, timeoutMs });
+  try {
+    return await unlessAborted(sent, signal);
+  } catch (error) {
+    if (signal.aborted) {
+      const cancel = later(LATE_DECISION_MS, () => leaving.abort());
+      const late = ({ escalationId }: InterceptResult): void => {
+        if (escalationId !== null) withdraw(controlPlane, escalationId);
+      };
+      sent.then(late, () => undefined).finally(cancel);
+    }
+    throw error;
+  }
 }
 
 /** Returns the fault if the control plane could not be reached; throws any other. */
@@ -299,7 +311,11 @@ function unreachableOrThrow(error: unknown): ControlPlaneRequestError {
   throw error;
 }
 
-function actionFrom<Args extends unknown[]>({ options, args, content }: GuardedCall<Args>): InterceptAction {
+function actionFrom<Args extends unknown[]>({
+  options,
+  args,
+  content,
+}: Pick<GuardedCall<Args>, "options" | "args" | "content">): InterceptAction {
   const { agentId, actionType, tool, sessionId, onBehalfOf, grantId, intentContractId, escalationId } = options;
   // Copied, so that later changes to the arguments do not change the action that was sent.
   const values = JSON.parse(JSON.stringify(options.toArguments(...args))) as Record<string, unknown>;
@@ -313,8 +329,12 @@ function actionFrom<Args extends unknown[]>({ options, args, content }: GuardedC
 function assertAllowed(result: InterceptResult, action: InterceptAction): void {
   if (result.decision === "allow") return;
   const why = result.reasons.map(({ message }) => message).join("; ");
-  const verb = result.decision === "block" ? "is blocked" : "needs an approval of its own";
-  throw new AgentBlockedError(`${named(action)} ${verb}${why === "" ? "" : `: ${why}`}`, result.decision, result);
+  const isBlocked = result.decision === "block";
+  const verb = isBlocked ? "is blocked" : "needs an approval of its own";
+  const message = `${named(action)} ${verb}${why === "" ? "" : `: ${why}`}`;
+  if (!isBlocked) throw refusal(action, message, result.decision, result);
+  const forModel = blockedText(action.actionType, result.reasons);
+  throw new AgentBlockedError(message, result.decision, { ...result, forModel });
 }
 
 /** Throws if the caller changed the arguments between request and decision: that call was not decided on. */
@@ -326,7 +346,8 @@ function assertUnchanged<Args extends unknown[]>(
   call.options.signal?.throwIfAborted();
   if (JSON.stringify(actionFrom(call)) === JSON.stringify(action)) return;
   const text = `the arguments of ${named(action)} changed while it was decided`;
-  throw new AgentBlockedError(text, "block", { decisionId: result.decisionId, escalationId: result.escalationId });
+  const { decisionId, escalationId } = result;
+  throw refusal(action, text, "block", { decisionId, escalationId });
 }
 
 function named({ actionType }: InterceptAction): string {
@@ -335,11 +356,12 @@ function named({ actionType }: InterceptAction): string {
 
 /**
  * Runs a function until it is done or its agent must stop: then rejects with the `AgentStoppedError` at once and aborts the
- * function's signal with the same error. Does not run it if that is known already. Closes the watch.
+ * function's signal with the same error. Does not run it if that is known already. Closes the watch. A caller who gives up aborts
+ * the function's signal too, and the function decides how the call ends.
  */
 async function runWatched<Result>(
   watch: AgentWatch,
-  { agentId, sessionId }: CommonAction,
+  { agentId, sessionId, signal: caller }: CommonAction & GuardCallOptions,
   run: (signal: AbortSignal) => Result,
 ): Promise<Awaited<Result>> {
   const stopped = new AbortController();
@@ -351,9 +373,11 @@ async function runWatched<Result>(
     stopped.abort(error);
   };
   const onAbort = () => stopWith(watch.signal.reason);
+  const onLeave = () => stopped.abort(caller?.reason);
   try {
     watch.signal.throwIfAborted();
     watch.signal.addEventListener("abort", onAbort, { once: true });
+    caller?.addEventListener("abort", onLeave, { once: true });
     if (sessionId !== undefined) {
       watch.onSessionKilled(sessionId, () => stopWith(new AgentStoppedError(agentId, { change: "killed", sessionId })));
     }
@@ -361,6 +385,7 @@ async function runWatched<Result>(
     return await Promise.race([stop, run(stopped.signal)]);
   } finally {
     watch.signal.removeEventListener("abort", onAbort);
+    caller?.removeEventListener("abort", onLeave);
     watch.close();
   }
 }

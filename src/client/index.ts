@@ -12,11 +12,15 @@ export {
   createControlPlane,
   DEFAULT_INTERCEPT_TIMEOUT_MS,
   type InterceptOptions,
-  type ScrubFinding,
-  type ScrubOptions,
-  type ScrubResult,
 } from "./control-plane.ts";
-export type { EditableGuardOptions, Guarded, GuardOptions, Stoppable, UnwaitingGuardOptions } from "./guard.ts";
+export type {
+  EditableGuardOptions,
+  GuardCallOptions,
+  Guarded,
+  GuardOptions,
+  Stoppable,
+  UnwaitingGuardOptions,
+} from "./guard-options.ts";
 export type {
   ChannelCallOptions,
   InterceptAction,
@@ -32,6 +36,8 @@ export {
   type RequestFieldViolation,
   requestErrorFrom,
 } from "./request-error.ts";
+export type { ScrubFinding, ScrubOptions, ScrubResult } from "./scrub.ts";
+export type { Tracer, TracerSpan } from "./trace.ts";
 export {
   DEFAULT_ESCALATION_POLL_INTERVAL,
   DEFAULT_ESCALATION_TIMEOUT,

@@ -70,6 +70,8 @@ export interface InterceptResult {
   readonly decisionPath: string;
   /** The reasons, most decisive first. */
   readonly reasons: readonly InterceptReason[];
+  /** True if this repeats an earlier decision, usually the first one for the same `requestId`. */
+  readonly replayed: boolean;
 }
 
 /** Limits of one attempt to get a decision. */
@@ -193,6 +195,7 @@ function interceptResultFrom(response: InterceptResponse): InterceptResult {
     latencyMs: response.latencyMs,
     decisionPath: (DecisionPath[response.decisionPath] ?? String(response.decisionPath)).toLowerCase(),
     reasons: response.reasons.map(reasonFrom),
+    replayed: response.replayed,
   };
 }
 

@@ -13,6 +13,7 @@ export class PendingApproval implements InterceptResult {
   readonly latencyMs: number;
   readonly decisionPath: string;
   readonly reasons: readonly InterceptReason[];
+  readonly replayed: boolean;
   /** The action as it was intercepted. */
   readonly action: InterceptAction;
 
@@ -24,6 +25,7 @@ export class PendingApproval implements InterceptResult {
     this.latencyMs = result.latencyMs;
     this.decisionPath = result.decisionPath;
     this.reasons = result.reasons;
+    this.replayed = result.replayed;
     this.action = action;
   }
 }

@@ -41,6 +41,8 @@ export interface Rejection {
   readonly note: string | null;
   /** The key or person that rejected; `expiry` if its time was up, `withdrawal` if every ask was withdrawn. */
   readonly resolvedBy: string | null;
+  /** The arguments that the person approved instead; null for none. */
+  readonly editedArguments: Readonly<Record<string, unknown>> | null;
 }
 
 /** Seconds: an approver has five minutes. */
@@ -166,7 +168,9 @@ async function readRejection(
 ): Promise<void> {
   const limits = { signal, timeoutMs: POLL_TIMEOUT_MS };
   const { escalation } = await client.getEscalation({ escalationId }, limits).catch(() => ({ escalation: undefined }));
-  if (escalation !== undefined) tell({ note: escalation.note ?? null, resolvedBy: escalation.resolvedBy ?? null });
+  if (escalation === undefined) return;
+  const { note = null, resolvedBy = null, editedArguments = null } = escalation;
+  tell({ note, resolvedBy, editedArguments });
 }
 
 /** Reads what a person made of an escalation that is rejected. */

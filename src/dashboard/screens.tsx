@@ -29,6 +29,7 @@ export const NAVIGATION: readonly NavEntry[] = [
   { name: "limits", title: "Limits", group: "watch" },
   { name: "agents", title: "Agents", group: "govern" },
   { name: "tools", title: "Tools", group: "govern" },
+  { name: "servers", title: "MCP servers", group: "govern" },
   { name: "mandates", title: "Mandates", group: "govern" },
   { name: "vault", title: "Vault", group: "govern" },
   { name: "webhooks", title: "Webhooks", group: "administer" },
@@ -46,6 +47,7 @@ const EscalationsScreen = lazy(() =>
   import("./screens/escalations/escalations.tsx").then(({ Escalations }) => ({ default: Escalations })),
 );
 const ToolsScreen = lazy(() => import("./screens/tools/tools.tsx").then(({ Tools }) => ({ default: Tools })));
+const ServersScreen = lazy(() => import("./screens/servers/servers.tsx").then(({ Servers }) => ({ default: Servers })));
 const MandatesScreen = lazy(() =>
   import("./screens/mandates/mandates.tsx").then(({ Mandates }) => ({ default: Mandates })),
 );
@@ -77,6 +79,8 @@ export const SCREENS: readonly ScreenRoute[] = [
   { path: "/vault", screen: VaultScreen },
   { path: "/tools/:id", screen: ToolsScreen },
   { path: "/tools", screen: ToolsScreen },
+  { path: "/servers/:id", screen: ServersScreen },
+  { path: "/servers", screen: ServersScreen },
   { path: "/mandates/:id", screen: MandatesScreen },
   { path: "/mandates", screen: MandatesScreen },
   { path: "/limits", screen: LimitsScreen },

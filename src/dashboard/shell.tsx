@@ -3,6 +3,7 @@ import { type ReactNode, useEffect, useState } from "react";
 import { Link, useLocation } from "wouter";
 import { useAnnounce } from "./kit/toast.tsx";
 import { usePendingCount } from "./live/use-escalations.tsx";
+import { useNotifications } from "./live/use-notifications.ts";
 import { NAVIGATION, type NavEntry } from "./screens.tsx";
 import { signOut, useSession } from "./session.ts";
 import { type Theme, useTheme } from "./theme.ts";
@@ -19,6 +20,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
   const [isOpen, setIsOpen] = useState(false);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another screen closes the navigation of a narrow page
   useEffect(() => setIsOpen(false), [location]);
+  useNotifications();
   return (
     <div className="shell">
       <a className="skip" href="#content">

@@ -23,9 +23,9 @@ export function alwaysBlockedFor(state: WorkspaceState, agentId: string, nowMs: 
     const checked = checkIdentity(state, action, nowMs);
     if (checked.kind === "refused") return true;
     if (checkPermissions(state, agent, checked.identity, action, nowMs).reason !== undefined) return true;
-    const { tool = "", normalisedType } = action;
+    const { tool, normalisedType } = action;
     if (checkToolPolicies(state, action, tool)?.decision === "block") return true;
-    return rules.some((rule) => covers(rule, normalisedType, normaliseName(tool)));
+    return rules.some((rule) => covers(rule, normalisedType, normaliseName(tool ?? "")));
   };
 }
 

@@ -156,7 +156,7 @@ function mcpToolVerdict({ state, action, toolName }: Attempt): Verdict | undefin
   if (found === undefined) return undefined;
   const { decision, policy } = found;
   const verb = decision === "block" ? "blocks" : "escalates";
-  const message = `MCP tool policy \`${policy.sealed.id}\` ${verb} tool \`${toolName}\``;
+  const message = `MCP tool policy \`${policy.sealed.id}\` ${verb} tool \`${toolName ?? action.actionType}\``;
   const reasons: DecisionReason[] = [{ code: "MCP_TOOL_POLICY", message }];
   return { decision, path: "mcp_tool_policy", reasons, permissions: "admitted" };
 }

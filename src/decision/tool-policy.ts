@@ -14,46 +14,59 @@ const SEVERITY: Readonly<Record<Decision, number>> = { allow: 0, escalate: 1, bl
 /** What gateways put between the name of a server and that of its tool. */
 const SEPARATORS = ["/", ".", "__"];
 
-/**
- * Lists the names by which a server's policy knows a called tool: the name as called, if the call names the server, and what follows
- * the server's name in `S/T`, `S.T`, `S__T` and `mcp__S__T`. `*` stands for any server.
- */
-function namesUnder(server: string, calledServer: string, called: string): readonly string[] {
-  const unprefixed = called.startsWith("mcp__") ? called.slice("mcp__".length) : called;
-  if (server === "*") {
-    const rests = SEPARATORS.flatMap((separator) => restsAfter(separator, unprefixed));
-    return [called, unprefixed, ...rests];
-  }
-  const rests = SEPARATORS.flatMap((separator) =>
-    unprefixed.startsWith(server + separator) ? [unprefixed.slice(server.length + separator.length)] : [],
-  );
-  return server === calledServer ? [called, unprefixed, ...rests] : rests;
+/** The names that a call gives for an MCP server and its tool, normalised. */
+interface CalledNames {
+  /** Empty if the call names no server. */
+  readonly server: string;
+  /** The action type where the call names no tool. */
+  readonly tool: string;
+  readonly isTool: boolean;
 }
 
-function restsAfter(separator: string, called: string): string[] {
-  const rests: string[] = [];
-  for (let at = called.indexOf(separator); at >= 0; at = called.indexOf(separator, at + 1)) {
-    rests.push(called.slice(at + separator.length));
+/**
+ * Lists the names by which a server's policy knows a called tool: those that follow the server in `S/T`, `S.T`, `S__T` and
+ * `mcp__S__T`, and any prefixed form if the call names the server. `*` stands for any server; a call without a tool is one of a
+ * server only if it names the server or begins with `mcp__`.
+ */
+function namesUnder(policyServer: string, { server, tool, isTool }: CalledNames): readonly string[] {
+  const unprefixed = tool.startsWith("mcp__") ? tool.slice("mcp__".length) : tool;
+  const isAny = policyServer === "*" && (isTool || server !== "" || unprefixed !== tool);
+  if (isAny || policyServer === server) return [tool, ...formsOf(unprefixed)];
+  return SEPARATORS.flatMap((separator) => {
+    const prefix = policyServer + separator;
+    return unprefixed.startsWith(prefix) ? formsOf(unprefixed.slice(prefix.length).trim()) : [];
+  });
+}
+
+/** Lists a name and what follows each separator in it. */
+function formsOf(name: string): readonly string[] {
+  const forms = [name];
+  for (const separator of SEPARATORS) {
+    for (let at = name.indexOf(separator); at >= 0; at = name.indexOf(separator, at + 1)) {
+      forms.push(name.slice(at + separator.length).trim());
+    }
   }
-  return rests;
+  return forms;
 }
 
 /**
  * Finds the most restrictive of the MCP tool policies that match a call, among those of the agent and those of every agent;
- * ties by id. Returns undefined when none matches or the strictest allows.
+ * ties by id. Without a tool the action type stands for it. Returns undefined when none matches or the strictest allows.
  */
 export function checkToolPolicies(
   { authority }: WorkspaceState,
-  { agentId: actingId, metadata }: Action,
+  { agentId: actingId, metadata, normalisedType }: Action,
   toolName: string | undefined,
 ): ToolPolicyVerdict | undefined {
-  if (toolName === undefined) return undefined;
-  const called = normaliseName(toolName);
-  const calledServer = typeof metadata?.mcp_server === "string" ? normaliseName(metadata.mcp_server) : "";
+  const called: CalledNames = {
+    server: typeof metadata?.mcp_server === "string" ? normaliseName(metadata.mcp_server) : "",
+    tool: toolName === undefined ? normalisedType : normaliseName(toolName),
+    isTool: toolName !== undefined,
+  };
   const matching: AuthorityItem[] = [];
   for (const agentId of [actingId, null]) {
     for (const policy of authority.heldBy(agentId, "mcp_tool_policy")) {
-      const names = namesUnder(normaliseName(policy.sealed.server ?? ""), calledServer, called);
+      const names = namesUnder(normaliseName(policy.sealed.server ?? ""), called);
       if (names.some((name) => policy.tools?.matches(name))) matching.push(policy);
     }
   }

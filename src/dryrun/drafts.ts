@@ -1,4 +1,4 @@
-import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
+import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import { checkedDraft, type MandateDraft } from "../registry/mandates.ts";
 import { requireCounters, type WorkspaceState } from "../state/workspace.ts";
 
@@ -14,8 +14,14 @@ export interface Draft {
  * `drafts[0]` and so on.
  */
 export function applyDrafts(state: WorkspaceState, drafts: readonly Draft[]): void {
+  const replaced = new Set<string>();
   drafts.forEach((draft, index) => {
     const path = `drafts[${index}]`;
+    const { replacesMandateId: id } = draft;
+    if (id !== undefined && replaced.has(id)) {
+      throw invalidField(`${path}.replaces_mandate_id`, `names \`${id}\`, which an earlier draft replaces`);
+    }
+    if (id !== undefined) replaced.add(id);
     try {
       applyDraft(state, draft, path);
     } catch (error) {
@@ -29,15 +35,32 @@ function applyDraft(state: WorkspaceState, { mandate, replacesMandateId }: Draft
   const { policies, seq, lastAtMs } = state;
   const replaced = replacesMandateId === undefined ? undefined : policies.mandates.get(replacesMandateId);
   if (replacesMandateId !== undefined && replaced === undefined) {
-    throw notFound(ErrorReason.MANDATE_NOT_FOUND, "mandate in force", { mandate_id: replacesMandateId });
+    throw notInForce("replaces_mandate_id", replacesMandateId);
   }
   const { id, version } = replaced?.compiled ?? { id: path, version: 0 };
   const sealed = checkedDraft(state, id, version + 1, mandate);
   policies.putMandate(sealed, { createdAtMs: lastAtMs, updatedAtMs: lastAtMs, createdSeq: seq, pack: undefined });
 }
 
+/** Creates the error for a field that names a mandate which is not in force. */
+export function notInForce(field: string, mandateId: string): ControlPlaneError {
+  const description = `names \`${mandateId}\`, which is no mandate in force`;
+  return new ControlPlaneError(
+    ErrorReason.MANDATE_NOT_FOUND,
+    `\`${field}\` ${description}`,
+    { mandate_id: mandateId, field },
+    { violations: [{ field, description, reason: "MANDATE_NOT_FOUND" }] },
+  );
+}
+
 function below(path: string, { reason, message, metadata, violations, cause }: ControlPlaneError): ControlPlaneError {
-  const found = violations.map((violation) => ({ ...violation, field: `${path}.${violation.field}` }));
+  // A name that is taken is the only fault without fields.
+  const description = "is the name of another mandate; give the draft `replaces_mandate_id`, or another name";
+  const named = reason === ErrorReason.MANDATE_EXISTS ? [{ field: "name", description, reason: "MANDATE_EXISTS" }] : [];
+  const found = (violations.length === 0 ? named : violations).map((violation) => ({
+    ...violation,
+    field: `${path}.${violation.field}`,
+  }));
   const field = metadata.field === undefined ? {} : { field: `${path}.${metadata.field}` };
   const text = `\`${path}\`: ${message}`;
   return new ControlPlaneError(reason, text, { ...metadata, ...field, draft: path }, { cause, violations: found });

@@ -1,8 +1,9 @@
-import type { Pool } from "pg";
-import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { DatabaseClock } from "../log/clock.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import type { LongChecker } from "../policy/long/checker.ts";
 import type { Action, Outcome } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
+import type { ReadOnlyDatabase } from "../store/transaction.ts";
 import { type BacktestEvent, type BacktestQuery, backtest } from "./backtest/backtest.ts";
 import { OwnStates, type Supposition } from "./own-state.ts";
 import { doAtOnce, doInTurns, type Work } from "./work.ts";
@@ -18,10 +19,19 @@ export interface Question extends Supposition {
 /** Work of a dry run on a state as of a time, epoch milliseconds. It MUST leave the state as it was. */
 export type DryRunWork<T> = (state: WorkspaceState, actions: readonly Action[], nowMs: number) => Work<T>;
 
-/** Parts of the dry runs: none of them is used to write. */
+/** The logs as dry runs see them: without a method that decides, changes or saves. */
+export interface ReadOnlyLogs {
+  of(workspaceId: string): ReadOnlyLog | Promise<ReadOnlyLog>;
+  readonly clock: Pick<DatabaseClock, "now">;
+}
+
+/** One log of them. */
+export type ReadOnlyLog = Pick<WorkspaceLog, "dryRun" | "caughtUp">;
+
+/** Parts of the dry runs: none of them can write. */
 export interface DryRunParts {
-  readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
-  readonly pool: Pool;
+  readonly logs: ReadOnlyLogs;
+  readonly reads: ReadOnlyDatabase;
   readonly checker: LongChecker;
 }
 
@@ -35,7 +45,7 @@ export class DryRuns {
 
   constructor(parts: DryRunParts) {
     this.#parts = parts;
-    this.#ownStates = new OwnStates(parts.pool, parts.logs.clock);
+    this.#ownStates = new OwnStates(parts.reads, parts.logs.clock);
   }
 
   /**
@@ -51,8 +61,8 @@ export class DryRuns {
 
   /** Backtests a window. Throws as `backtest` does. */
   backtest(query: BacktestQuery): AsyncIterable<BacktestEvent> {
-    const { pool, checker } = this.#parts;
-    return backtest({ pool, checker, ownStates: this.#ownStates }, query);
+    const { reads, checker } = this.#parts;
+    return backtest({ reads, checker, ownStates: this.#ownStates }, query);
   }
 
   async #runOnce<T>(question: Question, work: DryRunWork<T>): Promise<T> {

@@ -1,9 +1,9 @@
 import { invalidField } from "../errors.ts";
-import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { CompiledMandate, CompiledRule, OrderedSpec, Principal, ScopeWord } from "../policy/types.ts";
 import { getAgent } from "../registry/agents.ts";
 import { jsonBytes, MAX_PAGE_BYTES, type Page, type PageRequest } from "../registry/page.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
+import type { ReadOnlyLogs } from "./dry-runs.ts";
 import { coversAgent } from "./trace.ts";
 
 /** Agents that are listed of one rule, those with the highest counts. */
@@ -239,7 +239,7 @@ export interface LimitQuery {
  * INVALID_FIELD for the position of another list, OVERLOADED and STORE_UNAVAILABLE.
  */
 export async function listLimits(
-  { logs }: { readonly logs: Pick<WorkspaceLogs, "of"> },
+  { logs }: { readonly logs: Pick<ReadOnlyLogs, "of"> },
   { workspaceId, agentId, signal }: LimitQuery,
   { size, after }: PageRequest<string>,
 ): Promise<Page<ListedLimit, string>> {

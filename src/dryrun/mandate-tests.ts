@@ -1,23 +1,21 @@
-import type { WorkspaceLogs } from "../log/workspace-logs.ts";
-import type { LongChecker } from "../policy/long/checker.ts";
+import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
 import { toolKey } from "../policy/names.ts";
-import { lastMandateVersion, mandateInForce } from "../registry/mandates.ts";
 import { type Page, type PageRequest, pageFrom } from "../registry/page.ts";
 import { type MandateState, mandateSourceFrom } from "../state/policies.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { Database } from "../store/database.ts";
 import { MandateTestEntity } from "../store/entities.ts";
+import { readLastMandateVersions, readMandateTests } from "../store/sql/read-mandates.ts";
 import { stored } from "../store/store-fault.ts";
+import type { DryRunParts } from "./dry-runs.ts";
 import { generateTests } from "./generate-tests.ts";
 import type { MandateTest, TestNote, TestSuite } from "./mandate-test.ts";
 import { type AnswerLongChecks, runTests, type TestRun } from "./run-tests.ts";
 import { Slots } from "./slots.ts";
 
-/** Parts that the tests of mandates need. */
-export interface MandateTestParts {
-  readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
+/** Parts that the tests of mandates need: those of dry runs, and the database in which generated tests are stored. */
+export interface MandateTestParts extends DryRunParts {
   readonly database: Database;
-  readonly checker: LongChecker;
 }
 
 /** Who asks for the tests of which mandate. `signal` aborts when nobody waits for the answer any more. */
@@ -63,7 +61,7 @@ export class MandateTests {
   async generate({ workspaceId, mandateId, signal }: TestQuestion): Promise<StoredSuite> {
     const { logs, database } = this.#parts;
     const state = await (await logs.of(workspaceId)).caughtUp();
-    const mandate = await mandateInForce(database, state, mandateId);
+    const mandate = await this.#inForce(state, mandateId);
     const { version } = mandate.compiled;
     const source = mandateSourceFrom(mandate.sealed);
     const suite = await this.#slots.run(() => generateTests(source, toolsOf(state), staleRules(mandate), signal));
@@ -82,9 +80,9 @@ export class MandateTests {
     { workspaceId, mandateId }: Omit<TestQuestion, "signal">,
     { size, after = -1 }: PageRequest,
   ): Promise<Page<MandateTest> & { readonly version: number; readonly notes: readonly TestNote[] }> {
-    const { logs, database } = this.#parts;
-    const state = await (await logs.of(workspaceId)).caughtUp();
-    const version = await lastMandateVersion(database, state, mandateId);
+    const state = await (await this.#parts.logs.of(workspaceId)).caughtUp();
+    const inForce = state.policies.mandates.get(mandateId);
+    const version = inForce?.compiled.version ?? (await this.#lastVersion(workspaceId, mandateId));
     const { tests, notes } = (await this.#storedSuite(workspaceId, mandateId, version)) ?? NO_TESTS;
     const placed = tests.map((test, place) => ({ test, place })).slice(after + 1);
     const { items, next } = pageFrom(placed.slice(0, size + 1), size, ({ place }) => place);
@@ -96,9 +94,9 @@ export class MandateTests {
     readonly runs: readonly TestRun[];
     readonly version: number;
   }> {
-    const { logs, database, checker } = this.#parts;
+    const { logs, checker } = this.#parts;
     const state = await (await logs.of(workspaceId)).caughtUp();
-    const { compiled } = await mandateInForce(database, state, mandateId);
+    const { compiled } = await this.#inForce(state, mandateId);
     const { version } = compiled;
     const { tests } = (await this.#storedSuite(workspaceId, mandateId, version)) ?? NO_TESTS;
     const answerLongChecks: AnswerLongChecks = (checks) => checker.run(workspaceId, checks, signal);
@@ -108,9 +106,25 @@ export class MandateTests {
   }
 
   async #storedSuite(workspaceId: string, mandateId: string, version: number): Promise<TestSuite | undefined> {
-    const em = this.#parts.database.orm.em.fork();
-    const row = await stored(em.findOne(MandateTestEntity, { workspaceId, mandateId, version }));
-    return row === null ? undefined : (JSON.parse(row.suite) as TestSuite);
+    const query = { ...readMandateTests, values: [workspaceId, mandateId, version] };
+    const [row] = (await stored(this.#parts.reads.query<{ suite: string }>(query))).rows;
+    return row === undefined ? undefined : (JSON.parse(row.suite) as TestSuite);
+  }
+
+  async #inForce({ workspaceId, policies }: WorkspaceState, mandateId: string): Promise<MandateState> {
+    const found = policies.mandates.get(mandateId);
+    if (found !== undefined) return found;
+    await this.#lastVersion(workspaceId, mandateId);
+    const message = `mandate \`${mandateId}\` is archived`;
+    throw new ControlPlaneError(ErrorReason.MANDATE_ARCHIVED, message, { mandate_id: mandateId });
+  }
+
+  /** Reads the number of a mandate's last version, archived or not. Rejects with MANDATE_NOT_FOUND. */
+  async #lastVersion(workspaceId: string, mandateId: string): Promise<number> {
+    const query = { ...readLastMandateVersions, values: [workspaceId, mandateId] };
+    const [row] = (await stored(this.#parts.reads.query<{ version: number }>(query))).rows;
+    if (row === undefined) throw notFound(ErrorReason.MANDATE_NOT_FOUND, "mandate", { mandate_id: mandateId });
+    return row.version;
   }
 }
 

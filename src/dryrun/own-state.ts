@@ -1,4 +1,3 @@
-import type { Pool } from "pg";
 import { ErrorReason, invalidField, notFound } from "../errors.ts";
 import type { DatabaseClock } from "../log/clock.ts";
 import { completeWindows } from "../state/counters/log-history.ts";
@@ -6,7 +5,7 @@ import { loadNamed, loadSnapshot } from "../state/load.ts";
 import type { Action } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { stored } from "../store/store-fault.ts";
-import { readSnapshot } from "../store/transaction.ts";
+import type { ReadOnlyDatabase } from "../store/transaction.ts";
 import { applyDrafts, type Draft } from "./drafts.ts";
 import { Slots } from "./slots.ts";
 
@@ -24,12 +23,12 @@ const MAX_WAITING = 16;
 
 /** Loads states that no other request uses, in READ ONLY transactions, for what cannot be tried on the state in force. */
 export class OwnStates {
-  readonly #pool: Pool;
-  readonly #clock: DatabaseClock;
+  readonly #reads: ReadOnlyDatabase;
+  readonly #clock: Pick<DatabaseClock, "now">;
   readonly #slots = new Slots({ maxTaken: MAX_LOADED, maxWaiting: MAX_WAITING });
 
-  constructor(pool: Pool, clock: DatabaseClock) {
-    this.#pool = pool;
+  constructor(reads: ReadOnlyDatabase, clock: Pick<DatabaseClock, "now">) {
+    this.#reads = reads;
     this.#clock = clock;
   }
 
@@ -56,7 +55,7 @@ export class OwnStates {
   }
 
   #load(workspaceId: string, { drafts, atMs }: Supposition, actions: readonly Action[]): Promise<OwnState> {
-    return readSnapshot(this.#pool, async (client) => {
+    return this.#reads.snapshot(async (client) => {
       const state = await loadSnapshot(client, workspaceId);
       const stranger = actions.find(({ agentId }) => !state.agents.has(agentId));
       if (stranger !== undefined) throw notFound(ErrorReason.AGENT_NOT_FOUND, "agent", { agent_id: stranger.agentId });

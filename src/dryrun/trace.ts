@@ -3,6 +3,7 @@ import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { type Condition, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { contextOf } from "../decision/decide.ts";
 import { compilePatterns } from "../policy/action-pattern.ts";
+import { Checks } from "../policy/checks.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { toolKey } from "../policy/names.ts";
 import { argumentSteps } from "../policy/schema/argument-path.ts";
@@ -128,25 +129,36 @@ function conditionsOf(
 ): readonly TracedCondition[] {
   const conditions = rule.source.conditions?.rules ?? [];
   if (rule.judge !== undefined) {
-    return rule.judge(context).map((result, index) => traceCondition(rule, index, conditions[index], result, context));
+    const sources = sourcesOf(rule, context);
+    return rule
+      .judge(context)
+      .map((result, index) => traceCondition(rule, index, conditions[index], result, sources(result, index)));
   }
   const whole = wholeRule(rule, context, reading);
   if (whole === undefined) return [];
   return [{ condition: rule.path, seen: "present", ...whole, holds: finding !== undefined }];
 }
 
+/** Returns where each condition reads its value, given its result: of the arguments and the metadata the one that decided first. */
+function sourcesOf(
+  { type, judge }: CompiledRule,
+  context: EvaluationContext,
+): (result: ConditionResult, index: number) => readonly EvaluationContext["arguments"][] {
+  const { arguments: args, metadata } = context;
+  if (type === RuleType.ARGUMENT || args === metadata) return () => [args];
+  const byArguments = judge?.({ ...context, metadata: args, checks: new Checks() }) ?? [];
+  return (result, index) => (byArguments[index] === result ? [args, metadata] : [metadata, args]);
+}
+
 function traceCondition(
-  { path, decision, type }: CompiledRule,
+  { path, decision }: CompiledRule,
   index: number,
   condition: Condition | undefined,
   result: ConditionResult,
-  context: EvaluationContext,
+  sources: readonly EvaluationContext["arguments"][],
 ): TracedCondition {
   const { field = "", operator = "", value: expected } = condition ?? {};
-  const value = valueAt(
-    field,
-    type === RuleType.ARGUMENT ? [context.arguments] : [context.arguments, context.metadata],
-  );
+  const value = valueAt(field, sources);
   return {
     condition: `${path}.conditions.rules[${index}]`,
     ...{ path: field, operator },

@@ -1,6 +1,6 @@
 import type { Pool } from "pg";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
-import type { AppendedEnd, ChangeScope, WorkspaceLog } from "../log/writer.ts";
+import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { readNextExpiries } from "../store/sql/read-escalations.ts";
 
@@ -77,8 +77,8 @@ export class EscalationExpiry {
   }
 
   /** Notes the escalations that this process created. */
-  readonly onAppended = ({ workspaceId, nextExpiryMs }: AppendedEnd): void => {
-    if (nextExpiryMs !== undefined && this.#note(workspaceId, nextExpiryMs)) this.#schedule();
+  readonly onEscalated = (workspaceId: string, nextExpiryMs: number): void => {
+    if (this.#note(workspaceId, nextExpiryMs)) this.#schedule();
   };
 
   /** Notes an expiry; false if an earlier one of the workspace is known, or the next scan finds it early enough. */

@@ -67,11 +67,17 @@ function optionsOf(client: Client): { capabilities: ServerCapabilities; instruct
 export class StatelessBridge implements Endpoint {
   readonly #client: Client;
   readonly #handler: McpHttpHandler;
+  #isClosed = false;
 
   /** Takes a connected client without capabilities: requests of the server cannot be carried over, and it is told so. */
   constructor(client: Client) {
     this.#client = client;
     this.#handler = createMcpHandler(() => this.#createServer(), { legacy: "reject" });
+  }
+
+  /** True once the gateway has closed the session itself. */
+  get isClosed(): boolean {
+    return this.#isClosed;
   }
 
   /** True while the server's session lives. */
@@ -85,6 +91,7 @@ export class StatelessBridge implements Endpoint {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     await this.#handler.close().catch(() => undefined);
     await this.#client.close().catch(() => undefined);
   }

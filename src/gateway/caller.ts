@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import { decodeJwt } from "jose";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import type { Authenticator, KeyHolder } from "../registry/authenticator.ts";
@@ -24,27 +25,33 @@ export interface McpCallersOptions {
   readonly authenticate: Authenticator["authenticate"];
   /** Verifies access tokens of a configured issuer; undefined: none is configured. */
   readonly tokens?: Pick<AccessTokens, "claims" | "callerOf"> | undefined;
+  /** An audience of federation tokens that is taken beside the resource itself; undefined: none. */
+  readonly audience?: string | undefined;
 }
 
 const BEARER = /^bearer +(\S+) *$/i;
 const AGENT_HEADER = "x-agent-id";
 const MAX_AGENT_ID = 64;
+const FEDERATION_MARK = "fed_";
 const ROLES: readonly Role[] = [Role.ADMIN, Role.OPERATOR, Role.AGENT];
 
 /** Finds the callers of the gateway. */
 export class McpCallers {
   readonly #authenticate: Authenticator["authenticate"];
   readonly #tokens: McpCallersOptions["tokens"];
+  readonly #audience: string | undefined;
 
-  constructor({ authenticate, tokens }: McpCallersOptions) {
+  constructor({ authenticate, tokens, audience }: McpCallersOptions) {
+    this.#audience = audience;
     this.#authenticate = authenticate;
     this.#tokens = tokens;
   }
 
   /**
    * Finds the caller by `X-API-Key`, else by `Authorization: Bearer`: an API key, an agent's credential, a federation token, or an
-   * access token of the configured issuer for this `resource`. An unbound key names the agent by `X-Agent-Id`. Rejects with KEY_MISSING, KEY_INVALID, ROLE_NOT_ALLOWED for auditors,
-   * AGENT_NOT_ALLOWED for another agent than the key's, and INVALID_FIELD for an unbound key without an agent.
+   * access token of the configured issuer, both for this `resource`. An unbound key names the agent by `X-Agent-Id`. Rejects with
+   * KEY_MISSING, KEY_INVALID, ROLE_NOT_ALLOWED for auditors, AGENT_NOT_ALLOWED for another agent than the key's, and INVALID_FIELD for an
+   * unbound key without an agent.
    */
   async identify(request: IncomingMessage, resource: string | undefined): Promise<McpCaller> {
     const key = keyOf(request);
@@ -57,6 +64,7 @@ export class McpCallers {
     if (holder === undefined) {
       throw new ControlPlaneError(ErrorReason.KEY_INVALID, "the key is unknown, expired or revoked");
     }
+    if (holder.keyId.startsWith(FEDERATION_MARK)) assertAudience(key, [resource, this.#audience]);
     if (!ROLES.includes(holder.role)) {
       const role = (Role[holder.role] ?? "").toLowerCase();
       throw new ControlPlaneError(ErrorReason.ROLE_NOT_ALLOWED, `a key with role \`${role}\` may not call tools`, {
@@ -77,6 +85,15 @@ function keyOf({ headers }: IncomingMessage): string {
   if (bearer !== undefined) return bearer;
   const text = "no key came with the call; send it as `X-API-Key` or as `Authorization: Bearer`";
   throw new ControlPlaneError(ErrorReason.KEY_MISSING, text);
+}
+
+/** Throws KEY_INVALID for a federation token, whose signature has been verified, that is for another audience. */
+function assertAudience(token: string, wanted: readonly (string | undefined)[]): void {
+  const { aud } = decodeJwt(token);
+  if (typeof aud === "string" && wanted.includes(aud)) return;
+  const named = wanted.find((each) => each !== undefined);
+  const which = named === undefined ? "set `ACP_PUBLIC_URL` to the address of this service" : `it must be \`${named}\``;
+  throw new ControlPlaneError(ErrorReason.KEY_INVALID, `the federation token is for another audience; ${which}`);
 }
 
 function agentOf({ headers }: IncomingMessage, { agentId }: Pick<KeyHolder, "agentId">): string {

@@ -2,22 +2,26 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { classifyInboundRequest } from "@modelcontextprotocol/server";
 import { Counter, Gauge, type Registry } from "prom-client";
-import { alwaysBlockedFor } from "../decision/always-blocked.ts";
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason, httpStatusFromReason } from "../errors.ts";
-import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
-import { normaliseName } from "../policy/names.ts";
-import type { McpDefinitions, McpTool, ReviewedTool } from "../registry/mcp-definitions.ts";
+import { printable } from "../registry/mcp-changes.ts";
+import type { ReviewedTool } from "../registry/mcp-definitions.ts";
 import type { McpServer, McpServers } from "../registry/mcp-servers.ts";
+import { HeldBytes } from "../server/held-bytes.ts";
 import { sendJson } from "../server/http-reply.ts";
 import { readJsonBody } from "../server/rest/body.ts";
 import { parseJson } from "../server/rest/json-text.ts";
-import type { Action } from "../state/types.ts";
-import { createId } from "../store/ids.ts";
-import type { StoreLog } from "../store/migrate.ts";
-import type { McpCaller, McpCallers } from "./caller.ts";
-import { type Endpoint, type Generation, upstreamUnavailable } from "./endpoint.ts";
-import { listTools } from "./listing.ts";
+import type { McpCallers } from "./caller.ts";
+import { type Exchange, Forwarding, type ForwardingOptions, inGeneration, noteFault, stackOf } from "./exchange.ts";
+import {
+  disagreeingParameter,
+  disagreement,
+  headerOf,
+  parameterHeaders,
+  passedHeaders,
+  repeatedHeaders,
+  standardHeaders,
+} from "./headers.ts";
 import {
   errorOf,
   faultOf,
@@ -27,63 +31,45 @@ import {
   type RpcId,
   type RpcMessage,
   type RpcRequest,
-  type RpcResponse,
   resultOf,
   rpcMessageFrom,
 } from "./messages.ts";
 import type { RequestOrigins } from "./origin.ts";
 import type { ProtectedResource } from "./protected-resource.ts";
-import { type RelayEnd, relay, tooLongError } from "./relay.ts";
-import { Reply } from "./reply.ts";
+import { type Answer, Reply } from "./reply.ts";
 import type { McpEnds } from "./session-ends.ts";
-import { type OpenCall, type Session, Sessions } from "./sessions.ts";
-import { type ToolCallOutcome, ToolCalls, type ToolCallsOptions } from "./tool-calls.ts";
-import { refusal } from "./tool-results.ts";
+import { OpenCall, type Session, Sessions, type SessionsOptions } from "./sessions.ts";
+import { EscalationTasks } from "./tasks.ts";
+import { type DecidedOutcome, type ToolCallAnswer, ToolCalls, type ToolCallsOptions } from "./tool-calls.ts";
+import { ToolLists, type ToolListsOptions } from "./tool-lists.ts";
+import { DECISION_META, decisionMeta } from "./tool-results.ts";
 import type { Upstreams } from "./upstreams.ts";
 
 /** Parts and settings of the gateway. */
-export interface GatewayOptions extends ToolCallsOptions {
+export interface GatewayOptions extends ToolCallsOptions, ToolListsOptions, ForwardingOptions, SessionsOptions {
   readonly servers: Pick<McpServers, "find">;
-  readonly definitions: Pick<McpDefinitions, "review">;
   readonly callers: Pick<McpCallers, "identify">;
-  readonly ends: Pick<McpEnds, "watch">;
+  readonly ends: Pick<McpEnds, "watch" | "endOf">;
   readonly origins: Pick<RequestOrigins, "assertAllowed">;
   readonly resource: Pick<ProtectedResource, "resourceOf" | "challenge">;
   readonly upstreams: Upstreams;
-  readonly logs: WorkspaceLogs;
-  readonly log: StoreLog;
+  readonly logs: ToolListsOptions["logs"];
   readonly metrics: Registry;
-  /** Maximum bytes of a message of a client, and of a message of a server. */
+  /** Maximum bytes of a message of a client. */
   readonly maxBodyBytes: number;
-  readonly maxResultBytes: number;
-  /** Milliseconds without a message of the server after which a forwarded request is given up. */
-  readonly answerMs: number;
 }
 
-/** One message of a client, on its way. */
-interface Exchange {
-  readonly server: McpServer;
-  readonly caller: McpCaller;
-  readonly generation: Generation;
-  readonly endpoint: Endpoint;
-  /** Headers for the upstream server. */
-  readonly headers: Readonly<Record<string, string>>;
-  readonly session: Session | undefined;
+/** A request of a client before it is known which generation it speaks. */
+interface Given extends Pick<Exchange, "caller" | "server" | "ending"> {
   readonly reply: Reply;
-  /** Aborts when the client goes away, its key ends, it cancels the call, or the service closes. */
-  readonly ending: AbortController;
 }
+
+/** Headers in which a client repeats arguments. */
+type Parameters = Readonly<Record<string, string>>;
 
 const PREFIX = "/mcp";
 const MAX_DEPTH = 64;
-/** Headers of a client that its upstream server gets. */
-const PASSED_HEADERS = ["last-event-id", "mcp-protocol-version", "mcp-method", "mcp-name", "traceparent", "tracestate"];
-const PARAMETER_HEADER = /^mcp-param-[a-z0-9_-]+$/;
-const BASE64_NAME = /^=\?base64\?([A-Za-z0-9+/=]*)\?=$/;
 const SESSION_HEADER = "mcp-session-id";
-const ACCEPT = "application/json, text/event-stream";
-/** Reviewed tools that are remembered, by server or session. */
-const LIST_TTL_MS = 0;
 const CLIENT_LEFT = "the client went away";
 
 /** Serves `/mcp/{name}`: a reverse proxy in front of MCP servers that decides every call of a tool. */
@@ -94,15 +80,24 @@ export class McpGateway {
   readonly #calls: ToolCalls;
   readonly #closing = new AbortController();
   readonly #exchanges = new Set<AbortController>();
-  /** Tools of each server as they were last reviewed. */
-  readonly #reviewed = new WeakMap<McpServer, ReadonlyMap<string, ReviewedTool>>();
-  readonly #listings = new WeakMap<object, Promise<ReadonlyMap<string, ReviewedTool>>>();
+  readonly #forwarding: Forwarding;
+  readonly #lists: ToolLists;
+  readonly #tasks: EscalationTasks;
+  /** Messages of clients that are read, held or forwarded. */
+  readonly #held = new HeldBytes();
   readonly #outcomes: Counter;
 
   constructor(options: GatewayOptions) {
     this.#options = options;
     this.#sessions = new Sessions(options);
     this.#calls = new ToolCalls(options);
+    this.#forwarding = new Forwarding(options);
+    this.#lists = new ToolLists(options);
+    this.#tasks = new EscalationTasks({
+      ...{ calls: this.#calls, lists: this.#lists, forwarding: this.#forwarding },
+      ...{ ends: options.ends, log: options.log, maxResultBytes: options.maxResultBytes },
+      onOutcome: (outcome) => this.#count(outcome),
+    });
     const registers = [options.metrics];
     this.#outcomes = new Counter({
       name: "acp_mcp_calls_total",
@@ -138,6 +133,7 @@ export class McpGateway {
     const reason = new ControlPlaneError(ErrorReason.SHUTTING_DOWN, "the service is stopping");
     this.#closing.abort(reason);
     for (const exchange of this.#exchanges) exchange.abort(reason);
+    this.#tasks.close(reason);
     await this.#sessions.closeAll(reason);
     await this.#options.upstreams.close();
   }
@@ -150,10 +146,11 @@ export class McpGateway {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse, name: string): Promise<void> {
-    const { origins, callers, resource, servers } = this.#options;
+    const { origins, callers, ends, resource, servers } = this.#options;
     origins.assertAllowed(request);
     this.#closing.signal.throwIfAborted();
-    const caller = await callers.identify(request, resource.resourceOf(request, `${PREFIX}/${name}`));
+    const at = resource.resourceOf(request, `${PREFIX}/${name}`);
+    const caller = await callers.identify(request, at);
     const server = await servers.find(caller.workspaceId, name);
     if (server === undefined) {
       throw new ControlPlaneError(ErrorReason.MCP_SERVER_NOT_FOUND, `no MCP server \`${name}\``, { server: name });
@@ -164,22 +161,38 @@ export class McpGateway {
       this.#exchanges.delete(ending);
       if (!response.writableFinished) ending.abort(new ControlPlaneError(ErrorReason.CANCELLED, CLIENT_LEFT));
     });
-    const reply = new Reply(response);
-    if (request.method === "POST") return this.#post(request, { caller, server, reply, ending });
-    if (request.method === "GET") return this.#stream(request, { caller, server, reply, ending });
-    if (request.method === "DELETE") return this.#end(request, { caller, server, reply, ending });
+    const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
+    try {
+      // Once more: an end before the watch began is not reported.
+      const { isEnded } = await callers.identify(request, at);
+      const now = { ...caller, isEnded };
+      await this.#method(request, { caller: now, server, reply: new Reply(response), ending });
+    } finally {
+      unwatch();
+    }
+  }
+
+  async #method(request: IncomingMessage, given: Given): Promise<void> {
+    const { reply, caller } = given;
+    if (request.method === "POST") return this.#post(request, given);
+    const ended = await this.#options.ends.endOf(caller);
+    if (ended !== undefined) throw ended;
+    if (request.method === "GET") return this.#stream(request, given);
+    if (request.method === "DELETE") return this.#end(request, given);
     reply.setHeader("allow", "POST, GET, DELETE");
     reply.json(405, errorBody(RPC_CODES.server, "use POST, GET or DELETE"));
   }
 
   /** Serves one message of a client. */
-  async #post(
-    request: IncomingMessage,
-    given: Pick<Exchange, "caller" | "server" | "reply" | "ending">,
-  ): Promise<void> {
-    const bytes = await readJsonBody(request, this.#options.maxBodyBytes, () => undefined);
+  #post(request: IncomingMessage, given: Given): Promise<void> {
+    return this.#held.during(async (hold) => {
+      const bytes = await readJsonBody(request, this.#options.maxBodyBytes, hold);
+      await this.#receive(request, given, parseJson(bytes, MAX_DEPTH).value);
+    });
+  }
+
+  async #receive(request: IncomingMessage, given: Given, value: unknown): Promise<void> {
     const { reply, server, caller } = given;
-    const value = parseJson(bytes, MAX_DEPTH).value;
     if (Array.isArray(value)) {
       return reply.json(400, errorBody(RPC_CODES.invalidRequest, "batches are not served; send one message a request"));
     }
@@ -197,36 +210,53 @@ export class McpGateway {
         error: { code, message: text, ...(data === undefined ? {} : { data }) },
       });
     }
-    const disagreeing = nameDisagreement(request, message);
+    const disagreeing = disagreement(request, message);
     if (disagreeing !== undefined) {
       const id = isRequest(message) ? message.id : null;
       return reply.json(400, { jsonrpc: "2.0", id, error: { code: RPC_CODES.headerMismatch, message: disagreeing } });
     }
     const headers = passedHeaders(request);
+    const parameters = parameterHeaders(request);
     try {
-      if (outcome.kind === "modern") {
+      const isModern = outcome.kind === "modern";
+      // The decision on a call of a tool looks at the agent itself.
+      const isDecided = isRequest(message) && message.method === "tools/call" && !caller.isEnded;
+      const ended = isDecided ? undefined : await this.#options.ends.endOf(caller);
+      if (ended !== undefined) return await this.#refuseEnded(given, ended, isModern, message);
+      if (isModern) {
         const endpoint = await this.#options.upstreams.stateless(server, caller.agentId);
-        return await this.#exchange(
-          { ...given, generation: "stateless", endpoint, headers, session: undefined },
-          message,
-        );
+        const exchange = { ...given, generation: "stateless" as const, endpoint, headers, session: undefined };
+        return await this.#exchange(exchange, message, parameters);
       }
       if (isRequest(message) && message.method === "initialize") return await this.#initialize(given, headers, message);
       const session = this.#sessions.get(headerOf(request, SESSION_HEADER), caller, server);
-      await this.#exchange({ ...given, ...inSession(session, headers) }, message);
+      await this.#exchange({ ...given, ...inSession(session, headers) }, message, parameters);
     } catch (error) {
       if (!isRequest(message) || httpStatusOf(error) === 404 || httpStatusOf(error) === 401) throw error;
-      this.#note(error, server);
+      noteFault(this.#options.log, server, error);
       await reply.finish(faultOf(message.id, error));
     }
   }
 
-  /** Opens a session. */
-  async #initialize(
-    given: Pick<Exchange, "caller" | "server" | "reply" | "ending">,
-    headers: Readonly<Record<string, string>>,
-    message: RpcRequest,
+  /** Refuses a message of a caller that has ended: a stateless call of a tool on record, and anything else. */
+  async #refuseEnded(
+    { caller, server, ending, reply }: Given,
+    ended: ControlPlaneError,
+    isModern: boolean,
+    message: RpcMessage,
   ): Promise<void> {
+    const params = isRequest(message) && message.method === "tools/call" ? (message.params ?? {}) : {};
+    const [tool, args] = [ownValue(params, "name"), ownValue(params, "arguments") ?? {}];
+    const isOfAgent = ended.reason !== ErrorReason.AGENT_NOT_FOUND;
+    if (!isModern || !isOfAgent || !isRequest(message) || typeof tool !== "string" || !isJsonObject(args)) throw ended;
+    const call = { server, caller, sessionId: undefined, tool, arguments: args, signal: ending.signal };
+    const outcome = await this.#calls.refuse(call, ended);
+    this.#count(outcome);
+    await reply.finish(resultOf(message.id, inGeneration("stateless", outcome.result)));
+  }
+
+  /** Opens a session. */
+  async #initialize(given: Given, headers: Readonly<Record<string, string>>, message: RpcRequest): Promise<void> {
     const { caller, server, reply } = given;
     const endpoint = await this.#options.upstreams.stateful(server, message.params);
     const session = await this.#sessions.open(caller, server, endpoint).catch(async (error: unknown) => {
@@ -236,18 +266,20 @@ export class McpGateway {
     const fail = (reason: unknown) => this.#sessions.close(session, reason);
     const unwatch = await this.#options.ends.watch(caller, (reason) => void fail(reason), session.id);
     session.onClosed = unwatch;
+    const call = new OpenCall(message, given.ending, async (response) => {
+      if (response.error !== undefined) void fail(new Error("the server refused the session"));
+      return response;
+    });
+    call.isForwarded = true;
     try {
       const exchange = { ...given, ...inSession(session, headers) };
       const open = async (): Promise<Response> => {
-        const answer = await this.#forward(exchange, message);
+        const answer = await this.#forwarding.send(exchange, message);
         session.upstreamId = answer.headers.get(SESSION_HEADER) ?? undefined;
         reply.setHeader(SESSION_HEADER, session.id);
         return answer;
       };
-      const end = await this.#relay(exchange, open, message, async (response) => {
-        if (response.error !== undefined) void fail(new Error("the server refused the session"));
-        return response;
-      });
+      const end = await this.#forwarding.relay(exchange, open, call);
       if (end !== "answered") await fail(new Error("the server opened no session"));
     } catch (error) {
       await fail(error);
@@ -255,133 +287,105 @@ export class McpGateway {
     }
   }
 
-  /** Passes a message on, or decides it. */
-  async #exchange(exchange: Exchange, message: RpcMessage): Promise<void> {
-    const unwatch = exchange.session === undefined ? await this.#watch(exchange) : undefined;
-    try {
-      if (isRequest(message)) await this.#request(exchange, message);
-      else {
-        if (!isResponse(message) && message.method === "notifications/cancelled")
-          this.#cancel(exchange, message.params);
-        await this.#relay(exchange, () => this.#forward(exchange, message), undefined, passThrough);
-      }
-    } finally {
-      unwatch?.();
-    }
+  /** Passes a message on, or decides it. `parameters`: headers in which the client repeats arguments. */
+  async #exchange(exchange: Exchange, message: RpcMessage, parameters: Parameters): Promise<void> {
+    if (isRequest(message)) return this.#request(exchange, message, parameters);
+    if (!isResponse(message) && message.method === "notifications/cancelled") this.#cancel(exchange, message.params);
+    await this.#forwarding.relay(exchange, () => this.#forwarding.send(exchange, message), undefined);
   }
 
-  #watch({ caller, ending }: Exchange): Promise<() => void> {
-    return this.#options.ends.watch(caller, (reason) => ending.abort(reason));
-  }
-
-  async #request(exchange: Exchange, request: RpcRequest): Promise<void> {
-    const call: OpenCall = { id: request.id, method: request.method, ending: exchange.ending, isForwarded: false };
-    if (exchange.session?.open.has(request.id)) {
+  async #request(exchange: Exchange, request: RpcRequest, parameters: Parameters): Promise<void> {
+    const { session, reply, ending } = exchange;
+    if (session?.open.has(request.id)) {
       const text = "a request with this id is in flight in the session";
-      return exchange.reply.finish(errorOf(request.id, RPC_CODES.invalidRequest, text));
+      return reply.finish(errorOf(request.id, RPC_CODES.invalidRequest, text));
     }
-    exchange.session?.open.set(request.id, call);
+    if (this.#tasks.isOwn(exchange, request)) return this.#answerTask(exchange, request);
+    const call = new OpenCall(request, ending, this.#changeOf(exchange, request));
+    session?.open.set(request.id, call);
     let isKept = false;
     try {
-      if (request.method === "tools/call") isKept = (await this.#callTool(exchange, request, call)) === "unanswered";
-      else {
-        call.isForwarded = true;
-        const transform = request.method === "tools/list" ? this.#listed(exchange, request) : passThrough;
-        const end = await this.#relay(exchange, () => this.#forward(exchange, request), request, transform);
-        isKept = end !== "answered";
-      }
+      if (request.method === "tools/call") isKept = !(await this.#callTool(exchange, request, call, parameters));
+      else isKept = !(await this.#forward(exchange, request, call));
     } finally {
       // One that broke off may be answered when the client resumes its stream.
-      if (!isKept) exchange.session?.open.delete(request.id);
+      if (!isKept) session?.open.delete(request.id);
     }
   }
 
-  /** Decides a call of a tool, and forwards it once if it may pass. */
-  async #callTool(exchange: Exchange, request: RpcRequest, call: OpenCall): Promise<"answered" | "unanswered"> {
-    const { server, caller, session, reply, ending } = exchange;
+  /** Returns the change to the answer of a request; undefined if it is passed on as it is. */
+  #changeOf(exchange: Exchange, request: RpcRequest): OpenCall["transform"] | undefined {
+    if (request.method === "tools/list") return this.#lists.filter(exchange, request);
+    const isDiscovery = exchange.generation === "stateless" && request.method === "server/discover";
+    return isDiscovery ? (response) => this.#tasks.declare(response) : undefined;
+  }
+
+  async #answerTask(exchange: Exchange, request: RpcRequest): Promise<void> {
+    const response = await this.#tasks.answer(exchange, request);
+    await exchange.reply.finish(response, response.error?.code === RPC_CODES.missingCapability ? 400 : 200);
+  }
+
+  /** Sends a request to the server and passes its answer on. Resolves with false if the server may answer it later. */
+  async #forward(exchange: Exchange, request: RpcRequest, call: OpenCall): Promise<boolean> {
+    exchange.ending.signal.throwIfAborted();
+    call.isForwarded = true;
+    const end = await this.#forwarding.relay(exchange, () => this.#forwarding.send(exchange, request), call);
+    return end === "answered";
+  }
+
+  /** Decides a call of a tool, and forwards it once if it may pass. Resolves with false if the server may answer it later. */
+  async #callTool(exchange: Exchange, request: RpcRequest, call: OpenCall, parameters: Parameters): Promise<boolean> {
+    const { server, caller, session, reply, ending, generation, headers } = exchange;
     const { id, params = {} } = request;
     const tool = ownValue(params, "name");
     const args = ownValue(params, "arguments") ?? {};
     if (typeof tool !== "string" || !isJsonObject(args)) {
       await reply.finish(errorOf(id, RPC_CODES.invalidParams, "`name` must be text and `arguments` an object"));
-      return "answered";
+      return true;
+    }
+    const review = async () => (await this.#lists.review(exchange, params)).get(tool);
+    let known = this.#lists.lastReviewed(server, tool);
+    if (known === undefined && Object.keys(parameters).length > 0) known = await review();
+    const header = disagreeingParameter(parameters, known?.repeated ?? [], args);
+    if (header !== undefined) {
+      const text = `the header \`${header}\` says something else than the argument that it repeats`;
+      await reply.finish(errorOf(id, RPC_CODES.headerMismatch, text), 400);
+      return true;
     }
     const token = ownValue((ownValue(params, "_meta") ?? {}) as JsonObject, "progressToken");
     const outcome = await this.#calls.decide({
       ...{ server, caller, sessionId: session?.id, tool, arguments: args, signal: ending.signal },
-      known: this.#reviewed.get(server)?.get(tool),
-      review: async () => (await this.#review(exchange, params)).get(tool),
+      ...{ known, review, isTask: this.#tasks.isDeclared(exchange, request) },
       onHeld: token === undefined ? undefined : (message, seconds) => progress(reply, token, message, seconds),
     });
     this.#count(outcome);
-    if (outcome.kind === "answer") {
-      await reply.finish(resultOf(id, this.#inGeneration(exchange, outcome.result)));
-      return "answered";
+    if (outcome.kind === "escalated") {
+      const meta = { [DECISION_META]: decisionMeta(outcome.sealed) };
+      await reply.finish(resultOf(id, await this.#tasks.create(exchange, outcome.sealed.escalationId ?? "", meta)));
+      return true;
     }
-    ending.signal.throwIfAborted();
-    call.isForwarded = true;
+    if (outcome.kind === "answer") {
+      this.#noteRefusal(exchange, tool, outcome);
+      await reply.finish(resultOf(id, inGeneration(generation, outcome.result)));
+      return true;
+    }
+    const given = outcome.arguments === args ? parameters : undefined;
+    const repeated = repeatedHeaders(given, outcome.repeated, outcome.arguments);
     const forwarded = { ...request, params: { ...params, arguments: outcome.arguments } };
-    const end = await this.#relay(exchange, () => this.#forward(exchange, forwarded), request, passThrough);
-    return end === "answered" ? "answered" : "unanswered";
+    return this.#forward({ ...exchange, headers: { ...headers, ...repeated } }, forwarded, call);
   }
 
-  #count(outcome: ToolCallOutcome): void {
+  /** Writes a refusal to the log that no decision records: the tool is unknown, changed or unusable. */
+  #noteRefusal({ server, caller }: Exchange, tool: string, { sealed, result }: ToolCallAnswer): void {
+    if (sealed !== undefined) return;
+    const { workspaceId, name } = server;
+    const details = { workspaceId, server: name, agentId: caller.agentId, tool: printable(tool, 256), result };
+    this.#options.log.warn(details, "mcp call refused");
+  }
+
+  #count(outcome: DecidedOutcome): void {
     const decision = outcome.sealed?.decision ?? "refused";
     this.#outcomes.inc({ outcome: outcome.kind === "forward" ? "forwarded" : decision });
-  }
-
-  /** Adds what a result needs in its generation. */
-  #inGeneration({ generation }: Exchange, result: JsonObject): JsonObject {
-    return generation === "stateless" ? { resultType: "complete", ...result } : result;
-  }
-
-  /** Lists and reviews the tools now. Callers that wait for a listing to begin share it. */
-  async #review(exchange: Exchange, params: JsonObject): Promise<ReadonlyMap<string, ReviewedTool>> {
-    const { server, caller, session, headers, endpoint, ending, generation } = exchange;
-    const key: object = session ?? endpoint;
-    const before = this.#listings.get(key);
-    const meta = generation === "stateless" ? envelopeOf(params) : undefined;
-    const { "mcp-name": _, "mcp-method": __, ...own } = headers;
-    const list = async () => {
-      const tools = await listTools({ server: server.name, endpoint, headers: own, meta }, ending.signal);
-      const reviewed = await this.#options.definitions.review(server, tools, caller.keyId);
-      this.#reviewed.set(server, reviewed);
-      return reviewed;
-    };
-    // A listing that began before the call proves nothing about the tool at the time of the call.
-    const listing = before === undefined ? list() : before.catch(() => undefined).then(list);
-    this.#listings.set(key, listing);
-    try {
-      return await listing;
-    } finally {
-      if (this.#listings.get(key) === listing) this.#listings.delete(key);
-    }
-  }
-
-  /** Makes the change to the answer to `tools/list`: what may not be called is left out, and the rest is in a fixed order. */
-  #listed(exchange: Exchange, request: RpcRequest): (response: RpcResponse) => Promise<RpcResponse> {
-    return async (response) => {
-      const { server, caller, generation } = exchange;
-      const tools = ownValue(response.result ?? {}, "tools");
-      if (response.result === undefined || !Array.isArray(tools)) return response;
-      const isWhole =
-        ownValue(request.params ?? {}, "cursor") === undefined && ownValue(response.result, "nextCursor") === undefined;
-      const given = tools.filter((tool) => isJsonObject(tool)) as McpTool[];
-      const reviewed = await this.#options.definitions.review(server, given, caller.keyId);
-      if (isWhole) this.#reviewed.set(server, reviewed);
-      const log = await this.#options.logs.of(caller.workspaceId);
-      const isBlocked = alwaysBlockedFor(await log.caughtUp(), caller.agentId, log.nowMs);
-      const shown = given
-        .filter(({ name }) => {
-          const tool = reviewed.get(name);
-          return tool?.status === "active" && !isBlocked(probeOf(exchange, tool.registeredName));
-        })
-        .sort((a, b) => (a.name < b.name ? -1 : 1));
-      const result: JsonObject = { ...response.result, tools: shown as readonly JsonObject[] as JsonValue };
-      const ttl = ownValue(result, "ttlMs");
-      const cache = { ttlMs: typeof ttl === "number" ? ttl : LIST_TTL_MS, cacheScope: "private" };
-      return { ...response, result: generation === "stateless" ? { ...result, ...cache } : result };
-    };
   }
 
   /** Takes a client's cancellation to the call in flight. */
@@ -393,10 +397,7 @@ export class McpGateway {
   }
 
   /** Serves the stream of a server's own messages. */
-  async #stream(
-    request: IncomingMessage,
-    given: Pick<Exchange, "caller" | "server" | "reply" | "ending">,
-  ): Promise<void> {
+  async #stream(request: IncomingMessage, given: Given): Promise<void> {
     const { caller, server, reply, ending } = given;
     const session = this.#sessions.get(headerOf(request, SESSION_HEADER), caller, server);
     const exchange = { ...given, ...inSession(session, passedHeaders(request)) };
@@ -404,7 +405,7 @@ export class McpGateway {
     try {
       const { headers } = exchange;
       const open = () => session.endpoint.fetch({ method: "GET", headers, signal: ending.signal });
-      await this.#relay(exchange, open, undefined, passThrough);
+      await this.#forwarding.relay(exchange, open, undefined);
       reply.end();
     } finally {
       session.streams.delete(ending);
@@ -413,107 +414,17 @@ export class McpGateway {
   }
 
   /** Ends a session. */
-  async #end(request: IncomingMessage, given: Pick<Exchange, "caller" | "server" | "reply" | "ending">): Promise<void> {
+  async #end(request: IncomingMessage, given: Given): Promise<void> {
     const { caller, server, reply, ending } = given;
     const session = this.#sessions.get(headerOf(request, SESSION_HEADER), caller, server);
     const { headers } = inSession(session, passedHeaders(request));
-    const answer = await session.endpoint.fetch({ method: "DELETE", headers, signal: ending.signal });
-    await answer.body?.cancel();
-    await this.#sessions.close(session, new Error("the client ended the session"));
-    reply.text(200, undefined, "");
-  }
-
-  #forward({ endpoint, headers, ending }: Exchange, message: RpcMessage): Promise<Response> {
-    return endpoint.fetch({ method: "POST", headers, body: JSON.stringify(message), signal: ending.signal });
-  }
-
-  /** Asks the server and passes its answer on. Gives a request up when the server falls silent. */
-  async #relay(
-    exchange: Exchange,
-    ask: () => Promise<Response>,
-    request: RpcRequest | undefined,
-    transform: (response: RpcResponse) => RpcResponse | Promise<RpcResponse>,
-  ): Promise<RelayEnd> {
-    const { server, reply, session, ending } = exchange;
-    const { maxResultBytes: maxBytes, answerMs, log } = this.#options;
-    const giveUp = () => ending.abort(upstreamUnavailable(server.name, `sent nothing for ${answerMs / 1000} s`));
-    let timer = request === undefined ? undefined : setTimeout(giveUp, answerMs);
-    let dropped = 0;
     try {
-      const end = await relay({
-        ...{ server: server.name, response: await ask(), reply, id: request?.id, maxBytes },
-        onMessage: () => {
-          if (timer === undefined) return;
-          clearTimeout(timer);
-          timer = setTimeout(giveUp, answerMs);
-        },
-        awaits: (id) => id === request?.id || (request === undefined && session?.open.get(id)?.isForwarded === true),
-        transform: async (given) => {
-          if (request === undefined) session?.open.delete(given.id);
-          return transform(given);
-        },
-        onDropped: (why) => {
-          dropped += 1;
-          if (dropped === 1)
-            log.warn({ workspaceId: server.workspaceId, server: server.name, why }, "mcp message dropped");
-        },
-        tooLong: (id) => this.#tooLong(exchange, id, request),
-      });
-      if (request === undefined || end === "answered") {
-        if (end === "answered") reply.end();
-        return end;
-      }
-      return await this.#unanswered(exchange, request, end);
-    } catch (error) {
-      if (ending.signal.aborted) throw ending.signal.reason;
-      throw error instanceof ControlPlaneError
-        ? error
-        : upstreamUnavailable(server.name, "broke its answer off", error);
+      const answer = await session.endpoint.fetch({ method: "DELETE", headers, signal: ending.signal });
+      await answer.body?.cancel();
     } finally {
-      clearTimeout(timer);
+      await this.#sessions.close(session, new Error("the client ended the session"));
     }
-  }
-
-  /** Ends the answer to a request that the server left open. The client may resume a stream of its session. */
-  async #unanswered(
-    { server, reply, session, ending }: Exchange,
-    request: RpcRequest,
-    end: RelayEnd,
-  ): Promise<RelayEnd> {
-    if (!reply.hasBegun || session === undefined) {
-      const reason: unknown = ending.signal.aborted
-        ? ending.signal.reason
-        : upstreamUnavailable(server.name, "closed its answer before the response");
-      if (!reply.isOver) await reply.finish(faultOf(request.id, reason));
-      return "answered";
-    }
-    if (ending.signal.aborted && !reply.isOver) {
-      await reply.finish(faultOf(request.id, ending.signal.reason));
-      return "answered";
-    }
-    reply.end();
-    return end;
-  }
-
-  #tooLong(exchange: Exchange, id: RpcId, request: RpcRequest | undefined): RpcResponse {
-    const { server } = exchange;
-    const { maxResultBytes } = this.#options;
-    const error = tooLongError(id, server.name, maxResultBytes);
-    if (request?.method !== "tools/call") return error;
-    const text = `${error.error?.message}. The tool may have run; ask for less at once.`;
-    const result = refusal(text, {
-      decision: "allow",
-      reasons: [{ code: "RESULT_TOO_LONG", message: error.error?.message ?? "" }],
-    });
-    return resultOf(id, this.#inGeneration(exchange, result));
-  }
-
-  #note(error: unknown, server: McpServer): void {
-    const known = error instanceof ControlPlaneError ? error : undefined;
-    if (known !== undefined && known.reason !== ErrorReason.MCP_UPSTREAM_UNAVAILABLE) return;
-    const cause = known === undefined ? stackOf(error) : stackOf(known.cause);
-    const details = { workspaceId: server.workspaceId, server: server.name, fault: known?.message, cause };
-    this.#options.log.warn(details, "mcp request failed");
+    reply.text(200, undefined, "");
   }
 
   /** Answers a request that reached no exchange. */
@@ -531,10 +442,6 @@ export class McpGateway {
   }
 }
 
-const passThrough = (response: RpcResponse): RpcResponse => response;
-
-const stackOf = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error));
-
 const httpStatusOf = (error: unknown): number => httpStatusFromReason(controlPlaneErrorFrom(error).reason);
 
 /** Creates an error that answers no request. */
@@ -549,50 +456,6 @@ function serverNameFrom(url = "/"): string | undefined {
   return rest === "/" ? undefined : name?.toLowerCase();
 }
 
-function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
-  const value = headers[name];
-  return typeof value === "string" && value !== "" ? value : undefined;
-}
-
-function standardHeaders(request: IncomingMessage) {
-  const protocolVersionHeader = headerOf(request, "mcp-protocol-version");
-  const mcpMethodHeader = headerOf(request, "mcp-method");
-  const mcpNameHeader = headerOf(request, "mcp-name");
-  return {
-    ...(protocolVersionHeader === undefined ? {} : { protocolVersionHeader }),
-    ...(mcpMethodHeader === undefined ? {} : { mcpMethodHeader }),
-    ...(mcpNameHeader === undefined ? {} : { mcpNameHeader }),
-  };
-}
-
-/** Tells how `Mcp-Name` or `Mcp-Method` disagrees with the body, on which alone the gateway decides; undefined if they agree. */
-function nameDisagreement(request: IncomingMessage, message: RpcMessage): string | undefined {
-  if (!("method" in message)) return undefined;
-  const method = headerOf(request, "mcp-method");
-  if (method !== undefined && method !== message.method) {
-    return `the header Mcp-Method names another method than the body's \`${message.method}\``;
-  }
-  const header = headerOf(request, "mcp-name");
-  if (header === undefined) return undefined;
-  const encoded = BASE64_NAME.exec(header)?.[1];
-  const given = encoded === undefined ? header : Buffer.from(encoded, "base64").toString("utf8");
-  const params = message.params ?? {};
-  const names = [ownValue(params, "name"), ownValue(params, "uri")].filter((each) => each !== undefined);
-  if (names.length === 0 || names.includes(given)) return undefined;
-  return "the header Mcp-Name names something else than the body";
-}
-
-/** Returns the headers that the upstream server gets: those of the protocol, and none that says who calls. */
-function passedHeaders(request: IncomingMessage): Record<string, string> {
-  const headers: Record<string, string> = { accept: ACCEPT };
-  if (request.method === "POST") headers["content-type"] = "application/json";
-  for (const name in request.headers) {
-    const value = headerOf(request, name);
-    if (value !== undefined && (PASSED_HEADERS.includes(name) || PARAMETER_HEADER.test(name))) headers[name] = value;
-  }
-  return headers;
-}
-
 function inSession(session: Session, headers: Readonly<Record<string, string>>) {
   const { upstreamId, endpoint } = session;
   return {
@@ -601,26 +464,8 @@ function inSession(session: Session, headers: Readonly<Record<string, string>>) 
   };
 }
 
-/** Returns the members of `_meta` that say which version and capabilities a stateless client has. */
-function envelopeOf(params: JsonObject): JsonObject {
-  const meta = ownValue(params, "_meta");
-  if (!isJsonObject(meta)) return {};
-  return Object.fromEntries(Object.entries(meta).filter(([name]) => name.startsWith("io.modelcontextprotocol/")));
-}
-
-async function progress(reply: Reply, token: JsonValue, message: string, seconds: number): Promise<void> {
+async function progress(reply: Answer, token: JsonValue, message: string, seconds: number): Promise<void> {
   reply.beginStream();
   const params = { progressToken: token, progress: seconds, message };
   await reply.message({ jsonrpc: "2.0", method: "notifications/progress", params });
-}
-
-/** Returns a call of a tool without arguments. */
-function probeOf({ caller, server, session }: Exchange, tool: string): Action {
-  const metadata = { mcp_server: server.name };
-  return {
-    ...{ decisionId: createId("dec"), isRetryable: false, agentId: caller.agentId, actionType: tool, tool, metadata },
-    ...{ normalisedType: normaliseName(tool), actionContent: "", metadataText: "", sessionId: session?.id },
-    ...{ onBehalfOf: undefined, grantId: undefined, intentContractId: undefined, escalationId: undefined },
-    ...{ keyId: caller.keyId, isKeyBound: caller.isKeyBound },
-  };
 }

@@ -1,5 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
+import { printable } from "../registry/mcp-changes.ts";
 import type { McpTool } from "../registry/mcp-definitions.ts";
 import { type Endpoint, upstreamUnavailable } from "./endpoint.ts";
 import {
@@ -15,6 +16,8 @@ import {
 const MAX_TOOLS = 10_000;
 const MAX_PAGES = 1_000;
 const MAX_LISTING_BYTES = 8_388_608;
+/** Characters of a server's error that are told. */
+const MAX_MESSAGE = 300;
 /** Milliseconds for a whole listing. */
 const LISTING_MS = 15_000;
 
@@ -41,6 +44,12 @@ export async function listTools(link: UpstreamLink, signal: AbortSignal): Promis
     bytes += size;
     const listed = ownValue(response.result ?? {}, "tools");
     if (response.error?.code === -32_601) return tools;
+    if (response.error !== undefined) {
+      throw upstreamUnavailable(
+        link.server,
+        `does not list its tools: ${printable(response.error.message, MAX_MESSAGE)}`,
+      );
+    }
     if (!Array.isArray(listed)) throw upstreamUnavailable(link.server, "gave no list of its tools");
     for (const each of listed) if (isJsonObject(each)) tools.push(each as McpTool);
     if (tools.length > MAX_TOOLS) throw upstreamUnavailable(link.server, `lists more than ${MAX_TOOLS} tools`);

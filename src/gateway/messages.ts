@@ -41,6 +41,7 @@ export const RPC_CODES = {
   internal: -32_603,
   server: -32_000,
   headerMismatch: -32_020,
+  missingCapability: -32_021,
 } as const;
 
 const isId = (value: unknown): value is RpcId =>

@@ -9,14 +9,14 @@ import {
   type RpcResponse,
   SseReader,
 } from "./messages.ts";
-import type { Reply } from "./reply.ts";
+import type { Answer } from "./reply.ts";
 
 /** An upstream server's answer on its way to the client. */
 export interface Relay {
   /** The server's name, for errors. */
   readonly server: string;
   readonly response: Response;
-  readonly reply: Reply;
+  readonly reply: Answer;
   /** Id of the request that is answered; undefined for a stream of the server's own messages, and for notifications. */
   readonly id: RpcId | undefined;
   /** Maximum bytes of one message. */
@@ -65,7 +65,7 @@ async function relayWhole(options: Relay, type: string | undefined): Promise<Rel
     return "answered";
   }
   const message = type === "application/json" ? parsed(text) : undefined;
-  if (message !== undefined && isResponse(message) && message.id === id) {
+  if (message !== undefined && isResponse(message) && message.id === id && options.awaits(id)) {
     await reply.finish(await options.transform(message), response.status);
     return "answered";
   }

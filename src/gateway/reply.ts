@@ -11,6 +11,12 @@ const STREAM_HEADERS = {
 /** Milliseconds between comments on a quiet stream: common proxies drop connections that idle for 30 s. */
 const KEEP_ALIVE_MS = 15_000;
 
+/** An answer that is passed on: to a client, or kept for one that asks later. */
+export type Answer = Pick<
+  Reply,
+  "hasBegun" | "isOver" | "setHeader" | "beginStream" | "event" | "retry" | "message" | "finish" | "text" | "end"
+>;
+
 /** The answer to one HTTP request: one JSON message, or a stream of events. */
 export class Reply {
   readonly #response: ServerResponse;

@@ -1,4 +1,4 @@
-import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
 import type { LedgerEvent } from "../log/events.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { McpCaller } from "./caller.ts";
@@ -21,8 +21,7 @@ export class McpEnds {
 
   /**
    * Calls back once when the caller's key ends or expires, or its agent is deactivated or revoked, on whichever replica. `sessionId`: also
-   * when this session ends. Resolves with the function that ends the watch. Rejects with AGENT_NOT_FOUND, and with the reason for a caller
-   * that has ended already.
+   * when this session ends. Resolves with the function that ends the watch.
    */
   async watch(caller: McpCaller, onEnd: (reason: ControlPlaneError) => void, sessionId?: string): Promise<() => void> {
     const { workspaceId, keyId, agentId, expiresAtMs } = caller;
@@ -49,6 +48,15 @@ export class McpEnds {
     }
     return stop;
   }
+
+  /** Returns why a caller may use the gateway no more, or never could; undefined for one that may. */
+  async endOf({ workspaceId, agentId, isEnded }: McpCaller): Promise<ControlPlaneError | undefined> {
+    const { agents } = await (await this.#logs.of(workspaceId)).caughtUp();
+    const agent = agents.get(agentId);
+    if (agent === undefined) return notFound(ErrorReason.AGENT_NOT_FOUND, "agent", { agent_id: agentId });
+    if (agent.status !== "active") return agentInactive(agentId);
+    return isEnded ? keyEnded() : undefined;
+  }
 }
 
 /** Returns why an entry of the log ends a caller; undefined if it does not. */
@@ -62,6 +70,10 @@ function endOf(event: LedgerEvent, keyId: string, agentId: string, sessionId?: s
   }
   const isOfAgent = change.type === "agent_revoked" || change.type === "agent_deactivated";
   if (!isOfAgent || change.agent_id !== agentId) return undefined;
+  return agentInactive(agentId);
+}
+
+function agentInactive(agentId: string): ControlPlaneError {
   const text = `agent \`${agentId}\` is no longer active`;
   return new ControlPlaneError(ErrorReason.AGENT_INACTIVE, text, { agent_id: agentId });
 }

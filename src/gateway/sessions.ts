@@ -6,7 +6,7 @@ import type { McpServer } from "../registry/mcp-servers.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import type { McpCaller } from "./caller.ts";
 import type { Endpoint } from "./endpoint.ts";
-import type { RpcId } from "./messages.ts";
+import type { RpcId, RpcRequest, RpcResponse } from "./messages.ts";
 
 /** Sessions of this process, and of one agent in it. */
 const MAX_SESSIONS = 10_000;
@@ -15,15 +15,28 @@ const MAX_PER_AGENT = 1_000;
 const IDLE_MS = 1_800_000;
 const SWEEP_MS = 60_000;
 
-/** A call in flight: held, or forwarded. */
-export interface OpenCall {
+/** A request in flight: held, or forwarded. */
+export class OpenCall {
   readonly id: RpcId;
   readonly method: string;
   /** Aborts with the reason when the client cancels it, its key ends, or the service closes. */
   readonly ending: AbortController;
+  /** Changes its response before the client gets it, on whichever stream it comes. */
+  readonly transform: (response: RpcResponse) => RpcResponse | Promise<RpcResponse>;
   /** True once the upstream server has it. */
-  isForwarded: boolean;
+  isForwarded = false;
+  /** True once the server has answered it. */
+  isAnswered = false;
+
+  constructor({ id, method }: RpcRequest, ending: AbortController, transform: OpenCall["transform"] = passThrough) {
+    this.id = id;
+    this.method = method;
+    this.ending = ending;
+    this.transform = transform;
+  }
 }
+
+const passThrough = (response: RpcResponse): RpcResponse => response;
 
 /** A client's session with one upstream server: a session of the control plane, by its id. */
 export class Session {
@@ -93,10 +106,10 @@ export class Sessions {
   }
 
   /**
-   * Returns the session of a request. Throws MCP_SESSION_NOT_FOUND for one that is unknown, closed, or another agent's or server's: the
-   * client then opens a new one.
+   * Returns the session of a request. Throws MCP_SESSION_NOT_FOUND for one that is unknown, closed, or another key's, agent's or server's:
+   * the client then opens a new one.
    */
-  get(id: string | undefined, { workspaceId, agentId }: McpCaller, server: McpServer): Session {
+  get(id: string | undefined, { workspaceId, agentId, keyId }: McpCaller, server: McpServer): Session {
     if (id === undefined) {
       const text = "the request names no session; send `Mcp-Session-Id` as the answer to `initialize` gave it";
       throw new ControlPlaneError(ErrorReason.INVALID_FIELD, text, { field: "Mcp-Session-Id" });
@@ -105,6 +118,7 @@ export class Sessions {
     const isOwn =
       session?.caller.workspaceId === workspaceId &&
       session.caller.agentId === agentId &&
+      session.caller.keyId === keyId &&
       session.server.name === server.name &&
       session.server.revision === server.revision;
     if (session === undefined || !isOwn) {

@@ -24,9 +24,42 @@ const ENVIRONMENT = {
   HOME: "/nonexistent",
   ...{ LOGNAME: "", SHELL: "", TERM: "", USER: "" },
 };
+/** Milliseconds for a child that was started again to take its client's `initialize`. */
+const RESTART_MS = 15_000;
 const RESTART_ID = "gateway-restart";
 
 let children = 0;
+
+/** Delays the next start of a child that ended: doubled with each end. */
+export class BackOff {
+  #delayMs = FIRST_BACK_OFF_MS;
+  #notBefore = 0;
+
+  /** Throws MCP_UPSTREAM_UNAVAILABLE while the server may not be started again. */
+  assertOver(server: string): void {
+    const waitMs = this.#notBefore - performance.now();
+    if (waitMs <= 0) return;
+    const seconds = Math.ceil(waitMs / 1000);
+    throw upstreamUnavailable(server, `ended unexpectedly and starts again in ${seconds} s at the earliest`);
+  }
+
+  /** Takes note that a child ended which was started at a time of `performance.now()`. */
+  ended(startedAt: number): void {
+    if (performance.now() - startedAt > STABLE_MS) this.#delayMs = FIRST_BACK_OFF_MS;
+    this.#notBefore = performance.now() + this.#delayMs;
+    this.#delayMs = Math.min(MAX_BACK_OFF_MS, this.#delayMs * 2);
+  }
+}
+
+/** Reads a child's standard error, which blocks the child otherwise. Returns the function that gives the end of it, without secrets. */
+export function standardErrorOf(child: StdioClientTransport, { env }: McpServer): () => string {
+  let errors = "";
+  child.stderr?.on("data", (chunk: Buffer) => {
+    errors = (errors + chunk.toString("utf8")).slice(-MAX_STDERR);
+  });
+  const without = (rest: string, secret: string) => (secret === "" ? rest : rest.replaceAll(secret, "***"));
+  return () => Object.values(env).reduce(without, errors);
+}
 
 /** Returns how the child of a server is started. */
 export function childParameters({ command, args, env }: McpServer) {
@@ -63,8 +96,7 @@ export class StdioEndpoint implements Endpoint {
   #child: StdioClientTransport | undefined;
   #starting: Promise<StdioClientTransport> | undefined;
   #initialize: (RpcMessage & { readonly params?: JsonObject }) | undefined;
-  #backOffMs = FIRST_BACK_OFF_MS;
-  #notBefore = 0;
+  readonly #backOff = new BackOff();
   #isClosed = false;
   /** Ids of requests that the child has not answered, in their order. */
   readonly #open = new Set<RpcId>();
@@ -118,10 +150,8 @@ export class StdioEndpoint implements Endpoint {
   async #start(): Promise<StdioClientTransport> {
     const { name } = this.#server;
     if (this.#isClosed) throw upstreamUnavailable(name, "is closed");
-    const waitMs = this.#notBefore - performance.now();
-    if (waitMs <= 0) return this.#spawn();
-    const seconds = Math.ceil(waitMs / 1000);
-    throw upstreamUnavailable(name, `ended unexpectedly and starts again in ${seconds} s at the earliest`);
+    this.#backOff.assertOver(name);
+    return this.#spawn();
   }
 
   async #spawn(): Promise<StdioClientTransport> {
@@ -129,10 +159,7 @@ export class StdioEndpoint implements Endpoint {
     const release = takeChildSlot(name);
     const child = new StdioClientTransport(childParameters(this.#server));
     const startedAt = performance.now();
-    let errors = "";
-    child.stderr?.on("data", (chunk: Buffer) => {
-      errors = (errors + chunk.toString("utf8")).slice(-MAX_STDERR);
-    });
+    const errors = standardErrorOf(child, this.#server);
     const { promise: restarted, resolve: onRestarted } = Promise.withResolvers<void>();
     child.onmessage = (message) => {
       const received = message as unknown as RpcMessage;
@@ -142,46 +169,35 @@ export class StdioEndpoint implements Endpoint {
     child.onclose = () => {
       release();
       onRestarted();
-      this.#onEnded(child, startedAt, errors);
+      this.#onEnded(child, startedAt, errors());
     };
     try {
       await child.start();
     } catch (error) {
       release();
-      this.#delayRestart(startedAt);
+      this.#backOff.ended(startedAt);
       throw upstreamUnavailable(name, "cannot be started; check its command", error);
     }
     this.#child = child;
     const first = this.#initialize;
     const isRestart = first !== undefined && "id" in first && !this.#open.has(first.id);
     if (isRestart) {
+      const late = setTimeout(() => void child.close(), RESTART_MS);
       await child.send({ ...first, id: RESTART_ID } as unknown as JSONRPCMessage);
       await restarted;
+      clearTimeout(late);
       await child.send({ jsonrpc: "2.0", method: "notifications/initialized" });
     }
     return child;
   }
 
-  #onEnded(child: StdioClientTransport, startedAt: number, errors: string): void {
+  #onEnded(child: StdioClientTransport, startedAt: number, stderr: string): void {
     if (this.#child === child) this.#child = undefined;
     if (this.#isClosed) return;
-    this.#delayRestart(startedAt);
+    this.#backOff.ended(startedAt);
     const { name, workspaceId } = this.#server;
-    this.#log.warn({ workspaceId, server: name, stderr: this.#withoutSecrets(errors) }, "mcp server process ended");
+    this.#log.warn({ workspaceId, server: name, stderr }, "mcp server process ended");
     for (const id of [...this.#open]) void this.#fail(id, `MCP server \`${name}\` ended before it answered`);
-  }
-
-  #delayRestart(startedAt: number): void {
-    if (performance.now() - startedAt > STABLE_MS) this.#backOffMs = FIRST_BACK_OFF_MS;
-    this.#notBefore = performance.now() + this.#backOffMs;
-    this.#backOffMs = Math.min(MAX_BACK_OFF_MS, this.#backOffMs * 2);
-  }
-
-  #withoutSecrets(text: string): string {
-    return Object.values(this.#server.env).reduce(
-      (rest, secret) => (secret === "" ? rest : rest.replaceAll(secret, "***")),
-      text,
-    );
   }
 
   /** Passes a child's message on: responses on the stream of their request, all else on one that is open. */

@@ -1,20 +1,21 @@
-import { create, type JsonObject } from "@bufbuild/protobuf";
-import type { Pool } from "pg";
-import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
-import { actionFrom } from "../api/action.ts";
-import type { Intercept } from "../decision/intercept.ts";
+import type { JsonObject } from "@bufbuild/protobuf";
+import type { ControlPlaneError } from "../errors.ts";
 import type { Escalation } from "../escalation/escalation.ts";
-import { EscalationFeed } from "../escalation/feed.ts";
-import { findUsableApproval } from "../escalation/usable-approval.ts";
-import { waitEscalation } from "../escalation/watch.ts";
-import type { WorkspaceLogs } from "../log/workspace-logs.ts";
-import type { WorkspaceLog } from "../log/writer.ts";
 import type { ReviewedTool } from "../registry/mcp-definitions.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import type { SealedDecision } from "../state/types.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import type { McpCaller } from "./caller.ts";
-import { blockedResult, pendingResult, refusal, rejectedResult } from "./tool-results.ts";
+import type { HeldAction, HeldActions, HeldOutcome } from "./held-actions.ts";
+import {
+  blockedResult,
+  decisionMeta,
+  escalationPage,
+  pendingResult,
+  refusal,
+  rejectedResult,
+  spentResult,
+} from "./tool-results.ts";
 
 /** A call of a tool, from the message to the decision. */
 export interface ToolCall {
@@ -33,22 +34,48 @@ export interface ToolCall {
   readonly review: () => Promise<ReviewedTool | undefined>;
   /** Tells a client that asked for progress that the call is held; undefined for one that did not. */
   readonly onHeld: ((message: string, seconds: number) => Promise<void>) | undefined;
+  /** True for a client that takes a task in place of a result: the call is not held. */
+  readonly isTask: boolean;
 }
+
+/** The part of a call that is decided. */
+type DecidedCall = Omit<ToolCall, "known" | "review" | "onHeld" | "isTask">;
 
 /** What becomes of a call. */
 export type ToolCallOutcome =
   | {
       readonly kind: "forward";
       readonly arguments: JsonObject;
+      /** Arguments that clients repeat in headers. */
+      readonly repeated: ReviewedTool["repeated"];
       readonly sealed: SealedDecision;
     }
-  | { readonly kind: "answer"; readonly result: JsonObject; readonly sealed: SealedDecision | undefined };
+  | ToolCallAnswer;
+
+/** What becomes of a call that is decided now: as above, or an escalation that the client waits for as a task. */
+export type DecidedOutcome = ToolCallOutcome | ToolCallEscalated;
+
+/** A call that waits for a person. */
+export interface ToolCallEscalated {
+  readonly kind: "escalated";
+  readonly sealed: SealedDecision;
+}
+
+/** An answer in place of the tool's own. */
+export interface ToolCallAnswer {
+  readonly kind: "answer";
+  readonly result: JsonObject;
+  readonly sealed: SealedDecision | undefined;
+}
+
+/** A tool as it was last reviewed. */
+interface Reviewed {
+  tool: ReviewedTool | undefined;
+}
 
 /** Parts and settings of `ToolCalls`. */
 export interface ToolCallsOptions {
-  readonly intercept: Intercept;
-  readonly logs: Pick<WorkspaceLogs, "of">;
-  readonly pool: Pool;
+  readonly held: HeldActions;
   /** Milliseconds for which a call waits for a person, without and with progress. */
   readonly holdMs: number;
   readonly progressHoldMs: number;
@@ -56,133 +83,128 @@ export interface ToolCallsOptions {
   readonly publicUrl: string | undefined;
 }
 
-/** Milliseconds between two messages of progress. */
-const PROGRESS_MS = 10_000;
-
 /** Decides the calls of tools, and holds those that wait for a person. */
 export class ToolCalls {
   readonly #options: ToolCallsOptions;
-  readonly #feeds = new WeakMap<WorkspaceLog, EscalationFeed>();
+  readonly #held: HeldActions;
 
   constructor(options: ToolCallsOptions) {
     this.#options = options;
+    this.#held = options.held;
   }
 
-  /** Decides a call. Resolves with its fate once a person has answered or the hold is over. Rejects when the signal aborts. */
-  async decide(call: ToolCall): Promise<ToolCallOutcome> {
+  /**
+   * Decides a call. Resolves with its fate once a person has answered or the hold is over; for a task, at once. Rejects when the signal
+   * aborts.
+   */
+  async decide(call: ToolCall): Promise<DecidedOutcome> {
     const { known } = call;
-    let tool = known?.status === "active" ? known : await call.review();
+    const reviewed: Reviewed = { tool: known?.status === "active" ? known : await call.review() };
+    const action = this.#heldAction(call, reviewed);
     for (;;) {
+      const { tool } = reviewed;
       const unfit = refusalOf(call, tool);
       if (unfit !== undefined) return unfit;
       // The listing costs a round trip, as the decision does: a tool that is as it was costs one of the two.
       const isFresh = tool !== known;
       const [sealed, now] = await Promise.all([
-        this.#intercept(call, call.arguments, undefined),
+        this.#held.intercept(action, call.arguments),
         isFresh ? tool : call.review(),
       ]);
       if (now?.digest !== tool?.digest || now?.status !== tool?.status) {
-        tool = now;
+        reviewed.tool = now;
         continue;
       }
-      return this.#settle(call, sealed);
+      if (call.isTask && sealed.decision === "escalate") return { kind: "escalated", sealed };
+      return this.#outcomeOf(call, await this.#held.settle(action, sealed), reviewed);
     }
   }
 
-  async #settle(call: ToolCall, sealed: SealedDecision): Promise<ToolCallOutcome> {
-    if (sealed.decision === "allow") return { kind: "forward", arguments: call.arguments, sealed };
-    if (sealed.decision === "block") return { kind: "answer", result: blockedResult(call.tool, sealed), sealed };
-    return this.#hold(call, sealed);
+  /** Decides a call of a caller that has ended, which is blocked on record. Rejects with `ended` should it not be. */
+  async refuse(call: DecidedCall, ended: ControlPlaneError): Promise<ToolCallAnswer> {
+    const sealed = await this.#held.intercept(actionOf(call), call.arguments);
+    if (sealed.decision !== "block") throw ended;
+    return { kind: "answer", result: blockedResult(call.tool, sealed), sealed };
   }
 
-  /** Decides by the one use-case. Presents an unused approval of the same action. */
-  async #intercept(call: ToolCall, args: JsonObject, escalationId: string | undefined): Promise<SealedDecision> {
-    const { server, caller, sessionId, tool, signal } = call;
-    const { workspaceId, keyId, role, agentId, isKeyBound } = caller;
-    const name = `${server.name}.${tool}`;
-    const request = create(InterceptRequestSchema, {
-      ...{ agentId, actionType: name, tool: name, actionContent: canonicalJson(args) },
-      metadata: { arguments: args, mcp_server: server.name },
-      ...(sessionId === undefined ? {} : { sessionId }),
-    });
-    const action = actionFrom(request, { keyId, workspaceId, role, agentId: isKeyBound ? agentId : null });
-    const log = await this.#options.logs.of(workspaceId);
-    const presented = escalationId ?? (await findUsableApproval(log, this.#options.pool, action));
-    const waiter = {
-      get isOver() {
-        return signal.aborted;
-      },
-      signal,
-    };
-    return this.#options.intercept({ workspaceId, action: { ...action, escalationId: presented }, waiter });
+  /** Returns an escalation of the caller's agent. Rejects with ESCALATION_NOT_FOUND. */
+  escalation(caller: McpCaller, escalationId: string): Promise<Escalation> {
+    return this.#held.escalation(caller, escalationId);
   }
 
-  /** Waits for a person. */
-  async #hold(call: ToolCall, escalated: SealedDecision): Promise<ToolCallOutcome> {
+  /** Takes back one ask of the caller's agent. Does nothing for an escalation that has been resolved. */
+  withdraw(caller: McpCaller, escalationId: string): Promise<void> {
+    return this.#held.withdraw(caller, escalationId);
+  }
+
+  /** Makes the call of a task that a person approved, if its approval can still be used. */
+  async resume(call: ToolCall, resolved: Escalation): Promise<ToolCallOutcome> {
+    const { replacedBy, editedArguments } = resolved;
+    const isReplaced = replacedBy !== null && editedArguments !== null;
+    const approval = isReplaced ? await this.escalation(call.caller, replacedBy) : resolved;
+    if (await this.#held.isSpent(call.caller, approval)) {
+      return { kind: "answer", result: spentResult(call.tool, approval), sealed: undefined };
+    }
+    const reviewed: Reviewed = { tool: undefined };
+    const outcome = await this.#held.resume(this.#heldAction(call, reviewed), resolved);
+    return outcome === undefined ? refused(call, reviewed) : this.#outcomeOf(call, outcome, reviewed);
+  }
+
+  /** Returns the page on which people decide an escalation; undefined if the service does not know its own address. */
+  pageOf(escalationId: string | undefined): string | undefined {
+    return escalationPage(this.#options.publicUrl, { escalationId });
+  }
+
+  #heldAction(call: ToolCall, reviewed: Reviewed): HeldAction {
+    const { tool, onHeld } = call;
     const { holdMs, progressHoldMs } = this.#options;
-    const startedAt = performance.now();
-    const ending = AbortSignal.timeout(call.onHeld === undefined ? holdMs : progressHoldMs);
-    const signal = AbortSignal.any([call.signal, ending]);
-    let sealed = escalated;
-    for (;;) {
-      const resolved = await this.#wait(call, sealed, signal, startedAt);
-      call.signal.throwIfAborted();
-      if (resolved === undefined) return this.#pending(call, sealed);
-      if (resolved.status === "rejected" && resolved.editedArguments === null) {
-        return { kind: "answer", result: rejectedResult(call.tool, sealed, resolved), sealed };
-      }
-      const now = await call.review();
-      const unfit = refusalOf(call, now);
-      if (unfit !== undefined) return unfit;
-      const isEdited = resolved.status === "rejected";
-      const args = isEdited ? (JSON.parse(resolved.editedArguments as string) as JsonObject) : call.arguments;
-      const approval = isEdited ? (resolved.replacedBy ?? undefined) : resolved.escalationId;
-      const decided = await this.#intercept(call, args, approval);
-      if (decided.decision === "allow") return { kind: "forward", arguments: args, sealed: decided };
-      if (decided.decision === "block" || isEdited || ending.aborted) {
-        const result =
-          decided.decision === "block" ? blockedResult(call.tool, decided) : this.#pendingResult(call, decided);
-        return { kind: "answer", result, sealed: decided };
-      }
-      // Another identical call has used the approval: this one waits for its own.
-      sealed = decided;
+    return {
+      ...actionOf(call),
+      holdMs: onHeld === undefined ? holdMs : progressHoldMs,
+      onWaiting: (escalationId, seconds) =>
+        onHeld?.(`waiting for a person to approve \`${tool}\` (escalation ${escalationId})`, seconds),
+      async isUnchanged() {
+        reviewed.tool = await call.review();
+        return reviewed.tool?.status === "active";
+      },
+    };
+  }
+
+  #outcomeOf(call: ToolCall, outcome: HeldOutcome, reviewed: Reviewed): ToolCallOutcome {
+    const { kind, sealed } = outcome;
+    if (kind === "allowed") {
+      return { kind: "forward", arguments: outcome.arguments, repeated: reviewed.tool?.repeated ?? [], sealed };
     }
+    if (kind === "changed") return refused(call, reviewed);
+    return { kind: "answer", result: this.#resultOf(call.tool, outcome), sealed };
   }
 
-  /** Returns the escalation once it is resolved; undefined when the signal aborts before. */
-  async #wait(
-    call: ToolCall,
-    { escalationId = "" }: SealedDecision,
-    signal: AbortSignal,
-    startedAt: number,
-  ): Promise<Escalation | undefined> {
-    const { workspaceId, agentId } = call.caller;
-    const log = await this.#options.logs.of(workspaceId);
-    const context = { log, feed: this.#feedOf(log), pool: this.#options.pool, heartbeatMs: PROGRESS_MS, signal };
-    for await (const escalation of waitEscalation(context, escalationId, agentId)) {
-      if (escalation !== undefined && escalation.status !== "pending") return escalation;
-      const seconds = Math.round((performance.now() - startedAt) / 1000);
-      const message = `waiting for a person to approve \`${call.tool}\` (escalation ${escalationId})`;
-      await call.onHeld?.(message, seconds);
-    }
-    return undefined;
+  #resultOf(tool: string, outcome: Exclude<HeldOutcome, { kind: "allowed" | "changed" }>): JsonObject {
+    const { kind, sealed } = outcome;
+    if (kind === "blocked") return blockedResult(tool, sealed);
+    if (kind === "rejected") return rejectedResult(tool, decisionMeta(sealed), outcome.escalation);
+    return pendingResult(tool, sealed, this.pageOf(sealed.escalationId));
   }
+}
 
-  #pending(call: ToolCall, sealed: SealedDecision): ToolCallOutcome {
-    return { kind: "answer", result: this.#pendingResult(call, sealed), sealed };
-  }
+/** The action of a call, which is not held. */
+function actionOf({ server, caller, sessionId, tool, arguments: args, signal }: DecidedCall): HeldAction {
+  const name = `${server.name}.${tool}`;
+  return {
+    ...{ caller, arguments: args, signal, holdMs: 0 },
+    requestFor: (asked) => ({
+      ...{ actionType: name, tool: name, actionContent: canonicalJson(asked) },
+      metadata: { arguments: asked, mcp_server: server.name },
+      ...(sessionId === undefined ? {} : { sessionId }),
+    }),
+  };
+}
 
-  #pendingResult({ tool }: ToolCall, sealed: SealedDecision): JsonObject {
-    const { publicUrl } = this.#options;
-    const page = publicUrl === undefined ? undefined : `${publicUrl}/escalations/${sealed.escalationId}`;
-    return pendingResult(tool, sealed, page);
-  }
-
-  #feedOf(log: WorkspaceLog): EscalationFeed {
-    const feed = this.#feeds.get(log) ?? new EscalationFeed(log, this.#options.pool);
-    this.#feeds.set(log, feed);
-    return feed;
-  }
+/** Refuses a call whose tool was found to be no longer in force. */
+function refused(call: ToolCall, { tool }: Reviewed): ToolCallOutcome {
+  const unfit = refusalOf(call, tool);
+  if (unfit === undefined) throw new Error("the tool is in force");
+  return unfit;
 }
 
 /** Refuses a call of a tool that is not pinned: unknown, unusable, or waiting for a person to accept it. */

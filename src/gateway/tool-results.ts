@@ -34,36 +34,79 @@ export function refusal(text: string, meta: JsonObject): JsonObject {
 const reasonText = ({ message, wouldPass }: DecisionReason): string =>
   wouldPass === undefined ? `- ${message}` : `- ${message} (${wouldPass})`;
 
-/** Creates the result of a call that is blocked. */
-export function blockedResult(tool: string, sealed: SealedDecision): JsonObject {
-  const reasons = sealed.reasons.slice(0, MAX_REASONS).map(reasonText);
-  const text = [`The control plane blocked this call of \`${tool}\`. The tool did not run.`, ...reasons].join("\n");
-  return refusal(text, decisionMeta(sealed));
+const reasonLines = ({ reasons }: SealedDecision): string[] => reasons.slice(0, MAX_REASONS).map(reasonText);
+
+/** Address of the page on which a person decides; undefined if the service does not know its own. */
+export function escalationPage(
+  publicUrl: string | undefined,
+  { escalationId }: Pick<SealedDecision, "escalationId">,
+): string | undefined {
+  return publicUrl === undefined ? undefined : `${publicUrl}/escalations/${escalationId}`;
 }
 
-/** Creates the result of a call that still waits for a person. */
-export function pendingResult(tool: string, sealed: SealedDecision, page: string | undefined): JsonObject {
+/** Tells a model that its call was blocked, and why. */
+export function blockedText(tool: string, sealed: SealedDecision): string {
+  return [`The control plane blocked this call of \`${tool}\`. The tool did not run.`, ...reasonLines(sealed)].join(
+    "\n",
+  );
+}
+
+/** Tells a model that its call waits for a person, and how to go on. */
+export function pendingText(tool: string, sealed: SealedDecision, page: string | undefined): string {
   const where = page === undefined ? "" : ` They decide at ${page}.`;
   const text =
     `This call of \`${tool}\` waits for a person to approve it (escalation ${sealed.escalationId}). The tool did not run.${where} ` +
     "Call it again with the same arguments to wait on; once approved, it runs once.";
-  const meta = { ...decisionMeta(sealed), ...(page === undefined ? {} : { escalation_page: page }) };
-  return refusal([text, ...sealed.reasons.slice(0, MAX_REASONS).map(reasonText)].join("\n"), meta);
+  return [text, ...reasonLines(sealed)].join("\n");
 }
 
-/** Creates the result of a call that a person rejected, or whose escalation expired or was withdrawn. */
-export function rejectedResult(
+/** Tells a model that its call was rejected, expired or withdrawn, with the person's note. */
+export function rejectedText(
   tool: string,
-  sealed: SealedDecision,
   { note, resolvedBy }: { readonly note: string | null; readonly resolvedBy: string | null },
-): JsonObject {
+): string {
   const what =
     resolvedBy === "expiry"
       ? `Nobody approved this call of \`${tool}\` in time.`
       : resolvedBy === "withdrawal"
         ? `The request to approve this call of \`${tool}\` was withdrawn.`
         : `A person rejected this call of \`${tool}\`.`;
-  const said = note === null || note === "" ? "" : ` They said: ${note}`;
-  const meta = { ...decisionMeta(sealed), escalation_status: "rejected", note, resolved_by: resolvedBy };
-  return refusal(`${what}${said} The tool did not run.`, meta);
+  const said = note === null || note === "" ? "" : ` They said: "${note}".`;
+  return `${what}${said} The tool did not run.`;
+}
+
+/** Creates the result of a call that is blocked. */
+export function blockedResult(tool: string, sealed: SealedDecision): JsonObject {
+  return refusal(blockedText(tool, sealed), decisionMeta(sealed));
+}
+
+/** Creates the result of a call that still waits for a person. */
+export function pendingResult(tool: string, sealed: SealedDecision, page: string | undefined): JsonObject {
+  const meta = { ...decisionMeta(sealed), ...(page === undefined ? {} : { escalation_page: page }) };
+  return refusal(pendingText(tool, sealed, page), meta);
+}
+
+/** Creates the result of a call whose approval was used, or has expired, before its client asked for it. */
+export function spentResult(
+  tool: string,
+  escalation: { readonly escalationId: string; readonly usedBy: string | null },
+): JsonObject {
+  const { escalationId, usedBy } = escalation;
+  const why =
+    usedBy === null
+      ? "has expired, and the tool did not run."
+      : `was used by decision ${usedBy}: by an identical call, or by this one before its result was lost with the process that had it. Look whether the tool ran before you call it again.`;
+  const reasons = [{ code: "APPROVAL_SPENT", message: `the approval ${why}` }];
+  const meta = { decision: "escalate", escalation_id: escalationId, used_by: usedBy, reasons };
+  return refusal(`The approval of this call of \`${tool}\` (escalation ${escalationId}) ${why}`, meta);
+}
+
+/** Creates the result of a call that a person rejected, or whose escalation expired or was withdrawn. */
+export function rejectedResult(
+  tool: string,
+  decision: JsonObject,
+  { note, resolvedBy }: { readonly note: string | null; readonly resolvedBy: string | null },
+): JsonObject {
+  const meta = { ...decision, escalation_status: "rejected", note, resolved_by: resolvedBy };
+  return refusal(rejectedText(tool, { note, resolvedBy }), meta);
 }

@@ -10,7 +10,7 @@ import { GATEWAY_INFO, StatefulBridge, StatelessBridge } from "./bridges.ts";
 import { type Endpoint, upstreamUnavailable } from "./endpoint.ts";
 import { HttpConnections, HttpEndpoint } from "./http-endpoint.ts";
 import { listTools } from "./listing.ts";
-import { childParameters, StdioEndpoint, takeChildSlot } from "./stdio-endpoint.ts";
+import { BackOff, childParameters, StdioEndpoint, standardErrorOf, takeChildSlot } from "./stdio-endpoint.ts";
 
 /** Parts of `Upstreams`. */
 export interface UpstreamsOptions {
@@ -58,6 +58,9 @@ export class Upstreams {
     dispose: (bridge) => void bridge.then((each) => each.close()).catch(() => undefined),
   });
 
+  /** Delays of commands that ended, by bridge. */
+  readonly #backOffs = new LRUCache<string, BackOff>({ max: MAX_SPOKEN, ttl: SPOKEN_MS, updateAgeOnGet: true });
+
   constructor({ lookup, log }: UpstreamsOptions) {
     this.#log = log;
     this.#connections = new HttpConnections(lookup);
@@ -78,7 +81,7 @@ export class Upstreams {
     const key = `${keyOf(server)} ${agentId}`;
     const known = this.#bridges.get(key);
     if (known !== undefined && (await known.catch(() => undefined))?.isOpen === true) return known;
-    const opened = this.#openBridge(server);
+    const opened = this.#openBridge(server, key);
     this.#bridges.set(key, opened);
     opened.catch(() => this.#bridges.delete(key));
     return opened;
@@ -125,23 +128,42 @@ export class Upstreams {
     });
   }
 
-  async #openBridge(server: McpServer): Promise<StatelessBridge> {
+  async #openBridge(server: McpServer, key: string): Promise<StatelessBridge> {
     const client = new Client(GATEWAY_INFO, { capabilities: {} });
+    if (server.url === null) return this.#openChildBridge(server, key, client);
     try {
-      if (server.url === null) {
-        const release = takeChildSlot(server.name);
-        client.onclose = release;
-        await client
-          .connect(new StdioClientTransport(childParameters(server)), { timeout: CONNECT_MS })
-          .catch((error) => {
-            release();
-            throw error;
-          });
-      } else await client.connect(this.#transport(server), { timeout: CONNECT_MS });
+      await client.connect(this.#transport(server), { timeout: CONNECT_MS });
     } catch (error) {
       throw upstreamUnavailable(server.name, "cannot be reached", error);
     }
     return new StatelessBridge(client);
+  }
+
+  async #openChildBridge(server: McpServer, key: string, client: Client): Promise<StatelessBridge> {
+    const { name, workspaceId } = server;
+    const backOff = this.#backOffs.get(key) ?? new BackOff();
+    this.#backOffs.set(key, backOff);
+    backOff.assertOver(name);
+    const release = takeChildSlot(name);
+    const child = new StdioClientTransport(childParameters(server));
+    const errors = standardErrorOf(child, server);
+    const startedAt = performance.now();
+    const bridge = new StatelessBridge(client);
+    client.onclose = () => {
+      release();
+      if (bridge.isClosed) return;
+      backOff.ended(startedAt);
+      this.#log.warn({ workspaceId, server: name, stderr: errors() }, "mcp server process ended");
+    };
+    try {
+      await client.connect(child, { timeout: CONNECT_MS });
+    } catch (error) {
+      release();
+      if (client.transport === undefined) backOff.ended(startedAt);
+      await bridge.close();
+      throw upstreamUnavailable(name, "cannot be started; check its command", error);
+    }
+    return bridge;
   }
 
   #speaks(server: McpServer): Promise<Spoken> {

@@ -56,8 +56,6 @@ export interface AppendedEnd {
   readonly longestWindowMs: number;
   /** Kind of entries that other replicas have to be woken for; undefined when no caller waits for them. */
   readonly wakes: "change" | "decisions" | undefined;
-  /** Earliest expiry of the escalations that were created, epoch milliseconds; undefined if none was. */
-  readonly nextExpiryMs?: number | undefined;
 }
 
 /** Optional helpers of a log outside the database. Losing one costs time, never correctness. */
@@ -68,6 +66,8 @@ export interface LogSurroundings {
   readonly mirror?: HistoryMirror;
   /** Receives the end of the log after every durable append of this replica. MUST NOT throw. */
   readonly onAppended?: (end: AppendedEnd) => void;
+  /** Receives the earliest expiry of escalations that this replica created, epoch milliseconds. MUST NOT throw. */
+  readonly onEscalated?: (workspaceId: string, nextExpiryMs: number) => void;
 }
 
 /** A step of the log that runs alone, with nothing in flight. */
@@ -91,7 +91,7 @@ const MAX_IN_FLIGHT = 2;
 /** Largest batch: past this an insert no longer gains from size, and its first action waits for its last. */
 const MAX_BATCH = 256;
 /** Characters of content and metadata past which a batch takes nothing more: one insert carries all of them as one text. */
-const MAX_BATCH_TEXT = 4_194_304;
+const MAX_BATCH_TEXT = 1_048_576;
 /** Smallest share of the open actions that one batch takes while another gathers. */
 const MIN_SHARE = 16;
 /**
@@ -820,12 +820,9 @@ export class WorkspaceLog {
     for (const batch of this.#unpublished.splice(0)) {
       batch.settle();
       this.#announce(batch.events());
-      const { isAwaited } = batch;
-      this.#notifyAppended(
-        batch.endSeq,
-        isAwaited ? "decisions" : undefined,
-        isAwaited ? batch.nextExpiryMs : undefined,
-      );
+      this.#notifyAppended(batch.endSeq, batch.isAwaited ? "decisions" : undefined);
+      const { nextExpiryMs } = batch;
+      if (nextExpiryMs !== undefined) apart(() => this.#surroundings.onEscalated?.(this.workspaceId, nextExpiryMs));
     }
   }
 
@@ -836,10 +833,11 @@ export class WorkspaceLog {
     for (const listener of this.#listeners) apart(() => listener(events));
   };
 
-  #notifyAppended(seq: number, wakes: AppendedEnd["wakes"], nextExpiryMs?: number): void {
+  #notifyAppended(seq: number, wakes: AppendedEnd["wakes"]): void {
+    const { onAppended } = this.#surroundings;
+    if (onAppended === undefined) return;
     const { workspaceId, windows } = this.#state;
-    const end = { workspaceId, seq, longestWindowMs: windows.longestMs, wakes, nextExpiryMs };
-    apart(() => this.#surroundings.onAppended?.(end));
+    apart(() => onAppended({ workspaceId, seq, longestWindowMs: windows.longestMs, wakes }));
   }
 }
 

@@ -1,4 +1,5 @@
-import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import type { JsonObject } from "@bufbuild/protobuf";
+import { Comparisons } from "./comparisons.ts";
 import type { PatternSet } from "./patterns.ts";
 import type { SchemaError, ToolSchema } from "./types.ts";
 
@@ -24,8 +25,6 @@ export const MAX_PATTERN_STEPS = 200_000;
 const MAX_SCHEMA_STEPS = 5_000;
 /** Subschemas up to which a schema is compiled at an action's turn, in at most 25 ms; larger ones make long checks only. */
 const MAX_SCHEMA_SIZE = 64;
-/** Values, and eighths of a character, that the conditions of one decision compare. */
-const MAX_COMPARED = 500_000;
 
 /**
  * Budget of the rules of one decision. It is counted and not timed, so that every process decides alike: past the budget a
@@ -34,7 +33,7 @@ const MAX_COMPARED = 500_000;
 export class Checks {
   #patternSteps = MAX_PATTERN_STEPS;
   #schemaSteps = MAX_SCHEMA_STEPS;
-  #compared = MAX_COMPARED;
+  readonly comparisons = new Comparisons();
   readonly #answers: LongAnswers | undefined;
   readonly #missing: LongCheck[] = [];
 
@@ -46,12 +45,6 @@ export class Checks {
   /** The long checks that had no answer, in the order in which they were needed. */
   get missing(): readonly LongCheck[] {
     return this.#missing;
-  }
-
-  /** Counts the comparison of a value; false if nothing is left for it. */
-  compares(value: JsonValue | undefined): boolean {
-    this.#compared -= weightOf(value, this.#compared);
-    return this.#compared >= 0;
   }
 
   /** Returns the indices of the patterns found in a text. */
@@ -104,18 +97,4 @@ const CHARACTERS_PER_VALUE = 2;
 export function takesLong({ patterns, schemas, largestSchema }: CheckSizes, textLength: number): boolean {
   if (largestSchema > MAX_SCHEMA_SIZE || patterns * textLength > MAX_PATTERN_STEPS) return true;
   return (schemas * textLength) / CHARACTERS_PER_VALUE > MAX_SCHEMA_STEPS;
-}
-
-/** Weight of a value: 1 for each value in it and each 8 characters of text, counted no further than just past `enough`. */
-function weightOf(value: JsonValue | undefined, enough: number): number {
-  let weight = 0;
-  const open: (JsonValue | undefined)[] = [value];
-  // Not recursive: arguments may nest deeper than the stack.
-  while (open.length > 0 && weight <= enough) {
-    const next = open.pop();
-    weight += typeof next === "string" ? 1 + next.length / 8 : 1;
-    if (typeof next !== "object" || next === null) continue;
-    for (const item of Array.isArray(next) ? next : Object.values(next)) open.push(item);
-  }
-  return weight;
 }

@@ -3,6 +3,7 @@ import { EventBuffer } from "../log/event-buffer.ts";
 import type { LedgerEvent } from "../log/events.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import type { AgentState, AgentStatus } from "../state/agents.ts";
+import { isInForce } from "../state/authority-status.ts";
 import type { ControlChange, SealedAgent } from "../state/control-changes.ts";
 import type { DepartmentState } from "../state/departments.ts";
 import { numberFromAgentStatus } from "../state/stored-enums.ts";
@@ -198,6 +199,8 @@ export interface AgentChange {
 interface WatchAgentOptions {
   readonly heartbeatMs: number;
   readonly signal: AbortSignal;
+  /** The watcher's sessions, and the time of the log. Undefined: none. */
+  readonly sessions?: { readonly ids: readonly string[]; readonly now: () => number };
   /** Calls the listener when the watcher's key ends. The stream then yields what the log has by now, and returns. */
   readonly onKeyEnd?: (listener: () => void) => void;
 }
@@ -225,14 +228,28 @@ function killedSessions(change: ControlChange): readonly string[] {
   return change.type === "agent_revoked" ? change.ended.sessions : [];
 }
 
+/** Yields the sessions that are not, or no longer, sessions of the agent in force. */
+function* endedSessions(
+  { authority }: WorkspaceState,
+  agentId: string,
+  sessionIds: readonly string[],
+  atMs: number,
+): Generator<AgentChange> {
+  for (const sessionId of sessionIds) {
+    const item = authority.get(sessionId);
+    const isOwn = item?.sealed.kind === "session" && item.sealed.agent_id === agentId;
+    if (!isOwn || !isInForce(item, atMs)) yield { kind: "killed", sessionId, atMs };
+  }
+}
+
 /**
- * Streams the agent's current status, then every change of it and every killed session. `undefined` is a heartbeat. Ends
+ * Streams the agent's current status and which of the watcher's sessions have ended, then every change of it and every killed session. `undefined` is a heartbeat. Ends
  * after `revoked` and the sessions killed with it. Throws AGENT_NOT_FOUND.
  */
 export async function* watchAgent(
   log: WorkspaceLog,
   agentId: string,
-  { heartbeatMs, signal, onKeyEnd }: WatchAgentOptions,
+  { heartbeatMs, signal, sessions, onKeyEnd }: WatchAgentOptions,
 ): AsyncGenerator<AgentChange | undefined> {
   // Entries, not their changes: a revocation may have killed thousands of sessions, and all streams share the entry.
   const live = new EventBuffer<LedgerEvent>();
@@ -246,8 +263,11 @@ export async function* watchAgent(
     const state = await log.caughtUp();
     const { status, registeredAtMs, deactivatedAtMs } = getAgent(state, agentId);
     const { seq: size } = state;
+    // Read before the first message is sent: later ends are entries that follow.
+    const ended = sessions === undefined ? [] : [...endedSessions(state, agentId, sessions.ids, sessions.now())];
     yield { kind: status, atMs: deactivatedAtMs ?? registeredAtMs };
     if (status === "revoked") return;
+    yield* ended;
     for await (const entry of live.read(heartbeatMs, signal)) {
       if (entry === undefined) yield undefined;
       // The status read above already covers earlier entries.

@@ -120,7 +120,7 @@ export class Authenticator {
    * Returns the holder of a key; undefined for a key that is unknown, expired or revoked. A credential or token that ended
    * or expired still has its holder, with `isEnded`. Synchronous when cached. Rejects with STORE_UNAVAILABLE.
    */
-  authenticate(key: string): KeyHolder | undefined | Promise<KeyHolder | undefined> {
+  readonly authenticate = (key: string): KeyHolder | undefined | Promise<KeyHolder | undefined> => {
     if (key.length > MAX_KEY && !isToken(key)) return undefined;
     const digest = hash("sha256", key, "base64");
     const found = this.#known.get(digest);
@@ -132,7 +132,7 @@ export class Authenticator {
       this.#inFlight.set(digest, lookUp);
     }
     return lookUp.then((stored) => this.#holderNow(stored));
-  }
+  };
 
   /**
    * Drops the cached keys of a workspace and all unknown ones. MUST be called after a change of keys, so that it takes

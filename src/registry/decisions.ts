@@ -23,6 +23,7 @@ import {
 } from "../store/sql/read-decisions.ts";
 import { readLogSize } from "../store/sql/read-entries.ts";
 import { stored } from "../store/store-fault.ts";
+import type { Reader } from "../store/transaction.ts";
 import { MAX_PAGE_BYTES, type Page, type PageRequest, pageFrom } from "./page.ts";
 
 /** Filter of a list of decisions; undefined fields do not narrow it. */
@@ -50,9 +51,9 @@ const isNarrow = ({ decision, actionType, actionTypePrefix, tool }: DecisionFilt
   [decision, actionType, actionTypePrefix, tool].some((value) => value !== undefined);
 
 /** Returns the index of the first entry at or after a time, or the size of the log. */
-async function firstSeqAt(pool: Pool, workspaceId: string, timeMs: number, size: number): Promise<number> {
+async function firstSeqAt(reader: Reader, workspaceId: string, timeMs: number, size: number): Promise<number> {
   const after = Math.ceil(timeMs) - 1;
-  const { rows } = await pool.query<{ seq: number }>({ ...findFirstAfter, values: [workspaceId, after, size] });
+  const { rows } = await reader.query<{ seq: number }>({ ...findFirstAfter, values: [workspaceId, after, size] });
   return rows[0]?.seq ?? size;
 }
 
@@ -63,26 +64,26 @@ interface SeqRange {
 }
 
 /** Returns the range of log indexes that a filter's span of time covers; one without an end if nothing depends on it. */
-async function seqRange(pool: Pool, workspaceId: string, filter: DecisionFilter): Promise<SeqRange> {
+async function seqRange(reader: Reader, workspaceId: string, filter: DecisionFilter): Promise<SeqRange> {
   const { sinceMs, untilMs } = filter;
   if (sinceMs === undefined && untilMs === undefined && !isNarrow(filter))
     return { low: 0, high: Number.MAX_SAFE_INTEGER };
-  const { rows } = await pool.query<{ seq: number }>({ ...readLogSize, values: [workspaceId] });
+  const { rows } = await reader.query<{ seq: number }>({ ...readLogSize, values: [workspaceId] });
   const size = rows[0]?.seq ?? 0;
-  const low = sinceMs === undefined ? 0 : await firstSeqAt(pool, workspaceId, sinceMs, size);
-  const high = untilMs === undefined ? size : await firstSeqAt(pool, workspaceId, untilMs, size);
+  const low = sinceMs === undefined ? 0 : await firstSeqAt(reader, workspaceId, sinceMs, size);
+  const high = untilMs === undefined ? size : await firstSeqAt(reader, workspaceId, untilMs, size);
   return { low, high };
 }
 
 /** Returns the range of log indexes to look at for a page, and whether older ones are left. */
 async function rangeOfPage(
-  pool: Pool,
+  reader: Reader,
   workspaceId: string,
   filter: DecisionFilter,
   { after }: PageRequest,
   maxLookedAt: number,
 ): Promise<SeqRange & { readonly isCut: boolean }> {
-  const range = await seqRange(pool, workspaceId, filter);
+  const range = await seqRange(reader, workspaceId, filter);
   const high = Math.min(range.high, after ?? range.high);
   const low = isNarrow(filter) ? Math.max(range.low, high - maxLookedAt) : range.low;
   return { low, high, isCut: low > range.low };
@@ -108,7 +109,7 @@ function statementFor({ agentId, sessionId }: DecisionFilter, values: readonly u
 }
 
 async function readPage(
-  pool: Pool,
+  reader: Reader,
   workspaceId: string,
   filter: DecisionFilter,
   page: PageRequest,
@@ -116,9 +117,9 @@ async function readPage(
 ): Promise<Page<DecisionReceipt>> {
   type Row = { leafHash: Buffer; body: string };
   const { size } = page;
-  const range = await rangeOfPage(pool, workspaceId, filter, page, maxLookedAt);
+  const range = await rangeOfPage(reader, workspaceId, filter, page, maxLookedAt);
   const values = valuesOf(workspaceId, filter, range, size);
-  const { rows } = await pool.query<Row>(statementFor(filter, values));
+  const { rows } = await reader.query<Row>(statementFor(filter, values));
   const read = rows.map(({ leafHash, body }) => ({
     receipt: receiptFrom(body, leafHash),
     bytes: Buffer.byteLength(body),
@@ -138,13 +139,13 @@ async function readPage(
  * may hold fewer decisions than fit, even none, although the list goes on.
  */
 export function listDecisionReceipts(
-  pool: Pool,
+  reader: Reader,
   workspaceId: string,
   filter: DecisionFilter,
   page: PageRequest,
   maxLookedAt = MAX_LOOKED_AT,
 ): Promise<Page<DecisionReceipt>> {
-  return stored(readPage(pool, workspaceId, filter, page, maxLookedAt));
+  return stored(readPage(reader, workspaceId, filter, page, maxLookedAt));
 }
 
 /** Reads when agents last attempted an action, in epoch milliseconds. The map lacks agents that never did. */

@@ -358,29 +358,6 @@ export function compileDraft(state: WorkspaceState, rules: readonly Rule[]): Com
   return { valid: true, rules: typed, warnings: approvalWarnings(typed, state.settings.approval_ignores) };
 }
 
-/** Returns a mandate in force. Rejects with MANDATE_NOT_FOUND or MANDATE_ARCHIVED. */
-export async function mandateInForce(
-  { orm }: Database,
-  { workspaceId, policies }: WorkspaceState,
-  mandateId: string,
-): Promise<MandateState> {
-  const found = policies.mandates.get(mandateId);
-  if (found !== undefined) return found;
-  await stored(lastVersion(orm.em.fork(), workspaceId, mandateId));
-  const message = `mandate \`${mandateId}\` is archived`;
-  throw new ControlPlaneError(ErrorReason.MANDATE_ARCHIVED, message, { mandate_id: mandateId });
-}
-
-/** Returns the number of a mandate's last version, archived or not. Rejects with MANDATE_NOT_FOUND. */
-export async function lastMandateVersion(
-  { orm }: Database,
-  { workspaceId, policies }: WorkspaceState,
-  mandateId: string,
-): Promise<number> {
-  const found = policies.mandates.get(mandateId);
-  return found?.compiled.version ?? (await stored(lastVersion(orm.em.fork(), workspaceId, mandateId))).version;
-}
-
 /** Lists the latest versions of a mandate that fit into a page, at most 100, newest first. Throws MANDATE_NOT_FOUND. */
 export async function listMandateVersions(
   { orm }: Database,

@@ -3,6 +3,8 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 /** Lines of a difference, and characters of a value in one. */
 const MAX_LINES = 100;
 const MAX_VALUE = 300;
+/** Characters that are shown on both sides of a difference. */
+const CONTEXT = 40;
 /** Characters that do not print, or change how others are shown (Unicode: Cc, Cf, Zl, Zp, Co, Cn and variation selectors). */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}]|\p{Variation_Selector}/gu;
 const PLAIN_STEP = /^[A-Za-z_$][\w$-]*$/;
@@ -33,7 +35,24 @@ function compare(path: string, before: JsonValue | undefined, after: JsonValue |
   if (before === after) return;
   if (before === undefined) lines.push(`${path}: added ${valueText(after)}`);
   else if (after === undefined) lines.push(`${path}: removed ${valueText(before)}`);
+  else if (typeof before === "string" && typeof after === "string") lines.push(`${path}: ${changeText(before, after)}`);
   else lines.push(`${path}: ${valueText(before)} → ${valueText(after)}`);
+}
+
+/** Shows where two texts differ: what long ones have in common is cut, so that no change hides behind it. */
+function changeText(before: string, after: string): string {
+  const most = Math.min(before.length, after.length);
+  let start = 0;
+  while (start < most && before[start] === after[start]) start++;
+  let end = 0;
+  while (end < most - start && before.at(-1 - end) === after.at(-1 - end)) end++;
+  const isLong = Math.max(before.length, after.length) > MAX_VALUE - 2;
+  const from = isLong ? Math.max(0, start - CONTEXT) : 0;
+  const cut = (text: string): string => {
+    const to = isLong ? Math.min(text.length, text.length - end + CONTEXT) : text.length;
+    return valueText(`${from === 0 ? "" : "…"}${text.slice(from, to)}${to === text.length ? "" : "…"}`);
+  };
+  return `${cut(before)} → ${cut(after)}`;
 }
 
 type Container = JsonObject | JsonValue[];

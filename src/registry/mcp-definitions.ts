@@ -10,12 +10,21 @@ import { toolKey, toolNameFault } from "../policy/names.ts";
 import type { ControlChange } from "../state/control-changes.ts";
 import type { Database } from "../store/database.ts";
 import { McpToolEntity, type McpToolRow } from "../store/entities.ts";
+import {
+  type McpToolDefinitionRow,
+  type McpToolVersionRow,
+  readMcpToolDefinitions,
+  readMcpToolPins,
+  readNamedMcpToolPins,
+} from "../store/sql/read-mcp-tools.ts";
 import { stored } from "../store/store-fault.ts";
+import { readerWithin, type Transaction } from "../store/transaction.ts";
 import { canonicalJson, digestOf } from "../tree/canonical.ts";
 import { isStorableJson } from "./checked-text.ts";
 import { definitionChanges, printable } from "./mcp-changes.ts";
+import { type RepeatedParameter, repeatedParametersOf } from "./mcp-parameters.ts";
 import type { McpServer } from "./mcp-servers.ts";
-import { type Page, type PageRequest, pageFrom } from "./page.ts";
+import { type Page, type PageRequest, readPage } from "./page.ts";
 import { isToolDescription, putToolVersion, schemaFault, type ToolDraft } from "./tools.ts";
 
 /** A tool as a server lists it. */
@@ -34,6 +43,8 @@ export interface ReviewedTool {
   readonly status: "active" | "quarantined" | "unusable";
   /** Why it is unusable. */
   readonly reason?: string;
+  /** Arguments that clients repeat in headers. */
+  readonly repeated: readonly RepeatedParameter[];
 }
 
 /** One version of a definition as it is shown. */
@@ -44,7 +55,7 @@ export interface McpToolVersion {
   readonly firstSeenAtMs: number;
   readonly acceptedBy: string | null;
   readonly acceptedAtMs: number | null;
-  /** What differs from the version before. */
+  /** What differs from the version that was accepted before; empty if none was. */
   readonly changes: readonly string[];
 }
 
@@ -90,6 +101,8 @@ const TURN = 100;
 /** Definitions that one change of the log pins: others wait for it. */
 const CHUNK = 25;
 const CACHED_SERVERS = 2_000;
+/** Tools of the cached servers, of some 300 bytes each. */
+const CACHED_TOOLS = 100_000;
 const CACHE_MS = 600_000;
 
 /** Entries of a log after which what is cached of a server's tools is stale. */
@@ -109,7 +122,7 @@ export class McpDefinitions {
   readonly #orm: Database["orm"];
   readonly #logs: McpDefinitionsOptions["logs"];
   readonly #cache = new LRUCache<string, Cached>({
-    ...{ max: CACHED_SERVERS, ttl: CACHE_MS, updateAgeOnGet: true, ttlAutopurge: true },
+    ...{ max: CACHED_SERVERS, maxSize: CACHED_TOOLS, ttl: CACHE_MS, updateAgeOnGet: true, ttlAutopurge: true },
     dispose: ({ unsubscribe }) => unsubscribe(),
   });
 
@@ -167,22 +180,20 @@ export class McpDefinitions {
     { workspaceId, name: server }: McpServer,
     { size, after }: PageRequest<string>,
   ): Promise<Page<PinnedTool, string>> {
-    const where = { workspaceId, server, ...(after === undefined ? {} : { name: { $gt: after } }) };
     const em = this.#orm.em.fork();
-    const names = await stored(
-      em.find(McpToolEntity, { ...where, version: 1 }, { fields: ["name"], orderBy: { name: "asc" }, limit: size + 1 }),
-    );
-    const wanted = names.map(({ name }) => name);
-    const rows = await stored(
-      em.fork().find(McpToolEntity, { workspaceId, server, name: { $in: wanted } }, { orderBy: { version: "asc" } }),
-    );
-    const tools = wanted.map((name) =>
-      pinnedFrom(
-        server,
-        rows.filter((row) => row.name === name),
-      ),
-    );
-    return pageFrom(tools, size, ({ name }) => name);
+    const read = async ({ size: more, after: last }: PageRequest<string>): Promise<readonly PinnedTool[]> => {
+      const where = { workspaceId, server, version: 1, ...(last === undefined ? {} : { name: { $gt: last } }) };
+      const options = { fields: ["name"], orderBy: { name: "asc" }, limit: more + 1 } as const;
+      const names = (await stored(em.find(McpToolEntity, where, options))).map(({ name }) => name);
+      const rows = await definitionRows(em, workspaceId, server, names);
+      return names.map((name) =>
+        pinnedFrom(
+          server,
+          rows.filter((row) => row.name === name),
+        ),
+      );
+    };
+    return readPage({ size, after }, ({ name }) => name, read);
   }
 
   /**
@@ -202,8 +213,7 @@ export class McpDefinitions {
       await registerSchema(scope, server, JSON.parse(latest.definition) as JsonObject);
       seal({ type: "mcp_tool_accepted", mcp_tool: { server: server.name, name, version, digest: latest.digest } });
     });
-    const rows = await stored(this.#orm.em.fork().find(McpToolEntity, where, { orderBy: { version: "asc" } }));
-    return pinnedFrom(server.name, rows);
+    return pinnedFrom(server.name, await definitionRows(this.#orm.em.fork(), workspaceId, server.name, [name]));
   }
 
   /** Pins definitions that differ from what is pinned. Another replica may have pinned them meanwhile. */
@@ -217,7 +227,8 @@ export class McpDefinitions {
     return log.change(by, async (scope) => {
       const { transaction, nowMs, seal } = scope;
       const names = candidates.map(({ name }) => name);
-      const rows = await transaction.find(McpToolEntity, { workspaceId, server: of, name: { $in: names } });
+      const values = [workspaceId, of, JSON.stringify(names)];
+      const { rows } = await readerWithin(transaction).query<McpToolVersionRow>({ text: readNamedMcpToolPins, values });
       const pins = pinsFrom(rows);
       const inForce = mode === "open";
       const recorded: ReviewedTool[] = [];
@@ -258,25 +269,37 @@ export class McpDefinitions {
       if (events.some((event) => event.kind === "change" && CHANGES.has(event.change.type))) forget();
     });
     const { workspaceId } = log;
-    const fields = ["name", "version", "digest", "acceptedAtMs"] as const;
-    const pins = stored(this.#orm.em.fork().find(McpToolEntity, { workspaceId, server }, { fields })).then((rows) =>
-      pinsFrom(rows as unknown as McpToolRow[]),
-    );
-    pins.catch(forget);
-    this.#cache.set(key, { pins, unsubscribe });
+    const reader = readerWithin(this.#orm.em.fork());
+    const query = { text: readMcpToolPins, values: [workspaceId, server] };
+    const pins = stored(reader.query<McpToolVersionRow>(query)).then(({ rows }) => pinsFrom(rows));
+    const cached = { pins, unsubscribe };
+    this.#cache.set(key, cached, { size: 1 });
+    pins.then((known) => {
+      if (this.#cache.peek(key) !== cached) return;
+      this.#cache.set(key, { ...cached }, { size: 1 + known.size, noDisposeOnSet: true });
+    }, forget);
     return pins;
   }
 }
 
-function pinsFrom(
-  rows: readonly Pick<McpToolRow, "name" | "version" | "digest" | "acceptedAtMs">[],
-): Map<string, Pins> {
+/** Makes the pins of versions that come in ascending order. */
+function pinsFrom(rows: readonly McpToolVersionRow[]): Map<string, Pins> {
   const pins = new Map<string, Pins>();
-  for (const { name, version, digest, acceptedAtMs } of [...rows].sort((a, b) => a.version - b.version)) {
-    const latest = { version, digest, isAccepted: (acceptedAtMs ?? null) !== null };
+  for (const { name, version, digest, acceptedAtMs } of rows) {
+    const latest = { version, digest, isAccepted: acceptedAtMs !== null };
     pins.set(name, { latest, active: latest.isAccepted ? latest : pins.get(name)?.active });
   }
   return pins;
+}
+
+async function definitionRows(
+  em: Transaction,
+  workspaceId: string,
+  server: string,
+  names: readonly string[],
+): Promise<readonly McpToolDefinitionRow[]> {
+  const query = { text: readMcpToolDefinitions, values: [workspaceId, server, JSON.stringify(names)] };
+  return (await stored(readerWithin(em).query<McpToolDefinitionRow & {}>(query))).rows;
 }
 
 /** Returns the status of a listed tool that is pinned as it is; undefined for one that is new or changed. */
@@ -291,15 +314,16 @@ function statusOf(candidate: Candidate, pins: Pins | undefined): ReviewedTool | 
 }
 
 function reviewedFrom(
-  { name, registeredName, digest }: Candidate,
+  { name, registeredName, digest, definition }: Candidate,
   version: number,
   status: "active" | "quarantined",
 ): ReviewedTool {
-  return { name, registeredName, digest, version, status };
+  return { name, registeredName, digest, version, status, repeated: repeatedParametersOf(schemaOf(definition)) };
 }
 
 const unusable = (server: McpServer, name: string, reason: string): ReviewedTool => ({
   ...{ name, registeredName: `${server.name}.${name}`, digest: "", version: 0, status: "unusable", reason },
+  repeated: [],
 });
 
 /** Reads a listed tool, or the reason why it cannot be registered. */
@@ -371,20 +395,26 @@ async function registerSchema(
   await putToolVersion(scope, draft, digest);
 }
 
-/** Makes the view of a tool from all its versions, oldest first. */
-function pinnedFrom(server: string, rows: readonly McpToolRow[]): PinnedTool {
-  const versions = rows.map((row, index) => versionFrom(row, rows[index - 1]));
-  const latest = versions.at(-1);
+/** Makes a tool of the versions that decide about it, in ascending order. */
+function pinnedFrom(server: string, rows: readonly McpToolDefinitionRow[]): PinnedTool {
+  const latest = rows.length - 1;
+  const active = rows.findLastIndex(isAccepted);
   const name = rows[0]?.name ?? "";
-  const active = versions.findLast(({ acceptedAtMs }) => acceptedAtMs !== null);
-  return { name, registeredName: `${server}.${name}`, active, pending: latest === active ? undefined : latest };
+  const pending = latest === active ? undefined : versionAt(rows, latest);
+  return { name, registeredName: `${server}.${name}`, active: versionAt(rows, active), pending };
 }
 
-function versionFrom(row: McpToolRow, before: McpToolRow | undefined): McpToolVersion {
+const isAccepted = ({ acceptedAtMs }: McpToolDefinitionRow): boolean => acceptedAtMs !== null;
+
+function versionAt(rows: readonly McpToolDefinitionRow[], index: number): McpToolVersion | undefined {
+  const row = rows[index];
+  if (row === undefined) return undefined;
+  // Compared with what was in force: a change must not hide behind another that nobody accepted.
+  const before = rows.slice(0, index).findLast(isAccepted);
   const definition = JSON.parse(row.definition) as JsonObject;
   const changes =
     before === undefined ? [] : definitionChanges(JSON.parse(before.definition) as JsonObject, definition);
-  const { version, digest, firstSeenAtMs, acceptedBy = null, acceptedAtMs = null } = row;
+  const { version, digest, firstSeenAtMs, acceptedBy, acceptedAtMs } = row;
   return { version, definition, digest, firstSeenAtMs, acceptedBy, acceptedAtMs, changes };
 }
 

@@ -70,6 +70,8 @@ export interface McpServersOptions {
 const MAX_SERVERS = 500;
 /** Workspaces whose servers are in memory, and milliseconds after the last use. */
 const CACHED_WORKSPACES = 1_000;
+/** Characters of the cached servers. */
+const CACHED_CHARACTERS = 33_554_432;
 const CACHE_MS = 600_000;
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
@@ -100,7 +102,7 @@ export class McpServers {
   readonly #logs: McpServersOptions["logs"];
   readonly #encryptor: Encryptor;
   readonly #cache = new LRUCache<string, Cached>({
-    ...{ max: CACHED_WORKSPACES, ttl: CACHE_MS, updateAgeOnGet: true, ttlAutopurge: true },
+    ...{ max: CACHED_WORKSPACES, maxSize: CACHED_CHARACTERS, ttl: CACHE_MS, updateAgeOnGet: true, ttlAutopurge: true },
     dispose: ({ unsubscribe }) => unsubscribe(),
   });
 
@@ -204,9 +206,13 @@ export class McpServers {
     const servers = stored(this.#orm.em.fork().find(McpServerEntity, { workspaceId })).then(
       (rows) => new Map(rows.map((row) => [row.name, this.#serverFrom(row)] as const)),
     );
-    servers.catch(forget);
     const cached = { servers, unsubscribe };
-    this.#cache.set(workspaceId, cached);
+    this.#cache.set(workspaceId, cached, { size: 1 });
+    servers.then((known) => {
+      if (this.#cache.peek(workspaceId) !== cached) return;
+      const size = 1 + JSON.stringify([...known.values()]).length;
+      this.#cache.set(workspaceId, { ...cached }, { size, noDisposeOnSet: true });
+    }, forget);
     return cached;
   }
 

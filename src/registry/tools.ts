@@ -127,19 +127,26 @@ export async function putToolVersion(scope: ChangeScope, draft: ToolDraft, diges
   return true;
 }
 
+/** Lets others have a turn. */
+type GiveWay = () => Promise<void>;
+
 /**
  * Registers tools, all or none. A schema equal to the current one makes no version, and a new description of it takes
  * the place of the old; a changed schema makes the next version, and the mandates that name the tool are compiled again. Of drafts with one name the first counts: they MUST have equal schemas.
- * Throws SCHEMA_INVALID with every violation of every schema.
+ * `giveWay` lets others have a turn between two steps on large schemas; default: none has. Throws SCHEMA_INVALID with every violation
+ * of every schema.
  */
 export async function registerTools(
   log: WorkspaceLog,
   by: string,
   drafts: readonly ToolDraft[],
+  giveWay: GiveWay = async () => undefined,
 ): Promise<RegisteredTool[]> {
   assertSchemas(drafts);
+  await giveWay();
   // Hashed before the change, which holds the log's lock.
   const digests = drafts.map(({ inputSchema }) => digestOf(inputSchema));
+  await giveWay();
   const created = new Set<string>();
   const state = await log.change(by, async (scope) => {
     const seen = new Set<string>();
@@ -171,12 +178,17 @@ export function tryTools(
 }
 
 /** Registers one tool, as `registerTools`. Throws INVALID_FIELD for a name or a description that is refused. */
-export async function registerTool(log: WorkspaceLog, by: string, draft: ToolDraft): Promise<RegisteredTool> {
+export async function registerTool(
+  log: WorkspaceLog,
+  by: string,
+  draft: ToolDraft,
+  giveWay?: GiveWay,
+): Promise<RegisteredTool> {
   if (draft.description !== undefined) checkedText("description", draft.description);
   const name = draft.name.trim();
   const fault = toolNameFault(name);
   if (fault !== undefined) throw invalidField("name", fault);
-  const [registered] = await registerTools(log, by, [{ ...draft, name }]);
+  const [registered] = await registerTools(log, by, [{ ...draft, name }], giveWay);
   return registered as RegisteredTool;
 }
 

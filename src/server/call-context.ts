@@ -76,6 +76,8 @@ export interface CallObserver {
   report(call: Call, error: unknown): ControlPlaneError;
   /** Counts bytes that a call holds until it ends. Throws OVERLOADED when all calls together hold too many. */
   hold(bytes: number): void;
+  /** Resolves when the next step on a large request of the call may be taken. */
+  turn(call: Call): Promise<void>;
   /** Called once, with the name of the call's gRPC code. */
   ended(call: Call, code: string): void;
 }
@@ -145,9 +147,11 @@ export class Call implements CallContext {
     this.#heldBytes += bytes;
   }
 
-  /** True if the request is not to be served in one turn of the event loop. */
-  get isLarge(): boolean {
-    return this.#heldBytes > SMALL_REQUEST;
+  async giveWay(bytes = this.#heldBytes): Promise<void> {
+    if (bytes <= SMALL_REQUEST) return;
+    await this.#observer.turn(this);
+    if (this.#abortedWith !== undefined) throw this.#abortedWith;
+    this.assertInTime();
   }
 
   /** Ends the call with DEADLINE_EXCEEDED `timeoutMs` after its receipt. Throws that at once if the time has passed. */

@@ -8,43 +8,52 @@ import {
 } from "@connectrpc/connect/protocol";
 import { compressionGzip } from "@connectrpc/connect-node";
 
-const UNARY = /^application\/proto$/i;
-const ENVELOPED = /^application\/(connect\+proto|grpc(-web)?(\+proto)?)$/i;
+const UNARY = /^application\/(proto|json)\b/i;
+const ENVELOPED = /^application\/(connect\+(proto|json)|grpc(-web)?(\+(proto|json))?)\b/i;
+const JSON_TYPE = /[/+]json\b/i;
 const ENVELOPE_ENCODINGS = ["connect-content-encoding", "grpc-encoding"];
 
-/** What messages in binary form go through before the library decodes them. */
-export interface BinaryMessages {
+/** A message as it arrived, decompressed. */
+export interface ArrivedMessage {
+  readonly bytes: Uint8Array;
+  readonly isBinary: boolean;
+  readonly wasCompressed: boolean;
+}
+
+/** What messages go through before the library decodes them. */
+export interface MessageChecks {
   /** Maximum bytes of a message, compressed or not. */
   readonly maxBytes: number;
-  /** Throws for a message that must not be decoded. */
-  readonly check: (message: Uint8Array) => void;
+  /** Resolves when a message may be decoded. Rejects for one that must not be. */
+  readonly check: (message: ArrivedMessage) => Promise<void>;
 }
 
 /**
- * Returns the body of a Connect, gRPC or gRPC-Web request with its binary messages decompressed and checked; changes the headers
- * to match. JSON and unknown encodings pass as they are: the library reads the one and refuses the other.
+ * Returns the body of a Connect, gRPC or gRPC-Web request with its messages decompressed and checked; changes the headers to
+ * match. Unknown encodings pass as they are: the library refuses them.
  */
 export function checkedBody(
   body: AsyncIterable<Uint8Array>,
   headers: Headers,
-  binary: BinaryMessages,
+  checks: MessageChecks,
 ): AsyncIterable<Uint8Array> {
   const type = headers.get("content-type") ?? "";
-  if (ENVELOPED.test(type)) return checkedEnvelopes(body, headers, binary);
-  return UNARY.test(type) ? checkedWhole(body, headers, binary) : body;
+  if (ENVELOPED.test(type)) return checkedEnvelopes(body, headers, checks);
+  return UNARY.test(type) ? checkedWhole(body, headers, checks) : body;
 }
 
 function checkedEnvelopes(
   body: AsyncIterable<Uint8Array>,
   headers: Headers,
-  { maxBytes, check }: BinaryMessages,
+  { maxBytes, check }: MessageChecks,
 ): AsyncIterable<Uint8Array> {
+  const isBinary = isBinaryType(headers);
   const encodings = ENVELOPE_ENCODINGS.map((name) => headers.get(name) ?? "identity");
   if (!encodings.every(isKnown)) return body;
   const compression = encodings.includes(compressionGzip.name) ? compressionGzip : null;
   const checked = async function* (envelopes: AsyncIterable<EnvelopedMessage>) {
     for await (const envelope of envelopes) {
-      check(envelope.data);
+      await check({ bytes: envelope.data, isBinary, wasCompressed: compression !== null });
       yield envelope;
     }
   };
@@ -55,8 +64,9 @@ function checkedEnvelopes(
 function checkedWhole(
   body: AsyncIterable<Uint8Array>,
   headers: Headers,
-  { maxBytes, check }: BinaryMessages,
+  { maxBytes, check }: MessageChecks,
 ): AsyncIterable<Uint8Array> {
+  const isBinary = isBinaryType(headers);
   const encoding = headers.get("content-encoding") ?? "identity";
   if (!isKnown(encoding)) return body;
   const length = headers.get("content-length");
@@ -64,11 +74,13 @@ function checkedWhole(
   headers.delete("content-length");
   const read = async function* () {
     const bytes = await readAllBytes(body, maxBytes, length);
-    const message = encoding === "identity" ? bytes : await compressionGzip.decompress(bytes, maxBytes);
-    check(message);
+    const wasCompressed = encoding !== "identity";
+    const message = wasCompressed ? await compressionGzip.decompress(bytes, maxBytes) : bytes;
+    await check({ bytes: message, isBinary, wasCompressed });
     yield message;
   };
   return read();
 }
 
+const isBinaryType = (headers: Headers): boolean => !JSON_TYPE.test(headers.get("content-type") ?? "");
 const isKnown = (encoding: string): boolean => encoding === "identity" || encoding === compressionGzip.name;

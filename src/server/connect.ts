@@ -35,7 +35,7 @@ import {
   timeoutFromHeader,
   type Wire,
 } from "./call-context.ts";
-import { checkedBody } from "./connect-body.ts";
+import { type ArrivedMessage, checkedBody } from "./connect-body.ts";
 import { bodyTooLarge, cancelled, connectErrorFrom, errorBodyFrom, methodNotAllowed } from "./errors.ts";
 import { fitTrailers } from "./grpc-status.ts";
 import { headerOf, sendError, sendJson } from "./http-reply.ts";
@@ -64,6 +64,8 @@ interface Exchange {
   librarySignal?: AbortSignal;
   /** True once the library has read the request and given it to the pipeline. */
   isServed?: boolean;
+  /** Size of the message that the library read last, decompressed. */
+  messageBytes?: number;
   /** The error that the library answers with. */
   refusal?: ControlPlaneError;
 }
@@ -84,7 +86,8 @@ export class ConnectHandler {
   readonly #pipeline: Pipeline;
   readonly #maxBodyBytes: number;
   readonly #handlers: ReadonlyMap<string, UniversalHandler>;
-  readonly #prefixes: readonly string[];
+  /** Paths that it serves everything below: one a service. */
+  readonly prefixes: readonly string[];
 
   constructor({ pipeline, maxBodyBytes }: ConnectHandlerOptions) {
     this.#pipeline = pipeline;
@@ -98,16 +101,20 @@ export class ConnectHandler {
     const services = pipeline.services.map(({ service }) => service);
     for (const method of services.flatMap(({ methods }) => methods)) this.#addMethod(router, method);
     this.#handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
-    this.#prefixes = services.map(({ typeName }) => `/${typeName}/`);
+    this.prefixes = services.map(({ typeName }) => `/${typeName}`);
   }
 
-  /** Answers a call of these protocols and resolves with true; resolves with false, with the request untouched, for any other. */
-  async handle(request: IncomingMessage, response: ServerResponse, path: string, arrival: Arrival): Promise<boolean> {
+  /** Answers a request below one of the prefixes. */
+  async handle(request: IncomingMessage, response: ServerResponse, path: string, arrival: Arrival): Promise<void> {
     const handler = this.#handlers.get(path);
-    const isOurs = handler !== undefined || this.#prefixes.some((prefix) => path.startsWith(prefix));
-    if (!isOurs && !isRpcOnly(request)) return false;
     if (handler === undefined) sendUnknownMethod(request, response, path);
     else await this.#serve(handler, request, response, arrival);
+  }
+
+  /** Answers a call of these protocols to a path that nothing serves; returns false, with the request untouched, for any other. */
+  handleUnrouted(request: IncomingMessage, response: ServerResponse, path: string): boolean {
+    if (!isRpcOnly(request)) return false;
+    sendUnknownMethod(request, response, path);
     return true;
   }
 
@@ -127,8 +134,7 @@ export class ConnectHandler {
     } else {
       const answer = (requests: AsyncIterable<Message>, context: HandlerContext) => {
         const call = served(context);
-        const { request } = exchangeOf(context);
-        return mapped(context, () => pipeline.bidiStream(call, this.#decoded(requests, request, method)));
+        return mapped(context, () => pipeline.bidiStream(call, this.#decoded(requests, exchangeOf(context), method)));
       };
       router.rpc(method as DescMethodBiDiStreaming, answer, options);
     }
@@ -169,7 +175,13 @@ export class ConnectHandler {
 
   #bodyOf(exchange: Exchange, method: DescMethod, headers: Headers): AsyncIterable<Uint8Array> {
     const { recursionLimit } = decodeOptions(this.#pipeline.maxDepth);
-    const check = (message: Uint8Array) => assertFewValues(method.input, message, recursionLimit);
+    const check = async ({ bytes, isBinary, wasCompressed }: ArrivedMessage): Promise<void> => {
+      const { call } = exchange;
+      if (wasCompressed && method.methodKind !== "bidi_streaming") call?.hold(bytes.length);
+      exchange.messageBytes = bytes.length;
+      await call?.giveWay(bytes.length);
+      if (isBinary) assertFewValues(method.input, bytes, recursionLimit);
+    };
     return checkedBody(chunksOf(exchange, method), headers, { maxBytes: this.#maxBodyBytes, check });
   }
 
@@ -189,15 +201,14 @@ export class ConnectHandler {
   }
 
   /** Yields the requests of a stream. Gives reading errors of the library our reason. */
-  async *#decoded(
-    requests: AsyncIterable<Message>,
-    request: IncomingMessage,
-    method: DescMethod,
-  ): AsyncGenerator<Message> {
+  async *#decoded(requests: AsyncIterable<Message>, exchange: Exchange, method: DescMethod): AsyncGenerator<Message> {
     try {
-      yield* requests;
+      for await (const request of requests) {
+        await exchange.call?.giveWay(exchange.messageBytes);
+        yield request;
+      }
     } catch (error) {
-      throw this.#requestFault(error, request, method);
+      throw this.#requestFault(error, exchange.request, method);
     }
   }
 

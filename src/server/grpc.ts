@@ -190,7 +190,7 @@ class GrpcMethod {
   }
 
   bidiStream(grpc: BidiStreamCall): Promise<void> {
-    return this.#stream(grpc, (call) => this.#pipeline.bidiStream(call, this.#requests(grpc)));
+    return this.#stream(grpc, (call) => this.#pipeline.bidiStream(call, this.#requests(call, grpc)));
   }
 
   async #stream(
@@ -217,9 +217,15 @@ class GrpcMethod {
   }
 
   /** Yields the requests of a stream, with back-pressure to the caller. */
-  async *#requests(grpc: BidiStreamCall): AsyncGenerator<Message> {
+  async *#requests(call: Call, grpc: BidiStreamCall): AsyncGenerator<Message> {
     try {
-      for await (const bytes of grpc.iterator({ destroyOnReturn: false })) yield this.#decode(bytes as Buffer);
+      for await (const bytes of grpc.iterator({ destroyOnReturn: false })) {
+        const { length } = bytes as Buffer;
+        await call.giveWay(length);
+        const request = this.#decode(bytes as Buffer);
+        await call.giveWay(length);
+        yield request;
+      }
     } catch (error) {
       throw grpc.cancelled ? cancelled() : error;
     }
@@ -229,9 +235,10 @@ class GrpcMethod {
     if (grpc.cancelled) throw cancelled();
   }
 
-  #readerOf(call: Call, { request }: { readonly request: Buffer }): () => Message {
-    return () => {
+  #readerOf(call: Call, { request }: { readonly request: Buffer }): () => Promise<Message> {
+    return async () => {
       call.hold(request.length);
+      await call.giveWay();
       return this.#decode(request);
     };
   }

@@ -16,7 +16,7 @@ export interface HttpRoute {
   /** `/x` takes `/x` and everything below `/x/`; `/` takes everything. The longest prefix is asked first. */
   readonly prefix: string;
   /** Answers; returns false, with the request untouched, to let other routes answer. A rejection becomes the error response. */
-  handle(request: IncomingMessage, response: ServerResponse): unknown;
+  handle(request: IncomingMessage, response: ServerResponse, arrival: Arrival): unknown;
 }
 
 /** The content of `/metrics`: a registry of prom-client, or several as one. */
@@ -27,7 +27,6 @@ export interface HttpServerOptions {
   /** Serves its services over Connect and gRPC-Web. */
   readonly pipeline: Pipeline;
   readonly rest: RestTranscoder;
-  /** Asked before REST. */
   readonly extra: readonly HttpRoute[];
   /** `/readyz`: resolves when the process can serve; a rejection is sent as the error. */
   readonly ready: () => Promise<void>;
@@ -49,15 +48,16 @@ export interface HttpServerOptions {
 export function createHttpServer(options: HttpServerOptions): Listener {
   const { log, rest, tls } = options;
   const connect = new ConnectHandler(options);
-  const routes = [...statusPages(options), ...options.extra].sort((a, b) => b.prefix.length - a.prefix.length);
+  const routes = [...statusPages(options), ...options.extra, ...connectRoutes(connect), ...restRoutes(rest)].sort(
+    (a, b) => b.prefix.length - a.prefix.length,
+  );
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const arrival: Arrival = { receivedAt: performance.now(), requestId: nameRequest(request, response) };
     const path = pathOf(request);
-    if (await connect.handle(request, response, path, arrival)) return;
     for (const route of routes) {
-      if (isUnder(route.prefix, path) && (await route.handle(request, response)) !== false) return;
+      if (isUnder(route.prefix, path) && (await route.handle(request, response, arrival)) !== false) return;
     }
-    if (await rest.handle(request, response, arrival)) return;
+    if (connect.handleUnrouted(request, response, path)) return;
     throw new ControlPlaneError(ErrorReason.ROUTE_NOT_FOUND, `there is nothing at \`${path}\``, { path });
   };
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
@@ -68,6 +68,18 @@ export function createHttpServer(options: HttpServerOptions): Listener {
     });
   };
   return createListener({ tls, onRequest });
+}
+
+function connectRoutes(connect: ConnectHandler): HttpRoute[] {
+  return connect.prefixes.map((prefix) => ({
+    prefix,
+    handle: (request, response, arrival) => connect.handle(request, response, pathOf(request), arrival),
+  }));
+}
+
+function restRoutes(rest: RestTranscoder): HttpRoute[] {
+  const handle: HttpRoute["handle"] = (request, response, arrival) => rest.handle(request, response, arrival);
+  return rest.prefixes.map((prefix) => ({ prefix, handle }));
 }
 
 /** Logs the failure of a route outside the pipeline, unless it is a `ControlPlaneError`, which is an answer. */

@@ -85,7 +85,7 @@ export class OpenStreams {
     this.#check(stream);
   }
 
-  /** Removes a stream that has ended; without effect for any other call. */
+  /** Removes a stream that has ended, or was refused. */
   remove(call: Call): void {
     // A call that was refused has no caller.
     const workspaceId = call.caller?.workspaceId;

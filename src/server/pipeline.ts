@@ -1,4 +1,3 @@
-import { setImmediate } from "node:timers/promises";
 import { create, type DescMethod, type Message, type MessageInitShape } from "@bufbuild/protobuf";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
@@ -8,6 +7,8 @@ import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors
 import { type AccessRule, type Authenticate, accessRuleOf, assertMayCall, findCaller, keyFrom } from "./admission.ts";
 import { Call, type CallObserver, type IncomingCall } from "./call-context.ts";
 import { cancelled, reportFault, shuttingDown } from "./errors.ts";
+import { HeldBytes } from "./held-bytes.ts";
+import { LargeRequests } from "./large-requests.ts";
 import { CallMetrics, type InFlight } from "./metrics.ts";
 import { OpenStreams, type OpenStreamsOptions } from "./open-streams.ts";
 import { createRequestChecks, type RequestCheck } from "./validation.ts";
@@ -18,9 +19,6 @@ const DEFAULT_UNARY_DEADLINE_MS = 10_000;
 
 /** Default maximum depth of a request in JSON brackets: enough for any rule, safe for the stack. */
 export const DEFAULT_MAX_DEPTH = 64;
-
-/** Bytes of request bodies that a process holds at once, from their arrival until their calls end; past it OVERLOADED. */
-const MAX_HELD_BYTES = 134_217_728;
 
 /** Options of a pipeline. */
 export interface PipelineOptions extends OpenStreamsOptions {
@@ -63,8 +61,8 @@ export class Pipeline {
   readonly #wrongKeys: WrongKeys;
   readonly #calls = new Set<Call>();
   readonly #streams: OpenStreams;
-  readonly #maxHeldBytes: number;
-  #heldBytes = 0;
+  readonly #largeRequests = new LargeRequests();
+  readonly #held: HeldBytes;
   #isDraining = false;
   #onIdle: () => void = () => {};
 
@@ -74,14 +72,15 @@ export class Pipeline {
     this.services = services;
     this.maxDepth = maxDepth;
     this.#authenticate = authenticate;
-    this.#maxHeldBytes = options.maxHeldBytes ?? MAX_HELD_BYTES;
+    this.#held = new HeldBytes(options.maxHeldBytes);
     this.#wrongKeys = new WrongKeys(log);
     this.#streams = new OpenStreams(options);
     this.#defaultDeadlineMs = options.defaultDeadlineMs ?? DEFAULT_UNARY_DEADLINE_MS;
     this.#endpoints = createEndpoints(services, maxDepth);
     const metrics = new CallMetrics(options.metrics, () => this.#inFlight());
     this.#observer = {
-      hold: (bytes) => this.#hold(bytes),
+      hold: (bytes) => this.#held.take(bytes),
+      turn: ({ caller }) => this.#largeRequests.turn(caller.workspaceId),
       report: (call, error) => reportFault(log, error, failedCall(call)),
       ended: (call, code) => this.#record(call, code, metrics),
     };
@@ -221,19 +220,10 @@ export class Pipeline {
     const { endpoint, incoming } = call;
     const seconds = isStream(call) ? undefined : (performance.now() - call.receivedAt) / 1000;
     metrics.record({ method: endpoint.name, wire: incoming.wire, code, seconds });
-    this.#heldBytes -= call.heldBytes;
+    this.#held.release(call.heldBytes);
     this.#calls.delete(call);
-    this.#streams.remove(call);
+    if (isStream(call)) this.#streams.remove(call);
     if (this.#calls.size === 0) this.#onIdle();
-  }
-
-  #hold(bytes: number): void {
-    const maxBytes = this.#maxHeldBytes;
-    if (this.#heldBytes + bytes > maxBytes) {
-      const message = `the requests in flight hold ${maxBytes} bytes; retry with back-off`;
-      throw new ControlPlaneError(ErrorReason.OVERLOADED, message, { max_bytes: String(maxBytes) });
-    }
-    this.#heldBytes += bytes;
   }
 
   #inFlight(): InFlight {
@@ -270,10 +260,9 @@ export function methodName(method: DescMethod): string {
 
 async function checkedRequest(call: Call, read: ReadRequest): Promise<Message> {
   const request = await read();
-  // The other calls have a turn between two steps on a large request, each of which takes milliseconds.
-  if (call.isLarge) await setImmediate();
+  await call.giveWay();
   call.endpoint.check(request);
-  if (call.isLarge) await setImmediate();
+  await call.giveWay();
   call.assertInTime();
   return request;
 }

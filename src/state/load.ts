@@ -1,5 +1,5 @@
 import { setImmediate } from "node:timers/promises";
-import type { Pool, PoolClient } from "pg";
+import type { Pool } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { Json } from "../store/entities.ts";
 import {
@@ -50,11 +50,7 @@ type Statement = { readonly name: string; readonly text: string };
 const TURN_MS = 5;
 
 /** Reads rows, and gives way to other requests while they are used. */
-async function* rowsOf<T extends object>(
-  client: PoolClient,
-  statement: Statement,
-  values: unknown[],
-): AsyncGenerator<T> {
+async function* rowsOf<T extends object>(client: Reader, statement: Statement, values: unknown[]): AsyncGenerator<T> {
   const { rows } = await client.query<T>({ ...statement, values });
   let turnAt = performance.now();
   for (const row of rows) {
@@ -65,7 +61,7 @@ async function* rowsOf<T extends object>(
   }
 }
 
-async function loadAgents(client: PoolClient, state: WorkspaceState): Promise<void> {
+async function loadAgents(client: Reader, state: WorkspaceState): Promise<void> {
   type Row = {
     agentId: string;
     createdSeq: number;
@@ -85,7 +81,7 @@ async function loadAgents(client: PoolClient, state: WorkspaceState): Promise<vo
 }
 
 /** Folds the decisions since the snapshot of trust and uses. No counter is in force yet; counters load their own history. */
-async function loadFigures(client: PoolClient, state: WorkspaceState, trustSeq: number): Promise<void> {
+async function loadFigures(client: Reader, state: WorkspaceState, trustSeq: number): Promise<void> {
   type Row = Omit<FoldedDecision, "decision" | "refs"> & { decision: number; refId: string | null };
   for await (const { refId, ...row } of rowsOf<Row>(client, readTrustSince, [state.workspaceId, trustSeq])) {
     // Escalations are read from their table, which is as new as the log.
@@ -97,7 +93,7 @@ async function loadFigures(client: PoolClient, state: WorkspaceState, trustSeq: 
 /** Milliseconds after its expiry for which authority is loaded, because no snapshot may have its last uses yet. */
 const UNSAVED_MS = 60_000;
 
-async function loadAuthority(client: PoolClient, state: WorkspaceState): Promise<void> {
+async function loadAuthority(client: Reader, state: WorkspaceState): Promise<void> {
   type Row = { sealed: SealedAuthority; createdAtMs: number; uses: number };
   const values = [state.workspaceId, state.lastAtMs - UNSAVED_MS];
   for await (const { sealed, createdAtMs, uses } of rowsOf<Row>(client, readAuthority, values)) {
@@ -105,14 +101,14 @@ async function loadAuthority(client: PoolClient, state: WorkspaceState): Promise
   }
 }
 
-async function loadPendingEscalations(client: PoolClient, { workspaceId, escalations }: WorkspaceState): Promise<void> {
+async function loadPendingEscalations(client: Reader, { workspaceId, escalations }: WorkspaceState): Promise<void> {
   type Row = Pick<EscalationState, "escalationId" | "agentId" | "actionDigest" | "expiresAtMs">;
   for await (const row of rowsOf<Row>(client, readPendingStates, [workspaceId])) {
     escalations.put({ ...row, status: "pending", usedBy: null });
   }
 }
 
-async function loadDepartments(client: PoolClient, state: WorkspaceState): Promise<void> {
+async function loadDepartments(client: Reader, state: WorkspaceState): Promise<void> {
   type Row = {
     departmentId: string;
     name: string;
@@ -128,7 +124,7 @@ async function loadDepartments(client: PoolClient, state: WorkspaceState): Promi
   }
 }
 
-async function loadPolicies(client: PoolClient, state: WorkspaceState): Promise<void> {
+async function loadPolicies(client: Reader, state: WorkspaceState): Promise<void> {
   type ToolRow = Omit<SealedTool, "input_schema"> & { inputSchema: SealedTool["input_schema"]; registeredAtMs: number };
   for await (const { inputSchema, registeredAtMs, ...row } of rowsOf<ToolRow>(client, readTools, [state.workspaceId])) {
     state.policies.putTool({ ...row, input_schema: inputSchema }, registeredAtMs);
@@ -155,7 +151,7 @@ const SEALING_KEYS: readonly ControlChange["type"][] = [
 ];
 
 /** Folds the entries that seal signing keys. An entry whose body does not hash to its leaf seals nothing. */
-async function loadSigningKeys(client: PoolClient, state: WorkspaceState): Promise<void> {
+async function loadSigningKeys(client: Reader, state: WorkspaceState): Promise<void> {
   type Row = { seq: number; atMs: number; leafHash: Buffer; body: string };
   const values = [state.workspaceId, state.seq];
   for await (const { seq, atMs, leafHash: leaf, body } of rowsOf<Row>(client, readSigningKeys, values)) {
@@ -169,7 +165,7 @@ async function loadSigningKeys(client: PoolClient, state: WorkspaceState): Promi
  * Loads the current state of a workspace from its tables, its trust snapshot and the entries after that snapshot, so that the
  * time does not grow with the log. The transaction MUST see one moment. Rejects with WORKSPACE_NOT_FOUND.
  */
-export async function loadSnapshot(client: PoolClient, workspaceId: string): Promise<WorkspaceState> {
+export async function loadSnapshot(client: Reader, workspaceId: string): Promise<WorkspaceState> {
   const {
     rows: [head],
   } = await client.query<HeadRow>({ ...readHead, values: [workspaceId] });

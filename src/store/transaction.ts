@@ -44,6 +44,24 @@ export async function readSnapshot<T>(pool: Pool, read: (client: PoolClient) => 
   }
 }
 
+/** Reads the database in READ ONLY transactions, in which PostgreSQL refuses every write. It has no method that writes. */
+export class ReadOnlyDatabase implements Reader {
+  readonly #pool: Pool;
+
+  constructor(pool: Pool) {
+    this.#pool = pool;
+  }
+
+  query<R extends QueryResultRow>(config: QueryConfig): Promise<{ readonly rows: R[] }> {
+    return this.snapshot((reader) => reader.query<R>(config));
+  }
+
+  /** Runs `read` on one moment of the database. */
+  snapshot<T>(read: (reader: Reader) => Promise<T>): Promise<T> {
+    return readSnapshot(this.#pool, read);
+  }
+}
+
 /** Locks the end of a workspace's log until the transaction ends. Returns the log's size; undefined for an unknown workspace. */
 export async function lockLogEnd(transaction: Transaction, workspaceId: string): Promise<number | undefined> {
   const { rows } = await readerWithin(transaction).query<{ seq: number }>({ ...lockHead, values: [workspaceId] });

@@ -66,8 +66,11 @@ const CONFINED: readonly { readonly packages: RegExp; readonly to: RegExp; reado
 ];
 
 /** What the client library may import beside its own files and `gen`. */
-const CLIENT_PACKAGES = /^(@bufbuild\/protobuf|@connectrpc\/connect|@connectrpc\/connect-web)$/;
-const NODE_CLIENT_PACKAGES = /^(@bufbuild\/protobuf|@connectrpc\/connect(-web|-node)?|@grpc\/grpc-js|node:.+)$/;
+const CLIENT_PACKAGES = /^(@bufbuild\/protobuf|@connectrpc\/connect)$/;
+const ADAPTER_PACKAGES = /^(ai|@langchain\/core|@openai\/agents|@bufbuild\/protobuf)$/;
+const NODE_CLIENT_PACKAGES = /^(@bufbuild\/protobuf|@connectrpc\/connect|@grpc\/grpc-js|node:.+)$/;
+/** Builds the published package, and is no part of it. */
+const CLIENT_BUILD = "src/client/build.ts";
 
 const DASHBOARD = "src/dashboard/";
 const FILES = [...sourceFiles("src", ".ts"), ...sourceFiles("src", ".tsx")];
@@ -197,23 +200,25 @@ describe("packages", () => {
     expect(wrong.map(textOf)).to.deep.equal([]);
   });
 
-  it("of the client library are protobuf and Connect, and on Node gRPC.", () => {
+  it("of the client library are protobuf and Connect, on Node gRPC, and in an adapter its framework.", () => {
     const wrong = IMPORTS.filter(({ from, to, isFile }) => {
-      if (isFile || !from.startsWith("src/client/")) return false;
-      const fitting = from.startsWith("src/client/node/") ? NODE_CLIENT_PACKAGES : CLIENT_PACKAGES;
+      if (isFile || !from.startsWith("src/client/") || from === CLIENT_BUILD) return false;
+      const [, folder = ""] = /^src\/client\/(node|adapters)\//.exec(from) ?? [];
+      const fitting = { node: NODE_CLIENT_PACKAGES, adapters: ADAPTER_PACKAGES }[folder] ?? CLIENT_PACKAGES;
       return !fitting.test(packageOf(to));
     });
     expect(wrong.map(textOf)).to.deep.equal([]);
   });
 
-  it("that src imports are dependencies, but for the dashboard's, which are built into it.", () => {
-    expect(
-      undeclared("src", new Set(declared("dependencies"))).filter((text) => !text.startsWith(DASHBOARD)),
-    ).to.deep.equal([]);
+  it("that src imports are dependencies, but for the dashboard's, which are built into it, and those of adapters.", () => {
+    const isApart = (text: string) => text.startsWith(DASHBOARD) || text.startsWith("src/client/adapters/");
+    expect(undeclared("src", new Set(declared("dependencies"))).filter((text) => !isApart(text))).to.deep.equal([]);
   });
 
   it("that dashboard, test and proto import are declared.", () => {
     const known = new Set([...declared("dependencies"), ...declared("devDependencies")]);
-    expect(["src/dashboard", "test", "proto"].flatMap((folder) => undeclared(folder, known))).to.deep.equal([]);
+    const found = ["src/dashboard", "test", "proto"].flatMap((folder) => undeclared(folder, known));
+    // Programs of users, which tests run elsewhere.
+    expect(found.filter((text) => !text.startsWith("test/testdata/"))).to.deep.equal([]);
   });
 });

@@ -64,11 +64,17 @@ async function runShell(
   return { outputs, agentId: outputs.at(-1) ?? "" };
 }
 
-/** Runs a module as printed, with the package's entries taken from the sources. */
+/** Entries of the published client, and their sources. */
+const CLIENT_ENTRIES = { "": "index.ts", "/node": "node/index.ts", "/proto": "proto.ts" };
+
+/** Runs a module as printed, with the entries of the client taken from the sources. */
 async function runModule(code: string, server: TestServer, agentId: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "acp-readme-"));
-  const source = (path: string): string => `"${pathToFileURL(join(ROOT, "src", path, "index.ts")).href}"`;
-  const text = forServer(code, server).replace(/"agent-control-plane\/([\w/]+)"/g, (_, path: string) => source(path));
+  const source = (entry: keyof typeof CLIENT_ENTRIES): string =>
+    `"${pathToFileURL(join(ROOT, "src/client", CLIENT_ENTRIES[entry])).href}"`;
+  const text = forServer(code, server).replace(/"@agent-control-plane\/client(\/node|\/proto|)"/g, (_, entry) =>
+    source(entry),
+  );
   try {
     const file = join(folder, "example.ts");
     await writeFile(file, text);

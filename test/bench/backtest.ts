@@ -8,6 +8,7 @@ import { DryRuns } from "../../src/dryrun/dry-runs.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { LongChecker } from "../../src/policy/long/checker.ts";
 import { openDatabase } from "../../src/store/database.ts";
+import { ReadOnlyDatabase } from "../../src/store/transaction.ts";
 import { type BenchPostgres, SILENT_LOG, startBenchPostgres } from "./postgres.ts";
 import { figure, tableFrom } from "./report.ts";
 import { type BenchWorkspace, seedWorkspace, startService } from "./service.ts";
@@ -29,7 +30,7 @@ async function measure({ databaseUrl: url }: BenchWorkspace) {
   const database = await openDatabase({ url, poolSize: 4, log: SILENT_LOG });
   const logs = await createWorkspaceLogs(database, SILENT_LOG);
   const checker = new LongChecker();
-  const dryRuns = new DryRuns({ logs, pool: database.pool, checker });
+  const dryRuns = new DryRuns({ logs, reads: new ReadOnlyDatabase(database.pool), checker });
   const run = async (onProgress: () => void): Promise<Report> => {
     const none = { drafts: [], archives: [], sinceMs: undefined, untilMs: undefined, agentId: undefined };
     const { signal } = new AbortController();

@@ -20,7 +20,12 @@ const LARGE = 1_000_000;
 
 type Json = Readonly<Record<string, unknown>>;
 type Send = (path: string, message: Uint8Array<ArrayBuffer>) => Promise<{ readonly status: number }>;
-type Ask = (method: string, path: string, body?: Json) => Promise<{ readonly status: number; readonly json: Json }>;
+/** Makes a call; a body that is text is sent as it is. */
+type Ask = (
+  method: string,
+  path: string,
+  body?: Json | string,
+) => Promise<{ readonly status: number; readonly json: Json }>;
 
 interface Attack {
   readonly name: string;
@@ -66,11 +71,15 @@ async function mandate(ask: Ask, rule: Json, mayFail = false): Promise<boolean> 
   return status === 200;
 }
 
-const intercepts = (ask: Ask, agentId: string, over: Json) => async () => {
-  const { status, json } = await ask("POST", "/v1/enforce/intercept", { agent_id: agentId, ...over });
-  if (status !== 200) throw new Error(`${status} ${JSON.stringify(json).slice(0, 500)}`);
-  return json;
-};
+/** Returns a function that asks for a decision; the request is written once, so that the attacker costs little itself. */
+function intercepts(ask: Ask, agentId: string, over: Json): () => Promise<Json> {
+  const body = JSON.stringify({ agent_id: agentId, ...over });
+  return async () => {
+    const { status, json } = await ask("POST", "/v1/enforce/intercept", body);
+    if (status !== 200) throw new Error(`${status} ${JSON.stringify(json).slice(0, 500)}`);
+    return json;
+  };
+}
 
 function contentAttack(
   name: string,
@@ -157,6 +166,23 @@ const ATTACKS: readonly Attack[] = [
     [{ field: "note", operator: "matches", value: "password.{0,200}secret" }],
     repeated("password passwor ", LARGE),
   ),
+  {
+    name: "100 comparisons with a text of 1 MB for a currency",
+    prepare: async (ask, agentId) => {
+      const tool = `tool_${made++}`;
+      const properties = { amount: { type: "number" }, currency: { type: "string" } };
+      await ask("POST", "/v1/enforce/tools", { name: tool, input_schema: { type: "object", properties } });
+      const rules = Array.from({ length: 100 }, (_, at) => ({
+        field: "amount",
+        operator: ">",
+        value: at,
+        currency: "EUR",
+      }));
+      await mandate(ask, { tool, decision: "block", conditions: { operator: "OR", rules } });
+      const currency = repeated("e\u0323\u0302a\u0316 ", 450_000);
+      return intercepts(ask, agentId, { action_type: "x", tool, metadata: { arguments: { amount: 0, currency } } });
+    },
+  },
   argumentAttack(
     "100 comparisons of a text of 1 MB",
     Array.from({ length: 100 }, (_, index) => ({ field: "note", operator: "contains", value: `needle ${index}` })),
@@ -209,7 +235,8 @@ const ATTACKS: readonly Attack[] = [
     name: "metadata of 50,000 small members, refused",
     prepare: async (ask, agentId) => {
       const metadata = Object.fromEntries(Array.from({ length: 50_000 }, (_, index) => [`m${index}`, { a: index }]));
-      return () => ask("POST", "/v1/enforce/intercept", { agent_id: agentId, action_type: "x", metadata });
+      const body = JSON.stringify({ agent_id: agentId, action_type: "x", metadata });
+      return () => ask("POST", "/v1/enforce/intercept", body);
     },
   },
   {
@@ -217,6 +244,14 @@ const ATTACKS: readonly Attack[] = [
     prepare: async (ask, agentId) => {
       const metadata = Object.fromEntries(Array.from({ length: 12_000 }, (_, index) => [`m${index}`, { a: index }]));
       return intercepts(ask, agentId, { action_type: "x", metadata });
+    },
+  },
+  {
+    name: "20 at once of metadata of 12,000 small members",
+    prepare: async (ask, agentId) => {
+      const metadata = Object.fromEntries(Array.from({ length: 12_000 }, (_, index) => [`m${index}`, { a: index }]));
+      const decides = intercepts(ask, agentId, { action_type: "x", metadata });
+      return () => Promise.all(Array.from({ length: 20 }, decides));
     },
   },
   {
@@ -253,7 +288,8 @@ const ATTACKS: readonly Attack[] = [
 function asker(server: Pick<TestServer, "http">, key: string): Ask {
   return async (method, path, body) => {
     const headers = { "x-api-key": key, "content-type": "application/json" };
-    const init = { method, headers, body: body === undefined ? null : JSON.stringify(body) };
+    const text = typeof body === "object" ? JSON.stringify(body) : (body ?? null);
+    const init = { method, headers, body: text };
     const response = await fetch(server.http + path, init);
     return { status: response.status, json: (await response.json()) as Json };
   };

@@ -1,4 +1,8 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { expect } from "chai";
+import { columnsOf } from "../../src/cli/columns.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { agentctl, createFolder, type Folder, type Run } from "./harness.ts";
@@ -102,7 +106,7 @@ describe("agentctl preflight and probe", () => {
       "  of the stricter ones people had approved 0, rejected 0; 1 wait",
     ]);
     expect(lines.every((line) => line.length <= 100)).to.equal(true);
-    expect(lines[7]).to.match(/^payer agt_\w+ +2 +0 +2$/);
+    expect(lines[7]).to.match(/^payer +agt_\w+ +2 +0 +2$/);
     const list = await fetch(`${server.http}/v1/enforce/mandates`, { headers: { "x-api-key": server.adminKey } });
     const { mandates } = (await list.json()) as { mandates: { mandate_id: string }[] };
     const archives = mandates.map(({ mandate_id }) => mandate_id);
@@ -110,6 +114,50 @@ describe("agentctl preflight and probe", () => {
     const loose = await agentctl(["mandate", "backtest", without, "--json"], env);
     expect(loose.code).to.equal(1);
     expect(loose.json()).to.deep.include({ looser: 1, stricter: 0 });
+  });
+
+  it("show how far a backtest is to a person, and nothing of it to a program.", async () => {
+    const path = await folder.file("none.json", "{}");
+    const env = { AGENTCTL_URL: server.http, AGENTCTL_KEY: server.adminKey };
+    const watched = await agentctl(["mandate", "backtest", path], env, undefined, true);
+    expect(watched.code).to.equal(0);
+    const [first, ...shown] = watched.stderr.split("\r");
+    expect([first, shown.pop()]).to.deep.equal(["", "\u001b[K"]);
+    expect(shown.length).to.be.above(0);
+    for (const bar of shown) expect(bar).to.match(/^\[#*-*\] \d+ % of \d+ entries$/);
+    expect(watched.stdout).not.to.contain("[");
+    expect((await agentctl(["mandate", "backtest", path], env)).stderr).to.equal("");
+  });
+
+  it("print the table of a backtest in 100 columns, whatever agents are called.", async () => {
+    const names = ["支払い代理人".repeat(20), "a\u202e".repeat(90), "👩‍💻".repeat(40), "é".repeat(200)];
+    for (const name of names) {
+      const { agent } = await post("/v1/enforce/agents", { name });
+      await post("/v1/enforce/intercept", { agent_id: agent?.agent_id, action_type: "look" });
+    }
+    const draft = { name: "no looking", rules: [{ type: "trust", decision: "block", conditions: { below: 100 } }] };
+    const path = await folder.file("drafts.json", JSON.stringify({ drafts: [draft] }));
+    const env = { AGENTCTL_URL: server.http, AGENTCTL_KEY: server.adminKey };
+    const { stdout } = await agentctl(["mandate", "backtest", path], env);
+    const rows = stdout.split("\n").filter((line) => line.includes(" agt_"));
+    expect(rows.length).to.be.at.least(names.length);
+    for (const row of rows) expect(columnsOf(row), row).to.equal(97);
+    for (const row of rows) expect(row).to.match(/ agt_[a-z0-9]{26} +\d+ +\d+ +\d+$/);
+  });
+
+  it("say so when the service breaks off.", async () => {
+    const cut = createServer((_request, response) => {
+      response.writeHead(200).write('{"progress":{"replayed":0,"total":10}}\n', () => response.destroy());
+    });
+    await once(cut.listen(0, "127.0.0.1"), "listening");
+    const url = `http://127.0.0.1:${(cut.address() as AddressInfo).port}`;
+    const path = await folder.file("none.json", "{}");
+    const { code, stderr } = await agentctl(["mandate", "backtest", path], { AGENTCTL_URL: url, AGENTCTL_KEY: "k" });
+    cut.close();
+    expect([code, stderr]).to.deep.equal([
+      2,
+      `agentctl: ${url} broke off its answer to /v1/enforce/backtest: UND_ERR_SOCKET\n`,
+    ]);
   });
 
   it("backtest files of mandates, in place of those in force with their names.", async () => {

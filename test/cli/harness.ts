@@ -12,16 +12,17 @@ export interface Run {
   json(): Record<string, unknown>;
 }
 
-/** Runs `agentctl` in this process. `answer` is what a person at the terminal says; without it there is no terminal. */
+/** Runs `agentctl` in this process. `answer` is what a person at the terminal says; without it there is none to ask. `isTerminal`: a person reads standard error. */
 export async function agentctl(
   argv: readonly string[],
   env: Readonly<Record<string, string>> = {},
   answer?: boolean | (() => Promise<boolean>),
+  isTerminal = false,
 ): Promise<Run> {
   let stdout = "";
   let stderr = "";
   const code = await runAgentctl(argv, {
-    env,
+    ...{ env, isTerminal },
     async write(text) {
       stdout += text;
     },

@@ -152,6 +152,27 @@ describe("watching an agent over the client", () => {
       watch.close();
     });
 
+    it("tells of sessions that ended before the stream was open, or while it was away.", async () => {
+      const { proxy, controlPlane } = await through("holds back");
+      const [early, late, whole] = [await newSession(), await newSession(), await newSession()];
+      const watch = controlPlane.watchAgent(agentId);
+      const heard: string[] = [];
+      for (const id of [early, late, whole]) watch.onSessionKilled(id, () => heard.push(id));
+      await killSession(log, agentId, early);
+      proxy.habit = "passes";
+      proxy.cutStreams();
+      await until(() => heard.length >= 1);
+      proxy.habit = "holds back";
+      proxy.cutStreams();
+      await until(() => proxy.countOf("WatchAgent") >= 3);
+      await killSession(log, agentId, late);
+      proxy.habit = "passes";
+      proxy.cutStreams();
+      await until(() => heard.length >= 2);
+      expect(heard).to.deep.equal([early, late]);
+      watch.close();
+    });
+
     it("never aborts by itself, neither for an unknown agent nor without a control plane.", async () => {
       for (const controlPlane of [service.admin, connect(NOWHERE)]) {
         const watch = controlPlane.watchAgent("agt_unknown");
@@ -208,7 +229,6 @@ describe("watching an agent over the client", () => {
       const elsewhere = longWork(service.admin, { sessionId: other });
       const outcomes = [rejection(inSession.call("a")), rejection(elsewhere.call("b"))];
       await Promise.all([inSession.started, elsewhere.started]);
-      (await watchOn(service.admin)).close();
       await killSession(log, agentId, own);
       expect(await outcomes[0])
         .to.be.instanceOf(AgentStoppedError)

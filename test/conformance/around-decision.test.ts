@@ -21,6 +21,7 @@ interface Decided {
   readonly decision_id?: string;
   readonly escalation_id?: string;
   readonly replayed?: boolean;
+  readonly reasons?: readonly { readonly would_pass?: string | null }[];
   readonly reason?: string;
   readonly message?: string;
 }
@@ -251,8 +252,96 @@ const POINTS: readonly (readonly [point: string, attack: (scene: Scene) => Promi
       });
       const forms = ["fs.write_file", "mcp__fs__write_file", "fs__write_file", "fs/write_file", "FS/WRITE_FILE"];
       const servers = ["fs", "FS", " fs "].map((mcp_server) => of("write_file", { mcp_server }));
-      await expectAll(scene, "block", [...forms.map((tool) => of(tool)), ...servers]);
+      const prefixed = [of("other/write_file", { mcp_server: "fs" }), of("fs.other/write_file")];
+      await expectAll(scene, "block", [...forms.map((tool) => of(tool)), ...servers, ...prefixed]);
+      await expectAll(
+        scene,
+        "block",
+        forms.map((action_type) => ({ agent_id, action_type })),
+      );
       await expectAll(scene, "allow", [of("write_file"), of("fs.read_file"), of("xfs.write_file")]);
+      await expectAll(scene, "allow", [{ agent_id, action_type: "write_file" }]);
+    },
+  ],
+  [
+    "of two sources of a fact neither hides the other",
+    async (scene) => {
+      const agent_id = await scene.agent();
+      const of = (metadata: JsonObject): JsonObject => ({ agent_id, action_type: "report", metadata });
+      await expectAll(scene, "block", [
+        of({ risk: 60, arguments: { risk: 1 } }),
+        of({ risk: 1, arguments: { risk: 60 } }),
+        of({ risk: 60, arguments: '{"risk":1}' }),
+      ]);
+      await expectAll(scene, "allow", [of({ risk: 50, arguments: { risk: 1 } })]);
+    },
+  ],
+  [
+    "everyone in a chain of grants restricts, and a revoked principal lends nothing",
+    async (scene) => {
+      const noMail = { type: "action", decision: "block", conditions: { match_action_types: ["mail.all"] } };
+      const [first, middle, actor] = [await scene.agent(), await scene.agent(noMail), await scene.agent()];
+      const lend = async (grantor_agent_id: string, grantee_agent_id: string, parent_grant_id?: string) => {
+        const grant = { grantor_agent_id, grantee_agent_id, action_types: ["mail.*"] };
+        const given = parent_grant_id === undefined ? grant : { ...grant, parent_grant_id };
+        const made = (await scene.do("AuthorityService.CreateGrant", given)).grant as { grant_id: string };
+        return made.grant_id;
+      };
+      await lend(middle, actor, await lend(first, middle));
+      const other = await scene.agent();
+      const alone = { agent_id: actor, action_type: "mail.send", grant_id: await lend(other, actor) };
+      const of = (action_type: string): JsonObject => ({ agent_id: actor, action_type, on_behalf_of: first });
+      await expectAll(scene, "allow", [alone, of("mail.send")]);
+      await expectAll(scene, "block", [of("mail.all"), of("file.read")]);
+      for (const agent_id of [first, other]) await scene.do("RevocationService.RevokeAgent", { agent_id });
+      for (const request of [alone, of("mail.send")]) {
+        const { decision, decision_path } = await scene.intercept(request);
+        expect([decision, decision_path]).to.deep.equal(["block", "revoked"]);
+      }
+    },
+  ],
+  [
+    "a rule that blocks still blocks once it no longer compiles",
+    async (scene) => {
+      const name = `t-${randomUUID()}`;
+      const register = (properties: JsonObject) =>
+        scene.do("ToolService.RegisterTool", { name, input_schema: { type: "object", properties } });
+      await register({ sum: { type: "number" } });
+      const rule = (decision: string) => ({
+        ...{ tool: name, decision },
+        conditions: { operator: "AND", rules: [{ field: "sum", operator: ">", value: 5 }] },
+      });
+      const [blocked, asked] = [await scene.agent(rule("block")), await scene.agent(rule("allow"))];
+      await register({ total: { type: "number" } });
+      const of = (agent_id: string): JsonObject => ({ agent_id, action_type: "call", tool: name });
+      await expectAll(scene, "block", [of(blocked)]);
+      await expectAll(scene, "escalate", [of(asked)]);
+    },
+  ],
+  [
+    "an action that is asked for again while it is pending joins its escalation, which one approval ends",
+    async (scene) => {
+      const action = { agent_id: await scene.agent(), action_type: "wire.again", metadata: { to: "ACME" } };
+      const { escalation_id = "" } = await scene.intercept(action);
+      expect((await scene.intercept(action)).escalation_id).to.equal(escalation_id);
+      await scene.do("EscalationService.WithdrawEscalation", { escalation_id });
+      const { escalation } = await scene.do("EscalationService.GetEscalation", { escalation_id });
+      expect(escalation).to.include({ status: "pending", asked: 1 });
+      await scene.do("EscalationService.ResolveEscalation", { escalation_id, resolution: "approved" });
+      expect((await scene.intercept({ ...action, escalation_id })).decision_path).to.equal("approved");
+      expect((await scene.intercept({ ...action, escalation_id })).decision).to.equal("escalate");
+    },
+  ],
+  [
+    "what would have passed does pass",
+    async (scene) => {
+      const own = { agent_id: await scene.agent(), action_type: "call", tool: "pay" };
+      const of = (args: JsonObject): JsonObject => ({ ...own, metadata: { arguments: args } });
+      const { reasons = [] } = await scene.intercept(of({ amount: 900, count: 7 }));
+      expect(reasons.map(({ would_pass }) => would_pass)).to.deep.equal(["would allow at amount <= 500"]);
+      await expectAll(scene, "allow", [of({ amount: 500, count: 7 })]);
+      const both = await scene.intercept(of({ amount: 900, count: 1 }));
+      expect(both.reasons?.map(({ would_pass }) => would_pass)).to.deep.equal([null, null]);
     },
   ],
   [

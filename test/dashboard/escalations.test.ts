@@ -59,6 +59,13 @@ describeInBrowser("the escalations", () => {
     await page.getByText("Nothing waits for a person").waitFor();
     await page.getByText("live", { exact: true }).waitFor();
   });
+  // A test that fails leaves nothing to the ones after it.
+  afterEach(async () => {
+    const { escalations } = await dashboard.service.rest("GET /v1/enforce/escalations?status=pending&page_size=100");
+    for (const { escalation_id: id } of escalations as unknown as readonly { escalation_id: string }[]) {
+      await dashboard.service.resolve(id, "rejected");
+    }
+  });
   after(() => dashboard.close());
 
   it("release an agent's held call by pressing approve, and say what became of it.", async () => {
@@ -81,6 +88,49 @@ describeInBrowser("the escalations", () => {
     expect(paid).to.deep.equal([[750, "ACME"]]);
     await answered(id).getByText(/^Used/).waitFor();
     expect(await page.title()).to.match(/^Escalations/);
+  });
+
+  it("show whom the agent acts for, its trust, the session so far, and a shared limit before and after.", async () => {
+    const { rest } = dashboard.service;
+    const principal = await dashboard.service.agent("principal");
+    await rest("POST /v1/enforce/grants", {
+      ...{ grantor_agent_id: principal, grantee_agent_id: agentId, action_types: ["wire.*"] },
+    });
+    await rest("POST /v1/enforce/mandates", {
+      name: "wires",
+      rules: [
+        { type: "action", decision: "escalate", conditions: { match_action_types: ["wire.send"] } },
+        {
+          ...{ type: "sequence", decision: "block" },
+          conditions: {
+            ...{ mode: "velocity", match_action_types: ["wire.*"], max_count: 5, window_seconds: 3_600 },
+            scope: "workspace",
+          },
+        },
+      ],
+    });
+    const { session } = await rest("POST /v1/enforce/sessions", { agent_id: agentId });
+    const { session_id } = session as unknown as { session_id: string };
+    const act = (action_type: string, more: object = {}) =>
+      rest("POST /v1/enforce/intercept", { agent_id: agentId, action_type, ...more });
+    await act("wire.elsewhere");
+    await act("wire.look", { session_id });
+    await act("wire.check", { session_id });
+    const { escalation_id: id } = await act("wire.send", { session_id, on_behalf_of: principal });
+    const shown = card(String(id));
+    await shown.getByRole("heading", { name: "Just before, in this session" }).waitFor();
+    await shown.locator(".before li").nth(1).waitFor();
+    expect(await shown.locator(".before li a").allInnerTexts()).to.deep.equal(["wire.check", "wire.look"]);
+    await shown.getByText("3 before, 4 with this action, of 5 in 1 h for default").waitFor();
+    const bar = await shown.locator(".bar").boundingBox();
+    expect(bar?.height).to.be.within(4, 12);
+    expect((await shown.locator(".bar .is-new").boundingBox())?.width).to.be.closeTo((bar?.width ?? 0) / 5, 2);
+    await shown.locator(".asker").getByRole("link", { name: "principal" }).waitFor();
+    await shown.getByRole("img", { name: /trust over the last \d+ changes/ }).waitFor();
+    expect(await shown.locator(".asker").innerText()).to.contain(`in session ${session_id}`);
+    await screenshot(page, "escalations-around");
+    await dashboard.service.resolve(String(id), "rejected");
+    await page.getByText("Nothing waits for a person").waitFor();
   });
 
   it("give the agent the reason of a rejection.", async () => {
@@ -119,6 +169,12 @@ describeInBrowser("the escalations", () => {
     await page.click("[data-action=review]");
     await page.click("[role=dialog] [data-action=confirm]");
     await answered(id).getByText("approved with other arguments").waitFor();
+    await answered(id).getByText("What was changed").click();
+    const changed = answered(id).locator(".outcome [data-argument=amount]");
+    expect([await changed.locator("del").innerText(), await changed.locator("ins").innerText()]).to.deep.equal([
+      "900",
+      "400",
+    ]);
     const { escalation } = await dashboard.service.rest(`GET /v1/enforce/escalations/${id}`);
     const record = escalation as unknown as { status: string; replaced_by: string; edited_arguments: object };
     expect(record.status).to.equal("rejected");
@@ -157,6 +213,61 @@ describeInBrowser("the escalations", () => {
     await answered(raced).getByText("approved", { exact: true }).waitFor();
     await answered(raced, other).getByText("approved", { exact: true }).waitFor();
     await other.close();
+  });
+
+  it("tell who was first to the one who pressed too late.", async () => {
+    const { rest } = dashboard.service;
+    const operator = await rest("POST /v1/admin/keys", { name: "second", role: "operator" });
+    const id = await ask({ amount: 802, to: "TWO" });
+    const late = await dashboard.open("/overview", { key: operator.secret ?? "" });
+    // This page hears of nothing by itself: it shows what it read.
+    await late.context().route("**/WatchEscalations", (route) => route.abort());
+    await late.goto(`/escalations/${id}`);
+    await card(id, late).locator("[data-action=approve]").waitFor();
+    await card(id).locator("[data-action=approve]").click();
+    await answered(id).getByText("approved", { exact: true }).waitFor();
+    const { escalation } = await rest(`GET /v1/enforce/escalations/${id}`);
+    const { resolved_by: first } = escalation as unknown as { resolved_by: string };
+    await card(id, late).locator("[data-action=reject]").click();
+    await late.click("[role=dialog] [data-action=confirm]");
+    await late.locator(".announcement").getByText(`It was approved before you: by ${first}.`).waitFor();
+    await late.locator(".escalation .outcome").getByText(`by ${first}`).waitFor();
+    await late.close();
+  });
+
+  it("notify a person who looks elsewhere, on every screen.", async () => {
+    const away = await dashboard.open("/limits");
+    await away.context().grantPermissions(["notifications"]);
+    await away.goto("/escalations");
+    await away.getByText("live", { exact: true }).waitFor();
+    await away.click("[data-nav=limits]");
+    await away.waitForSelector("[data-screen=limits]");
+    await away.evaluate(() => {
+      const notified: { title: string; body: string | undefined; press: () => void }[] = [];
+      class Recorded extends EventTarget {
+        static readonly permission = Notification.permission;
+        onclick: (() => void) | null = null;
+        constructor(title: string, options?: NotificationOptions) {
+          super();
+          notified.push({ title, body: options?.body, press: () => this.onclick?.() });
+        }
+      }
+      Object.assign(window, { notified, Notification: Recorded });
+      Object.defineProperty(document, "hidden", { get: () => true });
+    });
+    const id = await ask({ amount: 333, to: "NOTIFY" });
+    await away.waitForFunction(() => (window as unknown as { notified: unknown[] }).notified.length > 0);
+    const shown = await away.evaluate(() => {
+      const [first] = (window as unknown as { notified: { title: string; body: string; press(): void }[] }).notified;
+      first?.press();
+      return `${first?.title}: ${first?.body}`;
+    });
+    expect(shown).to.equal("An action waits for a person: payer wants payment.send");
+    await away.waitForURL(new RegExp(`/escalations/${id}$`));
+    expect(await away.title()).to.match(/^\(1\) /);
+    await away.close();
+    await dashboard.service.resolve(id, "rejected");
+    await page.getByText("Nothing waits for a person").waitFor();
   });
 
   it("that are asked for again are one card with a count, and a batch is approved after its sum was shown.", async () => {

@@ -133,6 +133,9 @@ describeInBrowser("the mandates", () => {
     expect(await page.locator(`[data-report] [data-id=${agentId}]`).innerText()).to.match(/payer\s+3\s+0\s+2/);
     await page.click("[data-action=stricter]");
     expect(await page.locator("[data-report] .virtual [data-id^=dec_]").count()).to.equal(2);
+    await page.click(`[data-report] [data-id=${agentId}] [data-action=stricter-of-agent]`);
+    await page.getByRole("heading", { name: "Changed decisions: stricter, of payer" }).waitFor();
+    expect(await page.locator("[data-report] .virtual [data-id^=dec_]").count()).to.equal(2);
     await assertAccessible(page);
     await screenshot(page, "mandate-backtest");
     await page.keyboard.press("Escape");
@@ -169,22 +172,75 @@ describeInBrowser("the mandates", () => {
     await page.getByText("version 4", { exact: true }).waitFor();
   });
 
+  it("show what becomes looser first, with the decisions behind each number.", async () => {
+    const { rest } = dashboard.service;
+    const other = await dashboard.service.agent("refunder");
+    for (const [agent_id, amount] of [
+      [agentId, 2_000],
+      [other, 3_000],
+      [other, 3_001],
+      [other, 50],
+    ] as const) {
+      await rest("POST /v1/enforce/intercept", {
+        ...{ agent_id, action_type: "payment.send", tool: "send_payment" },
+        metadata: { arguments: { amount, to: "ACME" } },
+      });
+    }
+    // So far more than 900 escalated. Now 2,000 passes, and 50 is blocked.
+    const small = { field: "amount", operator: "between", value: [10, 100] };
+    await rest(`PUT /v1/enforce/mandates/${mandateId}`, {
+      ...{ name: "payments" },
+      rules: [
+        { tool: "send_payment", decision: "block", conditions: { rules: [small] } },
+        {
+          ...{ tool: "send_payment", decision: "escalate" },
+          conditions: { rules: [{ field: "amount", operator: ">", value: 2_999 }] },
+        },
+      ],
+    });
+    await page.reload();
+    await editor().waitFor();
+    await page.getByText("The text compiles.").waitFor();
+    await page.click("[data-action=backtest]");
+    await page.click("[data-action=start]");
+    await page.locator("[data-report]").waitFor();
+    expect(await page.locator("[data-action=looser] strong").innerText()).to.equal("1");
+    expect(await page.locator("[data-action=stricter] strong").innerText()).to.equal("1");
+    const listed = async () =>
+      (await page.locator("[data-report] .virtual [data-id^=dec_] .badge").allInnerTexts()).join(" ");
+    expect(await listed()).to.equal("escalate allow allow block");
+    expect(
+      await page
+        .locator("[data-report] tbody tr")
+        .evaluateAll((rows) => rows.map((row) => row.getAttribute("data-id"))),
+    ).to.deep.equal([agentId, other]);
+    await page.click(`[data-report] [data-id=${other}] [data-action=stricter-of-agent]`);
+    expect(await listed()).to.equal("allow block");
+    await page.click("[data-action=looser]");
+    expect(await listed()).to.equal("escalate allow");
+    await page.locator("[data-report]").getByText("1 now allowed").click();
+    await page.getByRole("heading", { name: "Changed decisions: looser, now allowed" }).waitFor();
+    await assertAccessible(page);
+    await screenshot(page, "mandate-backtest-looser");
+    await page.keyboard.press("Escape");
+  });
+
   it("only observe when they are told to, and say what they would have done.", async () => {
     await page.click("[data-action=mode]");
     await page.locator("[data-action=publish]:enabled").click();
     await page.click("[role=dialog] [data-action=confirm]");
-    await page.getByText("version 5", { exact: true }).waitFor();
+    await page.getByText("version 6", { exact: true }).waitFor();
     await dashboard.service.rest("POST /v1/enforce/intercept", {
       ...{ agent_id: agentId, action_type: "payment.send", tool: "send_payment" },
       metadata: { arguments: { amount: 5_000, to: "ACME" } },
     });
     await page.reload();
-    await page.locator("[data-observed]", { hasText: "would have blocked 0 and escalated 1" }).waitFor();
+    await page.locator("[data-observed]", { hasText: "would have blocked 0 and escalated 1 of 1" }).waitFor();
     await editor().waitFor();
     await page.click("[data-action=mode]");
     await page.locator("[data-action=publish]:enabled").click();
     await page.click("[role=dialog] [data-action=confirm]");
-    await page.getByText("version 6", { exact: true }).waitFor();
+    await page.getByText("version 7", { exact: true }).waitFor();
   });
 
   it("have tests, generated and run.", async () => {

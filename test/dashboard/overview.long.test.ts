@@ -45,14 +45,21 @@ describeInBrowser("the overview", () => {
     expect(await reasons.locator("tbody tr").first().innerText()).to.match(/house rules rules\[0\]\s+2$/);
     const observed = page.getByRole("region", { name: "Observing mandates" });
     expect(await observed.locator("tbody tr").innerText()).to.match(/trial version 1\s+3\s+0/);
-    await page.getByRole("region", { name: "Waiting for a person" }).getByText("1", { exact: true }).waitFor();
+    const waiting = page.getByRole("region", { name: "Waiting for a person" });
+    await waiting.locator(".big").getByText("1", { exact: true }).waitFor();
+    expect(await waiting.locator("[data-age]").allInnerTexts()).to.deep.equal([
+      "under 5 minutes\n1",
+      "5 minutes to an hour\n0",
+      "over an hour\n0",
+    ]);
     await page.getByText("ready", { exact: true }).waitFor();
     await page.waitForSelector(".chart canvas");
   });
 
   it("shows what happens meanwhile, and keeps the window in the address.", async () => {
     await act("pay.more");
-    await page.getByRole("region", { name: "Waiting for a person" }).getByText("2", { exact: true }).waitFor();
+    const waiting = page.getByRole("region", { name: "Waiting for a person" }).locator(".big");
+    await waiting.getByText("2", { exact: true }).waitFor();
     await page.selectOption("[data-action=window]", "7d");
     await page.waitForURL(/window=7d/);
     await page.reload();

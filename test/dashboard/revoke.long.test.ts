@@ -154,6 +154,9 @@ describeInBrowser("revoking an agent in the dashboard", () => {
       await page.getByText("Check it offline with openssl").click();
       await assertAccessible(page);
       await assertFits(page);
+      // It acted once: figures say it, and a chart of one point would be empty.
+      await page.locator("[data-trust]").waitFor();
+      expect(await page.locator(".chart").count()).to.equal(0);
       await screenshot(page, `agent-revoked-${name}`);
     });
   }

@@ -58,6 +58,13 @@ describeInBrowser("the tools", () => {
     const fault = page.locator("[role=dialog] .fault li").first();
     await fault.waitFor();
     expect(await fault.locator("code").first().innerText()).to.match(/properties\.amount\.type/);
+    expect(await fault.getAttribute("data-line")).to.equal("7");
+    await fault.locator("[data-action=show-fault]").click();
+    const selected = await page.locator("[name=definition]").evaluate((element) => {
+      const { value, selectionStart, selectionEnd } = element as HTMLTextAreaElement;
+      return value.slice(selectionStart, selectionEnd);
+    });
+    expect(selected).to.equal('"money"');
     expect(await confirm(page).isDisabled()).to.equal(true);
     await paste({ nothing: 1 });
     await page.getByText("nothing known").waitFor();

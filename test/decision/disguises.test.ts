@@ -122,6 +122,10 @@ describe("a disguised name", () => {
       ...MCP_NAMES.map((tool) => ({ tool })),
       ...["write_file", ...MCP_NAMES].map((tool) => ({ tool, metadata: { mcp_server: " FS" } })),
       ...MCP_NAMES.map((tool) => ({ metadata: { tool } })),
+      ...["other/write_file", "a.b__write_file"].map((tool) => ({ tool, metadata: { mcp_server: "fs" } })),
+      ...["fs.other/write_file", "fs.fs.write_file", "fs. write_file"].map((tool) => ({ tool })),
+      ...MCP_NAMES.map((actionType) => ({ actionType })),
+      ...["write_file", "other/write_file"].map((actionType) => ({ actionType, metadata: { mcp_server: "fs" } })),
     ];
     for (const call of calls) {
       const reply = await workspace.intercept({ agentId, actionType: "mcp.call", ...call });
@@ -129,6 +133,9 @@ describe("a disguised name", () => {
     }
     for (const call of [
       { tool: "write_file" },
+      { actionType: "write_file" },
+      { actionType: "write_file", metadata: { mcp_server: "other" } },
+      { actionType: "other.write_file" },
       { tool: "fsx/write_file" },
       { tool: "fs/read_file" },
       { tool: "afs__write_x" },
@@ -147,6 +154,15 @@ describe("a disguised name", () => {
     for (const tool of ["rm", "a/rm", "a.b.rm", "mcp__a__rm", "a__b__rm"]) {
       const reply = await workspace.intercept({ agentId: other, actionType: "mcp.call", tool });
       expect(reply.decisionPath, tool).to.equal(DecisionPath.MCP_TOOL_POLICY);
+    }
+    for (const [actionType, metadata, path] of [
+      ["mcp__a__rm", {}, DecisionPath.MCP_TOOL_POLICY],
+      ["rm", { mcp_server: "a" }, DecisionPath.MCP_TOOL_POLICY],
+      ["rm", {}, DecisionPath.DEFAULT],
+      ["a.rm", {}, DecisionPath.DEFAULT],
+    ] as const) {
+      const reply = await workspace.intercept({ agentId: other, actionType, metadata });
+      expect(reply.decisionPath, actionType).to.equal(path);
     }
   });
 });

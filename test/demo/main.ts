@@ -1,38 +1,26 @@
-import { type Row, runScenarios } from "./scenarios.ts";
-import { setUp } from "./setup.ts";
+import { createPerson } from "./person.ts";
+import { setStage } from "./stage.ts";
+import { Story } from "./story.ts";
 
-const HEADINGS = ["", "agent", "tool call", "expected", "decision", "effect", "reason"] as const;
-
-function cellsOf({ isAsExpected, agent, call, expected, decision, effect, reason }: Row): readonly string[] {
-  return [isAsExpected ? "ok" : "DIFFERS", agent, call, expected, decision, effect, reason];
-}
-
-/** Formats the rows as a table with a line of headings. */
-function tableFrom(rows: readonly Row[]): string {
-  const lines = [HEADINGS, ...rows.map(cellsOf)];
-  const widths = HEADINGS.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
-  const text = lines.map((line) =>
-    line
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join("  ")
-      .trimEnd(),
-  );
-  text.splice(1, 0, widths.map((width) => "-".repeat(width)).join("  "));
-  return text.join("\n");
+const isAutomatic = process.argv.includes("--auto");
+if (!isAutomatic && !process.stdin.isTTY) {
+  console.error("the demo asks a person; run it in a terminal, or with `npm run demo -- --auto`");
+  process.exit(2);
 }
 
 const cleanup = new AsyncDisposableStack();
-
 for (const signal of ["SIGINT", "SIGTERM"] as const) {
   process.once(signal, () => void cleanup.disposeAsync().finally(() => process.exit(1)));
 }
 
 try {
-  const rows = await runScenarios(await setUp(cleanup));
-  console.log(tableFrom(rows));
-  const differing = rows.filter(({ isAsExpected }) => !isAsExpected).length;
-  console.log(differing === 0 ? "\nall as expected" : `\n${differing} of ${rows.length} differ`);
-  if (differing > 0) process.exitCode = 1;
+  console.log("Starting a control plane with its own database, and an MCP filesystem server behind its gateway …");
+  const stage = await setStage(cleanup);
+  const story = new Story(stage, createPerson(stage, isAutomatic));
+  await story.tell();
+  const { differences } = story;
+  console.log(differences.length === 0 ? "\nEverything came out as told." : `\n${differences.length} differ.`);
+  if (differences.length > 0) process.exitCode = 1;
 } catch (error) {
   // After an interruption, running steps fail for that reason alone.
   if (!cleanup.disposed) console.error(error);

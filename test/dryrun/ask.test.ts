@@ -144,6 +144,13 @@ describe("a question about what an agent may do", () => {
   });
 
   for (const [question, nearest] of [
+    [
+      "is payer allowed to send money?",
+      "may <agent> call <tool> with {…}, or may <agent> do <action type> using <tool> with {…}",
+    ],
+    ["who is allowed to pay", "who may call <tool>, or who may do <action type> using <tool>"],
+    ["show the history of payments", "what changed in <mandate> between versions <number> and <number>"],
+    ["are any rules redundant?", "which rules are shadowed"],
     ["is the payer nice", "why was <decision id> blocked"],
     ["mai payer doo x", "may <agent> call <tool> with {…}, or may <agent> do <action type> using <tool> with {…}"],
     ["what limit aply to payer", "what limits apply to <agent>"],

@@ -1,19 +1,13 @@
-import { create } from "@bufbuild/protobuf";
 import { expect } from "chai";
-import { MandateDraftSchema } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { draftFrom } from "../../src/api/mandate-service.ts";
-import type { BacktestQuery, Change } from "../../src/dryrun/backtest/backtest.ts";
-import type { Report } from "../../src/dryrun/backtest/report.ts";
-import { DryRuns } from "../../src/dryrun/dry-runs.ts";
+import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { WorkspaceLog } from "../../src/log/writer.ts";
-import { LongChecker } from "../../src/policy/long/checker.ts";
 import { loadState } from "../../src/state/load.ts";
 import {
   actionRule,
   attempt,
+  fieldsOf,
   openWorkspace,
   reasonOf,
   type TestWorkspace,
@@ -22,34 +16,7 @@ import {
 } from "../support/harness.ts";
 import { seededBelow } from "../support/seeded-below.ts";
 import { drawFrom, type PlanStep, publishRandomly, randomMandates, randomPlan, registerTool } from "./plans.ts";
-
-type Rules = Parameters<TestWorkspace["mandate"]>[0];
-
-const draftOf = (name: string, rules: Rules, more: object = {}) => {
-  const message = create(MandateDraftSchema, { name, rules: [...rules], ...more });
-  return { mandate: draftFrom(message), replacesMandateId: message.replacesMandateId };
-};
-
-/** Runs a backtest to its end. */
-async function backtest(
-  { logs, database, workspaceId }: TestWorkspace,
-  query: Partial<BacktestQuery> = {},
-): Promise<{ readonly report: Report; readonly changes: readonly Change[] }> {
-  const checker = new LongChecker();
-  const dryRuns = new DryRuns({ logs, pool: database.pool, checker });
-  const changes: Change[] = [];
-  let report: Report | undefined;
-  const rest = { drafts: [], archives: [], sinceMs: undefined, untilMs: undefined, agentId: undefined };
-  const signal = new AbortController().signal;
-  for await (const event of dryRuns.backtest({ workspaceId, ...rest, listsChanges: true, signal, ...query })) {
-    expect(report).to.equal(undefined);
-    if (event.kind === "change") changes.push(event.change);
-    if (event.kind === "report") report = event.report;
-  }
-  await checker.close();
-  if (report === undefined) throw new Error("no report");
-  return { report, changes };
-}
+import { backtest, draftOf, runBacktest } from "./run-backtest.ts";
 
 /** Makes a history: actions of some agents, whose departments change, with some approvals used. */
 async function live(
@@ -122,15 +89,15 @@ describe("a backtest", () => {
           const { body } = await recorded.receipt(decisionId);
           taken.push({ step, agent, decisionId, was: decision, atMs: Date.parse(body.at) });
         }
-        const mandates = randomMandates(below);
+        const mandates = randomMandates(below, recorded.clock.now());
         const archives = (await recorded.mandates.listMandates({})).mandates.map(({ mandateId }) => mandateId);
-        const drafts = mandates.map(({ rules, priority }, index) => draftOf(`draft ${index}`, rules, { priority }));
+        const drafts = mandates.map(({ rules, ...more }, index) => draftOf(`draft ${index}`, rules, more));
         const { changes, report } = await backtest(recorded, { archives, drafts });
         expect(report.replayed).to.equal(taken.length);
         const changed = new Map(changes.map(({ decisionId, now }) => [decisionId, now]));
         await withWorkspace({}, async (fresh) => {
           await registerTool(fresh);
-          for (const { rules, priority } of mandates) await fresh.mandate(rules, { priority });
+          for (const { rules, ...more } of mandates) await fresh.mandate(rules, more);
           const others = await fresh.newAgents(3);
           let now = 0;
           const clock = { now: () => now, observe: () => undefined };
@@ -141,6 +108,60 @@ describe("a backtest", () => {
             expect(changed.get(decisionId) ?? Decision[was].toLowerCase(), JSON.stringify(step)).to.equal(decision);
           }
         });
+      });
+    });
+  }
+
+  for (const seed of [1, 2, 3]) {
+    it(`without drafts changes nothing where authority, tool policies and settings decide too (${seed}).`, async () => {
+      const below = seededBelow(200 + seed);
+      await withWorkspace({}, async (workspace) => {
+        const { admin, agents, authority, clock, workspaceId } = workspace;
+        const [lender = "", actor = "", other = ""] = await workspace.newAgents(3);
+        await workspace.department(lender, other);
+        await publishRandomly(workspace, below);
+        const scopes = [
+          { scope: Scope.AGENT, agentId: lender },
+          { scope: Scope.AGENT, agentId: actor },
+        ];
+        for (const scope of scopes) await workspace.mandate([actionRule(Decision.ESCALATE, "mail.*")], scope);
+        await admin.updateWorkspace({
+          workspaceId,
+          defaultDecision: drawFrom(below, [Decision.ALLOW, Decision.ESCALATE, Decision.BLOCK]),
+          unknownTools: drawFrom(below, [Decision.ALLOW, Decision.ESCALATE, Decision.BLOCK]),
+          maxPendingEscalationsPerAgent: 10,
+        });
+        const policy = { server: "s", decision: drawFrom(below, [Decision.ESCALATE, Decision.BLOCK]) };
+        await authority.createMcpToolPolicy({ ...policy, tool: "drop*" });
+        const { grant } = await authority.createGrant({
+          ...{ grantorAgentId: lender, granteeAgentId: actor },
+          ...{ actionTypes: ["pay*", "file.*"], maxUses: 12n },
+        });
+        const { token } = await authority.createFederationToken({
+          ...{ agentId: other, audience: "a", allowedActionTypes: ["*"], maxTrustLevel: 42, ttlSeconds: 86_400n },
+        });
+        const tools = [{ tool: "unknown" }, { tool: "s.drop_all" }];
+        for (const step of randomPlan(below, 60)) {
+          clock.advance(below(4) * 100_000);
+          const borrowed = {
+            agentId: actor,
+            onBehalfOf: lender,
+            ...(below(2) > 0 && { grantId: grant?.grantId ?? "" }),
+          };
+          const by = drawFrom(below, [{ agentId: lender }, { agentId: actor }, { agentId: other }, borrowed]);
+          const action = { ...step, ...by, ...(below(4) === 0 && drawFrom(below, tools)) };
+          const key = by.agentId === other && below(2) === 0 ? token : undefined;
+          const reply = await workspace.enforcement.intercept(action, key);
+          if (reply.escalationId === undefined || below(2) > 0) continue;
+          await workspace.resolve(reply.escalationId).catch(() => undefined);
+          await workspace.enforcement.intercept({ ...action, escalationId: reply.escalationId }, key);
+        }
+        await agents.deactivateAgent({ agentId: other });
+        for (let count = 0; count < 3; count++) await workspace.intercept({ agentId: other, actionType: "pay" });
+        const { changes, report } = await backtest(workspace);
+        expect(changes).to.deep.equal([]);
+        expect(report.unchanged).to.equal(report.replayed);
+        expect(report.replayed).to.be.above(60);
       });
     });
   }
@@ -233,13 +254,49 @@ describe("a backtest", () => {
       expect(empty.report).to.include({ replayed: 0, deterministicShare: 1, fromSeq: 0, toSeq: 0 });
     });
 
-    it("stops when its caller leaves.", async () => {
-      const stopped = new AbortController();
-      stopped.abort();
-      await backtest(test, { signal: stopped.signal }).then(
-        () => expect.fail("it should have no report"),
-        (error: Error) => expect(error.message).to.equal("no report"),
-      );
+    it("frees the names of archived mandates, and refuses drafts that contradict each other, by field.", async () => {
+      const blocking = [actionRule(Decision.BLOCK, "pay")];
+      const renamed = await backtest(test, { archives: [mandateId], drafts: [draftOf("payments", blocking)] });
+      expect(renamed.report.stricterBy).to.deep.equal({ block: 3, escalate: 0 });
+      const replacing = draftOf("payments", blocking, { replacesMandateId: mandateId });
+      const fields = (query: Parameters<typeof backtest>[1]) => fieldsOf(backtest(test, query));
+      expect(await fields({ archives: [mandateId], drafts: [replacing] })).to.deep.equal([
+        "drafts[0].replaces_mandate_id",
+      ]);
+      expect(await fields({ drafts: [replacing, replacing] })).to.deep.equal(["drafts[1].replaces_mandate_id"]);
+      expect(await fields({ drafts: [draftOf("payments", blocking)] })).to.deep.equal(["drafts[0].name"]);
+      expect(await fields({ archives: [mandateId, "mnd_x"] })).to.deep.equal(["archives[1]"]);
     });
+
+    it("stops when its caller leaves, in the middle too, and makes room for others.", async () => {
+      const drafts = [draftOf("block all", [actionRule(Decision.BLOCK, "*")])];
+      for (const after of [0, 1, 3]) {
+        const leaving = new AbortController();
+        const { signal } = leaving;
+        if (after === 0) leaving.abort();
+        let changes = 0;
+        let isReported = false;
+        for await (const { kind } of runBacktest(test, { drafts, listsChanges: true, signal })) {
+          if (kind === "change" && ++changes === after) leaving.abort();
+          isReported ||= kind === "report";
+        }
+        expect([changes, isReported]).to.deep.equal([after, false]);
+        // A caller who no longer reads.
+        for await (const { kind } of runBacktest(test, { drafts })) if (kind === "progress") break;
+      }
+      expect((await backtest(test)).report.replayed).to.equal(6);
+    });
+
+    it("applies no bound on pending escalations to what would newly be escalated.", () =>
+      withWorkspace({}, async (recorded) => {
+        const { admin, workspaceId } = recorded;
+        await admin.updateWorkspace({ workspaceId, maxPendingEscalationsPerAgent: 2 });
+        const agentId = await recorded.agent();
+        for (const actionContent of ["a", "b", "c", "d"])
+          await recorded.intercept({ agentId, actionType: "pay", actionContent });
+        const drafts = [draftOf("ask", [actionRule(Decision.ESCALATE, "pay")])];
+        const { report } = await backtest(recorded, { drafts });
+        expect(report.stricterBy).to.deep.equal({ block: 0, escalate: 4 });
+      }));
   });
 });

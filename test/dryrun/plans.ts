@@ -1,7 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { fromJson } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
-import { RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { MandateMode, RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { actionRule, type TestWorkspace, velocityRule } from "../support/harness.ts";
 
@@ -14,6 +14,8 @@ export interface PlanStep {
 }
 
 const TYPES = ["pay", "pay.out", "file.read", "http.post", "mail.send"];
+const PURPOSES = ["rent", "gift"];
+const MINUTE_MS = 60_000;
 const DECISIONS = [Decision.BLOCK, Decision.ESCALATE, Decision.ALLOW];
 const SCOPES = [Scope.AGENT, Scope.DEPARTMENT, Scope.WORKSPACE];
 const TOOL = {
@@ -29,7 +31,7 @@ export const drawFrom = <T>(below: (bound: number) => number, values: readonly T
 /** Registers the tool `pay_invoice` and publishes random mandates of every type that needs no model. */
 export async function publishRandomly(workspace: TestWorkspace, below: (bound: number) => number): Promise<void> {
   await registerTool(workspace);
-  for (const { rules, priority } of randomMandates(below)) await workspace.mandate(rules, { priority });
+  for (const { rules, ...more } of randomMandates(below, workspace.clock.now())) await workspace.mandate(rules, more);
 }
 
 /** Registers the tool of the plans. */
@@ -39,12 +41,18 @@ export async function registerTool(workspace: TestWorkspace): Promise<void> {
 
 type Rules = Parameters<TestWorkspace["mandate"]>[0];
 
-/** Draws mandates of every type that needs no model. */
-export function randomMandates(
-  below: (bound: number) => number,
-): { readonly rules: Rules; readonly priority: number }[] {
+/** A mandate of a test. */
+export interface RandomMandate {
+  readonly rules: Rules;
+  readonly priority: number;
+  readonly mode: MandateMode;
+}
+
+/** Draws mandates of every type that needs no model. Schedules begin or end within an hour of a time, but not within ten minutes. */
+export function randomMandates(below: (bound: number) => number, nowMs: number): RandomMandate[] {
   const number = (value: number) => fromJson(ValueSchema, value);
   const decision = () => drawFrom(below, DECISIONS);
+  const timeOfDay = (ms: number) => new Date(ms).toISOString().slice(11, 16);
   const rules = [
     () => velocityRule(1 + below(4), { scope: drawFrom(below, SCOPES) }, decision()),
     () => velocityRule(1 + below(3), { matchActionTypes: ["*"], countDecisions: [Decision.ALLOW] }, decision()),
@@ -70,8 +78,33 @@ export function randomMandates(
     () => ({ type: RuleType.CONTENT, decision: decision(), conditions: { patterns: ["secret|token"] } }),
     () => ({ type: RuleType.SCHEMA, tool: "pay_invoice", decision: Decision.BLOCK, conditions: {} }),
     () => actionRule(decision(), drawFrom(below, TYPES)),
+    () => ({
+      type: RuleType.METADATA,
+      decision: decision(),
+      conditions: {
+        operator: drawFrom(below, ["AND", "OR"]),
+        rules: [
+          { field: "amount", operator: drawFrom(below, [">", "!=", "exists"]), value: number(below(9) * 100) },
+          { field: "purpose", operator: "==", value: fromJson(ValueSchema, drawFrom(below, PURPOSES)) },
+        ].map(({ value, ...rule }) => (rule.operator === "exists" ? rule : { ...rule, value })),
+      },
+    }),
+    () => ({
+      type: RuleType.SCHEDULE,
+      decision: decision(),
+      conditions: {
+        timeZone: "UTC",
+        from: timeOfDay(nowMs - (10 + below(50)) * MINUTE_MS),
+        to: timeOfDay(nowMs + (10 + below(50)) * MINUTE_MS),
+        outside: below(2) === 0,
+      },
+    }),
   ];
-  return Array.from({ length: 2 + below(4) }, () => ({ rules: [drawFrom(below, rules)()], priority: below(3) }));
+  return Array.from({ length: 2 + below(4) }, () => ({
+    rules: Array.from({ length: 1 + below(2) }, () => drawFrom(below, rules)()),
+    priority: below(3),
+    mode: below(6) === 0 ? MandateMode.OBSERVE : MandateMode.ENFORCE,
+  }));
 }
 
 /** Draws a plan of some steps. */
@@ -80,7 +113,8 @@ export function randomPlan(below: (bound: number) => number, length: number): Pl
     const actionContent = drawFrom(below, ["", "a line", "the secret"]);
     if (below(3) > 0) return { actionType: drawFrom(below, TYPES), actionContent };
     const amount = drawFrom(below, [0, 100, 400, 401, 900, -5, "400"]);
-    const metadata = below(5) === 0 ? {} : { arguments: { amount } };
+    const purpose = drawFrom(below, PURPOSES);
+    const metadata = below(5) === 0 ? { purpose } : { arguments: { amount }, purpose };
     return { actionType: drawFrom(below, TYPES), actionContent, tool: "pay_invoice", metadata };
   });
 }

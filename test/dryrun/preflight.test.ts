@@ -4,7 +4,13 @@ import { timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { CollectiveLimitSchema, Decision, DecisionPath, ReasonSchema } from "../../gen/agentcontrol/v1/resources_pb.js";
+import {
+  CollectiveLimitSchema,
+  Decision,
+  DecisionPath,
+  ReasonSchema,
+  Scope,
+} from "../../gen/agentcontrol/v1/resources_pb.js";
 import {
   actionRule,
   callerWith,
@@ -17,6 +23,8 @@ import {
 } from "../support/harness.ts";
 import { seededBelow } from "../support/seeded-below.ts";
 import { drawFrom, publishRandomly, randomPlan } from "./plans.ts";
+
+const plainNumber = (value: unknown): unknown => (typeof value === "bigint" ? Number(value) : value);
 
 const SEEDS = Array.from({ length: 8 }, (_, index) => index + 1);
 
@@ -46,24 +54,17 @@ describe("a preflight", () => {
             name: foreseen?.policyName,
             reasons: foreseen?.reasons.map((reason) => toJson(ReasonSchema, reason)),
             trust: { before: foreseen?.trustBefore, after: foreseen?.trustAfter },
-            limits: foreseen?.collectiveLimits.map(({ mandateId, rule, count, members }) => [
-              mandateId,
-              rule,
-              Number(count),
-              Number(members),
-            ]),
+            limits: foreseen?.collectiveLimits.map(({ $typeName: _, scope, mandateId, ...limit }) => ({
+              ...Object.fromEntries(Object.entries(limit).map(([name, value]) => [name, plainNumber(value)])),
+              ...{ scope: Scope[scope].toLowerCase(), mandate_id: mandateId },
+            })),
           }).to.deep.equal({
             decision: reply.decision,
             path: reply.decisionPath,
             name: reply.policyName,
             reasons: reply.reasons.map((reason) => toJson(ReasonSchema, reason)),
             trust: body.trust,
-            limits: body.authorisation.collective_limits.map(({ mandate_id, rule, count, members }) => [
-              mandate_id,
-              rule,
-              count,
-              members,
-            ]),
+            limits: body.authorisation.collective_limits,
           });
         }
       });

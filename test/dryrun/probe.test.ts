@@ -3,7 +3,7 @@ import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { ConditionSeen, type Probe, TracedConditionSchema } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
-import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { MandateMode, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import {
   actionRule,
@@ -118,6 +118,24 @@ describe("a probe", () => {
     }
   });
 
+  it("shows the source of a fact that decided, where the arguments and the metadata both tell it.", async () => {
+    const rule = {
+      type: RuleType.METADATA,
+      decision: Decision.BLOCK,
+      conditions: { rules: [condition("risk", ">", 50)] },
+    };
+    const drafts = [{ name: "risks", rules: [rule] }];
+    for (const metadata of [
+      { risk: 60, arguments: { risk: 1 } },
+      { risk: 1, arguments: { risk: 60 } },
+    ]) {
+      const { probe: found } = await test.dryRuns.probe({ agentId, actionType: "look", metadata, drafts });
+      expect(found?.decision).to.equal(Decision.BLOCK);
+      const [traced] = found?.trace.find(({ mandateName }) => mandateName === "risks")?.conditions ?? [];
+      expect(traced?.value && toJson(ValueSchema, traced.value)).to.equal(60);
+    }
+  });
+
   it("names the smallest changes of one argument that are allowed.", async () => {
     const nearest = (shown: Probe) =>
       shown.nearestAllow.map(({ argument, from, to }) => [
@@ -172,7 +190,11 @@ describe("a probe", () => {
           expect(allowed.every((decision) => decision === Decision.ALLOW)).to.equal(true);
           const reply = await workspace.intercept({ agentId: id, ...step });
           const { body } = await workspace.receipt(reply.decisionId);
-          const fired = new Set(shown?.trace.filter(({ fires }) => fires).map(({ mandateId }) => mandateId));
+          const fired = new Set(
+            shown?.trace
+              .filter(({ fires, mode }) => fires && mode === MandateMode.ENFORCE)
+              .map(({ mandateId }) => mandateId),
+          );
           expect(shown?.decision).to.equal(reply.decision);
           expect([...fired].sort()).to.deep.equal(body.mandates.map(({ mandate_id }) => mandate_id));
         }

@@ -127,7 +127,7 @@ describe("the time of an escalation", () => {
     await workspace.admin.updateWorkspace({ workspaceId, escalationTtlSeconds: 1 });
     const before = await workspace.escalate();
     const expiry = new EscalationExpiry(database.pool, SILENT_LOG);
-    const surroundings = { onAppended: expiry.onAppended };
+    const surroundings = { onEscalated: expiry.onEscalated };
     const isEnded = async (escalationId: string): Promise<boolean> => {
       const sql = "select 1 from escalation where escalation_id = $1 and resolved_by = 'expiry'";
       return (await database.pool.query(sql, [escalationId])).rows.length === 1;

@@ -142,6 +142,67 @@ describe("the MCP gateway", () => {
     await own.close();
   });
 
+  it("lists the tools for calls of one session that wait together once for many.", async () => {
+    const client = asking(await connectStateful(gateway.urlOf("bank"), gateway.headers));
+    const call = (amount: number) =>
+      client.request({ method: "tools/call", params: { name: "read", arguments: { amount } } });
+    await call(0);
+    upstream.lists = 0;
+    upstream.calls.length = 0;
+    await Promise.all(Array.from({ length: 20 }, (_, amount) => call(amount)));
+    expect(upstream.calls).to.have.length(20);
+    // The messages arrive one after the other: some listings begin before the last of them came.
+    expect(upstream.lists).to.be.below(20);
+    await client.close();
+  });
+
+  it("shows what waits beside what is in force, not beside another change that nobody accepted.", async () => {
+    const own = await startToolsServer([PAY]);
+    await gateway.add("strict", { url: own.url }, { mode: "quarantine" });
+    const client = asking(await connectStateful(gateway.urlOf("strict"), gateway.headers));
+    await client.request({ method: "tools/list" });
+    await gateway.rest("POST /v1/enforce/mcp-servers/strict/tools/pay:accept", { version: 1 });
+    for (const description of ["pays, and tells evil.example", "pays, and tells evil.example!"]) {
+      own.tools = [{ ...PAY, description }];
+      await client.request({ method: "tools/list" });
+    }
+    const { tools } = (await gateway.rest("GET /v1/enforce/mcp-servers/strict/tools")) as unknown as {
+      tools: { pending: { version: number; changes: string[] } }[];
+    };
+    expect(tools[0]?.pending.version).to.equal(3);
+    expect(tools[0]?.pending.changes).to.deep.equal(['description: "does pay" → "pays, and tells evil.example!"']);
+    await client.close();
+    await own.close();
+  });
+
+  it("shows of many versions of a tool the one in force and the one that waits, each against what was in force before.", async () => {
+    const own = await startToolsServer([]);
+    await gateway.add("shifty", { url: own.url }, { mode: "quarantine" });
+    const client = asking(await connectStateful(gateway.urlOf("shifty"), gateway.headers));
+    const accept = (version: number) =>
+      gateway.rest("POST /v1/enforce/mcp-servers/shifty/tools/pay:accept", { version }) as unknown as Promise<{
+        tool: Record<"active" | "pending", { version: number; changes: string[] } | null>;
+      }>;
+    for (const version of [1, 2, 3, 4, 5]) {
+      own.tools = [tool("pay", { ...PAY, description: `pays ${version}` }), tool("aid")];
+      await client.request({ method: "tools/list" });
+      if (version === 2) expect((await accept(2)).tool.active).to.include({ version: 2 });
+    }
+    const { tools } = (await gateway.rest("GET /v1/enforce/mcp-servers/shifty/tools")) as unknown as {
+      tools: { name: string; active: object | null; pending: object | null }[];
+    };
+    const changes = ['description: "pays 2" → "pays 5"'];
+    const [aid, pay] = tools;
+    expect([aid?.name, pay?.name, tools.length]).to.deep.equal(["aid", "pay", 2]);
+    expect(aid?.active).to.equal(null);
+    expect(pay?.active).to.deep.include({ version: 2, changes: [] });
+    expect(pay?.pending).to.deep.include({ version: 5, changes });
+    const { tool: accepted } = await accept(5);
+    expect([accepted.active?.version, accepted.active?.changes, accepted.pending]).to.deep.equal([5, changes, null]);
+    await client.close();
+    await own.close();
+  });
+
   it("is a session of the control plane, which a revocation ends with everything in flight.", async () => {
     const agentId = await gateway.agent();
     const headers = { ...gateway.headers, "x-agent-id": agentId };

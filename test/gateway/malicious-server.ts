@@ -19,6 +19,10 @@ export interface MaliciousServer {
   tools: readonly object[];
   /** Answers `tools/call`. */
   misbehave: Misbehaviour;
+  /** Answers `tools/list` in place of the list; undefined: the list is answered. */
+  onList: Misbehaviour | undefined;
+  /** Answers a GET; undefined: there is no stream. */
+  onGet: ((response: ServerResponse) => void) | undefined;
   /** Number of calls that arrived. */
   calls: number;
   close(): Promise<void>;
@@ -55,9 +59,11 @@ export async function startMaliciousServer(): Promise<MaliciousServer> {
     return { jsonrpc: "2.0", id, error: { code: -32_601, message: "none" } };
   };
   const http = createServer(async (request, response) => {
+    if (request.method === "GET" && server.onGet !== undefined) return server.onGet(response);
     if (request.method !== "POST") return void response.writeHead(405).end();
     const asked = JSON.parse(await bodyOf(request)) as Asked;
     if (asked.id === undefined) response.writeHead(202).end();
+    else if (asked.method === "tools/list" && server.onList !== undefined) server.onList(asked, response);
     else if (asked.method !== "tools/call") json(response, answerOf(asked));
     else {
       server.calls += 1;
@@ -69,6 +75,8 @@ export async function startMaliciousServer(): Promise<MaliciousServer> {
     url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`,
     tools: [],
     misbehave: ({ id }, response) => json(response, fine(id)),
+    onList: undefined,
+    onGet: undefined,
     calls: 0,
     close: () =>
       new Promise((resolve) => {

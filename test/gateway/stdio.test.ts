@@ -7,8 +7,9 @@ import { until } from "./until.ts";
 
 /** An MCP server over standard streams that says what it sees, and ends when it is told to. */
 const PROGRAM = `
+import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";
-const tools = ["env", "end", "crash"].map((name) => ({ name, inputSchema: { type: "object" } }));
+const tools = ["env", "end", "crash", "chatter"].map((name) => ({ name, inputSchema: { type: "object" } }));
 const send = (message) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\\n");
 const text = (value) => ({ content: [{ type: "text", text: value }] });
 createInterface(process.stdin).on("line", (line) => {
@@ -21,6 +22,10 @@ createInterface(process.stdin).on("line", (line) => {
   else if (params?.name === "end") {
     send({ id, result: text("ends") });
     setTimeout(() => process.exit(0), 20);
+  } else if (params?.name === "chatter") {
+    // Blocks once the pipe is full and nobody reads.
+    writeSync(2, "x".repeat(1_000_000));
+    send({ id, result: text("said it") });
   } else if (params?.name === "crash") {
     process.stderr.write("crashed with " + process.env.TOKEN + "\\n", () => process.exit(1));
   } else if (id !== undefined) send({ id, result: {} });
@@ -57,23 +62,44 @@ describe("an MCP server that is a command", () => {
     });
   }
 
-  it("is started again after it ended, with back-off, in the session of its client.", async () => {
-    const client = asking(await connectStateful(gateway.urlOf("own"), gateway.headers));
-    const call = (name: string) =>
-      client.request({ method: "tools/call", params: { name, arguments: {} } }).catch((error: Error) => error.message);
-    const pidOf = (result: unknown) => JSON.parse((result as Result).content[0]?.text ?? "{}").pid as number;
-    const first = pidOf(await call("env"));
-    expect(await call("crash")).to.match(/ended before it answered/);
-    await until(() => gateway.output().includes("mcp server process ended"));
-    expect(gateway.output()).to.contain("crashed with ***").and.not.to.contain("sesame-4711");
-    let result: unknown;
-    await until(async () => {
-      result = await call("env");
-      return typeof result === "object";
+  for (const connect of [connectStateful, connectStateless]) {
+    const generation = connect === connectStateful ? "with a session" : "stateless";
+    it(`may write as much to its standard error as it likes (${generation}).`, async () => {
+      const client = asking(await connect(gateway.urlOf("own"), gateway.headers));
+      const params = { name: "chatter", arguments: {} };
+      for (let round = 0; round < 3; round++) {
+        const result = await client.request({ method: "tools/call", params });
+        expect((result as Result).content[0]?.text).to.equal("said it");
+      }
+      await client.close();
     });
-    expect(pidOf(result)).not.to.equal(first);
-    await client.close();
-  });
+
+    it(`is started again after it ended, with back-off (${generation}).`, async () => {
+      const headers = { ...gateway.headers, "x-agent-id": await gateway.agent() };
+      const client = asking(await connect(gateway.urlOf("own"), headers));
+      const call = (name: string) =>
+        client
+          .request({ method: "tools/call", params: { name, arguments: {} } })
+          .catch((error: Error) => error.message);
+      const pidOf = (result: unknown) => JSON.parse((result as Result).content[0]?.text ?? "{}").pid as number;
+      const ends = () => gateway.output().split("mcp server process ended").length;
+      for (let round = 0; round < 2; round++) {
+        const first = pidOf(await call("env"));
+        const before = ends();
+        expect(await call("crash")).to.match(/ended before it answered|closed/i);
+        await until(() => ends() > before);
+        expect(await call("env")).to.match(/ended unexpectedly and starts again in \d+ s at the earliest/);
+        let result: unknown;
+        await until(async () => {
+          result = await call("env");
+          return typeof result === "object";
+        });
+        expect(pidOf(result)).not.to.equal(first);
+      }
+      expect(gateway.output()).to.contain("crashed with ***").and.not.to.contain("sesame-4711");
+      await client.close();
+    });
+  }
 
   it("ends with its client's session, and all end with the service.", async () => {
     const client = await connectStateful(gateway.urlOf("own"), gateway.headers);

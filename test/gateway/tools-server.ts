@@ -9,6 +9,8 @@ export type ListedTool = Readonly<Record<string, unknown>> & { readonly name: st
 export interface ToolsServer extends WebServer {
   /** What `tools/list` answers. */
   tools: ListedTool[];
+  /** Number of times that its tools were listed. */
+  lists: number;
   /** The calls that arrived, in their order. */
   readonly calls: { readonly name: string; readonly arguments: unknown }[];
   /** Headers of the requests that arrived. */
@@ -30,7 +32,10 @@ export async function startToolsServer(
 ): Promise<ToolsServer> {
   const create = (): Server => {
     const server = new Server({ name: "tools", version: "1" }, { capabilities: { tools: {} } });
-    server.setRequestHandler("tools/list", () => ({ tools: served.tools as never }));
+    server.setRequestHandler("tools/list", () => {
+      served.lists += 1;
+      return { tools: served.tools as never };
+    });
     server.setRequestHandler("tools/call", async ({ params }, { mcpReq }) => {
       served.calls.push({ name: params.name, arguments: params.arguments });
       return (await served.answer(params.name, params.arguments, mcpReq.signal)) as never;
@@ -45,6 +50,7 @@ export async function startToolsServer(
   const served: ToolsServer = {
     ...web,
     tools: [...tools],
+    lists: 0,
     calls: [],
     headers: [],
     answer: (name, args) => ({ content: [{ type: "text", text: `${name} ${JSON.stringify(args ?? {})}` }] }),

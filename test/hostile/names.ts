@@ -89,7 +89,8 @@ const toolForm: Form = (draw, { request }) => {
 const serverForm: Form = (draw, { request }) => {
   const name = draw.pick(["write_file", "write_", "write_x.y", "write_a__b", "write_a/b"]);
   const prefixed = `${draw.pick(["", "mcp__"])}fs${draw.pick(SEPARATORS)}${name}`;
-  const spelled = (text: string, kind = TOOL): string => (draw.once(2) ? disguisedSame(draw, text, kind) : text);
+  const spelled = (text: string, kind: typeof ACTION_TYPE = TOOL): string =>
+    draw.once(2) ? disguisedSame(draw, text, kind) : text;
   const server = (): string => disguisedSame(draw, "fs", SERVER);
   const { tool: _, metadata: __, ...rest } = request;
   const noName: readonly unknown[] = [["fs"], { name: "fs" }, 7, true];
@@ -116,6 +117,20 @@ const serverForm: Form = (draw, { request }) => {
       "with what is no name of a server",
       refused("metadata.mcp_server"),
       () => withMetadata({ ...rest, tool: draw.pick([name, prefixed]) }, { mcp_server: draw.pick(noName) }),
+    ],
+    [
+      "with its server, prefixed with another",
+      SAME,
+      () => {
+        const tool = `${draw.pick(["", "mcp__"])}other${draw.pick(SEPARATORS)}${name}`;
+        return withMetadata({ ...rest, tool: spelled(tool) }, { mcp_server: server() });
+      },
+    ],
+    ["as the action type", SAME, () => ({ ...rest, actionType: spelled(prefixed, ACTION_TYPE) })],
+    [
+      "as the action type with its server",
+      SAME,
+      () => withMetadata({ ...rest, actionType: spelled(name, ACTION_TYPE) }, { mcp_server: server() }),
     ],
   ];
   return draw.disguise("server", forms);
@@ -212,6 +227,8 @@ const valueForm: Form = (draw, plain) => {
       ["in the arguments", SAME, () => ({ arguments: fact })],
       ["beside empty arguments", SAME, () => ({ ...fact, arguments: {} })],
       ["beside null in the arguments", SAME, () => ({ ...fact, arguments: { [name]: null } })],
+      ["beside a harmless one in the arguments", SAME, () => ({ ...fact, arguments: { [name]: 1 } })],
+      ["beside a harmless one in the metadata", SAME, () => ({ [name]: 1, arguments: fact })],
     ];
     return withMetadata(request, draw.disguise("fact", places));
   }

@@ -91,6 +91,45 @@ describe("conditions on metadata", () => {
     return createPolicySet([mandateFrom([rule])]).evaluate(contextFrom({ arguments: args, metadata: args }));
   };
 
+  /** Conditions on a fact that the arguments and the metadata both tell, and whether a rule that blocks holds, and one that allows. */
+  const TWO_SOURCES: readonly (readonly [
+    condition: JsonObject,
+    metadata: JsonObject,
+    blocks: boolean,
+    allows: boolean,
+  ])[] = [
+    [{ field: "risk", operator: ">", value: 5 }, { risk: 6, arguments: { risk: 1 } }, true, false],
+    [{ field: "risk", operator: ">", value: 5 }, { risk: 1, arguments: { risk: 6 } }, true, false],
+    [{ field: "risk", operator: ">", value: 5 }, { risk: 7, arguments: { risk: 6 } }, true, true],
+    [{ field: "risk", operator: ">", value: 5 }, { risk: 2, arguments: { risk: 1 } }, false, false],
+    [{ field: "risk", operator: ">", value: 5 }, { risk: 6, arguments: { risk: null } }, true, true],
+    [{ field: "risk", operator: ">", value: 5 }, { risk: null, arguments: { risk: 6 } }, true, true],
+    [{ field: "by.name", operator: "==", value: "eve" }, { by: { name: "Eve" }, arguments: { by: {} } }, true, false],
+    [{ field: "by.name", operator: "==", value: "eve" }, { by: {}, arguments: { by: { name: "eve" } } }, true, false],
+    [{ field: "by.name", operator: "exists" }, { by: { name: "Eve" }, arguments: { by: 1 } }, true, false],
+    [{ field: "by", operator: "!=", value: "ann" }, { by: "eve", arguments: { by: "ann" } }, true, false],
+    [{ field: "to[]", operator: "==", value: "eve" }, { to: ["eve"], arguments: { to: ["ann"] } }, true, false],
+    [{ field: "arguments.risk", operator: ">", value: 5 }, { arguments: { risk: 6, arguments: {} } }, true, false],
+    [
+      { field: "by.name", operator: "==", value: "eve", on_missing: "violate" },
+      { by: {}, arguments: { by: { name: "ann" } } },
+      true,
+      false,
+    ],
+  ];
+  for (const [condition, metadata, blocks, allows] of TWO_SOURCES) {
+    const text = JSON.stringify(condition);
+    it(`take the stricter of two sources: ${text} on ${JSON.stringify(metadata)}.`, () => {
+      const decided = (decision: string) => {
+        const rule = { type: "metadata", decision, conditions: { rules: [condition] } };
+        const context = contextFrom({ arguments: metadata.arguments as JsonObject, metadata });
+        return createPolicySet([mandateFrom([rule])]).evaluate(context).decision;
+      };
+      for (const decision of ["block", "escalate"]) expect(decided(decision)).to.equal(blocks ? decision : undefined);
+      expect(decided("allow")).to.equal(allows ? "allow" : undefined);
+    });
+  }
+
   /** Values that a condition is compared with, whether a rule that blocks holds, and one that allows. */
   const QUOTED: readonly (readonly [condition: JsonObject, value: JsonValue, blocks: boolean, allows: boolean])[] = [
     [{ operator: ">", value: 50000 }, "310000", true, false],

@@ -30,14 +30,15 @@ describe("compiled rules", () => {
         const tool = toolFrom(schema as JsonObject);
         const types = new Map(typesFrom(schema));
         const calls = Array.from({ length: CALLS }, () => objectFor(from, schema));
+        const beside = objectFor(from, schema);
         for (let index = 0; index < RULES; index++) {
           const rule = ruleFor(from, tool);
           const set = createPolicySet([rule.mandate]);
           for (const args of calls) {
-            const metadata = { arguments: args, a: "meta", x: 1 };
+            const metadata = { ...beside, arguments: args, a: "meta", x: 1 };
             const want = fires(rule, types, args, metadata);
             const got = set.evaluate(contextFrom({ tool, arguments: args, metadata }));
-            const told = () => JSON.stringify({ schema, rule: { ...rule, mandate: undefined }, args });
+            const told = () => JSON.stringify({ schema, rule: { ...rule, mandate: undefined }, metadata });
             if ((got.decision !== undefined) !== want)
               expect(got.decision, told()).to.equal(want ? rule.decision : undefined);
             const key = `${rule.type} ${rule.decision} ${want}`;

@@ -5,7 +5,7 @@ import { completion, sends, startUpstream, type Upstream } from "./upstream.ts";
 
 const PLAIN = { restoreValues: false, allowMedia: false, disabledKinds: [], allow: [] };
 const SHARED_KEY = "sk-shared-account-key";
-const OWN_KEY = "sk-own-account-key";
+const OWN_KEY = 'sk-own-"account"\\key';
 const ASK = { model: "test-1", messages: [{ role: "user", content: "hi" }] };
 
 /** What a promise rejects with, as one text. */

@@ -116,6 +116,8 @@ export interface Replica {
 
 /** How a replica is made. */
 export interface ReplicaOptions {
+  /** How it logs in to the database. Default: as the workspace's first replica. */
+  readonly url?: string;
   /** Default: a service without a model. */
   readonly guard?: Guard;
   readonly surroundings?: LogSurroundings;
@@ -290,7 +292,7 @@ export async function openWorkspace(options: WorkspaceOptions = {}): Promise<Tes
     return replica;
   };
   const first = await add(database, {});
-  const replica = async (more: ReplicaOptions = {}): Promise<Replica> => add(await open(test.url), more);
+  const replica = async (more: ReplicaOptions = {}): Promise<Replica> => add(await open(more.url ?? test.url), more);
   while (replicas.length < count) await replica({ surroundings: options.surroundings ?? {} });
   return {
     ...{

@@ -43,6 +43,7 @@ describe("WebhookService", () => {
     const context = {
       caller: { ...key, role: Role.ADMIN, agentId: null },
       ...{ signal: new AbortController().signal, isOver: false, receivedAt: performance.now(), requestId: "test" },
+      giveWay: async () => undefined,
     };
     const reply = await functions[called.localName]?.(create(called.input, init) as never, context as never);
     return create(called.output, reply as never) as MessageShape<M["output"]>;

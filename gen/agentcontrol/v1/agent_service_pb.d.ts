@@ -475,6 +475,14 @@ export declare type WatchAgentRequest = Message<"agentcontrol.v1.WatchAgentReque
    * @generated from field: string agent_id = 1;
    */
   agentId: string;
+
+  /**
+   * Sessions that the watcher runs in, at most 1,000. Each that is not in force is sent as killed right after the status: it may
+   * have ended before the watch began.
+   *
+   * @generated from field: repeated string session_ids = 2;
+   */
+  sessionIds: string[];
 };
 
 /**
@@ -511,7 +519,7 @@ export declare type WatchAgentResponse = Message<"agentcontrol.v1.WatchAgentResp
   revocationId?: string | undefined;
 
   /**
-   * When it happened.
+   * When it happened; for a session that was not in force when the watch began, when that began.
    *
    * @generated from field: google.protobuf.Timestamp at = 4;
    */
@@ -724,8 +732,8 @@ export declare const AgentService: GenService<{
     output: typeof DeactivateAgentResponseSchema;
   },
   /**
-   * Tells at once what a runtime has to stop for: first the agent's status as it is, then every change of it and every
-   * session of it that is killed; a heartbeat now and then. Ends after `revoked` and the sessions killed with it,
+   * Tells at once what a runtime has to stop for: first the agent's status as it is, and which of `session_ids` are not in force;
+   * then every change of it and every session of it that is killed; a heartbeat now and then. Ends after `revoked` and the sessions killed with it,
    * with KEY_INVALID if the key ended with the agent; also when the key ends alone.
    *
    * @generated from rpc agentcontrol.v1.AgentService.WatchAgent

@@ -504,7 +504,9 @@ export declare type FederationToken = Message<"agentcontrol.v1.FederationToken">
 export declare const FederationTokenSchema: GenMessage<FederationToken>;
 
 /**
- * McpToolPolicy: what holds for the tools of an MCP server, for one agent or for every agent.
+ * McpToolPolicy: what holds for the tools of an MCP server, for one agent or for every agent. For server S and tool T it covers the tools
+ * `S/T`, `S.T`, `S__T` and `mcp__S__T`, and with `metadata.mcp_server` S the tool T in any prefixed form. Without a tool the action type
+ * stands for it.
  *
  * @generated from message agentcontrol.v1.McpToolPolicy
  */

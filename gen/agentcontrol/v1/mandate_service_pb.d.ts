@@ -1397,7 +1397,8 @@ export enum RuleType {
   ARGUMENT = 1,
 
   /**
-   * Untyped conditions on the metadata of the action.
+   * Untyped conditions on the metadata of the action: on `metadata.arguments`, else on the metadata itself. Where both have the value,
+   * a rule that blocks or escalates needs one of them to hold, and a rule that allows needs both.
    *
    * @generated from enum value: RULE_TYPE_METADATA = 2;
    */

@@ -177,7 +177,7 @@ export declare type McpToolVersion = Message<"agentcontrol.v1.McpToolVersion"> &
   acceptedAt?: Timestamp | undefined;
 
   /**
-   * What differs from the version before, a line each, at most 100.
+   * What differs from the version that was accepted before, a line each, at most 100; empty when none was.
    *
    * @generated from field: repeated string changes = 7;
    */

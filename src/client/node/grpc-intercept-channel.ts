@@ -62,6 +62,7 @@ class GrpcInterceptChannel implements InterceptChannel {
   #closed = false;
 
   constructor(options: GrpcInterceptChannelOptions) {
+    assertGrpcInstalled();
     this.#options = options;
   }
 
@@ -165,6 +166,15 @@ const PATH = `/${EnforcementService.typeName}/${EnforcementService.method.interc
 const SECURE = /^(https|grpcs):\/\//;
 
 const require = createRequire(import.meta.url);
+
+/** Throws an error that says what to install: the package is an optional peer, for those who use this entry. */
+function assertGrpcInstalled(): void {
+  try {
+    require.resolve("@grpc/grpc-js");
+  } catch (cause) {
+    throw new Error("`grpcUrl` needs a package that is not installed: npm install @grpc/grpc-js", { cause });
+  }
+}
 
 /** Loads grpc-js on first use: clients without a gRPC address do not pay for it. */
 function grpcModule(): typeof import("@grpc/grpc-js") {

@@ -1,10 +1,8 @@
-import type { Pool } from "pg";
 import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
-import type { WorkspaceLogs } from "../../log/workspace-logs.ts";
 import type { AgentState } from "../../state/agents.ts";
 import type { Action } from "../../state/types.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
-import type { DryRuns } from "../dry-runs.ts";
+import type { DryRunParts, DryRuns } from "../dry-runs.ts";
 import { doInTurns } from "../work.ts";
 import { type Answer, answerFrom, type Findings } from "./answer.ts";
 import { changedAnswer } from "./changed.ts";
@@ -36,10 +34,8 @@ export interface AskQuery {
 }
 
 /** Parts that answers come from. */
-export interface AskParts {
+export interface AskParts extends Pick<DryRunParts, "logs" | "reads"> {
   readonly dryRuns: DryRuns;
-  readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
-  readonly pool: Pool;
 }
 
 type Named = Extract<AskedQuestion, { readonly actionType: string }>;
@@ -58,7 +54,7 @@ export async function ask(parts: AskParts, query: AskQuery): Promise<Answer> {
 async function findingsFor(
   asked: AskedQuestion,
   state: WorkspaceState,
-  { dryRuns, logs, pool }: AskParts,
+  { dryRuns, logs, reads }: AskParts,
   query: AskQuery,
 ): Promise<Findings> {
   const { workspaceId, signal } = query;
@@ -72,13 +68,13 @@ async function findingsFor(
     case "limits":
       return limitsAnswer(dryRuns, question(), await agentOf(state, asked.agent));
     case "why":
-      return whyAnswer(pool, workspaceId, asked.decisionId, asked.supposed);
+      return whyAnswer(reads, workspaceId, asked.decisionId, asked.supposed);
     case "changed":
-      return changedAnswer(pool, state, asked.mandate, asked.versions);
+      return changedAnswer(reads, state, asked.mandate, asked.versions);
     case "who_may":
       return whoMayAnswer(dryRuns, question(...anyAction(asked, state, query)));
     case "never_fire":
-      return neverFireAnswer({ pool, state, nowMs: logs.clock.now(), days: asked.days, signal });
+      return neverFireAnswer({ reads, state, nowMs: logs.clock.now(), days: asked.days, signal });
     case "shadowed":
       return doInTurns(shadowedAnswer([...state.policies.policySet().mandates()], state.policies.lookup));
   }

@@ -1,10 +1,10 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import type { Pool } from "pg";
 import { ErrorReason, invalidField } from "../../errors.ts";
 import { isJsonObject, ownValue } from "../../policy/json-value.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
 import { readLastMandateVersions, readMandateVersions } from "../../store/sql/read-mandates.ts";
 import { stored } from "../../store/store-fault.ts";
+import type { Reader } from "../../store/transaction.ts";
 import { canonicalJson } from "../../tree/canonical.ts";
 import { counted, type Evidence, type Findings, plain, quoted, sentence } from "./answer.ts";
 import { absent, findMandate } from "./subjects.ts";
@@ -30,14 +30,14 @@ interface Difference {
 
 /** Answers what changed between two versions of a mandate; without versions, between the last two. */
 export async function changedAnswer(
-  pool: Pool,
+  reader: Reader,
   state: WorkspaceState,
   name: string,
   asked: readonly [number, number] | undefined,
 ): Promise<Findings> {
   const mandateId = findMandate(state, name)?.compiled.id ?? (MANDATE_ID.test(name) ? name : undefined);
   if (mandateId === undefined) throw absent(ErrorReason.MANDATE_NOT_FOUND, "a mandate in force", name);
-  const [before, after] = await readTwo(pool, state.workspaceId, mandateId, name, asked);
+  const [before, after] = await readTwo(reader, state.workspaceId, mandateId, name, asked);
   const mandateName = String(after.definition.name);
   const title = `mandate ${quoted(mandateName)}`;
   if (before.version === after.version) {
@@ -59,7 +59,7 @@ export async function changedAnswer(
 }
 
 async function readTwo(
-  pool: Pool,
+  reader: Reader,
   workspaceId: string,
   mandateId: string,
   name: string,
@@ -69,7 +69,7 @@ async function readTwo(
     asked === undefined
       ? { ...readLastMandateVersions, values: [workspaceId, mandateId] }
       : { ...readMandateVersions, values: [workspaceId, mandateId, [...asked]] };
-  const { rows } = await stored(pool.query<MandateVersion & {}>(query));
+  const { rows } = await stored(reader.query<MandateVersion & {}>(query));
   if (asked === undefined) {
     const [after, before = after] = rows;
     if (after === undefined || before === undefined) throw absent(ErrorReason.MANDATE_NOT_FOUND, "the mandate", name);
@@ -77,14 +77,14 @@ async function readTwo(
   }
   const [before, after] = asked.map((version) => rows.find((row) => row.version === version));
   if (before !== undefined && after !== undefined) return [before, after];
-  if (rows.length === 0) await assertExists(pool, workspaceId, mandateId, name);
+  if (rows.length === 0) await assertExists(reader, workspaceId, mandateId, name);
   const missing = asked.find((version) => rows.every((row) => row.version !== version));
   throw invalidField("question", `names version ${missing}, which mandate \`${mandateId}\` does not have`);
 }
 
-async function assertExists(pool: Pool, workspaceId: string, mandateId: string, name: string): Promise<void> {
+async function assertExists(reader: Reader, workspaceId: string, mandateId: string, name: string): Promise<void> {
   const query = { ...readLastMandateVersions, values: [workspaceId, mandateId] };
-  const { rows } = await stored(pool.query<MandateVersion & {}>(query));
+  const { rows } = await stored(reader.query<MandateVersion & {}>(query));
   if (rows.length === 0) throw absent(ErrorReason.MANDATE_NOT_FOUND, "the mandate", name);
 }
 

@@ -26,40 +26,56 @@ interface FormText {
   readonly text: string;
   /** What stands in it beside names: one list of synonyms a place. */
   readonly keys: readonly (readonly string[])[];
+  /** Words in which people ask it otherwise: they make it the nearest form, and are not understood. */
+  readonly otherwise: readonly (readonly string[])[];
 }
+
+const ALLOWED = ["allowed", "permitted", "able"];
+const IS = ["is", "are"];
 
 const FORMS: readonly FormText[] = [
   {
     form: "may",
     text: "may <agent> call <tool> with {…}, or may <agent> do <action type> using <tool> with {…}",
     keys: [KEYS.may, [...KEYS.do, ...KEYS.call]],
+    otherwise: [IS, ALLOWED],
   },
   {
     form: "who_may",
     text: "who may call <tool>, or who may do <action type> using <tool>",
     keys: [["who"], KEYS.may, [...KEYS.do, ...KEYS.call]],
+    otherwise: [["who", "agents"], IS, ALLOWED],
   },
   {
     form: "limits",
     text: "what limits apply to <agent>",
     keys: [KEYS.which, ["limits"], ["apply", "hold", "bind"]],
+    otherwise: [["limit", "limits", "quota", "quotas"]],
   },
   {
     form: "why",
     text: "why was <decision id> blocked",
     keys: [["why"], KEYS.was, ["allowed", "blocked", "denied", "escalated", "decided"]],
+    otherwise: [["reason", "reasons"]],
   },
   {
     form: "changed",
     text: "what changed in <mandate> between versions <number> and <number>",
     keys: [["what"], KEYS.changed, KEYS.inMandate, ["between", "from"], ["version", "versions"]],
+    otherwise: [["difference", "differences", "diff", "history"]],
   },
   {
     form: "never_fire",
     text: "which rules never fire in the last <number> days",
     keys: [KEYS.which, KEYS.rules, ["never"], KEYS.fire],
+    otherwise: [["unused", "dead", "idle"]],
   },
-  { form: "shadowed", text: "which rules are shadowed", keys: [KEYS.which, KEYS.rules, KEYS.are, KEYS.shadowed] },
+  {
+    form: "shadowed",
+    text: "which rules are shadowed",
+    keys: [KEYS.which, KEYS.rules, KEYS.are, KEYS.shadowed],
+    otherwise: [["redundant", "duplicate", "overridden", "superfluous"]],
+  },
 ];
 
 /** Words of a question, and characters of a word, that are compared with key words. */
@@ -79,20 +95,33 @@ export function notUnderstood(words: readonly string[]): ControlPlaneError {
   );
 }
 
-/** Finds the form whose key words need the fewest edits to become words of the question, by their length; among equals the first. */
+/**
+ * Finds the form whose key words, or other words for it, need the fewest edits to become words of the question, by their length;
+ * among equals the one with the most characters in them, then the first.
+ */
 function nearestForm(words: readonly string[]): FormText {
   const compared = words.slice(0, MAX_WORDS).flatMap((word) => {
     return word.length > MAX_WORD ? [] : [word.toLowerCase()];
   });
-  const [first, ...others] = FORMS.map((form) => ({ form, edits: editsTo(form, compared) }));
-  return others.reduce(
-    (best, each) => (each.edits < best.edits ? each : best),
-    first as { form: FormText; edits: number },
-  ).form;
+  let [nearest] = FORMS as readonly [FormText, ...FormText[]];
+  let best: Nearness = { edits: 1, length: 0 };
+  for (const form of FORMS) {
+    for (const keys of [form.keys, form.otherwise]) {
+      const each = nearnessOf(keys, compared);
+      const isNearer = each.edits < best.edits || (each.edits === best.edits && each.length > best.length);
+      if (isNearer && each.edits < 1) [nearest, best] = [form, each];
+    }
+  }
+  return nearest;
 }
 
-/** Edits for each character of the form's key words; 1 if nothing of them is there. */
-function editsTo({ keys }: FormText, words: readonly string[]): number {
+/** Edits for each character of some key words, 1 if nothing of them is there; and their characters. */
+interface Nearness {
+  readonly edits: number;
+  readonly length: number;
+}
+
+function nearnessOf(keys: FormText["keys"], words: readonly string[]): Nearness {
   let edits = 0;
   let length = 0;
   for (const synonyms of keys) {
@@ -103,5 +132,5 @@ function editsTo({ keys }: FormText, words: readonly string[]): number {
     edits += longest * Math.min(1, ...found);
     length += longest;
   }
-  return edits / length;
+  return { edits: edits / length, length };
 }

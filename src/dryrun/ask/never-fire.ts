@@ -1,11 +1,12 @@
 import type { JsonObject } from "@bufbuild/protobuf";
-import type { Pool } from "pg";
-import type { DecisionBody, SealedReason } from "../../log/receipts.ts";
+import type { DecisionBody, DecisionReceipt, SealedReason } from "../../log/receipts.ts";
 import type { CompiledMandate, CompiledRule } from "../../policy/types.ts";
 import { listDecisionReceipts } from "../../registry/decisions.ts";
+import type { Page, PageRequest } from "../../registry/page.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
 import { readMandateVersions } from "../../store/sql/read-mandates.ts";
 import { stored } from "../../store/store-fault.ts";
+import type { ReadOnlyDatabase } from "../../store/transaction.ts";
 import { canonicalJson } from "../../tree/canonical.ts";
 import { Pace } from "../pace.ts";
 import { counted, evidenceOf, type Findings, quoted, sentence } from "./answer.ts";
@@ -21,7 +22,7 @@ const DAY_MS = 86_400_000;
 
 /** Where rules are looked for, and when. */
 interface NeverFireQuery {
-  readonly pool: Pool;
+  readonly reads: ReadOnlyDatabase;
   readonly state: WorkspaceState;
   readonly nowMs: number;
   readonly days: number;
@@ -63,18 +64,17 @@ export async function neverFireAnswer(query: NeverFireQuery): Promise<Findings> 
   };
 }
 
-async function readFired({ pool, state, nowMs, days, signal }: NeverFireQuery) {
+async function readFired({ reads, state, nowMs, days, signal }: NeverFireQuery) {
   const fired: FiredRules = new Map();
   const pace = new Pace();
   let read = 0;
+  const sinceMs = nowMs - days * DAY_MS;
   let after: number | undefined = state.seq;
   while (after !== undefined && read < MAX_DECISIONS) {
     signal.throwIfAborted();
-    const { items, next } = await listDecisionReceipts(
-      pool,
-      state.workspaceId,
-      { sinceMs: nowMs - days * DAY_MS },
-      { size: PAGE, after },
+    const page: PageRequest = { size: PAGE, after };
+    const { items, next }: Page<DecisionReceipt> = await stored(
+      reads.snapshot((reader) => listDecisionReceipts(reader, state.workspaceId, { sinceMs }, page)),
     );
     for (const { body } of items) noteFired(fired, body);
     read += items.length;
@@ -101,7 +101,7 @@ function noteRules(fired: FiredRules, mandateId: string, version: number, reason
 }
 
 /** Returns a test of rules in force: whether the rule, or an equal one of an earlier version of its mandate, fired. */
-async function firedInForce({ pool, state }: NeverFireQuery, fired: FiredRules) {
+async function firedInForce({ reads, state }: NeverFireQuery, fired: FiredRules) {
   const inForce = new Map<string, ReadonlySet<string>>();
   const pace = new Pace();
   for (const [mandateId, versions] of fired) {
@@ -111,7 +111,7 @@ async function firedInForce({ pool, state }: NeverFireQuery, fired: FiredRules) 
     const rules = new Set(versions.get(version));
     const earlier = [...versions.keys()].filter((each) => each !== version);
     if (earlier.length > 0) {
-      const definitions = await readDefinitions(pool, state.workspaceId, mandateId, earlier);
+      const definitions = await readDefinitions(reads, state.workspaceId, mandateId, earlier);
       const texts = definitions.flatMap((each) => firedTexts(each, versions.get(each.version)));
       const known = new Set(texts);
       rulesOf(mandate.sealed.definition as JsonObject).forEach((rule, index) => {
@@ -136,7 +136,7 @@ interface Definition {
 const VERSIONS = 20;
 
 async function readDefinitions(
-  pool: Pool,
+  reads: ReadOnlyDatabase,
   workspaceId: string,
   mandateId: string,
   versions: readonly number[],
@@ -144,7 +144,7 @@ async function readDefinitions(
   const found: Definition[] = [];
   for (let at = 0; at < versions.length; at += VERSIONS) {
     const values = [workspaceId, mandateId, versions.slice(at, at + VERSIONS)];
-    const { rows } = await stored(pool.query<Definition & {}>({ ...readMandateVersions, values }));
+    const { rows } = await stored(reads.query<Definition & {}>({ ...readMandateVersions, values }));
     found.push(...rows);
   }
   return found;

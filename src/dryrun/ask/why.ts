@@ -1,7 +1,7 @@
-import type { Pool } from "pg";
 import { ErrorReason } from "../../errors.ts";
 import { type DecisionBody, readReceipts, type SealedLimit, type SealedReason } from "../../log/receipts.ts";
 import type { Decision } from "../../policy/types.ts";
+import type { Reader } from "../../store/transaction.ts";
 import { agentText, type Evidence, type Findings, plain, quoted, sentence } from "./answer.ts";
 import { DONE } from "./rule-text.ts";
 import { absent } from "./subjects.ts";
@@ -12,12 +12,12 @@ const MAX_SAID = 3;
 
 /** Answers why a decision was taken, from its receipt. `supposed`: the decision that the question takes for granted. */
 export async function whyAnswer(
-  pool: Pool,
+  reader: Reader,
   workspaceId: string,
   decisionId: string,
   supposed: Decision | undefined,
 ): Promise<Findings> {
-  const receipts = DECISION_ID.test(decisionId) ? await readReceipts(pool, workspaceId, [decisionId]) : undefined;
+  const receipts = DECISION_ID.test(decisionId) ? await readReceipts(reader, workspaceId, [decisionId]) : undefined;
   const body = receipts?.get(decisionId)?.body;
   if (body === undefined) throw absent(ErrorReason.DECISION_NOT_FOUND, "the decision", decisionId);
   const evidence = [

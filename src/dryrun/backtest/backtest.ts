@@ -1,14 +1,14 @@
-import type { Pool } from "pg";
 import { ErrorReason, invalidField, notFound } from "../../errors.ts";
 import { receiptFrom } from "../../log/receipts.ts";
 import type { LongChecker } from "../../policy/long/checker.ts";
 import type { Decision, PolicyReason } from "../../policy/types.ts";
 import type { ControlChange } from "../../state/control-changes.ts";
-import { loadState } from "../../state/load.ts";
+import { loadSnapshot } from "../../state/load.ts";
 import { EntryKind } from "../../state/stored-enums.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
 import { storeFault } from "../../store/store-fault.ts";
-import { applyDrafts, type Draft } from "../drafts.ts";
+import type { ReadOnlyDatabase } from "../../store/transaction.ts";
+import { applyDrafts, type Draft, notInForce } from "../drafts.ts";
 import type { OwnStates } from "../own-state.ts";
 import { Pace } from "../pace.ts";
 import { type MakeLongChecks, type Recorded, Replay } from "./replay.ts";
@@ -48,7 +48,7 @@ export type BacktestEvent =
 
 /** What a backtest needs. */
 export interface BacktestParts {
-  readonly pool: Pool;
+  readonly reads: ReadOnlyDatabase;
   readonly ownStates: OwnStates;
   readonly checker: LongChecker;
 }
@@ -71,18 +71,23 @@ export async function* backtest(parts: BacktestParts, query: BacktestQuery): Asy
   }
 }
 
-async function* run({ pool, checker }: BacktestParts, query: BacktestQuery): AsyncGenerator<BacktestEvent> {
+async function* run({ reads, checker }: BacktestParts, query: BacktestQuery): AsyncGenerator<BacktestEvent> {
   const { workspaceId, agentId, signal, listsChanges } = query;
-  const state = await loadState(pool, workspaceId);
+  // The caller may have left while it waited for room.
+  if (signal.aborted) return;
+  const state = await reads.snapshot((reader) => loadSnapshot(reader, workspaceId));
   supposeRules(state, query);
   if (agentId !== undefined && !state.agents.has(agentId)) {
     throw notFound(ErrorReason.AGENT_NOT_FOUND, "agent", { agent_id: agentId });
   }
-  const stretch = new Stretch(pool, workspaceId);
+  const stretch = new Stretch(reads, workspaceId);
   const { fromSeq, toSeq } = await boundsOf(stretch, state, query);
   const lastAtMs = await stretch.timeOf(fromSeq - 1);
   const replay = new Replay(state, { seq: fromSeq, lastAtMs });
-  for await (const change of stretch.changesBefore(fromSeq)) replay.change(change);
+  for await (const change of stretch.changesBefore(fromSeq)) {
+    if (signal.aborted) return;
+    replay.change(change);
+  }
   const builder = new ReportBuilder();
   const longChecks: MakeLongChecks = (missing) => checker.run(workspaceId, missing, signal);
   const total = toSeq - fromSeq;
@@ -129,12 +134,12 @@ async function* run({ pool, checker }: BacktestParts, query: BacktestQuery): Asy
 
 /** Puts the rules of a backtest in force in a state of its own. */
 function supposeRules(state: WorkspaceState, { drafts, archives }: BacktestQuery): void {
-  for (const id of archives) {
-    if (!state.policies.mandates.has(id))
-      throw notFound(ErrorReason.MANDATE_NOT_FOUND, "mandate in force", { mandate_id: id });
+  for (const [index, id] of archives.entries()) {
+    if (!state.policies.mandates.has(id)) throw notInForce(`archives[${index}]`, id);
   }
-  applyDrafts(state, drafts);
+  // First, since drafts may take their names.
   for (const id of archives) state.policies.removeMandate(id);
+  applyDrafts(state, drafts);
 }
 
 /** Returns the indexes of a window's first entry and of the one after its last. */

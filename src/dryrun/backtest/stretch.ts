@@ -1,10 +1,9 @@
-import type { Pool } from "pg";
 import type { ControlChange } from "../../state/control-changes.ts";
 import type { EscalationStatus } from "../../state/escalations.ts";
 import { escalationStatusFromNumber } from "../../state/stored-enums.ts";
 import { findFirstAfter, readChanges, readStretch } from "../../store/sql/read-decisions.ts";
 import { readAuthorityFacts, readEscalationStatuses } from "../../store/sql/read-workspace.ts";
-import { type Reader, readSnapshot } from "../../store/transaction.ts";
+import type { Reader, ReadOnlyDatabase } from "../../store/transaction.ts";
 
 /** Entries of a page, and bytes of their bodies: parsing them keeps the event loop busy for some milliseconds. */
 const PAGE = 500;
@@ -39,17 +38,17 @@ export interface PlacedChange {
 
 /** Reads the log of a workspace in READ ONLY transactions, as far as it went at a size. */
 export class Stretch {
-  readonly #pool: Pool;
+  readonly #database: ReadOnlyDatabase;
   readonly #workspaceId: string;
 
-  constructor(pool: Pool, workspaceId: string) {
-    this.#pool = pool;
+  constructor(database: ReadOnlyDatabase, workspaceId: string) {
+    this.#database = database;
     this.#workspaceId = workspaceId;
   }
 
   /** Runs `read` in a READ ONLY transaction. */
   within<T>(read: (reader: Reader) => Promise<T>): Promise<T> {
-    return readSnapshot(this.#pool, read);
+    return this.#database.snapshot(read);
   }
 
   /** Returns the time of an entry, epoch milliseconds; 0 before the first. */

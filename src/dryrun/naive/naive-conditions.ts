@@ -319,7 +319,10 @@ function equalUntyped(operator: string, value: Json, wanted: Json, isAllow: bool
   return isAllow ? !byText && !byNumber : !byText;
 }
 
-/** Tests whether one condition without a schema holds: the arguments come before the metadata. */
+/**
+ * Tests whether one condition without a schema holds, in the arguments or else in the metadata. Of two places that have the value, a
+ * rule that restricts needs one, a rule that allows both.
+ */
 export function metadataHolds(
   condition: NaiveCondition,
   decision: string,
@@ -329,18 +332,22 @@ export function metadataHolds(
 ): boolean {
   const isAllow = decision === "allow";
   const steps = splitPath(condition.field);
-  const own = isObject(args) ? member(args, steps[0]?.name ?? "") : undefined;
-  const root = own === undefined || own === null ? metadata : args;
-  const spots = follow(steps, isObject(root) ? root : {}, {}, ["object"], UNTYPED);
-  return spots.some((spot) => {
-    if (spot.at === "value" && spot.value !== null) {
-      return compareUntyped(condition.operator, spot.value, condition.value ?? null, isAllow, patterns);
-    }
-    if (condition.operator === "not_exists") return true;
-    if (condition.operator === "exists") return false;
-    if (condition.on_missing === "violate") return !isAllow;
-    return ["!=", "not_in"].includes(condition.operator) && condition.on_missing !== "ignore";
+  const places = [args, metadata].filter((place) => {
+    const own = isObject(place) ? member(place, steps[0]?.name ?? "") : undefined;
+    return own !== undefined && own !== null;
   });
+  const results = (places.length === 0 ? [metadata] : places).map((place) =>
+    follow(steps, isObject(place) ? place : {}, {}, ["object"], UNTYPED).some((spot) => {
+      if (spot.at === "value" && spot.value !== null) {
+        return compareUntyped(condition.operator, spot.value, condition.value ?? null, isAllow, patterns);
+      }
+      if (condition.operator === "not_exists") return true;
+      if (condition.operator === "exists") return false;
+      if (condition.on_missing === "violate") return !isAllow;
+      return ["!=", "not_in"].includes(condition.operator) && condition.on_missing !== "ignore";
+    }),
+  );
+  return isAllow ? results.every((holds) => holds) : results.some((holds) => holds);
 }
 
 /** Tests whether a `metadata` rule fires. */

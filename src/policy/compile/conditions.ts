@@ -211,6 +211,7 @@ function metadataCondition(draft: ConditionDraft, isAllow: boolean): CompiledCon
     steps,
     test: operator.untyped(literal, isAllow),
     whenMissing: untypedWhenMissing(condition, operator),
+    isAllow,
   };
   return {
     path,

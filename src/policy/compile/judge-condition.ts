@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { type Checks, TOO_LONG } from "../checks.ts";
-import { comparableText, isJsonObject, NULL, ownValue, type TypeMask, typeBit } from "../json-value.ts";
+import { isJsonObject, NULL, ownValue, type TypeMask, typeBit } from "../json-value.ts";
 import type { Test } from "../operators/operator.ts";
 import type { ArgumentStep } from "../schema/argument-path.ts";
 import type { ConditionResult, ConditionViolation } from "../types.ts";
@@ -60,6 +60,7 @@ function walkElements(
   checks: Checks,
 ): ConditionResult {
   if (array.length === 0) return plan.whenMissing;
+  if (!checks.comparisons.walks(array)) return TOO_LONG;
   let holds = false;
   for (const element of array) {
     const result = walkArgument(plan, depth + 1, element, parent, checks);
@@ -75,14 +76,14 @@ function judgeValue(
   parent: JsonObject,
   checks: Checks,
 ): ConditionResult {
-  if (!checks.compares(value)) return TOO_LONG;
+  if (!checks.comparisons.looksAt(value)) return TOO_LONG;
   if (value === undefined || (value === null && (plan.declared & NULL) === 0)) return plan.whenMissing;
   if ((typeBit(value) & plan.accepts) === 0) return "ARGUMENT_WRONG_TYPE";
   const { elements, currency } = plan;
   if (elements !== undefined && Array.isArray(value) && value.some((element) => (typeBit(element) & elements) === 0)) {
     return "ARGUMENT_WRONG_TYPE";
   }
-  const violation = currency && currencyViolation(currency, parent);
+  const violation = currency && currencyViolation(currency, parent, checks);
   return violation ?? plan.test(value, checks);
 }
 
@@ -90,12 +91,14 @@ function judgeValue(
 function currencyViolation(
   { code, siblings }: NonNullable<ArgumentPlan["currency"]>,
   parent: JsonObject,
-): ConditionViolation | undefined {
+  { comparisons }: Checks,
+): ConditionViolation | typeof TOO_LONG | undefined {
   const present = siblings
     .map((name) => ownValue(parent, name))
     .filter((value) => value !== undefined && value !== null);
   if (present.length === 0) return "CURRENCY_MISSING";
-  const agrees = present.every((value) => typeof value === "string" && comparableText(value) === code);
+  if (!present.every((value) => comparisons.looksAt(value))) return TOO_LONG;
+  const agrees = present.every((value) => typeof value === "string" && comparisons.comparableFrom(value) === code);
   return agrees ? undefined : "CURRENCY_DIFFERS";
 }
 
@@ -105,11 +108,16 @@ export interface MetadataPlan {
   readonly test: Test;
   /** Result on a missing value, null included. */
   readonly whenMissing: boolean | "ARGUMENT_MISSING";
+  /** True for a rule that allows: it needs every source of the value to be clean. */
+  readonly isAllow: boolean;
 }
 
 type MetadataResult = MetadataPlan["whenMissing"] | typeof TOO_LONG;
 
-/** Judges the arguments if they have the path's first member, else the metadata. Holds if any element makes it hold. */
+/**
+ * Judges the arguments, or the metadata if the arguments do not have the path's first member. Where both have it, each is judged and
+ * the stricter result counts, so that neither hides the other. Holds if any element makes it hold.
+ */
 export function judgeMetadata(
   plan: MetadataPlan,
   args: JsonObject | undefined,
@@ -117,18 +125,24 @@ export function judgeMetadata(
   checks: Checks,
 ): ConditionResult {
   const [first = ""] = plan.steps;
-  const own = args === undefined || first === null ? undefined : ownValue(args, first);
-  return walkMetadata(plan, 0, own === undefined || own === null ? metadata : args, checks);
+  const has = (source: JsonObject | undefined): boolean =>
+    source !== undefined && first !== null && (ownValue(source, first) ?? null) !== null;
+  if (!has(args)) return walkMetadata(plan, 0, metadata, checks);
+  const result = walkMetadata(plan, 0, args, checks);
+  const isDecided = result !== plan.isAllow;
+  if (args === metadata || isDecided || !has(metadata)) return result;
+  return walkMetadata(plan, 0, metadata, checks);
 }
 
 function walkMetadata(plan: MetadataPlan, depth: number, value: JsonValue | undefined, checks: Checks): MetadataResult {
   if (value === undefined || value === null) return plan.whenMissing;
   const step = plan.steps[depth];
-  if (step === undefined) return checks.compares(value) ? plan.test(value, checks) : TOO_LONG;
+  if (step === undefined) return checks.comparisons.looksAt(value) ? plan.test(value, checks) : TOO_LONG;
   if (step !== null) {
     return isJsonObject(value) ? walkMetadata(plan, depth + 1, ownValue(value, step), checks) : plan.whenMissing;
   }
   if (!Array.isArray(value) || value.length === 0) return plan.whenMissing;
+  if (!checks.comparisons.walks(value)) return TOO_LONG;
   const results = value.map((element) => walkMetadata(plan, depth + 1, element, checks));
   return results.includes(true) || (results.find((result) => typeof result === "string") ?? false);
 }

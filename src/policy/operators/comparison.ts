@@ -1,4 +1,5 @@
 import type { JsonValue } from "@bufbuild/protobuf";
+import type { Checks } from "../checks.ts";
 import { BOOLEAN, comparableFrom, comparableTextFrom, NUMBER, STRING } from "../json-value.ts";
 import { type Literal, literalList, negated, type Operator, type Test } from "./operator.ts";
 
@@ -8,12 +9,12 @@ const RELATIVE_STEP = 1e-9;
 const MAX_NUMBER_TEXT = 400;
 const SCALAR = STRING | NUMBER | BOOLEAN;
 
-type Predicate = (value: JsonValue) => boolean;
+type Predicate = (value: JsonValue, checks: Checks) => boolean;
 
 function isOneOf(literal: Literal): Predicate {
   const wanted = new Set(literalList(literal).map(comparableFrom));
-  return (value) => {
-    const own = comparableFrom(value);
+  return (value, { comparisons }) => {
+    const own = comparisons.comparableFrom(value);
     return own !== undefined && wanted.has(own);
   };
 }
@@ -22,8 +23,8 @@ function isOneOf(literal: Literal): Predicate {
 function isOneOfAsText(literal: Literal, isAllow: boolean): Predicate {
   const wanted = new Set(literalList(literal).map(comparableTextFrom));
   const numbers = new Set(literalList(literal).filter((each) => typeof each === "number"));
-  return (value) => {
-    const text = comparableTextFrom(value);
+  return (value, { comparisons }) => {
+    const text = comparisons.comparableTextFrom(value);
     if (wanted.has(text)) return true;
     return !isAllow && numbers.size > 0 && typeof value === "string" && numbers.has(numberFrom(text));
   };
@@ -32,7 +33,7 @@ function isOneOfAsText(literal: Literal, isAllow: boolean): Predicate {
 /** Inequality, as strict: an `allow` rule needs the texts and the numbers to differ. */
 function isNoneOfAsText(literal: Literal, isAllow: boolean): Test {
   const isOne = isOneOfAsText(literal, !isAllow);
-  return (value) => !isOne(value);
+  return (value, checks) => !isOne(value, checks);
 }
 
 const NUMBER_TEXT = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/;
@@ -49,8 +50,8 @@ type OppositeOf = NonNullable<Operator["opposite"]>;
 /** The opposite of equality, where the schema lists the other values. */
 function otherThan(relation: string): OppositeOf {
   return (literal, { enum: allowed }) => {
-    const isOne = isOneOf(literal);
-    return { relation, values: allowed.filter((value) => !isOne(value)) };
+    const excluded = new Set(literalList(literal).map(comparableFrom));
+    return { relation, values: allowed.filter((value) => !excluded.has(comparableFrom(value))) };
   };
 }
 
@@ -83,10 +84,10 @@ function untypedOrder(accepts: Accepts): Operator["untyped"] {
     const [low = "", high = low] = literalList(literal);
     const [lowText, highText] = [comparableTextFrom(low), comparableTextFrom(high)];
     const numeric = typeof low === "number" && typeof high === "number" ? { low, high } : undefined;
-    return (value: JsonValue) => {
-      if (numeric === undefined) return accepts(comparableTextFrom(value), lowText, highText);
+    return (value, { comparisons }) => {
+      if (numeric === undefined) return accepts(comparisons.comparableTextFrom(value), lowText, highText);
       if (typeof value === "number") return accepts(value, numeric.low, numeric.high);
-      const text = comparableTextFrom(value);
+      const text = comparisons.comparableTextFrom(value);
       const number = numberFrom(text);
       if (Number.isNaN(number)) return !isAllow;
       const asNumber = accepts(number, numeric.low, numeric.high);

@@ -1,24 +1,18 @@
 import type { JsonValue } from "@bufbuild/protobuf";
-import {
-  ARRAY,
-  type Comparable,
-  comparableFrom,
-  comparableText,
-  comparableTextFrom,
-  STRING,
-  textFrom,
-} from "../json-value.ts";
+import { TOO_LONG } from "../checks.ts";
+import type { Comparisons } from "../comparisons.ts";
+import { ARRAY, type Comparable, comparableFrom, comparableTextFrom, STRING } from "../json-value.ts";
 import { type Literal, literalList, negated, type Operator, type Test } from "./operator.ts";
 
-type Has = (wanted: Comparable) => boolean;
 type Quantifier = "some" | "every";
 
 function typedContainment(quantifier: Quantifier): (literal: Literal) => Test {
   return (literal) => {
     const wanted = literalList(literal).map((item) => comparableFrom(item) ?? "");
-    return (value) => {
-      if (Array.isArray(value)) return wanted[quantifier](memberOf(value.map(comparableFrom)));
-      return typeof value === "string" && wanted[quantifier](partOf(comparableText(value)));
+    return (value, { comparisons }) => {
+      if (!Array.isArray(value)) return typeof value === "string" && inText(wanted, quantifier, value, comparisons);
+      const members = comparisons.scalarsOf(value);
+      return wanted[quantifier]((each) => members.has(each));
     };
   };
 }
@@ -26,20 +20,24 @@ function typedContainment(quantifier: Quantifier): (literal: Literal) => Test {
 function untypedContainment(quantifier: Quantifier): (literal: Literal) => Test {
   return (literal) => {
     const wanted = literalList(literal).map(comparableTextFrom);
-    return (value) => {
-      if (Array.isArray(value)) return wanted[quantifier](memberOf(value.map(comparableTextFrom)));
-      return wanted[quantifier](partOf(comparableTextFrom(value)));
+    return (value, { comparisons }) => {
+      if (!Array.isArray(value)) return inText(wanted, quantifier, comparisons.textFrom(value), comparisons);
+      const members = comparisons.textsOf(value);
+      return wanted[quantifier]((each) => members.has(each));
     };
   };
 }
 
-function memberOf(elements: readonly (Comparable | undefined)[]): Has {
-  const known = new Set(elements);
-  return (wanted) => known.has(wanted);
-}
-
-function partOf(text: string): Has {
-  return (wanted) => typeof wanted === "string" && text.includes(wanted);
+/** Looks for parts in a text, ignoring case. */
+function inText(
+  wanted: readonly Comparable[],
+  quantifier: Quantifier,
+  text: string,
+  comparisons: Comparisons,
+): ReturnType<Test> {
+  if (!comparisons.reads(text, wanted.length)) return TOO_LONG;
+  const folded = comparisons.comparableTextFrom(text);
+  return wanted[quantifier]((each) => typeof each === "string" && folded.includes(each));
 }
 
 function containment(name: string, quantifier: Quantifier): Operator {
@@ -53,18 +51,34 @@ function containment(name: string, quantifier: Quantifier): Operator {
   };
 }
 
-function isSubset(normalise: (value: JsonValue) => Comparable | undefined): (literal: Literal) => Test {
+type ElementsOf = (list: readonly JsonValue[], comparisons: Comparisons) => ReadonlySet<Comparable | undefined>;
+
+const scalarsOf: ElementsOf = (list, comparisons) => comparisons.scalarsOf(list);
+const textsOf: ElementsOf = (list, comparisons) => comparisons.textsOf(list);
+
+function isSubset(
+  normalise: (value: JsonValue) => Comparable | undefined,
+  elementsOf: ElementsOf,
+): (literal: Literal) => Test {
   return (literal) => {
     const allowed = new Set(literalList(literal).map(normalise));
-    const isAllowed = (value: JsonValue): boolean => allowed.has(normalise(value));
-    return (value) => (Array.isArray(value) ? value.every(isAllowed) : isAllowed(value));
+    return (value, { comparisons }) => {
+      for (const each of elementsOf(Array.isArray(value) ? value : [value], comparisons)) {
+        if (!allowed.has(each)) return false;
+      }
+      return true;
+    };
   };
 }
 
+/** Reads of a text that counting its code points takes. */
+const COUNTING_READS = 4;
+
 /** Elements of an array, or Unicode code points of a text; counted in place, because a text may be long. */
-function lengthOf(value: JsonValue): number {
+function lengthOf(value: JsonValue, comparisons: Comparisons): number | typeof TOO_LONG {
   if (Array.isArray(value)) return value.length;
-  const text = textFrom(value);
+  const text = comparisons.textFrom(value);
+  if (!comparisons.reads(text, COUNTING_READS)) return TOO_LONG;
   let length = text.length;
   for (let index = 0; index < text.length - 1; index++) {
     const isPair = (text.charCodeAt(index) & 0xfc00) === 0xd800 && (text.charCodeAt(index + 1) & 0xfc00) === 0xdc00;
@@ -76,7 +90,10 @@ function lengthOf(value: JsonValue): number {
 function length(name: string, accepts: (length: number, limit: number) => boolean): Operator {
   const build = (literal: Literal): Test => {
     const limit = Number(literal);
-    return (value) => accepts(lengthOf(value), limit);
+    return (value, { comparisons }) => {
+      const own = lengthOf(value, comparisons);
+      return own === TOO_LONG ? TOO_LONG : accepts(own, limit);
+    };
   };
   return {
     name,
@@ -104,8 +121,8 @@ export const CONTAINMENT_OPERATORS: readonly Operator[] = [
     name: "subset_of",
     fits: ARRAY,
     shape: "scalars",
-    typed: isSubset(comparableFrom),
-    untyped: isSubset(comparableTextFrom),
+    typed: isSubset(comparableFrom, scalarsOf),
+    untyped: isSubset(comparableTextFrom, textsOf),
     readsElements: true,
   },
 ];

@@ -1,5 +1,5 @@
 import type { Checks } from "../checks.ts";
-import { comparableText, STRING, textFrom } from "../json-value.ts";
+import { comparableText, STRING } from "../json-value.ts";
 import { checkPattern, PatternSet } from "../patterns.ts";
 import type { Literal, LiteralShape, Operator, Test } from "./operator.ts";
 
@@ -12,19 +12,19 @@ function textual(name: string, build: BuildTest, shape: LiteralShape = "text"): 
   };
   const untyped = (literal: Literal): Test => {
     const test = build(String(literal));
-    return (value, checks) => test(textFrom(value), checks);
+    return (value, checks) => test(checks.comparisons.textFrom(value), checks);
   };
   return { name, fits: STRING, shape, typed, untyped };
 }
 
 const startsWith: BuildTest = (literal) => {
   const wanted = comparableText(literal);
-  return (text) => comparableText(text).startsWith(wanted);
+  return (text, { comparisons }) => comparisons.comparableTextFrom(text).startsWith(wanted);
 };
 
 const endsWith: BuildTest = (literal) => {
   const wanted = comparableText(literal);
-  return (text) => comparableText(text).endsWith(wanted);
+  return (text, { comparisons }) => comparisons.comparableTextFrom(text).endsWith(wanted);
 };
 
 const matches: BuildTest = (literal) => {

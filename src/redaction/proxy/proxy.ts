@@ -302,9 +302,9 @@ interface ModelAccount {
   readonly llmKey: string | undefined;
 }
 
-/** Removes our key for the model's service from a text, which may quote it. */
-const withoutKey = (llmKey: string | undefined, text: string): string =>
-  llmKey === undefined ? text : text.replaceAll(llmKey, "***");
+/** Removes our key for the model's service from JSON, whose texts may quote it. */
+const withoutKey = (llmKey: string | undefined, json: string): string =>
+  llmKey === undefined ? json : json.replaceAll(JSON.stringify(llmKey).slice(1, -1), "***");
 
 function sendError(response: ServerResponse, error: unknown): void {
   const { status, body } = openAiErrorFrom(error);

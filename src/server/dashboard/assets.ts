@@ -12,7 +12,7 @@ import { headerOf, sendError, sendText } from "../http-reply.ts";
 /** Screens of the dashboard: the first part of their paths. */
 const SCREENS = [
   ...["overview", "escalations", "decisions", "agents", "tools", "mandates", "limits", "webhooks", "vault", "keys"],
-  ...["workspaces", "sign-in"],
+  ...["servers", "workspaces", "sign-in"],
 ];
 const SCREEN_PATH = new RegExp(`^/(?:(?:${SCREENS.join("|")})(?:/.*)?)?$`);
 

@@ -110,16 +110,21 @@ function querySetter({ body, pathFields, queryFields }: Route, readers: JsonRead
       if (belongsInBody(name)) throw fieldFault("INVALID_FIELD", name, "belongs in the request body");
       const set = parameters.get(name);
       if (set === undefined) throw fieldFault("UNKNOWN_FIELD", name, "is not a query parameter of this method");
-      if (texts.length > 1) throw fieldFault("DUPLICATE_FIELD", name, "is given more than once");
-      set(message, texts[0] ?? "");
+      set(message, texts);
     }
   };
 }
 
-function parameterSetter(field: DescField, readers: JsonReaders): (message: LocalMessage, text: string) => void {
-  const form = textFormOf(field);
+type ParameterSetter = (message: LocalMessage, texts: readonly string[]) => void;
+
+/** Only a list of texts takes a parameter more than once. */
+function parameterSetter(field: DescField, readers: JsonReaders): ParameterSetter {
   const set = readers.field(field);
-  return (message, text) => {
+  if (field.fieldKind === "list" && field.scalar === ScalarType.STRING)
+    return (message, texts) => set(message, [...texts], []);
+  const form = textFormOf(field);
+  return (message, [text = "", ...more]) => {
+    if (more.length > 0) throw fieldFault("DUPLICATE_FIELD", field.name, "is given more than once");
     const json = form.toJson(text);
     if (json === undefined) throw fieldFault("INVALID_FIELD", field.name, `must be ${form.wanted}`);
     set(message, json, []);

@@ -27,6 +27,8 @@ export interface RestTranscoderOptions {
 
 /** Serves RPCs as the REST interface that their `google.api.http` options declare. */
 export interface RestTranscoder {
+  /** Paths that hold every path it serves, such as `/v1`. */
+  readonly prefixes: readonly string[];
   /**
    * Answers a request with a known path, under any HTTP method, and resolves with true; resolves with false, with the request
    * untouched, for an unknown path. Rejects with the error to send if the response has not started.
@@ -56,6 +58,7 @@ export function createRestTranscoder(options: RestTranscoderOptions): RestTransc
 }
 
 class Transcoder implements RestTranscoder {
+  readonly prefixes: readonly string[];
   readonly #pipeline: RestTranscoderOptions["pipeline"];
   readonly #maxBodyBytes: number;
   readonly #table: RouteTable<CompiledRoute>;
@@ -65,8 +68,12 @@ class Transcoder implements RestTranscoder {
     const services = pipeline.services.map(({ service }) => service);
     this.#pipeline = pipeline;
     this.#maxBodyBytes = maxBodyBytes;
+    const routes = routesOfServices(services, aliases);
+    this.prefixes = [
+      ...new Set(routes.map(({ segments: [first] }) => (first?.kind === "literal" ? `/${first.text}` : "/"))),
+    ];
     this.#table = new RouteTable(
-      routesOfServices(services, aliases).map((route) => ({
+      routes.map((route) => ({
         ...route,
         read: createRequestReader(route, readers, pipeline.maxDepth),
         write: writers.message(route.method.output),
@@ -118,6 +125,7 @@ class Transcoder implements RestTranscoder {
 
   async #read({ request, match: { route, captured }, query }: Exchange, call: Call): Promise<Message> {
     const body = await readJsonBody(request, this.#maxBodyBytes, (bytes) => call.hold(bytes));
+    await call.giveWay();
     return route.read({ body, captured, query, lastEventId: headerOf(request, "last-event-id") });
   }
 }

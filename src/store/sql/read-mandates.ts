@@ -15,3 +15,9 @@ export const readLastMandateVersions = {
   text: `select ${COLUMNS} from mandate_version
     where workspace_id = $1 and mandate_id = $2 order by mandate_version.version desc limit 2`,
 };
+
+/** Reads the tests that are stored with a version of a mandate. Parameters: workspace, mandate, version. */
+export const readMandateTests = {
+  name: "read-mandate-tests",
+  text: "select suite from mandate_test where workspace_id = $1 and mandate_id = $2 and version = $3",
+};

@@ -136,7 +136,7 @@ describe("createRestTranscoder", () => {
 
   const FIELDS: readonly [string, Field, Rule, string][] = [
     ["a path variable that is a list", { type: STRING, label: REPEATED }, get("/v1/{c}"), "`c` is not a string"],
-    ["a list in a query", { type: STRING, label: REPEATED }, get("/x"), "a query cannot fill"],
+    ["a list of numbers in a query", { type: INT64, label: REPEATED }, get("/x"), "a query cannot fill"],
     ["bytes in a request", { type: BYTES }, post("/x"), "no JSON reader"],
     ["a member of a oneof", { type: STRING, oneofIndex: 0 }, post("/x"), "no JSON reader"],
     ["a duration", { type: MESSAGE, typeName: ".google.protobuf.Duration" }, post("/x"), "no JSON reader"],

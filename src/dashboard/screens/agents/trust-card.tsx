@@ -75,7 +75,10 @@ function History({ history, trust }: { readonly history: GetAgentHistoryResponse
   const text = `Now ${trust.toFixed(1)}; lowest ${lowest.toFixed(1)}, highest ${highest.toFixed(1)} ${since}.`;
   return (
     <>
-      <TimeChart summary={text} times={times} series={series} range={RANGE} height={170} />
+      {levels.length < 2 ? null : (
+        // One point makes no line, and no span of time for an axis.
+        <TimeChart summary={text} times={times} series={series} range={RANGE} height={170} />
+      )}
       <dl className="trust-figures" data-trust>
         <div>
           <dt>now</dt>

@@ -1,4 +1,5 @@
 import { Link } from "wouter";
+import { Message } from "../../kit/message.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import type { ShownReason } from "./explain.ts";
 
@@ -20,7 +21,7 @@ function ReasonView({ reason }: { readonly reason: ShownReason }) {
   return (
     <>
       <p>
-        <Shown text={message} />
+        <Message text={message} />
       </p>
       <p className="hint row">
         <code>{code}</code>

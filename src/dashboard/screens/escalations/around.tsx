@@ -112,7 +112,8 @@ function Limits({ decisionId, limit: shown, isOn }: PartProps & { readonly decis
 }
 
 function LimitBar({ limit: { count, limit, group, window } }: { readonly limit: CollectiveLimit }) {
-  const share = limit === 0n ? 1 : Math.min(1, Number(count) / Number(limit));
+  const shareOf = (part: bigint): number => (limit === 0n ? 1 : Math.min(1, Number(part) / Number(limit)));
+  const before = shareOf(count - 1n);
   return (
     <>
       <span>
@@ -120,7 +121,8 @@ function LimitBar({ limit: { count, limit, group, window } }: { readonly limit: 
         {durationText(Number(window) * 1_000)} for <Shown text={group} />
       </span>
       <span className={count > limit ? "bar is-full" : "bar"} aria-hidden>
-        <span style={{ width: `${share * 100}%` }} />
+        <span style={{ width: `${before * 100}%` }} />
+        <span className="is-new" style={{ width: `${(shareOf(count) - before) * 100}%` }} />
       </span>
     </>
   );
@@ -133,7 +135,7 @@ function Covered({ escalation, isWhole }: { readonly escalation: Escalation; rea
       <h3>An approval covers</h3>
       <p>
         This exact action, once: <code title={actionDigest}>{actionDigest.slice(0, DIGEST_SHOWN)}…</code>{" "}
-        <CopyButton text={actionDigest} what="the digest" />
+        <CopyButton text={actionDigest} what="the digest" isSmall />
       </p>
       {ignoredMetadata.length === 0 ? null : (
         <p>

@@ -5,6 +5,7 @@ import {
   EscalationStatus,
   Resolution,
 } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { AgentName } from "../../kit/agent-name.tsx";
 import { Button } from "../../kit/button.tsx";
 import { JsonView } from "../../kit/json-view.tsx";
 import { Message } from "../../kit/message.tsx";
@@ -106,7 +107,7 @@ function TimeLeft({ escalation: { escalationId, expiresAt } }: { readonly escala
 }
 
 function Asker({ escalation }: { readonly escalation: Escalation }) {
-  const { agentId, agentName, onBehalfOf, trustScore, createdAt, sessionId } = escalation;
+  const { agentId, agentName, onBehalfOf, createdAt, sessionId } = escalation;
   return (
     <p className="row asker">
       <Link href={`/agents/${agentId}`}>
@@ -114,10 +115,10 @@ function Asker({ escalation }: { readonly escalation: Escalation }) {
       </Link>
       {onBehalfOf === undefined ? null : (
         <span>
-          for <Link href={`/agents/${onBehalfOf}`}>{onBehalfOf}</Link>
+          for <AgentName agentId={onBehalfOf} />
         </span>
       )}
-      <TrustSpark agentId={agentId} trust={trustScore} />
+      <TrustSpark escalation={escalation} />
       <span className="hint">
         asked <Time at={createdAt} />
         {sessionId === undefined ? "" : ` in session ${sessionId}`}

@@ -16,7 +16,7 @@ export function EscalationView({ escalationId }: { readonly escalationId: string
     <ScreenFrame name="escalations" title="Escalation">
       <p>
         <Link href="/escalations">All escalations</Link> ·{" "}
-        <Link href={`/decisions/${escalation?.decisionId ?? ""}`}>the decision</Link>
+        <Link href={`/decisions/${escalation?.decisionId ?? ""}`}>the decision</Link> · <code>{escalationId}</code>
       </p>
       {escalation === undefined && query.isPending ? <Loading what="the escalation" /> : null}
       {escalation === undefined && query.isError ? (

@@ -52,7 +52,7 @@ function EscalationList() {
       actions={
         <>
           {isLive ? <Badge tone="good">live</Badge> : <Badge tone="bad">not live: connecting</Badge>}
-          <label className="row hint">
+          <label className="row hint shortcuts">
             <input
               type="checkbox"
               data-action="shortcuts"

@@ -9,6 +9,7 @@ import {
 import { Badge } from "../../kit/badge.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Countdown, Time, useNow } from "../../kit/time.tsx";
+import { Difference } from "./difference.tsx";
 
 const REFRESH_MS = 3_000;
 
@@ -44,6 +45,7 @@ function OutcomeText({ escalation }: { readonly escalation: Escalation }) {
     replacedBy,
     editedArguments,
     editedFrom,
+    arguments: asked = {},
   } = escalation;
   const now = useNow();
   const isOver = expiresAt !== undefined && timestampMs(expiresAt) <= now;
@@ -90,6 +92,12 @@ function OutcomeText({ escalation }: { readonly escalation: Escalation }) {
           </Link>
           .
         </p>
+      )}
+      {editedArguments === undefined ? null : (
+        <details>
+          <summary>What was changed</summary>
+          <Difference before={asked} after={editedArguments} />
+        </details>
       )}
       {replacedBy === undefined ? null : (
         <p>

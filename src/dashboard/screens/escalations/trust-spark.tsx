@@ -1,19 +1,44 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { useQuery } from "@connectrpc/connect-query";
+import { useEffect } from "react";
 import { AgentService } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
+import type { Escalation } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { SparkLine } from "../../kit/spark-line.tsx";
 
 const POINTS = 30;
 const STALE_MS = 30_000;
+/** Trust that the height of the line stands for at least, so that small steps stay small. */
+const MIN_SPAN = 10;
 
-/** The agent's trust, with its last changes as a line. */
-export function TrustSpark({ agentId, trust }: { readonly agentId: string; readonly trust: number }) {
+function rangeOf(values: readonly number[]): readonly [number, number] {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const pad = Math.max(0, MIN_SPAN - (high - low)) / 2;
+  return [low - pad, high + pad];
+}
+
+/** The agent's trust when it asked, with its last changes as a line. */
+export function TrustSpark({ escalation: { agentId, trustScore, createdAt } }: { readonly escalation: Escalation }) {
   const query = useQuery(AgentService.method.getAgentHistory, { agentId, pageSize: POINTS }, { staleTime: STALE_MS });
-  const values = (query.data?.trustHistory ?? []).map(({ trustLevel }) => trustLevel).reverse();
+  const { data, refetch } = query;
+  const newest = data?.trustHistory[0]?.at;
+  const isBehind =
+    data !== undefined &&
+    createdAt !== undefined &&
+    (newest === undefined || timestampMs(newest) < timestampMs(createdAt));
+  // Cards of one agent share what was read; one that came since reads it again.
+  useEffect(() => {
+    if (isBehind) void refetch();
+  }, [isBehind, refetch]);
+  const values = (data?.trustHistory ?? []).map(({ trustLevel }) => trustLevel).reverse();
   return (
     <span className="trust">
-      trust {trust.toFixed(1)}
+      trust {trustScore.toFixed(1)}
       {values.length < 2 ? null : (
-        <SparkLine values={values} range={[0, 100]} label={`trust over the last ${values.length} changes`} />
+        <SparkLine
+          values={values}
+          range={rangeOf(values)}
+          label={`trust over the last ${values.length} changes, from ${values[0]?.toFixed(1)} to ${values.at(-1)?.toFixed(1)}`}
+        />
       )}
     </span>
   );

@@ -24,6 +24,7 @@ export interface Resolving {
 export function useResolve(): (resolving: Resolving) => Promise<string | null> {
   const transport = useTransport();
   const feed = useEscalationFeed();
+  const announce = useAnnounce();
   return useCallback(
     async (resolving) => {
       const { getEscalation, resolveEscalation } = EscalationService.method;
@@ -39,10 +40,13 @@ export function useResolve(): (resolving: Resolving) => Promise<string | null> {
           escalation: undefined,
         }));
         feed.take(escalation);
-        return escalation === undefined ? faultText(error) : firstText(escalation);
+        if (escalation === undefined) return faultText(error);
+        // The card shows the answer now, and its buttons, where faults stand, are gone.
+        announce({ tone: "bad", text: firstText(escalation) });
+        return firstText(escalation);
       }
     },
-    [transport, feed],
+    [transport, feed, announce],
   );
 }
 

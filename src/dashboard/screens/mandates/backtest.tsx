@@ -2,23 +2,18 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { createClient } from "@connectrpc/connect";
 import { useTransport } from "@connectrpc/connect-query";
 import { useEffect, useRef, useState } from "react";
-import { Link } from "wouter";
 import {
-  type BacktestAgent,
   type BacktestChange,
   type BacktestProgress,
   type BacktestReport,
   DryRunService,
 } from "../../../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import type { MandateDefinition } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { DecisionBadge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
 import { Dialog } from "../../kit/dialog.tsx";
 import { Field } from "../../kit/field.tsx";
-import { Message } from "../../kit/message.tsx";
-import { Shown } from "../../kit/shown.tsx";
 import { Fault } from "../../kit/states.tsx";
-import { VirtualList } from "../../kit/virtual-list.tsx";
+import { BacktestResult, isLooser } from "./backtest-result.tsx";
 
 const WINDOWS = [
   { days: 1, title: "the last day" },
@@ -27,9 +22,8 @@ const WINDOWS = [
   { days: 0, title: "everything" },
 ] as const;
 const DAY_MS = 86_400_000;
-/** Changed decisions that the page keeps. */
+/** Changed decisions that the page keeps, of the looser and of the stricter ones each. */
 const MAX_CHANGES = 5_000;
-const ROW_HEIGHT = 64;
 
 /** Properties of a backtest. */
 export interface BacktestProps {
@@ -69,7 +63,7 @@ export function Backtest({ definition, replaces, onClose }: BacktestProps) {
       </div>
       {progress === undefined || !isRunning ? null : <Progress progress={progress} />}
       {error === undefined ? null : <Fault error={error} />}
-      {report === undefined ? null : <Report report={report} changes={changes} />}
+      {report === undefined ? null : <BacktestResult report={report} changes={changes} />}
     </Dialog>
   );
 }
@@ -92,16 +86,19 @@ function useBacktest(definition: MandateDefinition, replaces: string | undefined
       ...(replaces !== undefined && { replacesMandateId: replaces }),
     };
     const since = days === 0 ? {} : { since: timestampFromMs(Date.now() - days * DAY_MS) };
-    const found: BacktestChange[] = [];
+    const looser: BacktestChange[] = [];
+    const stricter: BacktestChange[] = [];
     const stream = createClient(DryRunService, transport).backtest(
       { drafts: [draft], listChanges: true, ...since },
       { signal },
     );
     for await (const message of stream) {
       if (message.progress !== undefined) setProgress(message.progress);
-      if (message.change !== undefined && found.length < MAX_CHANGES) found.push(message.change);
+      const { change } = message;
+      const kept = change === undefined || !isLooser(change) ? stricter : looser;
+      if (change !== undefined && kept.length < MAX_CHANGES) kept.push(change);
       if (message.report !== undefined) {
-        setChanges(found);
+        setChanges([...looser, ...stricter]);
         setReport(message.report);
       }
     }
@@ -127,111 +124,6 @@ function Progress({ progress: { replayed, total } }: { readonly progress: Backte
       <p className="hint">
         {replayed.toLocaleString("en")} of {total.toLocaleString("en")} entries
       </p>
-    </div>
-  );
-}
-
-/** Decisions by strictness. */
-const RANK: Readonly<Record<number, number>> = { 1: 0, 2: 2, 3: 1 };
-const isLooser = ({ was, now }: BacktestChange): boolean => (RANK[now] ?? 0) < (RANK[was] ?? 0);
-
-function Report({ report, changes }: { readonly report: BacktestReport; readonly changes: readonly BacktestChange[] }) {
-  const { replayed, looser, stricter, unchanged, semanticDecisions, byPeople, agents } = report;
-  const [shown, setShown] = useState<"looser" | "stricter" | undefined>(undefined);
-  const listed = changes.filter((change) => shown === undefined || (shown === "looser") === isLooser(change));
-  const changed = agents.filter((agent) => agent.looser + agent.stricter > 0n);
-  const filter = (name: "looser" | "stricter", count: bigint, tone: string) => (
-    <button
-      type="button"
-      className={`count-button is-${tone}`}
-      data-action={name}
-      aria-pressed={shown === name}
-      onClick={() => setShown(shown === name ? undefined : name)}
-    >
-      <strong>{count.toLocaleString("en")}</strong> {name}
-    </button>
-  );
-  return (
-    <div className="stack" data-report>
-      <p>
-        {replayed.toLocaleString("en")} decisions: {filter("looser", looser, "bad")}{" "}
-        {filter("stricter", stricter, "wait")} {unchanged.toLocaleString("en")} unchanged
-        {semanticDecisions === 0n
-          ? ""
-          : `, ${semanticDecisions.toLocaleString("en")} left out that a semantic rule covers`}
-        .
-      </p>
-      {stricter === 0n || byPeople === undefined ? null : (
-        <p className="hint">
-          Of the stricter ones people had approved {String(byPeople.approved)} and rejected {String(byPeople.rejected)};{" "}
-          {String(byPeople.pending)} wait.
-        </p>
-      )}
-      {changed.length === 0 ? null : <AgentTable agents={changed} />}
-      {listed.length === 0 ? null : (
-        <VirtualList
-          items={listed}
-          idOf={({ decisionId }) => decisionId}
-          rowHeight={ROW_HEIGHT}
-          label="Changed decisions"
-        >
-          {(change) => <ChangeRow change={change} />}
-        </VirtualList>
-      )}
-    </div>
-  );
-}
-
-function AgentTable({ agents }: { readonly agents: readonly BacktestAgent[] }) {
-  return (
-    <div className="table-scroll">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Agent</th>
-            <th scope="col" className="number">
-              Decisions
-            </th>
-            <th scope="col" className="number">
-              Looser
-            </th>
-            <th scope="col" className="number">
-              Stricter
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {agents.slice(0, 50).map(({ agentId, name, replayed, looser, stricter }) => (
-            <tr key={agentId} data-id={agentId}>
-              <td>
-                <Link href={`/agents/${agentId}`}>
-                  <Shown text={name} />
-                </Link>
-              </td>
-              <td className="number">{replayed.toLocaleString("en")}</td>
-              <td className="number">{looser.toLocaleString("en")}</td>
-              <td className="number">{stricter.toLocaleString("en")}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
-
-function ChangeRow({ change: { decisionId, was, now, reasons } }: { readonly change: BacktestChange }) {
-  return (
-    <div className="test-row">
-      <DecisionBadge decision={was} /> <span aria-hidden>→</span>
-      <span className="visually-hidden">would be</span> <DecisionBadge decision={now} />
-      <Link href={`/decisions/${decisionId}`}>
-        <code>{decisionId}</code>
-      </Link>
-      {reasons.slice(0, 1).map(({ message }) => (
-        <span key={message} className="hint">
-          <Message text={message} />
-        </span>
-      ))}
     </div>
   );
 }

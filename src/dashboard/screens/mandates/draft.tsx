@@ -14,6 +14,7 @@ import { requestErrorFrom } from "../../../client/request-error.ts";
 import { Button } from "../../kit/button.tsx";
 import { Message } from "../../kit/message.tsx";
 import { Loading } from "../../kit/states.tsx";
+import { lineAt } from "../../kit/text-place.ts";
 import { useMayChange } from "../../session.ts";
 import { Backtest } from "./backtest.tsx";
 import { completeMandate, type Known } from "./completion.ts";
@@ -192,5 +193,3 @@ function FaultList({ faults, text }: { readonly faults: readonly TextFault[]; re
     </ul>
   );
 }
-
-const lineAt = (text: string, offset: number): number => text.slice(0, offset).split("\n").length;

@@ -6,13 +6,8 @@ import {
   type MandateDefinition,
   MandateDefinitionSchema,
 } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { type Place, placeIn, placeOfNode } from "../../kit/text-place.ts";
 import { messageFromRest, restFromMessage } from "./rest-form.ts";
-
-/** A stretch of the text, in characters. */
-export interface Place {
-  readonly from: number;
-  readonly to: number;
-}
 
 /** Something wrong in the text. */
 export interface TextFault extends Place {
@@ -93,30 +88,6 @@ export function readMandateText(text: string): MandateText {
     const place = named === undefined ? whole : (findMember(root as Node | null, named) ?? whole);
     return { definition: undefined, faults: [{ ...place, message, severity: "error" }], placeOf };
   }
-}
-
-const placeOfNode = (node: unknown): Place | undefined => {
-  const range = (node as Node | null | undefined)?.range;
-  return range === null || range === undefined ? undefined : { from: range[0], to: Math.max(range[1], range[0] + 1) };
-};
-
-function placeIn(root: Node | null, path: string, length: number): Place {
-  let node: unknown = root;
-  let place = { from: 0, to: Math.min(1, length) };
-  for (const step of path.match(/[^.[\]]+/g) ?? []) {
-    if (isMap(node)) {
-      const pair = node.items.find(({ key }) => String(isScalar(key) ? key.value : key) === step);
-      if (pair === undefined) return place;
-      place = placeOfNode(isScalar(pair.value) ? pair.value : pair.key) ?? place;
-      node = pair.value;
-    } else if (isSeq(node)) {
-      node = node.items[Number(step)];
-      const whole = placeOfNode(node);
-      // A rule is long: its first characters stand for it.
-      place = whole === undefined ? place : { from: whole.from, to: Math.min(whole.to, whole.from + 6) };
-    } else return place;
-  }
-  return place;
 }
 
 function findMember(node: unknown, name: string): Place | undefined {

@@ -2,7 +2,12 @@ import { useQuery } from "@connectrpc/connect-query";
 import { Tabs } from "radix-ui";
 import { lazy, Suspense } from "react";
 import { Link, useLocation, useSearchParams } from "wouter";
-import { type Mandate, MandateService, MandateStatus } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import {
+  type Mandate,
+  MandateMode,
+  MandateService,
+  MandateStatus,
+} from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Badge } from "../../kit/badge.tsx";
 import { Message } from "../../kit/message.tsx";
 import { ScreenFrame } from "../../kit/screen.tsx";
@@ -68,10 +73,14 @@ function Sections({ mandate, versions, onPublished }: SectionsProps) {
   const [parameters, setParameters] = useSearchParams();
   const tab = TABS.find(({ value }) => value === parameters.get("show"))?.value ?? "edit";
   const { mandateId, version, status, pack, violations } = mandate;
+  const isObserving = mandate.mode === MandateMode.OBSERVE;
   return (
     <>
       <div className="row">
         <span className="hint">version {version}</span>
+        {status === MandateStatus.ACTIVE ? (
+          <Badge tone={isObserving ? "plain" : "good"}>{isObserving ? "observes" : "enforces"}</Badge>
+        ) : null}
         {status === MandateStatus.ARCHIVED ? <Badge tone="plain">archived</Badge> : null}
         {pack === undefined ? null : (
           <span className="hint">

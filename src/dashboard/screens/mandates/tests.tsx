@@ -4,7 +4,6 @@ import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { Badge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
 import { Message } from "../../kit/message.tsx";
-import { Shown } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import { VirtualList } from "../../kit/virtual-list.tsx";
 import { useMayChange } from "../../session.ts";
@@ -74,7 +73,9 @@ function TestRow({ run: { rule, name, passed, expected, actual, reasons } }: { r
     <div className="test-row">
       <Badge tone={passed ? "good" : "bad"}>{passed ? "passed" : "failed"}</Badge>
       <code>{rule}</code>
-      <Shown text={name} />
+      <span>
+        <Message text={name} />
+      </span>
       <span className="hint">
         expected {resultText(expected)}
         {passed ? "" : `; got ${resultText(actual)}`}

@@ -1,37 +1,54 @@
-import { useQuery } from "@connectrpc/connect-query";
+import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { Link } from "wouter";
-import { EscalationService, EscalationStatus } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
-import { Time } from "../../kit/time.tsx";
+import type { Escalation } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { Time, useNow } from "../../kit/time.tsx";
+import { useEscalations } from "../../live/use-escalations.tsx";
 
-const PAGE = 500;
-const REFRESH_MS = 5_000;
+const LOOK_EVERY_MS = 10_000;
+const MINUTE_MS = 60_000;
+const AGES = [
+  { title: "under 5 minutes", fromMs: 0, toMs: 5 * MINUTE_MS },
+  { title: "5 minutes to an hour", fromMs: 5 * MINUTE_MS, toMs: 60 * MINUTE_MS },
+  { title: "over an hour", fromMs: 60 * MINUTE_MS, toMs: Number.POSITIVE_INFINITY },
+] as const;
 
-/** What waits for a person, and since when. */
+/** How many actions wait for a person, and how long they have waited. */
 export function PendingCard() {
-  const query = useQuery(
-    EscalationService.method.listEscalations,
-    { status: EscalationStatus.PENDING, pageSize: PAGE },
-    { refetchInterval: REFRESH_MS },
-  );
-  const pending = query.data?.escalations ?? [];
-  const oldest = pending.at(-1);
-  const isMore = query.data?.nextPageToken !== undefined;
+  const { isLive, pending } = useEscalations();
+  const [oldest] = pending;
+  const isKnown = isLive || oldest !== undefined;
   return (
     <section className="card stack" aria-label="Waiting for a person">
       <h2>Waiting for a person</h2>
-      <p className="big">{query.data === undefined ? "…" : `${pending.length}${isMore ? " or more" : ""}`}</p>
-      <p className="hint">
-        {oldest === undefined ? (
-          "Nothing waits."
-        ) : isMore ? (
-          "The newest 500 are counted."
-        ) : (
-          <>
+      <p className="big">{isKnown ? pending.length.toLocaleString("en") : "…"}</p>
+      {oldest === undefined ? (
+        <p className="hint">{isKnown ? "Nothing waits." : "Connecting …"}</p>
+      ) : (
+        <>
+          <p className="hint">
             The oldest was asked <Time at={oldest.createdAt} />.
-          </>
-        )}
-      </p>
-      {oldest === undefined ? null : <Link href="/escalations">Look at them</Link>}
+          </p>
+          <Ages pending={pending} />
+          <Link href="/escalations">Look at them</Link>
+        </>
+      )}
     </section>
+  );
+}
+
+function Ages({ pending }: { readonly pending: readonly Escalation[] }) {
+  const now = useNow(LOOK_EVERY_MS);
+  const ages = pending.map(({ createdAt }) =>
+    createdAt === undefined ? 0 : Math.max(0, now - timestampMs(createdAt)),
+  );
+  return (
+    <dl className="ages">
+      {AGES.map(({ title, fromMs, toMs }) => (
+        <div key={title} data-age={title}>
+          <dt>{title}</dt>
+          <dd>{ages.filter((age) => age >= fromMs && age < toMs).length.toLocaleString("en")}</dd>
+        </div>
+      ))}
+    </dl>
   );
 }

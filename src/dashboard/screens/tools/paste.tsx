@@ -3,7 +3,8 @@ import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { ConnectError } from "@connectrpc/connect";
 import { useMutation, useQuery } from "@connectrpc/connect-query";
 import { keepPreviousData } from "@tanstack/react-query";
-import { useDeferredValue, useMemo, useState } from "react";
+import { useDeferredValue, useMemo, useRef, useState } from "react";
+import { type Node, parseDocument } from "yaml";
 import { type PastedTool, ToolService } from "../../../../gen/agentcontrol/v1/tool_service_pb.js";
 import { requestErrorFrom } from "../../../client/request-error.ts";
 import { Badge } from "../../kit/badge.tsx";
@@ -13,6 +14,7 @@ import { Field } from "../../kit/field.tsx";
 import { Message } from "../../kit/message.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Fault } from "../../kit/states.tsx";
+import { lineAt, type Place, placeIn } from "../../kit/text-place.ts";
 import { useAnnounce } from "../../kit/toast.tsx";
 import { ArgumentRows } from "./argument-rows.tsx";
 import { shapeOf } from "./shape.ts";
@@ -35,6 +37,7 @@ function parse(text: string): Parsed {
 export function Paste({ onClose }: { readonly onClose: () => void }) {
   const announce = useAnnounce();
   const [text, setText] = useState("");
+  const area = useRef<HTMLTextAreaElement>(null);
   const parsed = useMemo(() => parse(text), [text]);
   const json = parsed !== undefined && "json" in parsed ? parsed.json : undefined;
   const asked = useDeferredValue(json);
@@ -53,6 +56,14 @@ export function Paste({ onClose }: { readonly onClose: () => void }) {
     },
   });
   const isValid = json !== undefined && trial.error === null && trial.data !== undefined && !trial.isPlaceholderData;
+  const show = ({ from, to }: Place): void => {
+    const element = area.current;
+    if (element === null) return;
+    element.focus();
+    element.setSelectionRange(from, to);
+    const lines = text.split("\n").length;
+    element.scrollTop = (element.scrollHeight * (lineAt(text, from) - 1)) / lines - element.clientHeight / 2;
+  };
   return (
     <Dialog title="Paste a tool's definition" isOpen onClose={onClose} closesBy="escape" isWide>
       <Field
@@ -63,6 +74,7 @@ export function Paste({ onClose }: { readonly onClose: () => void }) {
         {(control) => (
           <textarea
             {...control}
+            ref={area}
             name="definition"
             className="mono"
             rows={10}
@@ -77,7 +89,7 @@ export function Paste({ onClose }: { readonly onClose: () => void }) {
           <p>
             Recognised as <strong data-shape>{shapeOf(json)}</strong>.
           </p>
-          {trial.error === null ? null : <PasteFault error={trial.error} />}
+          {trial.error === null ? null : <PasteFault error={trial.error} text={text} onShow={show} />}
           {isValid
             ? trial.data.tools.slice(0, MAX_SHOWN).map((each) => <Preview key={each.tool?.name} pasted={each} />)
             : null}
@@ -102,17 +114,33 @@ export function Paste({ onClose }: { readonly onClose: () => void }) {
   );
 }
 
-/** What is wrong with the paste, each fault with the place in it. */
-function PasteFault({ error }: { readonly error: Error }) {
+interface PasteFaultProps {
+  readonly error: Error;
+  readonly text: string;
+  /** Selects a place of the text. */
+  readonly onShow: (place: Place) => void;
+}
+
+/** Lists what is wrong with the paste, each fault with its line, which leads to its place in the text. */
+function PasteFault({ error, text, onShow }: PasteFaultProps) {
   const violations = error instanceof ConnectError ? requestErrorFrom(error).violations : [];
+  // JSON is YAML, whose parser knows where each member stands.
+  const root = useMemo(() => parseDocument(text, { prettyErrors: false }).contents as Node | null, [text]);
   if (violations.length === 0) return <Fault error={error} />;
   return (
     <ul className="fault" role="alert">
-      {violations.slice(0, MAX_SHOWN).map(({ field, description }) => (
-        <li key={`${field} ${description}`}>
-          <code>{field}</code> <Message text={description} />
-        </li>
-      ))}
+      {violations.slice(0, MAX_SHOWN).map(({ field, description }) => {
+        const place = placeIn(root, field.replace(/^definition/, ""), text.length);
+        const line = lineAt(text, place.from);
+        return (
+          <li key={`${field} ${description}`} data-line={line}>
+            <button type="button" className="link" data-action="show-fault" onClick={() => onShow(place)}>
+              line {line}
+            </button>{" "}
+            <code>{field}</code> <Message text={description} />
+          </li>
+        );
+      })}
     </ul>
   );
 }

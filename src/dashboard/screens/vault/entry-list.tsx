@@ -48,7 +48,7 @@ export function EntryList({ size }: { readonly size: number }) {
     <section className="stack" aria-labelledby="entries-title">
       <div className="row is-apart">
         <h2 id="entries-title">Entries</h2>
-        <form className="filters" onSubmit={submit}>
+        <form className="filters entry-jump" onSubmit={submit}>
           <Field label="From entry">
             {(control) => (
               <input

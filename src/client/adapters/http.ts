@@ -1,0 +1,87 @@
+import { AgentBlockedError } from "../blocked-error.ts";
+import { ControlPlaneRequestError, isUnreachable } from "../request-error.ts";
+import { type ToolArguments, ToolGuard, type ToolGuardOptions } from "./tool-guard.ts";
+
+export type { ToolGuardOptions } from "./tool-guard.ts";
+
+/** How the requests to a route become actions. `Request` is the framework's. */
+export interface RouteGuardOptions<Request>
+  extends Omit<ToolGuardOptions, "agentId" | "actionType" | "whenRefused" | "registerWith" | "acceptEdits"> {
+  /** The agent that calls: one, or the request's. */
+  readonly agentId: string | ((request: Request) => string | Promise<string>);
+  /** The tool, and action type, that the route is: `payments.send`. */
+  readonly tool: string;
+  /** Returns the arguments that rules evaluate, as JSON. Default: the parsed body, if it is an object. */
+  readonly toArguments?: ((request: Request) => ToolArguments) | undefined;
+}
+
+interface Closable {
+  readonly writableFinished?: boolean;
+  once(event: "close", listener: () => void): unknown;
+}
+
+/** The answer to a request that may not pass. */
+interface Refusal {
+  readonly status: 403 | 503;
+  readonly body: { readonly ok: false; readonly error: object };
+}
+
+/** Middleware for Express: decides a request before the handlers behind it run, and answers 403 with the reasons if it may not pass. */
+export function expressGuard<Request extends { readonly body?: unknown }>(options: RouteGuardOptions<Request>) {
+  return (
+    request: NoInfer<Request>,
+    response: Closable & { status(code: number): { json(body: unknown): unknown } },
+    next: (error?: unknown) => void,
+  ): void => {
+    decide(options, request, response).then((refusal) => {
+      if (refusal === undefined) next();
+      else response.status(refusal.status).json(refusal.body);
+    }, next);
+  };
+}
+
+/** A `preHandler` hook for Fastify: decides a request before its handler runs, and answers 403 with the reasons if it may not pass. */
+export function fastifyGuard<Request extends { readonly body?: unknown }>(options: RouteGuardOptions<Request>) {
+  return async (
+    request: NoInfer<Request>,
+    reply: { readonly raw: Closable; code(status: number): { send(body: unknown): unknown } },
+  ): Promise<unknown> => {
+    const refusal = await decide(options, request, reply.raw);
+    if (refusal === undefined) return undefined;
+    return reply.code(refusal.status).send(refusal.body);
+  };
+}
+
+/** Decides a request. Resolves with the answer if it may not pass. Rejects with a fault of the options, and when the caller leaves. */
+async function decide<Request extends { readonly body?: unknown }>(
+  { agentId, tool, toArguments = bodyOf, ...options }: RouteGuardOptions<Request>,
+  request: Request,
+  response: Closable,
+): Promise<Refusal | undefined> {
+  const leaving = new AbortController();
+  response.once("close", () => {
+    if (response.writableFinished !== true) leaving.abort(new Error("the caller left before its request was decided"));
+  });
+  const agent = typeof agentId === "function" ? await agentId(request) : agentId;
+  const guard = new ToolGuard({ ...options, agentId: agent, abortWhenRevoked: false });
+  const passes = async () => undefined;
+  try {
+    const named = { name: tool, inputSchema: () => undefined };
+    return await guard.call(named, toArguments(request), passes, refusalFrom, { signal: leaving.signal });
+  } catch (error) {
+    if (error instanceof AgentBlockedError) return refusalFrom(error.forModel, error);
+    throw error;
+  }
+}
+
+function bodyOf({ body }: { readonly body?: unknown }): ToolArguments {
+  const isObject = typeof body === "object" && body !== null && !Array.isArray(body);
+  return isObject ? (body as ToolArguments) : {};
+}
+
+function refusalFrom(message: string, error: AgentBlockedError): Refusal {
+  const { cause, decisionId, escalationId, reasons } = error;
+  const isUnavailable = cause instanceof ControlPlaneRequestError && isUnreachable(cause);
+  const details = { decision: error.decision, decision_id: decisionId, escalation_id: escalationId, reasons };
+  return { status: isUnavailable ? 503 : 403, body: { ok: false, error: { message, ...details } } };
+}

@@ -1,0 +1,39 @@
+import type { FunctionTool } from "@openai/agents";
+import { argumentsFrom, ToolGuard, type ToolGuardOptions } from "./tool-guard.ts";
+
+export type { ToolGuardOptions } from "./tool-guard.ts";
+
+/**
+ * Guards function tools of the OpenAI Agents SDK (`@openai/agents`). A call that needs a person waits for one; its run is not
+ * interrupted, and a tool's own `needsApproval` still holds.
+ */
+export function guardTools<Context>(
+  tools: readonly FunctionTool<Context>[],
+  options: ToolGuardOptions,
+): FunctionTool<Context>[] {
+  const guard = new ToolGuard(options);
+  return tools.map((tool) => {
+    const { name, description, parameters } = tool;
+    const invoke: typeof tool.invoke = (context, input, details) => {
+      const args = argumentsFrom(parsed(input));
+      return guard.call(
+        { name, description, inputSchema: () => parameters },
+        args,
+        // The model's own text, unless a person changed the arguments.
+        (allowed) => tool.invoke(context, allowed === args ? input : JSON.stringify(allowed), details),
+        (forModel) => forModel,
+        { signal: details?.signal },
+      );
+    };
+    return { ...tool, invoke };
+  });
+}
+
+/** Parses a model's arguments. Text that is no JSON stays text, which the tool itself refuses. */
+function parsed(input: string): unknown {
+  try {
+    return JSON.parse(input === "" ? "{}" : input);
+  } catch {
+    return input;
+  }
+}

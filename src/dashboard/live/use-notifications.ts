@@ -1,0 +1,26 @@
+import { useEffect } from "react";
+import { useLocation } from "wouter";
+import { shownText } from "../kit/shown.tsx";
+import { useEscalationFeed } from "./use-escalations.tsx";
+
+const MAX_NAME = 60;
+
+/** Notifies of each new escalation, whatever screen is shown, while the page is out of sight and the person has allowed it. */
+export function useNotifications(): void {
+  const feed = useEscalationFeed();
+  const [, navigate] = useLocation();
+  useEffect(
+    () =>
+      feed.onCreated(({ escalationId, agentName, actionType }) => {
+        if (!("Notification" in window) || Notification.permission !== "granted") return;
+        if (!document.hidden && document.hasFocus()) return;
+        const text = `${shownText(agentName, MAX_NAME)} wants ${shownText(actionType, MAX_NAME)}`;
+        const shown = new Notification("An action waits for a person", { body: text, tag: escalationId });
+        shown.onclick = () => {
+          window.focus();
+          navigate(`/escalations/${escalationId}`);
+        };
+      }),
+    [feed, navigate],
+  );
+}

@@ -1,0 +1,288 @@
+import { useMemo, useState } from "react";
+import { Link } from "wouter";
+import type {
+  BacktestAgent,
+  BacktestChange,
+  BacktestReport,
+} from "../../../../gen/agentcontrol/v1/dry_run_service_pb.js";
+import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import { DecisionBadge } from "../../kit/badge.tsx";
+import { Message } from "../../kit/message.tsx";
+import { Shown } from "../../kit/shown.tsx";
+import { VirtualList } from "../../kit/virtual-list.tsx";
+
+const ROW_HEIGHT = 64;
+const FIRST_AGENTS = 25;
+const MORE_AGENTS = 100;
+
+/** Decisions by strictness. */
+const RANK: Readonly<Record<number, number>> = {
+  [Decision.ALLOW]: 0,
+  [Decision.ESCALATE]: 1,
+  [Decision.BLOCK]: 2,
+};
+
+/** Tests whether a decision would be looser than it was. */
+export const isLooser = ({ was, now }: BacktestChange): boolean => (RANK[now] ?? 0) < (RANK[was] ?? 0);
+
+type Direction = "looser" | "stricter";
+
+/** Selects the changed decisions behind one number of the report. */
+interface Selection {
+  readonly direction?: Direction | undefined;
+  readonly now?: Decision | undefined;
+  readonly agentId?: string | undefined;
+}
+
+const isSame = (a: Selection, b: Selection): boolean =>
+  a.direction === b.direction && a.now === b.now && a.agentId === b.agentId;
+
+function isSelected({ direction, now, agentId }: Selection, change: BacktestChange): boolean {
+  if (direction !== undefined && (direction === "looser") !== isLooser(change)) return false;
+  return (now === undefined || change.now === now) && (agentId === undefined || change.agentId === agentId);
+}
+
+/** Properties of a report. */
+export interface BacktestResultProps {
+  readonly report: BacktestReport;
+  /** The changed decisions, looser ones first; perhaps not all. */
+  readonly changes: readonly BacktestChange[];
+}
+
+/** The report of a backtest, looser decisions first. Each number of changed decisions lists those behind it. */
+export function BacktestResult({ report, changes }: BacktestResultProps) {
+  const { replayed, looser, stricter, unchanged, semanticDecisions, deterministicShare, byPeople, agents } = report;
+  const [selection, setSelection] = useState<Selection>({});
+  const listed = useMemo(() => changes.filter((change) => isSelected(selection, change)), [changes, selection]);
+  const select = (next: Selection): void => setSelection(isSame(next, selection) ? {} : next);
+  const numbers = { selection, onSelect: select };
+  const changed = agents.filter((agent) => agent.looser + agent.stricter > 0n);
+  return (
+    <div className="stack" data-report>
+      <ul className="backtest-totals">
+        <li className={looser > 0n ? "is-bad" : undefined}>
+          <Total {...numbers} direction="looser" count={looser} />
+          <Parts {...numbers} direction="looser" allow={report.looserBy?.allow} escalate={report.looserBy?.escalate} />
+        </li>
+        <li className={stricter > 0n ? "is-wait" : undefined}>
+          <Total {...numbers} direction="stricter" count={stricter} />
+          <Parts
+            {...numbers}
+            direction="stricter"
+            escalate={report.stricterBy?.escalate}
+            block={report.stricterBy?.block}
+          />
+        </li>
+        <li>
+          <strong>{unchanged.toLocaleString("en")}</strong> unchanged
+          <span className="hint">of {replayed.toLocaleString("en")} decisions</span>
+        </li>
+      </ul>
+      {semanticDecisions === 0n ? null : (
+        <p className="hint">
+          {semanticDecisions.toLocaleString("en")} that a semantic rule covers are left out, since no model is asked;
+          the other {(deterministicShare * 100).toFixed(1)} % are exact.
+        </p>
+      )}
+      {stricter === 0n || byPeople === undefined ? null : (
+        <p className="hint">
+          Of the stricter ones people had approved {String(byPeople.approved)} and rejected {String(byPeople.rejected)};{" "}
+          {String(byPeople.pending)} wait.
+        </p>
+      )}
+      {changed.length === 0 ? null : (
+        <AgentTable {...numbers} agents={changed} others={agents.length - changed.length} />
+      )}
+      {listed.length === 0 ? null : (
+        <>
+          <h3>{headingOf(selection, agents)}</h3>
+          {BigInt(changes.length) < looser + stricter ? (
+            <p className="hint">
+              The first {changes.length.toLocaleString("en")} of {(looser + stricter).toLocaleString("en")} changed
+              decisions are listed, looser ones before stricter ones.
+            </p>
+          ) : null}
+          <VirtualList
+            items={listed}
+            idOf={({ decisionId }) => decisionId}
+            rowHeight={ROW_HEIGHT}
+            label="Changed decisions"
+          >
+            {(change) => <ChangeRow change={change} />}
+          </VirtualList>
+        </>
+      )}
+    </div>
+  );
+}
+
+const WORDS: Readonly<Record<number, string>> = {
+  [Decision.ALLOW]: "now allowed",
+  [Decision.ESCALATE]: "now escalated",
+  [Decision.BLOCK]: "now blocked",
+};
+
+function headingOf({ direction, now, agentId }: Selection, agents: readonly BacktestAgent[]): string {
+  const name = agents.find((each) => each.agentId === agentId)?.name;
+  const parts = [direction, now === undefined ? undefined : WORDS[now], name === undefined ? undefined : `of ${name}`];
+  const told = parts.filter((part) => part !== undefined).join(", ");
+  return told === "" ? "Changed decisions, looser first" : `Changed decisions: ${told}`;
+}
+
+interface NumbersProps {
+  readonly selection: Selection;
+  readonly onSelect: (selection: Selection) => void;
+}
+
+function Total({
+  selection,
+  onSelect,
+  direction,
+  count,
+}: NumbersProps & { readonly direction: Direction; readonly count: bigint }) {
+  return (
+    <button
+      type="button"
+      className="count-button"
+      data-action={direction}
+      aria-pressed={isSame(selection, { direction })}
+      disabled={count === 0n}
+      onClick={() => onSelect({ direction })}
+    >
+      <strong>{count.toLocaleString("en")}</strong> {direction}
+    </button>
+  );
+}
+
+interface PartsProps extends NumbersProps {
+  readonly direction: Direction;
+  readonly allow?: bigint | undefined;
+  readonly escalate?: bigint | undefined;
+  readonly block?: bigint | undefined;
+}
+
+/** A total by what would be decided now. */
+function Parts({ selection, onSelect, direction, allow = 0n, escalate = 0n, block = 0n }: PartsProps) {
+  const parts = [
+    { now: Decision.ALLOW, count: allow },
+    { now: Decision.ESCALATE, count: escalate },
+    { now: Decision.BLOCK, count: block },
+  ];
+  return parts
+    .filter(({ count }) => count > 0n)
+    .map(({ now, count }) => (
+      <button
+        key={now}
+        type="button"
+        className="link"
+        data-action={`${direction}-${now}`}
+        aria-pressed={isSame(selection, { direction, now })}
+        onClick={() => onSelect({ direction, now })}
+      >
+        {count.toLocaleString("en")} {WORDS[now]}
+      </button>
+    ));
+}
+
+interface AgentTableProps extends NumbersProps {
+  readonly agents: readonly BacktestAgent[];
+  /** Agents none of whose decisions would change. */
+  readonly others: number;
+}
+
+function AgentTable({ agents, others, selection, onSelect }: AgentTableProps) {
+  const [limit, setLimit] = useState(FIRST_AGENTS);
+  const more = agents.length - limit;
+  return (
+    <>
+      <div className="table-scroll">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Agent</th>
+              <th scope="col" className="number">
+                Decisions
+              </th>
+              <th scope="col" className="number">
+                Looser
+              </th>
+              <th scope="col" className="number">
+                Stricter
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {agents.slice(0, limit).map(({ agentId, name, replayed, looser, stricter }) => (
+              <tr key={agentId} data-id={agentId}>
+                <td>
+                  <Link href={`/agents/${agentId}`}>
+                    <Shown text={name} />
+                  </Link>
+                </td>
+                <td className="number">{replayed.toLocaleString("en")}</td>
+                <AgentNumber {...{ selection, onSelect, agentId, name }} direction="looser" count={looser} />
+                <AgentNumber {...{ selection, onSelect, agentId, name }} direction="stricter" count={stricter} />
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <p className="hint">
+        {more > 0 ? (
+          <button type="button" className="link" onClick={() => setLimit(limit + MORE_AGENTS)}>
+            {more.toLocaleString("en")} more agents
+          </button>
+        ) : null}
+        {others > 0
+          ? ` Nothing changes for ${others.toLocaleString("en")} other ${others === 1 ? "agent" : "agents"}.`
+          : ""}
+      </p>
+    </>
+  );
+}
+
+interface AgentNumberProps extends NumbersProps {
+  readonly agentId: string;
+  readonly name: string;
+  readonly direction: Direction;
+  readonly count: bigint;
+}
+
+function AgentNumber({ selection, onSelect, agentId, name, direction, count }: AgentNumberProps) {
+  const own = { direction, agentId };
+  return (
+    <td className="number">
+      {count === 0n ? (
+        "0"
+      ) : (
+        <button
+          type="button"
+          className="link"
+          data-action={`${direction}-of-agent`}
+          aria-label={`${count.toLocaleString("en")} ${direction} decisions of ${name}`}
+          aria-pressed={isSame(selection, own)}
+          onClick={() => onSelect(own)}
+        >
+          {count.toLocaleString("en")}
+        </button>
+      )}
+    </td>
+  );
+}
+
+function ChangeRow({ change: { decisionId, was, now, reasons } }: { readonly change: BacktestChange }) {
+  return (
+    <div className="test-row">
+      <DecisionBadge decision={was} /> <span aria-hidden>→</span>
+      <span className="visually-hidden">would be</span> <DecisionBadge decision={now} />
+      <Link href={`/decisions/${decisionId}`}>
+        <code>{decisionId}</code>
+      </Link>
+      {reasons.slice(0, 1).map(({ message }) => (
+        <span key={message} className="hint">
+          <Message text={message} />
+        </span>
+      ))}
+    </div>
+  );
+}

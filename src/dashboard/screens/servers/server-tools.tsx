@@ -1,0 +1,166 @@
+import { useMutation } from "@connectrpc/connect-query";
+import { useMemo, useState } from "react";
+import {
+  type ListMcpToolsResponse,
+  McpServerService,
+  type McpTool,
+  McpToolStatus,
+  type McpToolVersion,
+} from "../../../../gen/agentcontrol/v1/mcp_server_service_pb.js";
+import { Badge } from "../../kit/badge.tsx";
+import { Button } from "../../kit/button.tsx";
+import { Dialog } from "../../kit/dialog.tsx";
+import { JsonView } from "../../kit/json-view.tsx";
+import { Shown } from "../../kit/shown.tsx";
+import { Fault, Loading } from "../../kit/states.tsx";
+import { Time } from "../../kit/time.tsx";
+import { usePages } from "../../kit/use-pages.ts";
+import { useRefresh } from "../../kit/use-refresh.ts";
+import { VirtualList } from "../../kit/virtual-list.tsx";
+import { useMayChange } from "../../session.ts";
+
+const { acceptMcpTool, listMcpTools } = McpServerService.method;
+const PAGE_SIZE = 100;
+const ROW_HEIGHT = 56;
+const toolsOf = ({ tools }: ListMcpToolsResponse): readonly McpTool[] => tools;
+
+/** The tools of a server, as they are pinned. */
+export function ServerTools({ server }: { readonly server: string }) {
+  const [isWaiting, setIsWaiting] = useState(false);
+  const [looked, setLooked] = useState<string | undefined>(undefined);
+  const request = { name: server, pageSize: PAGE_SIZE };
+  const { items, isPending, error, readMore, readAgain } = usePages(listMcpTools, request, toolsOf);
+  const shown = useMemo(
+    () => (isWaiting ? items.filter(({ pending }) => pending !== undefined) : items),
+    [items, isWaiting],
+  );
+  const tool = items.find(({ name }) => name === looked);
+  return (
+    <section className="stack" aria-label="Tools">
+      <h2>Tools</h2>
+      <label className="row">
+        <input
+          type="checkbox"
+          name="waiting"
+          checked={isWaiting}
+          onChange={({ target }) => setIsWaiting(target.checked)}
+        />
+        Only those that wait to be accepted
+      </label>
+      {isPending ? <Loading what="the tools" /> : null}
+      {error === null ? null : <Fault error={error} onRetry={readAgain} />}
+      {!isPending && shown.length === 0 ? <p className="hint">There is none.</p> : null}
+      {shown.length === 0 ? null : (
+        <VirtualList items={shown} idOf={({ name }) => name} rowHeight={ROW_HEIGHT} label="Tools" onEnd={readMore}>
+          {(each) => <ToolRow tool={each} onLook={() => setLooked(each.name)} />}
+        </VirtualList>
+      )}
+      {tool === undefined ? null : <ToolDialog server={server} tool={tool} onClose={() => setLooked(undefined)} />}
+    </section>
+  );
+}
+
+function ToolRow({ tool, onLook }: { readonly tool: McpTool; readonly onLook: () => void }) {
+  const { name, status, active, pending } = tool;
+  const isActive = status === McpToolStatus.ACTIVE;
+  return (
+    <div className="server-tool">
+      <span className="server-tool-name">
+        <Shown text={name} />
+      </span>
+      <Badge tone={isActive ? "good" : "wait"}>
+        {isActive ? `version ${active?.version} in force` : "quarantined"}
+      </Badge>
+      {pending === undefined ? null : <Badge tone="wait">version {pending.version} waits</Badge>}
+      <Button action="look" onClick={onLook}>
+        {pending === undefined ? "Definition" : "Look at the change"}
+      </Button>
+    </div>
+  );
+}
+
+interface ToolDialogProps {
+  readonly server: string;
+  readonly tool: McpTool;
+  readonly onClose: () => void;
+}
+
+/** What a tool says of itself: what is in force, and what waits, with the difference and the way to accept it. */
+function ToolDialog({ server, tool, onClose }: ToolDialogProps) {
+  const { name, active, pending } = tool;
+  return (
+    <Dialog title={`Tool ${tool.registeredName}`} isOpen onClose={onClose} isWide>
+      <div className="stack">
+        {pending === undefined ? null : (
+          <Waiting key={pending.version} server={server} name={name} version={pending} isFirst={active === undefined} />
+        )}
+        {active === undefined ? null : (
+          <section className="stack" aria-label="In force" data-version={active.version}>
+            <h3>Version {active.version}, in force</h3>
+            <Accepted version={active} />
+            {active.changes.length === 0 ? null : <Changes changes={active.changes} />}
+            <JsonView value={active.definition ?? null} />
+          </section>
+        )}
+      </div>
+    </Dialog>
+  );
+}
+
+interface WaitingProps {
+  readonly server: string;
+  readonly name: string;
+  readonly version: McpToolVersion;
+  readonly isFirst: boolean;
+}
+
+function Waiting({ server, name, version, isFirst }: WaitingProps) {
+  const mayChange = useMayChange();
+  const refresh = useRefresh();
+  const accept = useMutation(acceptMcpTool, { onSettled: () => refresh(listMcpTools) });
+  return (
+    <section className="stack" aria-label="Waits to be accepted" data-version={version.version}>
+      <h3>Version {version.version} waits to be accepted</h3>
+      <p className="hint">
+        Its server listed it first <Time at={version.firstSeenAt} />. Until a person accepts it, it is hidden and its
+        calls are refused.
+      </p>
+      {isFirst || version.changes.length === 0 ? null : <Changes changes={version.changes} />}
+      <JsonView value={version.definition ?? null} />
+      {accept.error === null ? null : <Fault error={accept.error} />}
+      {mayChange ? (
+        <div className="row">
+          <Button
+            action="accept"
+            tone="primary"
+            isBusy={accept.isPending}
+            onClick={() => accept.mutate({ name: server, toolName: name, version: version.version })}
+          >
+            Accept version {version.version}
+          </Button>
+        </div>
+      ) : null}
+    </section>
+  );
+}
+
+function Accepted({ version: { acceptedBy, acceptedAt } }: { readonly version: McpToolVersion }) {
+  return (
+    <p className="hint" data-accepted>
+      accepted by <code>{acceptedBy}</code>, <Time at={acceptedAt} />
+    </p>
+  );
+}
+
+/** What differs from the version before, a line each. */
+function Changes({ changes }: { readonly changes: readonly string[] }) {
+  return (
+    <ul className="definition-changes" aria-label="Changes">
+      {changes.map((change) => (
+        <li key={change} data-change>
+          <Shown text={change} />
+        </li>
+      ))}
+    </ul>
+  );
+}

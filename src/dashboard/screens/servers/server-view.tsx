@@ -1,0 +1,141 @@
+import { useMutation, useQuery } from "@connectrpc/connect-query";
+import { useState } from "react";
+import { Link, useLocation } from "wouter";
+import {
+  type McpServer,
+  McpServerMode,
+  McpServerService,
+  type RefreshMcpServerResponse,
+} from "../../../../gen/agentcontrol/v1/mcp_server_service_pb.js";
+import { Button } from "../../kit/button.tsx";
+import { Confirm } from "../../kit/confirm.tsx";
+import { ScreenFrame } from "../../kit/screen.tsx";
+import { Shown } from "../../kit/shown.tsx";
+import { Fault, faultText, Loading } from "../../kit/states.tsx";
+import { Time } from "../../kit/time.tsx";
+import { useAnnounce } from "../../kit/toast.tsx";
+import { useRefresh } from "../../kit/use-refresh.ts";
+import { useMayChange } from "../../session.ts";
+import { ModeBadge, targetOf } from "./server-parts.tsx";
+import { ServerTools } from "./server-tools.tsx";
+
+const { deleteMcpServer, getMcpServer, listMcpServers, listMcpTools, refreshMcpServer, updateMcpServer } =
+  McpServerService.method;
+
+/** One MCP server with its tools. */
+export function ServerView({ name }: { readonly name: string }) {
+  const { data, error, isError, refetch } = useQuery(getMcpServer, { name });
+  const server = data?.server;
+  return (
+    <ScreenFrame name="servers" title={`MCP server ${name}`}>
+      <p>
+        <Link href="/servers">All MCP servers</Link>
+      </p>
+      {isError ? <Fault error={error} onRetry={() => void refetch()} /> : null}
+      {server === undefined && !isError ? <Loading what="the server" /> : null}
+      {server === undefined ? null : (
+        <>
+          <ServerCard server={server} />
+          <ServerTools server={server.name} />
+        </>
+      )}
+    </ScreenFrame>
+  );
+}
+
+function ServerCard({ server }: { readonly server: McpServer }) {
+  const mayChange = useMayChange();
+  const [found, setFound] = useState<RefreshMcpServerResponse | undefined>(undefined);
+  const secrets = [...server.headerNames, ...server.envNames];
+  return (
+    <section className="card stack" aria-label="The server">
+      <h2>
+        <Shown text={targetOf(server)} />
+      </h2>
+      <div className="row">
+        <ModeBadge mode={server.mode} />
+        <span className="hint">
+          clients use <code>{server.path}</code>; since <Time at={server.createdAt} />
+          {secrets.length === 0 ? "" : `; secrets: ${secrets.join(", ")}`}
+        </span>
+      </div>
+      {mayChange ? <Actions server={server} onFound={setFound} /> : null}
+      {found === undefined ? null : <Found found={found} />}
+    </section>
+  );
+}
+
+interface ActionsProps {
+  readonly server: McpServer;
+  readonly onFound: (found: RefreshMcpServerResponse) => void;
+}
+
+function Actions({ server: { name, mode }, onFound }: ActionsProps) {
+  const announce = useAnnounce();
+  const refresh = useRefresh();
+  const [, navigate] = useLocation();
+  const [isDeleting, setIsDeleting] = useState(false);
+  const onError = (error: unknown): void => announce({ tone: "bad", text: faultText(error) });
+  const read = useMutation(refreshMcpServer, {
+    onSuccess: (found) => {
+      onFound(found);
+      refresh(listMcpTools);
+    },
+    onError,
+  });
+  const update = useMutation(updateMcpServer, { onSuccess: () => refresh(getMcpServer, listMcpServers), onError });
+  const remove = useMutation(deleteMcpServer, {
+    onSuccess: () => {
+      refresh(listMcpServers);
+      navigate("/servers");
+    },
+  });
+  const isStrict = mode === McpServerMode.QUARANTINE;
+  const next = isStrict ? McpServerMode.OPEN : McpServerMode.QUARANTINE;
+  return (
+    <div className="row">
+      <Button action="refresh" tone="primary" isBusy={read.isPending} onClick={() => read.mutate({ name })}>
+        Read its tools now
+      </Button>
+      <Button action="mode" isBusy={update.isPending} onClick={() => update.mutate({ name, mode: next })}>
+        {isStrict ? "Open: new tools at once" : "Quarantine new and changed tools"}
+      </Button>
+      <Button action="delete" tone="danger" onClick={() => setIsDeleting(true)}>
+        Remove
+      </Button>
+      {isDeleting ? (
+        <Confirm
+          title={`Remove MCP server ${name}?`}
+          action="confirm"
+          submit="Remove"
+          isBusy={remove.isPending}
+          error={remove.error}
+          onConfirm={() => remove.mutate({ name })}
+          onClose={() => setIsDeleting(false)}
+        >
+          <p>Its clients reach it no more, and what is pinned of its tools is forgotten.</p>
+        </Confirm>
+      ) : null}
+    </div>
+  );
+}
+
+function Found({ found: { active, quarantined, unusable } }: { readonly found: RefreshMcpServerResponse }) {
+  return (
+    <div role="status">
+      <p>
+        {active} in force, {quarantined} to accept, {unusable.length} that cannot be registered
+      </p>
+      <ul>
+        {unusable.map(({ name, reason }) => (
+          <li key={`${name} ${reason}`} data-unusable>
+            <code>
+              <Shown text={name} />
+            </code>{" "}
+            <Shown text={reason} />
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}

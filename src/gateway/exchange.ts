@@ -1,0 +1,161 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { isJsonObject, ownValue } from "../policy/json-value.ts";
+import type { McpServer } from "../registry/mcp-servers.ts";
+import type { StoreLog } from "../store/migrate.ts";
+import type { McpCaller } from "./caller.ts";
+import { type Endpoint, type Generation, upstreamUnavailable } from "./endpoint.ts";
+import { faultOf, type RpcId, type RpcMessage, type RpcResponse, resultOf } from "./messages.ts";
+import { type RelayEnd, relay, tooLongError } from "./relay.ts";
+import type { Answer } from "./reply.ts";
+import type { OpenCall, Session } from "./sessions.ts";
+import { refusal } from "./tool-results.ts";
+
+/** One message of a client, on its way. */
+export interface Exchange {
+  readonly server: McpServer;
+  readonly caller: McpCaller;
+  readonly generation: Generation;
+  readonly endpoint: Endpoint;
+  /** Headers for the upstream server. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly session: Session | undefined;
+  readonly reply: Answer;
+  /** Aborts when the client goes away, its key ends, it cancels the call, or the service closes. */
+  readonly ending: AbortController;
+}
+
+/** Settings of `Forwarding`. */
+export interface ForwardingOptions {
+  /** Maximum bytes of a message of a server. */
+  readonly maxResultBytes: number;
+  /** Milliseconds without a message of the server after which a forwarded request is given up. */
+  readonly answerMs: number;
+  readonly log: StoreLog;
+}
+
+/** Passes messages to upstream servers, and their answers back. */
+export class Forwarding {
+  readonly #options: ForwardingOptions;
+
+  constructor(options: ForwardingOptions) {
+    this.#options = options;
+  }
+
+  /** Sends a message to the server. */
+  send({ endpoint, headers, ending }: Exchange, message: RpcMessage): Promise<Response> {
+    return endpoint.fetch({ method: "POST", headers, body: JSON.stringify(message), signal: ending.signal });
+  }
+
+  /**
+   * Asks the server and passes its answer on. `call`: the request that is asked; undefined for notifications, responses, and the stream
+   * of the server's own messages, on which responses to calls of the session may come. Gives a request up when the server falls silent.
+   */
+  async relay(exchange: Exchange, ask: () => Promise<Response>, call: OpenCall | undefined): Promise<RelayEnd> {
+    const { server, reply, session, ending } = exchange;
+    const { maxResultBytes: maxBytes, answerMs } = this.#options;
+    const giveUp = () => ending.abort(upstreamUnavailable(server.name, `sent nothing for ${answerMs / 1000} s`));
+    let timer = call === undefined ? undefined : setTimeout(giveUp, answerMs);
+    const callOf = (id: RpcId): OpenCall | undefined => {
+      const awaited = call ?? session?.open.get(id);
+      return awaited?.id === id && awaited.isForwarded && !awaited.isAnswered ? awaited : undefined;
+    };
+    try {
+      const end = await relay({
+        ...{ server: server.name, response: await ask(), reply, id: call?.id, maxBytes },
+        onMessage: () => {
+          if (timer === undefined) return;
+          clearTimeout(timer);
+          timer = setTimeout(giveUp, answerMs);
+        },
+        awaits: (id) => callOf(id) !== undefined,
+        transform: (given) => {
+          const answered = callOf(given.id);
+          if (answered === undefined) return given;
+          answered.isAnswered = true;
+          if (call === undefined) session?.open.delete(given.id);
+          return answered.transform(given);
+        },
+        onDropped: this.#dropping(server),
+        tooLong: (id) => this.#tooLong(exchange, id, call),
+      });
+      if (call === undefined || end === "answered") {
+        if (end === "answered") reply.end();
+        return end;
+      }
+      return await this.#unanswered(exchange, call, end);
+    } catch (error) {
+      if (ending.signal.aborted) throw ending.signal.reason;
+      throw error instanceof ControlPlaneError
+        ? error
+        : upstreamUnavailable(server.name, "broke its answer off", error);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Creates the report of dropped messages, which writes the first one of an answer to the log. */
+  #dropping({ workspaceId, name }: McpServer): (why: string) => void {
+    let dropped = 0;
+    return (why) => {
+      dropped += 1;
+      if (dropped === 1) this.#options.log.warn({ workspaceId, server: name, why }, "mcp message dropped");
+    };
+  }
+
+  /** Ends the answer to a request that the server left open. The client may resume a stream of its session. */
+  async #unanswered({ server, reply, session, ending }: Exchange, call: OpenCall, end: RelayEnd): Promise<RelayEnd> {
+    if (call.isAnswered) {
+      // On another stream of the session.
+      reply.beginStream();
+      reply.end();
+      return "answered";
+    }
+    if (!reply.hasBegun || session === undefined || ending.signal.aborted) {
+      const reason: unknown = ending.signal.aborted
+        ? ending.signal.reason
+        : upstreamUnavailable(server.name, "closed its answer before the response");
+      noteFault(this.#options.log, server, reason);
+      if (!reply.isOver) await reply.finish(faultOf(call.id, reason));
+      return "answered";
+    }
+    reply.end();
+    return end;
+  }
+
+  #tooLong(exchange: Exchange, id: RpcId, call: OpenCall | undefined): RpcResponse {
+    const { server, generation } = exchange;
+    const { maxResultBytes, log } = this.#options;
+    const error = tooLongError(id, server.name, maxResultBytes);
+    const message = error.error?.message ?? "";
+    log.warn({ workspaceId: server.workspaceId, server: server.name, fault: message }, "mcp request failed");
+    if (call?.method !== "tools/call") return error;
+    const text = `${message}. The tool may have run; ask for less at once.`;
+    const reasons = [{ code: "RESULT_TOO_LONG", message }];
+    return resultOf(id, inGeneration(generation, refusal(text, { decision: "allow", reasons })));
+  }
+}
+
+/** Adds the members that every result has in its generation. */
+export function inGeneration(generation: Generation, result: JsonObject): JsonObject {
+  return generation === "stateless" ? { resultType: "complete", ...result } : result;
+}
+
+/** Returns the members of `_meta` that say which version and capabilities a stateless client has. */
+export function envelopeOf(params: JsonObject): JsonObject {
+  const meta = ownValue(params, "_meta");
+  if (!isJsonObject(meta)) return {};
+  return Object.fromEntries(Object.entries(meta).filter(([name]) => name.startsWith("io.modelcontextprotocol/")));
+}
+
+/** Writes a fault of a server to the log, or one that nobody expects. Refusals of the control plane are none. */
+export function noteFault(log: StoreLog, { workspaceId, name }: McpServer, error: unknown): void {
+  const known = error instanceof ControlPlaneError ? error : undefined;
+  if (known !== undefined && known.reason !== ErrorReason.MCP_UPSTREAM_UNAVAILABLE) return;
+  const cause = known === undefined ? stackOf(error) : stackOf(known.cause);
+  log.warn({ workspaceId, server: name, fault: known?.message, cause }, "mcp request failed");
+}
+
+/** Returns an error's stack, or the value as text. */
+export const stackOf = (error: unknown): string =>
+  error instanceof Error ? (error.stack ?? error.message) : String(error);

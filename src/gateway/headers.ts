@@ -1,0 +1,133 @@
+import type { IncomingMessage } from "node:http";
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { isJsonObject, ownValue } from "../policy/json-value.ts";
+import type { RepeatedParameter } from "../registry/mcp-parameters.ts";
+import type { RpcMessage } from "./messages.ts";
+
+type Headers = Readonly<Record<string, string>>;
+
+const ACCEPT = "application/json, text/event-stream";
+/** Headers of a client that its upstream server gets. */
+const PASSED_HEADERS = ["last-event-id", "mcp-protocol-version", "mcp-method", "mcp-name", "traceparent", "tracestate"];
+const PARAMETER_HEADER = /^mcp-param-/;
+/** Parameter of each method that `Mcp-Name` repeats. */
+const NAMED_BY: Readonly<Record<string, string>> = {
+  "tools/call": "name",
+  "prompts/get": "name",
+  "resources/read": "uri",
+  "tasks/get": "taskId",
+  "tasks/update": "taskId",
+  "tasks/cancel": "taskId",
+};
+const BASE64 = /^=\?base64\?(.*)\?=$/;
+/** Text that a header carries as it is: printable ASCII without spaces at its ends. */
+const PLAIN = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/;
+const DECIMAL = /^-?\d+(\.\d+)?$/;
+
+/** Returns a header's value; undefined for one that is missing or empty. */
+export function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
+  const value = headers[name];
+  return typeof value === "string" && value !== "" ? value : undefined;
+}
+
+/** Returns the headers of the protocol as the official packages read them. */
+export function standardHeaders(request: IncomingMessage) {
+  const protocolVersionHeader = headerOf(request, "mcp-protocol-version");
+  const mcpMethodHeader = headerOf(request, "mcp-method");
+  const mcpNameHeader = headerOf(request, "mcp-name");
+  return {
+    ...(protocolVersionHeader === undefined ? {} : { protocolVersionHeader }),
+    ...(mcpMethodHeader === undefined ? {} : { mcpMethodHeader }),
+    ...(mcpNameHeader === undefined ? {} : { mcpNameHeader }),
+  };
+}
+
+/** Tells how `Mcp-Method` or `Mcp-Name` disagrees with the body, on which alone the gateway decides; undefined if they agree. */
+export function disagreement(request: IncomingMessage, message: RpcMessage): string | undefined {
+  if (!("method" in message)) return undefined;
+  const method = headerOf(request, "mcp-method");
+  if (method !== undefined && method !== message.method) {
+    return `the header Mcp-Method names another method than the body's \`${message.method}\``;
+  }
+  const header = headerOf(request, "mcp-name");
+  const source = NAMED_BY[message.method];
+  if (header === undefined || source === undefined) return undefined;
+  if (decoded(header) === ownValue(message.params ?? {}, source)) return undefined;
+  return `the header Mcp-Name names something else than the body's \`${source}\``;
+}
+
+/** Returns the headers that the upstream server gets: those of the protocol, and none that says who calls. */
+export function passedHeaders(request: IncomingMessage): Headers {
+  const headers: Record<string, string> = { accept: ACCEPT };
+  if (request.method === "POST") headers["content-type"] = "application/json";
+  for (const name of PASSED_HEADERS) {
+    const value = headerOf(request, name);
+    if (value !== undefined) headers[name] = value;
+  }
+  return headers;
+}
+
+/** Returns the headers in which a client repeats arguments of a tool. */
+export function parameterHeaders(request: IncomingMessage): Headers {
+  const names = Object.keys(request.headers).filter((name) => PARAMETER_HEADER.test(name));
+  return Object.fromEntries(names.map((name) => [name, headerOf(request, name) ?? ""]));
+}
+
+/** Returns the first header that says something else than the argument which it repeats; undefined if all agree. */
+export function disagreeingParameter(
+  given: Headers,
+  repeated: readonly RepeatedParameter[],
+  args: JsonObject,
+): string | undefined {
+  return repeated.find(({ header, path }) => {
+    const value = valueAt(args, path);
+    const text = given[header];
+    if (text === undefined || value === undefined) return false;
+    const said = decoded(text);
+    const isEqualNumber =
+      typeof value === "number" && said !== undefined && DECIMAL.test(said) && Number(said) === value;
+    return said !== textOf(value) && !isEqualNumber;
+  })?.header;
+}
+
+/** Writes the headers that repeat arguments. `given`: those of the client, of which no other is added; undefined: all are written. */
+export function repeatedHeaders(
+  given: Headers | undefined,
+  repeated: readonly RepeatedParameter[],
+  args: JsonObject,
+): Headers {
+  const headers: Record<string, string> = {};
+  for (const { header, path } of repeated) {
+    const text = textOf(valueAt(args, path));
+    if (text !== undefined && (given === undefined || given[header] !== undefined))
+      headers[header] = encodedHeader(text);
+  }
+  return headers;
+}
+
+/** Writes a text as the value of a header, in Base64 unless it is plain. */
+export function encodedHeader(text: string): string {
+  return PLAIN.test(text) && !BASE64.test(text) ? text : `=?base64?${Buffer.from(text).toString("base64")}?=`;
+}
+
+/** Reads the value of a header; undefined for Base64 that is not canonical, or no UTF-8. */
+function decoded(value: string): string | undefined {
+  const base64 = BASE64.exec(value)?.[1];
+  if (base64 === undefined) return value;
+  const bytes = Buffer.from(base64, "base64");
+  if (bytes.toString("base64") !== base64) return undefined;
+  const text = bytes.toString("utf8");
+  return Buffer.from(text).equals(bytes) ? text : undefined;
+}
+
+function valueAt(args: JsonObject, path: readonly string[]): JsonValue | undefined {
+  let value: JsonValue | undefined = args;
+  for (const step of path) value = isJsonObject(value) ? ownValue(value, step) : undefined;
+  return value ?? undefined;
+}
+
+function textOf(value: JsonValue | undefined): string | undefined {
+  if (typeof value === "number")
+    return Number.isInteger(value) && !Number.isSafeInteger(value) ? undefined : String(value);
+  return typeof value === "string" || typeof value === "boolean" ? String(value) : undefined;
+}

@@ -1,0 +1,223 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import type { Logger } from "pino";
+import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
+import { isJsonObject, ownValue } from "../policy/json-value.ts";
+import { requestIdFrom } from "../server/call-context.ts";
+import { cancelled, methodNotAllowed, reportFault } from "../server/errors.ts";
+import { HeldBytes } from "../server/held-bytes.ts";
+import type { HttpRoute } from "../server/http.ts";
+import { headerOf, sendError, sendJson } from "../server/http-reply.ts";
+import { readJsonBody } from "../server/rest/body.ts";
+import { parseJson } from "../server/rest/json-text.ts";
+import { canonicalJson } from "../tree/canonical.ts";
+import type { McpCaller, McpCallers } from "./caller.ts";
+import type { HeldAction, HeldActions, HeldOutcome } from "./held-actions.ts";
+import type { McpEnds } from "./session-ends.ts";
+import { blockedText, escalationPage, pendingText, rejectedText } from "./tool-results.ts";
+
+/** Coding agents whose hooks are answered, by the last part of the path. */
+type CodingAgent = "claude-code" | "codex";
+
+/** Parts and settings of the hooks. */
+export interface CodingAgentHooksOptions {
+  readonly held: Pick<HeldActions, "decide">;
+  readonly callers: Pick<McpCallers, "identify">;
+  readonly ends: Pick<McpEnds, "watch">;
+  readonly log: Logger;
+  /** Base URL of the dashboard's pages; undefined: none is known. */
+  readonly publicUrl: string | undefined;
+  /** Maximum bytes of an event. */
+  readonly maxBodyBytes: number;
+}
+
+/** A call of a hook. */
+interface HookCall {
+  readonly client: CodingAgent;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Counts bytes that the call holds until it ends. */
+  readonly hold: (bytes: number) => void;
+}
+
+/** An event before a tool runs, as far as the decision needs it. */
+interface ToolEvent {
+  readonly tool: string;
+  readonly input: JsonObject;
+  /** Members of the event that rules may read, such as the working directory. */
+  readonly about: JsonObject;
+}
+
+/** What a coding agent is told. */
+type Answer =
+  | { readonly decision: "allow"; readonly input: JsonObject; readonly isEdited: boolean }
+  | { readonly decision: "deny" | "ask"; readonly reason: string };
+
+/** How one hook wants to be answered, from the query of its URL. */
+interface HookSettings {
+  readonly holdMs: number;
+  /** Answer to an action that nobody approved in time. */
+  readonly whenPending: "deny" | "ask";
+}
+
+const PREFIX = "/v1/hooks";
+const PATH = /^(?:\/api)?\/v1\/hooks\/([a-z-]+)$/;
+const EVENT = "PreToolUse";
+const MAX_DEPTH = 64;
+const DEFAULT_HOLD_SECONDS = 50;
+const MAX_HOLD_SECONDS = 3_600;
+/** Members of an event that become metadata of the action. */
+const ABOUT = ["session_id", "cwd", "permission_mode"];
+/** Name of an MCP server's tool in these clients. */
+const MCP_TOOL = /^mcp__(.+?)__(.+)$/s;
+
+/**
+ * Serves `POST /v1/hooks/claude-code` and `/v1/hooks/codex`: the hooks that these coding agents call before they run a tool
+ * (event `PreToolUse`). Every response is an answer of the hook's protocol with status 200, a fault included, which is a denial
+ * with its reason: the clients run the tool after any other response unless they are told otherwise.
+ */
+export class CodingAgentHooks {
+  readonly #options: CodingAgentHooksOptions;
+  /** Events that are read or held. */
+  readonly #held = new HeldBytes();
+
+  constructor(options: CodingAgentHooksOptions) {
+    this.#options = options;
+  }
+
+  get routes(): readonly HttpRoute[] {
+    const handle: HttpRoute["handle"] = (request, response) => this.#handle(request, response);
+    return [PREFIX, `/api${PREFIX}`].map((prefix) => ({ prefix, handle }));
+  }
+
+  async #handle(request: IncomingMessage, response: ServerResponse): Promise<boolean> {
+    const { pathname, searchParams } = new URL(request.url ?? "/", "http://host");
+    const [, client = ""] = PATH.exec(pathname) ?? [];
+    if (!isCodingAgent(client)) return false;
+    if (request.method !== "POST") {
+      request.resume();
+      sendError(response, methodNotAllowed(request.method ?? "", "POST"));
+      return true;
+    }
+    const answer = await this.#held
+      .during((hold) => this.#answer({ client, request, response, hold }, searchParams))
+      .catch((error: unknown) => this.#denial(client, request, error));
+    if (response.destroyed) return true;
+    sendJson(
+      response,
+      200,
+      JSON.stringify(messageFrom(client, answer)),
+      request.complete ? {} : { connection: "close" },
+    );
+    return true;
+  }
+
+  async #answer({ client, request, response, hold }: HookCall, query: URLSearchParams): Promise<Answer> {
+    const { callers, ends, maxBodyBytes, publicUrl } = this.#options;
+    const caller = await callers.identify(request, undefined);
+    const settings = settingsFrom(client, query);
+    const event = eventFrom(parseJson(await readJsonBody(request, maxBodyBytes, hold), MAX_DEPTH).value);
+    const ending = new AbortController();
+    response.once("close", () => {
+      if (!response.writableFinished) ending.abort(cancelled());
+    });
+    const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
+    try {
+      const action = actionOf(client, event, { caller, signal: ending.signal, holdMs: settings.holdMs });
+      return answerFrom(await this.#options.held.decide(action), event, settings, publicUrl);
+    } finally {
+      unwatch();
+    }
+  }
+
+  #denial(client: CodingAgent, request: IncomingMessage, error: unknown): Answer {
+    const key = headerOf(request, "x-api-key");
+    const requestId = requestIdFrom(headerOf(request, "x-request-id"));
+    const fault = reportFault(this.#options.log, error, {
+      requestId,
+      method: `${PREFIX}/${client}`,
+      wire: "rest",
+      key,
+    });
+    return { decision: "deny", reason: `The control plane decided nothing: ${fault.message}. The tool did not run.` };
+  }
+}
+
+const isCodingAgent = (name: string): name is CodingAgent => name === "claude-code" || name === "codex";
+
+function settingsFrom(client: CodingAgent, query: URLSearchParams): HookSettings {
+  const seconds = query.get("hold_seconds") ?? String(DEFAULT_HOLD_SECONDS);
+  const whenPending = query.get("when_pending") ?? "deny";
+  if (!/^\d{1,4}$/.test(seconds) || Number(seconds) > MAX_HOLD_SECONDS) {
+    throw invalidField("hold_seconds", `must be a whole number from 0 to ${MAX_HOLD_SECONDS}`);
+  }
+  // Codex runs the tool when a hook says `ask`.
+  const allowed = client === "codex" ? ["deny"] : ["deny", "ask"];
+  if (!allowed.includes(whenPending)) throw invalidField("when_pending", `must be one of ${allowed.join(", ")}`);
+  return { holdMs: Number(seconds) * 1_000, whenPending: whenPending as HookSettings["whenPending"] };
+}
+
+function eventFrom(value: unknown): ToolEvent {
+  if (!isJsonObject(value as JsonValue)) {
+    throw new ControlPlaneError(ErrorReason.MALFORMED_REQUEST, "the event of a hook must be a JSON object");
+  }
+  const event = value as JsonObject;
+  const name = ownValue(event, "hook_event_name");
+  if (name !== EVENT) throw invalidField("hook_event_name", `must be ${EVENT}: the hook decides before a tool runs`);
+  const tool = ownValue(event, "tool_name");
+  if (typeof tool !== "string" || tool === "") throw invalidField("tool_name", "is required, as text");
+  const input = ownValue(event, "tool_input") ?? {};
+  if (!isJsonObject(input)) throw invalidField("tool_input", "must be an object");
+  const about = ABOUT.map((member) => [member, ownValue(event, member)] as const);
+  return {
+    tool,
+    input,
+    about: Object.fromEntries(about.filter(([, given]) => typeof given === "string")) as JsonObject,
+  };
+}
+
+/** Names a tool as the gateway does: `server.tool` for an MCP server's, `claude-code.Bash` for a tool of the client itself. */
+function actionOf(
+  client: CodingAgent,
+  { tool, input, about }: ToolEvent,
+  waiting: { readonly caller: McpCaller; readonly signal: AbortSignal; readonly holdMs: number },
+): HeldAction {
+  const [, server, ofServer] = MCP_TOOL.exec(tool) ?? [];
+  const name = server === undefined ? `${client}.${tool}` : `${server}.${ofServer}`;
+  const origin = server === undefined ? {} : { mcp_server: server };
+  return {
+    ...waiting,
+    arguments: input,
+    requestFor: (args) => ({
+      ...{ actionType: name, tool: name, actionContent: canonicalJson(args) },
+      metadata: { ...about, client, ...origin, arguments: args },
+    }),
+  };
+}
+
+function answerFrom(
+  outcome: HeldOutcome,
+  { tool, input }: ToolEvent,
+  { whenPending }: HookSettings,
+  publicUrl: string | undefined,
+): Answer {
+  if (outcome.kind === "allowed") {
+    return { decision: "allow", input: outcome.arguments, isEdited: outcome.arguments !== input };
+  }
+  if (outcome.kind === "rejected") return { decision: "deny", reason: rejectedText(tool, outcome.escalation) };
+  const { sealed } = outcome;
+  if (outcome.kind === "blocked") return { decision: "deny", reason: blockedText(tool, sealed) };
+  return { decision: whenPending, reason: pendingText(tool, sealed, escalationPage(publicUrl, sealed)) };
+}
+
+/** Writes an answer as the client reads it. Codex takes `allow` only with another input, and silence for the one that it has. */
+function messageFrom(client: CodingAgent, answer: Answer): JsonObject {
+  if (answer.decision !== "allow") {
+    const { decision, reason } = answer;
+    return hookOutput({ permissionDecision: decision, permissionDecisionReason: reason });
+  }
+  if (answer.isEdited) return hookOutput({ permissionDecision: "allow", updatedInput: answer.input });
+  return client === "codex" ? {} : hookOutput({ permissionDecision: "allow" });
+}
+
+const hookOutput = (output: JsonObject): JsonObject => ({ hookSpecificOutput: { hookEventName: EVENT, ...output } });

@@ -1,0 +1,335 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import { LRUCache } from "lru-cache";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import type { Escalation } from "../escalation/escalation.ts";
+import { isJsonObject, ownValue } from "../policy/json-value.ts";
+import { upstreamUnavailable } from "./endpoint.ts";
+import { type Exchange, envelopeOf, type Forwarding, inGeneration, noteFault } from "./exchange.ts";
+import { encodedHeader, repeatedHeaders } from "./headers.ts";
+import {
+  errorOf,
+  faultOf,
+  isResponse,
+  RPC_CODES,
+  type RpcMessage,
+  type RpcRequest,
+  type RpcResponse,
+  resultOf,
+  rpcMessageFrom,
+  type SseEvent,
+} from "./messages.ts";
+import type { Answer } from "./reply.ts";
+import type { McpEnds } from "./session-ends.ts";
+import { OpenCall } from "./sessions.ts";
+import type { ToolCallOutcome, ToolCalls } from "./tool-calls.ts";
+import type { ToolLists } from "./tool-lists.ts";
+import { rejectedResult } from "./tool-results.ts";
+
+/** Name of the extension, in which clients declare that they take a task in place of a result. */
+const EXTENSION = "io.modelcontextprotocol/tasks";
+const CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
+/** Beginning of the ids of the gateway's own tasks, before the escalation's. Others are the server's. */
+const MARK = "agentcontrol.";
+/** Milliseconds between two looks at a task that waits for a person, and at one whose call runs. */
+const POLL_WAITING_MS = 2_000;
+const POLL_RUNNING_MS = 1_000;
+/** What is kept of calls that have ended: for how long, how many, and how many bytes of results at least. */
+const KEPT_MS = 600_000;
+const MAX_KEPT = 10_000;
+const MIN_KEPT_BYTES = 67_108_864;
+const REQUEST_ID = "gateway-task";
+
+/** Parts and settings of `EscalationTasks`. */
+export interface EscalationTasksOptions {
+  readonly calls: Pick<ToolCalls, "escalation" | "resume" | "withdraw" | "pageOf">;
+  readonly lists: Pick<ToolLists, "review">;
+  readonly forwarding: Pick<Forwarding, "send" | "relay">;
+  readonly ends: Pick<McpEnds, "watch">;
+  readonly log: Parameters<typeof noteFault>[0];
+  /** Maximum bytes of a result. */
+  readonly maxResultBytes: number;
+  /** Counts what became of a call. */
+  readonly onOutcome: (outcome: ToolCallOutcome) => void;
+}
+
+/** The state of a task beside what all have. */
+type Status =
+  | { readonly status: "working" | "cancelled"; readonly statusMessage: string }
+  | { readonly status: "completed"; readonly result: JsonObject }
+  | { readonly status: "failed"; readonly statusMessage: string; readonly error: JsonObject };
+
+/** The call of an approved task in this process. */
+interface Run {
+  readonly ending: AbortController;
+  status: Status;
+  changedAtMs: number;
+}
+
+/**
+ * Tasks of calls that wait for a person, as the extension of 2026-07-28 has them. A task is its escalation: it survives the process, and
+ * belongs to the agent. The call is made when its client asks for the task after the approval, so that one whose client has gone is never
+ * made; its result is kept in this process.
+ */
+export class EscalationTasks {
+  readonly #options: EscalationTasksOptions;
+  readonly #running = new Map<string, Run>();
+  readonly #kept: LRUCache<string, Run>;
+
+  constructor(options: EscalationTasksOptions) {
+    this.#options = options;
+    this.#kept = new LRUCache({
+      ...{ max: MAX_KEPT, ttl: KEPT_MS },
+      maxSize: Math.max(MIN_KEPT_BYTES, 4 * options.maxResultBytes),
+      sizeCalculation: ({ status }) => JSON.stringify(status).length,
+    });
+  }
+
+  /** Tests whether a client takes a task in place of a result. */
+  isDeclared({ generation }: Exchange, { params = {} }: RpcRequest): boolean {
+    if (generation !== "stateless") return false;
+    const extensions = ownValue(objectAt(objectAt(params, "_meta"), CAPABILITIES), "extensions");
+    return isJsonObject(extensions) && isJsonObject(ownValue(extensions, EXTENSION));
+  }
+
+  /** Tests whether a request is about a task of the gateway's own. */
+  isOwn({ generation }: Exchange, { method, params = {} }: RpcRequest): boolean {
+    const taskId = ownValue(params, "taskId");
+    return (
+      generation === "stateless" &&
+      ["tasks/get", "tasks/update", "tasks/cancel"].includes(method) &&
+      typeof taskId === "string" &&
+      taskId.startsWith(MARK)
+    );
+  }
+
+  /** Declares the extension in the answer to `server/discover`. */
+  declare(response: RpcResponse): RpcResponse {
+    if (response.result === undefined) return response;
+    const capabilities = objectAt(response.result, "capabilities");
+    const extensions = { ...objectAt(capabilities, "extensions"), [EXTENSION]: {} };
+    return { ...response, result: { ...response.result, capabilities: { ...capabilities, extensions } } };
+  }
+
+  /** Creates the answer that gives a client the task of an escalation. */
+  async create({ caller }: Exchange, escalationId: string, meta: JsonObject): Promise<JsonObject> {
+    const escalation = await this.#options.calls.escalation(caller, escalationId);
+    return { ...this.#view(escalation, this.#waiting(escalation)), resultType: "task", _meta: meta };
+  }
+
+  /** Answers a request about a task of the gateway's own. */
+  async answer(exchange: Exchange, request: RpcRequest): Promise<RpcResponse> {
+    const { id, method, params = {} } = request;
+    if (!this.isDeclared(exchange, request)) {
+      const requiredCapabilities = { extensions: { [EXTENSION]: {} } };
+      const text = `the client does not declare the capability \`${EXTENSION}\``;
+      return errorOf(id, RPC_CODES.missingCapability, text, { requiredCapabilities });
+    }
+    const escalation = await this.#find(exchange, ownValue(params, "taskId") as string);
+    if (escalation === undefined) {
+      return errorOf(id, RPC_CODES.invalidParams, "no task of this id is the agent's at this server");
+    }
+    if (method === "tasks/cancel") await this.#cancel(exchange, escalation);
+    // No task asks for input: what is given is ignored.
+    const result = method === "tasks/get" ? await this.#get(exchange, escalation, params) : {};
+    return resultOf(id, { ...result, resultType: "complete" });
+  }
+
+  /** Ends every call in flight. */
+  close(reason: unknown): void {
+    for (const { ending } of this.#running.values()) ending.abort(reason);
+  }
+
+  async #find({ caller, server }: Exchange, taskId: string): Promise<Escalation | undefined> {
+    try {
+      const escalation = await this.#options.calls.escalation(caller, taskId.slice(MARK.length));
+      return ownValue(metadataOf(escalation), "mcp_server") === server.name ? escalation : undefined;
+    } catch (error) {
+      if (error instanceof ControlPlaneError && error.reason === ErrorReason.ESCALATION_NOT_FOUND) return undefined;
+      throw error;
+    }
+  }
+
+  async #get(exchange: Exchange, escalation: Escalation, params: JsonObject): Promise<JsonObject> {
+    const key = keyOf(exchange, escalation);
+    const run = this.#running.get(key) ?? this.#kept.get(key) ?? this.#begin(key, exchange, escalation, params);
+    if (run === undefined) return this.#view(escalation, this.#waiting(escalation));
+    return this.#view(escalation, run.status, run.changedAtMs);
+  }
+
+  /** Begins what follows on a resolution: a call, or the result that stands for it. Undefined for a pending escalation. */
+  #begin(key: string, exchange: Exchange, escalation: Escalation, params: JsonObject): Run | undefined {
+    if (escalation.status === "pending") return undefined;
+    const run: Run = { ending: new AbortController(), status: RUNNING, changedAtMs: Date.now() };
+    const end = (status: Status): Run => Object.assign(run, { status, changedAtMs: Date.now() });
+    if (escalation.status === "rejected" && escalation.editedArguments === null) return end(rejection(escalation));
+    this.#running.set(key, run);
+    void this.#make(run, exchange, escalation, params)
+      .catch((error: unknown) => {
+        noteFault(this.#options.log, exchange.server, error);
+        return run.ending.signal.aborted && run.status === CANCELLED ? CANCELLED : failure(faultOf(REQUEST_ID, error));
+      })
+      .then((status) => {
+        this.#kept.set(key, end(status));
+        this.#running.delete(key);
+      });
+    return run;
+  }
+
+  /** Makes the call of an approved task once. */
+  async #make(run: Run, exchange: Exchange, escalation: Escalation, params: JsonObject): Promise<Status> {
+    const { calls, lists, ends, onOutcome, forwarding } = this.#options;
+    const { caller, server } = exchange;
+    const { ending } = run;
+    const own = { ...exchange, ending };
+    const tool = toolOf(exchange, escalation);
+    const args = objectAt(metadataOf(escalation), "arguments");
+    const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
+    try {
+      const outcome = await calls.resume(
+        {
+          ...{ server, caller, sessionId: undefined, tool, arguments: args, signal: ending.signal },
+          ...{ known: undefined, onHeld: undefined, isTask: true },
+          review: async () => (await lists.review(own, params)).get(tool),
+        },
+        escalation,
+      );
+      onOutcome(outcome);
+      if (outcome.kind === "answer") return { status: "completed", result: inGeneration("stateless", outcome.result) };
+      ending.signal.throwIfAborted();
+      const request: RpcRequest = {
+        ...{ jsonrpc: "2.0", id: REQUEST_ID, method: "tools/call" },
+        params: { name: tool, arguments: outcome.arguments, _meta: plainEnvelope(params) },
+      };
+      const { "mcp-method": _, "mcp-name": __, ...headers } = exchange.headers;
+      const named = { "mcp-method": "tools/call", "mcp-name": encodedHeader(tool) };
+      const repeated = repeatedHeaders(undefined, outcome.repeated, outcome.arguments);
+      const kept = new KeptAnswer();
+      const forwarded = { ...own, headers: { ...headers, ...named, ...repeated }, reply: kept };
+      const call = new OpenCall(request, ending);
+      call.isForwarded = true;
+      await forwarding.relay(forwarded, () => forwarding.send(forwarded, request), call);
+      return statusFrom(server.name, kept.response);
+    } finally {
+      unwatch();
+    }
+  }
+
+  async #cancel(exchange: Exchange, escalation: Escalation): Promise<void> {
+    const key = keyOf(exchange, escalation);
+    const run = this.#running.get(key);
+    if (run !== undefined) {
+      run.status = CANCELLED;
+      run.ending.abort(new ControlPlaneError(ErrorReason.CANCELLED, "the client cancelled the task"));
+    } else if (escalation.status === "pending") {
+      await this.#options.calls.withdraw(exchange.caller, escalation.escalationId);
+    } else if (!this.#kept.has(key)) {
+      this.#kept.set(key, { ending: new AbortController(), status: CANCELLED, changedAtMs: Date.now() });
+    }
+  }
+
+  #waiting({ escalationId, status }: Escalation): Status {
+    if (status !== "pending") return RUNNING;
+    const page = this.#options.calls.pageOf(escalationId);
+    const where = page === undefined ? "" : ` at ${page}`;
+    return { status: "working", statusMessage: `waiting for a person to approve escalation ${escalationId}${where}` };
+  }
+
+  #view(escalation: Escalation, status: Status, changedAtMs?: number): JsonObject {
+    const { escalationId, receipt, expiresAtMs, resolvedAtMs } = escalation;
+    const createdAtMs = Date.parse(receipt.body.at);
+    const changed = Math.max(createdAtMs, changedAtMs ?? 0, resolvedAtMs ?? 0);
+    const lastUpdatedAt = new Date(changed).toISOString();
+    const until = Math.max(expiresAtMs, changed + KEPT_MS);
+    return {
+      ...{ taskId: `${MARK}${escalationId}`, createdAt: receipt.body.at, lastUpdatedAt },
+      ttlMs: Math.round(until - createdAtMs),
+      pollIntervalMs: escalation.status === "pending" ? POLL_WAITING_MS : POLL_RUNNING_MS,
+      ...status,
+    };
+  }
+}
+
+const RUNNING: Status = { status: "working", statusMessage: "the call is approved and runs" };
+const CANCELLED: Status = { status: "cancelled", statusMessage: "the task was cancelled" };
+
+/** Keeps the response of a server for a client that asks later. Notifications of a task's call go nowhere. */
+class KeptAnswer implements Answer {
+  response: RpcResponse | undefined;
+  readonly hasBegun = false;
+
+  get isOver(): boolean {
+    return this.response !== undefined;
+  }
+
+  async event({ data }: Pick<SseEvent, "data">): Promise<void> {
+    const message = data === "" ? undefined : rpcMessageFrom(JSON.parse(data));
+    if (message !== undefined) await this.message(message);
+  }
+
+  async message(message: RpcMessage): Promise<void> {
+    if (isResponse(message)) this.response ??= message;
+  }
+
+  async finish(message: RpcMessage): Promise<void> {
+    await this.message(message);
+  }
+
+  async retry(): Promise<void> {}
+  setHeader(): void {}
+  beginStream(): void {}
+  text(): void {}
+  end(): void {}
+}
+
+/** Reads what the server answered. A task of its own, or a request for input, cannot be carried on in the gateway's. */
+function statusFrom(server: string, response: RpcResponse | undefined): Status {
+  if (response?.result === undefined) {
+    return failure(response ?? faultOf(REQUEST_ID, upstreamUnavailable(server, "gave no answer")));
+  }
+  const type = ownValue(response.result, "resultType") ?? "complete";
+  if (type === "complete") return { status: "completed", result: response.result };
+  return failure(
+    errorOf(
+      REQUEST_ID,
+      RPC_CODES.server,
+      `MCP server \`${server}\` needs input, which a task of an approved call cannot give`,
+    ),
+  );
+}
+
+const failure = ({ error }: RpcResponse): Status => ({
+  ...{ status: "failed", statusMessage: error?.message ?? "" },
+  error: { ...error } as JsonObject,
+});
+
+function rejection(escalation: Escalation): Status {
+  if (escalation.resolvedBy === "withdrawal") return CANCELLED;
+  const { receipt, escalationId } = escalation;
+  const { decision_id, decision, action } = receipt.body;
+  const meta = { decision, decision_id, escalation_id: escalationId };
+  const result = rejectedResult(action.tool ?? action.action_type, meta, escalation);
+  return { status: "completed", result: inGeneration("stateless", result) };
+}
+
+const keyOf = ({ caller }: Exchange, { escalationId }: Escalation): string => `${caller.workspaceId} ${escalationId}`;
+
+const metadataOf = ({ receipt }: Escalation): JsonObject => receipt.body.action.metadata ?? {};
+
+/** Returns the tool's name as its server knows it. */
+function toolOf({ server }: Exchange, { receipt }: Escalation): string {
+  const { tool, action_type } = receipt.body.action;
+  return (tool ?? action_type).slice(server.name.length + 1);
+}
+
+function objectAt(value: JsonObject, member: string): JsonObject {
+  const found = ownValue(value, member);
+  return isJsonObject(found) ? found : {};
+}
+
+/** Returns the version and capabilities of a client without those that a result in one piece does not need. */
+function plainEnvelope(params: JsonObject): JsonObject {
+  const envelope = envelopeOf(params);
+  const { elicitation: _, sampling: __, roots: ___, ...capabilities } = objectAt(envelope, CAPABILITIES);
+  const { [EXTENSION]: ____, ...extensions } = objectAt(capabilities, "extensions");
+  return { ...envelope, [CAPABILITIES]: { ...capabilities, extensions } };
+}

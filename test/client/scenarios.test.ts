@@ -1,0 +1,24 @@
+import { expect } from "chai";
+import { startService, type TestService } from "../support/service.ts";
+import { readScenarios, runScenario, type Wire } from "./scenario.ts";
+
+const SCENARIOS = readScenarios();
+const WIRES: readonly Wire[] = ["Connect", "gRPC"];
+
+describe("the scenarios of the client libraries", () => {
+  let service: TestService;
+  before("starts a server", async () => {
+    service = await startService();
+  });
+  after("stops the server", () => service?.stop());
+
+  it("are forty, with names of their own.", () => {
+    expect(new Set(SCENARIOS.map(({ name }) => name))).to.have.property("size", 40);
+  });
+
+  for (const wire of WIRES) {
+    describe(`over ${wire}`, () => {
+      for (const scenario of SCENARIOS) it(scenario.name, () => runScenario(service, wire, scenario));
+    });
+  }
+});
