@@ -65,7 +65,8 @@ class DocsPages {
   #contentAt(path: string): (() => Promise<PageContent>) | undefined {
     const document = this.#document;
     if (path === PREFIX) return async () => ({ title: "Documentation", html: homeHtml(), path });
-    if (path === `${PREFIX}/schemas`) return async () => ({ title: "Schemas", html: schemasHtml(document), path });
+    if (path === `${PREFIX}/schemas`)
+      return async () => ({ title: "Schemas", html: await schemasHtml(document), path });
     if (path === `${PREFIX}/reference`) {
       return async () => ({ title: "REST reference", html: overviewHtml(document, this.#entries), path });
     }

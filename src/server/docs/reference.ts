@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { OpenApiDocument } from "../rest/openapi.ts";
 import type { JsonSchema } from "../rest/openapi-schema.ts";
 import { escaped, renderInline, renderText } from "./markdown.ts";
@@ -86,7 +87,7 @@ function operationHtml(document: OpenApiDocument, entry: ReferenceEntry): string
   );
   const body = requestBody?.content["application/json"];
   return `<section class="operation" id="${escaped(operationId)}"><h2><span class="method">${httpMethod}</span><code>${escaped(path)}</code></h2>
-<p class="soft">${escaped(operationId)}${security === undefined ? "" : " · needs no key"}</p>${renderText(description)}
+<p class="soft">${escaped(operationId)}${security === undefined ? "" : " · needs no key"}</p>${reasonsLinked(document, renderText(description))}
 ${table(["Parameter", "In", "Type", "Meaning"], rows)}
 ${body === undefined ? "" : `<h3>Request</h3>${fieldsTable(document, body.schema)}`}
 <h3>Call</h3>${codeBlock(curlOf(entry, body?.example))}
@@ -96,6 +97,14 @@ ${body === undefined ? "" : `<h3>Request</h3>${fieldsTable(document, body.schema
     .join("")}
 <h3>Errors</h3>${errorsTable(document, responses)}</section>`;
 }
+
+/** Links the reasons that a text names to what is said about them. */
+function reasonsLinked({ components }: OpenApiDocument, html: string): string {
+  const known = components.examples ?? {};
+  return html.replace(/\b[A-Z][A-Z_]{3,}\b/g, (word) => (Object.hasOwn(known, word) ? reasonLink(word) : word));
+}
+
+const reasonLink = (word: string): string => `<a href="/docs/guides/errors#${word.toLowerCase()}">${word}</a>`;
 
 function curlOf({ path, httpMethod, operation }: ReferenceEntry, example: unknown): string {
   const filled = operation.parameters
@@ -132,21 +141,26 @@ function errorsTable({ components }: OpenApiDocument, responses: Readonly<Record
     const words = Object.keys(shown.content?.["application/json"]?.examples ?? {});
     return words.map((word) => {
       const { summary = "" } = (components.examples?.[word] ?? {}) as { readonly summary?: string };
-      return `<tr><td>${status}</td><td><a href="/docs/guides/errors#${word.toLowerCase()}"><code>${word}</code></a></td><td>${renderText(summary)}</td></tr>`;
+      return `<tr><td>${status}</td><td>${reasonLink(word)}</td><td>${renderText(summary)}</td></tr>`;
     });
   });
   return table(["Status", "Reason", "When"], rows);
 }
 
-/** Renders every schema. */
-export function schemasHtml(document: OpenApiDocument): string {
+/** Schemas that are rendered before other work of the process has its turn. */
+const SCHEMAS_A_TURN = 25;
+
+/** Renders every schema, bit by bit. */
+export async function schemasHtml(document: OpenApiDocument): Promise<string> {
   const schemas = Object.entries(document.components.schemas ?? {}) as [string, JsonSchema][];
-  const sections = schemas
-    .sort(([a], [b]) => a.localeCompare(b))
-    .map(([name, schema]) => {
-      const text = renderText(String(schema.description ?? ""));
-      return `<section id="${escaped(name)}"><h2>${escaped(name)}</h2>${text}${fieldsTable(document, schema)}</section>`;
-    });
+  const sections: string[] = [];
+  for (const [name, schema] of schemas.sort(([a], [b]) => a.localeCompare(b))) {
+    const text = renderText(String(schema.description ?? ""));
+    sections.push(
+      `<section id="${escaped(name)}"><h2>${escaped(name)}</h2>${text}${fieldsTable(document, schema)}</section>`,
+    );
+    if (sections.length % SCHEMAS_A_TURN === 0) await nextTurn();
+  }
   return `<h1>Schemas</h1><p>Names that end in <code>Request</code> or <code>Input</code> are sent, all others are read.</p>${sections.join("")}`;
 }
 

@@ -15,7 +15,9 @@ const MAX_RESULTS = 30;
 /** Characters of a query that are read. */
 const MAX_QUERY = 100;
 /** Words of a query that are searched for. */
-const MAX_TERMS = 8;
+const MAX_TERMS = 5;
+/** Letters in which a word may differ, as a share of its length. */
+const MAX_DISTANCE = 0.2;
 /** Items that are indexed before other work of the process has its turn. */
 const CHUNK = 40;
 /** Characters of a result's text, around the first word found. */
@@ -26,11 +28,7 @@ export class SearchIndex {
   readonly #items: readonly SearchItem[];
   readonly #index = new MiniSearch<{ readonly id: number } & SearchItem>({
     fields: ["title", "page", "text"],
-    searchOptions: {
-      boost: { title: 4, page: 2 },
-      prefix: (term) => term.length > 2,
-      fuzzy: (term) => term.length > 4 && 0.2,
-    },
+    searchOptions: { boost: { title: 4, page: 2 }, prefix: (term) => term.length > 2 },
   });
 
   private constructor(items: readonly SearchItem[]) {
@@ -45,7 +43,7 @@ export class SearchIndex {
     return made;
   }
 
-  /** Renders what a query finds: items with all its words, else with any. */
+  /** Renders what a query finds: items with all its words, else with any of them or of words that are close to one. */
   resultsHtml(query: string): string {
     const terms = query
       .slice(0, MAX_QUERY)
@@ -54,7 +52,8 @@ export class SearchIndex {
       .slice(0, MAX_TERMS);
     const words = terms.join(" ");
     const strict = this.#index.search(words, { combineWith: "AND" });
-    const found = strict.length > 0 ? strict : this.#index.search(words);
+    const found =
+      strict.length > 0 ? strict : this.#index.search(words, { fuzzy: (term) => term.length > 4 && MAX_DISTANCE });
     const items = found.slice(0, MAX_RESULTS).flatMap(({ id }) => this.#items[id] ?? []);
     const count = found.length === 0 ? "Nothing found. Try fewer or other words." : `${found.length} found`;
     const list = items.map((item) => resultHtml(item, terms));
