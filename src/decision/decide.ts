@@ -1,17 +1,22 @@
 import type { Steps } from "../log/batch.ts";
-import { argumentsFrom, toolNameFrom } from "../policy/action-source.ts";
+import { argumentsFrom, toolNameFrom } from "../policy/action.ts";
 import { Checks } from "../policy/checks.ts";
 import type { Decision, EvaluationContext, PolicyResult, ToolSchema } from "../policy/types.ts";
 import { type AgentState, trustAfter } from "../state/agents.ts";
 import type { AuthorityItem } from "../state/authority.ts";
 import { type Action, DEFAULT_REASONS, type DecisionReason, isCounted, type Outcome } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
-import { actionDigest } from "./action-digest.ts";
-import { askApproval, checkApproval } from "./approval.ts";
-import { checkContract } from "./contract.ts";
-import { checkIdentity, type Identity, type IdentityCheck, isKeyEnded, type Refusal } from "./identity.ts";
-import { checkPermissions } from "./permissions.ts";
-import { checkToolPolicies } from "./tool-policy.ts";
+import { actionDigest, askApproval, checkApproval } from "./approval.ts";
+import {
+  checkContract,
+  checkIdentity,
+  checkPermissions,
+  checkToolPolicies,
+  type Identity,
+  type IdentityCheck,
+  isKeyEnded,
+  type Refusal,
+} from "./authority-checks.ts";
 
 /** One action to decide, with everything that the steps look at. */
 interface Attempt {

@@ -1,12 +1,95 @@
+import { LRUCache } from "lru-cache";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
+import type { LongAnswers } from "../policy/checks.ts";
 import type { LongChecker } from "../policy/long/checker.ts";
+import type { GuardAnswer, SemanticSpec } from "../policy/types.ts";
 import type { Guard } from "../semantic/guard.ts";
 import type { Action, SealedDecision } from "../state/types.ts";
-import { askGuard } from "./ask-models.ts";
-import { steps } from "./decide.ts";
-import { EndedKeys } from "./ended-keys.ts";
-import { makeLongChecks } from "./long-checks.ts";
+import { decide, steps } from "./decide.ts";
+
+/** Refusals of one ended key that are sealed in a minute; past them the last one is repeated. */
+const MAX_PER_MINUTE = 60;
+const MINUTE_MS = 60_000;
+/** Ended keys that are remembered: some hundred bytes each. A forgotten one begins a new minute. */
+const MAX_KEYS = 10_000;
+
+interface Refusals {
+  /** Start of the minute, monotonic milliseconds. */
+  readonly since: number;
+  readonly count: number;
+  readonly last: SealedDecision;
+}
+
+/** Keeps an ended key from filling the log: no key that ended comes back, so its last refusal answers further calls. */
+export class EndedKeys {
+  readonly #refusals = new LRUCache<string, Refusals>({ max: MAX_KEYS });
+  readonly #now: () => number;
+
+  /** `now`: monotonic milliseconds; default `performance.now`. */
+  constructor(now = () => performance.now()) {
+    this.#now = now;
+  }
+
+  /** Returns the last refusal of a key that has had its share of this minute; undefined for any other key. */
+  repeat(keyId: string): SealedDecision | undefined {
+    const refusals = this.#refusals.get(keyId);
+    if (refusals === undefined || refusals.count < MAX_PER_MINUTE || this.#isOver(refusals)) return undefined;
+    return { ...refusals.last, isReplayed: true };
+  }
+
+  /** Counts a decision, if it refuses an ended key. */
+  note(keyId: string, sealed: SealedDecision): void {
+    if (!sealed.isKeyEnded) return;
+    const refusals = this.#refusals.get(keyId);
+    const isNew = refusals === undefined || this.#isOver(refusals);
+    const [since, count] = isNew ? [this.#now(), 0] : [refusals.since, refusals.count];
+    this.#refusals.set(keyId, { since, count: count + 1, last: sealed });
+  }
+
+  #isOver({ since }: Refusals): boolean {
+    return this.#now() - since >= MINUTE_MS;
+  }
+}
+
+/**
+ * Makes the checks of an action that would take too long at its turn, such as patterns over a long text. Decides the action
+ * without appending it to learn which these are. A rule that was published in between has no answer and holds.
+ */
+export async function makeLongChecks(
+  checker: LongChecker,
+  log: WorkspaceLog,
+  action: Action,
+  signal: AbortSignal,
+): Promise<LongAnswers | undefined> {
+  const { policy } = await log.dryRun([action], (state, nowMs) => decide(state, action, nowMs, { undo: [] }));
+  if (policy === undefined || policy.missingChecks.length === 0) return undefined;
+  return checker.run(log.workspaceId, policy.missingChecks, signal);
+}
+
+/**
+ * Asks the guard the questions of the semantic rules that cover an action, and returns its answers by question. Rules with
+ * the same question share an answer. Nothing is asked about an action that deterministic rules block, or that no semantic
+ * rule covers.
+ *
+ * The log goes on meanwhile: the answers are weighed against the state at the action's turn. A rule that was published in
+ * between has no answer there and counts as unavailable.
+ */
+export async function askGuard(
+  guard: Guard,
+  log: WorkspaceLog,
+  action: Action,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, GuardAnswer>> {
+  const { policy, toolName } = await log.dryRun([action], (state, nowMs) => decide(state, action, nowMs, { undo: [] }));
+  const questions = new Map(policy?.guards.map(({ spec }) => [spec.key, spec]));
+  // The tool that the action calls, also when its metadata or its type names it.
+  const asked = { ...action, tool: toolName };
+  const ask = async ({ key, prompt, timeoutMs }: SemanticSpec): Promise<[string, GuardAnswer]> => {
+    return [key, await guard.judge({ rule: prompt, action: asked, timeoutMs }, signal)];
+  };
+  return new Map(await Promise.all([...questions.values()].map(ask)));
+}
 
 /** The caller of a decision while it waits. */
 export interface Waiter {

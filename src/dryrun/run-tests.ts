@@ -1,4 +1,4 @@
-import { argumentsFrom, toolNameFrom } from "../policy/action-source.ts";
+import { argumentsFrom, toolNameFrom } from "../policy/action.ts";
 import { Checks, type LongCheck } from "../policy/checks.ts";
 import { normaliseName } from "../policy/names.ts";
 import { createPolicySet } from "../policy/policy-set.ts";
@@ -11,9 +11,9 @@ import type {
   PolicySet,
   ToolLookup,
 } from "../policy/types.ts";
-import type { Membership } from "../state/counters/group-counts.ts";
 import type { HistoryEntry } from "../state/counters/log-history.ts";
 import { OrderedSequences } from "../state/counters/ordered.ts";
+import type { Membership } from "../state/counters/windows.ts";
 import { VelocityWindows } from "../state/counters/windows.ts";
 import { Slices } from "./generate-tests.ts";
 import type { MandateTest, PastAgent, TestedAction, TestResult } from "./mandate-test.ts";

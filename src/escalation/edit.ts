@@ -1,6 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { Pool } from "pg";
-import { actionDigest } from "../decision/action-digest.ts";
+import { actionDigest } from "../decision/approval.ts";
 import { decide, steps } from "../decision/decide.ts";
 import { type PrepareParts, prepareAction, type Waiter } from "../decision/intercept.ts";
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
@@ -8,8 +8,8 @@ import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { ChangeScope } from "../log/writer.ts";
 import { checkedText } from "../registry/checked-text.ts";
 import type { SealedEdit } from "../state/control-changes.ts";
-import { numberFromEscalationStatus } from "../state/stored-enums.ts";
 import type { Action, Outcome } from "../state/types.ts";
+import { numberFromEscalationStatus } from "../state/types.ts";
 import { EscalationEntity, type EscalationRow } from "../store/entities.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import { editedActionFrom } from "./edited-action.ts";

@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { invalidField } from "../errors.ts";
 import type { DecisionReceipt } from "../log/receipts.ts";
-import { argumentsFrom } from "../policy/action-source.ts";
+import { argumentsFrom } from "../policy/action.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { normaliseName } from "../policy/names.ts";
 import { isStorableJson } from "../registry/checked-text.ts";

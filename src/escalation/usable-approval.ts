@@ -1,9 +1,9 @@
 import type { Pool } from "pg";
-import { actionDigest } from "../decision/action-digest.ts";
+import { actionDigest } from "../decision/approval.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
-import { toolNameFrom } from "../policy/action-source.ts";
-import { numberFromEscalationStatus } from "../state/stored-enums.ts";
+import { toolNameFrom } from "../policy/action.ts";
 import type { Action } from "../state/types.ts";
+import { numberFromEscalationStatus } from "../state/types.ts";
 import { readUsableApprovals } from "../store/sql/read-escalations.ts";
 import { stored } from "../store/store-fault.ts";
 

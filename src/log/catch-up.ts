@@ -1,7 +1,7 @@
 import type { ControlChange } from "../state/control-changes.ts";
 import { refsFromText } from "../state/escalations.ts";
 import { foldChange, foldDecision } from "../state/fold.ts";
-import { decisionFromNumber, EntryKind } from "../state/stored-enums.ts";
+import { decisionFromNumber, EntryKind } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { readEntriesFrom } from "../store/sql/read-entries.ts";
 import type { Reader } from "../store/transaction.ts";

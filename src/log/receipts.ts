@@ -1,7 +1,12 @@
 import type { ReasonCode } from "../policy/reason-codes.ts";
 import type { Decision } from "../policy/types.ts";
-import { EntryKind } from "../state/stored-enums.ts";
-import { DEFAULT_REASONS, type DecisionPath, type DecisionReason, type SealedDecision } from "../state/types.ts";
+import {
+  DEFAULT_REASONS,
+  type DecisionPath,
+  type DecisionReason,
+  EntryKind,
+  type SealedDecision,
+} from "../state/types.ts";
 import { readEntriesById, readToolVersionDigest } from "../store/sql/read-entries.ts";
 import { stored } from "../store/store-fault.ts";
 import type { Reader } from "../store/transaction.ts";

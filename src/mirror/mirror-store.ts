@@ -1,6 +1,6 @@
 import type { Pool } from "pg";
 import type { Decision } from "../policy/types.ts";
-import { decisionFromNumber } from "../state/stored-enums.ts";
+import { decisionFromNumber } from "../state/types.ts";
 import { readMirrored } from "../store/sql/read-entries.ts";
 import { APPEND, BEGIN, FIELDS, FORGET, LOST, READ } from "./scripts.ts";
 

@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import type { Plan, PlannedMandate } from "./index-rules.ts";
 import { isJsonObject, ownValue } from "./json-value.ts";
+import type { Plan, PlannedMandate } from "./policy-set.ts";
 import type {
   ArgumentChange,
   CompiledMandate,

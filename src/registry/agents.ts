@@ -6,7 +6,7 @@ import type { AgentState, AgentStatus } from "../state/agents.ts";
 import { isInForce } from "../state/authority-status.ts";
 import type { ControlChange, SealedAgent } from "../state/control-changes.ts";
 import type { DepartmentState } from "../state/departments.ts";
-import { numberFromAgentStatus } from "../state/stored-enums.ts";
+import { numberFromAgentStatus } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { AgentEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";

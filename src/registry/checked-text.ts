@@ -1,5 +1,5 @@
 import { invalidField } from "../errors.ts";
-import { patternFault } from "../policy/action-pattern.ts";
+import { patternFault } from "../policy/action.ts";
 import type { JsonValue } from "../tree/canonical.ts";
 
 const MAX_PATTERNS = 500;

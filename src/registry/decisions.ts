@@ -11,7 +11,7 @@ import { type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { normaliseName } from "../policy/names.ts";
 import type { Decision } from "../policy/types.ts";
-import { numberFromDecision } from "../state/stored-enums.ts";
+import { numberFromDecision } from "../state/types.ts";
 import {
   findFirstAfter,
   listDecisions,

@@ -6,7 +6,7 @@ import type { WorkspaceLog } from "../log/writer.ts";
 import type { Decision } from "../policy/types.ts";
 import type { ControlChange, SealedSigningKey, SealedWorkspace } from "../state/control-changes.ts";
 import { EMPTY_POLICY_DIGEST } from "../state/policies.ts";
-import { decisionFromNumber, numberFromDecision } from "../state/stored-enums.ts";
+import { decisionFromNumber, numberFromDecision } from "../state/types.ts";
 import type { Database } from "../store/database.ts";
 import {
   ApiKeyEntity,

@@ -1,7 +1,7 @@
 import { keysOfAgent } from "../registry/keys.ts";
 import type { AuthorityItem } from "../state/authority.ts";
 import type { AuthorityKind, RevokedIds } from "../state/control-changes.ts";
-import { numberFromEscalationStatus } from "../state/stored-enums.ts";
+import { numberFromEscalationStatus } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { type ApiKeyRow, EscalationEntity, type EscalationRow } from "../store/entities.ts";
 import type { Transaction } from "../store/transaction.ts";

@@ -4,7 +4,7 @@ import { getAgent } from "../registry/agents.ts";
 import { checkedText } from "../registry/checked-text.ts";
 import { endKeysOfAgent } from "../registry/keys.ts";
 import type { AuthorityItem } from "../state/authority.ts";
-import { numberFromAgentStatus, numberFromEscalationStatus } from "../state/stored-enums.ts";
+import { numberFromAgentStatus, numberFromEscalationStatus } from "../state/types.ts";
 import { AgentEntity, IncidentEntity, RevocationEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
 import { type Certificate, certificateDigest, type StoredCertificate, signCertificate } from "./certificate.ts";

@@ -37,13 +37,12 @@ import {
 } from "./call-context.ts";
 import { type ArrivedMessage, checkedBody } from "./connect-body.ts";
 import { bodyTooLarge, cancelled, connectErrorFrom, errorBodyFrom, methodNotAllowed } from "./errors.ts";
-import { fitTrailers } from "./grpc-status.ts";
+import { fitTrailers } from "./grpc.ts";
 import { headerOf, sendError, sendJson } from "./http-reply.ts";
 import { unknownWordsOf } from "./open-enums.ts";
 import type { Pipeline } from "./pipeline.ts";
-import { parseJson } from "./rest/json-text.ts";
-import { decodeOptions, undecodable } from "./validation.ts";
-import { assertFewValues } from "./wire-values.ts";
+import { parseJson } from "./rest/json-reader.ts";
+import { assertFewValues, decodeOptions, undecodable } from "./validation.ts";
 
 /** Options of the Connect handler. */
 export interface ConnectHandlerOptions {

@@ -1,12 +1,21 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { type EventEmitter, once } from "node:events";
+import {
+  createServer,
+  type IncomingMessage,
+  maxHeaderSize,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from "node:http";
+import { createSecureServer, type Http2SecureServer, type ServerHttp2Session } from "node:http2";
+import type { AddressInfo, Socket } from "node:net";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { type Arrival, REQUEST_ID_HEADER, requestIdFrom } from "./call-context.ts";
 import { ConnectHandler } from "./connect.ts";
-import { methodNotAllowed } from "./errors.ts";
-import { createListener, type Listener, type Tls } from "./http-listener.ts";
-import { headerOf, sendError, sendJson, sendText } from "./http-reply.ts";
+import { errorBodyFrom, methodNotAllowed } from "./errors.ts";
+import { headerOf, NEVER_STORED, sendError, sendJson, sendText } from "./http-reply.ts";
 import type { Pipeline } from "./pipeline.ts";
 import { mandateFileSchema } from "./rest/mandate-schema.ts";
 import type { RestTranscoder } from "./rest/transcoder.ts";
@@ -145,4 +154,202 @@ function page(path: string, show: (response: ServerResponse) => Promise<void> | 
       return true;
     },
   };
+}
+
+/** Certificate and key of a listener, in PEM. */
+export interface Tls {
+  readonly cert: string | Buffer;
+  readonly key: string | Buffer;
+}
+
+/** Time in which a client must send its headers, milliseconds. */
+const HEADERS_TIMEOUT_MS = 10_000;
+/** Time in which a client must send a whole request, milliseconds. Responses are not limited, because streams stay open. */
+const REQUEST_TIMEOUT_MS = 30_000;
+/** Time that an idle connection is kept, milliseconds: common load balancers close first, after 60 s. */
+const KEEP_ALIVE_TIMEOUT_MS = 65_000;
+
+/** Options of a listener. */
+export interface ListenerOptions {
+  readonly tls: Tls | undefined;
+  /** Time in which a client must send its headers, milliseconds. Default `HEADERS_TIMEOUT_MS`. */
+  readonly headersTimeoutMs?: number;
+  readonly onRequest: (request: IncomingMessage, response: ServerResponse) => void;
+}
+
+/** A listening socket for HTTP/1.1 and, with TLS, HTTP/2. */
+export interface Listener {
+  /** Listens; port 0 takes any free one. Resolves with the port. */
+  listen(host: string, port: number): Promise<number>;
+  /**
+   * Asks clients to send their next request elsewhere: by `connection: close` with each response, or GOAWAY. New connections
+   * are still accepted.
+   */
+  drain(): void;
+  /** Accepts no new connections, closes idle ones, and cuts off open ones after `graceMs` milliseconds. */
+  close(graceMs: number): Promise<void>;
+}
+
+/** Creates a listener. */
+export function createListener({ tls, onRequest, headersTimeoutMs = HEADERS_TIMEOUT_MS }: ListenerOptions): Listener {
+  // A missing Host gets an error of ours.
+  const http1 = { requireHostHeader: false, connectionsCheckingInterval: headersTimeoutMs };
+  const server = tls === undefined ? createServer(http1) : createSecureServer({ ...tls, ...http1, allowHTTP1: true });
+  // An HTTP/2 server has these properties for its HTTP/1.1 clients; its type omits them.
+  Object.assign(server, {
+    headersTimeout: headersTimeoutMs,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+  });
+  server.on("clientError", answerUnreadable);
+  server.on("checkExpectation", (request: unknown, response: unknown) => {
+    const { headers } = request as IncomingMessage;
+    refuse(response as ServerResponse, expectationFailed(headers.expect));
+  });
+  const open = new Connections(server);
+  // Node's HTTP/2 compatibility classes have every HTTP/1.1 member that is used here.
+  server.on("request", (request: unknown, response: unknown) => {
+    open.watch(request as IncomingMessage, response as ServerResponse);
+    if (isHostMissing(request as IncomingMessage)) refuse(response as ServerResponse, hostMissing());
+    else onRequest(request as IncomingMessage, response as ServerResponse);
+  });
+  return {
+    listen: (host, port) => listen(server, host, port),
+    drain: () => open.drain(),
+    close: (graceMs) => open.close(graceMs),
+  };
+}
+
+const isHostMissing = ({ httpVersion, headers }: IncomingMessage): boolean =>
+  httpVersion === "1.1" && headers.host === undefined;
+
+function refuse(response: ServerResponse, error: ControlPlaneError): void {
+  response.setHeader(REQUEST_ID_HEADER, requestIdFrom(headerOf(response.req, REQUEST_ID_HEADER)));
+  sendError(response, error);
+}
+
+function hostMissing(): ControlPlaneError {
+  return new ControlPlaneError(ErrorReason.MALFORMED_REQUEST, "the request has no `Host` header");
+}
+
+function expectationFailed(expect = ""): ControlPlaneError {
+  const text = `the expectation \`${expect}\` cannot be met; the service knows \`100-continue\` only`;
+  return new ControlPlaneError(ErrorReason.EXPECTATION_FAILED, text, { expect });
+}
+
+/** Returns the error for a request that Node could not read as HTTP. */
+function unreadable({ code, message }: NodeJS.ErrnoException): ControlPlaneError {
+  if (code === "HPE_HEADER_OVERFLOW") {
+    const text = `the headers are larger than ${maxHeaderSize} bytes`;
+    return new ControlPlaneError(ErrorReason.HEADERS_TOO_LARGE, text, { max_bytes: String(maxHeaderSize) });
+  }
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") {
+    const text = `the request did not arrive within ${HEADERS_TIMEOUT_MS / 1000} s for its headers and ${REQUEST_TIMEOUT_MS / 1000} s in all`;
+    return new ControlPlaneError(ErrorReason.REQUEST_TIMED_OUT, text);
+  }
+  const problem = message.replace(/^Parse Error: /, "").toLowerCase();
+  return new ControlPlaneError(ErrorReason.MALFORMED_REQUEST, `the request is no valid HTTP: ${problem}`, { problem });
+}
+
+/** Answers a request that Node could not read, with the error of every other one, and closes its connection. */
+function answerUnreadable(cause: NodeJS.ErrnoException, socket: AnsweredSocket): void {
+  const isAnswered = socket._httpMessage?.headersSent === true;
+  if (cause.code === "ECONNRESET" || !socket.writable || isAnswered) {
+    socket.destroy(cause);
+    return;
+  }
+  const { status, body } = errorBodyFrom(unreadable(cause));
+  const text = JSON.stringify(body);
+  const lines = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    ...Object.entries(NEVER_STORED).map(([name, value]) => `${name}: ${value}`),
+    `${REQUEST_ID_HEADER}: ${requestIdFrom(undefined)}`,
+    "content-type: application/json",
+    `content-length: ${Buffer.byteLength(text)}`,
+    "connection: close",
+  ];
+  socket.end(`${lines.join("\r\n")}\r\n\r\n${text}`, () => socket.destroy());
+}
+
+/** A socket with the response that Node is writing to it; Node's own answer to such requests reads it as well. */
+type AnsweredSocket = Socket & { readonly _httpMessage?: ServerResponse };
+
+type AnyServer = Server | Http2SecureServer;
+
+function listen(server: AnyServer, host: string, port: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, host, () => {
+      server.off("error", reject);
+      resolve((server.address() as AddressInfo).port);
+    });
+  });
+}
+
+/** Open connections of a server, closed as their responses end. */
+class Connections {
+  readonly #server: AnyServer;
+  readonly #sockets = new Set<Socket>();
+  /** The response in flight on each HTTP/1.1 connection; null while it is idle. */
+  readonly #responses = new Map<Socket, ServerResponse | null>();
+  readonly #sessions = new Set<ServerHttp2Session>();
+  #draining = false;
+  #closing = false;
+
+  constructor(server: AnyServer) {
+    this.#server = server;
+    server.on("connection", (socket: Socket) => {
+      track(this.#sockets, socket);
+    });
+    // Only HTTP/2 servers emit this event.
+    (server as EventEmitter).on("session", (session: ServerHttp2Session) => track(this.#sessions, session));
+  }
+
+  /** Closes a connection that becomes idle while the server closes. */
+  watch({ socket, httpVersionMajor }: IncomingMessage, response: ServerResponse): void {
+    if (httpVersionMajor === 1) {
+      if (!this.#responses.has(socket)) socket.once("close", () => this.#responses.delete(socket));
+      this.#responses.set(socket, response);
+      if (this.#draining) response.shouldKeepAlive = false;
+    }
+    response.once("close", () => {
+      if (this.#responses.get(socket) === response) this.#responses.set(socket, null);
+      if (this.#closing) setImmediate(() => this.#closeIdle());
+    });
+  }
+
+  drain(): void {
+    this.#draining = true;
+    // If the headers are already sent, the connection is closed once idle.
+    for (const response of this.#responses.values()) if (response !== null) response.shouldKeepAlive = false;
+    for (const session of this.#sessions) session.close();
+  }
+
+  async close(graceMs: number): Promise<void> {
+    this.#closing = true;
+    const timer = setTimeout(() => this.#cutOff(), graceMs);
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    for (const session of this.#sessions) session.close();
+    this.#closeIdle();
+    await closed;
+    // The server counts only connections that it accepted itself.
+    await Promise.all([...this.#sockets].map((socket) => once(socket, "close")));
+    clearTimeout(timer);
+  }
+
+  /** Closes idle connections. Node's own method spares those that never sent a request, such as browsers open ahead. */
+  #closeIdle(): void {
+    if (this.#sessions.size > 0) return;
+    for (const socket of this.#sockets) if (!this.#responses.get(socket)) socket.destroy();
+  }
+
+  #cutOff(): void {
+    for (const session of this.#sessions) session.destroy();
+    for (const socket of this.#sockets) socket.destroy();
+  }
+}
+
+function track<T extends { once(event: "close", listener: () => void): unknown }>(set: Set<T>, item: T): void {
+  set.add(item);
+  item.once("close", () => set.delete(item));
 }

@@ -1,6 +1,6 @@
 import type { GrpcServer } from "./grpc.ts";
 import type { Health } from "./health.ts";
-import type { Listener } from "./http-listener.ts";
+import type { Listener } from "./http.ts";
 import type { Pipeline } from "./pipeline.ts";
 
 /** The addresses that a service listens on. */

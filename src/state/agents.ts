@@ -1,5 +1,5 @@
 import { LRUCache } from "lru-cache";
-import { compilePatterns } from "../policy/action-pattern.ts";
+import { compilePatterns } from "../policy/action.ts";
 import type { CompiledPatterns, Decision } from "../policy/types.ts";
 import type { SealedAgent } from "./control-changes.ts";
 

@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { AgentState } from "./agents.ts";
 import type { SealedDepartment } from "./control-changes.ts";
-import type { Membership } from "./counters/group-counts.ts";
+import type { Membership } from "./counters/windows.ts";
 
 /** A department as the log has it. */
 export interface DepartmentState {

@@ -24,8 +24,8 @@ import type { ControlChange, SealedAgent, SealedAuthority, SealedMandate, Sealed
 import { type EscalationState, refsFromText } from "./escalations.ts";
 import { type FoldedDecision, foldChange, foldDecision } from "./fold.ts";
 import type { PackState } from "./policies.ts";
-import { agentStatusFromNumber, decisionFromNumber, escalationStatusFromNumber } from "./stored-enums.ts";
 import type { Action } from "./types.ts";
+import { agentStatusFromNumber, decisionFromNumber, escalationStatusFromNumber } from "./types.ts";
 import { createWorkspaceState, requireCounters, type WorkspaceState } from "./workspace.ts";
 
 interface HeadRow {

@@ -2,7 +2,7 @@ import type { Pool } from "pg";
 import type { LedgerEvent } from "../log/events.ts";
 import type { DecisionBody } from "../log/receipts.ts";
 import type { ControlChange } from "../state/control-changes.ts";
-import { numberFromDecision } from "../state/stored-enums.ts";
+import { numberFromDecision } from "../state/types.ts";
 import type { StoredWebhook } from "../store/sql/change-webhook.ts";
 import { readWebhookEvents } from "../store/sql/deliver-webhook.ts";
 import type { JsonObject } from "../tree/canonical.ts";

@@ -4,7 +4,7 @@
  */
 import { create, fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { argumentsFrom } from "../../src/policy/action-source.ts";
+import { argumentsFrom } from "../../src/policy/action.ts";
 import { Checks } from "../../src/policy/checks.ts";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
 import { createPolicySet } from "../../src/policy/policy-set.ts";

@@ -8,8 +8,7 @@ import {
   InterceptResponseSchema,
   ListDecisionsResponseSchema,
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
-import { JsonReaders } from "../../src/server/rest/json-reader.ts";
-import { parseJson } from "../../src/server/rest/json-text.ts";
+import { JsonReaders, parseJson } from "../../src/server/rest/json-reader.ts";
 import { JsonWriters } from "../../src/server/rest/json-writer.ts";
 
 const ROUNDS = 7;

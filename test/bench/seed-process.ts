@@ -15,7 +15,7 @@ import { createMandate, type MandateDraft } from "../../src/registry/mandates.ts
 import { registerTools } from "../../src/registry/tools.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
 import type { SealedAgent, SealedMandate } from "../../src/state/control-changes.ts";
-import { numberFromAgentStatus } from "../../src/state/stored-enums.ts";
+import { numberFromAgentStatus } from "../../src/state/types.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import {
   AgentEntity,

@@ -1,6 +1,11 @@
 import { expect } from "chai";
-import { compilePatterns, isActionPattern, matchesPattern } from "../../src/policy/action-pattern.ts";
-import { argumentsFrom, toolNameFrom } from "../../src/policy/action-source.ts";
+import {
+  argumentsFrom,
+  compilePatterns,
+  isActionPattern,
+  matchesPattern,
+  toolNameFrom,
+} from "../../src/policy/action.ts";
 import { normaliseName } from "../../src/policy/names.ts";
 
 const PATTERN_CASES: readonly (readonly [string, string, boolean])[] = [

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { fromJson, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import { type Rule, RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { argumentsFrom } from "../../src/policy/action-source.ts";
+import { argumentsFrom } from "../../src/policy/action.ts";
 import { Checks } from "../../src/policy/checks.ts";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
 import { LongChecker } from "../../src/policy/long/checker.ts";

@@ -2,7 +2,7 @@ import { ConnectError } from "@connectrpc/connect";
 import { expect } from "chai";
 import { CODE_BY_REASON, ControlPlaneError, ErrorReason, httpStatusFromReason } from "../../src/errors.ts";
 import { connectErrorFrom, errorBodyFrom } from "../../src/server/errors.ts";
-import { grpcStatusFrom } from "../../src/server/grpc-status.ts";
+import { grpcStatusFrom } from "../../src/server/grpc.ts";
 import { connectOutcome, grpcOutcome } from "./harness.ts";
 
 const VIOLATIONS = [

@@ -2,7 +2,7 @@ import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { connect as tlsConnect } from "node:tls";
 import { expect } from "chai";
-import { createListener } from "../../src/server/http-listener.ts";
+import { createListener } from "../../src/server/http.ts";
 import { ADMIN_KEY, type Harness, startHarness } from "./harness.ts";
 import { TEST_TLS } from "./tls-pair.ts";
 

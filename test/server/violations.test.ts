@@ -8,7 +8,7 @@ import { ResolveEscalationRequestSchema } from "../../gen/agentcontrol/v1/escala
 import { CreateMandateRequestSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { CreateWebhookRequestSchema } from "../../gen/agentcontrol/v1/webhook_service_pb.js";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
-import { grpcStatusFrom } from "../../src/server/grpc-status.ts";
+import { grpcStatusFrom } from "../../src/server/grpc.ts";
 import { createRequestChecks } from "../../src/server/validation.ts";
 import { ADMIN_KEY, GOOD, type Harness, startHarness, WIRES } from "./harness.ts";
 

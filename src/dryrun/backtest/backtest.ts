@@ -4,7 +4,7 @@ import type { LongChecker } from "../../policy/long/checker.ts";
 import type { Decision, PolicyReason } from "../../policy/types.ts";
 import type { ControlChange } from "../../state/control-changes.ts";
 import { loadSnapshot } from "../../state/load.ts";
-import { EntryKind } from "../../state/stored-enums.ts";
+import { EntryKind } from "../../state/types.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
 import { storeFault } from "../../store/store-fault.ts";
 import type { ReadOnlyDatabase } from "../../store/transaction.ts";

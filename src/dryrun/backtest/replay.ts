@@ -1,6 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { DecisionBody } from "../../log/receipts.ts";
-import { argumentsFrom, toolNameFrom } from "../../policy/action-source.ts";
+import { argumentsFrom, toolNameFrom } from "../../policy/action.ts";
 import { Checks, type LongAnswers, type LongCheck } from "../../policy/checks.ts";
 import type {
   Decision,
@@ -17,8 +17,8 @@ import { OrderedSequences } from "../../state/counters/ordered.ts";
 import { VelocityWindows } from "../../state/counters/windows.ts";
 import { Departments } from "../../state/departments.ts";
 import { foldChange, foldDecision } from "../../state/fold.ts";
-import { EntryKind } from "../../state/stored-enums.ts";
 import type { DecisionPath } from "../../state/types.ts";
+import { EntryKind } from "../../state/types.ts";
 import { requireCounters, type WorkspaceState } from "../../state/workspace.ts";
 import type { Reader } from "../../store/transaction.ts";
 import type { AuthorityFact, PlacedChange, StretchEntry } from "./stretch.ts";

@@ -1,6 +1,6 @@
 import type { ControlChange } from "../../state/control-changes.ts";
 import type { EscalationStatus } from "../../state/escalations.ts";
-import { escalationStatusFromNumber } from "../../state/stored-enums.ts";
+import { escalationStatusFromNumber } from "../../state/types.ts";
 import { findFirstAfter, readChanges, readStretch } from "../../store/sql/read-decisions.ts";
 import { readAuthorityFacts, readEscalationStatuses } from "../../store/sql/read-workspace.ts";
 import type { Reader, ReadOnlyDatabase } from "../../store/transaction.ts";

@@ -3,9 +3,9 @@ import { access, Role } from "../../../gen/agentcontrol/v1/access_pb.js";
 import { comments } from "../../../gen/agentcontrol/v1/comments.js";
 import { ErrorReasonSchema } from "../../../gen/agentcontrol/v1/error_reason_pb.js";
 import { codeFromReason, codeName, ERROR_DOMAIN, ErrorReason, httpStatusFromReason } from "../../errors.ts";
-import { JSON_TYPE } from "./accept.ts";
 import type { JsonSchema } from "./openapi-schema.ts";
 import type { Route } from "./routes.ts";
+import { JSON_TYPE } from "./stream.ts";
 
 /** Word of an `ErrorReason`: `AGENT_NOT_FOUND`. */
 export type ReasonWord = keyof typeof ErrorReason;

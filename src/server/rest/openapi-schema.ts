@@ -11,7 +11,7 @@ import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 import { field as fieldRules } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import { comments } from "../../../gen/agentcontrol/v1/comments.js";
 import { enumWordsFromDesc } from "./enum-words.ts";
-import { isOutputOnly } from "./output-only.ts";
+import { isOutputOnly } from "./request.ts";
 
 /** A JSON Schema object. */
 export type JsonSchema = Record<string, unknown>;

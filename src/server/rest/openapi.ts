@@ -1,7 +1,6 @@
 import { type DescField, type DescMethod, type DescService, getOption } from "@bufbuild/protobuf";
 import { access, Role } from "../../../gen/agentcontrol/v1/access_pb.js";
 import { comments } from "../../../gen/agentcontrol/v1/comments.js";
-import { EVENT_STREAM_TYPE, JSON_TYPE, NDJSON_TYPE } from "./accept.ts";
 import {
   ERROR_EXAMPLES,
   ERROR_SCHEMAS,
@@ -12,8 +11,9 @@ import {
 import { fieldExample, requestExample, responseExample } from "./openapi-examples.ts";
 import { PAGE_TAGS, pagePaths } from "./openapi-pages.ts";
 import { isRequired, type JsonSchema, SchemaCollector } from "./openapi-schema.ts";
-import { outputOnlyFields } from "./output-only.ts";
+import { outputOnlyFields } from "./request.ts";
 import { type Route, routesOfServices } from "./routes.ts";
+import { EVENT_STREAM_TYPE, JSON_TYPE, NDJSON_TYPE } from "./stream.ts";
 
 /** Title, version and address of the document. */
 export interface OpenApiOptions {

@@ -1,8 +1,12 @@
-import { create, type DescField, type Message, ScalarType } from "@bufbuild/protobuf";
+import type { IncomingMessage } from "node:http";
+import { create, type DescField, getOption, type Message, ScalarType } from "@bufbuild/protobuf";
+import { FieldBehavior, field_behavior } from "../../../gen/google/api/field_behavior_pb.js";
+import { ControlPlaneError, ErrorReason } from "../../errors.ts";
+import { bodyTooLarge, cancelled } from "../errors.ts";
+import { mayHaveBody } from "../http-reply.ts";
 import { fieldFault } from "./field-path.ts";
 import type { FieldSetter, JsonReaders, LocalMessage } from "./json-reader.ts";
-import { parseJson } from "./json-text.ts";
-import { outputOnlyFields } from "./output-only.ts";
+import { parseJson } from "./json-reader.ts";
 import { decoded, type Route, type RouteMatch } from "./routes.ts";
 
 /** Parts of an HTTP request that make its message. */
@@ -150,4 +154,87 @@ function decodedParameter(text: string, name: string): string {
   const value = decoded(text.replaceAll("+", " "));
   if (value === undefined) throw fieldFault("INVALID_FIELD", name, "holds a malformed percent-escape");
   return value;
+}
+
+const EMPTY = Buffer.alloc(0);
+
+/**
+ * Reads a whole JSON body. Throws BODY_TOO_LARGE as soon as the declared or the received size exceeds `maxBytes`,
+ * what `hold` throws for a part that arrived, UNSUPPORTED_MEDIA_TYPE for anything but JSON in plain UTF-8, and CANCELLED if the client leaves.
+ */
+export async function readJsonBody(
+  request: IncomingMessage,
+  maxBytes: number,
+  hold: (bytes: number) => void,
+): Promise<Buffer> {
+  if (!mayHaveBody(request)) return EMPTY;
+  const declared = Number(request.headers["content-length"] ?? 0);
+  if (declared > maxBytes) throw bodyTooLarge(maxBytes);
+  assertUncompressed(request);
+  const isJson = isJsonMediaType(request.headers["content-type"]);
+  if (!isJson && declared > 0) throw notJson(request.headers["content-type"]);
+  const body = await collect(request, maxBytes, hold);
+  if (!isJson && body.length > 0) throw notJson(request.headers["content-type"]);
+  return body;
+}
+
+function collect(request: IncomingMessage, maxBytes: number, hold: (bytes: number) => void): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const settle = (error?: unknown) => {
+      request.off("data", onData).off("end", onEnd).off("error", onLost).off("close", onLost);
+      if (error === undefined) resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, size));
+      else reject(error);
+    };
+    const onData = (chunk: Buffer) => {
+      size += chunk.length;
+      chunks.push(chunk);
+      try {
+        if (size > maxBytes) throw bodyTooLarge(maxBytes);
+        hold(chunk.length);
+      } catch (error) {
+        request.pause();
+        settle(error);
+      }
+    };
+    const onEnd = () => settle();
+    const onLost = () => settle(cancelled());
+    request.on("data", onData).on("end", onEnd).on("error", onLost).on("close", onLost);
+  });
+}
+
+function assertUncompressed(request: IncomingMessage): void {
+  const encoding = request.headers["content-encoding"];
+  if (encoding === undefined || encoding.toLowerCase() === "identity") return;
+  const text = `content encoding \`${encoding}\` is not supported; send the body uncompressed`;
+  throw new ControlPlaneError(ErrorReason.UNSUPPORTED_MEDIA_TYPE, text, { content_encoding: encoding });
+}
+
+function isJsonMediaType(contentType: string | undefined): boolean {
+  const [type = "", ...parameters] = (contentType ?? "").split(";").map((part) => part.trim().toLowerCase());
+  if (type !== "application/json") return false;
+  const charset = parameters.find((parameter) => parameter.startsWith("charset="));
+  return charset === undefined || /^charset="?utf-?8"?$/.test(charset);
+}
+
+function notJson(contentType = ""): ControlPlaneError {
+  const text = `content type \`${contentType}\` is not supported; send \`application/json\` in utf-8`;
+  return new ControlPlaneError(ErrorReason.UNSUPPORTED_MEDIA_TYPE, text, { content_type: contentType });
+}
+
+/** Tests for a field that the service sets, `OUTPUT_ONLY` in AIP-203. */
+export function isOutputOnly(field: DescField): boolean {
+  return getOption(field, field_behavior).includes(FieldBehavior.OUTPUT_ONLY);
+}
+
+/**
+ * Returns the output-only fields of the resource that a PUT or PATCH changes. Its body may hold them, as AIP-203 has it, so that
+ * a client can send back what it read; they are ignored.
+ */
+export function outputOnlyFields({ httpMethod, method }: Pick<Route, "httpMethod" | "method">): DescField[] {
+  if (httpMethod !== "PUT" && httpMethod !== "PATCH") return [];
+  const taken = new Set(method.input.fields.map(({ name }) => name));
+  const resources = method.output.fields.flatMap((field) => (field.fieldKind === "message" ? [field.message] : []));
+  return resources.flatMap(({ fields }) => fields).filter((field) => isOutputOnly(field) && !taken.has(field.name));
 }

@@ -4,13 +4,11 @@ import { type Arrival, type Call, type IncomingCall, timeoutFromHeader } from ".
 import { cancelled, methodNotAllowed } from "../errors.ts";
 import { headerOf, sendJson } from "../http-reply.ts";
 import type { Pipeline } from "../pipeline.ts";
-import { assertAcceptsJson, streamFormatFor } from "./accept.ts";
-import { readJsonBody } from "./body.ts";
 import { JsonReaders } from "./json-reader.ts";
 import { type JsonWriter, JsonWriters } from "./json-writer.ts";
-import { createRequestReader, type RequestReader } from "./request.ts";
+import { createRequestReader, type RequestReader, readJsonBody } from "./request.ts";
 import { type Aliases, type Route, type RouteMatch, RouteTable, routesOfServices } from "./routes.ts";
-import { openStream, sendStream } from "./stream.ts";
+import { assertAcceptsJson, openStream, sendStream, streamFormatFor } from "./stream.ts";
 
 /** Header with the deadline of a REST call, in whole milliseconds. */
 export const REQUEST_TIMEOUT_HEADER = "x-request-timeout-ms";

@@ -1,7 +1,7 @@
 import type { CounterReading, Decision } from "../../policy/types.ts";
 import { countHistory, findFirstAfter, readHistoryPage } from "../../store/sql/read-decisions.ts";
 import type { Reader } from "../../store/transaction.ts";
-import { decisionFromNumber } from "../stored-enums.ts";
+import { decisionFromNumber } from "../types.ts";
 import type { WorkspaceState } from "../workspace.ts";
 
 /** The part of a decided action that windows and sequences depend on. */

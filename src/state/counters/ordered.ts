@@ -1,9 +1,9 @@
 import { LRUCache } from "lru-cache";
-import { compilePatterns } from "../../policy/action-pattern.ts";
+import { compilePatterns } from "../../policy/action.ts";
 import type { Decision, OrderedSpec } from "../../policy/types.ts";
-import { AgentNumbers, type Membership } from "./group-counts.ts";
 import type { HistoryEntry } from "./log-history.ts";
 import { RingBuffer } from "./ring-buffer.ts";
+import { AgentNumbers, type Membership } from "./windows.ts";
 
 // Ordered sequences.
 //

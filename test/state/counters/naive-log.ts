@@ -1,6 +1,6 @@
 import type { CounterSpec, Decision } from "../../../src/policy/types.ts";
-import type { Membership } from "../../../src/state/counters/group-counts.ts";
 import type { History, HistoryCount, HistoryEntry, MissingHistory } from "../../../src/state/counters/log-history.ts";
+import type { Membership } from "../../../src/state/counters/windows.ts";
 
 /** Agents of the tests' workspace. */
 export const AGENTS = ["a", "b", "c", "d"];

@@ -1,9 +1,9 @@
 import { expect } from "chai";
 import fc from "fast-check";
 import type { Decision, OrderedSpec } from "../../../src/policy/types.ts";
-import type { Membership } from "../../../src/state/counters/group-counts.ts";
 import type { HistoryEntry } from "../../../src/state/counters/log-history.ts";
 import { OrderedSequences } from "../../../src/state/counters/ordered.ts";
+import type { Membership } from "../../../src/state/counters/windows.ts";
 
 const AGENTS = ["a", "b", "c", "d"];
 const WINDOW_MS = 300;
