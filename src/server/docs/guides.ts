@@ -55,6 +55,7 @@ export const GUIDE_GROUPS: readonly GuideGroup[] = [
       guide("frameworks", "Frameworks", "src/client/FRAMEWORKS.md"),
       guide("rest", "REST clients", "src/server/rest/GUIDE.md"),
       guide("mcp", "MCP gateway", "src/gateway/README.md"),
+      guide("coding-agents", "Coding agents", "src/gateway/CODING-AGENTS.md"),
       guide("redaction", "Redaction", "src/redaction/GUIDE.md"),
       guide("webhooks", "Webhooks", "src/webhook/GUIDE.md"),
     ],

@@ -35,6 +35,11 @@ export const PAGE_TAGS: readonly { readonly name: string; readonly description: 
     name: "McpGateway",
     description: "A reverse proxy in front of MCP servers that decides every `tools/call`. Bodies are those of MCP.",
   },
+  {
+    name: "CodingAgentHooks",
+    description:
+      "Hooks that coding agents call before they run a tool. Every answer is a decision with status 200, a fault included.",
+  },
   { name: "Service", description: "Health, metrics, keys and descriptions of the service itself." },
 ];
 
@@ -80,6 +85,31 @@ function modelOperation(path: string, summary: string, example: unknown): PageOp
     body: { schema: OPEN_OBJECT, example },
     content: { [JSON_TYPE]: { object: path }, [EVENT_STREAM_TYPE]: 'data: {"choices":[]}\n\n' },
     reasons: MODEL_REASONS,
+  };
+}
+
+const QUERY = [
+  {
+    ...{ name: "hold_seconds", in: "query", required: false, schema: { type: "integer", minimum: 0, maximum: 3600 } },
+    description: "How long a call waits for a person; absent means 50.",
+  },
+  {
+    ...{ name: "when_pending", in: "query", required: false, schema: { type: "string", enum: ["deny", "ask"] } },
+    description: "What holds when nobody answered in time; absent means `deny`.",
+  },
+];
+
+/** The hook of a coding agent. */
+function hookOperation(client: string, operation: string, name: string): PageOperation {
+  const event = { hook_event_name: "PreToolUse", tool_name: "Bash", tool_input: { command: "ls" } };
+  const output = { hookEventName: "PreToolUse", permissionDecision: "deny", permissionDecisionReason: "`command` …" };
+  return {
+    ...{ path: `/v1/hooks/${client}`, httpMethod: "post", operationId: `CodingAgentHooks_${operation}` },
+    ...{ tag: "CodingAgentHooks", summary: `Decides a tool call of ${name}` },
+    description: `Takes the event \`PreToolUse\` as ${name} sends it, and answers what to do.`,
+    parameters: [AGENT, ...QUERY],
+    body: { schema: OPEN_OBJECT, example: event },
+    content: { [JSON_TYPE]: { hookSpecificOutput: output } },
   };
 }
 
@@ -135,6 +165,8 @@ const OPERATIONS: readonly PageOperation[] = [
     content: {},
     status: "204",
   },
+  hookOperation("claude-code", "ClaudeCode", "Claude Code"),
+  hookOperation("codex", "Codex", "Codex"),
   {
     ...page(
       "/.well-known/oauth-protected-resource/mcp/{server}",
