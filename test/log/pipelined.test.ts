@@ -101,16 +101,18 @@ describe("a batch that is sent behind another", () => {
   it("is not appended to as many entries of another replica as it was decided on.", async () => {
     await workspace.mandate([velocityRule(LIMIT)]);
     const sizes: unknown[] = [];
+    // On a busy machine a batch decides fewer actions than it may hold.
+    let paid = 0;
     const { log, events } = await openLog({
-      async before(count, [, expectedSize]) {
-        if (count === 1) for (let paid = 0; paid < BATCH; paid++) await pay();
+      async before(count, [, expectedSize, size]) {
+        if (count === 1) for (; paid < Number(size); paid++) await pay();
         if (count === 2) sizes.push(expectedSize, (await readLog(workspace.url)).head.seq);
       },
     });
     await Promise.all(actTwice(log));
     expect(sizes[0]).to.equal(sizes[1]);
     expect(events.slice(0, 4)).to.have.members(["sent 1", "sent 2", "refused 1", "refused 2"]);
-    await assertOneByOne(log, 3 * BATCH);
+    await assertOneByOne(log, paid + 2 * BATCH);
   });
 
   it("is decided again when the one before it holds a request that another replica decided.", async () => {
