@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { printable } from "../registry/mcp-changes.ts";
@@ -60,8 +61,6 @@ export async function listTools(link: UpstreamLink, signal: AbortSignal): Promis
   throw upstreamUnavailable(link.server, `lists its tools on more than ${MAX_PAGES} pages`);
 }
 
-let asked = 0;
-
 /** Sends one request of the gateway's own and returns its response. */
 async function ask(
   { server, endpoint, headers, meta }: UpstreamLink,
@@ -70,8 +69,7 @@ async function ask(
   signal: AbortSignal,
   maxBytes: number,
 ): Promise<{ readonly response: RpcResponse; readonly size: number }> {
-  asked += 1;
-  const id = `gateway-${asked}`;
+  const id = `gateway-${randomUUID()}`;
   const withMeta = { ...params, ...(meta === undefined ? {} : { _meta: meta }) };
   const hasParams = Object.keys(withMeta).length > 0;
   const request: RpcRequest = { jsonrpc: "2.0", id, method, ...(hasParams ? { params: withMeta } : {}) };

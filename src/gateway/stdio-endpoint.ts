@@ -28,8 +28,6 @@ const ENVIRONMENT = {
 const RESTART_MS = 15_000;
 const RESTART_ID = "gateway-restart";
 
-let children = 0;
-
 /** Delays the next start of a child that ended: doubled with each end. */
 export class BackOff {
   #delayMs = FIRST_BACK_OFF_MS;
@@ -73,16 +71,21 @@ export function childParameters({ command, args, env }: McpServer) {
   };
 }
 
-/** Takes a child's slot. Returns the function that gives it back. Throws MCP_UPSTREAM_UNAVAILABLE when all are taken. */
-export function takeChildSlot(server: string): () => void {
-  if (children >= MAX_CHILDREN)
-    throw upstreamUnavailable(server, `cannot start: ${MAX_CHILDREN} servers run here already`);
-  children += 1;
-  let isTaken = true;
-  return () => {
-    if (isTaken) children -= 1;
-    isTaken = false;
-  };
+/** Bounds the children that run at once. */
+export class ChildSlots {
+  #taken = 0;
+
+  /** Takes a child's slot. Returns the function that gives it back. Throws MCP_UPSTREAM_UNAVAILABLE when all are taken. */
+  take(server: string): () => void {
+    if (this.#taken >= MAX_CHILDREN)
+      throw upstreamUnavailable(server, `cannot start: ${MAX_CHILDREN} servers run here already`);
+    this.#taken += 1;
+    let isTaken = true;
+    return () => {
+      if (isTaken) this.#taken -= 1;
+      isTaken = false;
+    };
+  }
 }
 
 /**
@@ -92,6 +95,7 @@ export function takeChildSlot(server: string): () => void {
 export class StdioEndpoint implements Endpoint {
   readonly #server: McpServer;
   readonly #log: StoreLog;
+  readonly #slots: ChildSlots;
   readonly #http: WebStandardStreamableHTTPServerTransport;
   #child: StdioClientTransport | undefined;
   #starting: Promise<StdioClientTransport> | undefined;
@@ -102,9 +106,10 @@ export class StdioEndpoint implements Endpoint {
   readonly #open = new Set<RpcId>();
   #streams = 0;
 
-  constructor(server: McpServer, log: StoreLog) {
+  constructor(server: McpServer, log: StoreLog, slots: ChildSlots) {
     this.#server = server;
     this.#log = log;
+    this.#slots = slots;
     this.#http = new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator: () => randomUUID() });
     this.#http.onmessage = (message) => void this.#toChild(message as unknown as RpcMessage);
     void this.#http.start();
@@ -156,7 +161,7 @@ export class StdioEndpoint implements Endpoint {
 
   async #spawn(): Promise<StdioClientTransport> {
     const { name } = this.#server;
-    const release = takeChildSlot(name);
+    const release = this.#slots.take(name);
     const child = new StdioClientTransport(childParameters(this.#server));
     const startedAt = performance.now();
     const errors = standardErrorOf(child, this.#server);

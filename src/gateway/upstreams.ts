@@ -10,7 +10,7 @@ import { GATEWAY_INFO, StatefulBridge, StatelessBridge } from "./bridges.ts";
 import { type Endpoint, upstreamUnavailable } from "./endpoint.ts";
 import { HttpConnections, HttpEndpoint } from "./http-endpoint.ts";
 import { listTools } from "./listing.ts";
-import { BackOff, childParameters, StdioEndpoint, standardErrorOf, takeChildSlot } from "./stdio-endpoint.ts";
+import { BackOff, ChildSlots, childParameters, StdioEndpoint, standardErrorOf } from "./stdio-endpoint.ts";
 
 /** Parts of `Upstreams`. */
 export interface UpstreamsOptions {
@@ -47,6 +47,7 @@ const INITIALIZE = {
 
 /** Returns the way to an upstream server for clients of each generation. */
 export class Upstreams {
+  readonly #slots = new ChildSlots();
   readonly #log: StoreLog;
   readonly #connections: HttpConnections;
   readonly #spoken = new LRUCache<string, Promise<Spoken>>({ max: MAX_SPOKEN, ttl: SPOKEN_MS });
@@ -68,7 +69,7 @@ export class Upstreams {
 
   /** Opens the way for one session of a client. `initialize`: the parameters of its request. */
   async stateful(server: McpServer, initialize: JsonObject | undefined): Promise<Endpoint> {
-    if (server.url === null) return new StdioEndpoint(server, this.#log);
+    if (server.url === null) return new StdioEndpoint(server, this.#log, this.#slots);
     const { stateful } = await this.#speaks(server);
     if (stateful) return new HttpEndpoint(server, this.#connections);
     return StatefulBridge.open(server.name, this.#transport(server), initialize);
@@ -144,7 +145,7 @@ export class Upstreams {
     const backOff = this.#backOffs.get(key) ?? new BackOff();
     this.#backOffs.set(key, backOff);
     backOff.assertOver(name);
-    const release = takeChildSlot(name);
+    const release = this.#slots.take(name);
     const child = new StdioClientTransport(childParameters(server));
     const errors = standardErrorOf(child, server);
     const startedAt = performance.now();
