@@ -1,3 +1,6 @@
+import { once } from "node:events";
+import { type IncomingMessage, request } from "node:http";
+import { text } from "node:stream/consumers";
 import { expect } from "chai";
 import { asking, connectStateful, connectStateless, type GatewayService, startGateway } from "./harness.ts";
 import { startToolsServer, type ToolsServer, tool } from "./tools-server.ts";
@@ -252,6 +255,25 @@ describe("the MCP gateway", () => {
     expect([foreign.status, await foreign.text()].join())
       .to.contain("403")
       .and.to.contain("ORIGIN_NOT_ALLOWED");
+  });
+
+  it("refuses a request that reached it under the name of another site.", async () => {
+    const { hostname, port, pathname } = gateway.urlOf("bank");
+    const headers = { ...ACCEPT, ...gateway.headers, host: "evil.example" };
+    const sent = request({ hostname, port, path: pathname, method: "POST", headers }).end(JSON.stringify(INITIALIZE));
+    const [response] = (await once(sent, "response")) as [IncomingMessage];
+    expect(response.statusCode).to.equal(403);
+    expect(await text(response))
+      .to.contain("ORIGIN_NOT_ALLOWED")
+      .and.to.contain("Host");
+  });
+
+  it("tells stateless clients that a list is for them alone, and how long it holds.", async () => {
+    const client = asking(await connectStateless(gateway.urlOf("bank"), gateway.headers));
+    const listed = await client.request({ method: "tools/list" });
+    expect(listed).to.include({ cacheScope: "private" });
+    expect(listed.ttlMs).to.be.a("number");
+    await client.close();
   });
 
   it("binds a session to its agent and its server.", async () => {

@@ -117,6 +117,28 @@ describe("a call that waits for a person", () => {
     await client.close();
   });
 
+  it("tells a client that asked for progress every ten seconds how long it has waited.", async () => {
+    const agentId = await gateway.agent();
+    const client = await connectStateful(gateway.urlOf("bank"), { ...gateway.headers, "x-agent-id": agentId });
+    const told: number[] = [];
+    const heardTwice = Promise.withResolvers<void>();
+    const calling = client.callTool(CALL, undefined, {
+      resetTimeoutOnProgress: true,
+      onprogress({ progress }) {
+        told.push(progress);
+        if (told.length === 3) heardTwice.resolve();
+      },
+    });
+    const escalationId = await waiting(agentId);
+    await heardTwice.promise;
+    const [first, second, third] = told;
+    expect(first).to.be.within(0, 1);
+    expect([second, third].map((seconds) => Math.round((seconds ?? 0) / 10))).to.deep.equal([1, 2]);
+    await answer(escalationId, { resolution: "approved" });
+    expect(textOf(await calling)).to.equal('pay {"amount":7}');
+    await client.close();
+  });
+
   it("is never forwarded once its client has gone, and the next identical one takes the approval.", async () => {
     const { call, client, agentId, headers } = await open();
     const calling = call().catch((error: Error) => error);
