@@ -77,7 +77,8 @@ describe("a batch that is sent behind another", () => {
     });
     const sealed = await Promise.all(calls);
     // On a busy machine what waits may make a third batch.
-    expect(events.slice(0, 4)).to.deep.equal(["sent 1", "sent 2", "appended 1", "appended 2"]);
+    const ofTwo = events.filter((event) => /^(sent|appended) [12]$/.test(event));
+    expect(ofTwo).to.deep.equal(["sent 1", "sent 2", "appended 1", "appended 2"]);
     expect(sealed.map((decision) => decision.seq)).to.deep.equal(sealed.map((_, index) => seq + index));
     const receipts = await Promise.all(sealed.map(({ decisionId }) => workspace.receipt(decisionId)));
     receipts.forEach(({ body }, index) => {
