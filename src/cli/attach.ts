@@ -13,7 +13,7 @@ const MAX_HOLD_SECONDS = 3_540;
 const MARGIN_SECONDS = 60;
 const OPTIONS = ["url", "agent", "settings", "hold"] as const;
 
-/** What a hook is told of its call. */
+/** Address, agent and time-out of a hook. */
 interface HookTarget {
   readonly url: string;
   readonly agentId: string | undefined;

@@ -332,7 +332,7 @@ export interface ToolPolicyVerdict {
 }
 
 const SEVERITY: Readonly<Record<Decision, number>> = { allow: 0, escalate: 1, block: 2 };
-/** What gateways put between the name of a server and that of its tool. */
+/** Separators between the name of a server and that of its tool. */
 const SEPARATORS = ["/", ".", "__"];
 
 /** The names that a call gives for an MCP server and its tool, normalised. */

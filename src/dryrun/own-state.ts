@@ -12,7 +12,7 @@ import { Slots } from "./slots.ts";
 /** What a dry run supposes. */
 export interface Supposition {
   readonly drafts: readonly Draft[];
-  /** When the actions are attempted, epoch milliseconds; undefined for now. */
+  /** When the actions are attempted, epoch milliseconds; undefined for the present time. */
   readonly atMs: number | undefined;
 }
 

@@ -38,7 +38,7 @@ export interface HeldAction {
   readonly isUnchanged?: (() => Promise<boolean>) | undefined;
 }
 
-/** What was decided on an action. */
+/** Decision on an action. */
 export type DecidedOutcome =
   /** May run with these arguments, once. */
   | { readonly kind: "allowed"; readonly arguments: JsonObject; readonly sealed: SealedDecision }
@@ -46,7 +46,7 @@ export type DecidedOutcome =
   /** Waits for a person. */
   | { readonly kind: "pending"; readonly sealed: SealedDecision };
 
-/** What became of an action; `pending` if nobody answered in time, and then the escalation goes on. */
+/** Fate of an action; `pending` if nobody answered in time, and then the escalation goes on. */
 export type HeldOutcome =
   | DecidedOutcome
   | { readonly kind: "rejected"; readonly sealed: SealedDecision; readonly escalation: Escalation }

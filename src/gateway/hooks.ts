@@ -48,7 +48,7 @@ interface ToolEvent {
   readonly about: JsonObject;
 }
 
-/** What a coding agent is told. */
+/** Answer to a coding agent. */
 type Answer =
   | { readonly decision: "allow"; readonly input: JsonObject; readonly isEdited: boolean }
   | { readonly decision: "deny" | "ask"; readonly reason: string };

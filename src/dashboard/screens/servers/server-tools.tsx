@@ -152,7 +152,7 @@ function Accepted({ version: { acceptedBy, acceptedAt } }: { readonly version: M
   );
 }
 
-/** What differs from the version before, a line each. */
+/** The differences from the version before, a line each. */
 function Changes({ changes }: { readonly changes: readonly string[] }) {
   return (
     <ul className="definition-changes" aria-label="Changes">
