@@ -72,7 +72,7 @@ describeInBrowser("the mandates", () => {
     await page.locator(".text-faults li").first().waitFor();
     await write(TEXT);
     await page.getByText("The text compiles.").waitFor();
-    expect(await page.locator("[data-action=publish]").isDisabled()).to.equal(false);
+    await page.locator("[data-action=publish]:enabled").waitFor();
   });
 
   it("complete the arguments of the rule's tool, the tools and the words.", async () => {
@@ -285,6 +285,8 @@ describeInBrowser("the mandates", () => {
     await page.click("[role=dialog] [data-action=confirm]");
     await page.waitForURL(/\/mandates$/);
     await page.locator(`[data-id="${mandateId}"]`).waitFor();
+    // The list is read again after the change.
+    await page.locator(".mandate-row", { hasText: "evil" }).waitFor({ state: "detached" });
     expect(await page.locator(".mandate-row").count()).to.equal(1);
   });
 
