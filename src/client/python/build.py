@@ -107,7 +107,7 @@ def stage(folder: Path) -> Path:
             shutil.copy(source, staged)
     shutil.copy(TOP / "LICENSE", staged)
     protos = folder / "protos"
-    run(os.environ.get("NODE", "node"), str(TOP / "proto" / "export.ts"), str(protos))
+    run(str(TOP / "node_modules" / ".bin" / "node"), str(TOP / "proto" / "export.ts"), str(protos))
     generate(read_descriptors(protos, folder), folder, staged)
     (staged / MODULES / "__init__.py").write_text('"""The messages and services of the control plane, generated from its protos."""\n')
     return staged
