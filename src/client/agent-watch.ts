@@ -35,6 +35,8 @@ const MAX_REMEMBERED_KILLS = 10_000;
 const MAX_ASKED_SESSIONS = 1_000;
 /** Milliseconds that an unused stream stays open, so that successive guarded calls of a busy agent share it. */
 const LINGER_MS = 1_000;
+/** Milliseconds after which a stream is opened again for a session that it did not ask for. A guarded call is often over by then. */
+const REOPEN_MS = 1_000;
 
 /** The watches of one client. All watches of an agent share one stream. */
 export class AgentWatches {
@@ -154,18 +156,33 @@ class AgentStream {
     while (!this.#blocked.signal.aborted) {
       const openedAt = performance.now();
       // Every fault may be temporary, even a refusal by a proxy; the first message of the next stream tells what was missed.
-      await this.#read().catch(() => undefined);
+      const hasMoreToAsk = await this.#read().catch(() => false);
+      if (hasMoreToAsk) continue;
       if (performance.now() - openedAt > MAX_PAUSE_MS) backOff.reset();
       await sleep(backOff.next(), this.#stopped.signal);
     }
   }
 
-  async #read(): Promise<void> {
+  /** Reads one stream to its end. Returns true if it was left for one that asks for more sessions. */
+  async #read(): Promise<boolean> {
     // Listeners that are added with the watch are there when the stream is opened.
     await Promise.resolve();
-    const request = { agentId: this.#agentId, sessionIds: this.kills.awaited(MAX_ASKED_SESSIONS) };
+    const reading = new AbortController();
+    let cancelReopen: (() => void) | undefined;
+    const sessionIds = this.kills.ask(() => {
+      cancelReopen ??= later(REOPEN_MS, () => reading.abort());
+    });
+    const request = { agentId: this.#agentId, sessionIds };
     const open = (signal: AbortSignal) => this.#client.watchAgent(request, { signal, timeoutMs: 0 });
-    for await (const message of liveStream(open, { signal: this.#stopped.signal })) this.#receive(message);
+    const signal = AbortSignal.any([this.#stopped.signal, reading.signal]);
+    try {
+      for await (const message of liveStream(open, { signal })) this.#receive(message);
+    } catch (fault) {
+      if (!reading.signal.aborted) throw fault;
+    } finally {
+      cancelReopen?.();
+    }
+    return reading.signal.aborted;
   }
 
   #receive({ change, sessionId, revocationId }: WatchAgentResponse): void {
@@ -184,6 +201,9 @@ class AgentStream {
 class KilledSessions {
   readonly #killed = new Set<string>();
   readonly #listeners = new Map<string, Set<() => void>>();
+  /** Sessions that the open stream asked for. */
+  #asked: ReadonlySet<string> = new Set();
+  #onMoreToAsk: () => void = () => undefined;
 
   add(sessionId: string): void {
     const [oldest] = this.#killed;
@@ -193,9 +213,15 @@ class KilledSessions {
     this.#listeners.delete(sessionId);
   }
 
-  /** Returns sessions that have a listener. */
-  awaited(max: number): string[] {
-    return [...this.#listeners.keys()].slice(0, max);
+  /**
+   * Returns the sessions that have a listener, for the request of a stream. Calls back when a listener is added for another
+   * session, which may have been killed before the stream was open.
+   */
+  ask(onMoreToAsk: () => void): string[] {
+    const asked = [...this.#listeners.keys()].slice(0, MAX_ASKED_SESSIONS);
+    this.#asked = new Set(asked);
+    this.#onMoreToAsk = onMoreToAsk;
+    return asked;
   }
 
   /** Calls the listener when the session is killed, or at once if it was. Returns a function that removes the listener. */
@@ -208,6 +234,7 @@ class KilledSessions {
     const call = () => listener();
     const listeners = this.#listeners.get(sessionId) ?? new Set();
     this.#listeners.set(sessionId, listeners.add(call));
+    if (!this.#asked.has(sessionId) && this.#listeners.size <= MAX_ASKED_SESSIONS) this.#onMoreToAsk();
     return () => {
       listeners.delete(call);
       if (listeners.size === 0 && this.#listeners.get(sessionId) === listeners) this.#listeners.delete(sessionId);

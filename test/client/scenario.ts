@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { expect } from "chai";
 import {
   AgentBlockedError,
@@ -266,7 +267,11 @@ class Attempt {
 
   async #do(step: Step): Promise<void> {
     if (step.when === "running") await Promise.race([this.#running.promise, this.#over.promise]);
-    if (step.when === "pending") await until(async () => (await this.#firstEscalation())?.status === "pending");
+    if (step.when === "pending") {
+      await until(async () => (await this.#firstEscalation())?.status === "pending");
+      // The answer that names the escalation is still on its way to the library.
+      await pause(ANSWER_MS);
+    }
     const { rest, agentId, sessionId, key } = this.#world;
     const path = async () => `/v1/enforce/escalations/${(await this.#firstEscalation()).escalation_id}`;
     const steps: Readonly<Record<string, () => unknown>> = {
@@ -338,6 +343,8 @@ class Attempt {
 const CANCELLED = new Error("the caller gave up");
 /** Milliseconds after which something that is read again and again counts as wrong. */
 const PATIENCE_MS = 5_000;
+/** Milliseconds that an answer of the control plane takes to reach the library, with room to spare. */
+const ANSWER_MS = 200;
 
 /** Reads until what is read has the wanted members; fails with the difference when it never has. */
 async function eventually(want: object, read: () => Promise<object>): Promise<void> {

@@ -173,6 +173,20 @@ describe("watching an agent over the client", () => {
       watch.close();
     });
 
+    it("tells of sessions that ended before a stream was open that did not ask for them.", async () => {
+      const [early, other] = [await newSession(), await newSession()];
+      for (const id of [early, other]) await killSession(log, agentId, id);
+      const { proxy, controlPlane } = await through("passes");
+      const watch = await watchOn(controlPlane);
+      const heard: string[] = [];
+      watch.onSessionKilled(early, () => heard.push(early));
+      watch.onSessionKilled(other, () => heard.push(other));
+      await until(() => heard.length >= 2);
+      expect(heard.sort()).to.deep.equal([early, other].sort());
+      expect(proxy.countOf("WatchAgent")).to.equal(2);
+      watch.close();
+    });
+
     it("never aborts by itself, neither for an unknown agent nor without a control plane.", async () => {
       for (const controlPlane of [service.admin, connect(NOWHERE)]) {
         const watch = controlPlane.watchAgent("agt_unknown");

@@ -21,6 +21,7 @@ import grpc
 
 import agent_control_plane as acp
 from agent_control_plane.proto import agent_service_pb2, agent_service_pb2_grpc
+from agent_control_plane.proto import authority_service_pb2, authority_service_pb2_grpc
 from agent_control_plane.proto import enforcement_service_pb2, enforcement_service_pb2_grpc
 from agent_control_plane.proto import escalation_service_pb2 as escalations
 from agent_control_plane.proto import escalation_service_pb2_grpc
@@ -43,6 +44,14 @@ def revoke(agent_id: str) -> None:
     """Revokes an agent everywhere."""
     request = revocation_service_pb2.RevokeAgentRequest(agent_id=agent_id)
     ADMIN.stub(revocation_service_pb2_grpc.RevocationServiceStub).RevokeAgent(request)
+
+
+def killed_session(agent_id: str) -> str:
+    """Begins a session of an agent and ends it; returns its id."""
+    authority = ADMIN.stub(authority_service_pb2_grpc.AuthorityServiceStub)
+    session_id = authority.CreateSession(authority_service_pb2.CreateSessionRequest(agent_id=agent_id)).session.session_id
+    authority.EndSession(authority_service_pb2.EndSessionRequest(session_id=session_id))
+    return session_id
 
 
 def decisions_of(agent_id: str) -> list[Any]:

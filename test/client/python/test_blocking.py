@@ -29,6 +29,7 @@ from harness import (
     certificate,
     decisions_of,
     escalation,
+    killed_session,
     pending_of,
     register_agent,
     resolve,
@@ -401,6 +402,19 @@ class Watch(unittest.TestCase):
             proxy.habit = "passes"
             proxy.cut()
             self.assertTrue(watch.signal.wait(30))
+
+
+    def test_tells_of_sessions_that_were_killed_before_the_stream_was_open(self) -> None:
+        agent_id = register_agent()
+        early, late = killed_session(agent_id), killed_session(agent_id)
+        with ADMIN.watch(agent_id) as watch:
+            told: list[str] = []
+            watch.on_session_killed(early, lambda: told.append(early))
+            until(lambda: told == [early])
+            self.assertTrue(watch.wait_ready(30))
+            watch.on_session_killed(late, lambda: told.append(late))
+            until(lambda: told == [early, late])
+            self.assertFalse(watch.signal.is_set())
 
 
 class Options(unittest.TestCase):

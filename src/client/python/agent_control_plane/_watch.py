@@ -23,6 +23,8 @@ _FIRST_PAUSE = 0.1
 _MAX_PAUSE = 10.0
 #: Number of killed sessions remembered for callbacks that are added late; a kill may arrive before the call it concerns.
 _MAX_REMEMBERED_KILLS = 10_000
+#: Number of sessions that one stream asks for when it is opened.
+_MAX_ASKED_SESSIONS = 1_000
 #: Seconds that a function which acts in a session waits for the stream: it tells only of kills while it is open.
 READY_GRACE = 1.0
 #: Seconds that an unused stream stays open, so that successive guarded calls of a busy agent share it.
@@ -42,6 +44,24 @@ class KilledSessions:
         #: In the order in which they were killed.
         self._killed: dict[str, None] = {}
         self._callbacks: dict[str, list[Callable[[], None]]] = {}
+        #: Sessions that the open stream asked for.
+        self._asked: frozenset[str] = frozenset()
+        #: A callback came for a session that the open stream did not ask for.
+        self._has_more_to_ask = False
+
+    def ask(self) -> list[str]:
+        """Returns the sessions that have a callback, for the request of a stream."""
+        with self._lock:
+            asked = list(self._callbacks)[:_MAX_ASKED_SESSIONS]
+            self._asked = frozenset(asked)
+            self._has_more_to_ask = False
+            return asked
+
+    @property
+    def has_more_to_ask(self) -> bool:
+        """Tests for a session that has a callback and may have been killed before the stream was open."""
+        with self._lock:
+            return self._has_more_to_ask
 
     def add(self, session_id: str) -> None:
         """Tells that a session was killed."""
@@ -58,6 +78,8 @@ class KilledSessions:
         with self._lock:
             if session_id not in self._killed:
                 self._callbacks.setdefault(session_id, []).append(callback)
+                if session_id not in self._asked and len(self._callbacks) <= _MAX_ASKED_SESSIONS:
+                    self._has_more_to_ask = True
                 return lambda: self._remove(session_id, callback)
         callback()
         return lambda: None
@@ -69,6 +91,7 @@ class KilledSessions:
                 callbacks.remove(callback)
             if not callbacks:
                 self._callbacks.pop(session_id, None)
+                self._has_more_to_ask = self._has_more_to_ask and not self._asked.issuperset(self._callbacks)
 
 
 class AgentStream:
@@ -143,14 +166,15 @@ class AgentWatches:
                     pass
                 if time.monotonic() - opened_at > _MAX_PAUSE:
                     back_off.reset()
-                if self._is_wanted(stream):
+                if self._is_wanted(stream) and not stream.kills.has_more_to_ask:
                     await wire.sleep(back_off.next())
         finally:
             self._forget(stream)
 
     async def _read(self, wire: Wire, stream: AgentStream) -> None:
-        messages = wire.open(WATCH_AGENT, agents.WatchAgentRequest(agent_id=stream.agent_id))
-        heard_at = time.monotonic()
+        request = agents.WatchAgentRequest(agent_id=stream.agent_id, session_ids=stream.kills.ask())
+        messages = wire.open(WATCH_AGENT, request)
+        opened_at = heard_at = time.monotonic()
         try:
             while self._is_wanted(stream):
                 message = await messages.receive(_LINGER)
@@ -158,6 +182,8 @@ class AgentWatches:
                     heard_at = time.monotonic()
                     stream.receive(message)
                 elif time.monotonic() - heard_at >= SILENCE:
+                    return
+                if stream.kills.has_more_to_ask and time.monotonic() - opened_at >= _LINGER:
                     return
         finally:
             messages.close()
@@ -207,7 +233,8 @@ class WatchBase:
     def on_session_killed(self, session_id: str, callback: Callable[[], None]) -> Callable[[], None]:
         """Calls back once when the session is killed, at once if that is known already.
 
-        A kill while the stream was broken is missed. Returns a function that removes the callback.
+        A kill from before the stream was open, or while it was broken, is told when the stream is open again. Returns a function
+        that removes the callback.
         """
         if not self._is_open:
             return lambda: None
