@@ -13,6 +13,8 @@ export interface Caller {
   readonly isEnded?: boolean;
   /** Epoch milliseconds; null or absent for a key that does not expire. */
   readonly expiresAtMs?: number | null;
+  /** True for a person who is signed in to the dashboard. Default false. */
+  readonly isSignIn?: boolean;
 }
 
 /** A call as its service function sees it, beside the request. */

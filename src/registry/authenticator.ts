@@ -21,6 +21,8 @@ export interface KeyHolder {
   readonly isEnded?: boolean;
   /** Epoch milliseconds; null or absent for a key that does not expire. */
   readonly expiresAtMs?: number | null;
+  /** True for a person who is signed in to the dashboard. Default false. */
+  readonly isSignIn?: boolean;
 }
 
 /** Keys that an entry of the log ended. */
@@ -50,6 +52,8 @@ interface AuthenticatorOptions {
 
 /** Milliseconds that a key revoked on another replica may still work here, if the wake-up is lost. */
 const DEFAULT_KEY_CACHE_MS = 2_000;
+/** The same for a sign-in, whose end no entry of the log tells. */
+const SIGN_IN_CACHE_MS = 400;
 /** Capacities of the two caches. Unknown keys have their own, so that a flood of them evicts no good key. */
 const CACHED_KEYS = 100_000;
 const CACHED_UNKNOWN = 10_000;
@@ -177,11 +181,15 @@ export class Authenticator {
       // INVARIANT: a read that began before `forget` is not cached after it; it may miss a revocation.
       if (inFlight !== this.#inFlight) return found;
       if (found === undefined) this.#unknown.set(digest, true, { start });
-      else this.#known.set(digest, found, { start });
+      else this.#known.set(digest, found, this.#agingFrom(start, found));
       return found;
     } finally {
       inFlight.delete(digest);
     }
+  }
+
+  #agingFrom(start: number, { holder }: StoredKey): { start: number; ttl?: number } {
+    return holder.isSignIn === true ? { start, ttl: Math.min(SIGN_IN_CACHE_MS, this.#known.ttl) } : { start };
   }
 
   /** Falls through to API keys: people choose their own, and such a key may look like a credential or token. */
@@ -214,7 +222,7 @@ export class Authenticator {
     const key = person ? null : await stored(em.findOne(ApiKeyEntity, { keyId, workspaceId, revokedAtMs: null }));
     if (!person && key === null) return undefined;
     const expiresAtMs = Math.min(until, key?.expiresAtMs ?? Number.POSITIVE_INFINITY);
-    const holder = { keyId, workspaceId, role, agentId: null, expiresAtMs };
+    const holder = { keyId, workspaceId, role, agentId: null, expiresAtMs, isSignIn: true };
     return { holder, afterEnd: undefined, expiresAtMs, endedAtMs: null };
   }
 

@@ -76,7 +76,7 @@ export class SignIns {
     this.#forget(workspaceId);
   }
 
-  /** Signs out everywhere. Other processes notice within 2 s, open streams within 10 s. */
+  /** Signs out everywhere. Other processes and open streams notice within a second. */
   async endAll({ workspaceId, keyId: holder }: KeyHolder): Promise<void> {
     await stored(this.#orm.em.fork().nativeDelete(SignInEntity, { workspaceId, holder }));
     this.#forget(workspaceId);

@@ -1,3 +1,4 @@
+import type { Caller } from "../api/context.ts";
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors.ts";
 import { type Authenticate, assertMayCall, findCaller, keyInvalid } from "./admission.ts";
 import { type Call, MAX_TIMER_MS } from "./call-context.ts";
@@ -28,6 +29,8 @@ export interface OpenStreamsOptions {
 
 /** A look-up may be 2 s old, so a stream is at most 10 s behind even if every notification is lost. */
 const DEFAULT_RECHECK_MS = 8_000;
+/** The same for a sign-in, whose end the log does not tell: with the age of a look-up, less than a second. */
+const SIGN_IN_RECHECK_MS = 500;
 /** Milliseconds between attempts while the store cannot be read. */
 const RETRY_MS = 1_000;
 /** Streams that one key, and all keys of one workspace, may have open in this process. */
@@ -152,7 +155,7 @@ export class OpenStreams {
       assertMayCall(now, call.endpoint.access, call.endpoint.method);
       const isSame = now.keyId === keyId && now.workspaceId === workspaceId && now.role === role;
       if (!isSame || now.agentId !== agentId) throw keyInvalid();
-      this.#checkAgainIn(stream, this.#msUntilCheck(now.expiresAtMs ?? null));
+      this.#checkAgainIn(stream, this.#msUntilCheck(now));
     } catch (error) {
       const { reason } = controlPlaneErrorFrom(error);
       if (reason === ErrorReason.STORE_UNAVAILABLE) this.#checkAgainIn(stream, RETRY_MS);
@@ -160,10 +163,11 @@ export class OpenStreams {
     }
   }
 
-  #msUntilCheck(expiresAtMs: number | null): number {
-    if (expiresAtMs === null) return this.#recheckMs;
+  #msUntilCheck({ expiresAtMs = null, isSignIn = false }: Caller): number {
+    const recheckMs = isSignIn ? Math.min(SIGN_IN_RECHECK_MS, this.#recheckMs) : this.#recheckMs;
+    if (expiresAtMs === null) return recheckMs;
     // One more, because a timer may fire up to a millisecond early.
-    return Math.min(this.#recheckMs, Math.max(0, expiresAtMs - this.#clock.now()) + 1);
+    return Math.min(recheckMs, Math.max(0, expiresAtMs - this.#clock.now()) + 1);
   }
 
   #checkAgainIn(stream: OpenStream, ms: number): void {

@@ -71,6 +71,11 @@ describe("the key of an open stream", () => {
     const { credential_id: id } = created.credential as unknown as { credential_id: string };
     return { secret: created.secret ?? "", id };
   };
+  const post = (path: string, body: object, headers: Record<string, string> = {}): Promise<Response> =>
+    fetch(service.http + path, {
+      ...{ method: "POST", body: JSON.stringify(body) },
+      headers: { "content-type": "application/json", ...headers },
+    });
   const onAllWires = (method: DescMethodServerStreaming, request: JsonObject, key: string): Watched[] =>
     wires.all.map((wire) => watch(wire, method, request, key));
   const areOpen = (watched: readonly Watched[]): Promise<void> =>
@@ -104,6 +109,20 @@ describe("the key of an open stream", () => {
     for (const { end } of watched) await end;
     expect(performance.now() - expiresAt).to.be.within(-500, SOON_MS);
     await expectEnded(watched);
+  });
+
+  it("ends a watch when it is a sign-in that is ended on another replica, in one browser or in all.", async () => {
+    for (const everywhere of [false, true]) {
+      const signedIn = await post("/dashboard/sign-in", { key: service.adminKey });
+      const [cookie = ""] = (signedIn.headers.get("set-cookie") ?? "").split(";");
+      const secret = cookie.slice(cookie.indexOf("=") + 1);
+      const watched = onAllWires(watchEscalations, {}, secret);
+      await areOpen(watched);
+      const { csrf_token: csrf } = (await signedIn.json()) as { csrf_token: string };
+      const out = await post("/dashboard/sign-out", { everywhere }, { cookie, "x-csrf-token": csrf });
+      expect(out.status).to.equal(200);
+      await expectEnded(watched);
+    }
   });
 
   it("ends a watch when it is a credential that is ended.", async () => {
