@@ -11,7 +11,7 @@ import {
   listMembers,
   removeDepartmentMember,
 } from "../registry/departments.ts";
-import type { DepartmentState } from "../state/departments.ts";
+import type { DepartmentState } from "../state/agents.ts";
 import { pageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 

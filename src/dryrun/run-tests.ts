@@ -1,7 +1,7 @@
 import { argumentsFrom, toolNameFrom } from "../policy/action.ts";
 import { Checks, type LongCheck } from "../policy/checks.ts";
+import { createPolicySet } from "../policy/evaluate.ts";
 import { normaliseName } from "../policy/names.ts";
-import { createPolicySet } from "../policy/policy-set.ts";
 import type {
   CompiledMandate,
   CounterSpec,

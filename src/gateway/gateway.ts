@@ -9,7 +9,7 @@ import type { ReviewedTool } from "../registry/mcp-definitions.ts";
 import type { McpServer, McpServers } from "../registry/mcp-servers.ts";
 import { HeldBytes } from "../server/held-bytes.ts";
 import { sendJson } from "../server/http-reply.ts";
-import { parseJson } from "../server/rest/json-reader.ts";
+import { parseJson } from "../server/rest/json.ts";
 import { readJsonBody } from "../server/rest/request.ts";
 import type { McpCallers } from "./caller.ts";
 import { type Exchange, Forwarding, type ForwardingOptions, inGeneration, noteFault, stackOf } from "./exchange.ts";

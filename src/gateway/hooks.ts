@@ -8,7 +8,7 @@ import { cancelled, methodNotAllowed, reportFault } from "../server/errors.ts";
 import { HeldBytes } from "../server/held-bytes.ts";
 import type { HttpRoute } from "../server/http.ts";
 import { headerOf, sendError, sendJson } from "../server/http-reply.ts";
-import { parseJson } from "../server/rest/json-reader.ts";
+import { parseJson } from "../server/rest/json.ts";
 import { readJsonBody } from "../server/rest/request.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import type { McpCaller, McpCallers } from "./caller.ts";

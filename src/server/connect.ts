@@ -41,7 +41,7 @@ import { fitTrailers } from "./grpc.ts";
 import { headerOf, sendError, sendJson } from "./http-reply.ts";
 import { unknownWordsOf } from "./open-enums.ts";
 import type { Pipeline } from "./pipeline.ts";
-import { parseJson } from "./rest/json-reader.ts";
+import { parseJson } from "./rest/json.ts";
 import { assertFewValues, decodeOptions, undecodable } from "./validation.ts";
 
 /** Options of the Connect handler. */

@@ -1,10 +1,9 @@
 import type { Frontier } from "../tree/merkle.ts";
-import { type AgentState, createPatternCache, type PatternCache } from "./agents.ts";
+import { type AgentState, createPatternCache, Departments, type PatternCache } from "./agents.ts";
 import { AuthorityIndex } from "./authority.ts";
 import type { SealedWorkspace } from "./control-changes.ts";
 import { OrderedSequences } from "./counters/ordered.ts";
 import { VelocityWindows } from "./counters/windows.ts";
-import { Departments } from "./departments.ts";
 import { Escalations } from "./escalations.ts";
 import { Policies } from "./policies.ts";
 import { SealedSigningKeys } from "./signing-keys.ts";

@@ -8,8 +8,7 @@ import {
   InterceptResponseSchema,
   ListDecisionsResponseSchema,
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
-import { JsonReaders, parseJson } from "../../src/server/rest/json-reader.ts";
-import { JsonWriters } from "../../src/server/rest/json-writer.ts";
+import { JsonReaders, JsonWriters, parseJson } from "../../src/server/rest/json.ts";
 
 const ROUNDS = 7;
 const ROUND_MS = 120;

@@ -7,7 +7,7 @@ import { coversAction, coversAgent } from "../../src/dryrun/trace.ts";
 import { doInTurns } from "../../src/dryrun/work.ts";
 import { matchesPattern } from "../../src/policy/action.ts";
 import { Checks } from "../../src/policy/checks.ts";
-import { createPolicySet } from "../../src/policy/policy-set.ts";
+import { createPolicySet } from "../../src/policy/evaluate.ts";
 import type {
   CompiledMandate,
   CounterSpec,

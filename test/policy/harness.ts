@@ -4,8 +4,8 @@ import { type Rule, RuleSchema } from "../../gen/agentcontrol/v1/mandate_service
 import { argumentsFrom } from "../../src/policy/action.ts";
 import { Checks } from "../../src/policy/checks.ts";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
+import { createPolicySet } from "../../src/policy/evaluate.ts";
 import { LongChecker } from "../../src/policy/long/checker.ts";
-import { createPolicySet } from "../../src/policy/policy-set.ts";
 import { flattenSchema } from "../../src/policy/schema/flatten.ts";
 import { createToolSchema } from "../../src/policy/schema/validate.ts";
 import type {

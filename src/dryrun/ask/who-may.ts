@@ -1,7 +1,6 @@
 import { RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { contextOf } from "../../decision/decide.ts";
-import { SEVERITY } from "../../policy/evaluate.ts";
-import { createPolicySet } from "../../policy/policy-set.ts";
+import { createPolicySet, SEVERITY } from "../../policy/evaluate.ts";
 import type { CompiledMandate, CompiledRule, Decision, PolicySet } from "../../policy/types.ts";
 import type { AgentState } from "../../state/agents.ts";
 import type { Action, DecisionReason } from "../../state/types.ts";

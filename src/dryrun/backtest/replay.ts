@@ -12,10 +12,10 @@ import type {
   Principal,
   SemanticSpec,
 } from "../../policy/types.ts";
+import { Departments } from "../../state/agents.ts";
 import { completeWindows } from "../../state/counters/log-history.ts";
 import { OrderedSequences } from "../../state/counters/ordered.ts";
 import { VelocityWindows } from "../../state/counters/windows.ts";
-import { Departments } from "../../state/departments.ts";
 import { foldChange, foldDecision } from "../../state/fold.ts";
 import type { DecisionPath } from "../../state/types.ts";
 import { EntryKind } from "../../state/types.ts";

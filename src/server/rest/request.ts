@@ -5,8 +5,8 @@ import { ControlPlaneError, ErrorReason } from "../../errors.ts";
 import { bodyTooLarge, cancelled } from "../errors.ts";
 import { mayHaveBody } from "../http-reply.ts";
 import { fieldFault } from "./field-path.ts";
-import type { FieldSetter, JsonReaders, LocalMessage } from "./json-reader.ts";
-import { parseJson } from "./json-reader.ts";
+import type { FieldSetter, JsonReaders, LocalMessage } from "./json.ts";
+import { parseJson } from "./json.ts";
 import { decoded, type Route, type RouteMatch } from "./routes.ts";
 
 /** Parts of an HTTP request that make its message. */

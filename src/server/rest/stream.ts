@@ -6,7 +6,7 @@ import { ControlPlaneError, ErrorReason } from "../../errors.ts";
 import type { Call } from "../call-context.ts";
 import { errorBodyFrom } from "../errors.ts";
 import { NEVER_STORED } from "../http-reply.ts";
-import type { JsonWriter } from "./json-writer.ts";
+import type { JsonWriter } from "./json.ts";
 
 /** Media types of responses. */
 export const JSON_TYPE = "application/json";

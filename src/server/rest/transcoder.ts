@@ -4,8 +4,7 @@ import { type Arrival, type Call, type IncomingCall, timeoutFromHeader } from ".
 import { cancelled, methodNotAllowed } from "../errors.ts";
 import { headerOf, sendJson } from "../http-reply.ts";
 import type { Pipeline } from "../pipeline.ts";
-import { JsonReaders } from "./json-reader.ts";
-import { type JsonWriter, JsonWriters } from "./json-writer.ts";
+import { JsonReaders, type JsonWriter, JsonWriters } from "./json.ts";
 import { createRequestReader, type RequestReader, readJsonBody } from "./request.ts";
 import { type Aliases, type Route, type RouteMatch, RouteTable, routesOfServices } from "./routes.ts";
 import { assertAcceptsJson, openStream, sendStream, streamFormatFor } from "./stream.ts";

@@ -2,8 +2,7 @@ import { LRUCache } from "lru-cache";
 import { compilePatterns } from "../../policy/action.ts";
 import type { Decision, OrderedSpec } from "../../policy/types.ts";
 import type { HistoryEntry } from "./log-history.ts";
-import { RingBuffer } from "./ring-buffer.ts";
-import { AgentNumbers, type Membership } from "./windows.ts";
+import { AgentNumbers, type Membership, RingBuffer } from "./windows.ts";
 
 // Ordered sequences.
 //

@@ -137,16 +137,16 @@ describe("createRestTranscoder", () => {
   const FIELDS: readonly [string, Field, Rule, string][] = [
     ["a path variable that is a list", { type: STRING, label: REPEATED }, get("/v1/{c}"), "`c` is not a string"],
     ["a list of numbers in a query", { type: INT64, label: REPEATED }, get("/x"), "a query cannot fill"],
-    ["bytes in a request", { type: BYTES }, post("/x"), "no JSON reader"],
-    ["a member of a oneof", { type: STRING, oneofIndex: 0 }, post("/x"), "no JSON reader"],
-    ["a duration", { type: MESSAGE, typeName: ".google.protobuf.Duration" }, post("/x"), "no JSON reader"],
+    ["bytes in a request", { type: BYTES }, post("/x"), "no JSON form is known"],
+    ["a member of a oneof", { type: STRING, oneofIndex: 0 }, post("/x"), "no JSON form is known"],
+    ["a duration", { type: MESSAGE, typeName: ".google.protobuf.Duration" }, post("/x"), "no JSON form is known"],
     [
       "a list of Structs",
       { type: MESSAGE, typeName: ".google.protobuf.Struct", label: REPEATED },
       post("/x"),
-      "no JSON reader",
+      "no JSON form is known",
     ],
-    ["64-bit integers held as text", { type: INT64, options: { jstype: 1 } }, post("/x"), "no JSON reader"],
+    ["64-bit integers held as text", { type: INT64, options: { jstype: 1 } }, post("/x"), "no JSON form is known"],
   ];
   for (const [description, field, rule, error] of FIELDS) {
     it(`refuses ${description}, which no proto of ours has.`, () => {
