@@ -67,22 +67,34 @@ export class Stretch {
     });
   }
 
-  /** Reads the entries from one index up to another, page by page, each with what `withPage` reads for it. */
+  /**
+   * Reads the entries from one index up to another, page by page, each with what `withPage` reads for it. While a page is in use
+   * the next one is read.
+   */
   async *pages<T>(
     from: number,
     before: number,
     withPage: (reader: Reader, entries: readonly StretchEntry[]) => Promise<T>,
   ): AsyncGenerator<T> {
-    for (let next = from; next < before; ) {
-      const { seq, result } = await this.within(async (client) => {
+    const read = (next: number) =>
+      this.within(async (client) => {
         const values = [this.#workspaceId, next, before, PAGE, PAGE_BYTES];
         const { rows } = await client.query<StretchEntry>({ ...readStretch, values });
         const last = rows.at(-1);
         if (last === undefined) throw new Error(`entry ${next} is missing from the log of \`${this.#workspaceId}\``);
-        return { seq: last.seq, result: await withPage(client, rows) };
+        return { nextSeq: last.seq + 1, result: await withPage(client, rows) };
       });
-      yield result;
-      next = seq + 1;
+    let reading = from < before ? read(from) : undefined;
+    try {
+      while (reading !== undefined) {
+        const { nextSeq, result } = await reading;
+        reading = nextSeq < before ? read(nextSeq) : undefined;
+        // Its error is thrown when its turn comes.
+        reading?.catch(() => undefined);
+        yield result;
+      }
+    } finally {
+      await reading?.catch(() => undefined);
     }
   }
 
