@@ -383,3 +383,17 @@ function rowFrom({ agentId }: Action, outcome: Partial<Outcome>, index: number):
     ...{ asked: 0, keys: new Set(), lastAsk: "", usedBy: "", replacedBy: "" },
   };
 }
+
+/** Decides one action as a batch of its own, which nobody waits for. Throws what deciding throws. */
+export function decidedAlone(state: WorkspaceState, action: Action, steps: Steps, nowMs: number): Batch {
+  const faults: unknown[] = [];
+  const reject = (fault: unknown): void => void faults.push(fault);
+  const batch = new Batch(
+    state,
+    [{ action, steps, isAbandoned: () => false, resolve: () => undefined, reject }],
+    nowMs,
+  );
+  batch.decide();
+  if (faults.length > 0) throw faults[0];
+  return batch;
+}

@@ -1,5 +1,4 @@
 import { setImmediate } from "node:timers/promises";
-import { LRUCache } from "lru-cache";
 import type { PoolClient } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { ControlChange } from "../state/control-changes.ts";
@@ -20,12 +19,13 @@ import {
   readSnapshot,
   type Transaction,
 } from "../store/transaction.ts";
-import { Batch, type Decide, type PendingDecision, type Steps } from "./batch.ts";
+import { Batch, type Decide, decidedAlone, type PendingDecision, type Steps } from "./batch.ts";
 import { announceStretch, catchUp } from "./catch-up.ts";
 import { type SealedChanges, sealChanges } from "./changes.ts";
 import type { DatabaseClock } from "./clock.ts";
 import type { LedgerEvent, LedgerListener, WakeUp } from "./events.ts";
 import { assertRepeatable, replayOf } from "./idempotency.ts";
+import { isTask, Queue, textLengthOf, type Waiting } from "./queue.ts";
 import { type DecisionReceipt, readReceipts, sealedDecisionFromReceipt } from "./receipts.ts";
 
 /** Scope of a change of a workspace, valid while the end of the log is locked. */
@@ -70,14 +70,6 @@ export interface LogSurroundings {
   readonly onEscalated?: (workspaceId: string, nextExpiryMs: number) => void;
 }
 
-/** A step of the log that runs alone, with nothing in flight. */
-interface Task {
-  readonly run: () => Promise<void>;
-  reject(error: unknown): void;
-}
-
-const isTask = (entry: PendingDecision | Task): entry is Task => "run" in entry;
-
 /** A batch that was sent and is not known to be durable. */
 interface SentBatch {
   readonly batch: Batch;
@@ -88,10 +80,6 @@ interface SentBatch {
 
 /** Batches in flight at once: one that the database works on, and one that it finds when it is done. */
 const MAX_IN_FLIGHT = 2;
-/** Largest batch: past this an insert no longer gains from size, and its first action waits for its last. */
-const MAX_BATCH = 256;
-/** Characters of content and metadata past which a batch takes nothing more: one insert carries all of them as one text. */
-const MAX_BATCH_TEXT = 1_048_576;
 /** Smallest share of the open actions that one batch takes while another gathers. */
 const MIN_SHARE = 16;
 /**
@@ -99,24 +87,8 @@ const MIN_SHARE = 16;
  * a window before it is durable or rolled back.
  */
 const MAX_AHEAD_MS = 500;
-/** Actions of one workspace that may wait; past it OVERLOADED tells callers to back off. */
-const MAX_WAITING = 50_000;
-/** Characters of content and metadata that the waiting actions of one workspace may hold; past it OVERLOADED. */
-const MAX_WAITING_TEXT = 67_108_864;
-/** Retryable decisions of this replica that are remembered, so that a repeat does not disturb a batch. */
-const REMEMBERED_REQUESTS = 20_000;
 /** Time between sweeps of expired authority, milliseconds: a sweep visits all authority that has not ended. */
 const SWEEP_MS = 60_000;
-
-function overloaded(waiting: number): ControlPlaneError {
-  const message = `${waiting} actions of the workspace are waiting to be decided; retry with back-off`;
-  return new ControlPlaneError(ErrorReason.OVERLOADED, message, { waiting: String(waiting) });
-}
-
-const textLengthOf = ({ actionContent, metadataText }: Action): number => actionContent.length + metadataText.length;
-
-const cancelled = (): ControlPlaneError =>
-  new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away before the action was decided");
 
 function unknownAgent(agentId: string): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.AGENT_NOT_FOUND, `no agent \`${agentId}\``, { agent_id: agentId });
@@ -150,9 +122,7 @@ export class WorkspaceLog {
   readonly #surroundings: LogSurroundings;
   readonly #listeners = new Set<LedgerListener>();
 
-  #queue: (PendingDecision | Task)[] = [];
-  /** Characters of content and metadata of the actions in the queue. */
-  #waitingText = 0;
+  readonly #queue = new Queue();
   readonly #inFlight: SentBatch[] = [];
   /** Durable batches whose callers are answered after the next batch is on its way. */
   readonly #unpublished: Batch[] = [];
@@ -161,7 +131,6 @@ export class WorkspaceLog {
   #running: Promise<void> | undefined;
   #lastBatchSize = 0;
   #onGathered: (() => void) | undefined;
-  readonly #recentIds = new LRUCache<string, true>({ max: REMEMBERED_REQUESTS });
 
   #usedAt = performance.now();
   #sweptAt = this.#usedAt;
@@ -184,10 +153,6 @@ export class WorkspaceLog {
   /** Actions and tasks that wait. */
   get waiting(): number {
     return this.#queue.length;
-  }
-
-  get #isFull(): boolean {
-    return this.waiting >= MAX_WAITING || this.#waitingText >= MAX_WAITING_TEXT;
   }
 
   /** `performance.now()` of the last use, for eviction. */
@@ -217,9 +182,10 @@ export class WorkspaceLog {
    */
   append(action: Action, steps: Steps, isAbandoned: () => boolean): Promise<SealedDecision> {
     this.#usedAt = performance.now();
-    if (this.#isFull) return Promise.reject(overloaded(this.waiting));
-    this.#waitingText += textLengthOf(action);
-    return new Promise((resolve, reject) => this.#enqueue({ action, steps, isAbandoned, resolve, reject }));
+    return new Promise((resolve, reject) => {
+      this.#queue.assertRoom();
+      this.#enqueue({ action, steps, isAbandoned, resolve, reject });
+    });
   }
 
   /** Tells if the log holds a decision. Rejects with STORE_UNAVAILABLE. */
@@ -232,8 +198,8 @@ export class WorkspaceLog {
    * the actions needs, and appends nothing. Reads in a READ ONLY transaction. `run` MUST leave the state as it was. Rejects with
    * AGENT_NOT_FOUND, OVERLOADED or STORE_UNAVAILABLE.
    */
-  dryRun<T>(actions: readonly Action[], run: (state: WorkspaceState, nowMs: number) => T): Promise<T> {
-    if (this.#isFull) return Promise.reject(overloaded(this.waiting));
+  async dryRun<T>(actions: readonly Action[], run: (state: WorkspaceState, nowMs: number) => T): Promise<T> {
+    this.#queue.assertRoom();
     const { pool } = this.#database;
     return this.#runAlone(() =>
       readSnapshot(pool, async (client) => {
@@ -323,7 +289,7 @@ export class WorkspaceLog {
 
   // The loop.
 
-  #enqueue(entry: PendingDecision | Task): void {
+  #enqueue(entry: Waiting): void {
     this.#queue.push(entry);
     this.#running ??= this.#run();
     if (this.#hasGathered()) this.#onGathered?.();
@@ -371,7 +337,7 @@ export class WorkspaceLog {
   async #giveUp(error: unknown): Promise<void> {
     this.#isTorn = true;
     const sent = this.#inFlight.splice(0);
-    const waiting = this.#takeAll();
+    const waiting = this.#queue.takeAll();
     const results = await Promise.all(sent.map(({ appended }) => appended));
     this.#release(true);
     const durable = sent.filter((_, index) => isAppended(results[index] as PromiseSettledResult<number | undefined>));
@@ -379,13 +345,6 @@ export class WorkspaceLog {
     // Has no effect on callers that were answered.
     for (const { batch } of sent) rejectAll(batch.items, error);
     rejectAll(waiting, error);
-  }
-
-  #takeAll(): (PendingDecision | Task)[] {
-    this.#waitingText = 0;
-    const all = this.#queue;
-    this.#queue = [];
-    return all;
   }
 
   /** Reads the state anew, and announces what listeners have not heard of. */
@@ -414,16 +373,16 @@ export class WorkspaceLog {
 
   /** Starts whatever is next in the queue while nothing is in flight. */
   async #startNext(): Promise<void> {
-    if (this.#queue.length === 0) return;
+    const { first: next } = this.#queue;
+    if (next === undefined) return;
     // A turn of the event loop: requests that have arrived on other connections join the batch. A caller alone, whose last
     // batch was its own, is not made to wait.
     await (this.#lastBatchSize > 1 ? setImmediate() : undefined);
-    const next = this.#queue[0] as PendingDecision | Task;
     if (isTask(next)) {
       this.#publish();
-      this.#queue.shift();
+      this.#queue.shiftTask();
       await next.run();
-    } else if (this.#isRepeat(next)) await this.#answerRepeats(this.#takeRepeats());
+    } else if (this.#queue.isRepeat(next)) await this.#answerRepeats(this.#queue.takeRepeats());
     else await this.#sendFirst(this.#takeBatch());
   }
 
@@ -454,50 +413,12 @@ export class WorkspaceLog {
     return oldest === undefined || this.#queue.length >= oldest.batch.items.length;
   }
 
-  #isRepeat({ action }: PendingDecision): boolean {
-    return action.isRetryable && this.#recentIds.has(action.decisionId);
-  }
-
-  #take(limit: number, accepts: (item: PendingDecision) => boolean): PendingDecision[] {
-    let text = 0;
-    const items: PendingDecision[] = [];
-    for (const entry of this.#queue) {
-      if (items.length === limit || text >= MAX_BATCH_TEXT || isTask(entry) || !accepts(entry)) break;
-      text += textLengthOf(entry.action);
-      items.push(entry);
-    }
-    this.#queue = this.#queue.slice(items.length);
-    this.#waitingText -= text;
-    return items;
-  }
-
-  /** Puts actions that a batch did not decide before all others. */
-  #putBack(items: readonly PendingDecision[]): void {
-    if (items.length === 0) return;
-    this.#queue = [...items, ...this.#queue];
-    for (const { action } of items) this.#waitingText += textLengthOf(action);
-  }
-
-  #takeRepeats(): PendingDecision[] {
-    return this.#take(MAX_BATCH, (item) => this.#isRepeat(item));
-  }
-
   /** Takes at most half of the open actions, so that the callers of one half send anew while the other is decided. */
-  #takeBatch(): PendingDecision[] {
+  #takeBatch(): readonly PendingDecision[] {
     const share = Math.max(MIN_SHARE, Math.floor(this.#openActions() / MAX_IN_FLIGHT));
-    const ids = new Set<string>();
-    const items = this.#take(Math.min(MAX_BATCH, share), (item) => {
-      const { decisionId } = item.action;
-      if (this.#isRepeat(item) || ids.has(decisionId)) return false;
-      ids.add(decisionId);
-      return true;
-    });
+    const items = this.#queue.takeBatch(share);
     this.#lastBatchSize = items.length;
-    return items.filter((item) => {
-      if (!item.isAbandoned()) return true;
-      item.reject(cancelled());
-      return false;
-    });
+    return items;
   }
 
   // The pipelined way: batches behind each other on one connection.
@@ -530,15 +451,14 @@ export class WorkspaceLog {
   /** Sends a batch behind the one in flight; false when it has to wait for that to be over. */
   #sendBehind(): boolean {
     const [oldest] = this.#inFlight;
-    const [next] = this.#queue;
+    const { first: next } = this.#queue;
     if (oldest === undefined || this.#connection === undefined || this.#inFlight.length >= MAX_IN_FLIGHT) return false;
-    if (next === undefined || isTask(next) || !this.#hasGathered() || this.#isRepeat(next)) return false;
+    if (next === undefined || isTask(next) || !this.#hasGathered() || this.#queue.isRepeat(next)) return false;
     const { pool } = this.#database;
     const nowMs = this.#now();
     // While others of this process wait for a connection, this one is given back as soon as possible.
     if (pool.waitingCount > pool.idleCount || nowMs - oldest.batch.atMs >= MAX_AHEAD_MS) return false;
-    const upcoming = this.#queue.slice(0, MAX_BATCH).filter((entry): entry is PendingDecision => !isTask(entry));
-    if (!this.#isLoaded(upcoming, nowMs)) return false;
+    if (!this.#isLoaded(this.#queue.upcoming(), nowMs)) return false;
     const items = this.#takeBatch();
     if (items.length > 0) this.#send(this.#connection, items, nowMs);
     return true;
@@ -548,12 +468,12 @@ export class WorkspaceLog {
   #send(connection: PoolClient, items: readonly PendingDecision[], nowMs: number): void {
     const batch = new Batch(this.#state, items, nowMs);
     batch.decide();
-    this.#putBack(batch.left);
+    this.#queue.putBack(batch.left);
     if (batch.items.length === 0) {
       if (this.#inFlight.length === 0) this.#release();
       return;
     }
-    for (const { action } of batch.items) if (action.isRetryable) this.#recentIds.set(action.decisionId, true);
+    this.#queue.remember(batch.items);
     const sentAtMs = performance.now();
     const appended = Promise.allSettled([batch.send(connection)]).then(([result]) => result);
     this.#inFlight.push({ batch, appended, sentAtMs });
@@ -643,7 +563,7 @@ export class WorkspaceLog {
     const nowMs = await completeWindows(connection, this.#state, this.#clock);
     const batch = new Batch(this.#state, items, nowMs);
     batch.decide();
-    this.#putBack(batch.left);
+    this.#queue.putBack(batch.left);
     if (batch.items.length === 0) return void (await connection.query("rollback"));
     try {
       const sentAtMs = performance.now();
@@ -655,7 +575,7 @@ export class WorkspaceLog {
       batch.undo();
       throw error;
     }
-    for (const { action } of batch.items) if (action.isRetryable) this.#recentIds.set(action.decisionId, true);
+    this.#queue.remember(batch.items);
     this.#unpublished.push(batch);
     this.#publish();
   }
@@ -848,20 +768,6 @@ interface CommittedChange<T> {
   readonly sealed?: SealedChanges;
   /** The decision that it appended before; undefined for none. */
   readonly batch: Batch | undefined;
-}
-
-/** Decides one action as a batch of its own, which nobody waits for. Throws what deciding throws. */
-function decidedAlone(state: WorkspaceState, action: Action, steps: Steps, nowMs: number): Batch {
-  const faults: unknown[] = [];
-  const reject = (fault: unknown): void => void faults.push(fault);
-  const batch = new Batch(
-    state,
-    [{ action, steps, isAbandoned: () => false, resolve: () => undefined, reject }],
-    nowMs,
-  );
-  batch.decide();
-  if (faults.length > 0) throw faults[0];
-  return batch;
 }
 
 /** Runs a listener. Its fault goes to the process's last handler: the log and the other listeners go on. */
