@@ -21,7 +21,7 @@ import { EscalationFeed } from "../escalation/feed.ts";
 import { type EscalationChange, type WatchContext, waitEscalation, watchEscalations } from "../escalation/watch.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
-import { argumentsFrom } from "../policy/action.ts";
+import { argumentsFrom } from "../policy/names.ts";
 import { pageFrom as cutPage, MAX_PAGE_BYTES } from "../registry/page.ts";
 import { numberFromEscalationStatus } from "../state/types.ts";
 import type { CallContext, Caller } from "./context.ts";

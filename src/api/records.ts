@@ -8,7 +8,7 @@ import type {
   ReasonSchema,
 } from "../../gen/agentcontrol/v1/resources_pb.js";
 import type { DecisionBody, DecisionReceipt, SealedReason } from "../log/receipts.ts";
-import { argumentsFrom } from "../policy/action.ts";
+import { argumentsFrom } from "../policy/names.ts";
 import type { LimitState, ScopeWord } from "../policy/types.ts";
 import { digestOf } from "../tree/canonical.ts";
 import { decisionMapping, decisionPathMapping, scopeMapping } from "./enum-mapping.ts";

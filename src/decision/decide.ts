@@ -1,9 +1,10 @@
 import type { Steps } from "../log/batch.ts";
-import { argumentsFrom, toolNameFrom } from "../policy/action.ts";
 import { Checks } from "../policy/checks.ts";
+import { argumentsFrom, toolNameFrom } from "../policy/names.ts";
 import type { Decision, EvaluationContext, PolicyResult, ToolSchema } from "../policy/types.ts";
-import { type AgentState, trustAfter } from "../state/agents.ts";
+import type { AgentState } from "../state/agents.ts";
 import type { AuthorityItem } from "../state/authority.ts";
+import { trustAfter } from "../state/fold.ts";
 import { type Action, DEFAULT_REASONS, type DecisionReason, isCounted, type Outcome } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { actionDigest, askApproval, checkApproval } from "./approval.ts";

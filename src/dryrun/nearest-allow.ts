@@ -1,7 +1,7 @@
 import { type JsonObject, type JsonValue, toJson } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
-import { argumentsFrom } from "../policy/action.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
+import { argumentsFrom } from "../policy/names.ts";
 import { argumentSteps } from "../policy/schema/argument-path.ts";
 import type { FlattenedArgument, ToolSchema } from "../policy/types.ts";
 import type { Action, Outcome } from "../state/types.ts";

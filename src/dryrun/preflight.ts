@@ -1,7 +1,7 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import { invalidField } from "../errors.ts";
-import { argumentsFrom } from "../policy/action.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
+import { argumentsFrom } from "../policy/names.ts";
 import { type ArgumentStep, argumentSteps } from "../policy/schema/argument-path.ts";
 import type { FlattenedArgument, ToolSchema } from "../policy/types.ts";
 import { jsonBytes } from "../registry/page.ts";

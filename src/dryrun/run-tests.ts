@@ -1,7 +1,6 @@
-import { argumentsFrom, toolNameFrom } from "../policy/action.ts";
 import { Checks, type LongCheck } from "../policy/checks.ts";
 import { createPolicySet } from "../policy/evaluate.ts";
-import { normaliseName } from "../policy/names.ts";
+import { argumentsFrom, normaliseName, toolNameFrom } from "../policy/names.ts";
 import type {
   CompiledMandate,
   CounterSpec,

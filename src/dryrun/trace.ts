@@ -2,10 +2,9 @@ import { type JsonValue, toJson } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { type Condition, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { contextOf } from "../decision/decide.ts";
-import { compilePatterns } from "../policy/action.ts";
 import { Checks } from "../policy/checks.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
-import { toolKey } from "../policy/names.ts";
+import { compilePatterns, toolKey } from "../policy/names.ts";
 import { argumentSteps } from "../policy/schema/argument-path.ts";
 import type {
   CompiledMandate,

@@ -1,9 +1,8 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { invalidField } from "../errors.ts";
 import type { DecisionReceipt } from "../log/receipts.ts";
-import { argumentsFrom } from "../policy/action.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
-import { normaliseName } from "../policy/names.ts";
+import { argumentsFrom, normaliseName } from "../policy/names.ts";
 import { isStorableJson } from "../registry/checked-text.ts";
 import type { Action } from "../state/types.ts";
 import { createId } from "../store/ids.ts";

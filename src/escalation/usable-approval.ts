@@ -1,7 +1,7 @@
 import type { Pool } from "pg";
 import { actionDigest } from "../decision/approval.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
-import { toolNameFrom } from "../policy/action.ts";
+import { toolNameFrom } from "../policy/names.ts";
 import type { Action } from "../state/types.ts";
 import { numberFromEscalationStatus } from "../state/types.ts";
 import { readUsableApprovals } from "../store/sql/read-escalations.ts";

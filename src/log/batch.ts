@@ -1,5 +1,4 @@
-import { type Ask, type DecisionRefs, refTextFrom } from "../state/escalations.ts";
-import { foldDecision } from "../state/fold.ts";
+import { type Ask, type DecisionRefs, foldDecision, refTextFrom } from "../state/fold.ts";
 import {
   type Action,
   EntryKind,

@@ -1,6 +1,5 @@
 import type { ControlChange } from "../state/control-changes.ts";
-import { refsFromText } from "../state/escalations.ts";
-import { foldChange, foldDecision } from "../state/fold.ts";
+import { foldChange, foldDecision, refsFromText } from "../state/fold.ts";
 import { decisionFromNumber, EntryKind } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { readEntriesFrom } from "../store/sql/read-entries.ts";

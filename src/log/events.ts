@@ -1,6 +1,6 @@
 import type { Decision } from "../policy/types.ts";
 import type { ControlChange } from "../state/control-changes.ts";
-import type { Ask } from "../state/escalations.ts";
+import type { Ask } from "../state/fold.ts";
 
 /** A decision that any replica appended. */
 export interface DecisionEvent {

@@ -1,5 +1,5 @@
 import { invalidField } from "../errors.ts";
-import { patternFault } from "../policy/action.ts";
+import { patternFault } from "../policy/names.ts";
 import type { JsonValue } from "../tree/canonical.ts";
 
 const MAX_PATTERNS = 500;

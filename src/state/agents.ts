@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
-import { compilePatterns } from "../policy/action.ts";
-import type { CompiledPatterns, Decision } from "../policy/types.ts";
+import { compilePatterns } from "../policy/names.ts";
+import type { CompiledPatterns } from "../policy/types.ts";
 import type { SealedAgent, SealedDepartment } from "./control-changes.ts";
 import type { Membership } from "./counters/windows.ts";
 
@@ -24,17 +24,6 @@ export interface AgentState {
   trustTenths: number;
   /** Sorted. */
   departmentIds: readonly string[];
-}
-
-/** Highest trust, in tenths. */
-export const MAX_TRUST_TENTHS = 1000;
-
-/** Change of trust by each decision, in tenths. */
-export const TRUST_CHANGE_TENTHS: Readonly<Record<Decision, number>> = { allow: 2, block: -20, escalate: -5 };
-
-/** Returns the trust after a decision, clamped to 0 and 100.0. */
-export function trustAfter(tenths: number, decision: Decision): number {
-  return Math.min(MAX_TRUST_TENTHS, Math.max(0, tenths + TRUST_CHANGE_TENTHS[decision]));
 }
 
 /** Compiles a list of patterns, or returns the compiled form of an equal list from its cache. */

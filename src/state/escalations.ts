@@ -19,41 +19,6 @@ export interface EscalationState {
 /** Returns the id of the escalation that a decision creates. Both share one UUID. */
 export const escalationIdOf = (decisionId: string): string => idWithPrefix("esc", decisionId);
 
-/** A decision's request for an approval. */
-export interface Ask {
-  readonly escalationId: string;
-  /** Set if the request created the escalation; otherwise it joined one that was pending. */
-  readonly created?: { readonly actionDigest: string; readonly expiresAtMs: number };
-}
-
-/** References of a decision, as the column `ref_id` keeps them for replicas that fold it. */
-export interface DecisionRefs {
-  /** Ids of the approved escalation and of the authority that the decision used. */
-  readonly usedIds: readonly string[];
-  readonly ask: Ask | undefined;
-}
-
-const NO_IDS: readonly string[] = [];
-const NO_REFS: DecisionRefs = { usedIds: NO_IDS, ask: undefined };
-
-/** Writes the references of a decision: ids, or `ask:<id>`, or `new:<action digest>:<expiry>`; empty for none. */
-export function refTextFrom({ usedIds, ask }: DecisionRefs): string {
-  if (ask === undefined) return usedIds.length === 0 ? "" : usedIds.join(" ");
-  return ask.created === undefined
-    ? `ask:${ask.escalationId}`
-    : `new:${ask.created.actionDigest}:${ask.created.expiresAtMs}`;
-}
-
-/** Reads the references of a decision; the reverse of `refTextFrom`. */
-export function refsFromText(text: string | null, decisionId: string): DecisionRefs {
-  if (text === null) return NO_REFS;
-  if (text.startsWith("ask:")) return { usedIds: NO_IDS, ask: { escalationId: text.slice("ask:".length) } };
-  if (!text.startsWith("new:")) return { usedIds: text.split(" "), ask: undefined };
-  const [, actionDigest = "", expiresAt] = text.split(":");
-  const created = { actionDigest, expiresAtMs: Number(expiresAt) };
-  return { usedIds: NO_IDS, ask: { escalationId: escalationIdOf(decisionId), created } };
-}
-
 /** An agent's pending escalations at some time. */
 export interface PendingEscalations {
   /** The one for an action; undefined if nobody has asked for it. */

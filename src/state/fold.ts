@@ -1,8 +1,54 @@
 import type { Decision } from "../policy/types.ts";
-import { createAgentState, trustAfter } from "./agents.ts";
+import { createAgentState } from "./agents.ts";
 import type { ControlChange } from "./control-changes.ts";
-import type { Ask, DecisionRefs } from "./escalations.ts";
+import { escalationIdOf } from "./escalations.ts";
 import { requireCounters, type StateJournal, type WorkspaceState } from "./workspace.ts";
+
+/** Highest trust, in tenths. */
+export const MAX_TRUST_TENTHS = 1000;
+
+/** Change of trust by each decision, in tenths. */
+export const TRUST_CHANGE_TENTHS: Readonly<Record<Decision, number>> = { allow: 2, block: -20, escalate: -5 };
+
+/** Returns the trust after a decision, clamped to 0 and 100.0. */
+export function trustAfter(tenths: number, decision: Decision): number {
+  return Math.min(MAX_TRUST_TENTHS, Math.max(0, tenths + TRUST_CHANGE_TENTHS[decision]));
+}
+
+/** A decision's request for an approval. */
+export interface Ask {
+  readonly escalationId: string;
+  /** Set if the request created the escalation; otherwise it joined one that was pending. */
+  readonly created?: { readonly actionDigest: string; readonly expiresAtMs: number };
+}
+
+/** References of a decision, as the column `ref_id` keeps them for replicas that fold it. */
+export interface DecisionRefs {
+  /** Ids of the approved escalation and of the authority that the decision used. */
+  readonly usedIds: readonly string[];
+  readonly ask: Ask | undefined;
+}
+
+const NO_IDS: readonly string[] = [];
+const NO_REFS: DecisionRefs = { usedIds: NO_IDS, ask: undefined };
+
+/** Writes the references of a decision: ids, or `ask:<id>`, or `new:<action digest>:<expiry>`; empty for none. */
+export function refTextFrom({ usedIds, ask }: DecisionRefs): string {
+  if (ask === undefined) return usedIds.length === 0 ? "" : usedIds.join(" ");
+  return ask.created === undefined
+    ? `ask:${ask.escalationId}`
+    : `new:${ask.created.actionDigest}:${ask.created.expiresAtMs}`;
+}
+
+/** Reads the references of a decision; the reverse of `refTextFrom`. */
+export function refsFromText(text: string | null, decisionId: string): DecisionRefs {
+  if (text === null) return NO_REFS;
+  if (text.startsWith("ask:")) return { usedIds: NO_IDS, ask: { escalationId: text.slice("ask:".length) } };
+  if (!text.startsWith("new:")) return { usedIds: text.split(" "), ask: undefined };
+  const [, actionDigest = "", expiresAt] = text.split(":");
+  const created = { actionDigest, expiresAtMs: Number(expiresAt) };
+  return { usedIds: NO_IDS, ask: { escalationId: escalationIdOf(decisionId), created } };
+}
 
 /** Facts of a decision's entry that the state depends on. */
 export interface FoldedDecision {

@@ -5,9 +5,9 @@ import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { findShadowed, type ShadowedRule } from "../../src/dryrun/ask/shadowed.ts";
 import { coversAction, coversAgent } from "../../src/dryrun/trace.ts";
 import { doInTurns } from "../../src/dryrun/work.ts";
-import { matchesPattern } from "../../src/policy/action.ts";
 import { Checks } from "../../src/policy/checks.ts";
 import { createPolicySet } from "../../src/policy/evaluate.ts";
+import { matchesPattern } from "../../src/policy/names.ts";
 import type {
   CompiledMandate,
   CounterSpec,

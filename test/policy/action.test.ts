@@ -4,9 +4,9 @@ import {
   compilePatterns,
   isActionPattern,
   matchesPattern,
+  normaliseName,
   toolNameFrom,
-} from "../../src/policy/action.ts";
-import { normaliseName } from "../../src/policy/names.ts";
+} from "../../src/policy/names.ts";
 
 const PATTERN_CASES: readonly (readonly [string, string, boolean])[] = [
   ["payment.send", "payment.send", true],

@@ -1,7 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { DecisionBody } from "../../log/receipts.ts";
-import { argumentsFrom, toolNameFrom } from "../../policy/action.ts";
 import { Checks, type LongAnswers, type LongCheck } from "../../policy/checks.ts";
+import { argumentsFrom, toolNameFrom } from "../../policy/names.ts";
 import type {
   Decision,
   EvaluationContext,

@@ -1,5 +1,5 @@
 import type { Rule } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { isActionPattern, normalisePatterns } from "../action.ts";
+import { isActionPattern, normalisePatterns } from "../names.ts";
 import type {
   CompiledMandate,
   CompiledRule,

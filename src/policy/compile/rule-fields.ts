@@ -1,6 +1,6 @@
 import { type Conditions, RuleType, SequenceMode } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../../gen/agentcontrol/v1/resources_pb.js";
-import { patternFault } from "../action.ts";
+import { patternFault } from "../names.ts";
 import type { Violations } from "../violations.ts";
 import { RULE_TYPE_NAMES, type RuleDraft } from "./rule-draft.ts";
 

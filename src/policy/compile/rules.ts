@@ -1,7 +1,6 @@
 import { clone, create } from "@bufbuild/protobuf";
 import { ConditionsSchema, type Rule, RuleSchema, RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { normalisePatterns } from "../action.ts";
-import { toolNameFault } from "../names.ts";
+import { normalisePatterns, toolNameFault } from "../names.ts";
 import type { CompiledRule, CompileResult, ToolLookup } from "../types.ts";
 import { CompileBudget, type RuleViolation, Violations } from "../violations.ts";
 import { compileConditional } from "./conditions.ts";

@@ -1,6 +1,5 @@
 import { type Conditions, SequenceMode } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { normalisePatterns } from "../action.ts";
-import { normaliseName } from "../names.ts";
+import { normaliseName, normalisePatterns } from "../names.ts";
 import type { CompiledVelocity, OrderedSpec } from "../types.ts";
 import {
   decisionFromEnum,

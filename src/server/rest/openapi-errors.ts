@@ -4,8 +4,8 @@ import { comments } from "../../../gen/agentcontrol/v1/comments.js";
 import { ErrorReasonSchema } from "../../../gen/agentcontrol/v1/error_reason_pb.js";
 import { codeFromReason, codeName, ERROR_DOMAIN, ErrorReason, httpStatusFromReason } from "../../errors.ts";
 import type { JsonSchema } from "./openapi-schema.ts";
+import { JSON_TYPE } from "./request.ts";
 import type { Route } from "./routes.ts";
-import { JSON_TYPE } from "./stream.ts";
 
 /** Word of an `ErrorReason`: `AGENT_NOT_FOUND`. */
 export type ReasonWord = keyof typeof ErrorReason;

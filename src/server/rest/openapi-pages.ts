@@ -1,6 +1,6 @@
 import { errorResponses, type ReasonWord } from "./openapi-errors.ts";
 import type { JsonSchema } from "./openapi-schema.ts";
-import { EVENT_STREAM_TYPE, JSON_TYPE } from "./stream.ts";
+import { EVENT_STREAM_TYPE, JSON_TYPE } from "./request.ts";
 
 /** An operation that no proto describes. */
 interface PageOperation {

@@ -11,9 +11,8 @@ import {
 import { fieldExample, requestExample, responseExample } from "./openapi-examples.ts";
 import { PAGE_TAGS, pagePaths } from "./openapi-pages.ts";
 import { isRequired, type JsonSchema, SchemaCollector } from "./openapi-schema.ts";
-import { outputOnlyFields } from "./request.ts";
+import { EVENT_STREAM_TYPE, JSON_TYPE, NDJSON_TYPE, outputOnlyFields } from "./request.ts";
 import { type Route, routesOfServices } from "./routes.ts";
-import { EVENT_STREAM_TYPE, JSON_TYPE, NDJSON_TYPE } from "./stream.ts";
 
 /** Title, version and address of the document. */
 export interface OpenApiOptions {

@@ -5,9 +5,15 @@ import { cancelled, methodNotAllowed } from "../errors.ts";
 import { headerOf, sendJson } from "../http-reply.ts";
 import type { Pipeline } from "../pipeline.ts";
 import { JsonReaders, type JsonWriter, JsonWriters } from "./json.ts";
-import { createRequestReader, type RequestReader, readJsonBody } from "./request.ts";
+import {
+  assertAcceptsJson,
+  createRequestReader,
+  type RequestReader,
+  readJsonBody,
+  streamFormatFor,
+} from "./request.ts";
 import { type Aliases, type Route, type RouteMatch, RouteTable, routesOfServices } from "./routes.ts";
-import { assertAcceptsJson, openStream, sendStream, streamFormatFor } from "./stream.ts";
+import { openStream, sendStream } from "./stream.ts";
 
 /** Header with the deadline of a REST call, in whole milliseconds. */
 export const REQUEST_TIMEOUT_HEADER = "x-request-timeout-ms";

@@ -1,5 +1,5 @@
 import { LRUCache } from "lru-cache";
-import { compilePatterns } from "../../policy/action.ts";
+import { compilePatterns } from "../../policy/names.ts";
 import type { Decision, OrderedSpec } from "../../policy/types.ts";
 import type { HistoryEntry } from "./log-history.ts";
 import { AgentNumbers, type Membership, RingBuffer } from "./windows.ts";

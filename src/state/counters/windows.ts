@@ -1,5 +1,5 @@
 import { LRUCache } from "lru-cache";
-import { compilePatterns } from "../../policy/action.ts";
+import { compilePatterns } from "../../policy/names.ts";
 import type { CompiledPatterns, CounterReading, CounterSpec, Decision } from "../../policy/types.ts";
 import type { History, HistoryCount, MissingHistory } from "./log-history.ts";
 
