@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { JsonObject } from "@bufbuild/protobuf";
-import { Client, type Transport } from "@modelcontextprotocol/client";
+import { Client, type ClientCapabilities, type Transport } from "@modelcontextprotocol/client";
 import {
   createMcpHandler,
   type Implementation,
@@ -11,8 +11,9 @@ import {
   type StandardSchemaV1,
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
-import { ownValue } from "../policy/json-value.ts";
+import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { type Endpoint, type EndpointRequest, upstreamUnavailable } from "./endpoint.ts";
+import { type CarriedRequest, InputRounds } from "./input-rounds.ts";
 
 /** Name under which the gateway speaks for its clients where it is a client itself. */
 export const GATEWAY_INFO: Implementation = { name: "agent-control-plane", version: "1" };
@@ -27,21 +28,19 @@ const ANY_RESULT: StandardSchemaV1<unknown, JsonObject> = {
 /** Sends a client's request to a server of the other generation, with its progress and its cancellation. */
 async function carry(
   client: Client,
-  method: string,
-  params: JsonObject | undefined,
-  { mcpReq }: ServerContext,
+  { method, params }: CarriedRequest,
+  signal: AbortSignal,
+  context: () => ServerContext["mcpReq"],
 ): Promise<JsonObject> {
-  const token = mcpReq._meta?.progressToken;
-  const onprogress =
-    token === undefined
-      ? undefined
-      : (progress: object) => {
-          const params = { ...progress, progressToken: token };
-          void mcpReq.notify({ method: "notifications/progress", params } as never).catch(() => undefined);
-        };
+  const hearsProgress = context()._meta?.progressToken !== undefined;
+  const onprogress = (progress: object): void => {
+    const { _meta, notify } = context();
+    const params = { ...progress, progressToken: _meta?.progressToken };
+    void notify({ method: "notifications/progress", params } as never).catch(() => undefined);
+  };
   return client.request({ method, ...(params === undefined ? {} : { params }) }, ANY_RESULT, {
-    ...{ signal: mcpReq.signal, timeout: REQUEST_MS, maxTotalTimeout: REQUEST_MS },
-    ...(onprogress === undefined ? {} : { onprogress }),
+    ...{ signal, timeout: REQUEST_MS, maxTotalTimeout: REQUEST_MS },
+    ...(hearsProgress ? { onprogress } : {}),
   });
 }
 
@@ -63,16 +62,51 @@ function optionsOf(client: Client): { capabilities: ServerCapabilities; instruct
   return { capabilities, ...(instructions === undefined ? {} : { instructions }) };
 }
 
-/** Stateless requests to a server that has sessions: one session carries those of one agent. */
+/** Methods by which a server asks its client for input. */
+const INPUT_METHODS = ["elicitation/create", "sampling/createMessage", "roots/list"] as const;
+
+/** Kinds of input that a client gives: the capabilities that the gateway declares for it. */
+export type Abilities = Readonly<Pick<ClientCapabilities, "elicitation" | "sampling" | "roots">>;
+
+/** Reads the kinds of input that a stateless request declares in its `_meta`. */
+export function abilitiesOf(params: JsonObject | undefined): Abilities {
+  const meta = objectAt(params, "_meta");
+  const declared = objectAt(meta, "io.modelcontextprotocol/clientCapabilities");
+  const elicitation = objectAt(declared, "elicitation");
+  const isUrlAlone = ownValue(elicitation, "url") !== undefined && ownValue(elicitation, "form") === undefined;
+  const forms = {
+    ...(isUrlAlone ? {} : { form: {} }),
+    ...(ownValue(elicitation, "url") === undefined ? {} : { url: {} }),
+  };
+  return {
+    ...(ownValue(declared, "elicitation") === undefined ? {} : { elicitation: forms }),
+    ...(ownValue(declared, "sampling") === undefined ? {} : { sampling: {} }),
+    ...(ownValue(declared, "roots") === undefined ? {} : { roots: {} }),
+  };
+}
+
+function objectAt(object: JsonObject | undefined, name: string): JsonObject {
+  const value = object === undefined ? undefined : ownValue(object, name);
+  return isJsonObject(value) ? value : {};
+}
+
+/** Stateless requests to a server that has sessions: one session carries those of one agent, for one set of abilities. */
 export class StatelessBridge implements Endpoint {
   readonly #client: Client;
   readonly #handler: McpHttpHandler;
+  readonly #rounds = new InputRounds();
   #isClosed = false;
 
-  /** Takes a connected client without capabilities: requests of the server cannot be carried over, and it is told so. */
-  constructor(client: Client) {
+  /** Takes a client that is not connected yet, with the capabilities `abilities`. */
+  constructor(client: Client, abilities: Abilities) {
     this.#client = client;
     this.#handler = createMcpHandler(() => this.#createServer(), { legacy: "reject" });
+    for (const method of INPUT_METHODS) {
+      if (!(method.slice(0, method.indexOf("/")) in abilities)) continue;
+      const ask = async ({ params }: { params?: unknown }) =>
+        this.#rounds.ask({ method, params: carriedParams(params) });
+      client.setRequestHandler(method as never, ask as never);
+    }
   }
 
   /** True once the gateway has closed the session itself. */
@@ -92,6 +126,7 @@ export class StatelessBridge implements Endpoint {
 
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.#rounds.close(new Error("the session has ended"));
     await this.#handler.close().catch(() => undefined);
     await this.#client.close().catch(() => undefined);
   }
@@ -101,14 +136,13 @@ export class StatelessBridge implements Endpoint {
     // Log messages of a session belong to no request.
     const { logging: _, ...carried } = capabilities;
     const server = new Server(serverInfoOf(this.#client), { ...rest, capabilities: carried });
-    server.fallbackRequestHandler = (request, context) =>
-      carry(this.#client, request.method, carriedParams(request.params), context) as never;
+    server.fallbackRequestHandler = ({ method, params }, context) =>
+      this.#rounds.serve({ method, params: carriedParams(params) }, context, (request, signal, latest) =>
+        carry(this.#client, request, signal, latest),
+      ) as never;
     return server;
   }
 }
-
-/** Methods by which a server of the newer generation asks its client for input. */
-const INPUT_METHODS = ["elicitation/create", "sampling/createMessage", "roots/list"] as const;
 
 /** A session of a client with a server that has none. Input that the server requires is asked for in the session. */
 export class StatefulBridge implements Endpoint {
@@ -121,9 +155,9 @@ export class StatefulBridge implements Endpoint {
   private constructor(client: Client) {
     this.#client = client;
     this.#server = new Server(serverInfoOf(client), optionsOf(client));
-    this.#server.fallbackRequestHandler = (request, context) => {
-      this.#latest = context.mcpReq.id;
-      return carry(client, request.method, carriedParams(request.params), context) as never;
+    this.#server.fallbackRequestHandler = ({ method, params }, { mcpReq }) => {
+      this.#latest = mcpReq.id;
+      return carry(client, { method, params: carriedParams(params) }, mcpReq.signal, () => mcpReq) as never;
     };
     client.fallbackNotificationHandler = (notification) => this.#server.notification(notification);
   }

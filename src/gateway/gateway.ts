@@ -224,7 +224,8 @@ export class McpGateway {
       const ended = isDecided ? undefined : await this.#options.ends.endOf(caller);
       if (ended !== undefined) return await this.#refuseEnded(given, ended, isModern, message);
       if (isModern) {
-        const endpoint = await this.#options.upstreams.stateless(server, caller.agentId);
+        const { params } = isResponse(message) ? { params: undefined } : message;
+        const endpoint = await this.#options.upstreams.stateless(server, caller.agentId, params);
         const exchange = { ...given, generation: "stateless" as const, endpoint, headers, session: undefined };
         return await this.#exchange(exchange, message, parameters);
       }

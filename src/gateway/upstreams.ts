@@ -6,7 +6,8 @@ import { LRUCache } from "lru-cache";
 import type { McpTool } from "../registry/mcp-definitions.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import type { StoreLog } from "../store/migrate.ts";
-import { GATEWAY_INFO, StatefulBridge, StatelessBridge } from "./bridges.ts";
+import { canonicalJson } from "../tree/canonical.ts";
+import { type Abilities, abilitiesOf, GATEWAY_INFO, StatefulBridge, StatelessBridge } from "./bridges.ts";
 import { type Endpoint, upstreamUnavailable } from "./endpoint.ts";
 import { HttpConnections, HttpEndpoint } from "./http-endpoint.ts";
 import { listTools } from "./listing.ts";
@@ -75,14 +76,15 @@ export class Upstreams {
     return StatefulBridge.open(server.name, this.#transport(server), initialize);
   }
 
-  /** Returns the way for stateless requests of one agent. */
-  async stateless(server: McpServer, agentId: string): Promise<Endpoint> {
+  /** Returns the way for stateless requests of one agent. `params`: of the request, which declares what input its client gives. */
+  async stateless(server: McpServer, agentId: string, params: JsonObject | undefined): Promise<Endpoint> {
     if (server.url !== null && (await this.#speaks(server)).stateless)
       return new HttpEndpoint(server, this.#connections);
-    const key = `${keyOf(server)} ${agentId}`;
+    const abilities = abilitiesOf(params);
+    const key = `${keyOf(server)} ${agentId} ${canonicalJson(abilities as JsonObject)}`;
     const known = this.#bridges.get(key);
     if (known !== undefined && (await known.catch(() => undefined))?.isOpen === true) return known;
-    const opened = this.#openBridge(server, key);
+    const opened = this.#openBridge(server, key, abilities);
     this.#bridges.set(key, opened);
     opened.catch(() => this.#bridges.delete(key));
     return opened;
@@ -129,18 +131,24 @@ export class Upstreams {
     });
   }
 
-  async #openBridge(server: McpServer, key: string): Promise<StatelessBridge> {
-    const client = new Client(GATEWAY_INFO, { capabilities: {} });
-    if (server.url === null) return this.#openChildBridge(server, key, client);
+  async #openBridge(server: McpServer, key: string, abilities: Abilities): Promise<StatelessBridge> {
+    const client = new Client(GATEWAY_INFO, { capabilities: abilities });
+    const bridge = new StatelessBridge(client, abilities);
+    if (server.url === null) return this.#openChildBridge(server, key, client, bridge);
     try {
       await client.connect(this.#transport(server), { timeout: CONNECT_MS });
     } catch (error) {
       throw upstreamUnavailable(server.name, "cannot be reached", error);
     }
-    return new StatelessBridge(client);
+    return bridge;
   }
 
-  async #openChildBridge(server: McpServer, key: string, client: Client): Promise<StatelessBridge> {
+  async #openChildBridge(
+    server: McpServer,
+    key: string,
+    client: Client,
+    bridge: StatelessBridge,
+  ): Promise<StatelessBridge> {
     const { name, workspaceId } = server;
     const backOff = this.#backOffs.get(key) ?? new BackOff();
     this.#backOffs.set(key, backOff);
@@ -149,7 +157,6 @@ export class Upstreams {
     const child = new StdioClientTransport(childParameters(server));
     const errors = standardErrorOf(child, server);
     const startedAt = performance.now();
-    const bridge = new StatelessBridge(client);
     client.onclose = () => {
       release();
       if (bridge.isClosed) return;

@@ -1,0 +1,165 @@
+import { randomUUID } from "node:crypto";
+import type { JsonObject } from "@bufbuild/protobuf";
+import { inputRequired, ProtocolError, ProtocolErrorCode, type ServerContext } from "@modelcontextprotocol/server";
+import { LRUCache } from "lru-cache";
+import { isJsonObject, ownValue } from "../policy/json-value.ts";
+import { digestOf } from "../tree/canonical.ts";
+
+/** Milliseconds for which a call waits for its client's answer, and calls of one session that may wait. */
+const MAX_WAIT_MS = 600_000;
+const MAX_WAITING = 64;
+/** Methods whose result may ask for input. */
+const METHODS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"]);
+/** Name of the one question of a round. */
+const QUESTION = "input";
+
+/** A request of a client, without what belongs to its generation. */
+export interface CarriedRequest {
+  readonly method: string;
+  readonly params: JsonObject | undefined;
+}
+
+/** Sends a request to the server. `context`: the client's request that is answered now. */
+export type Carry = (
+  request: CarriedRequest,
+  signal: AbortSignal,
+  context: () => ServerContext["mcpReq"],
+) => Promise<JsonObject>;
+
+/** A request of a server to its client. */
+interface Question extends CarriedRequest {
+  readonly answer: PromiseWithResolvers<JsonObject>;
+}
+
+/** A request that the server works on, over one round or several. */
+class Call {
+  readonly digest: string;
+  readonly ending = new AbortController();
+  readonly questions: Question[] = [];
+  context: ServerContext["mcpReq"];
+  /** Never rejects unhandled: a call may end between two rounds. */
+  readonly #result: Promise<JsonObject>;
+  #onQuestion: () => void = () => undefined;
+
+  constructor(request: CarriedRequest, context: ServerContext["mcpReq"], carry: Carry) {
+    this.digest = digestOfCall(request);
+    this.context = context;
+    this.#result = carry(request, this.ending.signal, () => this.context);
+    this.#result.catch(() => undefined);
+  }
+
+  ask(question: Question): void {
+    this.questions.push(question);
+    this.#onQuestion();
+  }
+
+  /** Resolves with the result, or with undefined once a question waits. */
+  async next(): Promise<JsonObject | undefined> {
+    if (this.questions.length > 0) return undefined;
+    const asked = new Promise<undefined>((resolve) => {
+      this.#onQuestion = () => resolve(undefined);
+    });
+    return Promise.race([this.#result, asked]);
+  }
+
+  end(reason: unknown): void {
+    this.ending.abort(reason);
+    for (const { answer } of this.questions.splice(0)) answer.reject(reason);
+  }
+}
+
+/**
+ * Input that a server with sessions asks of a stateless client, as the multi-round-trip requests of 2026-07-28 have it. The call
+ * that asks stays open at the server while its client answers, and goes on with the request that brings the answer. It waits in this
+ * process, for the client that made it, and for these arguments alone.
+ */
+export class InputRounds {
+  /** Calls at the server, the oldest first. */
+  readonly #open = new Set<Call>();
+  readonly #waiting = new LRUCache<string, Call>({
+    ...{ max: MAX_WAITING, ttl: MAX_WAIT_MS, ttlAutopurge: true },
+    dispose: (call, _state, reason) => {
+      if (reason !== "delete") this.#end(call, new Error("the client did not answer in time"));
+    },
+  });
+
+  /** Serves one round of a request: its first, or the one that its `requestState` continues. */
+  async serve(request: CarriedRequest, { mcpReq }: ServerContext, carry: Carry): Promise<JsonObject> {
+    if (!METHODS.has(request.method)) return carry(request, mcpReq.signal, () => mcpReq);
+    const state = mcpReq.requestState<unknown>();
+    const call = state === undefined ? this.#begin(request, mcpReq, carry) : this.#resume(state, request, mcpReq);
+    const leave = (): void => this.#end(call, mcpReq.signal.reason);
+    mcpReq.signal.addEventListener("abort", leave);
+    try {
+      const result = await call.next();
+      if (result === undefined) return this.#askFor(call);
+      this.#open.delete(call);
+      return result;
+    } catch (error) {
+      this.#end(call, error);
+      throw error;
+    } finally {
+      mcpReq.signal.removeEventListener("abort", leave);
+    }
+  }
+
+  /** Asks a client for the server. A session does not tell which call needs the input: the latest one that has not asked. */
+  ask({ method, params }: CarriedRequest): Promise<JsonObject> {
+    const calls = [...this.#open];
+    const call = calls.findLast(({ questions }) => questions.length === 0) ?? calls.at(-1);
+    if (call === undefined) {
+      throw new ProtocolError(ProtocolErrorCode.InvalidRequest, "a stateless client can be asked during a call only");
+    }
+    const answer = Promise.withResolvers<JsonObject>();
+    call.ask({ method, params, answer });
+    return answer.promise;
+  }
+
+  /** Ends every call. */
+  close(reason: unknown): void {
+    this.#waiting.clear();
+    for (const call of [...this.#open]) this.#end(call, reason);
+  }
+
+  #begin(request: CarriedRequest, context: ServerContext["mcpReq"], carry: Carry): Call {
+    const call = new Call(request, context, carry);
+    this.#open.add(call);
+    return call;
+  }
+
+  /** Takes the answer to the call that a state names. One that is missing is asked for again. */
+  #resume(state: unknown, request: CarriedRequest, context: ServerContext["mcpReq"]): Call {
+    const call = typeof state === "string" ? this.#waiting.get(state) : undefined;
+    if (call?.digest !== digestOfCall(request)) {
+      const text =
+        call === undefined
+          ? "no call waits for this `requestState` here; make the call again without it"
+          : "the call that waits for this `requestState` has other parameters; send those";
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, text);
+    }
+    this.#waiting.delete(state as string);
+    call.context = context;
+    const given = ownValue((context.inputResponses ?? {}) as JsonObject, QUESTION);
+    if (isJsonObject(given)) call.questions.shift()?.answer.resolve(given);
+    return call;
+  }
+
+  #askFor(call: Call): JsonObject {
+    const { method, params } = call.questions[0] as Question;
+    const state = randomUUID();
+    this.#waiting.set(state, call);
+    const question = { method, ...(params === undefined ? {} : { params }) } as never;
+    return inputRequired({ inputRequests: { [QUESTION]: question }, requestState: state }) as unknown as JsonObject;
+  }
+
+  #end(call: Call, reason: unknown): void {
+    this.#open.delete(call);
+    call.end(reason);
+  }
+}
+
+/** Digest of what a call asks of the server. */
+function digestOfCall({ method, params = {} }: CarriedRequest): string {
+  const { _meta, ...asked } = params;
+  return digestOf({ method, asked });
+}
