@@ -196,6 +196,45 @@ describe("the login that serves", () => {
     }
   });
 
+  it("is refused with 42501 every statement that would change a table's form or triggers, whichever table it is.", async () => {
+    const { rows } = await withClient(test.ownerUrl, (client) =>
+      client.query<{ name: string }>(
+        "select relname as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'",
+      ),
+    );
+    expect(rows.map(({ name }) => name)).to.include.members(["ledger_head", "api_key", "agent", "schema_migration"]);
+    for (const { name } of rows) {
+      const statements = [
+        `truncate ${name}`,
+        `drop table ${name} cascade`,
+        `alter table ${name} add column other int`,
+        `alter table ${name} disable trigger all`,
+        `alter table ${name} enable row level security`,
+        `alter table ${name} owner to current_user`,
+        `create trigger other before insert on ${name} for each row execute function refuse_change()`,
+        `create rule other as on insert to ${name} do instead nothing`,
+        `create index other on ${name} ((1))`,
+        `copy ${name} to program 'cat'`,
+      ];
+      for (const statement of statements) {
+        expect((await answerTo(test.url, [statement])).code, statement).to.equal("42501");
+      }
+    }
+  });
+
+  it("ends no session of the owner and reads none of its statements.", async () => {
+    await withClient(test.ownerUrl, async (owner) => {
+      const { rows } = await owner.query<{ pid: number }>("select pg_backend_pid() as pid");
+      for (const act of ["pg_terminate_backend", "pg_cancel_backend", "pg_log_backend_memory_contexts"]) {
+        expect((await answerTo(test.url, [`select ${act}(${rows[0]?.pid})`])).code, act).to.equal("42501");
+      }
+      const seen = await withClient(test.url, (client) =>
+        client.query<{ query: string }>("select query from pg_stat_activity where pid = $1", [rows[0]?.pid]),
+      );
+      expect(seen.rows).to.deep.equal([{ query: "<insufficient privilege>" }]);
+    });
+  });
+
   for (const statements of GENERAL) {
     it(`is refused \`${statements.join("; ")}\` with 42501.`, async () => {
       expect((await answerTo(test.url, statements)).code).to.equal("42501");
@@ -308,6 +347,10 @@ describe("the check of the login at start", () => {
     ["DELETE on table sealed_note", "grant delete on sealed_note to public"],
     ["TRUNCATE on table sealed_note", `grant truncate on sealed_note to ${role}`],
     ["TRIGGER on table note", `grant trigger on note to ${role}`],
+    ["REFERENCES on table sealed_note", `grant references on sealed_note to ${role}`],
+    ["MAINTAIN on table sealed_note", `grant maintain on sealed_note to ${role}`],
+    ["SELECT WITH GRANT OPTION on table sealed_note", `grant select on sealed_note to ${role} with grant option`],
+    ["INSERT WITH GRANT OPTION on table sealed_note", `grant insert on sealed_note to ${role} with grant option`],
     ["INSERT on table schema_migration", `grant insert on schema_migration to ${role}`],
     ["CREATE on schema public", `grant create on schema public to ${role}`],
     ["ownership of table sealed_note", `alter table sealed_note owner to ${role}`],
@@ -318,6 +361,10 @@ describe("the check of the login at start", () => {
     ["REPLICATION", `alter role ${role} replication`],
     ["SUPERUSER", `alter role ${role} superuser`],
     ["membership in pg_execute_server_program", `grant pg_execute_server_program to ${role}`],
+    ["membership in pg_read_server_files", `grant pg_read_server_files to ${role}`],
+    ["membership in pg_signal_backend", `grant pg_signal_backend to ${role}`],
+    ["membership in pg_maintain", `grant pg_maintain to ${role}`],
+    ["membership in pg_read_all_data", `grant pg_read_all_data to ${role}`],
     ["DELETE on table sealed_note", `grant pg_write_all_data to ${role}`],
     ["SET of session_replication_role", `grant set on parameter session_replication_role to ${role}`],
   ];
