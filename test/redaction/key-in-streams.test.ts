@@ -160,7 +160,9 @@ describe("our key for the model's service in an answer", () => {
       workspace.upstream.answer = (_asked, response) =>
         response.writeHead(400, { "content-type": "text/plain" }).end(given);
       const answer = await workspace.post("/chat/completions", { model: "test-1", messages: [] });
-      expect(await answer.text()).to.contain("word").and.not.to.contain(SHARED_KEY.slice(0, 4));
+      expect(await answer.text())
+        .to.contain("word")
+        .and.not.to.contain(SHARED_KEY.slice(0, 4));
     }
   });
 
