@@ -6,6 +6,8 @@ import { connectStateful, connectStateless } from "./harness.ts";
 import { startToolsServer, type ToolsServer, tool } from "./tools-server.ts";
 
 const LARGE = "x".repeat(200_000);
+/** Held calls end no earlier than the test lets them go on. */
+const ENV = { ACP_MCP_ALLOW: "127.0.0.0/8", ACP_DEFAULT_DEADLINE_MS: "600000" };
 /** Large calls of a kind that are made at once. */
 const CALLS = 5;
 
@@ -25,7 +27,7 @@ describe("large messages to the MCP gateway", () => {
 
   before(async () => {
     turns = new HeldTurns();
-    service = await serveHere({ largeRequests: turns, env: { ACP_MCP_ALLOW: "127.0.0.0/8" } });
+    service = await serveHere({ largeRequests: turns, env: ENV });
     upstream = await startToolsServer([tool("read")]);
     await service.rest("POST /v1/enforce/mcp-servers", { name: "files", url: upstream.url });
     agentId = await service.agent();
