@@ -56,6 +56,7 @@ import { createGrpcServer } from "./server/grpc.ts";
 import { Health } from "./server/health.ts";
 import { createHttpServer, type HttpRoute, type MetricsPage } from "./server/http.ts";
 import { sendJson } from "./server/http-reply.ts";
+import { LargeRequests } from "./server/large-requests.ts";
 import { measureEventLoop } from "./server/metrics.ts";
 import type { WatchKeys } from "./server/open-streams.ts";
 import { Pipeline } from "./server/pipeline.ts";
@@ -89,6 +90,8 @@ export interface ControlPlaneOptions {
   readonly log: Logger;
   /** Page at `/metrics`. Default: the metrics of this process. */
   readonly metricsPage?: (own: Registry) => MetricsPage;
+  /** Turns of the large requests of the process. Default: those of this control plane alone. */
+  readonly largeRequests?: LargeRequests;
 }
 
 interface Parts {
@@ -110,6 +113,8 @@ interface Parts {
   readonly guard: Guard;
   readonly checker: LongChecker;
   readonly encryptor: Encryptor;
+  /** The one queue of large requests, over every wire and through the gateway. */
+  readonly largeRequests: LargeRequests;
 }
 
 /** Parts of the MCP gateway. */
@@ -181,6 +186,7 @@ function createMcpParts({
   authenticator,
   intercept,
   encryptor,
+  largeRequests,
 }: Omit<Parts, "mcp">): McpParts {
   const servers = new McpServers({ database, logs, encryptor });
   const definitions = new McpDefinitions({ database, logs });
@@ -196,12 +202,12 @@ function createMcpParts({
           ...{ audience, scope: config.mcpOidcScope ?? undefined },
         });
   const resource = new ProtectedResource({ publicUrl, tokens });
-  const held = new HeldActions({ intercept, logs, pool: database.pool });
+  const held = new HeldActions({ intercept, logs, pool: database.pool, largeRequests });
   const callers = new McpCallers({ authenticate: authenticator.authenticate, tokens, audience });
   const ends = new McpEnds({ logs });
   const gateway = new McpGateway({
     resource,
-    ...{ servers, definitions, held, callers, ends, logs, log, metrics, publicUrl },
+    ...{ servers, definitions, held, callers, ends, logs, log, metrics, publicUrl, largeRequests },
     origins: new RequestOrigins({ publicUrl, hosts: config.mcpHosts, listensOn: config.host }),
     upstreams: new Upstreams({ lookup: targets.lookup, log }),
     holdMs: config.mcpHoldMs,
@@ -210,7 +216,10 @@ function createMcpParts({
     maxBodyBytes: config.maxBodyBytes,
     maxResultBytes: config.mcpMaxResultBytes,
   });
-  const hooks = new CodingAgentHooks({ ...{ held, callers, ends, log, publicUrl }, maxBodyBytes: config.maxBodyBytes });
+  const hooks = new CodingAgentHooks({
+    ...{ held, callers, ends, log, publicUrl, largeRequests },
+    maxBodyBytes: config.maxBodyBytes,
+  });
   return { servers, definitions, targets, gateway, resource, hooks };
 }
 
@@ -238,7 +247,7 @@ function createOidcSignIn({ config, logs, encryptor, log }: Parts, signIns: Sign
 }
 
 function createServers(parts: Parts): Servers {
-  const { authenticator, config, database, keys, logs, proxy, log, metrics } = parts;
+  const { authenticator, config, database, keys, logs, proxy, log, metrics, largeRequests } = parts;
   const { defaultDeadlineMs, maxBodyBytes } = config;
   const services = createServices(parts);
   const descriptors = services.map(({ service }) => service);
@@ -246,7 +255,7 @@ function createServers(parts: Parts): Servers {
   const watchKeys: WatchKeys = async (workspaceId, listener) =>
     authenticator.watchEnds(await logs.of(workspaceId), listener);
   const pipeline = new Pipeline({
-    ...{ services, authenticate, watchKeys, clock: logs.clock, log, metrics, defaultDeadlineMs },
+    ...{ services, authenticate, watchKeys, clock: logs.clock, log, metrics, defaultDeadlineMs, largeRequests },
   });
   const health = new Health();
   const rest = createRestTranscoder({ pipeline, maxBodyBytes, aliases });
@@ -283,6 +292,7 @@ function createServers(parts: Parts): Servers {
 
 async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const { config, databaseUrl: url, databaseOwnerUrl: ownerUrl, log, metricsPage = (own) => own } = options;
+  const { largeRequests = new LargeRequests() } = options;
   const { poolSize } = config;
   // Comes first: after an invalid key nothing open keeps the process alive.
   const privateKey = await loadSigningKey(config.signingKey?.reveal(), join(config.dataDir, SIGNING_KEY_FILE));
@@ -311,7 +321,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const intercept = createIntercept({ logs, guard, checker });
   const parts = {
     ...{ config, log, metrics, metricsPage: metricsPage(metrics), database, redis, logs, expiry, authenticator, keys },
-    ...{ webhooks, redaction, proxy, intercept, guard, checker, encryptor },
+    ...{ webhooks, redaction, proxy, intercept, guard, checker, encryptor, largeRequests },
   };
   return { ...parts, mcp: createMcpParts(parts) };
 }

@@ -2,6 +2,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
+import type { LargeRequests } from "../server/large-requests.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import type { McpCaller } from "./caller.ts";
 import { type Endpoint, type Generation, upstreamUnavailable } from "./endpoint.ts";
@@ -21,6 +22,8 @@ export interface Exchange {
   readonly headers: Readonly<Record<string, string>>;
   readonly session: Session | undefined;
   readonly reply: Answer;
+  /** Size of the message that is decided and forwarded. */
+  readonly bytes: number;
   /** Aborts when the client goes away, its key ends, it cancels the call, or the service closes. */
   readonly ending: AbortController;
 }
@@ -31,6 +34,8 @@ export interface ForwardingOptions {
   readonly maxResultBytes: number;
   /** Milliseconds without a message of the server after which a forwarded request is given up. */
   readonly answerMs: number;
+  /** Turns of large messages. */
+  readonly largeRequests: Pick<LargeRequests, "giveWay">;
   readonly log: StoreLog;
 }
 
@@ -42,7 +47,12 @@ export class Forwarding {
     this.#options = options;
   }
 
-  /** Sends a message to the server. */
+  /** Waits until a message may be written anew for the server. Rejects when the exchange ends. */
+  giveWay({ caller: { workspaceId }, bytes, ending: { signal } }: Exchange): Promise<void> {
+    return this.#options.largeRequests.giveWay({ workspaceId, bytes, signal });
+  }
+
+  /** Sends a message to the server. A large one MUST have waited for its turn. */
   send({ endpoint, headers, ending }: Exchange, message: RpcMessage): Promise<Response> {
     return endpoint.fetch({ method: "POST", headers, body: JSON.stringify(message), signal: ending.signal });
   }

@@ -60,7 +60,7 @@ export interface GatewayOptions extends ToolCallsOptions, ToolListsOptions, Forw
 }
 
 /** A request of a client before it is known which generation it speaks. */
-interface Given extends Pick<Exchange, "caller" | "server" | "ending"> {
+interface Given extends Pick<Exchange, "caller" | "server" | "ending" | "bytes"> {
   readonly reply: Reply;
 }
 
@@ -166,7 +166,7 @@ export class McpGateway {
       // Once more: an end before the watch began is not reported.
       const { isEnded } = await callers.identify(request, at);
       const now = { ...caller, isEnded };
-      await this.#method(request, { caller: now, server, reply: new Reply(response), ending });
+      await this.#method(request, { caller: now, server, reply: new Reply(response), bytes: 0, ending });
     } finally {
       unwatch();
     }
@@ -186,8 +186,12 @@ export class McpGateway {
   /** Serves one message of a client. */
   #post(request: IncomingMessage, given: Given): Promise<void> {
     return this.#held.during(async (hold) => {
-      const bytes = await readJsonBody(request, this.#options.maxBodyBytes, hold);
-      await this.#receive(request, given, parseJson(bytes, MAX_DEPTH).value);
+      const body = await readJsonBody(request, this.#options.maxBodyBytes, hold);
+      const sized = { ...given, bytes: body.length };
+      const { caller, ending, bytes } = sized;
+      const { workspaceId } = caller;
+      await this.#options.largeRequests.giveWay({ workspaceId, bytes, signal: ending.signal });
+      await this.#receive(request, sized, parseJson(body, MAX_DEPTH).value);
     });
   }
 
@@ -241,7 +245,7 @@ export class McpGateway {
 
   /** Refuses a message of a caller that has ended: a stateless call of a tool on record, and anything else. */
   async #refuseEnded(
-    { caller, server, ending, reply }: Given,
+    { caller, server, ending, reply, bytes }: Given,
     ended: ControlPlaneError,
     isModern: boolean,
     message: RpcMessage,
@@ -250,7 +254,7 @@ export class McpGateway {
     const [tool, args] = [ownValue(params, "name"), ownValue(params, "arguments") ?? {}];
     const isOfAgent = ended.reason !== ErrorReason.AGENT_NOT_FOUND;
     if (!isModern || !isOfAgent || !isRequest(message) || typeof tool !== "string" || !isJsonObject(args)) throw ended;
-    const call = { server, caller, sessionId: undefined, tool, arguments: args, signal: ending.signal };
+    const call = { server, caller, sessionId: undefined, tool, arguments: args, bytes, signal: ending.signal };
     const outcome = await this.#calls.refuse(call, ended);
     this.#count(outcome);
     await reply.finish(resultOf(message.id, inGeneration("stateless", outcome.result)));
@@ -274,6 +278,7 @@ export class McpGateway {
     call.isForwarded = true;
     try {
       const exchange = { ...given, ...inSession(session, headers) };
+      await this.#forwarding.giveWay(exchange);
       const open = async (): Promise<Response> => {
         const answer = await this.#forwarding.send(exchange, message);
         session.upstreamId = answer.headers.get(SESSION_HEADER) ?? undefined;
@@ -292,6 +297,7 @@ export class McpGateway {
   async #exchange(exchange: Exchange, message: RpcMessage, parameters: Parameters): Promise<void> {
     if (isRequest(message)) return this.#request(exchange, message, parameters);
     if (!isResponse(message) && message.method === "notifications/cancelled") this.#cancel(exchange, message.params);
+    await this.#forwarding.giveWay(exchange);
     await this.#forwarding.relay(exchange, () => this.#forwarding.send(exchange, message), undefined);
   }
 
@@ -328,6 +334,7 @@ export class McpGateway {
 
   /** Sends a request to the server and passes its answer on. Resolves with false if the server may answer it later. */
   async #forward(exchange: Exchange, request: RpcRequest, call: OpenCall): Promise<boolean> {
+    await this.#forwarding.giveWay(exchange);
     exchange.ending.signal.throwIfAborted();
     call.isForwarded = true;
     const end = await this.#forwarding.relay(exchange, () => this.#forwarding.send(exchange, request), call);
@@ -336,7 +343,7 @@ export class McpGateway {
 
   /** Decides a call of a tool, and forwards it once if it may pass. Resolves with false if the server may answer it later. */
   async #callTool(exchange: Exchange, request: RpcRequest, call: OpenCall, parameters: Parameters): Promise<boolean> {
-    const { server, caller, session, reply, ending, generation, headers } = exchange;
+    const { server, caller, session, reply, bytes, ending, generation, headers } = exchange;
     const { id, params = {} } = request;
     const tool = ownValue(params, "name");
     const args = ownValue(params, "arguments") ?? {};
@@ -355,7 +362,7 @@ export class McpGateway {
     }
     const token = ownValue((ownValue(params, "_meta") ?? {}) as JsonObject, "progressToken");
     const outcome = await this.#calls.decide({
-      ...{ server, caller, sessionId: session?.id, tool, arguments: args, signal: ending.signal },
+      ...{ server, caller, sessionId: session?.id, tool, arguments: args, bytes, signal: ending.signal },
       ...{ known, review, isTask: this.#tasks.isDeclared(exchange, request) },
       onHeld: token === undefined ? undefined : (message, seconds) => progress(reply, token, message, seconds),
     });

@@ -10,6 +10,7 @@ import { findUsableApproval } from "../escalation/usable-approval.ts";
 import { waitEscalation } from "../escalation/watch.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
+import type { LargeRequests } from "../server/large-requests.ts";
 import type { SealedDecision } from "../state/types.ts";
 import type { McpCaller } from "./caller.ts";
 
@@ -28,6 +29,8 @@ export interface HeldAction {
   readonly arguments: JsonObject;
   /** The request that asks for the decision on these arguments. */
   readonly requestFor: (args: JsonObject) => ToolRequest;
+  /** Size of the message that the action came in. */
+  readonly bytes: number;
   /** Aborts when nobody waits for the answer any more. */
   readonly signal: AbortSignal;
   /** Milliseconds for which it waits for a person; 0: not at all. */
@@ -58,6 +61,8 @@ export interface HeldActionsOptions {
   readonly intercept: Intercept;
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly pool: Pool;
+  /** Turns of actions that came in large messages. */
+  readonly largeRequests: Pick<LargeRequests, "giveWay">;
 }
 
 /** Milliseconds between two calls of `onWaiting`. */
@@ -74,8 +79,10 @@ export class HeldActions {
 
   /** Decides an action by the one use-case. Presents `escalationId`, else an unused approval of the same action. */
   async intercept(action: HeldAction, args: JsonObject, escalationId?: string): Promise<SealedDecision> {
-    const { caller, signal } = action;
+    const { caller, signal, bytes } = action;
     const { workspaceId, keyId, role, agentId, isKeyBound } = caller;
+    const step = { workspaceId, bytes, signal };
+    await this.#options.largeRequests.giveWay(step);
     const request = create(InterceptRequestSchema, { ...action.requestFor(args), agentId });
     const asked = actionFrom(request, { keyId, workspaceId, role, agentId: isKeyBound ? agentId : null });
     const log = await this.#options.logs.of(workspaceId);
@@ -86,6 +93,7 @@ export class HeldActions {
       },
       signal,
     };
+    await this.#options.largeRequests.giveWay(step);
     return this.#options.intercept({ workspaceId, action: { ...asked, escalationId: presented }, waiter });
   }
 

@@ -8,10 +8,11 @@ import { cancelled, methodNotAllowed, reportFault } from "../server/errors.ts";
 import { HeldBytes } from "../server/held-bytes.ts";
 import type { HttpRoute } from "../server/http.ts";
 import { headerOf, sendError, sendJson } from "../server/http-reply.ts";
+import type { LargeRequests } from "../server/large-requests.ts";
 import { parseJson } from "../server/rest/json.ts";
 import { readJsonBody } from "../server/rest/request.ts";
 import { canonicalJson } from "../tree/canonical.ts";
-import type { McpCaller, McpCallers } from "./caller.ts";
+import type { McpCallers } from "./caller.ts";
 import type { HeldAction, HeldActions, HeldOutcome } from "./held-actions.ts";
 import type { McpEnds } from "./session-ends.ts";
 import { blockedText, escalationPage, pendingText, rejectedText } from "./tool-results.ts";
@@ -24,6 +25,8 @@ export interface CodingAgentHooksOptions {
   readonly held: Pick<HeldActions, "decide">;
   readonly callers: Pick<McpCallers, "identify">;
   readonly ends: Pick<McpEnds, "watch">;
+  /** Turns of large events. */
+  readonly largeRequests: Pick<LargeRequests, "giveWay">;
   readonly log: Logger;
   /** Base URL of the dashboard's pages; undefined: none is known. */
   readonly publicUrl: string | undefined;
@@ -116,15 +119,19 @@ export class CodingAgentHooks {
     const { callers, ends, maxBodyBytes, publicUrl } = this.#options;
     const caller = await callers.identify(request, undefined);
     const settings = settingsFrom(client, query);
-    const event = eventFrom(parseJson(await readJsonBody(request, maxBodyBytes, hold), MAX_DEPTH).value);
+    const body = await readJsonBody(request, maxBodyBytes, hold);
     const ending = new AbortController();
     response.once("close", () => {
       if (!response.writableFinished) ending.abort(cancelled());
     });
+    const { workspaceId } = caller;
+    const waiting = { caller, bytes: body.length, signal: ending.signal, holdMs: settings.holdMs };
+    await this.#options.largeRequests.giveWay({ workspaceId, bytes: body.length, signal: ending.signal });
+    const event = eventFrom(parseJson(body, MAX_DEPTH).value);
     const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
     try {
-      const action = actionOf(client, event, { caller, signal: ending.signal, holdMs: settings.holdMs });
-      return answerFrom(await this.#options.held.decide(action), event, settings, publicUrl);
+      const outcome = await this.#options.held.decide(actionOf(client, event, waiting));
+      return answerFrom(outcome, event, settings, publicUrl);
     } finally {
       unwatch();
     }
@@ -180,7 +187,7 @@ function eventFrom(value: unknown): ToolEvent {
 function actionOf(
   client: CodingAgent,
   { tool, input, about }: ToolEvent,
-  waiting: { readonly caller: McpCaller; readonly signal: AbortSignal; readonly holdMs: number },
+  waiting: Pick<HeldAction, "caller" | "bytes" | "signal" | "holdMs">,
 ): HeldAction {
   const [, server, ofServer] = MCP_TOOL.exec(tool) ?? [];
   const name = server === undefined ? `${client}.${tool}` : `${server}.${ofServer}`;

@@ -43,7 +43,7 @@ const REQUEST_ID = "gateway-task";
 export interface EscalationTasksOptions {
   readonly calls: Pick<ToolCalls, "escalation" | "resume" | "withdraw" | "pageOf">;
   readonly lists: Pick<ToolLists, "review">;
-  readonly forwarding: Pick<Forwarding, "send" | "relay">;
+  readonly forwarding: Pick<Forwarding, "giveWay" | "send" | "relay">;
   readonly ends: Pick<McpEnds, "watch">;
   readonly log: Parameters<typeof noteFault>[0];
   /** Maximum bytes of a result. */
@@ -180,14 +180,14 @@ export class EscalationTasks {
     const { calls, lists, ends, onOutcome, forwarding } = this.#options;
     const { caller, server } = exchange;
     const { ending } = run;
-    const own = { ...exchange, ending };
     const tool = toolOf(exchange, escalation);
     const args = objectAt(metadataOf(escalation), "arguments");
+    const own = { ...exchange, bytes: sizeOf(escalation), ending };
     const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
     try {
       const outcome = await calls.resume(
         {
-          ...{ server, caller, sessionId: undefined, tool, arguments: args, signal: ending.signal },
+          ...{ server, caller, sessionId: undefined, tool, arguments: args, bytes: own.bytes, signal: ending.signal },
           ...{ known: undefined, onHeld: undefined, isTask: true },
           review: async () => (await lists.review(own, params)).get(tool),
         },
@@ -195,6 +195,7 @@ export class EscalationTasks {
       );
       onOutcome(outcome);
       if (outcome.kind === "answer") return { status: "completed", result: inGeneration("stateless", outcome.result) };
+      await forwarding.giveWay(own);
       ending.signal.throwIfAborted();
       const request: RpcRequest = {
         ...{ jsonrpc: "2.0", id: REQUEST_ID, method: "tools/call" },
@@ -314,6 +315,10 @@ function rejection(escalation: Escalation): Status {
 const keyOf = ({ caller }: Exchange, { escalationId }: Escalation): string => `${caller.workspaceId} ${escalationId}`;
 
 const metadataOf = ({ receipt }: Escalation): JsonObject => receipt.body.action.metadata ?? {};
+
+/** Returns the characters of an action's arguments, whichever of the two sets is larger. */
+const sizeOf = ({ receipt, editedArguments }: Escalation): number =>
+  Math.max(receipt.body.action.action_content.length, editedArguments?.length ?? 0);
 
 /** Returns the tool's name as its server knows it. */
 function toolOf({ server }: Exchange, { receipt }: Escalation): string {

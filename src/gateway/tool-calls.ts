@@ -26,6 +26,8 @@ export interface ToolCall {
   /** The tool's name as its server knows it. */
   readonly tool: string;
   readonly arguments: JsonObject;
+  /** Size of the message with the arguments. */
+  readonly bytes: number;
   /** Aborts when nobody waits for the call any more. */
   readonly signal: AbortSignal;
   /** The tool as it was last reviewed; undefined if it was not yet. */
@@ -188,10 +190,10 @@ export class ToolCalls {
 }
 
 /** The action of a call, which is not held. */
-function actionOf({ server, caller, sessionId, tool, arguments: args, signal }: DecidedCall): HeldAction {
+function actionOf({ server, caller, sessionId, tool, arguments: args, bytes, signal }: DecidedCall): HeldAction {
   const name = `${server.name}.${tool}`;
   return {
-    ...{ caller, arguments: args, signal, holdMs: 0 },
+    ...{ caller, arguments: args, bytes, signal, holdMs: 0 },
     requestFor: (asked) => ({
       ...{ actionType: name, tool: name, actionContent: canonicalJson(asked) },
       metadata: { arguments: asked, mcp_server: server.name },

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { CallContext, Caller } from "../api/context.ts";
 import { ControlPlaneError, invalidField } from "../errors.ts";
 import { cancelled, codeNameOf, deadlineExceeded } from "./errors.ts";
+import { SMALL_REQUEST } from "./large-requests.ts";
 import { OK } from "./metrics.ts";
 import type { Endpoint } from "./pipeline.ts";
 
@@ -76,7 +77,7 @@ export interface CallObserver {
   report(call: Call, error: unknown): ControlPlaneError;
   /** Counts bytes that a call holds until it ends. Throws OVERLOADED when all calls together hold too many. */
   hold(bytes: number): void;
-  /** Resolves when the next step on a large request of the call may be taken. */
+  /** Resolves when the next step on a large request of the call may be taken. Rejects once the call is aborted. */
   turn(call: Call): Promise<void>;
   /** Called once, with the name of the call's gRPC code. */
   ended(call: Call, code: string): void;
@@ -84,9 +85,6 @@ export interface CallObserver {
 
 /** Milliseconds that a server stream may take for its last messages after its key ended. */
 const LAST_MESSAGES_MS = 500;
-
-/** Bytes up to which a request is served in one turn of the event loop. */
-const SMALL_REQUEST = 65_536;
 
 /** Maximum delay of a timer, milliseconds. */
 export const MAX_TIMER_MS = 2_147_483_647;
@@ -150,7 +148,6 @@ export class Call implements CallContext {
   async giveWay(bytes = this.#heldBytes): Promise<void> {
     if (bytes <= SMALL_REQUEST) return;
     await this.#observer.turn(this);
-    if (this.#abortedWith !== undefined) throw this.#abortedWith;
     this.assertInTime();
   }
 

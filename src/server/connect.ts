@@ -40,7 +40,7 @@ import { bodyTooLarge, cancelled, connectErrorFrom, errorBodyFrom, methodNotAllo
 import { fitTrailers } from "./grpc.ts";
 import { headerOf, sendError, sendJson } from "./http-reply.ts";
 import { unknownWordsOf } from "./open-enums.ts";
-import type { Pipeline } from "./pipeline.ts";
+import type { Pipeline, StreamedRequest } from "./pipeline.ts";
 import { parseJson } from "./rest/json.ts";
 import { assertFewValues, decodeOptions, undecodable } from "./validation.ts";
 
@@ -200,12 +200,13 @@ export class ConnectHandler {
   }
 
   /** Yields the requests of a stream. Gives reading errors of the library our reason. */
-  async *#decoded(requests: AsyncIterable<Message>, exchange: Exchange, method: DescMethod): AsyncGenerator<Message> {
+  async *#decoded(
+    requests: AsyncIterable<Message>,
+    exchange: Exchange,
+    method: DescMethod,
+  ): AsyncGenerator<StreamedRequest> {
     try {
-      for await (const request of requests) {
-        await exchange.call?.giveWay(exchange.messageBytes);
-        yield request;
-      }
+      for await (const request of requests) yield { request, bytes: exchange.messageBytes ?? 0 };
     } catch (error) {
       throw this.#requestFault(error, exchange.request, method);
     }

@@ -26,7 +26,7 @@ import { type Call, type IncomingCall, MAX_TIMER_MS, REQUEST_ID_HEADER, requestI
 import { bodyTooLarge, cancelled, deadlineExceeded, detailsOf } from "./errors.ts";
 import { addHealth, type Health } from "./health.ts";
 import type { Tls } from "./http.ts";
-import { methodName, type Pipeline } from "./pipeline.ts";
+import { methodName, type Pipeline, type StreamedRequest } from "./pipeline.ts";
 import { decodeBinary } from "./validation.ts";
 
 /** Interval between pings on an idle connection, milliseconds: common proxies drop connections that idle for 30 s. */
@@ -216,14 +216,12 @@ class GrpcMethod {
   }
 
   /** Yields the requests of a stream, with back-pressure to the caller. */
-  async *#requests(call: Call, grpc: BidiStreamCall): AsyncGenerator<Message> {
+  async *#requests(call: Call, grpc: BidiStreamCall): AsyncGenerator<StreamedRequest> {
     try {
       for await (const bytes of grpc.iterator({ destroyOnReturn: false })) {
         const { length } = bytes as Buffer;
         await call.giveWay(length);
-        const request = this.#decode(bytes as Buffer);
-        await call.giveWay(length);
-        yield request;
+        yield { request: this.#decode(bytes as Buffer), bytes: length };
       }
     } catch (error) {
       throw grpc.cancelled ? cancelled() : error;

@@ -29,6 +29,8 @@ export interface PipelineOptions extends OpenStreamsOptions {
   readonly defaultDeadlineMs?: number;
   /** Bytes of request bodies held at once, by all calls. Default `MAX_HELD_BYTES`. */
   readonly maxHeldBytes?: number;
+  /** Turns of large requests, which the other routes of the process share. Default: those of the pipeline alone. */
+  readonly largeRequests?: LargeRequests;
   /** Maximum depth of a request in JSON brackets, on every wire. Default `DEFAULT_MAX_DEPTH`. */
   readonly maxDepth?: number;
 }
@@ -47,6 +49,13 @@ export interface Endpoint {
 /** Reads and decodes the request of an admitted call. Throws a `ControlPlaneError` for bytes that are not one. */
 export type ReadRequest = () => Message | Promise<Message>;
 
+/** A request of a bidirectional stream. */
+export interface StreamedRequest {
+  readonly request: Message;
+  /** Size as it arrived, decompressed. */
+  readonly bytes: number;
+}
+
 /**
  * The path from every wire to every service function, in four steps: admit (key, role, deadline), check the request, serve,
  * record. Rejects only with a `ControlPlaneError`, already counted and, if it is a fault, logged.
@@ -61,7 +70,6 @@ export class Pipeline {
   readonly #wrongKeys: WrongKeys;
   readonly #calls = new Set<Call>();
   readonly #streams: OpenStreams;
-  readonly #largeRequests = new LargeRequests();
   readonly #held: HeldBytes;
   #isDraining = false;
   #onIdle: () => void = () => {};
@@ -69,6 +77,7 @@ export class Pipeline {
   /** Throws an `Error` for a method without `access` or without a function, and for a rule that does not compile. */
   constructor(options: PipelineOptions) {
     const { services, authenticate, log, maxDepth = DEFAULT_MAX_DEPTH } = options;
+    const { largeRequests = new LargeRequests() } = options;
     this.services = services;
     this.maxDepth = maxDepth;
     this.#authenticate = authenticate;
@@ -80,7 +89,7 @@ export class Pipeline {
     const metrics = new CallMetrics(options.metrics, () => this.#inFlight());
     this.#observer = {
       hold: (bytes) => this.#held.take(bytes),
-      turn: ({ caller }) => this.#largeRequests.turn(caller.workspaceId),
+      turn: ({ caller, signal }) => largeRequests.turn(caller.workspaceId, signal),
       report: (call, error) => reportFault(log, error, failedCall(call)),
       ended: (call, code) => this.#record(call, code, metrics),
     };
@@ -132,7 +141,7 @@ export class Pipeline {
   }
 
   /** Serves an admitted bidirectional stream, each request with the caller as it is then. A rejection of `requests` ends it. The replies can be read once. */
-  bidiStream(call: Call, requests: AsyncIterable<Message>): AsyncGenerator<Message> {
+  bidiStream(call: Call, requests: AsyncIterable<StreamedRequest>): AsyncGenerator<Message> {
     return this.#replies(call, () => call.endpoint.serve(this.#checkedRequests(call, requests), call));
   }
 
@@ -187,13 +196,16 @@ export class Pipeline {
   }
 
   /** Yields the requests of a bidirectional stream, each with its caller or its fault. Ends regularly once the service drains. */
-  async *#checkedRequests(call: Call, requests: AsyncIterable<Message>): AsyncGenerator<CheckedRequest<Message>> {
+  async *#checkedRequests(
+    call: Call,
+    requests: AsyncIterable<StreamedRequest>,
+  ): AsyncGenerator<CheckedRequest<Message>> {
     const source = requests[Symbol.asyncIterator]();
     try {
       for (;;) {
-        const { done, value: request } = await call.whileTaking(source.next());
+        const { done, value } = await call.whileTaking(source.next());
         if (done) return;
-        yield await this.#checkedRequest(call, request);
+        yield await this.#checkedRequest(call, value);
       }
     } catch (error) {
       if (!call.isDraining) throw error;
@@ -202,13 +214,13 @@ export class Pipeline {
     }
   }
 
-  async #checkedRequest(
-    { incoming, endpoint, caller: first }: Call,
-    request: Message,
-  ): Promise<CheckedRequest<Message>> {
+  async #checkedRequest(call: Call, { request, bytes }: StreamedRequest): Promise<CheckedRequest<Message>> {
+    const { incoming, endpoint, caller: first } = call;
     try {
       const caller = await findCaller(incoming, this.#authenticate);
       assertMayCall(caller, endpoint.access, endpoint.method);
+      // Last: finding the caller may have taken the time of a query.
+      await call.giveWay(bytes);
       endpoint.check(request);
       return { request, caller, fault: undefined };
     } catch (error) {

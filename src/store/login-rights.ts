@@ -9,10 +9,16 @@ const ATTRIBUTES = {
   rolbypassrls: "BYPASSRLS",
   rolreplication: "REPLICATION",
 };
-/** Predefined roles that act on the server's files and programs. */
-const SERVER_ROLES = ["pg_execute_server_program", "pg_read_server_files", "pg_write_server_files"];
+/** Predefined roles, which act on the server, its files and every table. The owner of a database is a member of one by itself. */
+const PREDEFINED_ROLES = "rolname like 'pg\\_%' and rolname <> 'pg_database_owner'";
+/** Rights that serving takes to some tables. */
+const TABLE_RIGHTS = ["insert", "update", "delete"];
+/** Rights that serving takes to no table. */
+const NEVER_TAKEN = ["truncate", "trigger", "references", "select with grant option", "insert with grant option"];
 /** Setting that switches ordinary triggers off. */
 const TRIGGER_SETTING = "session_replication_role";
+
+const listOf = (texts: readonly string[]): string => `array['${texts.join("', '")}']`;
 
 const attributeRows = Object.entries(ATTRIBUTES).map(
   ([column, name]) => `select '${name}' from reachable where ${column}`,
@@ -22,7 +28,7 @@ const attributeRows = Object.entries(ATTRIBUTES).map(
  * Query of the rights of the login that serving does not take: its own, and those of every role that it could act as. It
  * asks for the login of the session, since `RESET ROLE` returns to that. Parameters: none.
  */
-const excessRightsQuery = (versionNumber: number): string => `
+const excessRightsQuery = (versionNumber: number, neverTaken: readonly string[]): string => `
   with self as (select * from pg_roles where rolname = session_user),
   -- A superuser may act as anyone: its own attribute says it all.
   reachable as (
@@ -40,7 +46,7 @@ const excessRightsQuery = (versionNumber: number): string => `
   ),
   rights (name) as (
     ${attributeRows.join("\n    union ")}
-    union select 'membership in ' || rolname from reachable where rolname = any(array['${SERVER_ROLES.join("', '")}'])
+    union select 'membership in ' || rolname from reachable where ${PREDEFINED_ROLES}
     union select 'CREATE on database ' || datname from pg_database, reachable r
       where datname = current_database() and has_database_privilege(r.oid, current_database(), 'create')
     union select 'ownership of database ' || datname from pg_database, reachable r
@@ -51,8 +57,9 @@ const excessRightsQuery = (versionNumber: number): string => `
       where pronamespace = home.oid and proowner = r.oid
     union select 'ownership of table ' || relname from tables, reachable r where relowner = r.oid
     union select upper(kind) || ' on table ' || relname
-      from tables, reachable r, unnest(array['insert', 'update', 'delete', 'truncate', 'trigger']) as kind
-      where has_table_privilege(r.oid, tables.oid, kind) and (kind in ('truncate', 'trigger')
+      from tables, reachable r, unnest(${listOf([...TABLE_RIGHTS, ...neverTaken])}) as kind
+      -- The owner of a table may do anything with it: the ownership says it all.
+      where relowner <> r.oid and has_table_privilege(r.oid, tables.oid, kind) and (kind = any(${listOf(neverTaken)})
         or is_record or (is_insert_only and kind in ('update', 'delete')))
     union select 'UPDATE on columns of table ' || relname from tables, reachable r
       where (is_record or is_insert_only) and not has_table_privilege(r.oid, tables.oid, 'update')
@@ -67,6 +74,8 @@ const excessRightsQuery = (versionNumber: number): string => `
  */
 export async function readExcessRights(client: ClientBase): Promise<readonly string[]> {
   const version = await client.query<{ number: number }>("select current_setting('server_version_num')::int as number");
-  const { rows } = await client.query<{ name: string }>(excessRightsQuery(version.rows[0]?.number ?? 0));
+  const number = version.rows[0]?.number ?? 0;
+  const neverTaken = number >= 170_000 ? [...NEVER_TAKEN, "maintain"] : NEVER_TAKEN;
+  const { rows } = await client.query<{ name: string }>(excessRightsQuery(number, neverTaken));
   return rows.map(({ name }) => name);
 }

@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import { expect } from "chai";
-import { LargeRequests } from "../../src/server/large-requests.ts";
+import { LargeRequests, SMALL_REQUEST } from "../../src/server/large-requests.ts";
 
 /** Keeps the event loop busy. */
 function work(ms: number): void {
@@ -17,6 +17,38 @@ describe("the turns of large requests", () => {
     expect(order).to.deep.equal(["a1", "b1", "c1", "a2", "a3"]);
     await step("a", "a4");
     expect(order.at(-1)).to.equal("a4");
+  });
+
+  it("leave out a step that was given up, which rejects at once with its reason.", async () => {
+    const turns = new LargeRequests();
+    const order: string[] = [];
+    const ask = (workspaceId: string, name: string, signal?: AbortSignal) =>
+      turns.turn(workspaceId, signal).then(() => void order.push(name));
+    const [leaving, alone] = [new AbortController(), new AbortController()];
+    const left = ask("a", "a1", leaving.signal).catch((reason: unknown) => order.push(String(reason)));
+    const other = ask("c", "c1", alone.signal).catch((reason: unknown) => order.push(String(reason)));
+    const staying = [ask("a", "a2", new AbortController().signal), ask("b", "b1")];
+    leaving.abort("a1 left");
+    alone.abort("c1 left");
+    await Promise.all([left, other, ...staying]);
+    expect(order).to.deep.equal(["a1 left", "c1 left", "a2", "b1"]);
+    // One that left before it came, and one that leaves after its turn.
+    expect(await turns.turn("a", leaving.signal).catch(String)).to.equal("a1 left");
+    const late = new AbortController();
+    await ask("a", "a3", late.signal);
+    late.abort("a3 left");
+    await ask("c", "c2");
+    expect(order.slice(4)).to.deep.equal(["a3", "c2"]);
+  });
+
+  it("are for large requests alone.", async () => {
+    const turns = new LargeRequests();
+    const order: string[] = [];
+    const { signal } = new AbortController();
+    const ask = (bytes: number) =>
+      turns.giveWay({ workspaceId: "a", bytes, signal }).then(() => void order.push(`${bytes} bytes`));
+    await Promise.all([ask(SMALL_REQUEST + 1), ask(SMALL_REQUEST), ask(0)]);
+    expect(order).to.deep.equal([`${SMALL_REQUEST} bytes`, "0 bytes", `${SMALL_REQUEST + 1} bytes`]);
   });
 
   it("leave turns of the event loop to everything else between two steps, also to steps that are asked for meanwhile.", async () => {

@@ -5,6 +5,7 @@ import { type Database, loginOf, openDatabase } from "../../src/store/database.t
 import { readExcessRights } from "../../src/store/login-rights.ts";
 import type { Migration } from "../../src/store/migrate.ts";
 import { createTestDatabase, SILENT_LOG, type TestDatabase, urlOf, withClient } from "../support/database.ts";
+import { assertServingLogin } from "../support/serving-login.ts";
 import { NONE, TINY_MIGRATIONS } from "./tiny-migrations.ts";
 
 interface Answer {
@@ -38,18 +39,38 @@ const attacksOn = (table: string, key: string): readonly string[][] => [
   [`update ${table} set ${key} = ${key} where false`],
   [`delete from ${table}`],
   [`truncate ${table}`],
+  [`merge into ${table} t using ledger_head h on false when matched then delete`],
   [`select * from ${table} for update`],
+  [`select * from ${table} for key share`],
   [`alter table ${table} disable trigger all`],
   [`alter table ${table} disable trigger insert_only`],
   [`alter table ${table} enable replica trigger insert_only`],
   [`drop trigger insert_only on ${table}`],
   [`create trigger other before insert on ${table} for each statement execute function refuse_change()`],
   [`create rule other as on insert to ${table} do instead nothing`],
+  [`alter table ${table} disable trigger user`],
+  [`alter table ${table} enable row level security`],
+  [`alter table ${table} disable row level security`],
+  [`alter table ${table} no force row level security`],
+  [`create policy other on ${table} using (false)`],
   [`alter table ${table} drop column ${key}`],
+  [`alter table ${table} add column other int`],
+  [`alter table ${table} rename column ${key} to other`],
+  [`alter table ${table} rename to other`],
+  [`alter table ${table} set schema pg_temp`],
+  [`alter table ${table} set unlogged`],
+  [`alter table ${table} set (autovacuum_enabled = false)`],
+  [`alter table ${table} inherit schema_migration`],
+  [`create index other on ${table} (${key})`],
+  [`reindex table ${table}`],
+  [`cluster ${table}`],
+  [`comment on table ${table} is 'other'`],
+  [`create statistics other on ctid, ${key} from ${table}`],
   [`alter table ${table} owner to current_user`],
   [`drop table ${table}`],
   [`drop table ${table} cascade`],
   ["begin", `lock table ${table} in access exclusive mode`],
+  ["begin", `lock table ${table} in share mode`],
   ["reset role", `update ${table} set ${key} = ${key}`],
   ["set role none", `delete from ${table}`],
   ["set session authorization default", `truncate ${table}`],
@@ -59,16 +80,42 @@ const attacksOn = (table: string, key: string): readonly string[][] => [
 ];
 
 const GENERAL: readonly string[][] = [
+  ["insert into ledger_entry select * from ledger_entry on conflict (workspace_id, seq) do update set body = '{}'"],
   ["set session_replication_role = replica"],
   ["set local session_replication_role = replica"],
   ["select set_config('session_replication_role', 'replica', false)"],
+  ["set session_replication_role = local"],
+  ["set log_statement = 'none'"],
+  ["set lo_compat_privileges = on"],
+  ["set session_preload_libraries = 'other'"],
+  ["select * from pg_authid"],
+  ["select rolpassword from pg_authid"],
+  ["select * from pg_shadow"],
+  ["select * from pg_hba_file_rules"],
+  ["select * from pg_file_settings"],
+  ["select * from pg_largeobject"],
   ["create table extra (n int)"],
+  ["create table extra as select * from ledger_entry"],
+  ["select * into extra from ledger_entry"],
+  ["create materialized view extra as select 1"],
+  ["create domain extra as int"],
+  ["create operator public.=== (leftarg = int, rightarg = int, function = int4eq)"],
+  ["create aggregate extra (int) (sfunc = int4pl, stype = int)"],
+  ["create procedure extra() language sql as 'select 1'"],
+  ["create function extra() returns int language plpgsql security definer as 'begin return 1; end'"],
   ["create view extra as select 1"],
   ["create sequence extra"],
   ["create type extra as enum ('a')"],
   ["create function extra() returns int language sql as 'select 1'"],
   ["create schema extra"],
   ["create extension plpython3u"],
+  ["create language other handler plpgsql_call_handler"],
+  ["create event trigger other on ddl_command_start execute function refuse_change()"],
+  ["create tablespace other location '/tmp'"],
+  ["create foreign data wrapper other"],
+  ["create subscription other connection '' publication other with (connect = false)"],
+  ["create access method other type index handler bthandler"],
+  ["load 'auto_explain'"],
   ["create or replace function refuse_change() returns trigger language plpgsql as 'begin return null; end'"],
   ["alter function refuse_change() rename to other"],
   ["drop function refuse_change() cascade"],
@@ -79,6 +126,10 @@ const GENERAL: readonly string[][] = [
   ["drop table schema_migration"],
   ["create role other"],
   ["create role other superuser login"],
+  ["create user other"],
+  ["create group other"],
+  ["grant pg_execute_server_program to current_user"],
+  ["grant pg_write_all_data to current_user"],
   ["alter role current_user superuser"],
   ["alter role current_user createrole"],
   ["alter role current_user bypassrls"],
@@ -86,12 +137,31 @@ const GENERAL: readonly string[][] = [
   ["alter role all set session_replication_role = replica"],
   ["alter role current_user set session_replication_role = replica"],
   ["alter system set fsync = off"],
+  ["alter system reset all"],
+  ["select pg_reload_conf()"],
+  ["select pg_rotate_logfile()"],
+  ["select pg_switch_wal()"],
+  ["select pg_create_restore_point('other')"],
+  ["select pg_promote()"],
+  ["select pg_stat_reset()"],
+  ["select pg_create_logical_replication_slot('other', 'pgoutput')"],
+  ["select pg_create_physical_replication_slot('other')"],
+  ["select pg_drop_replication_slot('other')"],
+  ["checkpoint"],
+  ["copy (select 1) to program 'cat'"],
+  ["copy (select 1) to '/tmp/copied'"],
+  ["create temporary table taken (line text)", "copy taken from program 'id'"],
+  ["create temporary table taken (line text)", "copy taken from '/etc/hostname'"],
   ["create database other"],
   ["alter schema public owner to current_user"],
   ["drop schema public cascade"],
   ["create publication other for all tables"],
   ["do $$ begin execute 'alter table ledger_entry disable trigger all'; end $$"],
   ["select pg_read_file('PG_VERSION')"],
+  ["select pg_read_binary_file('PG_VERSION')"],
+  ["select pg_ls_dir('.')"],
+  ["select pg_stat_file('PG_VERSION')"],
+  ["select lo_import('/etc/hostname')"],
   ["select lo_export(1, '/tmp/x')"],
   ["set row_security = off; update ledger_entry set seq = seq"],
 ];
@@ -106,6 +176,8 @@ async function insertOnlyTables(ownerUrl: string): Promise<readonly { table: str
   );
   return rows;
 }
+
+const databaseOf = (url: string): string => new URL(url).pathname.slice(1);
 
 describe("the login that serves", () => {
   let test: TestDatabase;
@@ -124,6 +196,45 @@ describe("the login that serves", () => {
     }
   });
 
+  it("is refused with 42501 every statement that would change a table's form or triggers, whichever table it is.", async () => {
+    const { rows } = await withClient(test.ownerUrl, (client) =>
+      client.query<{ name: string }>(
+        "select relname as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'",
+      ),
+    );
+    expect(rows.map(({ name }) => name)).to.include.members(["ledger_head", "api_key", "agent", "schema_migration"]);
+    for (const { name } of rows) {
+      const statements = [
+        `truncate ${name}`,
+        `drop table ${name} cascade`,
+        `alter table ${name} add column other int`,
+        `alter table ${name} disable trigger all`,
+        `alter table ${name} enable row level security`,
+        `alter table ${name} owner to current_user`,
+        `create trigger other before insert on ${name} for each row execute function refuse_change()`,
+        `create rule other as on insert to ${name} do instead nothing`,
+        `create index other on ${name} ((1))`,
+        `copy ${name} to program 'cat'`,
+      ];
+      for (const statement of statements) {
+        expect((await answerTo(test.url, [statement])).code, statement).to.equal("42501");
+      }
+    }
+  });
+
+  it("ends no session of the owner and reads none of its statements.", async () => {
+    await withClient(test.ownerUrl, async (owner) => {
+      const { rows } = await owner.query<{ pid: number }>("select pg_backend_pid() as pid");
+      for (const act of ["pg_terminate_backend", "pg_cancel_backend", "pg_log_backend_memory_contexts"]) {
+        expect((await answerTo(test.url, [`select ${act}(${rows[0]?.pid})`])).code, act).to.equal("42501");
+      }
+      const seen = await withClient(test.url, (client) =>
+        client.query<{ query: string }>("select query from pg_stat_activity where pid = $1", [rows[0]?.pid]),
+      );
+      expect(seen.rows).to.deep.equal([{ query: "<insufficient privilege>" }]);
+    });
+  });
+
   for (const statements of GENERAL) {
     it(`is refused \`${statements.join("; ")}\` with 42501.`, async () => {
       expect((await answerTo(test.url, statements)).code).to.equal("42501");
@@ -139,6 +250,15 @@ describe("the login that serves", () => {
       `grant ${owner} to ${login}`,
       `alter role ${owner} password 'x'`,
       `drop owned by ${owner}`,
+      `drop role ${owner}`,
+      `alter role ${owner} rename to other`,
+      `alter role ${owner} set search_path = other`,
+      `alter default privileges for role ${owner} grant all on tables to ${login}`,
+      `create schema extra authorization ${owner}`,
+      `alter database ${databaseOf(test.url)} owner to ${login}`,
+      `alter database ${databaseOf(test.url)} set session_replication_role = replica`,
+      `alter database ${databaseOf(test.url)} rename to other`,
+      `drop database ${databaseOf(test.url)}`,
       `reassign owned by ${owner} to ${login}`,
     ];
     for (const statement of attempts) {
@@ -227,6 +347,10 @@ describe("the check of the login at start", () => {
     ["DELETE on table sealed_note", "grant delete on sealed_note to public"],
     ["TRUNCATE on table sealed_note", `grant truncate on sealed_note to ${role}`],
     ["TRIGGER on table note", `grant trigger on note to ${role}`],
+    ["REFERENCES on table sealed_note", `grant references on sealed_note to ${role}`],
+    ["MAINTAIN on table sealed_note", `grant maintain on sealed_note to ${role}`],
+    ["SELECT WITH GRANT OPTION on table sealed_note", `grant select on sealed_note to ${role} with grant option`],
+    ["INSERT WITH GRANT OPTION on table sealed_note", `grant insert on sealed_note to ${role} with grant option`],
     ["INSERT on table schema_migration", `grant insert on schema_migration to ${role}`],
     ["CREATE on schema public", `grant create on schema public to ${role}`],
     ["ownership of table sealed_note", `alter table sealed_note owner to ${role}`],
@@ -237,6 +361,10 @@ describe("the check of the login at start", () => {
     ["REPLICATION", `alter role ${role} replication`],
     ["SUPERUSER", `alter role ${role} superuser`],
     ["membership in pg_execute_server_program", `grant pg_execute_server_program to ${role}`],
+    ["membership in pg_read_server_files", `grant pg_read_server_files to ${role}`],
+    ["membership in pg_signal_backend", `grant pg_signal_backend to ${role}`],
+    ["membership in pg_maintain", `grant pg_maintain to ${role}`],
+    ["membership in pg_read_all_data", `grant pg_read_all_data to ${role}`],
     ["DELETE on table sealed_note", `grant pg_write_all_data to ${role}`],
     ["SET of session_replication_role", `grant set on parameter session_replication_role to ${role}`],
   ];
@@ -245,6 +373,43 @@ describe("the check of the login at start", () => {
       expect(await rightsAfter(...statements)).to.include(right);
     });
   }
+
+  it("keeps the tests from running under such a login, and says what to take from it.", async () => {
+    await assertServingLogin(url);
+    const given: readonly (readonly [right: string, give: string, take: string])[] = [
+      ["SUPERUSER", `alter role ${role} superuser`, `alter role ${role} nosuperuser`],
+      ["CREATEROLE", `alter role ${role} createrole`, `alter role ${role} nocreaterole`],
+      ["CREATEDB", `alter role ${role} createdb`, `alter role ${role} nocreatedb`],
+      ["BYPASSRLS", `alter role ${role} bypassrls`, `alter role ${role} nobypassrls`],
+      ["REPLICATION", `alter role ${role} replication`, `alter role ${role} noreplication`],
+      [
+        "ownership of table note",
+        `alter table note owner to ${role}`,
+        `alter table note owner to ${loginOf(test.ownerUrl)}; revoke all on note from ${role};
+         grant select, insert, update, delete on note to ${role};
+         grant usage, select on sequence note_id_seq to ${role}`,
+      ],
+      ...["update", "delete", "truncate"].map(
+        (right) =>
+          [
+            `${right.toUpperCase()} on table sealed_note`,
+            `grant ${right} on sealed_note to ${role}`,
+            `revoke ${right} on sealed_note from ${role}`,
+          ] as const,
+      ),
+    ];
+    for (const [right, give, take] of given) {
+      await asOwner(give);
+      const refusal = await assertServingLogin(url).then(
+        () => "",
+        ({ message }: Error) => message,
+      );
+      await asOwner(take);
+      expect(refusal).to.include(`under the login \`${role}\`: it has `).and.include(right).and.include("take these");
+      expect(refusal).not.to.include(password);
+    }
+    await assertServingLogin(url);
+  });
 
   it("looks at what the login could become, however it is called when it arrives.", async () => {
     const member = [`alter role ${role} noinherit`, `grant ${loginOf(test.ownerUrl)} to ${role}`];

@@ -5,6 +5,7 @@ import { Client } from "pg";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded-postgres.ts";
 import { type Migration, runMigrations, type StoreLog } from "../../src/store/migrate.ts";
 import { MIGRATIONS } from "../../src/store/migrations.ts";
+import { assertServingLogin } from "./serving-login.ts";
 
 /** A database of one test file, on a server that the test files of this process share. */
 export interface TestDatabase {
@@ -114,13 +115,16 @@ async function dropDatabase(name: string): Promise<void> {
 async function createTemplate(migrations: readonly Migration[]): Promise<string> {
   const name = await createDatabase();
   const { url, ownerUrl } = await (server ?? startServer());
+  // Before PostgreSQL 15 everyone may create tables there.
+  await withClient(urlOf(ownerUrl, name), (client) => client.query("revoke create on schema public from public"));
   await runMigrations(urlOf(ownerUrl, name), { migrations, login: new URL(url).username, log: SILENT_LOG });
+  await assertServingLogin(urlOf(url, name));
   return name;
 }
 
 /**
  * A new database with the product's migrations, or the given ones, applied: copied from a template that is migrated
- * once per run and list. The server starts on first use and ends with the process; `DATABASE_URL_TEST` names
+ * once per run and list. Rejects if the login that serves has rights beyond. The server starts on first use and ends with the process; `DATABASE_URL_TEST` names
  * another one, whose user MUST be allowed to create databases and roles.
  */
 export async function createTestDatabase(migrations: readonly Migration[] = MIGRATIONS): Promise<TestDatabase> {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { startEmbeddedPostgres } from "../../src/store/embedded-postgres.ts";
 import { runMigrations } from "../../src/store/migrate.ts";
 import { MIGRATIONS } from "../../src/store/migrations.ts";
+import { assertServingLogin } from "./serving-login.ts";
 
 const SILENT_LOG = { info: () => undefined, warn: () => undefined, error: () => undefined };
 
@@ -20,5 +21,6 @@ export async function startOwnPostgres(cleanup: AsyncDisposableStack): Promise<s
   cleanup.defer(() => postgres.stop());
   const login = new URL(postgres.url).username;
   await runMigrations(postgres.ownerUrl, { migrations: MIGRATIONS, login, log: SILENT_LOG });
+  await assertServingLogin(postgres.url);
   return postgres.url;
 }

@@ -8,6 +8,7 @@ import type { StoreLog } from "../../store/migrate.ts";
 import type { Redaction } from "../redaction.ts";
 import type { RedactionSettings } from "../settings.ts";
 import { type KindCounts, totalCount } from "../text/personal-kinds.ts";
+import { compileSecretScrubber } from "../text/scrubber.ts";
 import { authenticateCaller, type ProxyCaller, watchCaller } from "./caller.ts";
 import { createEventScrubber, pipeEvents } from "./event-response.ts";
 import { type Conversations, createConversations, type HiddenRequest, readHiddenRequest } from "./hide-request.ts";
@@ -22,6 +23,7 @@ import {
 } from "./http-messages.ts";
 import { assertServed, type ProxyTarget, parseTarget } from "./operations.ts";
 import { llmUnavailable } from "./protocol.ts";
+import { KEY_MASK } from "./response-text.ts";
 import type { ResponseOptions } from "./scrub-response.ts";
 import { OWN_OBJECTS } from "./stored-objects.ts";
 import { createUpstream, type Upstream, type UpstreamResponse, type UpstreamTiming } from "./upstream.ts";
@@ -189,7 +191,7 @@ class OpenAiProxy implements RedactionProxy {
     const { restoreValues: restore, allowMedia } = settings;
     const { placeholders, isJson } = hidden;
     const markIds = target.path === "/responses" ? objects.mark : OWN_OBJECTS.mark;
-    const options = { scrubber, placeholders, restore, allowMedia, isJson, markIds };
+    const options = { scrubber, placeholders, restore, allowMedia, isJson, markIds, llmKey: keyScrubber(llmKey) };
     await this.#forward(upstream, { request, response, target, signal, callerEnd, caller, hidden, options, llmKey });
   }
 
@@ -302,9 +304,13 @@ interface ModelAccount {
   readonly llmKey: string | undefined;
 }
 
-/** Removes our key for the model's service from JSON, whose texts may quote it. */
+/** Finds our key in the texts of an answer, also cut over its events. A key of one character cannot be cut. */
+const keyScrubber = (llmKey = ""): ResponseOptions["llmKey"] =>
+  llmKey.length < 2 ? undefined : compileSecretScrubber(llmKey);
+
+/** Masks our key for the model's service in JSON outside of its texts, such as names and ids. */
 const withoutKey = (llmKey: string | undefined, json: string): string =>
-  llmKey === undefined ? json : json.replaceAll(JSON.stringify(llmKey).slice(1, -1), "***");
+  llmKey === undefined ? json : json.replaceAll(JSON.stringify(llmKey).slice(1, -1), KEY_MASK);
 
 function sendError(response: ServerResponse, error: unknown): void {
   const { status, body } = openAiErrorFrom(error);

@@ -9,11 +9,46 @@ export interface TextOptions {
   readonly placeholders: Placeholders;
   /** True: placeholders are replaced by their values; false: they stay. */
   readonly restore: boolean;
+  /** Finds our key for the model's service; undefined: none is masked. */
+  readonly llmKey?: Scrubber | undefined;
+}
+
+/** Mask of our key for the model's service. */
+export const KEY_MASK = "***";
+
+/** Masks our key in a text before the text is scrubbed. The key is nobody's personal value: it counts as no leak. */
+class MaskedText implements ScrubberStream {
+  readonly #mask: ScrubberStream;
+  readonly #inner: ScrubberStream;
+
+  constructor(mask: ScrubberStream, inner: ScrubberStream) {
+    this.#mask = mask;
+    this.#inner = inner;
+  }
+
+  get leaked(): KindCounts {
+    return this.#inner.leaked;
+  }
+
+  push(chunk: string): string {
+    return this.#inner.push(this.#mask.push(chunk));
+  }
+
+  end(): string {
+    return this.#inner.push(this.#mask.end()) + this.#inner.end();
+  }
+}
+
+function masked({ llmKey }: TextOptions, inner: ScrubberStream): ScrubberStream {
+  if (llmKey === undefined) return inner;
+  return new MaskedText(llmKey.openStream({ restore: false, replace: () => KEY_MASK }), inner);
 }
 
 /** Opens a stream for plain text. */
-export const openPlainText = ({ scrubber, placeholders, restore }: TextOptions): ScrubberStream =>
-  scrubber.openStream({ placeholders, restore });
+export const openPlainText = (options: TextOptions): ScrubberStream => {
+  const { scrubber, placeholders, restore } = options;
+  return masked(options, scrubber.openStream({ placeholders, restore }));
+};
 
 const STRUCTURE = /[\s{}[\],:]/;
 const SPACE = /\s/;
@@ -168,7 +203,7 @@ class JsonText implements ScrubberStream {
   }
 }
 
-/** Opens a stream for the text of a JSON document. */
+/** Opens a stream for the text of a JSON document. Our key is masked in the text itself and, behind escapes, in its values. */
 export function openJsonText(options: TextOptions): ScrubberStream {
-  return new JsonText(options);
+  return masked(options, new JsonText(options));
 }

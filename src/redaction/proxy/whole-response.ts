@@ -56,6 +56,10 @@ function scrubJson(options: ResponseOptions, json: Json): WholeResponse {
   }
 }
 
+/** Cuts a text between two words, since half of our key or of a personal value would not be found. */
+const startOf = (text: string): string =>
+  text.length <= MAX_ERROR_TEXT ? text.trim() : text.slice(0, MAX_ERROR_TEXT).replace(/\S+$/, "…").trim();
+
 /** True for media types of plain text, JSON lines included. */
 const isTextType = (type: string): boolean => type.startsWith("text/") || /^application\/(jsonl|x-ndjson)$/.test(type);
 
@@ -77,7 +81,7 @@ export async function readWholeResponse(
   const text = await readText(body);
   const json = isJsonType(type) ? parseJson(text) : undefined;
   if (json !== undefined) return scrubJson(options, json);
-  if (isError) return scrubJson(options, plainOpenAiError(status, text.slice(0, MAX_ERROR_TEXT).trim()).body);
+  if (isError) return scrubJson(options, plainOpenAiError(status, startOf(text)).body);
   if (isJsonType(type) && text !== "") throw llmUnavailable("the model's service sent an answer that is no JSON");
   const scrubbed = scrubJson(options, text);
   return { ...scrubbed, contentType: "text/plain; charset=utf-8", body: JSON.parse(scrubbed.body) as string };

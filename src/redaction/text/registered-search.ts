@@ -23,7 +23,12 @@ export interface RegisteredSearch {
 
 /** Creates a search. Throws INVALID_FIELD for a value that is too short or too long. */
 export function createRegisteredSearch(values: readonly RegisteredValue[]): RegisteredSearch {
-  return new SortedSearch(kindsByPattern(values));
+  return new SortedSearch(kindsByPattern(values), "whole-words");
+}
+
+/** Creates a search for a secret, of any length from 2 characters on, which is found inside words as well. */
+export function createSecretSearch(secret: string): RegisteredSearch {
+  return new SortedSearch(new Map([...normalisedForms(secret)].map((form) => [form, "other"])), "anywhere");
 }
 
 function kindsByPattern(values: readonly RegisteredValue[]): ReadonlyMap<string, PersonalKind> {
@@ -59,16 +64,21 @@ interface Match {
   readonly isOpen: boolean;
 }
 
-/** Reads from every start of a word for as long as patterns begin with the text read, which are neighbours in sorted order. */
+/** Places of a text in which values are found. */
+type Places = "whole-words" | "anywhere";
+
+/** Reads from every start for as long as patterns begin with the text read, which are neighbours in sorted order. */
 class SortedSearch implements RegisteredSearch {
   readonly #kinds: ReadonlyMap<string, PersonalKind>;
+  readonly #isInWords: boolean;
   /** Sorted by UTF-16 unit. */
   readonly #patterns: readonly string[];
   /** Patterns by the keys of their first units. */
   readonly #slices = new Map<number, Slice>();
 
-  constructor(kinds: ReadonlyMap<string, PersonalKind>) {
+  constructor(kinds: ReadonlyMap<string, PersonalKind>, places: Places) {
     this.#kinds = kinds;
+    this.#isInWords = places === "anywhere";
     this.#patterns = [...kinds.keys()].sort();
     for (const [index, pattern] of this.#patterns.entries()) {
       let key = 0;
@@ -83,7 +93,7 @@ class SortedSearch implements RegisteredSearch {
   search(text: string, from: number, isWhole: boolean, found: Candidate[]): number {
     for (let index = from; index < text.length; index++) {
       const unit = text.charCodeAt(index);
-      const isWord = ((CHAR_CLASSES[unit] as number) & WORD) !== 0;
+      const isWord = !this.#isInWords && ((CHAR_CLASSES[unit] as number) & WORD) !== 0;
       const key = prefixKey(0, 0, NORMALISED_UNITS[unit] as number);
       if (this.#slices.has(key) && !(isWord && isInsideWord(text, index))) {
         const { end, pattern, isOpen } = this.#match(text, index, key, isWhole);
@@ -118,7 +128,7 @@ class SortedSearch implements RegisteredSearch {
       if (slice.low === slice.high) return { end, pattern, isOpen: false };
       depth++;
       isSpaceLast = normalised === NORMALISED_SPACE;
-      if (this.#patterns[slice.low]?.length === depth && isEndOfWord(text, index, isWhole)) {
+      if (this.#patterns[slice.low]?.length === depth && (this.#isInWords || isEndOfWord(text, index, isWhole))) {
         [end, pattern] = [index + 1, slice.low];
       }
     }

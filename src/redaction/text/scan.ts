@@ -43,6 +43,8 @@ export interface ScanState {
 const isDigit = (unit: number): boolean => ((CHAR_CLASSES[unit] as number) & DIGIT) !== 0;
 const isLocal = (unit: number): boolean => ((CHAR_CLASSES[unit] as number) & LOCAL) !== 0;
 const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit < 0xdc00;
+/** True if the end of a text cuts a surrogate pair. */
+const endsInPair = (text: string): boolean => isHighSurrogate(text.charCodeAt(text.length - 1));
 
 /** Index of the next `@` or digit. */
 function nextTrigger(text: string, from: number): number {
@@ -92,6 +94,7 @@ export function createScan({ detectors, registered, isAllowed }: ScanParts): Sca
 
   /** Tries every `@` and first digit. Stops at the first one that text to come may change. */
   const detect: Scan = (text, from, isWhole, found, { lookups }) => {
+    if (detectors.length === 0) return isWhole || !endsInPair(text) ? text.length : text.length - 1;
     const partial: PartialText = { text, isOpen: false, lookups };
     for (let index = nextTrigger(text, from); index < text.length; index = nextTrigger(text, index + 1)) {
       if (text.charCodeAt(index) === AT_SIGN) matchAtSign(partial, index, found);
@@ -109,7 +112,7 @@ export function createScan({ detectors, registered, isAllowed }: ScanParts): Sca
   /** Scans the folded text, and gives places in the original. */
   const scanFolded: Scan = (text, from, isWhole, found, state) => {
     // Half of a pair may become a digit with its other half.
-    const isCut = !isWhole && isHighSurrogate(text.charCodeAt(text.length - 1));
+    const isCut = !isWhole && endsInPair(text);
     const { text: folded, starts, ends } = foldText(isCut ? text.slice(0, -1) : text);
     const first = starts.findIndex((start) => start >= from);
     const here: Candidate[] = [];

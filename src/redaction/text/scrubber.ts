@@ -7,7 +7,7 @@ import { PhoneLookups } from "./detectors/phone-lookups.ts";
 import { isPlain } from "./fold.ts";
 import { normalisedForms, normaliseText } from "./normalise.ts";
 import type { Finding, KindCounts, PersonalKind, RegisteredValue } from "./personal-kinds.ts";
-import { createRegisteredSearch } from "./registered-search.ts";
+import { createRegisteredSearch, createSecretSearch } from "./registered-search.ts";
 import { type Candidate, resolveOverlaps } from "./resolve-overlaps.ts";
 import { createScan, MAX_FOLDED_LOOK_BEHIND, MAX_LOOK_BEHIND, type Scan, type ScanParts } from "./scan.ts";
 
@@ -140,6 +140,11 @@ export function compileScrubber({ registered, allow, kinds }: ScrubberOptions): 
     registered: registered.length === 0 ? undefined : createRegisteredSearch(registered),
     isAllowed: compileAllowList(allow),
   });
+}
+
+/** Compiles a scrubber for one secret of the service, wherever it stands in a text. `secret` MUST have 2 characters or more. */
+export function compileSecretScrubber(secret: string): Scrubber {
+  return createScrubber({ detectors: [], registered: createSecretSearch(secret), isAllowed: () => false });
 }
 
 function compileAllowList(entries: readonly string[]): (value: string) => boolean {
