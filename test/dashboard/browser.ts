@@ -124,6 +124,42 @@ export async function assertFits(page: Page): Promise<void> {
   expect(wider.join("; "), page.url()).to.equal("");
 }
 
+/**
+ * Asserts how a table of a screen is laid out: on a wide page each cell stands under the heading of its column, on a narrow one
+ * the cells of a row stand below each other and carry the headings as labels. `titles`: the headings of all columns.
+ */
+export async function assertColumns(page: Page, label: string, titles: readonly string[]): Promise<void> {
+  const table = page.getByRole("table", { name: label, exact: true });
+  await table.getByRole("cell").first().waitFor();
+  const { headings, cells } = await table.evaluate((element) => {
+    const placed = (each: Element) => {
+      const { x, y, width } = each.getBoundingClientRect();
+      return { x, y, width };
+    };
+    const row = element.querySelector('li[role="row"]');
+    return {
+      headings: [...element.querySelectorAll('[role="columnheader"]')].map((each) => ({
+        ...{ text: each.textContent, place: placed(each) },
+      })),
+      cells: [...(row?.querySelectorAll(':scope [role="cell"]') ?? [])].map((each) => ({
+        ...{ text: each.getAttribute("data-title"), place: placed(each), isShown: each.checkVisibility() },
+      })),
+    };
+  });
+  expect(cells.map(({ text }) => text || "Actions")).to.deep.equal(titles);
+  if ((page.viewportSize()?.width ?? 0) > 760) {
+    expect(headings.map(({ text }) => text)).to.deep.equal(titles);
+    for (const [index, { place }] of cells.entries()) {
+      expect(place.x, titles[index]).to.be.closeTo(headings[index]?.place.x ?? 0, 2);
+      expect(place.width, titles[index]).to.be.closeTo(headings[index]?.place.width ?? 0, 2);
+    }
+    return;
+  }
+  expect(await table.getByRole("columnheader").count(), "headings that are read").to.equal(0);
+  const tops = cells.filter(({ isShown }) => isShown).map(({ place }) => place.y);
+  expect(tops, "tops of the cells").to.deep.equal([...new Set(tops)].sort((a, b) => a - b));
+}
+
 /** Appearances in which every screen is looked at. */
 export const APPEARANCES = [
   { name: "light", colorScheme: "light", width: 1280 },

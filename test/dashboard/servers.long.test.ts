@@ -4,6 +4,7 @@ import { startToolsServer, type ToolsServer, tool } from "../gateway/tools-serve
 import {
   APPEARANCES,
   assertAccessible,
+  assertColumns,
   assertFits,
   type Dashboard,
   describeInBrowser,
@@ -117,6 +118,7 @@ describeInBrowser("the MCP servers", () => {
     it(`are accessible (${name}).`, async () => {
       const shown = await dashboard.open("/servers", appearance);
       await shown.locator("li[data-id=bank]").waitFor();
+      await assertColumns(shown, "MCP servers", ["Name", "Mode", "Address or command", "For clients", "Changed"]);
       await assertAccessible(shown);
       await assertFits(shown);
       await screenshot(shown, `servers-${name}`);
@@ -125,6 +127,7 @@ describeInBrowser("the MCP servers", () => {
       await assertAccessible(shown);
       await shown.goto("/servers/bank");
       await shown.locator("li[data-id=pay]").waitFor();
+      await assertColumns(shown, "Tools", ["Tool", "Description", "State", "To accept", "Actions"]);
       await assertAccessible(shown);
       await assertFits(shown);
       await screenshot(shown, `server-${name}`);

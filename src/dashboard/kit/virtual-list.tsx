@@ -13,6 +13,26 @@ export interface VirtualListProps<T> {
   readonly label: string;
   /** Asked for when the end comes near; undefined at the last page. */
   readonly onEnd?: (() => void) | undefined;
+  /** Gives the rows the roles of a table's rows; the page element around MUST have the role `table`. */
+  readonly isTableBody?: boolean | undefined;
+}
+
+/** A column of a long table. */
+export interface Column<T> {
+  /** Heading on wide pages, label of the value on narrow ones. Empty: neither is shown, as for buttons. */
+  readonly title: string;
+  readonly cell: (item: T) => ReactNode;
+  /** Aligns numbers at their ends. */
+  readonly isNumber?: boolean | undefined;
+}
+
+/** Properties of a long table. */
+export interface ColumnListProps<T> extends Omit<VirtualListProps<T>, "children" | "isTableBody"> {
+  readonly columns: readonly Column<T>[];
+  /** Class of the table, whose style sets `--columns`: the widths of the columns on wide pages. */
+  readonly className: string;
+  /** Class of each row. */
+  readonly rowClassName: string;
 }
 
 const OVERSCAN = 8;
@@ -21,7 +41,7 @@ const BORDERS = 2;
 
 /** A list of any length, of which only the rows in view are in the page. Each row has its `data-id`. */
 export function VirtualList<T>(props: VirtualListProps<T>) {
-  const { items, idOf, attributesOf, children, rowHeight, label, onEnd } = props;
+  const { items, idOf, attributesOf, children, rowHeight, label, onEnd, isTableBody = false } = props;
   const scroller = useRef<HTMLDivElement>(null);
   // Another function would have every row placed anew at every scroll.
   const keyOf = useCallback((index: number) => idOf(items[index] as T), [items, idOf]);
@@ -41,12 +61,17 @@ export function VirtualList<T>(props: VirtualListProps<T>) {
     <section
       ref={scroller}
       className="virtual"
-      // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to take the keyboard
+      // Whatever scrolls has to take the keyboard.
       tabIndex={0}
       aria-label={label}
+      role={isTableBody ? "rowgroup" : undefined}
       style={{ "--rows-height": `${virtualizer.getTotalSize() + BORDERS}px` } as CSSProperties}
     >
-      <ul className="virtual-space" style={{ height: virtualizer.getTotalSize() }}>
+      <ul
+        className="virtual-space"
+        role={isTableBody ? "presentation" : undefined}
+        style={{ height: virtualizer.getTotalSize() }}
+      >
         {rows.map(({ index, key, start }) => {
           const item = items[index] as T;
           return (
@@ -56,8 +81,9 @@ export function VirtualList<T>(props: VirtualListProps<T>) {
               data-index={index}
               {...(attributesOf === undefined ? { "data-id": idOf(item) } : attributesOf(item))}
               className="virtual-row"
-              aria-setsize={items.length}
-              aria-posinset={index + 1}
+              {...(isTableBody
+                ? { role: "row", "aria-rowindex": index + 2 }
+                : { "aria-setsize": items.length, "aria-posinset": index + 1 })}
               style={{ transform: `translateY(${start}px)` }}
             >
               {children(item)}
@@ -66,5 +92,59 @@ export function VirtualList<T>(props: VirtualListProps<T>) {
         })}
       </ul>
     </section>
+  );
+}
+
+/* Roles in place of the elements of a table, whose rows a page cannot place one by one. */
+const HEAD_ROW = { role: "row", "aria-rowindex": 1 };
+const HEADING = { role: "columnheader" };
+const CELL = { role: "cell" };
+
+/**
+ * A table of any length, of which only the rows in view are in the page: columns with headings on wide pages, a card for each row
+ * on narrow ones.
+ */
+export function ColumnList<T>({ columns, className, rowClassName, ...list }: ColumnListProps<T>) {
+  const table = { role: "table", "aria-label": list.label, "aria-rowcount": list.items.length + 1 };
+  return (
+    <div {...table} className={`columns ${className}`}>
+      <div {...HEAD_ROW} className="columns-head">
+        {columns.map(({ title, isNumber = false }) => (
+          <span key={title} {...HEADING} className={isNumber ? "is-number" : undefined}>
+            {title === "" ? <span className="visually-hidden">Actions</span> : title}
+          </span>
+        ))}
+      </div>
+      <VirtualList {...list} isTableBody>
+        {(item) => (
+          <div className={`columns-row ${rowClassName}`}>
+            {columns.map(({ title, cell, isNumber = false }) => (
+              <Cell key={title} title={title} isNumber={isNumber}>
+                {cell(item)}
+              </Cell>
+            ))}
+          </div>
+        )}
+      </VirtualList>
+    </div>
+  );
+}
+
+interface CellProps {
+  readonly title: string;
+  readonly isNumber: boolean;
+  readonly children: ReactNode;
+}
+
+function Cell({ title, isNumber, children }: CellProps) {
+  const isEmpty = children === null || children === "";
+  return (
+    <div
+      {...CELL}
+      data-title={title}
+      className={`columns-cell${isNumber ? " is-number" : ""}${isEmpty ? " is-empty" : ""}`}
+    >
+      <div className="columns-value">{children}</div>
+    </div>
   );
 }
