@@ -6,7 +6,6 @@ import {
   APPEARANCES,
   assertAccessible,
   assertColumns,
-  assertFits,
   type Dashboard,
   describeInBrowser,
   openDashboard,
@@ -70,7 +69,6 @@ describeInBrowser("the limits", () => {
       await shown.waitForSelector(".limit");
       await assertColumns(shown, "Limits", ["Limit", "Decides", "Mandate", "Counted now"]);
       await assertAccessible(shown);
-      await assertFits(shown);
       await screenshot(shown, `limits-${name}`);
     });
   }

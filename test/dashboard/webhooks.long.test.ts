@@ -7,7 +7,6 @@ import {
   APPEARANCES,
   assertAccessible,
   assertColumns,
-  assertFits,
   type Dashboard,
   describeInBrowser,
   openDashboard,
@@ -190,7 +189,6 @@ describeInBrowser("the webhooks", () => {
       await shown.waitForSelector("[data-id^=wh_]");
       await assertColumns(shown, "Webhooks", ["Address", "Events", "State", "Next entry", "Added"]);
       await assertAccessible(shown);
-      await assertFits(shown);
       await screenshot(shown, `webhooks-${name}`);
       await shown.goto(`/webhooks/${(webhook as unknown as { webhook_id: string }).webhook_id}`);
       await shown.click("[data-action=test]");
@@ -198,7 +196,6 @@ describeInBrowser("the webhooks", () => {
       const columns = ["Outcome", "Event", "Entry", "Attempt", "Answer", "Took", "When", "Actions"];
       await assertColumns(shown, "Deliveries", columns);
       await assertAccessible(shown);
-      await assertFits(shown);
       await screenshot(shown, `webhook-${name}`);
       await shown.click("[data-action=edit]");
       await assertAccessible(shown);
@@ -208,7 +205,6 @@ describeInBrowser("the webhooks", () => {
       await shown.waitForSelector("[data-id^=wh_]");
       await assertColumns(shown, "Redaction webhooks", ["Address", "State", "Requests", "Added", "Actions"]);
       await assertAccessible(shown);
-      await assertFits(shown);
       await screenshot(shown, `redaction-webhooks-${name}`);
     });
   }

@@ -90,7 +90,8 @@ async function ask(client: AnyClient, method: string, params: object, isExact: b
     return normal(isExact ? result : withoutGeneration(result));
   } catch (error) {
     const { code, message, data } = error as { code?: number; message: string; data?: unknown };
-    return normal({ error: { code, message, data } });
+    // One of the official clients puts the code before the server's message.
+    return normal({ error: { code, message: message.replace(/^MCP error -\d+: /, ""), data } });
   }
 }
 
