@@ -107,6 +107,7 @@ describeInBrowser("the webhooks", () => {
     await page.getByText(/attempts? failed/).waitFor();
     await page.getByText(/^next/).first().waitFor();
     expect(await failed.first().innerText()).to.contain("500");
+    await screenshot(page, "webhook-deliveries");
     const before = heard.length;
     answer = 200;
     await failed.first().locator("[data-action=replay-from]").click();

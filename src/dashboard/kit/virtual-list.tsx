@@ -13,8 +13,8 @@ export interface VirtualListProps<T> {
   readonly label: string;
   /** Asked for when the end comes near; undefined at the last page. */
   readonly onEnd?: (() => void) | undefined;
-  /** Gives the rows the roles of a table's rows; the page element around MUST have the role `table`. */
-  readonly isTableBody?: boolean | undefined;
+  /** Row of headings above the others. With it they have the roles of a table's rows, and the element around MUST be a `table`. */
+  readonly head?: ReactNode;
 }
 
 /** A column of a long table. */
@@ -27,7 +27,7 @@ export interface Column<T> {
 }
 
 /** Properties of a long table. */
-export interface ColumnListProps<T> extends Omit<VirtualListProps<T>, "children" | "isTableBody"> {
+export interface ColumnListProps<T> extends Omit<VirtualListProps<T>, "children" | "head"> {
   readonly columns: readonly Column<T>[];
   /** Class of the table, whose style sets `--columns`: the widths of the columns on wide pages. */
   readonly className: string;
@@ -41,7 +41,8 @@ const BORDERS = 2;
 
 /** A list of any length, of which only the rows in view are in the page. Each row has its `data-id`. */
 export function VirtualList<T>(props: VirtualListProps<T>) {
-  const { items, idOf, attributesOf, children, rowHeight, label, onEnd, isTableBody = false } = props;
+  const { items, idOf, attributesOf, children, rowHeight, label, onEnd, head } = props;
+  const isTable = head !== undefined;
   const scroller = useRef<HTMLDivElement>(null);
   // Another function would have every row placed anew at every scroll.
   const keyOf = useCallback((index: number) => idOf(items[index] as T), [items, idOf]);
@@ -64,12 +65,13 @@ export function VirtualList<T>(props: VirtualListProps<T>) {
       // Whatever scrolls has to take the keyboard.
       tabIndex={0}
       aria-label={label}
-      role={isTableBody ? "rowgroup" : undefined}
+      role={isTable ? "rowgroup" : undefined}
       style={{ "--rows-height": `${virtualizer.getTotalSize() + BORDERS}px` } as CSSProperties}
     >
+      {head}
       <ul
         className="virtual-space"
-        role={isTableBody ? "presentation" : undefined}
+        role={isTable ? "presentation" : undefined}
         style={{ height: virtualizer.getTotalSize() }}
       >
         {rows.map(({ index, key, start }) => {
@@ -81,7 +83,7 @@ export function VirtualList<T>(props: VirtualListProps<T>) {
               data-index={index}
               {...(attributesOf === undefined ? { "data-id": idOf(item) } : attributesOf(item))}
               className="virtual-row"
-              {...(isTableBody
+              {...(isTable
                 ? { role: "row", "aria-rowindex": index + 2 }
                 : { "aria-setsize": items.length, "aria-posinset": index + 1 })}
               style={{ transform: `translateY(${start}px)` }}
@@ -105,17 +107,19 @@ const CELL = { role: "cell" };
  * on narrow ones.
  */
 export function ColumnList<T>({ columns, className, rowClassName, ...list }: ColumnListProps<T>) {
+  const head = (
+    <div {...HEAD_ROW} className="columns-head">
+      {columns.map(({ title, isNumber = false }) => (
+        <span key={title} {...HEADING} className={isNumber ? "is-number" : undefined}>
+          {title === "" ? <span className="visually-hidden">Actions</span> : title}
+        </span>
+      ))}
+    </div>
+  );
   const table = { role: "table", "aria-label": list.label, "aria-rowcount": list.items.length + 1 };
   return (
     <div {...table} className={`columns ${className}`}>
-      <div {...HEAD_ROW} className="columns-head">
-        {columns.map(({ title, isNumber = false }) => (
-          <span key={title} {...HEADING} className={isNumber ? "is-number" : undefined}>
-            {title === "" ? <span className="visually-hidden">Actions</span> : title}
-          </span>
-        ))}
-      </div>
-      <VirtualList {...list} isTableBody>
+      <VirtualList {...list} head={head}>
         {(item) => (
           <div className={`columns-row ${rowClassName}`}>
             {columns.map(({ title, cell, isNumber = false }) => (
