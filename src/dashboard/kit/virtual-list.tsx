@@ -1,5 +1,5 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type CSSProperties, type ReactNode, useCallback, useEffect, useRef } from "react";
+import { type CSSProperties, memo, type ReactNode, useCallback, useEffect, useRef } from "react";
 
 /** Properties of a long list. */
 export interface VirtualListProps<T> {
@@ -28,6 +28,7 @@ export interface Column<T> {
 
 /** Properties of a long table. */
 export interface ColumnListProps<T> extends Omit<VirtualListProps<T>, "children" | "head"> {
+  /** The same array at every drawing, so that rows are not drawn again. */
   readonly columns: readonly Column<T>[];
   /** Class of the table, whose style sets `--columns`: the widths of the columns on wide pages. */
   readonly className: string;
@@ -120,19 +121,32 @@ export function ColumnList<T>({ columns, className, rowClassName, ...list }: Col
   return (
     <div {...table} className={`columns ${className}`}>
       <VirtualList {...list} head={head}>
-        {(item) => (
-          <div className={`columns-row ${rowClassName}`}>
-            {columns.map(({ title, cell, isNumber = false }) => (
-              <Cell key={title} title={title} isNumber={isNumber}>
-                {cell(item)}
-              </Cell>
-            ))}
-          </div>
-        )}
+        {(item) => <Row item={item} columns={columns} className={rowClassName} />}
       </VirtualList>
     </div>
   );
 }
+
+interface RowProps<T> {
+  readonly item: T;
+  readonly columns: readonly Column<T>[];
+  readonly className: string;
+}
+
+function RowCells<T>({ item, columns, className }: RowProps<T>) {
+  return (
+    <div className={`columns-row ${className}`}>
+      {columns.map(({ title, cell, isNumber = false }) => (
+        <Cell key={title} title={title} isNumber={isNumber}>
+          {cell(item)}
+        </Cell>
+      ))}
+    </div>
+  );
+}
+
+/** One row. It is drawn again only when its item or the columns change, not whenever the list is scrolled. */
+const Row = memo(RowCells) as typeof RowCells;
 
 interface CellProps {
   readonly title: string;

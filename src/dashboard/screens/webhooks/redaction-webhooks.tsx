@@ -40,7 +40,10 @@ const COLUMNS: readonly Column<RedactionWebhook>[] = [
   // Its own text names UTC without a zone.
   { title: "Added", cell: ({ createdAt }) => <Time at={timestampFromDate(new Date(`${createdAt}Z`))} /> },
 ];
-const ACTIONS: Column<RedactionWebhook> = { title: "", cell: (webhook) => <RowActions webhook={webhook} /> };
+const COLUMNS_WITH_ACTIONS: readonly Column<RedactionWebhook>[] = [
+  ...COLUMNS,
+  { title: "", cell: (webhook) => <RowActions webhook={webhook} /> },
+];
 const webhooksOf = ({ webhooks }: ListRedactionWebhooksResponse): readonly RedactionWebhook[] => webhooks;
 
 /** The webhooks that hear of personal values in what a model answered. */
@@ -74,7 +77,7 @@ export function RedactionWebhooks() {
           rowHeight={ROW_HEIGHT}
           label="Redaction webhooks"
           onEnd={readMore}
-          columns={mayChange ? [...COLUMNS, ACTIONS] : COLUMNS}
+          columns={mayChange ? COLUMNS_WITH_ACTIONS : COLUMNS}
           className={mayChange ? "redaction-webhooks has-actions" : "redaction-webhooks"}
           rowClassName="webhook"
         />
