@@ -1056,7 +1056,7 @@ export declare type LooserCounts = Message<"agentcontrol.v1.LooserCounts"> & {
 export declare const LooserCountsSchema: GenMessage<LooserCounts>;
 
 /**
- * What a person had said of the decisions that would be stricter, with the decisions behind each number.
+ * Answers of people to the decisions that would be stricter, with the decisions behind each number.
  *
  * @generated from message agentcontrol.v1.PeopleCounts
  */
@@ -1263,7 +1263,7 @@ export declare type BacktestReport = Message<"agentcontrol.v1.BacktestReport"> &
   agents: BacktestAgent[];
 
   /**
-   * What people had said of the decisions that would be stricter, with the first decisions of each kind.
+   * Answers of people to the decisions that would be stricter.
    *
    * @generated from field: agentcontrol.v1.PeopleCounts by_people = 12;
    */

@@ -33,13 +33,13 @@ export interface AgentReport extends Readonly<Tally> {
   readonly decisionIds: readonly string[];
 }
 
-/** What people had said of stricter decisions: how many there are of each status, and the first of them in the order of the log. */
+/** Answers of people to stricter decisions: the number of each status, and the first ones in the order of the log. */
 interface ByPeople {
   readonly counts: Readonly<Record<EscalationStatus, number>>;
   readonly decisionIds: Readonly<Record<EscalationStatus, readonly string[]>>;
 }
 
-/** A stricter decision that a person was asked about. */
+/** Stricter decision that a person was asked about. */
 export interface AskedDecision {
   readonly decisionId: string;
   /** The escalation whose status counts; undefined for a decision that used an approval. */
@@ -130,7 +130,7 @@ export class ReportBuilder {
     return asked;
   }
 
-  /** Counts what people said of a decision that would be stricter. Calls MUST come in the order of the log. */
+  /** Counts the answer of people to a decision that would be stricter. Calls MUST come in the order of the log. */
   addPeople(decisionId: string, status: EscalationStatus): void {
     const { counts, decisionIds } = this.#byPeople;
     counts[status] += 1;

@@ -25,7 +25,7 @@ interface LimitProps {
   readonly limit: Limit;
 }
 
-/** What is decided when the limit is passed. */
+/** Shows the decision on an action that passes the limit. */
 export function LimitOutcome({ limit: { decision, mode } }: LimitProps) {
   return (
     <span className="limit-outcome">
@@ -35,7 +35,7 @@ export function LimitOutcome({ limit: { decision, mode } }: LimitProps) {
   );
 }
 
-/** The rule that sets the limit. */
+/** Names the rule that sets the limit. */
 export function LimitMandate({ limit: { mandateId, mandateName, version, rule } }: LimitProps) {
   return (
     <>
@@ -49,7 +49,7 @@ export function LimitMandate({ limit: { mandateId, mandateName, version, rule } 
   );
 }
 
-/** How near each group is to the limit. */
+/** Shows the count of each group, and how much is left. */
 export function LimitGroups({ limit }: LimitProps) {
   const { groups, moreGroups } = limit;
   if (groups.length === 0) return <span className="hint">Nothing is counted yet.</span>;
@@ -67,7 +67,7 @@ export function LimitGroups({ limit }: LimitProps) {
   );
 }
 
-/** A limit in words: what it counts, for how long and for whom. */
+/** Writes a limit in words: the actions that count, the window and the group. */
 export function LimitSentence({ limit }: LimitProps) {
   return (
     <p className="limit-sentence">

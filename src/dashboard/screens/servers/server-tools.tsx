@@ -70,7 +70,7 @@ export function ServerTools({ server }: { readonly server: string }) {
   );
 }
 
-/** Returns the beginning of what a tool says of itself, in force or waiting. */
+/** Returns the beginning of a tool's description: that in force, else the one that waits. */
 function descriptionOf({ active, pending }: McpTool): string {
   const { description } = (active ?? pending)?.definition ?? {};
   return typeof description === "string" ? description.slice(0, MAX_DESCRIPTION) : "";
