@@ -191,16 +191,23 @@ function reportFrom({ sinceMs, untilMs, agents, byPeople, ...report }: Report) {
       ...{ agentId, name, decisionIds: [...decisionIds] },
       ...tallyFrom(tally),
     })),
-    byPeople: {
-      approved: BigInt(byPeople.approved),
-      rejected: BigInt(byPeople.rejected),
-      pending: BigInt(byPeople.pending),
-    },
+    byPeople: peopleFrom(byPeople),
     semanticGuardsReplayed: false,
     semanticDecisions: BigInt(report.semanticDecisions),
     deterministicShare: report.deterministicShare,
     engineVersion: report.engineVersion,
     policyDigest: report.policyDigest,
+  };
+}
+
+function peopleFrom({ counts, decisionIds }: Report["byPeople"]) {
+  return {
+    approved: BigInt(counts.approved),
+    rejected: BigInt(counts.rejected),
+    pending: BigInt(counts.pending),
+    approvedDecisionIds: [...decisionIds.approved],
+    rejectedDecisionIds: [...decisionIds.rejected],
+    pendingDecisionIds: [...decisionIds.pending],
   };
 }
 

@@ -124,6 +124,61 @@ export async function assertFits(page: Page): Promise<void> {
   expect(wider.join("; "), page.url()).to.equal("");
 }
 
+/** Pixels of the widest page that shows cards: its navigation takes a fifth. */
+const WIDEST_CARDS = 1_040;
+/** Widths at which tables are looked at beside a page's own, pixels: the widest cards, the narrowest columns, a wide screen. */
+const WIDTHS = [WIDEST_CARDS, WIDEST_CARDS + 10, 1_900];
+
+/**
+ * Asserts how a table of a screen is laid out at the page's width and at others: on a wide page each cell stands under the heading
+ * of its column, on a narrow one the cells of a row stand below each other and carry the headings as labels. Nothing is cut off.
+ * `titles`: the headings of all columns.
+ */
+export async function assertColumns(page: Page, label: string, titles: readonly string[]): Promise<void> {
+  const size = page.viewportSize() ?? { width: 1280, height: 900 };
+  for (const width of [...WIDTHS, size.width]) {
+    await page.setViewportSize({ ...size, width });
+    await assertColumnsNow(page, label, titles);
+    await assertFits(page);
+  }
+}
+
+async function assertColumnsNow(page: Page, label: string, titles: readonly string[]): Promise<void> {
+  const table = page.getByRole("table", { name: label, exact: true });
+  await table.getByRole("cell").first().waitFor();
+  const { headings, cells } = await table.evaluate((element) => {
+    const placed = (each: Element) => {
+      const { x, y, width } = each.getBoundingClientRect();
+      return { x, y, width };
+    };
+    const row = element.querySelector('li[role="row"]');
+    return {
+      headings: [...element.querySelectorAll('[role="columnheader"]')].map((each) => ({
+        ...{ text: each.textContent, place: placed(each) },
+      })),
+      cells: [...(row?.querySelectorAll(':scope [role="cell"]') ?? [])].map((each) => ({
+        ...{ text: each.getAttribute("data-title"), place: placed(each), isShown: each.checkVisibility() },
+      })),
+    };
+  });
+  expect(cells.map(({ text }) => text || "Actions")).to.deep.equal(titles);
+  const sideways = await table
+    .locator(".virtual")
+    .evaluate(({ scrollWidth, clientWidth }) => `${scrollWidth} wide in ${clientWidth}`);
+  expect(sideways).to.match(/^(\d+) wide in \1$/);
+  if ((page.viewportSize()?.width ?? 0) > WIDEST_CARDS) {
+    expect(headings.map(({ text }) => text)).to.deep.equal(titles);
+    for (const [index, { place }] of cells.entries()) {
+      expect(place.x, titles[index]).to.be.closeTo(headings[index]?.place.x ?? 0, 2);
+      expect(place.width, titles[index]).to.be.closeTo(headings[index]?.place.width ?? 0, 2);
+    }
+    return;
+  }
+  expect(await table.getByRole("columnheader").count(), "headings that are read").to.equal(0);
+  const tops = cells.filter(({ isShown }) => isShown).map(({ place }) => place.y);
+  expect(tops, "tops of the cells").to.deep.equal([...new Set(tops)].sort((a, b) => a - b));
+}
+
 /** Appearances in which every screen is looked at. */
 export const APPEARANCES = [
   { name: "light", colorScheme: "light", width: 1280 },

@@ -5,6 +5,7 @@ import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import {
   APPEARANCES,
   assertAccessible,
+  assertColumns,
   type Dashboard,
   describeInBrowser,
   openDashboard,
@@ -41,7 +42,7 @@ describeInBrowser("the limits", () => {
   after(() => dashboard.close());
 
   it("show each rule in a sentence with its counts.", async () => {
-    const texts = await page.locator(".limit > p").allInnerTexts();
+    const texts = await page.locator(".limit-sentence").allInnerTexts();
     expect(texts).to.include("More than 2 of pay.* within 1 h; counted for each agent.");
     expect(texts).to.include("More than 9 of pay.* within 1 h; counted for the workspace together.");
     expect(texts).to.include("secret.read, then http.* within 10 min; counted for each agent.");
@@ -66,6 +67,7 @@ describeInBrowser("the limits", () => {
     it(`are accessible (${name}).`, async () => {
       const shown = await dashboard.open("/limits", appearance);
       await shown.waitForSelector(".limit");
+      await assertColumns(shown, "Limits", ["Limit", "Decides", "Mandate", "Counted now"]);
       await assertAccessible(shown);
       await screenshot(shown, `limits-${name}`);
     });

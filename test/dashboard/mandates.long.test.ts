@@ -225,6 +225,45 @@ describeInBrowser("the mandates", () => {
     await page.keyboard.press("Escape");
   });
 
+  it("list what people had said of the decisions that would be stricter.", async () => {
+    const { rest } = dashboard.service;
+    const asked: { decision: string; escalation: string }[] = [];
+    for (const amount of [4_001, 4_002, 4_003]) {
+      const reply = await rest("POST /v1/enforce/intercept", {
+        ...{ agent_id: agentId, action_type: "payment.send", tool: "send_payment" },
+        metadata: { arguments: { amount, to: "ACME" } },
+      });
+      asked.push({ decision: reply.decision_id ?? "", escalation: reply.escalation_id ?? "" });
+    }
+    for (const [index, resolution] of ["approved", "rejected"].entries()) {
+      await rest(`POST /v1/enforce/escalations/${asked[index]?.escalation}/resolve`, { resolution });
+    }
+    await write((await textIn()).replace("escalate", "block"));
+    await page.getByText("The text compiles.").waitFor();
+    await page.click("[data-action=backtest]");
+    await page.click("[data-action=start]");
+    await page.locator("[data-report]").waitFor();
+    const ids = () =>
+      page
+        .locator("[data-report] .virtual [data-id^=dec_]")
+        .evaluateAll((rows) => rows.map((row) => row.getAttribute("data-id")));
+    await page.click("[data-action=people-approved]");
+    await page.getByRole("heading", { name: "Changed decisions: stricter, people had approved" }).waitFor();
+    expect(await ids()).to.deep.equal([asked[0]?.decision]);
+    expect(await page.locator("[data-report] .virtual .badge").allInnerTexts()).to.deep.equal(["escalate", "block"]);
+    await page.click("[data-action=people-rejected]");
+    expect(await ids()).to.deep.equal([asked[1]?.decision]);
+    await page.click("[data-action=people-pending]");
+    await page.getByRole("heading", { name: "Changed decisions: stricter, wait for a person" }).waitFor();
+    expect(await ids()).to.include(asked[2]?.decision);
+    expect(await page.locator("[data-action=people-pending]").innerText()).to.equal(String((await ids()).length));
+    await assertAccessible(page);
+    await screenshot(page, "mandate-backtest-people");
+    await page.keyboard.press("Escape");
+    await page.reload();
+    await editor().waitFor();
+  });
+
   it("only observe when they are told to, and say what they would have done.", async () => {
     await page.click("[data-action=mode]");
     await page.locator("[data-action=publish]:enabled").click();

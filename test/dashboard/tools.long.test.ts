@@ -3,6 +3,7 @@ import type { Page } from "playwright-core";
 import {
   APPEARANCES,
   assertAccessible,
+  assertColumns,
   type Dashboard,
   describeInBrowser,
   openDashboard,
@@ -128,6 +129,7 @@ describeInBrowser("the tools", () => {
     it(`are accessible (${name}).`, async () => {
       const shown = await dashboard.open("/tools", appearance);
       await shown.locator('[data-id="pay"]').waitFor();
+      await assertColumns(shown, "Tools", ["Name", "Description", "Arguments", "Version", "Registered"]);
       await assertAccessible(shown);
       await screenshot(shown, `tools-${name}`);
       await shown.click("[data-action=paste]");

@@ -6,6 +6,7 @@ import type { Page } from "playwright-core";
 import {
   APPEARANCES,
   assertAccessible,
+  assertColumns,
   type Dashboard,
   describeInBrowser,
   openDashboard,
@@ -106,6 +107,7 @@ describeInBrowser("the webhooks", () => {
     await page.getByText(/attempts? failed/).waitFor();
     await page.getByText(/^next/).first().waitFor();
     expect(await failed.first().innerText()).to.contain("500");
+    await screenshot(page, "webhook-deliveries");
     const before = heard.length;
     answer = 200;
     await failed.first().locator("[data-action=replay-from]").click();
@@ -186,16 +188,25 @@ describeInBrowser("the webhooks", () => {
       const { webhook } = await dashboard.service.rest("POST /v1/enforce/webhooks", { url, events: ["tool.changed"] });
       const shown = await dashboard.open("/webhooks", appearance);
       await shown.waitForSelector("[data-id^=wh_]");
+      await assertColumns(shown, "Webhooks", ["Address", "Events", "State", "Next entry", "Added"]);
       await assertAccessible(shown);
       await screenshot(shown, `webhooks-${name}`);
       await shown.goto(`/webhooks/${(webhook as unknown as { webhook_id: string }).webhook_id}`);
       await shown.click("[data-action=test]");
       await shown.waitForSelector(".delivery");
+      const columns = ["Outcome", "Event", "Entry", "Attempt", "Answer", "Took", "When", "Actions"];
+      await assertColumns(shown, "Deliveries", columns);
       await assertAccessible(shown);
       await screenshot(shown, `webhook-${name}`);
       await shown.click("[data-action=edit]");
       await assertAccessible(shown);
       await screenshot(shown, `webhook-edit-${name}`);
+      await dashboard.service.rest("POST /api/redact/default/webhooks", { url });
+      await shown.goto("/webhooks?kind=redaction");
+      await shown.waitForSelector("[data-id^=wh_]");
+      await assertColumns(shown, "Redaction webhooks", ["Address", "State", "Requests", "Added", "Actions"]);
+      await assertAccessible(shown);
+      await screenshot(shown, `redaction-webhooks-${name}`);
     });
   }
 });

@@ -220,7 +220,7 @@ describe("a backtest", () => {
         looser: 0,
         stricterBy: { block: 3, escalate: 0 },
       });
-      expect(report.byPeople).to.deep.equal({ approved: 2, rejected: 0, pending: 1 });
+      expect(report.byPeople.counts).to.deep.equal({ approved: 2, rejected: 0, pending: 1 });
       expect(report.agents.map(({ name, replayed, stricter }) => [name, replayed, stricter])).to.deep.equal([
         ["payer", 3, 3],
         ["reader", 3, 0],
@@ -233,6 +233,31 @@ describe("a backtest", () => {
         ["escalate", "allow"],
       ]);
     });
+
+    it("names the decisions behind what people had said of stricter ones, the first 20 of each in the order of the log.", () =>
+      withWorkspace({}, async (recorded) => {
+        const agentId = await recorded.agent();
+        const id = await recorded.mandate([actionRule(Decision.ESCALATE, "pay")], { name: "payments" });
+        const want = { approved: [] as string[], rejected: [] as string[], pending: [] as string[] };
+        const ask = (actionContent: string, escalationId?: string) =>
+          recorded.intercept({ agentId, actionType: "pay", actionContent, ...(escalationId && { escalationId }) });
+        for (let count = 0; count < 22; count++) {
+          const asked = await ask(`pending ${count}`);
+          want.pending.push(asked.decisionId);
+        }
+        const rejected = await ask("rejected");
+        await recorded.resolve(rejected.escalationId ?? "", Resolution.REJECTED);
+        want.rejected.push(rejected.decisionId);
+        // The approval of a later action is used before that of an earlier one.
+        const [first, second] = [await ask("first"), await ask("second")];
+        for (const { escalationId = "" } of [first, second]) await recorded.resolve(escalationId);
+        const used = [await ask("second", second.escalationId), await ask("first", first.escalationId)];
+        want.approved.push(...[first, second, ...used].map(({ decisionId }) => decisionId));
+        const stricter = draftOf("payments", [actionRule(Decision.BLOCK, "pay")], { replacesMandateId: id });
+        const { report } = await backtest(recorded, { drafts: [stricter] });
+        expect(report.byPeople.counts).to.deep.equal({ approved: 4, rejected: 1, pending: 22 });
+        expect(report.byPeople.decisionIds).to.deep.equal({ ...want, pending: want.pending.slice(0, 20) });
+      }));
 
     it("rebuilds counts and trust under the rules that are tried.", async () => {
       const limit = draftOf("limit", [velocityRule(2, { matchActionTypes: ["read"] })]);

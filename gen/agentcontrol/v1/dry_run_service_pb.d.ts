@@ -1056,7 +1056,7 @@ export declare type LooserCounts = Message<"agentcontrol.v1.LooserCounts"> & {
 export declare const LooserCountsSchema: GenMessage<LooserCounts>;
 
 /**
- * What a person had said of the decisions that would newly be blocked or escalated.
+ * Answers of people to the decisions that would be stricter, with the decisions behind each number.
  *
  * @generated from message agentcontrol.v1.PeopleCounts
  */
@@ -1081,6 +1081,27 @@ export declare type PeopleCounts = Message<"agentcontrol.v1.PeopleCounts"> & {
    * @generated from field: int64 pending = 3;
    */
   pending: bigint;
+
+  /**
+   * The first approved decisions, in the order of the log, at most 20.
+   *
+   * @generated from field: repeated string approved_decision_ids = 4;
+   */
+  approvedDecisionIds: string[];
+
+  /**
+   * The first rejected ones, at most 20.
+   *
+   * @generated from field: repeated string rejected_decision_ids = 5;
+   */
+  rejectedDecisionIds: string[];
+
+  /**
+   * The first that are not yet resolved, at most 20.
+   *
+   * @generated from field: repeated string pending_decision_ids = 6;
+   */
+  pendingDecisionIds: string[];
 };
 
 /**
@@ -1242,7 +1263,7 @@ export declare type BacktestReport = Message<"agentcontrol.v1.BacktestReport"> &
   agents: BacktestAgent[];
 
   /**
-   * What people had said of the decisions that would be stricter.
+   * Answers of people to the decisions that would be stricter.
    *
    * @generated from field: agentcontrol.v1.PeopleCounts by_people = 12;
    */

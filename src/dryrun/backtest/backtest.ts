@@ -175,6 +175,10 @@ const NO_HASH = new Uint8Array();
 
 async function countPeople(stretch: Stretch, builder: ReportBuilder): Promise<void> {
   const asked = builder.takeAsked();
-  const statuses = await stretch.escalationStatuses([...new Set(asked)]);
-  builder.addPeople(asked.flatMap((id) => statuses.get(id) ?? []));
+  const ids = asked.flatMap(({ escalationId }) => escalationId ?? []);
+  const statuses = await stretch.escalationStatuses([...new Set(ids)]);
+  for (const { decisionId, escalationId } of asked) {
+    const status = escalationId === undefined ? "approved" : statuses.get(escalationId);
+    if (status !== undefined) builder.addPeople(decisionId, status);
+  }
 }

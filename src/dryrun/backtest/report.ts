@@ -6,7 +6,7 @@ import type { Replayed } from "./replay.ts";
 /** Version of the rules' meaning: changes when a rule would decide a recorded action otherwise than before. */
 const ENGINE_VERSION = "1";
 
-/** Decisions of an agent that a report names. */
+/** Decisions behind a number that a report names. */
 const MAX_IDS = 20;
 
 /** How a decision compares with the recorded one. */
@@ -33,6 +33,19 @@ export interface AgentReport extends Readonly<Tally> {
   readonly decisionIds: readonly string[];
 }
 
+/** Answers of people to stricter decisions: the number of each status, and the first ones in the order of the log. */
+interface ByPeople {
+  readonly counts: Readonly<Record<EscalationStatus, number>>;
+  readonly decisionIds: Readonly<Record<EscalationStatus, readonly string[]>>;
+}
+
+/** Stricter decision that a person was asked about. */
+export interface AskedDecision {
+  readonly decisionId: string;
+  /** The escalation whose status counts; undefined for a decision that used an approval. */
+  readonly escalationId: string | undefined;
+}
+
 /** What a backtest came to; the fields of the message `BacktestReport`. */
 export interface Report extends Readonly<Tally> {
   /** Times of the first and the last decision, epoch milliseconds; undefined without one. */
@@ -44,7 +57,7 @@ export interface Report extends Readonly<Tally> {
   readonly stricter: number;
   readonly looser: number;
   readonly agents: readonly AgentReport[];
-  readonly byPeople: Readonly<Record<EscalationStatus, number>>;
+  readonly byPeople: ByPeople;
   readonly semanticDecisions: number;
   readonly deterministicShare: number;
   readonly engineVersion: string;
@@ -74,11 +87,14 @@ const looserOf = ({ looserBy }: Tally): number => looserBy.allow + looserBy.esca
 export class ReportBuilder {
   readonly #all = newTally();
   readonly #agents = new Map<string, AgentTally>();
-  readonly #byPeople = { approved: 0, rejected: 0, pending: 0 };
+  readonly #byPeople = {
+    counts: { approved: 0, rejected: 0, pending: 0 },
+    decisionIds: { approved: [] as string[], rejected: [] as string[], pending: [] as string[] },
+  };
   #semantic = 0;
   #sinceMs: number | undefined;
   #untilMs: number | undefined;
-  #asked: string[] = [];
+  #asked: AskedDecision[] = [];
 
   /** Counts one decision, and tells how it compares with the recorded one. */
   add({ body, now, isSemantic }: Replayed, atMs: number): Comparison {
@@ -100,21 +116,25 @@ export class ReportBuilder {
       else tally.looserBy[now as "allow" | "escalate"] += 1;
     }
     if (change < 0) return "looser";
-    if (body.used_escalation_id !== undefined) this.#byPeople.approved += 1;
-    else if (body.escalation_id !== undefined) this.#asked.push(body.escalation_id);
+    const isApproved = body.used_escalation_id !== undefined;
+    if (isApproved || body.escalation_id !== undefined) {
+      this.#asked.push({ decisionId: body.decision_id, escalationId: isApproved ? undefined : body.escalation_id });
+    }
     return "stricter";
   }
 
-  /** Takes the escalations of stricter decisions whose statuses are not counted yet. */
-  takeAsked(): readonly string[] {
+  /** Takes the stricter decisions whose statuses are not counted yet, in the order of the log. */
+  takeAsked(): readonly AskedDecision[] {
     const asked = this.#asked;
     this.#asked = [];
     return asked;
   }
 
-  /** Counts what people said of decisions that would be stricter, one status for each. */
-  addPeople(statuses: Iterable<EscalationStatus>): void {
-    for (const status of statuses) this.#byPeople[status] += 1;
+  /** Counts the answer of people to a decision that would be stricter. Calls MUST come in the order of the log. */
+  addPeople(decisionId: string, status: EscalationStatus): void {
+    const { counts, decisionIds } = this.#byPeople;
+    counts[status] += 1;
+    if (decisionIds[status].length < MAX_IDS) decisionIds[status].push(decisionId);
   }
 
   /** Builds the report. */

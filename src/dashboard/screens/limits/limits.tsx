@@ -9,14 +9,21 @@ import { Field } from "../../kit/field.tsx";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { Empty, Fault, Loading } from "../../kit/states.tsx";
 import { usePages } from "../../kit/use-pages.ts";
-import { VirtualList } from "../../kit/virtual-list.tsx";
+import { type Column, ColumnList } from "../../kit/virtual-list.tsx";
 import "../../styles/limits.css";
-import { LimitCard } from "./limit-card.tsx";
+import { LimitGroups, LimitMandate, LimitOutcome, LimitSentence } from "./limit-cells.tsx";
 
 /** Milliseconds between two looks at the counts. */
 const REFRESH_MS = 5_000;
-const ROW_HEIGHT = 150;
+const ROW_HEIGHT = 80;
 const PAGE_SIZE = 100;
+
+const COLUMNS: readonly Column<Limit>[] = [
+  { title: "Limit", cell: (limit) => <LimitSentence limit={limit} /> },
+  { title: "Decides", cell: (limit) => <LimitOutcome limit={limit} /> },
+  { title: "Mandate", cell: (limit) => <LimitMandate limit={limit} /> },
+  { title: "Counted now", cell: (limit) => <LimitGroups limit={limit} /> },
+];
 
 const limitsOf = ({ limits }: ListLimitsResponse): readonly Limit[] => limits;
 const idOf = ({ mandateId, rule }: Limit): string => `${mandateId} ${rule}`;
@@ -59,9 +66,11 @@ export function Limits() {
         </Empty>
       ) : null}
       {items.length === 0 || error !== null ? null : (
-        <VirtualList items={items} idOf={idOf} rowHeight={ROW_HEIGHT} label="Limits" onEnd={readMore}>
-          {(limit) => <LimitCard limit={limit} />}
-        </VirtualList>
+        <ColumnList
+          {...{ items, idOf, columns: COLUMNS, rowHeight: ROW_HEIGHT, label: "Limits", onEnd: readMore }}
+          className="limits"
+          rowClassName="limit"
+        />
       )}
     </ScreenFrame>
   );

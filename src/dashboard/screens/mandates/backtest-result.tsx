@@ -4,6 +4,7 @@ import type {
   BacktestAgent,
   BacktestChange,
   BacktestReport,
+  PeopleCounts,
 } from "../../../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { DecisionBadge } from "../../kit/badge.tsx";
@@ -26,20 +27,48 @@ const RANK: Readonly<Record<number, number>> = {
 export const isLooser = ({ was, now }: BacktestChange): boolean => (RANK[now] ?? 0) < (RANK[was] ?? 0);
 
 type Direction = "looser" | "stricter";
+/** Answers of people to decisions that would be stricter. */
+type Answer = "approved" | "rejected" | "pending";
 
 /** Selects the changed decisions behind one number of the report. */
 interface Selection {
   readonly direction?: Direction | undefined;
   readonly now?: Decision | undefined;
   readonly agentId?: string | undefined;
+  readonly answer?: Answer | undefined;
+}
+
+/** A decision of the list, with how it would change if that is known. */
+interface Listed {
+  readonly decisionId: string;
+  readonly change: BacktestChange | undefined;
 }
 
 const isSame = (a: Selection, b: Selection): boolean =>
-  a.direction === b.direction && a.now === b.now && a.agentId === b.agentId;
+  a.direction === b.direction && a.now === b.now && a.agentId === b.agentId && a.answer === b.answer;
 
 function isSelected({ direction, now, agentId }: Selection, change: BacktestChange): boolean {
   if (direction !== undefined && (direction === "looser") !== isLooser(change)) return false;
   return (now === undefined || change.now === now) && (agentId === undefined || change.agentId === agentId);
+}
+
+const listedFrom = (change: BacktestChange): Listed => ({ decisionId: change.decisionId, change });
+
+/** Returns the first decisions with an answer, which the report names. */
+function answeredIds(answer: Answer, byPeople: PeopleCounts | undefined): readonly string[] {
+  return byPeople?.[`${answer}DecisionIds`] ?? [];
+}
+
+/** Selects the decisions to list. */
+function listedOf(
+  selection: Selection,
+  changes: readonly BacktestChange[],
+  byPeople: PeopleCounts | undefined,
+): readonly Listed[] {
+  const { answer } = selection;
+  if (answer === undefined) return changes.filter((change) => isSelected(selection, change)).map(listedFrom);
+  const known = new Map(changes.map((change) => [change.decisionId, change]));
+  return answeredIds(answer, byPeople).map((decisionId) => ({ decisionId, change: known.get(decisionId) }));
 }
 
 /** Properties of a report. */
@@ -53,7 +82,7 @@ export interface BacktestResultProps {
 export function BacktestResult({ report, changes }: BacktestResultProps) {
   const { replayed, looser, stricter, unchanged, semanticDecisions, deterministicShare, byPeople, agents } = report;
   const [selection, setSelection] = useState<Selection>({});
-  const listed = useMemo(() => changes.filter((change) => isSelected(selection, change)), [changes, selection]);
+  const listed = useMemo(() => listedOf(selection, changes, byPeople), [changes, selection, byPeople]);
   const select = (next: Selection): void => setSelection(isSame(next, selection) ? {} : next);
   const numbers = { selection, onSelect: select };
   const changed = agents.filter((agent) => agent.looser + agent.stricter > 0n);
@@ -86,8 +115,9 @@ export function BacktestResult({ report, changes }: BacktestResultProps) {
       )}
       {stricter === 0n || byPeople === undefined ? null : (
         <p className="hint">
-          Of the stricter ones people had approved {String(byPeople.approved)} and rejected {String(byPeople.rejected)};{" "}
-          {String(byPeople.pending)} wait.
+          Of the stricter ones people had approved <Answered {...numbers} answer="approved" count={byPeople.approved} />{" "}
+          and rejected <Answered {...numbers} answer="rejected" count={byPeople.rejected} />;{" "}
+          <Answered {...numbers} answer="pending" count={byPeople.pending} /> wait.
         </p>
       )}
       {changed.length === 0 ? null : (
@@ -96,19 +126,14 @@ export function BacktestResult({ report, changes }: BacktestResultProps) {
       {listed.length === 0 ? null : (
         <>
           <h3>{headingOf(selection, agents)}</h3>
-          {BigInt(changes.length) < looser + stricter ? (
-            <p className="hint">
-              The first {changes.length.toLocaleString("en")} of {(looser + stricter).toLocaleString("en")} changed
-              decisions are listed, looser ones before stricter ones.
-            </p>
-          ) : null}
+          <Shortened {...{ selection, report, listed: listed.length, changes: changes.length }} />
           <VirtualList
             items={listed}
             idOf={({ decisionId }) => decisionId}
             rowHeight={ROW_HEIGHT}
             label="Changed decisions"
           >
-            {(change) => <ChangeRow change={change} />}
+            {(each) => <ListedRow listed={each} />}
           </VirtualList>
         </>
       )}
@@ -122,7 +147,14 @@ const WORDS: Readonly<Record<number, string>> = {
   [Decision.BLOCK]: "now blocked",
 };
 
-function headingOf({ direction, now, agentId }: Selection, agents: readonly BacktestAgent[]): string {
+const ANSWERS: Readonly<Record<Answer, string>> = {
+  approved: "people had approved",
+  rejected: "people had rejected",
+  pending: "wait for a person",
+};
+
+function headingOf({ direction, now, agentId, answer }: Selection, agents: readonly BacktestAgent[]): string {
+  if (answer !== undefined) return `Changed decisions: stricter, ${ANSWERS[answer]}`;
   const name = agents.find((each) => each.agentId === agentId)?.name;
   const parts = [direction, now === undefined ? undefined : WORDS[now], name === undefined ? undefined : `of ${name}`];
   const told = parts.filter((part) => part !== undefined).join(", ");
@@ -270,15 +302,63 @@ function AgentNumber({ selection, onSelect, agentId, name, direction, count }: A
   );
 }
 
-function ChangeRow({ change: { decisionId, was, now, reasons } }: { readonly change: BacktestChange }) {
+/** A number of decisions with one answer of people, which lists them. */
+function Answered({
+  selection,
+  onSelect,
+  answer,
+  count,
+}: NumbersProps & { readonly answer: Answer; readonly count: bigint }) {
+  if (count === 0n) return "0";
+  return (
+    <button
+      type="button"
+      className="link"
+      data-action={`people-${answer}`}
+      aria-label={`${count.toLocaleString("en")} stricter decisions that ${ANSWERS[answer]}`}
+      aria-pressed={isSame(selection, { answer })}
+      onClick={() => onSelect({ answer })}
+    >
+      {count.toLocaleString("en")}
+    </button>
+  );
+}
+
+interface ShortenedProps {
+  readonly selection: Selection;
+  readonly report: BacktestReport;
+  /** Rows of the list. */
+  readonly listed: number;
+  /** Changed decisions that the page keeps. */
+  readonly changes: number;
+}
+
+/** Says that a list holds the first decisions alone, where it does. */
+function Shortened({ selection: { answer }, report: { looser, stricter, byPeople }, listed, changes }: ShortenedProps) {
+  const total = answer === undefined ? looser + stricter : (byPeople?.[answer] ?? 0n);
+  const first = answer === undefined ? changes : listed;
+  if (BigInt(first) >= total) return null;
+  return (
+    <p className="hint">
+      The first {first.toLocaleString("en")} of {total.toLocaleString("en")}{" "}
+      {answer === undefined ? "changed decisions are listed, looser ones before stricter ones." : "are listed."}
+    </p>
+  );
+}
+
+function ListedRow({ listed: { decisionId, change } }: { readonly listed: Listed }) {
   return (
     <div className="test-row">
-      <DecisionBadge decision={was} /> <span aria-hidden>→</span>
-      <span className="visually-hidden">would be</span> <DecisionBadge decision={now} />
+      {change === undefined ? null : (
+        <>
+          <DecisionBadge decision={change.was} /> <span aria-hidden>→</span>
+          <span className="visually-hidden">would be</span> <DecisionBadge decision={change.now} />
+        </>
+      )}
       <Link href={`/decisions/${decisionId}`}>
         <code>{decisionId}</code>
       </Link>
-      {reasons.slice(0, 1).map(({ message }) => (
+      {change?.reasons.slice(0, 1).map(({ message }) => (
         <span key={message} className="hint">
           <Message text={message} />
         </span>

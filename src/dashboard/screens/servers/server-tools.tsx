@@ -16,12 +16,14 @@ import { Fault, Loading } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
 import { usePages } from "../../kit/use-pages.ts";
 import { useRefresh } from "../../kit/use-refresh.ts";
-import { VirtualList } from "../../kit/virtual-list.tsx";
+import { type Column, ColumnList } from "../../kit/virtual-list.tsx";
 import { useMayChange } from "../../session.ts";
 
 const { acceptMcpTool, listMcpTools } = McpServerService.method;
 const PAGE_SIZE = 100;
 const ROW_HEIGHT = 56;
+/** Characters of a description in the list. */
+const MAX_DESCRIPTION = 200;
 const toolsOf = ({ tools }: ListMcpToolsResponse): readonly McpTool[] => tools;
 
 /** The tools of a server, as they are pinned. */
@@ -34,6 +36,7 @@ export function ServerTools({ server }: { readonly server: string }) {
     () => (isWaiting ? items.filter(({ pending }) => pending !== undefined) : items),
     [items, isWaiting],
   );
+  const columns = useMemo(() => [...COLUMNS, lookColumn(setLooked)], []);
   const tool = items.find(({ name }) => name === looked);
   return (
     <section className="stack" aria-label="Tools">
@@ -51,33 +54,70 @@ export function ServerTools({ server }: { readonly server: string }) {
       {error === null ? null : <Fault error={error} onRetry={readAgain} />}
       {!isPending && shown.length === 0 ? <p className="hint">There is none.</p> : null}
       {shown.length === 0 ? null : (
-        <VirtualList items={shown} idOf={({ name }) => name} rowHeight={ROW_HEIGHT} label="Tools" onEnd={readMore}>
-          {(each) => <ToolRow tool={each} onLook={() => setLooked(each.name)} />}
-        </VirtualList>
+        <ColumnList
+          items={shown}
+          idOf={({ name }) => name}
+          rowHeight={ROW_HEIGHT}
+          label="Tools"
+          onEnd={readMore}
+          columns={columns}
+          className="server-tools"
+          rowClassName="server-tool"
+        />
       )}
       {tool === undefined ? null : <ToolDialog server={server} tool={tool} onClose={() => setLooked(undefined)} />}
     </section>
   );
 }
 
-function ToolRow({ tool, onLook }: { readonly tool: McpTool; readonly onLook: () => void }) {
-  const { name, status, active, pending } = tool;
-  const isActive = status === McpToolStatus.ACTIVE;
-  return (
-    <div className="server-tool">
+/** Returns the beginning of a tool's description: that in force, else the one that waits. */
+function descriptionOf({ active, pending }: McpTool): string {
+  const { description } = (active ?? pending)?.definition ?? {};
+  return typeof description === "string" ? description.slice(0, MAX_DESCRIPTION) : "";
+}
+
+const COLUMNS: readonly Column<McpTool>[] = [
+  {
+    title: "Tool",
+    cell: ({ name }) => (
       <span className="server-tool-name">
         <Shown text={name} />
       </span>
-      <Badge tone={isActive ? "good" : "wait"}>
-        {isActive ? `version ${active?.version} in force` : "quarantined"}
-      </Badge>
-      {pending === undefined ? null : <Badge tone="wait">version {pending.version} waits</Badge>}
-      <Button action="look" onClick={onLook}>
-        {pending === undefined ? "Definition" : "Look at the change"}
-      </Button>
-    </div>
-  );
-}
+    ),
+  },
+  {
+    title: "Description",
+    cell: (tool) => (
+      <span className="server-tool-description">
+        <Shown text={descriptionOf(tool)} />
+      </span>
+    ),
+  },
+  {
+    title: "State",
+    cell: ({ status, active }) => {
+      const isActive = status === McpToolStatus.ACTIVE;
+      return (
+        <Badge tone={isActive ? "good" : "wait"}>
+          {isActive ? `version ${active?.version} in force` : "quarantined"}
+        </Badge>
+      );
+    },
+  },
+  {
+    title: "To accept",
+    cell: ({ pending }) => (pending === undefined ? null : <Badge tone="wait">version {pending.version} waits</Badge>),
+  },
+];
+
+const lookColumn = (onLook: (name: string) => void): Column<McpTool> => ({
+  title: "",
+  cell: ({ name, pending }) => (
+    <Button action="look" onClick={() => onLook(name)}>
+      {pending === undefined ? "Definition" : "Look at the change"}
+    </Button>
+  ),
+});
 
 interface ToolDialogProps {
   readonly server: string;

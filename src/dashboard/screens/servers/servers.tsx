@@ -12,9 +12,10 @@ import { FormDialog, SelectField, TextField } from "../../kit/form.tsx";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Empty, Fault, Loading } from "../../kit/states.tsx";
+import { Time } from "../../kit/time.tsx";
 import { usePages } from "../../kit/use-pages.ts";
 import { useRefresh } from "../../kit/use-refresh.ts";
-import { VirtualList } from "../../kit/virtual-list.tsx";
+import { type Column, ColumnList } from "../../kit/virtual-list.tsx";
 import type { ScreenProps } from "../../screens.tsx";
 import { useMayChange } from "../../session.ts";
 import "../../styles/servers.css";
@@ -27,6 +28,20 @@ const ROW_HEIGHT = 56;
 const MODES = [
   { value: McpServerMode.QUARANTINE, title: "quarantine: a person accepts new and changed tools" },
   { value: McpServerMode.OPEN, title: "open: they are in force at once, and recorded" },
+];
+const COLUMNS: readonly Column<McpServer>[] = [
+  {
+    title: "Name",
+    cell: ({ name }) => (
+      <Link href={`/servers/${name}`} className="server-name">
+        {name}
+      </Link>
+    ),
+  },
+  { title: "Mode", cell: ({ mode }) => <ModeBadge mode={mode} /> },
+  { title: "Address or command", cell: (server) => <Shown text={targetOf(server).slice(0, 300)} /> },
+  { title: "For clients", cell: ({ path }) => <code>{path}</code> },
+  { title: "Changed", cell: ({ updatedAt }) => <Time at={updatedAt} /> },
 ];
 const serversOf = ({ servers }: ListMcpServersResponse): readonly McpServer[] => servers;
 
@@ -61,32 +76,19 @@ function ServerList() {
         </Empty>
       ) : null}
       {items.length === 0 ? null : (
-        <VirtualList
+        <ColumnList
           items={items}
           idOf={({ name }) => name}
           rowHeight={ROW_HEIGHT}
           label="MCP servers"
           onEnd={readMore}
-        >
-          {(server) => <ServerRow server={server} />}
-        </VirtualList>
+          columns={COLUMNS}
+          className="servers"
+          rowClassName="server"
+        />
       )}
       {isAdding ? <AddServer onClose={() => setIsAdding(false)} /> : null}
     </ScreenFrame>
-  );
-}
-
-function ServerRow({ server }: { readonly server: McpServer }) {
-  return (
-    <div className="server">
-      <Link href={`/servers/${server.name}`} className="server-name">
-        {server.name}
-      </Link>
-      <ModeBadge mode={server.mode} />
-      <span className="hint">
-        <Shown text={targetOf(server).slice(0, 300)} />
-      </span>
-    </div>
   );
 }
 

@@ -7,7 +7,7 @@ import { Shown } from "../../kit/shown.tsx";
 import { Empty, Fault, Loading } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
 import { usePages } from "../../kit/use-pages.ts";
-import { VirtualList } from "../../kit/virtual-list.tsx";
+import { type Column, ColumnList } from "../../kit/virtual-list.tsx";
 import type { ScreenProps } from "../../screens.tsx";
 import { useMayChange } from "../../session.ts";
 import "../../styles/tools.css";
@@ -16,6 +16,30 @@ import { ToolView } from "./tool-view.tsx";
 
 const PAGE_SIZE = 100;
 const ROW_HEIGHT = 64;
+/** Characters of a description in the list. */
+const MAX_DESCRIPTION = 300;
+const COLUMNS: readonly Column<Tool>[] = [
+  {
+    title: "Name",
+    cell: ({ name }) => (
+      <Link href={`/tools/${encodeURIComponent(name)}`} className="tool-name">
+        <Shown text={name} />
+      </Link>
+    ),
+  },
+  {
+    title: "Description",
+    cell: ({ description }) =>
+      description === "" ? null : (
+        <p className="tool-description">
+          <Shown text={description.slice(0, MAX_DESCRIPTION)} />
+        </p>
+      ),
+  },
+  { title: "Arguments", cell: ({ arguments: paths }) => paths.length.toLocaleString("en"), isNumber: true },
+  { title: "Version", cell: ({ version }) => version, isNumber: true },
+  { title: "Registered", cell: ({ registeredAt }) => <Time at={registeredAt} /> },
+];
 const toolsOf = ({ tools }: ListToolsResponse): readonly Tool[] => tools;
 
 /** The tools whose calls are decided, by name. */
@@ -56,29 +80,18 @@ function ToolList() {
         </Empty>
       ) : null}
       {items.length === 0 ? null : (
-        <VirtualList items={items} idOf={({ name }) => name} rowHeight={ROW_HEIGHT} label="Tools" onEnd={readMore}>
-          {(tool) => <ToolRow tool={tool} />}
-        </VirtualList>
+        <ColumnList
+          items={items}
+          idOf={({ name }) => name}
+          rowHeight={ROW_HEIGHT}
+          label="Tools"
+          onEnd={readMore}
+          columns={COLUMNS}
+          className="tools"
+          rowClassName="tool"
+        />
       )}
       {isPasting ? <Paste onClose={close} /> : null}
     </ScreenFrame>
-  );
-}
-
-function ToolRow({ tool: { name, version, description, arguments: paths, registeredAt } }: { readonly tool: Tool }) {
-  return (
-    <div className="tool">
-      <Link href={`/tools/${encodeURIComponent(name)}`} className="tool-name">
-        <Shown text={name} />
-      </Link>
-      <span className="hint">
-        version {version}, {paths.length} {paths.length === 1 ? "argument" : "arguments"}, <Time at={registeredAt} />
-      </span>
-      {description === "" ? null : (
-        <p className="tool-description">
-          <Shown text={description.slice(0, 300)} />
-        </p>
-      )}
-    </div>
   );
 }

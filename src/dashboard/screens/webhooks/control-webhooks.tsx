@@ -12,9 +12,11 @@ import { FormDialog, TextField } from "../../kit/form.tsx";
 import { Secret } from "../../kit/secret.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Empty, Fault, Loading } from "../../kit/states.tsx";
+import { Time } from "../../kit/time.tsx";
 import { usePages } from "../../kit/use-pages.ts";
 import { useRefresh } from "../../kit/use-refresh.ts";
-import { VirtualList } from "../../kit/virtual-list.tsx";
+import { type Column, ColumnList } from "../../kit/virtual-list.tsx";
+import { WordList } from "../../kit/word-list.tsx";
 import { useMayChange } from "../../session.ts";
 import { EventsField } from "./events-field.tsx";
 import { WebhookState } from "./webhook-state.tsx";
@@ -22,6 +24,20 @@ import { WebhookState } from "./webhook-state.tsx";
 const { listWebhooks, createWebhook } = WebhookService.method;
 const ROW_HEIGHT = 72;
 const PAGE_SIZE = 100;
+const COLUMNS: readonly Column<Webhook>[] = [
+  {
+    title: "Address",
+    cell: ({ webhookId, url }) => (
+      <Link href={`/webhooks/${webhookId}`} className="webhook-url">
+        <Shown text={url} />
+      </Link>
+    ),
+  },
+  { title: "Events", cell: ({ events }) => <WordList words={events} none="none" /> },
+  { title: "State", cell: (webhook) => <WebhookState webhook={webhook} /> },
+  { title: "Next entry", cell: ({ nextSeq }) => nextSeq.toLocaleString("en"), isNumber: true },
+  { title: "Added", cell: ({ createdAt }) => <Time at={createdAt} /> },
+];
 const webhooksOf = ({ webhooks }: ListWebhooksResponse): readonly Webhook[] => webhooks;
 
 /** The webhooks that hear of the control plane's events. */
@@ -46,29 +62,18 @@ export function ControlWebhooks() {
         </Empty>
       ) : null}
       {items.length === 0 ? null : (
-        <VirtualList
+        <ColumnList
           items={items}
           idOf={({ webhookId }) => webhookId}
           rowHeight={ROW_HEIGHT}
           label="Webhooks"
           onEnd={readMore}
-        >
-          {(webhook) => <WebhookRow webhook={webhook} />}
-        </VirtualList>
+          columns={COLUMNS}
+          className="webhooks"
+          rowClassName="webhook"
+        />
       )}
       {isCreating ? <CreateWebhook onClose={() => setIsCreating(false)} /> : null}
-    </div>
-  );
-}
-
-function WebhookRow({ webhook }: { readonly webhook: Webhook }) {
-  return (
-    <div className="webhook">
-      <Link href={`/webhooks/${webhook.webhookId}`} className="webhook-url">
-        <Shown text={webhook.url} />
-      </Link>
-      <WebhookState webhook={webhook} />
-      <span className="hint">{webhook.events.join(", ")}</span>
     </div>
   );
 }

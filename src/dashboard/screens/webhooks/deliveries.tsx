@@ -1,5 +1,5 @@
 import { useMutation } from "@connectrpc/connect-query";
-import { useEffect, useState } from "react";
+import { useEffect, useMemo, useState } from "react";
 import {
   type ListWebhookDeliveriesResponse,
   type WebhookDelivery,
@@ -13,7 +13,7 @@ import { Fault, Loading } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
 import { usePages } from "../../kit/use-pages.ts";
 import { useRefresh } from "../../kit/use-refresh.ts";
-import { VirtualList } from "../../kit/virtual-list.tsx";
+import { type Column, ColumnList } from "../../kit/virtual-list.tsx";
 import { useMayChange } from "../../session.ts";
 
 const ROW_HEIGHT = 44;
@@ -32,6 +32,7 @@ export function Deliveries({ webhookId }: { readonly webhookId: string }) {
   );
   const mayChange = useMayChange();
   const [from, setFrom] = useState<bigint | undefined>(undefined);
+  const columns = useMemo(() => (mayChange ? [...COLUMNS, replayColumn(setFrom)] : COLUMNS), [mayChange]);
   // Every page is read again, so whoever went further down is left in peace.
   const isShort = items.length <= PAGE_SIZE;
   // biome-ignore lint/correctness/useExhaustiveDependencies: reading again needs no new timer
@@ -49,44 +50,55 @@ export function Deliveries({ webhookId }: { readonly webhookId: string }) {
       {error === null ? null : <Fault error={error} onRetry={readAgain} />}
       {!isPending && items.length === 0 ? <p className="hint">Nothing was delivered yet.</p> : null}
       {items.length === 0 ? null : (
-        <VirtualList items={items} idOf={idOf} rowHeight={ROW_HEIGHT} label="Deliveries" onEnd={readMore}>
-          {(delivery) => <DeliveryRow delivery={delivery} onReplay={mayChange ? setFrom : undefined} />}
-        </VirtualList>
+        <ColumnList
+          {...{ items, idOf, columns, rowHeight: ROW_HEIGHT, label: "Deliveries", onEnd: readMore }}
+          className={mayChange ? "deliveries has-actions" : "deliveries"}
+          rowClassName="delivery"
+        />
       )}
       {from === undefined ? null : <ReplayFrom webhookId={webhookId} seq={from} onClose={() => setFrom(undefined)} />}
     </section>
   );
 }
 
-interface DeliveryRowProps {
-  readonly delivery: WebhookDelivery;
-  /** Undefined for those who only read. */
-  readonly onReplay: ((seq: bigint) => void) | undefined;
+const COLUMNS: readonly Column<WebhookDelivery>[] = [
+  {
+    title: "Outcome",
+    cell: ({ delivered }) => <Badge tone={delivered ? "good" : "bad"}>{delivered ? "delivered" : "failed"}</Badge>,
+  },
+  { title: "Event", cell: ({ event }) => <code>{event}</code> },
+  { title: "Entry", cell: ({ seq }) => (seq === undefined ? "test" : seq.toLocaleString("en")), isNumber: true },
+  { title: "Attempt", cell: ({ seq, attempt }) => (seq === undefined ? "" : attempt), isNumber: true },
+  { title: "Answer", cell: ({ statusCode, error }) => <Answer statusCode={statusCode} error={error} /> },
+  { title: "Took", cell: ({ durationMs }) => `${durationMs.toLocaleString("en")} ms`, isNumber: true },
+  { title: "When", cell: ({ at }) => <Time at={at} /> },
+];
+
+const replayColumn = (onReplay: (seq: bigint) => void): Column<WebhookDelivery> => ({
+  title: "",
+  cell: ({ seq }) =>
+    seq === undefined ? null : (
+      <Button action="replay-from" tone="quiet" onClick={() => onReplay(seq)}>
+        Deliver again
+      </Button>
+    ),
+});
+
+interface AnswerProps {
+  readonly statusCode: number | undefined;
+  readonly error: string | undefined;
 }
 
-function DeliveryRow({ delivery, onReplay }: DeliveryRowProps) {
-  const { event, seq, attempt, at, delivered, statusCode, error, durationMs } = delivery;
+function Answer({ statusCode, error }: AnswerProps) {
   return (
-    <div className="delivery">
-      <Badge tone={delivered ? "good" : "bad"}>{delivered ? "delivered" : "failed"}</Badge>
-      <code>{event}</code>
-      <span className="hint">{seq === undefined ? "test" : `entry ${seq}, attempt ${attempt}`}</span>
-      <span className="hint">
-        {statusCode === undefined ? "" : `${statusCode}, `}
-        {durationMs} ms
-      </span>
-      <Time at={at} />
-      {seq === undefined || onReplay === undefined ? null : (
-        <Button action="replay-from" tone="quiet" onClick={() => onReplay(seq)}>
-          Deliver again
-        </Button>
-      )}
+    <>
+      {statusCode}{" "}
       {error === undefined ? null : (
         <span className="fault-text">
           <Shown text={error} />
         </span>
       )}
-    </div>
+    </>
   );
 }
 

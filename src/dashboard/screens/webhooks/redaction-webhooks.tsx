@@ -1,3 +1,4 @@
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { useMutation } from "@connectrpc/connect-query";
 import { useState } from "react";
 import {
@@ -11,16 +12,38 @@ import { Confirm } from "../../kit/confirm.tsx";
 import { FormDialog, TextField } from "../../kit/form.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Empty, Fault, faultText, Loading } from "../../kit/states.tsx";
+import { Time } from "../../kit/time.tsx";
 import { useAnnounce } from "../../kit/toast.tsx";
 import { usePages } from "../../kit/use-pages.ts";
 import { useRefresh } from "../../kit/use-refresh.ts";
-import { VirtualList } from "../../kit/virtual-list.tsx";
+import { type Column, ColumnList } from "../../kit/virtual-list.tsx";
 import { useMayChange, useSession } from "../../session.ts";
 
 const { createRedactionWebhook, deleteRedactionWebhook, listRedactionWebhooks, updateRedactionWebhook } =
   RedactionService.method;
 const ROW_HEIGHT = 56;
 const PAGE_SIZE = 100;
+const COLUMNS: readonly Column<RedactionWebhook>[] = [
+  {
+    title: "Address",
+    cell: ({ url }) => (
+      <span className="webhook-url">
+        <Shown text={url} />
+      </span>
+    ),
+  },
+  {
+    title: "State",
+    cell: ({ isActive }) => <Badge tone={isActive ? "good" : "plain"}>{isActive ? "active" : "inactive"}</Badge>,
+  },
+  { title: "Requests", cell: ({ hasSecret }) => (hasSecret ? "signed" : "not signed") },
+  // Its own text names UTC without a zone.
+  { title: "Added", cell: ({ createdAt }) => <Time at={timestampFromDate(new Date(`${createdAt}Z`))} /> },
+];
+const COLUMNS_WITH_ACTIONS: readonly Column<RedactionWebhook>[] = [
+  ...COLUMNS,
+  { title: "", cell: (webhook) => <RowActions webhook={webhook} /> },
+];
 const webhooksOf = ({ webhooks }: ListRedactionWebhooksResponse): readonly RedactionWebhook[] => webhooks;
 
 /** The webhooks that hear of personal values in what a model answered. */
@@ -48,24 +71,16 @@ export function RedactionWebhooks() {
         </Empty>
       ) : null}
       {items.length === 0 ? null : (
-        <VirtualList
+        <ColumnList
           items={items}
           idOf={({ id }) => id}
           rowHeight={ROW_HEIGHT}
           label="Redaction webhooks"
           onEnd={readMore}
-        >
-          {(webhook) => (
-            <div className="webhook">
-              <span className="webhook-url">
-                <Shown text={webhook.url} />
-              </span>
-              <Badge tone={webhook.isActive ? "good" : "plain"}>{webhook.isActive ? "active" : "inactive"}</Badge>
-              <span className="hint">{webhook.hasSecret ? "signed" : "not signed"}</span>
-              {mayChange ? <RowActions webhook={webhook} /> : null}
-            </div>
-          )}
-        </VirtualList>
+          columns={mayChange ? COLUMNS_WITH_ACTIONS : COLUMNS}
+          className={mayChange ? "redaction-webhooks has-actions" : "redaction-webhooks"}
+          rowClassName="webhook"
+        />
       )}
       {isCreating ? <Create onClose={() => setIsCreating(false)} /> : null}
     </div>

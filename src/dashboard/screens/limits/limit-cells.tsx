@@ -21,25 +21,40 @@ const COUNTED: Readonly<Record<number, string>> = {
   [Decision.ESCALATE]: "escalated",
 };
 
-/** One limit: what it counts, and how near each group is to it. */
-export function LimitCard({ limit }: { readonly limit: Limit }) {
-  const { mandateId, mandateName, version, rule, decision, mode, groups, moreGroups } = limit;
+interface LimitProps {
+  readonly limit: Limit;
+}
+
+/** Shows the decision on an action that passes the limit. */
+export function LimitOutcome({ limit: { decision, mode } }: LimitProps) {
   return (
-    <article className="limit">
-      <div className="row">
-        <DecisionBadge decision={decision} />
-        {mode === MandateMode.OBSERVE ? <Badge tone="plain">observes</Badge> : null}
-        <Link href={`/mandates/${mandateId}`}>
-          <Shown text={mandateName} />
-        </Link>
-        <span className="hint">
-          version {version}, <code>{rule}</code>
-        </span>
-      </div>
-      <p>
-        <Sentence limit={limit} />
-      </p>
-      {groups.length === 0 ? <p className="hint">Nothing is counted yet.</p> : null}
+    <span className="limit-outcome">
+      <DecisionBadge decision={decision} />
+      {mode === MandateMode.OBSERVE ? <Badge tone="plain">observes</Badge> : null}
+    </span>
+  );
+}
+
+/** Names the rule that sets the limit. */
+export function LimitMandate({ limit: { mandateId, mandateName, version, rule } }: LimitProps) {
+  return (
+    <>
+      <Link href={`/mandates/${mandateId}`} className="limit-mandate">
+        <Shown text={mandateName} />
+      </Link>
+      <span className="hint limit-rule">
+        version {version}, <code>{rule}</code>
+      </span>
+    </>
+  );
+}
+
+/** Shows the count of each group, and how much is left. */
+export function LimitGroups({ limit }: LimitProps) {
+  const { groups, moreGroups } = limit;
+  if (groups.length === 0) return <span className="hint">Nothing is counted yet.</span>;
+  return (
+    <>
       <ul className="limit-groups">
         {groups.map((group) => (
           <li key={group.group} data-id={group.group}>
@@ -48,11 +63,20 @@ export function LimitCard({ limit }: { readonly limit: Limit }) {
         ))}
       </ul>
       {moreGroups > 0 ? <p className="hint">and {moreGroups.toLocaleString("en")} more with lower counts</p> : null}
-    </article>
+    </>
   );
 }
 
-function Sentence({ limit }: { readonly limit: Limit }) {
+/** Writes a limit in words: the actions that count, the window and the group. */
+export function LimitSentence({ limit }: LimitProps) {
+  return (
+    <p className="limit-sentence">
+      <Sentence limit={limit} />
+    </p>
+  );
+}
+
+function Sentence({ limit }: LimitProps) {
   const { sequenceMode, actionTypes, steps, maxCount = 0n, windowSeconds, scope, tool, countDecisions } = limit;
   const window = durationText(Number(windowSeconds) * 1_000);
   const decisions = countDecisions.map((each) => COUNTED[each] ?? "").join(" or ");
