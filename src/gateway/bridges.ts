@@ -124,6 +124,10 @@ export class StatelessBridge implements Endpoint {
     return this.#handler.fetch(new Request("http://gateway.invalid/mcp", init));
   }
 
+  continues(method: string, params: JsonObject): boolean {
+    return this.#rounds.continues({ method, params });
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#rounds.close(new Error("the session has ended"));

@@ -1,3 +1,4 @@
+import type { JsonObject } from "@bufbuild/protobuf";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
 /** A request to an upstream server in Streamable HTTP. */
@@ -14,6 +15,11 @@ export interface EndpointRequest {
 export interface Endpoint {
   /** Rejects with MCP_UPSTREAM_UNAVAILABLE. Follows no redirect. */
   fetch(request: EndpointRequest): Promise<Response>;
+  /**
+   * Tests whether a request, by its parameters, goes on with a call that waits for it here: one that was decided with these arguments.
+   * Default: none waits.
+   */
+  continues?(method: string, params: JsonObject): boolean;
   /** Ends sessions, connections and children that belong to the endpoint alone. MUST NOT reject. */
   close(): Promise<void>;
 }

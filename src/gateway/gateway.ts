@@ -351,6 +351,11 @@ export class McpGateway {
       await reply.finish(errorOf(id, RPC_CODES.invalidParams, "`name` must be text and `arguments` an object"));
       return true;
     }
+    if (exchange.endpoint.continues?.(request.method, params) === true) {
+      const ended = await this.#options.ends.endOf(caller);
+      if (ended !== undefined) throw ended;
+      return this.#forward(exchange, request, call);
+    }
     const review = async () => (await this.#lists.review(exchange, params)).get(tool);
     let known = this.#lists.lastReviewed(server, tool);
     if (known === undefined && Object.keys(parameters).length > 0) known = await review();

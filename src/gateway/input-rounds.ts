@@ -103,6 +103,12 @@ export class InputRounds {
     }
   }
 
+  /** Tests whether a request goes on with a call that waits for it. */
+  continues(request: CarriedRequest): boolean {
+    const state = ownValue(request.params ?? {}, "requestState");
+    return typeof state === "string" && this.#waiting.get(state)?.digest === digestOfCall(request);
+  }
+
   /** Asks a client for the server. A session does not tell which call needs the input: the latest one that has not asked. */
   ask({ method, params }: CarriedRequest): Promise<JsonObject> {
     const calls = [...this.#open];
@@ -158,8 +164,8 @@ export class InputRounds {
   }
 }
 
-/** Digest of what a call asks of the server. */
+/** Digest of what a call asks of the server, which is the same in each round. */
 function digestOfCall({ method, params = {} }: CarriedRequest): string {
-  const { _meta, ...asked } = params;
+  const { _meta, requestState, inputResponses, ...asked } = params;
   return digestOf({ method, asked });
 }

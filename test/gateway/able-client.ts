@@ -1,4 +1,4 @@
-/* A client of the generation with sessions that declares every ability, answers alike each time, and keeps what it was asked. */
+/* Clients that declare every ability of their generation, answer alike each time, and keep what they were asked. */
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { InMemoryTaskStore } from "@modelcontextprotocol/sdk/experimental/tasks";
 import type { RequestHandlerExtra } from "@modelcontextprotocol/sdk/shared/protocol.js";
@@ -9,7 +9,7 @@ import {
   ListRootsRequestSchema,
   type Result,
 } from "@modelcontextprotocol/sdk/types.js";
-import { type AnyClient, asking } from "./harness.ts";
+import { type AnyClient, asking, connectStateless } from "./harness.ts";
 
 /** Everything that a client may declare, tasks that it runs for the server included. */
 const CAPABILITIES = {
@@ -41,22 +41,47 @@ async function answer(result: Result, params: object, { taskStore }: RequestHand
   return { task: created };
 }
 
-/** Connects a client with every ability. */
-export async function connectAble(transport: Transport): Promise<AbleClient> {
+/** The abilities that a stateless client can have too: it runs no tasks for a server. */
+export const STATELESS_CAPABILITIES = { sampling: {}, elicitation: CAPABILITIES.elicitation, roots: {} };
+
+const sampled = () => ({
+  ...{ model: "none", role: "assistant" as const },
+  content: { type: "text" as const, text: "The tide turns at six." },
+});
+const elicited = (mode: unknown) => {
+  const content = { name: "Ada", integer: 7, interpretation: "historical", favoriteColor: "green" };
+  return { action: "accept" as const, ...(mode === "url" ? {} : { content }) };
+};
+
+/** Connects a stateless client. */
+export async function connectAbleStateless(url: URL, headers: Readonly<Record<string, string>>): Promise<AbleClient> {
+  const asked: Asked[] = [];
+  const client = await connectStateless(url, headers, STATELESS_CAPABILITIES);
+  client.setRequestHandler("roots/list", () => ({ roots: ROOTS }));
+  client.setRequestHandler("sampling/createMessage", ({ method, params }) => {
+    asked.push({ method, params });
+    return sampled();
+  });
+  client.setRequestHandler("elicitation/create", ({ method, params }) => {
+    asked.push({ method, params });
+    return elicited(params.mode);
+  });
+  return { asked, ...asking(client) };
+}
+
+/** Connects a client with every ability, or with some. */
+export async function connectAble(transport: Transport, capabilities: object = CAPABILITIES): Promise<AbleClient> {
   const asked: Asked[] = [];
   const taskStore = new InMemoryTaskStore();
-  const client = new Client({ name: "test", version: "1" }, { capabilities: CAPABILITIES, taskStore });
+  const client = new Client({ name: "test", version: "1" }, { capabilities, taskStore });
   client.setRequestHandler(ListRootsRequestSchema, () => ({ roots: ROOTS }));
   client.setRequestHandler(CreateMessageRequestSchema, ({ method, params }, extra) => {
     asked.push({ method, params });
-    const content = { type: "text", text: "The tide turns at six." };
-    return answer({ model: "none", role: "assistant", content }, params, extra as never) as never;
+    return answer(sampled(), params, extra as never) as never;
   });
   client.setRequestHandler(ElicitRequestSchema, ({ method, params }, extra) => {
     asked.push({ method, params });
-    const isForm = params.mode !== "url";
-    const content = { name: "Ada", integer: 7, interpretation: "historical", favoriteColor: "green" };
-    return answer({ action: "accept", ...(isForm && { content }) }, params, extra as never) as never;
+    return answer(elicited(params.mode), params, extra as never) as never;
   });
   await client.connect(transport);
   const { request, close } = asking(client);

@@ -9,7 +9,13 @@ import { StreamableHTTPClientTransport as StatefulTransport } from "@modelcontex
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import { expect } from "chai";
 import { freePort } from "../support/free-port.ts";
-import { type AbleClient, connectAble } from "./able-client.ts";
+import {
+  type AbleClient,
+  type Asked,
+  connectAble,
+  connectAbleStateless,
+  STATELESS_CAPABILITIES,
+} from "./able-client.ts";
 import {
   type AnyClient,
   asking,
@@ -59,6 +65,12 @@ const SHOWN_TO_ABLE = [
   ...["get-roots-list", "trigger-elicitation-request", "trigger-elicitation-request-async"],
   ...["trigger-sampling-request", "trigger-sampling-request-async", "trigger-url-elicitation"],
 ];
+
+/** The ways to server-everything, and its names at the gateway. */
+const SERVED = [
+  ["stdio", "everything"],
+  ["HTTP", "remote"],
+] as const;
 
 /**
  * Replaces what differs between two runs by nature: times, and the random names of sessions, of tasks and of an elicitation that
@@ -249,10 +261,7 @@ describe("what real MCP servers answer", function () {
     });
   }
 
-  for (const [kind, server] of [
-    ["stdio", "everything"],
-    ["HTTP", "remote"],
-  ] as const) {
+  for (const [kind, server] of SERVED) {
     describe(`for a client with every ability, over ${kind}`, () => {
       let direct: AbleClient;
       let through: AbleClient;
@@ -304,6 +313,26 @@ describe("what real MCP servers answer", function () {
         expect(JSON.stringify(then)).to.contain("e-2");
         expectAskedAlike();
       });
+    });
+  }
+
+  for (const [kind, server] of SERVED) {
+    it(`is the same for a stateless client that gives input as for one with a session, over ${kind}.`, async () => {
+      const own = kind === "stdio" ? stdioTransport([EVERYTHING, "stdio"]) : new StatefulTransport(new URL(http.url));
+      const direct = await connectAble(own as Transport, STATELESS_CAPABILITIES);
+      const through = await connectAbleStateless(gateway.urlOf(server), gateway.headers);
+      const { names, failed } = await compare(direct, through, ABLE_CALLS, false);
+      expect(names).to.deep.equal(
+        [...SHOWN_TO_ALL, ...SHOWN_TO_ABLE.filter((each) => !each.endsWith("-async"))].sort(),
+      );
+      expect(failed).to.deep.equal(NEED_TASKS);
+      // The newer generation names no elicitation: its rounds tell which is meant.
+      const wanted = JSON.parse(JSON.stringify(direct.asked).replace('"elicitationId":"e-1",', ""));
+      expect(normal(through.asked)).to.deep.equal(normal(wanted));
+      // A sampling and two elicitations.
+      expect(direct.asked.length).to.equal(3);
+      await direct.close();
+      await through.close();
     });
   }
 

@@ -142,15 +142,35 @@ describe("input that a server with sessions asks of a stateless client", () => {
     expect(textOf((await give("1", first, "Ada")).result)).to.equal("hello, 1Ada");
   });
 
-  it("is refused when a mandate blocks the tool meanwhile.", async () => {
-    const requestState = stateOf(await call("name"));
+  it("comes under the decision on the first round: a person approves once.", async () => {
     const { mandate } = (await gateway.rest("POST /v1/enforce/mandates", {
-      name: "no names",
-      rules: [{ type: "action", decision: "block", conditions: { match_action_types: ["asking.name"] } }],
+      name: "names are approved",
+      rules: [{ type: "action", decision: "escalate", conditions: { match_action_types: ["asking.pair"] } }],
     })) as unknown as { mandate: { mandate_id: string } };
-    const answer = await call("name", { requestState, inputResponses: { input: accepted("Ada") } });
-    expect(answer.result?.isError).to.equal(true);
+    const held = call("pair");
+    const pending = async () =>
+      (await gateway.rest("GET /v1/enforce/escalations?status=ESCALATION_STATUS_PENDING")) as unknown as {
+        escalations?: { escalation_id: string }[];
+      };
+    await until(async () => (await pending()).escalations?.length === 1);
+    const { escalations: [escalation] = [] } = await pending();
+    await gateway.rest(`POST /v1/enforce/escalations/${escalation?.escalation_id}/resolve`, { resolution: "approved" });
+    const answered = async (answer: Answer, name: string) =>
+      call("pair", { requestState: stateOf(answer), inputResponses: { input: accepted(name) } });
+    const last = await answered(await answered(await held, "Ada"), "Bob");
+    expect(textOf(last.result)).to.equal("Ada and Bob");
+    expect((await pending()).escalations ?? []).to.deep.equal([]);
     await gateway.rest(`DELETE /v1/enforce/mandates/${mandate.mandate_id}`);
+  });
+
+  it("is refused of an agent that was revoked meanwhile.", async () => {
+    const agentId = await gateway.agent();
+    const requestState = stateOf(await call("name", {}, { "x-agent-id": agentId }));
+    await gateway.rest(`POST /v1/enforce/agents/${agentId}/revoke`, { reason: "gone" });
+    const given = { requestState, inputResponses: { input: accepted("Ada") } };
+    const { error, result } = await call("name", given, { "x-agent-id": agentId });
+
+    expect(JSON.stringify({ error, result })).to.contain("AGENT_INACTIVE").and.not.contain("hello");
   });
 
   it("cancels the call at the server when its client goes away in a round.", async () => {
