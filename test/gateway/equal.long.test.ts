@@ -9,13 +9,7 @@ import { StreamableHTTPClientTransport as StatefulTransport } from "@modelcontex
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import { expect } from "chai";
 import { freePort } from "../support/free-port.ts";
-import {
-  type AbleClient,
-  type Asked,
-  connectAble,
-  connectAbleStateless,
-  STATELESS_CAPABILITIES,
-} from "./able-client.ts";
+import { type AbleClient, connectAble, connectAbleStateless, STATELESS_CAPABILITIES } from "./able-client.ts";
 import {
   type AnyClient,
   asking,
