@@ -5,20 +5,22 @@ import { setTimeout as delay } from "node:timers/promises";
 const TURN_MS = 4;
 /** Milliseconds of the shortest rest, in which the work looks whether others are busy, and of the longest. */
 const MIN_REST_MS = 1;
-const MAX_REST_MS = 32;
+const MAX_REST_MS = 64;
 /** Turns between rests while nobody else is busy. */
 const QUIET_TURNS = 8;
 /** Share of a rest in which the event loop ran for others, above which they are busy. */
 const BUSY = 0.15;
 
 /**
- * The pace of long work in the event loop of a service: it takes most of the time while nobody else does, and about a tenth while
+ * The pace of long work in the event loop of a service: it takes most of the time while nobody else does, and about a twentieth while
  * others are busy.
  */
 export class Pace {
   #turnAt = performance.now();
   #turns = 0;
   #restMs = MIN_REST_MS;
+  /** The work's own read that is not done; never rejects. */
+  #read: Promise<unknown> = Promise.resolve();
 
   /** Resolves when the work may go on; at once within a turn. */
   async turn(): Promise<void> {
@@ -29,7 +31,14 @@ export class Pace {
     this.#turnAt = performance.now();
   }
 
+  /** Takes note of a read of the work itself, so that a rest which looks for others begins after it. Returns the read. */
+  reads<T>(read: Promise<T>): Promise<T> {
+    this.#read = read.catch(() => undefined);
+    return read;
+  }
+
   async #rest(): Promise<void> {
+    await this.#read;
     const before = performance.eventLoopUtilization();
     await delay(this.#restMs);
     const { utilization } = performance.eventLoopUtilization(before);

@@ -7,7 +7,7 @@ import { loadSnapshot } from "../../state/load.ts";
 import { EntryKind } from "../../state/types.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
 import { storeFault } from "../../store/store-fault.ts";
-import type { ReadOnlyDatabase } from "../../store/transaction.ts";
+import type { Reader, ReadOnlyDatabase } from "../../store/transaction.ts";
 import { applyDrafts, type Draft, notInForce } from "../drafts.ts";
 import type { OwnStates } from "../own-state.ts";
 import { Pace } from "../pace.ts";
@@ -95,7 +95,7 @@ async function* run({ reads, checker }: BacktestParts, query: BacktestQuery): As
   const pace = new Pace();
   yield { kind: "progress", replayed: 0, total };
   let done = 0;
-  for await (const page of pagesOf(stretch, replay, fromSeq, toSeq)) {
+  for await (const page of pagesOf({ stretch, replay, pace }, fromSeq, toSeq)) {
     done += page.length;
     for (const step of page) {
       if (signal.aborted) return;
@@ -154,14 +154,22 @@ async function boundsOf(stretch: Stretch, { seq }: WorkspaceState, { sinceMs, un
 /** A decision to replay, or a change between decisions. */
 type Step = Recorded | PlacedChange;
 
+/** Parts of a backtest that runs. */
+interface Running {
+  readonly stretch: Stretch;
+  readonly replay: Replay;
+  readonly pace: Pace;
+}
+
 /** Reads the window page by page, and what its decisions depend on. */
-function pagesOf(stretch: Stretch, replay: Replay, from: number, before: number): AsyncGenerator<readonly Step[]> {
-  return stretch.pages(from, before, async (reader, entries) => {
+function pagesOf({ stretch, replay, pace }: Running, from: number, before: number): AsyncGenerator<readonly Step[]> {
+  const read = async (reader: Reader, entries: readonly StretchEntry[]): Promise<readonly Step[]> => {
     const steps = entries.map(stepFrom);
     const unknown = steps.flatMap((step) => ("body" in step ? replay.unknownAuthority(step.body) : []));
     replay.learn(await stretch.authorityFacts(reader, [...new Set(unknown)]));
     return steps;
-  });
+  };
+  return stretch.pages(from, before, read, pace);
 }
 
 function stepFrom(entry: StretchEntry): Step {

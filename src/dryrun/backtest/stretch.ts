@@ -4,6 +4,7 @@ import { escalationStatusFromNumber } from "../../state/types.ts";
 import { findFirstAfter, readChanges, readStretch } from "../../store/sql/read-decisions.ts";
 import { readAuthorityFacts, readEscalationStatuses } from "../../store/sql/read-workspace.ts";
 import type { Reader, ReadOnlyDatabase } from "../../store/transaction.ts";
+import type { Pace } from "../pace.ts";
 
 /** Entries of a page, and bytes of their bodies: parsing them keeps the event loop busy for some milliseconds. */
 const PAGE = 500;
@@ -75,6 +76,7 @@ export class Stretch {
     from: number,
     before: number,
     withPage: (reader: Reader, entries: readonly StretchEntry[]) => Promise<T>,
+    pace: Pace,
   ): AsyncGenerator<T> {
     const read = (next: number) =>
       this.within(async (client) => {
@@ -84,11 +86,11 @@ export class Stretch {
         if (last === undefined) throw new Error(`entry ${next} is missing from the log of \`${this.#workspaceId}\``);
         return { nextSeq: last.seq + 1, result: await withPage(client, rows) };
       });
-    let reading = from < before ? read(from) : undefined;
+    let reading = from < before ? pace.reads(read(from)) : undefined;
     try {
       while (reading !== undefined) {
         const { nextSeq, result } = await reading;
-        reading = nextSeq < before ? read(nextSeq) : undefined;
+        reading = nextSeq < before ? pace.reads(read(nextSeq)) : undefined;
         // Its error is thrown when its turn comes.
         reading?.catch(() => undefined);
         yield result;
