@@ -139,8 +139,9 @@ async function createDatabase(template?: string): Promise<string> {
   server ??= startServer();
   const { administrator } = await server;
   const name = `${PREFIX}${process.pid}_${++count}`;
-  // Copying the template's files takes half of the time that writing them to the write-ahead log takes.
-  await administrator.query(`create database ${name} template ${template ?? "template0"} strategy file_copy`);
+  // Half the work of the write-ahead log. PostgreSQL 14, which a given server may be, knows no other way and no such words.
+  const strategy = process.env.DATABASE_URL_TEST ? "" : "strategy file_copy";
+  await administrator.query(`create database ${name} template ${template ?? "template0"} ${strategy}`);
   return name;
 }
 
