@@ -1,4 +1,5 @@
-import { create, type DescMethod, type Message, type MessageInitShape } from "@bufbuild/protobuf";
+import { create, type DescMessage, type DescMethod, type Message, type MessageInitShape } from "@bufbuild/protobuf";
+import type { Validator } from "@bufbuild/protovalidate";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { CallContext } from "../api/context.ts";
@@ -33,6 +34,8 @@ export interface PipelineOptions extends OpenStreamsOptions {
   readonly largeRequests?: LargeRequests;
   /** Maximum depth of a request in JSON brackets, on every wire. Default `DEFAULT_MAX_DEPTH`. */
   readonly maxDepth?: number;
+  /** Validator of requests, which several pipelines MAY share. Default: a new one, which compiles the rules of every request. */
+  readonly validator?: Validator;
 }
 
 /** A method with its access rule, check and service function, looked up once at start. */
@@ -85,7 +88,7 @@ export class Pipeline {
     this.#wrongKeys = new WrongKeys(log);
     this.#streams = new OpenStreams(options);
     this.#defaultDeadlineMs = options.defaultDeadlineMs ?? DEFAULT_UNARY_DEADLINE_MS;
-    this.#endpoints = createEndpoints(services, maxDepth);
+    this.#endpoints = createEndpoints(services, createRequestChecks(maxDepth, options.validator));
     const metrics = new CallMetrics(options.metrics, () => this.#inFlight());
     this.#observer = {
       hold: (bytes) => this.#held.take(bytes),
@@ -295,8 +298,10 @@ function failedCall({ requestId, endpoint, incoming }: Call): Parameters<typeof 
  * Builds the endpoint of every method of every service. Throws an `Error` for a method without `access` or without a
  * function, for one that streams only requests, and for a duplicate service.
  */
-function createEndpoints(services: readonly ServiceDefinition[], maxDepth: number): ReadonlyMap<DescMethod, Endpoint> {
-  const checkOf = createRequestChecks(maxDepth);
+function createEndpoints(
+  services: readonly ServiceDefinition[],
+  checkOf: (schema: DescMessage) => RequestCheck,
+): ReadonlyMap<DescMethod, Endpoint> {
   const endpoints = new Map<DescMethod, Endpoint>();
   for (const { service, functions } of services) {
     if (service.methods.some((method) => endpoints.has(method)))

@@ -17,9 +17,16 @@ import { MAX_VALUES, tooDeep, tooManyValues } from "./errors.ts";
 /** Throws INVALID_FIELD or BODY_TOO_DEEP for an invalid request. */
 export type RequestCheck = (request: Message) => void;
 
+/** Creates a validator of requests. It compiles the rules of a message type at first use and keeps them. */
+export function createRequestValidator(): Validator {
+  return createValidator({ regexMatch: createRegexMatch() });
+}
+
 /** Creates the checks of request messages, one per message type, with a shared validator. `maxDepth` is in JSON brackets. */
-export function createRequestChecks(maxDepth: number): (schema: DescMessage) => RequestCheck {
-  const validator = createValidator({ regexMatch: createRegexMatch() });
+export function createRequestChecks(
+  maxDepth: number,
+  validator: Validator = createRequestValidator(),
+): (schema: DescMessage) => RequestCheck {
   const freeJson = new FreeJsonFields();
   return (schema) => {
     warm(validator, schema);

@@ -173,7 +173,7 @@ function releaseDeadClients(pool: Pool): void {
 }
 
 /** Tells which migrations a login does not find applied, and whether it may apply them. */
-async function readSchema(client: Client, migrations: readonly Migration[]) {
+async function readSchema(client: ClientBase, migrations: readonly Migration[]) {
   const { rows } = await client.query<{ mayCreate: boolean }>(MAY_CREATE);
   const select = client.query<{ name: string }>(`select name from ${MIGRATION_TABLE}`);
   const found = await select.catch((error: { code?: string }) => {
@@ -185,11 +185,17 @@ async function readSchema(client: Client, migrations: readonly Migration[]) {
   return { pending, mayCreate: rows[0]?.mayCreate ?? false };
 }
 
-/** Migrates as the owner, or as the login that serves if it may. Throws STORE_UNAVAILABLE if that login lacks anything after. */
-async function ensureSchema({ url, ownerUrl, migrations = MIGRATIONS, log }: DatabaseOptions): Promise<void> {
+/**
+ * Migrates as the owner, or as the login that serves if it may. `client` is a connection of that login. Throws STORE_UNAVAILABLE
+ * if that login lacks anything after.
+ */
+async function ensureSchema(
+  client: ClientBase,
+  { url, ownerUrl, migrations = MIGRATIONS, log }: DatabaseOptions,
+): Promise<void> {
   const login = loginOf(url);
   if (ownerUrl !== undefined) await runMigrations(ownerUrl, { migrations, log, login });
-  const { pending, mayCreate } = await withConnection(url, (client) => readSchema(client, migrations));
+  const { pending, mayCreate } = await readSchema(client, migrations);
   if (pending.length === 0) return;
   if (ownerUrl === undefined && mayCreate) {
     await runMigrations(url, { migrations, log });
@@ -215,8 +221,10 @@ function warnOf(rights: readonly string[], login: string, log: StoreLog): void {
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   const { url, ownerUrl, poolSize, log, connectMs = DEFAULT_CONNECT_MS } = options;
   for (const each of [url, ownerUrl]) if (each !== undefined) await waitForDatabase(each, connectMs, log);
-  await ensureSchema(options);
-  const excessRights = await withConnection(url, readExcessRights);
+  const excessRights = await withConnection(url, async (client) => {
+    await ensureSchema(client, options);
+    return readExcessRights(client);
+  });
   warnOf(excessRights, loginOf(url), log);
   const orm = new MikroORM({
     // Satisfies mikro-orm's own check; the connection string decides, as node-postgres reads it.

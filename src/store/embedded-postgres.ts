@@ -41,8 +41,10 @@ const SETTINGS: Readonly<Record<string, string>> = {
   jit: "off",
   timezone: "UTC",
   log_timezone: "UTC",
+  fsync: "on",
+  full_page_writes: "on",
+  synchronous_commit: "on",
 };
-const DURABILITY = ["fsync", "full_page_writes", "synchronous_commit"];
 
 /**
  * Runs PostgreSQL in place of the shell, beside a watcher that reads from the process which started it. The pipe ends with
@@ -57,8 +59,8 @@ export interface EmbeddedPostgresOptions {
   /** Made when it does not exist. MUST be on a local disk. */
   readonly dataDir: string;
   readonly log: StoreLog;
-  /** Default true. False gives up durability for speed; only for data that may be lost with the machine. */
-  readonly durable?: boolean;
+  /** Settings of PostgreSQL in place of the product's, which make every commit durable. Default none. */
+  readonly settings?: Readonly<Record<string, string>>;
   /** Connections that the server accepts. Default `DEFAULT_MAX_CONNECTIONS`. */
   readonly maxConnections?: number;
   /** Directory of root for files that PostgreSQL's account cannot reach in `dataDir`. Default `/var/lib/agent-control-plane`. */
@@ -174,13 +176,12 @@ const readText = (path: string): Promise<string> => readFile(path, "utf8").catch
 
 /** Launches the server in a session of its own, so that Ctrl-C does not reach it. Does not wait until it is ready. */
 async function launch(files: PostgresFiles, options: EmbeddedPostgresOptions): Promise<Launched> {
-  const { durable = true, maxConnections = DEFAULT_MAX_CONNECTIONS } = options;
+  const { settings, maxConnections = DEFAULT_MAX_CONNECTIONS } = options;
   const log = join(files.directory, "postgres.log");
   const size = (await stat(log).catch(() => undefined))?.size ?? 0;
   const port = await findPort(Number(await readText(portFile(files))));
-  const durability = DURABILITY.map((name) => [name, durable ? "on" : "off"]);
-  const own = [...durability, ["port", port], ["max_connections", maxConnections]];
-  const flags = [...Object.entries(SETTINGS), ...own].flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+  const all = { ...SETTINGS, ...settings, port, max_connections: maxConnections };
+  const flags = Object.entries(all).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
   const file = await open(log, size > LOG_LIMIT ? "w" : "a", 0o600);
   const child = spawn("/bin/sh", ["-c", SUPERVISED, "sh", files.program, "-D", files.data, ...flags], {
     ...files.account,

@@ -115,7 +115,12 @@ async function open(): Promise<SharedService> {
       return ready.shift() as Promise<Workspace>;
     },
     async mark(workspaceId) {
-      const { rows } = await pool.query<{ part: string; mark: string }>(MARK, [workspaceId]);
+      const { rows } = await pool.query<{ part: string; mark: string }>({
+        // Named, so that PostgreSQL plans its many parts once per connection.
+        name: "mark",
+        text: MARK,
+        values: [workspaceId],
+      });
       return rows.map(({ part, mark }) => `${part} ${mark}`).join("\n");
     },
   };

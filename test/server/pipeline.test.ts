@@ -7,6 +7,7 @@ import type { ServiceDefinition } from "../../src/api/service.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { type IncomingCall, onAbort } from "../../src/server/call-context.ts";
 import { Pipeline } from "../../src/server/pipeline.ts";
+import { createRequestValidator } from "../../src/server/validation.ts";
 import {
   ADMIN_KEY,
   AUDITOR_KEY,
@@ -25,6 +26,15 @@ function pipelineOf(...services: ServiceDefinition[]) {
   return new Pipeline({ services, authenticate: callerFor, log: pino({ level: "silent" }), metrics: new Registry() });
 }
 
+const incoming = (signal = new AbortController().signal): IncomingCall => ({
+  wire: "rest",
+  receivedAt: performance.now(),
+  requestId: "req-1",
+  header: (name) => (name === "x-api-key" ? ADMIN_KEY : undefined),
+  timeoutMs: () => undefined,
+  onLeave: (listener) => onAbort(signal, listener),
+});
+
 /** The service with its methods changed. */
 function withMethods(service: DescService, change: (method: DescMethod) => Partial<DescMethod>): DescService {
   const methods = service.methods.map((method) => ({
@@ -42,6 +52,16 @@ describe("Pipeline", () => {
       proto: { ...proto, options: undefined } as typeof proto,
     }));
     expect(() => pipelineOf({ service: open, functions })).to.throw(/names no role that may call it/);
+  });
+
+  it("refuses the same requests as another pipeline with the same validator", async () => {
+    const options = { authenticate: callerFor, log: pino({ level: "silent" }), validator: createRequestValidator() };
+    for (let count = 1; count <= 2; count++) {
+      const pipeline = new Pipeline({ ...options, services: [enforcementWith({})], metrics: new Registry() });
+      const call = await pipeline.admit(INTERCEPT, incoming());
+      const error = await pipeline.unary(call, () => create(INTERCEPT.input)).catch((thrown: unknown) => thrown);
+      expect(error).to.have.property("reason", ErrorReason.INVALID_FIELD);
+    }
   });
 
   it("refuses a method without a function", () => {
@@ -65,14 +85,6 @@ describe("Pipeline", () => {
 });
 
 describe("a pipeline without a transport", () => {
-  const incoming = (signal = new AbortController().signal): IncomingCall => ({
-    wire: "rest",
-    receivedAt: performance.now(),
-    requestId: "req-1",
-    header: (name) => (name === "x-api-key" ? ADMIN_KEY : undefined),
-    timeoutMs: () => undefined,
-    onLeave: (listener) => onAbort(signal, listener),
-  });
   const intercept = async (pipeline: Pipeline, signal?: AbortSignal): Promise<unknown> => {
     const call = await pipeline.admit(INTERCEPT, incoming(signal));
     return pipeline.unary(call, () => create(INTERCEPT.input, GOOD) as Message);

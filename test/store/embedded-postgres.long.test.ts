@@ -93,6 +93,16 @@ describe("startEmbeddedPostgres", () => {
     await server.stop();
   });
 
+  it("takes settings in place of its own.", async () => {
+    const server = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG, settings: { fsync: "off" } });
+    const names = ["fsync", "full_page_writes"];
+    const { rows } = await withClient(server.ownerUrl, (client) =>
+      client.query("select current_setting(name) as value from unnest($1::text[]) as name", [names]),
+    );
+    expect(rows.map(({ value }) => value)).to.deep.equal(["off", "on"]);
+    await server.stop();
+  });
+
   it("has a login that serves beside the owner, with a password of its own at every start.", async () => {
     const passwords = new Set<string>();
     for (let start = 1; start <= 2; start++) {

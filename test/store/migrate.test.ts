@@ -9,6 +9,7 @@ import { insertOnly, runMigrations } from "../../src/store/migrate.ts";
 import { MIGRATIONS } from "../../src/store/migrations.ts";
 import {
   createTestDatabase,
+  FAST_SETTINGS,
   removeAll,
   SILENT_LOG,
   type TestDatabase,
@@ -130,7 +131,7 @@ describe("an owner with few rights", () => {
     const [dataDir, rootHome] = [join(home, "data"), join(home, "lib")];
     // A temporary directory is closed to others; opened, everything of root's server stays in it as well.
     await chmod(home, 0o755);
-    const server = await startEmbeddedPostgres({ dataDir, rootHome, log: SILENT_LOG, durable: false });
+    const server = await startEmbeddedPostgres({ dataDir, rootHome, log: SILENT_LOG, settings: FAST_SETTINGS });
     stop = server.stop;
     await withClient(server.ownerUrl, async (client) => {
       await client.query(`create role ${owner.name} login password '${owner.password}'`);

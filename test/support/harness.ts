@@ -70,6 +70,7 @@ import { Authenticator } from "../../src/registry/authenticator.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
 import type { Guard } from "../../src/semantic/guard.ts";
 import { Pipeline } from "../../src/server/pipeline.ts";
+import { createRequestValidator } from "../../src/server/validation.ts";
 import type { Action, Outcome, SealedDecision } from "../../src/state/types.ts";
 import { type Database, openDatabase } from "../../src/store/database.ts";
 import { createId } from "../../src/store/ids.ts";
@@ -166,6 +167,8 @@ export interface TestWorkspace extends Replica {
 
 /** The name of the service in checkpoints. */
 export const ORIGIN = "log.example.com";
+/** Compiles the rules of requests once for all replicas of this process. */
+const VALIDATOR = createRequestValidator();
 /** Longer than any test. */
 const HEARTBEAT_MS = 60_000;
 
@@ -254,6 +257,7 @@ async function createReplica(
     authenticate: (key) => standIns.find(key) ?? authenticator.authenticate(key),
     log: pino({ level: "silent" }),
     metrics: new Registry(),
+    validator: VALIDATOR,
   });
   const keyOf = (as: Caller | string = admin): string => (typeof as === "string" ? as : standIns.keyOf(as));
   const client = <S extends DescService>(service: S) => clientOf(service, pipeline, keyOf);

@@ -1,6 +1,6 @@
 /*
- * Whether a stream gives for every cut of a text what the whole text gives. Run with `node test/redaction/text/cuts.ts
- * [cases]` for many cases; the default is 50,000. The tests take some.
+ * Checks that a stream gives for every cut of a text what the whole text gives. `CUTS=25000 mocha
+ * test/redaction/text/stream.test.ts` checks many cases.
  */
 import { expect } from "chai";
 import fc from "fast-check";
@@ -93,12 +93,4 @@ export function checkUnits(numRuns: number): void {
     expect(totalCount(stream.leaked)).to.equal(SCRUBBER.find(text).length);
   });
   fc.assert(property, { numRuns });
-}
-
-if (import.meta.main) {
-  const cases = Number(process.argv[2] ?? 50_000);
-  const started = performance.now();
-  checkCuts(Math.ceil(cases / 2));
-  checkUnits(Math.floor(cases / 2));
-  console.log(`${cases} cases hold, ${((performance.now() - started) / 1000).toFixed(1)} s`);
 }

@@ -4,7 +4,7 @@ import { compileScrubber } from "../../../src/redaction/text/scrubber.ts";
 import { checkCuts, checkUnits, SCRUBBER } from "./cuts.ts";
 import { cutsIntoThree, SAMPLES, streamed, unmarked } from "./harness.ts";
 
-const RUNS = 2500;
+const RUNS = Number(process.env.CUTS ?? 2_500);
 
 describe("a stream", () => {
   it("gives for every cut of every sample into three what the whole text gives.", () => {
