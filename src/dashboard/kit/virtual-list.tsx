@@ -63,7 +63,7 @@ export function VirtualList<T>(props: VirtualListProps<T>) {
     <section
       ref={scroller}
       className="virtual"
-      // Whatever scrolls has to take the keyboard.
+      // A part that scrolls must be reachable by keyboard.
       tabIndex={0}
       aria-label={label}
       role={isTable ? "rowgroup" : undefined}
