@@ -16,8 +16,8 @@ export const isTask = (entry: Waiting): entry is Task => "run" in entry;
 
 /** Largest batch: past this an insert no longer gains from size, and its first action waits for its last. */
 const MAX_BATCH = 256;
-/** Characters of content and metadata past which a batch takes nothing more: one insert carries all of them as one text. */
-const MAX_BATCH_TEXT = 1_048_576;
+/** Characters of content and metadata past which a batch takes nothing more: deciding and sending it holds the event loop. */
+const MAX_BATCH_TEXT = 262_144;
 /** Actions of one workspace that may wait; past it OVERLOADED tells callers to back off. */
 const MAX_WAITING = 50_000;
 /** Characters of content and metadata that the waiting actions of one workspace may hold; past it OVERLOADED. */

@@ -80,6 +80,8 @@ interface SentBatch {
 
 /** Batches in flight at once: one that the database works on, and one that it finds when it is done. */
 const MAX_IN_FLIGHT = 2;
+/** Characters of a batch after which the event loop serves others before the next: each takes milliseconds. */
+const LARGE_BATCH_TEXT = 65_536;
 /** Smallest share of the open actions that one batch takes while another gathers. */
 const MIN_SHARE = 16;
 /**
@@ -130,6 +132,8 @@ export class WorkspaceLog {
   #connection: PoolClient | undefined;
   #running: Promise<void> | undefined;
   #lastBatchSize = 0;
+  /** True after a batch with much text, until others had their turn. */
+  #owesTurn = false;
   #onGathered: (() => void) | undefined;
 
   #usedAt = performance.now();
@@ -321,6 +325,8 @@ export class WorkspaceLog {
   }
 
   async #turn(): Promise<void> {
+    if (this.#owesTurn) await setImmediate();
+    this.#owesTurn = false;
     if (this.#inFlight.length === 0) await this.#startNext();
     else if (!this.#sendBehind()) {
       this.#publish();
@@ -418,6 +424,7 @@ export class WorkspaceLog {
     const share = Math.max(MIN_SHARE, Math.floor(this.#openActions() / MAX_IN_FLIGHT));
     const items = this.#queue.takeBatch(share);
     this.#lastBatchSize = items.length;
+    this.#owesTurn = items.reduce((sum, { action }) => sum + textLengthOf(action), 0) > LARGE_BATCH_TEXT;
     return items;
   }
 
