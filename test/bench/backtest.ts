@@ -9,6 +9,7 @@ import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { LongChecker } from "../../src/policy/long/checker.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { ReadOnlyDatabase } from "../../src/store/transaction.ts";
+import { withClient } from "../support/database.ts";
 import { type BenchPostgres, SILENT_LOG, startBenchPostgres } from "./postgres.ts";
 import { figure, tableFrom } from "./report.ts";
 import { type BenchWorkspace, seedWorkspace, startService } from "./service.ts";
@@ -102,7 +103,14 @@ async function measureOthers(workspace: BenchWorkspace, cleanup: AsyncDisposable
 }
 
 async function seed(postgres: BenchPostgres, decisions: number): Promise<BenchWorkspace> {
-  return seedWorkspace(postgres, `backtest_${decisions}`, { agents: AGENTS, otherMandates: 0, decisions });
+  const workspace = await seedWorkspace(postgres, `backtest_${decisions}`, {
+    agents: AGENTS,
+    otherMandates: 0,
+    decisions,
+  });
+  // As PostgreSQL does by itself some time after rows were added: the first to read them would do its work.
+  await withClient(workspace.databaseUrl, (client) => client.query("vacuum (analyze)"));
+  return workspace;
 }
 
 const cleanup = new AsyncDisposableStack();

@@ -7,7 +7,7 @@ import type { Reader, ReadOnlyDatabase } from "../../store/transaction.ts";
 import type { Pace } from "../pace.ts";
 
 /** Entries of a page, and bytes of their bodies: parsing them keeps the event loop busy for some milliseconds. */
-const PAGE = 500;
+const PAGE = 128;
 const PAGE_BYTES = 1_048_576;
 /** Changes of a page. */
 const CHANGES = 1_000;
