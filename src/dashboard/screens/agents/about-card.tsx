@@ -1,8 +1,8 @@
 import { Link } from "wouter";
 import type { Agent } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
+import { WordList } from "../../kit/lists/word-list.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Time } from "../../kit/time.tsx";
-import { WordList } from "../../kit/word-list.tsx";
 import { useDepartmentNames } from "./use-departments.ts";
 
 /** What an agent is, and what it may do by itself. */

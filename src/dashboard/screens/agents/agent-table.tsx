@@ -8,11 +8,11 @@ import {
   type ListAgentsResponse,
 } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
 import { countText } from "../../kit/count-text.ts";
+import { usePages } from "../../kit/lists/use-pages.ts";
+import { VirtualList } from "../../kit/lists/virtual-list.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Empty, Fault, Loading } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
-import { usePages } from "../../kit/use-pages.ts";
-import { VirtualList } from "../../kit/virtual-list.tsx";
 import { AgentFilters, orderOf, statusOf } from "./agent-filters.tsx";
 import { StatusBadge, TrustBar } from "./agent-marks.tsx";
 import { useDepartmentNames } from "./use-departments.ts";

@@ -2,9 +2,9 @@ import { AuthorityStatus } from "../../../../gen/agentcontrol/v1/authority_servi
 import { AgentName } from "../../kit/agent-name.tsx";
 import { Badge, type Tone } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
+import { WordList } from "../../kit/lists/word-list.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Time } from "../../kit/time.tsx";
-import { WordList } from "../../kit/word-list.tsx";
 import type { AuthorityItem } from "./authority-kinds.ts";
 import type { PassedOn } from "./use-grant-tree.ts";
 

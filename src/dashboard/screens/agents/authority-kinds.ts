@@ -13,7 +13,7 @@ import {
   type ListTemporalWindowsResponse,
 } from "../../../../gen/agentcontrol/v1/authority_service_pb.js";
 import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
-import { type Pages, usePages } from "../../kit/use-pages.ts";
+import { type Pages, usePages } from "../../kit/lists/use-pages.ts";
 
 /** A piece of authority of any kind, as the tree shows it. */
 export interface AuthorityItem {

@@ -1,5 +1,5 @@
 import { AuthorityStatus } from "../../../../gen/agentcontrol/v1/authority_service_pb.js";
-import type { Pages } from "../../kit/use-pages.ts";
+import type { Pages } from "../../kit/lists/use-pages.ts";
 import { type AuthorityItem, grantItem, KIND_NAMES, KINDS, type KindName } from "./authority-kinds.ts";
 import type { PassedOn } from "./use-grant-tree.ts";
 

@@ -13,12 +13,12 @@ import { Button } from "../../kit/button.tsx";
 import { Confirm } from "../../kit/confirm.tsx";
 import { countText } from "../../kit/count-text.ts";
 import { Form } from "../../kit/form.tsx";
+import { usePages } from "../../kit/lists/use-pages.ts";
+import { VirtualList } from "../../kit/lists/virtual-list.tsx";
 import { Shown, shownText } from "../../kit/shown.tsx";
 import { Fault, faultText, Loading } from "../../kit/states.tsx";
 import { useAnnounce } from "../../kit/toast.tsx";
-import { usePages } from "../../kit/use-pages.ts";
 import { useRefresh } from "../../kit/use-refresh.ts";
-import { VirtualList } from "../../kit/virtual-list.tsx";
 import { useMayChange } from "../../session.ts";
 import { StatusBadge } from "./agent-marks.tsx";
 

@@ -5,10 +5,10 @@ import {
   type ListDepartmentsResponse,
 } from "../../../../gen/agentcontrol/v1/department_service_pb.js";
 import { countText } from "../../kit/count-text.ts";
+import { usePages } from "../../kit/lists/use-pages.ts";
+import { VirtualList } from "../../kit/lists/virtual-list.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Empty, Fault, Loading } from "../../kit/states.tsx";
-import { usePages } from "../../kit/use-pages.ts";
-import { VirtualList } from "../../kit/virtual-list.tsx";
 import { DepartmentCard } from "./department-card.tsx";
 
 const REQUEST = { pageSize: 200 };

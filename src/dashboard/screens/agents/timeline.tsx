@@ -8,11 +8,11 @@ import {
 import { DecisionPath, type DecisionRecord } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { DecisionBadge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
+import { usePages } from "../../kit/lists/use-pages.ts";
+import { VirtualList } from "../../kit/lists/virtual-list.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Empty, Fault, Loading } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
-import { usePages } from "../../kit/use-pages.ts";
-import { VirtualList } from "../../kit/virtual-list.tsx";
 import { causeText, changeText } from "./trust-card.tsx";
 
 const PAGE_SIZE = 100;

@@ -1,6 +1,6 @@
 import { CopyButton } from "../../kit/copy.tsx";
 import { DownloadButton } from "../../kit/download.tsx";
-import { Scrolled } from "../../kit/scrolled.tsx";
+import { Scrolled } from "../../kit/lists/scrolled.tsx";
 import { Shown } from "../../kit/shown.tsx";
 
 /** The exact text that was hashed. */

@@ -7,8 +7,8 @@ import {
 } from "../../../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { MandateMode, RuleType } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Badge, DecisionBadge } from "../../kit/badge.tsx";
+import { VirtualList } from "../../kit/lists/virtual-list.tsx";
 import { Shown } from "../../kit/shown.tsx";
-import { VirtualList } from "../../kit/virtual-list.tsx";
 import { valueText } from "./nearest.tsx";
 
 const idOf = ({ mandateId, rule }: TracedRule): string => `${mandateId} ${rule}`;

@@ -6,10 +6,10 @@ import { EnforcementService } from "../../../../gen/agentcontrol/v1/enforcement_
 import type { DecisionRecord } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { Badge, type Tone } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
-import { EvenList } from "../../kit/even-list.tsx";
+import { EvenList } from "../../kit/lists/even-list.tsx";
+import { useNarrow } from "../../kit/lists/use-narrow.ts";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { Empty, Fault, Loading } from "../../kit/states.tsx";
-import { useNarrow } from "../../kit/use-narrow.ts";
 import { useSession } from "../../session.ts";
 import "../../styles/decisions.css";
 import { DecisionFeed, type FeedState } from "./decision-feed.ts";

@@ -1,8 +1,8 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Escalation } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { VirtualList } from "../../kit/lists/virtual-list.tsx";
 import { Empty } from "../../kit/states.tsx";
 import { useAnnounce } from "../../kit/toast.tsx";
-import { VirtualList } from "../../kit/virtual-list.tsx";
 import { useMayChange } from "../../session.ts";
 import { Batch } from "./batch.tsx";
 import { EscalationCard } from "./card.tsx";

@@ -6,10 +6,10 @@ import {
   EscalationStatus,
   type ListEscalationsResponse,
 } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { usePages } from "../../kit/lists/use-pages.ts";
+import { VirtualList } from "../../kit/lists/virtual-list.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Empty, Fault, Loading } from "../../kit/states.tsx";
-import { usePages } from "../../kit/use-pages.ts";
-import { VirtualList } from "../../kit/virtual-list.tsx";
 import { Outcome } from "./outcome.tsx";
 
 const ROW_HEIGHT = 96;

@@ -9,11 +9,11 @@ import {
 import { AgentName } from "../../kit/agent-name.tsx";
 import { Badge, type Tone } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
+import { usePages } from "../../kit/lists/use-pages.ts";
+import { VirtualList } from "../../kit/lists/virtual-list.tsx";
 import { Shown, shownText } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import { Time, useNow } from "../../kit/time.tsx";
-import { usePages } from "../../kit/use-pages.ts";
-import { VirtualList } from "../../kit/virtual-list.tsx";
 import { useSession } from "../../session.ts";
 import { RevokeKey } from "./revoke-key.tsx";
 

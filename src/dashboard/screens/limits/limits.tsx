@@ -6,10 +6,10 @@ import {
   MandateService,
 } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Field } from "../../kit/field.tsx";
+import { usePages } from "../../kit/lists/use-pages.ts";
+import { type Column, ColumnList } from "../../kit/lists/virtual-list.tsx";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { Empty, Fault, Loading } from "../../kit/states.tsx";
-import { usePages } from "../../kit/use-pages.ts";
-import { type Column, ColumnList } from "../../kit/virtual-list.tsx";
 import "../../styles/limits.css";
 import { LimitGroups, LimitMandate, LimitOutcome, LimitSentence } from "./limit-cells.tsx";
 

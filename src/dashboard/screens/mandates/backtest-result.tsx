@@ -8,9 +8,9 @@ import type {
 } from "../../../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { DecisionBadge } from "../../kit/badge.tsx";
+import { VirtualList } from "../../kit/lists/virtual-list.tsx";
 import { Message } from "../../kit/message.tsx";
 import { Shown } from "../../kit/shown.tsx";
-import { VirtualList } from "../../kit/virtual-list.tsx";
 
 const ROW_HEIGHT = 64;
 const FIRST_AGENTS = 25;

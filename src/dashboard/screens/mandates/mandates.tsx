@@ -8,12 +8,12 @@ import {
 } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Scope } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { Badge } from "../../kit/badge.tsx";
+import { usePages } from "../../kit/lists/use-pages.ts";
+import { VirtualList } from "../../kit/lists/virtual-list.tsx";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Empty, Fault, Loading } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
-import { usePages } from "../../kit/use-pages.ts";
-import { VirtualList } from "../../kit/virtual-list.tsx";
 import type { ScreenProps } from "../../screens.tsx";
 import { useMayChange } from "../../session.ts";
 import "../../styles/mandates.css";

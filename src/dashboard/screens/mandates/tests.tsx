@@ -3,9 +3,9 @@ import { DryRunService, type TestResult, type TestRun } from "../../../../gen/ag
 import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { Badge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
+import { VirtualList } from "../../kit/lists/virtual-list.tsx";
 import { Message } from "../../kit/message.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
-import { VirtualList } from "../../kit/virtual-list.tsx";
 import { useMayChange } from "../../session.ts";
 
 const ROW_HEIGHT = 56;

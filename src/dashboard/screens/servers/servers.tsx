@@ -9,13 +9,13 @@ import {
 } from "../../../../gen/agentcontrol/v1/mcp_server_service_pb.js";
 import { Button } from "../../kit/button.tsx";
 import { FormDialog, SelectField, TextField } from "../../kit/form.tsx";
+import { usePages } from "../../kit/lists/use-pages.ts";
+import { type Column, ColumnList } from "../../kit/lists/virtual-list.tsx";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Empty, Fault, Loading } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
-import { usePages } from "../../kit/use-pages.ts";
 import { useRefresh } from "../../kit/use-refresh.ts";
-import { type Column, ColumnList } from "../../kit/virtual-list.tsx";
 import type { ScreenProps } from "../../screens.tsx";
 import { useMayChange } from "../../session.ts";
 import "../../styles/servers.css";

@@ -4,9 +4,9 @@ import {
   type Mandate,
   MandateService,
 } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { usePages } from "../../kit/lists/use-pages.ts";
 import { Shown } from "../../kit/shown.tsx";
 import { Loading } from "../../kit/states.tsx";
-import { usePages } from "../../kit/use-pages.ts";
 
 const PAGE_SIZE = 200;
 const mandatesOf = ({ mandates }: ListMandatesResponse): readonly Mandate[] => mandates;

@@ -3,7 +3,7 @@ import { useTransport } from "@connectrpc/connect-query";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useCallback, useMemo } from "react";
 import { type VaultEntry, VaultService } from "../../../../gen/agentcontrol/v1/vault_service_pb.js";
-import type { Pages } from "../../kit/use-pages.ts";
+import type { Pages } from "../../kit/lists/use-pages.ts";
 
 const PAGE_SIZE = 100;
 

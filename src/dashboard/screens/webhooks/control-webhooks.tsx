@@ -9,14 +9,14 @@ import {
 } from "../../../../gen/agentcontrol/v1/webhook_service_pb.js";
 import { Button } from "../../kit/button.tsx";
 import { FormDialog, TextField } from "../../kit/form.tsx";
+import { usePages } from "../../kit/lists/use-pages.ts";
+import { type Column, ColumnList } from "../../kit/lists/virtual-list.tsx";
+import { WordList } from "../../kit/lists/word-list.tsx";
 import { Secret } from "../../kit/secret.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Empty, Fault, Loading } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
-import { usePages } from "../../kit/use-pages.ts";
 import { useRefresh } from "../../kit/use-refresh.ts";
-import { type Column, ColumnList } from "../../kit/virtual-list.tsx";
-import { WordList } from "../../kit/word-list.tsx";
 import { useMayChange } from "../../session.ts";
 import { EventsField } from "./events-field.tsx";
 import { WebhookState } from "./webhook-state.tsx";

@@ -8,12 +8,12 @@ import {
 import { Badge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
 import { Confirm } from "../../kit/confirm.tsx";
+import { usePages } from "../../kit/lists/use-pages.ts";
+import { type Column, ColumnList } from "../../kit/lists/virtual-list.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
-import { usePages } from "../../kit/use-pages.ts";
 import { useRefresh } from "../../kit/use-refresh.ts";
-import { type Column, ColumnList } from "../../kit/virtual-list.tsx";
 import { useMayChange } from "../../session.ts";
 
 const ROW_HEIGHT = 44;

@@ -10,13 +10,13 @@ import { Badge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
 import { Confirm } from "../../kit/confirm.tsx";
 import { FormDialog, TextField } from "../../kit/form.tsx";
+import { usePages } from "../../kit/lists/use-pages.ts";
+import { type Column, ColumnList } from "../../kit/lists/virtual-list.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Empty, Fault, faultText, Loading } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
 import { useAnnounce } from "../../kit/toast.tsx";
-import { usePages } from "../../kit/use-pages.ts";
 import { useRefresh } from "../../kit/use-refresh.ts";
-import { type Column, ColumnList } from "../../kit/virtual-list.tsx";
 import { useMayChange, useSession } from "../../session.ts";
 
 const { createRedactionWebhook, deleteRedactionWebhook, listRedactionWebhooks, updateRedactionWebhook } =

@@ -1,10 +1,10 @@
 import { useQuery } from "@connectrpc/connect-query";
 import { AdminService, type Workspace } from "../../../../gen/agentcontrol/v1/admin_service_pb.js";
 import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import { WordList } from "../../kit/lists/word-list.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import { durationText, Time } from "../../kit/time.tsx";
-import { WordList } from "../../kit/word-list.tsx";
 import { useSession } from "../../session.ts";
 import { SettingsForm } from "./settings-form.tsx";
 

@@ -8,11 +8,11 @@ import {
 import { AdminsOnly } from "../../kit/admins-only.tsx";
 import { Badge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
+import { usePages } from "../../kit/lists/use-pages.ts";
+import { VirtualList } from "../../kit/lists/virtual-list.tsx";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
-import { usePages } from "../../kit/use-pages.ts";
-import { VirtualList } from "../../kit/virtual-list.tsx";
 import { useSession } from "../../session.ts";
 import "../../styles/workspaces.css";
 import { CreateWorkspace } from "./create-workspace.tsx";

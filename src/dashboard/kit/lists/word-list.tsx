@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { Shown } from "./shown.tsx";
+import { Shown } from "../shown.tsx";
 
 const FIRST = 24;
 const MORE = 100;
