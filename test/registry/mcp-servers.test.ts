@@ -92,9 +92,14 @@ describe("the registration of an MCP server", () => {
     await client.request({ method: "tools/list" });
     upstream.tools = [tool("pay", { description: "pays twice" })];
     await client.request({ method: "tools/list" });
-    await until(() => heard.length > 0);
-    expect(heard).to.have.length(1);
-    expect(heard[0]).to.contain("pay");
+    // One of the tool and one of its definition, which are an entry each.
+    await until(() => heard.length === 2);
+    const data = heard.map((text) => (JSON.parse(text) as { data: Record<string, unknown> }).data);
+    const versions = data.map(({ name, version, definition_version }) => ({ name, version, definition_version }));
+    expect(versions).to.have.deep.members([
+      { name: "bank.pay", version: 1, definition_version: undefined },
+      { name: "bank.pay", version: undefined, definition_version: 2 },
+    ]);
     await client.close();
     await upstream.close();
     receiver.close();
