@@ -6,6 +6,7 @@ administrator.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import socketserver
@@ -26,6 +27,9 @@ from agent_control_plane.proto import enforcement_service_pb2, enforcement_servi
 from agent_control_plane.proto import escalation_service_pb2 as escalations
 from agent_control_plane.proto import escalation_service_pb2_grpc
 from agent_control_plane.proto import revocation_service_pb2, revocation_service_pb2_grpc
+
+# A run that hangs says where, before the limit of its caller, 300 seconds.
+faulthandler.dump_traceback_later(240, exit=True)
 
 URL, KEY = os.environ["ACP_URL"], os.environ["ACP_KEY"]
 #: An address on which nobody listens.

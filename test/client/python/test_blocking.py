@@ -165,7 +165,7 @@ class Guard(unittest.TestCase):
         first = pending_of(self.agent_id)
         until(lambda: escalation(first).asked == 2)
         resolve(first, "approved")
-        until(lambda: escalation(first).HasField("replaced_by"))
+        until(lambda: escalation(first).HasField("replaced_by") and self.runs)
         self.assertEqual(len(self.runs), 1)
         resolve(escalation(first).replaced_by, "approved")
         self.assertEqual([call.result() for call in calls], ["paid 100 EUR"] * 2)
@@ -213,7 +213,7 @@ class Guard(unittest.TestCase):
     def test_runs_unchecked_only_behind_a_proxy_that_says_unavailable(self) -> None:
         for status in (502, 503, 504, 301, 400, 401, 403, 404, 429, 500, 501, 505):
             faults: list[acp.ControlPlaneRequestError] = []
-            with Answering(status) as proxy, acp.Client(proxy.url, KEY, timeout=0.5) as client:
+            with Answering(status) as proxy, acp.Client(proxy.url, KEY, timeout=2) as client:
                 pay = self.guarded(
                     "pay",
                     client,
