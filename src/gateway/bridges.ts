@@ -12,7 +12,7 @@ import {
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
-import { type Endpoint, type EndpointRequest, upstreamUnavailable } from "./endpoint.ts";
+import { type Endpoint, type EndpointRequest, upstreamUnavailable, type WatchEnd } from "./endpoint.ts";
 import { type CarriedRequest, InputRounds } from "./input-rounds.ts";
 
 /** Name under which the gateway speaks for its clients where it is a client itself. */
@@ -95,12 +95,13 @@ export class StatelessBridge implements Endpoint {
   readonly #client: Client;
   readonly #handler: McpHttpHandler;
   readonly #rounds = new InputRounds();
+  readonly #watches = new WeakMap<Request, WatchEnd>();
   #isClosed = false;
 
   /** Takes a client that is not connected yet, with the capabilities `abilities`. */
   constructor(client: Client, abilities: Abilities) {
     this.#client = client;
-    this.#handler = createMcpHandler(() => this.#createServer(), { legacy: "reject" });
+    this.#handler = createMcpHandler(({ requestInfo }) => this.#createServer(requestInfo), { legacy: "reject" });
     for (const method of INPUT_METHODS) {
       if (!(method.slice(0, method.indexOf("/")) in abilities)) continue;
       const ask = async ({ params }: { params?: unknown }) =>
@@ -119,9 +120,11 @@ export class StatelessBridge implements Endpoint {
     return this.#client.transport !== undefined;
   }
 
-  fetch({ method, headers, body, signal }: EndpointRequest): Promise<Response> {
+  fetch({ method, headers, body, signal, watch }: EndpointRequest): Promise<Response> {
     const init = { method, headers, signal, ...(body === undefined ? {} : { body }) };
-    return this.#handler.fetch(new Request("http://gateway.invalid/mcp", init));
+    const request = new Request("http://gateway.invalid/mcp", init);
+    if (watch !== undefined) this.#watches.set(request, watch);
+    return this.#handler.fetch(request);
   }
 
   continues(method: string, params: JsonObject): boolean {
@@ -135,14 +138,18 @@ export class StatelessBridge implements Endpoint {
     await this.#client.close().catch(() => undefined);
   }
 
-  #createServer(): Server {
+  #createServer(served: Request | undefined): Server {
+    const watch = served === undefined ? undefined : this.#watches.get(served);
     const { capabilities, ...rest } = optionsOf(this.#client);
     // Log messages of a session belong to no request.
     const { logging: _, ...carried } = capabilities;
     const server = new Server(serverInfoOf(this.#client), { ...rest, capabilities: carried });
     server.fallbackRequestHandler = ({ method, params }, context) =>
-      this.#rounds.serve({ method, params: carriedParams(params) }, context, (request, signal, latest) =>
-        carry(this.#client, request, signal, latest),
+      this.#rounds.serve(
+        { method, params: carriedParams(params) },
+        context,
+        (request, signal, latest) => carry(this.#client, request, signal, latest),
+        watch,
       ) as never;
     return server;
   }

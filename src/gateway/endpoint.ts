@@ -9,7 +9,12 @@ export interface EndpointRequest {
   readonly body?: string;
   /** Aborts the request, and the response while it streams. */
   readonly signal: AbortSignal;
+  /** Watches the caller's rights, for a call that waits longer than the request lasts. Default: nothing ends them. */
+  readonly watch?: WatchEnd;
 }
+
+/** Calls back once when a caller may call no more. Resolves with the function that ends the watch. */
+export type WatchEnd = (onEnd: (reason: unknown) => void) => Promise<() => void>;
 
 /** An upstream server as the gateway reaches it: Streamable HTTP of one generation. */
 export interface Endpoint {

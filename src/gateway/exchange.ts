@@ -5,10 +5,11 @@ import type { McpServer } from "../registry/mcp-servers.ts";
 import type { LargeRequests } from "../server/large-requests.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import type { McpCaller } from "./caller.ts";
-import { type Endpoint, type Generation, upstreamUnavailable } from "./endpoint.ts";
+import { type Endpoint, type Generation, upstreamUnavailable, type WatchEnd } from "./endpoint.ts";
 import { faultOf, type RpcId, type RpcMessage, type RpcResponse, resultOf } from "./messages.ts";
 import { type RelayEnd, relay, tooLongError } from "./relay.ts";
 import type { Answer } from "./reply.ts";
+import type { McpEnds } from "./session-ends.ts";
 import type { OpenCall, Session } from "./sessions.ts";
 import { refusal } from "./tool-results.ts";
 
@@ -36,6 +37,7 @@ export interface ForwardingOptions {
   readonly answerMs: number;
   /** Turns of large messages. */
   readonly largeRequests: Pick<LargeRequests, "giveWay">;
+  readonly ends: Pick<McpEnds, "watch">;
   readonly log: StoreLog;
 }
 
@@ -53,8 +55,9 @@ export class Forwarding {
   }
 
   /** Sends a message to the server. A large one MUST have waited for its turn. */
-  send({ endpoint, headers, ending }: Exchange, message: RpcMessage): Promise<Response> {
-    return endpoint.fetch({ method: "POST", headers, body: JSON.stringify(message), signal: ending.signal });
+  send({ endpoint, headers, ending, caller, session }: Exchange, message: RpcMessage): Promise<Response> {
+    const watch: WatchEnd = (onEnd) => this.#options.ends.watch(caller, onEnd, session?.id);
+    return endpoint.fetch({ method: "POST", headers, body: JSON.stringify(message), signal: ending.signal, watch });
   }
 
   /**

@@ -4,6 +4,7 @@ import { inputRequired, ProtocolError, ProtocolErrorCode, type ServerContext } f
 import { LRUCache } from "lru-cache";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { digestOf } from "../tree/canonical.ts";
+import type { WatchEnd } from "./endpoint.ts";
 
 /** Milliseconds for which a call waits for its client's answer, and calls of one session that may wait. */
 const MAX_WAIT_MS = 600_000;
@@ -37,6 +38,10 @@ class Call {
   readonly ending = new AbortController();
   readonly questions: Question[] = [];
   context: ServerContext["mcpReq"];
+  /** State by which the client goes on with it, while it waits. */
+  state: string | undefined;
+  /** Ends the watch of its caller's rights, which begins when it waits. */
+  unwatch: () => void = () => undefined;
   /** Never rejects unhandled: a call may end between two rounds. */
   readonly #result: Promise<JsonObject>;
   #onQuestion: () => void = () => undefined;
@@ -83,8 +88,11 @@ export class InputRounds {
     },
   });
 
-  /** Serves one round of a request: its first, or the one that its `requestState` continues. */
-  async serve(request: CarriedRequest, { mcpReq }: ServerContext, carry: Carry): Promise<JsonObject> {
+  /**
+   * Serves one round of a request: its first, or the one that its `requestState` continues. `watch`: ends a call that waits when its
+   * caller may call no more.
+   */
+  async serve(request: CarriedRequest, { mcpReq }: ServerContext, carry: Carry, watch?: WatchEnd): Promise<JsonObject> {
     if (!METHODS.has(request.method)) return carry(request, mcpReq.signal, () => mcpReq);
     const state = mcpReq.requestState<unknown>();
     const call = state === undefined ? this.#begin(request, mcpReq, carry) : this.#resume(state, request, mcpReq);
@@ -92,7 +100,7 @@ export class InputRounds {
     mcpReq.signal.addEventListener("abort", leave);
     try {
       const result = await call.next();
-      if (result === undefined) return this.#askFor(call);
+      if (result === undefined) return await this.#askFor(call, watch);
       this.#open.delete(call);
       return result;
     } catch (error) {
@@ -143,22 +151,36 @@ export class InputRounds {
           : "the call that waits for this `requestState` has other parameters; send those";
       throw new ProtocolError(ProtocolErrorCode.InvalidParams, text);
     }
-    this.#waiting.delete(state as string);
+    this.#goOn(call);
     call.context = context;
     const given = ownValue((context.inputResponses ?? {}) as JsonObject, QUESTION);
     if (isJsonObject(given)) call.questions.shift()?.answer.resolve(given);
     return call;
   }
 
-  #askFor(call: Call): JsonObject {
+  async #askFor(call: Call, watch: WatchEnd | undefined): Promise<JsonObject> {
     const { method, params } = call.questions[0] as Question;
+    // Begins before the watch of this request ends.
+    const unwatch = await watch?.((reason) => this.#end(call, reason));
+    if (unwatch !== undefined) call.unwatch = unwatch;
+    call.ending.signal.throwIfAborted();
     const state = randomUUID();
+    call.state = state;
     this.#waiting.set(state, call);
     const question = { method, ...(params === undefined ? {} : { params }) } as never;
     return inputRequired({ inputRequests: { [QUESTION]: question }, requestState: state }) as unknown as JsonObject;
   }
 
+  /** Takes a call out of those that wait. */
+  #goOn(call: Call): void {
+    call.unwatch();
+    call.unwatch = () => undefined;
+    if (call.state !== undefined) this.#waiting.delete(call.state);
+    call.state = undefined;
+  }
+
   #end(call: Call, reason: unknown): void {
+    this.#goOn(call);
     this.#open.delete(call);
     call.end(reason);
   }

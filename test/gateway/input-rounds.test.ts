@@ -168,9 +168,37 @@ describe("input that a server with sessions asks of a stateless client", () => {
     const requestState = stateOf(await call("name", {}, { "x-agent-id": agentId }));
     await gateway.rest(`POST /v1/enforce/agents/${agentId}/revoke`, { reason: "gone" });
     const given = { requestState, inputResponses: { input: accepted("Ada") } };
-    const { error, result } = await call("name", given, { "x-agent-id": agentId });
+    const { result } = await call("name", given, { "x-agent-id": agentId });
+    expect(result?.isError).to.equal(true);
+    expect(textOf(result)).to.contain("revoked").and.not.contain("hello");
+  });
 
-    expect(JSON.stringify({ error, result })).to.contain("AGENT_INACTIVE").and.not.contain("hello");
+  it("is awaited no longer once the agent is revoked: the call ends at the server.", async () => {
+    const [leaving, staying] = [await gateway.agent(), await gateway.agent()];
+    const requestState = stateOf(await call("name", {}, { "x-agent-id": staying }));
+    stateOf(await call("pair", {}, { "x-agent-id": leaving }));
+    const before = upstream.cancelled.length;
+    await gateway.rest(`POST /v1/enforce/agents/${leaving}/revoke`, { reason: "gone" });
+    await until(async () => upstream.cancelled.length > before);
+    expect(upstream.cancelled.slice(before)).to.deep.equal(["pair"]);
+    const given = { requestState, inputResponses: { input: accepted("Ada") } };
+    expect(textOf((await call("name", given, { "x-agent-id": staying })).result)).to.equal("hello, Ada");
+  });
+
+  it("is awaited no longer once the key is revoked, in whichever round.", async () => {
+    const { key, secret } = (await gateway.rest("POST /v1/admin/keys", {
+      ...{ name: "of a client", role: "agent" },
+    })) as unknown as { key: { key_id: string }; secret: string };
+    const own = { "x-api-key": secret };
+    const first = await call("pair", {}, own);
+    const given = { requestState: stateOf(first), inputResponses: { input: accepted("Ada") } };
+    const requestState = stateOf(await call("pair", given, own));
+    const before = upstream.cancelled.length;
+    await gateway.rest(`DELETE /v1/admin/keys/${key.key_id}`);
+    await until(async () => upstream.cancelled.length > before);
+    expect(upstream.cancelled.slice(before)).to.deep.equal(["pair"]);
+    const late = await call("pair", { requestState, inputResponses: { input: accepted("Bob") } });
+    expect(late.error?.message).to.contain("no call waits");
   });
 
   it("cancels the call at the server when its client goes away in a round.", async () => {
@@ -181,6 +209,6 @@ describe("input that a server with sessions asks of a stateless client", () => {
     await until(async () => upstream.slow === 1);
     leaving.abort();
     expect(await left).to.equal("AbortError");
-    await until(async () => upstream.cancelled === 1);
+    await until(async () => upstream.cancelled.includes("slow"));
   });
 });

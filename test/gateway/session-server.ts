@@ -13,9 +13,10 @@ export interface SessionServer {
   readonly url: string;
   /** Names of the tools that were called, in their order. */
   readonly calls: string[];
-  /** Number of calls of `slow` that run, and that were cancelled. */
+  /** Number of calls of `slow` that run. */
   slow: number;
-  cancelled: number;
+  /** Names of the tools whose calls were cancelled, in their order. */
+  readonly cancelled: string[];
   close(): Promise<void>;
 }
 
@@ -40,7 +41,6 @@ export async function startSessionServer(): Promise<SessionServer> {
         await asksFor(server, "Who?");
         served.slow += 1;
         await once(signal, "abort");
-        served.cancelled += 1;
         return "cancelled";
       },
       sample: async () => {
@@ -62,6 +62,7 @@ export async function startSessionServer(): Promise<SessionServer> {
     });
     server.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal }) => {
       served.calls.push(params.name);
+      signal.addEventListener("abort", () => served.cancelled.push(params.name));
       return said((await tools[params.name]?.(params.arguments ?? {}, signal)) ?? "no such tool");
     });
     return server;
@@ -81,7 +82,7 @@ export async function startSessionServer(): Promise<SessionServer> {
   const served: SessionServer = {
     url: `http://127.0.0.1:${port}/mcp`,
     calls: [],
-    ...{ slow: 0, cancelled: 0 },
+    ...{ slow: 0, cancelled: [] },
     close: () =>
       new Promise((resolve) => {
         web.close(() => resolve());
