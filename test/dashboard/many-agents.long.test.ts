@@ -26,7 +26,7 @@ describeInBrowser("5,000 agents in the dashboard", () => {
   /** Scrolls a list to its end, page by page; returns the most rows that were in the document at once. */
   const scrollToEnd = async (page: Page, last: string): Promise<number> => {
     await page.waitForSelector(".virtual-row");
-    return page.evaluate(async (lastText) => {
+    const most = await page.evaluate(async (lastText) => {
       const list = document.querySelector(".virtual") as HTMLElement;
       let mostRows = 0;
       for (let step = 0; step < 2_000; step++) {
@@ -37,6 +37,8 @@ describeInBrowser("5,000 agents in the dashboard", () => {
       }
       return Number.POSITIVE_INFINITY;
     }, last);
+    console.log(`      at most ${most} rows in the document down to "${last}"`);
+    return most;
   };
 
   it("scrolls to the last of them with few rows in the document and without long tasks.", async function () {

@@ -27,6 +27,7 @@ async function scrollToEnd(page: Page, label: string, isDone: () => Promise<bool
       await new Promise(requestAnimationFrame);
     });
   }
+  console.log(`      at most ${most} rows in the document: ${label.toLowerCase()}`);
   return most;
 }
 

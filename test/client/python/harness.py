@@ -90,12 +90,14 @@ def resolve(escalation_id: str, how: str, note: str | None = None) -> None:
 
 
 def until(read: Callable[[], Any]) -> Any:
-    """Reads until there is something; the run's own time limit is the only one."""
-    while True:
+    """Reads until there is something; raises after a minute without."""
+    over = time.monotonic() + 60
+    while time.monotonic() < over:
         value = read()
         if value:
             return value
         time.sleep(0.02)
+    raise AssertionError("what the test waits for did not come within 60 s")
 
 
 def beside(work: Callable[[], Any]) -> futures.Future[Any]:

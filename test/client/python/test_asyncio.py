@@ -86,7 +86,7 @@ class Async(unittest.IsolatedAsyncioTestCase):
                 ended.set()
 
         call = asyncio.ensure_future(work())
-        await running.wait()
+        await asyncio.wait_for(running.wait(), 60)
         await asyncio.to_thread(revoke, self.agent_id)
         with self.assertRaises(acp.AgentStoppedError) as raised:
             await call
@@ -106,7 +106,7 @@ class Async(unittest.IsolatedAsyncioTestCase):
             return "never"
 
         call = asyncio.ensure_future(work())
-        await running.wait()
+        await asyncio.wait_for(running.wait(), 60)
         call.cancel()
         self.assertEqual(await call, "tidied up")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import _thread
 import decimal
 import math
+import signal
 import socketserver
 import tempfile
 import threading
@@ -231,7 +231,10 @@ class Guard(unittest.TestCase):
         self.assertEqual(len(self.runs), 3)
 
     def test_withdraws_its_ask_when_the_program_is_interrupted(self) -> None:
-        interrupting = beside(lambda: (pending_of(self.agent_id), _thread.interrupt_main()))
+        # `_thread.interrupt_main` does not wake a thread that waits for a lock; the signal of a keyboard does.
+        main = threading.main_thread().ident
+        assert main is not None
+        interrupting = beside(lambda: (pending_of(self.agent_id), signal.pthread_kill(main, signal.SIGINT)))
         with self.assertRaises(KeyboardInterrupt):
             self.guarded("review.pay")(100)
         found = escalation(interrupting.result()[0])
@@ -248,9 +251,9 @@ class Guard(unittest.TestCase):
             return text
 
         call = beside(lambda: work("a"))
-        running.wait()
+        until(lambda: running.is_set() or call.done())
         revoke(self.agent_id)
-        error = call.exception()
+        error = call.exception(timeout=60)
         assert isinstance(error, acp.AgentStoppedError)
         self.assertEqual((error.change, error.agent_id, error.decision), ("revoked", self.agent_id, "block"))
         self.assertEqual(error.for_model, "Stop now: you were revoked. Take no further action.")
