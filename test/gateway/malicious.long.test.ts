@@ -22,7 +22,7 @@ describe("a malicious MCP server", () => {
   let client: AnyClient;
   before(async () => {
     upstream = await startMaliciousServer();
-    const env = { ACP_MCP_MAX_RESULT_BYTES: String(MAX_RESULT), ACP_MCP_ANSWER_MS: "1500" };
+    const env = { ACP_MCP_MAX_RESULT_BYTES: String(MAX_RESULT), ACP_MCP_ANSWER_MS: "6000" };
     gateway = await startGateway({ env });
     await gateway.add("evil", { url: upstream.url });
     await gateway.add("strict", { url: upstream.url }, { mode: "quarantine" });
@@ -68,13 +68,13 @@ describe("a malicious MCP server", () => {
       },
       want: /answered with more than 1048576 bytes/,
     },
-    { does: "never answers", how: () => undefined, want: /sent nothing for 1\.5 s/ },
+    { does: "never answers", how: () => undefined, want: /sent nothing for 6 s/ },
     {
       does: "begins to answer and falls silent",
       how: (_asked, response) => {
         stream(response)('{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"wait"}}');
       },
-      want: /sent nothing for 1\.5 s/,
+      want: /sent nothing for 6 s/,
     },
     {
       does: "closes the connection",
