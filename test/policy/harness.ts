@@ -117,16 +117,17 @@ export function evaluateRule(rule: RuleJson, tool: ToolSchema, args: JsonObject 
   return set.evaluate(contextFrom({ tool, arguments: args, metadata: args }));
 }
 
-/** Evaluates one rule on one call of a tool, with the checks made before that take too long. */
+/** Evaluates one rule on one call of a tool, with the checks made before that take too long. They have no hurry, unless `checkMs` says so. */
 export async function evaluateWithLongChecks(
   rule: RuleJson,
   tool: ToolSchema,
   args: JsonObject,
+  checkMs = 30_000,
 ): Promise<PolicyResult> {
   const set = createPolicySet([mandateFrom([rule], {}, lookup(tool))]);
   const call = { tool, arguments: args, metadata: args };
   const { missingChecks } = set.evaluate(contextFrom(call));
-  const checker = new LongChecker();
+  const checker = new LongChecker({ checkMs, prepareMs: 30_000 });
   const answers = await checker.run("w", missingChecks, new AbortController().signal);
   await checker.close();
   return set.evaluate(contextFrom({ ...call, checks: new Checks(answers) }));

@@ -6,10 +6,15 @@ import type { SchemaError, ToolSchema } from "../types.ts";
 import { KEPT_SCHEMAS } from "./kept.ts";
 import type { Job, JobResult } from "./thread.ts";
 
-/** Milliseconds that the long checks of one decision may take. What is not answered by then makes its rules hold. */
-const MAX_MS = 250;
-/** Milliseconds for starting a thread, and for compiling a schema of the size that rules may check, once for each thread. */
-const MAX_PREPARE_MS = 3_000;
+/** How long a thread may take, in milliseconds. */
+interface TimeLimits {
+  /** For the long checks of one decision. What is not answered by then makes its rules hold. */
+  readonly checkMs: number;
+  /** For starting a thread, and for compiling a schema of the size that rules may check, once for each thread. */
+  readonly prepareMs: number;
+}
+
+const LIMITS: TimeLimits = { checkMs: 250, prepareMs: 3_000 };
 /** Decisions of one workspace that wait for the thread. Those beyond get no answers. */
 const MAX_WAITING = 16;
 
@@ -29,8 +34,13 @@ export class LongChecker {
   #thread: Worker | undefined;
   /** Digests of the schemas that the thread has compiled and not dropped: both sides use them in the same order. */
   readonly #compiled = new LRUCache<string, true>({ max: KEPT_SCHEMAS });
+  readonly #limits: TimeLimits;
   #isRunning = false;
   #isClosed = false;
+
+  constructor(limits = LIMITS) {
+    this.#limits = limits;
+  }
 
   /**
    * Makes checks for a decision. Resolves with the answers, in which a check is missing that took too long, that had too many
@@ -75,7 +85,7 @@ export class LongChecker {
   }
 
   async #answersOf(checks: readonly LongCheck[]): Promise<LongAnswers> {
-    if (this.#thread === undefined) await this.#inThread([], MAX_PREPARE_MS);
+    if (this.#thread === undefined) await this.#inThread([], this.#limits.prepareMs);
     const patterns = patternsByText(checks);
     const schemas = checks.filter((check) => check.kind === "schema");
     for (const { tool } of schemas) if (!(await this.#isCompiled(tool))) return NO_ANSWERS;
@@ -85,7 +95,7 @@ export class LongChecker {
         ({ tool, args }) => ({ kind: "schema", digest: tool.digest, args: JSON.stringify(args) }) as const,
       ),
     ];
-    const results = await this.#inThread(jobs, MAX_MS);
+    const results = await this.#inThread(jobs, this.#limits.checkMs);
     if (results === undefined) return NO_ANSWERS;
     return {
       patterns: new Map([...patterns.keys()].map((text, index) => [text, foundIn(jobs[index], results[index])])),
@@ -97,7 +107,7 @@ export class LongChecker {
   async #isCompiled({ digest, inputSchema }: ToolSchema): Promise<boolean> {
     if (this.#compiled.get(digest) !== undefined) return true;
     const job = { kind: "compile", digest, schema: JSON.stringify(inputSchema) } as const;
-    if ((await this.#inThread([job], MAX_PREPARE_MS)) === undefined) return false;
+    if ((await this.#inThread([job], this.#limits.prepareMs)) === undefined) return false;
     this.#compiled.set(digest, true);
     return true;
   }
