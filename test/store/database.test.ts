@@ -1,4 +1,5 @@
 import { connect, createServer } from "node:net";
+import { pipeline } from "node:stream";
 import { expect } from "chai";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { addressOf, type Database, loginOf, openDatabase, waitForDatabase } from "../../src/store/database.ts";
@@ -129,7 +130,7 @@ describe("waitForDatabase", () => {
     const port = await closedPort();
     const target = new URL(test.url);
     const forward = createServer((socket) => {
-      socket.pipe(connect(Number(target.port), target.hostname)).pipe(socket);
+      pipeline(socket, connect(Number(target.port), target.hostname), socket, () => undefined);
     });
     const late = new URL(test.url);
     late.port = String(port);

@@ -197,6 +197,7 @@ describe("createTargets", () => {
 
     it("takes the status of an answer that breaks off.", async () => {
       const server = createServer((socket) => {
+        socket.on("error", () => undefined);
         socket.once("data", () => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort"));
       });
       const port = await listenLocally(server);
