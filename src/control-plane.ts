@@ -63,6 +63,7 @@ import { Pipeline } from "./server/pipeline.ts";
 import { openApiFromServices } from "./server/rest/openapi.ts";
 import { createRestTranscoder } from "./server/rest/transcoder.ts";
 import { type Addresses, joinServers, type Servers } from "./server/servers.ts";
+import { WrongKeys } from "./server/wrong-keys.ts";
 import { type Database, openDatabase } from "./store/database.ts";
 import { createEncryptor, type Encryptor, loadEncryptionKey } from "./store/encryptor.ts";
 import { createTargets, type Targets } from "./webhook/target.ts";
@@ -115,6 +116,8 @@ interface Parts {
   readonly encryptor: Encryptor;
   /** The one queue of large requests, over every wire and through the gateway. */
   readonly largeRequests: LargeRequests;
+  /** Wrong keys, counted over every wire and route together. */
+  readonly wrongKeys: WrongKeys;
 }
 
 /** Parts of the MCP gateway. */
@@ -187,6 +190,7 @@ function createMcpParts({
   intercept,
   encryptor,
   largeRequests,
+  wrongKeys,
 }: Omit<Parts, "mcp">): McpParts {
   const servers = new McpServers({ database, logs, encryptor });
   const definitions = new McpDefinitions({ database, logs });
@@ -203,7 +207,7 @@ function createMcpParts({
         });
   const resource = new ProtectedResource({ publicUrl, tokens });
   const held = new HeldActions({ intercept, logs, pool: database.pool, largeRequests });
-  const callers = new McpCallers({ authenticate: authenticator.authenticate, tokens, audience });
+  const callers = new McpCallers({ authenticate: authenticator.authenticate, wrongKeys, tokens, audience });
   const ends = new McpEnds({ logs });
   const gateway = new McpGateway({
     resource,
@@ -247,7 +251,7 @@ function createOidcSignIn({ config, logs, encryptor, log }: Parts, signIns: Sign
 }
 
 function createServers(parts: Parts): Servers {
-  const { authenticator, config, database, keys, logs, proxy, log, metrics, largeRequests } = parts;
+  const { authenticator, config, database, keys, logs, proxy, log, metrics, largeRequests, wrongKeys } = parts;
   const { defaultDeadlineMs, maxBodyBytes } = config;
   const services = createServices(parts);
   const descriptors = services.map(({ service }) => service);
@@ -256,6 +260,7 @@ function createServers(parts: Parts): Servers {
     authenticator.watchEnds(await logs.of(workspaceId), listener);
   const pipeline = new Pipeline({
     ...{ services, authenticate, watchKeys, clock: logs.clock, log, metrics, defaultDeadlineMs, largeRequests },
+    wrongKeys,
   });
   const health = new Health();
   const rest = createRestTranscoder({ pipeline, maxBodyBytes, aliases });
@@ -270,7 +275,7 @@ function createServers(parts: Parts): Servers {
   const offer = oidc && { label: config.oidcLabel, url: `${config.publicUrl}${oidc.prefix}/start` };
   const dashboard = [
     ...(oidc === undefined ? [] : [oidc]),
-    signInRoute({ authenticate, signIns, clock: logs.clock, publicUrl, oidc: offer, log }),
+    signInRoute({ authenticate, signIns, clock: logs.clock, publicUrl, oidc: offer, wrongKeys }),
     dashboardPages(DASHBOARD_FOLDER),
   ];
   const http = createHttpServer({
@@ -311,17 +316,18 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken });
   const webhooks = new Webhooks({ database, logs, log, encryptor, allow: config.webhookAllow });
   const { webhookAllow, maxBodyBytes } = config;
+  const wrongKeys = new WrongKeys(log);
   const redaction = createRedaction({ database, logs, log, encryptor, webhookAllow });
   const llm = { llmUrl: config.llmUrl ?? undefined, llmKey: config.llmKey?.reveal() };
   const proxy = createRedactionProxy({
     ...{ redaction, authenticate: authenticator.authenticate, logs, log, metrics, maxBodyBytes },
-    ...llm,
+    ...{ ...llm, wrongKeys },
   });
   const checker = new LongChecker();
   const intercept = createIntercept({ logs, guard, checker });
   const parts = {
     ...{ config, log, metrics, metricsPage: metricsPage(metrics), database, redis, logs, expiry, authenticator, keys },
-    ...{ webhooks, redaction, proxy, intercept, guard, checker, encryptor, largeRequests },
+    ...{ webhooks, redaction, proxy, intercept, guard, checker, encryptor, largeRequests, wrongKeys },
   };
   return { ...parts, mcp: createMcpParts(parts) };
 }

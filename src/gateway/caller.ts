@@ -3,6 +3,10 @@ import { decodeJwt } from "jose";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import type { Authenticator, KeyHolder } from "../registry/authenticator.ts";
+import { keyInvalid } from "../server/admission.ts";
+import { requestIdFrom } from "../server/call-context.ts";
+import { headerOf } from "../server/http-reply.ts";
+import type { WrongKeys } from "../server/wrong-keys.ts";
 import type { AccessTokens } from "./access-tokens.ts";
 
 /** Who calls the gateway: a key of the workspace, and the agent that it speaks for. */
@@ -23,6 +27,8 @@ export interface McpCaller {
 /** Parts of `McpCallers`. */
 export interface McpCallersOptions {
   readonly authenticate: Authenticator["authenticate"];
+  /** Counts keys that nobody has. Access tokens do not count: a client renews them when it is told that they expired. */
+  readonly wrongKeys: Pick<WrongKeys, "refusal">;
   /** Verifies access tokens of a configured issuer; undefined: none is configured. */
   readonly tokens?: Pick<AccessTokens, "claims" | "callerOf"> | undefined;
   /** An audience of federation tokens that is taken beside the resource itself; undefined: none. */
@@ -40,8 +46,10 @@ export class McpCallers {
   readonly #authenticate: Authenticator["authenticate"];
   readonly #tokens: McpCallersOptions["tokens"];
   readonly #audience: string | undefined;
+  readonly #wrongKeys: McpCallersOptions["wrongKeys"];
 
-  constructor({ authenticate, tokens, audience }: McpCallersOptions) {
+  constructor({ authenticate, wrongKeys, tokens, audience }: McpCallersOptions) {
+    this.#wrongKeys = wrongKeys;
     this.#audience = audience;
     this.#authenticate = authenticate;
     this.#tokens = tokens;
@@ -50,7 +58,7 @@ export class McpCallers {
   /**
    * Finds the caller by `X-API-Key`, else by `Authorization: Bearer`: an API key, an agent's credential, a federation token, or an
    * access token of the configured issuer, both for this `resource`. An unbound key names the agent by `X-Agent-Id`. Rejects with
-   * KEY_MISSING, KEY_INVALID, ROLE_NOT_ALLOWED for auditors, AGENT_NOT_ALLOWED for another agent than the key's, and INVALID_FIELD for an
+   * KEY_MISSING, KEY_INVALID, TOO_MANY_WRONG_KEYS, ROLE_NOT_ALLOWED for auditors, AGENT_NOT_ALLOWED for another agent than the key's, and INVALID_FIELD for an
    * unbound key without an agent.
    */
   async identify(request: IncomingMessage, resource: string | undefined): Promise<McpCaller> {
@@ -61,9 +69,7 @@ export class McpCallers {
       return caller;
     }
     const holder = await this.#authenticate(key);
-    if (holder === undefined) {
-      throw new ControlPlaneError(ErrorReason.KEY_INVALID, "the key is unknown, expired or revoked");
-    }
+    if (holder === undefined) throw this.#wrongKey(request);
     if (holder.keyId.startsWith(FEDERATION_MARK)) assertAudience(key, [resource, this.#audience]);
     if (!ROLES.includes(holder.role)) {
       const role = (Role[holder.role] ?? "").toLowerCase();
@@ -74,6 +80,12 @@ export class McpCallers {
     const { workspaceId, keyId, role, isEnded = false, expiresAtMs = null } = holder;
     const agentId = agentOf(request, holder);
     return { workspaceId, keyId, role, agentId, isKeyBound: holder.agentId !== null, isEnded, expiresAtMs };
+  }
+
+  #wrongKey(request: IncomingMessage): ControlPlaneError {
+    const requestId = requestIdFrom(headerOf(request, "x-request-id"));
+    const [method = ""] = (request.url ?? "").split("?", 1);
+    return this.#wrongKeys.refusal({ address: request.socket.remoteAddress, requestId, method }) ?? keyInvalid();
   }
 }
 

@@ -32,6 +32,8 @@ export interface PipelineOptions extends OpenStreamsOptions {
   readonly maxHeldBytes?: number;
   /** Turns of large requests, which the other routes of the process share. Default: those of the pipeline alone. */
   readonly largeRequests?: LargeRequests;
+  /** Counter of wrong keys, which the other routes of the process share. Default: one of the pipeline alone. */
+  readonly wrongKeys?: WrongKeys;
   /** Maximum depth of a request in JSON brackets, on every wire. Default `DEFAULT_MAX_DEPTH`. */
   readonly maxDepth?: number;
   /** Validator of requests, which several pipelines MAY share. Default: a new one, which compiles the rules of every request. */
@@ -85,7 +87,7 @@ export class Pipeline {
     this.maxDepth = maxDepth;
     this.#authenticate = authenticate;
     this.#held = new HeldBytes(options.maxHeldBytes);
-    this.#wrongKeys = new WrongKeys(log);
+    this.#wrongKeys = options.wrongKeys ?? new WrongKeys(log);
     this.#streams = new OpenStreams(options);
     this.#defaultDeadlineMs = options.defaultDeadlineMs ?? DEFAULT_UNARY_DEADLINE_MS;
     this.#endpoints = createEndpoints(services, createRequestChecks(maxDepth, options.validator));

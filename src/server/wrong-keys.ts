@@ -1,6 +1,5 @@
 import { isIPv6 } from "node:net";
 import { LRUCache } from "lru-cache";
-import type { Logger } from "pino";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
 /** Wrong keys that an address may send at once. */
@@ -9,6 +8,12 @@ const BURST = 60;
 const PER_SECOND = 1;
 /** Addresses that are remembered; the one that was quiet longest is forgotten first. */
 const MAX_ADDRESSES = 10_000;
+
+/** The part of a log that is written to. */
+interface WrongKeyLog {
+  info(details: object, message: string): void;
+  warn(details: object, message: string): void;
+}
 
 /** Token bucket of an address. */
 interface Bucket {
@@ -27,15 +32,15 @@ export interface WrongKeyCall {
 
 /**
  * Slows down the guessing of keys, by address. Only wrong keys count and only they are refused, so that callers behind the same
- * address, as behind a NAT, are never affected.
+ * address, as behind a NAT, are never affected. One counter serves all wires and routes of a process.
  */
 export class WrongKeys {
-  readonly #log: Pick<Logger, "info" | "warn">;
+  readonly #log: WrongKeyLog;
   readonly #now: () => number;
   readonly #buckets = new LRUCache<string, Bucket>({ max: MAX_ADDRESSES });
 
   /** `now` gives monotonic milliseconds. */
-  constructor(log: Pick<Logger, "info" | "warn">, now = (): number => performance.now()) {
+  constructor(log: WrongKeyLog, now = (): number => performance.now()) {
     this.#log = log;
     this.#now = now;
   }

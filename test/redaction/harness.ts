@@ -12,6 +12,7 @@ import type { UpstreamTiming } from "../../src/redaction/proxy/upstream.ts";
 import { Authenticator } from "../../src/registry/authenticator.ts";
 import { createKey } from "../../src/registry/keys.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
+import { WrongKeys } from "../../src/server/wrong-keys.ts";
 import { createEncryptor } from "../../src/store/encryptor.ts";
 import type { StoreLog } from "../../src/store/migrate.ts";
 import { createTestDatabase } from "../support/database.ts";
@@ -81,7 +82,16 @@ async function startProcess({ database, logs }: Replica, secret: string, options
   const authenticate = (apiKey: string) => authenticator.authenticate(apiKey);
   const metrics = new Registry();
   const proxy = createRedactionProxy({
-    ...{ metrics, redaction, authenticate, logs, log, llmUrl: options.llmUrl, llmKey: options.llmKey },
+    ...{
+      metrics,
+      redaction,
+      authenticate,
+      wrongKeys: new WrongKeys(log),
+      logs,
+      log,
+      llmUrl: options.llmUrl,
+      llmKey: options.llmKey,
+    },
     maxBodyBytes: options.maxBodyBytes ?? 1_048_576,
     ...(options.timing === undefined ? {} : { timing: options.timing }),
     ...(options.maxHeldBytes === undefined ? {} : { maxHeldBytes: options.maxHeldBytes }),

@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import pino from "pino";
 import { networkOf, WrongKeys } from "../../src/server/wrong-keys.ts";
+import { type ServedHere, serveHere } from "../support/served-here.ts";
 import { ADMIN_KEY, GOOD, type Harness, startHarness, WIRES } from "./harness.ts";
 
 const WRONG = "acp_guess_a_key_of_mine_0123456789";
@@ -33,6 +34,47 @@ for (const wire of WIRES) {
     });
   });
 }
+
+/** Every way in beside the wires of the API, with the status and the text of a refusal. */
+const ROUTES = [
+  { name: "the MCP gateway", path: "/mcp/files", body: { jsonrpc: "2.0", id: 1, method: "ping" }, status: 429 },
+  { name: "the hooks of coding agents", path: "/v1/hooks/claude-code", body: {}, status: 200 },
+  { name: "the redaction proxy", path: "/api/redact/default/openai/v1/responses", body: { input: "" }, status: 429 },
+  { name: "the dashboard's sign-in", path: "/dashboard/sign-in", body: { key: WRONG }, status: 429 },
+  { name: "the REST interface", path: "/v1/enforce/intercept", body: {}, status: 429 },
+];
+
+describe("wrong keys through every other way in", () => {
+  let service: ServedHere;
+  before(async () => {
+    service = await serveHere();
+  });
+  after(() => service?.stop());
+
+  const post = (path: string, body: object, key: string): Promise<Response> =>
+    fetch(service.http + path, {
+      method: "POST",
+      headers: { "x-api-key": key, "x-agent-id": "a", "content-type": "application/json", origin: service.http },
+      body: JSON.stringify(body),
+    });
+
+  it("count together: an address that used up its share on one is refused on all, and the right key is served.", async () => {
+    for (let index = 0; index < BURST; index++) {
+      const { path, body } = ROUTES[index % ROUTES.length] as (typeof ROUTES)[number];
+      expect(await (await post(path, body, WRONG)).text(), path).to.include("unknown, expired or revoked");
+    }
+    for (const { name, path, body, status } of ROUTES) {
+      let refused: number | undefined;
+      // One more key a second is free.
+      for (let turn = 0; turn < BURST && refused === undefined; turn++) {
+        const reply = await post(path, body, WRONG);
+        if ((await reply.text()).includes("too many wrong keys")) refused = reply.status;
+      }
+      expect(refused, name).to.equal(status);
+    }
+    await service.rest("GET /v1/enforce/agents");
+  });
+});
 
 describe("wrong keys", () => {
   const log = pino({ level: "silent" });

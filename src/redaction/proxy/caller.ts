@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { Role } from "../../../gen/agentcontrol/v1/access_pb.js";
 import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
 import type { WorkspaceLogs } from "../../log/workspace-logs.ts";
@@ -14,9 +14,20 @@ export interface ProxyCaller {
   readonly isOwnAccount: boolean;
 }
 
+/** Slows down the guessing of keys, by address. */
+export interface WrongKeyCounter {
+  /** Counts a wrong key. Returns TOO_MANY_WRONG_KEYS once the address has used up its share, and undefined before. */
+  refusal(call: {
+    readonly address: string | undefined;
+    readonly requestId: string;
+    readonly method: string;
+  }): ControlPlaneError | undefined;
+}
+
 /** Parts of the authentication. */
 export interface CallersOptions {
   readonly authenticate: Authenticator["authenticate"];
+  readonly wrongKeys: WrongKeyCounter;
   readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
   /** This service's own key for the model's service; undefined: none. */
   readonly llmKey: string | undefined;
@@ -82,6 +93,17 @@ export async function authenticateCaller(
 }
 
 const keyInvalid = (): ControlPlaneError => fault(ErrorReason.KEY_INVALID, "the key is unknown, expired or revoked");
+
+/** Returns the fault, or TOO_MANY_WRONG_KEYS for a wrong key of an address that has sent too many. */
+export function countedIfWrongKey(
+  error: unknown,
+  { headers, socket }: IncomingMessage,
+  counter: WrongKeyCounter,
+): unknown {
+  if (!(error instanceof ControlPlaneError) || error.reason !== ErrorReason.KEY_INVALID) return error;
+  const requestId = headerOf(headers, "x-request-id") ?? "";
+  return counter.refusal({ address: socket.remoteAddress, requestId, method: "redaction proxy" }) ?? error;
+}
 
 /** Checks the kind of the holder's key, its agent and its credential. */
 async function assertMayAsk({ logs }: CallersOptions, { workspaceId, agentId, keyId }: KeyHolder): Promise<void> {

@@ -9,7 +9,13 @@ import type { Redaction } from "../redaction.ts";
 import type { RedactionSettings } from "../settings.ts";
 import { type KindCounts, totalCount } from "../text/personal-kinds.ts";
 import { compileSecretScrubber } from "../text/scrubber.ts";
-import { authenticateCaller, type ProxyCaller, watchCaller } from "./caller.ts";
+import {
+  authenticateCaller,
+  countedIfWrongKey,
+  type ProxyCaller,
+  type WrongKeyCounter,
+  watchCaller,
+} from "./caller.ts";
 import { createEventScrubber, pipeEvents } from "./event-response.ts";
 import { type Conversations, createConversations, type HiddenRequest, readHiddenRequest } from "./hide-request.ts";
 import {
@@ -42,6 +48,7 @@ export interface RedactionProxy {
 export interface RedactionProxyOptions {
   readonly redaction: Pick<Redaction, "scrubbers" | "seal" | "storedObjects" | "targets">;
   readonly authenticate: Authenticator["authenticate"];
+  readonly wrongKeys: WrongKeyCounter;
   readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
   readonly log: StoreLog;
   readonly metrics: Registry;
@@ -158,7 +165,9 @@ class OpenAiProxy implements RedactionProxy {
     held: { bytes: number },
   ): Promise<void> {
     const check = () => authenticateCaller(this.#options, request.headers, target.workspaceId);
-    const caller = await check();
+    const caller = await check().catch((error: unknown) => {
+      throw countedIfWrongKey(error, request, this.#options.wrongKeys);
+    });
     assertServed(request.method ?? "", target);
     const watch = watchCaller(check);
     try {

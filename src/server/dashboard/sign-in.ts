@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Logger } from "pino";
 import { Role } from "../../../gen/agentcontrol/v1/access_pb.js";
 import type { Caller } from "../../api/context.ts";
 import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
@@ -8,7 +7,7 @@ import { REQUEST_ID_HEADER } from "../call-context.ts";
 import { methodNotAllowed } from "../errors.ts";
 import type { HttpRoute } from "../http.ts";
 import { headerOf, sendJson } from "../http-reply.ts";
-import { WrongKeys } from "../wrong-keys.ts";
+import type { WrongKeys } from "../wrong-keys.ts";
 import { assertCsrfToken, CSRF_HEADER, csrfTokenOf, signInCookie, signInFromCookie } from "./cookie.ts";
 import { assertSameOrigin, textOf } from "./request-body.ts";
 
@@ -33,7 +32,7 @@ export interface SignInOptions {
   readonly publicUrl: string | undefined;
   /** The sign-in by OpenID Connect, as the page offers it; undefined: keys alone. */
   readonly oidc?: OidcOffer | undefined;
-  readonly log: Logger;
+  readonly wrongKeys: Pick<WrongKeys, "refusal">;
 }
 
 /** A way to sign in beside keys. */
@@ -60,7 +59,6 @@ interface SignedIn {
  * sign-in sets a cookie that the API takes in place of a key; calls with it carry the `csrf_token` of the session.
  */
 export function signInRoute(options: SignInOptions): HttpRoute {
-  const wrongKeys = new WrongKeys(options.log);
   return {
     prefix: PREFIX.slice(0, -1),
     async handle(request, response) {
@@ -68,18 +66,13 @@ export function signInRoute(options: SignInOptions): HttpRoute {
       const answer = ANSWERS[path.slice(PREFIX.length)];
       if (answer === undefined) return false;
       if (request.method !== answer.method) throw methodNotAllowed(request.method ?? "", answer.method);
-      await answer.serve(request, response, options, wrongKeys);
+      await answer.serve(request, response, options);
       return true;
     },
   };
 }
 
-type Serve = (
-  request: IncomingMessage,
-  response: ServerResponse,
-  options: SignInOptions,
-  wrongKeys: WrongKeys,
-) => Promise<void>;
+type Serve = (request: IncomingMessage, response: ServerResponse, options: SignInOptions) => Promise<void>;
 
 const ANSWERS: Readonly<Record<string, { readonly method: string; readonly serve: Serve }>> = {
   "sign-in": { method: "POST", serve: signIn },
@@ -87,19 +80,15 @@ const ANSWERS: Readonly<Record<string, { readonly method: string; readonly serve
   "sign-out": { method: "POST", serve: signOut },
 };
 
-async function signIn(
-  request: IncomingMessage,
-  response: ServerResponse,
-  options: SignInOptions,
-  wrongKeys: WrongKeys,
-): Promise<void> {
+async function signIn(request: IncomingMessage, response: ServerResponse, options: SignInOptions): Promise<void> {
   assertSameOrigin(request, options.publicUrl);
   const { key } = await bodyOf(request);
   if (typeof key !== "string" || key === "") throw invalidField("key", "is required: an API key as text");
   const caller = await options.authenticate(key);
   if (caller === undefined || caller.isEnded === true || caller.keyId.startsWith("crd_")) {
     const requestId = headerOf(request, REQUEST_ID_HEADER) ?? "";
-    throw wrongKeys.refusal({ address: request.socket.remoteAddress, requestId, method: "sign-in" }) ?? keyInvalid();
+    const address = request.socket.remoteAddress;
+    throw options.wrongKeys.refusal({ address, requestId, method: "sign-in" }) ?? keyInvalid();
   }
   if (caller.role === Role.AGENT) throw agentsStayOut();
   const { workspaceId, keyId: holder, role } = caller;
