@@ -32,7 +32,8 @@ export function keyFrom(incoming: IncomingCall): string | undefined {
   return keyInHeaders(incoming) ?? signInFromCookie(incoming.header("cookie"));
 }
 
-function keyInHeaders(incoming: IncomingCall): string | undefined {
+/** Returns the key that a call names itself: `X-API-Key`, otherwise `Authorization: Bearer`. */
+export function keyInHeaders(incoming: IncomingCall): string | undefined {
   const key = incoming.header("x-api-key");
   if (key !== undefined && key !== "") return key;
   const authorization = incoming.header("authorization");

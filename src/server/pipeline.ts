@@ -5,7 +5,15 @@ import type { Registry } from "prom-client";
 import type { CallContext } from "../api/context.ts";
 import type { CheckedRequest, ServiceDefinition } from "../api/service.ts";
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors.ts";
-import { type AccessRule, type Authenticate, accessRuleOf, assertMayCall, findCaller, keyFrom } from "./admission.ts";
+import {
+  type AccessRule,
+  type Authenticate,
+  accessRuleOf,
+  assertMayCall,
+  findCaller,
+  keyFrom,
+  keyInHeaders,
+} from "./admission.ts";
 import { Call, type CallObserver, type IncomingCall } from "./call-context.ts";
 import { cancelled, reportFault, shuttingDown } from "./errors.ts";
 import { HeldBytes } from "./held-bytes.ts";
@@ -118,8 +126,10 @@ export class Pipeline {
     }
   }
 
+  /** Counts keys alone: nobody guesses the secret of a sign-in, and the pages of one that ended need to hear so. */
   #countedIfWrongKey(error: unknown, { endpoint, incoming }: Call): unknown {
     if (!(error instanceof ControlPlaneError) || error.reason !== ErrorReason.KEY_INVALID) return error;
+    if (keyInHeaders(incoming) === undefined) return error;
     const { address, requestId } = incoming;
     return this.#wrongKeys.refusal({ address, requestId, method: endpoint.name }) ?? error;
   }

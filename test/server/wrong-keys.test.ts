@@ -1,5 +1,6 @@
 import { expect } from "chai";
 import pino from "pino";
+import { csrfTokenOf } from "../../src/server/dashboard/cookie.ts";
 import { networkOf, WrongKeys } from "../../src/server/wrong-keys.ts";
 import { type ServedHere, serveHere } from "../support/served-here.ts";
 import { ADMIN_KEY, GOOD, type Harness, startHarness, WIRES } from "./harness.ts";
@@ -73,6 +74,10 @@ describe("wrong keys through every other way in", () => {
       expect(refused, name).to.equal(status);
     }
     await service.rest("GET /v1/enforce/agents");
+    const secret = `acps_${"a".repeat(52)}`;
+    const headers = { cookie: `acp_sign_in=${secret}`, "x-csrf-token": csrfTokenOf(secret) };
+    const ended = await fetch(`${service.http}/v1/enforce/agents`, { headers });
+    expect(await ended.text(), "a sign-in that ended").to.include('"KEY_INVALID"');
   });
 });
 
