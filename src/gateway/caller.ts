@@ -58,8 +58,8 @@ export class McpCallers {
   /**
    * Finds the caller by `X-API-Key`, else by `Authorization: Bearer`: an API key, an agent's credential, a federation token, or an
    * access token of the configured issuer, both for this `resource`. An unbound key names the agent by `X-Agent-Id`. Rejects with
-   * KEY_MISSING, KEY_INVALID, TOO_MANY_WRONG_KEYS, ROLE_NOT_ALLOWED for auditors, AGENT_NOT_ALLOWED for another agent than the key's, and INVALID_FIELD for an
-   * unbound key without an agent.
+   * KEY_MISSING, KEY_INVALID, TOO_MANY_WRONG_KEYS, ROLE_NOT_ALLOWED for auditors, AGENT_NOT_ALLOWED for another agent than the key's,
+   * and INVALID_FIELD for an unbound key without an agent.
    */
   async identify(request: IncomingMessage, resource: string | undefined): Promise<McpCaller> {
     const key = keyOf(request);
@@ -84,8 +84,8 @@ export class McpCallers {
 
   #wrongKey(request: IncomingMessage): ControlPlaneError {
     const requestId = requestIdFrom(headerOf(request, "x-request-id"));
-    const [method = ""] = (request.url ?? "").split("?", 1);
-    return this.#wrongKeys.refusal({ address: request.socket.remoteAddress, requestId, method }) ?? keyInvalid();
+    const address = request.socket.remoteAddress;
+    return this.#wrongKeys.refusal({ address, requestId, method: "gateway" }) ?? keyInvalid();
   }
 }
 

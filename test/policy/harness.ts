@@ -117,7 +117,10 @@ export function evaluateRule(rule: RuleJson, tool: ToolSchema, args: JsonObject 
   return set.evaluate(contextFrom({ tool, arguments: args, metadata: args }));
 }
 
-/** Evaluates one rule on one call of a tool, with the checks made before that take too long. They have no hurry, unless `checkMs` says so. */
+/**
+ * Evaluates one rule on one call of a tool, with the checks made before that take too long at the action's turn. They get
+ * `checkMs`, which is ample by default.
+ */
 export async function evaluateWithLongChecks(
   rule: RuleJson,
   tool: ToolSchema,

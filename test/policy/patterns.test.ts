@@ -105,6 +105,10 @@ describe("long checks", () => {
 
   it("end without an answer after their time, and the next is answered again.", async () => {
     expect(await found(slow)).to.deep.equal({});
+    const unset = new LongChecker();
+    const { patterns } = await unset.run("w", [slow], signal);
+    expect(patterns.size, "with the limits of a service").to.equal(0);
+    await unset.close();
     expect(await found(quick)).to.deep.equal({ b: true, x: false });
   });
 

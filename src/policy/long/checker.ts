@@ -38,6 +38,7 @@ export class LongChecker {
   #isRunning = false;
   #isClosed = false;
 
+  /** `limits`: by default a quarter of a second for the checks of a decision, and 3 seconds for what prepares them. */
   constructor(limits = LIMITS) {
     this.#limits = limits;
   }
