@@ -44,8 +44,8 @@ function workspaceFrom(workspace: WorkspaceSettings): MessageInitShape<typeof Wo
   const { defaultDecision, initialTrustTenths, approvalIgnores, createdAtMs, ...same } = workspace;
   return {
     ...same,
-    defaultDecision: decisionMapping.toProto(defaultDecision),
-    unknownTools: decisionMapping.toProto(workspace.unknownTools),
+    defaultDecision: decisionMapping.toProto[defaultDecision],
+    unknownTools: decisionMapping.toProto[workspace.unknownTools],
     initialTrust: initialTrustTenths / 10,
     approvalIgnores: [...approvalIgnores],
     createdAt: timestampFromMs(createdAtMs),

@@ -75,7 +75,7 @@ function messageFrom(agent: AgentState, lastActionMs?: number): MessageInitShape
       deniedActionTypes: [...registration.denied_action_types],
     },
     trustLevel: trustTenths / 10,
-    status: agentStatusMapping.toProto(status),
+    status: agentStatusMapping.toProto[status],
     departmentIds: [...agent.departmentIds],
     registeredAt: timestampFromMs(agent.registeredAtMs),
     deactivatedAt: optionalTimestamp(deactivatedAtMs),

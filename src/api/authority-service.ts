@@ -345,7 +345,7 @@ function mcpToolPolicyFrom(view: AuthorityView): MessageInitShape<typeof McpTool
   const { id, agent_id, server = "", tool = "", decision = "block" } = view.sealed;
   return {
     ...{ mcpToolPolicyId: id, agentId: agent_id ?? undefined, server, tool },
-    ...{ decision: decisionMapping.toProto(decision), ...commonFields(view) },
+    ...{ decision: decisionMapping.toProto[decision], ...commonFields(view) },
   };
 }
 
@@ -359,7 +359,7 @@ function usesIn(field: string, value: bigint | undefined): number | undefined {
 /** Fields that the messages of all kinds have. */
 function commonFields({ sealed, status, createdAtMs, endedAtMs }: AuthorityView) {
   return {
-    status: authorityStatusMapping.toProto(status),
+    status: authorityStatusMapping.toProto[status],
     createdAt: timestampFromMs(createdAtMs),
     expiresAt: optionalTimestamp(sealed.expires_at_ms),
     endedAt: optionalTimestamp(endedAtMs),

@@ -32,8 +32,8 @@ import type { Seen, TracedCondition, TracedRule } from "../dryrun/trace.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { Action, Outcome } from "../state/types.ts";
 import { ReadOnlyDatabase } from "../store/transaction.ts";
-import { actionFrom } from "./action.ts";
 import type { CallContext, Caller } from "./context.ts";
+import { actionFrom } from "./enforcement-service.ts";
 import { decisionMapping, decisionPathMapping, mandateModeMapping } from "./enum-mapping.ts";
 import { draftFrom } from "./mandate-service.ts";
 import { pageFrom } from "./paging.ts";
@@ -115,8 +115,8 @@ function questionFrom(
 
 function decidedFrom({ decision, path, policyName, reasons, policy }: Outcome) {
   return {
-    decision: decisionMapping.toProto(decision),
-    decisionPath: decisionPathMapping.toProto(path),
+    decision: decisionMapping.toProto[decision],
+    decisionPath: decisionPathMapping.toProto[path],
     ...(policyName === undefined ? {} : { policyName }),
     reasons: reasons.map((reason) => ({ ...reason })),
     collectiveLimits: (policy?.collectiveLimits ?? []).map(limitMessageFrom),
@@ -141,8 +141,8 @@ function ruleFrom({ mandate, rule, covers, fires, conditions }: TracedRule) {
     version: mandate.version,
     rule: rule.path,
     type: rule.type,
-    decision: decisionMapping.toProto(rule.decision),
-    mode: mandateModeMapping.toProto(mandate.mode),
+    decision: decisionMapping.toProto[rule.decision],
+    mode: mandateModeMapping.toProto[mandate.mode],
     ...{ covers, fires },
     conditions: conditions.map(conditionFrom),
   };
@@ -171,7 +171,7 @@ function backtestFrom(event: BacktestEvent): MessageInitShape<typeof BacktestRes
       return { progress: { replayed: BigInt(event.replayed), total: BigInt(event.total) } };
     case "change": {
       const { was, now, reasons, ...change } = event.change;
-      const decisions = { was: decisionMapping.toProto(was), now: decisionMapping.toProto(now) };
+      const decisions = { was: decisionMapping.toProto[was], now: decisionMapping.toProto[now] };
       return { change: { ...change, ...decisions, reasons: reasons.map((each) => ({ ...each })) } };
     }
     case "report":
@@ -227,7 +227,7 @@ function tallyFrom({
   };
 }
 
-const resultFrom = ({ decision, fires }: TestResult) => ({ decision: decisionMapping.toProto(decision), fires });
+const resultFrom = ({ decision, fires }: TestResult) => ({ decision: decisionMapping.toProto[decision], fires });
 
 const noteFrom = ({ rule, message }: TestNote) => ({ ...(rule === undefined ? {} : { rule }), message });
 
@@ -237,7 +237,7 @@ function testFrom(test: MandateTest): MessageInitShape<typeof MandateTestSchema>
     ...{ testId, name, rule, trust, because, action },
     history: history.map(({ by, actionType, decision, beforeMs, count: times }) => ({
       by: PAST_AGENTS[by],
-      ...{ actionType, decision: decisionMapping.toProto(decision), beforeMs: BigInt(beforeMs), count: times },
+      ...{ actionType, decision: decisionMapping.toProto[decision], beforeMs: BigInt(beforeMs), count: times },
     })),
     at: timestampFromMs(atMs),
     agent: { agentId: agent.agentId, departmentIds: [...agent.departmentIds] },

@@ -11,7 +11,7 @@ import type { DecisionPath as DecisionPathName } from "../state/types.ts";
 
 /** Maps the lower-case names that domain code uses to the values of one proto enum, and back. */
 export interface EnumMapping<Name extends string, Value extends number> {
-  toProto(name: Name): Value;
+  readonly toProto: Readonly<Record<Name, Value>>;
   /** Returns undefined for UNSPECIFIED and for unknown values. */
   fromProto(value: Value): Name | undefined;
 }
@@ -22,7 +22,7 @@ function createMapping<Name extends string, Value extends number>(
   const names = Object.keys(valueByName) as Name[];
   const nameByValue = new Map(names.map((name) => [valueByName[name], name]));
   return {
-    toProto: (name) => valueByName[name],
+    toProto: valueByName,
     fromProto: (value) => nameByValue.get(value),
   };
 }

@@ -23,7 +23,7 @@ import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { argumentsFrom } from "../policy/names.ts";
 import { pageFrom as cutPage, MAX_PAGE_BYTES } from "../registry/page.ts";
-import { numberFromEscalationStatus } from "../state/types.ts";
+import { ESCALATION_STATUS_NUMBERS } from "../state/types.ts";
 import type { CallContext, Caller } from "./context.ts";
 import { optionalTimestamp } from "./field-values.ts";
 import { pageFrom } from "./paging.ts";
@@ -43,7 +43,7 @@ const CHANGE_KINDS: Readonly<Record<EscalationChange["kind"], ChangeKind>> = {
   resolved: ChangeKind.RESOLVED,
 };
 
-const statusOf = ({ status }: Escalation): EscalationStatus => numberFromEscalationStatus(status);
+const statusOf = ({ status }: Escalation): EscalationStatus => ESCALATION_STATUS_NUMBERS[status];
 
 function messageFrom(escalation: Escalation): MessageInitShape<typeof EscalationSchema> {
   const { body } = escalation.receipt;

@@ -56,9 +56,9 @@ function messageFrom(mandate: MandateView): MessageInitShape<typeof MandateSchem
   const { createdSeq: _, createdAtMs, updatedAtMs, scope, mode, status, rules, violations, ...rest } = mandate;
   return {
     ...rest,
-    scope: scopeMapping.toProto(scope),
-    mode: mandateModeMapping.toProto(mode),
-    status: mandateStatusMapping.toProto(status),
+    scope: scopeMapping.toProto[scope],
+    mode: mandateModeMapping.toProto[mode],
+    status: mandateStatusMapping.toProto[status],
     rules: [...rules],
     violations: [...violations],
     createdAt: timestampFromMs(createdAtMs),
@@ -79,17 +79,17 @@ function limitFrom({ mandate, rule, groups, moreGroups }: ListedLimit): MessageI
   const { scope, departmentId, windowMs, countDecisions } = velocity?.counter ?? (ordered as OrderedSpec);
   return {
     ...{ mandateId: mandate.id, mandateName: mandate.name, version: mandate.version, rule: rule.path, moreGroups },
-    mode: mandateModeMapping.toProto(mandate.mode),
-    decision: decisionMapping.toProto(rule.decision),
+    mode: mandateModeMapping.toProto[mandate.mode],
+    decision: decisionMapping.toProto[rule.decision],
     sequenceMode: ordered === undefined ? SequenceMode.VELOCITY : SequenceMode.ORDERED,
     actionTypes: [...(velocity?.counter.patterns ?? [])],
     steps: [...(ordered?.steps ?? [])],
     ...(rule.tool === undefined ? {} : { tool: source.tool?.trim() ?? rule.tool }),
-    scope: scopeMapping.toProto(scope),
+    scope: scopeMapping.toProto[scope],
     ...(departmentId === undefined ? {} : { departmentId }),
     windowSeconds: BigInt(windowMs / 1000),
     ...(velocity === undefined ? {} : { maxCount: BigInt(velocity.maxCount) }),
-    countDecisions: countDecisions.map(decisionMapping.toProto),
+    countDecisions: countDecisions.map((each) => decisionMapping.toProto[each]),
     groups: groups.map(({ count, remaining, members, ...group }) => ({
       ...group,
       ...{ count: BigInt(count), remaining: BigInt(remaining), members: BigInt(members) },

@@ -38,8 +38,8 @@ export function actionPartsFrom(metadata: JsonObject | undefined): ActionParts {
 export function decisionRecordFrom({ body }: DecisionReceipt): MessageInitShape<typeof DecisionRecordSchema> {
   return {
     decisionId: body.decision_id,
-    decision: decisionMapping.toProto(body.decision),
-    decisionPath: decisionPathMapping.toProto(body.decision_path),
+    decision: decisionMapping.toProto[body.decision],
+    decisionPath: decisionPathMapping.toProto[body.decision_path],
     decidedAt: timestampFromMs(Date.parse(body.at)),
     agentId: body.action.agent_id,
     actionType: body.action.action_type,
@@ -84,7 +84,7 @@ function limitFrom({ mandate_id: mandateId, ...limit }: SealedLimit): MessageIni
 /** Converts a counter as a decision saw it. */
 export function limitMessageFrom(limit: Omit<LimitState, "source"> & { readonly source: string }) {
   return {
-    scope: scopeMapping.toProto(limit.scope),
+    scope: scopeMapping.toProto[limit.scope],
     group: limit.group,
     members: BigInt(limit.members),
     count: BigInt(limit.count),
@@ -122,12 +122,12 @@ function mandatesFrom({ mandates, observed }: DecisionBody) {
       mandateId,
       version,
       digest,
-      decision: decisionMapping.toProto(decision),
+      decision: decisionMapping.toProto[decision],
     })),
     observed: observed.map(({ mandate_id: mandateId, version, would_decide, reasons }) => ({
       mandateId,
       version,
-      wouldDecide: decisionMapping.toProto(would_decide),
+      wouldDecide: decisionMapping.toProto[would_decide],
       reasons: reasons.map(reasonMessageFromSealed),
     })),
   };

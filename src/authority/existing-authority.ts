@@ -4,9 +4,8 @@ import { latestFirst, type Page, type PageRequest, readPage } from "../registry/
 import { type AuthorityStatus, authorityStatus } from "../state/authority-status.ts";
 import type { AuthorityKind, SealedAuthority } from "../state/control-changes.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
-import type { Database } from "../store/database.ts";
+import { type Database, stored } from "../store/database.ts";
 import { AuthorityEntity, type AuthorityRow } from "../store/entities.ts";
-import { stored } from "../store/store-fault.ts";
 import { authorityNotFound } from "./kind-traits.ts";
 
 /** A piece of authority as it is shown. */

@@ -6,8 +6,8 @@ import type { AgentStatus } from "../state/agents.ts";
 import type { AuthorityStatus } from "../state/authority-status.ts";
 import type { SealedAuthority } from "../state/control-changes.ts";
 import type { SigningKey } from "../state/signing-keys.ts";
+import { stored } from "../store/database.ts";
 import { AuthorityEntity, type AuthorityRow } from "../store/entities.ts";
-import { stored } from "../store/store-fault.ts";
 import { type AuthoritySource, type AuthorityView, viewFrom } from "./existing-authority.ts";
 import type { SigningKeys } from "./signing-key.ts";
 

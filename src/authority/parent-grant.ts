@@ -1,4 +1,4 @@
-import { patternsBeyond } from "../decision/authority-checks.ts";
+import { patternsBeyond } from "../decision/decide.ts";
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
 import type { ChangeScope } from "../log/writer.ts";
 import { type AuthorityItem, chainOf } from "../state/authority.ts";

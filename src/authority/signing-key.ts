@@ -8,10 +8,9 @@ import { DEFAULT_WORKSPACE_ID } from "../registry/workspaces.ts";
 import type { SealedSigningKey } from "../state/control-changes.ts";
 import { type SigningKey, thumbprintOf } from "../state/signing-keys.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
-import type { Database } from "../store/database.ts";
+import { type Database, stored } from "../store/database.ts";
 import { secretFromFile } from "../store/secret-file.ts";
 import { signingKeyEntryId, workspacesWithKey, workspacesWithoutKey } from "../store/sql/signing-keys.ts";
-import { stored } from "../store/store-fault.ts";
 
 const CURVE = "prime256v1";
 

@@ -1,7 +1,7 @@
 import { decide } from "../decision/decide.ts";
 import { refsOf } from "../log/batch.ts";
-import { foldDecision } from "../state/fold.ts";
-import { type Action, isCounted, type Outcome } from "../state/types.ts";
+import { foldDecision, isCounted } from "../state/fold.ts";
+import type { Action, Outcome } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import type { Work } from "./work.ts";
 

@@ -12,8 +12,7 @@ import type {
 } from "../policy/types.ts";
 import type { HistoryEntry } from "../state/counters/log-history.ts";
 import { OrderedSequences } from "../state/counters/ordered.ts";
-import type { Membership } from "../state/counters/windows.ts";
-import { VelocityWindows } from "../state/counters/windows.ts";
+import { type Membership, VelocityWindows } from "../state/counters/windows.ts";
 import { Slices } from "./generate-tests.ts";
 import type { MandateTest, PastAgent, TestedAction, TestResult } from "./mandate-test.ts";
 

@@ -8,8 +8,7 @@ import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { ChangeScope } from "../log/writer.ts";
 import { checkedText } from "../registry/checked-text.ts";
 import type { SealedEdit } from "../state/control-changes.ts";
-import type { Action, Outcome } from "../state/types.ts";
-import { numberFromEscalationStatus } from "../state/types.ts";
+import { type Action, ESCALATION_STATUS_NUMBERS, type Outcome } from "../state/types.ts";
 import { EscalationEntity, type EscalationRow } from "../store/entities.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import { editedActionFrom } from "./edited-action.ts";
@@ -126,7 +125,7 @@ function reject(
 ): void {
   const { escalationId, agentId, asked } = row;
   transaction.assign(row, {
-    ...{ status: numberFromEscalationStatus("rejected"), note, replacedBy },
+    ...{ status: ESCALATION_STATUS_NUMBERS.rejected, note, replacedBy },
     ...{ resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: by },
     editedArguments: canonicalJson(edit.arguments),
   });
@@ -146,7 +145,7 @@ async function approve(
   const { agentId, asked } = row;
   const expiresAtMs = nowMs + state.settings.approval_ttl_seconds * 1000;
   transaction.assign(row, {
-    ...{ status: numberFromEscalationStatus("approved"), note, editedFrom, expiresAtMs },
+    ...{ status: ESCALATION_STATUS_NUMBERS.approved, note, editedFrom, expiresAtMs },
     ...{ resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: by },
   });
   seal({

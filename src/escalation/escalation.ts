@@ -4,12 +4,11 @@ import { type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import { checkedText } from "../registry/checked-text.ts";
 import type { EscalationStatus } from "../state/escalations.ts";
-import type { Action } from "../state/types.ts";
-import { escalationStatusFromNumber, numberFromEscalationStatus } from "../state/types.ts";
+import { type Action, ESCALATION_STATUS_NUMBERS, escalationStatusFromNumber } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
+import { stored } from "../store/database.ts";
 import { EscalationEntity, type EscalationRow as EscalationTableRow } from "../store/entities.ts";
 import { listEscalations, readEscalations, readExpired } from "../store/sql/read-escalations.ts";
-import { stored } from "../store/store-fault.ts";
 import { rejectExpired } from "./expiry.ts";
 
 /** An action that waits, or waited, for a person's approval. */
@@ -188,7 +187,7 @@ export async function resolveEscalation(context: EscalationContext, command: Res
     const isApproved = status === "approved";
     const expiresAtMs = isApproved ? nowMs + state.settings.approval_ttl_seconds * 1000 : row.expiresAtMs;
     const resolved = { resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: by, note, expiresAtMs };
-    transaction.assign(row, { ...resolved, status: numberFromEscalationStatus(status) });
+    transaction.assign(row, { ...resolved, status: ESCALATION_STATUS_NUMBERS[status] });
     seal({
       type: "escalation_resolved",
       ...{ escalation_id: escalationId, agent_id: row.agentId, resolution: status, note, asked: row.asked },
@@ -228,7 +227,7 @@ export async function withdrawEscalation(
     }
     const [status, cause] = ["rejected", "withdrawal"] as const;
     const resolved = { resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: cause, asked };
-    transaction.assign(row, { ...resolved, status: numberFromEscalationStatus(status) });
+    transaction.assign(row, { ...resolved, status: ESCALATION_STATUS_NUMBERS[status] });
     seal({ type: "escalation_resolved", ...names, resolution: status, note: null, asked, cause });
     return { ...pending, ...resolved, status };
   });

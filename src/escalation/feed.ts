@@ -3,8 +3,8 @@ import type { ChangeEvent, LedgerEvent } from "../log/events.ts";
 import { LogFeed, MAX_FEED_BYTES, MAX_FEED_PAGE, type Selection } from "../log/log-feed.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { ControlChange } from "../state/control-changes.ts";
+import { stored } from "../store/database.ts";
 import { readEscalationChanges } from "../store/sql/read-escalations.ts";
-import { stored } from "../store/store-fault.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import type { EscalationResolution, EscalationRow } from "./escalation.ts";
 

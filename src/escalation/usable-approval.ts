@@ -2,17 +2,16 @@ import type { Pool } from "pg";
 import { actionDigest } from "../decision/approval.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { toolNameFrom } from "../policy/names.ts";
-import type { Action } from "../state/types.ts";
-import { numberFromEscalationStatus } from "../state/types.ts";
+import { type Action, ESCALATION_STATUS_NUMBERS } from "../state/types.ts";
+import { stored } from "../store/database.ts";
 import { readUsableApprovals } from "../store/sql/read-escalations.ts";
-import { stored } from "../store/store-fault.ts";
 
 /** Approvals of one agent that are compared. */
 const MAX_COMPARED = 200;
 
 /** Finds the approval of this very action that nobody has used: the escalation to present with it; undefined without one. */
 export async function findUsableApproval(log: WorkspaceLog, pool: Pool, action: Action): Promise<string | undefined> {
-  const values = [log.workspaceId, action.agentId, numberFromEscalationStatus("approved"), log.nowMs, MAX_COMPARED];
+  const values = [log.workspaceId, action.agentId, ESCALATION_STATUS_NUMBERS.approved, log.nowMs, MAX_COMPARED];
   const { rows } = await stored(
     pool.query<{ escalationId: string; actionDigest: string }>({ ...readUsableApprovals, values }),
   );

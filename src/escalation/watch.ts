@@ -2,8 +2,8 @@ import type { Pool } from "pg";
 import { EventBuffer } from "../log/event-buffer.ts";
 import { indexFromCursor, MAX_FEED_BYTES, MAX_FEED_PAGE } from "../log/log-feed.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
+import { stored } from "../store/database.ts";
 import { readPendingEscalations } from "../store/sql/read-escalations.ts";
-import { stored } from "../store/store-fault.ts";
 import {
   asPending,
   asResolved,

@@ -1,9 +1,13 @@
-import { type Ask, type DecisionRefs, foldDecision, refTextFrom } from "../state/fold.ts";
+import { LRUCache } from "lru-cache";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import type { GuardFinding, LimitState, ObservedMandate } from "../policy/types.ts";
+import { type Ask, type DecisionRefs, foldDecision, isCounted, refTextFrom } from "../state/fold.ts";
 import {
   type Action,
+  DECISION_NUMBERS,
+  DEFAULT_REASON_CODE,
+  type DecisionReason,
   EntryKind,
-  isCounted,
-  numberFromDecision,
   type Outcome,
   type SealedDecision,
 } from "../state/types.ts";
@@ -11,7 +15,6 @@ import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { appendEntries } from "../store/sql/append-entries.ts";
 import type { Reader } from "../store/transaction.ts";
 import { appendLeaves, bytesFromFrontier, type Frontier, leafHash, rootText } from "../tree/merkle.ts";
-import { decisionBody } from "./entry.ts";
 import { type LedgerEvent, wakeUpPayload } from "./events.ts";
 
 /**
@@ -38,6 +41,134 @@ export interface PendingDecision {
   readonly isAbandoned: () => boolean;
   resolve(sealed: SealedDecision): void;
   reject(error: unknown): void;
+}
+
+/** A step of the log that runs alone, with nothing in flight. */
+export interface Task {
+  readonly run: () => Promise<void>;
+  reject(error: unknown): void;
+}
+
+/** An action that waits to be decided, or a task that waits for its turn. */
+export type Waiting = PendingDecision | Task;
+
+export const isTask = (entry: Waiting): entry is Task => "run" in entry;
+
+/** Largest batch: past this an insert no longer gains from size, and its first action waits for its last. */
+const MAX_BATCH = 256;
+/** Characters of content and metadata past which a batch takes nothing more: deciding and sending it holds the event loop. */
+const MAX_BATCH_TEXT = 262_144;
+/** Actions of one workspace that may wait; past it OVERLOADED tells callers to back off. */
+const MAX_WAITING = 50_000;
+/** Characters of content and metadata that the waiting actions of one workspace may hold; past it OVERLOADED. */
+const MAX_WAITING_TEXT = 67_108_864;
+/** Retryable decisions of this replica that are remembered, so that a repeat does not disturb a batch. */
+const REMEMBERED_REQUESTS = 20_000;
+
+/** Returns the characters of content and metadata of an action. */
+export const textLengthOf = ({ actionContent, metadataText }: Action): number =>
+  actionContent.length + metadataText.length;
+
+const cancelled = (): ControlPlaneError =>
+  new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away before the action was decided");
+
+/** The actions and tasks that wait in the log of a workspace, in the order in which they came, and the rule of what may batch. */
+export class Queue {
+  #entries: Waiting[] = [];
+  /** Characters of content and metadata of the actions. */
+  #text = 0;
+  readonly #recentIds = new LRUCache<string, true>({ max: REMEMBERED_REQUESTS });
+
+  get length(): number {
+    return this.#entries.length;
+  }
+
+  get first(): Waiting | undefined {
+    return this.#entries[0];
+  }
+
+  /** Throws OVERLOADED if too much waits. */
+  assertRoom(): void {
+    if (this.length < MAX_WAITING && this.#text < MAX_WAITING_TEXT) return;
+    const message = `${this.length} actions of the workspace are waiting to be decided; retry with back-off`;
+    throw new ControlPlaneError(ErrorReason.OVERLOADED, message, { waiting: String(this.length) });
+  }
+
+  push(entry: Waiting): void {
+    this.#entries.push(entry);
+    if (!isTask(entry)) this.#text += textLengthOf(entry.action);
+  }
+
+  /** Takes the first entry, a task. */
+  shiftTask(): void {
+    this.#entries.shift();
+  }
+
+  takeAll(): readonly Waiting[] {
+    this.#text = 0;
+    const all = this.#entries;
+    this.#entries = [];
+    return all;
+  }
+
+  /** Returns the actions that the next batch may take. */
+  upcoming(): readonly PendingDecision[] {
+    return this.#entries.slice(0, MAX_BATCH).filter((entry): entry is PendingDecision => !isTask(entry));
+  }
+
+  /**
+   * Takes the actions of a batch, at most `limit`: up to a task, a repeat, or a second action with the same id. Rejects those whose
+   * callers have left with CANCELLED.
+   */
+  takeBatch(limit: number): readonly PendingDecision[] {
+    const ids = new Set<string>();
+    const items = this.#take(Math.min(MAX_BATCH, limit), (item) => {
+      const { decisionId } = item.action;
+      if (this.isRepeat(item) || ids.has(decisionId)) return false;
+      ids.add(decisionId);
+      return true;
+    });
+    return items.filter((item) => {
+      if (!item.isAbandoned()) return true;
+      item.reject(cancelled());
+      return false;
+    });
+  }
+
+  /** Takes the repeats at the front. */
+  takeRepeats(): readonly PendingDecision[] {
+    return this.#take(MAX_BATCH, (item) => this.isRepeat(item));
+  }
+
+  /** Puts actions that a batch did not decide before all others. */
+  putBack(items: readonly PendingDecision[]): void {
+    if (items.length === 0) return;
+    this.#entries = [...items, ...this.#entries];
+    for (const { action } of items) this.#text += textLengthOf(action);
+  }
+
+  /** Tests for the repeat of a decision that this replica made not long ago. */
+  isRepeat({ action }: PendingDecision): boolean {
+    return action.isRetryable && this.#recentIds.has(action.decisionId);
+  }
+
+  /** Remembers decided actions, whose repeats are not part of a batch. */
+  remember(items: readonly PendingDecision[]): void {
+    for (const { action } of items) if (action.isRetryable) this.#recentIds.set(action.decisionId, true);
+  }
+
+  #take(limit: number, accepts: (item: PendingDecision) => boolean): PendingDecision[] {
+    let text = 0;
+    const items: PendingDecision[] = [];
+    for (const entry of this.#entries) {
+      if (items.length === limit || text >= MAX_BATCH_TEXT || isTask(entry) || !accepts(entry)) break;
+      text += textLengthOf(entry.action);
+      items.push(entry);
+    }
+    this.#entries = this.#entries.slice(items.length);
+    this.#text -= text;
+    return items;
+  }
 }
 
 type LogEnd = Pick<WorkspaceState, "seq" | "lastAtMs" | "frontier">;
@@ -206,7 +337,7 @@ export class Batch {
       lines(this.items.map(({ action }) => action.decisionId)),
       lines(this.items.map(({ action }) => action.agentId)),
       lines(this.items.map(({ action }) => action.normalisedType)),
-      lines(this.#outcomes.map(({ decision }) => numberFromDecision(decision))),
+      lines(this.#outcomes.map(({ decision }) => DECISION_NUMBERS[decision])),
       lines(this.#refs.map(refTextFrom)),
       Buffer.concat(this.#leaves),
       lines(this.#bodies),
@@ -395,4 +526,148 @@ export function decidedAlone(state: WorkspaceState, action: Action, steps: Steps
   batch.decide();
   if (faults.length > 0) throw faults[0];
   return batch;
+}
+
+// The text of an entry: what is hashed, stored and shown as a receipt.
+
+/** The place in the log at which a decision is sealed. */
+export interface DecisionPlace {
+  readonly workspaceId: string;
+  readonly seq: number;
+  /** Epoch milliseconds. */
+  readonly atMs: number;
+  /** Root (base64) and size of the tree before the batch that the decision came with. */
+  readonly previousRoot: string;
+  readonly previousSize: number;
+}
+
+// INVARIANT: members stand in the order of RFC 8785 (UTF-16 code units), so that JSON.stringify writes the canonical form.
+// A test compares every kind of entry with canonicalJson.
+
+const unlessEmpty = <T>(items: readonly T[]): readonly T[] | undefined => (items.length === 0 ? undefined : items);
+
+const sealedReason = ({ argument, code, mandateId, mandateName, message, rule, wouldPass }: DecisionReason) => ({
+  argument,
+  code,
+  mandate_id: mandateId,
+  mandate_name: mandateName,
+  message,
+  rule,
+  would_pass: wouldPass,
+});
+
+const sealedLimit = ({ count, group, limit, mandateId, members, rule, scope, source, window }: LimitState) => ({
+  count,
+  group,
+  limit,
+  mandate_id: mandateId,
+  members,
+  rule,
+  scope,
+  source: source === "decision_log" ? undefined : source,
+  window,
+});
+
+const sealedObservation = ({ mandate, decision, reasons }: ObservedMandate) => ({
+  mandate_id: mandate.id,
+  reasons: reasons.map(sealedReason),
+  version: mandate.version,
+  would_decide: decision,
+});
+
+function sealedGuard({ answer, mandateId, rule, version }: GuardFinding) {
+  const verdict = answer.kind === "verdict" ? answer : undefined;
+  return {
+    confidence: verdict?.confidence,
+    latency_ms: answer.latencyMs,
+    mandate_id: mandateId,
+    // A model may answer with half of a surrogate pair, which I-JSON (RFC 7493) cannot hold.
+    model: verdict?.model.toWellFormed(),
+    reason: verdict?.reason.toWellFormed(),
+    rule,
+    unavailable: answer.kind === "verdict" ? undefined : answer.cause,
+    version,
+    violates: verdict?.violates,
+  };
+}
+
+const isoTime = (ms: number | undefined): string | undefined =>
+  ms === undefined ? undefined : new Date(ms).toISOString();
+
+const isDefaultReason = (reasons: readonly DecisionReason[]): boolean =>
+  reasons.length === 1 && reasons[0]?.code === DEFAULT_REASON_CODE;
+
+/** Writes the action with the caller's metadata in the canonical form that was made of them once. */
+function actionText(action: Action, { agentName, tool, toolName }: Outcome): string {
+  const head = {
+    action_content: action.actionContent,
+    action_type: action.actionType,
+    agent_id: action.agentId,
+    agent_name: agentName,
+  };
+  // Tells a retry that names the tool elsewhere from the first request.
+  const tool_requested = (action.isRetryable && action.tool !== undefined) || undefined;
+  const tail = JSON.stringify({ tool: toolName, tool_requested, tool_version: tool?.version });
+  const metadata = action.metadataText === "" ? "" : `,"metadata":${action.metadataText}`;
+  return `${JSON.stringify(head).slice(0, -1)}${metadata}${tail === "{}" ? "}" : `,${tail.slice(1)}`}`;
+}
+
+/**
+ * Writes the entry of a decision in its RFC 8785 form: the text that is hashed, stored and shown as its receipt. It names
+ * the mandates that fired or would have, the state of every counter that was evaluated, the tool with its version, and the
+ * digest of the policy set in force. Lists that are empty, the source of counters that come from the log, and the reason
+ * that no mandate matched are left out; `receipts.ts` puts them back.
+ */
+export function decisionBody(action: Action, outcome: Outcome, place: DecisionPlace): string {
+  const { policy } = outcome;
+  const rest = {
+    action_digest: outcome.actionDigest,
+    at: new Date(place.atMs).toISOString(),
+    authorisation: {
+      collective_limits: unlessEmpty(policy?.collectiveLimits.map(sealedLimit) ?? []),
+      permissions: outcome.permissions,
+    },
+    authority: unlessEmpty(outcome.authority),
+    decision: outcome.decision,
+    decision_id: action.decisionId,
+    decision_path: outcome.path,
+    digest_ignores: unlessEmpty(outcome.digestIgnores),
+    edit_of: action.editOf,
+    escalation_expires_at: isoTime(outcome.escalationExpiresAtMs),
+    escalation_id: outcome.escalationId,
+    grant_id: action.grantId,
+    guards: unlessEmpty(policy?.guards.map(sealedGuard) ?? []),
+    intent_contract_id: action.intentContractId,
+    key_ended: outcome.isKeyEnded || undefined,
+    key_id: action.keyId,
+    mandates: unlessEmpty(
+      policy?.fired.map(({ mandate: { digest, id, version }, decision }) => ({
+        decision,
+        digest,
+        mandate_id: id,
+        version,
+      })) ?? [],
+    ),
+    observed: unlessEmpty(policy?.observed.map(sealedObservation) ?? []),
+    on_behalf_of: action.onBehalfOf,
+    policy_digest: outcome.policyDigest,
+    policy_name: outcome.policyName,
+    presented_escalation_id: action.escalationId,
+    previous_root: place.previousRoot,
+    previous_size: place.previousSize,
+    principal_id: outcome.principalId,
+    reasons: isDefaultReason(outcome.reasons) ? undefined : outcome.reasons.map(sealedReason),
+    replay_of: action.replayOf,
+    seq: place.seq,
+    session_id: action.sessionId,
+    trust: {
+      after: outcome.trustAfterTenths / 10,
+      before: outcome.trustBeforeTenths / 10,
+      capped: outcome.cappedTrustTenths === undefined ? undefined : outcome.cappedTrustTenths / 10,
+    },
+    type: "decision",
+    used_escalation_id: outcome.usedEscalationId,
+    workspace_id: place.workspaceId,
+  };
+  return `{"action":${actionText(action, outcome)},${JSON.stringify(rest).slice(1)}`;
 }

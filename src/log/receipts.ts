@@ -7,8 +7,8 @@ import {
   EntryKind,
   type SealedDecision,
 } from "../state/types.ts";
+import { stored } from "../store/database.ts";
 import { readEntriesById, readToolVersionDigest } from "../store/sql/read-entries.ts";
-import { stored } from "../store/store-fault.ts";
 import type { Reader } from "../store/transaction.ts";
 
 /** One reason as sealed. */

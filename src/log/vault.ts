@@ -1,8 +1,8 @@
 import type { Pool } from "pg";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
+import { stored } from "../store/database.ts";
 import { findDecision, readSealedEntries, readTreeHashes } from "../store/sql/read-vault.ts";
-import { stored } from "../store/store-fault.ts";
 import { HASH_BYTES, rootOf } from "../tree/merkle.ts";
 import {
   consistencyPath,

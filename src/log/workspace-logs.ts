@@ -1,9 +1,7 @@
 import { loadState } from "../state/load.ts";
-import type { Database } from "../store/database.ts";
+import { createDatabaseClock, type Database, type DatabaseClock, storeFault } from "../store/database.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { readClock } from "../store/sql/read-entries.ts";
-import { storeFault } from "../store/store-fault.ts";
-import { createDatabaseClock, type DatabaseClock } from "./clock.ts";
 import type { WakeUp } from "./events.ts";
 import { type LogSurroundings, WorkspaceLog } from "./writer.ts";
 

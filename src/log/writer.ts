@@ -8,9 +8,8 @@ import { loadNamed, loadState } from "../state/load.ts";
 import { forgetSaved, saveTrustSnapshot, snapshotOf } from "../state/trust-snapshot.ts";
 import type { Action, Outcome, SealedDecision } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
-import type { Database } from "../store/database.ts";
+import { type Database, type DatabaseClock, isUniqueViolation, storeFault } from "../store/database.ts";
 import { lockHead } from "../store/sql/read-entries.ts";
-import { isUniqueViolation, storeFault } from "../store/store-fault.ts";
 import {
   appendChanges,
   lockLogEnd,
@@ -19,13 +18,21 @@ import {
   readSnapshot,
   type Transaction,
 } from "../store/transaction.ts";
-import { Batch, type Decide, decidedAlone, type PendingDecision, type Steps } from "./batch.ts";
+import {
+  Batch,
+  type Decide,
+  decidedAlone,
+  isTask,
+  type PendingDecision,
+  Queue,
+  type Steps,
+  textLengthOf,
+  type Waiting,
+} from "./batch.ts";
 import { announceStretch, catchUp } from "./catch-up.ts";
 import { type SealedChanges, sealChanges } from "./changes.ts";
-import type { DatabaseClock } from "./clock.ts";
 import type { LedgerEvent, LedgerListener, WakeUp } from "./events.ts";
 import { assertRepeatable, replayOf } from "./idempotency.ts";
-import { isTask, Queue, textLengthOf, type Waiting } from "./queue.ts";
 import { type DecisionReceipt, readReceipts, sealedDecisionFromReceipt } from "./receipts.ts";
 
 /** Scope of a change of a workspace, valid while the end of the log is locked. */

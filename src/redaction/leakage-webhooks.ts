@@ -1,12 +1,11 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { checkedText } from "../registry/checked-text.ts";
 import { cursorOf, newestFirst, type Page, type PageRequest, pageFrom } from "../registry/page.ts";
-import type { Database } from "../store/database.ts";
+import { type Database, stored } from "../store/database.ts";
 import type { Encryptor } from "../store/encryptor.ts";
 import { RedactionWebhookEntity, type RedactionWebhookRow } from "../store/entities.ts";
 import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
 import type { StoreLog } from "../store/migrate.ts";
-import { stored } from "../store/store-fault.ts";
 import type { Targets } from "../webhook/target.ts";
 
 /** Event that redaction webhooks receive. */

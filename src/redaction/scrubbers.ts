@@ -1,9 +1,9 @@
 import { setImmediate as yieldToLoop } from "node:timers/promises";
 import { LRUCache } from "lru-cache";
 import type { Pool } from "pg";
+import { stored } from "../store/database.ts";
 import type { Encryptor } from "../store/encryptor.ts";
 import { readPersonalValues, type StoredPersonalValue } from "../store/sql/redaction.ts";
-import { stored } from "../store/store-fault.ts";
 import { valuePlace } from "./personal-values.ts";
 import { type RevisedSettings, readSettings } from "./settings.ts";
 import { DETECTED_KINDS, type PersonalKind, type RegisteredValue } from "./text/personal-kinds.ts";

@@ -5,7 +5,7 @@ import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import type { AgentState, AgentStatus, DepartmentState } from "../state/agents.ts";
 import { isInForce } from "../state/authority-status.ts";
 import type { ControlChange, SealedAgent } from "../state/control-changes.ts";
-import { numberFromAgentStatus } from "../state/types.ts";
+import { AGENT_STATUS_NUMBERS } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { AgentEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
@@ -61,7 +61,7 @@ async function register(scope: ChangeScope, registration: CheckedRegistration): 
     agentId,
     createdSeq: nextSeq(),
     resource: structuredClone(agent) as never,
-    status: numberFromAgentStatus("active"),
+    status: AGENT_STATUS_NUMBERS.active,
     trustTenths: trust_tenths,
     registeredAtMs: nowMs,
     deactivatedAtMs: null,
@@ -104,7 +104,7 @@ export async function deactivateAgent(log: WorkspaceLog, by: string, agentId: st
   return log.change(by, async ({ transaction, state, nowMs, seal }) => {
     const agent = getAgent(state, agentId);
     if (agent.status !== "active") return agent;
-    const status = numberFromAgentStatus("deactivated");
+    const status = AGENT_STATUS_NUMBERS.deactivated;
     const key = { workspaceId: state.workspaceId, agentId };
     await transaction.nativeUpdate(AgentEntity, key, { status, deactivatedAtMs: nowMs });
     seal({ type: "agent_deactivated", agent_id: agentId });

@@ -4,9 +4,8 @@ import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import type { LedgerEvent } from "../log/events.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { AuthorityKind, SealedAuthority } from "../state/control-changes.ts";
-import type { Database } from "../store/database.ts";
+import { type Database, stored } from "../store/database.ts";
 import { ApiKeyEntity, AuthorityEntity, type AuthorityRow, SignInEntity } from "../store/entities.ts";
-import { stored } from "../store/store-fault.ts";
 import { CREDENTIAL_MARK, SIGN_IN_MARK } from "./keys.ts";
 
 /** The holder of a key. */

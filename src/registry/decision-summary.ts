@@ -1,5 +1,6 @@
 import type { Pool, PoolClient } from "pg";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
+import { stored } from "../store/database.ts";
 import { readLogSize } from "../store/sql/read-entries.ts";
 import {
   countDecisionsOfAgent,
@@ -8,7 +9,6 @@ import {
   readTopReasons,
   readTopReasonsOfAgent,
 } from "../store/sql/summarize-decisions.ts";
-import { stored } from "../store/store-fault.ts";
 import { readSnapshot } from "../store/transaction.ts";
 
 const DAY_MS = 86_400_000;

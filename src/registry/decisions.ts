@@ -11,7 +11,8 @@ import { type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { normaliseName } from "../policy/names.ts";
 import type { Decision } from "../policy/types.ts";
-import { numberFromDecision } from "../state/types.ts";
+import { DECISION_NUMBERS } from "../state/types.ts";
+import { stored } from "../store/database.ts";
 import {
   findFirstAfter,
   listDecisions,
@@ -22,7 +23,6 @@ import {
   readLastTimes,
 } from "../store/sql/read-decisions.ts";
 import { readLogSize } from "../store/sql/read-entries.ts";
-import { stored } from "../store/store-fault.ts";
 import type { Reader } from "../store/transaction.ts";
 import { MAX_PAGE_BYTES, type Page, type PageRequest, pageFrom } from "./page.ts";
 
@@ -93,7 +93,7 @@ async function rangeOfPage(
 function valuesOf(workspaceId: string, filter: DecisionFilter, { low, high }: SeqRange, size: number): unknown[] {
   const { decision, actionType, actionTypePrefix, tool = null } = filter;
   return [
-    ...[workspaceId, low, high, decision === undefined ? null : numberFromDecision(decision)],
+    ...[workspaceId, low, high, decision === undefined ? null : DECISION_NUMBERS[decision]],
     ...[size + 1, MAX_PAGE_BYTES],
     actionType === undefined ? null : normaliseName(actionType),
     actionTypePrefix === undefined ? null : normaliseName(actionTypePrefix),
@@ -179,7 +179,7 @@ type WatchFilter = Pick<DecisionFilter, "agentId" | "decision">;
 
 function selectionOf({ pool, log: { workspaceId } }: WatchContext, filter: WatchFilter): Selection<DecisionRow> {
   const { agentId, decision } = filter;
-  const number = decision === undefined ? null : numberFromDecision(decision);
+  const number = decision === undefined ? null : DECISION_NUMBERS[decision];
   return {
     key: `${decision ?? ""} ${agentId ?? ""}`,
     shows: (event) =>

@@ -8,7 +8,7 @@ import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { toolKey, toolNameFault } from "../policy/names.ts";
 import type { ControlChange } from "../state/control-changes.ts";
-import type { Database } from "../store/database.ts";
+import { type Database, stored } from "../store/database.ts";
 import { McpToolEntity, type McpToolRow } from "../store/entities.ts";
 import {
   type McpToolDefinitionRow,
@@ -17,7 +17,6 @@ import {
   readMcpToolPins,
   readNamedMcpToolPins,
 } from "../store/sql/read-mcp-tools.ts";
-import { stored } from "../store/store-fault.ts";
 import { readerWithin, type Transaction } from "../store/transaction.ts";
 import { canonicalJson, digestOf } from "../tree/canonical.ts";
 import { isStorableJson } from "./checked-text.ts";

@@ -3,10 +3,9 @@ import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../error
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import type { ControlChange, SealedMcpServer } from "../state/control-changes.ts";
-import type { Database } from "../store/database.ts";
+import { type Database, stored } from "../store/database.ts";
 import type { Encryptor } from "../store/encryptor.ts";
 import { McpServerEntity, type McpServerRow, McpToolEntity } from "../store/entities.ts";
-import { stored } from "../store/store-fault.ts";
 import { checkedText } from "./checked-text.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
 

@@ -1,7 +1,6 @@
 import type { Role } from "../../gen/agentcontrol/v1/access_pb.js";
-import type { Database } from "../store/database.ts";
+import { type Database, stored } from "../store/database.ts";
 import { SignInEntity, WorkspaceEntity } from "../store/entities.ts";
-import { stored } from "../store/store-fault.ts";
 import type { KeyHolder } from "./authenticator.ts";
 import { createSecret, hashSecret, SIGN_IN_MARK } from "./keys.ts";
 

@@ -6,8 +6,8 @@ import type { WorkspaceLog } from "../log/writer.ts";
 import type { Decision } from "../policy/types.ts";
 import type { ControlChange, SealedSigningKey, SealedWorkspace } from "../state/control-changes.ts";
 import { EMPTY_POLICY_DIGEST } from "../state/policies.ts";
-import { decisionFromNumber, numberFromDecision } from "../state/types.ts";
-import type { Database } from "../store/database.ts";
+import { DECISION_NUMBERS, decisionFromNumber } from "../state/types.ts";
+import { type Database, isUniqueViolation, stored } from "../store/database.ts";
 import {
   ApiKeyEntity,
   type ApiKeyRow,
@@ -15,7 +15,6 @@ import {
   WorkspaceEntity,
   type WorkspaceRow,
 } from "../store/entities.ts";
-import { isUniqueViolation, stored } from "../store/store-fault.ts";
 import { appendChanges, type Transaction } from "../store/transaction.ts";
 import { EMPTY_FRONTIER } from "../tree/merkle.ts";
 import { checkedName, checkedText } from "./checked-text.ts";
@@ -113,8 +112,8 @@ function columnsFrom({ workspaceId: _, createdAtMs: __, ...settings }: Workspace
   const { defaultDecision, unknownTools, approvalIgnores } = settings;
   return {
     ...settings,
-    defaultDecision: numberFromDecision(defaultDecision),
-    unknownTools: numberFromDecision(unknownTools),
+    defaultDecision: DECISION_NUMBERS[defaultDecision],
+    unknownTools: DECISION_NUMBERS[unknownTools],
     approvalIgnores: [...approvalIgnores],
   };
 }

@@ -1,7 +1,7 @@
 import { keysOfAgent } from "../registry/keys.ts";
 import type { AuthorityItem } from "../state/authority.ts";
 import type { AuthorityKind, RevokedIds } from "../state/control-changes.ts";
-import { numberFromEscalationStatus } from "../state/types.ts";
+import { ESCALATION_STATUS_NUMBERS } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { type ApiKeyRow, EscalationEntity, type EscalationRow } from "../store/entities.ts";
 import type { Transaction } from "../store/transaction.ts";
@@ -73,7 +73,7 @@ export async function planRevocation(
   const { workspaceId } = state;
   const items = authorityOf(state, agentId, nowMs);
   const keys = await keysOfAgent(transaction, workspaceId, agentId);
-  const status = numberFromEscalationStatus("pending");
+  const status = ESCALATION_STATUS_NUMBERS.pending;
   const pending = await transaction.find(EscalationEntity, { workspaceId, agentId, status });
   const open = keys.filter(({ expiresAtMs }) => isOpen(expiresAtMs, nowMs));
   return { items, keys: open.sort((a, b) => (a.keyId < b.keyId ? -1 : 1)), pending };

@@ -2,10 +2,9 @@ import { getAgent } from "../registry/agents.ts";
 import type { AuthorityItem } from "../state/authority.ts";
 import type { RevokedIds } from "../state/control-changes.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
-import type { Database } from "../store/database.ts";
+import { type Database, stored } from "../store/database.ts";
 import { type ApiKeyRow, type EscalationRow, RevocationEntity } from "../store/entities.ts";
 import { readActionTypes } from "../store/sql/read-entries.ts";
-import { stored } from "../store/store-fault.ts";
 import { planRevocation, type RevocationPlan } from "./plan.ts";
 
 /** Most items of a kind that a preview lists. */

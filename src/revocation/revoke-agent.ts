@@ -4,7 +4,7 @@ import { getAgent } from "../registry/agents.ts";
 import { checkedText } from "../registry/checked-text.ts";
 import { endKeysOfAgent } from "../registry/keys.ts";
 import type { AuthorityItem } from "../state/authority.ts";
-import { numberFromAgentStatus, numberFromEscalationStatus } from "../state/types.ts";
+import { AGENT_STATUS_NUMBERS, ESCALATION_STATUS_NUMBERS } from "../state/types.ts";
 import { AgentEntity, IncidentEntity, RevocationEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
 import { type Certificate, certificateDigest, type StoredCertificate, signCertificate } from "./certificate.ts";
@@ -47,7 +47,7 @@ function rejectPending(scope: ChangeScope, { agentId, by }: RevokeCommand, pendi
     const end = isExpired ? { note: null, cause: "expiry" as const } : { note: "the agent was revoked" };
     const { escalationId } = escalation;
     const resolved = { resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: end.cause ?? by, note: end.note };
-    transaction.assign(escalation, { ...resolved, status: numberFromEscalationStatus("rejected") });
+    transaction.assign(escalation, { ...resolved, status: ESCALATION_STATUS_NUMBERS.rejected });
     const names = { escalation_id: escalationId, agent_id: agentId };
     seal({ type: "escalation_resolved", ...names, resolution: "rejected", asked: escalation.asked, ...end });
   }
@@ -96,7 +96,7 @@ async function revokeNow(scope: ChangeScope, keys: SigningKeys, command: RevokeC
   const { agentId, reason, by } = command;
   const { workspaceId } = state;
   const agent = getAgent(state, agentId);
-  const status = numberFromAgentStatus("revoked");
+  const status = AGENT_STATUS_NUMBERS.revoked;
   const deactivatedAtMs = agent.deactivatedAtMs ?? nowMs;
   await transaction.nativeUpdate(AgentEntity, { workspaceId, agentId }, { status, deactivatedAtMs });
   const plan = await planRevocation(transaction, state, agentId, nowMs);

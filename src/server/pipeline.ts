@@ -11,12 +11,12 @@ import {
   accessRuleOf,
   assertMayCall,
   findCaller,
+  HeldBytes,
   keyFrom,
   keyInHeaders,
 } from "./admission.ts";
 import { Call, type CallObserver, type IncomingCall } from "./call-context.ts";
 import { cancelled, reportFault, shuttingDown } from "./errors.ts";
-import { HeldBytes } from "./held-bytes.ts";
 import { LargeRequests } from "./large-requests.ts";
 import { CallMetrics, type InFlight } from "./metrics.ts";
 import { OpenStreams, type OpenStreamsOptions } from "./open-streams.ts";

@@ -24,8 +24,7 @@ import type { ControlChange, SealedAgent, SealedAuthority, SealedMandate, Sealed
 import type { EscalationState } from "./escalations.ts";
 import { type FoldedDecision, foldChange, foldDecision, refsFromText } from "./fold.ts";
 import type { PackState } from "./policies.ts";
-import type { Action } from "./types.ts";
-import { agentStatusFromNumber, decisionFromNumber, escalationStatusFromNumber } from "./types.ts";
+import { type Action, agentStatusFromNumber, decisionFromNumber, escalationStatusFromNumber } from "./types.ts";
 import { createWorkspaceState, requireCounters, type WorkspaceState } from "./workspace.ts";
 
 interface HeadRow {

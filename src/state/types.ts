@@ -6,9 +6,17 @@ import type { AgentStatus } from "./agents.ts";
 import type { EscalationStatus } from "./escalations.ts";
 
 // The numbers are those of the proto enums, and are stored. They never change.
-const DECISIONS = [undefined, "allow", "block", "escalate"] as const;
-const AGENT_STATUSES = [undefined, "active", "deactivated", "revoked"] as const;
-const ESCALATION_STATUSES = [undefined, "pending", "approved", "rejected"] as const;
+
+/** Decisions as they are stored. */
+export const DECISION_NUMBERS: Readonly<Record<Decision, number>> = { allow: 1, block: 2, escalate: 3 };
+/** Statuses of an agent as they are stored. */
+export const AGENT_STATUS_NUMBERS: Readonly<Record<AgentStatus, number>> = { active: 1, deactivated: 2, revoked: 3 };
+/** Statuses of an escalation as they are stored. */
+export const ESCALATION_STATUS_NUMBERS: Readonly<Record<EscalationStatus, number>> = {
+  pending: 1,
+  approved: 2,
+  rejected: 3,
+};
 
 /** Kinds of log entries, as stored. */
 export const EntryKind = {
@@ -18,25 +26,23 @@ export const EntryKind = {
   UNCOUNTED_DECISION: 2,
 } as const;
 
-function wordAt<T>(words: readonly (T | undefined)[], number: number): T {
-  const word = words[number];
+const DECISIONS = Object.keys(DECISION_NUMBERS) as readonly Decision[];
+const AGENT_STATUSES = Object.keys(AGENT_STATUS_NUMBERS) as readonly AgentStatus[];
+const ESCALATION_STATUSES = Object.keys(ESCALATION_STATUS_NUMBERS) as readonly EscalationStatus[];
+
+/** The words stand in the order of their numbers, which begin with 1. */
+function wordAt<Word>(words: readonly Word[], number: number): Word {
+  const word = words[number - 1];
   if (word === undefined) throw new RangeError(`no word has the number ${number}`);
   return word;
 }
 
 /** Converts a stored number to a decision. */
-export const decisionFromNumber = (number: number): Decision => wordAt<Decision>(DECISIONS, number);
-/** Converts a decision to its stored number. */
-export const numberFromDecision = (decision: Decision): number => DECISIONS.indexOf(decision);
+export const decisionFromNumber = (number: number): Decision => wordAt(DECISIONS, number);
 /** Converts a stored number to an agent status. */
-export const agentStatusFromNumber = (number: number): AgentStatus => wordAt<AgentStatus>(AGENT_STATUSES, number);
-/** Converts an agent status to its stored number. */
-export const numberFromAgentStatus = (status: AgentStatus): number => AGENT_STATUSES.indexOf(status);
+export const agentStatusFromNumber = (number: number): AgentStatus => wordAt(AGENT_STATUSES, number);
 /** Converts a stored number to an escalation status. */
-export const escalationStatusFromNumber = (number: number): EscalationStatus =>
-  wordAt<EscalationStatus>(ESCALATION_STATUSES, number);
-/** Converts an escalation status to its stored number. */
-export const numberFromEscalationStatus = (status: EscalationStatus): number => ESCALATION_STATUSES.indexOf(status);
+export const escalationStatusFromNumber = (number: number): EscalationStatus => wordAt(ESCALATION_STATUSES, number);
 
 /** An action that an agent attempts, mapped from the request and not decided yet. */
 export interface Action {
@@ -173,9 +179,4 @@ export interface SealedDecision {
   readonly isReplayed: boolean;
   /** True for the refusal of a call under an ended key. */
   readonly isKeyEnded: boolean;
-}
-
-/** True if a decision changes trust and counts in windows: refusals of ended keys and of retries do neither. */
-export function isCounted({ replayOf }: Action, { isKeyEnded }: Pick<Outcome, "isKeyEnded">): boolean {
-  return replayOf === undefined && !isKeyEnded;
 }

@@ -246,3 +246,76 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   };
   return { orm, pool, excessRights, close };
 }
+
+const UNIQUE_VIOLATION = "23505";
+/**
+ * SQLSTATE classes of a server that cannot answer now: connection, resources, a lock that is not released in time, a
+ * transaction that idled too long, operator intervention, system. Not 08P01: a message that breaks the protocol is a fault of
+ * ours that a retry does not cure.
+ */
+const UNAVAILABLE_CLASS = /^(08(?!P01)|53|55P03|57|58|25P03)/;
+const CONNECTION_LOST =
+  /ECONNREFUSED|ECONNRESET|EPIPE|ENOTFOUND|ETIMEDOUT|Connection terminated|is not queryable|timeout exceeded when trying to connect|Query read timeout/;
+
+const codeOf = (error: unknown): string => String((error as { code?: unknown } | null)?.code ?? "");
+
+/** True when a statement failed because a row of its key exists. */
+export const isUniqueViolation = (error: unknown): boolean => codeOf(error) === UNIQUE_VIOLATION;
+
+/** Awaits a statement; a database that does not answer is STORE_UNAVAILABLE. */
+export async function stored<T>(work: PromiseLike<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw storeFault(error);
+  }
+}
+
+/** Maps a fault of a statement for callers: STORE_UNAVAILABLE when the database did not answer, else unchanged. */
+export function storeFault(error: unknown): unknown {
+  if (error instanceof ControlPlaneError) return error;
+  const code = codeOf(error);
+  const text = `${code} ${error instanceof Error ? error.message : ""}`;
+  if (!UNAVAILABLE_CLASS.test(code) && !CONNECTION_LOST.test(text)) return error;
+  const message = "the database did not answer; retry with the same request_id";
+  return new ControlPlaneError(ErrorReason.STORE_UNAVAILABLE, message, {}, { cause: error });
+}
+
+/**
+ * Estimate of the database's clock. Replicas never use their host's wall clock: they read a monotonic clock and add its
+ * offset from the database's, which every statement that returns the time corrects.
+ */
+export interface DatabaseClock {
+  /** Returns whole epoch milliseconds, which never go backwards. */
+  now(): number;
+  /** Adds a sample: a reading of the database's clock, taken between two readings of the monotonic one. */
+  observe(databaseMs: number, sentAt: number, receivedAt: number): void;
+}
+
+/** Milliseconds by which the best sample's round trip is counted longer each second, so that newer ones replace it. */
+const AGEING_MS_PER_SECOND = 0.5;
+
+/**
+ * Creates the clock. `monotonic` returns milliseconds that never go back (default `performance.now`). As in RFC 5905 §10,
+ * the recent sample with the shortest round trip wins: its error is at most half of that trip.
+ */
+export function createDatabaseClock(monotonic: () => number = () => performance.now()): DatabaseClock {
+  let offset = 0;
+  let bestTrip = Number.POSITIVE_INFINITY;
+  let sampledAt = 0;
+  let latest = 0;
+  return {
+    now() {
+      latest = Math.max(latest, Math.floor(monotonic() + offset));
+      return latest;
+    },
+    observe(databaseMs, sentAt, receivedAt) {
+      const trip = receivedAt - sentAt;
+      const aged = bestTrip + ((receivedAt - sampledAt) / 1000) * AGEING_MS_PER_SECOND;
+      if (trip > aged) return;
+      offset = databaseMs - (sentAt + receivedAt) / 2;
+      bestTrip = trip;
+      sampledAt = receivedAt;
+    },
+  };
+}

@@ -2,7 +2,7 @@ import type { Pool } from "pg";
 import type { LedgerEvent } from "../log/events.ts";
 import type { DecisionBody } from "../log/receipts.ts";
 import type { ControlChange } from "../state/control-changes.ts";
-import { numberFromDecision } from "../state/types.ts";
+import { DECISION_NUMBERS } from "../state/types.ts";
 import type { StoredWebhook } from "../store/sql/change-webhook.ts";
 import { readWebhookEvents } from "../store/sql/deliver-webhook.ts";
 import type { JsonObject } from "../tree/canonical.ts";
@@ -153,7 +153,7 @@ interface EventPage {
 async function readPage(pool: Pool, workspaceId: string, from: number, names: ReadonlySet<string>): Promise<EventPage> {
   const decisions = (["block", "escalate"] as const).filter((decision) => names.has(EVENT_BY_DECISION[decision] ?? ""));
   const types = [...EVENT_BY_CHANGE].filter(([, name]) => names.has(name)).map(([type]) => `"type":"${type}"`);
-  const values = [workspaceId, from, decisions.map(numberFromDecision), types, PAGE];
+  const values = [workspaceId, from, decisions.map((decision) => DECISION_NUMBERS[decision]), types, PAGE];
   const { rows } = await pool.query<EventRow>({ ...readWebhookEvents, values });
   const found = rows.filter(({ seq }) => seq !== null);
   const isFull = found.length === PAGE;

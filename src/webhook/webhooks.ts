@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { cursorOf, latestFirst, newestFirst, type Page, type PageRequest, pageFrom } from "../registry/page.ts";
-import type { Database } from "../store/database.ts";
+import { type Database, stored } from "../store/database.ts";
 import type { Encryptor } from "../store/encryptor.ts";
 import { WebhookDeliveryEntity, type WebhookDeliveryRow, WebhookEntity, type WebhookRow } from "../store/entities.ts";
 import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
@@ -17,7 +17,6 @@ import {
   updateWebhook,
 } from "../store/sql/change-webhook.ts";
 import { recordWebhookAttempt } from "../store/sql/deliver-webhook.ts";
-import { stored } from "../store/store-fault.ts";
 import { Delivery } from "./delivery.ts";
 import { FairSemaphore } from "./fair-semaphore.ts";
 import { type Attempt, attemptValues, postAttempt, testMessage } from "./post-attempt.ts";

@@ -22,7 +22,7 @@ describe("enum mappings", () => {
       for (const { number, localName } of schema.values) {
         const name = number === 0 ? undefined : localName.toLowerCase();
         expect(mapping.fromProto(number)).to.equal(name);
-        if (name !== undefined) expect(mapping.toProto(name)).to.equal(number);
+        if (name !== undefined) expect(mapping.toProto[name]).to.equal(number);
       }
     });
   }

@@ -7,15 +7,15 @@ import { fromJson, type JsonObject, toJson } from "@bufbuild/protobuf";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
-import { actionFrom } from "../../src/api/action.ts";
 import type { Caller } from "../../src/api/context.ts";
+import { actionFrom } from "../../src/api/enforcement-service.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import type { ChangeScope, WorkspaceLog } from "../../src/log/writer.ts";
 import { createMandate, type MandateDraft } from "../../src/registry/mandates.ts";
 import { registerTools } from "../../src/registry/tools.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
 import type { SealedAgent, SealedMandate } from "../../src/state/control-changes.ts";
-import { numberFromAgentStatus } from "../../src/state/types.ts";
+import { AGENT_STATUS_NUMBERS } from "../../src/state/types.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import {
   AgentEntity,
@@ -98,7 +98,7 @@ async function registerMany(scope: ChangeScope, first: number, count: number): P
       agentId: agent.agent_id,
       createdSeq: nextSeq(),
       resource: structuredClone(agent) as never,
-      status: numberFromAgentStatus("active"),
+      status: AGENT_STATUS_NUMBERS.active,
       trustTenths: agent.trust_tenths,
       registeredAtMs: nowMs,
       deactivatedAtMs: null,

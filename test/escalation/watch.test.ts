@@ -1,7 +1,6 @@
 import { expect } from "chai";
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
-import type { EscalationChange } from "../../src/escalation/watch.ts";
-import { watchEscalations } from "../../src/escalation/watch.ts";
+import { type EscalationChange, watchEscalations } from "../../src/escalation/watch.ts";
 import { until } from "../log/gate.ts";
 import { failureOf, type Replica, reasonOf } from "../support/harness.ts";
 import { seededBelow } from "../support/seeded-below.ts";

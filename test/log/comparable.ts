@@ -2,8 +2,7 @@ import type { Pool } from "pg";
 import { catchUp } from "../../src/log/catch-up.ts";
 import { completeWindows } from "../../src/state/counters/log-history.ts";
 import { loadState } from "../../src/state/load.ts";
-import type { WorkspaceState } from "../../src/state/workspace.ts";
-import { createWorkspaceState } from "../../src/state/workspace.ts";
+import { createWorkspaceState, type WorkspaceState } from "../../src/state/workspace.ts";
 import { bytesFromFrontier, EMPTY_FRONTIER } from "../../src/tree/merkle.ts";
 
 function countersOf(state: WorkspaceState, nowMs: number) {

@@ -7,11 +7,10 @@ import { findEscalationPage } from "../../src/escalation/escalation.ts";
 import { EscalationFeed } from "../../src/escalation/feed.ts";
 import { waitEscalation, watchEscalations } from "../../src/escalation/watch.ts";
 import type { Decide } from "../../src/log/batch.ts";
-import { createDatabaseClock } from "../../src/log/clock.ts";
 import { readReceipts } from "../../src/log/receipts.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { WorkspaceLog } from "../../src/log/writer.ts";
-import { openDatabase } from "../../src/store/database.ts";
+import { createDatabaseClock, openDatabase } from "../../src/store/database.ts";
 import { SILENT_LOG, withClient } from "../support/database.ts";
 import {
   actionOf,

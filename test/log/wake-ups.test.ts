@@ -1,8 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
 import { Registry } from "prom-client";
-import type { WakeUpListener, WakeUps } from "../../src/log/wake-ups.ts";
-import { listenForWakeUps } from "../../src/log/wake-ups.ts";
+import { listenForWakeUps, type WakeUpListener, type WakeUps } from "../../src/log/wake-ups.ts";
 import { listenOnRedis, REDIS_CHANNEL } from "../../src/mirror/redis-wake-ups.ts";
 import { createTestDatabase, SILENT_LOG, withClient } from "../support/database.ts";
 import { startRedis } from "../support/redis.ts";

@@ -1,9 +1,8 @@
 import { Registry } from "prom-client";
-import type { DatabaseClock } from "../../src/log/clock.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import type { WorkspaceLog } from "../../src/log/writer.ts";
 import { createRedisParts } from "../../src/mirror/redis.ts";
-import { openDatabase } from "../../src/store/database.ts";
+import { type DatabaseClock, openDatabase } from "../../src/store/database.ts";
 import { SILENT_LOG } from "../support/database.ts";
 
 /** A process of the control plane with Redis beside it, as far as a workspace's log goes. */

@@ -1,5 +1,4 @@
-import type { AddressInfo } from "node:net";
-import { createServer, type Socket } from "node:net";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 
 /** Takes requests as bytes, without a parser in between. */
 export interface RawReceiver {

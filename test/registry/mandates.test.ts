@@ -1,5 +1,4 @@
-import type { JsonValue, MessageInitShape } from "@bufbuild/protobuf";
-import { fromJson } from "@bufbuild/protobuf";
+import { fromJson, type JsonValue, type MessageInitShape } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { expect } from "chai";
 import {

@@ -1,5 +1,4 @@
-import type { JsonObject } from "@bufbuild/protobuf";
-import { fromJson } from "@bufbuild/protobuf";
+import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { expect } from "chai";
 import { MandateStatus } from "../../gen/agentcontrol/v1/mandate_service_pb.js";

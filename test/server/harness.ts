@@ -12,8 +12,7 @@ import { defineService, type ServiceFunctions } from "../../src/api/service.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { createGrpcServer } from "../../src/server/grpc.ts";
 import { Health } from "../../src/server/health.ts";
-import type { Tls } from "../../src/server/http.ts";
-import { createHttpServer, type HttpServerOptions } from "../../src/server/http.ts";
+import { createHttpServer, type HttpServerOptions, type Tls } from "../../src/server/http.ts";
 import { Pipeline, type PipelineOptions } from "../../src/server/pipeline.ts";
 import { createRestTranscoder } from "../../src/server/rest/transcoder.ts";
 import {

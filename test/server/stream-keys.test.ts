@@ -1,5 +1,4 @@
-import type { DescMethodServerStreaming, JsonObject } from "@bufbuild/protobuf";
-import { create, type Message } from "@bufbuild/protobuf";
+import { create, type DescMethodServerStreaming, type JsonObject, type Message } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";

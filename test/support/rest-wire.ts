@@ -1,5 +1,4 @@
-import type { JsonValue } from "@bufbuild/protobuf";
-import { type DescMethod, getOption, type JsonObject } from "@bufbuild/protobuf";
+import { type DescMethod, getOption, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import { http } from "../../gen/google/api/annotations_pb.js";
 import { type Answer, type CallOptions, ok, type Wire } from "./wire-answer.ts";
 

@@ -6,7 +6,7 @@ import type { ControlChange } from "../../state/control-changes.ts";
 import { loadSnapshot } from "../../state/load.ts";
 import { EntryKind } from "../../state/types.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
-import { storeFault } from "../../store/store-fault.ts";
+import { storeFault } from "../../store/database.ts";
 import type { Reader, ReadOnlyDatabase } from "../../store/transaction.ts";
 import { applyDrafts, type Draft, notInForce } from "../drafts.ts";
 import type { OwnStates } from "../own-state.ts";

@@ -5,8 +5,7 @@ import { ControlPlaneError, ErrorReason } from "../../errors.ts";
 import { bodyTooLarge, cancelled } from "../errors.ts";
 import { mayHaveBody } from "../http-reply.ts";
 import { fieldFault } from "./field-path.ts";
-import type { FieldSetter, JsonReaders, LocalMessage } from "./json.ts";
-import { parseJson } from "./json.ts";
+import { type FieldSetter, type JsonReaders, type LocalMessage, parseJson } from "./json.ts";
 import { decoded, type Route, type RouteMatch } from "./routes.ts";
 
 /** Parts of an HTTP request that make its message. */

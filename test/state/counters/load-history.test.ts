@@ -1,8 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
 import { Scope } from "../../../gen/agentcontrol/v1/resources_pb.js";
-import type { HistoryCount, HistoryEntry } from "../../../src/state/counters/log-history.ts";
-import { completeWindows, loadHistory } from "../../../src/state/counters/log-history.ts";
+import {
+  completeWindows,
+  type HistoryCount,
+  type HistoryEntry,
+  loadHistory,
+} from "../../../src/state/counters/log-history.ts";
 import { VelocityWindows } from "../../../src/state/counters/windows.ts";
 import { coldState } from "../../log/comparable.ts";
 import { decisionsOf, readLog } from "../../log/stored-log.ts";

@@ -1,5 +1,4 @@
-import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import { create } from "@bufbuild/protobuf";
+import { create, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import { isMap, isScalar, isSeq, type Node, parseDocument, stringify } from "yaml";
 import {
   type Mandate,

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { createDatabaseClock } from "../../src/log/clock.ts";
+import { createDatabaseClock } from "../../src/store/database.ts";
 
 describe("the database's clock", () => {
   it("follows the database and not the host", () => {
