@@ -77,7 +77,8 @@ export class Queue {
   #entries: Waiting[] = [];
   /** Characters of content and metadata of the actions. */
   #text = 0;
-  readonly #recentIds = new LRUCache<string, true>({ max: REMEMBERED_REQUESTS });
+  // `maxSize`, as with every cache of a workspace: for `max` the cache takes all of its memory at once.
+  readonly #recentIds = new LRUCache<string, true>({ maxSize: REMEMBERED_REQUESTS, sizeCalculation: () => 1 });
 
   get length(): number {
     return this.#entries.length;

@@ -114,9 +114,10 @@ export class Authenticator {
     this.#clock = clock;
     this.#now = now;
     this.#verifyToken = options.verifyToken;
-    const aging = { ttl: cacheTtlMs, ttlResolution: 0, perf: { now } };
-    this.#known = new LRUCache({ max: CACHED_KEYS, ...aging });
-    this.#unknown = new LRUCache({ max: CACHED_UNKNOWN, ...aging });
+    // `maxSize`: for `max` the caches take all of their memory at once.
+    const bounds = { sizeCalculation: () => 1, ttl: cacheTtlMs, ttlResolution: 0, perf: { now } };
+    this.#known = new LRUCache({ maxSize: CACHED_KEYS, ...bounds });
+    this.#unknown = new LRUCache({ maxSize: CACHED_UNKNOWN, ...bounds });
   }
 
   /**

@@ -60,7 +60,10 @@ const delegationKey = (agentId: string, principalId: string): string => `${agent
 export class AuthorityIndex {
   readonly #items = new Map<string, AuthorityItem>();
   /** Grants that were looked up because an action named them and they are not in force; null for an unknown one. */
-  readonly endedGrants = new LRUCache<string, { readonly grant: EndedGrant | null }>({ max: REMEMBERED_ENDED });
+  readonly endedGrants = new LRUCache<string, { readonly grant: EndedGrant | null }>({
+    maxSize: REMEMBERED_ENDED,
+    sizeCalculation: () => 1,
+  });
   readonly #byHolder: ItemsByKey = new Map();
   readonly #byGrantor: ItemsByKey = new Map();
   readonly #byDelegation: ItemsByKey = new Map();

@@ -36,7 +36,7 @@ const CACHED_RESOLVED = 1_000;
 export class Escalations {
   readonly #pending = new Map<string, EscalationState>();
   readonly #byAgent = new Map<string, Set<EscalationState>>();
-  readonly #resolved = new LRUCache<string, EscalationState>({ max: CACHED_RESOLVED });
+  readonly #resolved = new LRUCache<string, EscalationState>({ maxSize: CACHED_RESOLVED, sizeCalculation: () => 1 });
 
   /** Returns an escalation if it is pending or in the cache. */
   get(escalationId: string): EscalationState | undefined {

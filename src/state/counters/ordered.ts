@@ -198,7 +198,8 @@ class OrderedTrack {
     this.#membership = membership;
     const patterns = spec.steps.slice(0, this.#length).map((step) => compilePatterns([step]));
     this.#stepsByType = new LRUCache({
-      max: CACHED_ACTION_TYPES,
+      maxSize: CACHED_ACTION_TYPES,
+      sizeCalculation: () => 1,
       memoMethod: (type: string) =>
         patterns.reduce((steps, pattern, step) => (pattern.matches(type) ? steps | (1 << step) : steps), 0),
     });
