@@ -89,8 +89,9 @@ export async function serveAlone(serving: Serving): Promise<void> {
   const first = await prepareFirstStart({
     ...{ ...controlPlane, adminKey: config.adminKey?.reveal(), dataDir: config.dataDir, log },
   });
+  const addresses = await controlPlane.listen();
   await collectStartGarbage();
-  announce(await controlPlane.listen(), first);
+  announce(addresses, first);
   log.info({ signal: await stop }, "stopping");
 }
 
@@ -255,8 +256,9 @@ export async function serveAsWorker({ config, log, stop }: Omit<Serving, "announ
     ...{ config, databaseUrl: config.databaseUrl?.reveal() ?? "", log, metricsPage: pageOfAll },
   });
   started.defer(() => controlPlane.close());
+  const addresses = await controlPlane.listen();
   await collectStartGarbage();
-  send({ kind: "serving", addresses: await controlPlane.listen() });
+  send({ kind: "serving", addresses });
   log.info({ signal: await stop }, "stopping");
   // Leaves the ports: the primary gives new connections to other workers while this one drains.
   cluster.worker?.disconnect();
