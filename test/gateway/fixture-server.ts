@@ -148,7 +148,8 @@ function talkingTools(server: McpServer): void {
     "test_sampling",
     async ({ mcpReq }, { prompt }) => {
       const messages = [{ role: "user" as const, content: { type: "text" as const, text: String(prompt) } }];
-      const { content } = (await mcpReq.requestSampling({ messages, maxTokens: 100 })) as {
+      const onCall = { relatedRequestId: mcpReq.id };
+      const { content } = (await mcpReq.requestSampling({ messages, maxTokens: 100 }, onCall)) as {
         content: { text?: string };
       };
       return text(`LLM response: ${content.text ?? ""}`);
@@ -161,7 +162,9 @@ function talkingTools(server: McpServer): void {
       name,
       async ({ mcpReq }, { message }) => {
         const requestedSchema = { type: "object", properties, required } as never;
-        const { action, content } = await mcpReq.elicitInput({ message: String(message ?? name), requestedSchema });
+        const params = { message: String(message ?? name), requestedSchema };
+        // On the stream of the call: the session's own is lost on a client that calls while it still opens it.
+        const { action, content } = await mcpReq.elicitInput(params, { relatedRequestId: mcpReq.id });
         return text(`User response: action=${action}, content=${JSON.stringify(content ?? {})}`);
       },
       objectSchema({ message: STRING }, []),
