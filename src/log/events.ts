@@ -30,6 +30,17 @@ export type LedgerEvent = DecisionEvent | ChangeEvent;
 /** Receives entries after they are durable. MUST NOT throw. */
 export type LedgerListener = (events: readonly LedgerEvent[]) => void;
 
+/** The end of a log after this replica appended to it. */
+export interface AppendedEnd {
+  readonly workspaceId: string;
+  /** Size of the log. */
+  readonly seq: number;
+  /** Length of the longest window in force, milliseconds; 0 without one. */
+  readonly longestWindowMs: number;
+  /** Kind of entries that other replicas have to be woken for; undefined when no caller waits for them. */
+  readonly wakes: "change" | "decisions" | undefined;
+}
+
 /** Message between replicas: a workspace's log grew by an entry that callers of other replicas may be waiting for. */
 export interface WakeUp {
   readonly workspaceId: string;

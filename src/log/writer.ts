@@ -31,7 +31,7 @@ import {
 } from "./batch.ts";
 import { announceStretch, catchUp } from "./catch-up.ts";
 import { type SealedChanges, sealChanges } from "./changes.ts";
-import type { LedgerEvent, LedgerListener, WakeUp } from "./events.ts";
+import type { AppendedEnd, LedgerEvent, LedgerListener, WakeUp } from "./events.ts";
 import { assertRepeatable, replayOf } from "./idempotency.ts";
 import { type DecisionReceipt, readReceipts, sealedDecisionFromReceipt } from "./receipts.ts";
 
@@ -52,17 +52,6 @@ export interface ChangeScope {
    * state shows it at once. MUST be called at most once, and before `seal`.
    */
   append(steps: Steps): Promise<Outcome>;
-}
-
-/** The end of a log after this replica appended to it. */
-export interface AppendedEnd {
-  readonly workspaceId: string;
-  /** Size of the log. */
-  readonly seq: number;
-  /** Length of the longest window in force, milliseconds; 0 without one. */
-  readonly longestWindowMs: number;
-  /** Kind of entries that other replicas have to be woken for; undefined when no caller waits for them. */
-  readonly wakes: "change" | "decisions" | undefined;
 }
 
 /** Optional helpers of a log outside the database. Losing one costs time, never correctness. */
