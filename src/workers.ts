@@ -89,9 +89,8 @@ export async function serveAlone(serving: Serving): Promise<void> {
   const first = await prepareFirstStart({
     ...{ ...controlPlane, adminKey: config.adminKey?.reveal(), dataDir: config.dataDir, log },
   });
-  const addresses = await controlPlane.listen();
   await collectStartGarbage();
-  announce(addresses, first);
+  announce(await controlPlane.listen(), first);
   log.info({ signal: await stop }, "stopping");
 }
 
@@ -256,9 +255,8 @@ export async function serveAsWorker({ config, log, stop }: Omit<Serving, "announ
     ...{ config, databaseUrl: config.databaseUrl?.reveal() ?? "", log, metricsPage: pageOfAll },
   });
   started.defer(() => controlPlane.close());
-  const addresses = await controlPlane.listen();
   await collectStartGarbage();
-  send({ kind: "serving", addresses });
+  send({ kind: "serving", addresses: await controlPlane.listen() });
   log.info({ signal: await stop }, "stopping");
   // Leaves the ports: the primary gives new connections to other workers while this one drains.
   cluster.worker?.disconnect();
