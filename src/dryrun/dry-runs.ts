@@ -1,8 +1,8 @@
+import type { DatabaseClock } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { LongChecker } from "../policy/long/checker.ts";
 import type { Action, Outcome } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
-import type { DatabaseClock } from "../store/database.ts";
 import type { ReadOnlyDatabase } from "../store/transaction.ts";
 import { type BacktestEvent, type BacktestQuery, backtest } from "./backtest/backtest.ts";
 import { OwnStates, type Supposition } from "./own-state.ts";

@@ -1,9 +1,10 @@
 import { ErrorReason, invalidField, notFound } from "../errors.ts";
+import type { DatabaseClock } from "../log/workspace-logs.ts";
 import { completeWindows } from "../state/counters/log-history.ts";
 import { loadNamed, loadSnapshot } from "../state/load.ts";
 import type { Action } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
-import { type DatabaseClock, stored } from "../store/database.ts";
+import { stored } from "../store/database.ts";
 import type { ReadOnlyDatabase } from "../store/transaction.ts";
 import { applyDrafts, type Draft } from "./drafts.ts";
 import { Slots } from "./slots.ts";

@@ -8,7 +8,7 @@ import { loadNamed, loadState } from "../state/load.ts";
 import { forgetSaved, saveTrustSnapshot, snapshotOf } from "../state/trust-snapshot.ts";
 import type { Action, Outcome, SealedDecision } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
-import { type Database, type DatabaseClock, isUniqueViolation, storeFault } from "../store/database.ts";
+import { type Database, isUniqueViolation, storeFault } from "../store/database.ts";
 import { lockHead } from "../store/sql/read-entries.ts";
 import {
   appendChanges,
@@ -34,6 +34,7 @@ import { type SealedChanges, sealChanges } from "./changes.ts";
 import type { AppendedEnd, LedgerEvent, LedgerListener, WakeUp } from "./events.ts";
 import { assertRepeatable, replayOf } from "./idempotency.ts";
 import { type DecisionReceipt, readReceipts, sealedDecisionFromReceipt } from "./receipts.ts";
+import type { DatabaseClock } from "./workspace-logs.ts";
 
 /** Scope of a change of a workspace, valid while the end of the log is locked. */
 export interface ChangeScope {

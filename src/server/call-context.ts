@@ -3,7 +3,6 @@ import type { CallContext, Caller } from "../api/context.ts";
 import { ControlPlaneError, invalidField } from "../errors.ts";
 import { cancelled, codeNameOf, deadlineExceeded } from "./errors.ts";
 import { SMALL_REQUEST } from "./large-requests.ts";
-import { OK } from "./metrics.ts";
 import type { Endpoint } from "./pipeline.ts";
 
 /** Protocol of a call; a label of the metrics. */
@@ -224,7 +223,7 @@ export class Call implements CallContext {
   /** Ends the call with success. Throws the reason if it has been drained or its key has ended. */
   succeed(): void {
     if (this.#drainedWith !== undefined) throw this.#drainedWith;
-    this.#end(OK);
+    this.#end("OK");
   }
 
   /** Ends the call with a failure and returns the error for the caller. Logs faults that come after the end, too. */

@@ -1,7 +1,8 @@
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import { create, type DescMessage, type DescMethod, type Message, type MessageInitShape } from "@bufbuild/protobuf";
 import type { Validator } from "@bufbuild/protovalidate";
 import type { Logger } from "pino";
-import type { Registry } from "prom-client";
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { CallContext } from "../api/context.ts";
 import type { CheckedRequest, ServiceDefinition } from "../api/service.ts";
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors.ts";
@@ -18,7 +19,6 @@ import {
 import { Call, type CallObserver, type IncomingCall } from "./call-context.ts";
 import { cancelled, reportFault, shuttingDown } from "./errors.ts";
 import { LargeRequests } from "./large-requests.ts";
-import { CallMetrics, type InFlight } from "./metrics.ts";
 import { OpenStreams, type OpenStreamsOptions } from "./open-streams.ts";
 import { createRequestChecks, type RequestCheck } from "./validation.ts";
 import { WrongKeys } from "./wrong-keys.ts";
@@ -28,6 +28,12 @@ const DEFAULT_UNARY_DEADLINE_MS = 10_000;
 
 /** Default maximum depth of a request in JSON brackets: enough for any rule, safe for the stack. */
 export const DEFAULT_MAX_DEPTH = 64;
+
+/** Buckets in seconds, from half a millisecond to the default deadline. */
+const BUCKETS_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+/** Milliseconds between two looks at the event loop. */
+const LOOK_MS = 5;
 
 /** Options of a pipeline. */
 export interface PipelineOptions extends OpenStreamsOptions {
@@ -82,6 +88,7 @@ export class Pipeline {
   readonly #observer: CallObserver;
   readonly #wrongKeys: WrongKeys;
   readonly #calls = new Set<Call>();
+  readonly #metrics: ReturnType<typeof createCallMetrics>;
   readonly #streams: OpenStreams;
   readonly #held: HeldBytes;
   #isDraining = false;
@@ -99,12 +106,12 @@ export class Pipeline {
     this.#streams = new OpenStreams(options);
     this.#defaultDeadlineMs = options.defaultDeadlineMs ?? DEFAULT_UNARY_DEADLINE_MS;
     this.#endpoints = createEndpoints(services, createRequestChecks(maxDepth, options.validator));
-    const metrics = new CallMetrics(options.metrics, () => this.#inFlight());
+    this.#metrics = createCallMetrics(options.metrics, this.#calls);
     this.#observer = {
       hold: (bytes) => this.#held.take(bytes),
       turn: ({ caller, signal }) => largeRequests.turn(caller.workspaceId, signal),
       report: (call, error) => reportFault(log, error, failedCall(call)),
-      ended: (call, code) => this.#record(call, code, metrics),
+      ended: (call, code) => this.#record(call, code),
     };
   }
 
@@ -243,19 +250,16 @@ export class Pipeline {
     }
   }
 
-  #record(call: Call, code: string, metrics: CallMetrics): void {
-    const { endpoint, incoming } = call;
-    const seconds = isStream(call) ? undefined : (performance.now() - call.receivedAt) / 1000;
-    metrics.record({ method: endpoint.name, wire: incoming.wire, code, seconds });
-    this.#held.release(call.heldBytes);
+  #record(call: Call, code: string): void {
+    const { endpoint, incoming, receivedAt, heldBytes } = call;
+    const labels = { method: endpoint.name, wire: incoming.wire };
+    this.#metrics.ended.inc({ ...labels, code });
+    // A stream lasts as long as its caller wants.
+    if (!isStream(call)) this.#metrics.seconds.observe(labels, (performance.now() - receivedAt) / 1000);
+    this.#held.release(heldBytes);
     this.#calls.delete(call);
     if (isStream(call)) this.#streams.remove(call);
     if (this.#calls.size === 0) this.#onIdle();
-  }
-
-  #inFlight(): InFlight {
-    const stream = [...this.#calls].filter(isStream).length;
-    return { unary: this.#calls.size - stream, stream };
   }
 
   #idleWithin(graceMs: number): Promise<void> {
@@ -334,4 +338,50 @@ function createEndpoints(
     }
   }
   return endpoints;
+}
+
+/** The metrics of the calls of a pipeline, of which `open` are in flight. */
+function createCallMetrics(registry: Registry, open: ReadonlySet<Call>) {
+  const registers = [registry];
+  new Gauge({
+    name: "acp_calls_in_flight",
+    help: "Calls that run right now, by kind.",
+    labelNames: ["kind"],
+    registers,
+    collect() {
+      const streams = [...open].filter(isStream).length;
+      this.set({ kind: "unary" }, open.size - streams);
+      this.set({ kind: "stream" }, streams);
+    },
+  });
+  return {
+    ended: new Counter({
+      name: "acp_calls_total",
+      help: "Calls that ended, by method, gRPC code and wire.",
+      labelNames: ["method", "code", "wire"],
+      registers,
+    }),
+    seconds: new Histogram({
+      name: "acp_call_seconds",
+      help: "Seconds from receipt to outcome of unary calls, by method and wire.",
+      labelNames: ["method", "wire"],
+      buckets: BUCKETS_SECONDS,
+      registers,
+    }),
+  };
+}
+
+/** Adds a gauge of the event loop, which every request of a process shares. */
+export function measureEventLoop(registry: Registry): void {
+  const delay = monitorEventLoopDelay({ resolution: LOOK_MS });
+  delay.enable();
+  new Gauge({
+    name: "acp_event_loop_delay_seconds",
+    help: "Longest time that the event loop was held up since metrics were read before.",
+    registers: [registry],
+    collect() {
+      this.set(Math.max(0, delay.max / 1e9 - LOOK_MS / 1e3));
+      delay.reset();
+    },
+  });
 }

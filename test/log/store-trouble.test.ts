@@ -8,9 +8,9 @@ import { EscalationFeed } from "../../src/escalation/feed.ts";
 import { waitEscalation, watchEscalations } from "../../src/escalation/watch.ts";
 import type { Decide } from "../../src/log/batch.ts";
 import { readReceipts } from "../../src/log/receipts.ts";
-import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
+import { createDatabaseClock, createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { WorkspaceLog } from "../../src/log/writer.ts";
-import { createDatabaseClock, openDatabase } from "../../src/store/database.ts";
+import { openDatabase } from "../../src/store/database.ts";
 import { SILENT_LOG, withClient } from "../support/database.ts";
 import {
   actionOf,

@@ -1,8 +1,8 @@
 import { expect } from "chai";
+import type { DatabaseClock } from "../../src/log/workspace-logs.ts";
 import { WorkspaceLog } from "../../src/log/writer.ts";
 import { VelocityWindows } from "../../src/state/counters/windows.ts";
 import { loadState } from "../../src/state/load.ts";
-import type { DatabaseClock } from "../../src/store/database.ts";
 import { attempt, openWorkspace, type TestWorkspace, velocityRule } from "../support/harness.ts";
 import { assertIntact, decisionsOf, readLog } from "./stored-log.ts";
 

@@ -1,8 +1,9 @@
 import { Registry } from "prom-client";
+import type { DatabaseClock } from "../../src/log/workspace-logs.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import type { WorkspaceLog } from "../../src/log/writer.ts";
 import { createRedisParts } from "../../src/mirror/redis.ts";
-import { type DatabaseClock, openDatabase } from "../../src/store/database.ts";
+import { openDatabase } from "../../src/store/database.ts";
 import { SILENT_LOG } from "../support/database.ts";
 
 /** A process of the control plane with Redis beside it, as far as a workspace's log goes. */
