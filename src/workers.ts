@@ -1,11 +1,10 @@
 import cluster, { type Worker } from "node:cluster";
-import { Session } from "node:inspector/promises";
 import { constants } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { AggregatorRegistry, type Registry } from "prom-client";
 import type { Config } from "./config.ts";
-import { type ControlPlaneOptions, createControlPlane } from "./control-plane.ts";
+import { type ControlPlaneOptions, collectStartGarbage, createControlPlane } from "./control-plane.ts";
 import { type FirstStart, prepareFirstStart } from "./registry/first-start.ts";
 import type { MetricsPage } from "./server/http.ts";
 import type { Addresses } from "./server/servers.ts";
@@ -68,17 +67,6 @@ async function openDatabaseUrls({ config, log }: Serving, started: AsyncDisposab
   return { databaseUrl: embedded.url, databaseOwnerUrl: embedded.ownerUrl };
 }
 
-/**
- * Releases the memory that starting took. Loading modules makes V8 grow its young generation, and an idle process produces too
- * little garbage for V8 to shrink it again.
- */
-async function collectStartGarbage(): Promise<void> {
-  const session = new Session();
-  session.connect();
-  await session.post("HeapProfiler.collectGarbage");
-  session.disconnect();
-}
-
 /** Serves in this process until the stop signal. Rejects if it cannot serve, after stopping whatever it had started. */
 export async function serveAlone(serving: Serving): Promise<void> {
   const { config, log, stop, announce } = serving;
@@ -89,7 +77,6 @@ export async function serveAlone(serving: Serving): Promise<void> {
   const first = await prepareFirstStart({
     ...{ ...controlPlane, adminKey: config.adminKey?.reveal(), dataDir: config.dataDir, log },
   });
-  await collectStartGarbage();
   announce(await controlPlane.listen(), first);
   log.info({ signal: await stop }, "stopping");
 }
@@ -255,7 +242,6 @@ export async function serveAsWorker({ config, log, stop }: Omit<Serving, "announ
     ...{ config, databaseUrl: config.databaseUrl?.reveal() ?? "", log, metricsPage: pageOfAll },
   });
   started.defer(() => controlPlane.close());
-  await collectStartGarbage();
   send({ kind: "serving", addresses: await controlPlane.listen() });
   log.info({ signal: await stop }, "stopping");
   // Leaves the ports: the primary gives new connections to other workers while this one drains.
