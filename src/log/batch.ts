@@ -286,6 +286,7 @@ export class Batch {
       for (const step of undo.splice(noted).reverse()) step();
       this.#outcomes.length = count;
       this.#bodies.length = count;
+      this.#refs.length = count;
       item.reject(error);
       return false;
     }

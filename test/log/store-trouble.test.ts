@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import { expect } from "chai";
+import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { decide, steps } from "../../src/decision/decide.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { findEscalationPage } from "../../src/escalation/escalation.ts";
@@ -14,6 +15,7 @@ import { openDatabase } from "../../src/store/database.ts";
 import { SILENT_LOG, withClient } from "../support/database.ts";
 import {
   actionOf,
+  actionRule,
   attempt,
   type Replica,
   reasonOf,
@@ -189,6 +191,23 @@ describe("an action that cannot be decided", () => {
       expect((await settled([ask("pay.never", cannotDecide)])).errors).to.have.length(1);
       await ask("pay");
       expect(decisionsOf(await readLog(workspace.url))).to.have.length(4);
+      await assertStateAsStored(workspace, log);
+    }));
+
+  it("fails alone after it was decided, too: a later action of its batch gets an escalation of its own.", () =>
+    withWorkspace({}, async (workspace) => {
+      const agentId = await workspace.agent();
+      await workspace.mandate([actionRule(Decision.ESCALATE, "pay")]);
+      const { log, ask } = await askable(workspace, agentId);
+      // The fold does not know what to do with this authority.
+      const cannotFold: Decide = (state, nowMs, journal) => ({
+        ...decide(state, actionOf({ agentId, actionType: "read" }), nowMs, journal),
+        authority: [null as never],
+      });
+      const { errors } = await settled([ask("read"), ask("read", cannotFold), ask("pay"), ask("read")]);
+      expect(errors).to.have.length(1);
+      const [escalation] = decisionsOf(await readLog(workspace.url)).filter(({ decision }) => decision === "escalate");
+      expect(escalation).to.not.equal(undefined);
       await assertStateAsStored(workspace, log);
     }));
 });
