@@ -12,6 +12,7 @@ import {
   type SealedDecision,
 } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
+import { storeFault } from "../store/database.ts";
 import { appendEntries } from "../store/sql/append-entries.ts";
 import type { Reader } from "../store/transaction.ts";
 import { appendLeaves, bytesFromFrontier, type Frontier, leafHash, rootText } from "../tree/merkle.ts";
@@ -71,6 +72,22 @@ export const textLengthOf = ({ actionContent, metadataText }: Action): number =>
 
 const cancelled = (): ControlPlaneError =>
   new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away before the action was decided");
+
+/** Gives callers an error; a database that does not answer is STORE_UNAVAILABLE. */
+export function rejectAll(items: readonly Pick<PendingDecision, "reject">[], error: unknown): void {
+  const fault = storeFault(error);
+  for (const item of items) item.reject(fault);
+}
+
+/** Runs a step of a batch. What it throws, the callers get as well: nobody else knows of them while it runs. */
+export function orRejectAll(items: readonly PendingDecision[], step: () => void): void {
+  try {
+    step();
+  } catch (error) {
+    rejectAll(items, error);
+    throw error;
+  }
+}
 
 /** The actions and tasks that wait in the log of a workspace, in the order in which they came, and the rule of what may batch. */
 export class Queue {

@@ -23,8 +23,10 @@ import {
   type Decide,
   decidedAlone,
   isTask,
+  orRejectAll,
   type PendingDecision,
   Queue,
+  rejectAll,
   type Steps,
   textLengthOf,
   type Waiting,
@@ -91,11 +93,6 @@ const SWEEP_MS = 60_000;
 
 function unknownAgent(agentId: string): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.AGENT_NOT_FOUND, `no agent \`${agentId}\``, { agent_id: agentId });
-}
-
-function rejectAll(items: readonly Pick<PendingDecision, "reject">[], error: unknown): void {
-  const fault = storeFault(error);
-  for (const item of items) item.reject(fault);
 }
 
 /**
@@ -468,10 +465,10 @@ export class WorkspaceLog {
     return true;
   }
 
-  /** Decides actions as of a time for which they are loaded, and sends them. */
+  /** Decides actions as of a time for which they are loaded, and sends them. What it throws, their callers get. */
   #send(connection: PoolClient, items: readonly PendingDecision[], nowMs: number): void {
     const batch = new Batch(this.#state, items, nowMs);
-    batch.decide();
+    orRejectAll(items, () => batch.decide());
     this.#queue.putBack(batch.left);
     if (batch.items.length === 0) {
       if (this.#inFlight.length === 0) this.#release();
@@ -509,7 +506,10 @@ export class WorkspaceLog {
     batches: readonly Batch[],
     results: readonly PromiseSettledResult<number | undefined>[],
   ): Promise<void> {
-    for (const batch of batches.toReversed()) batch.undo();
+    const all = batches.flatMap(({ items }) => items);
+    orRejectAll(all, () => {
+      for (const batch of batches.toReversed()) batch.undo();
+    });
     this.#publish();
     for (const [index, { items }] of batches.entries()) {
       const result = results[index] as PromiseSettledResult<number | undefined>;

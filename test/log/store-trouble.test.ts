@@ -27,6 +27,7 @@ import {
 import { coldState, comparable, foldedState } from "./comparable.ts";
 import { startGate } from "./gate.ts";
 import { assertIntact, decisionsOf, readLog } from "./stored-log.ts";
+import { openWatchedLog, whileHeld } from "./watched-log.ts";
 
 const CALLERS = 30;
 const TURNS = 25;
@@ -180,6 +181,14 @@ const cannotDecide: Decide = () => {
   throw new TypeError("cannot be decided");
 };
 
+/** Fails in a way that leaves half a step in the state. */
+const tearState: Decide = (state, nowMs, journal) => {
+  journal.undo.push(() => {
+    throw new RangeError("cannot be undone");
+  });
+  return cannotDecide(state, nowMs, journal);
+};
+
 describe("an action that cannot be decided", () => {
   it("fails alone: the others of its batch are decided, and nothing of it stays in the state.", () =>
     withWorkspace({}, async (workspace) => {
@@ -220,12 +229,6 @@ describe("a fault of the log itself", () => {
       const { log, ask } = await askable(workspace, agentId);
       const heard: number[] = [];
       log.subscribe((events) => void heard.push(...events.map(({ seq }) => seq)));
-      const tearState: Decide = (state, nowMs, journal) => {
-        journal.undo.push(() => {
-          throw new RangeError("cannot be undone");
-        });
-        return cannotDecide(state, nowMs, journal);
-      };
       await ask("pay");
       const read = log.caughtUp().catch(() => undefined);
       const { errors } = await settled([ask("pay"), ask("pay", tearState)]);
@@ -237,6 +240,48 @@ describe("a fault of the log itself", () => {
       const { seq } = await log.caughtUp();
       expect(heard).to.deep.equal(Array.from(heard, (_, index) => seq - heard.length + index));
     }));
+
+  it("costs the callers of a batch behind another the error too, and the batch before it nothing.", () =>
+    withWorkspace({}, async (workspace) => {
+      const agentId = await workspace.agent();
+      const { log, events } = await openWatchedLog(workspace);
+      const ask = (decideOne?: Decide) => {
+        const action = actionOf({ agentId, actionType: "pay" });
+        return log.append(action, { ...steps(action), ...(decideOne && { decide: decideOne }) }, () => false);
+      };
+      const asked = await whileHeld(workspace.url, async () => {
+        const first = ask();
+        while (!events.includes("sent 1")) await setImmediate();
+        return { first, behind: settled([ask(tearState)]) };
+      });
+      expect((await asked.first).decision).to.equal("allow");
+      expect((await asked.behind).errors.map(String)).to.deep.equal(["RangeError: cannot be undone"]);
+      await log.idle();
+      await ask();
+      await assertStateAsStored(workspace, log);
+    })).timeout(10_000);
+
+  it("costs the callers of a batch that cannot be rolled back the error too.", () =>
+    withWorkspace({}, async (workspace) => {
+      const agentId = await workspace.agent();
+      const overtake = async (count: number) =>
+        count === 1 && (await workspace.intercept({ agentId, actionType: "pay" }));
+      const { log } = await openWatchedLog(workspace, { before: overtake });
+      const ask = (decideOne?: Decide) => {
+        const action = actionOf({ agentId, actionType: "pay" });
+        return log.append(action, { ...steps(action), ...(decideOne && { decide: decideOne }) }, () => false);
+      };
+      const cannotUndo: Decide = (state, nowMs, journal) => {
+        journal.undo.push(() => {
+          throw new RangeError("cannot be undone");
+        });
+        return decide(state, actionOf({ agentId, actionType: "pay" }), nowMs, journal);
+      };
+      expect((await settled([ask(cannotUndo)])).errors.map(String)).to.deep.equal(["RangeError: cannot be undone"]);
+      await log.idle();
+      await ask();
+      await assertStateAsStored(workspace, log);
+    })).timeout(10_000);
 
   it("by a listener reaches no caller and no other listener.", () =>
     withWorkspace({}, async (workspace) => {
