@@ -125,6 +125,14 @@ describe("long checks", () => {
     checker = new LongChecker(LIMITS);
   });
 
+  it("that cannot be made get no answer, and the next is answered.", async () => {
+    const tool = toolFrom({ type: "object", properties: { amount: { type: "number" } } });
+    const unwritable: LongCheck = { kind: "schema", tool, args: { amount: 1n as never } };
+    const { schemas } = await checker.run("w", [unwritable], signal);
+    expect(schemas.size).to.equal(0);
+    expect(await found(quick)).to.deep.equal({ b: true, x: false });
+  });
+
   it("are not made for a caller that has left.", async () => {
     expect(await found(quick, "w", AbortSignal.abort())).to.deep.equal({});
   });

@@ -69,7 +69,9 @@ export class LongChecker {
     if (this.#isRunning) return;
     this.#isRunning = true;
     for (let order = this.#next(); order !== undefined; order = this.#next()) {
-      order.settle(order.signal.aborted ? NO_ANSWERS : await this.#answersOf(order.checks));
+      // Whatever goes wrong with one order, those behind it are answered.
+      const answers = order.signal.aborted ? NO_ANSWERS : this.#answersOf(order.checks).catch(() => NO_ANSWERS);
+      order.settle(await answers);
     }
     this.#isRunning = false;
   }
