@@ -42,8 +42,15 @@ export function oneOfEach(agentId: string, grantorId: string): SealedAuthority[]
   ];
 }
 
+/** Authority that one transaction adds: PostgreSQL ends one that waits for seconds while the ORM writes its statement. */
+const MAX_GIVEN = 1_000;
+
 /** Makes authority durable, as its service does it. */
-export function give(log: WorkspaceLog, all: readonly SealedAuthority[]): Promise<void> {
+export async function give(log: WorkspaceLog, all: readonly SealedAuthority[]): Promise<void> {
+  for (let from = 0; from < all.length; from += MAX_GIVEN) await giveAtOnce(log, all.slice(from, from + MAX_GIVEN));
+}
+
+function giveAtOnce(log: WorkspaceLog, all: readonly SealedAuthority[]): Promise<void> {
   return log.change("key_test", async ({ transaction, state, nowMs, nextSeq, seal }) => {
     const rows = all.map((sealed) => {
       const createdSeq = nextSeq();
