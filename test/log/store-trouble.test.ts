@@ -11,6 +11,7 @@ import type { Decide } from "../../src/log/batch.ts";
 import { readReceipts } from "../../src/log/receipts.ts";
 import { createDatabaseClock, createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { WorkspaceLog } from "../../src/log/writer.ts";
+import type { StateJournal } from "../../src/state/workspace.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { SILENT_LOG, withClient } from "../support/database.ts";
 import {
@@ -157,17 +158,18 @@ describe("a change whose connection is cut", () => {
     }));
 });
 
+/** A way to ask a log for decisions of one's own; by default it decides as the service does. */
+const askOn = (log: WorkspaceLog, agentId: string) => (actionType: string, decideOne?: Decide) => {
+  const action = actionOf({ agentId, actionType });
+  return log.append(action, { ...steps(action), ...(decideOne && { decide: decideOne }) }, () => false);
+};
+
 /** A log of its own over the state as stored, and a way to ask it with a decision of one's own. */
 async function askable(workspace: TestWorkspace, agentId: string) {
   const clock = createDatabaseClock();
   clock.observe(Date.now(), performance.now(), performance.now());
   const log = new WorkspaceLog(workspace.database, await coldState(workspace.database.pool), clock);
-  const ask = (actionType: string, fault?: Decide) => {
-    const action = actionOf({ agentId, actionType });
-    const decideOne: Decide = fault ?? ((state, nowMs, journal) => decide(state, action, nowMs, journal));
-    return log.append(action, { ...steps(action), decide: decideOne }, () => false);
-  };
-  return { log, ask };
+  return { log, ask: askOn(log, agentId) };
 }
 
 async function assertStateAsStored({ database, url }: TestWorkspace, log: WorkspaceLog): Promise<void> {
@@ -181,11 +183,15 @@ const cannotDecide: Decide = () => {
   throw new TypeError("cannot be decided");
 };
 
-/** Fails in a way that leaves half a step in the state. */
-const tearState: Decide = (state, nowMs, journal) => {
-  journal.undo.push(() => {
+/** Leaves half a step in the state of a batch that is rolled back. */
+const refuseUndo = ({ undo }: StateJournal): void =>
+  void undo.push(() => {
     throw new RangeError("cannot be undone");
   });
+
+/** Fails, and cannot be rolled back. */
+const tearState: Decide = (state, nowMs, journal) => {
+  refuseUndo(journal);
   return cannotDecide(state, nowMs, journal);
 };
 
@@ -245,19 +251,16 @@ describe("a fault of the log itself", () => {
     withWorkspace({}, async (workspace) => {
       const agentId = await workspace.agent();
       const { log, events } = await openWatchedLog(workspace);
-      const ask = (decideOne?: Decide) => {
-        const action = actionOf({ agentId, actionType: "pay" });
-        return log.append(action, { ...steps(action), ...(decideOne && { decide: decideOne }) }, () => false);
-      };
+      const ask = askOn(log, agentId);
       const asked = await whileHeld(workspace.url, async () => {
-        const first = ask();
+        const first = ask("pay");
         while (!events.includes("sent 1")) await setImmediate();
-        return { first, behind: settled([ask(tearState)]) };
+        return { first, behind: settled([ask("pay", tearState)]) };
       });
       expect((await asked.first).decision).to.equal("allow");
       expect((await asked.behind).errors.map(String)).to.deep.equal(["RangeError: cannot be undone"]);
       await log.idle();
-      await ask();
+      await ask("pay");
       await assertStateAsStored(workspace, log);
     })).timeout(10_000);
 
@@ -267,19 +270,16 @@ describe("a fault of the log itself", () => {
       const overtake = async (count: number) =>
         count === 1 && (await workspace.intercept({ agentId, actionType: "pay" }));
       const { log } = await openWatchedLog(workspace, { before: overtake });
-      const ask = (decideOne?: Decide) => {
-        const action = actionOf({ agentId, actionType: "pay" });
-        return log.append(action, { ...steps(action), ...(decideOne && { decide: decideOne }) }, () => false);
-      };
+      const ask = askOn(log, agentId);
       const cannotUndo: Decide = (state, nowMs, journal) => {
-        journal.undo.push(() => {
-          throw new RangeError("cannot be undone");
-        });
+        refuseUndo(journal);
         return decide(state, actionOf({ agentId, actionType: "pay" }), nowMs, journal);
       };
-      expect((await settled([ask(cannotUndo)])).errors.map(String)).to.deep.equal(["RangeError: cannot be undone"]);
+      expect((await settled([ask("pay", cannotUndo)])).errors.map(String)).to.deep.equal([
+        "RangeError: cannot be undone",
+      ]);
       await log.idle();
-      await ask();
+      await ask("pay");
       await assertStateAsStored(workspace, log);
     })).timeout(10_000);
 

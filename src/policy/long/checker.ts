@@ -69,7 +69,7 @@ export class LongChecker {
     if (this.#isRunning) return;
     this.#isRunning = true;
     for (let order = this.#next(); order !== undefined; order = this.#next()) {
-      // Whatever goes wrong with one order, those behind it are answered.
+      // A fault of one order must not stop the orders behind it.
       const answers = order.signal.aborted ? NO_ANSWERS : this.#answersOf(order.checks).catch(() => NO_ANSWERS);
       order.settle(await answers);
     }
