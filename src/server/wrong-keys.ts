@@ -20,7 +20,8 @@ interface Bucket {
   tokens: number;
   /** When `tokens` was true, milliseconds. */
   atMs: number;
-  isEmpty: boolean;
+  /** Whether the log says that the address sends too many. It says so once, until the address was quiet for a minute. */
+  isReported: boolean;
 }
 
 /** A call that came with a wrong key, as logged. The key is not part of it. */
@@ -51,19 +52,19 @@ export class WrongKeys {
     const bucket = this.#filled(network);
     if (bucket.tokens >= 1) {
       bucket.tokens -= 1;
-      bucket.isEmpty = false;
       this.#log.info({ address, requestId, method }, "wrong key");
       return undefined;
     }
-    if (!bucket.isEmpty) this.#log.warn({ network, requestId, method }, "too many wrong keys from one address");
-    bucket.isEmpty = true;
+    if (!bucket.isReported) this.#log.warn({ network, requestId, method }, "too many wrong keys from one address");
+    bucket.isReported = true;
     return tooManyWrongKeys();
   }
 
   #filled(network: string): Bucket {
     const nowMs = this.#now();
-    const bucket = this.#buckets.get(network) ?? { tokens: BURST, atMs: nowMs, isEmpty: false };
+    const bucket = this.#buckets.get(network) ?? { tokens: BURST, atMs: nowMs, isReported: false };
     bucket.tokens = Math.min(BURST, bucket.tokens + ((nowMs - bucket.atMs) / 1000) * PER_SECOND);
+    if (bucket.tokens === BURST) bucket.isReported = false;
     bucket.atMs = nowMs;
     this.#buckets.set(network, bucket);
     return bucket;

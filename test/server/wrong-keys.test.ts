@@ -95,6 +95,21 @@ describe("wrong keys", () => {
     expect([isRefused("192.0.2.1"), isRefused("192.0.2.1")]).to.deep.equal([false, true]);
   });
 
+  it("are logged as too many once, until the address was quiet for a minute.", () => {
+    let nowMs = 0;
+    const warnings: string[] = [];
+    const keys = new WrongKeys({ info: () => {}, warn: (_details, message) => warnings.push(message) }, () => nowMs);
+    const guess = (times: number): void => {
+      for (let index = 0; index < times; index++) keys.refusal({ ...call, address: "192.0.2.1" });
+    };
+    guess(BURST + 5);
+    for (; nowMs < 30_000; nowMs += 500) guess(1);
+    expect(warnings).to.have.length(1);
+    nowMs += BURST * 1000;
+    guess(BURST + 1);
+    expect(warnings).to.have.length(2);
+  });
+
   it("of one IPv6 network count together.", () => {
     for (const address of ["2001:db8:0:1::5", "2001:DB8:0:1:ffff::", "2001:db8::1:0:0:0:9", "2001:db8:0:1::5%eth0"])
       expect(networkOf(address)).to.equal("2001:db8:0:1::/64");
