@@ -133,6 +133,51 @@ describeInBrowser("the escalations", () => {
     await page.getByText("Nothing waits for a person").waitFor();
   });
 
+  for (const { of, tool } of [
+    { of: "a registered tool", tool: "send_payment" },
+    { of: "an unregistered tool", tool: "wire_money" },
+  ]) {
+    it(`keep the buttons in their place while the rest of the card is read (${of}).`, async () => {
+      const { rest } = dashboard.service;
+      const type = `limited.${tool}`;
+      const limit = (max_count: number) => ({
+        ...{ type: "sequence", decision: "block" },
+        conditions: {
+          ...{ mode: "velocity", match_action_types: ["limited.*"], max_count, window_seconds: 3_600 },
+          scope: "workspace",
+        },
+      });
+      await rest("POST /v1/enforce/mandates", {
+        name: type,
+        rules: [
+          { type: "action", decision: "escalate", conditions: { match_action_types: [type] } },
+          ...[50, 60, 70].map(limit),
+        ],
+      });
+      const payer = await dashboard.service.agent(`payer by ${tool}`);
+      for (let turn = 0; turn < 4; turn++) await ask({ amount: 1 }, { agent_id: payer, action_type: "look" });
+      const id = await ask({ amount: 600, to: "ACME" }, { agent_id: payer, action_type: type, tool });
+      const shown = await dashboard.open("/limits");
+      await shown.addInitScript((selector) => {
+        const places = new Set<string>();
+        const look = (): void => {
+          const { x, y } = document.querySelector(selector)?.getBoundingClientRect() ?? {};
+          if (y !== undefined) places.add(`${x} ${y}`);
+          Object.assign(window, { places: [...places] });
+          requestAnimationFrame(look);
+        };
+        look();
+      }, `[data-id="${id}"] [data-action=approve]`);
+      await shown.goto("/escalations");
+      await card(id, shown).locator(".bar").nth(1).waitFor();
+      await card(id, shown).locator(".before li").nth(2).waitFor();
+      await card(id, shown).locator(".spark").waitFor();
+      expect(await shown.evaluate("window.places")).to.have.length(1);
+      await screenshot(shown, `escalations-whole-${tool}`);
+      await shown.close();
+    });
+  }
+
   it("give the agent the reason of a rejection.", async () => {
     const call = guarded([])(751, "ACME").then(
       () => undefined,

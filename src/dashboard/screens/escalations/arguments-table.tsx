@@ -57,12 +57,14 @@ export function ArgumentsTable({
             <tr key={name} data-argument={name}>
               <th scope="row">
                 <Shown text={name} />
-                <ArgumentNote
-                  schema={known.byPath.get(name)}
-                  isKnownTool={known.byPath.size > 0}
-                  hasBelow={hasBelow(known, name)}
-                  value={value}
-                />
+                {tool === undefined ? null : (
+                  <ArgumentNote
+                    schema={known.byPath.get(name)}
+                    isKnownTool={known.byPath.size > 0}
+                    hasBelow={hasBelow(known, name)}
+                    value={value}
+                  />
+                )}
               </th>
               <td>
                 <JsonView value={value} />
@@ -76,9 +78,6 @@ export function ArgumentsTable({
           {rows.length - limit} more arguments that will run
         </button>
       ) : null}
-      {tool !== undefined && known.isUnknown ? (
-        <p className="argument-note is-bad">The tool is not registered: no schema tells what these arguments mean.</p>
-      ) : null}
     </div>
   );
 }
@@ -86,6 +85,7 @@ export function ArgumentsTable({
 const hasBelow = ({ byPath }: KnownArguments, name: string): boolean =>
   [...byPath.keys()].some((path) => path.startsWith(`${name}.`) || path.startsWith(`${name}[]`));
 
+/** What the schema says of an argument. It takes its line while the schema is read too, so that no button moves under a pointer. */
 function ArgumentNote({
   schema,
   isKnownTool,
@@ -100,7 +100,7 @@ function ArgumentNote({
 }) {
   if (schema === undefined) {
     const isGroup = value !== null && typeof value === "object" && hasBelow;
-    return isKnownTool && !isGroup ? <span className="argument-note is-bad">not in the tool's schema</span> : null;
+    return <span className="argument-note is-bad">{isKnownTool && !isGroup ? "not in the tool's schema" : ""}</span>;
   }
   return (
     <span className="argument-note">

@@ -14,6 +14,8 @@ import { durationText, Time } from "../../kit/time.tsx";
 const BEFORE = 10;
 const BEFORE_ON_CARD = 3;
 const MAX_LIMITS = 50;
+/** As many as have room before they are read: see the style of `.around section`. */
+const LIMITS_ON_CARD = 2;
 const SETTLE_MS = 400;
 const STALE_MS = 60_000;
 const DIGEST_SHOWN = 12;
@@ -26,7 +28,7 @@ export function Around({ escalation, isWhole }: { readonly escalation: Escalatio
   return (
     <div ref={shown} className={isWhole ? "around is-whole" : "around"}>
       <Before escalation={escalation} limit={limit} isOn={isSettled} />
-      <Limits decisionId={escalation.decisionId} limit={isWhole ? MAX_LIMITS : BEFORE_ON_CARD} isOn={isSettled} />
+      <Limits decisionId={escalation.decisionId} limit={isWhole ? MAX_LIMITS : LIMITS_ON_CARD} isOn={isSettled} />
       <Covered escalation={escalation} isWhole={isWhole} />
     </div>
   );
@@ -92,7 +94,9 @@ function Before({ escalation, limit, isOn }: PartProps & { readonly escalation: 
 
 function Limits({ decisionId, limit: shown, isOn }: PartProps & { readonly decisionId: string }) {
   const query = useQuery(EnforcementService.method.getDecision, { decisionId }, { enabled: isOn, staleTime: STALE_MS });
-  const limits = query.data?.receipt?.authorisation?.collectiveLimits ?? [];
+  const limits = (query.data?.receipt?.authorisation?.collectiveLimits ?? []).toSorted(
+    (a, b) => shareUsed(b) - shareUsed(a),
+  );
   return (
     <section aria-label="Shared limits">
       <h3>Shared limits</h3>
@@ -110,6 +114,10 @@ function Limits({ decisionId, limit: shown, isOn }: PartProps & { readonly decis
     </section>
   );
 }
+
+/** Share of a limit that is used with this action; above 1 beyond it. */
+const shareUsed = ({ count, limit }: CollectiveLimit): number =>
+  limit === 0n ? Infinity : Number(count) / Number(limit);
 
 function LimitBar({ limit: { count, limit, group, window } }: { readonly limit: CollectiveLimit }) {
   const shareOf = (part: bigint): number => (limit === 0n ? 1 : Math.min(1, Number(part) / Number(limit)));

@@ -12,7 +12,7 @@ import { Message } from "../../kit/message.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Countdown, Time } from "../../kit/time.tsx";
 import { useMayChange } from "../../session.ts";
-import { ArgumentsTable } from "./arguments-table.tsx";
+import { ArgumentsTable, useToolArguments } from "./arguments-table.tsx";
 import { Around } from "./around.tsx";
 import { EditDialog } from "./edit-dialog.tsx";
 import { Extend } from "./extend.tsx";
@@ -70,11 +70,7 @@ export const EscalationCard = memo(function EscalationCard(props: CardProps) {
             <Shown text={actionType} />
           </Link>
         </h2>
-        {tool === undefined ? null : (
-          <span className="hint">
-            calls <Shown text={tool} />
-          </span>
-        )}
+        {tool === undefined ? null : <Called tool={tool} />}
         {asked > 1 ? <span className="badge is-wait">asked {asked} times</span> : null}
         {identical.length > 0 ? <span className="badge is-wait">{identical.length + 1} identical</span> : null}
         {isPending ? <TimeLeft escalation={escalation} /> : null}
@@ -94,6 +90,16 @@ export const EscalationCard = memo(function EscalationCard(props: CardProps) {
     </article>
   );
 });
+
+function Called({ tool }: { readonly tool: string }) {
+  const { isUnknown } = useToolArguments(tool);
+  return (
+    <span className="hint">
+      calls <Shown text={tool} />
+      {isUnknown ? <span className="fault-text">, not registered: no schema tells what its arguments mean</span> : null}
+    </span>
+  );
+}
 
 function TimeLeft({ escalation: { escalationId, expiresAt } }: { readonly escalation: Escalation }) {
   const mayChange = useMayChange();
