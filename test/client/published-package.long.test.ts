@@ -11,6 +11,7 @@ import { expect } from "chai";
 import { chromium } from "playwright-core";
 import { publint } from "publint";
 import { build, type Rolldown } from "vite";
+import { CHROMIUM } from "../dashboard/browser.ts";
 import type { TestService } from "../support/service.ts";
 import { startRuledService } from "./harness.ts";
 import {
@@ -29,7 +30,6 @@ const KIB = 1024;
 const MAX_TARBALL = 250 * KIB;
 /** Without room for the rules for fields, which are 10 KB. */
 const MAX_BUNDLE = 40_000;
-const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
 /** Bundles a program of the project for browsers; gives what a page loads before it runs, or all of it as one file. */
 async function bundle(project: string, entry: string, asOneFile = false): Promise<string> {
