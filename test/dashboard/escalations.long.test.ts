@@ -166,12 +166,14 @@ describeInBrowser("the escalations", () => {
         };
         look();
       }, `[data-id="${id}"] [data-action=approve]`);
-      await shown.goto("/escalations");
-      await card(id, shown).locator(".bar").nth(1).waitFor();
-      await card(id, shown).locator(".before li").nth(2).waitFor();
-      await card(id, shown).locator(".spark").waitFor();
-      expect(await shown.evaluate("window.places")).to.have.length(1);
-      await screenshot(shown, `escalations-whole-${tool}`);
+      for (const path of ["/escalations", `/escalations/${id}`]) {
+        await shown.goto(path);
+        await card(id, shown).locator(".bar").nth(1).waitFor();
+        await card(id, shown).locator(".before li").nth(2).waitFor();
+        await card(id, shown).locator(".spark").waitFor();
+        expect(await shown.evaluate("window.places"), path).to.have.length(1);
+      }
+      await screenshot(shown, `escalation-complete-${tool}`);
       await shown.close();
     });
   }

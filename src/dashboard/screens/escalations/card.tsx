@@ -39,14 +39,24 @@ export interface CardProps {
   readonly onBatch?: ((escalations: readonly Escalation[]) => void) | undefined;
   /** Told when a person begins to answer it. */
   readonly onAnswer?: ((id: string) => void) | undefined;
-  readonly showsAround?: boolean;
+  /** True on a screen of its own: all that surrounds it, below the answers, since it may be long and is read later. */
+  readonly isWhole?: boolean;
 }
 
 /** One escalation: what will run, why it needs a person, and the ways to answer. Drawn again only when its properties change. */
 export const EscalationCard = memo(function EscalationCard(props: CardProps) {
-  const { escalation, identical = [], isFocused = false, isSelected = false, onSelect, onFocus } = props;
+  const {
+    escalation,
+    identical = [],
+    isFocused = false,
+    isSelected = false,
+    onSelect,
+    onFocus,
+    isWhole = false,
+  } = props;
   const { escalationId, actionType, actionContent, tool, status, asked } = escalation;
   const isPending = status === EscalationStatus.PENDING;
+  const answers = isPending ? <Answers {...props} /> : <Outcome escalation={escalation} />;
   return (
     <article
       id={`card-${escalationId}`}
@@ -85,8 +95,9 @@ export const EscalationCard = memo(function EscalationCard(props: CardProps) {
       )}
       <OtherMetadata escalation={escalation} />
       <Reasons reasons={escalation.reasons} />
-      <Around escalation={escalation} isWhole={props.showsAround ?? false} />
-      {isPending ? <Answers {...props} /> : <Outcome escalation={escalation} />}
+      {isWhole ? answers : null}
+      <Around escalation={escalation} isWhole={isWhole} />
+      {isWhole ? null : answers}
     </article>
   );
 });

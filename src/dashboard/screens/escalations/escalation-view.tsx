@@ -24,7 +24,7 @@ export function EscalationView({ escalationId }: { readonly escalationId: string
       ) : null}
       {escalation === undefined ? null : (
         <div className="card" data-id={escalation.escalationId}>
-          <EscalationCard escalation={escalation} showsAround />
+          <EscalationCard escalation={escalation} isWhole />
         </div>
       )}
     </ScreenFrame>
