@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import decimal
 import math
+import os
 import signal
 import socketserver
+import sys
 import tempfile
 import threading
+import types
 import unittest
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
@@ -239,6 +242,33 @@ class Guard(unittest.TestCase):
             self.guarded("review.pay")(100)
         found = escalation(interrupting.result()[0])
         self.assertEqual((found.status, found.resolved_by), (escalations.ESCALATION_STATUS_REJECTED, "withdrawal"))
+
+    def test_runs_nothing_of_grpc_in_the_main_thread(self) -> None:
+        # An interrupt there can leave a lock of grpc held, on which every later call waits.
+        entered: set[str] = set()
+
+        def note(frame: types.FrameType, *_: object) -> None:
+            if f"{os.sep}grpc{os.sep}" in frame.f_code.co_filename:
+                entered.add(f"{frame.f_code.co_filename}: {frame.f_code.co_name}")
+
+        approving = beside(lambda: resolve(pending_of(self.agent_id), "approved"))
+        sys.setprofile(note)
+        try:
+            with acp.Client(URL, KEY) as client:
+                client.intercept("read", "", self.agent_id)
+                self.guarded("pay", client)(1)
+                self.guarded("review.pay", client)(2)
+                with self.assertRaises(acp.ControlPlaneRequestError):
+                    client.intercept("", "", self.agent_id)
+                stop = acp.StopSignal()
+                threading.Timer(0.2, stop.set).start()
+                with self.assertRaises(acp.CallCancelledError):
+                    self.guarded("review.pay", client, cancel=stop)(3)
+        finally:
+            sys.setprofile(None)
+        approving.result()
+        self.assertEqual(entered, set())
+        self.assertEqual([amount for amount, _ in self.runs], [1, 2])
 
     def test_hands_the_function_a_signal_and_discards_its_result_when_the_agent_must_stop(self) -> None:
         running = threading.Event()

@@ -23,6 +23,9 @@ from .stop_signal import StopSignal
 T = TypeVar("T")
 Response = TypeVar("Response")
 
+#: Seconds.
+_STEP = 0.2
+
 
 class Connection(Channels):
     """The connection of one blocking client."""
@@ -38,6 +41,9 @@ class Connection(Channels):
 
     def close(self) -> None:
         """Closes the channels, with the calls on them."""
+        _uninterrupted(self._close)
+
+    def _close(self) -> None:
         for channel in self.take():
             channel.close()
 
@@ -50,12 +56,15 @@ class BlockingWire:
         self._cancel = cancel
 
     async def unary(self, method: Method[Response], request: Any, timeout: float) -> Response:
-        """Makes one call."""
+        """Makes one call. One whose caller is interrupted ends by its deadline."""
+        return _uninterrupted(lambda: self._unary(method, request, timeout))
+
+    def _unary(self, method: Method[Response], request: Any, timeout: float) -> Response:
         self._raise_if_cancelled()
         sent_at = time.monotonic()
         line, callee = self._connection.begin_unary(method)
         call = callee.future(request, timeout=timeout)
-        unsubscribe = self._on_cancel(call.cancel)
+        unsubscribe = self._on_cancel(lambda: _uninterrupted(call.cancel))
         try:
             response: Response = call.result()
             line.heard_at = time.monotonic()
@@ -92,12 +101,13 @@ class BlockingWire:
         if self._cancel is None and threading.current_thread() is not threading.main_thread():
             return await call(free)
         sent: Future[T] = Future()
-        threading.Thread(target=_settle, args=(sent, call, free), daemon=True, name="agent-control-plane-call").start()
+        work = (sent, lambda: run_blocking(call(free)))
+        threading.Thread(target=_settle, args=work, daemon=True, name="agent-control-plane-call").start()
         over = threading.Event()
         sent.add_done_callback(lambda _: over.set())
         unsubscribe = self._on_cancel(over.set)
         try:
-            over.wait()
+            _wait(over)
             self._raise_if_cancelled()
             return sent.result()
         except BaseException:
@@ -131,9 +141,34 @@ class BlockingWire:
             self._cancel.raise_if_set()
 
 
-def _settle(future: Future[T], call: Work[T], wire: Wire) -> None:
+def _uninterrupted(work: Callable[[], T]) -> T:
+    """Runs work beside the main thread: an interrupt of grpc in there can leave a lock held, on which every later call waits.
+
+    A caller who is interrupted leaves, and the work goes on.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    done: Future[T] = Future()
     try:
-        future.set_result(run_blocking(call(wire)))
+        threading.Thread(target=_settle, args=(done, work), daemon=True, name="agent-control-plane-call").start()
+    except RuntimeError:
+        # A program that ends starts no threads.
+        return work()
+    over = threading.Event()
+    done.add_done_callback(lambda _: over.set())
+    _wait(over)
+    return done.result()
+
+
+def _wait(event: threading.Event) -> None:
+    """Waits in short steps, since Windows ends no wait for an interrupt."""
+    while not event.wait(_STEP):
+        pass
+
+
+def _settle(future: Future[T], work: Callable[[], T]) -> None:
+    try:
+        future.set_result(work())
     except BaseException as error:
         future.set_exception(error)
 
@@ -175,11 +210,13 @@ class BlockingStream(Generic[Response]):
     ) -> None:
         self._connection = connection
         self._cancel = cancel
-        self._line, callee = connection.begin_stream(method)
-        self._call = callee(request)
         self._items: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._call: Any = None
         self._unsubscribe = (lambda: None) if cancel is None else cancel.add_callback(self._wake)
-        threading.Thread(target=self._read, daemon=True, name="agent-control-plane-stream").start()
+        reading = (method, request)
+        threading.Thread(target=self._read, args=reading, daemon=True, name="agent-control-plane-stream").start()
 
     async def receive(self, timeout: float) -> Optional[Response]:
         """Returns the next message; None when none came within `timeout` seconds."""
@@ -193,25 +230,38 @@ class BlockingStream(Generic[Response]):
             return await self.receive(0)
         if item is _Mark.END:
             raise StreamEndedError
-        if isinstance(item, ControlPlaneRequestError):
+        if isinstance(item, Exception):
             raise item
-        self._line.heard_at = time.monotonic()
         return item
 
     def close(self) -> None:
         """Releases the connection."""
         self._unsubscribe()
-        self._call.cancel()
+        with self._lock:
+            self._is_closed = True
+            call = self._call
+        if call is not None:
+            _uninterrupted(call.cancel)
 
     def _wake(self) -> None:
         self._items.put(_Mark.WAKE)
 
-    def _read(self) -> None:
+    def _read(self, method: Method[Response], request: Any) -> None:
+        line, callee = self._connection.begin_stream(method)
         try:
-            for message in self._call:
+            call = callee(request)
+            with self._lock:
+                self._call = call
+                is_closed = self._is_closed
+            if is_closed:
+                call.cancel()
+            for message in call:
+                line.heard_at = time.monotonic()
                 self._items.put(message)
             self._items.put(_Mark.END)
         except grpc.RpcError as error:
             self._items.put(request_error_from(error))
+        except Exception as error:
+            self._items.put(error)
         finally:
-            self._connection.release(self._line)
+            self._connection.release(line)
