@@ -20,7 +20,7 @@ interface Bucket {
   tokens: number;
   /** When `tokens` was true, milliseconds. */
   atMs: number;
-  /** Whether the log says that the address sends too many. It says so once, until the address was quiet for a minute. */
+  /** True from the warning in the log until the bucket is full again, after a quiet minute. */
   isReported: boolean;
 }
 

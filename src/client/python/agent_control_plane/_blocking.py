@@ -23,7 +23,7 @@ from .stop_signal import StopSignal
 T = TypeVar("T")
 Response = TypeVar("Response")
 
-#: Seconds.
+#: Seconds between two looks for an interrupt.
 _STEP = 0.2
 
 
@@ -100,9 +100,7 @@ class BlockingWire:
         # Only the main thread is interrupted, and only a signal gives a call of another one up.
         if self._cancel is None and threading.current_thread() is not threading.main_thread():
             return await call(free)
-        sent: Future[T] = Future()
-        work = (sent, lambda: run_blocking(call(free)))
-        threading.Thread(target=_settle, args=work, daemon=True, name="agent-control-plane-call").start()
+        sent = _begin_beside(lambda: run_blocking(call(free)))
         over = threading.Event()
         sent.add_done_callback(lambda _: over.set())
         unsubscribe = self._on_cancel(over.set)
@@ -148,9 +146,8 @@ def _uninterrupted(work: Callable[[], T]) -> T:
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
-    done: Future[T] = Future()
     try:
-        threading.Thread(target=_settle, args=(done, work), daemon=True, name="agent-control-plane-call").start()
+        done = _begin_beside(work)
     except RuntimeError:
         # A program that ends starts no threads.
         return work()
@@ -158,6 +155,13 @@ def _uninterrupted(work: Callable[[], T]) -> T:
     done.add_done_callback(lambda _: over.set())
     _wait(over)
     return done.result()
+
+
+def _begin_beside(work: Callable[[], T]) -> Future[T]:
+    """Runs work in a thread of its own. Raises a `RuntimeError` when no thread can start."""
+    done: Future[T] = Future()
+    threading.Thread(target=_settle, args=(done, work), daemon=True, name="agent-control-plane-call").start()
+    return done
 
 
 def _wait(event: threading.Event) -> None:
@@ -247,6 +251,15 @@ class BlockingStream(Generic[Response]):
         self._items.put(_Mark.WAKE)
 
     def _read(self, method: Method[Response], request: Any) -> None:
+        try:
+            self._read_all(method, request)
+            self._items.put(_Mark.END)
+        except grpc.RpcError as error:
+            self._items.put(request_error_from(error))
+        except Exception as error:
+            self._items.put(error)
+
+    def _read_all(self, method: Method[Response], request: Any) -> None:
         line, callee = self._connection.begin_stream(method)
         try:
             call = callee(request)
@@ -258,10 +271,5 @@ class BlockingStream(Generic[Response]):
             for message in call:
                 line.heard_at = time.monotonic()
                 self._items.put(message)
-            self._items.put(_Mark.END)
-        except grpc.RpcError as error:
-            self._items.put(request_error_from(error))
-        except Exception as error:
-            self._items.put(error)
         finally:
             self._connection.release(line)

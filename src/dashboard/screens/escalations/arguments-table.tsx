@@ -85,7 +85,7 @@ export function ArgumentsTable({
 const hasBelow = ({ byPath }: KnownArguments, name: string): boolean =>
   [...byPath.keys()].some((path) => path.startsWith(`${name}.`) || path.startsWith(`${name}[]`));
 
-/** What the schema says of an argument. It takes its line while the schema is read too, so that no button moves under a pointer. */
+/** Describes an argument by the tool's schema. Keeps its line empty until the schema is read, so that no button moves. */
 function ArgumentNote({
   schema,
   isKnownTool,

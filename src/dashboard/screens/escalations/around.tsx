@@ -95,7 +95,7 @@ function Before({ escalation, limit, isOn }: PartProps & { readonly escalation: 
 function Limits({ decisionId, limit: shown, isOn }: PartProps & { readonly decisionId: string }) {
   const query = useQuery(EnforcementService.method.getDecision, { decisionId }, { enabled: isOn, staleTime: STALE_MS });
   const limits = (query.data?.receipt?.authorisation?.collectiveLimits ?? []).toSorted(
-    (a, b) => shareUsed(b) - shareUsed(a),
+    (a, b) => shareOf(b.count, b.limit) - shareOf(a.count, a.limit),
   );
   return (
     <section aria-label="Shared limits">
@@ -115,13 +115,12 @@ function Limits({ decisionId, limit: shown, isOn }: PartProps & { readonly decis
   );
 }
 
-/** Share of a limit that is used with this action; above 1 beyond it. */
-const shareUsed = ({ count, limit }: CollectiveLimit): number =>
-  limit === 0n ? Infinity : Number(count) / Number(limit);
+/** Share of a limit; above 1 beyond it. */
+const shareOf = (part: bigint, limit: bigint): number => (limit === 0n ? Infinity : Number(part) / Number(limit));
 
 function LimitBar({ limit: { count, limit, group, window } }: { readonly limit: CollectiveLimit }) {
-  const shareOf = (part: bigint): number => (limit === 0n ? 1 : Math.min(1, Number(part) / Number(limit)));
-  const before = shareOf(count - 1n);
+  const filled = Math.min(1, shareOf(count, limit));
+  const before = Math.min(1, shareOf(count - 1n, limit));
   return (
     <>
       <span>
@@ -130,7 +129,7 @@ function LimitBar({ limit: { count, limit, group, window } }: { readonly limit: 
       </span>
       <span className={count > limit ? "bar is-full" : "bar"} aria-hidden>
         <span style={{ width: `${before * 100}%` }} />
-        <span className="is-new" style={{ width: `${(shareOf(count) - before) * 100}%` }} />
+        <span className="is-new" style={{ width: `${(filled - before) * 100}%` }} />
       </span>
     </>
   );
