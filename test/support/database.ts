@@ -25,6 +25,8 @@ const MEMORY = "/dev/shm";
 /** Bytes that must be free there: containers often have 64 MB. */
 const MIN_MEMORY = 4 * 1024 ** 3;
 const DISK_DIR = join(import.meta.dirname, "..", "..", ".data", "test");
+/** Names this checkout, so that two of them may run their tests at the same time. */
+const CHECKOUT = createHash("sha256").update(import.meta.dirname).digest("hex").slice(0, 12);
 const PREFIX = "acp_test_";
 /** Settings for data that may be lost with the machine: nothing is made durable or cleaned up. */
 export const FAST_SETTINGS: Readonly<Record<string, string>> = {
@@ -121,7 +123,7 @@ async function createLogin(ownerUrl: string): Promise<string> {
 async function findDataDir(): Promise<string> {
   const free = await statfs(MEMORY).catch(() => undefined);
   return free !== undefined && free.bavail * free.bsize >= MIN_MEMORY
-    ? join(MEMORY, `acp-test-${process.geteuid?.()}`)
+    ? join(MEMORY, `acp-test-${process.geteuid?.()}-${CHECKOUT}`)
     : DISK_DIR;
 }
 
