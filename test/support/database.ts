@@ -26,7 +26,10 @@ const MEMORY = "/dev/shm";
 const MIN_MEMORY = 4 * 1024 ** 3;
 const DISK_DIR = join(import.meta.dirname, "..", "..", ".data", "test");
 /** Names this checkout, so that two of them may run their tests at the same time. */
-const CHECKOUT = createHash("sha256").update(import.meta.dirname).digest("hex").slice(0, 12);
+const CHECKOUT = createHash("sha256")
+  .update(import.meta.dirname)
+  .digest("hex")
+  .slice(0, 12);
 const PREFIX = "acp_test_";
 /** Settings for data that may be lost with the machine: nothing is made durable or cleaned up. */
 export const FAST_SETTINGS: Readonly<Record<string, string>> = {
