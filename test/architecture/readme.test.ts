@@ -25,7 +25,6 @@ const PAGES_OF_DOCS = GUIDES.map(({ path }) => path).filter((path) => path !== R
 const GUIDE_PAGES = PAGES_OF_DOCS.map(readPage);
 /** The section whose commands those of the guides continue. */
 const PRELUDE = runnableBlocks(README.text.split(/^## /m).find((text) => text.startsWith("One decision\n")) ?? "");
-const MAX_WORDS = 1_500;
 const PAGES = [README, ...GUIDE_PAGES];
 /** Ends the output of each block. */
 const END = "--- end of block ---";
@@ -207,10 +206,6 @@ describe("the README and the guides", () => {
     expect(PAGES_OF_DOCS.filter((path) => !linked.has(path))).to.deep.equal([]);
     const unlisted = globSync("src/**/GUIDE.md", { cwd: ROOT }).filter((path) => !PAGES_OF_DOCS.includes(path));
     expect(unlisted).to.deep.equal([]);
-  });
-
-  it(`take no newcomer more than ${MAX_WORDS} words to begin.`, () => {
-    expect(README.text.split(/\s+/).length).to.be.at.most(MAX_WORDS);
   });
 
   it("link to files that exist.", () => {

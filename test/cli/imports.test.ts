@@ -19,11 +19,4 @@ describe("the imports of agentctl", () => {
     expect(imports.length).to.be.greaterThan(10);
     expect(imports.filter(({ from }) => !/^(\.\/[\w-]+\.ts|node:crypto)$/.test(from))).to.deep.equal([]);
   });
-
-  it("take nothing else of the service but the detectors of personal values.", async () => {
-    const imports = await importsOf(CLI);
-    expect(imports.length).to.be.greaterThan(20);
-    const outside = imports.filter(({ from }) => from.startsWith("../") && !from.startsWith("../redaction/"));
-    expect(outside).to.deep.equal([]);
-  });
 });
