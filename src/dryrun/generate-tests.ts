@@ -1,5 +1,5 @@
-import { setImmediate } from "node:timers/promises";
 import { type Rule, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Turns } from "../async/turns.ts";
 import type { MandateSource, ToolLookup } from "../policy/types.ts";
 import { digestOf } from "../tree/canonical.ts";
 import type { MandateTest, TestedAction, TestNote, TestSuite } from "./mandate-test.ts";
@@ -21,24 +21,10 @@ const QUIET_HOURS = 168;
 const HOUR_MS = 3_600_000;
 /** A Tuesday morning. */
 const START_MS = Date.UTC(2025, 0, 7, 10);
-/** Milliseconds of work between two turns of the event loop. */
-const SLICE_MS = 5;
 
 /** The department of the acting agent where the mandate names none. */
 const TEST_DEPARTMENT = "dep_test";
 const TEST_AGENT = "agt_test";
-
-/** Gives the event loop a turn after some work. */
-export class Slices {
-  #since = performance.now();
-
-  /** Resolves at once, or after a turn of the event loop. */
-  async rest(): Promise<void> {
-    if (performance.now() - this.#since < SLICE_MS) return;
-    await setImmediate();
-    this.#since = performance.now();
-  }
-}
 
 /**
  * Generates the tests of a mandate from its rules: boundary cases, with the decision that the naive evaluator expects. The same
@@ -74,12 +60,12 @@ class TestGenerator {
   }
 
   async generate(signal?: AbortSignal): Promise<TestSuite> {
-    const slices = new Slices();
+    const turns = new Turns();
     const quiet = this.#quietAction();
     const rules: (readonly Case[])[] = [];
     for (const [index, rule] of this.#mandate.rules.entries()) {
       signal?.throwIfAborted();
-      rules.push(await this.#casesOf(rule, index, quiet, slices));
+      rules.push(await this.#casesOf(rule, index, quiet, turns));
     }
     const tests = new SuiteBuilder();
     let judged = 0;
@@ -89,7 +75,7 @@ class TestGenerator {
       judged += this.#weight;
       if (judged > MAX_JUDGED || tests.isFull) left++;
       else this.#addTest(tests, index, each);
-      await slices.rest();
+      await turns.giveWay();
     }
     if (left > 0) this.#note(undefined, `${left} further cases are left out: a mandate has at most ${MAX_TESTS} tests`);
     return { tests: tests.sorted(), notes: [...this.#notes, ...tests.notes] };
@@ -125,19 +111,19 @@ class TestGenerator {
     return best;
   }
 
-  async #casesOf(rule: Rule, index: number, quiet: TestedAction, slices: Slices): Promise<readonly Case[]> {
+  async #casesOf(rule: Rule, index: number, quiet: TestedAction, turns: Turns): Promise<readonly Case[]> {
     if (this.#stale.has(index)) {
       this.#note(index, "the rule no longer compiles and has no tests");
       return [];
     }
     const base = this.#baseOf(rule, index, quiet);
-    await slices.rest();
+    await turns.giveWay();
     const fires = (tested: TestedAction): boolean => this.#evaluator.fires(index, tested) === true;
     const maxGroups = Math.ceil(MAX_TESTS / this.#mandate.rules.length) + MIN_GROUPS;
     const source = { rule, base, tools: this.#tools, patterns: this.#patterns, fires, maxGroups };
     const { groups, notes } = casesOf(source);
     for (const note of notes) this.#note(index, note);
-    await slices.rest();
+    await turns.giveWay();
     return [...inTurns(distinct(groups))].map(({ each }) => each);
   }
 

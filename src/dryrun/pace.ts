@@ -1,8 +1,7 @@
 import { performance } from "node:perf_hooks";
 import { setTimeout as delay } from "node:timers/promises";
+import { Turns } from "../async/turns.ts";
 
-/** Milliseconds of work after which others get a turn. */
-const TURN_MS = 4;
 /** Milliseconds of the shortest rest, in which the work looks whether others are busy, and of the longest. */
 const MIN_REST_MS = 1;
 const MAX_REST_MS = 64;
@@ -16,19 +15,18 @@ const BUSY = 0.15;
  * others are busy.
  */
 export class Pace {
-  #turnAt = performance.now();
-  #turns = 0;
+  readonly #turns = new Turns();
+  #turnsTaken = 0;
   #restMs = MIN_REST_MS;
   /** The work's own read that is not done; never rejects. */
   #read: Promise<unknown> = Promise.resolve();
 
   /** Resolves when the work may go on; at once within a turn. */
   async turn(): Promise<void> {
-    if (performance.now() - this.#turnAt < TURN_MS) return;
-    this.#turns += 1;
-    if (this.#restMs > MIN_REST_MS || this.#turns % QUIET_TURNS === 0) await this.#rest();
-    else await new Promise((resolve) => setImmediate(resolve));
-    this.#turnAt = performance.now();
+    if (!this.#turns.isOver) return;
+    this.#turnsTaken += 1;
+    if (this.#restMs > MIN_REST_MS || this.#turnsTaken % QUIET_TURNS === 0) await this.#rest();
+    await this.#turns.next();
   }
 
   /** Takes note of a read of the work itself, so that a rest which looks for others begins after it. Returns the read. */

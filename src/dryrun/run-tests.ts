@@ -1,3 +1,4 @@
+import { Turns } from "../async/turns.ts";
 import { Checks, type LongCheck } from "../policy/checks.ts";
 import { createPolicySet } from "../policy/evaluate.ts";
 import { argumentsFrom, normaliseName, toolNameFrom } from "../policy/names.ts";
@@ -13,7 +14,6 @@ import type {
 import type { HistoryEntry } from "../state/counters/log-history.ts";
 import { OrderedSequences } from "../state/counters/ordered.ts";
 import { type Membership, VelocityWindows } from "../state/counters/windows.ts";
-import { Slices } from "./generate-tests.ts";
 import type { MandateTest, PastAgent, TestedAction, TestResult } from "./mandate-test.ts";
 
 /** Answers long checks, such as a large schema, outside of the event loop. */
@@ -59,14 +59,14 @@ export async function runTests(
   const rules = mandate.rules.filter(({ semantic }) => semantic === undefined);
   const alone = { ...mandate, mode: "enforce", rules } as const;
   const set = createPolicySet([alone]);
-  const slices = new Slices();
+  const turns = new Turns();
   const started = performance.now();
   const runs: TestRun[] = [];
   for (const test of tests) {
     signal?.throwIfAborted();
     if (performance.now() - started > maxMs) break;
     runs.push(await runTest(test, alone, set, tools, answerLongChecks));
-    await slices.rest();
+    await turns.giveWay();
   }
   return { runs, notRun: tests.length - runs.length };
 }

@@ -1,18 +1,18 @@
-import { setImmediate } from "node:timers/promises";
+import { Turns } from "../async/turns.ts";
 
 /** Work that yields wherever other requests may have a turn, and returns its result. */
 export type Work<T> = Generator<undefined, T, undefined>;
 
-/** Milliseconds after which work gives way. */
-const TURN_MS = 10;
+/** Milliseconds of work that is done at once. */
+const AT_ONCE_MS = 10;
 
 /** Does work at once; undefined if it takes longer than a turn of the event loop may. It is then ended. */
 export function doAtOnce<T>(work: Work<T>): { readonly result: T } | undefined {
-  const startedAt = performance.now();
+  const turns = new Turns(AT_ONCE_MS);
   for (;;) {
     const step = work.next();
     if (step.done) return { result: step.value };
-    if (performance.now() - startedAt < TURN_MS) continue;
+    if (!turns.isOver) continue;
     // Runs its `finally`.
     work.return(undefined as never);
     return undefined;
@@ -21,12 +21,10 @@ export function doAtOnce<T>(work: Work<T>): { readonly result: T } | undefined {
 
 /** Does work with turns for other requests in between. */
 export async function doInTurns<T>(work: Work<T>): Promise<T> {
-  let startedAt = performance.now();
+  const turns = new Turns();
   for (;;) {
     const step = work.next();
     if (step.done) return step.value;
-    if (performance.now() - startedAt < TURN_MS) continue;
-    await setImmediate();
-    startedAt = performance.now();
+    if (turns.isOver) await turns.next();
   }
 }

@@ -1,6 +1,6 @@
-import { setImmediate as yieldToLoop } from "node:timers/promises";
 import { LRUCache } from "lru-cache";
 import type { Pool } from "pg";
+import { nextTurn } from "../async/turns.ts";
 import { stored } from "../store/database.ts";
 import type { Encryptor } from "../store/encryptor.ts";
 import { readPersonalValues, type StoredPersonalValue } from "../store/sql/redaction.ts";
@@ -58,7 +58,7 @@ async function readValues({ pool, encryptor }: ScrubbersOptions, workspaceId: st
     }
     after = rows.at(-1)?.valueId ?? "";
     if (rows.length < VALUES_AT_ONCE) return registered;
-    await yieldToLoop();
+    await nextTurn();
   }
 }
 

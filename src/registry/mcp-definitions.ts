@@ -1,7 +1,7 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { LRUCache } from "lru-cache";
 import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
+import { nextTurn } from "../async/turns.ts";
 import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";

@@ -1,5 +1,5 @@
-import { setImmediate } from "node:timers/promises";
 import type { JsonObject } from "@bufbuild/protobuf";
+import { nextTurn } from "../async/turns.ts";
 import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
 import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
 import { approvalWarnings, type RuleWarning } from "../policy/compile/approval-warnings.ts";
@@ -148,7 +148,7 @@ async function writeAll(drafts: readonly MandateDraft[]): Promise<readonly Writt
     if (first === undefined) pathByName.set(name, path);
     else found.push({ path: `${path}.name`, reason: "NAME_REPEATED", message: `is the name of \`${first}\` as well` });
     faults.push(...found);
-    await setImmediate();
+    await nextTurn();
   }
   if (faults.length > 0) throw mandateInvalid(faults, "pack");
   return written;
@@ -184,7 +184,7 @@ async function compileAll(state: WorkspaceState, written: readonly WrittenMandat
     const compiled = compileMandate({ ...draft, name, digest, id: "", version: 0 }, policies.lookup);
     faults.push(...within(path, compiled.violations), ...targetFaults(state, each));
     mandates.push({ ...each, compiled });
-    await setImmediate();
+    await nextTurn();
   }
   if (faults.length > 0) throw mandateInvalid(faults, "pack");
   return { policies, toolsRevision, mandates };

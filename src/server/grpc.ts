@@ -1,5 +1,4 @@
 import type { EventEmitter } from "node:events";
-import { setImmediate } from "node:timers/promises";
 import { create, type DescFile, type DescMethod, type DescService, type Message, toBinary } from "@bufbuild/protobuf";
 import { anyPack, FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import {
@@ -21,6 +20,7 @@ import {
 import { ReflectionService } from "@grpc/reflection";
 import { service as healthService } from "grpc-health-check";
 import { StatusSchema } from "../../gen/google/rpc/status_pb.js";
+import { nextTurn } from "../async/turns.ts";
 import { ControlPlaneError, codeFromReason, controlPlaneErrorFrom } from "../errors.ts";
 import { type Call, type IncomingCall, MAX_TIMER_MS, REQUEST_ID_HEADER, requestIdFrom } from "./call-context.ts";
 import { bodyTooLarge, cancelled, deadlineExceeded, detailsOf } from "./errors.ts";
@@ -228,7 +228,7 @@ class GrpcMethod {
     }
     // A reset also ends the stream, a moment before grpc-js reports the cancellation. The service function must not take
     // that for the regular end of the requests.
-    await setImmediate();
+    await nextTurn();
     if (grpc.cancelled) throw cancelled();
   }
 

@@ -1,5 +1,5 @@
-import { setImmediate } from "node:timers/promises";
 import type { Pool } from "pg";
+import { Turns } from "../async/turns.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { Json } from "../store/entities.ts";
 import {
@@ -45,18 +45,13 @@ interface HeadRow {
 
 type Statement = { readonly name: string; readonly text: string };
 
-/** Milliseconds after which loading gives way to other requests. */
-const TURN_MS = 5;
-
 /** Reads rows, and gives way to other requests while they are used. */
 async function* rowsOf<T extends object>(client: Reader, statement: Statement, values: unknown[]): AsyncGenerator<T> {
   const { rows } = await client.query<T>({ ...statement, values });
-  let turnAt = performance.now();
+  const turns = new Turns();
   for (const row of rows) {
     yield row;
-    if (performance.now() - turnAt < TURN_MS) continue;
-    await setImmediate();
-    turnAt = performance.now();
+    if (turns.isOver) await turns.next();
   }
 }
 

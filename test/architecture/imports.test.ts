@@ -48,7 +48,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "gen",
   ],
   // Wires and pipeline see messages and the callers' context alone, never the domain.
-  server: ["api", "errors.ts", "gen"],
+  server: ["api", "async", "errors.ts", "gen"],
   // Maps messages to calls of the domain, one service a file.
   api: [
     "redaction",
@@ -70,10 +70,10 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // A program of its own, which must not trust the code that wrote the log; it shares the detectors of personal values.
   cli: ["redaction"],
   // Tells leaks by webhook.
-  redaction: ["webhook", "registry", "log", "state", "store", "errors.ts", "gen"],
+  redaction: ["webhook", "registry", "log", "state", "store", "async", "errors.ts", "gen"],
   revocation: ["authority", "registry", "log", "state", "store", "tree", "errors.ts"],
   // Decides drafts with the code that decides actions.
-  dryrun: ["decision", "registry", "log", "state", "policy", "store", "tree", "errors.ts", "gen"],
+  dryrun: ["decision", "registry", "log", "state", "policy", "store", "tree", "async", "errors.ts", "gen"],
   // A grant is checked against what the grantor may do itself.
   authority: ["decision", "registry", "log", "state", "policy", "store", "errors.ts"],
   // An edited action is decided again.
@@ -81,14 +81,14 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   webhook: ["registry", "log", "state", "store", "tree", "errors.ts"],
   // Without store, registry or server: the same state, action and time must always decide the same.
   decision: ["semantic", "log", "state", "policy", "tree", "gen"],
-  registry: ["log", "state", "policy", "store", "tree", "errors.ts", "gen"],
+  registry: ["log", "state", "policy", "store", "tree", "async", "errors.ts", "gen"],
   // A copy of the log's counters; the log never waits for it.
   mirror: ["log", "state", "policy", "store"],
   semantic: ["state"],
   // Is handed the function that decides, and does not know it.
-  log: ["state", "policy", "store", "tree", "errors.ts"],
+  log: ["state", "policy", "store", "tree", "async", "errors.ts"],
   // The fold of the log, with the plans of the rules in force.
-  state: ["policy", "store", "tree", "errors.ts", "gen"],
+  state: ["policy", "store", "tree", "async", "errors.ts", "gen"],
   // Rules know no database: time, counts and verdicts come in as values.
   policy: ["errors.ts", "gen"],
   store: ["errors.ts"],
@@ -98,6 +98,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   dashboard: ["client", "gen"],
   // Published as a package of its own, with errors of its own.
   client: ["gen"],
+  // How work shares the event loop, permits and time; mechanisms that know nothing of their users.
+  async: [],
   "config.ts": [],
   "errors.ts": ["gen"],
   gen: [],

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from "node:http";
 import { LRUCache } from "lru-cache";
+import { Turns } from "../../async/turns.ts";
 import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
 import type { WorkspaceScrubber } from "../scrubbers.ts";
 import { PhoneLookups } from "../text/detectors/phone-lookups.ts";
 import { createPlaceholders, type Placeholders } from "../text/placeholders.ts";
-import { Turns } from "../text/turns.ts";
 import { isJsonType, mediaTypeOf, readRequestBody } from "./http-messages.ts";
 import type { ProxyTarget } from "./operations.ts";
 import {

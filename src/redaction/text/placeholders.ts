@@ -1,8 +1,8 @@
 import { randomInt } from "node:crypto";
+import { Turns } from "../../async/turns.ts";
 import type { PhoneLookups } from "./detectors/phone-lookups.ts";
 import type { Finding, PersonalKind } from "./personal-kinds.ts";
 import type { PlaceholderReader, PlaceholderReading, Scrubber } from "./scrubber.ts";
-import { Turns } from "./turns.ts";
 
 /**
  * Placeholders of one request or conversation, such as `[EMAIL_1_KXVRT]`: equal values get equal placeholders. The last part

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { nextTurn } from "../../async/turns.ts";
 import { methodNotAllowed } from "../errors.ts";
 import type { HttpRoute } from "../http.ts";
 import { sendError, sendText } from "../http-reply.ts";

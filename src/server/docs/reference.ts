@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { nextTurn } from "../../async/turns.ts";
 import type { OpenApiDocument } from "../rest/openapi.ts";
 import type { JsonSchema } from "../rest/openapi-schema.ts";
 import { escaped, renderInline, renderText } from "./markdown.ts";
