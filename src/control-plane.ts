@@ -1,4 +1,3 @@
-import { Session } from "node:inspector/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Logger } from "pino";
@@ -332,17 +331,6 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   return { ...parts, mcp: createMcpParts(parts) };
 }
 
-/**
- * Releases the memory that starting took. Loading modules makes V8 grow its young generation, and an idle process produces too
- * little garbage for V8 to shrink it again.
- */
-export async function collectStartGarbage(): Promise<void> {
-  const session = new Session();
-  session.connect();
-  await session.post("HeapProfiler.collectGarbage");
-  session.disconnect();
-}
-
 /** Builds every part of a control plane once, in the order of their dependencies. */
 export async function createControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
   const parts = await createParts(options);
@@ -362,7 +350,6 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
     signingKey: keys.sealed,
     async listen() {
       await keys.sealEverywhere();
-      await collectStartGarbage();
       const addresses = await servers.listen(config);
       webhooks.start();
       expiry.start(logs);

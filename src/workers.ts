@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { AggregatorRegistry, type Registry } from "prom-client";
 import type { Config } from "./config.ts";
-import { type ControlPlaneOptions, collectStartGarbage, createControlPlane } from "./control-plane.ts";
+import { type ControlPlaneOptions, createControlPlane } from "./control-plane.ts";
 import { type FirstStart, prepareFirstStart } from "./registry/first-start.ts";
 import type { MetricsPage } from "./server/http.ts";
 import type { Addresses } from "./server/servers.ts";
@@ -106,7 +106,6 @@ export async function serveWithWorkers(serving: Serving): Promise<void> {
   const pool = new WorkerPool(config, urls.databaseUrl, log);
   started.defer(() => pool.stop());
   const serve = async (): Promise<void> => {
-    await collectStartGarbage();
     announce(await pool.start(), first);
     await pool.broken;
   };

@@ -10,7 +10,7 @@ import { planFor, seedWorkspace, startService } from "./service.ts";
 import type { PartReport } from "./throughput.ts";
 
 const MAX_BYTES_A_DECISION = 1_000;
-const MAX_IDLE_MIB = 180;
+const MAX_IDLE_MIB = 320;
 /** Milliseconds after the start in which the service settles. */
 const IDLE_MS = 5_000;
 const AGENTS = 100;
