@@ -567,7 +567,7 @@ const VARIABLES = {
   ),
 } satisfies { readonly [Key in keyof Config]: Variable<NonNullable<Config[Key]>> };
 
-/** All variables of `loadConfig`, in the README's order. */
+/** Every variable of `loadConfig`, in the order of the guide. */
 export const CONFIG_VARIABLES: readonly ConfigVariable[] = Object.values<ConfigVariable>(VARIABLES).map(
   ({ name, default: preset, meaning }) => ({ name, default: preset, meaning }),
 );

@@ -25,7 +25,7 @@ function createPositions(text: string): (offset: number) => Position {
 export const redactScan: Command = {
   name: "redact scan",
   arguments: "<file>",
-  summary: "says where a file of text holds personal values, and of which kind",
+  summary: "list the personal values in a file of text, by place and kind",
   details: [
     "Runs every detector of the redaction proxy locally, without the service and thus without a workspace's registered values.",
     "Prints `line:column kind length` for each finding, never the text itself.",

@@ -25,7 +25,7 @@ import { vaultVerify } from "./vault-verify.ts";
 import { VerificationError } from "./verify/verification-error.ts";
 
 /** Every command of `agentctl`, in the order of its help. */
-const COMMANDS: readonly Command[] = [
+export const COMMANDS: readonly Command[] = [
   vaultVerify,
   vaultExport,
   vaultProve,

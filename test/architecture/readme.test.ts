@@ -7,13 +7,10 @@ import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { expect } from "chai";
 import { RuleTypeSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { CONFIG_VARIABLES, DEFAULT_GRPC_PORT, DEFAULT_HOST, DEFAULT_HTTP_PORT } from "../../src/config.ts";
-import { codeFromReason, codeName, ErrorReason, httpStatusFromReason } from "../../src/errors.ts";
+import { DEFAULT_GRPC_PORT, DEFAULT_HOST, DEFAULT_HTTP_PORT } from "../../src/config.ts";
 import { OPERATOR_NAMES } from "../../src/policy/operators/index.ts";
-import { REASON_CODES } from "../../src/policy/reason-codes.ts";
 import { GUIDES } from "../../src/server/docs/guides.ts";
 import { enumWordsFromDesc } from "../../src/server/rest/enum-words.ts";
-import { REASON_WORDS, reasonText } from "../../src/server/rest/openapi-errors.ts";
 import { createTestDatabase, type TestDatabase, withClient } from "../support/database.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { asFarAsShown, isTextAsShown, linksOf, type RunnableBlock, runnableBlocks, tableBelow } from "./page.ts";
@@ -216,60 +213,5 @@ describe("the README and the guides", () => {
         .map((file) => `${path} links to ${file}`),
     );
     expect(broken).to.deep.equal([]);
-  });
-});
-
-describe("the tables of the README and of the tests", () => {
-  it("list every variable as the program knows it.", () => {
-    const want = CONFIG_VARIABLES.map(({ name, default: preset, meaning }) => [
-      ...[`\`${name}\``, preset ? `\`${preset}\`` : "", meaning],
-    ]);
-    expect(tableBelow(readPage("src/server/CONFIGURATION.md").text, "Variables")).to.deep.equal(want);
-  });
-
-  it("list every reason of an error with its status and the example of the proto.", () => {
-    const rows = readPage("src/server/ERRORS.md")
-      .text.split("\n")
-      .filter((line) => line.startsWith("| `"));
-    const cells = rows.map((row) =>
-      row
-        .slice(1, -1)
-        .split(/(?<!\\)\|/)
-        .map((cell) => cell.trim()),
-    );
-    const listed = cells.flatMap(([word = "", status = "", when = ""]) => {
-      const [, http, code] = /^(\d+), (\w+)$/.exec(status) ?? [];
-      const [, example] = /.* "([^"]*)"$/.exec(when) ?? [];
-      return http === undefined ? [] : [[word.replaceAll("`", ""), [http, code, example]]];
-    });
-    const want = REASON_WORDS.map((word) => {
-      const reason = ErrorReason[word];
-      return [word, [String(httpStatusFromReason(reason)), codeName(codeFromReason(reason)), reasonText(word).example]];
-    });
-    expect(listed).to.have.length(want.length);
-    expect(Object.fromEntries(listed)).to.deep.equal(Object.fromEntries(want));
-  });
-
-  it("list every reason code of a decision.", () => {
-    const rows = tableBelow(readPage("src/server/ERRORS.md").text, "Reasons of decisions");
-    expect(rows.map(([code]) => code)).to.have.members(REASON_CODES.map((code) => `\`${code}\``));
-  });
-
-  it("name tests that exist as proof of every promise.", () => {
-    const proofs = tableBelow(readFileSync(join(ROOT, "test/README.md"), "utf8"), "Promises").map(
-      ([, files = ""]) => files.match(/(?<=`)[^`]+\.test\.ts(?=`)/g) ?? [],
-    );
-    expect(proofs.filter((files) => files.length === 0)).to.deep.equal([]);
-    expect(proofs.flat().filter((file) => !existsSync(join(ROOT, file)))).to.deep.equal([]);
-  });
-
-  it("name folders and commands that exist.", () => {
-    const { scripts } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { scripts: object };
-    const cells = tableBelow(README.text, "Work on it").flatMap(
-      ([cell = ""]) => cell.match(/(?<=`)[^`,]+(?=`)/g) ?? [],
-    );
-    const commands = cells.filter((cell) => cell.startsWith("npm "));
-    expect(commands.filter((command) => !((command.split(" ").at(-1) ?? "") in scripts))).to.deep.equal([]);
-    expect(cells.filter((cell) => cell.endsWith("/") && !existsSync(join(ROOT, cell)))).to.deep.equal([]);
   });
 });

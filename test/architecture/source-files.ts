@@ -83,11 +83,13 @@ function resolved(from: string, specifier: string): Pick<Import, "to" | "isFile"
 export function importsOf({ path, text }: SourceFile): readonly Import[] {
   const code = codeOf(text);
   const statements = [...code.matchAll(STATEMENT)].map(([, typeWord, clause, specifier = ""]) => ({
-    ...{ from: path, isTypeOnly: isTypeClause(typeWord, clause) },
+    from: path,
+    isTypeOnly: isTypeClause(typeWord, clause),
     ...resolved(path, specifier),
   }));
   const calls = [...code.matchAll(CALL)].map(([, specifier = ""]) => ({
-    ...{ from: path, isTypeOnly: false },
+    from: path,
+    isTypeOnly: false,
     ...resolved(path, specifier),
   }));
   return [...statements, ...calls];
