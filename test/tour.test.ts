@@ -13,7 +13,7 @@ import { RuleSchema } from "../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { CallContext } from "../src/api/context.ts";
 import { createEnforcementService } from "../src/api/enforcement-service.ts";
 import { createIntercept } from "../src/decision/intercept.ts";
-import type { Decide } from "../src/log/batch.ts";
+import type { Decide } from "../src/log/queue.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "../src/log/workspace-logs.ts";
 import type { WorkspaceLog } from "../src/log/writer.ts";
 import { LongChecker } from "../src/policy/long/checker.ts";
@@ -23,6 +23,7 @@ import { Pipeline } from "../src/server/pipeline.ts";
 import { createRestTranscoder } from "../src/server/rest/transcoder.ts";
 import type { Action, Outcome, SealedDecision } from "../src/state/types.ts";
 import type { Database } from "../src/store/database.ts";
+import { APPEND_PARAMETERS } from "../src/store/sql/append-entries.ts";
 import { SILENT_LOG } from "./support/database.ts";
 import { openWorkspace, type TestWorkspace, velocityRule } from "./support/harness.ts";
 import { NO_GUARD } from "./support/no-guard.ts";
@@ -79,16 +80,11 @@ function watchedDatabase(database: Database, tour: Tour): Database {
 }
 
 function noteAppend(tour: Tour, values: readonly unknown[], rows: readonly unknown[]): void {
-  const [workspaceId, expectedSize, count, , , atMs, ids, agents, types, decisions, , leafHashes, bodies] = values;
-  tour.note(
-    "src/store/sql/append-entries.ts",
-    {
-      ...{ workspaceId, expectedSize, count, atMs, ids, agents, types, decisions },
-      leafHashes: (leafHashes as Buffer).toString("hex"),
-      bodies,
-    },
-    rows,
-  );
+  const given = APPEND_PARAMETERS.flatMap((name, index) => {
+    const value = values[index];
+    return value === null ? [] : [[name, Buffer.isBuffer(value) ? value.toString("hex") : value] as const];
+  });
+  tour.note("src/store/sql/append-entries.ts", Object.fromEntries(given), rows);
 }
 
 /** The log with notes about what comes into it, what its batch decides, and what comes out. */

@@ -1,5 +1,6 @@
+import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
-import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import { latestFirst, type Page, type PageRequest, readPage } from "../registry/page.ts";
 import { type AuthorityStatus, authorityStatus } from "../state/authority-status.ts";
 import type { AuthorityKind, SealedAuthority } from "../state/control-changes.ts";

@@ -1,5 +1,6 @@
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
-import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
+import type { ChangeScope } from "../log/changes.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import { nameFault, toolNameFault } from "../policy/names.ts";
 import type { Decision } from "../policy/types.ts";
 import { getAgent } from "../registry/agents.ts";

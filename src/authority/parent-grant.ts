@@ -1,6 +1,6 @@
-import { patternsBeyond } from "../decision/decide.ts";
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
-import type { ChangeScope } from "../log/writer.ts";
+import type { ChangeScope } from "../log/changes.ts";
+import { normaliseName } from "../policy/names.ts";
 import { type AuthorityItem, chainOf } from "../state/authority.ts";
 import { isInForce, itemStatus } from "../state/authority-status.ts";
 import type { SealedAuthority } from "../state/control-changes.ts";
@@ -33,6 +33,19 @@ export async function getParentGrant(scope: ChangeScope, grantId: string): Promi
   const broken = chainOf(parent).find((link) => !isInForce(link, scope.nowMs));
   if (broken !== undefined) throw parentInactive(broken.sealed.id, itemStatus(broken, scope.nowMs));
   return parent;
+}
+
+/** Tests that every action type which the narrower pattern matches is matched by the wider one. */
+const contains = (wider: string, narrower: string): boolean => {
+  const [outer, inner] = [normaliseName(wider), normaliseName(narrower)];
+  if (!outer.endsWith("*")) return outer === inner;
+  // `a*` covers `ab*` and `ab`: the star of the narrower pattern only adds longer names.
+  return inner.replace(/\*$/, "").startsWith(outer.slice(0, -1));
+};
+
+/** Returns the patterns that exceed a wider list: no single pattern of the list covers them. */
+function patternsBeyond(wider: readonly string[], narrower: readonly string[]): string[] {
+  return narrower.filter((pattern) => !wider.some((outer) => contains(outer, pattern)));
 }
 
 /** Lists what a child grant asks for beyond its parent, in the order of the request's fields. */

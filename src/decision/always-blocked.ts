@@ -3,7 +3,9 @@ import { normaliseName } from "../policy/names.ts";
 import type { CompiledRule } from "../policy/types.ts";
 import type { Action } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
-import { checkIdentity, checkPermissions, checkToolPolicies } from "./decide.ts";
+import { checkIdentity } from "./identity.ts";
+import { checkPermissions } from "./permissions.ts";
+import { checkToolPolicies } from "./tool-policy.ts";
 
 /** Tests whether an action is blocked now with whatever arguments. */
 export type AlwaysBlocked = (action: Action) => boolean;

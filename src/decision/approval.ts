@@ -1,50 +1,38 @@
-import { createHash } from "node:crypto";
-import type { JsonObject } from "@bufbuild/protobuf";
-import type { ToolSchema } from "../policy/types.ts";
 import { type EscalationState, escalationIdOf } from "../state/escalations.ts";
 import type { Action, DecisionReason, Outcome } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
-import { canonicalJson } from "../tree/canonical.ts";
+import { actionDigest } from "./action-digest.ts";
+import type { Attempt, Verdict } from "./verdict.ts";
 
-/** The digest that an approval is bound to. */
-export interface ActionDigest {
-  /** SHA-256, lower-case hexadecimal. */
-  readonly digest: string;
-  /** Top-level members of the action's metadata that the digest leaves out. */
-  readonly ignored: readonly string[];
+/** Turns an escalation into `allow` if the action presents an unused approval of this very action; else asks for one. */
+export function applyApproval(attempt: Attempt, verdict: Verdict): Verdict {
+  if (verdict.decision !== "escalate") return verdict;
+  const { state, action, tool, toolName, nowMs } = attempt;
+  const { digest, ignored } = actionDigest(action, toolName, tool, state.settings.approval_ignores);
+  const approval = checkApproval(state, action, digest, nowMs);
+  const escalated = { ...verdict, actionDigest: digest, digestIgnores: ignored };
+  if (approval === undefined) return askFor(attempt, escalated, digest);
+  if (approval.kind === "unusable") {
+    const replacedEscalationId = approval.spent?.escalationId;
+    return askFor(
+      attempt,
+      { ...escalated, reasons: [...verdict.reasons, approval.reason], replacedEscalationId },
+      digest,
+    );
+  }
+  const { escalationId } = approval.escalation;
+  const reason: DecisionReason = { code: "APPROVED", message: `escalation \`${escalationId}\` approved this action` };
+  const reasons = [reason, ...verdict.reasons];
+  return { ...escalated, decision: "allow", path: "approved", reasons, usedEscalationId: escalationId };
 }
 
-const NONE: readonly string[] = [];
-
-/**
- * Computes the digest that an approval is bound to: SHA-256 over the RFC 8785 form of everything in an action that rules can
- * read, where the metadata is what was sent without the top-level members in `ignores`.
- */
-export function actionDigest(
-  action: Action,
-  toolName: string | undefined,
-  tool: ToolSchema | undefined,
-  ignores: readonly string[],
-): ActionDigest {
-  const { metadata } = action;
-  const ignored = metadata === undefined ? NONE : ignores.filter((name) => Object.hasOwn(metadata, name));
-  // INVARIANT: members stand in the order of RFC 8785, so that this is the canonical text.
-  const text =
-    `{"action_content":${JSON.stringify(action.actionContent)},"action_type":${JSON.stringify(action.actionType)},` +
-    `"agent_id":${jsonText(action.agentId)},"grant_id":${jsonText(action.grantId)},` +
-    `"intent_contract_id":${jsonText(action.intentContractId)},"metadata":${metadataText(action, ignored)},` +
-    `"on_behalf_of":${jsonText(action.onBehalfOf)},"tool":${jsonText(toolName)},"tool_version":${tool?.version ?? null}}`;
-  return { digest: createHash("sha256").update(text).digest("hex"), ignored };
-}
-
-const jsonText = (value: string | undefined): string => (value === undefined ? "null" : JSON.stringify(value));
-
-function metadataText({ metadata, metadataText: text }: Action, ignored: readonly string[]): string {
-  if (metadata === undefined) return "null";
-  if (ignored.length === 0) return text;
-  return canonicalJson(
-    Object.fromEntries(Object.entries(metadata).filter(([name]) => !ignored.includes(name))) as JsonObject,
-  );
+/** Joins or creates the escalation of an action. Blocks it when too many of the agent's are pending. */
+function askFor({ state, action, nowMs }: Attempt, verdict: Verdict, digest: string): Verdict {
+  const ttlSeconds = verdict.policy?.winner?.rule.source.escalationTtlSeconds;
+  const result = askApproval(state, action, digest, nowMs, ttlSeconds);
+  if (result.kind === "asked") return { ...verdict, ...result.asked };
+  const reasons = [result.reason, ...verdict.reasons];
+  return { ...verdict, decision: "block", reasons, replacedEscalationId: undefined };
 }
 
 /** Result of checking the escalation that an action presents, with the reason why it is unusable. */
@@ -60,7 +48,7 @@ export type ApprovalCheck =
 /** Codes of the reasons why a presented escalation lets nothing pass. */
 type UnusableCode = "APPROVAL_NOT_USABLE" | "APPROVAL_USED" | "APPROVAL_EXPIRED";
 
-function refused(escalationId: string, why: string, code: UnusableCode = "APPROVAL_NOT_USABLE") {
+function unusable(escalationId: string, why: string, code: UnusableCode = "APPROVAL_NOT_USABLE") {
   return { kind: "unusable", reason: { code, message: `escalation \`${escalationId}\` ${why}` } } as const;
 }
 
@@ -76,18 +64,18 @@ export function checkApproval(
   const escalation = state.escalations.get(escalationId);
   // Another agent's escalation is treated as none, so that its existence does not show.
   if (escalation === undefined || escalation.agentId !== action.agentId)
-    return refused(escalationId, "does not exist for this agent");
+    return unusable(escalationId, "does not exist for this agent");
   const { status, usedBy, expiresAtMs } = escalation;
   const isExpired = expiresAtMs <= nowMs;
-  if (status === "pending" && isExpired) return refused(escalationId, "expired before anyone approved it");
-  if (status !== "approved") return refused(escalationId, `is ${status}, not approved`);
-  if (escalation.actionDigest !== digest) return refused(escalationId, "was approved for another action");
+  if (status === "pending" && isExpired) return unusable(escalationId, "expired before anyone approved it");
+  if (status !== "approved") return unusable(escalationId, `is ${status}, not approved`);
+  if (escalation.actionDigest !== digest) return unusable(escalationId, "was approved for another action");
   if (usedBy !== null) {
-    return { ...refused(escalationId, `was used up by decision \`${usedBy}\``, "APPROVAL_USED"), spent: escalation };
+    return { ...unusable(escalationId, `was used up by decision \`${usedBy}\``, "APPROVAL_USED"), spent: escalation };
   }
   if (!isExpired) return { kind: "usable", escalation };
   const until = new Date(expiresAtMs).toISOString();
-  return { ...refused(escalationId, `was approved until ${until}`, "APPROVAL_EXPIRED"), spent: escalation };
+  return { ...unusable(escalationId, `was approved until ${until}`, "APPROVAL_EXPIRED"), spent: escalation };
 }
 
 /** The escalation that an action waits for, or the reason why it may not wait. */

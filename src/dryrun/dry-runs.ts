@@ -1,4 +1,4 @@
-import type { DatabaseClock } from "../log/workspace-logs.ts";
+import type { DatabaseClock } from "../log/clock.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { LongChecker } from "../policy/long/checker.ts";
 import type { Action, Outcome } from "../state/types.ts";

@@ -4,6 +4,7 @@ import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { argumentsFrom } from "../policy/names.ts";
 import { argumentSteps } from "../policy/schema/argument-path.ts";
 import type { FlattenedArgument, ToolSchema } from "../policy/types.ts";
+import { withArgument } from "../policy/would-pass.ts";
 import type { Action, Outcome } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { canonicalJson } from "../tree/canonical.ts";
@@ -55,7 +56,7 @@ export function* nearestAllow(
   if (decision === "allow" || path !== "policy") return [];
   let tries = 0;
   const isAllowed = (steps: readonly string[], value: JsonValue): boolean => {
-    const changed = ++tries <= MAX_TRIES ? withArgument(action, steps, value) : undefined;
+    const changed = ++tries <= MAX_TRIES ? withChanged(action, steps, value) : undefined;
     return changed !== undefined && decideAlone(state, changed, nowMs).decision === "allow";
   };
   const numbers: NearestAllow[] = [];
@@ -169,23 +170,8 @@ function valueAt(args: JsonObject, steps: readonly string[]): JsonValue | undefi
   return value;
 }
 
-/** Returns the action with another value of one argument; undefined if the way to it is blocked. */
-function withArgument(action: Action, steps: readonly string[], value: JsonValue): Action | undefined {
-  const { metadata } = action;
-  const args = argumentsFrom(metadata);
-  const changed = withMember(args ?? {}, steps, value);
-  if (changed === undefined) return undefined;
-  const rest = args === metadata ? changed : { ...metadata, arguments: changed };
-  return { ...action, metadata: rest, metadataText: canonicalJson(rest) };
-}
-
-function withMember(
-  object: JsonObject,
-  [name = "", ...rest]: readonly string[],
-  value: JsonValue,
-): JsonObject | undefined {
-  if (rest.length === 0) return { ...object, [name]: value };
-  const inner = ownValue(object, name) ?? {};
-  const changed = isJsonObject(inner) ? withMember(inner, rest, value) : undefined;
-  return changed && { ...object, [name]: changed };
+/** Returns the action with another value of one argument; undefined if a member on the way to it is no object. */
+function withChanged(action: Action, steps: readonly string[], value: JsonValue): Action | undefined {
+  const changed = withArgument({ arguments: argumentsFrom(action.metadata), metadata: action.metadata }, steps, value);
+  return changed && { ...action, metadata: changed.metadata, metadataText: canonicalJson(changed.metadata) };
 }

@@ -1,5 +1,5 @@
 import { ErrorReason, invalidField, notFound } from "../errors.ts";
-import type { DatabaseClock } from "../log/workspace-logs.ts";
+import type { DatabaseClock } from "../log/clock.ts";
 import { completeWindows } from "../state/counters/log-history.ts";
 import { loadNamed, loadSnapshot } from "../state/load.ts";
 import type { Action } from "../state/types.ts";

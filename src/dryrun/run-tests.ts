@@ -1,7 +1,7 @@
 import { Turns } from "../async/turns.ts";
 import { Checks, type LongCheck } from "../policy/checks.ts";
-import { createPolicySet } from "../policy/evaluate.ts";
 import { argumentsFrom, normaliseName, toolNameFrom } from "../policy/names.ts";
+import { createPolicySet } from "../policy/policy-set.ts";
 import type {
   CompiledMandate,
   CounterSpec,

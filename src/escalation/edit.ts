@@ -1,11 +1,11 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { Pool } from "pg";
-import { actionDigest } from "../decision/approval.ts";
+import { actionDigest } from "../decision/action-digest.ts";
 import { decide, steps } from "../decision/decide.ts";
 import { type PrepareParts, prepareAction, type Waiter } from "../decision/intercept.ts";
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
+import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
-import type { ChangeScope } from "../log/writer.ts";
 import { checkedText } from "../registry/checked-text.ts";
 import type { SealedEdit } from "../state/control-changes.ts";
 import { type Action, ESCALATION_STATUS_NUMBERS, type Outcome } from "../state/types.ts";

@@ -1,7 +1,8 @@
 import type { Pool } from "pg";
 import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
+import type { ChangeScope } from "../log/changes.ts";
 import { type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
-import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import { checkedText } from "../registry/checked-text.ts";
 import type { EscalationStatus } from "../state/escalations.ts";
 import { type Action, ESCALATION_STATUS_NUMBERS, escalationStatusFromNumber } from "../state/types.ts";

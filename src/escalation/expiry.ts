@@ -1,6 +1,7 @@
 import type { Pool } from "pg";
+import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
-import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { readNextExpiries } from "../store/sql/read-escalations.ts";
 

@@ -1,5 +1,5 @@
 import type { Pool } from "pg";
-import { actionDigest } from "../decision/approval.ts";
+import { actionDigest } from "../decision/action-digest.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { toolNameFrom } from "../policy/names.ts";
 import { type Action, ESCALATION_STATUS_NUMBERS } from "../state/types.ts";

@@ -1,10 +1,23 @@
 import { type ControlChange, controlEntryFrom } from "../state/control-changes.ts";
+import type { Action, Outcome } from "../state/types.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
+import type { Database } from "../store/database.ts";
 import { createId } from "../store/ids.ts";
 import { signingKeyEntryId } from "../store/sql/signing-keys.ts";
-import type { AppendedChanges, ChangeEntry } from "../store/transaction.ts";
+import {
+  type AppendedChanges,
+  appendChanges,
+  type ChangeEntry,
+  lockLogEnd,
+  readerWithin,
+  type Transaction,
+} from "../store/transaction.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import { appendLeaves, bytesFromFrontier, type Frontier, leafHash, rootText } from "../tree/merkle.ts";
+import { type Batch, decidedAlone } from "./batch.ts";
 import { type ChangeEvent, WAKE_UP_CHANNEL, wakeUpPayload } from "./events.ts";
+import type { LoadedState } from "./loaded-state.ts";
+import type { Steps } from "./queue.ts";
 
 /** The end of a log to which changes are appended. */
 export interface ChangePlace {
@@ -63,4 +76,97 @@ export function sealChanges(place: ChangePlace, changes: readonly ControlChange[
     events,
     frontier,
   };
+}
+
+/** Scope of a change of a workspace, valid while the end of the log is locked. */
+export interface ChangeScope {
+  /** Commits together with the log. */
+  readonly transaction: Transaction;
+  /** The state at the end of the log. Read only: sealed changes are folded into it after the commit. */
+  readonly state: WorkspaceState;
+  /** Time of the entries that this change seals, epoch milliseconds. */
+  readonly nowMs: number;
+  /** Index of the next sealed entry. */
+  nextSeq(): number;
+  /** Adds an entry. It takes effect on every replica when the transaction commits. */
+  seal(change: ControlChange): void;
+  /**
+   * Decides the action that the change was prepared for, and appends the decision before all entries that the change seals. The
+   * state shows it at once. MUST be called at most once, and before `seal`.
+   */
+  append(steps: Steps): Promise<Outcome>;
+}
+
+/** A change that was committed. */
+export interface CommittedChange<T> {
+  readonly result: T;
+  /** Undefined if it sealed nothing. */
+  readonly sealed?: SealedChanges;
+  /** The decision that it appended before what it sealed. */
+  readonly batch: Batch | undefined;
+}
+
+/** Commits changes of a workspace, each in one transaction that holds the end of the log. */
+export class ChangeCommitter {
+  readonly #database: Database;
+  readonly #loaded: LoadedState;
+  /** True if the last change found entries of other replicas: the next one reads before it takes the lock. */
+  #isBehind = true;
+
+  constructor(database: Database, loaded: LoadedState) {
+    this.#database = database;
+    this.#loaded = loaded;
+  }
+
+  /**
+   * Runs `apply` in a transaction and appends what it seals. Folds nothing but the decision that `apply` appends, which is undone
+   * if the transaction fails. `action`: one that `apply` decides.
+   */
+  async commit<T>(
+    by: string,
+    apply: (scope: ChangeScope) => Promise<T>,
+    action: Action | undefined,
+  ): Promise<CommittedChange<T>> {
+    const loaded = this.#loaded;
+    let batch: Batch | undefined;
+    const commit = async (transaction: Transaction): Promise<CommittedChange<T>> => {
+      const state = loaded.current;
+      const { workspaceId } = state;
+      const changes: ControlChange[] = [];
+      const end = await lockLogEnd(transaction, workspaceId);
+      const reader = readerWithin(transaction);
+      this.#isBehind = end !== state.seq;
+      if (this.#isBehind) await loaded.catchUp(reader);
+      if (action !== undefined) await loaded.loadNamed(reader, [action]);
+      const nowMs = action === undefined ? loaded.now() : await loaded.completeWindowsLocked(reader);
+      const result = await apply({
+        transaction,
+        state,
+        nowMs,
+        nextSeq: () => state.seq + changes.length,
+        seal: (change) => void changes.push(change),
+        append: async (steps) => {
+          if (action === undefined || batch !== undefined || changes.length > 0) throw new Error("decides too late");
+          const decided = decidedAlone(state, action, steps, nowMs);
+          batch = decided;
+          if ((await decided.send(reader)) === undefined) throw new Error("the log moved under its lock");
+          return decided.outcomes[0] as Outcome;
+        },
+      });
+      await transaction.flush();
+      if (changes.length === 0) return { result, batch };
+      const sealed = sealChanges({ workspaceId, seq: state.seq, frontier: state.frontier, atMs: nowMs, by }, changes);
+      await appendChanges(transaction, sealed);
+      return { result, sealed, batch };
+    };
+    if (this.#isBehind) await loaded.catchUp(this.#database.pool);
+    // Before the lock is taken: a long window may have much to read.
+    if (action !== undefined) await loaded.completeWindows();
+    try {
+      return await this.#database.orm.em.fork().transactional(commit);
+    } catch (error) {
+      batch?.undo();
+      throw error;
+    }
+  }
 }

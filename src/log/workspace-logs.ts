@@ -1,9 +1,10 @@
 import { loadState } from "../state/load.ts";
 import { type Database, storeFault } from "../store/database.ts";
 import type { StoreLog } from "../store/migrate.ts";
-import { readClock } from "../store/sql/read-entries.ts";
+import { createDatabaseClock, type DatabaseClock, measureClock } from "./clock.ts";
 import type { WakeUp } from "./events.ts";
-import { type LogSurroundings, WorkspaceLog } from "./writer.ts";
+import type { LogSurroundings } from "./surroundings.ts";
+import { WorkspaceLog } from "./writer.ts";
 
 /** Time between trust snapshots of a workspace, milliseconds. A cold start reads the decisions since the last one. */
 const SNAPSHOT_MS = 20_000;
@@ -11,52 +12,6 @@ const SNAPSHOT_MS = 20_000;
 const IDLE_MS = 600_000;
 /** Time between checks of the logs that have listeners, in case a wake-up was lost, milliseconds. */
 const RECHECK_MS = 5_000;
-
-/**
- * Estimate of the database's clock. Replicas never use their host's wall clock: they read a monotonic clock and add its
- * offset from the database's, which every statement that returns the time corrects.
- */
-export interface DatabaseClock {
-  /** Returns whole epoch milliseconds, which never go backwards. */
-  now(): number;
-  /** Adds a sample: a reading of the database's clock, taken between two readings of the monotonic one. */
-  observe(databaseMs: number, sentAt: number, receivedAt: number): void;
-}
-
-/** Milliseconds by which the best sample's round trip is counted longer each second, so that newer ones replace it. */
-const AGEING_MS_PER_SECOND = 0.5;
-
-/**
- * Creates the clock. `monotonic` returns milliseconds that never go back (default `performance.now`). As in RFC 5905 §10,
- * the recent sample with the shortest round trip wins: its error is at most half of that trip.
- */
-export function createDatabaseClock(monotonic: () => number = () => performance.now()): DatabaseClock {
-  let offset = 0;
-  let bestTrip = Number.POSITIVE_INFINITY;
-  let sampledAt = 0;
-  let latest = 0;
-  return {
-    now() {
-      latest = Math.max(latest, Math.floor(monotonic() + offset));
-      return latest;
-    },
-    observe(databaseMs, sentAt, receivedAt) {
-      const trip = receivedAt - sentAt;
-      const aged = bestTrip + ((receivedAt - sampledAt) / 1000) * AGEING_MS_PER_SECOND;
-      if (trip > aged) return;
-      offset = databaseMs - (sentAt + receivedAt) / 2;
-      bestTrip = trip;
-      sampledAt = receivedAt;
-    },
-  };
-}
-
-async function measureClock(database: Database, clock: DatabaseClock): Promise<void> {
-  const sentAt = performance.now();
-  const { rows } = await database.pool.query<{ now: number }>(readClock);
-  const [row] = rows;
-  if (row !== undefined) clock.observe(row.now, sentAt, performance.now());
-}
 
 /** The workspace logs of this replica: loads each on first use, saves their trust snapshots, and unloads idle ones. */
 export class WorkspaceLogs {

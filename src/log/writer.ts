@@ -1,27 +1,18 @@
 import { setImmediate } from "node:timers/promises";
 import type { PoolClient } from "pg";
-import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import type { ControlChange } from "../state/control-changes.ts";
-import { completeWindows, type HistoryMirror } from "../state/counters/log-history.ts";
-import { foldChange } from "../state/fold.ts";
-import { loadNamed, loadState } from "../state/load.ts";
 import { forgetSaved, saveTrustSnapshot, snapshotOf } from "../state/trust-snapshot.ts";
-import type { Action, Outcome, SealedDecision } from "../state/types.ts";
+import type { Action, SealedDecision } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { type Database, isUniqueViolation, storeFault } from "../store/database.ts";
 import { lockHead } from "../store/sql/read-entries.ts";
+import { readSnapshot } from "../store/transaction.ts";
+import { Batch } from "./batch.ts";
+import { ChangeCommitter, type ChangeScope, type SealedChanges } from "./changes.ts";
+import type { DatabaseClock } from "./clock.ts";
+import type { AppendedEnd, LedgerListener, WakeUp } from "./events.ts";
+import { InFlight, type SentBatch } from "./in-flight.ts";
+import { apart, LoadedState } from "./loaded-state.ts";
 import {
-  appendChanges,
-  lockLogEnd,
-  type Reader,
-  readerWithin,
-  readSnapshot,
-  type Transaction,
-} from "../store/transaction.ts";
-import {
-  Batch,
-  type Decide,
-  decidedAlone,
   isTask,
   orRejectAll,
   type PendingDecision,
@@ -30,70 +21,15 @@ import {
   type Steps,
   textLengthOf,
   type Waiting,
-} from "./batch.ts";
-import { announceStretch, catchUp } from "./catch-up.ts";
-import { type SealedChanges, sealChanges } from "./changes.ts";
-import type { AppendedEnd, LedgerEvent, LedgerListener, WakeUp } from "./events.ts";
-import { assertRepeatable, replayOf } from "./idempotency.ts";
-import { type DecisionReceipt, readReceipts, sealedDecisionFromReceipt } from "./receipts.ts";
-import type { DatabaseClock } from "./workspace-logs.ts";
+} from "./queue.ts";
+import { readReceipts } from "./receipts.ts";
+import { answerRepeats } from "./replays.ts";
+import type { LogSurroundings } from "./surroundings.ts";
 
-/** Scope of a change of a workspace, valid while the end of the log is locked. */
-export interface ChangeScope {
-  /** Commits together with the log. */
-  readonly transaction: Transaction;
-  /** The state at the end of the log. Read only: sealed changes are folded into it after the commit. */
-  readonly state: WorkspaceState;
-  /** Time of the entries that this change seals, epoch milliseconds. */
-  readonly nowMs: number;
-  /** Index of the next sealed entry. */
-  nextSeq(): number;
-  /** Adds an entry. It takes effect on every replica when the transaction commits. */
-  seal(change: ControlChange): void;
-  /**
-   * Decides the action that the change was prepared for, and appends the decision before all entries that the change seals. The
-   * state shows it at once. MUST be called at most once, and before `seal`.
-   */
-  append(steps: Steps): Promise<Outcome>;
-}
-
-/** Optional helpers of a log outside the database. Losing one costs time, never correctness. */
-export interface LogSurroundings {
-  /** Clock of every log. Default: one that follows the database's. */
-  readonly clock?: DatabaseClock;
-  /** Second source of window histories. */
-  readonly mirror?: HistoryMirror;
-  /** Receives the end of the log after every durable append of this replica. MUST NOT throw. */
-  readonly onAppended?: (end: AppendedEnd) => void;
-  /** Receives the earliest expiry of escalations that this replica created, epoch milliseconds. MUST NOT throw. */
-  readonly onEscalated?: (workspaceId: string, nextExpiryMs: number) => void;
-}
-
-/** A batch that was sent and is not known to be durable. */
-interface SentBatch {
-  readonly batch: Batch;
-  /** Settled result of the append: never rejects. */
-  readonly appended: Promise<PromiseSettledResult<number | undefined>>;
-  readonly sentAtMs: number;
-}
-
-/** Batches in flight at once: one that the database works on, and one that it finds when it is done. */
-const MAX_IN_FLIGHT = 2;
 /** Characters of a batch after which the event loop serves others before the next: each takes milliseconds. */
 const LARGE_BATCH_TEXT = 65_536;
-/** Smallest share of the open actions that one batch takes while another gathers. */
-const MIN_SHARE = 16;
-/**
- * Longest time between two batches in flight, milliseconds: less than the shortest window, so that nothing tentative leaves
- * a window before it is durable or rolled back.
- */
-const MAX_AHEAD_MS = 500;
 /** Time between sweeps of expired authority, milliseconds: a sweep visits all authority that has not ended. */
 const SWEEP_MS = 60_000;
-
-function unknownAgent(agentId: string): ControlPlaneError {
-  return new ControlPlaneError(ErrorReason.AGENT_NOT_FOUND, `no agent \`${agentId}\``, { agent_id: agentId });
-}
 
 /**
  * The log of one workspace on this replica, and the only way to decide, to change and to read it.
@@ -109,43 +45,35 @@ function unknownAgent(agentId: string): ControlPlaneError {
 export class WorkspaceLog {
   readonly workspaceId: string;
   readonly #database: Database;
-  /** Replaced by one that is read anew after a fault that may have left it with half a step. */
-  #state: WorkspaceState;
-  #isTorn = false;
-  /** Index after the last entry that listeners heard of. */
-  #announcedSeq: number;
   readonly #clock: DatabaseClock;
   readonly #surroundings: LogSurroundings;
-  readonly #listeners = new Set<LedgerListener>();
+  readonly #loaded: LoadedState;
+  readonly #changes: ChangeCommitter;
 
   readonly #queue = new Queue();
-  readonly #inFlight: SentBatch[] = [];
+  readonly #inFlight: InFlight;
   /** Durable batches whose callers are answered after the next batch is on its way. */
   readonly #unpublished: Batch[] = [];
-  /** Held while batches are in flight, so that the database takes them in the order in which they were decided. */
-  #connection: PoolClient | undefined;
   #running: Promise<void> | undefined;
   #lastBatchSize = 0;
   /** True after a batch with much text, until others had their turn. */
   #owesTurn = false;
-  #onGathered: (() => void) | undefined;
 
   #usedAt = performance.now();
   #sweptAt = this.#usedAt;
   #reading: Promise<WorkspaceState> | undefined;
   /** Largest size that wake-ups named and no task has caught up to yet; 0 for none. */
   #notifiedSeq = 0;
-  /** True if the last change found entries of other replicas: the next one reads before it takes the lock. */
-  #isBehind = true;
 
   /** Opens the log over its loaded state. */
   constructor(database: Database, state: WorkspaceState, clock: DatabaseClock, surroundings: LogSurroundings = {}) {
     this.workspaceId = state.workspaceId;
     this.#database = database;
-    this.#state = state;
-    this.#announcedSeq = state.seq;
     this.#clock = clock;
     this.#surroundings = surroundings;
+    this.#loaded = new LoadedState(state, { database, clock, surroundings });
+    this.#changes = new ChangeCommitter(database, this.#loaded);
+    this.#inFlight = new InFlight(database.pool);
   }
 
   /** Actions and tasks that wait. */
@@ -159,17 +87,17 @@ export class WorkspaceLog {
   }
 
   get listeners(): number {
-    return this.#listeners.size;
+    return this.#loaded.listeners;
   }
 
   /** Time of an entry sealed now, epoch milliseconds. */
   get nowMs(): number {
-    return this.#now();
+    return this.#loaded.now();
   }
 
   /** Tells which preparations an action needs, by the mandates in force as far as this replica is caught up. */
   needsOf(action: Action): { readonly mayTakeLong: boolean; readonly asksGuard: boolean } {
-    const policies = this.#state.policies.policySet();
+    const policies = this.#loaded.current.policies.policySet();
     return { mayTakeLong: policies.mayTakeLong(textLengthOf(action)), asksGuard: policies.asksGuard };
   }
 
@@ -198,16 +126,12 @@ export class WorkspaceLog {
    */
   async dryRun<T>(actions: readonly Action[], run: (state: WorkspaceState, nowMs: number) => T): Promise<T> {
     this.#queue.assertRoom();
-    const { pool } = this.#database;
     return this.#runAlone(() =>
-      readSnapshot(pool, async (client) => {
-        await this.#catchUp(client);
-        const state = this.#state;
-        const stranger = actions.find(({ agentId }) => !state.agents.has(agentId));
-        if (stranger !== undefined) throw unknownAgent(stranger.agentId);
-        await loadNamed(client, state, actions);
-        const nowMs = await completeWindows(client, state, this.#clock, this.#surroundings.mirror);
-        return run(state, nowMs);
+      readSnapshot(this.#database.pool, async (client) => {
+        await this.#loaded.catchUp(client);
+        await this.#loaded.loadNamed(client, actions);
+        const nowMs = await this.#loaded.completeWindows(client);
+        return run(this.#loaded.current, nowMs);
       }),
     );
   }
@@ -218,12 +142,12 @@ export class WorkspaceLog {
    */
   change<T>(by: string, apply: (scope: ChangeScope) => Promise<T>, action?: Action): Promise<T> {
     return this.#runAlone(async () => {
-      const { result, sealed, batch } = await this.#commitChange(by, apply, action);
+      const { result, sealed, batch } = await this.#changes.commit(by, apply, action);
       if (batch !== undefined) {
         this.#unpublished.push(batch);
         this.#publish();
       }
-      if (sealed !== undefined) this.#foldOwn(sealed);
+      if (sealed !== undefined) this.#publishChanges(sealed);
       return result;
     });
   }
@@ -238,8 +162,8 @@ export class WorkspaceLog {
   #readAlone(): Promise<WorkspaceState> {
     const reading = this.#runAlone(async () => {
       this.#reading = undefined;
-      await this.#catchUp(this.#database.pool);
-      return this.#state;
+      await this.#loaded.catchUp(this.#database.pool);
+      return this.#loaded.current;
     });
     reading.catch(() => {
       if (this.#reading === reading) this.#reading = undefined;
@@ -249,7 +173,7 @@ export class WorkspaceLog {
 
   /** Takes in that another replica appended. Catches up unless only listeners would want to know and there are none. */
   wakeUp({ seq, isChange }: Pick<WakeUp, "seq" | "isChange">): void {
-    if ((!isChange && this.#listeners.size === 0) || seq <= this.#state.seq) return;
+    if ((!isChange && this.listeners === 0) || seq <= this.#loaded.current.seq) return;
     const isWoken = this.#notifiedSeq > 0;
     this.#notifiedSeq = Math.max(this.#notifiedSeq, seq);
     if (isWoken) return;
@@ -257,7 +181,7 @@ export class WorkspaceLog {
       const notified = this.#notifiedSeq;
       this.#notifiedSeq = 0;
       // This replica also hears of its own changes; they are in the state by now.
-      if (notified > this.#state.seq) await this.#catchUp(this.#database.pool);
+      if (notified > this.#loaded.current.seq) await this.#loaded.catchUp(this.#database.pool);
     }).catch(() => {
       this.#notifiedSeq = 0;
     });
@@ -265,19 +189,18 @@ export class WorkspaceLog {
 
   /** Calls the listener with every entry from now on. Returns the function that ends it. */
   subscribe(listener: LedgerListener): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#loaded.subscribe(listener);
   }
 
   /** Writes the trust snapshot if trust changed since the last one. */
   async saveTrust(): Promise<void> {
-    if (this.#state.trustChangedAt.size === 0) return;
-    const snapshot = await this.#runTask(async () => snapshotOf(this.#state));
-    forgetSaved(this.#state, await saveTrustSnapshot(this.#database.pool, snapshot));
+    if (this.#loaded.current.trustChangedAt.size === 0) return;
+    const snapshot = await this.#runTask(async () => snapshotOf(this.#loaded.current));
+    forgetSaved(this.#loaded.current, await saveTrustSnapshot(this.#database.pool, snapshot));
     // After the snapshot, which keeps the last uses of authority that expired.
     if (performance.now() - this.#sweptAt < SWEEP_MS) return;
     this.#sweptAt = performance.now();
-    await this.#runTask(async () => this.#state.authority.forgetExpired(snapshot.lastAtMs));
+    await this.#runTask(async () => this.#loaded.current.authority.forgetExpired(snapshot.lastAtMs));
   }
 
   /** Resolves when everything that was asked for is done. */
@@ -290,7 +213,7 @@ export class WorkspaceLog {
   #enqueue(entry: Waiting): void {
     this.#queue.push(entry);
     this.#running ??= this.#run();
-    if (this.#hasGathered()) this.#onGathered?.();
+    this.#inFlight.noteWaiting(this.#queue);
   }
 
   #runTask<T>(task: () => Promise<T>): Promise<T> {
@@ -307,9 +230,9 @@ export class WorkspaceLog {
   }
 
   async #run(): Promise<void> {
-    while (this.#queue.length > 0 || this.#inFlight.length > 0 || this.#unpublished.length > 0) {
+    while (this.#queue.length > 0 || !this.#inFlight.isEmpty || this.#unpublished.length > 0) {
       try {
-        if (this.#isTorn) await this.#restore();
+        await this.#loaded.mend();
         await this.#turn();
       } catch (error) {
         await this.#giveUp(error);
@@ -321,13 +244,15 @@ export class WorkspaceLog {
   async #turn(): Promise<void> {
     if (this.#owesTurn) await setImmediate();
     this.#owesTurn = false;
-    if (this.#inFlight.length === 0) await this.#startNext();
-    else if (!this.#sendBehind()) {
+    if (this.#inFlight.isEmpty) {
+      await this.#startNext();
       this.#publish();
-      await this.#awaitOldest();
       return;
     }
+    const isSent = this.#sendBehind();
     this.#publish();
+    if (isSent) return;
+    if ((await this.#inFlight.untilOverOrGathered()) === "over") await this.#settleOldest();
   }
 
   /**
@@ -335,40 +260,16 @@ export class WorkspaceLog {
    * The state may hold half a step, so it is read anew before the next one.
    */
   async #giveUp(error: unknown): Promise<void> {
-    this.#isTorn = true;
-    const sent = this.#inFlight.splice(0);
+    this.#loaded.tear();
+    const sent = this.#inFlight.takeAll();
     const waiting = this.#queue.takeAll();
     const results = await Promise.all(sent.map(({ appended }) => appended));
-    this.#release(true);
+    this.#inFlight.release(true);
     const durable = sent.filter((_, index) => isAppended(results[index] as PromiseSettledResult<number | undefined>));
     for (const batch of [...this.#unpublished.splice(0), ...durable.map(({ batch }) => batch)]) batch.settle();
     // Has no effect on callers that were answered.
     for (const { batch } of sent) rejectAll(batch.items, error);
     rejectAll(waiting, error);
-  }
-
-  /** Reads the state anew, and announces what listeners have not heard of. */
-  async #restore(): Promise<void> {
-    const { pool } = this.#database;
-    const { workspaceId } = this;
-    const state = await loadState(pool, workspaceId);
-    this.#state = state;
-    this.#isTorn = false;
-    await announceStretch(pool, { workspaceId, from: this.#announcedSeq, before: state.seq }, this.#announce);
-  }
-
-  async #catchUp(reader: Reader): Promise<void> {
-    try {
-      await catchUp(reader, this.#state, this.#announce);
-    } catch (error) {
-      this.#suspect(error);
-      throw error;
-    }
-  }
-
-  /** Notes that the state may hold half a step, unless the error is a fault of the call or of the database. */
-  #suspect(error: unknown): void {
-    if (!(storeFault(error) instanceof ControlPlaneError)) this.#isTorn = true;
   }
 
   /** Starts whatever is next in the queue while nothing is in flight. */
@@ -386,37 +287,8 @@ export class WorkspaceLog {
     else await this.#sendFirst(this.#takeBatch());
   }
 
-  /** Waits until the oldest batch is over, or until enough has gathered to send another behind it. */
-  async #awaitOldest(): Promise<void> {
-    const oldest = this.#inFlight[0] as SentBatch;
-    let isOver = false;
-    const over = oldest.appended.then(() => {
-      isOver = true;
-    });
-    const gathered = new Promise<void>((resolve) => {
-      if (this.#inFlight.length < MAX_IN_FLIGHT) this.#onGathered = resolve;
-    });
-    await Promise.race([over, gathered]);
-    this.#onGathered = undefined;
-    if (isOver) await this.#settleOldest();
-  }
-
-  // Taking from the queue.
-
-  #openActions(): number {
-    return this.#inFlight.reduce((sum, { batch }) => sum + batch.items.length, this.#queue.length);
-  }
-
-  /** True if as many actions wait as the batch in flight has: the smaller the batches, the more each decision costs. */
-  #hasGathered(): boolean {
-    const [oldest] = this.#inFlight;
-    return oldest === undefined || this.#queue.length >= oldest.batch.items.length;
-  }
-
-  /** Takes at most half of the open actions, so that the callers of one half send anew while the other is decided. */
   #takeBatch(): readonly PendingDecision[] {
-    const share = Math.max(MIN_SHARE, Math.floor(this.#openActions() / MAX_IN_FLIGHT));
-    const items = this.#queue.takeBatch(share);
+    const items = this.#queue.takeBatch(this.#inFlight.share(this.#queue));
     this.#lastBatchSize = items.length;
     this.#owesTurn = items.reduce((sum, { action }) => sum + textLengthOf(action), 0) > LARGE_BATCH_TEXT;
     return items;
@@ -427,74 +299,65 @@ export class WorkspaceLog {
   async #sendFirst(items: readonly PendingDecision[]): Promise<void> {
     let ready = items;
     try {
-      if (!this.#isLoaded(items, this.#now())) {
+      if (!this.#loaded.holdsAllFor(items, this.nowMs)) {
         this.#publish();
-        ready = await this.#prepare(this.#database.pool, items);
-        await this.#completeWindows();
+        ready = await this.#loaded.loadFor(this.#database.pool, items);
+        await this.#loaded.completeWindows();
       }
       if (ready.length === 0) return;
-      const { pool } = this.#database;
-      if (pool.idleCount === 0) this.#publish();
-      this.#connection = await pool.connect();
-      const nowMs = this.#now();
-      if (this.#isLoaded(ready, nowMs)) return this.#send(this.#connection, ready, nowMs);
+      if (this.#database.pool.idleCount === 0) this.#publish();
+      await this.#inFlight.connect();
+      const { nowMs } = this;
+      if (this.#loaded.holdsAllFor(ready, nowMs)) return this.#send(ready, nowMs);
       // The wait for a connection was long enough for a window to need more history.
-      this.#release();
+      this.#inFlight.release();
       this.#publish();
       await this.#appendLocked(ready);
     } catch (error) {
-      this.#suspect(error);
-      this.#release();
+      this.#loaded.suspect(error);
+      this.#inFlight.release();
       rejectAll(ready, error);
     }
   }
 
   /** Sends a batch behind the one in flight; false when it has to wait for that to be over. */
   #sendBehind(): boolean {
-    const [oldest] = this.#inFlight;
-    const { first: next } = this.#queue;
-    if (oldest === undefined || this.#connection === undefined || this.#inFlight.length >= MAX_IN_FLIGHT) return false;
-    if (next === undefined || isTask(next) || !this.#hasGathered() || this.#queue.isRepeat(next)) return false;
-    const { pool } = this.#database;
-    const nowMs = this.#now();
-    // While others of this process wait for a connection, this one is given back as soon as possible.
-    if (pool.waitingCount > pool.idleCount || nowMs - oldest.batch.atMs >= MAX_AHEAD_MS) return false;
-    if (!this.#isLoaded(this.#queue.upcoming(), nowMs)) return false;
+    const { nowMs } = this;
+    if (!this.#inFlight.mayFollow(this.#queue, nowMs)) return false;
+    if (!this.#loaded.holdsAllFor(this.#queue.upcoming(), nowMs)) return false;
     const items = this.#takeBatch();
-    if (items.length > 0) this.#send(this.#connection, items, nowMs);
+    if (items.length > 0) this.#send(items, nowMs);
     return true;
   }
 
   /** Decides actions as of a time for which they are loaded, and sends them. What it throws, their callers get. */
-  #send(connection: PoolClient, items: readonly PendingDecision[], nowMs: number): void {
-    const batch = new Batch(this.#state, items, nowMs);
+  #send(items: readonly PendingDecision[], nowMs: number): void {
+    const batch = new Batch(this.#loaded.current, items, nowMs);
     orRejectAll(items, () => batch.decide());
     this.#queue.putBack(batch.left);
     if (batch.items.length === 0) {
-      if (this.#inFlight.length === 0) this.#release();
+      this.#inFlight.releaseIfIdle();
       return;
     }
     this.#queue.remember(batch.items);
-    const sentAtMs = performance.now();
-    const appended = Promise.allSettled([batch.send(connection)]).then(([result]) => result);
-    this.#inFlight.push({ batch, appended, sentAtMs });
+    this.#inFlight.send(batch);
   }
 
   async #settleOldest(): Promise<void> {
-    const oldest = this.#inFlight.shift() as SentBatch;
+    const oldest = this.#inFlight.shift();
     const result = await oldest.appended;
     if (!isAppended(result)) return this.#settleRefused(oldest, result);
     this.#clock.observe(result.value, oldest.sentAtMs, performance.now());
     this.#unpublished.push(oldest.batch);
-    if (this.#inFlight.length === 0) this.#release();
+    this.#inFlight.releaseIfIdle();
   }
 
   /** Settles a batch that wrote nothing, as far as is known, together with the batch behind it. */
   async #settleRefused(first: SentBatch, firstResult: PromiseSettledResult<number | undefined>): Promise<void> {
-    const behind = this.#inFlight.splice(0);
+    const behind = this.#inFlight.takeAll();
     const results = [firstResult, ...(await Promise.all(behind.map(({ appended }) => appended)))];
     const batches = [first, ...behind].map(({ batch }) => batch);
-    this.#release(results.some(isFault));
+    this.#inFlight.release(results.some(isFault));
     if (!results.some(isAppended)) return this.#rollBack(batches, results);
     // The frontier that the batch behind was appended to stands for the same entries as the first batch's: another replica
     // wrote them, for the same requests in the same millisecond. So the log holds both batches as they were decided.
@@ -518,13 +381,6 @@ export class WorkspaceLog {
     }
   }
 
-  /** Releases the connection. After a fault its state is unknown, and it is closed. */
-  #release(isSuspect = false): void {
-    const connection = this.#connection;
-    this.#connection = undefined;
-    connection?.release(isSuspect);
-  }
-
   // The locked way: one batch in a transaction that holds the end of the log.
 
   async #appendLocked(items: readonly PendingDecision[]): Promise<void> {
@@ -532,7 +388,7 @@ export class WorkspaceLog {
       let left = items;
       while (left.length > 0) left = await this.#lockedRound(left);
     } catch (error) {
-      this.#suspect(error);
+      this.#loaded.suspect(error);
       rejectAll(items, error);
     }
   }
@@ -544,12 +400,12 @@ export class WorkspaceLog {
     try {
       await connection.query("begin");
       await connection.query({ ...lockHead, values: [this.workspaceId] });
-      await this.#catchUp(connection);
-      const unanswered = await this.#answerFrom(connection, items);
+      await this.#loaded.catchUp(connection);
+      const unanswered = await answerRepeats(connection, items, this.#loaded.current, this.nowMs);
       const firsts = [...Map.groupBy(unanswered, ({ action }) => action.decisionId).values()].map(
         ([first]) => first as PendingDecision,
       );
-      await this.#commitLocked(connection, await this.#prepare(connection, firsts));
+      await this.#commitLocked(connection, await this.#loaded.loadFor(connection, firsts));
       return unanswered.filter((item) => !firsts.includes(item));
     } catch (error) {
       await connection.query("rollback").catch((cause: Error) => {
@@ -563,9 +419,8 @@ export class WorkspaceLog {
 
   async #commitLocked(connection: PoolClient, items: readonly PendingDecision[]): Promise<void> {
     if (items.length === 0) return void (await connection.query("rollback"));
-    // Without the mirror: other replicas wait for the lock meanwhile.
-    const nowMs = await completeWindows(connection, this.#state, this.#clock);
-    const batch = new Batch(this.#state, items, nowMs);
+    const nowMs = await this.#loaded.completeWindowsLocked(connection);
+    const batch = new Batch(this.#loaded.current, items, nowMs);
     batch.decide();
     this.#queue.putBack(batch.left);
     if (batch.items.length === 0) return void (await connection.query("rollback"));
@@ -584,157 +439,18 @@ export class WorkspaceLog {
     this.#publish();
   }
 
-  // Repeated requests (AIP-155).
-
   /** Answers requests that this replica decided before with their first decisions. */
   async #answerRepeats(items: readonly PendingDecision[]): Promise<void> {
     this.#publish();
     try {
       // The caller's key may have ended on another replica.
-      await this.#catchUp(this.#database.pool);
-      const unanswered = await this.#answerFrom(this.#database.pool, items);
+      await this.#loaded.catchUp(this.#database.pool);
+      const unanswered = await answerRepeats(this.#database.pool, items, this.#loaded.current, this.nowMs);
       // A first attempt that failed left no decision: the request is new after all.
       await this.#appendLocked(unanswered);
     } catch (error) {
       rejectAll(items, error);
     }
-  }
-
-  /** Answers the items whose decisions the log holds. Returns the others, and the refusals to seal in place of repeats. */
-  async #answerFrom(reader: Reader, items: readonly PendingDecision[]): Promise<readonly PendingDecision[]> {
-    const ids = items.filter(({ action }) => action.isRetryable).map(({ action }) => action.decisionId);
-    if (ids.length === 0) return items;
-    const receipts = await readReceipts(reader, this.workspaceId, ids);
-    const refusals: PendingDecision[] = [];
-    const unanswered = items.filter((item) => {
-      const receipt = receipts.get(item.action.decisionId);
-      if (receipt === undefined) return true;
-      const refusal = this.#answerRepeat(item, receipt);
-      if (refusal !== undefined) refusals.push(refusal);
-      return false;
-    });
-    return refusals.length === 0 ? unanswered : [...unanswered, ...(await this.#answerFrom(reader, refusals))];
-  }
-
-  /** Answers a repeat with its first decision, unless its caller is refused now: then returns the refusal to seal. */
-  #answerRepeat(item: PendingDecision, receipt: DecisionReceipt): PendingDecision | undefined {
-    const { action, steps } = item;
-    const nowMs = this.#now();
-    try {
-      if (action.replayOf === undefined) {
-        assertRepeatable(action, receipt, nowMs);
-        const replay = replayOf(action);
-        const refusal = steps.refuseReplay(this.#state, replay, nowMs);
-        if (refusal !== undefined) {
-          const decide: Decide = (state, atMs) => steps.refuseReplay(state, replay, atMs) ?? refusal;
-          return { ...item, action: replay, steps: { ...steps, decide } };
-        }
-      }
-      item.resolve(sealedDecisionFromReceipt(receipt));
-    } catch (error) {
-      item.reject(error);
-    }
-    return undefined;
-  }
-
-  // Everything that a decision needs in memory.
-
-  #now(): number {
-    return Math.max(this.#clock.now(), this.#state.lastAtMs);
-  }
-
-  /** True if the actions can be decided as of a time without reading anything. */
-  #isLoaded(items: readonly PendingDecision[], nowMs: number): boolean {
-    const { agents, authority, escalations, sequences, windows } = this.#state;
-    if (!sequences.isComplete || !windows.isReady(nowMs)) return false;
-    return items.every(
-      ({ action }) =>
-        agents.has(action.agentId) &&
-        (action.escalationId === undefined || escalations.has(action.escalationId)) &&
-        (action.grantId === undefined || authority.knowsGrant(action.grantId)),
-    );
-  }
-
-  /** Loads what the actions name. Rejects actions of unknown agents; returns the others. */
-  async #prepare(reader: Reader, items: readonly PendingDecision[]): Promise<readonly PendingDecision[]> {
-    const { agents } = this.#state;
-    const isKnown = ({ action }: PendingDecision): boolean => agents.has(action.agentId);
-    // An agent may have been registered on another replica a moment ago.
-    if (!items.every(isKnown)) await this.#catchUp(reader);
-    const actions = items.map(({ action }) => action);
-    await loadNamed(reader, this.#state, actions);
-    for (const item of items) if (!isKnown(item)) item.reject(unknownAgent(item.action.agentId));
-    return items.filter(isKnown);
-  }
-
-  async #completeWindows(): Promise<void> {
-    await completeWindows(this.#database.pool, this.#state, this.#clock, this.#surroundings.mirror);
-  }
-
-  // Changes.
-
-  async #commitChange<T>(
-    by: string,
-    apply: (scope: ChangeScope) => Promise<T>,
-    action: Action | undefined,
-  ): Promise<CommittedChange<T>> {
-    const state = this.#state;
-    const changes: ControlChange[] = [];
-    let batch: Batch | undefined;
-    if (this.#isBehind) await this.#catchUp(this.#database.pool);
-    // Before the lock is taken: a long window may have much to read.
-    if (action !== undefined) await this.#completeWindows();
-    const commit = async (transaction: Transaction): Promise<CommittedChange<T>> => {
-      const end = await lockLogEnd(transaction, this.workspaceId);
-      this.#isBehind = end !== state.seq;
-      const reader = readerWithin(transaction);
-      if (this.#isBehind) await this.#catchUp(reader);
-      const nowMs = action === undefined ? this.#now() : await this.#timeToDecide(reader, action);
-      const result = await apply({
-        ...{ transaction, state, nowMs },
-        nextSeq: () => state.seq + changes.length,
-        seal: (change) => void changes.push(change),
-        append: async (steps) => {
-          if (action === undefined || batch !== undefined || changes.length > 0) throw new Error("decides too late");
-          const decided = decidedAlone(state, action, steps, nowMs);
-          batch = decided;
-          if ((await decided.send(reader)) === undefined) throw new Error("the log moved under its lock");
-          return decided.outcomes[0] as Outcome;
-        },
-      });
-      await transaction.flush();
-      if (changes.length === 0) return { result, batch };
-      const { workspaceId, seq, frontier } = state;
-      const sealed = sealChanges({ workspaceId, seq, frontier, atMs: nowMs, by }, changes);
-      await appendChanges(transaction, sealed);
-      return { result, sealed, batch };
-    };
-    try {
-      return await this.#database.orm.em.fork().transactional(commit);
-    } catch (error) {
-      batch?.undo();
-      throw error;
-    }
-  }
-
-  /** Loads what deciding an action needs. Returns the time for which it is complete, the time of a decision made now. */
-  async #timeToDecide(reader: Reader, action: Action): Promise<number> {
-    await loadNamed(reader, this.#state, [action]);
-    // Without the mirror: other replicas wait for the lock meanwhile.
-    return completeWindows(reader, this.#state, this.#clock);
-  }
-
-  /** Folds changes of this replica after their commit. */
-  #foldOwn({ events, end, frontier }: SealedChanges): void {
-    try {
-      for (const { change, seq, atMs } of events) foldChange(this.#state, { change, seq, atMs });
-    } catch (error) {
-      this.#isTorn = true;
-      throw error;
-    }
-    Object.assign(this.#state, { seq: end.seq, lastAtMs: end.lastAtMs, frontier });
-    this.#announce(events);
-    this.#notifyAppended(end.seq, "change");
   }
 
   // Publishing.
@@ -743,45 +459,25 @@ export class WorkspaceLog {
   #publish(): void {
     for (const batch of this.#unpublished.splice(0)) {
       batch.settle();
-      this.#announce(batch.events());
+      this.#loaded.announce(batch.events());
       this.#notifyAppended(batch.endSeq, batch.isAwaited ? "decisions" : undefined);
       const { nextExpiryMs } = batch;
       if (nextExpiryMs !== undefined) apart(() => this.#surroundings.onEscalated?.(this.workspaceId, nextExpiryMs));
     }
   }
 
-  readonly #announce = (events: readonly LedgerEvent[]): void => {
-    const last = events.at(-1);
-    if (last === undefined) return;
-    this.#announcedSeq = last.seq + 1;
-    for (const listener of this.#listeners) apart(() => listener(events));
-  };
+  /** Folds changes of this replica after their commit, and tells listeners. */
+  #publishChanges(sealed: SealedChanges): void {
+    this.#loaded.fold(sealed);
+    this.#loaded.announce(sealed.events);
+    this.#notifyAppended(sealed.end.seq, "change");
+  }
 
   #notifyAppended(seq: number, wakes: AppendedEnd["wakes"]): void {
     const { onAppended } = this.#surroundings;
     if (onAppended === undefined) return;
-    const { workspaceId, windows } = this.#state;
+    const { workspaceId, windows } = this.#loaded.current;
     apart(() => onAppended({ workspaceId, seq, longestWindowMs: windows.longestMs, wakes }));
-  }
-}
-
-/** A change that was committed. */
-interface CommittedChange<T> {
-  readonly result: T;
-  /** Undefined if it sealed nothing. */
-  readonly sealed?: SealedChanges;
-  /** The decision that it appended before; undefined for none. */
-  readonly batch: Batch | undefined;
-}
-
-/** Runs a listener. Its fault goes to the process's last handler: the log and the other listeners go on. */
-function apart(listen: () => void): void {
-  try {
-    listen();
-  } catch (error) {
-    queueMicrotask(() => {
-      throw error;
-    });
   }
 }
 

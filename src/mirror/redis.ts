@@ -1,8 +1,8 @@
 import type { Pool } from "pg";
 import type { Registry } from "prom-client";
 import type { AppendedEnd } from "../log/events.ts";
+import type { LogSurroundings } from "../log/surroundings.ts";
 import type { WakeUpListener } from "../log/wake-ups.ts";
-import type { LogSurroundings } from "../log/writer.ts";
 import { createMirrorSource } from "./mirror-store.ts";
 import type { RedisLog } from "./redis-health.ts";
 import type { RedisWakeUps } from "./redis-wake-ups.ts";

@@ -1,7 +1,8 @@
 import { ErrorReason, invalidField, notFound } from "../errors.ts";
+import type { ChangeScope } from "../log/changes.ts";
 import { EventBuffer } from "../log/event-buffer.ts";
 import type { LedgerEvent } from "../log/events.ts";
-import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import type { AgentState, AgentStatus, DepartmentState } from "../state/agents.ts";
 import { isInForce } from "../state/authority-status.ts";
 import type { ControlChange, SealedAgent } from "../state/control-changes.ts";

@@ -1,5 +1,6 @@
 import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
-import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
+import type { ChangeScope } from "../log/changes.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import type { DepartmentState } from "../state/agents.ts";
 import type { MandateState } from "../state/policies.ts";
 import type { WorkspaceState } from "../state/workspace.ts";

@@ -3,8 +3,8 @@ import { join } from "node:path";
 
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
-import type { ChangeScope } from "../log/writer.ts";
 import type { SealedSigningKey } from "../state/control-changes.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { Database } from "../store/database.ts";

@@ -1,7 +1,8 @@
 import { createHash, randomBytes } from "node:crypto";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
-import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
+import type { ChangeScope } from "../log/changes.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import type { SealedKey } from "../state/control-changes.ts";
 import { type Database, stored } from "../store/database.ts";
 import { ApiKeyEntity, type ApiKeyRow } from "../store/entities.ts";

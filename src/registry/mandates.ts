@@ -1,7 +1,8 @@
 import { clone, type JsonObject, toJson } from "@bufbuild/protobuf";
 import { type Rule, RuleSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField, notFound } from "../errors.ts";
-import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
+import type { ChangeScope } from "../log/changes.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import { approvalWarnings, type RuleWarning } from "../policy/compile/approval-warnings.ts";
 import { compileMandate } from "../policy/compile/mandate.ts";
 import { compileRules } from "../policy/compile/rules.ts";

@@ -1,7 +1,8 @@
 import { LRUCache } from "lru-cache";
 import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
+import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
-import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import type { ControlChange, SealedMcpServer } from "../state/control-changes.ts";
 import { type Database, stored } from "../store/database.ts";
 import type { Encryptor } from "../store/encryptor.ts";

@@ -1,7 +1,8 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { nextTurn } from "../async/turns.ts";
 import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
-import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
+import type { ChangeScope } from "../log/changes.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import { approvalWarnings, type RuleWarning } from "../policy/compile/approval-warnings.ts";
 import { compileMandate } from "../policy/compile/mandate.ts";
 import type { CompiledMandate } from "../policy/types.ts";

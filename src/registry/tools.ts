@@ -2,7 +2,8 @@ import { LRUCache } from "lru-cache";
 import type { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
 
-import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
+import type { ChangeScope } from "../log/changes.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import { toolKey, toolNameFault } from "../policy/names.ts";
 import { flattenSchema } from "../policy/schema/flatten.ts";
 import { type SchemaWarning, uncheckedPatterns } from "../policy/schema/unchecked-patterns.ts";

@@ -1,5 +1,6 @@
 import type { SigningKeys } from "../authority/signing-key.ts";
-import type { ChangeScope, WorkspaceLog } from "../log/writer.ts";
+import type { ChangeScope } from "../log/changes.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import { getAgent } from "../registry/agents.ts";
 import { checkedText } from "../registry/checked-text.ts";
 import { endKeysOfAgent } from "../registry/keys.ts";

@@ -1,8 +1,8 @@
 import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { compileMandate } from "../policy/compile/mandate.ts";
-import { createPolicySet, policyDigest } from "../policy/evaluate.ts";
 import { toolKey } from "../policy/names.ts";
+import { createPolicySet, policyDigest } from "../policy/policy-set.ts";
 import { flattenSchema } from "../policy/schema/flatten.ts";
 import { createToolSchema } from "../policy/schema/validate.ts";
 import type {

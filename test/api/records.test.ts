@@ -5,7 +5,7 @@ import { ReceiptSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.
 import { MandateMode, RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, DecisionRecordSchema, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { actionPartsFrom, decisionRecordFrom, receiptMessageFrom } from "../../src/api/records.ts";
-import { actionDigest } from "../../src/decision/approval.ts";
+import { actionDigest } from "../../src/decision/action-digest.ts";
 import { type DecisionReceipt, readReceipts } from "../../src/log/receipts.ts";
 import { canonicalJson } from "../../src/tree/canonical.ts";
 import { leafHash } from "../../src/tree/merkle.ts";

@@ -6,8 +6,8 @@ import { create, fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Checks } from "../../src/policy/checks.ts";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
-import { createPolicySet } from "../../src/policy/evaluate.ts";
 import { argumentsFrom } from "../../src/policy/names.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
 import { flattenSchema } from "../../src/policy/schema/flatten.ts";
 import { createToolSchema } from "../../src/policy/schema/validate.ts";
 import type {

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { actionDigest } from "../../src/decision/approval.ts";
+import { actionDigest } from "../../src/decision/action-digest.ts";
 import type { ToolSchema } from "../../src/policy/types.ts";
 import { canonicalJson, digestOf, type JsonObject, type JsonValue } from "../../src/tree/canonical.ts";
 import { actionOf } from "../support/harness.ts";

@@ -6,8 +6,8 @@ import { findShadowed, type ShadowedRule } from "../../src/dryrun/ask/shadowed.t
 import { coversAction, coversAgent } from "../../src/dryrun/trace.ts";
 import { doInTurns } from "../../src/dryrun/work.ts";
 import { Checks } from "../../src/policy/checks.ts";
-import { createPolicySet } from "../../src/policy/evaluate.ts";
 import { matchesPattern } from "../../src/policy/names.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
 import type {
   CompiledMandate,
   CounterSpec,

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { createDatabaseClock } from "../../src/log/workspace-logs.ts";
+import { createDatabaseClock } from "../../src/log/clock.ts";
 
 describe("the database's clock", () => {
   it("follows the database and not the host", () => {

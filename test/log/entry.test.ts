@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { type DecisionPlace, decisionBody } from "../../src/log/batch.ts";
+import { type DecisionPlace, decisionBody } from "../../src/log/entry.ts";
 import type { GuardFinding, LimitState, PolicyResult } from "../../src/policy/types.ts";
 import { type Action, DEFAULT_REASONS, type DecisionReason, type Outcome } from "../../src/state/types.ts";
 import { canonicalJson, type JsonValue } from "../../src/tree/canonical.ts";

@@ -3,11 +3,13 @@ import type { PoolClient } from "pg";
 import { RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { steps } from "../../src/decision/decide.ts";
-import { Batch, type PendingDecision } from "../../src/log/batch.ts";
+import { Batch } from "../../src/log/batch.ts";
+import type { PendingDecision } from "../../src/log/queue.ts";
 import { completeWindows } from "../../src/state/counters/log-history.ts";
 import { loadEscalation, loadState } from "../../src/state/load.ts";
 import type { Action } from "../../src/state/types.ts";
 import type { WorkspaceState } from "../../src/state/workspace.ts";
+import { APPEND_PARAMETERS } from "../../src/store/sql/append-entries.ts";
 import { actionOf, actionRule, type TestWorkspace, velocityRule, withWorkspace } from "../support/harness.ts";
 import { seededBelow } from "../support/seeded-below.ts";
 
@@ -106,7 +108,7 @@ describe("batches that are undone", () => {
           const actions = someActions();
           const { written } = await decided(tried, actions, nowMs);
           expect(written).to.deep.equal((await decided(plain, actions, nowMs)).written);
-          const decisions = (written as unknown[])[9] as string;
+          const decisions = (written as unknown[])[APPEND_PARAMETERS.indexOf("entry.decision")] as string;
           for (const decision of decisions.split("\n")) seen.add(decision);
         }
         const usesOf = (state: WorkspaceState) => contractIds.map((id) => state.authority.get(id)?.uses);

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect } from "chai";
 import type { Client, Pool, PoolClient, QueryResult } from "pg";
-import { createDatabaseClock, type DatabaseClock } from "../../src/log/workspace-logs.ts";
+import { createDatabaseClock, type DatabaseClock } from "../../src/log/clock.ts";
 import { WorkspaceLog } from "../../src/log/writer.ts";
 import { loadState } from "../../src/state/load.ts";
 import type { Replica } from "../support/harness.ts";

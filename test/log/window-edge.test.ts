@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import type { DatabaseClock } from "../../src/log/workspace-logs.ts";
+import type { DatabaseClock } from "../../src/log/clock.ts";
 import { WorkspaceLog } from "../../src/log/writer.ts";
 import { VelocityWindows } from "../../src/state/counters/windows.ts";
 import { loadState } from "../../src/state/load.ts";

@@ -1,5 +1,5 @@
 import { Registry } from "prom-client";
-import type { DatabaseClock } from "../../src/log/workspace-logs.ts";
+import type { DatabaseClock } from "../../src/log/clock.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import type { WorkspaceLog } from "../../src/log/writer.ts";
 import { createRedisParts } from "../../src/mirror/redis.ts";

@@ -1,6 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { expect } from "chai";
-import { createPolicySet } from "../../src/policy/evaluate.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
 import type { PolicyResult, PolicySet } from "../../src/policy/types.ts";
 import { contextFrom, lookup, mandateFrom, type RuleJson, toolFrom } from "./harness.ts";
 

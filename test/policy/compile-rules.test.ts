@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { type Rule, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
 import { compileRules } from "../../src/policy/compile/rules.ts";
-import { createPolicySet } from "../../src/policy/evaluate.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
 import { RULE_VIOLATION_REASONS } from "../../src/policy/violations.ts";
 import {
   contextFrom,

@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { expect } from "chai";
-import { createPolicySet } from "../../src/policy/evaluate.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
 import { contextFrom, evaluateRule, mandateFrom, testdata, toolFrom } from "./harness.ts";
 
 interface TypedCase {

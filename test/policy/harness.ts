@@ -3,9 +3,9 @@ import { fromJson, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import { type Rule, RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Checks } from "../../src/policy/checks.ts";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
-import { createPolicySet } from "../../src/policy/evaluate.ts";
 import { LongChecker } from "../../src/policy/long/checker.ts";
 import { argumentsFrom } from "../../src/policy/names.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
 import { flattenSchema } from "../../src/policy/schema/flatten.ts";
 import { createToolSchema } from "../../src/policy/schema/validate.ts";
 import type {

@@ -3,8 +3,8 @@ import { expect } from "chai";
 import fc from "fast-check";
 import { type ArgumentTypes, naiveArgumentFires, naiveMetadataFires } from "../../src/dryrun/naive/naive-conditions.ts";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
-import { createPolicySet } from "../../src/policy/evaluate.ts";
 import { OPERATOR_NAMES } from "../../src/policy/operators/index.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
 import { contextFrom, lookup, mandateSource, toolFrom } from "./harness.ts";
 import { type Draw, objectFor, operandFor, type RandomRule, ruleFor, schemaFrom, typesFrom } from "./random-rules.ts";
 

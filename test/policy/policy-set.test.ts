@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { expect } from "chai";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
-import { createPolicySet } from "../../src/policy/evaluate.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
 import type { CompiledMandate } from "../../src/policy/types.ts";
 import { canonicalJson } from "../../src/tree/canonical.ts";
 import {

@@ -1,7 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import fc from "fast-check";
-import { createPolicySet } from "../../src/policy/evaluate.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
 import type { NaiveRule } from "../log/naive-log.ts";
 import { isScheduled } from "../log/naive-rules.ts";
 import { contextFrom, mandateFrom, testdata } from "./harness.ts";

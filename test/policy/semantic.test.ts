@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { createPolicySet } from "../../src/policy/evaluate.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
 import type { GuardAnswer, MandateSource } from "../../src/policy/types.ts";
 import { action, contextFrom, mandateFrom, type RuleJson } from "./harness.ts";
 

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { createPolicySet } from "../../src/policy/evaluate.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
 import type { CounterReading, CounterSpec } from "../../src/policy/types.ts";
 import { contextFrom, mandateFrom, type RuleJson, velocity } from "./harness.ts";
 

@@ -1,4 +1,4 @@
-import { createDatabaseClock, type DatabaseClock } from "../../src/log/workspace-logs.ts";
+import { createDatabaseClock, type DatabaseClock } from "../../src/log/clock.ts";
 
 /** The database's clock of one replica, which a test moves. */
 export interface TestClock extends DatabaseClock {

@@ -1,5 +1,5 @@
 import { type Conditions, RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { SEVERITY } from "../../policy/evaluate.ts";
+import { SEVERITY } from "../../policy/severity.ts";
 import type {
   CompiledMandate,
   CompiledRule,

@@ -1,6 +1,7 @@
 import { RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { contextOf } from "../../decision/decide.ts";
-import { createPolicySet, SEVERITY } from "../../policy/evaluate.ts";
+import { createPolicySet } from "../../policy/policy-set.ts";
+import { SEVERITY } from "../../policy/severity.ts";
 import type { CompiledMandate, CompiledRule, Decision, PolicySet } from "../../policy/types.ts";
 import type { AgentState } from "../../state/agents.ts";
 import type { Action, DecisionReason } from "../../state/types.ts";

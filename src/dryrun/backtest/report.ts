@@ -1,4 +1,4 @@
-import type { Decision } from "../../policy/types.ts";
+import { SEVERITY } from "../../policy/severity.ts";
 import type { AgentState } from "../../state/agents.ts";
 import type { EscalationStatus } from "../../state/escalations.ts";
 import type { Replayed } from "./replay.ts";
@@ -72,8 +72,6 @@ export interface ReportScope {
   /** The agents of which there are rows. */
   readonly agents: Iterable<AgentState>;
 }
-
-const SEVERITY: Readonly<Record<Decision, number>> = { allow: 1, escalate: 2, block: 3 };
 
 const newTally = (): Tally => ({
   replayed: 0,

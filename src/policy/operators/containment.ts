@@ -1,5 +1,6 @@
 import type { JsonValue } from "@bufbuild/protobuf";
-import { type Comparisons, TOO_LONG } from "../checks.ts";
+import { TOO_LONG } from "../checks.ts";
+import type { Comparisons } from "../comparisons.ts";
 import { ARRAY, type Comparable, comparableFrom, comparableTextFrom, STRING } from "../json-value.ts";
 import { type Literal, literalList, negated, type Operator, type Test } from "./operator.ts";
 

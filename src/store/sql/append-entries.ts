@@ -1,3 +1,119 @@
+/** Parameters of the statement that are single values, in their order. */
+const SINGLES = [
+  "workspaceId",
+  // Number of entries that the log must have, and number of entries to append.
+  "expectedSize",
+  "count",
+  // Frontier that the log must have, and the one that it gets.
+  "expectedFrontier",
+  "frontier",
+  // Time of the entries, epoch milliseconds.
+  "atMs",
+  // Leaf hashes, and roots of the perfect subtrees that the leaves complete in the order of completion: 32 bytes each.
+  "leafHashes",
+  "subtreeRoots",
+  // Message for other replicas; null when nobody waits.
+  "wakeUp",
+] as const;
+type Single = (typeof SINGLES)[number];
+
+const $ = (name: Single): string => `$${SINGLES.indexOf(name) + 1}`;
+const size = `${$("expectedSize")}::bigint`;
+
+/** The columns of an entry, each with the SQL that reads it from its text in `r`. */
+const ENTRY = {
+  entry_id: "r.entry_id",
+  kind: "r.kind::smallint",
+  agent_id: "r.agent_id",
+  action_type: "r.action_type",
+  decision: "r.decision::smallint",
+  ref_id: "nullif(r.ref_id, '')",
+  session_id: "nullif(r.session_id, '')",
+  body: "r.body",
+} as const;
+
+/** The columns of an escalation that a decision creates, read from `e`. Seqs come as positions in the batch, from 0. */
+const CREATED = {
+  escalation_id: "e.escalation_id",
+  agent_id: "e.agent_id",
+  action_digest: "e.action_digest",
+  created_seq: `${size} + e.created_seq::int`,
+  expires_at_ms: "e.expires_at_ms::bigint",
+  asked: "e.asked::int",
+  asked_by: "string_to_array(e.asked_by, ',')",
+  updated_seq: `${size} + nullif(e.updated_seq, '')::int`,
+} as const;
+
+/** The columns of an earlier escalation, `x`, that decisions join, use up or replace, read from `u`. An empty text keeps the value. */
+const CHANGED = {
+  used_by: "coalesce(nullif(u.used_by, ''), x.used_by)",
+  replaced_by: "coalesce(nullif(u.replaced_by, ''), x.replaced_by)",
+  asked: "x.asked + u.asked::int",
+  asked_by: `array(
+        select distinct key from unnest(x.asked_by || string_to_array(nullif(u.asked_by, ''), ',')) as key order by key
+      )`,
+  updated_seq: `coalesce(${size} + nullif(u.updated_seq, '')::int, x.updated_seq)`,
+} as const;
+
+/** Columns of the rows that the statement writes. */
+export type EntryColumn = keyof typeof ENTRY;
+export type CreatedEscalationColumn = keyof typeof CREATED;
+export type ChangedEscalationColumn = keyof typeof CHANGED | "escalation_id";
+
+const ENTRY_COLUMNS = Object.keys(ENTRY) as EntryColumn[];
+const CREATED_COLUMNS = Object.keys(CREATED) as CreatedEscalationColumn[];
+const CHANGED_COLUMNS: ChangedEscalationColumn[] = [
+  "escalation_id",
+  ...(Object.keys(CHANGED) as (keyof typeof CHANGED)[]),
+];
+
+/** Names of the parameters, in their order. */
+export const APPEND_PARAMETERS: readonly string[] = [
+  ...SINGLES,
+  ...ENTRY_COLUMNS.map((column) => `entry.${column}`),
+  ...CREATED_COLUMNS.map((column) => `created.${column}`),
+  ...CHANGED_COLUMNS.map((column) => `changed.${column}`),
+];
+
+/** The values of the statement: single ones, and the texts of the rows by column. */
+export type AppendedBatch = Readonly<Record<Single, unknown>> & {
+  readonly entries: ColumnTexts<EntryColumn>;
+  readonly created: ColumnTexts<CreatedEscalationColumn>;
+  readonly changed: ColumnTexts<ChangedEscalationColumn>;
+};
+
+/** The values of each column, joined by line feeds; null if all of them are empty. */
+export type ColumnTexts<Column extends string> = Readonly<Record<Column, string | null>>;
+
+/** Joins the values of each column of some rows. MUST NOT be given a value that holds a line feed. */
+export function columnTexts<Column extends string, Row>(
+  rows: readonly Row[],
+  columns: Readonly<Record<Column, (row: Row) => string | number>>,
+): ColumnTexts<Column> {
+  const texts = {} as Record<Column, string | null>;
+  for (const column of Object.keys(columns) as Column[]) {
+    const values = rows.map(columns[column]);
+    texts[column] = values.every((value) => value === "") ? null : values.join("\n");
+  }
+  return texts;
+}
+
+/** Writes the texts of some columns, whose parameters begin after `before` others, as a table. */
+function tableOf(columns: readonly string[], before: number): string {
+  return `rows from (${columns.map((_, index) => `string_to_table($${before + index + 1}::text, E'\\n')`).join(", ")})`;
+}
+
+const ENTRY_TABLE = tableOf(ENTRY_COLUMNS, SINGLES.length);
+const CREATED_TABLE = tableOf(CREATED_COLUMNS, SINGLES.length + ENTRY_COLUMNS.length);
+const CHANGED_TABLE = tableOf(CHANGED_COLUMNS, SINGLES.length + ENTRY_COLUMNS.length + CREATED_COLUMNS.length);
+
+// A tree of n leaves holds n minus bits(n) perfect subtrees of two leaves or more, each completed by one leaf. So leaf i
+// completes 1 + bits(i) - bits(i + 1) of them, and where their roots begin follows from the sizes of the trees before.
+const bits = (number: string): string => `bit_count((${number})::bit(64))`;
+const SUBTREES = `nullif(substr(${$("subtreeRoots")}::bytea,
+    32 * (r.ord - 1 + ${bits(size)} - ${bits(`${size} + r.ord - 1`)})::int + 1,
+    32 * (1 + ${bits(`${size} + r.ord - 1`)} - ${bits(`${size} + r.ord`)})::int), '')`;
+
 /**
  * Appends a batch of decisions, if the log still ends where the batch was decided (compare-and-append).
  *
@@ -5,65 +121,43 @@
  * writer on another replica, then re-evaluates its condition, matches nothing, and so nothing is inserted. The frontier is
  * compared beside the size because it identifies every entry before: a batch that was sent behind a failed one must not
  * match just because another replica appended the same number of entries.
- * Columns are texts joined by line feeds, which no value contains: node-postgres would quote an array value by value, and
- * the server would parse it again.
+ * Columns are texts joined by line feeds, which no id, action type or canonical JSON contains: node-postgres would quote an
+ * array value by value, and the server would parse it again.
  *
- * Parameters: workspace, expected size, count, expected frontier, new frontier, time of the batch; entry ids, agent ids,
- * action types, decisions, refs (joined; an empty ref means none); leaf hashes (32 bytes each); bodies (joined); the roots of
- * the perfect subtrees that the leaves complete (32 bytes each, in the order of completion); the escalations that are
- * created: ids, agents, action digests, positions in the batch from 0, expiries, numbers of asks, keys that asked (each joined
- * by commas), positions of the last ask that joined (joined, null for none); the earlier escalations that change: ids, the
- * decisions that use them up, the escalations that replace them, numbers of asks, keys, positions of the last ask (joined, null
- * for none; empty where nothing changes); the wake-up for other replicas, null when nobody waits; kinds of the entries (joined);
- * the sessions of the actions (joined, empty for none; null when there are none).
  * Returns one row `{now}`, the server's clock in epoch milliseconds, or no row when another writer was first.
  */
-const bits = (number: string): string => `bit_count((${number})::bit(64))`;
-
-// A tree of n leaves holds n minus bits(n) perfect subtrees of two leaves or more, each completed by one leaf. So leaf i
-// completes 1 + bits(i) - bits(i + 1) of them, and where their roots begin follows from the sizes of the trees before.
-const SUBTREES = `nullif(substr($14::bytea,
-    32 * (r.ord - 1 + ${bits("$2::bigint")} - ${bits("$2::bigint + r.ord - 1")})::int + 1,
-    32 * (1 + ${bits("$2::bigint + r.ord - 1")} - ${bits("$2::bigint + r.ord")})::int), '')`;
-
-const column = (parameter: number): string => `string_to_table($${parameter}::text, E'\\n')`;
-
 export const appendEntries = {
   name: "append-entries",
   text: `with head as (
-    update ledger_head set seq = $2::bigint + $3::int, frontier = $5, last_at_ms = $6
-    where workspace_id = $1 and seq = $2::bigint and frontier = $4
+    update ledger_head
+    set seq = ${size} + ${$("count")}::int, frontier = ${$("frontier")}, last_at_ms = ${$("atMs")}
+    where workspace_id = ${$("workspaceId")} and seq = ${size} and frontier = ${$("expectedFrontier")}
     returning 1
   ), written as (
-    insert into ledger_entry
-      (workspace_id, seq, at_ms, kind, entry_id, agent_id, action_type, decision, ref_id, leaf_hash, body, subtree_hashes,
-        session_id)
-    select $1, $2::bigint + r.ord - 1, $6, r.kind::smallint, r.entry_id, r.agent_id, r.action_type, r.decision::smallint,
-      nullif(r.ref_id, ''), substr($12::bytea, (r.ord::int - 1) * 32 + 1, 32), r.body, ${SUBTREES},
-      nullif(r.session_id, '')
-    from head, rows from (${[7, 8, 9, 10, 11, 13, 30, 31].map(column).join(", ")})
-      with ordinality as r (entry_id, agent_id, action_type, decision, ref_id, body, kind, session_id, ord)
+    insert into ledger_entry (workspace_id, seq, at_ms, leaf_hash, subtree_hashes, ${ENTRY_COLUMNS.join(", ")})
+    select ${$("workspaceId")}, ${size} + r.ord - 1, ${$("atMs")},
+      substr(${$("leafHashes")}::bytea, (r.ord::int - 1) * 32 + 1, 32), ${SUBTREES}, ${Object.values(ENTRY).join(", ")}
+    from head, ${ENTRY_TABLE} with ordinality as r (${ENTRY_COLUMNS.join(", ")}, ord)
   ), escalated as (
-    insert into escalation (workspace_id, escalation_id, agent_id, status, action_digest, created_seq, expires_at_ms, asked,
-      asked_by, updated_seq)
-    select $1, e.id, e.agent_id, 1, e.digest, $2::bigint + e.position::int, e.expires_at_ms::bigint, e.asked::int,
-      string_to_array(e.keys, ','), $2::bigint + nullif(e.last_ask, '')::int
-    from head, rows from (${[15, 16, 17, 18, 19, 20, 21, 22].map(column).join(", ")})
-      as e (id, agent_id, digest, position, expires_at_ms, asked, keys, last_ask)
+    insert into escalation (workspace_id, status, ${CREATED_COLUMNS.join(", ")})
+    select ${$("workspaceId")}, 1, ${Object.values(CREATED).join(", ")}
+    from head, ${CREATED_TABLE} as e (${CREATED_COLUMNS.join(", ")})
   ), changed as (
     update escalation x set
-      used_by = coalesce(nullif(u.used_by, ''), x.used_by),
-      used_at_ms = case when nullif(u.used_by, '') is null then x.used_at_ms else $6 end,
-      replaced_by = coalesce(nullif(u.replaced_by, ''), x.replaced_by),
-      asked = x.asked + u.asked::int,
-      asked_by = array(
-        select distinct key from unnest(x.asked_by || string_to_array(nullif(u.keys, ''), ',')) as key order by key
-      ),
-      updated_seq = coalesce($2::bigint + nullif(u.last_ask, '')::int, x.updated_seq)
-    from head, rows from (${[23, 24, 25, 26, 27, 28].map(column).join(", ")})
-      as u (id, used_by, replaced_by, asked, keys, last_ask)
-    where x.workspace_id = $1 and x.escalation_id = u.id
+      ${Object.entries(CHANGED)
+        .map(([column, value]) => `${column} = ${value}`)
+        .join(",\n      ")},
+      used_at_ms = case when nullif(u.used_by, '') is null then x.used_at_ms else ${$("atMs")} end
+    from head, ${CHANGED_TABLE} as u (${CHANGED_COLUMNS.join(", ")})
+    where x.workspace_id = ${$("workspaceId")} and x.escalation_id = u.escalation_id
   )
   select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
-    case when $29::text is not null then pg_notify('acp_log', $29) end as notified from head`,
+    case when ${$("wakeUp")}::text is not null then pg_notify('acp_log', ${$("wakeUp")}) end as notified from head`,
+  /** Lists the values of the parameters. */
+  values: (batch: AppendedBatch): unknown[] => [
+    ...SINGLES.map((name) => batch[name]),
+    ...ENTRY_COLUMNS.map((column) => batch.entries[column]),
+    ...CREATED_COLUMNS.map((column) => batch.created[column]),
+    ...CHANGED_COLUMNS.map((column) => batch.changed[column]),
+  ],
 };

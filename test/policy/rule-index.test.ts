@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { createPolicySet } from "../../src/policy/evaluate.ts";
 import { matchesPattern } from "../../src/policy/names.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
 import type { CompiledMandate } from "../../src/policy/types.ts";
 import { action, contextFrom, essence, mandateFrom, type RuleJson } from "./harness.ts";
 

@@ -1,0 +1,186 @@
+import type { FiredMandate, GuardFinding, LimitState, ObservedMandate } from "../policy/types.ts";
+import { type DecisionRefs, isCounted, refTextFrom } from "../state/fold.ts";
+import {
+  type Action,
+  DECISION_NUMBERS,
+  DEFAULT_REASON_CODE,
+  type DecisionReason,
+  EntryKind,
+  type Outcome,
+} from "../state/types.ts";
+import type { EntryColumn } from "../store/sql/append-entries.ts";
+import { json, listText, objectWriter } from "./canonical-object.ts";
+
+/** The place in the log at which a decision is sealed. */
+export interface DecisionPlace {
+  readonly workspaceId: string;
+  readonly seq: number;
+  /** Epoch milliseconds. */
+  readonly atMs: number;
+  /** Root (base64) and size of the tree before the batch that the decision came with. */
+  readonly previousRoot: string;
+  readonly previousSize: number;
+}
+
+/** A decided action at its place in the log. */
+interface Sealing {
+  readonly action: Action;
+  readonly outcome: Outcome;
+  readonly place: DecisionPlace;
+}
+
+/** A decision as the log stores it. */
+export interface DecisionEntry {
+  readonly action: Action;
+  readonly outcome: Outcome;
+  readonly refs: DecisionRefs;
+  /** RFC 8785 text of the entry: what is hashed, stored and shown as the receipt. */
+  readonly body: string;
+}
+
+/** Form of a session's id. A caller may name any text as its session, which is sealed and refused. */
+const SESSION_ID = /^ses_[a-z2-7]{26}$/;
+
+/** The columns of a decision's entry, each with its value. */
+export const ENTRY_COLUMNS: Readonly<Record<EntryColumn, (entry: DecisionEntry) => string | number>> = {
+  entry_id: ({ action }) => action.decisionId,
+  kind: ({ action, outcome }) => (isCounted(action, outcome) ? EntryKind.DECISION : EntryKind.UNCOUNTED_DECISION),
+  agent_id: ({ action }) => action.agentId,
+  action_type: ({ action }) => action.normalisedType,
+  decision: ({ outcome }) => DECISION_NUMBERS[outcome.decision],
+  ref_id: ({ refs }) => refTextFrom(refs),
+  session_id: ({ action: { sessionId = "" } }) => (SESSION_ID.test(sessionId) ? sessionId : ""),
+  body: ({ body }) => body,
+};
+
+const writeReason = objectWriter<DecisionReason>({
+  code: ({ code }) => json(code),
+  message: ({ message }) => json(message),
+  mandate_id: ({ mandateId }) => json(mandateId),
+  mandate_name: ({ mandateName }) => json(mandateName),
+  rule: ({ rule }) => json(rule),
+  argument: ({ argument }) => json(argument),
+  would_pass: ({ wouldPass }) => json(wouldPass),
+});
+
+/** `remaining` follows from limit and count. */
+const writeLimit = objectWriter<LimitState>({
+  mandate_id: ({ mandateId }) => json(mandateId),
+  rule: ({ rule }) => json(rule),
+  scope: ({ scope }) => json(scope),
+  group: ({ group }) => json(group),
+  members: ({ members }) => json(members),
+  count: ({ count }) => json(count),
+  limit: ({ limit }) => json(limit),
+  window: ({ window }) => json(window),
+  source: ({ source }) => (source === "decision_log" ? undefined : json(source)),
+});
+
+const writeFired = objectWriter<FiredMandate>({
+  mandate_id: ({ mandate }) => json(mandate.id),
+  version: ({ mandate }) => json(mandate.version),
+  digest: ({ mandate }) => json(mandate.digest),
+  decision: ({ decision }) => json(decision),
+});
+
+const writeObserved = objectWriter<ObservedMandate>({
+  mandate_id: ({ mandate }) => json(mandate.id),
+  version: ({ mandate }) => json(mandate.version),
+  would_decide: ({ decision }) => json(decision),
+  reasons: ({ reasons }) => `[${reasons.map(writeReason).join(",")}]`,
+});
+
+const verdictOf = ({ answer }: GuardFinding) => (answer.kind === "verdict" ? answer : undefined);
+
+// A model may answer with half of a surrogate pair, which I-JSON (RFC 7493) cannot hold.
+const writeGuard = objectWriter<GuardFinding>({
+  mandate_id: ({ mandateId }) => json(mandateId),
+  version: ({ version }) => json(version),
+  rule: ({ rule }) => json(rule),
+  violates: (guard) => json(verdictOf(guard)?.violates),
+  confidence: (guard) => json(verdictOf(guard)?.confidence),
+  reason: (guard) => json(verdictOf(guard)?.reason.toWellFormed()),
+  model: (guard) => json(verdictOf(guard)?.model.toWellFormed()),
+  unavailable: ({ answer }) => (answer.kind === "verdict" ? undefined : json(answer.cause)),
+  latency_ms: ({ answer }) => json(answer.latencyMs),
+});
+
+const writeAction = objectWriter<Sealing>({
+  agent_id: ({ action }) => json(action.agentId),
+  agent_name: ({ outcome }) => json(outcome.agentName),
+  action_type: ({ action }) => json(action.actionType),
+  action_content: ({ action }) => json(action.actionContent),
+  // Canonical since the request came in.
+  metadata: ({ action }) => action.metadataText || undefined,
+  tool: ({ outcome }) => json(outcome.toolName),
+  tool_version: ({ outcome }) => json(outcome.tool?.version),
+  // Tells a retry that names the tool elsewhere from the first request.
+  tool_requested: ({ action }) => (action.isRetryable && action.tool !== undefined ? "true" : undefined),
+});
+
+const writeAuthorisation = objectWriter<Outcome>({
+  permissions: ({ permissions }) => json(permissions),
+  collective_limits: ({ policy }) => listText(policy?.collectiveLimits ?? [], writeLimit),
+});
+
+const writeTrust = objectWriter<Outcome>({
+  before: ({ trustBeforeTenths }) => json(trustBeforeTenths / 10),
+  after: ({ trustAfterTenths }) => json(trustAfterTenths / 10),
+  capped: ({ cappedTrustTenths: capped }) => (capped === undefined ? undefined : json(capped / 10)),
+});
+
+const isDefaultReason = ([first, ...others]: readonly DecisionReason[]): boolean =>
+  first?.code === DEFAULT_REASON_CODE && others.length === 0;
+
+const writeDecision = objectWriter<Sealing>({
+  type: () => '"decision"',
+  decision_id: ({ action }) => json(action.decisionId),
+  // Place in the log.
+  workspace_id: ({ place }) => json(place.workspaceId),
+  seq: ({ place }) => json(place.seq),
+  at: ({ place }) => json(new Date(place.atMs).toISOString()),
+  previous_root: ({ place }) => json(place.previousRoot),
+  previous_size: ({ place }) => json(place.previousSize),
+  // What was attempted, and under what authority.
+  action: writeAction,
+  key_id: ({ action }) => json(action.keyId),
+  key_ended: ({ outcome }) => (outcome.isKeyEnded ? "true" : undefined),
+  session_id: ({ action }) => json(action.sessionId),
+  on_behalf_of: ({ action }) => json(action.onBehalfOf),
+  principal_id: ({ outcome }) => json(outcome.principalId),
+  grant_id: ({ action }) => json(action.grantId),
+  intent_contract_id: ({ action }) => json(action.intentContractId),
+  authority: ({ outcome }) => (outcome.authority.length === 0 ? undefined : json(outcome.authority)),
+  replay_of: ({ action }) => json(action.replayOf),
+  edit_of: ({ action }) => json(action.editOf),
+  // What was decided, and why.
+  decision: ({ outcome }) => json(outcome.decision),
+  decision_path: ({ outcome }) => json(outcome.path),
+  reasons: ({ outcome: { reasons } }) =>
+    isDefaultReason(reasons) ? undefined : `[${reasons.map(writeReason).join(",")}]`,
+  trust: ({ outcome }) => writeTrust(outcome),
+  authorisation: ({ outcome }) => writeAuthorisation(outcome),
+  policy_digest: ({ outcome }) => json(outcome.policyDigest),
+  policy_name: ({ outcome }) => json(outcome.policyName),
+  mandates: ({ outcome }) => listText(outcome.policy?.fired ?? [], writeFired),
+  observed: ({ outcome }) => listText(outcome.policy?.observed ?? [], writeObserved),
+  guards: ({ outcome }) => listText(outcome.policy?.guards ?? [], writeGuard),
+  // Approval.
+  action_digest: ({ outcome }) => json(outcome.actionDigest),
+  digest_ignores: ({ outcome }) => (outcome.digestIgnores.length === 0 ? undefined : json(outcome.digestIgnores)),
+  escalation_id: ({ outcome }) => json(outcome.escalationId),
+  escalation_expires_at: ({ outcome: { escalationExpiresAtMs: at } }) =>
+    at === undefined ? undefined : json(new Date(at).toISOString()),
+  presented_escalation_id: ({ action }) => json(action.escalationId),
+  used_escalation_id: ({ outcome }) => json(outcome.usedEscalationId),
+});
+
+/**
+ * Writes the entry of a decision in its RFC 8785 form: the text that is hashed, stored and shown as its receipt. It names
+ * the mandates that fired or would have, the state of every counter that was evaluated, the tool with its version, and the
+ * digest of the policy set in force. Lists that are empty, the source of counters that come from the log, and the reason
+ * that no mandate matched are left out; `receipts.ts` puts them back.
+ */
+export function decisionBody(action: Action, outcome: Outcome, place: DecisionPlace): string {
+  return writeDecision({ action, outcome, place });
+}

@@ -1,0 +1,94 @@
+import type { Action, Outcome } from "../state/types.ts";
+import type { ChangedEscalationColumn, CreatedEscalationColumn } from "../store/sql/append-entries.ts";
+import type { DecisionEntry } from "./entry.ts";
+
+/** The part of a batch that concerns one escalation. */
+interface EscalationRow {
+  readonly id: string;
+  readonly agentId: string;
+  /** Set if the batch creates the escalation. */
+  readonly actionDigest: string;
+  readonly expiresAtMs: number;
+  /** Position in the batch of the decision that creates it. */
+  readonly index: number;
+  /** Asks in the batch. */
+  asked: number;
+  /** The keys that asked. */
+  readonly keys: Set<string>;
+  /** Position in the batch of the last ask that joined it; empty for none. */
+  lastAsk: number | "";
+  /** The decision that used the approval up; empty for none. */
+  usedBy: string;
+  /** The escalation that a later asker got; empty for none. */
+  replacedBy: string;
+}
+
+type Column = (row: EscalationRow) => string | number;
+
+/** The columns of an escalation that a batch creates, each with its value. */
+export const CREATED_COLUMNS: Readonly<Record<CreatedEscalationColumn, Column>> = {
+  escalation_id: ({ id }) => id,
+  agent_id: ({ agentId }) => agentId,
+  action_digest: ({ actionDigest }) => actionDigest,
+  created_seq: ({ index }) => index,
+  expires_at_ms: ({ expiresAtMs }) => expiresAtMs,
+  asked: ({ asked }) => asked,
+  asked_by: ({ keys }) => [...keys].join(","),
+  updated_seq: ({ lastAsk }) => lastAsk,
+};
+
+/** The columns of an earlier escalation that a batch changes, each with its value. */
+export const CHANGED_COLUMNS: Readonly<Record<ChangedEscalationColumn, Column>> = {
+  escalation_id: ({ id }) => id,
+  used_by: ({ usedBy }) => usedBy,
+  replaced_by: ({ replacedBy }) => replacedBy,
+  asked: ({ asked }) => asked,
+  asked_by: ({ keys }) => [...keys].join(","),
+  updated_seq: ({ lastAsk }) => lastAsk,
+};
+
+/** Rows of a batch: a statement can write each row only once. Both lists are in the order of the decisions. */
+export interface EscalationRows {
+  /** The escalations that the batch creates. */
+  readonly created: readonly EscalationRow[];
+  /** The earlier escalations that the batch joins, uses up or replaces. */
+  readonly changed: readonly EscalationRow[];
+}
+
+/** Collects, by row, what the decisions of a batch do to escalations. */
+export function escalationRowsFrom(entries: readonly DecisionEntry[]): EscalationRows {
+  const created = new Map<string, EscalationRow>();
+  const changed = new Map<string, EscalationRow>();
+  const change = (id: string, action: Action, index: number): EscalationRow => {
+    const row = changed.get(id) ?? rowFrom(action, { escalationId: id }, index);
+    changed.set(id, row);
+    return row;
+  };
+  for (const [index, { action, outcome }] of entries.entries()) {
+    const { escalationId, escalationExpiresAtMs, usedEscalationId, replacedEscalationId } = outcome;
+    if (usedEscalationId !== undefined) change(usedEscalationId, action, index).usedBy = action.decisionId;
+    if (escalationId === undefined) continue;
+    if (escalationExpiresAtMs !== undefined) created.set(escalationId, rowFrom(action, outcome, index));
+    const row = created.get(escalationId) ?? change(escalationId, action, index);
+    if (escalationExpiresAtMs === undefined) row.lastAsk = index;
+    row.asked += 1;
+    row.keys.add(action.keyId);
+    if (replacedEscalationId !== undefined) change(replacedEscalationId, action, index).replacedBy = escalationId;
+  }
+  return { created: [...created.values()], changed: [...changed.values()] };
+}
+
+function rowFrom({ agentId }: Action, outcome: Partial<Outcome>, index: number): EscalationRow {
+  return {
+    id: outcome.escalationId ?? "",
+    agentId,
+    actionDigest: outcome.actionDigest ?? "",
+    expiresAtMs: outcome.escalationExpiresAtMs ?? 0,
+    index,
+    asked: 0,
+    keys: new Set(),
+    lastAsk: "",
+    usedBy: "",
+    replacedBy: "",
+  };
+}

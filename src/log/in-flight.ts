@@ -1,0 +1,116 @@
+import type { Pool, PoolClient } from "pg";
+import type { Batch } from "./batch.ts";
+import { isTask, type Queue } from "./queue.ts";
+
+/** A batch that was sent and is not known to be durable. */
+export interface SentBatch {
+  readonly batch: Batch;
+  /** Settled result of the append: never rejects. */
+  readonly appended: Promise<PromiseSettledResult<number | undefined>>;
+  /** Time of the monotonic clock, milliseconds. */
+  readonly sentAtMs: number;
+}
+
+/** Slots: one batch that the database works on, and one that it finds when it is done. */
+const SLOTS = 2;
+/** Smallest share of the open actions that one batch takes while another gathers. */
+const MIN_SHARE = 16;
+/**
+ * Longest time between two batches in flight, milliseconds: less than the shortest window, so that nothing tentative leaves
+ * a window before it is durable or rolled back.
+ */
+const MAX_AHEAD_MS = 500;
+
+/** The batches in flight: two at most, behind each other on one connection, so that the database takes them in their order. */
+export class InFlight {
+  readonly #pool: Pool;
+  readonly #sent: SentBatch[] = [];
+  #connection: PoolClient | undefined;
+  #onGathered: (() => void) | undefined;
+
+  constructor(pool: Pool) {
+    this.#pool = pool;
+  }
+
+  get isEmpty(): boolean {
+    return this.#sent.length === 0;
+  }
+
+  /**
+   * Tests whether the actions at the front of the queue may leave as a second batch now. They wait until as many have gathered
+   * as the batch in flight has, since each decision costs more the smaller the batches are. Tasks and repeats need the end of
+   * the batch in flight.
+   */
+  mayFollow(queue: Queue, nowMs: number): boolean {
+    const [oldest] = this.#sent;
+    const { first: next } = queue;
+    if (oldest === undefined || this.#connection === undefined || this.#sent.length >= SLOTS) return false;
+    if (next === undefined || isTask(next) || queue.isRepeat(next) || !this.#hasGathered(queue)) return false;
+    // While others of this process wait for a connection, this one is given back as soon as possible.
+    if (this.#pool.waitingCount > this.#pool.idleCount) return false;
+    return nowMs - oldest.batch.atMs < MAX_AHEAD_MS;
+  }
+
+  /** Returns the most actions that the next batch takes: half of the open ones, so that the callers of one half send anew while the other is decided. */
+  share(queue: Queue): number {
+    const open = this.#sent.reduce((sum, { batch }) => sum + batch.items.length, queue.length);
+    return Math.max(MIN_SHARE, Math.floor(open / SLOTS));
+  }
+
+  /** Takes a connection for the batches to come. */
+  async connect(): Promise<void> {
+    this.#connection = await this.#pool.connect();
+  }
+
+  /** Sends a decided batch on the connection that is held. */
+  send(batch: Batch): void {
+    if (this.#connection === undefined) throw new Error("no connection is held");
+    const sentAtMs = performance.now();
+    const appended = Promise.allSettled([batch.send(this.#connection)]).then(([result]) => result);
+    this.#sent.push({ batch, appended, sentAtMs });
+  }
+
+  /** Waits until the oldest batch, which MUST be there, is over, or until enough has gathered in the queue to send another behind it. */
+  async untilOverOrGathered(): Promise<"over" | "gathered"> {
+    const [oldest] = this.#sent as [SentBatch];
+    const over = oldest.appended.then(() => "over" as const);
+    const gathered = new Promise<"gathered">((resolve) => {
+      if (this.#sent.length < SLOTS) this.#onGathered = () => resolve("gathered");
+    });
+    const first = await Promise.race([over, gathered]);
+    this.#onGathered = undefined;
+    return first;
+  }
+
+  /** Takes note of the queue after an action or a task was added. */
+  noteWaiting(queue: Queue): void {
+    if (this.#hasGathered(queue)) this.#onGathered?.();
+  }
+
+  /** Takes the oldest batch. */
+  shift(): SentBatch {
+    return this.#sent.shift() as SentBatch;
+  }
+
+  /** Takes all batches, the oldest first. */
+  takeAll(): SentBatch[] {
+    return this.#sent.splice(0);
+  }
+
+  /** Gives the connection back once nothing is in flight. */
+  releaseIfIdle(): void {
+    if (this.isEmpty) this.release();
+  }
+
+  /** Gives the connection back. After a fault its state is unknown, and it is closed. */
+  release(isSuspect = false): void {
+    const connection = this.#connection;
+    this.#connection = undefined;
+    connection?.release(isSuspect);
+  }
+
+  #hasGathered(queue: Queue): boolean {
+    const [oldest] = this.#sent;
+    return oldest === undefined || queue.length >= oldest.batch.items.length;
+  }
+}

@@ -1,0 +1,172 @@
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { completeWindows } from "../state/counters/log-history.ts";
+import { foldChange } from "../state/fold.ts";
+import { loadNamed, loadState } from "../state/load.ts";
+import type { Action } from "../state/types.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
+import { type Database, storeFault } from "../store/database.ts";
+import type { Reader } from "../store/transaction.ts";
+import { announceStretch, catchUp } from "./catch-up.ts";
+import type { SealedChanges } from "./changes.ts";
+import type { DatabaseClock } from "./clock.ts";
+import type { LedgerEvent, LedgerListener } from "./events.ts";
+import type { PendingDecision } from "./queue.ts";
+import type { LogSurroundings } from "./surroundings.ts";
+
+/** Parts that a workspace's state in memory is read with. */
+export interface StateSources {
+  readonly database: Database;
+  readonly clock: DatabaseClock;
+  readonly surroundings: LogSurroundings;
+}
+
+/** Returns AGENT_NOT_FOUND. */
+export function unknownAgent(agentId: string): ControlPlaneError {
+  return new ControlPlaneError(ErrorReason.AGENT_NOT_FOUND, `no agent \`${agentId}\``, { agent_id: agentId });
+}
+
+/**
+ * The state of a workspace in memory, a fold of the log: follows the log, loads what a decision needs, and announces entries
+ * to listeners in the order of the log.
+ *
+ * INVARIANT: changed only by the one loop of `WorkspaceLog`, and caught up only while no batch is in flight.
+ */
+export class LoadedState {
+  readonly #sources: StateSources;
+  readonly #listeners = new Set<LedgerListener>();
+  /** Replaced by one that is read anew after a fault that may have left it with half a step. */
+  #state: WorkspaceState;
+  #isTorn = false;
+  /** Index after the last entry that listeners heard of. */
+  #announcedSeq: number;
+
+  constructor(state: WorkspaceState, sources: StateSources) {
+    this.#state = state;
+    this.#announcedSeq = state.seq;
+    this.#sources = sources;
+  }
+
+  get current(): WorkspaceState {
+    return this.#state;
+  }
+
+  /** Number of listeners. */
+  get listeners(): number {
+    return this.#listeners.size;
+  }
+
+  /** Time of an entry sealed now, epoch milliseconds. */
+  now(): number {
+    return Math.max(this.#sources.clock.now(), this.#state.lastAtMs);
+  }
+
+  /** Calls the listener with every entry from now on. Returns the function that ends it. */
+  subscribe(listener: LedgerListener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Tells every listener of entries that are durable. */
+  announce(events: readonly LedgerEvent[]): void {
+    const last = events.at(-1);
+    if (last === undefined) return;
+    this.#announcedSeq = last.seq + 1;
+    for (const listener of this.#listeners) apart(() => listener(events));
+  }
+
+  /** Folds and announces the entries that other replicas appended. */
+  async catchUp(reader: Reader): Promise<void> {
+    try {
+      await catchUp(reader, this.#state, (events) => this.announce(events));
+    } catch (error) {
+      this.suspect(error);
+      throw error;
+    }
+  }
+
+  /** Folds changes of this replica after their commit. */
+  fold({ events, end, frontier }: SealedChanges): void {
+    try {
+      for (const { change, seq, atMs } of events) foldChange(this.#state, { change, seq, atMs });
+    } catch (error) {
+      this.tear();
+      throw error;
+    }
+    Object.assign(this.#state, { seq: end.seq, lastAtMs: end.lastAtMs, frontier });
+  }
+
+  /** Notes that the state may hold half a step, unless the error is a fault of the call or of the database. */
+  suspect(error: unknown): void {
+    if (!(storeFault(error) instanceof ControlPlaneError)) this.tear();
+  }
+
+  /** Notes that the state may hold half a step. */
+  tear(): void {
+    this.#isTorn = true;
+  }
+
+  /** Reads the state anew if it may hold half a step, and announces what listeners have not heard of. */
+  async mend(): Promise<void> {
+    if (!this.#isTorn) return;
+    const { pool } = this.#sources.database;
+    const { workspaceId } = this.#state;
+    const state = await loadState(pool, workspaceId);
+    this.#state = state;
+    this.#isTorn = false;
+    const stretch = { workspaceId, from: this.#announcedSeq, before: state.seq };
+    await announceStretch(pool, stretch, (events) => this.announce(events));
+  }
+
+  /** True if the actions can be decided as of a time without reading anything. */
+  holdsAllFor(items: readonly PendingDecision[], nowMs: number): boolean {
+    const { agents, authority, escalations, sequences, windows } = this.#state;
+    if (!sequences.isComplete || !windows.isReady(nowMs)) return false;
+    return items.every(
+      ({ action }) =>
+        agents.has(action.agentId) &&
+        (action.escalationId === undefined || escalations.has(action.escalationId)) &&
+        (action.grantId === undefined || authority.knowsGrant(action.grantId)),
+    );
+  }
+
+  /** Loads what the actions name. Rejects actions of unknown agents; returns the others. */
+  async loadFor(reader: Reader, items: readonly PendingDecision[]): Promise<readonly PendingDecision[]> {
+    const { agents } = this.#state;
+    const isKnown = ({ action }: PendingDecision): boolean => agents.has(action.agentId);
+    // An agent may have been registered on another replica a moment ago.
+    if (!items.every(isKnown)) await this.catchUp(reader);
+    const actions = items.map(({ action }) => action);
+    await loadNamed(reader, this.#state, actions);
+    for (const item of items) if (!isKnown(item)) item.reject(unknownAgent(item.action.agentId));
+    return items.filter(isKnown);
+  }
+
+  /** Loads what actions of known agents name. Throws AGENT_NOT_FOUND for any other. */
+  async loadNamed(reader: Reader, actions: readonly Action[]): Promise<void> {
+    const stranger = actions.find(({ agentId }) => !this.#state.agents.has(agentId));
+    if (stranger !== undefined) throw unknownAgent(stranger.agentId);
+    await loadNamed(reader, this.#state, actions);
+  }
+
+  /** Loads the history of every window in force, with the mirror's help. Returns the time for which it is complete. */
+  completeWindows(reader: Reader = this.#sources.database.pool): Promise<number> {
+    const { clock, surroundings } = this.#sources;
+    return completeWindows(reader, this.#state, clock, surroundings.mirror);
+  }
+
+  /** Does the same under the lock of the log's end, without the mirror: other replicas wait for the lock meanwhile. */
+  completeWindowsLocked(reader: Reader): Promise<number> {
+    return completeWindows(reader, this.#state, this.#sources.clock);
+  }
+}
+
+/** Runs a listener. Its fault goes to the process's last handler: the log and the other listeners go on. */
+export function apart(listen: () => void): void {
+  try {
+    listen();
+  } catch (error) {
+    queueMicrotask(() => {
+      throw error;
+    });
+  }
+}

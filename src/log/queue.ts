@@ -1,0 +1,176 @@
+import { LRUCache } from "lru-cache";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import type { Action, Outcome, SealedDecision } from "../state/types.ts";
+import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
+import { storeFault } from "../store/database.ts";
+
+/**
+ * Decides one action against a state at a time (epoch milliseconds). MUST be synchronous and change nothing but what it
+ * notes in the journal.
+ */
+export type Decide = (state: WorkspaceState, nowMs: number, journal: StateJournal) => Outcome;
+
+/** The steps that decide one action. */
+export interface Steps {
+  readonly decide: Decide;
+  /**
+   * Checks a repeat of the action, which names its first decision, against a state at a time. Returns the refusal to seal;
+   * undefined if the first decision still answers it. Synchronous, and changes nothing.
+   */
+  readonly refuseReplay: (state: WorkspaceState, replay: Action, nowMs: number) => Outcome | undefined;
+}
+
+/** An action that waits to be decided, and its caller. */
+export interface PendingDecision {
+  readonly action: Action;
+  readonly steps: Steps;
+  /** True once the caller has left: the action is then not decided at all. */
+  readonly isAbandoned: () => boolean;
+  resolve(sealed: SealedDecision): void;
+  reject(error: unknown): void;
+}
+
+/** A step of the log that runs alone, with nothing in flight. */
+export interface Task {
+  readonly run: () => Promise<void>;
+  reject(error: unknown): void;
+}
+
+/** An action that waits to be decided, or a task that waits for its turn. */
+export type Waiting = PendingDecision | Task;
+
+export const isTask = (entry: Waiting): entry is Task => "run" in entry;
+
+/** Largest batch: past this an insert no longer gains from size, and its first action waits for its last. */
+const MAX_BATCH = 256;
+/** Characters of content and metadata past which a batch takes nothing more: deciding and sending it holds the event loop. */
+const MAX_BATCH_TEXT = 262_144;
+/** Actions of one workspace that may wait; past it OVERLOADED tells callers to back off. */
+const MAX_WAITING = 50_000;
+/** Characters of content and metadata that the waiting actions of one workspace may hold; past it OVERLOADED. */
+const MAX_WAITING_TEXT = 67_108_864;
+/** Retryable decisions of this replica that are remembered, so that a repeat does not disturb a batch. */
+const REMEMBERED_REQUESTS = 20_000;
+
+/** Returns the characters of content and metadata of an action. */
+export const textLengthOf = ({ actionContent, metadataText }: Action): number =>
+  actionContent.length + metadataText.length;
+
+const cancelled = (): ControlPlaneError =>
+  new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away before the action was decided");
+
+/** Gives callers an error; a database that does not answer is STORE_UNAVAILABLE. */
+export function rejectAll(items: readonly Pick<PendingDecision, "reject">[], error: unknown): void {
+  const fault = storeFault(error);
+  for (const item of items) item.reject(fault);
+}
+
+/** Runs a step of a batch. What it throws, the callers get as well: nobody else knows of them while it runs. */
+export function orRejectAll(items: readonly PendingDecision[], step: () => void): void {
+  try {
+    step();
+  } catch (error) {
+    rejectAll(items, error);
+    throw error;
+  }
+}
+
+/** The actions and tasks that wait in the log of a workspace, in the order in which they came, and the rule of what may batch. */
+export class Queue {
+  #entries: Waiting[] = [];
+  /** Characters of content and metadata of the actions. */
+  #text = 0;
+  // `maxSize`, as with every cache of a workspace: for `max` the cache takes all of its memory at once.
+  readonly #recentIds = new LRUCache<string, true>({ maxSize: REMEMBERED_REQUESTS, sizeCalculation: () => 1 });
+
+  get length(): number {
+    return this.#entries.length;
+  }
+
+  get first(): Waiting | undefined {
+    return this.#entries[0];
+  }
+
+  /** Throws OVERLOADED if too much waits. */
+  assertRoom(): void {
+    if (this.length < MAX_WAITING && this.#text < MAX_WAITING_TEXT) return;
+    const message = `${this.length} actions of the workspace are waiting to be decided; retry with back-off`;
+    throw new ControlPlaneError(ErrorReason.OVERLOADED, message, { waiting: String(this.length) });
+  }
+
+  push(entry: Waiting): void {
+    this.#entries.push(entry);
+    if (!isTask(entry)) this.#text += textLengthOf(entry.action);
+  }
+
+  /** Takes the first entry, a task. */
+  shiftTask(): void {
+    this.#entries.shift();
+  }
+
+  takeAll(): readonly Waiting[] {
+    this.#text = 0;
+    const all = this.#entries;
+    this.#entries = [];
+    return all;
+  }
+
+  /** Returns the actions that the next batch may take. */
+  upcoming(): readonly PendingDecision[] {
+    return this.#entries.slice(0, MAX_BATCH).filter((entry): entry is PendingDecision => !isTask(entry));
+  }
+
+  /**
+   * Takes the actions of a batch, at most `limit`: up to a task, a repeat, or a second action with the same id. Rejects those whose
+   * callers have left with CANCELLED.
+   */
+  takeBatch(limit: number): readonly PendingDecision[] {
+    const ids = new Set<string>();
+    const items = this.#take(Math.min(MAX_BATCH, limit), (item) => {
+      const { decisionId } = item.action;
+      if (this.isRepeat(item) || ids.has(decisionId)) return false;
+      ids.add(decisionId);
+      return true;
+    });
+    return items.filter((item) => {
+      if (!item.isAbandoned()) return true;
+      item.reject(cancelled());
+      return false;
+    });
+  }
+
+  /** Takes the repeats at the front. */
+  takeRepeats(): readonly PendingDecision[] {
+    return this.#take(MAX_BATCH, (item) => this.isRepeat(item));
+  }
+
+  /** Puts actions that a batch did not decide before all others. */
+  putBack(items: readonly PendingDecision[]): void {
+    if (items.length === 0) return;
+    this.#entries = [...items, ...this.#entries];
+    for (const { action } of items) this.#text += textLengthOf(action);
+  }
+
+  /** Tests for the repeat of a decision that this replica made not long ago. */
+  isRepeat({ action }: PendingDecision): boolean {
+    return action.isRetryable && this.#recentIds.has(action.decisionId);
+  }
+
+  /** Remembers decided actions, whose repeats are not part of a batch. */
+  remember(items: readonly PendingDecision[]): void {
+    for (const { action } of items) if (action.isRetryable) this.#recentIds.set(action.decisionId, true);
+  }
+
+  #take(limit: number, accepts: (item: PendingDecision) => boolean): PendingDecision[] {
+    let text = 0;
+    const items: PendingDecision[] = [];
+    for (const entry of this.#entries) {
+      if (items.length === limit || text >= MAX_BATCH_TEXT || isTask(entry) || !accepts(entry)) break;
+      text += textLengthOf(entry.action);
+      items.push(entry);
+    }
+    this.#entries = this.#entries.slice(items.length);
+    this.#text -= text;
+    return items;
+  }
+}

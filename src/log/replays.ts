@@ -1,0 +1,103 @@
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { toolKey } from "../policy/names.ts";
+import type { Action } from "../state/types.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
+import { idFromDigest } from "../store/ids.ts";
+import type { Reader } from "../store/transaction.ts";
+import { canonicalJson } from "../tree/canonical.ts";
+import type { Decide, PendingDecision } from "./queue.ts";
+import { type DecisionReceipt, readReceipts, sealedDecisionFromReceipt } from "./receipts.ts";
+
+/** Time for which a `request_id` names its first decision, milliseconds. */
+const REQUEST_ID_TTL_MS = 86_400_000;
+
+function isSameRequest(action: Action, { body }: DecisionReceipt): boolean {
+  const { metadata } = body.action;
+  return (
+    body.key_id === action.keyId &&
+    body.action.agent_id === action.agentId &&
+    body.action.action_type === action.actionType &&
+    body.action.action_content === action.actionContent &&
+    (metadata === undefined ? "" : canonicalJson(metadata)) === action.metadataText &&
+    body.on_behalf_of === action.onBehalfOf &&
+    body.presented_escalation_id === action.escalationId &&
+    body.session_id === action.sessionId &&
+    body.grant_id === action.grantId &&
+    body.intent_contract_id === action.intentContractId &&
+    (body.action.tool_requested === true ? toolKey(body.action.tool ?? "") : undefined) ===
+      (action.tool === undefined ? undefined : toolKey(action.tool))
+  );
+}
+
+/**
+ * Checks that a repeated request (AIP-155) may still be answered with its first decision. Throws REQUEST_ID_REUSED if it was for
+ * another action or by another key, and REQUEST_ID_EXPIRED after 24 hours.
+ */
+function assertRepeatable(action: Action, receipt: DecisionReceipt, nowMs: number): void {
+  const { body } = receipt;
+  const { decision_id, decision, decision_path, at } = body;
+  if (!isSameRequest(action, receipt)) {
+    const message = "the `request_id` was used for another request; send a new one";
+    throw new ControlPlaneError(ErrorReason.REQUEST_ID_REUSED, message, { decision_id });
+  }
+  if (nowMs - Date.parse(at) < REQUEST_ID_TTL_MS) return;
+  const message = `the \`request_id\` was used more than 24 hours ago, for decision \`${decision_id}\`; send a new one`;
+  const first = { decision_id, decision, decision_path, decided_at: at };
+  throw new ControlPlaneError(ErrorReason.REQUEST_ID_EXPIRED, message, first);
+}
+
+/** Returns the action that seals the refusal of a repeated request. Its id is the same for every repeat: one refusal is enough. */
+function replayOf(action: Action): Action {
+  const decisionId = idFromDigest("dec", `refused replay of ${action.decisionId}`);
+  return { ...action, decisionId, replayOf: action.decisionId };
+}
+
+/**
+ * Answers the repeats among some actions (AIP-155) with their first decisions, where the log holds these and the caller is not
+ * refused now. Returns the actions to decide: those without a decision, and in place of repeats the refusals to seal.
+ */
+export async function answerRepeats(
+  reader: Reader,
+  items: readonly PendingDecision[],
+  state: WorkspaceState,
+  nowMs: number,
+): Promise<readonly PendingDecision[]> {
+  const ids = items.filter(({ action }) => action.isRetryable).map(({ action }) => action.decisionId);
+  if (ids.length === 0) return items;
+  const receipts = await readReceipts(reader, state.workspaceId, ids);
+  const refusals: PendingDecision[] = [];
+  const unanswered = items.filter((item) => {
+    const receipt = receipts.get(item.action.decisionId);
+    if (receipt === undefined) return true;
+    const refusal = answerRepeat(item, receipt, state, nowMs);
+    if (refusal !== undefined) refusals.push(refusal);
+    return false;
+  });
+  // A refusal may have been sealed for an earlier repeat.
+  return refusals.length === 0 ? unanswered : [...unanswered, ...(await answerRepeats(reader, refusals, state, nowMs))];
+}
+
+/** Answers a repeat with its first decision, unless its caller is refused now: then returns the refusal to seal. */
+function answerRepeat(
+  item: PendingDecision,
+  receipt: DecisionReceipt,
+  state: WorkspaceState,
+  nowMs: number,
+): PendingDecision | undefined {
+  const { action, steps } = item;
+  try {
+    if (action.replayOf === undefined) {
+      assertRepeatable(action, receipt, nowMs);
+      const replay = replayOf(action);
+      const refusal = steps.refuseReplay(state, replay, nowMs);
+      if (refusal !== undefined) {
+        const decide: Decide = (current, atMs) => steps.refuseReplay(current, replay, atMs) ?? refusal;
+        return { ...item, action: replay, steps: { ...steps, decide } };
+      }
+    }
+    item.resolve(sealedDecisionFromReceipt(receipt));
+  } catch (error) {
+    item.reject(error);
+  }
+  return undefined;
+}

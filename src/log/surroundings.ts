@@ -1,0 +1,15 @@
+import type { HistoryMirror } from "../state/counters/log-history.ts";
+import type { DatabaseClock } from "./clock.ts";
+import type { AppendedEnd } from "./events.ts";
+
+/** Optional helpers of a log outside the database. Losing one costs time, never correctness. */
+export interface LogSurroundings {
+  /** Clock of every log. Default: one that follows the database's. */
+  readonly clock?: DatabaseClock;
+  /** Second source of window histories. */
+  readonly mirror?: HistoryMirror;
+  /** Receives the end of the log after every durable append of this replica. MUST NOT throw. */
+  readonly onAppended?: (end: AppendedEnd) => void;
+  /** Receives the earliest expiry of escalations that this replica created, epoch milliseconds. MUST NOT throw. */
+  readonly onEscalated?: (workspaceId: string, nextExpiryMs: number) => void;
+}

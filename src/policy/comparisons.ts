@@ -1,0 +1,126 @@
+import type { JsonValue } from "@bufbuild/protobuf";
+import { type Comparable, comparableFrom, comparableText, textFrom } from "./json-value.ts";
+
+/** Steps of some 15 ns that one decision may spend on comparing values with conditions. */
+const MAX_STEPS = 1_000_000;
+/** Steps for finding a value and looking at its type. */
+const VALUE_STEPS = 4;
+/** Characters that are read in one step, and that are folded in one; folding brings a text into the form that is compared. */
+const READ_CHARACTERS = 16;
+const FOLDED_CHARACTERS = 2;
+/** How many times less it costs to look at a value again. */
+const AGAIN = FOLDED_CHARACTERS / READ_CHARACTERS;
+
+/** Characters past which a text is folded once for all conditions, and how many such texts are remembered. */
+const LONG_TEXT = 256;
+const REMEMBERED_TEXTS = 8;
+
+/**
+ * The values that one decision compares, each brought once into the form in which it is compared, and the budget for it. The
+ * budget is counted and not timed, so that every process decides alike.
+ */
+export class Comparisons {
+  #stepsLeft = MAX_STEPS;
+  readonly #folded: { readonly text: string; readonly folded: string }[] = [];
+  readonly #weights = new Map<object, number>();
+  readonly #texts = new Map<object, string>();
+  readonly #scalars = new Map<readonly JsonValue[], ReadonlySet<Comparable | undefined>>();
+  readonly #members = new Map<readonly JsonValue[], ReadonlySet<Comparable>>();
+
+  /** Counts a look at a value that is then compared; false if nothing is left for it. */
+  looksAt(value: JsonValue | undefined): boolean {
+    if (typeof value === "string") return this.#spend(VALUE_STEPS + this.#stepsOfText(value));
+    if (typeof value !== "object" || value === null) return this.#spend(VALUE_STEPS);
+    const known = this.#weights.get(value);
+    if (known !== undefined) return this.#spend(VALUE_STEPS + known * AGAIN);
+    const weight = weightOf(value, this.#stepsLeft);
+    this.#weights.set(value, weight);
+    return this.#spend(weight);
+  }
+
+  /** Counts the way through the elements of a list; false if nothing is left for it. */
+  walks(list: readonly JsonValue[]): boolean {
+    return this.#spend(VALUE_STEPS * list.length);
+  }
+
+  /** Counts reading a text some times; false if nothing is left for it. */
+  reads(text: string, times: number): boolean {
+    return this.#spend((times * text.length) / READ_CHARACTERS);
+  }
+
+  /** Converts any value to text, as `textFrom`. */
+  textFrom(value: JsonValue): string {
+    if (typeof value !== "object" || value === null) return textFrom(value);
+    return remembered(this.#texts, value, () => textFrom(value));
+  }
+
+  /** Converts any value to text in the form in which strings are compared. */
+  comparableTextFrom(value: JsonValue): string {
+    return this.#fold(this.textFrom(value));
+  }
+
+  /** Converts a value to the form in which it is compared; undefined for null, arrays and objects. */
+  comparableFrom(value: JsonValue): Comparable | undefined {
+    return typeof value === "string" ? this.#fold(value) : comparableFrom(value);
+  }
+
+  /** The elements of a list in the form in which they are compared. */
+  scalarsOf(list: readonly JsonValue[]): ReadonlySet<Comparable | undefined> {
+    return remembered(this.#scalars, list, () => new Set(list.map((each) => this.comparableFrom(each))));
+  }
+
+  /** The elements of a list as texts, in the form in which strings are compared. */
+  textsOf(list: readonly JsonValue[]): ReadonlySet<Comparable> {
+    return remembered(this.#members, list, () => new Set(list.map((each) => this.comparableTextFrom(each))));
+  }
+
+  #spend(steps: number): boolean {
+    this.#stepsLeft -= steps;
+    return this.#stepsLeft >= 0;
+  }
+
+  #stepsOfText(text: string): number {
+    return text.length / (this.#foldedBefore(text) === undefined ? FOLDED_CHARACTERS : READ_CHARACTERS);
+  }
+
+  // A short list and no map: texts of one length have one hash past some length, however they differ.
+  #foldedBefore(text: string): string | undefined {
+    return text.length > LONG_TEXT ? this.#folded.find((each) => each.text === text)?.folded : undefined;
+  }
+
+  #fold(text: string): string {
+    const known = this.#foldedBefore(text);
+    if (known !== undefined) return known;
+    const folded = comparableText(text);
+    if (text.length > LONG_TEXT && this.#folded.length < REMEMBERED_TEXTS) this.#folded.push({ text, folded });
+    return folded;
+  }
+}
+
+function remembered<Key extends object, Value>(known: Map<Key, Value>, key: Key, make: () => Value): Value {
+  let value = known.get(key);
+  if (value === undefined) {
+    value = make();
+    known.set(key, value);
+  }
+  return value;
+}
+
+/** Steps for a value with everything in it, counted no further than just past `enough`. */
+function weightOf(value: JsonValue, enough: number): number {
+  let weight = 0;
+  const open: JsonValue[] = [value];
+  // Not recursive: arguments may nest deeper than the stack.
+  while (open.length > 0 && weight <= enough) {
+    const next = open.pop() as JsonValue;
+    weight += VALUE_STEPS + (typeof next === "string" ? next.length / FOLDED_CHARACTERS : 0);
+    if (Array.isArray(next)) for (const item of next) open.push(item);
+    else if (typeof next === "object" && next !== null) {
+      for (const [name, item] of Object.entries(next)) {
+        weight += name.length / FOLDED_CHARACTERS;
+        open.push(item);
+      }
+    }
+  }
+  return weight;
+}
