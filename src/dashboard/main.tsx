@@ -5,7 +5,8 @@ import { App } from "./app.tsx";
 import "./styles/base.css";
 import "./styles/kit.css";
 
-// Browsers hide the attribute from scripts of the page, and show the property.
+// Radix's dialogs take the nonce of the styles that they add from `get-nonce`. Browsers hide the attribute from scripts of the page,
+// and show the property.
 const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce;
 if (nonce !== undefined && nonce !== "") setNonce(nonce);
 

