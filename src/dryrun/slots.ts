@@ -1,26 +1,23 @@
+import { Semaphore } from "../async/semaphore.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
 /** Lets a bounded number of calls of one kind go on at once; the others wait in the order of their arrival. */
 export class Slots {
-  readonly #maxTaken: number;
+  readonly #semaphore: Semaphore;
   readonly #maxWaiting: number;
-  readonly #waiting: (() => void)[] = [];
-  #taken = 0;
 
   constructor({ maxTaken, maxWaiting }: { readonly maxTaken: number; readonly maxWaiting: number }) {
-    this.#maxTaken = maxTaken;
+    this.#semaphore = new Semaphore({ permits: maxTaken, maxWaiting });
     this.#maxWaiting = maxWaiting;
   }
 
   /** Waits for a slot and returns the function that gives it back. Rejects with OVERLOADED when too many wait. */
   async acquire(): Promise<() => void> {
-    if (this.#taken < this.#maxTaken) this.#taken++;
-    else await this.#turn();
-    return () => {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#taken--;
-      else next();
-    };
+    const release = await this.#semaphore.acquire();
+    if (release !== undefined) return release;
+    const waiting = String(this.#maxWaiting);
+    const message = `${waiting} calls of this kind are waiting; retry with back-off`;
+    throw new ControlPlaneError(ErrorReason.OVERLOADED, message, { waiting });
   }
 
   /** Runs work in a slot. Rejects as `acquire` and the work do. */
@@ -31,14 +28,5 @@ export class Slots {
     } finally {
       release();
     }
-  }
-
-  async #turn(): Promise<void> {
-    const waiting = this.#waiting.length;
-    if (waiting >= this.#maxWaiting) {
-      const message = `${waiting} calls of this kind are waiting; retry with back-off`;
-      throw new ControlPlaneError(ErrorReason.OVERLOADED, message, { waiting: String(waiting) });
-    }
-    await new Promise<void>((resolve) => this.#waiting.push(resolve));
   }
 }

@@ -1,12 +1,12 @@
 import { createHmac } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Pool } from "pg";
+import { Semaphore } from "../async/semaphore.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { Encryptor } from "../store/encryptor.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { type ActiveRedactionWebhook, readActiveRedactionWebhooks } from "../store/sql/redaction.ts";
-import { FairSemaphore } from "../webhook/fair-semaphore.ts";
-import type { TargetAnswer, TargetRequest, Targets } from "../webhook/target.ts";
+import type { Targets } from "../webhook/target.ts";
 import { LEAKAGE_EVENT, secretPlace, zonelessTime } from "./leakage-webhooks.ts";
 import { type KindCounts, totalCount } from "./text/personal-kinds.ts";
 
@@ -54,17 +54,11 @@ export interface LeakageNoticesOptions {
 export const ATTEMPT_MS = 10_000;
 /** Maximum requests in flight to one webhook, so that a receiver that is down delays no other. */
 const MAX_REQUESTS = 16;
-/** Maximum requests to one webhook, waiting ones included; further ones are lost, which bounds the memory. */
+/** Maximum requests to one webhook that wait; further ones are lost, which bounds the memory. */
 const MAX_WAITING = 1_000;
 /** Maximum notices in flight to all webhooks. */
 const MAX_PENDING = 10_000;
 const USER_AGENT = "Service-Redact/4.0";
-
-/** Requests to one webhook. */
-interface Lane {
-  readonly semaphore: FairSemaphore;
-  size: number;
-}
 
 function noticeBody({ workspaceId, leakedCount, atMs }: LeakageNotice): string {
   return JSON.stringify({
@@ -84,31 +78,22 @@ function noticeHeaders(body: string, secret: string | undefined): Record<string,
 /** Creates the notices. */
 export function createLeakageNotices(options: LeakageNoticesOptions): LeakageNotices {
   const { pool, targets, encryptor, log, attemptMs = ATTEMPT_MS } = options;
-  const lanes = new Map<string, Lane>();
+  const requests = new Semaphore({
+    permits: Number.POSITIVE_INFINITY,
+    maxPerKey: MAX_REQUESTS,
+    maxWaiting: MAX_WAITING,
+  });
   const closing = new AbortController();
   const pending = new Set<Promise<void>>();
-
-  /** Posts when the webhook's lane has room; undefined if the lane is full or the notices are closing. */
-  const postInLane = async (webhookId: string, request: TargetRequest): Promise<TargetAnswer | undefined> => {
-    // A key gets half of a semaphore's permits, and a lane has one key only.
-    const lane = lanes.get(webhookId) ?? { semaphore: new FairSemaphore(MAX_REQUESTS * 2), size: 0 };
-    if (lane.size >= MAX_WAITING) return undefined;
-    lanes.set(webhookId, lane);
-    lane.size += 1;
-    try {
-      return await lane.semaphore.run("", closing.signal, () => targets.post(request));
-    } finally {
-      lane.size -= 1;
-      if (lane.size === 0) lanes.delete(webhookId);
-    }
-  };
 
   const post = async (workspaceId: string, webhook: ActiveRedactionWebhook, body: string): Promise<void> => {
     const { webhookId, url, sealedSecret } = webhook;
     const secret =
       sealedSecret === null ? undefined : encryptor.decrypt(workspaceId, secretPlace(webhookId), sealedSecret);
     const headers = noticeHeaders(body, secret);
-    const reply = await postInLane(webhookId, { url, headers, body, timeoutMs: attemptMs, signal: closing.signal });
+    const { signal } = closing;
+    const send = () => targets.post({ url, headers, body, timeoutMs: attemptMs, signal });
+    const reply = await requests.run(send, { key: webhookId, signal });
     if (reply?.kind === "answer") return;
     const reason = reply?.error ?? "too many notices are waiting for the receiver";
     log.warn({ workspace_id: workspaceId, webhook_id: webhookId, reason }, "notice was lost");

@@ -1,9 +1,9 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { Semaphore, type SemaphoreOptions } from "../async/semaphore.ts";
 import { type BreakerOptions, type BreakerState, CircuitBreaker, DEFAULT_BREAKER } from "./circuit-breaker.ts";
 import { type Attempt, createModel, type Model, notAsked } from "./model.ts";
 import type { Endpoint } from "./post-question.ts";
 import type { GuardQuestion } from "./question.ts";
-import { DEFAULT_SEMAPHORE, Semaphore, type SemaphoreOptions } from "./semaphore.ts";
 import type { GuardAnswer } from "./verdict.ts";
 
 /** Asks a model about actions. */
@@ -39,6 +39,8 @@ export interface GuardOptions {
   readonly semaphore?: SemaphoreOptions;
 }
 
+/** Sixteen at once is one batch of a small model server; four times as many can wait within the deadline. */
+const DEFAULT_SEMAPHORE: SemaphoreOptions = { permits: 16, maxWaiting: 64 };
 /** Seconds: from a small model nearby up to the longest deadline. */
 const BUCKETS_SECONDS = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60];
 const BREAKER_STATES: readonly BreakerState[] = ["closed", "half_open", "open"];

@@ -1,7 +1,7 @@
+import type { Semaphore } from "../async/semaphore.ts";
 import type { CallResult, CircuitBreaker } from "./circuit-breaker.ts";
 import { type Endpoint, postQuestion } from "./post-question.ts";
 import { bodyFrom, type GuardQuestion } from "./question.ts";
-import type { Semaphore } from "./semaphore.ts";
 import { fault, type GuardFault, type ModelVerdict, type UnavailableCause, verdictFrom } from "./verdict.ts";
 
 /** One attempt to get a verdict. */
@@ -68,13 +68,14 @@ export function createModel({ endpoint, name, deadlineMs, breaker, semaphore }: 
   };
 
   const sendInTurn = async (body: string, deadline: Deadline, isShortened: boolean): Promise<Attempt> => {
-    if (!(await semaphore.acquire(deadline.signal))) {
+    const release = await semaphore.acquire({ signal: deadline.signal });
+    if (release === undefined) {
       return notAsked(deadline.endedBy() === "cancelled" ? "cancelled" : "too_busy", "no place was free in time");
     }
     try {
       return await sendThroughBreaker(body, deadline, isShortened);
     } finally {
-      semaphore.release();
+      release();
     }
   };
 

@@ -1,4 +1,6 @@
-import { setTimeout as delay, setImmediate } from "node:timers/promises";
+import { setTimeout as delay } from "node:timers/promises";
+import { Semaphore } from "../async/semaphore.ts";
+import { nextTurn } from "../async/turns.ts";
 
 /** Bytes up to which a request is served in one turn of the event loop. */
 export const SMALL_REQUEST = 65_536;
@@ -22,9 +24,7 @@ export interface RequestStep {
  * time to everything else.
  */
 export class LargeRequests {
-  /** Steps that wait, by workspace. The workspace whose turn it is comes first. */
-  readonly #waiting = new Map<string, Set<() => void>>();
-  #isRunning = false;
+  readonly #steps = new Semaphore({ permits: 1 });
 
   /** Waits for the turn of a step on a large request; resolves at once for a small one. Rejects as `turn` does. */
   async giveWay({ workspaceId, bytes, signal }: RequestStep): Promise<void> {
@@ -35,48 +35,20 @@ export class LargeRequests {
    * Resolves when the next step on a request of a workspace may be taken. It MUST be taken at once. Once `signal` aborts, the step
    * leaves the queue and the promise rejects with the signal's reason.
    */
-  turn(workspaceId: string, signal?: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      signal?.throwIfAborted();
-      const steps = this.#waiting.get(workspaceId) ?? new Set();
-      const leave = (): void => {
-        steps.delete(step);
-        if (steps.size === 0 && this.#waiting.get(workspaceId) === steps) this.#waiting.delete(workspaceId);
-        reject(signal?.reason);
-      };
-      const step = (): void => {
-        signal?.removeEventListener("abort", leave);
-        resolve();
-      };
-      steps.add(step);
-      this.#waiting.set(workspaceId, steps);
-      signal?.addEventListener("abort", leave, { once: true });
-      if (!this.#isRunning) void this.#run();
-    });
+  async turn(workspaceId: string, signal?: AbortSignal): Promise<void> {
+    // The first step waits as well: whatever arrived with it is served before.
+    if (this.#steps.isIdle) void this.#steps.run(nextTurn);
+    const release = await this.#steps.acquire({ key: workspaceId, signal });
+    if (release === undefined) throw signal?.reason;
+    void restAfterStep().then(release);
   }
+}
 
-  async #run(): Promise<void> {
-    this.#isRunning = true;
-    await setImmediate();
-    for (let step = this.#next(); step !== undefined; step = this.#next()) {
-      const startedAt = performance.now();
-      step();
-      // The step is over, and all that had arrived meanwhile is served.
-      await setImmediate();
-      const tookMs = performance.now() - startedAt;
-      if (tookMs >= MIN_STEP_MS) await delay(Math.min(tookMs, MAX_REST_MS));
-    }
-    this.#isRunning = false;
-  }
-
-  #next(): (() => void) | undefined {
-    const [first] = this.#waiting;
-    if (first === undefined) return undefined;
-    const [workspaceId, steps] = first;
-    const [step] = steps;
-    if (step !== undefined) steps.delete(step);
-    this.#waiting.delete(workspaceId);
-    if (steps.size > 0) this.#waiting.set(workspaceId, steps);
-    return step;
-  }
+/** Resolves after the step that now begins, and a rest of the event loop that is as long. */
+async function restAfterStep(): Promise<void> {
+  const startedAt = performance.now();
+  // The step is over, and all that had arrived meanwhile is served.
+  await nextTurn();
+  const tookMs = performance.now() - startedAt;
+  if (tookMs >= MIN_STEP_MS) await delay(Math.min(tookMs, MAX_REST_MS));
 }

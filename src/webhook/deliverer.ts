@@ -1,12 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Pool } from "pg";
+import type { Semaphore } from "../async/semaphore.ts";
 import type { LedgerEvent } from "../log/events.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import type { StoredWebhook } from "../store/sql/change-webhook.ts";
 import { finishWebhookAttempt, type RenewedWebhook, readWebhookForAttempt } from "../store/sql/deliver-webhook.ts";
 import { EventQueue, logSpanFrom, type WebhookEvent } from "./event-queue.ts";
-import type { FairSemaphore } from "./fair-semaphore.ts";
 import { type AttemptContext, type AttemptResult, attemptValues, messageFrom, postAttempt } from "./post-attempt.ts";
 import { type DeliveryTiming, type NextState, stateAfter } from "./retry-schedule.ts";
 
@@ -15,7 +15,7 @@ export interface DelivererContext extends AttemptContext {
   readonly pool: Pool;
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly log: StoreLog;
-  readonly semaphore: FairSemaphore;
+  readonly semaphore: Semaphore;
   readonly timing: DeliveryTiming;
   /** Returns a number from 0 to 1. */
   readonly random: () => number;
@@ -172,7 +172,7 @@ export class Deliverer {
       this.#activity = "resting";
       return restMs;
     }
-    await semaphore.run(this.workspaceId, this.#stopping.signal, () => this.#deliver(event));
+    await semaphore.run(() => this.#deliver(event), { key: this.workspaceId, signal: this.#stopping.signal });
     return 0;
   }
 

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { Semaphore, type SemaphoreOptions } from "../async/semaphore.ts";
 import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { cursorOf, latestFirst, newestFirst, type Page, type PageRequest, pageFrom } from "../registry/page.ts";
@@ -18,7 +19,6 @@ import {
 } from "../store/sql/change-webhook.ts";
 import { recordWebhookAttempt } from "../store/sql/deliver-webhook.ts";
 import { Delivery } from "./delivery.ts";
-import { FairSemaphore } from "./fair-semaphore.ts";
 import { type Attempt, attemptValues, postAttempt, testMessage } from "./post-attempt.ts";
 import { DAY_MS, DEFAULT_TIMING, type DeliveryTiming } from "./retry-schedule.ts";
 import { newSecret, type SecretColumn, sealedFrom, secretFrom } from "./secrets.ts";
@@ -90,10 +90,10 @@ interface Statement {
   readonly text: string;
 }
 
-/** Requests to receivers in flight at once. */
-const MAX_REQUESTS = 64;
+/** Requests to receivers in flight at once, and those of one workspace. */
+const DELIVERIES: SemaphoreOptions = { permits: 64, maxPerKey: 32 };
 /** Test requests in flight at once, besides deliveries. */
-const MAX_TESTS = 16;
+const TESTS: SemaphoreOptions = { permits: 16, maxPerKey: 8 };
 /** Timeout of a test: below the default deadline of a call, so that the caller gets the outcome. */
 const TEST_MS = 8_000;
 
@@ -122,7 +122,7 @@ export class Webhooks {
   readonly #encryptor: Encryptor;
   readonly #timing: DeliveryTiming;
   readonly #clock: { now(): number };
-  readonly #tests = new FairSemaphore(MAX_TESTS);
+  readonly #tests = new Semaphore(TESTS);
   readonly #delivery: Delivery;
 
   constructor(options: WebhooksOptions) {
@@ -137,7 +137,7 @@ export class Webhooks {
     this.#delivery = new Delivery({
       ...{ pool: database.pool, logs, log, targets: this.#targets, timing: this.#timing },
       ...{ encryptor, clock, random },
-      semaphore: new FairSemaphore(MAX_REQUESTS),
+      semaphore: new Semaphore(DELIVERIES),
       owner: randomUUID(),
     });
   }
@@ -238,7 +238,7 @@ export class Webhooks {
   async test({ workspaceId }: WebhookCaller, webhookId: string, signal: AbortSignal): Promise<Attempt> {
     const webhook = await this.#query(readWebhook, [workspaceId, webhookId]);
     if (webhook === undefined) throw webhookNotFound(webhookId);
-    const attempt = await this.#tests.run(workspaceId, signal, () => this.#sendTest(webhook, signal));
+    const attempt = await this.#tests.run(() => this.#sendTest(webhook, signal), { key: workspaceId, signal });
     if (attempt !== undefined) return attempt;
     throw new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away before the test was sent");
   }

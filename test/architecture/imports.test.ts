@@ -78,19 +78,19 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   authority: ["decision", "registry", "log", "state", "policy", "store", "errors.ts"],
   // An edited action is decided again.
   escalation: ["decision", "registry", "log", "state", "policy", "store", "tree", "errors.ts"],
-  webhook: ["registry", "log", "state", "store", "tree", "errors.ts"],
+  webhook: ["registry", "log", "state", "store", "tree", "async", "errors.ts"],
   // Without store, registry or server: the same state, action and time must always decide the same.
   decision: ["semantic", "log", "state", "policy", "tree", "gen"],
   registry: ["log", "state", "policy", "store", "tree", "async", "errors.ts", "gen"],
   // A copy of the log's counters; the log never waits for it.
   mirror: ["log", "state", "policy", "store"],
-  semantic: ["state"],
+  semantic: ["state", "async"],
   // Is handed the function that decides, and does not know it.
   log: ["state", "policy", "store", "tree", "async", "errors.ts"],
   // The fold of the log, with the plans of the rules in force.
   state: ["policy", "store", "tree", "async", "errors.ts", "gen"],
   // Rules know no database: time, counts and verdicts come in as values.
-  policy: ["errors.ts", "gen"],
+  policy: ["async", "errors.ts", "gen"],
   store: ["errors.ts"],
   // Hashes and canonical JSON that anyone can check alone.
   tree: [],

@@ -1,11 +1,9 @@
 import { getEventListeners } from "node:events";
 import type { ServerResponse } from "node:http";
-import { setImmediate as turn } from "node:timers/promises";
 import { expect } from "chai";
 import { type CallResult, CircuitBreaker, DEFAULT_BREAKER } from "../../src/semantic/circuit-breaker.ts";
 import type { GuardOptions } from "../../src/semantic/guard.ts";
-import { Semaphore } from "../../src/semantic/semaphore.ts";
-import { causeOf, PATIENT, watchedGuard } from "./harness.ts";
+import { causeOf, watchedGuard } from "./harness.ts";
 import {
   answers,
   type Behaviour,
@@ -109,33 +107,6 @@ describe("a circuit breaker", () => {
     call(breaker, "worked");
     for (const each of late) each?.end("failed");
     expect(breaker.state).to.equal("closed");
-  });
-});
-
-describe("a semaphore", () => {
-  it("gives permits in the order of their callers, and overtakes nobody who waits.", async () => {
-    const semaphore = new Semaphore({ permits: 1, maxWaiting: 2 });
-    const order: string[] = [];
-    const acquire = (name: string, signal = PATIENT) =>
-      semaphore.acquire(signal).then((isAcquired) => order.push(`${name} ${isAcquired}`));
-    const giveUp = new AbortController();
-    void acquire("a");
-    void acquire("b", giveUp.signal);
-    void acquire("c");
-    void acquire("d");
-    await turn();
-    expect(order).to.deep.equal(["a true", "d false"]);
-    giveUp.abort();
-    await turn();
-    void acquire("e");
-    semaphore.release();
-    await turn();
-    semaphore.release();
-    await turn();
-    expect(order.slice(2)).to.deep.equal(["b false", "c true", "e true"]);
-    semaphore.release();
-    expect(await semaphore.acquire(giveUp.signal)).to.equal(false);
-    expect(await semaphore.acquire(PATIENT)).to.equal(true);
   });
 });
 

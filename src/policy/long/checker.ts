@@ -1,6 +1,7 @@
 import { Worker } from "node:worker_threads";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { LRUCache } from "lru-cache";
+import { Semaphore } from "../../async/semaphore.ts";
 import type { LongAnswers, LongCheck } from "../checks.ts";
 import type { SchemaError, ToolSchema } from "../types.ts";
 import { KEPT_SCHEMAS } from "./kept.ts";
@@ -18,24 +19,16 @@ const LIMITS: TimeLimits = { checkMs: 250, prepareMs: 3_000 };
 /** Decisions of one workspace that wait for the thread. Those beyond get no answers. */
 const MAX_WAITING = 16;
 
-/** Long checks of one decision, and who waits for them. */
-interface Order {
-  readonly checks: readonly LongCheck[];
-  readonly signal: AbortSignal;
-  readonly settle: (answers: LongAnswers) => void;
-}
-
 /**
  * Makes long checks in a thread of its own, so that they stop nothing else. Workspaces take turns; a decision whose checks take
  * too long is answered without them, and the thread begins anew.
  */
 export class LongChecker {
-  readonly #waiting = new Map<string, Order[]>();
+  readonly #turns = new Semaphore({ permits: 1, maxWaiting: MAX_WAITING });
   #thread: Worker | undefined;
   /** Digests of the schemas that the thread has compiled and not dropped: both sides use them in the same order. */
   readonly #compiled = new LRUCache<string, true>({ max: KEPT_SCHEMAS });
   readonly #limits: TimeLimits;
-  #isRunning = false;
   #isClosed = false;
 
   /** `limits`: by default a quarter of a second for the checks of a decision, and 3 seconds for what prepares them. */
@@ -47,44 +40,16 @@ export class LongChecker {
    * Makes checks for a decision. Resolves with the answers, in which a check is missing that took too long, that had too many
    * before it, or whose caller left.
    */
-  run(workspaceId: string, checks: readonly LongCheck[], signal: AbortSignal): Promise<LongAnswers> {
-    const queue = this.#waiting.get(workspaceId) ?? [];
-    if (this.#isClosed || queue.length >= MAX_WAITING) return Promise.resolve(NO_ANSWERS);
-    return new Promise((settle) => {
-      queue.push({ checks, signal, settle });
-      this.#waiting.set(workspaceId, queue);
-      void this.#runAll();
-    });
+  async run(workspaceId: string, checks: readonly LongCheck[], signal: AbortSignal): Promise<LongAnswers> {
+    // A fault of one decision's checks must not stop the ones behind it.
+    const work = (): Promise<LongAnswers> => this.#answersOf(checks).catch(() => NO_ANSWERS);
+    return (await this.#turns.run(work, { key: workspaceId, signal })) ?? NO_ANSWERS;
   }
 
   /** Ends the thread and answers whoever waits. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (const order of [...this.#waiting.values()].flat()) order.settle(NO_ANSWERS);
-    this.#waiting.clear();
     await this.#thread?.terminate();
-  }
-
-  async #runAll(): Promise<void> {
-    if (this.#isRunning) return;
-    this.#isRunning = true;
-    for (let order = this.#next(); order !== undefined; order = this.#next()) {
-      // A fault of one order must not stop the orders behind it.
-      const answers = order.signal.aborted ? NO_ANSWERS : this.#answersOf(order.checks).catch(() => NO_ANSWERS);
-      order.settle(await answers);
-    }
-    this.#isRunning = false;
-  }
-
-  /** Takes the next order; its workspace goes to the end of the turns. */
-  #next(): Order | undefined {
-    const [turn] = this.#waiting;
-    if (turn === undefined) return undefined;
-    const [workspaceId, queue] = turn;
-    const order = queue.shift();
-    this.#waiting.delete(workspaceId);
-    if (queue.length > 0) this.#waiting.set(workspaceId, queue);
-    return order;
   }
 
   async #answersOf(checks: readonly LongCheck[]): Promise<LongAnswers> {
@@ -116,7 +81,8 @@ export class LongChecker {
   }
 
   /** Has the thread do the jobs. Resolves with undefined if it fails or takes too long; the next jobs get a new thread. */
-  #inThread(jobs: readonly Job[], maxMs: number): Promise<readonly JobResult[] | undefined> {
+  async #inThread(jobs: readonly Job[], maxMs: number): Promise<readonly JobResult[] | undefined> {
+    if (this.#isClosed) return undefined;
     this.#thread ??= startThread();
     const thread = this.#thread;
     return new Promise((resolve) => {
