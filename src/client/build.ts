@@ -13,7 +13,6 @@ interface Manifest {
   readonly license: string;
   readonly engines: object;
   readonly dependencies: Readonly<Record<string, string>>;
-  readonly devDependencies: Readonly<Record<string, string>>;
 }
 
 /** The packages that a user of the client installs with it. */
@@ -22,8 +21,8 @@ const DEPENDENCIES = ["@bufbuild/protobuf", "@connectrpc/connect"];
 const OPTIONAL_PEERS = ["@grpc/grpc-js", "@opentelemetry/api", "ai", "@openai/agents", "@langchain/core"];
 const ADAPTERS = ["ai-sdk", "openai-agents", "langchain", "mcp", "http"];
 
-function manifestFrom({ version, license, engines, dependencies, devDependencies }: Manifest): object {
-  const known = { ...devDependencies, ...dependencies };
+function manifestFrom({ version, license, engines, dependencies }: Manifest, testedWith: object): object {
+  const known: Readonly<Record<string, string>> = { ...testedWith, ...dependencies };
   const ranges = (names: readonly string[]) =>
     Object.fromEntries(names.map((name) => [name, `^${known[name]?.replace(/^\^/, "")}`]));
   const entry = (file: string) => ({ types: `./lib/client/${file}.d.ts`, default: `./lib/client/${file}.js` });
@@ -68,6 +67,8 @@ for (const file of globSync(join(out, "lib/**/*.d.ts"))) {
 }
 run("buf", "generate", "--template", "src/client/buf.gen.yaml", "--output", out);
 const manifest = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as Manifest;
-writeFileSync(join(out, "package.json"), `${JSON.stringify(manifestFrom(manifest), null, 2)}\n`);
+const tools = JSON.parse(readFileSync(join(ROOT, ".ci/package.json"), "utf8")) as { readonly devDependencies: object };
+const published = manifestFrom(manifest, tools.devDependencies);
+writeFileSync(join(out, "package.json"), `${JSON.stringify(published, null, 2)}\n`);
 copyFileSync(join(ROOT, "LICENSE"), join(out, "LICENSE"));
 copyFileSync(join(ROOT, "src/client/PACKAGE.md"), join(out, "README.md"));

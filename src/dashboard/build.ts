@@ -45,6 +45,7 @@ async function buildInto(folder: string): Promise<void> {
 const digest = await digestOfSources();
 const built = await readFile(join(out, DIGEST_FILE), "utf8").catch(() => "");
 if (built !== digest) {
+  console.error("building the dashboard");
   // Two starts at once build side by side, and each puts a whole folder in place.
   const folder = `${out}.${randomUUID()}`;
   await mkdir(dirname(out), { recursive: true });
