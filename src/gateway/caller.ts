@@ -4,8 +4,8 @@ import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import type { Authenticator, KeyHolder } from "../registry/authenticator.ts";
 import { keyInvalid } from "../server/admission.ts";
-import { requestIdFrom } from "../server/call-context.ts";
 import { headerOf } from "../server/http-reply.ts";
+import { requestIdFrom } from "../server/incoming-call.ts";
 import type { WrongKeys } from "../server/wrong-keys.ts";
 import type { AccessTokens } from "./access-tokens.ts";
 

@@ -7,7 +7,7 @@ import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { printable } from "../registry/mcp-changes.ts";
 import type { ReviewedTool } from "../registry/mcp-definitions.ts";
 import type { McpServer, McpServers } from "../registry/mcp-servers.ts";
-import { HeldBytes } from "../server/admission.ts";
+import { HeldBytes } from "../server/held-bytes.ts";
 import { sendJson } from "../server/http-reply.ts";
 import { parseJson } from "../server/rest/json.ts";
 import { readJsonBody } from "../server/rest/request.ts";

@@ -3,8 +3,8 @@ import { access, Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import type { Caller } from "../api/context.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import type { IncomingCall } from "./call-context.ts";
 import { assertCsrfToken, CSRF_HEADER, signInFromCookie } from "./dashboard/cookie.ts";
+import type { IncomingCall } from "./incoming-call.ts";
 
 /** Returns the holder of a key; `undefined` for an unknown key. */
 export type Authenticate = (key: string) => Promise<Caller | undefined> | Caller | undefined;
@@ -93,44 +93,4 @@ export function assertMayCall(caller: Caller, rule: AccessRule, method: DescMeth
 
 function roleWord(role: Role): string {
   return (Role[role] ?? String(role)).toLowerCase();
-}
-
-/** Bytes of bodies that a process holds at once on one kind of route, from their arrival until their calls end. */
-export const MAX_HELD_BYTES = 134_217_728;
-
-/** Counts the bytes of the bodies in flight, and refuses what would be too many together. */
-export class HeldBytes {
-  readonly #maxBytes: number;
-  #bytes = 0;
-
-  constructor(maxBytes: number = MAX_HELD_BYTES) {
-    this.#maxBytes = maxBytes;
-  }
-
-  /** Adds bytes. Throws OVERLOADED, and adds nothing, when all together would be too many. */
-  take(bytes: number): void {
-    const maxBytes = this.#maxBytes;
-    if (this.#bytes + bytes > maxBytes) {
-      const message = `the requests in flight hold ${maxBytes} bytes; retry with back-off`;
-      throw new ControlPlaneError(ErrorReason.OVERLOADED, message, { max_bytes: String(maxBytes) });
-    }
-    this.#bytes += bytes;
-  }
-
-  release(bytes: number): void {
-    this.#bytes -= bytes;
-  }
-
-  /** Runs a task with a function that takes bytes, all of which are released when it has settled. */
-  async during<T>(task: (take: (bytes: number) => void) => Promise<T>): Promise<T> {
-    let taken = 0;
-    try {
-      return await task((bytes) => {
-        this.take(bytes);
-        taken += bytes;
-      });
-    } finally {
-      this.release(taken);
-    }
-  }
 }

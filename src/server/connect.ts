@@ -26,19 +26,19 @@ import {
   universalResponseToNodeResponse,
 } from "@connectrpc/connect-node";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import type { Call } from "./call-context.ts";
+import { type ArrivedMessage, checkedBody } from "./connect-body.ts";
+import { bodyTooLarge, cancelled, connectErrorFrom, errorBodyFrom, methodNotAllowed } from "./errors.ts";
+import { fitTrailers } from "./grpc.ts";
+import { headerOf, sendError, sendJson } from "./http-reply.ts";
 import {
   type Arrival,
-  type Call,
   type IncomingCall,
   onAbort,
   timeoutFromGrpcHeader,
   timeoutFromHeader,
   type Wire,
-} from "./call-context.ts";
-import { type ArrivedMessage, checkedBody } from "./connect-body.ts";
-import { bodyTooLarge, cancelled, connectErrorFrom, errorBodyFrom, methodNotAllowed } from "./errors.ts";
-import { fitTrailers } from "./grpc.ts";
-import { headerOf, sendError, sendJson } from "./http-reply.ts";
+} from "./incoming-call.ts";
 import { unknownWordsOf } from "./open-enums.ts";
 import type { Pipeline, StreamedRequest } from "./pipeline.ts";
 import { parseJson } from "./rest/json.ts";

@@ -11,7 +11,7 @@ import {
   ErrorReason,
   httpStatusFromReason,
 } from "../errors.ts";
-import type { Wire } from "./call-context.ts";
+import type { Wire } from "./incoming-call.ts";
 
 /** Seconds after which a caller may retry, by reason; other replicas may serve it at once. */
 const RETRY_AFTER_SECONDS: ReadonlyMap<ErrorReason, number> = new Map([

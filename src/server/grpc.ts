@@ -22,11 +22,13 @@ import { service as healthService } from "grpc-health-check";
 import { StatusSchema } from "../../gen/google/rpc/status_pb.js";
 import { nextTurn } from "../async/turns.ts";
 import { ControlPlaneError, codeFromReason, controlPlaneErrorFrom } from "../errors.ts";
-import { type Call, type IncomingCall, MAX_TIMER_MS, REQUEST_ID_HEADER, requestIdFrom } from "./call-context.ts";
+import { type Call, MAX_TIMER_MS } from "./call-context.ts";
+import { methodName } from "./endpoints.ts";
 import { bodyTooLarge, cancelled, deadlineExceeded, detailsOf } from "./errors.ts";
 import { addHealth, type Health } from "./health.ts";
 import type { Tls } from "./http.ts";
-import { methodName, type Pipeline, type StreamedRequest } from "./pipeline.ts";
+import { type IncomingCall, REQUEST_ID_HEADER, requestIdFrom } from "./incoming-call.ts";
+import type { Pipeline, StreamedRequest } from "./pipeline.ts";
 import { decodeBinary } from "./validation.ts";
 
 /** Interval between pings on an idle connection, milliseconds: common proxies drop connections that idle for 30 s. */

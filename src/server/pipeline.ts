@@ -1,26 +1,19 @@
-import { monitorEventLoopDelay } from "node:perf_hooks";
-import { create, type DescMessage, type DescMethod, type Message, type MessageInitShape } from "@bufbuild/protobuf";
+import { create, type DescMethod, type Message, type MessageInitShape } from "@bufbuild/protobuf";
 import type { Validator } from "@bufbuild/protovalidate";
 import type { Logger } from "pino";
-import { Counter, Gauge, Histogram, type Registry } from "prom-client";
-import type { CallContext } from "../api/context.ts";
+import type { Registry } from "prom-client";
 import type { CheckedRequest, ServiceDefinition } from "../api/service.ts";
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors.ts";
-import {
-  type AccessRule,
-  type Authenticate,
-  accessRuleOf,
-  assertMayCall,
-  findCaller,
-  HeldBytes,
-  keyFrom,
-  keyInHeaders,
-} from "./admission.ts";
-import { Call, type CallObserver, type IncomingCall } from "./call-context.ts";
+import { type Authenticate, assertMayCall, findCaller, keyFrom, keyInHeaders } from "./admission.ts";
+import { Call, type CallObserver } from "./call-context.ts";
+import { createEndpoints, type Endpoint, methodName } from "./endpoints.ts";
 import { cancelled, reportFault, shuttingDown } from "./errors.ts";
+import { HeldBytes } from "./held-bytes.ts";
+import type { IncomingCall } from "./incoming-call.ts";
 import { LargeRequests } from "./large-requests.ts";
+import { createCallMetrics } from "./metrics.ts";
 import { OpenStreams, type OpenStreamsOptions } from "./open-streams.ts";
-import { createRequestChecks, type RequestCheck } from "./validation.ts";
+import { createRequestChecks } from "./validation.ts";
 import { WrongKeys } from "./wrong-keys.ts";
 
 /** Deadline of unary calls without one from the caller or the options, milliseconds. */
@@ -28,12 +21,6 @@ const DEFAULT_UNARY_DEADLINE_MS = 10_000;
 
 /** Default maximum depth of a request in JSON brackets: enough for any rule, safe for the stack. */
 export const DEFAULT_MAX_DEPTH = 64;
-
-/** Buckets in seconds, from half a millisecond to the default deadline. */
-const BUCKETS_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-
-/** Milliseconds between two looks at the event loop. */
-const LOOK_MS = 5;
 
 /** Options of a pipeline. */
 export interface PipelineOptions extends OpenStreamsOptions {
@@ -52,17 +39,6 @@ export interface PipelineOptions extends OpenStreamsOptions {
   readonly maxDepth?: number;
   /** Validator of requests, which several pipelines MAY share. Default: a new one, which compiles the rules of every request. */
   readonly validator?: Validator;
-}
-
-/** A method with its access rule, check and service function, looked up once at start. */
-export interface Endpoint {
-  readonly method: DescMethod;
-  /** `package.Service/Method`. */
-  readonly name: string;
-  readonly access: AccessRule;
-  readonly check: RequestCheck;
-  /** The service function; takes the request, or the checked requests of a bidirectional stream. */
-  readonly serve: (request: unknown, context: CallContext) => unknown;
 }
 
 /** Reads and decodes the request of an admitted call. Throws a `ControlPlaneError` for bytes that are not one. */
@@ -126,19 +102,11 @@ export class Pipeline {
       call.setTimeout(incoming.timeoutMs() ?? this.#defaultTimeoutMs(method));
       call.caller = await call.unlessAborted(findCaller(incoming, this.#authenticate));
       assertMayCall(call.caller, endpoint.access, method);
-      if (isStream(call)) this.#streams.add(call);
+      if (call.isStream) this.#streams.add(call);
       return call;
     } catch (error) {
       throw call.fail(call.caller === undefined ? this.#countedIfWrongKey(error, call) : error);
     }
-  }
-
-  /** Counts keys alone: nobody guesses the secret of a sign-in, and the pages of one that ended need to hear so. */
-  #countedIfWrongKey(error: unknown, { endpoint, incoming }: Call): unknown {
-    if (!(error instanceof ControlPlaneError) || error.reason !== ErrorReason.KEY_INVALID) return error;
-    if (keyInHeaders(incoming) === undefined) return error;
-    const { address, requestId } = incoming;
-    return this.#wrongKeys.refusal({ address, requestId, method: endpoint.name }) ?? error;
   }
 
   /** Serves an admitted unary call. Settles at the deadline at the latest, even if the service function does not return. */
@@ -150,6 +118,26 @@ export class Pipeline {
     } catch (error) {
       throw call.fail(error);
     }
+  }
+
+  /** Checks the request, then serves it. */
+  async #serveUnary(call: Call, read: ReadRequest): Promise<Message> {
+    const request = await checkedRequest(call, read);
+    const response = await call.endpoint.serve(request, call);
+    return messageOf(call, response);
+  }
+
+  /** Counts a call that ended, and gives back what it held. */
+  #record(call: Call, code: string): void {
+    const { endpoint, incoming, receivedAt, heldBytes } = call;
+    const [method, wire] = [endpoint.name, incoming.wire];
+    this.#metrics.ended.inc({ method, code, wire });
+    // A stream lasts as long as its caller wants.
+    if (!call.isStream) this.#metrics.seconds.observe({ method, wire }, (performance.now() - receivedAt) / 1000);
+    this.#held.release(heldBytes);
+    this.#calls.delete(call);
+    if (call.isStream) this.#streams.remove(call);
+    if (this.#calls.size === 0) this.#onIdle();
   }
 
   /** Serves an admitted server stream. Rejects if its request is invalid. The replies can be read once. */
@@ -173,15 +161,9 @@ export class Pipeline {
    */
   async drain(graceMs: number): Promise<void> {
     this.#isDraining = true;
-    for (const call of this.#calls) if (isStream(call)) call.drain(shuttingDown());
+    for (const call of this.#calls) if (call.isStream) call.drain(shuttingDown());
     await this.#idleWithin(graceMs);
     for (const call of this.#calls) call.abort(shuttingDown);
-  }
-
-  async #serveUnary(call: Call, read: ReadRequest): Promise<Message> {
-    const request = await checkedRequest(call, read);
-    const response = await call.endpoint.serve(request, call);
-    return messageOf(call, response);
   }
 
   /** Yields the replies of a stream. Ends as soon as the call is aborted, even if the service function does not return. */
@@ -250,16 +232,12 @@ export class Pipeline {
     }
   }
 
-  #record(call: Call, code: string): void {
-    const { endpoint, incoming, receivedAt, heldBytes } = call;
-    const [method, wire] = [endpoint.name, incoming.wire];
-    this.#metrics.ended.inc({ method, code, wire });
-    // A stream lasts as long as its caller wants.
-    if (!isStream(call)) this.#metrics.seconds.observe({ method, wire }, (performance.now() - receivedAt) / 1000);
-    this.#held.release(heldBytes);
-    this.#calls.delete(call);
-    if (isStream(call)) this.#streams.remove(call);
-    if (this.#calls.size === 0) this.#onIdle();
+  /** Counts keys alone: nobody guesses the secret of a sign-in, and the pages of one that ended need to hear so. */
+  #countedIfWrongKey(error: unknown, { endpoint, incoming }: Call): unknown {
+    if (!(error instanceof ControlPlaneError) || error.reason !== ErrorReason.KEY_INVALID) return error;
+    if (keyInHeaders(incoming) === undefined) return error;
+    const { address, requestId } = incoming;
+    return this.#wrongKeys.refusal({ address, requestId, method: endpoint.name }) ?? error;
   }
 
   #idleWithin(graceMs: number): Promise<void> {
@@ -284,11 +262,6 @@ export class Pipeline {
   }
 }
 
-/** Returns the full name of a method, `package.Service/Method`. */
-export function methodName(method: DescMethod): string {
-  return `${method.parent.typeName}/${method.name}`;
-}
-
 async function checkedRequest(call: Call, read: ReadRequest): Promise<Message> {
   const request = await read();
   await call.giveWay();
@@ -302,86 +275,6 @@ function messageOf({ endpoint: { method } }: Call, init: unknown): Message {
   return create(method.output, init as MessageInitShape<typeof method.output>);
 }
 
-function isStream({ endpoint }: Call): boolean {
-  return endpoint.method.methodKind !== "unary";
-}
-
 function failedCall({ requestId, endpoint, incoming }: Call): Parameters<typeof reportFault>[2] {
   return { requestId, method: endpoint.name, wire: incoming.wire, key: keyFrom(incoming) };
-}
-
-/**
- * Builds the endpoint of every method of every service. Throws an `Error` for a method without `access` or without a
- * function, for one that streams only requests, and for a duplicate service.
- */
-function createEndpoints(
-  services: readonly ServiceDefinition[],
-  checkOf: (schema: DescMessage) => RequestCheck,
-): ReadonlyMap<DescMethod, Endpoint> {
-  const endpoints = new Map<DescMethod, Endpoint>();
-  for (const { service, functions } of services) {
-    if (service.methods.some((method) => endpoints.has(method)))
-      throw new Error(`service ${service.typeName} is given twice`);
-    for (const method of service.methods) {
-      const name = methodName(method);
-      const serve = functions[method.localName];
-      if (typeof serve !== "function") throw new Error(`${name} has no function that serves it`);
-      if (method.methodKind === "client_streaming")
-        throw new Error(`${name} streams requests only, which no wire here serves`);
-      endpoints.set(method, {
-        method,
-        name,
-        access: accessRuleOf(method),
-        check: checkOf(method.input),
-        serve: serve.bind(functions) as Endpoint["serve"],
-      });
-    }
-  }
-  return endpoints;
-}
-
-/** The metrics of the calls of a pipeline, of which `open` are in flight. */
-function createCallMetrics(registry: Registry, open: ReadonlySet<Call>) {
-  const registers = [registry];
-  new Gauge({
-    name: "acp_calls_in_flight",
-    help: "Calls that run right now, by kind.",
-    labelNames: ["kind"],
-    registers,
-    collect() {
-      const streams = [...open].filter(isStream).length;
-      this.set({ kind: "unary" }, open.size - streams);
-      this.set({ kind: "stream" }, streams);
-    },
-  });
-  return {
-    ended: new Counter({
-      name: "acp_calls_total",
-      help: "Calls that ended, by method, gRPC code and wire.",
-      labelNames: ["method", "code", "wire"],
-      registers,
-    }),
-    seconds: new Histogram({
-      name: "acp_call_seconds",
-      help: "Seconds from receipt to outcome of unary calls, by method and wire.",
-      labelNames: ["method", "wire"],
-      buckets: BUCKETS_SECONDS,
-      registers,
-    }),
-  };
-}
-
-/** Adds a gauge of the event loop, which every request of a process shares. */
-export function measureEventLoop(registry: Registry): void {
-  const delay = monitorEventLoopDelay({ resolution: LOOK_MS });
-  delay.enable();
-  new Gauge({
-    name: "acp_event_loop_delay_seconds",
-    help: "Longest time that the event loop was held up since metrics were read before.",
-    registers: [registry],
-    collect() {
-      this.set(Math.max(0, delay.max / 1e9 - LOOK_MS / 1e3));
-      delay.reset();
-    },
-  });
 }

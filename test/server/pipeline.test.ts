@@ -5,7 +5,7 @@ import { Registry } from "prom-client";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import type { ServiceDefinition } from "../../src/api/service.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
-import { type IncomingCall, onAbort } from "../../src/server/call-context.ts";
+import { type IncomingCall, onAbort } from "../../src/server/incoming-call.ts";
 import { Pipeline } from "../../src/server/pipeline.ts";
 import { createRequestValidator } from "../../src/server/validation.ts";
 import {

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import { Role } from "../../../gen/agentcontrol/v1/access_pb.js";
-import { REQUEST_ID_HEADER } from "../call-context.ts";
 import { methodNotAllowed } from "../errors.ts";
 import type { HttpRoute } from "../http.ts";
 import { headerOf, sendText } from "../http-reply.ts";
+import { REQUEST_ID_HEADER } from "../incoming-call.ts";
 import { WrongKeys } from "../wrong-keys.ts";
 import { isScreenPath } from "./assets.ts";
 import { signInCookie } from "./cookie.ts";

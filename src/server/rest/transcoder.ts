@@ -1,8 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Message } from "@bufbuild/protobuf";
-import { type Arrival, type Call, type IncomingCall, timeoutFromHeader } from "../call-context.ts";
+import type { Call } from "../call-context.ts";
 import { cancelled, methodNotAllowed } from "../errors.ts";
 import { headerOf, sendJson } from "../http-reply.ts";
+import { type Arrival, type IncomingCall, timeoutFromHeader } from "../incoming-call.ts";
 import type { Pipeline } from "../pipeline.ts";
 import { JsonReaders, type JsonWriter, JsonWriters } from "./json.ts";
 import {
