@@ -6,13 +6,13 @@ import type { Intercept } from "../decision/intercept.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { type Escalation, getEscalation, withdrawEscalation } from "../escalation/escalation.ts";
 import { EscalationFeed } from "../escalation/feed.ts";
-import { findUsableApproval } from "../escalation/usable-approval.ts";
 import { waitEscalation } from "../escalation/watch.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { LargeRequests } from "../server/large-requests.ts";
 import type { SealedDecision } from "../state/types.ts";
 import type { McpCaller } from "./caller.ts";
+import { findUsableApproval } from "./usable-approval.ts";
 
 /** The action of a tool call, as it is asked for. */
 export interface ToolRequest {

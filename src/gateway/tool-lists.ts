@@ -1,5 +1,4 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import { alwaysBlockedFor } from "../decision/always-blocked.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { normaliseName } from "../policy/names.ts";
@@ -7,6 +6,7 @@ import type { McpDefinitions, McpTool, ReviewedTool } from "../registry/mcp-defi
 import type { McpServer } from "../registry/mcp-servers.ts";
 import type { Action } from "../state/types.ts";
 import { createId } from "../store/ids.ts";
+import { alwaysBlockedFor } from "./always-blocked.ts";
 import { type Exchange, envelopeOf } from "./exchange.ts";
 import { listTools } from "./listing.ts";
 import type { RpcRequest, RpcResponse } from "./messages.ts";

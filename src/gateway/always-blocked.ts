@@ -1,11 +1,11 @@
 import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { checkIdentity } from "../decision/identity.ts";
+import { checkPermissions } from "../decision/permissions.ts";
+import { checkToolPolicies } from "../decision/tool-policy.ts";
 import { normaliseName } from "../policy/names.ts";
 import type { CompiledRule } from "../policy/types.ts";
 import type { Action } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
-import { checkIdentity } from "./identity.ts";
-import { checkPermissions } from "./permissions.ts";
-import { checkToolPolicies } from "./tool-policy.ts";
 
 /** Tests whether an action is blocked now with whatever arguments. */
 export type AlwaysBlocked = (action: Action) => boolean;
