@@ -1,7 +1,7 @@
 import { create, type JsonObject } from "@bufbuild/protobuf";
 import type { Pool } from "pg";
 import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
-import { actionFrom } from "../api/enforcement-service.ts";
+import { actionFrom } from "../api/action.ts";
 import type { Intercept } from "../decision/intercept.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { type Escalation, getEscalation, withdrawEscalation } from "../escalation/escalation.ts";

@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
-import { actionFrom } from "../../src/api/enforcement-service.ts";
+import { actionFrom } from "../../src/api/action.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { decideOn } from "../support/decide-on.ts";
 import { openWorkspace, type TestWorkspace } from "../support/harness.ts";

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import type { InterceptRequest } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { type ConditionsSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, DecisionPath } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { actionFrom } from "../../src/api/enforcement-service.ts";
+import { actionFrom } from "../../src/api/action.ts";
 import { createIntercept } from "../../src/decision/intercept.ts";
 import { ErrorReason } from "../../src/errors.ts";
 import { LongChecker } from "../../src/policy/long/checker.ts";

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type { InterceptRequest } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { actionFrom } from "../../src/api/enforcement-service.ts";
+import { actionFrom } from "../../src/api/action.ts";
 import type { WorkspaceLog } from "../../src/log/writer.ts";
 import { idFromUuid } from "../../src/store/ids.ts";
 import { decideOn } from "../support/decide-on.ts";

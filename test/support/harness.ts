@@ -40,13 +40,14 @@ import { type Decision, Decision as Decisions, Scope } from "../../gen/agentcont
 import { RevocationService } from "../../gen/agentcontrol/v1/revocation_service_pb.js";
 import { ToolService } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { VaultService } from "../../gen/agentcontrol/v1/vault_service_pb.js";
+import { actionFrom } from "../../src/api/action.ts";
 import { createAdminService } from "../../src/api/admin-service.ts";
 import { createAgentService } from "../../src/api/agent-service.ts";
 import { createAuthorityService } from "../../src/api/authority-service.ts";
 import type { Caller } from "../../src/api/context.ts";
 import { createDepartmentService } from "../../src/api/department-service.ts";
 import { createDryRunService } from "../../src/api/dry-run-service.ts";
-import { actionFrom, createEnforcementService } from "../../src/api/enforcement-service.ts";
+import { createEnforcementService } from "../../src/api/enforcement-service.ts";
 import { createEscalationService } from "../../src/api/escalation-service.ts";
 import { createIncidentService } from "../../src/api/incident-service.ts";
 import { createMandateService } from "../../src/api/mandate-service.ts";
