@@ -1,11 +1,9 @@
 import { isIPv6 } from "node:net";
-import { LRUCache } from "lru-cache";
+import { Throttle } from "../async/throttle.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
-/** Wrong keys that an address may send at once. */
+/** Wrong keys that an address may send at once; after that one a second. */
 const BURST = 60;
-/** Wrong keys that an address may send a second after that. */
-const PER_SECOND = 1;
 /** Addresses that are remembered; the one that was quiet longest is forgotten first. */
 const MAX_ADDRESSES = 10_000;
 
@@ -13,15 +11,6 @@ const MAX_ADDRESSES = 10_000;
 interface WrongKeyLog {
   info(details: object, message: string): void;
   warn(details: object, message: string): void;
-}
-
-/** Token bucket of an address. */
-interface Bucket {
-  tokens: number;
-  /** When `tokens` was true, milliseconds. */
-  atMs: number;
-  /** True from the warning in the log until the bucket is full again, after a quiet minute. */
-  isReported: boolean;
 }
 
 /** A call that came with a wrong key, as logged. The key is not part of it. */
@@ -37,37 +26,31 @@ export interface WrongKeyCall {
  */
 export class WrongKeys {
   readonly #log: WrongKeyLog;
-  readonly #now: () => number;
-  readonly #buckets = new LRUCache<string, Bucket>({ max: MAX_ADDRESSES });
+  readonly #throttle: Throttle;
 
   /** `now` gives monotonic milliseconds. */
-  constructor(log: WrongKeyLog, now = (): number => performance.now()) {
+  constructor(log: WrongKeyLog, now?: () => number) {
     this.#log = log;
-    this.#now = now;
+    this.#throttle = new Throttle({
+      capacity: BURST,
+      refill: 1,
+      intervalMs: 1_000,
+      maxKeys: MAX_ADDRESSES,
+      now,
+    });
   }
 
   /** Counts a wrong key. Returns TOO_MANY_WRONG_KEYS once the address has used up its share, and undefined before. */
   refusal({ address, requestId, method }: WrongKeyCall): ControlPlaneError | undefined {
     const network = networkOf(address ?? "");
-    const bucket = this.#filled(network);
-    if (bucket.tokens >= 1) {
-      bucket.tokens -= 1;
+    const refusals = this.#throttle.take(network);
+    if (refusals === 0) {
       this.#log.info({ address, requestId, method }, "wrong key");
       return undefined;
     }
-    if (!bucket.isReported) this.#log.warn({ network, requestId, method }, "too many wrong keys from one address");
-    bucket.isReported = true;
+    // Once, until the address was quiet for a minute.
+    if (refusals === 1) this.#log.warn({ network, requestId, method }, "too many wrong keys from one address");
     return tooManyWrongKeys();
-  }
-
-  #filled(network: string): Bucket {
-    const nowMs = this.#now();
-    const bucket = this.#buckets.get(network) ?? { tokens: BURST, atMs: nowMs, isReported: false };
-    bucket.tokens = Math.min(BURST, bucket.tokens + ((nowMs - bucket.atMs) / 1000) * PER_SECOND);
-    if (bucket.tokens === BURST) bucket.isReported = false;
-    bucket.atMs = nowMs;
-    this.#buckets.set(network, bucket);
-    return bucket;
   }
 }
 

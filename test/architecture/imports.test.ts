@@ -80,7 +80,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   escalation: ["decision", "registry", "log", "state", "policy", "store", "tree", "errors.ts"],
   webhook: ["registry", "log", "state", "store", "tree", "async", "errors.ts"],
   // Without store, registry or server: the same state, action and time must always decide the same.
-  decision: ["semantic", "log", "state", "policy", "tree", "gen"],
+  decision: ["semantic", "log", "state", "policy", "tree", "async", "gen"],
   registry: ["log", "state", "policy", "store", "tree", "async", "errors.ts", "gen"],
   // A copy of the log's counters; the log never waits for it.
   mirror: ["log", "state", "policy", "store"],
