@@ -15,10 +15,12 @@ from pathlib import Path
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
+from write_blocking import write_blocking
+
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parents[2]
 PACKAGE = "agent_control_plane"
-#: Folder of the generated modules in the package.
+#: Folder in the package of the modules that protoc generates.
 MODULES = f"{PACKAGE}/proto"
 SHIPPED = ["README.md", "pyproject.toml", PACKAGE]
 #: The protos of errors: the official ones are in packages of others, and one process holds each name once.
@@ -95,7 +97,7 @@ def generate(descriptors: FileDescriptorSet, scratch: Path, output: Path) -> Non
 
 
 def stage(folder: Path) -> Path:
-    """Lays out the sources of the wheel: what is written by hand, and the generated modules."""
+    """Lays out the sources of the wheel: those written by hand, their blocking forms, and the modules of the protos."""
     shutil.rmtree(folder, ignore_errors=True)
     staged = folder / "package"
     staged.mkdir(parents=True)
@@ -106,6 +108,7 @@ def stage(folder: Path) -> Path:
         else:
             shutil.copy(source, staged)
     shutil.copy(TOP / "LICENSE", staged)
+    write_blocking(staged / PACKAGE)
     protos = folder / "protos"
     run(str(TOP / "node_modules" / ".bin" / "node"), str(TOP / "proto" / "export.ts"), str(protos))
     generate(read_descriptors(protos, folder), folder, staged)

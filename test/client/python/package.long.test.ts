@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { readFile, writeFile } from "node:fs/promises";
+import { readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "chai";
@@ -75,6 +75,19 @@ describeWithPackages("the Python package", [...PYTHON_PACKAGES, "mypy"], functio
         env,
       });
       expect(isTextAsShown(stdout, shown?.text ?? ""), stdout).to.equal(true);
+    }
+  });
+
+  it("holds the blocking forms of the asyncio modules, up to date.", async () => {
+    const folder = dirname(environment.wheel);
+    await run(environment.python, ["-m", "zipfile", "-e", environment.wheel, join(folder, "unpacked")]);
+    await run(environment.python, [join(ROOT, "src/client/python/write_blocking.py"), join(folder, "fresh")]);
+    const names = await readdir(join(folder, "fresh"), { recursive: true });
+    const modules = names.filter((name) => name.endsWith(".py"));
+    expect(modules).to.include.members(["client.py", "_sync/escalation.py", "_sync/watch.py", "_sync/intercept.py"]);
+    for (const name of modules) {
+      const held = await readFile(join(folder, "unpacked/agent_control_plane", name), "utf8");
+      expect(held, name).to.equal(await readFile(join(folder, "fresh", name), "utf8"));
     }
   });
 

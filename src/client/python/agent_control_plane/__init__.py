@@ -1,9 +1,9 @@
 """Client of the Agent Control Plane: a function runs only if exactly this call of it is allowed."""
 
-from ._escalation import DEFAULT_ESCALATION_POLL_INTERVAL, DEFAULT_ESCALATION_TIMEOUT
 from ._faults import request_error_from
 from ._options import DEFAULT_TIMEOUT
 from ._version import VERSION as __version__
+from ._wait_options import DEFAULT_ESCALATION_POLL_INTERVAL, DEFAULT_ESCALATION_TIMEOUT
 from .aio import AsyncAgentWatch, AsyncClient
 from .client import AgentWatch, Client
 from .errors import (

@@ -13,8 +13,8 @@ import grpc.aio
 
 from ._channel import Channels, KeyedChannel, Line
 from ._faults import request_error_from
+from ._methods import LAST_WORDS, Method, StreamEndedError
 from ._options import Address
-from ._wire import LAST_WORDS, Method, StreamEndedError, Wire, Work
 from .errors import ControlPlaneRequestError
 
 T = TypeVar("T")
@@ -36,6 +36,16 @@ class AsyncConnection(Channels):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    def spawn(self, work: AsyncWork[None]) -> Callable[[], None]:
+        """Runs work in a task of its own; returns a function that stops it."""
+        task = self.keep(work(AsyncWire(self)))
+
+        def stop() -> None:
+            if not task.get_loop().is_closed():
+                task.cancel()
+
+        return stop
 
     def release(self, line: Line) -> None:
         """Ends a call, and closes its channel if nobody uses that any more."""
@@ -72,7 +82,7 @@ class AsyncWire:
         self._connection = connection
 
     async def unary(self, method: Method[Response], request: Any, timeout: float) -> Response:
-        """Makes one call."""
+        """Makes one call. Raises a `ControlPlaneRequestError`."""
         sent_at = time.monotonic()
         line, callee = self._connection.begin_unary(method)
         call = callee(request, timeout=timeout)
@@ -96,20 +106,20 @@ class AsyncWire:
         """Waits."""
         await asyncio.sleep(seconds)
 
-    async def finish(self, call: Work[T], late: Callable[[Wire, T], Coroutine[Any, Any, None]]) -> T:
+    async def finish(self, call: AsyncWork[T], late: Callable[[AsyncWire, T], Coroutine[Any, Any, None]]) -> T:
         """Makes a call. When the caller gives up meanwhile, a result that comes in time is passed to `late`."""
         sent: asyncio.Task[T] = asyncio.ensure_future(call(self))
         try:
             return await asyncio.shield(sent)
         except asyncio.CancelledError:
 
-            async def last(wire: Wire) -> None:
+            async def last(wire: AsyncWire) -> None:
                 await late(wire, await asyncio.wait_for(sent, LAST_WORDS))
 
             await self.last_words(last)
             raise
 
-    async def last_words(self, call: Work[None]) -> None:
+    async def last_words(self, call: AsyncWork[None]) -> None:
         """Makes a last call for a caller who gave up, without an error."""
         try:
             await call(self)
@@ -118,23 +128,12 @@ class AsyncWire:
             return
 
     async def resolve(self, value: Any) -> Any:
-        """Returns the result of a function of the caller, which may have to be awaited."""
+        """Returns the result of a function of the caller, which may be a coroutine."""
         return await value if inspect.isawaitable(value) else value
 
 
-def async_spawner(connection: AsyncConnection) -> Callable[[Work[None]], Callable[[], None]]:
-    """Returns a function that runs work in a task of its own, and returns what stops it."""
-
-    def spawn(work: Work[None]) -> Callable[[], None]:
-        task = connection.keep(work(AsyncWire(connection)))
-
-        def stop() -> None:
-            if not task.get_loop().is_closed():
-                task.cancel()
-
-        return stop
-
-    return spawn
+#: Calls on a wire that it is given.
+AsyncWork = Callable[[AsyncWire], Coroutine[Any, Any, T]]
 
 
 class AsyncStream(Generic[Response]):
@@ -149,7 +148,10 @@ class AsyncStream(Generic[Response]):
         self._reading = connection.keep(self._read())
 
     async def receive(self, timeout: float) -> Optional[Response]:
-        """Returns the next message; None when none came within `timeout` seconds."""
+        """Returns the next message; None when none came within `timeout` seconds.
+
+        Raises `StreamEndedError` after the last message, and a `ControlPlaneRequestError` when the stream breaks.
+        """
         # Not `wait_for`, which can swallow the cancellation of its caller.
         self._next = self._next or asyncio.ensure_future(self._items.get())
         await asyncio.wait([self._next], timeout=timeout)

@@ -1,4 +1,4 @@
-"""The wire of the blocking client."""
+"""The wire of the blocking client: its threads, and the ways in which a call is given up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 import queue
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Generic, Optional, TypeVar
 
@@ -15,8 +15,8 @@ import grpc
 
 from ._channel import Channels, Line
 from ._faults import request_error_from
+from ._methods import LAST_WORDS, Method, StreamEndedError
 from ._options import Address
-from ._wire import LAST_WORDS, Method, StreamEndedError, Wire, Work, run_blocking
 from .errors import CallCancelledError, ControlPlaneRequestError
 from .stop_signal import StopSignal
 
@@ -39,6 +39,19 @@ class Connection(Channels):
         if unused is not None:
             unused.close()
 
+    def spawn(self, work: Work[None]) -> Callable[[], None]:
+        """Runs work in a thread of its own; returns a function that stops it."""
+        stop = StopSignal()
+
+        def run() -> None:
+            try:
+                work(Wire(self, stop))
+            except CallCancelledError:
+                return
+
+        threading.Thread(target=run, daemon=True, name="agent-control-plane-watch").start()
+        return stop.set
+
     def close(self) -> None:
         """Closes the channels, with the calls on them."""
         _uninterrupted(self._close)
@@ -48,15 +61,15 @@ class Connection(Channels):
             channel.close()
 
 
-class BlockingWire:
+class Wire:
     """A wire whose operations block. They end with the signal's error when it is set."""
 
     def __init__(self, connection: Connection, cancel: Optional[StopSignal] = None) -> None:
         self._connection = connection
         self._cancel = cancel
 
-    async def unary(self, method: Method[Response], request: Any, timeout: float) -> Response:
-        """Makes one call. One whose caller is interrupted ends by its deadline."""
+    def unary(self, method: Method[Response], request: Any, timeout: float) -> Response:
+        """Makes one call. Raises a `ControlPlaneRequestError`, or the signal's error. An interrupted call ends by its deadline."""
         return _uninterrupted(lambda: self._unary(method, request, timeout))
 
     def _unary(self, method: Method[Response], request: Any, timeout: float) -> Response:
@@ -81,11 +94,11 @@ class BlockingWire:
             call.cancel()
             self._connection.release(line)
 
-    def open(self, method: Method[Response], request: Any) -> BlockingStream[Response]:
+    def open(self, method: Method[Response], request: Any) -> Stream[Response]:
         """Opens a stream from the server."""
-        return BlockingStream(self._connection, method, request, self._cancel)
+        return Stream(self._connection, method, request, self._cancel)
 
-    async def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         """Waits."""
         if self._cancel is None:
             time.sleep(seconds)
@@ -93,14 +106,14 @@ class BlockingWire:
         self._cancel.wait(seconds)
         self._raise_if_cancelled()
 
-    async def finish(self, call: Work[T], late: Callable[[Wire, T], Coroutine[Any, Any, None]]) -> T:
+    def finish(self, call: Work[T], late: Callable[[Wire, T], None]) -> T:
         """Makes a call. When the caller gives up meanwhile, a result that comes in time is passed to `late`."""
         self._raise_if_cancelled()
-        free = BlockingWire(self._connection)
+        free = Wire(self._connection)
         # Only the main thread is interrupted, and only a signal gives a call of another one up.
         if self._cancel is None and threading.current_thread() is not threading.main_thread():
-            return await call(free)
-        sent = _begin_beside(lambda: run_blocking(call(free)))
+            return call(free)
+        sent = _begin_beside(lambda: call(free))
         over = threading.Event()
         sent.add_done_callback(lambda _: over.set())
         unsubscribe = self._on_cancel(over.set)
@@ -110,20 +123,20 @@ class BlockingWire:
             return sent.result()
         except BaseException:
             if not sent.done() or sent.exception() is None:
-                await self.last_words(lambda wire: _late(wire, sent, late))
+                self.last_words(lambda wire: late(wire, sent.result(timeout=LAST_WORDS)))
             raise
         finally:
             unsubscribe()
 
-    async def last_words(self, call: Work[None]) -> None:
+    def last_words(self, call: Work[None]) -> None:
         """Makes a last call for a caller who gave up, without an error."""
         try:
-            await call(BlockingWire(self._connection))
+            call(Wire(self._connection))
         except Exception:
             # The ask ends by itself when its time is up.
             return
 
-    async def resolve(self, value: Any) -> Any:
+    def resolve(self, value: Any) -> Any:
         """Returns the result of a function of the caller."""
         if inspect.iscoroutine(value):
             value.close()
@@ -137,6 +150,10 @@ class BlockingWire:
     def _raise_if_cancelled(self) -> None:
         if self._cancel is not None:
             self._cancel.raise_if_set()
+
+
+#: Calls on a wire that it is given.
+Work = Callable[[Wire], T]
 
 
 def _uninterrupted(work: Callable[[], T]) -> T:
@@ -177,28 +194,6 @@ def _settle(future: Future[T], work: Callable[[], T]) -> None:
         future.set_exception(error)
 
 
-async def _late(wire: Wire, sent: Future[T], late: Callable[[Wire, T], Coroutine[Any, Any, None]]) -> None:
-    await late(wire, sent.result(timeout=LAST_WORDS))
-
-
-def spawner(connection: Connection) -> Callable[[Work[None]], Callable[[], None]]:
-    """Returns a function that runs work in a thread of its own, and returns what stops it."""
-
-    def spawn(work: Work[None]) -> Callable[[], None]:
-        stop = StopSignal()
-
-        def run() -> None:
-            try:
-                run_blocking(work(BlockingWire(connection, stop)))
-            except CallCancelledError:
-                return
-
-        threading.Thread(target=run, daemon=True, name="agent-control-plane-watch").start()
-        return stop.set
-
-    return spawn
-
-
 class _Mark(enum.Enum):
     #: The server ended the stream.
     END = enum.auto()
@@ -206,7 +201,7 @@ class _Mark(enum.Enum):
     WAKE = enum.auto()
 
 
-class BlockingStream(Generic[Response]):
+class Stream(Generic[Response]):
     """The messages of a stream, read by a thread of its own so that waiting for one can end."""
 
     def __init__(
@@ -222,8 +217,11 @@ class BlockingStream(Generic[Response]):
         reading = (method, request)
         threading.Thread(target=self._read, args=reading, daemon=True, name="agent-control-plane-stream").start()
 
-    async def receive(self, timeout: float) -> Optional[Response]:
-        """Returns the next message; None when none came within `timeout` seconds."""
+    def receive(self, timeout: float) -> Optional[Response]:
+        """Returns the next message; None when none came within `timeout` seconds.
+
+        Raises `StreamEndedError` after the last message, and a `ControlPlaneRequestError` when the stream breaks.
+        """
         if self._cancel is not None:
             self._cancel.raise_if_set()
         try:
@@ -231,7 +229,7 @@ class BlockingStream(Generic[Response]):
         except queue.Empty:
             return None
         if item is _Mark.WAKE:
-            return await self.receive(0)
+            return self.receive(0)
         if item is _Mark.END:
             raise StreamEndedError
         if isinstance(item, Exception):

@@ -6,7 +6,7 @@ import threading
 from typing import Any, Optional
 
 from ._options import Address
-from ._wire import Method
+from ._methods import Method
 
 Metadata = tuple[tuple[str, str], ...]
 

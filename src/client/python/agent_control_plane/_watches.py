@@ -1,4 +1,4 @@
-"""Watches agents: one stream for all watches of an agent."""
+"""The watches of agents: one stream for all watches of an agent."""
 
 from __future__ import annotations
 
@@ -8,19 +8,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Optional
 
-from ._back_off import BackOff
-from ._escalation import SILENCE
-from ._intercept import optional
-from ._wire import WATCH_AGENT, StreamEndedError, Wire, Work
-from .errors import AgentStoppedError, Change, ControlPlaneRequestError
+from ._messages import optional
+from .errors import AgentStoppedError, Change
 from .proto import agent_service_pb2 as agents
 from .stop_signal import StopSignal
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_FIRST_PAUSE = 0.1
-_MAX_PAUSE = 10.0
 #: Number of killed sessions remembered for callbacks that are added late; a kill may arrive before the call it concerns.
 _MAX_REMEMBERED_KILLS = 10_000
 #: Number of sessions that one stream asks for when it is opened.
@@ -28,7 +23,7 @@ _MAX_ASKED_SESSIONS = 1_000
 #: Seconds that a function which acts in a session waits for the stream: it tells only of kills while it is open.
 READY_GRACE = 1.0
 #: Seconds that an unused stream stays open, so that successive guarded calls of a busy agent share it.
-_LINGER = 1.0
+LINGER = 1.0
 
 _CHANGES: dict[int, Change] = {
     agents.AGENT_CHANGE_DEACTIVATED: "deactivated",
@@ -122,9 +117,9 @@ class AgentStream:
 class AgentWatches:
     """The watches of one client. Safe to use from any thread."""
 
-    def __init__(self, spawn: Callable[[Work[None]], Callable[[], None]]) -> None:
-        """`spawn` begins work beside the caller, and returns a function that stops it."""
-        self._spawn = spawn
+    def __init__(self, read: Callable[[AgentWatches, AgentStream], Callable[[], None]]) -> None:
+        """`read` begins to read a stream beside the caller, and returns a function that stops it."""
+        self._read = read
         self._lock = threading.Lock()
         self._streams: dict[str, tuple[AgentStream, Callable[[], None]]] = {}
 
@@ -137,7 +132,7 @@ class AgentWatches:
                 return held[0]
             stream = AgentStream(agent_id)
             stream.holders = 1
-            self._streams[agent_id] = (stream, self._spawn(lambda wire: self._keep_reading(wire, stream)))
+            self._streams[agent_id] = (stream, self._read(self, stream))
             return stream
 
     def release(self, stream: AgentStream) -> None:
@@ -154,50 +149,17 @@ class AgentWatches:
         for stop in stops:
             stop()
 
-    async def _keep_reading(self, wire: Wire, stream: AgentStream) -> None:
-        back_off = BackOff(_FIRST_PAUSE, _MAX_PAUSE)
-        try:
-            while self._is_wanted(stream):
-                opened_at = time.monotonic()
-                try:
-                    await self._read(wire, stream)
-                except (ControlPlaneRequestError, StreamEndedError):
-                    # Every fault may pass, even a refusal by a proxy; the next stream's first message tells what was missed.
-                    pass
-                if time.monotonic() - opened_at > _MAX_PAUSE:
-                    back_off.reset()
-                if self._is_wanted(stream) and not stream.kills.has_more_to_ask:
-                    await wire.sleep(back_off.next())
-        finally:
-            self._forget(stream)
-
-    async def _read(self, wire: Wire, stream: AgentStream) -> None:
-        request = agents.WatchAgentRequest(agent_id=stream.agent_id, session_ids=stream.kills.ask())
-        messages = wire.open(WATCH_AGENT, request)
-        opened_at = heard_at = time.monotonic()
-        try:
-            while self._is_wanted(stream):
-                message = await messages.receive(_LINGER)
-                if message is not None:
-                    heard_at = time.monotonic()
-                    stream.receive(message)
-                elif time.monotonic() - heard_at >= SILENCE:
-                    return
-                if stream.kills.has_more_to_ask and time.monotonic() - opened_at >= _LINGER:
-                    return
-        finally:
-            messages.close()
-
-    def _is_wanted(self, stream: AgentStream) -> bool:
+    def is_wanted(self, stream: AgentStream) -> bool:
         """Tests for a stream that still has something to tell; forgets it at once if not, so that nobody holds it any more."""
         with self._lock:
-            is_held = stream.holders > 0 or time.monotonic() - stream.left_at < _LINGER
+            is_held = stream.holders > 0 or time.monotonic() - stream.left_at < LINGER
             if is_held and not stream.signal.is_set():
                 return True
             self._drop(stream)
             return False
 
-    def _forget(self, stream: AgentStream) -> None:
+    def forget(self, stream: AgentStream) -> None:
+        """Lets go of a stream that is read no more; the next watch of its agent gets another."""
         with self._lock:
             self._drop(stream)
 

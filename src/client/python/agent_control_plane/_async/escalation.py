@@ -8,62 +8,37 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
-from ._back_off import BackOff
-from ._intercept import optional
-from ._json import json_from
-from ._options import check_seconds
-from ._wire import (
+from .._asyncio import AsyncStream, AsyncWire
+from .._back_off import BackOff
+from .._json import json_from
+from .._messages import optional
+from .._methods import (
     GET_ESCALATION,
     GET_ESCALATION_STATUS,
+    SILENCE,
     WAIT_ESCALATION,
     WITHDRAW_ESCALATION,
-    Stream,
     StreamEndedError,
-    Wire,
 )
-from .errors import ControlPlaneRequestError, EscalationTimeoutError
-from .proto import escalation_service_pb2 as escalations
-from .results import EditedApproval, Rejection, Verdict
+from .._wait_options import MIN_POLL_INTERVAL, WaitOptions
+from ..errors import ControlPlaneRequestError, EscalationTimeoutError
+from ..proto import escalation_service_pb2 as escalations
+from ..results import EditedApproval, Rejection, Verdict
 
-#: Seconds: an approver has five minutes.
-DEFAULT_ESCALATION_TIMEOUT = 300.0
-#: Seconds.
-DEFAULT_ESCALATION_POLL_INTERVAL = 2.0
-#: Seconds: polling more often would be a busy loop.
-_MIN_POLL_INTERVAL = 0.05
 #: Seconds that one poll may take.
 _POLL_TIMEOUT = 10.0
 #: Seconds to the next stream after one broke, growing: where streams are always cut, one is tried twice a minute.
 _FIRST_PAUSE = 1.0
 _MAX_PAUSE = 30.0
-#: Seconds without a message, three heartbeats of the server, after which a stream counts as broken.
-SILENCE = 45.0
 #: Faults that do not pass with time.
 _FINAL_CODES = frozenset(["INVALID_ARGUMENT", "NOT_FOUND", "PERMISSION_DENIED", "UNAUTHENTICATED"])
-
-
-@dataclass(frozen=True)
-class WaitOptions:
-    """Limits of a wait for an escalation, in seconds."""
-
-    timeout: float = DEFAULT_ESCALATION_TIMEOUT
-    poll_interval: float = DEFAULT_ESCALATION_POLL_INTERVAL
-    #: True: an escalation whose arguments a person edited gives an `EditedApproval`, else it is `rejected`.
-    accept_edits: bool = False
-    #: Hears why the action was rejected. Not called when the reason cannot be read.
-    on_rejected: Optional[Callable[[Rejection], None]] = None
-
-    def check(self, prefix: str = "") -> None:
-        """Raises a `ValueError` for a time that cannot be waited."""
-        check_seconds(f"{prefix}timeout", self.timeout, 0)
-        check_seconds(f"{prefix}poll_interval", self.poll_interval, _MIN_POLL_INTERVAL)
 
 
 @dataclass
 class _Wait:
     """State of one wait. Times are those of the monotonic clock."""
 
-    wire: Wire
+    wire: AsyncWire
     escalation_id: str
     options: WaitOptions
     ends_at: float
@@ -75,14 +50,14 @@ class _Wait:
     heard_at: float = 0.0
     #: True from a stream's first message to its end; stays False where a proxy buffers streams.
     is_delivering: bool = False
-    stream: Optional[Stream[escalations.WaitEscalationResponse]] = None
+    stream: Optional[AsyncStream[escalations.WaitEscalationResponse]] = None
     back_off: BackOff = field(default_factory=lambda: BackOff(_FIRST_PAUSE, _MAX_PAUSE))
     #: The last fault that did not end the wait.
     last_fault: Optional[ControlPlaneRequestError] = None
 
 
 async def wait_for_escalation(
-    wire: Wire, escalation_id: str, options: WaitOptions
+    wire: AsyncWire, escalation_id: str, options: WaitOptions
 ) -> Union[Verdict, EditedApproval]:
     """Waits until an escalation is resolved: by a stream, and by polling every `poll_interval` while no stream delivers.
 
@@ -91,7 +66,7 @@ async def wait_for_escalation(
     options.check()
     now = time.monotonic()
     # Polls at least once, however short the wait.
-    poll_every = max(_MIN_POLL_INTERVAL, min(options.poll_interval, options.timeout / 2))
+    poll_every = max(MIN_POLL_INTERVAL, min(options.poll_interval, options.timeout / 2))
     wait = _Wait(wire, escalation_id, options, now + options.timeout, poll_every, now + poll_every)
     try:
         verdict = await _verdict(wait)
@@ -181,7 +156,7 @@ def _note(wait: _Wait, fault: ControlPlaneRequestError) -> None:
 
 async def _poll(wait: _Wait) -> Optional[Verdict]:
     request = escalations.GetEscalationStatusRequest(escalation_id=wait.escalation_id)
-    limit = min(_POLL_TIMEOUT, max(wait.ends_at - time.monotonic(), _MIN_POLL_INTERVAL))
+    limit = min(_POLL_TIMEOUT, max(wait.ends_at - time.monotonic(), MIN_POLL_INTERVAL))
     try:
         return _verdict_from((await wait.wire.unary(GET_ESCALATION_STATUS, request, limit)).status)
     except ControlPlaneRequestError as fault:
@@ -232,7 +207,7 @@ async def _edit(wait: _Wait) -> Union[Verdict, EditedApproval]:
     return EditedApproval(escalation.replaced_by, edited, approved.action_content)
 
 
-async def withdraw_escalation(wire: Wire, escalation_id: str, timeout: float) -> None:
+async def withdraw_escalation(wire: AsyncWire, escalation_id: str, timeout: float) -> None:
     """Takes one ask for an approval back; the last one ends the escalation."""
     request = escalations.WithdrawEscalationRequest(escalation_id=escalation_id)
     await wire.unary(WITHDRAW_ESCALATION, request, timeout)

@@ -1,54 +1,20 @@
-"""Has one action decided."""
+"""Converts actions and decisions to and from messages."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import fields
 from typing import Any, Optional
 
-from ._back_off import BackOff
-from ._faults import is_transient
 from ._json import copy_json, struct_from
 from ._request_id import create_request_id
-from ._wire import INTERCEPT, Wire
 from .errors import ControlPlaneRequestError
 from .proto import enforcement_service_pb2 as enforcement
 from .proto import resources_pb2 as resources
 from .results import Action, InterceptReason, InterceptResult
 
-_FIRST_PAUSE = 0.05
-_MAX_PAUSE = 2.0
-#: Share of the remaining time after which an unresponsive connection is abandoned for a new one.
-_UNRESPONSIVE_SHARE = 0.5
-#: Seconds: gRPC takes no call without time.
-_MIN_TIMEOUT = 0.001
 
-
-async def call_intercept(wire: Wire, action: Action, timeout: float) -> InterceptResult:
-    """Sends an action, and retries with one `request_id` so that it is decided once, while no answer comes.
-
-    Raises a `ControlPlaneRequestError` when the call is refused or the time is up.
-    """
-    request = _request_from(action)
-    ends_at = time.monotonic() + timeout
-    back_off = BackOff(_FIRST_PAUSE, _MAX_PAUSE)
-    timed_out_before = False
-    while True:
-        remaining = ends_at - time.monotonic()
-        limit = remaining if timed_out_before else remaining * _UNRESPONSIVE_SHARE
-        try:
-            return _result_from(await wire.unary(INTERCEPT, request, max(limit, _MIN_TIMEOUT)))
-        except ControlPlaneRequestError as fault:
-            if fault.code == "DEADLINE_EXCEEDED" and not timed_out_before:
-                timed_out_before = True
-                continue
-            pause = back_off.next()
-            if not is_transient(fault) or time.monotonic() + pause >= ends_at:
-                raise
-        await wire.sleep(pause)
-
-
-def _request_from(action: Action) -> enforcement.InterceptRequest:
+def request_from(action: Action) -> enforcement.InterceptRequest:
+    """Converts an action; one without a `request_id` gets one."""
     values = {field.name: getattr(action, field.name) for field in fields(action) if field.name != "metadata"}
     request = enforcement.InterceptRequest(**{name: value for name, value in values.items() if value is not None})
     if action.request_id is None:
@@ -66,7 +32,8 @@ _DECISIONS: dict[Any, Any] = {
 _PATH_PREFIX = "DECISION_PATH_"
 
 
-def _result_from(response: enforcement.InterceptResponse) -> InterceptResult:
+def result_from(response: enforcement.InterceptResponse) -> InterceptResult:
+    """Converts a response. Raises a `ControlPlaneRequestError` for a decision that this version does not know."""
     decision = _DECISIONS.get(response.decision)
     if decision is None:
         raise ControlPlaneRequestError("INTERNAL", f"the control plane gave an unknown decision `{response.decision}`")

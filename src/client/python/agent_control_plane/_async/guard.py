@@ -1,0 +1,131 @@
+"""The promise that matters: a guarded function MUST NOT run unless exactly this call of it is allowed."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from typing import Any, Optional, Union
+
+from .._asyncio import AsyncWire
+from .._faults import is_unreachable
+from .._guard_options import Arguments
+from .._guarded_call import GuardedCall, Guarding, check_unchanged, edited_call, pending_approval
+from .._methods import LAST_WORDS
+from .._model_text import unanswered_text, unchecked_text
+from .._refusals import asked_in, check_allowed, is_spent, rejection_error
+from .._request_id import create_request_id, presentation_id
+from .._wait_options import WaitOptions
+from ..errors import AgentBlockedError, ControlPlaneRequestError, EscalationTimeoutError
+from ..results import Action, EditedApproval, InterceptResult, PendingApproval, Rejection, Verdict
+from .escalation import wait_for_escalation, withdraw_escalation
+from .intercept import call_intercept
+
+
+async def permit(
+    wire: AsyncWire, guarding: Guarding, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Union[PendingApproval, Arguments]:
+    """Returns the arguments that the function may run with, or the approval that is not waited for; raises otherwise."""
+    call = GuardedCall(guarding, guarding.settings.request_id or create_request_id(), args, kwargs)
+    action = call.action()
+    result = await _decide(wire, call, dataclasses.replace(action, request_id=call.request_id))
+    if result is not None and result.decision == "escalate":
+        if not guarding.settings.wait_on_escalate:
+            return pending_approval(result, action)
+        call = await _wait_for_approval(wire, call, action, result)
+    elif result is not None:
+        check_allowed(result, action)
+        check_unchanged(call, action, result)
+    return call.args, dict(call.kwargs)
+
+
+async def _wait_for_approval(
+    wire: AsyncWire, asked: GuardedCall, action: Action, escalated: InterceptResult
+) -> GuardedCall:
+    """Waits until the action is approved and this call is the one that the approval admits.
+
+    Returns the call as approved: with other arguments if an approver edited them and the options accept that.
+    """
+    ends_at = time.monotonic() + asked.settings.escalation_timeout
+    call, waiting = asked, escalated
+    while True:
+        escalation_id = asked_in(waiting, action)
+        verdict, rejection = await _wait_for_verdict(wire, asked, escalation_id, waiting, ends_at)
+        if verdict == "rejected":
+            raise rejection_error(action, escalation_id, waiting, rejection)
+        approved_id: Optional[str] = escalation_id
+        if isinstance(verdict, EditedApproval):
+            call = edited_call(call, verdict, waiting)
+            action = call.action()
+            approved_id = verdict.escalation_id
+        # Reads the arguments again: the approval has to cover what would run now, not what was sent for approval.
+        request_id = presentation_id(asked.request_id, approved_id or escalation_id)
+        changes: dict[str, Any] = {"request_id": request_id}
+        if approved_id is not None:
+            changes["escalation_id"] = approved_id
+        presented = dataclasses.replace(call.action(), **changes)
+        result = await _decide(wire, call, presented)
+        waits_on = approved_id is None and result is not None and result.decision == "escalate"
+        if result is None or not (waits_on or is_spent(result)):
+            if result is not None:
+                check_allowed(result, presented)
+            check_unchanged(call, action, result or waiting)
+            return call
+        # Another call of the agent asked for the same action and was admitted, or an edited action needs an approval by now: this
+        # one waits for the next approval.
+        waiting = result
+
+
+async def _wait_for_verdict(
+    wire: AsyncWire, call: GuardedCall, escalation_id: str, escalated: InterceptResult, ends_at: float
+) -> tuple[Union[Verdict, EditedApproval], Optional[Rejection]]:
+    settings = call.settings
+    rejections: list[Rejection] = []
+    options = WaitOptions(
+        timeout=max(0.0, ends_at - time.monotonic()),
+        poll_interval=settings.escalation_poll_interval,
+        accept_edits=settings.accept_edits,
+        on_rejected=rejections.append,
+    )
+    try:
+        verdict = await wait_for_escalation(wire, escalation_id, options)
+    except EscalationTimeoutError as error:
+        raise EscalationTimeoutError(
+            escalation_id,
+            settings.escalation_timeout,
+            reasons=escalated.reasons,
+            decision_id=escalated.decision_id,
+            for_model=unanswered_text(settings.action_type),
+        ) from error.__cause__
+    except (ControlPlaneRequestError, GeneratorExit):
+        raise
+    except BaseException:
+        # The caller gave up: nobody waits for the approval any more.
+        await wire.last_words(lambda last: withdraw_escalation(last, escalation_id, LAST_WORDS))
+        raise
+    return verdict, rejections[0] if rejections else None
+
+
+async def _decide(wire: AsyncWire, call: GuardedCall, action: Action) -> Optional[InterceptResult]:
+    """Returns the decision on an action; None when there is none and the options allow the call without."""
+    settings = call.settings
+
+    async def withdraw(last: AsyncWire, late: InterceptResult) -> None:
+        if late.escalation_id is not None:
+            await withdraw_escalation(last, late.escalation_id, LAST_WORDS)
+
+    # INVARIANT: only a failed intercept can let a call pass unchecked; an exception of `on_decision` never does.
+    try:
+        result = await wire.finish(lambda sending: call_intercept(sending, action, call.guarding.timeout), withdraw)
+    except ControlPlaneRequestError as fault:
+        if not is_unreachable(fault):
+            raise
+        if settings.on_unreachable != "allow":
+            message = f"no decision could be had: {fault}"
+            raise AgentBlockedError(message, None, for_model=unchecked_text(action.action_type)) from fault
+        if settings.on_unchecked is not None:
+            await wire.resolve(settings.on_unchecked(fault, action))
+        return None
+    if settings.on_decision is not None:
+        await wire.resolve(settings.on_decision(result, action))
+    return result

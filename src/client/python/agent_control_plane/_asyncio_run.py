@@ -1,0 +1,114 @@
+"""Runs guarded functions in asyncio, and cancels them when their agent must stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from ._guard_options import Arguments, GuardSettings
+from ._watches import READY_GRACE, WatchBase
+from .errors import AgentStoppedError
+from .stop_signal import StopSignal
+
+#: Seconds that a cancelled function has to end before the call raises without it.
+_STOP_GRACE = 1.0
+
+
+class AsyncAgentWatch(WatchBase):
+    """Reports at once that an agent must stop; see `AsyncClient.watch`."""
+
+    async def wait_ready(self) -> None:
+        """Waits until the agent's status first arrived."""
+        await _heard(self._stream.ready)
+
+    async def stopped(self) -> AgentStoppedError:
+        """Waits until the agent is deactivated or revoked; returns the error that says so."""
+        await _heard(self.signal)
+        error = self.signal.error
+        assert isinstance(error, AgentStoppedError)
+        return error
+
+
+async def _heard(signal: StopSignal) -> None:
+    loop = asyncio.get_running_loop()
+    heard: asyncio.Future[None] = loop.create_future()
+    remove = signal.add_callback(lambda: loop.call_soon_threadsafe(_complete, heard))
+    try:
+        await heard
+    finally:
+        remove()
+
+
+async def _within(seconds: float, work: Coroutine[Any, Any, None]) -> None:
+    """Awaits work for some time. Not `wait_for`, which can swallow the cancellation of its caller."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait([task], timeout=seconds)
+    finally:
+        task.cancel()
+
+
+def _complete(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def check_function(function: Callable[..., Any]) -> None:
+    """Raises a `TypeError` for a function that cannot be guarded."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError("a generator function does its work after the call; guard a function that does it in the call")
+
+
+async def run(
+    watch_agent: Callable[[str], AsyncAgentWatch],
+    function: Callable[..., Any],
+    settings: GuardSettings,
+    permitted: Arguments,
+) -> Any:
+    """Runs a function that is allowed. Cancels it and raises the `AgentStoppedError` if its agent must stop."""
+    args, kwargs = permitted
+    stopped = StopSignal()
+    if settings.stop_argument is not None:
+        kwargs = {**kwargs, settings.stop_argument: stopped}
+    if not settings.abort_when_revoked:
+        return await _call(function, args, kwargs)
+    with contextlib.ExitStack() as cleanup:
+        watch = watch_agent(settings.agent_id)
+        cleanup.callback(watch.close)
+        cleanup.callback(watch.signal.relay_to(stopped))
+        if settings.session_id is not None:
+            killed = AgentStoppedError(settings.agent_id, "killed", session_id=settings.session_id)
+            watch.on_session_killed(settings.session_id, functools.partial(stopped.set, killed))
+            await _within(READY_GRACE, watch.wait_ready())
+        stopped.raise_if_set()
+        return await _run_until(stopped, asyncio.ensure_future(_call(function, args, kwargs)))
+
+
+async def _call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    result = function(*args, **kwargs)
+    return await result if inspect.isawaitable(result) else result
+
+
+async def _run_until(stopped: StopSignal, running: asyncio.Task[Any]) -> Any:
+    """Awaits a function to its end, or cancels it and raises the signal's error."""
+    hearing = asyncio.ensure_future(_heard(stopped))
+    try:
+        while not running.done() and not stopped.is_set():
+            try:
+                await asyncio.wait([running, hearing], return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError:
+                # The function decides how the call ends, as if it were awaited directly.
+                running.cancel()
+        if stopped.error is None:
+            return running.result()
+        if running.cancel():
+            await asyncio.wait([running], timeout=_STOP_GRACE)
+        # An error that the function raises about its end is not reported as lost.
+        running.add_done_callback(lambda task: task.cancelled() or task.exception())
+        raise stopped.error
+    finally:
+        hearing.cancel()

@@ -1,0 +1,64 @@
+"""Runs guarded functions in the caller's thread, and tells them when to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, Optional
+
+from ._guard_options import Arguments, GuardSettings
+from ._watches import READY_GRACE, WatchBase
+from .errors import AgentStoppedError
+from .stop_signal import StopSignal
+
+
+class AgentWatch(WatchBase):
+    """Reports at once that an agent must stop; see `Client.watch`."""
+
+    def wait_ready(self, timeout: Optional[float] = None) -> bool:
+        """Blocks until the agent's status first arrived, or `timeout` seconds have passed; returns whether it has."""
+        return self._stream.ready.wait(timeout)
+
+
+def check_function(function: Callable[..., Any]) -> None:
+    """Raises a `TypeError` for a function that cannot be guarded."""
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError("the blocking client guards no coroutine function; use AsyncClient")
+    if inspect.isgeneratorfunction(function):
+        raise TypeError("a generator function does its work after the call; guard a function that does it in the call")
+
+
+def run(
+    watch_agent: Callable[[str], AgentWatch],
+    function: Callable[..., Any],
+    settings: GuardSettings,
+    permitted: Arguments,
+) -> Any:
+    """Runs a function that is allowed. Raises the `AgentStoppedError` in place of its result if its agent had to stop."""
+    args, kwargs = permitted
+    stop, stopped = StopSignal(), StopSignal()
+    if settings.stop_argument is not None:
+        kwargs = {**kwargs, settings.stop_argument: stop}
+    with contextlib.ExitStack() as cleanup:
+        cleanup.callback(stopped.relay_to(stop))
+        if settings.cancel is not None:
+            settings.cancel.raise_if_set()
+            cleanup.callback(settings.cancel.relay_to(stop))
+        if settings.abort_when_revoked:
+            watch = cleanup.enter_context(watch_agent(settings.agent_id))
+            cleanup.callback(watch.signal.relay_to(stopped))
+            if settings.session_id is not None:
+                killed = AgentStoppedError(settings.agent_id, "killed", session_id=settings.session_id)
+                watch.on_session_killed(settings.session_id, functools.partial(stopped.set, killed))
+                watch.wait_ready(READY_GRACE)
+        stopped.raise_if_set()
+        try:
+            result = function(*args, **kwargs)
+        except Exception as error:
+            if stopped.error is not None:
+                raise stopped.error from error
+            raise
+        stopped.raise_if_set()
+        return result

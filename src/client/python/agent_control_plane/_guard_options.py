@@ -1,0 +1,166 @@
+"""Options of guarded functions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Optional, ParamSpec, Protocol, TypedDict, TypeVar
+
+from ._options import check_positive
+from ._wait_options import DEFAULT_ESCALATION_POLL_INTERVAL, DEFAULT_ESCALATION_TIMEOUT, WaitOptions
+from .errors import ControlPlaneRequestError
+from .results import Action, InterceptResult
+from .stop_signal import StopSignal
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+#: A function as it is given to `guard`.
+Function = Callable[P, R]
+AsyncFunction = Callable[P, Awaitable[R]]
+
+
+class CommonOptions(TypedDict, total=False):
+    """Options of single calls and of all calls of a function."""
+
+    #: The session that the agent acts in.
+    session_id: Optional[str]
+    #: The principal (an agent id) on whose behalf the agent acts.
+    on_behalf_of: Optional[str]
+    #: The grant to use.
+    grant_id: Optional[str]
+    #: The intent contract that the actions fall under.
+    intent_contract_id: Optional[str]
+    #: An approved escalation of the same action.
+    escalation_id: Optional[str]
+    #: Idempotency key, a UUID: a repeated call with the same id and action gets the first decision. Default: a new one each.
+    request_id: Optional[str]
+    #: Gives a call of the blocking client up: it raises the signal's error, and the function does not run.
+    cancel: Optional[StopSignal]
+
+
+class _AnyGuardOptions(CommonOptions, total=False):
+    #: The tool that the actions call. Default: the registered tool named like the action type.
+    tool: Optional[str]
+    #: Returns the arguments that rules evaluate. MUST return JSON, and the same for the same arguments: it is called again before
+    #: the function runs, and the call is blocked if the result changed in between. Default: the arguments by their names.
+    to_arguments: Optional[Callable[..., Mapping[str, Any]]]
+    #: Describes the action, in less than 1 MiB. MUST be the same for the same arguments. Default: the arguments as JSON.
+    to_content: Optional[Callable[..., str]]
+    #: Further input to the rules, beside the arguments.
+    metadata: Optional[Mapping[str, Any]]
+    #: Seconds that an approver has. Default 300.
+    escalation_timeout: float
+    #: Seconds between polls of the status while no stream delivers. Default 2.
+    escalation_poll_interval: float
+    #: Handles a control plane that cannot be reached or does not respond. Default `block`. `allow` runs the function unchecked; it
+    #: overrides neither a decision nor an escalation that is waited for, and a wrong address or key is no such fault.
+    on_unreachable: Literal["block", "allow"]
+    #: Called before a function runs unchecked, with the fault. If it raises, the function does not run.
+    on_unchecked: Optional[Callable[[ControlPlaneRequestError, Action], Any]]
+    #: Called with every decision before it takes effect. If it raises, the function does not run.
+    on_decision: Optional[Callable[[InterceptResult, Action], Any]]
+    #: Seconds that one intercept may take, retries included. Default: the client's.
+    timeout: Optional[float]
+    #: Ends a call whose function is running when the agent is deactivated or revoked, or its session is killed. Default True. In
+    #: asyncio the function is cancelled; a blocking function is not interrupted, but its result is discarded.
+    abort_when_revoked: bool
+    #: Name of a parameter through which the function gets a `StopSignal` to stop by. Default none.
+    stop_argument: Optional[str]
+
+
+class _Required(TypedDict):
+    #: The agent that acts.
+    agent_id: str
+    #: The kind of action: `payment.send`.
+    action_type: str
+
+
+class GuardOptions(_Required, _AnyGuardOptions, total=False):
+    """Options of a function whose escalated calls wait for a person."""
+
+    wait_on_escalate: Literal[True]
+    #: True: the function runs with other arguments where a person approved those in place of its own. Default: such a call is
+    #: rejected.
+    accept_edits: bool
+    #: Returns the positional and the keyword arguments with which the function runs instead: the reverse of `to_arguments`, called
+    #: with the edited arguments and those of the call. Default: by their names.
+    from_arguments: Optional[Callable[..., Arguments]]
+
+
+class UnwaitingGuardOptions(_Required, _AnyGuardOptions, total=False):
+    """Options of a function whose calls return a `PendingApproval` at once when they escalate."""
+
+    wait_on_escalate: Literal[False]
+
+
+class Guarded(Protocol[P, R_co]):
+    """A guarded function: takes the arguments of the original."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Runs the function if exactly this call is allowed."""
+
+    def with_options(self, **options: Unpack[CommonOptions]) -> Guarded[P, R_co]:
+        """Returns the same guarded function with other options for the calls that are made through it."""
+
+    def __get__(self, instance: object, owner: Any = None) -> Callable[..., R_co]:
+        """Binds a method to its object."""
+
+
+#: A guarded coroutine function.
+AsyncGuarded = Guarded[P, Awaitable[R]]
+
+
+@dataclass(frozen=True)
+class GuardSettings:
+    """All options of a guarded function, complete."""
+
+    agent_id: str
+    action_type: str
+    tool: Optional[str] = None
+    session_id: Optional[str] = None
+    on_behalf_of: Optional[str] = None
+    grant_id: Optional[str] = None
+    intent_contract_id: Optional[str] = None
+    escalation_id: Optional[str] = None
+    request_id: Optional[str] = None
+    cancel: Optional[StopSignal] = None
+    to_arguments: Optional[Callable[..., Mapping[str, Any]]] = None
+    to_content: Optional[Callable[..., str]] = None
+    metadata: Optional[Mapping[str, Any]] = None
+    wait_on_escalate: bool = True
+    accept_edits: bool = False
+    from_arguments: Optional[Callable[..., Arguments]] = None
+    escalation_timeout: float = DEFAULT_ESCALATION_TIMEOUT
+    escalation_poll_interval: float = DEFAULT_ESCALATION_POLL_INTERVAL
+    on_unreachable: str = "block"
+    on_unchecked: Optional[Callable[[ControlPlaneRequestError, Action], Any]] = None
+    on_decision: Optional[Callable[[InterceptResult, Action], Any]] = None
+    timeout: Optional[float] = None
+    abort_when_revoked: bool = True
+    stop_argument: Optional[str] = None
+
+    def __post_init__(self) -> None:
+        if self.on_unreachable not in ("block", "allow"):
+            raise ValueError(f"`on_unreachable` must be `block` or `allow`, not `{self.on_unreachable}`")
+        if not isinstance(self.wait_on_escalate, bool):
+            raise TypeError(f"`wait_on_escalate` must be True or False, not `{self.wait_on_escalate}`")
+        if self.accept_edits and not self.wait_on_escalate:
+            raise ValueError("`accept_edits` needs `wait_on_escalate`: edited arguments come with the approval")
+        WaitOptions(self.escalation_timeout, self.escalation_poll_interval).check("escalation_")
+        if self.timeout is not None:
+            check_positive("timeout", self.timeout)
+
+    def with_options(self, options: CommonOptions) -> GuardSettings:
+        """Returns the settings with those of single calls in their place. None changes nothing."""
+        allowed = CommonOptions.__annotations__
+        unknown = [name for name in options if name not in allowed]
+        if unknown:
+            raise TypeError(f"`{unknown[0]}` is no option of single calls, which are: {', '.join(sorted(allowed))}")
+        given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+        return dataclasses.replace(self, **given)

@@ -1,0 +1,56 @@
+"""The methods of the control plane that the clients call themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from .proto import agent_service_pb2 as agents
+from .proto import enforcement_service_pb2 as enforcement
+from .proto import escalation_service_pb2 as escalations
+
+Response = TypeVar("Response")
+
+#: Seconds without a message, three heartbeats of the server, after which a stream counts as broken.
+SILENCE = 45.0
+#: Seconds that one call may take for a caller who gave up.
+LAST_WORDS = 2.0
+
+
+@dataclass(frozen=True)
+class Method(Generic[Response]):
+    """A method of the control plane."""
+
+    path: str
+    request: Any
+    response: type[Response]
+
+
+INTERCEPT = Method(
+    "/agentcontrol.v1.EnforcementService/Intercept", enforcement.InterceptRequest, enforcement.InterceptResponse
+)
+GET_ESCALATION = Method(
+    "/agentcontrol.v1.EscalationService/GetEscalation",
+    escalations.GetEscalationRequest,
+    escalations.GetEscalationResponse,
+)
+GET_ESCALATION_STATUS = Method(
+    "/agentcontrol.v1.EscalationService/GetEscalationStatus",
+    escalations.GetEscalationStatusRequest,
+    escalations.GetEscalationStatusResponse,
+)
+WITHDRAW_ESCALATION = Method(
+    "/agentcontrol.v1.EscalationService/WithdrawEscalation",
+    escalations.WithdrawEscalationRequest,
+    escalations.WithdrawEscalationResponse,
+)
+WAIT_ESCALATION = Method(
+    "/agentcontrol.v1.EscalationService/WaitEscalation",
+    escalations.WaitEscalationRequest,
+    escalations.WaitEscalationResponse,
+)
+WATCH_AGENT = Method("/agentcontrol.v1.AgentService/WatchAgent", agents.WatchAgentRequest, agents.WatchAgentResponse)
+
+
+class StreamEndedError(Exception):
+    """Reports that the server ended a stream as it should."""

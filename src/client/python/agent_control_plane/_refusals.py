@@ -1,0 +1,77 @@
+"""Refusals of guarded calls."""
+
+from __future__ import annotations
+
+from typing import Literal, Optional
+
+from ._model_text import blocked_text, refused_text, rejected_text
+from .errors import AgentBlockedError
+from .results import Action, InterceptResult, Rejection
+
+#: Codes of the reasons for an approval that covers the action but admits it no more.
+_SPENT_CODES = frozenset(["APPROVAL_USED", "APPROVAL_EXPIRED"])
+
+
+def check_allowed(result: InterceptResult, action: Action) -> None:
+    """Raises an `AgentBlockedError` for a decision other than `allow`."""
+    if result.decision == "allow":
+        return
+    why = "; ".join(reason.message for reason in result.reasons)
+    is_blocked = result.decision == "block"
+    verb = "is blocked" if is_blocked else "needs an approval of its own"
+    error = refusal_error(action, f"`{action.action_type}` {verb}{f': {why}' if why else ''}", result.decision, result)
+    if is_blocked:
+        error.for_model = blocked_text(action.action_type, result.reasons)
+    raise error
+
+
+def is_spent(result: InterceptResult) -> bool:
+    """Tests for an escalation of an action whose approval was used or ran out of time."""
+    return result.decision == "escalate" and any(reason.code in _SPENT_CODES for reason in result.reasons)
+
+
+def rejection_error(
+    action: Action, escalation_id: str, asked: InterceptResult, rejection: Optional[Rejection]
+) -> AgentBlockedError:
+    """Creates the error of a call whose escalation was rejected."""
+    return AgentBlockedError(
+        f"`{action.action_type}` {_how_rejected(escalation_id, rejection)}",
+        "escalate",
+        reasons=asked.reasons,
+        escalation_id=escalation_id,
+        decision_id=asked.decision_id,
+        note=None if rejection is None else rejection.note,
+        for_model=rejected_text(action.action_type, rejection),
+    )
+
+
+def _how_rejected(escalation_id: str, rejection: Optional[Rejection]) -> str:
+    if rejection is not None and rejection.resolved_by == "expiry":
+        return f"was not approved: escalation `{escalation_id}` expired"
+    if rejection is not None and rejection.resolved_by == "withdrawal":
+        return f"was not approved: escalation `{escalation_id}` was withdrawn"
+    is_edited = rejection is not None and rejection.edited_arguments is not None
+    instead = ", and approved with other arguments, which the call does not accept" if is_edited else ""
+    said = f". The person said: {rejection.note}" if rejection is not None and rejection.note else ""
+    return f"was rejected: escalation `{escalation_id}`{instead}{said}"
+
+
+def refusal_error(
+    action: Action, message: str, decision: Literal["block", "escalate"], result: InterceptResult
+) -> AgentBlockedError:
+    """Creates the error of a call that is refused for a reason that its message gives."""
+    return AgentBlockedError(
+        message,
+        decision,
+        reasons=result.reasons,
+        escalation_id=result.escalation_id,
+        decision_id=result.decision_id,
+        for_model=refused_text(action.action_type, message),
+    )
+
+
+def asked_in(result: InterceptResult, action: Action) -> str:
+    """Returns the id of the escalation that a decision asks for."""
+    if result.escalation_id is None:
+        raise refusal_error(action, f"`{action.action_type}` escalated without an id", "escalate", result)
+    return result.escalation_id
