@@ -1,5 +1,14 @@
 import { RE2JS } from "@bufbuild/re2";
 
+/** A quoted part, an escape, a count, or a brace that begins none of them. */
+const BRACES = /\\Q[\s\S]*?(?:\\E|$)|\\[pPx]\{|\\[\s\S]|\{(?:0|[1-9]\d*)(?:,(?:0|[1-9]\d*)?)?\}|\{/g;
+
+/**
+ * Escapes each brace that is a literal. The engine takes it for a count, so that it refuses an operator behind it: `{+`, which RE2 has.
+ */
+const withLiteralBraces = (pattern: string): string =>
+  pattern.replace(BRACES, (found) => (found === "{" ? "\\{" : found));
+
 /** RE2 expressions of one mandate, each compiled on first use by another engine than the compiled rules use. */
 export class NaivePatterns {
   readonly #compiled = new Map<string, RE2JS>();
@@ -9,7 +18,7 @@ export class NaivePatterns {
     const key = `${ignoreCase} ${pattern}`;
     let compiled = this.#compiled.get(key);
     if (compiled === undefined) {
-      compiled = ignoreCase ? new RE2JS(pattern, RE2JS.CASE_INSENSITIVE) : new RE2JS(pattern);
+      compiled = new RE2JS(withLiteralBraces(pattern), ignoreCase ? RE2JS.CASE_INSENSITIVE : 0);
       this.#compiled.set(key, compiled);
     }
     return compiled.test(text);
