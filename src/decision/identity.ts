@@ -5,9 +5,12 @@ import type { Action } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { type Refusal, refusal } from "./verdict.ts";
 
+/** Lent authority: the grants from the actor's own up to the first of the chain. */
+export type GrantChain = readonly AuthorityItem[];
+
 /** The authority that an action is attempted under, after every part of it was found to hold. */
 export interface Identity {
-  /** Everyone who lent a part of the authority, the principal first; empty when the actor acts for itself. */
+  /** Lenders of the authority, the principal first; empty when the actor acts for itself. */
   readonly grantors: readonly AgentState[];
   /** The agent that the action is for; undefined when the actor acts for itself. */
   readonly principal: AgentState | undefined;
@@ -22,15 +25,28 @@ export type IdentityCheck =
   | { readonly kind: "holds"; readonly identity: Identity }
   | ({ readonly kind: "refused" } & Refusal);
 
-function principalIdOf({ authority }: WorkspaceState, { onBehalfOf, grantId, agentId }: Action): string | undefined {
-  if (onBehalfOf !== undefined || grantId === undefined) return onBehalfOf;
-  const grant = authority.get(grantId);
-  // A grant without a named principal acts for the agent that lent it.
-  if (grant !== undefined) return grant.sealed.agent_id === agentId ? grant.sealed.grantor_agent_id : undefined;
-  const ended = authority.endedGrants.get(grantId)?.grant;
-  return ended?.agentId === agentId ? ended.grantorAgentId : undefined;
+/**
+ * Checks every authority that an action claims: the principal with its grants, the session, and the credential or token of
+ * the call. Authority that is unknown, another agent's, or ended refuses the action; it is never ignored.
+ */
+export function checkIdentity(state: WorkspaceState, action: Action, nowMs: number): IdentityCheck {
+  const delegation = checkDelegation(state, action, nowMs);
+  if (delegation.kind !== "lent") return delegation;
+  const session = checkSession(state, action, nowMs);
+  if (session !== undefined) return session;
+  const credential = checkCredential(state, action, nowMs);
+  if (credential.kind !== "open") return credential;
+  const { principal, chain } = delegation;
+  const grantors = principal === undefined ? [] : grantorsOf(state, principal, chain);
+  return { kind: "holds", identity: { grantors, principal, chain, token: credential.token } };
 }
 
+function grantorsOf({ agents }: WorkspaceState, principal: AgentState, chain: GrantChain): readonly AgentState[] {
+  const lenders = chain.flatMap(({ sealed }) => agents.get(sealed.grantor_agent_id ?? "") ?? []);
+  return [...new Set([principal, ...lenders])];
+}
+
+/** Checks that the actor may act for the principal, or the grant, that the action names. */
 function checkDelegation(
   state: WorkspaceState,
   action: Action,
@@ -59,6 +75,48 @@ function checkDelegation(
   return { kind: "lent", principal, chain };
 }
 
+/** Returns the agent that the action is for: the named one, else the lender of the named grant. */
+function principalIdOf({ authority }: WorkspaceState, { onBehalfOf, grantId, agentId }: Action): string | undefined {
+  if (onBehalfOf !== undefined || grantId === undefined) return onBehalfOf;
+  const grant = authority.get(grantId);
+  // A grant without a named principal acts for the agent that lent it.
+  if (grant !== undefined) return grant.sealed.agent_id === agentId ? grant.sealed.grantor_agent_id : undefined;
+  const ended = authority.endedGrants.get(grantId)?.grant;
+  return ended?.agentId === agentId ? ended.grantorAgentId : undefined;
+}
+
+/** True if every grant of a chain holds at a time and admits an action type (normalised). */
+function chainAdmits(chain: GrantChain, normalisedType: string, nowMs: number): boolean {
+  return chain.every((grant) => isInForce(grant, nowMs) && admits(grant, normalisedType));
+}
+
+const admits = (grant: AuthorityItem, normalisedType: string): boolean =>
+  grant.admits?.matches(normalisedType) ?? false;
+
+/** One action that an actor attempts under lent authority. */
+interface DelegatedAction {
+  readonly actorId: string;
+  readonly principalId: string;
+  /** The grant to use; undefined for any that fits. */
+  readonly grantId: string | undefined;
+  readonly normalisedType: string;
+  /** True for a retry, whose first attempt may have been the last use of a grant. */
+  readonly isReplay?: boolean;
+}
+
+/** Finds a chain of grants that lets an actor act for a principal now; undefined if none does. */
+function findChain({ authority }: WorkspaceState, action: DelegatedAction, nowMs: number): GrantChain | undefined {
+  for (const grant of authority.grantsFor(action.actorId, action.principalId)) {
+    if (action.grantId !== undefined && grant.sealed.id !== action.grantId) continue;
+    const chain = chainOf(grant);
+    if (chainAdmits(chain, action.normalisedType, nowMs)) return chain;
+    if (action.isReplay !== true) continue;
+    const stands = (each: AuthorityItem): boolean => isInForce(each, nowMs) || isUsedUp(each, nowMs);
+    if (chain.every((each) => stands(each) && admits(each, action.normalisedType))) return chain;
+  }
+  return undefined;
+}
+
 /** Tests that authority is in force. For a retry it may be used up, because the first attempt may have been its last use. */
 function holds(item: AuthorityItem, { replayOf }: Action, nowMs: number): boolean {
   return isInForce(item, nowMs) || (replayOf !== undefined && isUsedUp(item, nowMs));
@@ -70,6 +128,7 @@ function ownItem({ authority }: WorkspaceState, id: string, agentId: string): Au
   return item?.sealed.agent_id === agentId ? item : undefined;
 }
 
+/** Checks the session that the action names. */
 function checkSession(state: WorkspaceState, action: Action, nowMs: number): IdentityCheck | undefined {
   const { sessionId, agentId } = action;
   if (sessionId === undefined) return undefined;
@@ -117,60 +176,4 @@ export function isKeyEnded(state: WorkspaceState, { keyId, agentId, isKeyBound }
     return item === undefined || !isInForce(item, nowMs);
   }
   return isKeyBound === true && state.agents.get(agentId)?.status === "revoked";
-}
-
-function grantorsOf({ agents }: WorkspaceState, principal: AgentState, chain: GrantChain): readonly AgentState[] {
-  const lenders = chain.flatMap(({ sealed }) => agents.get(sealed.grantor_agent_id ?? "") ?? []);
-  return [...new Set([principal, ...lenders])];
-}
-
-/**
- * Checks every authority that an action claims: the principal with its grants, the session, and the credential or token of
- * the call. Authority that is unknown, another agent's, or ended refuses the action; it is never ignored.
- */
-export function checkIdentity(state: WorkspaceState, action: Action, nowMs: number): IdentityCheck {
-  const delegation = checkDelegation(state, action, nowMs);
-  if (delegation.kind !== "lent") return delegation;
-  const session = checkSession(state, action, nowMs);
-  if (session !== undefined) return session;
-  const credential = checkCredential(state, action, nowMs);
-  if (credential.kind !== "open") return credential;
-  const { principal, chain } = delegation;
-  const grantors = principal === undefined ? [] : grantorsOf(state, principal, chain);
-  return { kind: "holds", identity: { grantors, principal, chain, token: credential.token } };
-}
-
-/** Lent authority: the grants from the actor's own up to the first of the chain. */
-export type GrantChain = readonly AuthorityItem[];
-
-/** True if every grant of a chain holds at a time and admits an action type (normalised). */
-function chainAdmits(chain: GrantChain, normalisedType: string, nowMs: number): boolean {
-  return chain.every((grant) => isInForce(grant, nowMs) && admits(grant, normalisedType));
-}
-
-const admits = (grant: AuthorityItem, normalisedType: string): boolean =>
-  grant.admits?.matches(normalisedType) ?? false;
-
-/** One action that an actor attempts under lent authority. */
-interface DelegatedAction {
-  readonly actorId: string;
-  readonly principalId: string;
-  /** The grant to use; undefined for any that fits. */
-  readonly grantId: string | undefined;
-  readonly normalisedType: string;
-  /** True for a retry, whose first attempt may have been the last use of a grant. */
-  readonly isReplay?: boolean;
-}
-
-/** Finds a chain of grants that lets an actor act for a principal now; undefined if none does. */
-function findChain({ authority }: WorkspaceState, action: DelegatedAction, nowMs: number): GrantChain | undefined {
-  for (const grant of authority.grantsFor(action.actorId, action.principalId)) {
-    if (action.grantId !== undefined && grant.sealed.id !== action.grantId) continue;
-    const chain = chainOf(grant);
-    if (chainAdmits(chain, action.normalisedType, nowMs)) return chain;
-    if (action.isReplay !== true) continue;
-    const stands = (each: AuthorityItem): boolean => isInForce(each, nowMs) || isUsedUp(each, nowMs);
-    if (chain.every((each) => stands(each) && admits(each, action.normalisedType))) return chain;
-  }
-  return undefined;
 }

@@ -64,8 +64,8 @@ export type PrepareParts = Pick<InterceptParts, "guard" | "checker">;
 /**
  * Prepares an action for its turn, by the mandates in force. There are three cases: most actions need nothing; one with texts
  * too long to be searched at its turn has these checks made in a thread; one that a semantic rule covers has the model asked,
- * after the long checks. The log goes on meanwhile, and the answers are weighed against the state at the action's turn: a rule
- * that was published in between has no answer there, and holds.
+ * after the long checks. The log goes on meanwhile, and the answers are weighed against the state at the action's turn. A rule
+ * that was published in between has no answer there: it holds, or does what its `on_unavailable` says.
  */
 export async function prepareAction(
   { guard, checker }: PrepareParts,

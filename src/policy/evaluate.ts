@@ -46,6 +46,9 @@ const MAX_REASONS = 200;
 /** Stands in for the answer to a question that was not asked: the rule came into force while the action waited. */
 const NOT_ASKED: GuardAnswer = { kind: "unavailable", cause: "not_asked", latencyMs: 0 };
 
+const NONE_PASSES: PassTest = () => false;
+const skipsNone: Skips = () => false;
+
 /** Evaluates every rule of a plan and joins their decisions. */
 export function evaluate(plan: Plan, context: EvaluationContext): PolicyResult {
   const { rules, ...collected } = collect(plan, context, plan.asksGuard ? skippable(plan, context) : skipsNone);
@@ -63,28 +66,6 @@ export function evaluate(plan: Plan, context: EvaluationContext): PolicyResult {
   return { decision, winner: { mandate, rule }, reasons, missingChecks, ...collected };
 }
 
-function reasonsFrom({ mandate, findings }: FiredRule, passes: PassTest): PolicyReason[] {
-  return findings.map(({ code, message, rule, argument, change }) => ({
-    ...{ code, message, rule },
-    ...(argument === undefined ? {} : { argument }),
-    ...{ mandateId: mandate.id, mandateName: mandate.name },
-    ...(change !== undefined && passes(change) ? { wouldPass: `would allow at ${change.text}` } : {}),
-  }));
-}
-
-const NONE_PASSES: PassTest = () => false;
-
-/** Creates the test of changes of the action's arguments by what the plan decides with them. */
-function passTest(plan: Plan, context: EvaluationContext): PassTest {
-  const decideWith = (changed: EvaluationContext): Decision => {
-    const [strictest] = collect(plan, changed, skipsNone).rules.sort(byWeight);
-    return strictest?.decision ?? context.defaultDecision ?? "allow";
-  };
-  return createPassTest(plan, context, decideWith);
-}
-
-const skipsNone: Skips = () => false;
-
 /** Skips unanswered semantic rules if deterministic rules block: no answer would change the decision. */
 function skippable(plan: Plan, context: EvaluationContext): Skips {
   const { rules } = collect(plan, context, ({ semantic }) => semantic !== undefined);
@@ -92,12 +73,14 @@ function skippable(plan: Plan, context: EvaluationContext): Skips {
   return ({ semantic }) => semantic !== undefined && context.guardAnswerFor?.(semantic) === undefined;
 }
 
+/** Checks the rules of every mandate of a plan. */
 function collect(plan: Plan, context: EvaluationContext, skips: Skips): Collected {
   const collected = { rules: [], fired: [], observed: [], collectiveLimits: [], guards: [] };
   for (const planned of plan.mandates) evaluateMandate(planned, context, skips, collected);
   return collected;
 }
 
+/** Checks the rules of one mandate, in their order. */
 function evaluateMandate(
   { mandate, rules }: PlannedMandate,
   context: EvaluationContext,
@@ -149,6 +132,25 @@ function checkRule(
 function firedRule(mandate: CompiledMandate, rule: CompiledRule, finding: Finding): FiredRule {
   const { decision = rule.decision, others = [] } = finding;
   return { mandate, rule, decision, findings: [finding, ...others] };
+}
+
+/** Writes the reasons of a rule that fired, each with the change that would have passed. */
+function reasonsFrom({ mandate, findings }: FiredRule, passes: PassTest): PolicyReason[] {
+  return findings.map(({ code, message, rule, argument, change }) => ({
+    ...{ code, message, rule },
+    ...(argument === undefined ? {} : { argument }),
+    ...{ mandateId: mandate.id, mandateName: mandate.name },
+    ...(change !== undefined && passes(change) ? { wouldPass: `would allow at ${change.text}` } : {}),
+  }));
+}
+
+/** Creates the test of changes of the action's arguments by what the plan decides with them. */
+function passTest(plan: Plan, context: EvaluationContext): PassTest {
+  const decideWith = (changed: EvaluationContext): Decision => {
+    const [strictest] = collect(plan, changed, skipsNone).rules.sort(byWeight);
+    return strictest?.decision ?? context.defaultDecision ?? "allow";
+  };
+  return createPassTest(plan, context, decideWith);
 }
 
 // INVARIANT: a total order, so that the result does not depend on the order in which mandates were published.
