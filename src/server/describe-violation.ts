@@ -23,6 +23,7 @@ export function describeViolation(
   const isItem = field.at(-1)?.kind === "list_sub";
   if (!isItem && isMissing(ruleId, valueAt(field, reflect(schema, request)))) return required(ruleId, message, choices);
   if (choices !== undefined) return `must be ${choices}`;
+  if (ruleId === "message.oneof") return `must have exactly ${oneOf(fieldsIn(message))}`;
   if (ruleId === "string.pattern") return patternText(message);
   if (ruleId === "string.min_len") return minLengthText(message);
   if (ruleId === "repeated.unique") return "must not hold the same item twice";
@@ -49,6 +50,12 @@ function choicesOf(path: Path, message: string): string | undefined {
   if (desc !== undefined) return oneOf(enumWordsFromDesc(desc).words);
   const [, list] = /^must be in list \[(.*)\]$/.exec(message) ?? [];
   return list === undefined ? undefined : oneOf(list.split(", "));
+}
+
+/** Returns the fields that a message about a group of fields lists: "one of a, b must be set", "only one of a, b can be set". */
+function fieldsIn(message: string): readonly string[] {
+  const [, list = ""] = /one of (.*) (?:must|can) be set$/.exec(message) ?? [];
+  return list.split(", ");
 }
 
 const oneOf = (words: readonly string[]): string => `one of ${words.map((word) => `\`${word}\``).join(", ")}`;

@@ -241,6 +241,7 @@ export function decodeBinary(schema: DescMessage, bytes: Uint8Array, maxDepth: n
 
 const TOO_DEEP = /recursion depth/;
 const JSON_FIELD = /cannot decode field [\w.]*?(\w+) from JSON: (.+)$/;
+const JSON_ONEOF = /oneof set multiple times by (\w+) and (\w+)$/;
 const JSON_KEY = /key "([^"]*)"/;
 const JSON_REASONS: readonly (readonly [RegExp, ErrorReason])[] = [
   [/is unknown$/, ErrorReason.UNKNOWN_FIELD],
@@ -251,6 +252,8 @@ const JSON_REASONS: readonly (readonly [RegExp, ErrorReason])[] = [
 export function undecodable({ typeName }: DescMessage, maxDepth: number, cause: unknown): ControlPlaneError {
   const words = (cause instanceof Error ? cause.message : String(cause)).replaceAll(/\s+/g, " ");
   if (TOO_DEEP.test(words)) return tooDeep(maxDepth);
+  const [, first, second] = JSON_ONEOF.exec(words) ?? [];
+  if (second !== undefined) return invalidField(second, `cannot be given beside \`${first}\``, cause);
   const [, named, problem] = JSON_FIELD.exec(words) ?? [];
   const field = named ?? JSON_KEY.exec(words)?.[1];
   if (field !== undefined) return jsonFault(field, words, problem, cause);

@@ -4,6 +4,7 @@ import {
   type DescEnum,
   type DescField,
   type DescMessage,
+  type DescOneof,
   fromJson,
   type JsonValue,
   type Message,
@@ -29,6 +30,12 @@ const ROOT = "";
 
 /** A message, accessed by the local names of its descriptor. */
 export type LocalMessage = Message & Record<string, unknown>;
+
+/** Value of a oneof: the local name of the member that is set, and its value. */
+interface OneofValue {
+  readonly case: string | undefined;
+  readonly value?: unknown;
+}
 
 /** Sets one field of a message from a parsed JSON value; `null` leaves it unset. `path` leads to the message. */
 export type FieldSetter = (message: LocalMessage, json: unknown, path: PathStep[]) => void;
@@ -56,9 +63,10 @@ export class JsonReaders {
   /** Returns the setter of one field. */
   field(field: DescField): FieldSetter {
     const { localName, name } = field;
-    if (field.oneof !== undefined || field.fieldKind === "map") throw unsupported(field);
+    if (field.fieldKind === "map") throw unsupported(field);
     const read = this.#value(field);
     if (field.fieldKind === "list") return listSetter(field, read);
+    if (field.oneof !== undefined) return oneofSetter(field, field.oneof, read);
     return (message, json, path) => {
       if (json !== null) message[localName] = read(json, path, name);
     };
@@ -132,6 +140,19 @@ function listSetter({ localName, name }: DescField, read: ValueReader): FieldSet
     for (let index = 0; index < json.length; index++) items.push(read(json[index], path, index));
     path.pop();
   };
+}
+
+function oneofSetter({ localName, name }: DescField, oneof: DescOneof, read: ValueReader): FieldSetter {
+  return (message, json, path) => {
+    if (json === null) return;
+    const chosen = (message[oneof.localName] as OneofValue).case;
+    if (chosen !== undefined) refuse(path, name, `cannot be given beside \`${memberName(oneof, chosen)}\``);
+    message[oneof.localName] = { case: localName, value: read(json, path, name) };
+  };
+}
+
+function memberName({ fields }: DescOneof, localName: string): string {
+  return fields.find((field) => field.localName === localName)?.name ?? localName;
 }
 
 function scalarReader(field: DescField & { readonly scalar: ScalarType | undefined }): ValueReader {
@@ -402,13 +423,13 @@ export class JsonWriters {
   }
 
   #member(field: DescField, separator: string): JsonWriter<LocalMessage> {
-    if (field.oneof !== undefined || field.fieldKind === "map") throw unsupported(field);
-    const { localName } = field;
+    if (field.fieldKind === "map") throw unsupported(field);
+    const { localName, oneof } = field;
     const key = `${separator}${JSON.stringify(field.name)}:`;
     const write = this.#value(field);
     if (field.fieldKind === "list") return (message) => key + listText(message[localName] as unknown[], write);
     return (message) => {
-      const value = message[localName];
+      const value = oneof === undefined ? message[localName] : oneofMember(message, oneof, localName);
       return key + (value === undefined ? "null" : write(value));
     };
   }
@@ -432,6 +453,11 @@ export class JsonWriters {
         return this.message(field.message) as JsonWriter;
     }
   }
+}
+
+function oneofMember(message: LocalMessage, oneof: DescOneof, localName: string): unknown {
+  const chosen = message[oneof.localName] as OneofValue;
+  return chosen.case === localName ? chosen.value : undefined;
 }
 
 function objectWriter(fields: readonly JsonWriter<LocalMessage>[]): JsonWriter<Message> {

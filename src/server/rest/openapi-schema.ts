@@ -8,7 +8,7 @@ import {
   ScalarType,
 } from "@bufbuild/protobuf";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
-import { field as fieldRules } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
+import { field as fieldRules, message as messageRules } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import { comments } from "../../../gen/agentcontrol/v1/comments.js";
 import { enumWordsFromDesc } from "./enum-words.ts";
 import { isOutputOnly } from "./request.ts";
@@ -57,7 +57,7 @@ export class SchemaCollector {
       // Registered before its fields are visited, so that a recursive type finds itself.
       const schema: JsonSchema = describe(desc.typeName);
       this.#schemas[name] = schema;
-      Object.assign(schema, this.objectSchema(desc.fields, direction));
+      Object.assign(schema, this.objectSchema(desc.fields, direction), direction === "request" ? choiceOf(desc) : {});
     }
     return { $ref: `${this.#place}/${name}` };
   }
@@ -98,6 +98,12 @@ export class SchemaCollector {
     this.#schemas[desc.name] ??= enumSchema(desc);
     return { $ref: `${this.#place}/${desc.name}` };
   }
+}
+
+/** Returns the keyword for a group of fields of which a request has exactly one. */
+function choiceOf(desc: DescMessage): JsonSchema {
+  const group = getOption(desc, messageRules).oneof.find(({ required }) => required);
+  return group === undefined ? {} : { oneOf: group.fields.map((name) => ({ required: [name] })) };
 }
 
 /** Name of a message's schema: its own, with `Input` for what is sent in place of what is read. */

@@ -2,6 +2,7 @@ import {
   create,
   type DescField,
   type DescMessage,
+  type DescOneof,
   fromJson,
   type JsonValue,
   type Message,
@@ -28,10 +29,19 @@ const SCALARS: ReadonlyMap<ScalarType, Arbitrary<unknown>> = new Map<ScalarType,
 
 /** Messages of a type with random fields; only values that JSON can tell apart. */
 export function messageArbitrary(desc: DescMessage): Arbitrary<Message> {
-  const fields = desc.fields.map((field) => fieldArbitrary(field).map((value) => [field.localName, value] as const));
-  return fc.tuple(...fields).map((members) => {
-    return create(desc, Object.fromEntries(members.filter(([, value]) => value !== undefined)));
+  const members = desc.members.map((member) =>
+    (member.kind === "oneof" ? oneofArbitrary(member) : fieldArbitrary(member)).map(
+      (value) => [member.localName, value] as const,
+    ),
+  );
+  return fc.tuple(...members).map((pairs) => {
+    return create(desc, Object.fromEntries(pairs.filter(([, value]) => value !== undefined)));
   });
+}
+
+function oneofArbitrary({ fields }: DescOneof): Arbitrary<unknown> {
+  const choices = fields.map((field) => valueArbitrary(field).map((value) => ({ case: field.localName, value })));
+  return fc.option(fc.oneof(...choices), { nil: undefined });
 }
 
 function fieldArbitrary(field: DescField): Arbitrary<unknown> {
