@@ -555,15 +555,15 @@ const VARIABLES = {
   guardUrl: optional(
     "ACP_GUARD_URL",
     modelUrl,
-    "OpenAI-compatible service that `semantic` rules ask, ends in `/v1`; unset: no verdicts",
+    "OpenAI-compatible service that reads questions and judges for `semantic` rules, ends in `/v1`; unset: neither",
   ),
-  guardModel: optional("ACP_GUARD_MODEL", modelName, "model that `semantic` rules ask; required with `ACP_GUARD_URL`"),
+  guardModel: optional("ACP_GUARD_MODEL", modelName, "model that is asked there; required with `ACP_GUARD_URL`"),
   guardKey: optional("ACP_GUARD_KEY", modelKey, "bearer token sent to `ACP_GUARD_URL`; unset: none is sent"),
   guardDeadlineMs: variable(
     "ACP_GUARD_DEADLINE_MS",
     whole(50, 60_000, " of milliseconds"),
     DEFAULT_GUARD_DEADLINE_MS,
-    "milliseconds that a model's verdict may take, queueing included",
+    "milliseconds that an answer of this model may take, queueing included",
   ),
 } satisfies { readonly [Key in keyof Config]: Variable<NonNullable<Config[Key]>> };
 

@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import type { Logger } from "pino";
 import { Registry } from "prom-client";
 import { Role } from "../gen/agentcontrol/v1/access_pb.js";
+import { AskRequestSchema } from "../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { createAdminService } from "./api/admin-service.ts";
 import { createAgentService } from "./api/agent-service.ts";
 import { createAuthorityService } from "./api/authority-service.ts";
@@ -23,6 +24,7 @@ import { createTokenVerifier } from "./authority/federation-token.ts";
 import { loadSigningKey, SigningKeys } from "./authority/signing-key.ts";
 import type { Config } from "./config.ts";
 import { createIntercept, type Intercept } from "./decision/intercept.ts";
+import { QuestionReader } from "./dryrun/ask/question-reader.ts";
 import { EscalationExpiry } from "./escalation/expiry.ts";
 import { AccessTokens } from "./gateway/access-tokens.ts";
 import { McpCallers } from "./gateway/caller.ts";
@@ -47,6 +49,7 @@ import { McpDefinitions } from "./registry/mcp-definitions.ts";
 import { McpServers } from "./registry/mcp-servers.ts";
 import { SignIns } from "./registry/sign-ins.ts";
 import { createGuard, type Guard } from "./semantic/guard.ts";
+import { createModel } from "./semantic/model.ts";
 import { dashboardPages } from "./server/dashboard/assets.ts";
 import { OidcSignIn } from "./server/dashboard/oidc.ts";
 import { signInRoute } from "./server/dashboard/sign-in.ts";
@@ -59,10 +62,11 @@ import { sendJson } from "./server/http-reply.ts";
 import { LargeRequests } from "./server/large-requests.ts";
 import { measureEventLoop } from "./server/metrics.ts";
 import type { WatchKeys } from "./server/open-streams.ts";
-import { Pipeline } from "./server/pipeline.ts";
+import { DEFAULT_MAX_DEPTH, Pipeline } from "./server/pipeline.ts";
 import { openApiFromServices } from "./server/rest/openapi.ts";
 import { createRestTranscoder } from "./server/rest/transcoder.ts";
 import { type Addresses, joinServers, type Servers } from "./server/servers.ts";
+import { createRequestChecks } from "./server/validation.ts";
 import { WrongKeys } from "./server/wrong-keys.ts";
 import { type Database, openDatabase } from "./store/database.ts";
 import { createEncryptor, type Encryptor, loadEncryptionKey } from "./store/encryptor.ts";
@@ -112,6 +116,7 @@ interface Parts {
   readonly intercept: Intercept;
   readonly mcp: McpParts;
   readonly guard: Guard;
+  readonly questions: QuestionReader;
   readonly checker: LongChecker;
   readonly encryptor: Encryptor;
   /** The one queue of large requests, over every wire and through the gateway. */
@@ -154,6 +159,7 @@ function createServices({
   intercept,
   mcp,
   guard,
+  questions,
   checker,
   config,
 }: Parts): ServiceDefinition[] {
@@ -166,7 +172,7 @@ function createServices({
     createToolService({ logs, database }),
     createMandateService({ logs, database }),
     createEnforcementService({ intercept, logs, pool, heartbeatMs }),
-    createDryRunService({ logs, pool, checker, database }),
+    createDryRunService({ logs, pool, checker, database, questions }),
     createEscalationService({ logs, pool, guard, checker, heartbeatMs }),
     createAuthorityService({ logs, database, keys, authenticator }),
     createRevocationService({ logs, database, keys, authenticator }),
@@ -306,8 +312,10 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const database = await openDatabase({ url, ownerUrl, poolSize, log });
   const metrics = new Registry();
   measureEventLoop(metrics);
-  const { guardUrl, guardModel: model, guardKey: key, guardDeadlineMs: deadlineMs } = config;
-  const guard = createGuard({ url: guardUrl, model, key, deadlineMs, metrics, log });
+  const { guardUrl, guardModel: name, guardKey: key, guardDeadlineMs: deadlineMs } = config;
+  const model = createModel({ url: guardUrl, name, key, deadlineMs, metrics, log });
+  const guard = createGuard({ model, metrics, log });
+  const questions = new QuestionReader({ model, log, check: createRequestChecks(DEFAULT_MAX_DEPTH)(AskRequestSchema) });
   const redis = await createRedisParts(config.redisUrl?.reveal(), { pool: database.pool, log, metrics });
   const expiry = new EscalationExpiry(database.pool, log);
   const logs = await createWorkspaceLogs(database, log, { ...redis.surroundings, onEscalated: expiry.onEscalated });
@@ -327,7 +335,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const intercept = createIntercept({ logs, guard, checker });
   const parts = {
     ...{ config, log, metrics, metricsPage: metricsPage(metrics), database, redis, logs, expiry, authenticator, keys },
-    ...{ webhooks, redaction, proxy, intercept, guard, checker, encryptor, largeRequests, wrongKeys },
+    ...{ webhooks, redaction, proxy, intercept, guard, questions, checker, encryptor, largeRequests, wrongKeys },
   };
   return { ...parts, mcp: createMcpParts(parts) };
 }

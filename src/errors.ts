@@ -148,6 +148,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.DEPARTMENT_IN_USE,
       ErrorReason.AGENT_INACTIVE,
       ErrorReason.PARENT_GRANT_INACTIVE,
+      ErrorReason.QUESTION_NEEDS_MODEL,
       ErrorReason.LLM_NOT_CONFIGURED,
       ErrorReason.ENCRYPTION_KEY_DIFFERS,
       ErrorReason.SIGNING_KEY_ACTIVE,

@@ -17,7 +17,8 @@ import {
 } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { type AskedAction, ask } from "../dryrun/ask/ask.ts";
-import type { Form } from "../dryrun/ask/forms.ts";
+import type { Form } from "../dryrun/ask/question.ts";
+import type { QuestionReader } from "../dryrun/ask/question-reader.ts";
 import type { BacktestEvent } from "../dryrun/backtest/backtest.ts";
 import type { AgentReport, Report } from "../dryrun/backtest/report.ts";
 import type { Draft } from "../dryrun/drafts.ts";
@@ -59,11 +60,11 @@ const MAX_REASONS = 10;
 
 const FORMS: Readonly<Record<Form, QuestionForm>> = {
   may: QuestionForm.MAY,
-  who_may: QuestionForm.WHO_MAY,
+  whoMay: QuestionForm.WHO_MAY,
   limits: QuestionForm.LIMITS,
   why: QuestionForm.WHY,
   changed: QuestionForm.CHANGED,
-  never_fire: QuestionForm.NEVER_FIRE,
+  neverFire: QuestionForm.NEVER_FIRE,
   shadowed: QuestionForm.SHADOWED,
 };
 
@@ -90,8 +91,8 @@ function hypotheticalFrom(action: Hypothesis, agentId: string, caller: Caller): 
   return actionFrom(request, caller);
 }
 
-function askedActionFrom({ agentId, actionType, tool, argumentsText }: AskedAction, caller: Caller): Action {
-  const metadata = argumentsText === undefined ? {} : { metadata: { arguments: argumentsText } };
+function askedActionFrom({ agentId, actionType, tool, arguments: args }: AskedAction, caller: Caller): Action {
+  const metadata = args === undefined ? {} : { metadata: { arguments: args } };
   return actionFrom(create(InterceptRequestSchema, { agentId, actionType, tool, ...metadata } as never), caller);
 }
 
@@ -260,10 +261,14 @@ function count(outcomes: readonly Outcome[], decision: Outcome["decision"]): num
 }
 
 /** Parts that DryRunService needs. */
-export type DryRunServiceOptions = Omit<MandateTestParts, "reads"> & { readonly pool: Pool };
+export type DryRunServiceOptions = Omit<MandateTestParts, "reads"> & {
+  readonly pool: Pool;
+  readonly questions: QuestionReader;
+};
 
 /** Creates the functions of DryRunService. */
-export function createDryRunService({ pool, logs, checker, database }: DryRunServiceOptions): ServiceDefinition {
+export function createDryRunService(options: DryRunServiceOptions): ServiceDefinition {
+  const { pool, logs, checker, database, questions } = options;
   const parts: DryRunParts = { logs, checker, reads: new ReadOnlyDatabase(pool) };
   const dryRuns = new DryRuns(parts);
   const mandateTests = new MandateTests({ ...parts, database });
@@ -304,17 +309,20 @@ export function createDryRunService({ pool, logs, checker, database }: DryRunSer
       for await (const event of dryRuns.backtest(query)) yield backtestFrom(event);
     },
 
-    async ask({ question }, { caller, signal }) {
-      const actionOf = (asked: AskedAction): Action => askedActionFrom(asked, caller);
-      const { form, text, holds, evidence } = await ask(
-        { ...parts, dryRuns },
-        { workspaceId: caller.workspaceId, ...{ question, signal, actionOf } },
+    async ask(request, { caller, signal }) {
+      const actionOf = (action: AskedAction): Action => askedActionFrom(action, caller);
+      const question = request.form.case === undefined ? request.question : request.form;
+      const { asked, text, holds, evidence } = await ask(
+        { ...parts, dryRuns, questions },
+        { workspaceId: caller.workspaceId, question, signal, actionOf },
       );
       return {
         answer: {
-          ...{ form: FORMS[form], text },
+          form: FORMS[asked.case],
+          text,
           ...(holds === undefined ? {} : { holds }),
           evidence: evidence.map((each) => ({ ...each })),
+          asked: { form: asked },
         },
       };
     },

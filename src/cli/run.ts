@@ -12,7 +12,16 @@ import {
   type OptionName,
 } from "./command.ts";
 import { preflight, probe } from "./dry-run.ts";
-import { mandateAsk } from "./mandate-ask.ts";
+import {
+  mandateAsk,
+  mandateAskChanged,
+  mandateAskLimits,
+  mandateAskMay,
+  mandateAskNeverFire,
+  mandateAskShadowed,
+  mandateAskWhoMay,
+  mandateAskWhy,
+} from "./mandate-ask.ts";
 import { mandateBacktest } from "./mandate-backtest.ts";
 import { mandateApply, mandateDiff, mandateExport, mandateValidate } from "./mandate-commands.ts";
 import { mandateTest } from "./mandate-test.ts";
@@ -33,6 +42,13 @@ export const COMMANDS: readonly Command[] = [
   certificateVerify,
   preflight,
   probe,
+  mandateAskMay,
+  mandateAskWhoMay,
+  mandateAskLimits,
+  mandateAskWhy,
+  mandateAskChanged,
+  mandateAskNeverFire,
+  mandateAskShadowed,
   mandateAsk,
   mandateBacktest,
   mandateValidate,
@@ -81,11 +97,14 @@ export async function runAgentctl(argv: readonly string[], io: CommandIo): Promi
   }
 }
 
-/** Returns the command that the first word or the first two name, or all that the first word begins. */
+/** Returns the command that the most of the first words name, or all that the only word begins. */
 function findCommands(argv: readonly string[]): readonly Command[] {
-  const words = argv.slice(0, 2).filter((word) => !word.startsWith("-"));
-  const exact = COMMANDS.filter(({ name }) => name === words.join(" ") || name === words[0]);
-  return exact.length > 0 ? exact : COMMANDS.filter(({ name }) => words.length < 2 && name.startsWith(words.join(" ")));
+  const end = argv.findIndex((word) => word.startsWith("-"));
+  const words = argv.slice(0, end < 0 ? argv.length : end);
+  const named = COMMANDS.filter(({ name }) => name.split(" ").every((word, index) => word === words[index]));
+  const [longest] = named.toSorted((a, b) => b.name.length - a.name.length);
+  if (longest !== undefined) return [longest];
+  return COMMANDS.filter(({ name }) => words.length < 2 && name.startsWith(words.join(" ")));
 }
 
 async function report(command: Command, argv: readonly string[], io: CommandIo): Promise<number> {

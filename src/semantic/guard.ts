@@ -1,10 +1,7 @@
-import { Counter, Gauge, Histogram, type Registry } from "prom-client";
-import { Semaphore, type SemaphoreOptions } from "../async/semaphore.ts";
-import { type BreakerOptions, type BreakerState, CircuitBreaker, DEFAULT_BREAKER } from "./circuit-breaker.ts";
-import { type Attempt, createModel, type Model, notAsked } from "./model.ts";
-import type { Endpoint } from "./post-question.ts";
-import type { GuardQuestion } from "./question.ts";
-import type { GuardAnswer } from "./verdict.ts";
+import { Counter, Histogram, type Registry } from "prom-client";
+import { type Attempt, type Model, type ModelLog, notAsked } from "./model.ts";
+import { bodyFrom, type GuardQuestion } from "./question.ts";
+import { type GuardAnswer, type ModelVerdict, verdictFrom } from "./verdict.ts";
 
 /** Asks a model about actions. */
 export interface Guard {
@@ -15,39 +12,23 @@ export interface Guard {
   judge(question: GuardQuestion, signal: AbortSignal): Promise<GuardAnswer>;
 }
 
-/** Log of a guard, such as a pino logger. */
-export interface GuardLog {
-  info(details: object, message: string): void;
-  warn(details: object, message: string): void;
-}
-
-/** Parts and settings of a guard. */
+/** Parts of a guard. */
 export interface GuardOptions {
-  /** Base address of an OpenAI-compatible service, ending in `/v1`; null: every answer is `not_configured`. */
-  readonly url: string | null;
-  /** Name of the model at the service; null: every answer is `not_configured`. */
-  readonly model: string | null;
-  /** Bearer token, kept out of everything but the request; null: none is sent. */
-  readonly key: Endpoint["key"];
-  /** Milliseconds for one answer, including the wait for a permit. */
-  readonly deadlineMs: number;
+  readonly model: Model;
   readonly metrics: Registry;
-  readonly log: GuardLog;
+  readonly log: ModelLog;
   /** Monotonic milliseconds. Default: the process's. */
   readonly now?: () => number;
-  readonly breaker?: BreakerOptions;
-  readonly semaphore?: SemaphoreOptions;
 }
 
-/** Sixteen at once is one batch of a small model server; four times as many can wait within the deadline. */
-const DEFAULT_SEMAPHORE: SemaphoreOptions = { permits: 16, maxWaiting: 64 };
 /** Seconds: from a small model nearby up to the longest deadline. */
 const BUCKETS_SECONDS = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60];
-const BREAKER_STATES: readonly BreakerState[] = ["closed", "half_open", "open"];
-const ABSENT: Model = { ask: async () => notAsked("not_configured", "no model is configured") };
 
 /** Details to log about an attempt; undefined unless the model or this program is at fault. */
-function logDetails({ result, isAsked }: Attempt): { readonly cause: string; readonly detail: string } | undefined {
+function logDetails({
+  result,
+  isAsked,
+}: Attempt<ModelVerdict>): { readonly cause: string; readonly detail: string } | undefined {
   if (result.kind === "verdict" || result.cause === "cancelled") return undefined;
   const { cause, detail } = result;
   return isAsked || cause === "internal" ? { cause, detail } : undefined;
@@ -56,24 +37,20 @@ function logDetails({ result, isAsked }: Attempt): { readonly cause: string; rea
 const errorName = (error: unknown): string => (error instanceof Error ? error.name : typeof error);
 
 /** Creates a guard. Logs and metrics contain nothing of actions, rules, answers or the key. */
-export function createGuard(options: GuardOptions): Guard {
-  const { url, model: name, key, deadlineMs, log, now = () => performance.now() } = options;
-  const breaker = new CircuitBreaker(options.breaker ?? DEFAULT_BREAKER, now, (state) => {
-    if (state === "open") log.warn({}, "the guard's model fails and is left alone for a while");
-    else log.info({}, "the guard's model works again");
-  });
-  const semaphore = new Semaphore(options.semaphore ?? DEFAULT_SEMAPHORE);
-  const model =
-    url === null || name === null
-      ? ABSENT
-      : createModel({ endpoint: { url, key }, name, deadlineMs, breaker, semaphore });
-  const count = createCounting(options.metrics, () => breaker.state);
-
+export function createGuard({ model, metrics, log, now = () => performance.now() }: GuardOptions): Guard {
+  const count = createCounting(metrics);
   return {
     async judge(question, signal) {
       const startedAt = now();
+      const inquiry = {
+        bodyFor: (name: string) => bodyFrom(name, question),
+        read: verdictFrom,
+        timeoutMs: question.timeoutMs,
+      };
       // Callers treat an answer as a finding, but an error as a failure of the whole call.
-      const attempt = await model.ask(question, signal).catch((error) => notAsked("internal", errorName(error)));
+      const attempt: Attempt<ModelVerdict> = await model
+        .ask(inquiry, signal)
+        .catch((error) => notAsked("internal", errorName(error)));
       const latencyMs = Math.round(now() - startedAt);
       const { result, isAsked } = attempt;
       const details = logDetails(attempt);
@@ -87,7 +64,7 @@ export function createGuard(options: GuardOptions): Guard {
 }
 
 /** Registers the metrics of a guard and returns the function that counts an answer. */
-function createCounting(registry: Registry, breakerState: () => BreakerState) {
+function createCounting(registry: Registry) {
   const registers = [registry];
   const verdicts = new Counter({
     name: "acp_guard_verdicts_total",
@@ -106,15 +83,6 @@ function createCounting(registry: Registry, breakerState: () => BreakerState) {
     help: "Seconds from the question to its end, of questions that the guard's model was asked.",
     buckets: BUCKETS_SECONDS,
     registers,
-  });
-  new Gauge({
-    name: "acp_guard_breaker_state",
-    help: "1 for the state that the guard's circuit breaker is in, 0 for the others.",
-    labelNames: ["state"],
-    registers,
-    collect() {
-      for (const state of BREAKER_STATES) this.set({ state }, breakerState() === state ? 1 : 0);
-    },
   });
   return (answer: GuardAnswer, isAsked: boolean): void => {
     if (answer.kind === "verdict") verdicts.inc({ violates: String(answer.violates) });

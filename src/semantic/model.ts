@@ -1,93 +1,161 @@
-import type { Semaphore } from "../async/semaphore.ts";
-import type { CallResult, CircuitBreaker } from "./circuit-breaker.ts";
+import { Gauge, type Registry } from "prom-client";
+import { Semaphore, type SemaphoreOptions } from "../async/semaphore.ts";
+import {
+  type BreakerOptions,
+  type BreakerState,
+  type CallResult,
+  CircuitBreaker,
+  DEFAULT_BREAKER,
+} from "./circuit-breaker.ts";
+import { fault, type ModelFault, type UnavailableCause } from "./fault.ts";
 import { type Endpoint, postQuestion } from "./post-question.ts";
-import { bodyFrom, type GuardQuestion } from "./question.ts";
-import { fault, type GuardFault, type ModelVerdict, type UnavailableCause, verdictFrom } from "./verdict.ts";
 
-/** One attempt to get a verdict. */
-export interface Attempt {
-  readonly result: ModelVerdict | GuardFault;
-  /** True if the question was sent to the model. */
+/** An answer of a model, as its reply was read. */
+interface Answer {
+  readonly kind: string;
+}
+
+/** One request to a model, and how its reply is read. */
+export interface Inquiry<T extends Answer> {
+  /** Builds the body of the request to the model of this name; undefined for one that is too large to ask. */
+  bodyFor(model: string): string | undefined;
+  /** Reads the reply. */
+  read(reply: string, model: string): T | ModelFault;
+  /** Milliseconds for the answer; only shortens the model's own deadline. */
+  readonly timeoutMs?: number | undefined;
+  /** True for an answer that takes longer than most, so that a timeout says nothing about the endpoint. Default false. */
+  readonly isLong?: boolean;
+}
+
+/** One attempt to get an answer. */
+export interface Attempt<T extends Answer> {
+  readonly result: T | ModelFault;
+  /** True if the request was sent to the model. */
   readonly isAsked: boolean;
 }
 
-/** The model behind a guard. */
+/** A model behind an OpenAI-compatible service, shared by all that ask it. */
 export interface Model {
+  /** False if none is configured: every result is `not_configured`. */
+  readonly isConfigured: boolean;
   /** Asks once, if the circuit breaker and the semaphore allow it. */
-  ask(question: GuardQuestion, signal: AbortSignal): Promise<Attempt>;
+  ask<T extends Answer>(inquiry: Inquiry<T>, signal: AbortSignal): Promise<Attempt<T>>;
 }
 
-/** Parts of a model. */
-export interface ModelOptions {
-  readonly endpoint: Endpoint;
-  /** Name of the model at the endpoint. */
-  readonly name: string;
-  readonly deadlineMs: number;
-  readonly breaker: CircuitBreaker;
-  readonly semaphore: Semaphore;
+/** Log of a model, such as a pino logger. */
+export interface ModelLog {
+  info(details: object, message: string): void;
+  warn(details: object, message: string): void;
 }
+
+/** Parts and settings of a model. */
+export interface ModelOptions {
+  /** Base address of the service, ending in `/v1`; null: no model. */
+  readonly url: string | null;
+  /** Name of the model at the service; null: no model. */
+  readonly name: string | null;
+  /** Bearer token, kept out of everything but the request; null: none is sent. */
+  readonly key: Endpoint["key"];
+  /** Milliseconds for one answer, including the wait for a permit. */
+  readonly deadlineMs: number;
+  readonly metrics: Registry;
+  readonly log: ModelLog;
+  /** Monotonic milliseconds. Default: the process's. */
+  readonly now?: () => number;
+  readonly breaker?: BreakerOptions;
+  readonly semaphore?: SemaphoreOptions;
+}
+
+/** Sixteen at once is one batch of a small model server; four times as many can wait within the deadline. */
+const DEFAULT_SEMAPHORE: SemaphoreOptions = { permits: 16, maxWaiting: 64 };
+const BREAKER_STATES: readonly BreakerState[] = ["closed", "half_open", "open"];
 
 /** Faults of the endpoint. The others concern one question, which must not be able to open the breaker for all. */
 const FAILURES: ReadonlySet<UnavailableCause> = new Set(["timed_out", "unreachable", "rate_limited", "server_error"]);
 
-/** The attempt for a question that was not sent. */
-export const notAsked = (cause: UnavailableCause, detail: string): Attempt => ({
+/** The attempt for a request that was not sent. */
+export const notAsked = (cause: UnavailableCause, detail: string): Attempt<never> => ({
   result: fault(cause, detail),
   isAsked: false,
 });
 
 const CIRCUIT_OPEN = notAsked("circuit_open", "the model failed too often lately");
+const ABSENT: Model = { isConfigured: false, ask: async () => notAsked("not_configured", "no model is configured") };
 
-/** `isShortened`: the question allowed less time than usual, so that a timeout says nothing about the endpoint. */
-function callResult({ result }: Attempt, isShortened: boolean): CallResult {
-  if (result.kind === "verdict") return "worked";
-  if (result.cause === "cancelled" || (result.cause === "timed_out" && isShortened)) return "unknown";
+/** `saysLittle`: the answer had less time than it may take, so that a timeout says nothing about the endpoint. */
+function callResult({ result }: Attempt<Answer>, saysLittle: boolean): CallResult {
+  if (!isFault(result)) return "worked";
+  if (result.cause === "cancelled" || (result.cause === "timed_out" && saysLittle)) return "unknown";
   return FAILURES.has(result.cause) ? "failed" : "worked";
 }
 
-/** Creates a model. */
-export function createModel({ endpoint, name, deadlineMs, breaker, semaphore }: ModelOptions): Model {
-  const send = async (body: string, { signal, endedBy }: Deadline): Promise<Attempt> => {
+const isFault = (result: Answer | ModelFault): result is ModelFault => result.kind === "fault";
+
+/** Creates a model. Logs and metrics contain nothing of requests, answers or the key. */
+export function createModel(options: ModelOptions): Model {
+  const { url, name, key, deadlineMs, log, now = () => performance.now() } = options;
+  const breaker = new CircuitBreaker(options.breaker ?? DEFAULT_BREAKER, now, (state) => {
+    if (state === "open") log.warn({}, "the guard's model fails and is left alone for a while");
+    else log.info({}, "the guard's model works again");
+  });
+  showState(breaker, options.metrics);
+  if (url === null || name === null) return ABSENT;
+  const endpoint: Endpoint = { url, key };
+  const semaphore = new Semaphore(options.semaphore ?? DEFAULT_SEMAPHORE);
+
+  async function send<T extends Answer>(
+    { read }: Inquiry<T>,
+    body: string,
+    { signal, endedBy }: Deadline,
+  ): Promise<Attempt<T>> {
     const reply = await postQuestion(endpoint, body, signal);
-    if (reply.kind === "reply") return { result: verdictFrom(reply.text, name), isAsked: true };
+    if (reply.kind === "reply") return { result: read(reply.text, name as string), isAsked: true };
     const by = endedBy();
     return { result: by === undefined ? reply : fault(by, "no whole answer in time"), isAsked: true };
-  };
+  }
 
-  const sendThroughBreaker = async (body: string, deadline: Deadline, isShortened: boolean): Promise<Attempt> => {
+  async function sendThroughBreaker<T extends Answer>(
+    inquiry: Inquiry<T>,
+    body: string,
+    deadline: Deadline,
+  ): Promise<Attempt<T>> {
     const call = breaker.begin();
     if (call === undefined) return CIRCUIT_OPEN;
     let result: CallResult = "unknown";
     try {
-      const attempt = await send(body, deadline);
-      result = callResult(attempt, isShortened);
+      const attempt = await send(inquiry, body, deadline);
+      result = callResult(attempt, inquiry.isLong === true || deadline.ms < deadlineMs);
       return attempt;
     } finally {
       call.end(result);
     }
-  };
+  }
 
-  const sendInTurn = async (body: string, deadline: Deadline, isShortened: boolean): Promise<Attempt> => {
+  async function sendInTurn<T extends Answer>(
+    inquiry: Inquiry<T>,
+    body: string,
+    deadline: Deadline,
+  ): Promise<Attempt<T>> {
     const release = await semaphore.acquire({ signal: deadline.signal });
     if (release === undefined) {
       return notAsked(deadline.endedBy() === "cancelled" ? "cancelled" : "too_busy", "no place was free in time");
     }
     try {
-      return await sendThroughBreaker(body, deadline, isShortened);
+      return await sendThroughBreaker(inquiry, body, deadline);
     } finally {
       release();
     }
-  };
+  }
 
   return {
-    async ask(question, signal) {
+    isConfigured: true,
+    async ask(inquiry, signal) {
       if (breaker.state === "open") return CIRCUIT_OPEN;
-      const body = bodyFrom(name, question);
+      const body = inquiry.bodyFor(name);
       if (body === undefined) return notAsked("question_too_large", "the question is too large");
-      const ms = Math.min(question.timeoutMs ?? deadlineMs, deadlineMs);
-      const deadline = createDeadline(ms, signal);
+      const deadline = createDeadline(Math.min(inquiry.timeoutMs ?? deadlineMs, deadlineMs), signal);
       try {
-        return await sendInTurn(body, deadline, ms < deadlineMs);
+        return await sendInTurn(inquiry, body, deadline);
       } finally {
         deadline.clear();
       }
@@ -95,10 +163,24 @@ export function createModel({ endpoint, name, deadlineMs, breaker, semaphore }: 
   };
 }
 
+function showState(breaker: CircuitBreaker, registry: Registry): void {
+  new Gauge({
+    name: "acp_guard_breaker_state",
+    help: "1 for the state that the guard's circuit breaker is in, 0 for the others.",
+    labelNames: ["state"],
+    registers: [registry],
+    collect() {
+      for (const state of BREAKER_STATES) this.set({ state }, breaker.state === state ? 1 : 0);
+    },
+  });
+}
+
 type EndedBy = "timed_out" | "cancelled";
 
 /** An abort signal that knows why it aborted. */
 interface Deadline {
+  /** Its length in milliseconds. */
+  readonly ms: number;
   readonly signal: AbortSignal;
   /** Undefined until the signal aborts. */
   endedBy(): EndedBy | undefined;
@@ -120,6 +202,7 @@ function createDeadline(ms: number, caller: AbortSignal): Deadline {
   caller.addEventListener("abort", cancel, { once: true });
   if (caller.aborted) cancel();
   return {
+    ms,
     signal: controller.signal,
     endedBy: () => endedBy,
     clear() {

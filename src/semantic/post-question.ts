@@ -1,4 +1,4 @@
-import { fault, type GuardFault } from "./verdict.ts";
+import { fault, type ModelFault } from "./fault.ts";
 
 /** Address and key of a model. */
 export interface Endpoint {
@@ -48,7 +48,7 @@ async function sendWithRetry(endpoint: Endpoint, body: string, signal: AbortSign
   }
 }
 
-function statusFault({ status, headers }: Response): GuardFault | undefined {
+function statusFault({ status, headers }: Response): ModelFault | undefined {
   const detail = `status ${status}`;
   if (status === 429) return fault("rate_limited", detail);
   if (status === 408 || status >= 500) return fault("server_error", detail);
@@ -59,7 +59,7 @@ function statusFault({ status, headers }: Response): GuardFault | undefined {
     : fault("invalid_answer", "the content type is not application/json");
 }
 
-async function readReply(response: Response): Promise<ModelReply | GuardFault> {
+async function readReply(response: Response): Promise<ModelReply | ModelFault> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of response.body ?? []) {
@@ -76,7 +76,7 @@ export async function postQuestion(
   endpoint: Endpoint,
   body: string,
   signal: AbortSignal,
-): Promise<ModelReply | GuardFault> {
+): Promise<ModelReply | ModelFault> {
   try {
     const response = await sendWithRetry(endpoint, body, signal);
     const refusal = statusFault(response);

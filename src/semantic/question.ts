@@ -1,4 +1,5 @@
 import type { Action } from "../state/types.ts";
+import { framed } from "./frame.ts";
 
 /** Part of an action that is shown to a guard. */
 export type GuardedAction = Pick<Action, "actionType" | "actionContent" | "tool" | "metadata">;
@@ -46,14 +47,9 @@ const VERDICT_FORMAT = {
   },
 };
 
-/**
- * Frames the action as data. JSON keeps each of its texts within quotes, and `<` is escaped, so that nothing in it can end the
- * frame or look like another message. This protects the form alone: a model may still believe a text that it was told to
- * distrust, so a verdict must never be the only protection.
- */
+/** Frames the action as data. */
 function frameAction({ actionType, actionContent, tool, metadata }: GuardedAction): string {
-  const json = JSON.stringify({ action_type: actionType, action_content: actionContent, tool, metadata });
-  return `<action>\n${json.replaceAll("<", "\\u003c")}\n</action>`;
+  return framed("action", { action_type: actionType, action_content: actionContent, tool, metadata });
 }
 
 /**

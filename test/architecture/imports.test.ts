@@ -18,6 +18,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "server",
     "api",
     "redaction",
+    "dryrun",
     "config.ts",
     "authority",
     "escalation",
@@ -72,8 +73,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // Tells leaks by webhook.
   redaction: ["webhook", "registry", "log", "state", "store", "async", "errors.ts", "gen"],
   revocation: ["authority", "registry", "log", "state", "store", "tree", "errors.ts"],
-  // Decides drafts with the code that decides actions.
-  dryrun: ["decision", "registry", "log", "state", "policy", "store", "tree", "async", "errors.ts", "gen"],
+  // Decides drafts with the code that decides actions; a model reads questions as text.
+  dryrun: ["decision", "registry", "semantic", "log", "state", "policy", "store", "tree", "async", "errors.ts", "gen"],
   // A grant is checked against what the grantor may do itself.
   authority: ["decision", "registry", "log", "state", "policy", "store", "errors.ts"],
   // An edited action is decided again.

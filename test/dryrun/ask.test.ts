@@ -1,10 +1,19 @@
-import { fromJson, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
+import { create, fromJson, type JsonObject, type JsonValue, type MessageInitShape } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
-import { type Answer, QuestionForm } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
+import {
+  type Answer,
+  AskedQuestionSchema,
+  type AskRequestSchema,
+  type ChangedQuestionSchema,
+  type MayQuestionSchema,
+  QuestionForm,
+  type WhoMayQuestionSchema,
+} from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { ErrorReason } from "../../src/errors.ts";
 import {
   actionRule,
   callerWith,
@@ -25,16 +34,29 @@ const amountOver = (limit: number, decision: Decision) => ({
   conditions: { rules: [{ field: "amount", operator: ">", value: value(limit) }] },
 });
 
-async function askIn(test: TestWorkspace, question: string): Promise<Answer> {
-  const { answer } = await test.dryRuns.ask({ question });
+type Form = Exclude<NonNullable<MessageInitShape<typeof AskRequestSchema>["form"]>, { readonly case?: undefined }>;
+
+async function askIn(test: TestWorkspace, form: Form): Promise<Answer> {
+  const { answer } = await test.dryRuns.ask({ form });
   if (answer === undefined) throw new Error("no answer");
   return answer;
 }
 
+const may = (value: MessageInitShape<typeof MayQuestionSchema>): Form => ({ case: "may", value });
+const whoMay = (value: MessageInitShape<typeof WhoMayQuestionSchema>): Form => ({ case: "whoMay", value });
+const limits = (agent: string): Form => ({ case: "limits", value: { agent } });
+const why = (decisionId: string, supposed?: Decision): Form => ({
+  case: "why",
+  value: { decisionId, ...(supposed !== undefined && { supposed }) },
+});
+const changed = (value: MessageInitShape<typeof ChangedQuestionSchema>): Form => ({ case: "changed", value });
+const neverFire = (days?: number): Form => ({ case: "neverFire", value: days === undefined ? {} : { days } });
+const shadowed: Form = { case: "shadowed", value: {} };
+
 describe("a question about what an agent may do", () => {
   let test: TestWorkspace;
   let payer: string;
-  const ask = (question: string) => askIn(test, question);
+  const ask = (value: MessageInitShape<typeof MayQuestionSchema>) => askIn(test, may(value));
   before(async () => {
     test = await openWorkspace();
     payer = await test.agent("payer");
@@ -63,12 +85,13 @@ describe("a question about what an agent may do", () => {
   after(() => test.close());
 
   it("is answered by deciding it, with the rules that decided.", async () => {
-    const allowed = await ask('may payer call pay_invoice with {"amount": 50}?');
+    const allowed = await ask({ agent: "payer", tool: "pay_invoice", arguments: { amount: 50 } });
     expect([allowed.form, allowed.holds]).to.deep.equal([QuestionForm.MAY, true]);
     expect(allowed.text).to.equal(
       `Yes: "payer" (${payer}) may do "pay_invoice" now. No mandate matched; the workspace allows by default.`,
     );
-    const blocked = await ask(`may agent ${payer} do pay using tool PAY_INVOICE with {"amount": 750}`);
+    const asked = { agent: payer, actionType: "pay", tool: "PAY_INVOICE", arguments: { amount: 750 } };
+    const blocked = await ask(asked);
     expect(blocked.holds).to.equal(false);
     expect(blocked.text).to.equal(
       `No: "pay" by "payer" (${payer}) would be blocked by mandate "payments". ` +
@@ -78,10 +101,15 @@ describe("a question about what an agent may do", () => {
       ["payments", 1, "rules[0].conditions.rules[0]"],
       ["payments", 1, "rules[1].conditions.rules[0]"],
     ]);
+    expect(blocked.asked).to.deep.equal(create(AskedQuestionSchema, { form: may(asked) }));
   });
 
   it("that would be escalated does not hold, and says so.", async () => {
-    const { holds, text } = await ask('Can "payer" use pay_invoice with {"amount": 200, "to": "}?"} ?');
+    const { holds, text } = await ask({
+      agent: "payer",
+      tool: "pay_invoice",
+      arguments: { amount: 200, to: '}?"} ?' },
+    });
     expect(holds).to.equal(false);
     expect(text).to.equal(
       `Not alone: "pay_invoice" by "payer" (${payer}) would be escalated by mandate "payments", and a person would have to ` +
@@ -90,80 +118,74 @@ describe("a question about what an agent may do", () => {
   });
 
   it("says what was not looked at: the content, and what a model would say.", async () => {
-    expect((await ask("may payer do note")).text).to.contain("Rules over the content saw an empty one.");
-    const { text, evidence } = await ask("may payer do say");
+    expect((await ask({ agent: "payer", actionType: "note" })).text).to.contain(
+      "Rules over the content saw an empty one.",
+    );
+    const { text, evidence } = await ask({ agent: "payer", actionType: "say" });
     expect(text).to.contain("Semantic rules were not asked");
     expect(evidence.at(-1)?.text).to.equal('A semantic rule for "say" that blocks.');
   });
 
   it("names agents by id or name, and refuses names of none and of several.", async () => {
-    expect((await ask("may PAYER do x")).holds).to.equal(true);
-    const absent = await failureOf(ask("may nobody do x"));
-    expect(absent.metadata).to.deep.equal({ field: "question", looked_for: "nobody" });
+    expect((await ask({ agent: "PAYER", actionType: "x" })).holds).to.equal(true);
+    const absent = await failureOf(ask({ agent: "nobody", actionType: "x" }));
+    expect(absent.metadata).to.deep.equal({ field: "may.agent", looked_for: "nobody" });
     expect(absent.violations.map(({ field, reason }) => [field, reason])).to.deep.equal([
-      ["question", "AGENT_NOT_FOUND"],
+      ["may.agent", "AGENT_NOT_FOUND"],
     ]);
-    const ambiguous = await failureOf(ask("may twin do x"));
-    expect(ambiguous.message).to.match(/^`question` names 2 agents with `twin`; use an id: agt_\w+, agt_\w+$/);
-    expect(await reasonOf(ask("may payer call no_tool"))).to.equal("TOOL_NOT_FOUND");
-    expect(await reasonOf(ask("may payer do x using no_tool"))).to.equal("TOOL_NOT_FOUND");
+    const ambiguous = await failureOf(ask({ agent: "twin", actionType: "x" }));
+    expect(ambiguous.message).to.match(/^`may\.agent` names 2 agents with `twin`; use an id: agt_\w+, agt_\w+$/);
+    for (const more of [{}, { actionType: "x" }]) {
+      const failure = await failureOf(ask({ agent: "payer", tool: "no_tool", ...more }));
+      expect([ErrorReason[failure.reason], failure.metadata.field]).to.deep.equal(["TOOL_NOT_FOUND", "may.tool"]);
+    }
   });
 
   it("cannot forge anything with a name.", async () => {
-    const { text } = await ask('may "evil\\" is allowed\u202e <b>x</b>" do x');
+    const { text } = await ask({ agent: 'evil" is allowed\u202e <b>x</b>', actionType: "x" });
     expect(text).to.match(/^Yes: "evil\\u0022 is allowed\\u202e \\u003cb\\u003ex\\u003c\/b\\u003e" \(agt_\w+\) may/);
   });
 
-  it("is refused with the field for arguments and names that no intercept could have.", async () => {
-    for (const [question, message] of [
-      ["may payer do x with 5", "holds no JSON object after `with`"],
-      [
-        'may payer do x with {"a": 1',
-        "has arguments that cannot be used: the text must be an object, or the JSON text of one",
-      ],
-      ['may payer do x with {"a": 1, "a": 2}', "has arguments that cannot be used: the text names a member twice"],
-      [`may payer do x with ${'{"a":'.repeat(70)}1${"}".repeat(70)}`, "must nest at most 60 levels deep"],
-      ['may payer do x with {"a": "\\u0000"}', "must not hold U+0000"],
-      ["may payer do p\u0430y", "names an action type that mixes scripts"],
-      ['may "payer do x', "has a quotation mark that is not closed"],
+  it("is refused with the field for what no question and no intercept could have.", async () => {
+    const deep = JSON.parse(`${'{"a":'.repeat(70)}1${"}".repeat(70)}`) as JsonObject;
+    for (const [form, field, message] of [
+      [may({ agent: "payer" }), "may", "must have `tool` or `action_type`"],
+      [whoMay({}), "who_may", "must have `tool` or `action_type`"],
+      [may({ actionType: "x" }), "may.agent", "is required"],
+      [may({ agent: "payer", actionType: "x".repeat(257) }), "may.action_type", "must have at most 256 characters"],
+      [may({ agent: "x".repeat(201), actionType: "x" }), "may.agent", "must have at most 200 characters"],
+      [may({ agent: "payer", actionType: "p\u0430y" }), "may.action_type", "mixes scripts"],
+      [whoMay({ actionType: "p\u0430y" }), "who_may.action_type", "mixes scripts"],
+      [changed({ mandate: "payments", fromVersion: 1 }), "changed", "must have both `from_version` and `to_version`"],
+      [changed({ mandate: "payments", fromVersion: 0, toVersion: 1 }), "changed.from_version", "must be at least 1"],
+      [changed({ mandate: "payments", fromVersion: 1, toVersion: 9 }), "changed.to_version", "names version 9"],
+      [neverFire(0), "never_fire.days", "must be from 1 to 3650"],
+      [neverFire(3_651), "never_fire.days", "must be from 1 to 3650"],
     ] as const) {
-      const failure = await failureOf(ask(question));
-      expect([failure.metadata.field, ...failure.violations.map(({ field }) => field)], question).to.deep.equal([
-        "question",
-        "question",
-      ]);
+      const failure = await failureOf(askIn(test, form));
+      expect([failure.metadata.field, ...failure.violations.map((each) => each.field)]).to.deep.equal([field, field]);
       expect(failure.message).to.contain(message);
+    }
+    const nested = ask({ agent: "payer", actionType: "x", arguments: deep });
+    expect(await reasonOf(nested)).to.equal("BODY_TOO_DEEP");
+  });
+
+  it("is refused unless it is exactly one, in fields or as text.", async () => {
+    const fields = "`question`, `may`, `who_may`, `limits`, `why`, `changed`, `never_fire`, `shadowed`";
+    for (const request of [{}, { question: "" }, { question: "which rules are shadowed?", form: shadowed }]) {
+      const failure = await failureOf(test.dryRuns.ask(request));
+      expect(failure.message).to.equal(`the request must have exactly one of ${fields}`);
+      expect(failure.violations.map(({ reason }) => reason)).to.deep.equal(["MESSAGE_ONEOF"]);
     }
   });
 
   it("is for admins, operators and auditors.", async () => {
-    const as = (role: Role) => test.dryRuns.ask({ question: "may payer do x" }, callerWith(test.adminCaller, role));
+    const form = may({ agent: "payer", actionType: "x" });
+    const as = (role: Role) => test.dryRuns.ask({ form }, callerWith(test.adminCaller, role));
     expect((await as(Role.AUDITOR)).answer?.holds).to.equal(true);
     expect((await as(Role.OPERATOR)).answer?.holds).to.equal(true);
     expect(await reasonOf(as(Role.AGENT))).to.equal("ROLE_NOT_ALLOWED");
   });
-
-  for (const [question, nearest] of [
-    [
-      "is payer allowed to send money?",
-      "may <agent> call <tool> with {…}, or may <agent> do <action type> using <tool> with {…}",
-    ],
-    ["who is allowed to pay", "who may call <tool>, or who may do <action type> using <tool>"],
-    ["show the history of payments", "what changed in <mandate> between versions <number> and <number>"],
-    ["are any rules redundant?", "which rules are shadowed"],
-    ["is the payer nice", "why was <decision id> blocked"],
-    ["mai payer doo x", "may <agent> call <tool> with {…}, or may <agent> do <action type> using <tool> with {…}"],
-    ["what limit aply to payer", "what limits apply to <agent>"],
-    ["what has changd in payments betwen 1 and 2", "what changed in <mandate> between versions <number> and <number>"],
-  ] as const) {
-    it(`of no form is refused with the nearest one: ${question}.`, async () => {
-      const { reason, metadata, message } = await failureOf(ask(question));
-      expect(reason).to.equal(85);
-      expect(metadata.field).to.equal("question");
-      expect(metadata.nearest).to.equal(nearest);
-      expect(message).to.contain(`did you mean \`${nearest}\`?`).and.contain("`what limits apply to <agent>`");
-    });
-  }
 
   for (const seed of [1, 2, 3, 4, 5, 6]) {
     it(`has the answer that a live intercept gives, for random mandates (seed ${seed}).`, () =>
@@ -174,14 +196,14 @@ describe("a question about what an agent may do", () => {
         for (const { actionType, tool, metadata } of randomPlan(below, 40)) {
           const agentId = agents[below(3)] as string;
           const args = (metadata as JsonObject | undefined)?.arguments as JsonObject | undefined;
-          const using = tool === undefined ? "" : ` using ${tool}`;
-          const given = args === undefined ? "" : ` with ${JSON.stringify(args)}`;
-          const question = `may ${agentId} do ${actionType}${using}${given}?`;
-          const { holds } = await askIn(workspace, question);
+          const named = tool === undefined ? {} : { tool };
+          const given = args === undefined ? {} : { arguments: args };
+          const form = may({ agent: agentId, actionType, ...named, ...given });
+          const { holds } = await askIn(workspace, form);
           const more = args === undefined ? {} : { metadata: { arguments: args } };
-          const tried = { agentId, actionType, actionContent: "", ...(tool !== undefined && { tool }), ...more };
+          const tried = { agentId, actionType, actionContent: "", ...named, ...more };
           const { decision } = await workspace.intercept(tried);
-          expect(holds, question).to.equal(decision === Decision.ALLOW);
+          expect(holds, JSON.stringify(form)).to.equal(decision === Decision.ALLOW);
         }
       }));
   }
@@ -203,7 +225,7 @@ describe("a question about limits", () => {
       await test.intercept({ agentId: payer, actionType: "pay" });
       await test.intercept({ agentId: other, actionType: "pay" });
       await test.intercept({ agentId: payer, actionType: "secret.read" });
-      const { form, text, holds, evidence } = await askIn(test, "what limits apply to payer?");
+      const { form, text, holds, evidence } = await askIn(test, limits("payer"));
       expect([form, holds]).to.deep.equal([QuestionForm.LIMITS, undefined]);
       expect(text).to.match(/^4 limits apply to "payer" \(agt_\w+\)\. The next action fires 1 of them\. Mandate "/);
       // Ids of one millisecond have no order.
@@ -230,7 +252,7 @@ describe("a question about limits", () => {
     withWorkspace({}, async (test) => {
       const agentId = await test.agent("payer");
       await test.agents.deactivateAgent({ agentId });
-      const { text } = await askIn(test, `which limits bind ${agentId}`);
+      const { text } = await askIn(test, limits(agentId));
       expect(text).to.equal(
         `No limit applies to "payer" (${agentId}). The agent is deactivated: all its actions are refused.`,
       );
@@ -244,7 +266,7 @@ describe("a question about a decision", () => {
       await test.mandate([actionRule(Decision.BLOCK, "drop"), velocityRule(5)], { name: "no drops" });
       await test.mandate([actionRule(Decision.ESCALATE, "drop")], { name: "trial", mode: 2 });
       const { decisionId } = await test.intercept({ agentId, actionType: "drop" });
-      const { form, text, evidence } = await askIn(test, `why was decision ${decisionId} blocked?`);
+      const { form, text, evidence } = await askIn(test, why(decisionId, Decision.BLOCK));
       expect(form).to.equal(QuestionForm.WHY);
       expect(text).to.match(
         /^"drop" by "payer" \(agt_\w+\) was blocked by mandate "no drops" at \S+Z\. `drop` is covered by the rule\.$/,
@@ -253,14 +275,14 @@ describe("a question about a decision", () => {
       expect(evidence[0]?.text).to.match(/^Entry \d+ of the log seals `block`, trust 50 to 48\.$/);
       expect(evidence[1]).to.include({ mandateName: "no drops", version: 1, rule: "rules[0]" });
       expect(evidence[2]?.text).to.equal("Would escalate, but observes only: `drop` is covered by the rule.");
-      expect((await askIn(test, `why was ${decisionId} allowed`)).text).to.match(/^It was not allowed\. "drop" by/);
+      expect((await askIn(test, why(decisionId, Decision.ALLOW))).text).to.match(/^It was not allowed\. "drop" by/);
       const asked = await test.mandate([actionRule(Decision.ESCALATE, "ask")]);
       expect(asked).to.match(/^mnd_/);
       const escalated = await test.intercept({ agentId, actionType: "ask" });
-      const told = await askIn(test, `why was ${escalated.decisionId} escalated`);
+      const told = await askIn(test, why(escalated.decisionId));
       expect(told.text).to.contain(`A person is asked in escalation ${escalated.escalationId}.`);
-      for (const id of ["dec_unknown", "x", "dec_'", '"\u0000"'])
-        expect(await reasonOf(askIn(test, `why was ${id} blocked`))).to.equal("DECISION_NOT_FOUND");
+      for (const id of ["dec_unknown", "x", "dec_'"])
+        expect(await reasonOf(askIn(test, why(id)))).to.equal("DECISION_NOT_FOUND");
     }));
 });
 
@@ -276,7 +298,10 @@ describe("a question about versions of a mandate", () => {
         priority: 3,
       });
       await update([one], { priority: 3 });
-      const { form, text, evidence } = await askIn(test, "what changed in changing between versions 1 and 2?");
+      const { form, text, evidence } = await askIn(
+        test,
+        changed({ mandate: "changing", fromVersion: 1, toVersion: 2 }),
+      );
       expect(form).to.equal(QuestionForm.CHANGED);
       expect(text).to.match(
         /^3 differences between versions 1 and 2 of mandate "changing"\. `priority` was 1 and is 3\. /,
@@ -287,22 +312,23 @@ describe("a question about versions of a mandate", () => {
         [2, "rules[2]", 'rules[1] before: `conditions.max_count` was "2" and is "5".'],
       ]);
       expect(evidence[1]?.text).to.match(/^The rule was added: .*zero/);
-      const last = await askIn(test, "what changed in mandate changing");
+      const last = await askIn(test, changed({ mandate: "changing" }));
       expect(last.evidence.map(({ version, rule }) => [version, rule])).to.deep.equal([
         [2, "rules[0]"],
         [2, "rules[2]"],
       ]);
-      expect((await askIn(test, `what changed in ${mandateId} from 3 to version 3`)).text).to.contain(
-        "Nothing was compared",
-      );
+      const same = await askIn(test, changed({ mandate: mandateId, fromVersion: 3, toVersion: 3 }));
+      expect(same.text).to.contain("Nothing was compared");
       await test.mandates.archiveMandate({ mandateId });
-      expect((await askIn(test, `what changed in ${mandateId} from 1 to 2`)).evidence).to.have.length(3);
-      expect(await reasonOf(askIn(test, "what changed in changing"))).to.equal("MANDATE_NOT_FOUND");
-      expect(await reasonOf(askIn(test, "what changed in mnd_none"))).to.equal("MANDATE_NOT_FOUND");
-      expect(await reasonOf(askIn(test, "what changed in mnd_none from 1 to 2"))).to.equal("MANDATE_NOT_FOUND");
-      const failure = await failureOf(askIn(test, `what changed in ${mandateId} between 1 and 9`));
-      expect(failure.message).to.contain("names version 9");
-      expect(await reasonOf(askIn(test, `what changed in ${mandateId} between 0 and 9`))).to.equal("INVALID_FIELD");
+      const archived = await askIn(test, changed({ mandate: mandateId, fromVersion: 1, toVersion: 2 }));
+      expect(archived.evidence).to.have.length(3);
+      for (const more of [{}, { fromVersion: 1, toVersion: 2 }]) {
+        for (const mandate of ["changing", "mnd_none"]) {
+          const failure = await failureOf(askIn(test, changed({ mandate, ...more })));
+          const named = [ErrorReason[failure.reason], failure.metadata.field];
+          expect(named).to.deep.equal(["MANDATE_NOT_FOUND", "changed.mandate"]);
+        }
+      }
     }));
 });
 
@@ -321,7 +347,7 @@ describe("a question about who may call a tool", () => {
       await test.mandate([amountOver(500, Decision.BLOCK)], { name: "amounts", ...only(tied) });
       await test.mandate([actionRule(Decision.ESCALATE, "pay_*")], { name: "ask", ...only(asked) });
       await test.mandate([amountOver(500, Decision.ESCALATE)], { name: "no change", ...only(asked) });
-      const { form, holds, text, evidence } = await askIn(test, "who may call PAY_INVOICE?");
+      const { form, holds, text, evidence } = await askIn(test, whoMay({ tool: "PAY_INVOICE" }));
       expect([form, holds]).to.deep.equal([QuestionForm.WHO_MAY, undefined]);
       expect(text).to.equal(
         `Of 4 active agents, 1 may do "pay_invoice" now, whatever the call carries: "free" (${free}). ` +
@@ -334,13 +360,13 @@ describe("a question about who may call a tool", () => {
         [undefined, undefined, evidence[2]?.text],
       ]);
       expect(evidence[2]?.text).to.contain(`For "denied" (${denied}): `);
-      expect(await reasonOf(askIn(test, "who may call no_tool"))).to.equal("TOOL_NOT_FOUND");
+      expect(await reasonOf(askIn(test, whoMay({ tool: "no_tool" })))).to.equal("TOOL_NOT_FOUND");
     }));
 
   it("bounds the agents that it names and counts the others.", () =>
     withWorkspace({}, async (test) => {
       await test.newAgents(13);
-      const { text } = await askIn(test, "who can do read");
+      const { text } = await askIn(test, whoMay({ actionType: "read" }));
       expect(text).to.match(/^Of 13 active agents, 13 may do "read" now, .*"agent 9" \(agt_\w+\) and 3 more\.$/);
     }));
 
@@ -350,7 +376,7 @@ describe("a question about who may call a tool", () => {
       await publishRandomly(test, below);
       const agents = await test.newAgents(2);
       for (const actionType of ["pay", "file.read", "http.post"]) {
-        const { text } = await askIn(test, `who may do ${actionType} using pay_invoice`);
+        const { text } = await askIn(test, whoMay({ actionType, tool: "pay_invoice" }));
         const decisions = new Set<Decision>();
         for (const amount of [0, 100, 300, 401, 900]) {
           const more = { tool: "pay_invoice", metadata: { arguments: { amount } } };
@@ -380,7 +406,7 @@ describe("a question about rules that never fire", () => {
       await test.intercept({ agentId, actionType: "read" });
       const rules = [actionRule(Decision.ESCALATE, "other"), fires, velocityRule(50)];
       await test.mandates.updateMandate({ mandateId, name: "both", rules });
-      const { form, text, evidence } = await askIn(test, "which rules never fire?");
+      const { form, text, evidence } = await askIn(test, neverFire());
       expect(form).to.equal(QuestionForm.NEVER_FIRE);
       expect(text).to.match(
         /^Of 5 rules in force, 3 fired in none of the 2 decisions of the last 30 days\. They are rules/,
@@ -391,15 +417,11 @@ describe("a question about rules that never fire", () => {
         ["silent", 1, "rules[0]"],
       ]);
       await test.clock.ahead(3 * 86_400_000, async () => {
-        expect((await askIn(test, "which rules have never fired in the last 2 days")).text).to.contain(
+        expect((await askIn(test, neverFire(2))).text).to.contain(
           "5 fired in none of the 0 decisions of the last 2 days.",
         );
-        expect((await askIn(test, "what rules never fire in the last 4 days")).evidence).to.have.length(3);
+        expect((await askIn(test, neverFire(4))).evidence).to.have.length(3);
       });
-      for (const days of ["0", "3651"])
-        expect(await reasonOf(askIn(test, `which rules never fire in the last ${days} days`))).to.equal(
-          "INVALID_FIELD",
-        );
     }));
 });
 
@@ -408,7 +430,7 @@ describe("a question about shadowed rules", () => {
     withWorkspace({}, async (test) => {
       const broad = await test.mandate([actionRule(Decision.BLOCK, "pay.*")], { name: "no payments" });
       await test.mandate([actionRule(Decision.ESCALATE, "pay.out", "pay.in")], { name: "asks" });
-      const { form, text, evidence } = await askIn(test, "which rules are shadowed?");
+      const { form, text, evidence } = await askIn(test, shadowed);
       expect(form).to.equal(QuestionForm.SHADOWED);
       expect(text).to.equal(
         `Of 2 rules that enforce, 1 is proved to be shadowed. rules[0] of "asks": rules[0] of "no payments" (${broad}) ` +

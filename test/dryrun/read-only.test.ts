@@ -1,8 +1,9 @@
-import { fromJson } from "@bufbuild/protobuf";
+import { fromJson, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs, ValueSchema } from "@bufbuild/protobuf/wkt";
 import { expect } from "chai";
 import type { Pool } from "pg";
 import { Registry } from "prom-client";
+import type { AskRequestSchema } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { createRedisParts, type RedisParts } from "../../src/mirror/redis.ts";
 import { comparable } from "../log/comparable.ts";
@@ -92,22 +93,22 @@ const RUNS: Readonly<Record<string, (on: Replica, subjects: Subjects) => Promise
     await mandates.listLimits({ pageSize: 500, agentId });
   },
   "a question of each form": async ({ dryRuns }, { agentId, decisionId, mandateId }) => {
-    const questions = [
-      `may ${agentId} do asks`,
-      `may ${agentId} do pay using pay_invoice with {"amount": 900}`,
-      "who may do pay using pay_invoice",
-      `what limits apply to ${agentId}`,
-      `why was ${decisionId} escalated`,
-      `what changed in ${mandateId} between versions 1 and 2`,
-      "which rules never fire",
-      "which rules are shadowed",
+    const questions: readonly MessageInitShape<typeof AskRequestSchema>[] = [
+      { form: { case: "may", value: { agent: agentId, actionType: "asks" } } },
+      { form: { case: "may", value: { agent: agentId, tool: "pay_invoice", arguments: { amount: 900 } } } },
+      { form: { case: "whoMay", value: { actionType: "pay", tool: "pay_invoice" } } },
+      { form: { case: "limits", value: { agent: agentId } } },
+      { form: { case: "why", value: { decisionId } } },
+      { form: { case: "changed", value: { mandate: mandateId, fromVersion: 1, toVersion: 2 } } },
+      { form: { case: "neverFire", value: {} } },
+      { form: { case: "shadowed", value: {} } },
     ];
     const forms = new Set<number>();
-    for (const question of questions) forms.add((await dryRuns.ask({ question })).answer?.form ?? 0);
+    for (const question of questions) forms.add((await dryRuns.ask(question)).answer?.form ?? 0);
     expect([...forms].sort()).to.deep.equal([1, 2, 3, 4, 5, 6, 7]);
   },
-  "a question that is not understood": async ({ dryRuns }) => {
-    expect(await reasonOf(dryRuns.ask({ question: "what is the weather" }))).to.equal("QUESTION_NOT_UNDERSTOOD");
+  "a question as text that nobody reads": async ({ dryRuns }) => {
+    expect(await reasonOf(dryRuns.ask({ question: "what is the weather" }))).to.equal("QUESTION_NEEDS_MODEL");
   },
   "a trial of a pack": async ({ mandates }) => {
     const { created } = await mandates.applyPack({ name: "team", mandates: [BLOCKING], dryRun: true });

@@ -60,7 +60,7 @@ describe("a guard", () => {
 
   for (const [what, options] of [
     ["URL", { url: null }],
-    ["model", { model: null }],
+    ["model", { name: null }],
   ] as const) {
     it(`without a ${what} answers that none is configured, and asks nobody.`, async () => {
       const { judge, logged, metrics } = watchedGuard(server.url, options);

@@ -1,6 +1,7 @@
 import { Registry } from "prom-client";
 import { Secret } from "../../src/config.ts";
-import { createGuard, type Guard, type GuardOptions } from "../../src/semantic/guard.ts";
+import { createGuard, type Guard } from "../../src/semantic/guard.ts";
+import { createModel, type Model, type ModelOptions } from "../../src/semantic/model.ts";
 import type { GuardQuestion } from "../../src/semantic/question.ts";
 import type { GuardAnswer } from "../../src/semantic/verdict.ts";
 
@@ -12,6 +13,7 @@ export interface WatchedGuard {
   readonly logged: string[];
   metrics(): Promise<string>;
   readonly guard: Guard;
+  readonly model: Model;
 }
 
 /** Texts that must not show anywhere but in the request. */
@@ -32,16 +34,17 @@ export const QUESTION: GuardQuestion = {
 export const PATIENT = new AbortController().signal;
 
 /** Creates a guard of a model at a URL; its deadline is long enough for any answer that comes at all. */
-export function watchedGuard(url: string | null, options: Partial<GuardOptions> = {}): WatchedGuard {
+export function watchedGuard(url: string | null, options: Partial<ModelOptions> = {}): WatchedGuard {
   const logged: string[] = [];
   const write = (details: object, message: string): void => void logged.push(JSON.stringify({ ...details, message }));
   const metrics = new Registry();
-  const guard = createGuard({
-    ...{ url, model: "model", key: new Secret("canary-key"), deadlineMs: 20_000 },
-    ...{ metrics, log: { info: write, warn: write }, ...options },
-  });
+  const log = { info: write, warn: write };
+  const key = new Secret("canary-key");
+  const model = createModel({ url, name: "model", key, deadlineMs: 20_000, metrics, log, ...options });
+  const guard = createGuard({ model, metrics, log, ...(options.now && { now: options.now }) });
   return {
     guard,
+    model,
     logged,
     metrics: () => metrics.metrics(),
     judge: (question = {}, signal = PATIENT) => guard.judge({ ...QUESTION, ...question }, signal),

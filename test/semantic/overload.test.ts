@@ -2,7 +2,7 @@ import { getEventListeners } from "node:events";
 import type { ServerResponse } from "node:http";
 import { expect } from "chai";
 import { type CallResult, CircuitBreaker, DEFAULT_BREAKER } from "../../src/semantic/circuit-breaker.ts";
-import type { GuardOptions } from "../../src/semantic/guard.ts";
+import type { ModelOptions } from "../../src/semantic/model.ts";
 import { causeOf, watchedGuard } from "./harness.ts";
 import {
   answers,
@@ -131,11 +131,11 @@ describe("a guard under trouble", () => {
     ["answers 429", answers("", 429), "rate_limited", {}],
     ["resets connections", resets, "unreachable", {}],
     ["does not answer", staysSilent, "timed_out", { deadlineMs: 700, breaker: { ...DEFAULT_BREAKER, minFailures: 2 } }],
-  ] satisfies [string, Behaviour, string, Partial<GuardOptions>][]) {
+  ] satisfies [string, Behaviour, string, Partial<ModelOptions>][]) {
     it(`leaves a model alone that ${does}, and finds out when it works again.`, async () => {
       server.behaviour = behaviour;
       const { judge, logged, metrics } = watchedGuard(server.url, { now, ...options });
-      const failures = (options as Partial<GuardOptions>).breaker?.minFailures ?? minFailures;
+      const failures = (options as Partial<ModelOptions>).breaker?.minFailures ?? minFailures;
       expect(await causes(judge, failures)).to.deep.equal(Array(failures).fill(cause));
       const before = server.asked.length;
       expect(await causes(judge, 20)).to.deep.equal(Array(20).fill("circuit_open"));

@@ -21,7 +21,7 @@ import { AdminService } from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { AuthorityService } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { DepartmentService } from "../../gen/agentcontrol/v1/department_service_pb.js";
-import { DryRunService } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
+import { AskRequestSchema, DryRunService } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import {
   EnforcementService,
   InterceptRequestSchema,
@@ -57,6 +57,7 @@ import { createVaultService } from "../../src/api/vault-service.ts";
 import { createTokenVerifier } from "../../src/authority/federation-token.ts";
 import { SigningKeys, sealedFrom } from "../../src/authority/signing-key.ts";
 import { createIntercept } from "../../src/decision/intercept.ts";
+import { QuestionReader } from "../../src/dryrun/ask/question-reader.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { createCheckpoints } from "../../src/log/checkpoint.ts";
 import { type DecisionReceipt, readReceipts } from "../../src/log/receipts.ts";
@@ -70,15 +71,16 @@ import { normaliseName } from "../../src/policy/names.ts";
 import { Authenticator } from "../../src/registry/authenticator.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
 import type { Guard } from "../../src/semantic/guard.ts";
-import { Pipeline } from "../../src/server/pipeline.ts";
-import { createRequestValidator } from "../../src/server/validation.ts";
+import type { Model } from "../../src/semantic/model.ts";
+import { DEFAULT_MAX_DEPTH, Pipeline } from "../../src/server/pipeline.ts";
+import { createRequestChecks, createRequestValidator } from "../../src/server/validation.ts";
 import type { Action, Outcome, SealedDecision } from "../../src/state/types.ts";
 import { type Database, openDatabase } from "../../src/store/database.ts";
 import { createId } from "../../src/store/ids.ts";
 import { canonicalJson, type JsonValue } from "../../src/tree/canonical.ts";
 import { createTestDatabase, SILENT_LOG } from "./database.ts";
 import { decideOn, dryRunOn } from "./decide-on.ts";
-import { NO_GUARD } from "./no-guard.ts";
+import { NO_GUARD, NO_MODEL } from "./no-guard.ts";
 import { createTestClock, type TestClock } from "./test-clock.ts";
 
 /** The unary methods of a service, called through the pipeline by a caller or with a key; by default by the workspace's admin. */
@@ -122,6 +124,8 @@ export interface ReplicaOptions {
   readonly url?: string;
   /** Default: a service without a model. */
   readonly guard?: Guard;
+  /** The model that reads questions. Default: none. */
+  readonly model?: Model;
   readonly surroundings?: LogSurroundings;
   /** Default: the signing key of the workspace's first replica. */
   readonly signingKey?: KeyObject;
@@ -170,6 +174,7 @@ export interface TestWorkspace extends Replica {
 export const ORIGIN = "log.example.com";
 /** Compiles the rules of requests once for all replicas of this process. */
 const VALIDATOR = createRequestValidator();
+const CHECK_QUESTION = createRequestChecks(DEFAULT_MAX_DEPTH, VALIDATOR)(AskRequestSchema);
 /** Longer than any test. */
 const HEARTBEAT_MS = 60_000;
 
@@ -218,17 +223,21 @@ function createStandIns() {
   };
 }
 
-function servicesOf(parts: Pick<Replica, "database" | "logs" | "keys" | "authenticator">, guard: Guard) {
+function servicesOf(
+  parts: Pick<Replica, "database" | "logs" | "keys" | "authenticator">,
+  { guard, model }: { readonly guard: Guard; readonly model: Model },
+) {
   const { database, logs, keys } = parts;
   const { pool } = database;
   const heartbeatMs = HEARTBEAT_MS;
   const checker = new LongChecker();
+  const questions = new QuestionReader({ model, log: SILENT_LOG, check: CHECK_QUESTION });
   return [
     createAdminService(parts),
     createAgentService({ logs, database, heartbeatMs }),
     createAuthorityService(parts),
     createDepartmentService({ logs }),
-    createDryRunService({ logs, pool, checker, database }),
+    createDryRunService({ logs, pool, checker, database, questions }),
     createEnforcementService({ intercept: createIntercept({ logs, guard, checker }), logs, pool, heartbeatMs }),
     createEscalationService({ logs, pool, guard, checker, heartbeatMs }),
     createIncidentService(database),
@@ -246,7 +255,7 @@ const open = (url: string): Promise<Database> => openDatabase({ url, poolSize: 5
 async function createReplica(
   database: Database,
   admin: Caller,
-  { guard = NO_GUARD, surroundings, signingKey = newPrivateKey() }: ReplicaOptions,
+  { guard = NO_GUARD, model = NO_MODEL, surroundings, signingKey = newPrivateKey() }: ReplicaOptions,
 ): Promise<Replica> {
   const clock = createTestClock();
   const logs = await createWorkspaceLogs(database, SILENT_LOG, { ...surroundings, clock });
@@ -254,7 +263,7 @@ async function createReplica(
   const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken: createTokenVerifier(keys) });
   const standIns = createStandIns();
   const pipeline = new Pipeline({
-    services: servicesOf({ database, logs, keys, authenticator }, guard),
+    services: servicesOf({ database, logs, keys, authenticator }, { guard, model }),
     authenticate: (key) => standIns.find(key) ?? authenticator.authenticate(key),
     log: pino({ level: "silent" }),
     metrics: new Registry(),
@@ -281,7 +290,8 @@ async function createReplica(
 
 /** Opens a workspace on a new database. */
 export async function openWorkspace(options: WorkspaceOptions = {}): Promise<TestWorkspace> {
-  const { workspaceId = "default", replicas: count = 1, guard = NO_GUARD, signingKey = newPrivateKey() } = options;
+  const { workspaceId = "default", replicas: count = 1, signingKey = newPrivateKey() } = options;
+  const { guard = NO_GUARD, model = NO_MODEL } = options;
   const test = await createTestDatabase();
   const database = await open(test.url);
   const context = { database, nowMs: Date.now(), by: "system", signingKey: sealedFrom(signingKey) };
@@ -290,7 +300,7 @@ export async function openWorkspace(options: WorkspaceOptions = {}): Promise<Tes
   const replicas: Replica[] = [];
   const wakeUps: WakeUps[] = [];
   const add = async (opened: Database, more: ReplicaOptions): Promise<Replica> => {
-    const replica = await createReplica(opened, adminCaller, { guard, signingKey, ...more });
+    const replica = await createReplica(opened, adminCaller, { guard, model, signingKey, ...more });
     replicas.push(replica);
     if (options.hearsWakeUps ?? true)
       wakeUps.push(await listenForWakeUps(test.url, SILENT_LOG, (wakeUp) => replica.logs.wakeUp(wakeUp)));

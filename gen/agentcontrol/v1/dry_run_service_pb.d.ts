@@ -1776,17 +1776,82 @@ export declare type RunTestsResponse = Message<"agentcontrol.v1.RunTestsResponse
 export declare const RunTestsResponseSchema: GenMessage<RunTestsResponse>;
 
 /**
- * Asks for Ask.
+ * Asks for Ask, by exactly one of its fields: a question in fields, or `question` as text.
  *
  * @generated from message agentcontrol.v1.AskRequest
  */
 export declare type AskRequest = Message<"agentcontrol.v1.AskRequest"> & {
   /**
-   * The question, 1 to 4,096 characters: `may "payer" call send_payment with {"amount": 750}?`
+   * The question as text in any words, at most 1,000 characters, which the configured model reads. The model is sent this text
+   * and names of agents, tools and mandates in force, at most 100 of each kind and those that share a word with the question
+   * first; names longer than 100 characters are left out. Nothing of the log is sent. Empty: the question is in another field.
    *
    * @generated from field: string question = 1;
    */
   question: string;
+
+  /**
+   * The question in fields.
+   *
+   * @generated from oneof agentcontrol.v1.AskRequest.form
+   */
+  form: {
+    /**
+     * May an agent do this?
+     *
+     * @generated from field: agentcontrol.v1.MayQuestion may = 2;
+     */
+    value: MayQuestion;
+    case: "may";
+  } | {
+    /**
+     * Who may do this?
+     *
+     * @generated from field: agentcontrol.v1.WhoMayQuestion who_may = 3;
+     */
+    value: WhoMayQuestion;
+    case: "whoMay";
+  } | {
+    /**
+     * What limits apply to an agent?
+     *
+     * @generated from field: agentcontrol.v1.LimitsQuestion limits = 4;
+     */
+    value: LimitsQuestion;
+    case: "limits";
+  } | {
+    /**
+     * Why was a decision taken?
+     *
+     * @generated from field: agentcontrol.v1.WhyQuestion why = 5;
+     */
+    value: WhyQuestion;
+    case: "why";
+  } | {
+    /**
+     * What changed between two versions of a mandate?
+     *
+     * @generated from field: agentcontrol.v1.ChangedQuestion changed = 6;
+     */
+    value: ChangedQuestion;
+    case: "changed";
+  } | {
+    /**
+     * Which rules never fire?
+     *
+     * @generated from field: agentcontrol.v1.NeverFireQuestion never_fire = 7;
+     */
+    value: NeverFireQuestion;
+    case: "neverFire";
+  } | {
+    /**
+     * Which rules are shadowed by another?
+     *
+     * @generated from field: agentcontrol.v1.ShadowedQuestion shadowed = 8;
+     */
+    value: ShadowedQuestion;
+    case: "shadowed";
+  } | { case: undefined; value?: undefined };
 };
 
 /**
@@ -1794,6 +1859,190 @@ export declare type AskRequest = Message<"agentcontrol.v1.AskRequest"> & {
  * Use `create(AskRequestSchema)` to create a new message.
  */
 export declare const AskRequestSchema: GenMessage<AskRequest>;
+
+/**
+ * Asks whether an agent may do something now. At least one of `tool` and `action_type` is required.
+ *
+ * @generated from message agentcontrol.v1.MayQuestion
+ */
+export declare type MayQuestion = Message<"agentcontrol.v1.MayQuestion"> & {
+  /**
+   * The agent, by its id or by its name in any case, 1 to 200 characters.
+   *
+   * @generated from field: string agent = 1;
+   */
+  agent: string;
+
+  /**
+   * The tool that would be called, in any case, 1 to 512 characters; registered, or named by a rule. Absent: no tool.
+   *
+   * @generated from field: optional string tool = 2;
+   */
+  tool?: string | undefined;
+
+  /**
+   * The kind of action, 1 to 256 characters. Absent: the name of the tool.
+   *
+   * @generated from field: optional string action_type = 3;
+   */
+  actionType?: string | undefined;
+
+  /**
+   * The arguments of the call. Absent: none are given.
+   *
+   * @generated from field: google.protobuf.Struct arguments = 4;
+   */
+  arguments?: JsonObject | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.MayQuestion.
+ * Use `create(MayQuestionSchema)` to create a new message.
+ */
+export declare const MayQuestionSchema: GenMessage<MayQuestion>;
+
+/**
+ * Asks who of the active agents may do something now, whatever the call carries. At least one of `tool` and `action_type` is
+ * required.
+ *
+ * @generated from message agentcontrol.v1.WhoMayQuestion
+ */
+export declare type WhoMayQuestion = Message<"agentcontrol.v1.WhoMayQuestion"> & {
+  /**
+   * The tool that would be called, in any case, 1 to 512 characters; registered, or named by a rule. Absent: no tool.
+   *
+   * @generated from field: optional string tool = 1;
+   */
+  tool?: string | undefined;
+
+  /**
+   * The kind of action, 1 to 256 characters. Absent: the name of the tool.
+   *
+   * @generated from field: optional string action_type = 2;
+   */
+  actionType?: string | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.WhoMayQuestion.
+ * Use `create(WhoMayQuestionSchema)` to create a new message.
+ */
+export declare const WhoMayQuestionSchema: GenMessage<WhoMayQuestion>;
+
+/**
+ * Asks which velocity limits and sequences apply to an agent, with their counts.
+ *
+ * @generated from message agentcontrol.v1.LimitsQuestion
+ */
+export declare type LimitsQuestion = Message<"agentcontrol.v1.LimitsQuestion"> & {
+  /**
+   * The agent, by its id or by its name in any case, 1 to 200 characters.
+   *
+   * @generated from field: string agent = 1;
+   */
+  agent: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.LimitsQuestion.
+ * Use `create(LimitsQuestionSchema)` to create a new message.
+ */
+export declare const LimitsQuestionSchema: GenMessage<LimitsQuestion>;
+
+/**
+ * Asks why a decision was taken.
+ *
+ * @generated from message agentcontrol.v1.WhyQuestion
+ */
+export declare type WhyQuestion = Message<"agentcontrol.v1.WhyQuestion"> & {
+  /**
+   * The decision, `dec_…`.
+   *
+   * @generated from field: string decision_id = 1;
+   */
+  decisionId: string;
+
+  /**
+   * The decision that the question takes for granted; the answer says so if it was another. Absent: none.
+   *
+   * @generated from field: optional agentcontrol.v1.Decision supposed = 2;
+   */
+  supposed?: Decision | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.WhyQuestion.
+ * Use `create(WhyQuestionSchema)` to create a new message.
+ */
+export declare const WhyQuestionSchema: GenMessage<WhyQuestion>;
+
+/**
+ * Asks what changed between two versions of a mandate. The versions are given both or not at all.
+ *
+ * @generated from message agentcontrol.v1.ChangedQuestion
+ */
+export declare type ChangedQuestion = Message<"agentcontrol.v1.ChangedQuestion"> & {
+  /**
+   * The mandate, by its id, or by its name in any case if it is in force, 1 to 200 characters.
+   *
+   * @generated from field: string mandate = 1;
+   */
+  mandate: string;
+
+  /**
+   * The version to compare with, from 1. Absent: the last but one.
+   *
+   * @generated from field: optional int32 from_version = 2;
+   */
+  fromVersion?: number | undefined;
+
+  /**
+   * The version to compare, from 1. Absent: the last.
+   *
+   * @generated from field: optional int32 to_version = 3;
+   */
+  toVersion?: number | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ChangedQuestion.
+ * Use `create(ChangedQuestionSchema)` to create a new message.
+ */
+export declare const ChangedQuestionSchema: GenMessage<ChangedQuestion>;
+
+/**
+ * Asks which rules in force fired in none of the decisions of some days.
+ *
+ * @generated from message agentcontrol.v1.NeverFireQuestion
+ */
+export declare type NeverFireQuestion = Message<"agentcontrol.v1.NeverFireQuestion"> & {
+  /**
+   * Whole days up to now, 1 to 3,650. Absent: 30.
+   *
+   * @generated from field: optional int32 days = 1;
+   */
+  days?: number | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.NeverFireQuestion.
+ * Use `create(NeverFireQuestionSchema)` to create a new message.
+ */
+export declare const NeverFireQuestionSchema: GenMessage<NeverFireQuestion>;
+
+/**
+ * Asks which enforcing rules are shadowed: another one is proved to decide whenever they fire.
+ *
+ * @generated from message agentcontrol.v1.ShadowedQuestion
+ */
+export declare type ShadowedQuestion = Message<"agentcontrol.v1.ShadowedQuestion"> & {
+};
+
+/**
+ * Describes the message agentcontrol.v1.ShadowedQuestion.
+ * Use `create(ShadowedQuestionSchema)` to create a new message.
+ */
+export declare const ShadowedQuestionSchema: GenMessage<ShadowedQuestion>;
 
 /**
  * Answers Ask.
@@ -1816,13 +2065,89 @@ export declare type AskResponse = Message<"agentcontrol.v1.AskResponse"> & {
 export declare const AskResponseSchema: GenMessage<AskResponse>;
 
 /**
+ * One question in fields, by exactly one of its members.
+ *
+ * @generated from message agentcontrol.v1.AskedQuestion
+ */
+export declare type AskedQuestion = Message<"agentcontrol.v1.AskedQuestion"> & {
+  /**
+   * The question.
+   *
+   * @generated from oneof agentcontrol.v1.AskedQuestion.form
+   */
+  form: {
+    /**
+     * May an agent do this?
+     *
+     * @generated from field: agentcontrol.v1.MayQuestion may = 1;
+     */
+    value: MayQuestion;
+    case: "may";
+  } | {
+    /**
+     * Who may do this?
+     *
+     * @generated from field: agentcontrol.v1.WhoMayQuestion who_may = 2;
+     */
+    value: WhoMayQuestion;
+    case: "whoMay";
+  } | {
+    /**
+     * What limits apply to an agent?
+     *
+     * @generated from field: agentcontrol.v1.LimitsQuestion limits = 3;
+     */
+    value: LimitsQuestion;
+    case: "limits";
+  } | {
+    /**
+     * Why was a decision taken?
+     *
+     * @generated from field: agentcontrol.v1.WhyQuestion why = 4;
+     */
+    value: WhyQuestion;
+    case: "why";
+  } | {
+    /**
+     * What changed between two versions of a mandate?
+     *
+     * @generated from field: agentcontrol.v1.ChangedQuestion changed = 5;
+     */
+    value: ChangedQuestion;
+    case: "changed";
+  } | {
+    /**
+     * Which rules never fire?
+     *
+     * @generated from field: agentcontrol.v1.NeverFireQuestion never_fire = 6;
+     */
+    value: NeverFireQuestion;
+    case: "neverFire";
+  } | {
+    /**
+     * Which rules are shadowed by another?
+     *
+     * @generated from field: agentcontrol.v1.ShadowedQuestion shadowed = 7;
+     */
+    value: ShadowedQuestion;
+    case: "shadowed";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message agentcontrol.v1.AskedQuestion.
+ * Use `create(AskedQuestionSchema)` to create a new message.
+ */
+export declare const AskedQuestionSchema: GenMessage<AskedQuestion>;
+
+/**
  * The answer to a question, as true as the log and the rules in force were when it was asked.
  *
  * @generated from message agentcontrol.v1.Answer
  */
 export declare type Answer = Message<"agentcontrol.v1.Answer"> & {
   /**
-   * How the question was understood.
+   * The kind of question that was answered.
    *
    * @generated from field: agentcontrol.v1.QuestionForm form = 1;
    */
@@ -1849,6 +2174,13 @@ export declare type Answer = Message<"agentcontrol.v1.Answer"> & {
    * @generated from field: repeated agentcontrol.v1.Evidence evidence = 4;
    */
   evidence: Evidence[];
+
+  /**
+   * The question that was answered, in fields: as it was asked, or as the model understood its text.
+   *
+   * @generated from field: agentcontrol.v1.AskedQuestion asked = 5;
+   */
+  asked?: AskedQuestion | undefined;
 };
 
 /**
@@ -2000,7 +2332,7 @@ export enum PastAgent {
 export declare const PastAgentSchema: GenEnum<PastAgent>;
 
 /**
- * The kinds of question that Ask answers.
+ * The kinds of question that Ask answers, each with a member of the same name in AskRequest.
  *
  * @generated from enum agentcontrol.v1.QuestionForm
  */
@@ -2148,11 +2480,14 @@ export declare const DryRunService: GenService<{
     output: typeof BacktestResponseSchema;
   },
   /**
-   * Answers a question about the policy, in English of a fixed grammar: what an agent may do, who may call a tool, which limits
-   * apply, why a decision was taken, what changed in a mandate, which rules never fire, and which are shadowed by others. No
-   * model is asked. QUESTION_NOT_UNDERSTOOD lists the forms; what the question names and the workspace does not have is
-   * NOT_FOUND; INVALID_FIELD for a name that several share and for JSON that is no object. Each names the field `question`.
-   * AGENT_NOT_FOUND, TOOL_NOT_FOUND, MANDATE_NOT_FOUND or DECISION_NOT_FOUND when the question names one that is not there.
+   * Answers a question about the policy: what an agent may do, who may make a call, which limits apply, why a decision was taken,
+   * what changed in a mandate, which rules never fire, and which are shadowed by others. The answer is computed from the rules in
+   * force and the log, never by a model. A question in fields asks no model. A question as text has the model at
+   * `ACP_GUARD_URL` turn it into one in fields, which `asked` of the answer shows: QUESTION_NEEDS_MODEL without such a model,
+   * LLM_UNAVAILABLE while it does not answer, OVERLOADED while too many texts wait for it, QUESTION_NOT_UNDERSTOOD when its
+   * answer is none of the questions, or names what stands neither in the text nor in the workspace. AGENT_NOT_FOUND,
+   * TOOL_NOT_FOUND, MANDATE_NOT_FOUND or DECISION_NOT_FOUND for what the workspace does not have; INVALID_FIELD with the
+   * candidates for a name that several agents share. An error about a question as text names the field `question`.
    *
    * @generated from rpc agentcontrol.v1.DryRunService.Ask
    */

@@ -559,14 +559,26 @@ export enum ErrorReason {
   TARGET_NOT_ALLOWED = 84,
 
   /**
-   * A question has none of the forms that can be asked; `forms` in the metadata lists them and `nearest` is the one that comes
-   * closest.
-   * Example: "`question` is of no form that can be asked; did you mean `who may call <tool>`?".
+   * The model's answer to a question as text is none of the questions that can be asked, or names what stands neither in the
+   * text nor in the workspace; `forms` in the metadata lists the fields to ask by.
+   * Example: "`question` was not understood; ask by one of the fields `may`, `who_may`, `limits`, `why`, `changed`,
+   * `never_fire`, `shadowed`".
    * INVALID_ARGUMENT, 400.
    *
    * @generated from enum value: ERROR_REASON_QUESTION_NOT_UNDERSTOOD = 85;
    */
   QUESTION_NOT_UNDERSTOOD = 85,
+
+  /**
+   * A question came as text and `ACP_GUARD_URL` is not set, so there is no model to read it; `forms` in the metadata lists the
+   * fields to ask by.
+   * Example: "`question` needs a model, and `ACP_GUARD_URL` is not set; ask by one of the fields `may`, `who_may`, `limits`,
+   * `why`, `changed`, `never_fire`, `shadowed`".
+   * FAILED_PRECONDITION, 400.
+   *
+   * @generated from enum value: ERROR_REASON_QUESTION_NEEDS_MODEL = 86;
+   */
+  QUESTION_NEEDS_MODEL = 86,
 
   /**
    * No such registered personal value in the key's workspace.
@@ -587,7 +599,7 @@ export enum ErrorReason {
   LLM_NOT_CONFIGURED = 101,
 
   /**
-   * The model's service did not answer, or answered with what cannot be scrubbed.
+   * The model's service did not answer, or answered with what cannot be read or scrubbed.
    * Example: "the model's service sent an answer that nests too deeply".
    * UNAVAILABLE over gRPC, 502 over HTTP.
    *

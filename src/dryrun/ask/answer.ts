@@ -1,5 +1,5 @@
 import type { MandateSource } from "../../policy/types.ts";
-import type { Form } from "./forms.ts";
+import type { Asked } from "./question.ts";
 
 /** A rule, a version of a mandate or a decision that an answer rests on; the fields of the message `Evidence`. */
 export interface Evidence {
@@ -11,7 +11,7 @@ export interface Evidence {
   readonly decisionId?: string | undefined;
 }
 
-/** What a form comes to. */
+/** Findings about a question. */
 export interface Findings {
   /** Sentences. */
   readonly sentences: readonly string[];
@@ -21,7 +21,8 @@ export interface Findings {
 
 /** The answer to a question; the fields of the message `Answer`. */
 export interface Answer {
-  readonly form: Form;
+  /** The question in fields. */
+  readonly asked: Asked;
   readonly text: string;
   readonly holds: boolean | undefined;
   readonly evidence: readonly Evidence[];
@@ -33,10 +34,10 @@ export const MAX_EVIDENCE = 100;
 const MAX_TEXT = 300;
 
 /** Joins findings to an answer of one line; evidence past the bound is counted. */
-export function answerFrom(form: Form, { sentences, holds, evidence }: Findings): Answer {
+export function answerFrom(asked: Asked, { sentences, holds, evidence }: Findings): Answer {
   const left = evidence.length - MAX_EVIDENCE;
   const more = left > 0 ? [`The evidence leaves out ${left} more.`] : [];
-  return { form, text: [...sentences, ...more].join(" "), holds, evidence: evidence.slice(0, MAX_EVIDENCE) };
+  return { asked, text: [...sentences, ...more].join(" "), holds, evidence: evidence.slice(0, MAX_EVIDENCE) };
 }
 
 // Control and format characters, and what ends a line: nothing of them is visible, and some change what is.

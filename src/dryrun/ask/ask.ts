@@ -1,3 +1,5 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import type { MayQuestion, WhoMayQuestion } from "../../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
 import type { AgentState } from "../../state/agents.ts";
 import type { Action } from "../../state/types.ts";
@@ -9,7 +11,8 @@ import { changedAnswer } from "./changed.ts";
 import { limitsAnswer } from "./limits.ts";
 import { mayAnswer } from "./may.ts";
 import { neverFireAnswer } from "./never-fire.ts";
-import { type AskedQuestion, readQuestion } from "./question.ts";
+import { type Asked, aboutText } from "./question.ts";
+import type { QuestionReader } from "./question-reader.ts";
 import { shadowedAnswer } from "./shadowed.ts";
 import { findAgent, findTool } from "./subjects.ts";
 import { whoMayAnswer } from "./who-may.ts";
@@ -20,14 +23,14 @@ export interface AskedAction {
   readonly agentId: string;
   readonly actionType: string;
   readonly tool: string | undefined;
-  /** JSON text of the arguments; undefined without any. */
-  readonly argumentsText: string | undefined;
+  readonly arguments: JsonObject | undefined;
 }
 
 /** A question with its caller. */
 export interface AskQuery {
   readonly workspaceId: string;
-  readonly question: string;
+  /** In fields, or as text. */
+  readonly question: Asked | string;
   readonly signal: AbortSignal;
   /** Makes the action that an intercept of the caller would ask to decide. Throws INVALID_FIELD as that would. */
   readonly actionOf: (asked: AskedAction) => Action;
@@ -36,94 +39,110 @@ export interface AskQuery {
 /** Parts that answers come from. */
 export interface AskParts extends Pick<DryRunParts, "logs" | "reads"> {
   readonly dryRuns: DryRuns;
+  readonly questions: QuestionReader;
 }
 
-type Named = Extract<AskedQuestion, { readonly actionType: string }>;
-
 /**
- * Answers a question about the policy. Writes nothing. Rejects with QUESTION_NOT_UNDERSTOOD, INVALID_FIELD, AGENT_NOT_FOUND,
- * TOOL_NOT_FOUND, MANDATE_NOT_FOUND and DECISION_NOT_FOUND for the field `question`, with OVERLOADED and STORE_UNAVAILABLE.
+ * Answers a question about the policy. Writes nothing. Rejects with INVALID_FIELD, AGENT_NOT_FOUND, TOOL_NOT_FOUND,
+ * MANDATE_NOT_FOUND and DECISION_NOT_FOUND for a field of the question, with OVERLOADED and STORE_UNAVAILABLE; for a text as
+ * `QuestionReader` does, and for what it was read as with the field `question`.
  */
 export async function ask(parts: AskParts, query: AskQuery): Promise<Answer> {
-  const asked = readQuestion(query.question);
+  const { question, signal } = query;
   const log = await parts.logs.of(query.workspaceId);
   const state = await log.caughtUp();
-  return answerFrom(asked.form, await findingsFor(asked, state, parts, query));
+  if (typeof question !== "string") return answerFrom(question, await findingsFor(question, state, parts, query));
+  const asked = await parts.questions.read(question, state, signal);
+  try {
+    return answerFrom(asked, await findingsFor(asked, await log.caughtUp(), parts, query));
+  } catch (error) {
+    throw aboutText(asked, error);
+  }
 }
 
 async function findingsFor(
-  asked: AskedQuestion,
+  asked: Asked,
   state: WorkspaceState,
   { dryRuns, logs, reads }: AskParts,
   query: AskQuery,
 ): Promise<Findings> {
   const { workspaceId, signal } = query;
   const question = (...actions: readonly Action[]) => ({ workspaceId, actions, drafts: [], atMs: undefined, signal });
-  switch (asked.form) {
+  switch (asked.case) {
     case "may": {
-      const agent = await agentOf(state, asked.agent);
-      const action = actionFor(asked, state, query, agent.agentId, asked.args);
+      const agent = await agentOf(state, "may.agent", asked.value.agent);
+      const action = actionFor("may", asked.value, state, query, agent.agentId, asked.value.arguments);
       return mayAnswer(dryRuns, question(action), agent);
     }
     case "limits":
-      return limitsAnswer(dryRuns, question(), await agentOf(state, asked.agent));
+      return limitsAnswer(dryRuns, question(), await agentOf(state, "limits.agent", asked.value.agent));
     case "why":
-      return whyAnswer(reads, workspaceId, asked.decisionId, asked.supposed);
+      return whyAnswer(reads, workspaceId, asked.value);
     case "changed":
-      return changedAnswer(reads, state, asked.mandate, asked.versions);
-    case "who_may":
-      return whoMayAnswer(dryRuns, question(...anyAction(asked, state, query)));
-    case "never_fire":
-      return neverFireAnswer({ reads, state, nowMs: logs.clock.now(), days: asked.days, signal });
+      return changedAnswer(reads, state, asked.value);
+    case "whoMay":
+      return whoMayAnswer(dryRuns, question(...anyAction(asked.value, state, query)));
+    case "neverFire": {
+      const { days = DEFAULT_DAYS } = asked.value;
+      return neverFireAnswer({ reads, state, nowMs: logs.clock.now(), days, signal });
+    }
     case "shadowed":
       return doInTurns(shadowedAnswer([...state.policies.policySet().mandates()], state.policies.lookup));
   }
 }
 
-const agentOf = (state: WorkspaceState, name: string): Promise<AgentState> => doInTurns(findAgent(state, name));
+/** Days that a question about rules which never fire looks back. */
+const DEFAULT_DAYS = 30;
+
+const agentOf = (state: WorkspaceState, field: string, name: string): Promise<AgentState> =>
+  doInTurns(findAgent(state, field, name));
+
+/** The call that a question is about. */
+type AskedCall = Pick<MayQuestion | WhoMayQuestion, "tool" | "actionType">;
 
 /** Makes the action as one of the first active agent; none without such an agent. */
-function anyAction(asked: Named, state: WorkspaceState, query: AskQuery): readonly Action[] {
+function anyAction(asked: AskedCall, state: WorkspaceState, query: AskQuery): readonly Action[] {
   for (const { agentId, status } of state.agents.values()) {
-    if (status === "active") return [actionFor(asked, state, query, agentId, undefined)];
+    if (status === "active") return [actionFor("who_may", asked, state, query, agentId, undefined)];
   }
-  namedTool(asked, state);
+  toolAndType("who_may", asked, state);
   return [];
 }
 
-/** Makes the action of a question, with the tool that it names. */
+/** Makes the action of a question, which stands in the field `form`. */
 function actionFor(
-  asked: Named,
+  form: "may" | "who_may",
+  asked: AskedCall,
   state: WorkspaceState,
   { actionOf }: AskQuery,
   agentId: string,
-  argumentsText: string | undefined,
+  args: JsonObject | undefined,
 ): Action {
-  const named = namedTool(asked, state);
-  const type = asked.namesTool ? (named ?? asked.actionType) : asked.actionType;
+  const { tool, actionType } = toolAndType(form, asked, state);
   try {
-    return actionOf({ agentId, actionType: type, tool: named, argumentsText });
+    return actionOf({ agentId, actionType, tool, arguments: args });
   } catch (error) {
-    throw aboutQuestion(error);
+    throw aboutForm(form, asked, error);
   }
 }
 
-/** Finds the tool that a question names; undefined if it names none. Throws TOOL_NOT_FOUND. */
-function namedTool({ actionType, tool, namesTool }: Named, state: WorkspaceState): string | undefined {
-  const name = namesTool ? actionType : tool;
-  return name === undefined ? undefined : findTool(state, name);
+/** Returns the tool that a question names, as it was registered, and the action type, which is the tool's name by default. */
+function toolAndType(form: "may" | "who_may", { tool, actionType }: AskedCall, state: WorkspaceState) {
+  const named = tool === undefined ? undefined : findTool(state, `${form}.tool`, tool);
+  const type = actionType ?? named;
+  if (type === undefined) throw invalidField(form, "must have `tool` or `action_type`");
+  return { tool: named, actionType: type };
 }
 
-const PARTS: Readonly<Record<string, string>> = {
-  action_type: "names an action type that",
-  tool: "names a tool that",
-  "metadata.arguments": "has arguments that cannot be used: the text",
-};
-
-/** Moves a violation of the action's fields to the question that they came from. */
-function aboutQuestion(error: unknown): unknown {
+/** Moves a violation of the action's fields to those of the question that they came from. */
+function aboutForm(form: "may" | "who_may", { actionType }: AskedCall, error: unknown): unknown {
   if (!(error instanceof ControlPlaneError) || error.reason !== ErrorReason.INVALID_FIELD) return error;
   const [violation] = error.violations;
-  const part = PARTS[violation?.field ?? ""];
-  return part === undefined ? error : invalidField("question", `${part} ${violation?.description}`, error);
+  const fields: Readonly<Record<string, string>> = {
+    action_type: actionType === undefined ? "tool" : "action_type",
+    tool: "tool",
+    "metadata.arguments": "arguments",
+  };
+  const field = fields[violation?.field ?? ""];
+  return field === undefined ? error : invalidField(`${form}.${field}`, violation?.description ?? "", error);
 }

@@ -1,4 +1,5 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import type { ChangedQuestion } from "../../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { ErrorReason, invalidField } from "../../errors.ts";
 import { isJsonObject, ownValue } from "../../policy/json-value.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
@@ -9,6 +10,7 @@ import { canonicalJson } from "../../tree/canonical.ts";
 import { counted, type Evidence, type Findings, plain, quoted, sentence } from "./answer.ts";
 import { absent, findMandate } from "./subjects.ts";
 
+const MANDATE = "changed.mandate";
 const MANDATE_ID = /^mnd_[a-z0-9]{1,60}$/;
 /** Differences that the text says; the evidence has more. */
 const MAX_SAID = 5;
@@ -32,11 +34,14 @@ interface Difference {
 export async function changedAnswer(
   reader: Reader,
   state: WorkspaceState,
-  name: string,
-  asked: readonly [number, number] | undefined,
+  { mandate: name, fromVersion, toVersion }: ChangedQuestion,
 ): Promise<Findings> {
+  if ((fromVersion === undefined) !== (toVersion === undefined)) {
+    throw invalidField("changed", "must have both `from_version` and `to_version`, or neither");
+  }
+  const asked = fromVersion === undefined || toVersion === undefined ? undefined : ([fromVersion, toVersion] as const);
   const mandateId = findMandate(state, name)?.compiled.id ?? (MANDATE_ID.test(name) ? name : undefined);
-  if (mandateId === undefined) throw absent(ErrorReason.MANDATE_NOT_FOUND, "a mandate in force", name);
+  if (mandateId === undefined) throw absent(MANDATE, ErrorReason.MANDATE_NOT_FOUND, "a mandate in force", name);
   const [before, after] = await readTwo(reader, state.workspaceId, mandateId, name, asked);
   const mandateName = String(after.definition.name);
   const title = `mandate ${quoted(mandateName)}`;
@@ -72,20 +77,21 @@ async function readTwo(
   const { rows } = await stored(reader.query<MandateVersion & {}>(query));
   if (asked === undefined) {
     const [after, before = after] = rows;
-    if (after === undefined || before === undefined) throw absent(ErrorReason.MANDATE_NOT_FOUND, "the mandate", name);
+    if (after === undefined || before === undefined)
+      throw absent(MANDATE, ErrorReason.MANDATE_NOT_FOUND, "the mandate", name);
     return [before, after];
   }
   const [before, after] = asked.map((version) => rows.find((row) => row.version === version));
   if (before !== undefined && after !== undefined) return [before, after];
   if (rows.length === 0) await assertExists(reader, workspaceId, mandateId, name);
-  const missing = asked.find((version) => rows.every((row) => row.version !== version));
-  throw invalidField("question", `names version ${missing}, which mandate \`${mandateId}\` does not have`);
+  const [missing, field] = before === undefined ? [asked[0], "from_version"] : [asked[1], "to_version"];
+  throw invalidField(`changed.${field}`, `names version ${missing}, which mandate \`${mandateId}\` does not have`);
 }
 
 async function assertExists(reader: Reader, workspaceId: string, mandateId: string, name: string): Promise<void> {
   const query = { ...readLastMandateVersions, values: [workspaceId, mandateId] };
   const { rows } = await stored(reader.query<MandateVersion & {}>(query));
-  if (rows.length === 0) throw absent(ErrorReason.MANDATE_NOT_FOUND, "the mandate", name);
+  if (rows.length === 0) throw absent(MANDATE, ErrorReason.MANDATE_NOT_FOUND, "the mandate", name);
 }
 
 function differencesOf(before: MandateVersion, after: MandateVersion): readonly Difference[] {

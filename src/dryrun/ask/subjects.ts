@@ -9,39 +9,35 @@ import type { Work } from "../work.ts";
 /** Ids that the error for an ambiguous name shows. */
 const MAX_IDS = 10;
 
-/** Creates the error for what a question names and the workspace does not have. */
-export function absent(reason: ErrorReason, noun: string, name: string): ControlPlaneError {
+/** Creates the error for a field that names something which the workspace does not have. */
+export function absent(field: string, reason: ErrorReason, noun: string, name: string): ControlPlaneError {
   const description = `names ${noun} \`${name}\`, which the workspace does not have`;
-  const violations = [{ field: "question", description, reason: ErrorReason[reason] as string }];
-  const metadata = { field: "question", looked_for: name };
-  return new ControlPlaneError(reason, `\`question\` ${description}`, metadata, { violations });
+  const violations = [{ field, description, reason: ErrorReason[reason] as string }];
+  return new ControlPlaneError(reason, `\`${field}\` ${description}`, { field, looked_for: name }, { violations });
 }
 
 /** Finds an agent by its id, or by its name in any case. Throws AGENT_NOT_FOUND, and INVALID_FIELD for a name of several. */
-export function* findAgent({ agents }: WorkspaceState, name: string): Work<AgentState> {
+export function* findAgent(state: WorkspaceState, field: string, name: string): Work<AgentState> {
+  const found = yield* agentsNamed(state, name);
+  const [only] = found;
+  if (only === undefined) throw absent(field, ErrorReason.AGENT_NOT_FOUND, "an agent", name);
+  if (found.length === 1) return only;
+  const shown = found.slice(0, MAX_IDS).map(({ agentId }) => agentId);
+  const more = found.length > MAX_IDS ? ` and ${found.length - MAX_IDS} more` : "";
+  throw invalidField(field, `names ${found.length} agents with \`${name}\`; use an id: ${shown.join(", ")}${more}`);
+}
+
+/** Finds the agents of an id, or of a name in any case. */
+export function* agentsNamed({ agents }: WorkspaceState, name: string): Work<readonly AgentState[]> {
   const byId = agents.get(name);
-  if (byId !== undefined) return byId;
+  if (byId !== undefined) return [byId];
   const wanted = comparableName(name);
   const found: AgentState[] = [];
   for (const agent of agents.values()) {
     if (comparableName(agent.registration.name) === wanted) found.push(agent);
     yield;
   }
-  const [only] = found;
-  if (only === undefined) throw absent(ErrorReason.AGENT_NOT_FOUND, "an agent", name);
-  if (found.length > 1)
-    throw ambiguous(
-      "agents",
-      name,
-      found.map(({ agentId }) => agentId),
-    );
-  return only;
-}
-
-function ambiguous(noun: string, name: string, ids: readonly string[]): ControlPlaneError {
-  const shown = ids.slice(0, MAX_IDS).join(", ");
-  const more = ids.length > MAX_IDS ? ` and ${ids.length - MAX_IDS} more` : "";
-  return invalidField("question", `names ${ids.length} ${noun} with \`${name}\`; use an id: ${shown}${more}`);
+  return found;
 }
 
 /** Finds a mandate in force by its id, or by its name in any case; undefined if there is none. */
@@ -53,16 +49,23 @@ export function findMandate({ policies }: WorkspaceState, name: string): Mandate
   );
 }
 
+/** Finds a tool as `toolNamed` does. Throws TOOL_NOT_FOUND. */
+export function findTool(state: WorkspaceState, field: string, name: string): string {
+  const found = toolNamed(state, name);
+  if (found === undefined) throw absent(field, ErrorReason.TOOL_NOT_FOUND, "a tool", name);
+  return found;
+}
+
 /**
- * Finds a tool by its name in any case, and returns the name as it was registered. A tool that rules name counts, registered or not.
- * Throws TOOL_NOT_FOUND.
+ * Finds a tool by its name in any case, and returns the name as it was registered; undefined for an unknown one. A tool that rules
+ * name counts, registered or not.
  */
-export function findTool({ policies }: WorkspaceState, name: string): string {
+export function toolNamed({ policies }: WorkspaceState, name: string): string | undefined {
   const registered = policies.tool(name);
   if (registered !== undefined) return registered.schema.name;
   const key = toolKey(name);
   for (const { rules } of policies.policySet().mandates()) {
     if (rules.some(({ tool }) => tool === key)) return name.trim();
   }
-  throw absent(ErrorReason.TOOL_NOT_FOUND, "a tool", name);
+  return undefined;
 }

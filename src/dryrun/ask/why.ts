@@ -1,5 +1,7 @@
+import type { WhyQuestion } from "../../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { ErrorReason } from "../../errors.ts";
 import { type DecisionBody, readReceipts, type SealedLimit, type SealedReason } from "../../log/receipts.ts";
+import { decisionFromEnum } from "../../policy/compile/rule-draft.ts";
 import type { Decision } from "../../policy/types.ts";
 import type { Reader } from "../../store/transaction.ts";
 import { agentText, type Evidence, type Findings, plain, quoted, sentence } from "./answer.ts";
@@ -10,16 +12,16 @@ const DECISION_ID = /^dec_[a-z0-9]{1,60}$/;
 /** Reasons that the text says; all are in the evidence. */
 const MAX_SAID = 3;
 
-/** Answers why a decision was taken, from its receipt. `supposed`: the decision that the question takes for granted. */
+/** Answers why a decision was taken, from its receipt. */
 export async function whyAnswer(
   reader: Reader,
   workspaceId: string,
-  decisionId: string,
-  supposed: Decision | undefined,
+  { decisionId, supposed: supposedEnum = 0 }: WhyQuestion,
 ): Promise<Findings> {
+  const supposed = decisionFromEnum(supposedEnum);
   const receipts = DECISION_ID.test(decisionId) ? await readReceipts(reader, workspaceId, [decisionId]) : undefined;
   const body = receipts?.get(decisionId)?.body;
-  if (body === undefined) throw absent(ErrorReason.DECISION_NOT_FOUND, "the decision", decisionId);
+  if (body === undefined) throw absent("why.decision_id", ErrorReason.DECISION_NOT_FOUND, "the decision", decisionId);
   const evidence = [
     ...reasonsEvidence(body),
     ...observedEvidence(body),

@@ -123,6 +123,7 @@ const MESSAGES: Readonly<Record<string, JsonObject>> = {
   ProbeRequest: { agent_id: `agt_${ID}`, ...ACTION },
   BacktestRequest: { drafts: [MANDATE], since: AT },
   UpdateWorkspaceRequest: { workspace_id: "default", default_decision: "escalate", four_eyes: true },
+  AskRequest: { may: { agent: "payments-agent", tool: "send_payment", arguments: ARGUMENTS } },
   CreateApiKeyRequest: { name: "payments", role: "agent", agent_id: `agt_${ID}` },
   CreateMcpServerRequest: { name: "files", url: "https://mcp.example.com/mcp", mode: "quarantine" },
 };
@@ -194,7 +195,11 @@ function messageExample(desc: DescMessage, direction: Direction, inside: readonl
   if (known !== undefined && direction === "request") return known;
   const fields = desc.fields.filter(({ oneof }) => oneof === undefined || direction === "response");
   return Object.fromEntries(
-    fields.map((field) => [field.name, memberExample(field, known, direction, [...inside, desc])]),
+    fields.map((field) => {
+      // Of a oneof one member is set.
+      const isUnset = field.oneof !== undefined && field.oneof.fields[0] !== field;
+      return [field.name, isUnset ? null : memberExample(field, known, direction, [...inside, desc])];
+    }),
   );
 }
 
