@@ -1,7 +1,7 @@
-import { Semaphore } from "../async/semaphore.ts";
+import { Semaphore, type SemaphoreCaller } from "../async/semaphore.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
-/** Lets a bounded number of calls of one kind go on at once; the others wait in the order of their arrival. */
+/** Lets a bounded number of calls of one kind go on at once; the others wait in the order of their arrival, keys in turn. */
 export class Slots {
   readonly #semaphore: Semaphore;
   readonly #maxWaiting: number;
@@ -11,18 +11,22 @@ export class Slots {
     this.#maxWaiting = maxWaiting;
   }
 
-  /** Waits for a slot and returns the function that gives it back. Rejects with OVERLOADED when too many wait. */
-  async acquire(): Promise<() => void> {
-    const release = await this.#semaphore.acquire();
+  /**
+   * Waits for a slot and returns the function that gives it back. Rejects with OVERLOADED when too many of the key wait, and with
+   * the signal's reason once it aborts.
+   */
+  async acquire(caller?: SemaphoreCaller): Promise<() => void> {
+    const release = await this.#semaphore.acquire(caller);
     if (release !== undefined) return release;
+    caller?.signal?.throwIfAborted();
     const waiting = String(this.#maxWaiting);
     const message = `${waiting} calls of this kind are waiting; retry with back-off`;
     throw new ControlPlaneError(ErrorReason.OVERLOADED, message, { waiting });
   }
 
   /** Runs work in a slot. Rejects as `acquire` and the work do. */
-  async run<T>(work: () => Promise<T>): Promise<T> {
-    const release = await this.acquire();
+  async run<T>(work: () => Promise<T>, caller?: SemaphoreCaller): Promise<T> {
+    const release = await this.acquire(caller);
     try {
       return await work();
     } finally {

@@ -355,7 +355,7 @@ describe("a question as text", () => {
     expect(model.open.most).to.equal(4);
   });
 
-  it("that the caller gives up on is not read on.", async () => {
+  it("that the caller gives up on is not read on, and not waited for.", async () => {
     model.behaviour = staysSilent;
     const reader = new QuestionReader({
       model: watchedGuard(model.url).model,
@@ -363,11 +363,15 @@ describe("a question as text", () => {
       check: () => undefined,
     });
     const given = new AbortController();
-    const reading = reader.read("may twin?", await test.log.caughtUp(), given.signal);
-    await model.waitFor(1);
+    const state = await test.log.caughtUp();
+    const readings = Array.from({ length: 6 }, () => reader.read("may twin?", state, given.signal));
+    await model.waitFor(4);
     given.abort(new Error("gave up"));
-    const error = await reading.catch((each: unknown) => each);
-    expect(error).to.equal(given.signal.reason);
+    const ends = await Promise.allSettled(readings);
+    expect(ends.map((end) => end.status === "rejected" && end.reason)).to.deep.equal(
+      Array.from({ length: 6 }, () => given.signal.reason),
+    );
+    expect(model.asked).to.have.length(4);
     await model.idle();
   });
 });
@@ -445,4 +449,15 @@ describe("a question over every wire", () => {
       }
     });
   }
+
+  it("is refused with both fields when a JSON text has two of them.", async () => {
+    const headers = { "x-api-key": server.adminKey, "content-type": "application/json" };
+    const body = JSON.stringify({ never_fire: {}, shadowed: {} });
+    for (const path of ["/v1/enforce/ask", `/${ask.parent.typeName}/${ask.name}`]) {
+      const reply = await fetch(`${server.http}${path}`, { method: "POST", headers, body });
+      expect([reply.status, await reply.text()].join(" "), path).to.match(
+        /^400 .*`shadowed` cannot be given beside `never_fire`/,
+      );
+    }
+  });
 });

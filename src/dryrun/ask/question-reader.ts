@@ -21,7 +21,7 @@ export interface QuestionReaderOptions {
 
 /** Texts that are read at once: few, so that decisions that ask the same model hardly wait for them. */
 const MAX_READING = 4;
-/** Texts that wait; past it OVERLOADED. */
+/** Texts of one workspace that wait; past it OVERLOADED. */
 const MAX_WAITING = 16;
 /** Tokens and bytes of a question in fields; the longest text has 1,000 characters. */
 const MAX_TOKENS = 600;
@@ -64,7 +64,8 @@ export class QuestionReader {
       throw textError(ErrorReason.QUESTION_NEEDS_MODEL, "needs a model, and `ACP_GUARD_URL` is not set");
     }
     const names = await offeredNames(state, text);
-    const asked = askedFrom(await this.#slots.run(() => this.#ask(text, names, signal)));
+    const caller = { key: state.workspaceId, signal };
+    const asked = askedFrom(await this.#slots.run(() => this.#ask(text, names, signal), caller));
     if (asked === undefined || !(await doInTurns(isGrounded(asked, text, state)))) throw notUnderstood();
     try {
       this.#options.check(create(AskRequestSchema, { form: asked }));
