@@ -138,7 +138,7 @@ describe("createRestTranscoder", () => {
     ["a path variable that is a list", { type: STRING, label: REPEATED }, get("/v1/{c}"), "`c` is not a string"],
     ["a list of numbers in a query", { type: INT64, label: REPEATED }, get("/x"), "a query cannot fill"],
     ["bytes in a request", { type: BYTES }, post("/x"), "no JSON form is known"],
-    ["a member of a oneof", { type: STRING, oneofIndex: 0 }, post("/x"), "no JSON form is known"],
+    ["a path variable of a oneof", { type: STRING, oneofIndex: 0 }, get("/v1/{c}"), "`c` is not a string"],
     ["a duration", { type: MESSAGE, typeName: ".google.protobuf.Duration" }, post("/x"), "no JSON form is known"],
     [
       "a list of Structs",
