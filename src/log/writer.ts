@@ -1,5 +1,5 @@
-import { setImmediate } from "node:timers/promises";
 import type { PoolClient } from "pg";
+import { nextTurn } from "../async/turns.ts";
 import { forgetSaved, saveTrustSnapshot, snapshotOf } from "../state/trust-snapshot.ts";
 import type { Action, SealedDecision } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
@@ -242,7 +242,7 @@ export class WorkspaceLog {
   }
 
   async #turn(): Promise<void> {
-    if (this.#owesTurn) await setImmediate();
+    if (this.#owesTurn) await nextTurn();
     this.#owesTurn = false;
     if (this.#inFlight.isEmpty) {
       await this.#startNext();
@@ -278,7 +278,7 @@ export class WorkspaceLog {
     if (next === undefined) return;
     // A turn of the event loop: requests that have arrived on other connections join the batch. A caller alone, whose last
     // batch was its own, is not made to wait.
-    await (this.#lastBatchSize > 1 ? setImmediate() : undefined);
+    if (this.#lastBatchSize > 1) await nextTurn();
     if (isTask(next)) {
       this.#publish();
       this.#queue.shiftTask();
