@@ -163,21 +163,13 @@ describe("a pipeline without a transport", () => {
 });
 
 describe("draining", () => {
-  it("lets unary calls finish, refuses new ones, and ends those that outlast the grace", async () => {
+  it("lets unary calls finish and refuses new ones", async () => {
     const finish = deferred();
-    const harness = await startHarness({
-      enforcement: {
-        async intercept({ agentId }) {
-          await (agentId === "agt_1" ? finish.promise : new Promise(() => {}));
-          return {};
-        },
-      },
-    });
+    const harness = await startHarness({ enforcement: { intercept: () => finish.promise.then(() => ({})) } });
     try {
       const finishing = harness.intercept("grpc", GOOD);
-      const lasting = harness.intercept("rest", { ...GOOD, agentId: "agt_2" });
-      await until(() => harness.seen.length === 2);
-      const drained = harness.pipeline.drain(100);
+      await until(() => harness.seen.length === 1);
+      const drained = harness.pipeline.drain(60_000);
       for (const wire of ["rest", "connect", "grpc"] as const) {
         const refused = await harness.intercept(wire, GOOD);
         expect([refused.code, refused.reason]).to.deep.equal(["UNAVAILABLE", "SHUTTING_DOWN"]);
@@ -185,8 +177,19 @@ describe("draining", () => {
       finish.resolve();
       expect((await finishing).code).to.equal("OK");
       await drained;
+      expect(harness.seen).to.have.length(1);
+    } finally {
+      await harness.stop();
+    }
+  });
+
+  it("ends calls that outlast the grace", async () => {
+    const harness = await startHarness({ enforcement: { intercept: () => new Promise(() => {}) } });
+    try {
+      const lasting = harness.intercept("rest", GOOD);
+      await until(() => harness.seen.length === 1);
+      await harness.pipeline.drain(1);
       expect((await lasting).reason).to.equal("SHUTTING_DOWN");
-      expect(harness.seen).to.have.length(2);
     } finally {
       await harness.stop();
     }
