@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { Client } from "pg";
 import { startEmbeddedPostgres } from "../../src/store/embedded-postgres.ts";
 import type { StoreLog } from "../../src/store/migrate.ts";
+import "../support/scratch.ts";
 import { parentOf } from "./cpu.ts";
 
 /** A log without a reader. */

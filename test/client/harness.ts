@@ -71,4 +71,4 @@ export async function morePieces(proxy: HttpProxy, count: number): Promise<void>
 }
 
 /** An address on which nobody listens. */
-export const NOWHERE = "http://127.0.0.1:47001";
+export const NOWHERE = "http://127.0.0.1:4747";

@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
 import { rm, statfs } from "node:fs/promises";
-import { join } from "node:path";
+import { tmpdir } from "node:os";
 import { Client, Pool } from "pg";
-import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded-postgres.ts";
+import { startEmbeddedPostgres } from "../../src/store/embedded-postgres.ts";
 import { type Migration, runMigrations, type StoreLog } from "../../src/store/migrate.ts";
 import { MIGRATIONS } from "../../src/store/migrations.ts";
+import { createScratch, MEMORY } from "./scratch.ts";
 import { assertServingLogin } from "./serving-login.ts";
 
 /** A database of one test file, on a server that the test files of this process share. */
@@ -20,16 +21,8 @@ export interface TestDatabase {
 /** A log that is silent; tests that look at messages pass their own. */
 export const SILENT_LOG: StoreLog = { info: () => undefined, warn: () => undefined, error: () => undefined };
 
-/** File system in memory that Linux offers. */
-const MEMORY = "/dev/shm";
-/** Bytes that must be free there: containers often have 64 MB. */
+/** Bytes that must be free in memory: containers often have 64 MB. */
 const MIN_MEMORY = 4 * 1024 ** 3;
-const DISK_DIR = join(import.meta.dirname, "..", "..", ".data", "test");
-/** Names this checkout, so that two of them may run their tests at the same time. */
-const CHECKOUT = createHash("sha256")
-  .update(import.meta.dirname)
-  .digest("hex")
-  .slice(0, 12);
 const PREFIX = "acp_test_";
 /** Settings for data that may be lost with the machine: nothing is made durable or cleaned up. */
 export const FAST_SETTINGS: Readonly<Record<string, string>> = {
@@ -41,6 +34,8 @@ export const FAST_SETTINGS: Readonly<Record<string, string>> = {
   max_wal_size: "64MB",
   // The passwords are random, so that hashing them thousands of times guards nothing.
   scram_iterations: "1",
+  // Shared memory lies in the data directory and goes with it.
+  dynamic_shared_memory_type: "mmap",
 };
 const templates = new Map<readonly Migration[], Promise<string>>();
 let server: Promise<TestPostgres> | undefined;
@@ -66,24 +61,6 @@ export function urlOf(url: string, database: string, user?: { name: string; pass
   return copy.href;
 }
 
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
-}
-
-/** A run that was killed leaves its databases; their names tell whose they are. */
-async function dropOrphans(administrator: Pool): Promise<void> {
-  const { rows } = await administrator.query("select datname from pg_database where datname like $1", [`${PREFIX}%`]);
-  for (const { datname } of rows) {
-    if (!isAlive(Number(datname.slice(PREFIX.length).split("_")[0]))) {
-      await administrator.query(`drop database if exists ${datname} with (force)`);
-    }
-  }
-}
-
 /** The server of the tests of this process, with the connection that creates and drops their databases. */
 interface TestPostgres {
   readonly url: string;
@@ -94,10 +71,9 @@ interface TestPostgres {
 async function startServer(): Promise<TestPostgres> {
   const ownerUrl = process.env.DATABASE_URL_TEST;
   if (ownerUrl) return { url: await createLogin(ownerUrl), ownerUrl, administrator: administratorOf(ownerUrl) };
-  const started = await startUnused(Number(process.env.MOCHA_WORKER_ID ?? 0));
-  const administrator = administratorOf(started.ownerUrl);
-  await dropOrphans(administrator);
-  return { url: started.url, ownerUrl: started.ownerUrl, administrator };
+  const dataDir = createScratch(await findRoom());
+  const started = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG, settings: FAST_SETTINGS });
+  return { url: started.url, ownerUrl: started.ownerUrl, administrator: administratorOf(started.ownerUrl) };
 }
 
 /** One connection, which does not keep the process alive between its statements. */
@@ -120,25 +96,12 @@ async function createLogin(ownerUrl: string): Promise<string> {
 }
 
 /**
- * Returns the directory of the servers' data: in memory where there is room. Ext4 gives out no file number that was in use a
- * moment ago, so each file of a new database would take longer the more databases were just dropped.
+ * Finds a place for the server's data: in memory where there is room. Ext4 gives out no file number that was in use a moment
+ * ago, so each file of a new database would take longer the more databases were just dropped.
  */
-async function findDataDir(): Promise<string> {
+async function findRoom(): Promise<string> {
   const free = await statfs(MEMORY).catch(() => undefined);
-  return free !== undefined && free.bavail * free.bsize >= MIN_MEMORY
-    ? join(MEMORY, `acp-test-${process.geteuid?.()}-${CHECKOUT}`)
-    : DISK_DIR;
-}
-
-/** A server in the first directory that no other run uses. It ends with this process. */
-async function startUnused(first: number): Promise<EmbeddedPostgres> {
-  const dataDir = join(await findDataDir(), String(first));
-  try {
-    return await startEmbeddedPostgres({ dataDir, log: SILENT_LOG, settings: FAST_SETTINGS });
-  } catch (error) {
-    if (!(error as Error).message.includes("is in use")) throw error;
-    return startUnused(first + 1);
-  }
+  return free !== undefined && free.bavail * free.bsize >= MIN_MEMORY ? MEMORY : tmpdir();
 }
 
 async function createDatabase(template?: string): Promise<string> {

@@ -1,10 +1,21 @@
-import { type AddressInfo, createServer } from "node:net";
+import { randomInt } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:net";
 
-/** A port of the loopback address that nobody listens on at the moment. */
+/** Below the ports that systems give to connections and to listeners without a wish. */
+const PORTS = [20_000, 32_768] as const;
+
+/** Finds a port of the loopback address that is free, and that nobody gets who does not ask for it. */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  for (;;) {
+    const port = randomInt(...PORTS);
+    const server = createServer().listen(port, "127.0.0.1");
+    const isFree = await once(server, "listening").then(
+      () => true,
+      () => false,
+    );
+    if (!isFree) continue;
+    await new Promise((resolve) => server.close(resolve));
+    return port;
+  }
 }

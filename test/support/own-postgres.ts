@@ -5,6 +5,7 @@ import { startEmbeddedPostgres } from "../../src/store/embedded-postgres.ts";
 import { runMigrations } from "../../src/store/migrate.ts";
 import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { assertServingLogin } from "./serving-login.ts";
+import "./scratch.ts";
 
 const SILENT_LOG = { info: () => undefined, warn: () => undefined, error: () => undefined };
 

@@ -1,12 +1,13 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
-import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 import { Redis } from "ioredis";
 import { freePort } from "./free-port.ts";
+import "./scratch.ts";
 
 /** A redis-server of one test, which can be taken away in all the ways in which one goes. */
 export interface TestRedis {
@@ -25,33 +26,29 @@ export interface TestRedis {
 }
 
 const HOST = "127.0.0.1";
-/** Milliseconds for a server to answer. */
+/** Milliseconds for a server to be ready. */
 const START_LIMIT_MS = 20_000;
 const running = new Set<ChildProcess>();
 
-async function answers(port: number): Promise<boolean> {
-  const socket = connect(port, HOST);
-  const { promise, resolve } = Promise.withResolvers<boolean>();
-  socket.once("connect", () => resolve(true)).once("error", () => resolve(false));
-  const isThere = await promise;
-  socket.destroy();
-  return isThere;
+/** Resolves once the server listens, not when any listens there: another run's may have got the port. */
+async function ready(child: ChildProcessByStdio<null, Readable, null>): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const timer = setTimeout(() => reject(new Error("redis-server was not ready in time")), START_LIMIT_MS);
+  child.once("error", ({ message }) => {
+    reject(new Error(`redis-server did not start: ${message}; it comes with the package redis-server`));
+  });
+  child.once("exit", (code, signal) => reject(new Error(`redis-server ended with ${code ?? signal}`)));
+  createInterface(child.stdout).on("line", (line) => {
+    if (line.includes("Ready to accept connections")) resolve();
+  });
+  await promise.finally(() => clearTimeout(timer));
 }
 
 async function launch(port: number, dir: string): Promise<ChildProcess> {
   const args = ["--port", `${port}`, "--bind", HOST, "--dir", dir, "--save", "", "--appendonly", "no"];
-  const child = spawn("redis-server", args, { stdio: "ignore" });
+  const child = spawn("redis-server", args, { stdio: ["ignore", "pipe", "ignore"] });
   running.add(child);
-  let fault: Error | undefined;
-  child.once("error", (error) => {
-    fault = new Error(`redis-server did not start: ${error.message}; it comes with the package redis-server`);
-  });
-  const deadline = performance.now() + START_LIMIT_MS;
-  while (!(await answers(port))) {
-    if (fault !== undefined) throw fault;
-    if (child.exitCode !== null || performance.now() > deadline) throw new Error("redis-server did not answer");
-    await delay(20);
-  }
+  await ready(child);
   return child;
 }
 

@@ -1,11 +1,14 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
+import "./scratch.ts";
 
 /** How a server is started. */
 export interface ServerOptions {
@@ -44,6 +47,7 @@ const MAIN = join(import.meta.dirname, "..", "..", "src", "main.ts");
 const START_LIMIT_MS = 120_000;
 /** Milliseconds after which a server that does not stop is killed. */
 const STOP_LIMIT_MS = 30_000;
+const POLL_MS = 20;
 const KEPT_OUTPUT = 65_536;
 const running = new Set<Child>();
 
@@ -93,6 +97,13 @@ function listening(child: Child, output: () => string): Promise<Listening> {
   });
 }
 
+/** Waits for the PostgreSQL of a server that was killed: without its files it would leave shared memory behind. */
+async function databaseEnded(dataDir: string): Promise<void> {
+  const deadline = performance.now() + STOP_LIMIT_MS;
+  while (existsSync(join(dataDir, "postgres/data/postmaster.pid")) && performance.now() < deadline)
+    await delay(POLL_MS);
+}
+
 async function stopped(child: Child, ended: Promise<number | null>): Promise<number | null> {
   child.kill("SIGTERM");
   const timer = setTimeout(() => child.kill("SIGKILL"), STOP_LIMIT_MS);
@@ -121,8 +132,8 @@ export async function startServer({ databaseUrl, env = {} }: ServerOptions = {})
   running.add(child);
   const ended = once(child, "exit").then(async ([code]) => {
     running.delete(child);
-    // The PostgreSQL of a server that was killed may still be leaving.
-    await rm(dataDir, { recursive: true, force: true, maxRetries: 20 });
+    await databaseEnded(dataDir);
+    await rm(dataDir, { recursive: true, force: true });
     return code as number | null;
   });
   // A process that never started has no exit; `listening` says why.
