@@ -72,7 +72,7 @@ export interface EditableGuardOptions<Args extends unknown[]> extends Omit<Guard
    * allowed, a copy; `args` are the parameters of the call. `toArguments` of the result MUST be equal to `edited` as JSON, else the
    * call is blocked: nothing runs that nobody allowed.
    */
-  readonly fromArguments: (edited: Readonly<Record<string, unknown>>, ...args: Args) => Args;
+  readonly fromArguments: (edited: Readonly<Record<string, unknown>>, ...args: Args) => [...Args];
 }
 
 /** Options of a call that returns a `PendingApproval` at once when its action escalates, and does not wait. */
