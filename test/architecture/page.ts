@@ -1,20 +1,30 @@
-/** A block of code that a page marks to be run, with the output it shows. */
-export interface RunnableBlock {
-  /** `sh`, `ts` or `sql`. */
+/** A block of code, with the output that the page shows of it. */
+export interface CodeBlock {
+  /** `sh`, `ts`, `sql` or `python`. */
   readonly language: string;
   readonly code: string;
-  /** Undefined where the page shows none. */
+  /** The `json` or `text` block that follows at once. */
   readonly shown: { readonly language: string; readonly text: string } | undefined;
+  /** Reason of the line `<!-- not run: reason -->` above it. */
+  readonly notRun: string | undefined;
 }
 
-const BLOCK = /^<!-- run -->\n```(\w+)\n([\s\S]*?)^```\n(?:\n```(json|text)\n([\s\S]*?)^```\n)?/gm;
+const BLOCK =
+  /^(?:<!-- not run: (.+) -->\n)?```(sh|ts|sql|python)\n([\s\S]*?)^```\n(?:\n```(json|text)\n([\s\S]*?)^```\n)?/gm;
 
-/** Returns the blocks below `<!-- run -->` lines, in order; a `json` or `text` block right after one is its output. */
-export function runnableBlocks(page: string): readonly RunnableBlock[] {
-  return [...page.matchAll(BLOCK)].map(([, language = "", code = "", shownAs, text = ""]) => ({
-    ...{ language, code },
+/** Returns the blocks of code of a page, in order. */
+export function codeBlocks(page: string): readonly CodeBlock[] {
+  return [...page.matchAll(BLOCK)].map(([, notRun, language = "", code = "", shownAs, text = ""]) => ({
+    language,
+    code,
     shown: shownAs === undefined ? undefined : { language: shownAs, text },
+    notRun,
   }));
+}
+
+/** Returns the blocks that a reader, and a test, can run: all but those marked as not run. */
+export function runnableBlocks(page: string): readonly CodeBlock[] {
+  return codeBlocks(page).filter(({ notRun }) => notRun === undefined);
 }
 
 /** Returns the targets of a page's relative links, without fragments. */

@@ -1,19 +1,14 @@
-import { execFile } from "node:child_process";
 import { existsSync, globSync, readFileSync } from "node:fs";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { pathToFileURL } from "node:url";
-import { promisify } from "node:util";
 import { expect } from "chai";
 import { RuleTypeSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { DEFAULT_GRPC_PORT, DEFAULT_HOST, DEFAULT_HTTP_PORT } from "../../src/config.ts";
 import { OPERATOR_NAMES } from "../../src/policy/operators/index.ts";
 import { GUIDES } from "../../src/server/docs/guides.ts";
 import { enumWordsFromDesc } from "../../src/server/rest/enum-words.ts";
-import { createTestDatabase, type TestDatabase, withClient } from "../support/database.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startServer, type TestServer } from "../support/server.ts";
-import { asFarAsShown, isTextAsShown, linksOf, type RunnableBlock, runnableBlocks, tableBelow } from "./page.ts";
+import { type CodeBlock, linksOf, runnableBlocks, tableBelow } from "./page.ts";
+import { createReadersFolder, DOCUMENTED_HTTP, type ReadersFolder, ReadersShell } from "./reader.ts";
 import { ROOT } from "./source-files.ts";
 
 const README = readPage("README.md");
@@ -23,18 +18,12 @@ const GUIDE_PAGES = PAGES_OF_DOCS.map(readPage);
 /** The section whose commands those of the guides continue. */
 const PRELUDE = runnableBlocks(README.text.split(/^## /m).find((text) => text.startsWith("One decision\n")) ?? "");
 const PAGES = [README, ...GUIDE_PAGES];
-/** Ends the output of each block. */
-const END = "--- end of block ---";
-const HTTP = `http://${DEFAULT_HOST}:${DEFAULT_HTTP_PORT}`;
-const GRPC = `${DEFAULT_HOST}:${DEFAULT_GRPC_PORT}`;
 const KEY_LINE = "KEY=$(cat .data/admin-key)";
-
-const run = promisify(execFile);
 
 interface Page {
   readonly path: string;
   readonly text: string;
-  readonly blocks: readonly RunnableBlock[];
+  readonly blocks: readonly CodeBlock[];
 }
 
 function readPage(path: string): Page {
@@ -42,85 +31,31 @@ function readPage(path: string): Page {
   return { path, text, blocks: runnableBlocks(text) };
 }
 
-const shellBlocks = ({ blocks }: Page): readonly RunnableBlock[] => blocks.filter(({ language }) => language === "sh");
-
-/** Puts the test server's addresses and key in place of the documented defaults. */
-function forServer(code: string, { http, grpc, adminKey }: TestServer): string {
-  return code.replaceAll(HTTP, http).replaceAll(GRPC, grpc).replace(KEY_LINE, `KEY=${adminKey}`);
-}
-
-/** Runs shell blocks in one shell. Returns their outputs, and the agent that they registered. */
-async function runShell(
-  blocks: readonly RunnableBlock[],
-  server: TestServer,
-): Promise<{ readonly outputs: readonly string[]; readonly agentId: string }> {
-  const script = blocks.map(({ code }) => `${forServer(code, server)}\necho; echo '${END}'`);
-  const { stdout } = await run("bash", ["-euo", "pipefail", "-c", `${script.join("\n")}\necho $AGENT`], { cwd: ROOT });
-  const outputs = stdout.split(END).map((output) => output.trim());
-  return { outputs, agentId: outputs.at(-1) ?? "" };
-}
-
-/** Entries of the published client, and their sources. */
-const CLIENT_ENTRIES = { "": "index.ts", "/node": "node/index.ts", "/proto": "proto.ts" };
-
-/** Runs a module as printed, with the entries of the client taken from the sources. */
-async function runModule(code: string, server: TestServer, agentId: string): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "acp-readme-"));
-  const source = (entry: keyof typeof CLIENT_ENTRIES): string =>
-    `"${pathToFileURL(join(ROOT, "src/client", CLIENT_ENTRIES[entry])).href}"`;
-  const text = forServer(code, server).replace(/"@agent-control-plane\/client(\/node|\/proto|)"/g, (_, entry) =>
-    source(entry),
-  );
-  try {
-    const file = join(folder, "example.ts");
-    await writeFile(file, text);
-    const env = { ...process.env, KEY: server.adminKey, AGENT: agentId };
-    return (await run(process.execPath, [file], { env })).stdout;
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
-}
-
-async function runSql(statement: string, url: string): Promise<string> {
-  return JSON.stringify(await withClient(url, async (client) => (await client.query(statement)).rows));
-}
-
-function assertShown({ shown }: RunnableBlock, output: string): void {
-  if (shown === undefined) return;
-  if (shown.language === "text") {
-    expect(isTextAsShown(output, shown.text), `${output}\nis not as shown:\n${shown.text}`).to.equal(true);
-    return;
-  }
-  const want: unknown = JSON.parse(shown.text);
-  expect(asFarAsShown(JSON.parse(output), want)).to.deep.equal(want);
-}
-
-describe("the commands of the README and the guides", () => {
+describe("the commands of the README and the guides", function () {
+  this.timeout(180_000);
   let database: TestDatabase;
-  let server: TestServer;
-  before(async function () {
-    this.timeout(180_000);
+  let folder: ReadersFolder;
+  before(async () => {
     database = await createTestDatabase();
-    server = await startServer({ databaseUrl: database.url });
+    folder = await createReadersFolder(database.url);
   });
   after(async () => {
-    await server?.stop();
+    await folder?.remove();
     await database?.drop();
   });
 
   it("use the default addresses and the key file.", () => {
-    expect(README.text).to.include(HTTP).and.to.include(KEY_LINE);
+    expect(README.text).to.include(DOCUMENTED_HTTP).and.to.include(KEY_LINE);
   });
 
   // One workspace for all pages, as a reader has it. A guide's shell begins with the README's first blocks.
-  for (const page of PAGES) {
+  for (const page of PAGES.filter(({ blocks }) => blocks.length > 0)) {
     it(`print what ${page.path} shows.`, async () => {
-      const shell = page === README ? shellBlocks(page) : [...PRELUDE, ...shellBlocks(page)];
-      const { outputs, agentId } = await runShell(shell, server);
-      for (const [index, block] of shell.entries()) assertShown(block, outputs[index] ?? "");
-      for (const block of page.blocks) {
-        if (block.language === "ts") assertShown(block, await runModule(block.code, server, agentId));
-        if (block.language === "sql") assertShown(block, await runSql(block.code, database.url));
+      const shell = new ReadersShell(folder);
+      try {
+        for (const block of page === README ? page.blocks : [...PRELUDE, ...page.blocks]) await shell.check(block);
+      } finally {
+        await shell.close();
       }
     });
   }
@@ -203,6 +138,12 @@ describe("the README and the guides", () => {
     expect(PAGES_OF_DOCS.filter((path) => !linked.has(path))).to.deep.equal([]);
     const unlisted = globSync("src/**/GUIDE.md", { cwd: ROOT }).filter((path) => !PAGES_OF_DOCS.includes(path));
     expect(unlisted).to.deep.equal([]);
+  });
+
+  it("hold every block that is run but those of Python; other pages mark theirs as not run.", () => {
+    const others = globSync("src/**/*.md", { cwd: ROOT }).filter((path) => !PAGES_OF_DOCS.includes(path));
+    const unmarked = others.filter((path) => readPage(path).blocks.some(({ language }) => language !== "python"));
+    expect(unmarked).to.deep.equal([]);
   });
 
   it("link to files that exist.", () => {

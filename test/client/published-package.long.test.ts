@@ -29,7 +29,7 @@ const RESULTS = ["ran 7", "AgentBlockedError", "ran 7"];
 const KIB = 1024;
 const MAX_TARBALL = 250 * KIB;
 /** Without room for the rules for fields, which are 10 KB. */
-const MAX_BUNDLE = 40_000;
+const MAX_BUNDLE = 45_000;
 
 /** Bundles a program of the project for browsers; gives what a page loads before it runs, or all of it as one file. */
 async function bundle(project: string, entry: string, asOneFile = false): Promise<string> {
@@ -136,10 +136,11 @@ describe("the published client", function () {
   });
 
   it(`adds at most ${MAX_BUNDLE} bytes to a page that guards a function, compressed, without rules for fields.`, async () => {
-    const code = await bundle(client.project, "guard-only.mjs");
+    const code = await bundle(client.project, "guard-only.mjs", true);
     const { length } = gzipSync(code, { level: 9 });
     console.log(`      ${length} bytes of script, compressed`);
     expect(length).to.be.lessThan(MAX_BUNDLE);
+    expect(await readFile(join(ROOT, "src/client/GUIDE.md"), "utf8")).to.include(`less than ${MAX_BUNDLE / 1000} KB`);
     expect(code).not.to.contain("buf.validate").and.not.to.contain("buf/validate");
   });
 

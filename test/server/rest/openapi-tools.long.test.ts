@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { expect } from "chai";
 import typesFromOpenApi, { astToString } from "openapi-types";
-import { runnableBlocks } from "../../architecture/page.ts";
+import { codeBlocks } from "../../architecture/page.ts";
 import { ROOT } from "../../architecture/source-files.ts";
 import { createTestDatabase, type TestDatabase } from "../../support/database.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
@@ -16,10 +16,8 @@ const run = promisify(execFile);
 
 /** The program that the guide shows for REST clients. */
 function programOfGuide(): string {
-  const blocks = runnableBlocks(
-    readFileSync(join(ROOT, "src/server/rest/GUIDE.md"), "utf8").replaceAll("<!-- types -->", "<!-- run -->"),
-  );
-  return blocks.find(({ code }) => code.includes("openapi-fetch"))?.code ?? "";
+  const blocks = codeBlocks(readFileSync(join(ROOT, "src/server/rest/GUIDE.md"), "utf8"));
+  return blocks.find(({ language }) => language === "ts")?.code ?? "";
 }
 
 describe("the document at /openapi.json", () => {

@@ -1,0 +1,178 @@
+import { type ChildProcessWithoutNullStreams, execFile, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { chmod, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect } from "chai";
+import { DEFAULT_GRPC_PORT, DEFAULT_HOST, DEFAULT_HTTP_PORT } from "../../src/config.ts";
+import { withClient } from "../support/database.ts";
+import { startServer, type TestServer } from "../support/server.ts";
+import { asFarAsShown, type CodeBlock, isTextAsShown } from "./page.ts";
+import { ROOT } from "./source-files.ts";
+
+/** Address of REST, Connect and gRPC-Web in the pages. */
+export const DOCUMENTED_HTTP = `http://${DEFAULT_HOST}:${DEFAULT_HTTP_PORT}`;
+const DOCUMENTED_GRPC = `${DEFAULT_HOST}:${DEFAULT_GRPC_PORT}`;
+/** Ends the output of each block. */
+const END = "--- end of block ---";
+/** Parts of the checkout that a reader's folder has of its own, or not at all. */
+const NOT_LINKED = [".data", ".git", ".generated"];
+
+/** A reader's folder after `npm start`: links to the checkout, `.data` of its own, and the server. */
+export interface ReadersFolder {
+  readonly path: string;
+  readonly server: TestServer;
+  /** `DATABASE_URL` of the server. Empty: the embedded PostgreSQL in `.data`. */
+  readonly databaseUrl: string;
+  remove(): Promise<void>;
+}
+
+/** Starts a server, with the embedded PostgreSQL unless a database is given. */
+export async function createReadersFolder(databaseUrl = ""): Promise<ReadersFolder> {
+  // As before `npm start`: in the checkout itself, since npm would replace the link to its packages.
+  await promisify(execFile)("npm", ["run", "--silent", "installed"], { cwd: ROOT });
+  const path = await mkdtemp(join(tmpdir(), "acp-reader-"));
+  // Open to the account that PostgreSQL runs under when this is root.
+  await chmod(path, 0o755);
+  const linked = (await readdir(ROOT)).filter((name) => !NOT_LINKED.includes(name));
+  await Promise.all(linked.map((name) => symlink(join(ROOT, name), join(path, name))));
+  // An empty variable counts as unset: the start generates the key and keeps it in a file.
+  const env = { ACP_DATA_DIR: join(path, ".data"), ACP_ADMIN_KEY: "", DATABASE_URL: databaseUrl };
+  const removePath = () => rm(path, { recursive: true, force: true, maxRetries: 20 });
+  const server = await startServer({ env }).catch(async (error) => {
+    await removePath();
+    throw error;
+  });
+  return {
+    path,
+    server,
+    databaseUrl,
+    async remove() {
+      await server.stop();
+      await removePath();
+    },
+  };
+}
+
+/** Entries of the published client, and their sources. */
+const CLIENT_ENTRIES: Readonly<Record<string, string>> = { "": "index", "/node": "node/index", "/proto": "proto" };
+
+/** Has an example import the sources of the client in place of the published package. */
+export function withClientSources(example: string): string {
+  return example.replace(/"@agent-control-plane\/client(\/[a-z-]+)?"/g, (_, entry = "") => {
+    const file = join(ROOT, "src/client", `${CLIENT_ENTRIES[entry] ?? `adapters${entry}`}.ts`);
+    return `"${file}"`;
+  });
+}
+
+/** One shell in which a reader runs blocks one after another: variables, functions and files stay. */
+export class ReadersShell {
+  readonly #folder: ReadersFolder;
+  readonly #shell: ChildProcessWithoutNullStreams;
+  readonly #ended: Promise<unknown>;
+  /** File with the commands that failed. */
+  readonly #failed: string;
+  /** File with the answers that `curl` got, printed or not. */
+  readonly #answers: string;
+  #output = "";
+  #errors = "";
+
+  constructor(folder: ReadersFolder) {
+    this.#folder = folder;
+    this.#failed = join(folder.path, `failed-${randomUUID()}`);
+    this.#answers = join(folder.path, `answers-${randomUUID()}`);
+    const kept = Object.entries(process.env).filter(([name]) => !/^(ACP_|AGENTCTL_|REDIS_URL)/.test(name));
+    const env = { ...Object.fromEntries(kept), DATABASE_URL: folder.databaseUrl };
+    // A process group of its own, so that a command that hangs ends with the shell.
+    this.#shell = spawn("bash", ["-Euo", "pipefail"], { cwd: folder.path, env, stdio: "pipe", detached: true });
+    this.#ended = once(this.#shell, "exit");
+    this.#shell.stdout.setEncoding("utf8").on("data", (text) => {
+      this.#output += text;
+    });
+    this.#shell.stderr.setEncoding("utf8").on("data", (text) => {
+      this.#errors += text;
+    });
+    // A shell that has ended says so by its output.
+    this.#shell.stdin.on("error", () => undefined);
+    this.#shell.stdin.write(`trap 'echo "$BASH_COMMAND" >> ${this.#failed}' ERR\n`);
+    this.#shell.stdin.write(`curl() { command curl "$@" | tee -a '${this.#answers}'; }\n`);
+  }
+
+  /** Runs a block for the first time: as `checkAgain`, and the service refuses no call but one whose answer is shown. */
+  async check(block: CodeBlock): Promise<void> {
+    await this.checkAgain(block);
+    if (block.shown?.text.includes('"error":')) return;
+    expect(await readFile(this.#answers, "utf8"), block.code).not.to.include('"ok":false');
+  }
+
+  /** Runs a block: no command fails, and the output is as shown. */
+  async checkAgain({ language, code, shown }: CodeBlock): Promise<void> {
+    await Promise.all([writeFile(this.#failed, ""), writeFile(this.#answers, "")]);
+    const output = await this.#run(language, this.#served(code));
+    expect(await readFile(this.#failed, "utf8"), `${code}\n${this.#errors}`).to.equal("");
+    if (shown?.language === "json") assertJsonAsShown(output, shown.text);
+    if (shown?.language === "text") assertTextAsShown(output, this.#served(shown.text));
+  }
+
+  /** Ends the shell, with a command that still runs in it. */
+  async close(): Promise<void> {
+    if (this.#shell.exitCode === null && this.#shell.pid !== undefined) process.kill(-this.#shell.pid, "SIGKILL");
+    await this.#ended;
+  }
+
+  /** Puts the addresses of the server in place of the documented ones. */
+  #served(text: string): string {
+    const { http, grpc } = this.#folder.server;
+    return text.replaceAll(DOCUMENTED_HTTP, http).replaceAll(DOCUMENTED_GRPC, grpc);
+  }
+
+  async #run(language: string, code: string): Promise<string> {
+    if (language === "sql") return await this.#query(code);
+    if (language === "sh") return await this.#source(code);
+    const file = await this.#write("ts", withClientSources(code));
+    return await this.#source(`'${process.execPath}' '${file}'`);
+  }
+
+  /** Asks the database whose address the page has put into `DATABASE`. */
+  async #query(statement: string): Promise<string> {
+    const url = await this.#source('echo "$DATABASE"');
+    return JSON.stringify(await withClient(url, async (client) => (await client.query(statement)).rows));
+  }
+
+  /** Runs commands in the shell. They read no standard input, which holds the commands that follow. */
+  async #source(commands: string): Promise<string> {
+    const file = await this.#write("sh", commands);
+    this.#output = "";
+    this.#errors = "";
+    this.#shell.stdin.write(`. '${file}' < /dev/null; echo; echo '${END}'\n`);
+    const output = await this.#untilEnd(commands);
+    return output.trim();
+  }
+
+  async #untilEnd(commands: string): Promise<string> {
+    while (!this.#output.includes(END)) {
+      if (this.#shell.exitCode !== null) {
+        throw new Error(`the shell ended in\n${commands}\nand printed\n${this.#output}${this.#errors}`);
+      }
+      await Promise.race([once(this.#shell.stdout, "data"), this.#ended]);
+    }
+    return this.#output.slice(0, this.#output.indexOf(END));
+  }
+
+  async #write(ending: string, text: string): Promise<string> {
+    const file = join(this.#folder.path, `block-${randomUUID()}.${ending}`);
+    await writeFile(file, text);
+    return file;
+  }
+}
+
+function assertJsonAsShown(output: string, shown: string): void {
+  const want: unknown = JSON.parse(shown);
+  expect(asFarAsShown(JSON.parse(output), want)).to.deep.equal(want);
+}
+
+function assertTextAsShown(output: string, shown: string): void {
+  expect(isTextAsShown(output, shown), `${output}\nis not as shown:\n${shown}`).to.equal(true);
+}
