@@ -61,7 +61,7 @@ const VALUES: Readonly<Record<string, JsonValue>> = {
     purpose: "month end",
     goal: "pay the invoices",
   },
-  ...{ question: "what limits apply to payments-agent", audience: "https://partner.example.com", cursor: "42" },
+  ...{ audience: "https://partner.example.com", cursor: "42" },
   ...{ warnings: [], violations: [], digest: DIGEST, policy_digest: DIGEST, description: "pays invoices" },
   ...{ agent_name: "payments-agent", tool_name: "read", mandate_name: MANDATE.name, argument: "amount" },
   ...{ rule: "rules[0].conditions.rules[0]", path: "rules[0].tool", field: "amount", text: "write to Zebulon Quist" },
