@@ -66,7 +66,7 @@ import { DEFAULT_MAX_DEPTH, Pipeline } from "./server/pipeline.ts";
 import { openApiFromServices } from "./server/rest/openapi.ts";
 import { createRestTranscoder } from "./server/rest/transcoder.ts";
 import { type Addresses, joinServers, type Servers } from "./server/servers.ts";
-import { createRequestChecks } from "./server/validation.ts";
+import { createRequestChecks, createRequestValidator } from "./server/validation.ts";
 import { WrongKeys } from "./server/wrong-keys.ts";
 import { type Database, openDatabase } from "./store/database.ts";
 import { createEncryptor, type Encryptor, loadEncryptionKey } from "./store/encryptor.ts";
@@ -117,6 +117,8 @@ interface Parts {
   readonly mcp: McpParts;
   readonly guard: Guard;
   readonly questions: QuestionReader;
+  /** Compiles the rules of each request once, for all wires and for questions that a model reads. */
+  readonly validator: ReturnType<typeof createRequestValidator>;
   readonly checker: LongChecker;
   readonly encryptor: Encryptor;
   /** The one queue of large requests, over every wire and through the gateway. */
@@ -267,6 +269,7 @@ function createServers(parts: Parts): Servers {
   const pipeline = new Pipeline({
     ...{ services, authenticate, watchKeys, clock: logs.clock, log, metrics, defaultDeadlineMs, largeRequests },
     wrongKeys,
+    validator: parts.validator,
   });
   const health = new Health();
   const rest = createRestTranscoder({ pipeline, maxBodyBytes, aliases });
@@ -315,7 +318,9 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const { guardUrl, guardModel: name, guardKey: key, guardDeadlineMs: deadlineMs } = config;
   const model = createModel({ url: guardUrl, name, key, deadlineMs, metrics, log });
   const guard = createGuard({ model, metrics, log });
-  const questions = new QuestionReader({ model, log, check: createRequestChecks(DEFAULT_MAX_DEPTH)(AskRequestSchema) });
+  const validator = createRequestValidator();
+  const check = createRequestChecks(DEFAULT_MAX_DEPTH, validator)(AskRequestSchema);
+  const questions = new QuestionReader({ model, log, check });
   const redis = await createRedisParts(config.redisUrl?.reveal(), { pool: database.pool, log, metrics });
   const expiry = new EscalationExpiry(database.pool, log);
   const logs = await createWorkspaceLogs(database, log, { ...redis.surroundings, onEscalated: expiry.onEscalated });
@@ -335,7 +340,19 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const intercept = createIntercept({ logs, guard, checker });
   const parts = {
     ...{ config, log, metrics, metricsPage: metricsPage(metrics), database, redis, logs, expiry, authenticator, keys },
-    ...{ webhooks, redaction, proxy, intercept, guard, questions, checker, encryptor, largeRequests, wrongKeys },
+    ...{
+      webhooks,
+      redaction,
+      proxy,
+      intercept,
+      guard,
+      questions,
+      validator,
+      checker,
+      encryptor,
+      largeRequests,
+      wrongKeys,
+    },
   };
   return { ...parts, mcp: createMcpParts(parts) };
 }

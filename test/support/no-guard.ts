@@ -7,7 +7,10 @@ const METRICS = new Registry();
 
 /** The model of a service without one. */
 export const NO_MODEL = createModel({
-  ...{ url: null, name: null, key: null, deadlineMs: 1_000 },
+  url: null,
+  name: null,
+  key: null,
+  deadlineMs: 1_000,
   metrics: METRICS,
   log: SILENT_LOG,
 });
