@@ -3,6 +3,7 @@ import { constants } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { AggregatorRegistry, type Registry } from "prom-client";
+import { type BackOffOptions, pauseAfter } from "./async/back-off.ts";
 import type { Config } from "./config.ts";
 import { type ControlPlaneOptions, createControlPlane } from "./control-plane.ts";
 import { type FirstStart, prepareFirstStart } from "./registry/first-start.ts";
@@ -28,9 +29,8 @@ const CONNECTIONS_BESIDE_POOL = 5;
 const SPARE_CONNECTIONS = 20;
 /** Time that a worker gets to stop after draining, milliseconds; then it is killed. */
 const STOP_MARGIN_MS = 10_000;
-/** First delay before an ended worker is replaced, milliseconds; doubles while workers end before they serve. */
-const MIN_BACK_OFF_MS = 100;
-const MAX_BACK_OFF_MS = 5_000;
+/** Pauses before an ended worker is replaced; they grow while workers end before they serve. */
+const BACK_OFF: BackOffOptions = { firstMs: 200, maxMs: 5_000 };
 /** Consecutive failed starts, of any worker, after which the service gives up. */
 const MAX_FAILED_STARTS = 5;
 /** Time that a worker waits for the metrics of all workers, milliseconds. */
@@ -220,8 +220,7 @@ class WorkerPool {
   }
 
   async #replace(number: number): Promise<void> {
-    const backOffMs = Math.min(MIN_BACK_OFF_MS * 2 ** this.#failedStarts, MAX_BACK_OFF_MS);
-    await delay(backOffMs, undefined, this.#stopping).catch(() => undefined);
+    await delay(pauseAfter(BACK_OFF, this.#failedStarts), undefined, this.#stopping).catch(() => undefined);
     if (!this.#stopping.signal.aborted) this.#fork(number);
   }
 }

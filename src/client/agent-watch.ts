@@ -1,9 +1,9 @@
 import type { Client } from "@connectrpc/connect";
 import { AgentChange, type AgentService, type WatchAgentResponse } from "../../gen/agentcontrol/v1/agent_service_pb.js";
-import { createBackOff, later, sleep } from "./back-off.ts";
 import { AgentStoppedError, type StopDetails } from "./blocked-error.ts";
 import { createDeferred } from "./deferred.ts";
-import { liveStream } from "./live-stream.ts";
+import { followStream } from "./follow-stream.ts";
+import { later } from "./timers.ts";
 
 /**
  * Reports at once that an agent must stop. Says nothing about whether an action is allowed: while the control plane is
@@ -27,8 +27,7 @@ export interface AgentWatch {
   close(): void;
 }
 
-const FIRST_PAUSE_MS = 100;
-const MAX_PAUSE_MS = 10_000;
+const PAUSES = { firstMs: 100, maxMs: 10_000 };
 /** Number of killed sessions remembered for listeners that are added late; a kill may arrive before the call it concerns. */
 const MAX_REMEMBERED_KILLS = 10_000;
 /** Number of sessions that one stream asks for when it is opened. */
@@ -122,7 +121,7 @@ function createAgentWatch(stream: AgentStream, release: () => void): AgentWatch 
   };
 }
 
-/** One WatchAgent stream that is reopened whenever it breaks, until `stop()` or the end of its agent. */
+/** The WatchAgent stream of one agent, until `stop()` or the end of the agent. */
 class AgentStream {
   readonly kills = new KilledSessions();
   readonly #client: Client<typeof AgentService>;
@@ -130,12 +129,14 @@ class AgentStream {
   readonly #blocked = new AbortController();
   readonly #stopped = new AbortController();
   readonly #ready = createDeferred<void>();
+  /** Aborts when the open stream is left for one that asks for more sessions. */
+  #left = new AbortController();
+  #cancelLeaving: (() => void) | undefined;
 
   constructor(client: Client<typeof AgentService>, agentId: string) {
     this.#client = client;
     this.#agentId = agentId;
-    // Rejects only when it is stopped during a pause.
-    this.#keepReading().catch(() => undefined);
+    void this.#follow();
   }
 
   /** Aborts with an `AgentStoppedError` when the agent is deactivated or revoked. */
@@ -149,40 +150,37 @@ class AgentStream {
 
   stop(): void {
     this.#stopped.abort();
+    this.#cancelLeaving?.();
   }
 
-  async #keepReading(): Promise<void> {
-    const backOff = createBackOff({ firstMs: FIRST_PAUSE_MS, maxMs: MAX_PAUSE_MS });
-    while (!this.#blocked.signal.aborted) {
-      const openedAt = performance.now();
-      // Every fault may be temporary, even a refusal by a proxy; the first message of the next stream tells what was missed.
-      const hasMoreToAsk = await this.#read().catch(() => false);
-      if (hasMoreToAsk) continue;
-      if (performance.now() - openedAt > MAX_PAUSE_MS) backOff.reset();
-      await sleep(backOff.next(), this.#stopped.signal);
-    }
-  }
-
-  /** Reads one stream to its end. Returns true if it was left for one that asks for more sessions. */
-  async #read(): Promise<boolean> {
+  async #follow(): Promise<void> {
     // Listeners that are added with the watch are there when the stream is opened.
     await Promise.resolve();
-    const reading = new AbortController();
-    let cancelReopen: (() => void) | undefined;
+    const messages = followStream({
+      open: (signal) => this.#open(signal),
+      signal: this.#stopped.signal,
+      pauses: PAUSES,
+      onLost: () => this.#onLost(),
+    });
+    for await (const message of messages) this.#receive(message);
+  }
+
+  #open(signal: AbortSignal): AsyncIterable<WatchAgentResponse> {
+    const left = new AbortController();
+    this.#left = left;
+    this.#cancelLeaving?.();
+    this.#cancelLeaving = undefined;
     const sessionIds = this.kills.ask(() => {
-      cancelReopen ??= later(REOPEN_MS, () => reading.abort());
+      this.#cancelLeaving ??= later(REOPEN_MS, () => left.abort());
     });
     const request = { agentId: this.#agentId, sessionIds };
-    const open = (signal: AbortSignal) => this.#client.watchAgent(request, { signal, timeoutMs: 0 });
-    const signal = AbortSignal.any([this.#stopped.signal, reading.signal]);
-    try {
-      for await (const message of liveStream(open, { signal })) this.#receive(message);
-    } catch (fault) {
-      if (!reading.signal.aborted) throw fault;
-    } finally {
-      cancelReopen?.();
-    }
-    return reading.signal.aborted;
+    return this.#client.watchAgent(request, { signal: AbortSignal.any([signal, left.signal]), timeoutMs: 0 });
+  }
+
+  /** Every fault may be temporary, even a refusal by a proxy: the first message of the next stream tells what was missed. */
+  #onLost(): number | undefined {
+    if (this.#blocked.signal.aborted) this.stop();
+    return this.#left.signal.aborted ? 0 : undefined;
   }
 
   #receive({ change, sessionId, revocationId }: WatchAgentResponse): void {

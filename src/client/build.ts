@@ -59,7 +59,7 @@ function run(name: string, ...args: readonly string[]): void {
 }
 
 rmSync(out, { recursive: true, force: true });
-run("tsc", "-p", "src/client/tsconfig.build.json", "--outDir", join(out, "lib/client"));
+run("tsc", "-p", "src/client/tsconfig.build.json", "--outDir", join(out, "lib"));
 // The compiler leaves the extensions in declarations as they are in the sources.
 for (const file of globSync(join(out, "lib/**/*.d.ts"))) {
   const text = readFileSync(file, "utf8");

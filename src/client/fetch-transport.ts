@@ -10,7 +10,7 @@ import {
 } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
 import { Code, ConnectError, type StreamResponse, type Transport, type UnaryResponse } from "@connectrpc/connect";
-import { later } from "./back-off.ts";
+import { later } from "./timers.ts";
 
 /** Address of a server and the function that sends requests to it. */
 export interface FetchTransportOptions {

@@ -1,5 +1,4 @@
 import type { AgentWatch } from "./agent-watch.ts";
-import { later } from "./back-off.ts";
 import { AgentBlockedError, AgentStoppedError, type DecisionDetails, EscalationTimeoutError } from "./blocked-error.ts";
 import type { ControlPlane } from "./control-plane.ts";
 import { createDeferred, unlessAborted } from "./deferred.ts";
@@ -9,6 +8,7 @@ import { blockedText, refusedText, rejectedText, unansweredText, uncheckedText }
 import { PendingApproval } from "./pending-approval.ts";
 import { ControlPlaneRequestError, isUnreachable } from "./request-error.ts";
 import { createRequestId, presentationId } from "./request-id.ts";
+import { later } from "./timers.ts";
 import { type CallTrace, type Trace, untraced } from "./trace.ts";
 import {
   DEFAULT_ESCALATION_POLL_INTERVAL,

@@ -7,9 +7,10 @@ import {
   type InterceptResponse,
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Decision, DecisionPath, type Reason } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { createBackOff, sleep } from "./back-off.ts";
+import { createBackOff } from "../async/back-off.ts";
 import { ControlPlaneRequestError, isTransient, requestErrorFrom } from "./request-error.ts";
 import { createRequestId } from "./request-id.ts";
+import { sleep } from "./timers.ts";
 
 /** An action that an agent is about to perform. */
 export interface InterceptAction {

@@ -1,9 +1,9 @@
 import type { Client } from "@connectrpc/connect";
 import { type EscalationService, EscalationStatus } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
-import { createBackOff, later, sleep } from "./back-off.ts";
 import { EscalationTimeoutError } from "./blocked-error.ts";
-import { type LiveStreamOptions, liveStream } from "./live-stream.ts";
+import { followStream } from "./follow-stream.ts";
 import { type ControlPlaneRequestError, type RequestErrorCode, requestErrorFrom } from "./request-error.ts";
+import { later, sleep } from "./timers.ts";
 
 /** A person's verdict on an escalation. */
 export type EscalationVerdict = "approved" | "rejected";
@@ -53,11 +53,10 @@ export const DEFAULT_ESCALATION_POLL_INTERVAL = 2;
 const MIN_POLL_INTERVAL = 0.05;
 /** Milliseconds that one poll may take. */
 const POLL_TIMEOUT_MS = 10_000;
-const FIRST_PAUSE_MS = 1_000;
+/** Where streams are always cut, one is tried twice a minute. */
+const STREAM_PAUSES = { firstMs: 1_000, maxMs: 30_000 };
 /** Milliseconds over which the callers of a process that shuts down spread their next connections. */
 const RECONNECT_SPREAD_MS = 200;
-/** Milliseconds: where streams are always cut, one is tried twice a minute. */
-const MAX_PAUSE_MS = 30_000;
 
 /** Faults that do not pass with time. */
 const FINAL_CODES: ReadonlySet<RequestErrorCode> = new Set([
@@ -74,7 +73,8 @@ interface Wait {
   readonly pollMs: number;
   /** Ends streaming and polling. */
   readonly signal: AbortSignal;
-  readonly health: StreamHealth;
+  /** True from a stream's first message to its end; stays false where a proxy buffers streams. */
+  isDelivering: boolean;
   /** The last fault that did not end the wait. */
   lastFault: ControlPlaneRequestError | undefined;
 }
@@ -100,7 +100,7 @@ export async function waitForEscalation(
     // Polls at least once, however short the wait.
     pollMs: Math.max(MIN_POLL_INTERVAL, Math.min(pollInterval, timeout / 2)) * 1000,
     signal: ending.signal,
-    health: { isDelivering: false },
+    isDelivering: false,
     lastFault: undefined,
   };
   const onAbort = () => ending.abort(signal?.reason);
@@ -129,28 +129,32 @@ function rejectOnAbort(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
 }
 
-/** Reopens the stream, with growing pauses, until it delivers the verdict. */
+/** Follows the escalation's stream to the verdict. */
 async function byStream(wait: Wait): Promise<EscalationVerdict> {
-  const backOff = createBackOff({ firstMs: FIRST_PAUSE_MS, maxMs: MAX_PAUSE_MS });
-  for (;;) {
-    const openedAt = performance.now();
-    const faultBefore = wait.lastFault;
-    const verdict = await attempt(wait, () =>
-      followEscalation(wait.client, wait.escalationId, { signal: wait.signal, health: wait.health }),
-    );
+  const { client, escalationId, signal } = wait;
+  const messages = followStream({
+    open: (ending) => client.waitEscalation({ escalationId }, { signal: ending, timeoutMs: 0 }),
+    signal,
+    pauses: STREAM_PAUSES,
+    onLost(fault) {
+      wait.isDelivering = false;
+      const isShutdown = fault !== undefined && noteFault(wait, fault).reason === "SHUTTING_DOWN";
+      return isShutdown ? Math.random() * RECONNECT_SPREAD_MS : undefined;
+    },
+  });
+  for await (const { escalation } of messages) {
+    wait.isDelivering = true;
+    const verdict = escalation === undefined ? undefined : escalationVerdict(escalation.status);
     if (verdict !== undefined) return verdict;
-    // Only a stream that lasted shows that the connection is sound; elsewhere streams are cut again and again.
-    if (performance.now() - openedAt > MAX_PAUSE_MS) backOff.reset();
-    const isShutdown = wait.lastFault !== faultBefore && wait.lastFault?.reason === "SHUTTING_DOWN";
-    await sleep(isShutdown ? Math.random() * RECONNECT_SPREAD_MS : backOff.next(), wait.signal);
   }
+  throw signal.reason;
 }
 
 /** Polls the status whenever no stream delivers. */
 async function byPolling(wait: Wait): Promise<EscalationVerdict> {
   for (;;) {
     await sleep(wait.pollMs, wait.signal);
-    if (wait.health.isDelivering) continue;
+    if (wait.isDelivering) continue;
     const verdict = await attempt(wait, () => poll(wait));
     if (verdict !== undefined) return verdict;
   }
@@ -198,44 +202,17 @@ async function attempt<T>(wait: Wait, run: () => Promise<T | undefined>): Promis
     return await run();
   } catch (error) {
     wait.signal.throwIfAborted();
-    const fault = requestErrorFrom(error);
-    if (FINAL_CODES.has(fault.code)) throw fault;
-    wait.lastFault = fault;
+    noteFault(wait, error);
     return undefined;
   }
 }
 
-/** Liveness of a stream. */
-export interface StreamHealth {
-  /** True from a stream's first message to its end; stays false where a proxy buffers streams. */
-  isDelivering: boolean;
-}
-
-/** Limits of one stream, and the health that it reports. */
-export interface FollowOptions extends LiveStreamOptions {
-  readonly health: StreamHealth;
-}
-
-/**
- * Follows one WaitEscalation stream to its end. Returns the verdict, or undefined when the stream ended without one. Rejects
- * when the stream breaks, and with UNAVAILABLE when it is silent for too long.
- */
-export async function followEscalation(
-  client: Client<typeof EscalationService>,
-  escalationId: string,
-  { health, ...options }: FollowOptions,
-): Promise<EscalationVerdict | undefined> {
-  try {
-    const open = (signal: AbortSignal) => client.waitEscalation({ escalationId }, { signal, timeoutMs: 0 });
-    for await (const { escalation } of liveStream(open, options)) {
-      health.isDelivering = true;
-      const verdict = escalation === undefined ? undefined : escalationVerdict(escalation.status);
-      if (verdict !== undefined) return verdict;
-    }
-    return undefined;
-  } finally {
-    health.isDelivering = false;
-  }
+/** Keeps a temporary fault for the end of the wait, and returns it. Throws a final one. */
+function noteFault(wait: Wait, error: unknown): ControlPlaneRequestError {
+  const fault = requestErrorFrom(error);
+  if (FINAL_CODES.has(fault.code)) throw fault;
+  wait.lastFault = fault;
+  return fault;
 }
 
 function escalationVerdict(status: EscalationStatus): EscalationVerdict | undefined {

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { type JSONRPCMessage, WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/server";
+import { type BackOffOptions, createBackOff } from "../async/back-off.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { type Endpoint, type EndpointRequest, upstreamUnavailable } from "./endpoint.ts";
@@ -9,10 +10,9 @@ import { isRequest, isResponse, RPC_CODES, type RpcId, type RpcMessage } from ".
 
 /** Children of this process that serve MCP. */
 const MAX_CHILDREN = 256;
-/** Milliseconds before a child that ended is started again: doubled with each end, up to the maximum. */
-const FIRST_BACK_OFF_MS = 250;
-const MAX_BACK_OFF_MS = 30_000;
-/** A child that lived longer than this begins with the first back-off again. */
+/** Pauses before a child that ended is started again: from a quarter of a second on. */
+const BACK_OFF: BackOffOptions = { firstMs: 500, maxMs: 30_000 };
+/** A child that lived longer than this begins with the first pause again. */
 const STABLE_MS = 60_000;
 /** Characters of a child's standard error that are logged when it ends. */
 const MAX_STDERR = 2_000;
@@ -28,9 +28,9 @@ const ENVIRONMENT = {
 const RESTART_MS = 15_000;
 const RESTART_ID = "gateway-restart";
 
-/** Delays the next start of a child that ended: doubled with each end. */
-export class BackOff {
-  #delayMs = FIRST_BACK_OFF_MS;
+/** Delays the next start of a child that ended, longer with each end. */
+export class RestartDelay {
+  readonly #backOff = createBackOff(BACK_OFF);
   #notBefore = 0;
 
   /** Throws MCP_UPSTREAM_UNAVAILABLE while the server may not be started again. */
@@ -43,9 +43,8 @@ export class BackOff {
 
   /** Takes note that a child ended which was started at a time of `performance.now()`. */
   ended(startedAt: number): void {
-    if (performance.now() - startedAt > STABLE_MS) this.#delayMs = FIRST_BACK_OFF_MS;
-    this.#notBefore = performance.now() + this.#delayMs;
-    this.#delayMs = Math.min(MAX_BACK_OFF_MS, this.#delayMs * 2);
+    if (performance.now() - startedAt > STABLE_MS) this.#backOff.reset();
+    this.#notBefore = performance.now() + this.#backOff.next();
   }
 }
 
@@ -100,7 +99,7 @@ export class StdioEndpoint implements Endpoint {
   #child: StdioClientTransport | undefined;
   #starting: Promise<StdioClientTransport> | undefined;
   #initialize: (RpcMessage & { readonly params?: JsonObject }) | undefined;
-  readonly #backOff = new BackOff();
+  readonly #restartDelay = new RestartDelay();
   #isClosed = false;
   /** Ids of requests that the child has not answered, in their order. */
   readonly #open = new Set<RpcId>();
@@ -155,7 +154,7 @@ export class StdioEndpoint implements Endpoint {
   async #start(): Promise<StdioClientTransport> {
     const { name } = this.#server;
     if (this.#isClosed) throw upstreamUnavailable(name, "is closed");
-    this.#backOff.assertOver(name);
+    this.#restartDelay.assertOver(name);
     return this.#spawn();
   }
 
@@ -180,7 +179,7 @@ export class StdioEndpoint implements Endpoint {
       await child.start();
     } catch (error) {
       release();
-      this.#backOff.ended(startedAt);
+      this.#restartDelay.ended(startedAt);
       throw upstreamUnavailable(name, "cannot be started; check its command", error);
     }
     this.#child = child;
@@ -199,7 +198,7 @@ export class StdioEndpoint implements Endpoint {
   #onEnded(child: StdioClientTransport, startedAt: number, stderr: string): void {
     if (this.#child === child) this.#child = undefined;
     if (this.#isClosed) return;
-    this.#backOff.ended(startedAt);
+    this.#restartDelay.ended(startedAt);
     const { name, workspaceId } = this.#server;
     this.#log.warn({ workspaceId, server: name, stderr }, "mcp server process ended");
     for (const id of [...this.#open]) void this.#fail(id, `MCP server \`${name}\` ended before it answered`);

@@ -11,7 +11,7 @@ import { type Abilities, abilitiesOf, GATEWAY_INFO, StatefulBridge, StatelessBri
 import { type Endpoint, upstreamUnavailable } from "./endpoint.ts";
 import { HttpConnections, HttpEndpoint } from "./http-endpoint.ts";
 import { listTools } from "./listing.ts";
-import { BackOff, ChildSlots, childParameters, StdioEndpoint, standardErrorOf } from "./stdio-endpoint.ts";
+import { ChildSlots, childParameters, RestartDelay, StdioEndpoint, standardErrorOf } from "./stdio-endpoint.ts";
 
 /** Parts of `Upstreams`. */
 export interface UpstreamsOptions {
@@ -61,7 +61,11 @@ export class Upstreams {
   });
 
   /** Delays of commands that ended, by bridge. */
-  readonly #backOffs = new LRUCache<string, BackOff>({ max: MAX_SPOKEN, ttl: SPOKEN_MS, updateAgeOnGet: true });
+  readonly #restartDelays = new LRUCache<string, RestartDelay>({
+    max: MAX_SPOKEN,
+    ttl: SPOKEN_MS,
+    updateAgeOnGet: true,
+  });
 
   constructor({ lookup, log }: UpstreamsOptions) {
     this.#log = log;
@@ -150,9 +154,9 @@ export class Upstreams {
     bridge: StatelessBridge,
   ): Promise<StatelessBridge> {
     const { name, workspaceId } = server;
-    const backOff = this.#backOffs.get(key) ?? new BackOff();
-    this.#backOffs.set(key, backOff);
-    backOff.assertOver(name);
+    const restartDelay = this.#restartDelays.get(key) ?? new RestartDelay();
+    this.#restartDelays.set(key, restartDelay);
+    restartDelay.assertOver(name);
     const release = this.#slots.take(name);
     const child = new StdioClientTransport(childParameters(server));
     const errors = standardErrorOf(child, server);
@@ -160,14 +164,14 @@ export class Upstreams {
     client.onclose = () => {
       release();
       if (bridge.isClosed) return;
-      backOff.ended(startedAt);
+      restartDelay.ended(startedAt);
       this.#log.warn({ workspaceId, server: name, stderr: errors() }, "mcp server process ended");
     };
     try {
       await client.connect(child, { timeout: CONNECT_MS });
     } catch (error) {
       release();
-      if (client.transport === undefined) backOff.ended(startedAt);
+      if (client.transport === undefined) restartDelay.ended(startedAt);
       await bridge.close();
       throw upstreamUnavailable(name, "cannot be started; check its command", error);
     }

@@ -11,7 +11,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // One process: the settings, then workers or the service itself.
   "main.ts": ["workers.ts", "server", "config.ts", "registry"],
   // Makes the first key before the workers start, so that one process alone prints it.
-  "workers.ts": ["control-plane.ts", "server", "config.ts", "registry", "store"],
+  "workers.ts": ["control-plane.ts", "server", "config.ts", "registry", "store", "async"],
   // Builds every part and hands it its neighbours; nothing else knows them all.
   "control-plane.ts": [
     "gateway",
@@ -45,6 +45,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "policy",
     "store",
     "tree",
+    "async",
     "errors.ts",
     "gen",
   ],
@@ -98,7 +99,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // Reaches the service as any other client does.
   dashboard: ["client", "gen"],
   // Published as a package of its own, with errors of its own.
-  client: ["gen"],
+  client: ["async", "gen"],
   // How work shares the event loop, permits and time; mechanisms that know nothing of their users.
   async: [],
   "config.ts": [],
@@ -225,6 +226,15 @@ describe("the parts of src", () => {
       const [part, imported] = [partOf(from), partOf(to)];
       return isFile && part !== imported && !MAY_IMPORT[part]?.includes(imported);
     });
+    expect(wrong.map(textOf)).to.deep.equal([]);
+  });
+});
+
+describe("the client library", () => {
+  it("takes only the back-off from `async`: the rest needs Node.", () => {
+    const wrong = IMPORTS.filter(
+      ({ from, to }) => from.startsWith("src/client/") && to.startsWith("src/async/") && to !== "src/async/back-off.ts",
+    );
     expect(wrong.map(textOf)).to.deep.equal([]);
   });
 });

@@ -1,5 +1,4 @@
 import { expect } from "chai";
-import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import {
   AgentBlockedError,
   type ControlPlane,
@@ -7,7 +6,6 @@ import {
   createControlPlane,
   EscalationTimeoutError,
 } from "../../src/client/index.ts";
-import { followEscalation } from "../../src/client/wait-escalation.ts";
 import { until } from "../support/harness.ts";
 import type { TestService } from "../support/service.ts";
 import { morePieces, NOWHERE, rejection, startRuledService } from "./harness.ts";
@@ -146,31 +144,4 @@ describe("waitForEscalation", () => {
       expect(error).to.be.instanceOf(RangeError);
     });
   }
-});
-
-describe("following an escalation's stream", () => {
-  let service: TestService;
-  before("starts a server whose heartbeats are far apart", async () => {
-    service = await startRuledService({ ACP_STREAM_HEARTBEAT_MS: "600000" });
-  });
-  after("stops the server", () => service?.stop());
-
-  it("counts a stream that falls silent after its first message as broken", async () => {
-    const agentId = await service.agent();
-    const { escalationId } = await service.admin.intercept({ actionType: "review.pay", actionContent: "", agentId });
-    const states: boolean[] = [];
-    const health = {
-      set isDelivering(state: boolean) {
-        states.push(state);
-      },
-      get isDelivering() {
-        return states.at(-1) ?? false;
-      },
-    };
-    const client = service.admin.client(EscalationService);
-    const { signal } = new AbortController();
-    const error = await rejection(followEscalation(client, escalationId ?? "", { signal, health, silenceMs: 300 }));
-    expect(error).to.be.instanceOf(ControlPlaneRequestError).and.include({ code: "UNAVAILABLE" });
-    expect(states).to.deep.equal([true, false]);
-  });
 });

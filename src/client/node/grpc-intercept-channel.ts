@@ -13,7 +13,7 @@ import {
   InterceptStreamResponseSchema,
 } from "../../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { StatusSchema } from "../../../gen/google/rpc/status_pb.js";
-import { createBackOff, later } from "../back-off.ts";
+import { createBackOff } from "../../async/back-off.ts";
 import { createDeferred } from "../deferred.ts";
 import type { ChannelCallOptions, InterceptChannel } from "../intercept-call.ts";
 import {
@@ -22,6 +22,7 @@ import {
   requestErrorCodeFrom,
   requestErrorFrom,
 } from "../request-error.ts";
+import { later } from "../timers.ts";
 
 /** Address of the gRPC port and the key to use. */
 export interface GrpcInterceptChannelOptions {

@@ -6,6 +6,7 @@ import {
   EscalationStatus,
   type WatchEscalationsResponse,
 } from "../../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { followStream } from "../../client/follow-stream.ts";
 
 /** What the feed knows now. A new object after every change. */
 export interface EscalationsNow {
@@ -21,10 +22,7 @@ export interface EscalationsNow {
 type OnCreated = (escalation: Escalation) => void;
 
 const MAX_RESOLVED = 50;
-const FIRST_RETRY_MS = 250;
-const MAX_RETRY_MS = 10_000;
-/** Without a heartbeat for so long the connection is taken for dead, milliseconds. */
-const MAX_SILENCE_MS = 45_000;
+const PAUSES = { firstMs: 250, maxMs: 10_000 };
 
 const createdAt = ({ createdAt: at }: Escalation): number => Number(at?.seconds ?? 0n) * 1_000 + (at?.nanos ?? 0) / 1e6;
 
@@ -76,33 +74,18 @@ export class EscalationFeed {
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
-    let retryMs = FIRST_RETRY_MS;
-    while (!signal.aborted) {
-      const connection = new AbortController();
-      const end = (): void => connection.abort();
-      signal.addEventListener("abort", end);
-      let silence = setTimeout(end, MAX_SILENCE_MS);
-      try {
-        for await (const message of this.#client.watchEscalations(
-          { cursor: this.#cursor },
-          { signal: connection.signal },
-        )) {
-          clearTimeout(silence);
-          silence = setTimeout(end, MAX_SILENCE_MS);
-          retryMs = FIRST_RETRY_MS;
-          this.#receive(message);
-        }
-      } catch (error) {
+    const messages = followStream({
+      open: (ending) => this.#client.watchEscalations({ cursor: this.#cursor }, { signal: ending, timeoutMs: 0 }),
+      signal,
+      pauses: PAUSES,
+      onLost: (fault) => {
         // A cursor beyond the end of the log: the service was set back. All is read anew.
-        if (ConnectError.from(error).code === Code.InvalidArgument) this.#cursor = "";
-      } finally {
-        clearTimeout(silence);
-        signal.removeEventListener("abort", end);
-      }
-      this.#setLive(false);
-      if (!signal.aborted) await new Promise((resolve) => setTimeout(resolve, retryMs * (0.5 + Math.random() / 2)));
-      retryMs = Math.min(MAX_RETRY_MS, retryMs * 2);
-    }
+        if (fault !== undefined && ConnectError.from(fault).code === Code.InvalidArgument) this.#cursor = "";
+        this.#setLive(false);
+      },
+    });
+    for await (const message of messages) this.#receive(message);
+    this.#setLive(false);
   }
 
   #receive({ change, escalation, cursor }: WatchEscalationsResponse): void {
@@ -114,7 +97,9 @@ export class EscalationFeed {
     const isNew = change === EscalationChange.CREATED && !this.#pending.has(escalation.escalationId);
     this.#put(escalation);
     this.#tell();
-    if (isNew && wasLive) for (const listener of this.#createdListeners) listener(escalation);
+    if (!isNew || !wasLive) return;
+    // The page reports a listener's exception; the stream and other listeners go on.
+    for (const listener of this.#createdListeners) queueMicrotask(() => listener(escalation));
   }
 
   #put(escalation: Escalation): void {

@@ -8,6 +8,7 @@ import {
   type WatchAgentResponse,
 } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
 import { AuthorityService } from "../../../../gen/agentcontrol/v1/authority_service_pb.js";
+import { followStream } from "../../../client/follow-stream.ts";
 import { useRefresh } from "../../kit/use-refresh.ts";
 
 /** What is known of an agent at once. */
@@ -22,8 +23,7 @@ const STATUSES: Readonly<Record<number, AgentStatus>> = {
   [AgentChange.DEACTIVATED]: AgentStatus.DEACTIVATED,
   [AgentChange.REVOKED]: AgentStatus.REVOKED,
 };
-const FIRST_WAIT_MS = 500;
-const MAX_WAIT_MS = 15_000;
+const PAUSES = { firstMs: 500, maxMs: 15_000 };
 /** Faults that no other attempt cures. */
 const FINAL: ReadonlySet<Code> = new Set([Code.NotFound, Code.PermissionDenied, Code.Unauthenticated]);
 const NOT_LIVE: AgentWatch = { status: undefined, isLive: false };
@@ -48,7 +48,9 @@ export function useAgentWatch(agentId: string): AgentWatch {
       refresh(listTemporalWindows, listIntentContracts, listFederationTokens, listMcpToolPolicies);
     };
     const client = createClient(AgentService, transport);
-    void follow(client, agentId, abort.signal, hear, () => setWatch({ status: last, isLive: false }));
+    const lose = (): void => setWatch({ status: last, isLive: false });
+    // Rejects only with a fault that no other attempt cures.
+    follow(client, agentId, abort.signal, hear, lose).catch(() => undefined);
     return () => {
       abort.abort();
       setWatch(NOT_LIVE);
@@ -57,7 +59,7 @@ export function useAgentWatch(agentId: string): AgentWatch {
   return watch;
 }
 
-/** Watches until the agent is revoked or nobody looks, and connects again after faults. */
+/** Watches until the agent is revoked, a fault is final or the signal aborts. */
 async function follow(
   client: Client<typeof AgentService>,
   agentId: string,
@@ -65,25 +67,24 @@ async function follow(
   hear: (message: WatchAgentResponse) => void,
   lose: () => void,
 ): Promise<void> {
-  let waitMs = FIRST_WAIT_MS;
   while (!signal.aborted) {
     // A tab that nobody sees gives its connection back: browsers have six for a host.
     await untilVisible(signal);
-    const hidden = hiddenSignal(signal);
-    try {
-      for await (const message of client.watchAgent({ agentId }, { signal: hidden })) {
-        if (signal.aborted) return;
-        waitMs = FIRST_WAIT_MS;
-        hear(message);
-        if (message.change === AgentChange.REVOKED) return;
-      }
-    } catch (error) {
-      if (signal.aborted || FINAL.has(ConnectError.from(error).code)) return;
+    const messages = followStream({
+      open: (ending) => client.watchAgent({ agentId }, { signal: ending, timeoutMs: 0 }),
+      signal: hiddenSignal(signal),
+      pauses: PAUSES,
+      onLost: (fault) => {
+        lose();
+        if (fault !== undefined && FINAL.has(ConnectError.from(fault).code)) throw fault;
+      },
+    });
+    for await (const message of messages) {
+      if (signal.aborted) return;
+      hear(message);
+      if (message.change === AgentChange.REVOKED) return;
     }
-    lose();
-    if (document.hidden) continue;
-    await new Promise((resolve) => setTimeout(resolve, waitMs));
-    waitMs = Math.min(waitMs * 2, MAX_WAIT_MS);
+    if (!signal.aborted) lose();
   }
 }
 

@@ -4,8 +4,7 @@ import type {
   WatchDecisionsResponse,
 } from "../../../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Decision, type DecisionRecord } from "../../../../gen/agentcontrol/v1/resources_pb.js";
-import { createBackOff, sleep } from "../../../client/back-off.ts";
-import { liveStream } from "../../../client/live-stream.ts";
+import { followStream } from "../../../client/follow-stream.ts";
 import { admits, DECISION_WORDS, type FeedFilter, listRequestOf, whyNotLive } from "./feed-filter.ts";
 
 /** What a feed shows. */
@@ -33,8 +32,7 @@ const MAX_WAITING = 2_000;
 const MAX_ROWS = 200_000;
 /** Live rows are shown together, ten times a second. */
 const SHOW_EVERY_MS = 100;
-const BACK_OFF = { firstMs: 500, maxMs: 15_000 } as const;
-const ENDED: ReadonlySet<Code> = new Set([Code.Unauthenticated, Code.PermissionDenied]);
+const PAUSES = { firstMs: 500, maxMs: 15_000 };
 
 const EMPTY: FeedState = {
   ...{ rows: [], waiting: 0, link: "connecting", isPaused: false, isReading: true },
@@ -81,8 +79,7 @@ export class DecisionFeed {
     this.#set({ ...EMPTY, isPaused: this.#state.isPaused });
     this.#cursor = "";
     if (whyNotLive(this.#filter, Date.now()) === undefined) {
-      // Rejects only when it is stopped during a pause.
-      this.#keepWatching().catch(() => undefined);
+      void this.#watch();
     } else {
       this.#set({ link: "off" });
       this.#readFirst();
@@ -122,48 +119,39 @@ export class DecisionFeed {
     else this.#readOn();
   };
 
-  async #keepWatching(): Promise<void> {
-    const backOff = createBackOff(BACK_OFF);
-    const { signal } = this.#stopped;
-    while (!signal.aborted) {
-      await this.#watch(backOff.reset).catch((error: unknown) => this.#onBroken(error, signal));
-      if (signal.aborted) return;
-      this.#set({ link: "broken" });
-      await sleep(backOff.next(), signal);
-    }
-  }
-
-  async #watch(onMessage: () => void): Promise<void> {
+  async #watch(): Promise<void> {
     const { signal } = this.#stopped;
     const { agent, decision } = this.#filter;
-    const isNew = this.#cursor === "";
-    const request = {
-      ...{ cursor: this.#cursor, agentId: agent },
-      decision: DECISION_WORDS.get(decision) ?? Decision.UNSPECIFIED,
-    };
-    const open = (opened: AbortSignal) => this.#client.watchDecisions(request, { signal: opened, timeoutMs: 0 });
-    let hasBegun = false;
-    for await (const message of liveStream(open, { signal })) {
-      onMessage();
+    const request = { agentId: agent, decision: DECISION_WORDS.get(decision) ?? Decision.UNSPECIFIED };
+    let isNew = true;
+    const messages = followStream({
+      open: (ending) => {
+        isNew = this.#cursor === "";
+        return this.#client.watchDecisions({ ...request, cursor: this.#cursor }, { signal: ending, timeoutMs: 0 });
+      },
+      signal,
+      pauses: PAUSES,
+      onLost: (fault) => this.#onLost(fault),
+    });
+    for await (const message of messages) {
       this.#receive(message);
-      if (hasBegun) continue;
-      hasBegun = true;
+      if (this.#state.link === "live") continue;
       this.#set({ link: "live" });
       if (isNew) this.#readFirst();
     }
   }
 
-  #onBroken(error: unknown, signal: AbortSignal): void {
-    if (signal.aborted) return;
-    const { code } = ConnectError.from(error);
-    if (ENDED.has(code)) {
+  #onLost(fault: unknown): undefined {
+    const code = fault === undefined ? undefined : ConnectError.from(fault).code;
+    if (code === Code.Unauthenticated || code === Code.PermissionDenied) {
       this.#stopped.abort();
       this.#onSignedOut();
       return;
     }
+    this.#set({ link: "broken" });
     // The log ends before the cursor: it is another log now.
     if (code === Code.InvalidArgument || code === Code.OutOfRange) this.#cursor = "";
-    if (this.#state.rows.length === 0) this.#readFirst();
+    if (fault !== undefined && this.#state.rows.length === 0) this.#readFirst();
   }
 
   #receive({ decision, cursor }: WatchDecisionsResponse): void {

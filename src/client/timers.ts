@@ -1,34 +1,3 @@
-/** Bounds of a back-off. */
-export interface BackOffOptions {
-  /** Milliseconds of the first pause. */
-  readonly firstMs: number;
-  /** Maximum pause, in milliseconds. */
-  readonly maxMs: number;
-}
-
-/** Exponential back-off with jitter, which keeps many callers from returning at the same moment. */
-export interface BackOff {
-  /** Returns the milliseconds of the next pause: between half and all of the doubled span. */
-  next(): number;
-  /** Starts over. */
-  reset(): void;
-}
-
-/** Creates a back-off. */
-export function createBackOff({ firstMs, maxMs }: BackOffOptions): BackOff {
-  let span = firstMs;
-  return {
-    next() {
-      const pause = span / 2 + (Math.random() * span) / 2;
-      span = Math.min(span * 2, maxMs);
-      return pause;
-    },
-    reset() {
-      span = firstMs;
-    },
-  };
-}
-
 /** Maximum delay of a platform timer, in milliseconds. */
 const MAX_TIMER_MS = 2_147_483_647;
 
