@@ -2,6 +2,7 @@ import { setNonce } from "get-nonce";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./app.tsx";
+import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/kit.css";
 

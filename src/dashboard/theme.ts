@@ -7,8 +7,7 @@ const KEY = "acp-theme";
 const isTheme = (text: string | null): text is Theme => text === "system" || text === "light" || text === "dark";
 
 function apply(theme: Theme): void {
-  if (theme === "system") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = theme;
+  document.documentElement.style.colorScheme = theme === "system" ? "" : theme;
 }
 
 function stored(): Theme {

@@ -61,6 +61,29 @@ describeInBrowser("signing in to the dashboard", () => {
     await third.waitForSelector("[data-screen=sign-in]");
   });
 
+  it("is coloured as the system or as a person chose, which the browser remembers.", async () => {
+    const page = await dashboard.open("/overview");
+    const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+    const choose = async (title: string): Promise<void> => {
+      await page.click("[data-action=account]");
+      await page.getByRole("menuitemradio", { name: title }).click();
+      await page.getByRole("menuitemradio").first().waitFor({ state: "detached" });
+    };
+    const [light, dark] = ["rgb(246, 247, 249)", "rgb(16, 20, 27)"];
+    await page.waitForSelector("[data-screen=overview]");
+    expect(await ground()).to.equal(light);
+    await choose("Dark");
+    expect(await ground()).to.equal(dark);
+    await page.reload();
+    await page.waitForSelector("[data-screen=overview]");
+    expect(await ground()).to.equal(dark);
+    await page.emulateMedia({ colorScheme: "dark" });
+    await choose("Light");
+    expect(await ground()).to.equal(light);
+    await choose("As the system");
+    expect(await ground()).to.equal(dark);
+  });
+
   for (const { name, ...appearance } of APPEARANCES) {
     it(`is accessible (${name}).`, async () => {
       const page = await dashboard.open("/", { key: null, ...appearance });

@@ -27,8 +27,15 @@ const DEFAULT_HEIGHT = 180;
 /** Width that a time of the axis takes, pixels. */
 const TICK_SPACE = 84;
 
-const colorOf = (name: string): string =>
-  getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+/** Returns a colour of the page as it is now: what is drawn on a canvas takes no names of colours. */
+function colorOf(name: string): string {
+  const probe = document.createElement("span");
+  probe.style.color = `var(--${name})`;
+  document.body.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}
 
 type UPlot = typeof import("uplot");
 
@@ -103,7 +110,7 @@ export function TimeChart(props: TimeChartProps) {
       const themes = new MutationObserver(redraw);
       const scheme = matchMedia("(prefers-color-scheme: dark)");
       sizes.observe(element);
-      themes.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+      themes.observe(document.documentElement, { attributeFilter: ["style"] });
       scheme.addEventListener("change", redraw);
       stop = () => {
         sizes.disconnect();
