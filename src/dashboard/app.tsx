@@ -1,9 +1,8 @@
 import { TransportProvider } from "@connectrpc/connect-query";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { Tooltip } from "radix-ui";
-import { Suspense, useCallback, useEffect, useMemo, useState } from "react";
+import { Component, type ReactNode, Suspense, useCallback, useEffect, useMemo, useState } from "react";
 import { Redirect, Route, Switch } from "wouter";
-import { ErrorBoundary } from "./kit/error-boundary.tsx";
 import { Empty, Fault, Loading } from "./kit/states.tsx";
 import { Announcements } from "./kit/toast.tsx";
 import { FollowEscalations } from "./live/use-escalations.tsx";
@@ -70,4 +69,19 @@ function Screens({ session, leave }: { readonly session: Session; readonly leave
       </TransportProvider>
     </SessionContext>
   );
+}
+
+/** Shows the error of a screen in its place, so that the others stay usable. */
+class ErrorBoundary extends Component<{ readonly children: ReactNode }, { readonly error: unknown }> {
+  override state: { readonly error: unknown } = { error: undefined };
+
+  static getDerivedStateFromError(error: unknown): { readonly error: unknown } {
+    return { error };
+  }
+
+  override render(): ReactNode {
+    const { error } = this.state;
+    if (error === undefined) return this.props.children;
+    return <Fault error={error} onRetry={() => this.setState({ error: undefined })} />;
+  }
 }

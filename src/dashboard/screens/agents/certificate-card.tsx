@@ -6,6 +6,7 @@ import { Badge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
 import { CopyButton } from "../../kit/copy.tsx";
 import { countText } from "../../kit/count-text.ts";
+import { saveFile } from "../../kit/download.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
@@ -159,11 +160,7 @@ const fileNameOf = (revocationId: string): string =>
 
 function download(certificate: RevocationCertificate): void {
   const text = `${JSON.stringify(certificateJson(certificate), null, 2)}\n`;
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-  link.download = `${fileNameOf(certificate.revocationId)}.json`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  saveFile(`${fileNameOf(certificate.revocationId)}.json`, [text], "application/json");
 }
 
 /** The commands that check the downloaded file without the service. */

@@ -1,6 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { JsonView } from "../../kit/json-view.tsx";
-import { Scrolled } from "../../kit/lists/scrolled.tsx";
+import { Scrolled } from "../../kit/scrolled.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { actionPartsOf, numberAt, textAt } from "../../proof/sealed-text.ts";
 

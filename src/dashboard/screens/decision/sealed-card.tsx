@@ -1,6 +1,6 @@
 import { CopyButton } from "../../kit/copy.tsx";
 import { DownloadButton } from "../../kit/download.tsx";
-import { Scrolled } from "../../kit/lists/scrolled.tsx";
+import { Scrolled } from "../../kit/scrolled.tsx";
 import { Shown } from "../../kit/shown.tsx";
 
 /** The exact text that was hashed. */
@@ -18,7 +18,7 @@ export function SealedCard({ name, text }: { readonly name: string; readonly tex
         Canonical JSON (RFC 8785), exactly as it was hashed. Characters that nobody would see are shown by their code
         points; the copy and the file have the characters themselves.
       </p>
-      <Scrolled label="Sealed text" isMono>
+      <Scrolled label="Sealed text" className="scrolled mono">
         <Shown text={text} />
       </Scrolled>
     </section>

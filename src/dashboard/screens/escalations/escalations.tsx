@@ -1,13 +1,13 @@
 import { Tabs } from "radix-ui";
-import { useCallback, useMemo } from "react";
+import { useCallback, useMemo, useState } from "react";
 import { useSearchParams } from "wouter";
 import { Badge } from "../../kit/badge.tsx";
+import { Button } from "../../kit/button.tsx";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { useEscalations } from "../../live/use-escalations.tsx";
 import type { ScreenProps } from "../../screens.tsx";
 import "../../styles/escalations.css";
 import { EscalationView } from "./escalation-view.tsx";
-import { Notify } from "./notify.tsx";
 import { Queue } from "./queue.tsx";
 import { ResolvedList, ResolvedRow } from "./resolved-list.tsx";
 import { useLingering } from "./rows.ts";
@@ -107,5 +107,17 @@ function EscalationList() {
         </Tabs.Content>
       </Tabs.Root>
     </ScreenFrame>
+  );
+}
+
+/** Offers notifications of the browser, which are asked for by pressing the button alone. */
+function Notify() {
+  const isKnown = "Notification" in window;
+  const [permission, setPermission] = useState(() => (isKnown ? Notification.permission : "denied"));
+  if (permission !== "default") return null;
+  return (
+    <Button action="notify" onClick={() => void Notification.requestPermission().then(setPermission)}>
+      Notify me
+    </Button>
   );
 }

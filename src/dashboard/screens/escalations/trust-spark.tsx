@@ -3,8 +3,9 @@ import { useQuery } from "@connectrpc/connect-query";
 import { useEffect } from "react";
 import { AgentService } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
 import type { Escalation } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
-import { SparkLine } from "../../kit/spark-line.tsx";
 
+const WIDTH = 96;
+const HEIGHT = 24;
 const POINTS = 30;
 const STALE_MS = 30_000;
 /** Trust that the height of the line stands for at least, so that small steps stay small. */
@@ -41,5 +42,33 @@ export function TrustSpark({ escalation: { agentId, trustScore, createdAt } }: {
         />
       )}
     </span>
+  );
+}
+
+interface SparkLineProps {
+  readonly values: readonly number[];
+  /** What it shows, in words. */
+  readonly label: string;
+  readonly range: readonly [number, number];
+}
+
+/** A line as high as a text, without axes. */
+function SparkLine({ values, label, range: [low, high] }: SparkLineProps) {
+  const step = WIDTH / Math.max(1, values.length - 1);
+  const points = values.map((value, index) => {
+    const share = (value - low) / (high - low);
+    return `${(index * step).toFixed(1)},${(HEIGHT - 2 - share * (HEIGHT - 4)).toFixed(1)}`;
+  });
+  return (
+    <svg
+      className="spark"
+      viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+      width={WIDTH}
+      height={HEIGHT}
+      role="img"
+      aria-label={label}
+    >
+      <polyline points={points.join(" ")} fill="none" stroke="currentcolor" strokeWidth="1.6" />
+    </svg>
   );
 }

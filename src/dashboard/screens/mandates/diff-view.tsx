@@ -1,5 +1,6 @@
 import { diffLines } from "diff";
 import { useMemo } from "react";
+import { Scrolled } from "../../kit/scrolled.tsx";
 import { Shown } from "../../kit/shown.tsx";
 
 /** Equal lines that are shown around each change. */
@@ -35,8 +36,7 @@ export function DiffView({ before, after }: { readonly before: string; readonly 
   const lines = useMemo(() => linesOf(before, after), [before, after]);
   if (before === after) return <p className="hint">Nothing differs.</p>;
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to take the keyboard
-    <section className="diff" tabIndex={0} aria-label="Difference">
+    <Scrolled label="Difference" className="diff">
       {lines.map(({ key, mark, text }) => (
         <div key={key} className={mark === "+" ? "is-added" : mark === "-" ? "is-removed" : ""}>
           <span aria-hidden>{mark} </span>
@@ -44,6 +44,6 @@ export function DiffView({ before, after }: { readonly before: string; readonly 
           <Shown text={text} />
         </div>
       ))}
-    </section>
+    </Scrolled>
   );
 }

@@ -2,7 +2,7 @@ import { useMemo } from "react";
 import type { GetCheckpointResponse } from "../../../../gen/agentcontrol/v1/vault_service_pb.js";
 import { CopyButton } from "../../kit/copy.tsx";
 import { DownloadButton } from "../../kit/download.tsx";
-import { Scrolled } from "../../kit/lists/scrolled.tsx";
+import { Scrolled } from "../../kit/scrolled.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Loading } from "../../kit/states.tsx";
 import { Hash, StepsView, Verdict } from "../../kit/steps-view.tsx";
@@ -85,7 +85,7 @@ function Note({ checkpoint: { note, treeSize } }: Pick<CheckpointProps, "checkpo
           />
         </div>
       </div>
-      <Scrolled label="Signed note" isMono>
+      <Scrolled label="Signed note" className="scrolled mono">
         <Shown text={note} />
       </Scrolled>
       <p className="hint">

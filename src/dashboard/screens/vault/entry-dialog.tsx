@@ -6,7 +6,7 @@ import { CopyButton } from "../../kit/copy.tsx";
 import { Dialog } from "../../kit/dialog.tsx";
 import { DownloadButton } from "../../kit/download.tsx";
 import { JsonView } from "../../kit/json-view.tsx";
-import { Scrolled } from "../../kit/lists/scrolled.tsx";
+import { Scrolled } from "../../kit/scrolled.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import { StepsView, Verdict } from "../../kit/steps-view.tsx";
@@ -82,7 +82,7 @@ function EntryText({ entry: { index, body } }: { readonly entry: VaultEntry }) {
           <DownloadButton name={`entry-${index}.json`} text={body} title="Download" />
         </div>
       </div>
-      <Scrolled label="Sealed text" isMono>
+      <Scrolled label="Sealed text" className="scrolled mono">
         <Shown text={body} />
       </Scrolled>
       {value === undefined ? null : (
