@@ -51,6 +51,37 @@ describeInBrowser("5,000 agents in the dashboard", () => {
     expect(longest).to.be.within(1, MAX_TASK_MS);
   });
 
+  it("keeps what was read when a page fails, asks again only when a person does, and then reads on.", async () => {
+    const page = await dashboard.open("/agents?order=name");
+    await page.waitForSelector(".virtual-row");
+    const list = page.locator(".virtual");
+    const toEnd = () =>
+      list.evaluate(async (element) => {
+        for (let step = 0; step < 20; step++) {
+          element.scrollTop = step % 2 === 0 ? element.scrollHeight : 0;
+          await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+        }
+        element.scrollTop = element.scrollHeight;
+      });
+    let refused = 0;
+    const path = "**/agentcontrol.v1.AgentService/ListAgents*";
+    await page.route(path, (route) => {
+      refused++;
+      return route.fulfill({ status: 403 });
+    });
+    await toEnd();
+    const fault = page.locator("main .fault");
+    await fault.waitFor();
+    await toEnd();
+    expect(refused).to.equal(1);
+    expect(await list.locator(".virtual-row").count()).to.be.above(5);
+    await page.unroute(path);
+    await fault.locator("[data-action=retry]").click();
+    await fault.waitFor({ state: "detached" });
+    await toEnd();
+    await page.getByText("agents so far").filter({ hasNotText: /^200 / }).waitFor();
+  });
+
   it("shows thousands of an agent's sessions in the same way.", async function () {
     this.timeout(120_000);
     const agentId = await dashboard.service.agent("busy");

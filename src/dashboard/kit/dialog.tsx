@@ -1,5 +1,6 @@
 import { Dialog as Radix } from "radix-ui";
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
+import { Button, type ButtonProps } from "./button.tsx";
 
 /** Properties of a dialogue. */
 export interface DialogProps {
@@ -7,7 +8,7 @@ export interface DialogProps {
   readonly isOpen: boolean;
   readonly onClose: () => void;
   readonly children: ReactNode;
-  readonly isWide?: boolean;
+  readonly isWide?: boolean | undefined;
   /** What else than its button closes it: a form is not lost by a click beside it, a secret not even by Escape. */
   readonly closesBy?: "click" | "escape" | "button";
 }
@@ -35,5 +36,25 @@ export function Dialog({ title, isOpen, onClose, children, isWide = false, close
         </Radix.Content>
       </Radix.Portal>
     </Radix.Root>
+  );
+}
+
+/** Properties of a button that opens a dialogue. */
+export interface DialogButtonProps extends Omit<ButtonProps, "children" | "onClick"> {
+  readonly label: string;
+  /** Shows the dialogue while it is open. */
+  readonly children: (close: () => void) => ReactNode;
+}
+
+/** A button that opens a dialogue. */
+export function DialogButton({ label, children, ...button }: DialogButtonProps) {
+  const [isOpen, setIsOpen] = useState(false);
+  return (
+    <>
+      <Button {...button} onClick={() => setIsOpen(true)}>
+        {label}
+      </Button>
+      {isOpen ? children(() => setIsOpen(false)) : null}
+    </>
   );
 }

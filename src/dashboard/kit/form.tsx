@@ -2,8 +2,7 @@ import { ConnectError } from "@connectrpc/connect";
 import { createContext, type FormEvent, type ReactNode, useContext, useRef } from "react";
 import { type RequestFieldViolation, requestErrorFrom } from "../../client/request-error.ts";
 import { Button } from "./button.tsx";
-import { Dialog } from "./dialog.tsx";
-import { Field } from "./field.tsx";
+import { Field, type FieldProps } from "./field.tsx";
 import { FormValues } from "./form-values.ts";
 import { Fault } from "./states.tsx";
 
@@ -16,24 +15,42 @@ export interface FormProps {
   readonly error: unknown;
   readonly onSubmit: (values: FormValues) => void;
   readonly onCancel?: (() => void) | undefined;
-  readonly tone?: "primary" | "danger";
+  /** Leads to the step before. */
+  readonly onBack?: (() => void) | undefined;
+  /** True while it cannot be submitted. */
+  readonly isDisabled?: boolean | undefined;
+  readonly tone?: "primary" | "danger" | undefined;
   readonly children: ReactNode;
 }
 
 const ViolationsContext = createContext<readonly RequestFieldViolation[]>([]);
 
-const violationsOf = (error: unknown): readonly RequestFieldViolation[] =>
-  error instanceof ConnectError ? requestErrorFrom(error).violations : [];
+/** A fault of one field that the page itself finds. */
+export class FieldError extends Error {
+  override readonly name = "FieldError";
+  readonly field: string;
+
+  constructor(field: string, message: string) {
+    super(message);
+    this.field = field;
+  }
+}
+
+function violationsOf(error: unknown): readonly RequestFieldViolation[] {
+  if (error instanceof FieldError) return [{ field: error.field, description: error.message, reason: "INVALID" }];
+  return error instanceof ConnectError ? requestErrorFrom(error).violations : [];
+}
 
 /** Returns the field's name without the places in lists: `a.b[2]` is of the control `a.b`. */
 const controlOf = (field: string): string => field.replaceAll(/\[\d+\]/g, "");
 
 /** A form. The faults of its fields are shown at them, every other fault above the buttons. */
-export function Form({ action, submit, isBusy, error, onSubmit, onCancel, tone = "primary", children }: FormProps) {
+export function Form(props: FormProps) {
+  const { action, submit, tone = "primary", isBusy, isDisabled = false, error, onSubmit, onCancel, onBack } = props;
   const form = useRef<HTMLFormElement>(null);
   const violations = violationsOf(error);
   const hasPlace = ({ field }: RequestFieldViolation): boolean =>
-    form.current?.elements.namedItem(controlOf(field)) instanceof Node;
+    form.current !== null && form.current.elements.namedItem(controlOf(field)) !== null;
   const isPlaced = violations.length > 0 && violations.every(hasPlace);
   const send = (event: FormEvent<HTMLFormElement>): void => {
     event.preventDefault();
@@ -41,34 +58,24 @@ export function Form({ action, submit, isBusy, error, onSubmit, onCancel, tone =
   };
   return (
     <form ref={form} className="stack" onSubmit={send} noValidate>
-      <ViolationsContext value={violations}>{children}</ViolationsContext>
+      <ViolationsContext value={violations}>{props.children}</ViolationsContext>
       {error === null || error === undefined || isPlaced ? null : <Fault error={error} />}
       <div className="dialog-actions">
+        {onBack === undefined ? null : (
+          <Button action="back" onClick={onBack}>
+            Back
+          </Button>
+        )}
         {onCancel === undefined ? null : (
           <Button action="cancel" onClick={onCancel}>
             Cancel
           </Button>
         )}
-        <Button type="submit" action={action} tone={tone} isBusy={isBusy}>
+        <Button type="submit" action={action} tone={tone} isBusy={isBusy} disabled={isDisabled}>
           {submit}
         </Button>
       </div>
     </form>
-  );
-}
-
-/** Properties of a form in a dialogue. */
-export interface FormDialogProps extends Omit<FormProps, "onCancel"> {
-  readonly title: string;
-  readonly onClose: () => void;
-}
-
-/** A form in a dialogue, which a click beside it does not close. */
-export function FormDialog({ title, onClose, ...form }: FormDialogProps) {
-  return (
-    <Dialog title={title} isOpen onClose={onClose} closesBy="escape">
-      <Form {...form} onCancel={onClose} />
-    </Dialog>
   );
 }
 
@@ -241,16 +248,10 @@ export function DurationField({
   );
 }
 
-/** A field whose control is given; its fault is that of `name`, else the given one. */
-export function NamedField({
-  name,
-  label,
-  hint,
-  fault,
-  children,
-}: FormFieldProps & Pick<Parameters<typeof Field>[0], "children" | "fault">) {
+/** A field whose control is given. */
+export function NamedField({ name, label, hint, children }: FormFieldProps & Pick<FieldProps, "children">) {
   return (
-    <Field label={label} hint={hint} fault={useFault(name) ?? fault}>
+    <Field label={label} hint={hint} fault={useFault(name)}>
       {children}
     </Field>
   );

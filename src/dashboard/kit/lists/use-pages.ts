@@ -1,5 +1,6 @@
 import type { DescMessage, DescMethodUnary, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import { useInfiniteQuery } from "@connectrpc/connect-query";
+import type { InfiniteData, UseInfiniteQueryResult } from "@tanstack/react-query";
 import { useCallback, useMemo } from "react";
 
 type Paged = { readonly nextPageToken?: string | undefined };
@@ -7,8 +8,10 @@ type Paged = { readonly nextPageToken?: string | undefined };
 /** A list that is read page by page. */
 export interface Pages<T> {
   readonly items: readonly T[];
+  /** True until the first page is there. */
   readonly isPending: boolean;
-  readonly error: Error | null;
+  /** Error of the last attempt; null for none. */
+  readonly error: unknown;
   /** Reads the next page; undefined at the last. */
   readonly readMore: (() => void) | undefined;
   readonly readAgain: () => void;
@@ -25,8 +28,16 @@ export function usePages<I extends DescMessage, O extends DescMessage, T>(
     pageParamKey: "pageToken" as never,
     getNextPageParam: (page) => (page as Paged).nextPageToken as never,
   });
+  return usePagesOf(query as UseInfiniteQueryResult<InfiniteData<MessageShape<O>>>, itemsOf);
+}
+
+/** Makes a list of the pages of a query. `itemsOf` MUST be the same function at every call. */
+export function usePagesOf<P, T>(
+  query: UseInfiniteQueryResult<InfiniteData<P>>,
+  itemsOf: (page: P) => readonly T[],
+): Pages<T> {
   const { data, isPending, error, hasNextPage, isFetchingNextPage, fetchNextPage, refetch } = query;
-  const items = useMemo(() => data?.pages.flatMap((page) => itemsOf(page as MessageShape<O>)) ?? [], [data, itemsOf]);
+  const items = useMemo(() => data?.pages.flatMap((page) => itemsOf(page)) ?? [], [data, itemsOf]);
   const next = useCallback(() => {
     if (!isFetchingNextPage) void fetchNextPage();
   }, [isFetchingNextPage, fetchNextPage]);

@@ -8,10 +8,10 @@ import {
   type ListAgentsResponse,
 } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
 import { countText } from "../../kit/count-text.ts";
+import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
-import { VirtualList } from "../../kit/lists/virtual-list.tsx";
 import { Shown } from "../../kit/shown.tsx";
-import { Empty, Fault, Loading } from "../../kit/states.tsx";
+import { Empty } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
 import { AgentFilters, orderOf, statusOf } from "./agent-filters.tsx";
 import { StatusBadge, TrustBar } from "./agent-marks.tsx";
@@ -34,36 +34,39 @@ export function AgentTable() {
     () => ({ q, status, orderBy, departmentId: department, pageSize: PAGE_SIZE }),
     [q, status, orderBy, department],
   );
-  const { items, isPending, error, readMore, readAgain } = usePages(AgentService.method.listAgents, request, agentsOf);
+  const pages = usePages(AgentService.method.listAgents, request, agentsOf);
   const nameOf = useDepartmentNames();
   const isFiltered = q !== "" || department !== "" || status !== AgentStatus.UNSPECIFIED;
   return (
     <>
       <AgentFilters />
-      {error === null ? null : <Fault error={error} onRetry={readAgain} />}
-      {isPending ? <Loading what="the agents" /> : null}
-      {!isPending && items.length === 0 && error === null ? <NoAgents isFiltered={isFiltered} /> : null}
-      {items.length === 0 ? null : (
-        <div className="agents">
-          <p className="agents-head" aria-hidden>
-            <span>Name</span>
-            <span>Trust</span>
-            <span>Status</span>
-            <span>Departments</span>
-            <span>Last action</span>
-          </p>
-          <VirtualList
-            key={`${q} ${department} ${status} ${orderBy ?? AgentOrder.NEWEST}`}
-            {...{ items, idOf, rowHeight: ROW_HEIGHT, label: "Agents", onEnd: readMore }}
-          >
-            {(agent) => <AgentRow agent={agent} nameOf={nameOf} />}
-          </VirtualList>
-          <p className="hint" role="status">
-            {countText(items.length, "agent")}
-            {readMore === undefined ? "" : " so far; scroll for more"}
-          </p>
-        </div>
-      )}
+      <PagedList
+        key={`${q} ${department} ${status} ${orderBy ?? AgentOrder.NEWEST}`}
+        pages={pages}
+        loading="the agents"
+        empty={<NoAgents isFiltered={isFiltered} />}
+        idOf={idOf}
+        rowHeight={ROW_HEIGHT}
+        label="Agents"
+        row={(agent) => <AgentRow agent={agent} nameOf={nameOf} />}
+      >
+        {(list) => (
+          <div className="agents">
+            <p className="agents-head" aria-hidden>
+              <span>Name</span>
+              <span>Trust</span>
+              <span>Status</span>
+              <span>Departments</span>
+              <span>Last action</span>
+            </p>
+            {list}
+            <p className="hint" role="status">
+              {countText(pages.items.length, "agent")}
+              {pages.readMore === undefined ? "" : " so far; scroll for more"}
+            </p>
+          </div>
+        )}
+      </PagedList>
     </>
   );
 }

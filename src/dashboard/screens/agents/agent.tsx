@@ -7,8 +7,10 @@ import {
   AgentService,
   AgentStatus,
 } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
+import { Confirm } from "../../kit/change-dialog.tsx";
+import { DialogButton } from "../../kit/dialog.tsx";
 import { ScreenFrame } from "../../kit/screen.tsx";
-import { shownText } from "../../kit/shown.tsx";
+import { Shown, shownText } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import type { ScreenProps } from "../../screens.tsx";
 import { useMayChange } from "../../session.ts";
@@ -16,12 +18,13 @@ import "../../styles/agents.css";
 import { AboutCard } from "./about-card.tsx";
 import { StatusBadge } from "./agent-marks.tsx";
 import { Authority } from "./authority.tsx";
-import { Deactivate } from "./deactivate.tsx";
 import { RevocationOf } from "./revocation-of.tsx";
 import { Revoke } from "./revoke.tsx";
 import { Timeline } from "./timeline.tsx";
 import { TrustCard } from "./trust-card.tsx";
 import { type AgentWatch, useAgentWatch } from "./use-agent-watch.ts";
+
+const { deactivateAgent, getAgent, listAgents } = AgentService.method;
 
 /** Milliseconds between two looks at trust and decisions. Changes of the status come at once. */
 const REFRESH_MS = 5_000;
@@ -33,7 +36,7 @@ export function Agent({ id = "" }: ScreenProps) {
 }
 
 function AgentOf({ agentId }: { readonly agentId: string }) {
-  const query = useQuery(AgentService.method.getAgent, { agentId }, { refetchInterval: REFRESH_MS });
+  const query = useQuery(getAgent, { agentId }, { refetchInterval: REFRESH_MS });
   const watch = useAgentWatch(agentId);
   const [revoked, setRevoked] = useState<string>();
   const found = query.data?.agent;
@@ -99,6 +102,33 @@ function Actions({ agent, onRevoked }: ActionsProps) {
       {agent.status === AgentStatus.ACTIVE ? <Deactivate agent={agent} /> : null}
       <Revoke agent={agent} onRevoked={onRevoked} />
     </>
+  );
+}
+
+/** Deactivates an agent after a confirmation. */
+function Deactivate({ agent: { agentId, name } }: { readonly agent: AgentMessage }) {
+  return (
+    <DialogButton action="deactivate" label="Deactivate">
+      {(close) => (
+        <Confirm
+          title="Deactivate the agent?"
+          submit="Deactivate"
+          change={(call) => call(deactivateAgent, { agentId })}
+          refreshes={[getAgent, listAgents]}
+          onClose={close}
+        >
+          <p>
+            <strong>
+              <Shown text={name} />
+            </strong>
+          </p>
+          <p>
+            Each later action of it is blocked, and it cannot be activated again. Authority that it lent to others
+            stays; to end that too, revoke the agent.
+          </p>
+        </Confirm>
+      )}
+    </DialogButton>
   );
 }
 

@@ -1,5 +1,4 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import type { Client } from "@connectrpc/connect";
 import {
   AuthorityService,
   type AuthorityStatus,
@@ -14,6 +13,7 @@ import {
 } from "../../../../gen/agentcontrol/v1/authority_service_pb.js";
 import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { type Pages, usePages } from "../../kit/lists/use-pages.ts";
+import type { Call } from "../../kit/use-change.ts";
 
 /** A piece of authority of any kind, as the tree shows it. */
 export interface AuthorityItem {
@@ -115,7 +115,7 @@ interface Kind {
   readonly one: string;
   /** Lists that of one agent. A hook. */
   readonly usePages: (agentId: string) => Pages<AuthorityItem>;
-  readonly end: (client: Client<typeof AuthorityService>, id: string) => Promise<unknown>;
+  readonly end: (call: Call, id: string) => Promise<unknown>;
 }
 
 /** The kinds of authority, in the order in which they are shown. */
@@ -123,37 +123,37 @@ export const KINDS: Readonly<Record<KindName, Kind>> = {
   sessions: {
     ...{ title: "Sessions", one: "a session" },
     usePages: (agentId) => usePages(method.listSessions, { agentId, pageSize: PAGE_SIZE }, sessionsOf),
-    end: (client, sessionId) => client.endSession({ sessionId }),
+    end: (call, sessionId) => call(method.endSession, { sessionId }),
   },
   credentials: {
     ...{ title: "Credentials", one: "a credential" },
     usePages: (agentId) => usePages(method.listCredentials, { agentId, pageSize: PAGE_SIZE }, credentialsOf),
-    end: (client, credentialId) => client.endCredential({ credentialId }),
+    end: (call, credentialId) => call(method.endCredential, { credentialId }),
   },
   grants: {
     ...{ title: "Grants", one: "a grant" },
     usePages: (agentId) => usePages(method.listGrants, { agentId, pageSize: PAGE_SIZE }, grantsOf),
-    end: (client, grantId) => client.endGrant({ grantId }),
+    end: (call, grantId) => call(method.endGrant, { grantId }),
   },
   temporal_windows: {
     ...{ title: "Temporal windows", one: "a temporal window" },
     usePages: (agentId) => usePages(method.listTemporalWindows, { agentId, pageSize: PAGE_SIZE }, windowsOf),
-    end: (client, temporalWindowId) => client.endTemporalWindow({ temporalWindowId }),
+    end: (call, temporalWindowId) => call(method.endTemporalWindow, { temporalWindowId }),
   },
   intent_contracts: {
     ...{ title: "Intent contracts", one: "an intent contract" },
     usePages: (agentId) => usePages(method.listIntentContracts, { agentId, pageSize: PAGE_SIZE }, contractsOf),
-    end: (client, intentContractId) => client.endIntentContract({ intentContractId }),
+    end: (call, intentContractId) => call(method.endIntentContract, { intentContractId }),
   },
   federation_tokens: {
     ...{ title: "Federation tokens", one: "a federation token" },
     usePages: (agentId) => usePages(method.listFederationTokens, { agentId, pageSize: PAGE_SIZE }, tokensOf),
-    end: (client, federationTokenId) => client.endFederationToken({ federationTokenId }),
+    end: (call, federationTokenId) => call(method.endFederationToken, { federationTokenId }),
   },
   mcp_tool_policies: {
     ...{ title: "MCP tool policies of this agent", one: "an MCP tool policy" },
     usePages: (agentId) => usePages(method.listMcpToolPolicies, { agentId, pageSize: PAGE_SIZE }, policiesOf),
-    end: (client, mcpToolPolicyId) => client.endMcpToolPolicy({ mcpToolPolicyId }),
+    end: (call, mcpToolPolicyId) => call(method.endMcpToolPolicy, { mcpToolPolicyId }),
   },
 };
 

@@ -1,14 +1,15 @@
 import { useMemo, useState } from "react";
 import { useSearchParams } from "wouter";
-import { type Agent, AgentStatus } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
+import { type Agent, AgentService, AgentStatus } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
 import { Button } from "../../kit/button.tsx";
+import { Confirm } from "../../kit/change-dialog.tsx";
 import { VirtualList } from "../../kit/lists/virtual-list.tsx";
+import { Shown } from "../../kit/shown.tsx";
 import { Fault } from "../../kit/states.tsx";
 import { useMayChange } from "../../session.ts";
 import { AuthorityItemRow } from "./authority-item.tsx";
-import { type AuthorityItem, KIND_NAMES, KINDS } from "./authority-kinds.ts";
+import { type AuthorityItem, KIND_NAMES, KINDS, LISTS } from "./authority-kinds.ts";
 import { type AuthorityParts, type AuthorityRow, authorityRows, isHeld } from "./authority-rows.ts";
-import { EndAuthority } from "./end-authority.tsx";
 import { NewAuthority } from "./new-authority.tsx";
 import { useGrantTree } from "./use-grant-tree.ts";
 
@@ -96,5 +97,34 @@ function GroupRow({ title, count }: { readonly title: string; readonly count: st
     <h3 className="authority-group">
       {title} <span className="hint">{count}</span>
     </h3>
+  );
+}
+
+/** Ends a piece of authority after a confirmation. */
+function EndAuthority({ item, onClose }: { readonly item: AuthorityItem; readonly onClose: () => void }) {
+  const { one, end } = KINDS[item.kind];
+  const noun = one.slice(one.indexOf(" ") + 1);
+  return (
+    <Confirm
+      title={`End the ${noun}?`}
+      submit="End it"
+      change={(call) => end(call, item.id)}
+      refreshes={[...LISTS, AgentService.method.getAgent]}
+      done={`Ended the ${noun}.`}
+      onClose={onClose}
+    >
+      <p>
+        {item.name === "" ? null : (
+          <strong>
+            <Shown text={item.name} />{" "}
+          </strong>
+        )}
+        <code>{item.id}</code>
+      </p>
+      <p>
+        It holds no more from the next decision on, and cannot be taken up again.
+        {item.kind === "grants" ? " Everything that was passed on of it ends with it." : ""}
+      </p>
+    </Confirm>
   );
 }

@@ -1,5 +1,5 @@
-import { useMutation, useQuery } from "@connectrpc/connect-query";
-import { useMemo, useState } from "react";
+import { useQuery } from "@connectrpc/connect-query";
+import { useMemo } from "react";
 import { Link } from "wouter";
 import {
   type Agent,
@@ -10,15 +10,16 @@ import {
 import { type Department, DepartmentService } from "../../../../gen/agentcontrol/v1/department_service_pb.js";
 import { AgentPicker } from "../../kit/agent-picker.tsx";
 import { Button } from "../../kit/button.tsx";
-import { Confirm } from "../../kit/confirm.tsx";
+import { Confirm } from "../../kit/change-dialog.tsx";
 import { countText } from "../../kit/count-text.ts";
+import { DialogButton } from "../../kit/dialog.tsx";
 import { Form } from "../../kit/form.tsx";
+import type { FormValues } from "../../kit/form-values.ts";
+import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
-import { VirtualList } from "../../kit/lists/virtual-list.tsx";
 import { Shown, shownText } from "../../kit/shown.tsx";
-import { Fault, faultText, Loading } from "../../kit/states.tsx";
-import { useAnnounce } from "../../kit/toast.tsx";
-import { useRefresh } from "../../kit/use-refresh.ts";
+import { Fault, Loading } from "../../kit/states.tsx";
+import { useChange } from "../../kit/use-change.ts";
 import { useMayChange } from "../../session.ts";
 import { StatusBadge } from "./agent-marks.tsx";
 
@@ -31,11 +32,8 @@ const { listDepartments, getDepartment, addDepartmentMember, removeDepartmentMem
 const agentsOf = ({ agents }: ListAgentsResponse): readonly Agent[] => agents;
 const idOf = ({ agentId }: Agent): string => agentId;
 
-/** Returns the function that reads again what the membership of a department changes. */
-function useRefreshMembers(): () => void {
-  const refresh = useRefresh();
-  return () => refresh(listDepartments, getDepartment, AgentService.method.listAgents, AgentService.method.getAgent);
-}
+/** Methods whose answers the membership of a department changes. */
+const OF_MEMBERS = [listDepartments, getDepartment, AgentService.method.listAgents, AgentService.method.getAgent];
 
 interface DepartmentProps {
   readonly departmentId: string;
@@ -72,15 +70,17 @@ export function DepartmentCard({ departmentId, onGone }: DepartmentProps) {
 }
 
 function AddMember({ departmentId }: { readonly departmentId: string }) {
-  const refresh = useRefreshMembers();
-  const { mutate, isPending, error } = useMutation(addDepartmentMember, { onSuccess: refresh });
+  const add = useChange(
+    (call, values: FormValues) => call(addDepartmentMember, { departmentId, agentId: values.text("agent_id") }),
+    { refreshes: OF_MEMBERS },
+  );
   return (
     <Form
       action="add-member"
       submit="Add to the department"
-      isBusy={isPending}
-      error={error}
-      onSubmit={(values) => mutate({ departmentId, agentId: values.text("agent_id") })}
+      isBusy={add.isPending}
+      error={add.error}
+      onSubmit={add.mutate}
     >
       <AgentPicker name="agent_id" label="Add an agent" />
     </Form>
@@ -89,13 +89,15 @@ function AddMember({ departmentId }: { readonly departmentId: string }) {
 
 function Members({ departmentId }: { readonly departmentId: string }) {
   const request = useMemo(() => ({ departmentId, orderBy: AgentOrder.NAME, pageSize: PAGE_SIZE }), [departmentId]);
-  const { items, isPending, error, readMore, readAgain } = usePages(AgentService.method.listAgents, request, agentsOf);
-  if (isPending) return <Loading what="the members" />;
-  if (error !== null) return <Fault error={error} onRetry={readAgain} />;
-  if (items.length === 0) return <p className="hint">It has no members.</p>;
   return (
-    <VirtualList {...{ items, idOf, rowHeight: ROW_HEIGHT, label: "Members", onEnd: readMore }}>
-      {({ agentId, name, status }) => (
+    <PagedList
+      pages={usePages(AgentService.method.listAgents, request, agentsOf)}
+      loading="the members"
+      empty={<p className="hint">It has no members.</p>}
+      idOf={idOf}
+      rowHeight={ROW_HEIGHT}
+      label="Members"
+      row={({ agentId, name, status }) => (
         <div className="member-row">
           <Link href={`/agents/${agentId}`} className="one-line">
             <Shown text={name} />
@@ -104,7 +106,7 @@ function Members({ departmentId }: { readonly departmentId: string }) {
           <RemoveMember departmentId={departmentId} agentId={agentId} name={name} />
         </div>
       )}
-    </VirtualList>
+    />
   );
 }
 
@@ -115,19 +117,17 @@ interface MemberProps {
 }
 
 function RemoveMember({ departmentId, agentId, name }: MemberProps) {
-  const refresh = useRefreshMembers();
-  const announce = useAnnounce();
-  const { mutate, isPending } = useMutation(removeDepartmentMember, {
-    onSuccess: refresh,
-    onError: (error) => announce({ tone: "bad", text: faultText(error) }),
+  const remove = useChange((call) => call(removeDepartmentMember, { departmentId, agentId }), {
+    refreshes: OF_MEMBERS,
+    announcesFault: true,
   });
   if (!useMayChange()) return null;
   return (
     <Button
       action="remove-member"
-      isBusy={isPending}
+      isBusy={remove.isPending}
       aria-label={`Remove ${shownText(name)}`}
-      onClick={() => mutate({ departmentId, agentId })}
+      onClick={() => remove.mutate()}
     >
       Remove
     </Button>
@@ -135,34 +135,17 @@ function RemoveMember({ departmentId, agentId, name }: MemberProps) {
 }
 
 function DeleteDepartment({ department, onGone }: { readonly department: Department; readonly onGone: () => void }) {
-  const [isOpen, setIsOpen] = useState(false);
   const { departmentId, name, memberCount } = department;
-  const refresh = useRefreshMembers();
-  const announce = useAnnounce();
-  const { mutate, isPending, error, reset } = useMutation(deleteDepartment, {
-    onSuccess() {
-      onGone();
-      announce({ tone: "good", text: `Deleted the department ${shownText(name)}.` });
-      refresh();
-    },
-  });
-  const close = (): void => {
-    setIsOpen(false);
-    reset();
-  };
   return (
-    <>
-      <Button action="delete-department" tone="danger" onClick={() => setIsOpen(true)}>
-        Delete
-      </Button>
-      {isOpen ? (
+    <DialogButton action="delete-department" tone="danger" label="Delete">
+      {(close) => (
         <Confirm
           title="Delete the department?"
-          action="confirm"
           submit="Delete the department"
-          isBusy={isPending}
-          error={error}
-          onConfirm={() => mutate({ departmentId })}
+          change={(call) => call(deleteDepartment, { departmentId })}
+          refreshes={OF_MEMBERS}
+          done={`Deleted the department ${shownText(name)}.`}
+          onDone={onGone}
           onClose={close}
         >
           <p>
@@ -175,7 +158,7 @@ function DeleteDepartment({ department, onGone }: { readonly department: Departm
             mandates.
           </p>
         </Confirm>
-      ) : null}
-    </>
+      )}
+    </DialogButton>
   );
 }

@@ -1,37 +1,27 @@
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
-import { type Client, createClient } from "@connectrpc/connect";
-import { useQuery, useTransport } from "@connectrpc/connect-query";
-import { useMutation } from "@tanstack/react-query";
+import { useQuery } from "@connectrpc/connect-query";
 import { DropdownMenu } from "radix-ui";
 import { type ReactNode, useState } from "react";
 import { AgentService } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
 import { AuthorityService } from "../../../../gen/agentcontrol/v1/authority_service_pb.js";
 import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { AgentPicker } from "../../kit/agent-picker.tsx";
-import {
-  AreaField,
-  DurationField,
-  FormDialog,
-  NamedField,
-  NumberField,
-  SelectField,
-  TextField,
-} from "../../kit/form.tsx";
+import { ChangeDialog } from "../../kit/change-dialog.tsx";
+import { AreaField, DurationField, NamedField, NumberField, SelectField, TextField } from "../../kit/form.tsx";
 import type { FormValues } from "../../kit/form-values.ts";
 import { Secret } from "../../kit/secret.tsx";
 import { shownText } from "../../kit/shown.tsx";
-import { useAnnounce } from "../../kit/toast.tsx";
-import { useRefresh } from "../../kit/use-refresh.ts";
+import type { Call } from "../../kit/use-change.ts";
 import { KIND_NAMES, KINDS, type KindName, LISTS } from "./authority-kinds.ts";
 import { isHeld } from "./authority-rows.ts";
 
-type AuthorityClient = Client<typeof AuthorityService>;
+const { method } = AuthorityService;
 
 /** How a piece of authority of a kind is made. */
 interface Recipe {
   readonly fields: (agentId: string) => ReactNode;
   /** Makes it; gives its secret, if the kind has one. */
-  readonly create: (client: AuthorityClient, agentId: string, values: FormValues) => Promise<string | undefined>;
+  readonly create: (call: Call, agentId: string, values: FormValues) => Promise<string | undefined>;
 }
 
 const whole = (count: number | undefined): bigint | undefined => (count === undefined ? undefined : BigInt(count));
@@ -49,10 +39,12 @@ const RECIPES: Readonly<Record<KindName, Recipe>> = {
         <DurationField name="ttl_seconds" label="Expires after" hint="Empty: a day." />
       </>
     ),
-    create: (client, agentId, values) =>
-      client
-        .createSession({ agentId, purpose: values.text("purpose"), ttlSeconds: whole(values.seconds("ttl_seconds")) })
-        .then(nothing),
+    create: (call, agentId, values) =>
+      call(method.createSession, {
+        agentId,
+        purpose: values.text("purpose"),
+        ttlSeconds: whole(values.seconds("ttl_seconds")),
+      }).then(nothing),
   },
   credentials: {
     fields: () => (
@@ -61,24 +53,22 @@ const RECIPES: Readonly<Record<KindName, Recipe>> = {
         <DurationField name="ttl_seconds" label="Expires after" hint={NEVER} />
       </>
     ),
-    async create(client, agentId, values) {
+    async create(call, agentId, values) {
       const ttlSeconds = whole(values.seconds("ttl_seconds"));
-      return (await client.createCredential({ agentId, name: values.text("name"), ttlSeconds })).secret;
+      return (await call(method.createCredential, { agentId, name: values.text("name"), ttlSeconds })).secret;
     },
   },
   grants: {
     fields: (agentId) => <GrantFields agentId={agentId} />,
-    create: (client, agentId, values) =>
-      client
-        .createGrant({
-          grantorAgentId: agentId,
-          granteeAgentId: values.text("grantee_agent_id"),
-          actionTypes: values.lines("action_types"),
-          parentGrantId: values.optional("parent_grant_id"),
-          ttlSeconds: whole(values.seconds("ttl_seconds")),
-          maxUses: whole(values.integer("max_uses")),
-        })
-        .then(nothing),
+    create: (call, agentId, values) =>
+      call(method.createGrant, {
+        grantorAgentId: agentId,
+        granteeAgentId: values.text("grantee_agent_id"),
+        actionTypes: values.lines("action_types"),
+        parentGrantId: values.optional("parent_grant_id"),
+        ttlSeconds: whole(values.seconds("ttl_seconds")),
+        maxUses: whole(values.integer("max_uses")),
+      }).then(nothing),
   },
   temporal_windows: {
     fields: () => (
@@ -92,17 +82,15 @@ const RECIPES: Readonly<Record<KindName, Recipe>> = {
         <TextField name="reason" label="Reason" />
       </>
     ),
-    create: (client, agentId, values) =>
-      client
-        .createTemporalWindow({
-          agentId,
-          actionTypes: values.lines("action_types"),
-          startsAt: startOf(values),
-          durationSeconds: whole(values.seconds("duration_seconds")) ?? 0n,
-          maxUses: whole(values.integer("max_uses")),
-          reason: values.text("reason"),
-        })
-        .then(nothing),
+    create: (call, agentId, values) =>
+      call(method.createTemporalWindow, {
+        agentId,
+        actionTypes: values.lines("action_types"),
+        startsAt: startOf(values),
+        durationSeconds: whole(values.seconds("duration_seconds")) ?? 0n,
+        maxUses: whole(values.integer("max_uses")),
+        reason: values.text("reason"),
+      }).then(nothing),
   },
   intent_contracts: {
     fields: () => (
@@ -114,17 +102,15 @@ const RECIPES: Readonly<Record<KindName, Recipe>> = {
         <DurationField name="duration_seconds" label="Expires after" hint={NEVER} />
       </>
     ),
-    create: (client, agentId, values) =>
-      client
-        .createIntentContract({
-          agentId,
-          goal: values.text("goal"),
-          allowedActionTypes: values.lines("allowed_action_types"),
-          allowedTools: values.lines("allowed_tools"),
-          maxActions: whole(values.integer("max_actions")),
-          durationSeconds: whole(values.seconds("duration_seconds")),
-        })
-        .then(nothing),
+    create: (call, agentId, values) =>
+      call(method.createIntentContract, {
+        agentId,
+        goal: values.text("goal"),
+        allowedActionTypes: values.lines("allowed_action_types"),
+        allowedTools: values.lines("allowed_tools"),
+        maxActions: whole(values.integer("max_actions")),
+        durationSeconds: whole(values.seconds("duration_seconds")),
+      }).then(nothing),
   },
   federation_tokens: {
     fields: () => (
@@ -136,8 +122,8 @@ const RECIPES: Readonly<Record<KindName, Recipe>> = {
         <NumberField name="max_uses" label="Uses" hint={ANY_NUMBER} />
       </>
     ),
-    async create(client, agentId, values) {
-      const { token } = await client.createFederationToken({
+    async create(call, agentId, values) {
+      const { token } = await call(method.createFederationToken, {
         agentId,
         audience: values.text("audience"),
         allowedActionTypes: values.lines("allowed_action_types"),
@@ -164,13 +150,11 @@ const RECIPES: Readonly<Record<KindName, Recipe>> = {
         />
       </>
     ),
-    create: (client, agentId, values) =>
-      client
-        .createMcpToolPolicy({
-          ...{ agentId, server: values.text("server"), tool: values.text("tool") },
-          decision: values.number("decision") as Decision,
-        })
-        .then(nothing),
+    create: (call, agentId, values) =>
+      call(method.createMcpToolPolicy, {
+        ...{ agentId, server: values.text("server"), tool: values.text("tool") },
+        decision: values.number("decision") as Decision,
+      }).then(nothing),
   },
 };
 
@@ -180,7 +164,7 @@ function startOf(values: FormValues) {
 }
 
 function GrantFields({ agentId }: { readonly agentId: string }) {
-  const { data } = useQuery(AuthorityService.method.listGrants, { agentId, pageSize: 500 });
+  const { data } = useQuery(method.listGrants, { agentId, pageSize: 500 });
   const received = (data?.grants ?? []).filter((grant) => grant.granteeAgentId === agentId && isHeld(grant));
   const parents = received.map(({ grantId, actionTypes }) => ({
     value: grantId,
@@ -208,7 +192,6 @@ function GrantFields({ agentId }: { readonly agentId: string }) {
 /** Makes authority of any kind for an agent. A secret is shown once. */
 export function NewAuthority({ agentId }: { readonly agentId: string }) {
   const [kind, setKind] = useState<KindName>();
-  const [secret, setSecret] = useState<string>();
   return (
     <>
       <DropdownMenu.Root>
@@ -230,12 +213,7 @@ export function NewAuthority({ agentId }: { readonly agentId: string }) {
           </DropdownMenu.Content>
         </DropdownMenu.Portal>
       </DropdownMenu.Root>
-      {kind === undefined ? null : (
-        <AuthorityForm kind={kind} agentId={agentId} onClose={() => setKind(undefined)} onSecret={setSecret} />
-      )}
-      {secret === undefined ? null : (
-        <Secret title="The secret" what="the secret" secret={secret} onClose={() => setSecret(undefined)} />
-      )}
+      {kind === undefined ? null : <AuthorityForm kind={kind} agentId={agentId} onClose={() => setKind(undefined)} />}
     </>
   );
 }
@@ -246,35 +224,27 @@ interface AuthorityFormProps {
   readonly kind: KindName;
   readonly agentId: string;
   readonly onClose: () => void;
-  readonly onSecret: (secret: string | undefined) => void;
 }
 
-function AuthorityForm({ kind, agentId, onClose, onSecret }: AuthorityFormProps) {
-  const transport = useTransport();
-  const refresh = useRefresh();
-  const announce = useAnnounce();
+function AuthorityForm({ kind, agentId, onClose }: AuthorityFormProps) {
   const { fields, create } = RECIPES[kind];
   const { one } = KINDS[kind];
-  const { mutate, isPending, error } = useMutation({
-    mutationFn: (values: FormValues) => create(createClient(AuthorityService, transport), agentId, values),
-    onSuccess(secret) {
-      refresh(...LISTS, AgentService.method.getAgent);
-      announce({ tone: "good", text: `Created ${one}.` });
-      onClose();
-      onSecret(secret);
-    },
-  });
   return (
-    <FormDialog
+    <ChangeDialog
       title={`Create ${one}`}
       action="submit-authority"
       submit="Create"
-      isBusy={isPending}
-      error={error}
-      onSubmit={(values) => mutate(values)}
+      change={(call, values) => create(call, agentId, values)}
+      refreshes={[...LISTS, AgentService.method.getAgent]}
+      done={`Created ${one}.`}
+      after={(secret) =>
+        secret === undefined ? undefined : (
+          <Secret title="The secret" what="the secret" secret={secret} onClose={onClose} />
+        )
+      }
       onClose={onClose}
     >
       {fields(agentId)}
-    </FormDialog>
+    </ChangeDialog>
   );
 }

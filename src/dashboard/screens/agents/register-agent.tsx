@@ -1,11 +1,11 @@
-import { useMutation } from "@connectrpc/connect-query";
 import { useLocation } from "wouter";
 import { AgentService } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
-import { AreaField, FormDialog, TextField } from "../../kit/form.tsx";
+import { ChangeDialog } from "../../kit/change-dialog.tsx";
+import { AreaField, TextField } from "../../kit/form.tsx";
 import type { FormValues } from "../../kit/form-values.ts";
 import { shownText } from "../../kit/shown.tsx";
-import { useAnnounce } from "../../kit/toast.tsx";
-import { useRefresh } from "../../kit/use-refresh.ts";
+
+const { registerAgent, listAgents } = AgentService.method;
 
 const requestFrom = (values: FormValues) => ({
   name: values.text("name"),
@@ -23,24 +23,15 @@ const PATTERNS = "One a line, exact or with * at the end: payment.*";
 /** Registers an agent, and shows it. */
 export function RegisterAgent({ onClose }: { readonly onClose: () => void }) {
   const [, navigate] = useLocation();
-  const announce = useAnnounce();
-  const refresh = useRefresh();
-  const { mutate, isPending, error } = useMutation(AgentService.method.registerAgent, {
-    onSuccess({ agent }) {
-      refresh(AgentService.method.listAgents);
-      announce({ tone: "good", text: `Registered ${shownText(agent?.name ?? "")}.` });
-      onClose();
-      navigate(`/agents/${agent?.agentId ?? ""}`);
-    },
-  });
   return (
-    <FormDialog
+    <ChangeDialog
       title="Register an agent"
       action="submit-register"
       submit="Register"
-      isBusy={isPending}
-      error={error}
-      onSubmit={(values) => mutate(requestFrom(values))}
+      change={(call, values) => call(registerAgent, requestFrom(values))}
+      refreshes={[listAgents]}
+      done={({ agent }) => `Registered ${shownText(agent?.name ?? "")}.`}
+      onDone={({ agent }) => navigate(`/agents/${agent?.agentId ?? ""}`)}
       onClose={onClose}
     >
       <TextField name="name" label="Name" />
@@ -57,6 +48,6 @@ export function RegisterAgent({ onClose }: { readonly onClose: () => void }) {
         label="Denied action types"
         hint="Never performed, whatever admits them. One a line."
       />
-    </FormDialog>
+    </ChangeDialog>
   );
 }

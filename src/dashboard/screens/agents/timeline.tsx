@@ -8,10 +8,10 @@ import {
 import { DecisionPath, type DecisionRecord } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { DecisionBadge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
+import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
-import { VirtualList } from "../../kit/lists/virtual-list.tsx";
 import { Shown } from "../../kit/shown.tsx";
-import { Empty, Fault, Loading } from "../../kit/states.tsx";
+import { Empty } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
 import { causeText, changeText } from "./trust-card.tsx";
 
@@ -41,8 +41,8 @@ interface TimelineProps {
 /** All decisions on an agent's actions, newest first, with what each did to its trust. */
 export function Timeline({ agentId, latest }: TimelineProps) {
   const request = useMemo(() => ({ agentId, pageSize: PAGE_SIZE }), [agentId]);
-  const method = AgentService.method.getAgentHistory;
-  const { items, isPending, error, readMore, readAgain } = usePages(method, request, eventsOf);
+  const pages = usePages(AgentService.method.getAgentHistory, request, eventsOf);
+  const { items, isPending, readAgain } = pages;
   const known = items[0]?.decision.decisionId;
   const hasNewer = !isPending && latest !== undefined && latest !== known;
   const isShort = items.length <= PAGE_SIZE;
@@ -50,23 +50,29 @@ export function Timeline({ agentId, latest }: TimelineProps) {
   useEffect(() => {
     if (hasNewer && isShort) readAgain();
   }, [hasNewer, latest]);
-  if (isPending) return <Loading what="the timeline" />;
-  if (error !== null) return <Fault error={error} onRetry={readAgain} />;
-  if (items.length === 0)
-    return <Empty title="It has not acted yet">Every action that it attempts is shown here.</Empty>;
   return (
-    <div className="stack">
-      {hasNewer && !isShort ? (
-        <p>
-          <Button action="show-newer" onClick={readAgain}>
-            Show newer decisions
-          </Button>
-        </p>
-      ) : null}
-      <VirtualList {...{ items, idOf, rowHeight: ROW_HEIGHT, label: "Timeline", onEnd: readMore }}>
-        {(event) => <EventRow event={event} />}
-      </VirtualList>
-    </div>
+    <PagedList
+      pages={pages}
+      loading="the timeline"
+      empty={<Empty title="It has not acted yet">Every action that it attempts is shown here.</Empty>}
+      idOf={idOf}
+      rowHeight={ROW_HEIGHT}
+      label="Timeline"
+      row={(event) => <EventRow event={event} />}
+    >
+      {(list) => (
+        <div className="stack">
+          {hasNewer && !isShort ? (
+            <p>
+              <Button action="show-newer" onClick={readAgain}>
+                Show newer decisions
+              </Button>
+            </p>
+          ) : null}
+          {list}
+        </div>
+      )}
+    </PagedList>
   );
 }
 

@@ -6,10 +6,10 @@ import { EnforcementService } from "../../../../gen/agentcontrol/v1/enforcement_
 import type { DecisionRecord } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { Badge, type Tone } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
-import { EvenList } from "../../kit/lists/even-list.tsx";
+import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { useNarrow } from "../../kit/lists/use-narrow.ts";
 import { ScreenFrame } from "../../kit/screen.tsx";
-import { Empty, Fault, Loading } from "../../kit/states.tsx";
+import { Empty } from "../../kit/states.tsx";
 import { useSession } from "../../session.ts";
 import "../../styles/decisions.css";
 import { DecisionFeed, type FeedState } from "./decision-feed.ts";
@@ -38,7 +38,6 @@ export function Decisions() {
   return (
     <ScreenFrame name="decisions" title="Decisions" actions={<FeedActions feed={feed} state={state} filter={filter} />}>
       <FeedFilters filter={filter} onChange={change} />
-      {state.error === undefined ? null : <Fault error={state.error} onRetry={feed.searchOn} />}
       <Rows feed={feed} state={state} filter={filter} />
     </ScreenFrame>
   );
@@ -104,31 +103,40 @@ function Waiting({ feed, state }: Omit<FeedProps, "filter">) {
 }
 
 function Rows({ feed, state, filter }: FeedProps) {
-  const isNarrow = useNarrow();
+  const rowHeight = useNarrow() ? NARROW_ROW_HEIGHT : ROW_HEIGHT;
   const { rows, isReading, hasMore, isSearchStopped, error } = state;
-  if (rows.length === 0 && isReading) return <Loading what="the decisions" />;
+  const isPending = rows.length === 0 && isReading;
   const isFiltered = FILTERS.some((name) => filter[name] !== "");
-  const rowHeight = isNarrow ? NARROW_ROW_HEIGHT : ROW_HEIGHT;
+  const pages = {
+    items: rows,
+    isPending,
+    error: error ?? null,
+    readMore: hasMore && !isSearchStopped ? feed.readMore : undefined,
+    readAgain: feed.searchOn,
+  };
   return (
     <div className="feed">
       <div className="feed-waiting" aria-live="polite">
         <Waiting feed={feed} state={state} />
       </div>
-      {rows.length > 0 ? (
-        <EvenList
-          {...{ items: rows, idOf, rowHeight, label: "Decisions, newest first" }}
-          key={rowHeight}
-          onEnd={hasMore ? feed.readMore : undefined}
-          onAway={feed.away}
-        >
-          {(record) => <DecisionRow record={record} />}
-        </EvenList>
-      ) : null}
-      {rows.length === 0 && error === undefined && !isSearchStopped ? <None isFiltered={isFiltered} /> : null}
-      <p className="hint feed-end" role="status">
-        {rows.length.toLocaleString("en")} shown
-        {isReading ? ", reading older ones …" : hasMore ? ", older ones follow as you scroll" : ""}
-      </p>
+      <PagedList
+        key={rowHeight}
+        pages={pages}
+        loading="the decisions"
+        empty={isSearchStopped ? null : <None isFiltered={isFiltered} />}
+        idOf={idOf}
+        rowHeight={rowHeight}
+        isEven
+        label="Decisions, newest first"
+        row={(record) => <DecisionRow record={record} />}
+        onAway={feed.away}
+      />
+      {isPending ? null : (
+        <p className="hint feed-end" role="status">
+          {rows.length.toLocaleString("en")} shown
+          {isReading ? ", reading older ones …" : hasMore ? ", older ones follow as you scroll" : ""}
+        </p>
+      )}
       {isSearchStopped ? (
         <p className="row">
           The search stopped after half a million entries of the log.

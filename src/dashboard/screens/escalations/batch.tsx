@@ -2,6 +2,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { useMemo, useState } from "react";
 import { type Escalation, Resolution } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { Button } from "../../kit/button.tsx";
+import { ChangeDialog } from "../../kit/change-dialog.tsx";
 import { Dialog } from "../../kit/dialog.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { RejectDialog } from "./reject-dialog.tsx";
@@ -59,23 +60,24 @@ interface ApproveDialogProps {
 
 function ApproveDialog({ selected, onClose, onDone }: ApproveDialogProps) {
   const resolveAll = useResolveAll();
-  const [isBusy, setIsBusy] = useState(false);
-  const [faults, setFaults] = useState<readonly ResolveFault[]>([]);
   const kinds = useMemo(() => kindsOf(selected), [selected]);
-  const approve = async (): Promise<void> => {
-    setIsBusy(true);
-    const found = await resolveAll(
-      selected.map(({ escalationId }) => escalationId),
-      { resolution: Resolution.APPROVED },
-    );
-    setIsBusy(false);
-    setFaults(found);
-    if (found.length > 0) return;
-    onDone();
-    onClose();
-  };
+  const title = `Approve ${selected.length} actions`;
   return (
-    <Dialog title={`Approve ${selected.length} actions`} isOpen onClose={onClose} closesBy="escape">
+    <ChangeDialog
+      title={title}
+      submit={`Approve ${selected.length}`}
+      change={() =>
+        resolveAll(
+          selected.map(({ escalationId }) => escalationId),
+          { resolution: Resolution.APPROVED },
+        )
+      }
+      onDone={({ length }) => {
+        if (length === 0) onDone();
+      }}
+      after={(faults) => (faults.length === 0 ? undefined : <Faults title={title} faults={faults} onClose={onClose} />)}
+      onClose={onClose}
+    >
       <div className="table-scroll">
         <table>
           <thead>
@@ -110,27 +112,30 @@ function ApproveDialog({ selected, onClose, onDone }: ApproveDialogProps) {
           </tbody>
         </table>
       </div>
-      {faults.length === 0 ? null : (
-        <ul className="fault" role="alert">
-          {faults.slice(0, MAX_FAULTS).map(({ id, fault }) => (
-            <li key={id}>
-              <code>{id}</code> <Shown text={fault} />
-            </li>
-          ))}
-        </ul>
-      )}
+    </ChangeDialog>
+  );
+}
+
+interface FaultsProps {
+  readonly title: string;
+  readonly faults: readonly ResolveFault[];
+  readonly onClose: () => void;
+}
+
+/** Names the escalations that were not approved. */
+function Faults({ title, faults, onClose }: FaultsProps) {
+  return (
+    <Dialog title={title} isOpen onClose={onClose} closesBy="escape">
+      <ul className="fault" role="alert">
+        {faults.slice(0, MAX_FAULTS).map(({ id, fault }) => (
+          <li key={id}>
+            <code>{id}</code> <Shown text={fault} />
+          </li>
+        ))}
+      </ul>
       <div className="dialog-actions">
         <Button action="cancel" onClick={onClose}>
-          {faults.length === 0 ? "Cancel" : "Close"}
-        </Button>
-        <Button
-          action="confirm"
-          tone="primary"
-          isBusy={isBusy}
-          disabled={faults.length > 0}
-          onClick={() => void approve()}
-        >
-          Approve {selected.length}
+          Close
         </Button>
       </div>
     </Dialog>

@@ -1,16 +1,15 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { ConnectError } from "@connectrpc/connect";
-import { useMutation } from "@connectrpc/connect-query";
 import { type FormEvent, useState } from "react";
 import { type Escalation, EscalationService } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
 import type { ToolArgument } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { requestErrorFrom } from "../../../client/request-error.ts";
 import { Button } from "../../kit/button.tsx";
+import { ChangeDialog } from "../../kit/change-dialog.tsx";
 import { Dialog } from "../../kit/dialog.tsx";
 import { Field } from "../../kit/field.tsx";
 import { Shown, shownText } from "../../kit/shown.tsx";
 import { Fault } from "../../kit/states.tsx";
-import { useAnnounce } from "../../kit/toast.tsx";
 import { useEscalationFeed } from "../../live/use-escalations.tsx";
 import { useToolArguments } from "./arguments-table.tsx";
 import { Difference } from "./difference.tsx";
@@ -23,6 +22,7 @@ import {
   faultOf,
 } from "./edited-arguments.ts";
 
+const { editEscalation } = EscalationService.method;
 /** Texts longer than this are edited in several lines. */
 const LINE = 60;
 
@@ -36,55 +36,41 @@ export interface EditDialogProps {
 export function EditDialog({ escalation, onClose }: EditDialogProps) {
   const { escalationId, tool, arguments: before = {} } = escalation;
   const feed = useEscalationFeed();
-  const announce = useAnnounce();
   const { byPath: known } = useToolArguments(tool);
   // The schema may come after the form: until something is changed, the form follows it.
   const [changed, setChanged] = useState<readonly EditedArgument[] | undefined>(undefined);
   const [json, setJson] = useState<string | undefined>(undefined);
   const [note, setNote] = useState("");
   const [edited, setEdited] = useState<JsonObject | undefined>(undefined);
-  const edit = useMutation(EscalationService.method.editEscalation, {
-    onSuccess: ({ escalation: rejected, replacement }) => {
-      feed.take(rejected);
-      feed.take(replacement);
-      announce({ tone: "good", text: "Approved with the changed arguments." });
-      onClose();
-    },
-  });
+  const [fault, setFault] = useState<Error | undefined>(undefined);
   const entries = changed ?? editedFrom(before, known);
-  const send = (): void => {
-    const said = note.trim() === "" ? {} : { note: note.trim() };
-    edit.mutate({ escalationId, arguments: edited ?? {}, ...said });
-  };
   if (edited !== undefined) {
+    const said = note.trim() === "" ? {} : { note: note.trim() };
     return (
-      <Dialog title="Edit and approve" isOpen onClose={onClose} closesBy="escape" isWide>
-        <div className="stack">
-          <Difference before={before} after={edited} />
-          {edit.error === null ? null : <Fault error={edit.error} />}
-          <div className="dialog-actions">
-            <Button action="back" onClick={() => setEdited(undefined)}>
-              Back
-            </Button>
-            <Button
-              action="confirm"
-              tone="primary"
-              isBusy={edit.isPending}
-              disabled={changedNames(before, edited).length === 0}
-              onClick={send}
-            >
-              Approve the changed action
-            </Button>
-          </div>
-        </div>
-      </Dialog>
+      <ChangeDialog
+        title="Edit and approve"
+        submit="Approve the changed action"
+        isWide
+        isDisabled={changedNames(before, edited).length === 0}
+        change={(call) => call(editEscalation, { escalationId, arguments: edited, ...said })}
+        done="Approved with the changed arguments."
+        onDone={({ escalation: rejected, replacement }) => {
+          feed.take(rejected);
+          feed.take(replacement);
+        }}
+        onFault={setFault}
+        onBack={() => setEdited(undefined)}
+        onClose={onClose}
+      >
+        <Difference before={before} after={edited} />
+      </ChangeDialog>
     );
   }
   return (
     <Dialog title="Edit and approve" isOpen onClose={onClose} closesBy="escape" isWide>
       <EditForm
         {...{ before, known, entries, json, note, onClose }}
-        error={edit.error}
+        error={fault}
         onEntries={setChanged}
         onJson={(text) => {
           const parsed = text === undefined && json !== undefined ? argumentsOfJson(json) : undefined;
@@ -93,7 +79,7 @@ export function EditDialog({ escalation, onClose }: EditDialogProps) {
         }}
         onNote={setNote}
         onReview={(args) => {
-          edit.reset();
+          setFault(undefined);
           setEdited(args);
         }}
       />

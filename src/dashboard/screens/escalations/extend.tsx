@@ -1,9 +1,9 @@
-import { useMutation } from "@connectrpc/connect-query";
 import { DropdownMenu } from "radix-ui";
 import { EscalationService } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
-import { faultText } from "../../kit/states.tsx";
-import { useAnnounce } from "../../kit/toast.tsx";
+import { useChange } from "../../kit/use-change.ts";
 import { useEscalationFeed } from "../../live/use-escalations.tsx";
+
+const { extendEscalation } = EscalationService.method;
 
 const CHOICES = [
   { seconds: 3_600, title: "1 hour more" },
@@ -14,10 +14,9 @@ const CHOICES = [
 /** Gives people more time to answer. */
 export function Extend({ escalationId }: { readonly escalationId: string }) {
   const feed = useEscalationFeed();
-  const announce = useAnnounce();
-  const extend = useMutation(EscalationService.method.extendEscalation, {
-    onSuccess: ({ escalation }) => feed.take(escalation),
-    onError: (error) => announce({ tone: "bad", text: faultText(error) }),
+  const extend = useChange((call, seconds: number) => call(extendEscalation, { escalationId, seconds }), {
+    onDone: ({ escalation }) => feed.take(escalation),
+    announcesFault: true,
   });
   return (
     <DropdownMenu.Root>
@@ -31,7 +30,7 @@ export function Extend({ escalationId }: { readonly escalationId: string }) {
               key={seconds}
               className="menu-item"
               data-action={`extend-${seconds}`}
-              onSelect={() => extend.mutate({ escalationId, seconds })}
+              onSelect={() => extend.mutate(seconds)}
             >
               {title}
             </DropdownMenu.Item>

@@ -1,6 +1,7 @@
 import { useState } from "react";
 import { Resolution } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
-import { FormDialog, NamedField } from "../../kit/form.tsx";
+import { ChangeDialog } from "../../kit/change-dialog.tsx";
+import { NamedField } from "../../kit/form.tsx";
 import { useResolve, useResolveAll } from "./use-resolve.ts";
 
 const PRESETS = [
@@ -18,31 +19,25 @@ export function RejectDialog({ ids, onClose }: { readonly ids: readonly string[]
   const resolve = useResolve();
   const resolveAll = useResolveAll();
   const [note, setNote] = useState("");
-  const [isBusy, setIsBusy] = useState(false);
-  const [fault, setFault] = useState<Error | null>(null);
   const reject = async (): Promise<void> => {
-    setIsBusy(true);
     const said = note.trim() === "" ? {} : { note: note.trim() };
     const rejecting = { ...said, resolution: Resolution.REJECTED };
     const [only] = ids;
-    const faults =
-      ids.length === 1 && only !== undefined
-        ? [await resolve({ ...rejecting, escalationId: only })]
-        : (await resolveAll(ids, rejecting)).map(({ id, fault: text }) => `\`${id}\`: ${text}`);
-    setIsBusy(false);
-    const told = faults.filter((each) => each !== null);
-    if (told.length === 0) onClose();
-    else setFault(new Error(told.slice(0, MAX_FAULTS).join("\n")));
+    if (ids.length === 1 && only !== undefined) {
+      const fault = await resolve({ ...rejecting, escalationId: only });
+      if (fault !== null) throw new Error(fault);
+      return;
+    }
+    const faults = await resolveAll(ids, rejecting);
+    const told = faults.slice(0, MAX_FAULTS).map(({ id, fault }) => `\`${id}\`: ${fault}`);
+    if (told.length > 0) throw new Error(told.join("\n"));
   };
   return (
-    <FormDialog
+    <ChangeDialog
       title={ids.length === 1 ? "Reject" : `Reject ${ids.length}`}
-      action="confirm"
       submit="Reject"
       tone="danger"
-      isBusy={isBusy}
-      error={fault}
-      onSubmit={() => void reject()}
+      change={reject}
       onClose={onClose}
     >
       <fieldset className="presets">
@@ -65,6 +60,6 @@ export function RejectDialog({ ids, onClose }: { readonly ids: readonly string[]
           />
         )}
       </NamedField>
-    </FormDialog>
+    </ChangeDialog>
   );
 }

@@ -1,4 +1,3 @@
-import { useEffect } from "react";
 import { Link } from "wouter";
 import {
   type Escalation,
@@ -6,10 +5,10 @@ import {
   EscalationStatus,
   type ListEscalationsResponse,
 } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
-import { VirtualList } from "../../kit/lists/virtual-list.tsx";
 import { Shown } from "../../kit/shown.tsx";
-import { Empty, Fault, Loading } from "../../kit/states.tsx";
+import { Empty } from "../../kit/states.tsx";
 import { Outcome } from "./outcome.tsx";
 
 const ROW_HEIGHT = 96;
@@ -20,23 +19,16 @@ const resolvedOf = ({ escalations }: ListEscalationsResponse): readonly Escalati
 
 /** Escalations that were answered, newest first. */
 export function ResolvedList({ agentId }: { readonly agentId: string }) {
-  const { items, isPending, error, readMore, readAgain } = usePages(
-    EscalationService.method.listEscalations,
-    { pageSize: PAGE_SIZE, agentId },
-    resolvedOf,
-  );
-  // Pages of nothing but pending ones are passed over.
-  const isAtStart = items.length === 0 && readMore !== undefined;
-  useEffect(() => {
-    if (isAtStart) readMore?.();
-  }, [isAtStart, readMore]);
-  if (isPending || isAtStart) return <Loading what="the escalations" />;
-  if (error !== null) return <Fault error={error} onRetry={readAgain} />;
-  if (items.length === 0) return <Empty title="Nothing was answered yet" />;
   return (
-    <VirtualList items={items} idOf={idOf} rowHeight={ROW_HEIGHT} label="Answered escalations" onEnd={readMore}>
-      {(escalation) => <ResolvedRow escalation={escalation} />}
-    </VirtualList>
+    <PagedList
+      pages={usePages(EscalationService.method.listEscalations, { pageSize: PAGE_SIZE, agentId }, resolvedOf)}
+      loading="the escalations"
+      empty={<Empty title="Nothing was answered yet" />}
+      idOf={idOf}
+      rowHeight={ROW_HEIGHT}
+      label="Answered escalations"
+      row={(escalation) => <ResolvedRow escalation={escalation} />}
+    />
   );
 }
 

@@ -1,13 +1,14 @@
-import { useMutation } from "@connectrpc/connect-query";
 import { useState } from "react";
 import { Role } from "../../../../gen/agentcontrol/v1/access_pb.js";
 import { AdminService } from "../../../../gen/agentcontrol/v1/admin_service_pb.js";
 import { AgentPicker } from "../../kit/agent-picker.tsx";
-import { DurationField, FormDialog, SelectField, TextField } from "../../kit/form.tsx";
+import { ChangeDialog } from "../../kit/change-dialog.tsx";
+import { DurationField, SelectField, TextField } from "../../kit/form.tsx";
 import type { FormValues } from "../../kit/form-values.ts";
 import { Secret } from "../../kit/secret.tsx";
 import { shownText } from "../../kit/shown.tsx";
-import { useRefresh } from "../../kit/use-refresh.ts";
+
+const { createApiKey, listApiKeys } = AdminService.method;
 
 const ROLES = [
   { value: Role.OPERATOR, title: "operator: agents, mandates, escalations; no keys" },
@@ -27,22 +28,16 @@ function requestFrom(values: FormValues) {
 /** Creates a key, and shows its secret once. */
 export function CreateKey({ onClose }: { readonly onClose: () => void }) {
   const [role, setRole] = useState<Role>(Role.OPERATOR);
-  const refresh = useRefresh();
-  const { mutate, isPending, error, data } = useMutation(AdminService.method.createApiKey, {
-    onSuccess: () => refresh(AdminService.method.listApiKeys),
-  });
-  if (data !== undefined) {
-    const title = `The key ${shownText(data.key?.name ?? "", 60)}`;
-    return <Secret title={title} what="the key" secret={data.secret} onClose={onClose} />;
-  }
   return (
-    <FormDialog
+    <ChangeDialog
       title="Create a key"
       action="submit-key"
       submit="Create"
-      isBusy={isPending}
-      error={error}
-      onSubmit={(values) => mutate(requestFrom(values))}
+      change={(call, values) => call(createApiKey, requestFrom(values))}
+      refreshes={[listApiKeys]}
+      after={({ key, secret }) => (
+        <Secret title={`The key ${shownText(key?.name ?? "", 60)}`} what="the key" secret={secret} onClose={onClose} />
+      )}
       onClose={onClose}
     >
       <TextField name="name" label="Name" hint="Who or what holds it." />
@@ -57,6 +52,6 @@ export function CreateKey({ onClose }: { readonly onClose: () => void }) {
         <AgentPicker name="agent_id" label="Speaks for" none="every agent of the workspace" />
       ) : null}
       <DurationField name="ttl_seconds" label="Expires after" hint="Empty: never." />
-    </FormDialog>
+    </ChangeDialog>
   );
 }

@@ -9,14 +9,14 @@ import {
 import { AgentName } from "../../kit/agent-name.tsx";
 import { Badge, type Tone } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
+import { Confirm } from "../../kit/change-dialog.tsx";
+import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
-import { VirtualList } from "../../kit/lists/virtual-list.tsx";
 import { Shown, shownText } from "../../kit/shown.tsx";
-import { Fault, Loading } from "../../kit/states.tsx";
 import { Time, useNow } from "../../kit/time.tsx";
 import { useSession } from "../../session.ts";
-import { RevokeKey } from "./revoke-key.tsx";
 
+const { listApiKeys, revokeApiKey } = AdminService.method;
 const REQUEST = { pageSize: 200 };
 const ROW_HEIGHT = 61;
 const NOW_MS = 10_000;
@@ -30,23 +30,30 @@ export const roleText = (role: Role): string => (Role[role] ?? "unknown").toLowe
 /** Every key of the workspace, newest first, revoked ones included. */
 export function KeyList() {
   const [revoking, setRevoking] = useState<ApiKey>();
-  const method = AdminService.method.listApiKeys;
-  const { items, isPending, error, readMore, readAgain } = usePages(method, REQUEST, keysOf);
-  if (isPending) return <Loading what="the keys" />;
-  if (error !== null) return <Fault error={error} onRetry={readAgain} />;
   return (
-    <div className="keys">
-      <p className="keys-head" aria-hidden>
-        <span>Name</span>
-        <span>Role</span>
-        <span>State</span>
-        <span>Created</span>
-      </p>
-      <VirtualList {...{ items, idOf, rowHeight: ROW_HEIGHT, label: "Keys", onEnd: readMore }}>
-        {(key) => <KeyRow apiKey={key} onRevoke={() => setRevoking(key)} />}
-      </VirtualList>
+    <>
+      <PagedList
+        pages={usePages(listApiKeys, REQUEST, keysOf)}
+        loading="the keys"
+        idOf={idOf}
+        rowHeight={ROW_HEIGHT}
+        label="Keys"
+        row={(key) => <KeyRow apiKey={key} onRevoke={() => setRevoking(key)} />}
+      >
+        {(list) => (
+          <div className="keys">
+            <p className="keys-head" aria-hidden>
+              <span>Name</span>
+              <span>Role</span>
+              <span>State</span>
+              <span>Created</span>
+            </p>
+            {list}
+          </div>
+        )}
+      </PagedList>
       {revoking === undefined ? null : <RevokeKey apiKey={revoking} onClose={() => setRevoking(undefined)} />}
-    </div>
+    </>
   );
 }
 
@@ -101,5 +108,32 @@ function KeyRow({ apiKey, onRevoke }: { readonly apiKey: ApiKey; readonly onRevo
         ) : null}
       </span>
     </div>
+  );
+}
+
+/** Revokes a key after a confirmation. */
+function RevokeKey({ apiKey, onClose }: { readonly apiKey: ApiKey; readonly onClose: () => void }) {
+  const { keyId, name, prefix } = apiKey;
+  const { session } = useSession();
+  return (
+    <Confirm
+      title="Revoke the key?"
+      submit="Revoke the key"
+      change={(call) => call(revokeApiKey, { keyId })}
+      refreshes={[listApiKeys]}
+      done={`Revoked the key ${shownText(name, 60)}.`}
+      onClose={onClose}
+    >
+      <p>
+        <strong>
+          <Shown text={name} />
+        </strong>{" "}
+        <code>{prefix === "" ? keyId : `${prefix}…`}</code>
+      </p>
+      <p>Calls with it are refused from now on, and its sign-ins end. This cannot be undone.</p>
+      {session.keyId === keyId ? (
+        <p className="fault-text">You are signed in with this key: revoking it signs you out.</p>
+      ) : null}
+    </Confirm>
   );
 }

@@ -1,6 +1,5 @@
-import { useState } from "react";
 import { AdminsOnly } from "../../kit/admins-only.tsx";
-import { Button } from "../../kit/button.tsx";
+import { DialogButton } from "../../kit/dialog.tsx";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { useSession } from "../../session.ts";
 import "../../styles/keys.css";
@@ -21,14 +20,10 @@ export function Keys() {
 }
 
 function Actions() {
-  const [isOpen, setIsOpen] = useState(false);
   if (useSession().session.role !== "admin") return null;
   return (
-    <>
-      <Button action="create-key" tone="primary" onClick={() => setIsOpen(true)}>
-        Create a key
-      </Button>
-      {isOpen ? <CreateKey onClose={() => setIsOpen(false)} /> : null}
-    </>
+    <DialogButton action="create-key" tone="primary" label="Create a key">
+      {(close) => <CreateKey onClose={close} />}
+    </DialogButton>
   );
 }

@@ -1,12 +1,9 @@
-import { useMutation } from "@connectrpc/connect-query";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
 import { AdminService } from "../../../../gen/agentcontrol/v1/admin_service_pb.js";
 import { Badge } from "../../kit/badge.tsx";
-import { Button } from "../../kit/button.tsx";
-import { Confirm } from "../../kit/confirm.tsx";
+import { Confirm } from "../../kit/change-dialog.tsx";
+import { DialogButton } from "../../kit/dialog.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
-import { useAnnounce } from "../../kit/toast.tsx";
 import { useSession } from "../../session.ts";
 
 interface SigningKeyJson {
@@ -47,7 +44,6 @@ export function SigningKeys() {
 }
 
 function SigningKeyRow({ signingKey: { kid, retired_at: retiredAt } }: { readonly signingKey: SigningKeyJson }) {
-  const [isOpen, setIsOpen] = useState(false);
   const isOfDefault = useSession().session.workspaceId === "default";
   return (
     <li className="row" data-id={kid}>
@@ -55,34 +51,24 @@ function SigningKeyRow({ signingKey: { kid, retired_at: retiredAt } }: { readonl
       {retiredAt === undefined ? <Badge tone="good">trusted</Badge> : <Badge tone="plain">retired</Badge>}
       {retiredAt === undefined ? null : <span className="hint">{retiredAt}</span>}
       {retiredAt === undefined && isOfDefault ? (
-        <Button action="retire" tone="danger" onClick={() => setIsOpen(true)} aria-label={`Retire ${kid}`}>
-          Retire …
-        </Button>
+        <DialogButton action="retire" tone="danger" label="Retire …" aria-label={`Retire ${kid}`}>
+          {(close) => <RetireKey keyId={kid} onClose={close} />}
+        </DialogButton>
       ) : null}
-      {isOpen ? <RetireKey keyId={kid} onClose={() => setIsOpen(false)} /> : null}
     </li>
   );
 }
 
 function RetireKey({ keyId, onClose }: { readonly keyId: string; readonly onClose: () => void }) {
   const queries = useQueryClient();
-  const announce = useAnnounce();
-  const { mutate, isPending, error } = useMutation(AdminService.method.retireSigningKey, {
-    onSuccess() {
-      void queries.invalidateQueries({ queryKey: QUERY_KEY });
-      announce({ tone: "good", text: "Retired the signing key." });
-      onClose();
-    },
-  });
   return (
     <Confirm
       title="Retire the signing key?"
-      action="confirm"
       submit="Retire the key for ever"
       word={keyId.slice(0, TYPED)}
-      isBusy={isPending}
-      error={error}
-      onConfirm={() => mutate({ keyId })}
+      change={(call) => call(AdminService.method.retireSigningKey, { keyId })}
+      done="Retired the signing key."
+      onDone={() => void queries.invalidateQueries({ queryKey: QUERY_KEY })}
       onClose={onClose}
     >
       <p>

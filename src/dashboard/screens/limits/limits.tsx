@@ -6,10 +6,11 @@ import {
   MandateService,
 } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Field } from "../../kit/field.tsx";
+import type { Column } from "../../kit/lists/column-list.tsx";
+import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
-import { type Column, ColumnList } from "../../kit/lists/virtual-list.tsx";
 import { ScreenFrame } from "../../kit/screen.tsx";
-import { Empty, Fault, Loading } from "../../kit/states.tsx";
+import { Empty } from "../../kit/states.tsx";
 import "../../styles/limits.css";
 import { LimitGroups, LimitMandate, LimitOutcome, LimitSentence } from "./limit-cells.tsx";
 
@@ -32,14 +33,10 @@ const idOf = ({ mandateId, rule }: Limit): string => `${mandateId} ${rule}`;
 export function Limits() {
   const [parameters, setParameters] = useSearchParams();
   const agentId = parameters.get("agent") ?? "";
-  const { items, isPending, error, readMore, readAgain } = usePages(
-    MandateService.method.listLimits,
-    { pageSize: PAGE_SIZE, agentId },
-    limitsOf,
-  );
+  const pages = usePages(MandateService.method.listLimits, { pageSize: PAGE_SIZE, agentId }, limitsOf);
   // biome-ignore lint/correctness/useExhaustiveDependencies: one timer for the life of the screen
   useEffect(() => {
-    const timer = setInterval(readAgain, REFRESH_MS);
+    const timer = setInterval(pages.readAgain, REFRESH_MS);
     return () => clearInterval(timer);
   }, []);
   return (
@@ -58,20 +55,21 @@ export function Limits() {
           )}
         </Field>
       </div>
-      {isPending ? <Loading what="the limits" /> : null}
-      {error === null ? null : <Fault error={error} onRetry={readAgain} />}
-      {!isPending && error === null && items.length === 0 ? (
-        <Empty title="There are no limits">
-          A mandate with a rule of the type <code>sequence</code> counts actions.
-        </Empty>
-      ) : null}
-      {items.length === 0 || error !== null ? null : (
-        <ColumnList
-          {...{ items, idOf, columns: COLUMNS, rowHeight: ROW_HEIGHT, label: "Limits", onEnd: readMore }}
-          className="limits"
-          rowClassName="limit"
-        />
-      )}
+      <PagedList
+        pages={pages}
+        loading="the limits"
+        empty={
+          <Empty title="There are no limits">
+            A mandate with a rule of the type <code>sequence</code> counts actions.
+          </Empty>
+        }
+        idOf={idOf}
+        rowHeight={ROW_HEIGHT}
+        label="Limits"
+        columns={COLUMNS}
+        className="limits"
+        rowClassName="limit"
+      />
     </ScreenFrame>
   );
 }

@@ -9,12 +9,16 @@ import {
   MandateStatus,
 } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Badge } from "../../kit/badge.tsx";
+import { Confirm } from "../../kit/change-dialog.tsx";
+import { DialogButton } from "../../kit/dialog.tsx";
 import { Message } from "../../kit/message.tsx";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { shownText } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
-import { Archive } from "./archive.tsx";
+import { useMayChange } from "../../session.ts";
 import { Observed } from "./observed.tsx";
+
+const { archiveMandate, getMandate, listMandates } = MandateService.method;
 
 const Draft = lazy(() => import("./draft.tsx").then(({ Draft: draft }) => ({ default: draft })));
 const History = lazy(() => import("./history.tsx").then(({ History: history }) => ({ default: history })));
@@ -43,7 +47,7 @@ const TABS = [
 
 /** One mandate: its text, its tests, its versions, and what it did. */
 export function MandateView({ mandateId }: { readonly mandateId: string }) {
-  const query = useQuery(MandateService.method.getMandate, { mandateId });
+  const query = useQuery(getMandate, { mandateId });
   const mandate = query.data?.mandate;
   return (
     <ScreenFrame
@@ -60,6 +64,30 @@ export function MandateView({ mandateId }: { readonly mandateId: string }) {
         <Sections mandate={mandate} versions={query.data?.versions ?? []} onPublished={() => void query.refetch()} />
       )}
     </ScreenFrame>
+  );
+}
+
+/** Takes a mandate out of force. */
+function Archive({ mandate: { mandateId, name } }: { readonly mandate: Mandate }) {
+  const mayChange = useMayChange();
+  const [, navigate] = useLocation();
+  if (!mayChange) return null;
+  return (
+    <DialogButton action="archive" tone="danger" label="Archive">
+      {(close) => (
+        <Confirm
+          title="Archive the mandate?"
+          submit="Archive"
+          word={name}
+          change={(call) => call(archiveMandate, { mandateId })}
+          refreshes={[listMandates]}
+          onDone={() => navigate("/mandates")}
+          onClose={close}
+        >
+          <p>Its rules no longer decide. It takes no new version; a new mandate may have its name.</p>
+        </Confirm>
+      )}
+    </DialogButton>
   );
 }
 

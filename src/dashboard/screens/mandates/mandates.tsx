@@ -8,18 +8,18 @@ import {
 } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Scope } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { Badge } from "../../kit/badge.tsx";
+import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
-import { VirtualList } from "../../kit/lists/virtual-list.tsx";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { Shown } from "../../kit/shown.tsx";
-import { Empty, Fault, Loading } from "../../kit/states.tsx";
+import { Empty } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
 import type { ScreenProps } from "../../screens.tsx";
 import { useMayChange } from "../../session.ts";
 import "../../styles/mandates.css";
 import { MandateView, NewMandate } from "./mandate-view.tsx";
 
-const PAGE_SIZE = 100;
+const REQUEST = { pageSize: 100, status: MandateStatus.ACTIVE };
 const ROW_HEIGHT = 60;
 const mandatesOf = ({ mandates }: ListMandatesResponse): readonly Mandate[] => mandates;
 
@@ -31,11 +31,6 @@ export function Mandates({ id }: ScreenProps) {
 
 function MandateList() {
   const mayChange = useMayChange();
-  const { items, isPending, error, readMore, readAgain } = usePages(
-    MandateService.method.listMandates,
-    { pageSize: PAGE_SIZE, status: MandateStatus.ACTIVE },
-    mandatesOf,
-  );
   return (
     <ScreenFrame
       name="mandates"
@@ -48,22 +43,15 @@ function MandateList() {
         ) : undefined
       }
     >
-      {isPending ? <Loading what="the mandates" /> : null}
-      {error === null ? null : <Fault error={error} onRetry={readAgain} />}
-      {!isPending && error === null && items.length === 0 ? (
-        <Empty title="No mandate is in force">The workspace decides every action by its default.</Empty>
-      ) : null}
-      {items.length === 0 ? null : (
-        <VirtualList
-          items={items}
-          idOf={({ mandateId }) => mandateId}
-          rowHeight={ROW_HEIGHT}
-          label="Mandates"
-          onEnd={readMore}
-        >
-          {(mandate) => <MandateRow mandate={mandate} />}
-        </VirtualList>
-      )}
+      <PagedList
+        pages={usePages(MandateService.method.listMandates, REQUEST, mandatesOf)}
+        loading="the mandates"
+        empty={<Empty title="No mandate is in force">The workspace decides every action by its default.</Empty>}
+        idOf={({ mandateId }) => mandateId}
+        rowHeight={ROW_HEIGHT}
+        label="Mandates"
+        row={(mandate) => <MandateRow mandate={mandate} />}
+      />
     </ScreenFrame>
   );
 }

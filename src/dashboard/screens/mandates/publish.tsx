@@ -1,20 +1,25 @@
-import { callUnaryMethod, useMutation, useTransport } from "@connectrpc/connect-query";
+import { callUnaryMethod, useTransport } from "@connectrpc/connect-query";
 import { useEffect, useMemo, useState } from "react";
 import {
+  type CreateMandateResponse,
   type Mandate,
   type MandateDefinition,
   MandateService,
+  type UpdateMandateResponse,
 } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { RuleWarning } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { Button } from "../../kit/button.tsx";
+import { ChangeDialog } from "../../kit/change-dialog.tsx";
 import { Dialog } from "../../kit/dialog.tsx";
 import { Message } from "../../kit/message.tsx";
-import { Fault } from "../../kit/states.tsx";
-import { useRefresh } from "../../kit/use-refresh.ts";
+import type { Call } from "../../kit/use-change.ts";
 import { DiffView } from "./diff-view.tsx";
 import { textFromMandate } from "./mandate-text.ts";
 
 const { createMandate, getMandate, listMandates, updateMandate } = MandateService.method;
+const MAX_WARNINGS = 50;
+
+type Published = CreateMandateResponse | UpdateMandateResponse;
 
 /** Properties of the last step before a mandate is in force. */
 export interface PublishProps {
@@ -29,61 +34,40 @@ export interface PublishProps {
 
 /** Shows what changes, and publishes. Says so when somebody else published meanwhile. */
 export function Publish({ base, before, definition, onPublished, onClose }: PublishProps) {
-  const refresh = useRefresh();
   const newer = useNewerVersion(base);
-  const [published, setPublished] = useState<
-    { readonly mandate: Mandate; readonly warnings: readonly RuleWarning[] } | undefined
-  >(undefined);
   const { name, description, scope, departmentId, agentId, priority, mode, rules } = definition;
   const fields = {
-    ...{ name, description, scope, priority, mode, rules },
+    name,
+    description,
+    scope,
+    priority,
+    mode,
+    rules,
     ...(departmentId !== undefined && { departmentId }),
     ...(agentId !== undefined && { agentId }),
   };
-  const onSuccess = ({ mandate, warnings }: { mandate?: Mandate | undefined; warnings: RuleWarning[] }): void => {
-    if (mandate === undefined) return;
-    refresh(getMandate, listMandates);
-    if (warnings.length === 0) onPublished(mandate);
-    else setPublished({ mandate, warnings });
-  };
-  const create = useMutation(createMandate, { onSuccess });
-  const update = useMutation(updateMandate, { onSuccess });
   const after = useMemo(() => textFromMandate(definition), [definition]);
-  if (published !== undefined) {
-    return (
-      <Dialog
-        title={`Version ${published.mandate.version} is in force`}
-        isOpen
-        onClose={() => onPublished(published.mandate)}
-        isWide
-      >
-        <p>It has warnings:</p>
-        <ul className="text-faults">
-          {published.warnings.slice(0, 50).map(({ path, message }) => (
-            <li key={`${path} ${message}`} className="is-wait">
-              <code>{path}</code> <Message text={message} />
-            </li>
-          ))}
-        </ul>
-        <div className="dialog-actions">
-          <Button action="close-warnings" tone="primary" onClick={() => onPublished(published.mandate)}>
-            Close
-          </Button>
-        </div>
-      </Dialog>
-    );
-  }
-  const submit = (): void => {
-    if (base === undefined) create.mutate(fields);
-    else update.mutate({ mandateId: base.mandateId, ...fields });
-  };
+  const publish = async (call: Call): Promise<Published> =>
+    base === undefined
+      ? await call(createMandate, fields)
+      : await call(updateMandate, { mandateId: base.mandateId, ...fields });
   return (
-    <Dialog
+    <ChangeDialog
       title={base === undefined ? "Publish a new mandate" : `Publish version ${(newer ?? base).version + 1}`}
-      isOpen
-      onClose={onClose}
-      closesBy="escape"
+      submit={newer === undefined ? "Publish" : "Publish over it"}
+      tone={newer === undefined ? "primary" : "danger"}
       isWide
+      change={publish}
+      refreshes={[getMandate, listMandates]}
+      after={({ mandate, warnings }) =>
+        mandate === undefined || warnings.length === 0 ? undefined : (
+          <Warnings version={mandate.version} warnings={warnings} onClose={() => onPublished(mandate)} />
+        )
+      }
+      onDone={({ mandate, warnings }) => {
+        if (mandate !== undefined && warnings.length === 0) onPublished(mandate);
+      }}
+      onClose={onClose}
     >
       {newer === undefined ? null : (
         <div className="fault" role="alert" data-conflict>
@@ -94,18 +78,31 @@ export function Publish({ base, before, definition, onPublished, onClose }: Publ
         </div>
       )}
       <DiffView before={newer === undefined ? before : textFromMandate(newer)} after={after} />
-      {create.error === null && update.error === null ? null : <Fault error={create.error ?? update.error} />}
+    </ChangeDialog>
+  );
+}
+
+interface WarningsProps {
+  readonly version: number;
+  readonly warnings: readonly RuleWarning[];
+  readonly onClose: () => void;
+}
+
+/** Lists the warnings of a version that was published. */
+function Warnings({ version, warnings, onClose }: WarningsProps) {
+  return (
+    <Dialog title={`Version ${version} is in force`} isOpen onClose={onClose} isWide>
+      <p>It has warnings:</p>
+      <ul className="text-faults">
+        {warnings.slice(0, MAX_WARNINGS).map(({ path, message }) => (
+          <li key={`${path} ${message}`} className="is-wait">
+            <code>{path}</code> <Message text={message} />
+          </li>
+        ))}
+      </ul>
       <div className="dialog-actions">
-        <Button action="cancel" onClick={onClose}>
-          Cancel
-        </Button>
-        <Button
-          action="confirm"
-          tone={newer === undefined ? "primary" : "danger"}
-          isBusy={create.isPending || update.isPending}
-          onClick={submit}
-        >
-          {newer === undefined ? "Publish" : "Publish over it"}
+        <Button action="close-warnings" tone="primary" onClick={onClose}>
+          Close
         </Button>
       </div>
     </Dialog>

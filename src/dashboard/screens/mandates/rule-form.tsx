@@ -1,6 +1,7 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { useState } from "react";
-import { FormDialog, NumberField, SelectField, TextField } from "../../kit/form.tsx";
+import { ChangeDialog } from "../../kit/change-dialog.tsx";
+import { NumberField, SelectField, TextField } from "../../kit/form.tsx";
 import type { FormValues } from "../../kit/form-values.ts";
 import { withRule } from "./mandate-text.ts";
 
@@ -46,23 +47,11 @@ export interface RuleFormProps {
 /** Writes one of the common rules to the end of the text. What the text holds besides stays as it is. */
 export function RuleForm({ text, tools, onText, onClose }: RuleFormProps) {
   const [kind, setKind] = useState<Kind>("argument");
-  const [fault, setFault] = useState<unknown>(null);
-  const submit = (values: FormValues): void => {
-    try {
-      onText(withRule(text, ruleFrom(kind, values)));
-      onClose();
-    } catch (error) {
-      setFault(error);
-    }
-  };
   return (
-    <FormDialog
+    <ChangeDialog
       title="Add a rule"
-      action="confirm"
       submit="Add to the text"
-      isBusy={false}
-      error={fault}
-      onSubmit={submit}
+      change={async (_call, values) => onText(withRule(text, ruleFrom(kind, values)))}
       onClose={onClose}
     >
       <SelectField
@@ -80,7 +69,7 @@ export function RuleForm({ text, tools, onText, onClose }: RuleFormProps) {
       ) : null}
       {kind === "trust" ? <NumberField name="below" label="Trust below" hint="0 to 100." defaultValue={30} /> : null}
       {kind === "schedule" ? <ScheduleFields /> : null}
-    </FormDialog>
+    </ChangeDialog>
   );
 }
 

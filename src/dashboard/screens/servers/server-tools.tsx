@@ -1,4 +1,3 @@
-import { useMutation } from "@connectrpc/connect-query";
 import { useMemo, useState } from "react";
 import {
   type ListMcpToolsResponse,
@@ -11,12 +10,13 @@ import { Badge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
 import { Dialog } from "../../kit/dialog.tsx";
 import { JsonView } from "../../kit/json-view.tsx";
+import type { Column } from "../../kit/lists/column-list.tsx";
+import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
-import { type Column, ColumnList } from "../../kit/lists/virtual-list.tsx";
 import { Shown } from "../../kit/shown.tsx";
-import { Fault, Loading } from "../../kit/states.tsx";
+import { Fault } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
-import { useRefresh } from "../../kit/use-refresh.ts";
+import { useChange } from "../../kit/use-change.ts";
 import { useMayChange } from "../../session.ts";
 
 const { acceptMcpTool, listMcpTools } = McpServerService.method;
@@ -31,7 +31,8 @@ export function ServerTools({ server }: { readonly server: string }) {
   const [isWaiting, setIsWaiting] = useState(false);
   const [looked, setLooked] = useState<string | undefined>(undefined);
   const request = { name: server, pageSize: PAGE_SIZE };
-  const { items, isPending, error, readMore, readAgain } = usePages(listMcpTools, request, toolsOf);
+  const pages = usePages(listMcpTools, request, toolsOf);
+  const { items } = pages;
   const shown = useMemo(
     () => (isWaiting ? items.filter(({ pending }) => pending !== undefined) : items),
     [items, isWaiting],
@@ -50,21 +51,17 @@ export function ServerTools({ server }: { readonly server: string }) {
         />
         Only those that wait to be accepted
       </label>
-      {isPending ? <Loading what="the tools" /> : null}
-      {error === null ? null : <Fault error={error} onRetry={readAgain} />}
-      {!isPending && shown.length === 0 ? <p className="hint">There is none.</p> : null}
-      {shown.length === 0 ? null : (
-        <ColumnList
-          items={shown}
-          idOf={({ name }) => name}
-          rowHeight={ROW_HEIGHT}
-          label="Tools"
-          onEnd={readMore}
-          columns={columns}
-          className="server-tools"
-          rowClassName="server-tool"
-        />
-      )}
+      <PagedList
+        pages={{ ...pages, items: shown }}
+        loading="the tools"
+        empty={<p className="hint">There is none.</p>}
+        idOf={({ name }) => name}
+        rowHeight={ROW_HEIGHT}
+        label="Tools"
+        columns={columns}
+        className="server-tools"
+        rowClassName="server-tool"
+      />
       {tool === undefined ? null : <ToolDialog server={server} tool={tool} onClose={() => setLooked(undefined)} />}
     </section>
   );
@@ -156,8 +153,9 @@ interface WaitingProps {
 
 function Waiting({ server, name, version, isFirst }: WaitingProps) {
   const mayChange = useMayChange();
-  const refresh = useRefresh();
-  const accept = useMutation(acceptMcpTool, { onSettled: () => refresh(listMcpTools) });
+  const accept = useChange((call) => call(acceptMcpTool, { name: server, toolName: name, version: version.version }), {
+    refreshes: [listMcpTools],
+  });
   return (
     <section className="stack" aria-label="Waits to be accepted" data-version={version.version}>
       <h3>Version {version.version} waits to be accepted</h3>
@@ -170,12 +168,7 @@ function Waiting({ server, name, version, isFirst }: WaitingProps) {
       {accept.error === null ? null : <Fault error={accept.error} />}
       {mayChange ? (
         <div className="row">
-          <Button
-            action="accept"
-            tone="primary"
-            isBusy={accept.isPending}
-            onClick={() => accept.mutate({ name: server, toolName: name, version: version.version })}
-          >
+          <Button action="accept" tone="primary" isBusy={accept.isPending} onClick={() => accept.mutate()}>
             Accept version {version.version}
           </Button>
         </div>

@@ -1,4 +1,4 @@
-import { useMutation, useQuery } from "@connectrpc/connect-query";
+import { useQuery } from "@connectrpc/connect-query";
 import { useState } from "react";
 import { Link, useLocation } from "wouter";
 import {
@@ -8,13 +8,13 @@ import {
   type RefreshMcpServerResponse,
 } from "../../../../gen/agentcontrol/v1/mcp_server_service_pb.js";
 import { Button } from "../../kit/button.tsx";
-import { Confirm } from "../../kit/confirm.tsx";
+import { Confirm } from "../../kit/change-dialog.tsx";
+import { DialogButton } from "../../kit/dialog.tsx";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { Shown } from "../../kit/shown.tsx";
-import { Fault, faultText, Loading } from "../../kit/states.tsx";
+import { Fault, Loading } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
-import { useAnnounce } from "../../kit/toast.tsx";
-import { useRefresh } from "../../kit/use-refresh.ts";
+import { useChange } from "../../kit/use-change.ts";
 import { useMayChange } from "../../session.ts";
 import { ModeBadge, targetOf } from "./server-parts.tsx";
 import { ServerTools } from "./server-tools.tsx";
@@ -71,51 +71,40 @@ interface ActionsProps {
 }
 
 function Actions({ server: { name, mode }, onFound }: ActionsProps) {
-  const announce = useAnnounce();
-  const refresh = useRefresh();
   const [, navigate] = useLocation();
-  const [isDeleting, setIsDeleting] = useState(false);
-  const onError = (error: unknown): void => announce({ tone: "bad", text: faultText(error) });
-  const read = useMutation(refreshMcpServer, {
-    onSuccess: (found) => {
-      onFound(found);
-      refresh(listMcpTools);
-    },
-    onError,
-  });
-  const update = useMutation(updateMcpServer, { onSuccess: () => refresh(getMcpServer, listMcpServers), onError });
-  const remove = useMutation(deleteMcpServer, {
-    onSuccess: () => {
-      refresh(listMcpServers);
-      navigate("/servers");
-    },
+  const read = useChange((call) => call(refreshMcpServer, { name }), {
+    refreshes: [listMcpTools],
+    onDone: onFound,
+    announcesFault: true,
   });
   const isStrict = mode === McpServerMode.QUARANTINE;
   const next = isStrict ? McpServerMode.OPEN : McpServerMode.QUARANTINE;
+  const update = useChange((call) => call(updateMcpServer, { name, mode: next }), {
+    refreshes: [getMcpServer, listMcpServers],
+    announcesFault: true,
+  });
   return (
     <div className="row">
-      <Button action="refresh" tone="primary" isBusy={read.isPending} onClick={() => read.mutate({ name })}>
+      <Button action="refresh" tone="primary" isBusy={read.isPending} onClick={() => read.mutate()}>
         Read its tools now
       </Button>
-      <Button action="mode" isBusy={update.isPending} onClick={() => update.mutate({ name, mode: next })}>
+      <Button action="mode" isBusy={update.isPending} onClick={() => update.mutate()}>
         {isStrict ? "Open: new tools at once" : "Quarantine new and changed tools"}
       </Button>
-      <Button action="delete" tone="danger" onClick={() => setIsDeleting(true)}>
-        Remove
-      </Button>
-      {isDeleting ? (
-        <Confirm
-          title={`Remove MCP server ${name}?`}
-          action="confirm"
-          submit="Remove"
-          isBusy={remove.isPending}
-          error={remove.error}
-          onConfirm={() => remove.mutate({ name })}
-          onClose={() => setIsDeleting(false)}
-        >
-          <p>Its clients reach it no more, and what is pinned of its tools is forgotten.</p>
-        </Confirm>
-      ) : null}
+      <DialogButton action="delete" tone="danger" label="Remove">
+        {(close) => (
+          <Confirm
+            title={`Remove MCP server ${name}?`}
+            submit="Remove"
+            change={(call) => call(deleteMcpServer, { name })}
+            refreshes={[listMcpServers]}
+            onDone={() => navigate("/servers")}
+            onClose={close}
+          >
+            <p>Its clients reach it no more, and what is pinned of its tools is forgotten.</p>
+          </Confirm>
+        )}
+      </DialogButton>
     </div>
   );
 }

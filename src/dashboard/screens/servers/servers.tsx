@@ -1,5 +1,3 @@
-import { useMutation } from "@connectrpc/connect-query";
-import { useState } from "react";
 import { Link, useLocation } from "wouter";
 import {
   type ListMcpServersResponse,
@@ -7,15 +5,17 @@ import {
   McpServerMode,
   McpServerService,
 } from "../../../../gen/agentcontrol/v1/mcp_server_service_pb.js";
-import { Button } from "../../kit/button.tsx";
-import { FormDialog, SelectField, TextField } from "../../kit/form.tsx";
+import { ChangeDialog } from "../../kit/change-dialog.tsx";
+import { DialogButton } from "../../kit/dialog.tsx";
+import { SelectField, TextField } from "../../kit/form.tsx";
+import type { FormValues } from "../../kit/form-values.ts";
+import type { Column } from "../../kit/lists/column-list.tsx";
+import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
-import { type Column, ColumnList } from "../../kit/lists/virtual-list.tsx";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { Shown } from "../../kit/shown.tsx";
-import { Empty, Fault, Loading } from "../../kit/states.tsx";
+import { Empty } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
-import { useRefresh } from "../../kit/use-refresh.ts";
 import type { ScreenProps } from "../../screens.tsx";
 import { useMayChange } from "../../session.ts";
 import "../../styles/servers.css";
@@ -53,68 +53,57 @@ export function Servers({ id }: ScreenProps) {
 
 function ServerList() {
   const mayChange = useMayChange();
-  const [isAdding, setIsAdding] = useState(false);
-  const { items, isPending, error, readMore, readAgain } = usePages(listMcpServers, { pageSize: PAGE_SIZE }, serversOf);
   return (
     <ScreenFrame
       name="servers"
       title="MCP servers"
       actions={
         mayChange ? (
-          <Button action="create" tone="primary" onClick={() => setIsAdding(true)}>
-            Add a server
-          </Button>
+          <DialogButton action="create" tone="primary" label="Add a server">
+            {(close) => <AddServer onClose={close} />}
+          </DialogButton>
         ) : undefined
       }
     >
-      {isPending ? <Loading what="the servers" /> : null}
-      {error === null ? null : <Fault error={error} onRetry={readAgain} />}
-      {!isPending && error === null && items.length === 0 ? (
-        <Empty title="No MCP server is registered">
-          Behind the gateway, every call of a tool is decided, and what each tool says of itself is pinned. Commands are
-          added by <code>agentctl mcp add</code>.
-        </Empty>
-      ) : null}
-      {items.length === 0 ? null : (
-        <ColumnList
-          items={items}
-          idOf={({ name }) => name}
-          rowHeight={ROW_HEIGHT}
-          label="MCP servers"
-          onEnd={readMore}
-          columns={COLUMNS}
-          className="servers"
-          rowClassName="server"
-        />
-      )}
-      {isAdding ? <AddServer onClose={() => setIsAdding(false)} /> : null}
+      <PagedList
+        pages={usePages(listMcpServers, { pageSize: PAGE_SIZE }, serversOf)}
+        loading="the servers"
+        empty={
+          <Empty title="No MCP server is registered">
+            Behind the gateway, every call of a tool is decided, and what each tool says of itself is pinned. Commands
+            are added by <code>agentctl mcp add</code>.
+          </Empty>
+        }
+        idOf={({ name }) => name}
+        rowHeight={ROW_HEIGHT}
+        label="MCP servers"
+        columns={COLUMNS}
+        className="servers"
+        rowClassName="server"
+      />
     </ScreenFrame>
   );
 }
 
+function requestFrom(values: FormValues) {
+  const value = values.text("headers");
+  return {
+    name: values.text("name"),
+    url: values.text("url"),
+    mode: Number(values.text("mode")),
+    headers: value === "" ? [] : [{ name: "Authorization", value }],
+  };
+}
+
 function AddServer({ onClose }: { readonly onClose: () => void }) {
-  const refresh = useRefresh();
   const [, navigate] = useLocation();
-  const create = useMutation(createMcpServer, {
-    onSuccess: ({ server }) => {
-      refresh(listMcpServers);
-      navigate(`/servers/${server?.name}`);
-    },
-  });
   return (
-    <FormDialog
+    <ChangeDialog
       title="Add an MCP server"
-      action="confirm"
       submit="Add"
-      isBusy={create.isPending}
-      error={create.error}
-      onSubmit={(values) => {
-        const value = values.text("headers");
-        create.mutate({
-          ...{ name: values.text("name"), url: values.text("url"), mode: Number(values.text("mode")) },
-          headers: value === "" ? [] : [{ name: "Authorization", value }],
-        });
-      }}
+      change={(call, values) => call(createMcpServer, requestFrom(values))}
+      refreshes={[listMcpServers]}
+      onDone={({ server }) => navigate(`/servers/${server?.name}`)}
       onClose={onClose}
     >
       <TextField name="name" label="Name" hint="Lower-case letters, digits and hyphens. Clients use /mcp/<name>." />
@@ -130,6 +119,6 @@ function AddServer({ onClose }: { readonly onClose: () => void }) {
         isSecret
       />
       <SelectField name="mode" label="New and changed tools" defaultValue={McpServerMode.QUARANTINE} options={MODES} />
-    </FormDialog>
+    </ChangeDialog>
   );
 }

@@ -1,25 +1,27 @@
-import { fromJson, type JsonValue } from "@bufbuild/protobuf";
+import { fromJson, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { ConnectError } from "@connectrpc/connect";
-import { useMutation, useQuery } from "@connectrpc/connect-query";
+import { useQuery } from "@connectrpc/connect-query";
 import { keepPreviousData } from "@tanstack/react-query";
 import { useDeferredValue, useMemo, useRef, useState } from "react";
 import { type Node, parseDocument } from "yaml";
-import { type PastedTool, ToolService } from "../../../../gen/agentcontrol/v1/tool_service_pb.js";
+import {
+  type PastedTool,
+  type PasteToolResponse,
+  ToolService,
+} from "../../../../gen/agentcontrol/v1/tool_service_pb.js";
 import { requestErrorFrom } from "../../../client/request-error.ts";
 import { Badge } from "../../kit/badge.tsx";
-import { Button } from "../../kit/button.tsx";
-import { Dialog } from "../../kit/dialog.tsx";
+import { ChangeDialog } from "../../kit/change-dialog.tsx";
 import { Field } from "../../kit/field.tsx";
 import { Message } from "../../kit/message.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Fault } from "../../kit/states.tsx";
 import { lineAt, type Place, placeIn } from "../../kit/text-place.ts";
-import { useAnnounce } from "../../kit/toast.tsx";
+import type { Announcement } from "../../kit/toast.tsx";
 import { ArgumentRows } from "./argument-rows.tsx";
-import { shapeOf } from "./shape.ts";
 
-const { pasteTool } = ToolService.method;
+const { getTool, listTools, pasteTool } = ToolService.method;
 const MAX_SHOWN = 20;
 
 type Parsed = { readonly json: JsonValue } | { readonly fault: string } | undefined;
@@ -33,9 +35,32 @@ function parse(text: string): Parsed {
   }
 }
 
+const isObject = (value: JsonValue | undefined): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Names the shape of a pasted definition. The service decides whether it takes it. */
+function shapeOf(json: JsonValue): string {
+  if (Array.isArray(json)) return `a list of ${json.length}`;
+  if (!isObject(json)) return "no object";
+  if (isObject(json.result) && Array.isArray(json.result.tools)) return "a reply to tools/list";
+  if (Array.isArray(json.tools)) return `a list of ${json.tools.length}`;
+  const body = json.type === "function" && isObject(json.function) ? json.function : json;
+  if (body !== json || isObject(body.parameters)) return "an OpenAI function";
+  if ("inputSchema" in body) return "an MCP tool";
+  if ("input_schema" in body) return "an Anthropic tool";
+  if ("schema" in body) return "a schema with a name";
+  return isObject(body.properties) || body.type === "object" ? "a JSON Schema" : "nothing known";
+}
+
+/** Announces what was registered, and whether tests of mandates fail since. */
+function registered({ tools, warnings }: PasteToolResponse): Announcement {
+  const count = tools.filter(({ created }) => created).length;
+  const failing = warnings.length === 0 ? "" : ` ${warnings.length} generated tests of mandates fail since.`;
+  return { tone: warnings.length === 0 ? "good" : "bad", text: `Registered ${count} new versions.${failing}` };
+}
+
 /** Registers tools from what describes them elsewhere, after showing what rules would see of them. */
 export function Paste({ onClose }: { readonly onClose: () => void }) {
-  const announce = useAnnounce();
   const [text, setText] = useState("");
   const area = useRef<HTMLTextAreaElement>(null);
   const parsed = useMemo(() => parse(text), [text]);
@@ -47,14 +72,6 @@ export function Paste({ onClose }: { readonly onClose: () => void }) {
     { dryRun: true, ...(definition !== undefined && { definition }) },
     { enabled: definition !== undefined, retry: false, placeholderData: keepPreviousData },
   );
-  const register = useMutation(pasteTool, {
-    onSuccess: ({ tools, warnings }) => {
-      const count = tools.filter(({ created }) => created).length;
-      const failing = warnings.length === 0 ? "" : ` ${warnings.length} generated tests of mandates fail since.`;
-      announce({ tone: warnings.length === 0 ? "good" : "bad", text: `Registered ${count} new versions.${failing}` });
-      onClose();
-    },
-  });
   const isValid = json !== undefined && trial.error === null && trial.data !== undefined && !trial.isPlaceholderData;
   const show = ({ from, to }: Place): void => {
     const element = area.current;
@@ -65,7 +82,16 @@ export function Paste({ onClose }: { readonly onClose: () => void }) {
     element.scrollTop = (element.scrollHeight * (lineAt(text, from) - 1)) / lines - element.clientHeight / 2;
   };
   return (
-    <Dialog title="Paste a tool's definition" isOpen onClose={onClose} closesBy="escape" isWide>
+    <ChangeDialog
+      title="Paste a tool's definition"
+      submit="Register"
+      isWide
+      isDisabled={!isValid}
+      change={(call) => call(pasteTool, { ...(definition !== undefined && { definition }) })}
+      refreshes={[listTools, getTool]}
+      done={registered}
+      onClose={onClose}
+    >
       <Field
         label="Definition"
         hint="JSON: a tool of MCP, OpenAI or Anthropic, a JSON Schema with a name, a reply to tools/list, or a list of these."
@@ -95,22 +121,7 @@ export function Paste({ onClose }: { readonly onClose: () => void }) {
             : null}
         </div>
       )}
-      {register.error === null ? null : <Fault error={register.error} />}
-      <div className="dialog-actions">
-        <Button action="cancel" onClick={onClose}>
-          Cancel
-        </Button>
-        <Button
-          action="confirm"
-          tone="primary"
-          disabled={!isValid}
-          isBusy={register.isPending}
-          onClick={() => definition !== undefined && register.mutate({ definition })}
-        >
-          Register
-        </Button>
-      </div>
-    </Dialog>
+    </ChangeDialog>
   );
 }
 

@@ -1,12 +1,12 @@
-import { useState } from "react";
 import { Link } from "wouter";
 import { type ListToolsResponse, type Tool, ToolService } from "../../../../gen/agentcontrol/v1/tool_service_pb.js";
-import { Button } from "../../kit/button.tsx";
+import { DialogButton } from "../../kit/dialog.tsx";
+import type { Column } from "../../kit/lists/column-list.tsx";
+import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
-import { type Column, ColumnList } from "../../kit/lists/virtual-list.tsx";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { Shown } from "../../kit/shown.tsx";
-import { Empty, Fault, Loading } from "../../kit/states.tsx";
+import { Empty } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
 import type { ScreenProps } from "../../screens.tsx";
 import { useMayChange } from "../../session.ts";
@@ -50,48 +50,33 @@ export function Tools({ id }: ScreenProps) {
 
 function ToolList() {
   const mayChange = useMayChange();
-  const [isPasting, setIsPasting] = useState(false);
-  const { items, isPending, error, readMore, readAgain } = usePages(
-    ToolService.method.listTools,
-    { pageSize: PAGE_SIZE },
-    toolsOf,
-  );
-  const close = (): void => {
-    setIsPasting(false);
-    readAgain();
-  };
   return (
     <ScreenFrame
       name="tools"
       title="Tools"
       actions={
         mayChange ? (
-          <Button action="paste" tone="primary" onClick={() => setIsPasting(true)}>
-            Paste a definition
-          </Button>
+          <DialogButton action="paste" tone="primary" label="Paste a definition">
+            {(close) => <Paste onClose={close} />}
+          </DialogButton>
         ) : undefined
       }
     >
-      {isPending ? <Loading what="the tools" /> : null}
-      {error === null ? null : <Fault error={error} onRetry={readAgain} />}
-      {!isPending && error === null && items.length === 0 ? (
-        <Empty title="No tool is registered">
-          Paste what describes a tool for MCP, OpenAI or Anthropic: rules then know its arguments and their types.
-        </Empty>
-      ) : null}
-      {items.length === 0 ? null : (
-        <ColumnList
-          items={items}
-          idOf={({ name }) => name}
-          rowHeight={ROW_HEIGHT}
-          label="Tools"
-          onEnd={readMore}
-          columns={COLUMNS}
-          className="tools"
-          rowClassName="tool"
-        />
-      )}
-      {isPasting ? <Paste onClose={close} /> : null}
+      <PagedList
+        pages={usePages(ToolService.method.listTools, { pageSize: PAGE_SIZE }, toolsOf)}
+        loading="the tools"
+        empty={
+          <Empty title="No tool is registered">
+            Paste what describes a tool for MCP, OpenAI or Anthropic: rules then know its arguments and their types.
+          </Empty>
+        }
+        idOf={({ name }) => name}
+        rowHeight={ROW_HEIGHT}
+        label="Tools"
+        columns={COLUMNS}
+        className="tools"
+        rowClassName="tool"
+      />
     </ScreenFrame>
   );
 }

@@ -3,10 +3,10 @@ import { Link, useSearchParams } from "wouter";
 import type { VaultEntry } from "../../../../gen/agentcontrol/v1/vault_service_pb.js";
 import { Button } from "../../kit/button.tsx";
 import { Field } from "../../kit/field.tsx";
-import { EvenList } from "../../kit/lists/even-list.tsx";
+import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { useNarrow } from "../../kit/lists/use-narrow.ts";
 import { Shown } from "../../kit/shown.tsx";
-import { Empty, Fault, Loading } from "../../kit/states.tsx";
+import { Empty } from "../../kit/states.tsx";
 import { hex } from "../../proof/bytes.ts";
 import { textAt } from "../../proof/sealed-text.ts";
 import { useEntries } from "./use-entries.ts";
@@ -77,17 +77,19 @@ export function EntryList({ size }: { readonly size: number }) {
 }
 
 function Entries({ below }: { readonly below: number }) {
-  const { items, isPending, error, readMore, readAgain } = useEntries(below);
-  const isNarrow = useNarrow();
-  const rowHeight = isNarrow ? NARROW_ROW_HEIGHT : ROW_HEIGHT;
-  if (error !== null) return <Fault error={error} onRetry={readAgain} />;
-  if (isPending) return <Loading what="the entries" />;
-  if (items.length === 0)
-    return <Empty title="The log has no entries">Everything that is decided or changed gets one.</Empty>;
+  const rowHeight = useNarrow() ? NARROW_ROW_HEIGHT : ROW_HEIGHT;
   return (
-    <EvenList {...{ items, idOf, rowHeight, label: "Entries, newest first" }} key={rowHeight} onEnd={readMore}>
-      {(entry) => <EntryRow entry={entry} />}
-    </EvenList>
+    <PagedList
+      key={rowHeight}
+      pages={useEntries(below)}
+      loading="the entries"
+      empty={<Empty title="The log has no entries">Everything that is decided or changed gets one.</Empty>}
+      idOf={idOf}
+      rowHeight={rowHeight}
+      isEven
+      label="Entries, newest first"
+      row={(entry) => <EntryRow entry={entry} />}
+    />
   );
 }
 

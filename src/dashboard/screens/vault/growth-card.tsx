@@ -2,8 +2,8 @@ import { createClient } from "@connectrpc/connect";
 import { useTransport } from "@connectrpc/connect-query";
 import { useCallback, useEffect, useState } from "react";
 import { VaultService } from "../../../../gen/agentcontrol/v1/vault_service_pb.js";
-import { Button } from "../../kit/button.tsx";
-import { Dialog } from "../../kit/dialog.tsx";
+import { Confirm } from "../../kit/change-dialog.tsx";
+import { DialogButton } from "../../kit/dialog.tsx";
 import { DownloadButton } from "../../kit/download.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import { StepsView } from "../../kit/steps-view.tsx";
@@ -124,12 +124,6 @@ interface AlarmProps {
 /** Says that the log is not the one that was seen before. */
 function Alarm({ kept, steps, at, onForgotten }: AlarmProps) {
   const { workspaceId } = useSession().session;
-  const [isAsking, setIsAsking] = useState(false);
-  const confirm = (): void => {
-    forget(workspaceId);
-    setIsAsking(false);
-    onForgotten();
-  };
   return (
     <>
       <div className="fault" role="alert" data-growth="fails">
@@ -151,24 +145,23 @@ function Alarm({ kept, steps, at, onForgotten }: AlarmProps) {
             title: "Download the kept checkpoint",
           }}
         />
-        <Button action="forget" tone="danger" onClick={() => setIsAsking(true)}>
-          Forget it
-        </Button>
+        <DialogButton action="forget" tone="danger" label="Forget it">
+          {(close) => (
+            <Confirm
+              title="Forget the kept checkpoint?"
+              submit="Forget it"
+              change={async () => forget(workspaceId)}
+              onDone={onForgotten}
+              onClose={close}
+            >
+              <p>
+                The alarm goes away, and this browser trusts the log as it is now. Do this only if you know why the log
+                was replaced, as by a restored backup or another name of the service.
+              </p>
+            </Confirm>
+          )}
+        </DialogButton>
       </div>
-      <Dialog title="Forget the kept checkpoint?" isOpen={isAsking} onClose={() => setIsAsking(false)}>
-        <p>
-          The alarm goes away, and this browser trusts the log as it is now. Do this only if you know why the log was
-          replaced, as by a restored backup or another name of the service.
-        </p>
-        <div className="dialog-actions">
-          <Button action="cancel" onClick={() => setIsAsking(false)}>
-            Cancel
-          </Button>
-          <Button action="confirm" tone="danger" onClick={confirm}>
-            Forget it
-          </Button>
-        </div>
-      </Dialog>
     </>
   );
 }

@@ -1,9 +1,9 @@
 import { type Client, createClient } from "@connectrpc/connect";
 import { useTransport } from "@connectrpc/connect-query";
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { useCallback, useMemo } from "react";
+import { useMemo } from "react";
 import { type VaultEntry, VaultService } from "../../../../gen/agentcontrol/v1/vault_service_pb.js";
-import type { Pages } from "../../kit/lists/use-pages.ts";
+import { type Pages, usePagesOf } from "../../kit/lists/use-pages.ts";
 
 const PAGE_SIZE = 100;
 
@@ -12,6 +12,8 @@ interface EntryPage {
   /** Index of the oldest entry of the page. */
   readonly from: number;
 }
+
+const entriesOf = ({ entries }: EntryPage): readonly VaultEntry[] => entries;
 
 /** Reads the entries of a range; the service may give them in several answers. */
 async function readRange(client: Client<typeof VaultService>, from: number, to: number, signal: AbortSignal) {
@@ -41,10 +43,5 @@ export function useEntries(below: number): Pages<VaultEntry> {
     // Entries never change.
     staleTime: Number.POSITIVE_INFINITY,
   });
-  const { data, isPending, error, hasNextPage, isFetchingNextPage, fetchNextPage, refetch } = query;
-  const items = useMemo(() => data?.pages.flatMap(({ entries }) => entries) ?? [], [data]);
-  const next = useCallback(() => {
-    if (!isFetchingNextPage) void fetchNextPage();
-  }, [isFetchingNextPage, fetchNextPage]);
-  return { items, isPending, error, readMore: hasNextPage ? next : undefined, readAgain: () => void refetch() };
+  return usePagesOf(query, entriesOf);
 }

@@ -1,4 +1,3 @@
-import { useMutation } from "@connectrpc/connect-query";
 import { useEffect, useMemo, useState } from "react";
 import {
   type ListWebhookDeliveriesResponse,
@@ -7,15 +6,15 @@ import {
 } from "../../../../gen/agentcontrol/v1/webhook_service_pb.js";
 import { Badge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
-import { Confirm } from "../../kit/confirm.tsx";
+import { Confirm } from "../../kit/change-dialog.tsx";
+import type { Column } from "../../kit/lists/column-list.tsx";
+import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
-import { type Column, ColumnList } from "../../kit/lists/virtual-list.tsx";
 import { Shown } from "../../kit/shown.tsx";
-import { Fault, Loading } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
-import { useRefresh } from "../../kit/use-refresh.ts";
 import { useMayChange } from "../../session.ts";
 
+const { getWebhook, listWebhookDeliveries, replayWebhook } = WebhookService.method;
 const ROW_HEIGHT = 44;
 const PAGE_SIZE = 100;
 const REFRESH_MS = 3_000;
@@ -25,37 +24,34 @@ const idOf = ({ messageId, attempt, at }: WebhookDelivery): string =>
 
 /** The attempts to deliver to a webhook, newest first. */
 export function Deliveries({ webhookId }: { readonly webhookId: string }) {
-  const { items, isPending, error, readMore, readAgain } = usePages(
-    WebhookService.method.listWebhookDeliveries,
-    { webhookId, pageSize: PAGE_SIZE },
-    deliveriesOf,
-  );
+  const pages = usePages(listWebhookDeliveries, { webhookId, pageSize: PAGE_SIZE }, deliveriesOf);
   const mayChange = useMayChange();
   const [from, setFrom] = useState<bigint | undefined>(undefined);
   const columns = useMemo(() => (mayChange ? [...COLUMNS, replayColumn(setFrom)] : COLUMNS), [mayChange]);
   // Every page is read again, so whoever went further down is left in peace.
-  const isShort = items.length <= PAGE_SIZE;
+  const isShort = pages.items.length <= PAGE_SIZE;
   // biome-ignore lint/correctness/useExhaustiveDependencies: reading again needs no new timer
   useEffect(() => {
     if (!isShort) return;
     const timer = setInterval(() => {
-      if (!document.hidden) readAgain();
+      if (!document.hidden) pages.readAgain();
     }, REFRESH_MS);
     return () => clearInterval(timer);
   }, [isShort]);
   return (
     <section className="stack" aria-label="Deliveries">
       <h2>Deliveries of the last 30 days</h2>
-      {isPending ? <Loading what="the deliveries" /> : null}
-      {error === null ? null : <Fault error={error} onRetry={readAgain} />}
-      {!isPending && items.length === 0 ? <p className="hint">Nothing was delivered yet.</p> : null}
-      {items.length === 0 ? null : (
-        <ColumnList
-          {...{ items, idOf, columns, rowHeight: ROW_HEIGHT, label: "Deliveries", onEnd: readMore }}
-          className={mayChange ? "deliveries has-actions" : "deliveries"}
-          rowClassName="delivery"
-        />
-      )}
+      <PagedList
+        pages={pages}
+        loading="the deliveries"
+        empty={<p className="hint">Nothing was delivered yet.</p>}
+        idOf={idOf}
+        rowHeight={ROW_HEIGHT}
+        label="Deliveries"
+        columns={columns}
+        className={mayChange ? "deliveries has-actions" : "deliveries"}
+        rowClassName="delivery"
+      />
       {from === undefined ? null : <ReplayFrom webhookId={webhookId} seq={from} onClose={() => setFrom(undefined)} />}
     </section>
   );
@@ -109,22 +105,12 @@ interface ReplayFromProps {
 }
 
 function ReplayFrom({ webhookId, seq, onClose }: ReplayFromProps) {
-  const refresh = useRefresh();
-  const { getWebhook, listWebhookDeliveries, replayWebhook } = WebhookService.method;
-  const replay = useMutation(replayWebhook, {
-    onSuccess: () => {
-      refresh(getWebhook, listWebhookDeliveries);
-      onClose();
-    },
-  });
   return (
     <Confirm
       title={`Deliver again from entry ${seq}?`}
-      action="confirm"
       submit="Deliver again"
-      isBusy={replay.isPending}
-      error={replay.error}
-      onConfirm={() => replay.mutate({ webhookId, fromSeq: seq })}
+      change={(call) => call(replayWebhook, { webhookId, fromSeq: seq })}
+      refreshes={[getWebhook, listWebhookDeliveries]}
       onClose={onClose}
     >
       <p>Its events from this entry of the log on are delivered in order, also those that were delivered already.</p>

@@ -9,16 +9,10 @@ const EVENTS = [
   ["tool.changed", "a tool has a new version"],
 ] as const;
 
-/** Chooses events. `fault` is what the form itself finds wrong with the choice. */
-export function EventsField({
-  chosen,
-  fault,
-}: {
-  readonly chosen: readonly string[];
-  readonly fault?: string | undefined;
-}) {
+/** Chooses events. */
+export function EventsField({ chosen }: { readonly chosen: readonly string[] }) {
   return (
-    <NamedField name="events" label="Events" fault={fault}>
+    <NamedField name="events" label="Events">
       {(control) => (
         <fieldset {...control} className="events">
           <legend className="visually-hidden">Events</legend>

@@ -1,6 +1,4 @@
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
-import { useMutation } from "@connectrpc/connect-query";
-import { useState } from "react";
 import {
   type ListRedactionWebhooksResponse,
   RedactionService,
@@ -8,15 +6,16 @@ import {
 } from "../../../../gen/agentcontrol/v1/redaction_service_pb.js";
 import { Badge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
-import { Confirm } from "../../kit/confirm.tsx";
-import { FormDialog, TextField } from "../../kit/form.tsx";
+import { ChangeDialog, Confirm } from "../../kit/change-dialog.tsx";
+import { DialogButton } from "../../kit/dialog.tsx";
+import { TextField } from "../../kit/form.tsx";
+import type { Column } from "../../kit/lists/column-list.tsx";
+import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
-import { type Column, ColumnList } from "../../kit/lists/virtual-list.tsx";
 import { Shown } from "../../kit/shown.tsx";
-import { Empty, Fault, faultText, Loading } from "../../kit/states.tsx";
+import { Empty } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
-import { useAnnounce } from "../../kit/toast.tsx";
-import { useRefresh } from "../../kit/use-refresh.ts";
+import { useChange } from "../../kit/use-change.ts";
 import { useMayChange, useSession } from "../../session.ts";
 
 const { createRedactionWebhook, deleteRedactionWebhook, listRedactionWebhooks, updateRedactionWebhook } =
@@ -50,39 +49,31 @@ const webhooksOf = ({ webhooks }: ListRedactionWebhooksResponse): readonly Redac
 export function RedactionWebhooks() {
   const { workspaceId } = useSession().session;
   const mayChange = useMayChange();
-  const [isCreating, setIsCreating] = useState(false);
-  const request = { workspaceId, pageSize: PAGE_SIZE };
-  const { items, isPending, error, readMore, readAgain } = usePages(listRedactionWebhooks, request, webhooksOf);
   return (
     <div className="stack">
       {mayChange ? (
         <div className="row">
-          <Button action="create" tone="primary" onClick={() => setIsCreating(true)}>
-            Add a webhook
-          </Button>
+          <DialogButton action="create" tone="primary" label="Add a webhook">
+            {(close) => <Create onClose={close} />}
+          </DialogButton>
         </div>
       ) : null}
-      {isPending ? <Loading what="the webhooks" /> : null}
-      {error === null ? null : <Fault error={error} onRetry={readAgain} />}
-      {!isPending && error === null && items.length === 0 ? (
-        <Empty title="Nobody is told">
-          A redaction webhook tells another system when the proxy finds a personal value (<code>leakage.detected</code>
-          ).
-        </Empty>
-      ) : null}
-      {items.length === 0 ? null : (
-        <ColumnList
-          items={items}
-          idOf={({ id }) => id}
-          rowHeight={ROW_HEIGHT}
-          label="Redaction webhooks"
-          onEnd={readMore}
-          columns={mayChange ? COLUMNS_WITH_ACTIONS : COLUMNS}
-          className={mayChange ? "redaction-webhooks has-actions" : "redaction-webhooks"}
-          rowClassName="webhook"
-        />
-      )}
-      {isCreating ? <Create onClose={() => setIsCreating(false)} /> : null}
+      <PagedList
+        pages={usePages(listRedactionWebhooks, { workspaceId, pageSize: PAGE_SIZE }, webhooksOf)}
+        loading="the webhooks"
+        empty={
+          <Empty title="Nobody is told">
+            A redaction webhook tells another system when the proxy finds a personal value (
+            <code>leakage.detected</code>).
+          </Empty>
+        }
+        idOf={({ id }) => id}
+        rowHeight={ROW_HEIGHT}
+        label="Redaction webhooks"
+        columns={mayChange ? COLUMNS_WITH_ACTIONS : COLUMNS}
+        className={mayChange ? "redaction-webhooks has-actions" : "redaction-webhooks"}
+        rowClassName="webhook"
+      />
     </div>
   );
 }
@@ -90,65 +81,43 @@ export function RedactionWebhooks() {
 function RowActions({ webhook }: { readonly webhook: RedactionWebhook }) {
   const { id, isActive } = webhook;
   const { workspaceId } = useSession().session;
-  const announce = useAnnounce();
-  const refresh = useRefresh();
-  const [open, setOpen] = useState<"edit" | "delete" | undefined>(undefined);
-  const options = { onSuccess: () => refresh(listRedactionWebhooks) };
-  const update = useMutation(updateRedactionWebhook, {
-    ...options,
-    onError: (error) => announce({ tone: "bad", text: faultText(error) }),
-  });
-  const remove = useMutation(deleteRedactionWebhook, options);
+  const update = useChange(
+    (call) => call(updateRedactionWebhook, { workspaceId, webhookId: id, isActive: !isActive }),
+    { refreshes: [listRedactionWebhooks], announcesFault: true },
+  );
   return (
     <span className="row">
-      <Button
-        action={isActive ? "deactivate" : "activate"}
-        isBusy={update.isPending}
-        onClick={() => update.mutate({ workspaceId, webhookId: id, isActive: !isActive })}
-      >
+      <Button action={isActive ? "deactivate" : "activate"} isBusy={update.isPending} onClick={() => update.mutate()}>
         {isActive ? "Deactivate" : "Activate"}
       </Button>
-      <Button action="edit" onClick={() => setOpen("edit")}>
-        Change
-      </Button>
-      <Button action="delete" tone="danger" onClick={() => setOpen("delete")}>
-        Delete
-      </Button>
-      {open === "edit" ? <Edit webhook={webhook} onClose={() => setOpen(undefined)} /> : null}
-      {open === "delete" ? (
-        <Confirm
-          title="Delete the webhook?"
-          action="confirm"
-          submit="Delete"
-          isBusy={remove.isPending}
-          error={remove.error}
-          onConfirm={() => remove.mutate({ workspaceId, webhookId: id })}
-          onClose={() => setOpen(undefined)}
-        >
-          <p>It hears of no further leak.</p>
-        </Confirm>
-      ) : null}
+      <DialogButton action="edit" label="Change">
+        {(close) => <Edit webhook={webhook} onClose={close} />}
+      </DialogButton>
+      <DialogButton action="delete" tone="danger" label="Delete">
+        {(close) => (
+          <Confirm
+            title="Delete the webhook?"
+            submit="Delete"
+            change={(call) => call(deleteRedactionWebhook, { workspaceId, webhookId: id })}
+            refreshes={[listRedactionWebhooks]}
+            onClose={close}
+          >
+            <p>It hears of no further leak.</p>
+          </Confirm>
+        )}
+      </DialogButton>
     </span>
   );
 }
 
 function Edit({ webhook: { id, url }, onClose }: { readonly webhook: RedactionWebhook; readonly onClose: () => void }) {
   const { workspaceId } = useSession().session;
-  const refresh = useRefresh();
-  const update = useMutation(updateRedactionWebhook, {
-    onSuccess: () => {
-      refresh(listRedactionWebhooks);
-      onClose();
-    },
-  });
   return (
-    <FormDialog
+    <ChangeDialog
       title="Change the redaction webhook"
-      action="confirm"
       submit="Save"
-      isBusy={update.isPending}
-      error={update.error}
-      onSubmit={(values) => update.mutate({ workspaceId, webhookId: id, url: values.text("url") })}
+      change={(call, values) => call(updateRedactionWebhook, { workspaceId, webhookId: id, url: values.text("url") })}
+      refreshes={[listRedactionWebhooks]}
       onClose={onClose}
     >
       <TextField
@@ -157,30 +126,20 @@ function Edit({ webhook: { id, url }, onClose }: { readonly webhook: RedactionWe
         defaultValue={url}
         hint="Its secret stays; for another one add another webhook."
       />
-    </FormDialog>
+    </ChangeDialog>
   );
 }
 
 function Create({ onClose }: { readonly onClose: () => void }) {
   const { workspaceId } = useSession().session;
-  const refresh = useRefresh();
-  const create = useMutation(createRedactionWebhook, {
-    onSuccess: () => {
-      refresh(listRedactionWebhooks);
-      onClose();
-    },
-  });
   return (
-    <FormDialog
+    <ChangeDialog
       title="Add a redaction webhook"
-      action="confirm"
       submit="Add"
-      isBusy={create.isPending}
-      error={create.error}
-      onSubmit={(values) => {
-        const secret = values.optional("secret");
-        create.mutate({ workspaceId, url: values.text("url"), ...(secret !== undefined && { secret }) });
-      }}
+      change={(call, values) =>
+        call(createRedactionWebhook, { workspaceId, url: values.text("url"), secret: values.optional("secret") })
+      }
+      refreshes={[listRedactionWebhooks]}
       onClose={onClose}
     >
       <TextField name="url" label="URL" />
@@ -190,6 +149,6 @@ function Create({ onClose }: { readonly onClose: () => void }) {
         isSecret
         hint="Signs requests; empty leaves them unsigned. It is never shown again."
       />
-    </FormDialog>
+    </ChangeDialog>
   );
 }

@@ -1,20 +1,20 @@
-import { useMutation, useQuery } from "@connectrpc/connect-query";
-import { useState } from "react";
+import { useQuery } from "@connectrpc/connect-query";
 import { Link, useLocation } from "wouter";
 import {
-  type RotateWebhookSecretResponse,
+  type TestWebhookResponse,
   type Webhook,
   WebhookService,
 } from "../../../../gen/agentcontrol/v1/webhook_service_pb.js";
 import { Button } from "../../kit/button.tsx";
-import { Confirm } from "../../kit/confirm.tsx";
-import { FlagField, FormDialog, NumberField, TextField } from "../../kit/form.tsx";
+import { ChangeDialog, Confirm } from "../../kit/change-dialog.tsx";
+import { DialogButton } from "../../kit/dialog.tsx";
+import { FieldError, FlagField, NumberField, TextField } from "../../kit/form.tsx";
 import { Secret } from "../../kit/secret.tsx";
 import { Shown } from "../../kit/shown.tsx";
-import { Fault, faultText, Loading } from "../../kit/states.tsx";
+import { Fault, Loading } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
-import { useAnnounce } from "../../kit/toast.tsx";
-import { useRefresh } from "../../kit/use-refresh.ts";
+import type { Announcement } from "../../kit/toast.tsx";
+import { useChange } from "../../kit/use-change.ts";
 import { useMayChange } from "../../session.ts";
 import { Deliveries } from "./deliveries.tsx";
 import { EventsField } from "./events-field.tsx";
@@ -61,49 +61,42 @@ export function WebhookView({ webhookId }: { readonly webhookId: string }) {
   );
 }
 
-type Open = "edit" | "rotate" | "replay" | "delete";
+/** Methods whose answers a change of a webhook changes. */
+const OF_WEBHOOKS = [getWebhook, listWebhooks, listWebhookDeliveries];
+
+/** Announces how a test went. */
+function tested({ delivery }: TestWebhookResponse): Announcement {
+  const { delivered = false, statusCode, error, durationMs = 0 } = delivery ?? {};
+  const answer = statusCode === undefined ? (error ?? "no answer") : `answered ${statusCode}`;
+  return { tone: delivered ? "good" : "bad", text: `Test: ${answer} after ${durationMs} ms` };
+}
 
 function Actions({ webhook }: { readonly webhook: Webhook }) {
   const mayChange = useMayChange();
-  const announce = useAnnounce();
-  const refresh = useRefresh();
-  const [open, setOpen] = useState<Open | undefined>(undefined);
   const { webhookId } = webhook;
-  const test = useMutation(testWebhook, {
-    onSuccess: ({ delivery }) => {
-      const { delivered = false, statusCode, error, durationMs = 0 } = delivery ?? {};
-      const answer = statusCode === undefined ? (error ?? "no answer") : `answered ${statusCode}`;
-      announce({ tone: delivered ? "good" : "bad", text: `Test: ${answer} after ${durationMs} ms` });
-      refresh(listWebhookDeliveries);
-    },
-    onError: (error) => announce({ tone: "bad", text: faultText(error) }),
+  const test = useChange((call) => call(testWebhook, { webhookId }), {
+    refreshes: [listWebhookDeliveries],
+    done: tested,
+    announcesFault: true,
   });
   if (!mayChange) return null;
-  const close = (): void => {
-    setOpen(undefined);
-    refresh(getWebhook, listWebhooks, listWebhookDeliveries);
-  };
   return (
     <div className="row">
-      <Button action="test" tone="primary" isBusy={test.isPending} onClick={() => test.mutate({ webhookId })}>
+      <Button action="test" tone="primary" isBusy={test.isPending} onClick={() => test.mutate()}>
         Send a test
       </Button>
-      <Button action="edit" onClick={() => setOpen("edit")}>
-        Change
-      </Button>
-      <Button action="replay" onClick={() => setOpen("replay")}>
-        Deliver again
-      </Button>
-      <Button action="rotate" onClick={() => setOpen("rotate")}>
-        New secret
-      </Button>
-      <Button action="delete" tone="danger" onClick={() => setOpen("delete")}>
-        Delete
-      </Button>
-      {open === "edit" ? <Edit webhook={webhook} onClose={close} /> : null}
-      {open === "replay" ? <Replay webhook={webhook} onClose={close} /> : null}
-      {open === "rotate" ? <Rotate webhookId={webhookId} onClose={close} /> : null}
-      {open === "delete" ? <Delete webhookId={webhookId} onClose={close} /> : null}
+      <DialogButton action="edit" label="Change">
+        {(close) => <Edit webhook={webhook} onClose={close} />}
+      </DialogButton>
+      <DialogButton action="replay" label="Deliver again">
+        {(close) => <Replay webhook={webhook} onClose={close} />}
+      </DialogButton>
+      <DialogButton action="rotate" label="New secret">
+        {(close) => <Rotate webhookId={webhookId} onClose={close} />}
+      </DialogButton>
+      <DialogButton action="delete" tone="danger" label="Delete">
+        {(close) => <Delete webhookId={webhookId} onClose={close} />}
+      </DialogButton>
     </div>
   );
 }
@@ -113,33 +106,33 @@ interface Closable {
 }
 
 function Edit({ webhook: { webhookId, url, events, isActive }, onClose }: Closable & { readonly webhook: Webhook }) {
-  const update = useMutation(updateWebhook, { onSuccess: onClose });
-  const [isEmpty, setIsEmpty] = useState(false);
   return (
-    <FormDialog
+    <ChangeDialog
       title="Change the webhook"
-      action="confirm"
       submit="Save"
-      isBusy={update.isPending}
-      error={update.error}
-      onSubmit={(values) => {
+      change={async (call, values) => {
         const chosen = values.all("events");
         // For the service no events stand for those of before.
-        setIsEmpty(chosen.length === 0);
-        if (chosen.length === 0) return;
-        update.mutate({ webhookId, url: values.text("url"), events: chosen, isActive: values.flag("is_active") });
+        if (chosen.length === 0) throw new FieldError("events", "choose 1 or more");
+        return call(updateWebhook, {
+          webhookId,
+          url: values.text("url"),
+          events: chosen,
+          isActive: values.flag("is_active"),
+        });
       }}
+      refreshes={OF_WEBHOOKS}
       onClose={onClose}
     >
       <TextField name="url" label="URL" defaultValue={url} />
-      <EventsField chosen={events} fault={isEmpty ? "choose 1 or more" : undefined} />
+      <EventsField chosen={events} />
       <FlagField
         name="is_active"
         label="Active"
         hint="An inactive webhook keeps its place and continues there later."
         defaultChecked={isActive}
       />
-    </FormDialog>
+    </ChangeDialog>
   );
 }
 
@@ -147,43 +140,34 @@ function Edit({ webhook: { webhookId, url, events, isActive }, onClose }: Closab
 const entryFrom = (text: string): bigint => (/^\d{1,15}$/.test(text) ? BigInt(text) : -1n);
 
 function Replay({ webhook: { webhookId, nextSeq }, onClose }: Closable & { readonly webhook: Webhook }) {
-  const replay = useMutation(replayWebhook, { onSuccess: onClose });
   return (
-    <FormDialog
+    <ChangeDialog
       title="Deliver again"
-      action="confirm"
       submit="Deliver"
-      isBusy={replay.isPending}
-      error={replay.error}
-      onSubmit={(values) => replay.mutate({ webhookId, fromSeq: entryFrom(values.text("from_seq")) })}
+      change={(call, values) => call(replayWebhook, { webhookId, fromSeq: entryFrom(values.text("from_seq")) })}
+      refreshes={OF_WEBHOOKS}
       onClose={onClose}
     >
       <p>Every event from an entry of the log on is delivered again, in order.</p>
       <NumberField name="from_seq" label="First entry" hint={`0 is the beginning of the log; at most ${nextSeq}.`} />
-    </FormDialog>
+    </ChangeDialog>
   );
 }
 
 function Rotate({ webhookId, onClose }: Closable & { readonly webhookId: string }) {
-  const [rotated, setRotated] = useState<RotateWebhookSecretResponse | undefined>(undefined);
-  const rotate = useMutation(rotateWebhookSecret, { onSuccess: setRotated });
-  if (rotated !== undefined) {
-    return (
-      <Secret title="New secret" what="the secret" secret={rotated.secret} onClose={onClose}>
-        <p>
-          Requests carry the signatures of both secrets; the old one ends <Time at={rotated.oldSecretUntil} />.
-        </p>
-      </Secret>
-    );
-  }
   return (
     <Confirm
       title="Make a new secret?"
-      action="confirm"
       submit="Make a new secret"
-      isBusy={rotate.isPending}
-      error={rotate.error}
-      onConfirm={() => rotate.mutate({ webhookId })}
+      change={(call) => call(rotateWebhookSecret, { webhookId })}
+      refreshes={OF_WEBHOOKS}
+      after={({ secret, oldSecretUntil }) => (
+        <Secret title="New secret" what="the secret" secret={secret} onClose={onClose}>
+          <p>
+            Requests carry the signatures of both secrets; the old one ends <Time at={oldSecretUntil} />.
+          </p>
+        </Secret>
+      )}
       onClose={onClose}
     >
       <p>For a day requests are signed with both, so that the receiver can change over.</p>
@@ -193,21 +177,13 @@ function Rotate({ webhookId, onClose }: Closable & { readonly webhookId: string 
 
 function Delete({ webhookId, onClose }: Closable & { readonly webhookId: string }) {
   const [, navigate] = useLocation();
-  const refresh = useRefresh();
-  const remove = useMutation(deleteWebhook, {
-    onSuccess: () => {
-      navigate("/webhooks");
-      refresh(listWebhooks);
-    },
-  });
   return (
     <Confirm
       title="Delete the webhook?"
-      action="confirm"
       submit="Delete"
-      isBusy={remove.isPending}
-      error={remove.error}
-      onConfirm={() => remove.mutate({ webhookId })}
+      change={(call) => call(deleteWebhook, { webhookId })}
+      refreshes={[listWebhooks]}
+      onDone={() => navigate("/webhooks")}
       onClose={onClose}
     >
       <p>Nothing is delivered to it any more, and what waits is dropped.</p>

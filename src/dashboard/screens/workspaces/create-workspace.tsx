@@ -1,45 +1,31 @@
-import { useMutation } from "@connectrpc/connect-query";
 import { useSearchParams } from "wouter";
-import { AdminService } from "../../../../gen/agentcontrol/v1/admin_service_pb.js";
+import { AdminService, type CreateWorkspaceResponse } from "../../../../gen/agentcontrol/v1/admin_service_pb.js";
 import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
-import { FormDialog, NumberField, SelectField, TextField } from "../../kit/form.tsx";
+import { ChangeDialog } from "../../kit/change-dialog.tsx";
+import { NumberField, SelectField, TextField } from "../../kit/form.tsx";
+import type { FormValues } from "../../kit/form-values.ts";
 import { Secret } from "../../kit/secret.tsx";
-import { useRefresh } from "../../kit/use-refresh.ts";
 import { DECISIONS } from "./settings-form.tsx";
+
+const { createWorkspace, listWorkspaces } = AdminService.method;
+
+const requestFrom = (values: FormValues) => ({
+  workspaceId: values.text("workspace_id"),
+  name: values.text("name"),
+  defaultDecision: values.number("default_decision") as Decision,
+  initialTrust: values.number("initial_trust"),
+});
 
 /** Creates a workspace, and shows its first admin key once. */
 export function CreateWorkspace({ onClose }: { readonly onClose: () => void }) {
-  const [, setParameters] = useSearchParams();
-  const refresh = useRefresh();
-  const { mutate, isPending, error, data } = useMutation(AdminService.method.createWorkspace, {
-    onSuccess: () => refresh(AdminService.method.listWorkspaces),
-  });
-  if (data !== undefined) {
-    const id = data.workspace?.workspaceId ?? "";
-    const close = (): void => {
-      setParameters({ open: id });
-      onClose();
-    };
-    return (
-      <Secret title={`The workspace ${id}`} what="its admin key" secret={data.secret} onClose={close}>
-        <p>Nobody but the holder of this key gets into the workspace.</p>
-      </Secret>
-    );
-  }
   return (
-    <FormDialog
+    <ChangeDialog
       title="Create a workspace"
       action="submit-workspace"
       submit="Create"
-      isBusy={isPending}
-      error={error}
-      onSubmit={(values) =>
-        mutate({
-          ...{ workspaceId: values.text("workspace_id"), name: values.text("name") },
-          defaultDecision: values.number("default_decision") as Decision,
-          initialTrust: values.number("initial_trust"),
-        })
-      }
+      change={(call, values) => call(createWorkspace, requestFrom(values))}
+      refreshes={[listWorkspaces]}
+      after={(created) => <FirstKey created={created} onClose={onClose} />}
       onClose={onClose}
     >
       <TextField
@@ -56,6 +42,26 @@ export function CreateWorkspace({ onClose }: { readonly onClose: () => void }) {
       />
       <NumberField name="initial_trust" label="Trust of a new agent" hint="0 to 100 in steps of 0.1. Empty: 50." />
       <p className="hint">Its admin sets everything else later.</p>
-    </FormDialog>
+    </ChangeDialog>
+  );
+}
+
+interface FirstKeyProps {
+  readonly created: CreateWorkspaceResponse;
+  readonly onClose: () => void;
+}
+
+/** Shows the first admin key of a workspace, then the workspace. */
+function FirstKey({ created: { workspace, secret }, onClose }: FirstKeyProps) {
+  const [, setParameters] = useSearchParams();
+  const id = workspace?.workspaceId ?? "";
+  const close = (): void => {
+    setParameters({ open: id });
+    onClose();
+  };
+  return (
+    <Secret title={`The workspace ${id}`} what="its admin key" secret={secret} onClose={close}>
+      <p>Nobody but the holder of this key gets into the workspace.</p>
+    </Secret>
   );
 }

@@ -1,6 +1,5 @@
 import { fromJson, type MessageInitShape } from "@bufbuild/protobuf";
 import { ListValueSchema } from "@bufbuild/protobuf/wkt";
-import { useMutation } from "@connectrpc/connect-query";
 import { useState } from "react";
 import {
   AdminService,
@@ -11,7 +10,9 @@ import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { AreaField, DurationField, FlagField, Form, NumberField, SelectField, TextField } from "../../kit/form.tsx";
 import type { FormValues } from "../../kit/form-values.ts";
 import { useAnnounce } from "../../kit/toast.tsx";
-import { useRefresh } from "../../kit/use-refresh.ts";
+import { useChange } from "../../kit/use-change.ts";
+
+const { getWorkspace, listWorkspaces, updateWorkspace } = AdminService.method;
 
 /** The decisions to choose from. */
 export const DECISIONS = [
@@ -59,14 +60,11 @@ function changesOf(workspace: Workspace, values: FormValues): Request | undefine
 export function SettingsForm({ workspace }: { readonly workspace: Workspace }) {
   // What the form was filled with: what another admin changes meanwhile is not set back.
   const [base, setBase] = useState(workspace);
-  const refresh = useRefresh();
   const announce = useAnnounce();
-  const { mutate, isPending, error } = useMutation(AdminService.method.updateWorkspace, {
-    onSuccess({ workspace: changed = base }) {
-      setBase(changed);
-      refresh(AdminService.method.getWorkspace, AdminService.method.listWorkspaces);
-      announce({ tone: "good", text: "Saved. The settings are in force for the next decision." });
-    },
+  const { mutate, isPending, error } = useChange((call, changes: Request) => call(updateWorkspace, changes), {
+    refreshes: [getWorkspace, listWorkspaces],
+    done: "Saved. The settings are in force for the next decision.",
+    onDone: ({ workspace: changed = base }) => setBase(changed),
   });
   const save = (values: FormValues): void => {
     const changes = changesOf(base, values);
