@@ -1,9 +1,9 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "chai";
 import { REASON_CODES } from "../../src/policy/reason-codes.ts";
 import { REASON_WORDS } from "../../src/server/rest/openapi-errors.ts";
-import { tableBelow } from "./page.ts";
+import { linksOf, tableBelow } from "./page.ts";
 import { ROOT } from "./source-files.ts";
 import { PAGES, withTables } from "./tables.ts";
 
@@ -35,14 +35,33 @@ describe("the tables of the guides", () => {
     expect(proofs.filter((files) => files.length === 0)).to.deep.equal([]);
     expect(proofs.flat().filter((file) => !existsSync(join(ROOT, file)))).to.deep.equal([]);
   });
+});
 
-  it("name folders and commands that exist.", () => {
+describe("the pages for those who work on it", () => {
+  const pages = ["README.md", "CONTRIBUTING.md", "AGENTS.md", "SECURITY.md"].map((path) => ({
+    path,
+    text: read(path),
+  }));
+
+  it("name commands that exist.", () => {
     const { scripts } = JSON.parse(read("package.json")) as { scripts: object };
-    const cells = tableBelow(read("README.md"), "Work on it").flatMap(
-      ([cell = ""]) => cell.match(/(?<=`)[^`,]+(?=`)/g) ?? [],
+    const named = pages.flatMap(({ text }) =>
+      [...text.matchAll(/`npm (?:run )?([\w:]+)/g)].map(([, name = ""]) => name),
     );
-    const commands = cells.filter((cell) => cell.startsWith("npm "));
-    expect(commands.filter((command) => !((command.split(" ").at(-1) ?? "") in scripts))).to.deep.equal([]);
-    expect(cells.filter((cell) => cell.endsWith("/") && !existsSync(join(ROOT, cell)))).to.deep.equal([]);
+    expect(named.filter((name) => !(name in scripts))).to.deep.equal([]);
+  });
+
+  it("name files and folders that exist.", () => {
+    const named = pages.flatMap(({ text }) =>
+      [...text.matchAll(/`((?:src|test|proto|gen|\.ci)\/[\w./-]*)`/g)].map(([, path = ""]) => path),
+    );
+    const linked = pages.flatMap(({ text }) => linksOf(text));
+    expect([...named, ...linked].filter((path) => !existsSync(join(ROOT, path)))).to.deep.equal([]);
+  });
+
+  it("show every folder of the source on the map.", () => {
+    const map = tableBelow(read("CONTRIBUTING.md"), "Map").map(([folders = ""]) => folders);
+    const folders = readdirSync(join(ROOT, "src"), { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    expect(folders.filter(({ name }) => !map.some((cell) => cell.includes(`\`src/${name}/\``)))).to.deep.equal([]);
   });
 });
