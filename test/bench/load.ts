@@ -39,7 +39,7 @@ export interface Watched {
 /** One measurement. */
 export interface LoadPlan {
   readonly source: Source;
-  /** Milliseconds before anything is counted. */
+  /** Milliseconds before anything is counted. A whole number, as tools and timers take it, like `measureMs`. */
   readonly warmUpMs: number;
   readonly measureMs: number;
   readonly watched: Watched;

@@ -57,5 +57,6 @@ export function planFor(
   postgres: BenchPostgres,
 ): LoadPlan {
   const watched = { service: server.pid, database: postgres.pid };
-  return { source, warmUpMs: Math.max(1_000, (seconds * 1_000) / 3), measureMs: seconds * 1_000, watched };
+  const measureMs = Math.round(seconds * 1_000);
+  return { source, warmUpMs: Math.max(1_000, Math.round(measureMs / 3)), measureMs, watched };
 }
