@@ -16,7 +16,7 @@ const NONE: readonly string[] = [];
 
 /**
  * Computes the digest that an approval is bound to: SHA-256 over the RFC 8785 form of everything in an action that rules can
- * read, where the metadata is what was sent without the top-level members in `ignores`.
+ * read. Top-level members of the metadata whose names are in `ignores` are left out.
  */
 export function actionDigest(
   action: Action,

@@ -26,7 +26,7 @@ export function applyApproval(attempt: Attempt, verdict: Verdict): Verdict {
   return { ...escalated, decision: "allow", path: "approved", reasons, usedEscalationId: escalationId };
 }
 
-/** Joins or creates the escalation of an action. Blocks it when too many of the agent's are pending. */
+/** Joins or creates the escalation of an action. Blocks the action when too many escalations of its agent are pending. */
 function askFor({ state, action, nowMs }: Attempt, verdict: Verdict, digest: string): Verdict {
   const ttlSeconds = verdict.policy?.winner?.rule.source.escalationTtlSeconds;
   const result = askApproval(state, action, digest, nowMs, ttlSeconds);
@@ -45,14 +45,14 @@ export type ApprovalCheck =
       readonly spent?: EscalationState;
     };
 
-/** Codes of the reasons why a presented escalation lets nothing pass. */
+/** Reason codes of a presented escalation that is unusable. */
 type UnusableCode = "APPROVAL_NOT_USABLE" | "APPROVAL_USED" | "APPROVAL_EXPIRED";
 
 function unusable(escalationId: string, why: string, code: UnusableCode = "APPROVAL_NOT_USABLE") {
   return { kind: "unusable", reason: { code, message: `escalation \`${escalationId}\` ${why}` } } as const;
 }
 
-/** Checks the escalation that an action presents; undefined when it presents none. */
+/** Checks the escalation that an action presents; undefined if it presents none. */
 export function checkApproval(
   state: WorkspaceState,
   action: Action,
@@ -62,7 +62,7 @@ export function checkApproval(
   const { escalationId } = action;
   if (escalationId === undefined) return undefined;
   const escalation = state.escalations.get(escalationId);
-  // Another agent's escalation is treated as none, so that its existence does not show.
+  // Another agent's escalation is treated as unknown, so that its existence does not show.
   if (escalation === undefined || escalation.agentId !== action.agentId)
     return unusable(escalationId, "does not exist for this agent");
   const { status, usedBy, expiresAtMs } = escalation;
@@ -85,7 +85,8 @@ export type AskResult =
 
 /**
  * Asks for an approval of an action: joins the agent's pending escalation of this very action, or creates one, unless too many
- * are pending. An edited action takes the place of its escalation. `ttlSeconds` is that of the rule that escalates; default: the workspace's.
+ * are pending. The escalation of an edited action does not count, because the new one replaces it. `ttlSeconds` comes from the
+ * rule that escalates; default: the workspace's setting.
  */
 export function askApproval(
   { escalations, settings }: WorkspaceState,

@@ -15,8 +15,8 @@ import { checkTool } from "./tool-policy.ts";
 import { type Attempt, NO_APPROVAL, type Refusal, refusal, type Verdict } from "./verdict.ts";
 
 /**
- * Decides one action against the state of its workspace. Synchronous, and pure but for the journal, in which counters note
- * the entries they built so that a batch can be rolled back. The agent MUST be in the state.
+ * Decides one action against the state of its workspace. Synchronous, and pure except for the journal: it notes the counter
+ * entries that were built, so that a batch can be rolled back. The agent MUST be in the state.
  */
 export function decide(state: WorkspaceState, action: Action, nowMs: number, journal: StateJournal): Outcome {
   const attempt = attemptFrom(state, action, nowMs, journal);
@@ -29,8 +29,8 @@ export function steps(action: Action): Steps {
 }
 
 /**
- * Checks whether a repeated request may still have its first decision, `action.replayOf`: status, principal, session and key
- * are checked as they are now. Returns the refusal to seal; undefined if nothing refuses.
+ * Checks whether a repeated request may still get its first decision, `action.replayOf`. Checks the status, principal, session
+ * and key as they are now. Returns the refusal to seal; undefined if nothing refuses.
  */
 function refuseReplay(state: WorkspaceState, action: Action, nowMs: number): Outcome | undefined {
   const attempt = attemptFrom(state, action, nowMs, { undo: [] });
@@ -89,7 +89,7 @@ function verdictOf(attempt: Attempt): Verdict {
   const contracted = checkContract(state, action, toolName, nowMs);
   if (contracted.kind === "refused") return refuse(contracted, "admitted");
   const contract = contracted.kind === "inside" ? contracted.contract : undefined;
-  // The tool's policies, the mandates and the workspace's default, and an approval that lifts what they escalate.
+  // Tool policies, mandates and the workspace's default; then an approval that lifts an escalation.
   const verdict = applyPolicies(attempt, identity);
   const authority = idsOf([...identity.chain, permitted.window, contract, identity.token]);
   const principalId = action.onBehalfOf === undefined ? identity.principal?.agentId : undefined;
@@ -102,7 +102,10 @@ function identify({ state, agent, action, nowMs }: Attempt): IdentityCheck {
   return refusal("revoked", "AGENT_REVOKED", `the agent is ${agent.status}`);
 }
 
-/** Applies tool policies, then mandates. A call that a tool policy escalates and a person approved still has to pass the mandates. */
+/**
+ * Applies tool policies, then mandates. If a tool policy escalates a call and a person approves it, it still has to pass the
+ * mandates.
+ */
 function applyPolicies(attempt: Attempt, identity: Identity): Verdict {
   const ofTool = checkTool(attempt);
   if (ofTool === undefined) return applyApproval(attempt, evaluateMandates(attempt, identity));
@@ -125,7 +128,7 @@ function evaluateMandates(attempt: Attempt, { grantors }: Identity): Verdict {
   return { decision, path: "policy", reasons, permissions: "admitted", policy, policyName: winner?.mandate.name };
 }
 
-/** Returns what the rules look at in an action, also in one that an earlier step refuses. */
+/** Builds the context that rules read, also for an action that an earlier step refuses. */
 export function contextOf(
   state: WorkspaceState,
   action: Action,
@@ -159,7 +162,7 @@ function contextFrom(attempt: Attempt, grantors: Identity["grantors"]): Evaluati
   };
 }
 
-/** Returns the cap that the federation token of the call puts on the agent's trust; undefined if it takes nothing away. */
+/** Returns the cap of the call's federation token on the agent's trust; undefined if it does not lower the trust. */
 function cappedTrust(
   { authority }: WorkspaceState,
   { keyId }: Action,

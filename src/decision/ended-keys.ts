@@ -2,12 +2,15 @@ import { LRUCache } from "lru-cache";
 import { Throttle } from "../async/throttle.ts";
 import type { SealedDecision } from "../state/types.ts";
 
-/** Refusals of one ended key that are sealed in a minute; past them the last one is repeated. */
+/** Maximum number of refusals of one ended key that are sealed in a minute. Past it the last one is repeated. */
 const MAX_PER_MINUTE = 60;
-/** Ended keys that are remembered: some hundred bytes each. A forgotten one begins a new minute. */
+/** Maximum number of remembered keys, some hundred bytes each. A forgotten key begins a new minute. */
 const MAX_KEYS = 10_000;
 
-/** Keeps an ended key from filling the log: no key that ended comes back, so its last refusal answers further calls. */
+/**
+ * Throttle that keeps ended keys from filling the log. An ended key never works again, so its last refusal can answer further
+ * calls.
+ */
 export class EndedKeys {
   readonly #lastRefusals = new LRUCache<string, SealedDecision>({ max: MAX_KEYS });
   readonly #throttle = new Throttle({
@@ -17,14 +20,14 @@ export class EndedKeys {
     maxKeys: MAX_KEYS,
   });
 
-  /** Returns the last refusal of a key that has had its share of this minute; undefined for any other key. */
+  /** Returns the last refusal of a key that has reached its maximum for this minute; undefined for any other key. */
   repeat(keyId: string): SealedDecision | undefined {
     const last = this.#lastRefusals.get(keyId);
     if (last === undefined || !this.#throttle.isExhausted(keyId)) return undefined;
     return { ...last, isReplayed: true };
   }
 
-  /** Counts a decision, if it refuses an ended key. */
+  /** Counts a decision if it refuses an ended key. */
   note(keyId: string, sealed: SealedDecision): void {
     if (!sealed.isKeyEnded) return;
     this.#throttle.take(keyId);

@@ -8,7 +8,7 @@ import { type Refusal, refusal } from "./verdict.ts";
 /** Lent authority: the grants from the actor's own up to the first of the chain. */
 export type GrantChain = readonly AuthorityItem[];
 
-/** The authority that an action is attempted under, after every part of it was found to hold. */
+/** Verified authority of an action: every part of it is in force. */
 export interface Identity {
   /** Lenders of the authority, the principal first; empty when the actor acts for itself. */
   readonly grantors: readonly AgentState[];
@@ -26,8 +26,8 @@ export type IdentityCheck =
   | ({ readonly kind: "refused" } & Refusal);
 
 /**
- * Checks every authority that an action claims: the principal with its grants, the session, and the credential or token of
- * the call. Authority that is unknown, another agent's, or ended refuses the action; it is never ignored.
+ * Checks every authority that an action claims: the principal with its grants, the session, and the credential or token of the
+ * call. Authority that is unknown, has ended or belongs to another agent refuses the action; it is never ignored.
  */
 export function checkIdentity(state: WorkspaceState, action: Action, nowMs: number): IdentityCheck {
   const delegation = checkDelegation(state, action, nowMs);
@@ -75,7 +75,7 @@ function checkDelegation(
   return { kind: "lent", principal, chain };
 }
 
-/** Returns the agent that the action is for: the named one, else the lender of the named grant. */
+/** Returns the id of the agent that the action is for: the named one, else the lender of the named grant. */
 function principalIdOf({ authority }: WorkspaceState, { onBehalfOf, grantId, agentId }: Action): string | undefined {
   if (onBehalfOf !== undefined || grantId === undefined) return onBehalfOf;
   const grant = authority.get(grantId);
@@ -97,14 +97,14 @@ const admits = (grant: AuthorityItem, normalisedType: string): boolean =>
 interface DelegatedAction {
   readonly actorId: string;
   readonly principalId: string;
-  /** The grant to use; undefined for any that fits. */
+  /** Grant to use. Undefined: any grant that fits. */
   readonly grantId: string | undefined;
   readonly normalisedType: string;
   /** True for a retry, whose first attempt may have been the last use of a grant. */
   readonly isReplay?: boolean;
 }
 
-/** Finds a chain of grants that lets an actor act for a principal now; undefined if none does. */
+/** Finds a chain of grants that lets an actor act for a principal now. */
 function findChain({ authority }: WorkspaceState, action: DelegatedAction, nowMs: number): GrantChain | undefined {
   for (const grant of authority.grantsFor(action.actorId, action.principalId)) {
     if (action.grantId !== undefined && grant.sealed.id !== action.grantId) continue;
@@ -161,14 +161,14 @@ function checkCredential(
     return refusal("credential", "CREDENTIAL_EXPIRED", `the ${what} ${standing}`);
   }
   if (item.admits !== null && !item.admits.matches(normalisedType)) {
-    return refusal("credential", "ACTION_NOT_ALLOWED", `the ${what} is not good for \`${actionType}\``);
+    return refusal("credential", "ACTION_NOT_ALLOWED", `the ${what} does not cover \`${actionType}\``);
   }
   return { kind: "open", token: isToken ? item : undefined };
 }
 
 /**
  * Tests whether the key of a call has ended: a credential or token that ended, expired or was used up, or an API key that ended
- * with its agent. Its calls are blocked, and cost the agent nothing.
+ * with its agent. Its calls are blocked, and change neither trust nor counters.
  */
 export function isKeyEnded(state: WorkspaceState, { keyId, agentId, isKeyBound }: Action, nowMs: number): boolean {
   if (keyId.startsWith("crd_") || keyId.startsWith("fed_")) {

@@ -11,7 +11,7 @@ import { EndedKeys } from "./ended-keys.ts";
 export interface Waiter {
   /** True once the caller has left; the action is then not decided. */
   readonly isOver: boolean;
-  /** Aborts at the same moment. MAY be created on first use: it is needed only when the guard is asked. */
+  /** Aborts when the caller leaves. MAY be created on first use: it is needed only when the guard is asked. */
   readonly signal: AbortSignal;
 }
 
@@ -25,27 +25,30 @@ export interface InterceptCommand {
 /** Decides an action: the only way to a decision. Resolves only after the decision is durable in the workspace's log. */
 export type Intercept = (command: InterceptCommand) => Promise<SealedDecision>;
 
-/** Parts of the use-case. */
+/** Dependencies of the use case. */
 export interface InterceptParts {
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly guard: Guard;
   readonly checker: LongChecker;
-  /** Default: none has called yet. */
+  /** Default: a new one, which knows no ended key. */
   readonly endedKeys?: EndedKeys;
 }
 
 /**
- * Creates the use-case over the workspace logs. It makes the checks that take long and asks the guard; then the log takes the
- * steps of `decide.ts` when the action's turn has come. An ended key that keeps calling gets its last refusal.
+ * Creates the use case over the workspace logs. It first runs the checks that take long and asks the guard; the log then takes
+ * the steps of `decide.ts` at the action's turn. An ended key that keeps calling gets its last refusal.
  */
 export function createIntercept({ logs, guard, checker, endedKeys = new EndedKeys() }: InterceptParts): Intercept {
   const append = async ({ workspaceId, action, waiter }: InterceptCommand): Promise<SealedDecision> => {
     const prepared = await prepareAction({ guard, checker }, await logs.of(workspaceId), action, waiter);
-    // Found again: the log may have left the memory while the action was prepared.
+    // Looked up again: the log may have been unloaded while the action was prepared.
     const log = await logs.of(workspaceId);
     return log.append(prepared, steps(prepared), () => waiter.isOver);
   };
-  /** True for a repeat of a decided request: a token's last use is answered as it was, also once the token is used up. */
+  /**
+   * Tests whether a request repeats a decided one. The repeat of a token's last use gets the first decision, although the token
+   * is used up.
+   */
   const isDecided = async ({ workspaceId, action }: InterceptCommand): Promise<boolean> =>
     action.isRetryable && (await logs.of(workspaceId)).holds(action.decisionId);
   return async (command) => {
@@ -79,7 +82,7 @@ export async function prepareAction(
   return asksGuard ? await withGuardAnswers(guard, log, checked, signal) : checked;
 }
 
-/** Decides an action on the state as it is, without appending it, to learn which answers its rules ask for. */
+/** Decides an action on the present state without appending it, to learn which answers its rules need. */
 function rehearse(log: WorkspaceLog, action: Action): Promise<Outcome> {
   return log.dryRun([action], (state, nowMs) => decide(state, action, nowMs, { undo: [] }));
 }
@@ -98,12 +101,12 @@ async function withLongAnswers(
 
 /**
  * Adds the guard's answers to the questions of the semantic rules that cover the action, by question: rules with the same
- * question share an answer. A block by deterministic rules leaves nothing to ask.
+ * question share an answer. If deterministic rules block the action, the guard is not asked.
  */
 async function withGuardAnswers(guard: Guard, log: WorkspaceLog, action: Action, signal: AbortSignal): Promise<Action> {
   const { policy, toolName } = await rehearse(log, action);
   const questions = new Map(policy?.guards.map(({ spec }) => [spec.key, spec]));
-  // The tool that the action calls, also when its metadata or its type names it.
+  // The tool that the action calls, even if only its metadata or its type names it.
   const asked = { ...action, tool: toolName };
   const ask = async ({ key, prompt, timeoutMs }: SemanticSpec): Promise<[string, GuardAnswer]> => {
     return [key, await guard.judge({ rule: prompt, action: asked, timeoutMs }, signal)];

@@ -5,7 +5,7 @@ import type { Action, DecisionReason, PermissionsResult } from "../state/types.t
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { Identity } from "./identity.ts";
 
-/** Finds the open temporal window of an agent that admits an action type: the one that closes first, ties by id. */
+/** Finds the open temporal window of an agent that admits an action type: the first to close, ties by id. */
 function openWindow(
   { authority }: WorkspaceState,
   { agentId }: AgentState,
@@ -64,9 +64,9 @@ function checkLists(
 }
 
 /**
- * Checks an action against permissions. On behalf of a principal the lent authority takes the place of the actor's
- * allow-list: the principal's own permissions must admit the action, and the denials of the actor and of everyone who lent a part
- * of the authority still hold.
+ * Checks an action against permissions. On behalf of a principal, the lent authority takes the place of the actor's allow-list:
+ * the principal's own permissions must admit the action, and the denials of the actor and of everyone who lent a part of the
+ * authority still hold.
  */
 export function checkPermissions(
   state: WorkspaceState,

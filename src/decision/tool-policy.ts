@@ -6,7 +6,7 @@ import type { Action } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { Attempt, Verdict } from "./verdict.ts";
 
-/** Applies what holds for the tool itself: the stricter of the MCP tool policies and the setting for unknown tools. */
+/** Applies the MCP tool policies or the setting for unknown tools, whichever is stricter. */
 export function checkTool(attempt: Attempt): Verdict | undefined {
   const ofServer = mcpToolVerdict(attempt);
   const ofUnknown = ofServer?.decision === "block" ? undefined : unknownToolVerdict(attempt);
@@ -36,7 +36,7 @@ function mcpToolVerdict({ state, action, toolName }: Attempt): Verdict | undefin
   };
 }
 
-/** Policy for the tools of an MCP server that refuses a call. */
+/** Refusal of a call by an MCP tool policy. */
 export interface ToolPolicyVerdict {
   readonly decision: Exclude<Decision, "allow">;
   readonly policy: AuthorityItem;
@@ -55,9 +55,9 @@ interface CalledNames {
 }
 
 /**
- * Lists the names by which a server's policy knows a called tool: those that follow the server in `S/T`, `S.T`, `S__T` and
- * `mcp__S__T`, and any prefixed form if the call names the server. `*` stands for any server; a call without a tool is one of a
- * server only if it names the server or begins with `mcp__`.
+ * Lists the names under which a server's policy may match a called tool. They are the names after the server in `S/T`, `S.T`,
+ * `S__T` and `mcp__S__T`, and any prefixed form if the call names the server. `*` stands for any server. A call without a tool
+ * belongs to a server only if it names the server or begins with `mcp__`.
  */
 function namesUnder(policyServer: string, { server, tool, isTool }: CalledNames): readonly string[] {
   const unprefixed = tool.startsWith("mcp__") ? tool.slice("mcp__".length) : tool;
@@ -69,7 +69,7 @@ function namesUnder(policyServer: string, { server, tool, isTool }: CalledNames)
   });
 }
 
-/** Lists a name and what follows each separator in it. */
+/** Lists a name and the part of it after each separator. */
 function formsOf(name: string): readonly string[] {
   const forms = [name];
   for (const separator of SEPARATORS) {
@@ -81,8 +81,8 @@ function formsOf(name: string): readonly string[] {
 }
 
 /**
- * Finds the most restrictive of the MCP tool policies that match a call, among those of the agent and those of every agent;
- * ties by id. Without a tool the action type stands for it. Undefined if none matches or the strictest allows.
+ * Finds the most restrictive MCP tool policy that matches a call, among those of the agent and those of every agent; ties by
+ * id. Without a tool, the action type is matched. Undefined if none matches or the strictest allows.
  */
 export function checkToolPolicies(
   { authority }: WorkspaceState,

@@ -20,7 +20,7 @@ const MAX_DECIDE_MS = 10;
 const NO_IDS: readonly string[] = [];
 const NO_REFS: DecisionRefs = { usedIds: NO_IDS, ask: undefined };
 
-/** The approval and the authority that an allowed action uses up, or the escalation that one asks for. */
+/** Returns the approval and the authority that an allowed action uses up, or the escalation that an action asks for. */
 export function refsOf(outcome: Outcome): DecisionRefs {
   const { decision, usedEscalationId, authority } = outcome;
   if (decision === "escalate") return { usedIds: NO_IDS, ask: askOf(outcome) };
@@ -41,7 +41,7 @@ export class Batch {
   #items: readonly PendingDecision[];
   readonly #maxDecideMs: number;
   #left: readonly PendingDecision[] = [];
-  /** What came of each item, in their order. */
+  /** Entries of the decided items, in the order of the items. */
   readonly #entries: DecisionEntry[] = [];
   readonly #journal: StateJournal = { undo: [] };
   readonly #state: WorkspaceState;
@@ -70,12 +70,12 @@ export class Batch {
     this.atMs = Math.max(nowMs, state.lastAtMs);
   }
 
-  /** The actions of the batch; without those that could not be decided, once `decide` has returned. */
+  /** Actions of the batch. Once `decide` has returned, those that could not be decided are no longer among them. */
   get items(): readonly PendingDecision[] {
     return this.#items;
   }
 
-  /** Actions that were not decided, because those before them took long: for the next batch. */
+  /** Actions left to the next batch, because deciding those before them took too long. */
   get left(): readonly PendingDecision[] {
     return this.#left;
   }
@@ -86,8 +86,8 @@ export class Batch {
   }
 
   /**
-   * Decides every action against the state that the ones before it left. An action that cannot be decided leaves the batch: its
-   * caller alone gets the error. Leaves the state unchanged when it throws.
+   * Decides the actions in order, each against the state that the one before it left. An action that cannot be decided leaves
+   * the batch, and only its caller gets the error. Leaves the state unchanged when it throws.
    */
   decide(): void {
     const startedAt = performance.now();
@@ -169,7 +169,7 @@ export class Batch {
     });
   }
 
-  /** Earliest expiry of the escalations that the batch creates; undefined if it creates none. */
+  /** Earliest expiry of the escalations that the batch creates, epoch milliseconds; undefined if it creates none. */
   get nextExpiryMs(): number | undefined {
     const expiries = this.#entries.flatMap(({ outcome }) => outcome.escalationExpiresAtMs ?? []);
     return expiries.length === 0 ? undefined : Math.min(...expiries);
@@ -202,7 +202,7 @@ export class Batch {
     });
   }
 
-  /** Rolls the state back to before the batch. MUST be the last batch that was decided and not undone. */
+  /** Rolls the state back to before the batch. Batches MUST be undone in reverse order. */
   undo(): void {
     for (const step of this.#journal.undo.reverse()) step();
     this.#setEnd(this.#before);
@@ -232,7 +232,7 @@ export class Batch {
   }
 }
 
-/** Decides one action as a batch of its own, which nobody waits for. Throws what deciding throws. */
+/** Decides one action as a batch of its own, without a waiting caller. Throws what deciding throws. */
 export function decidedAlone(state: WorkspaceState, action: Action, steps: Steps, nowMs: number): Batch {
   const faults: unknown[] = [];
   const reject = (fault: unknown): void => void faults.push(fault);

@@ -1,13 +1,13 @@
-/** Value that JSON.stringify writes in the RFC 8785 form: any but an object, whose members it does not sort. */
+/** Value that JSON.stringify writes in its RFC 8785 form. Objects are excluded: JSON.stringify does not sort their members. */
 type Simple = string | number | boolean | readonly string[];
 
 /** Writes a simple value in its RFC 8785 form; undefined stays undefined. */
 export const json = JSON.stringify as (value: Simple | undefined) => string | undefined;
 
 /**
- * Creates the function that writes an object in its RFC 8785 form (JSON Canonicalization Scheme). `members` gives, by name, the
- * function that writes the member's value in that form; the member is left out where it returns undefined. Members are sorted
- * here, once, so that they may be listed by meaning.
+ * Creates a function that writes an object in its RFC 8785 form (JSON Canonicalization Scheme). `members` holds, by name, the
+ * functions that write the members' values in that form; a member is left out where its function returns undefined. Members are
+ * sorted here, once, so that callers may list them by meaning.
  */
 export function objectWriter<T>(
   members: Readonly<Record<string, (source: T) => string | undefined>>,

@@ -73,7 +73,7 @@ export async function catchUp(reader: Reader, state: WorkspaceState, announce: L
   }
 }
 
-/** Announces the entries of a stretch of the log, which some state holds already. */
+/** Announces a stretch of the log that the state already holds. */
 export async function announceStretch(
   reader: Reader,
   stretch: { readonly workspaceId: string; readonly from: number; readonly before: number },

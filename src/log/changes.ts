@@ -32,13 +32,13 @@ export interface ChangePlace {
 /** Entries of changes in the form that the log stores, with the events that announce them. */
 export interface SealedChanges extends AppendedChanges {
   readonly events: readonly ChangeEvent[];
-  /** The tree after the changes. */
+  /** Frontier of the tree after the changes. */
   readonly frontier: Frontier;
 }
 
 const agentOf = (change: ControlChange): string | null => ("agent_id" in change ? change.agent_id : null);
 
-/** Returns the id of an entry: one of its own for a signing key, so that a log can seal neither step of it twice. */
+/** Returns the id of a change's entry. It is fixed for each step of a signing key, so that a log cannot seal a step twice. */
 function entryIdOf(change: ControlChange): string {
   if (change.type === "signing_key_added") return signingKeyEntryId.added(change.signing_key.key_id);
   if (change.type === "signing_key_retired") return signingKeyEntryId.retired(change.key_id);
@@ -100,9 +100,9 @@ export interface ChangeScope {
 /** A change that was committed. */
 export interface CommittedChange<T> {
   readonly result: T;
-  /** Undefined if it sealed nothing. */
+  /** Entries of the change; undefined if it sealed none. */
   readonly sealed?: SealedChanges;
-  /** The decision that it appended before what it sealed. */
+  /** Batch with the decision that the change appended before its entries. */
   readonly batch: Batch | undefined;
 }
 
@@ -119,8 +119,8 @@ export class ChangeCommitter {
   }
 
   /**
-   * Runs `apply` in a transaction and appends what it seals. Folds nothing but the decision that `apply` appends, which is undone
-   * if the transaction fails. `action`: one that `apply` decides.
+   * Runs `apply` in a transaction and appends the entries that it seals. Only the decision that `apply` appends is folded into
+   * the state here; it is undone if the transaction fails. `action`: the action that `apply` decides, if any.
    */
   async commit<T>(
     by: string,
@@ -146,7 +146,8 @@ export class ChangeCommitter {
         nextSeq: () => state.seq + changes.length,
         seal: (change) => void changes.push(change),
         append: async (steps) => {
-          if (action === undefined || batch !== undefined || changes.length > 0) throw new Error("decides too late");
+          if (action === undefined || batch !== undefined || changes.length > 0)
+            throw new Error("a change decides its action once, before it seals");
           const decided = decidedAlone(state, action, steps, nowMs);
           batch = decided;
           if ((await decided.send(reader)) === undefined) throw new Error("the log moved under its lock");

@@ -27,12 +27,12 @@ export type SignCheckpoint = (workspaceId: string, treeSize: number, rootHash: U
 /** Signature type of ECDSA in signed notes. */
 const ECDSA = 0x02;
 const KEY_ID_BYTES = 4;
-/** Signatures that are cached: readers poll for the newest checkpoint. */
+/** Maximum number of cached signatures: readers poll for the newest checkpoint. */
 const CACHED_SIGNATURES = 1_000;
 
 /**
  * Creates the signer of checkpoints. `origin` names the service as a URL without scheme, `log.example.com`; the log of a
- * workspace is `<origin>/vault/<workspace id>`. Signatures are cached, so that polling costs none.
+ * workspace is `<origin>/vault/<workspace id>`. Signatures are cached, so that polling does not sign again.
  */
 export function createCheckpoints(origin: string, signer: CheckpointSigner): SignCheckpoint {
   const publicKey = createPublicKey(signer.publicPem).export({ type: "spki", format: "der" });

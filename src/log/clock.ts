@@ -2,8 +2,8 @@ import type { Database } from "../store/database.ts";
 import { readClock } from "../store/sql/read-entries.ts";
 
 /**
- * Estimate of the database's clock. Replicas never use their host's wall clock: they read a monotonic clock and add its
- * offset from the database's, which every statement that returns the time corrects.
+ * Estimate of the database's clock. Replicas never use their host's wall clock: they read a monotonic clock and add its offset
+ * from the database's clock. Every statement that returns the time corrects the offset.
  */
 export interface DatabaseClock {
   /** Returns whole epoch milliseconds, which never go backwards. */
@@ -12,7 +12,7 @@ export interface DatabaseClock {
   observe(databaseMs: number, sentAt: number, receivedAt: number): void;
 }
 
-/** Milliseconds by which the best sample's round trip is counted longer each second, so that newer ones replace it. */
+/** Milliseconds added each second to the round trip of the best sample, so that newer samples replace it. */
 const AGEING_MS_PER_SECOND = 0.5;
 
 /**
@@ -40,7 +40,7 @@ export function createDatabaseClock(monotonic: () => number = () => performance.
   };
 }
 
-/** Adds a sample to the clock, by a statement that reads the database's. */
+/** Adds a sample to the clock with a statement that reads the database's clock. */
 export async function measureClock(database: Database, clock: DatabaseClock): Promise<void> {
   const sentAt = performance.now();
   const { rows } = await database.pool.query<{ now: number }>(readClock);

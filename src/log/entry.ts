@@ -38,7 +38,7 @@ export interface DecisionEntry {
   readonly body: string;
 }
 
-/** Form of a session's id. A caller may name any text as its session, which is sealed and refused. */
+/** Form of a session's id. A caller may send any other text as its session: the text is sealed, and the action refused. */
 const SESSION_ID = /^ses_[a-z2-7]{26}$/;
 
 /** The columns of a decision's entry, each with its value. */
@@ -63,7 +63,7 @@ const writeReason = objectWriter<DecisionReason>({
   would_pass: ({ wouldPass }) => json(wouldPass),
 });
 
-/** `remaining` follows from limit and count. */
+/** Writes a counter. `remaining` is left out, because it follows from limit and count. */
 const writeLimit = objectWriter<LimitState>({
   mandate_id: ({ mandateId }) => json(mandateId),
   rule: ({ rule }) => json(rule),
@@ -114,7 +114,7 @@ const writeAction = objectWriter<Sealing>({
   metadata: ({ action }) => action.metadataText || undefined,
   tool: ({ outcome }) => json(outcome.toolName),
   tool_version: ({ outcome }) => json(outcome.tool?.version),
-  // Tells a retry that names the tool elsewhere from the first request.
+  // Distinguishes the first request from a retry that names the tool elsewhere.
   tool_requested: ({ action }) => (action.isRetryable && action.tool !== undefined ? "true" : undefined),
 });
 
@@ -141,7 +141,7 @@ const writeDecision = objectWriter<Sealing>({
   at: ({ place }) => json(new Date(place.atMs).toISOString()),
   previous_root: ({ place }) => json(place.previousRoot),
   previous_size: ({ place }) => json(place.previousSize),
-  // What was attempted, and under what authority.
+  // The attempt and its authority.
   action: writeAction,
   key_id: ({ action }) => json(action.keyId),
   key_ended: ({ outcome }) => (outcome.isKeyEnded ? "true" : undefined),
@@ -153,7 +153,7 @@ const writeDecision = objectWriter<Sealing>({
   authority: ({ outcome }) => (outcome.authority.length === 0 ? undefined : json(outcome.authority)),
   replay_of: ({ action }) => json(action.replayOf),
   edit_of: ({ action }) => json(action.editOf),
-  // What was decided, and why.
+  // The decision and its reasons.
   decision: ({ outcome }) => json(outcome.decision),
   decision_path: ({ outcome }) => json(outcome.path),
   reasons: ({ outcome: { reasons } }) =>

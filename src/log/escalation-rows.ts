@@ -2,7 +2,7 @@ import type { Action, Outcome } from "../state/types.ts";
 import type { ChangedEscalationColumn, CreatedEscalationColumn } from "../store/sql/append-entries.ts";
 import type { DecisionEntry } from "./entry.ts";
 
-/** The part of a batch that concerns one escalation. */
+/** Changes of a batch to one escalation. */
 interface EscalationRow {
   readonly id: string;
   readonly agentId: string;
@@ -13,13 +13,13 @@ interface EscalationRow {
   readonly index: number;
   /** Asks in the batch. */
   asked: number;
-  /** The keys that asked. */
+  /** Ids of the keys that asked. */
   readonly keys: Set<string>;
-  /** Position in the batch of the last ask that joined it; empty for none. */
+  /** Position in the batch of the last ask that joined the escalation; empty if none did. */
   lastAsk: number | "";
-  /** The decision that used the approval up; empty for none. */
+  /** The decision that used the approval up; empty while it is unused. */
   usedBy: string;
-  /** The escalation that a later asker got; empty for none. */
+  /** The escalation that a later ask created or joined in its place; empty otherwise. */
   replacedBy: string;
 }
 
@@ -47,7 +47,10 @@ export const CHANGED_COLUMNS: Readonly<Record<ChangedEscalationColumn, Column>> 
   updated_seq: ({ lastAsk }) => lastAsk,
 };
 
-/** Rows of a batch: a statement can write each row only once. Both lists are in the order of the decisions. */
+/**
+ * Escalation rows of a batch, one for each escalation: a statement can write a row only once. Both lists follow the order of
+ * the decisions.
+ */
 export interface EscalationRows {
   /** The escalations that the batch creates. */
   readonly created: readonly EscalationRow[];
@@ -55,7 +58,7 @@ export interface EscalationRows {
   readonly changed: readonly EscalationRow[];
 }
 
-/** Collects, by row, what the decisions of a batch do to escalations. */
+/** Collects the effects of a batch's decisions on escalations, by row. */
 export function escalationRowsFrom(entries: readonly DecisionEntry[]): EscalationRows {
   const created = new Map<string, EscalationRow>();
   const changed = new Map<string, EscalationRow>();

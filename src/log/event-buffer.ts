@@ -1,8 +1,8 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
 /**
- * Events that a slow reader may lag behind; past it the stream ends with OVERLOADED, and the reader opens another. Events are
- * entries of the log without decisions' bodies, which all streams share: 16 KiB of references a stream.
+ * Maximum number of events that a reader may lag behind. Past it the stream ends with OVERLOADED, and the reader opens another.
+ * All streams share the events, which hold no bodies of decisions; a full buffer adds 16 KiB of references a stream.
  */
 const MAX_BUFFERED = 2_000;
 

@@ -57,7 +57,7 @@ export const WAKE_UP_CHANNEL = "acp_log";
 export const wakeUpPayload = ({ workspaceId, seq, isChange }: WakeUp): string =>
   `${workspaceId} ${seq} ${isChange ? "change" : "decisions"}`;
 
-/** Parses the payload of a notification; undefined when it is no wake-up. */
+/** Parses the payload of a notification; undefined if it is not a wake-up. */
 export function wakeUpFrom(payload: string | undefined): WakeUp | undefined {
   const [workspaceId, seq, kind] = (payload ?? "").split(" ");
   if (workspaceId === undefined || seq === undefined) return undefined;

@@ -2,7 +2,7 @@ import type { Pool, PoolClient } from "pg";
 import type { Batch } from "./batch.ts";
 import { isTask, type Queue } from "./queue.ts";
 
-/** A batch that was sent and is not known to be durable. */
+/** A batch that was sent and is not yet known to be durable. */
 export interface SentBatch {
   readonly batch: Batch;
   /** Settled result of the append: never rejects. */
@@ -11,7 +11,7 @@ export interface SentBatch {
   readonly sentAtMs: number;
 }
 
-/** Slots: one batch that the database works on, and one that it finds when it is done. */
+/** Maximum number of batches in flight: the database works on one, and finds the other when it is done. */
 const SLOTS = 2;
 /** Smallest share of the open actions that one batch takes while another gathers. */
 const MIN_SHARE = 16;
@@ -21,7 +21,9 @@ const MIN_SHARE = 16;
  */
 const MAX_AHEAD_MS = 500;
 
-/** The batches in flight: two at most, behind each other on one connection, so that the database takes them in their order. */
+/**
+ * The batches in flight: at most two, one behind the other on one connection, so that the database runs them in their order.
+ */
 export class InFlight {
   readonly #pool: Pool;
   readonly #sent: SentBatch[] = [];
@@ -37,27 +39,30 @@ export class InFlight {
   }
 
   /**
-   * Tests whether the actions at the front of the queue may leave as a second batch now. They wait until as many have gathered
-   * as the batch in flight has, since each decision costs more the smaller the batches are. Tasks and repeats need the end of
-   * the batch in flight.
+   * Tests whether the actions at the front of the queue may leave as a second batch now. They wait until they are as many as
+   * those in the batch in flight, because small batches cost more for each decision. Tasks and repeats wait for the end of the
+   * batch in flight.
    */
   mayFollow(queue: Queue, nowMs: number): boolean {
     const [oldest] = this.#sent;
     const { first: next } = queue;
     if (oldest === undefined || this.#connection === undefined || this.#sent.length >= SLOTS) return false;
     if (next === undefined || isTask(next) || queue.isRepeat(next) || !this.#hasGathered(queue)) return false;
-    // While others of this process wait for a connection, this one is given back as soon as possible.
+    // While others in this process wait for a connection, this one is given back as soon as possible.
     if (this.#pool.waitingCount > this.#pool.idleCount) return false;
     return nowMs - oldest.batch.atMs < MAX_AHEAD_MS;
   }
 
-  /** Returns the most actions that the next batch takes: half of the open ones, so that the callers of one half send anew while the other is decided. */
+  /**
+   * Returns the maximum size of the next batch: half of the open actions, so that the callers of one half send new requests
+   * while the other half is decided.
+   */
   share(queue: Queue): number {
     const open = this.#sent.reduce((sum, { batch }) => sum + batch.items.length, queue.length);
     return Math.max(MIN_SHARE, Math.floor(open / SLOTS));
   }
 
-  /** Takes a connection for the batches to come. */
+  /** Takes a connection for the next batches. */
   async connect(): Promise<void> {
     this.#connection = await this.#pool.connect();
   }
@@ -70,7 +75,10 @@ export class InFlight {
     this.#sent.push({ batch, appended, sentAtMs });
   }
 
-  /** Waits until the oldest batch, which MUST be there, is over, or until enough has gathered in the queue to send another behind it. */
+  /**
+   * Waits until the oldest batch is over, or until enough actions have gathered in the queue to send another batch behind it. A
+   * batch MUST be in flight.
+   */
   async untilOverOrGathered(): Promise<"over" | "gathered"> {
     const [oldest] = this.#sent as [SentBatch];
     const over = oldest.appended.then(() => "over" as const);
@@ -82,7 +90,7 @@ export class InFlight {
     return first;
   }
 
-  /** Takes note of the queue after an action or a task was added. */
+  /** Wakes the loop if the queue has gathered enough. MUST be called after an action or a task was added. */
   noteWaiting(queue: Queue): void {
     if (this.#hasGathered(queue)) this.#onGathered?.();
   }

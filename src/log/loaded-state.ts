@@ -13,20 +13,20 @@ import type { LedgerEvent, LedgerListener } from "./events.ts";
 import type { PendingDecision } from "./queue.ts";
 import type { LogSurroundings } from "./surroundings.ts";
 
-/** Parts that a workspace's state in memory is read with. */
+/** Dependencies of a workspace's state in memory. */
 export interface StateSources {
   readonly database: Database;
   readonly clock: DatabaseClock;
   readonly surroundings: LogSurroundings;
 }
 
-/** Returns AGENT_NOT_FOUND. */
+/** Builds AGENT_NOT_FOUND. */
 export function unknownAgent(agentId: string): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.AGENT_NOT_FOUND, `no agent \`${agentId}\``, { agent_id: agentId });
 }
 
 /**
- * The state of a workspace in memory, a fold of the log: follows the log, loads what a decision needs, and announces entries
+ * State of a workspace in memory, folded from its log. It follows the log, loads what a decision needs, and announces entries
  * to listeners in the order of the log.
  *
  * INVARIANT: changed only by the one loop of `WorkspaceLog`, and caught up only while no batch is in flight.
@@ -34,10 +34,10 @@ export function unknownAgent(agentId: string): ControlPlaneError {
 export class LoadedState {
   readonly #sources: StateSources;
   readonly #listeners = new Set<LedgerListener>();
-  /** Replaced by one that is read anew after a fault that may have left it with half a step. */
+  /** Read again and replaced after a fault that may have left half a step in it. */
   #state: WorkspaceState;
   #isTorn = false;
-  /** Index after the last entry that listeners heard of. */
+  /** Index after the last announced entry. */
   #announcedSeq: number;
 
   constructor(state: WorkspaceState, sources: StateSources) {
@@ -71,7 +71,7 @@ export class LoadedState {
     const last = events.at(-1);
     if (last === undefined) return;
     this.#announcedSeq = last.seq + 1;
-    for (const listener of this.#listeners) apart(() => listener(events));
+    for (const listener of this.#listeners) runApart(() => listener(events));
   }
 
   /** Folds and announces the entries that other replicas appended. */
@@ -129,7 +129,7 @@ export class LoadedState {
     );
   }
 
-  /** Loads what the actions name. Rejects actions of unknown agents; returns the others. */
+  /** Loads what the actions name. Rejects actions of unknown agents, and returns the others. */
   async loadFor(reader: Reader, items: readonly PendingDecision[]): Promise<readonly PendingDecision[]> {
     const { agents } = this.#state;
     const isKnown = ({ action }: PendingDecision): boolean => agents.has(action.agentId);
@@ -141,7 +141,7 @@ export class LoadedState {
     return items.filter(isKnown);
   }
 
-  /** Loads what actions of known agents name. Throws AGENT_NOT_FOUND for any other. */
+  /** Loads what the actions name. Throws AGENT_NOT_FOUND if an agent is unknown. */
   async loadNamed(reader: Reader, actions: readonly Action[]): Promise<void> {
     const stranger = actions.find(({ agentId }) => !this.#state.agents.has(agentId));
     if (stranger !== undefined) throw unknownAgent(stranger.agentId);
@@ -154,14 +154,17 @@ export class LoadedState {
     return completeWindows(reader, this.#state, clock, surroundings.mirror);
   }
 
-  /** Does the same under the lock of the log's end, without the mirror: other replicas wait for the lock meanwhile. */
+  /** Does the same under the lock on the end of the log. Skips the mirror, because other replicas wait for the lock. */
   completeWindowsLocked(reader: Reader): Promise<number> {
     return completeWindows(reader, this.#state, this.#sources.clock);
   }
 }
 
-/** Runs a listener. Its fault goes to the process's last handler: the log and the other listeners go on. */
-export function apart(listen: () => void): void {
+/**
+ * Runs a listener. If it throws, the process's handler of uncaught exceptions gets the error, and the log and the other
+ * listeners continue.
+ */
+export function runApart(listen: () => void): void {
   try {
     listen();
   } catch (error) {

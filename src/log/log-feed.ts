@@ -2,19 +2,19 @@ import { invalidField } from "../errors.ts";
 import type { LedgerEvent } from "./events.ts";
 import type { WorkspaceLog } from "./writer.ts";
 
-/** What a watch shows: some of the entries of a log. Watches with the same key MUST show the same. */
+/** Selection of the entries that a watch shows. Watches with the same key MUST show the same entries. */
 export interface Selection<T extends { readonly seq: number }> {
   readonly key: string;
   /** True for an entry that the watch shows. MUST NOT throw. */
   readonly shows: (event: LedgerEvent) => boolean;
   /**
-   * Reads what the watch shows from index `from` on and before index `before`, oldest first. A page MUST be cut at
-   * `MAX_FEED_PAGE` items and after `MAX_FEED_BYTES` bytes, and has at least one item if there is any.
+   * Reads the selected entries from index `from` on and before index `before`, oldest first. A page MUST be cut at
+   * `MAX_FEED_PAGE` items and after `MAX_FEED_BYTES` bytes, and has at least one item if the range has any.
    */
   readonly read: (from: number, before: number) => Promise<readonly T[]>;
 }
 
-/** A heartbeat: everything up to index `seq` has been shown. -1 for nothing. */
+/** Heartbeat of a watch: every selected entry up to index `seq` has been shown. -1 before the first entry. */
 export interface Beat {
   readonly isBeat: true;
   readonly seq: number;
@@ -28,17 +28,17 @@ export interface FeedOptions {
   readonly stretch?: number;
 }
 
-/** Where a watch begins, and how long it goes on. */
+/** Start, heartbeat and end of a watch. */
 export interface WatchOptions {
-  /** Index of the last entry that the watcher has seen. Undefined: the watch begins with what comes from now on. */
+  /** Index of the last entry that the watcher has seen. Undefined: the watch begins with new entries. */
   readonly after?: number | undefined;
   readonly heartbeatMs: number;
   readonly signal: AbortSignal;
 }
 
-/** Items of a page. */
+/** Maximum number of items in a page. */
 export const MAX_FEED_PAGE = 500;
-/** Bytes of text after which a page takes nothing more: all that a stream holds while its reader does not read. */
+/** Bytes of text after which a page ends: a stream holds no more while its reader does not read. */
 export const MAX_FEED_BYTES = 262_144;
 /** Few enough that a selection of rare entries never holds a connection for long. */
 const DEFAULT_STRETCH = 100_000;
@@ -58,18 +58,18 @@ const FOLLOW_MS = 500;
 /** The end of the log as the watches of one selection see it. */
 interface Tail<T extends { readonly seq: number }> {
   readonly selection: Selection<T>;
-  /** Index after the last entry that the selection shows, as far as entries were announced. */
+  /** Index after the last announced entry that the selection shows. */
   end: number;
   watches: number;
-  /** Watches that have shown everything. Each is told the index of the next entry to show. */
+  /** Watches that have shown everything. Each is called with the index of the next entry to show. */
   readonly waiting: Set<(seq: number) => void>;
   /** Pages being read, by their first index: watches at the same index share one query. */
   readonly reading: Map<number, Promise<Page<T>>>;
 }
 
 /**
- * Watches over one log that read it by cursor. An announced entry only wakes them: what they show is read from the database
- * page by page, as fast as their readers take it. A watch holds one page and never a queue of events, and no database
+ * Watches over one log, each of which reads it by cursor. An announced entry only wakes them: entries are read from the
+ * database page by page, as fast as the reader takes them. A watch holds one page and never a queue of events, and no database
  * connection while it waits. All watches of a feed together use one connection at a time.
  */
 export class LogFeed<T extends { readonly seq: number }> {
@@ -85,9 +85,9 @@ export class LogFeed<T extends { readonly seq: number }> {
   }
 
   /**
-   * Yields every entry of the selection once, in the order of the log: what lies after `after`, then what comes. Yields a
-   * heartbeat when nothing came for `heartbeatMs`, and at once when it begins with what comes. Returns when the signal
-   * aborts. Throws INVALID_FIELD for a cursor beyond the end of the log.
+   * Yields every entry of the selection once, in the order of the log: first those after `after`, then new ones. Yields a
+   * heartbeat after `heartbeatMs` without an entry, and at once if `after` is undefined. Returns when the signal aborts. Throws
+   * INVALID_FIELD for a cursor beyond the end of the log.
    */
   async *watch(selection: Selection<T>, { after, heartbeatMs, signal }: WatchOptions): AsyncGenerator<T | Beat> {
     const tail = this.#join(selection);
@@ -105,7 +105,7 @@ export class LogFeed<T extends { readonly seq: number }> {
           next = page.next;
           if (page.items.length > 0) shownAtMs = performance.now();
           else if (performance.now() - shownAtMs >= heartbeatMs) {
-            // A long search is alive, and can be resumed where it is.
+            // Shows that a long search is alive, and lets the watcher resume it from here.
             yield beatBefore(next);
             shownAtMs = performance.now();
           }
@@ -180,7 +180,7 @@ export class LogFeed<T extends { readonly seq: number }> {
   }
 }
 
-/** Reads a cursor: the index of the last entry seen, or undefined for an empty one. Throws INVALID_FIELD. */
+/** Parses a cursor, the index of the last entry seen; undefined for an empty one. Throws INVALID_FIELD. */
 export function indexFromCursor(cursor: string): number | undefined {
   if (cursor === "") return undefined;
   if (!/^\d{1,15}$/.test(cursor)) throw invalidField("cursor", "was not given by this stream; leave it empty to begin");
@@ -195,7 +195,7 @@ function beatBefore(next: number): Beat {
   return { isBeat: true, seq: next - 1 };
 }
 
-/** Resolves with the index of the next entry to show; with undefined when a heartbeat is due or the signal aborts. */
+/** Resolves with the index of the next entry to show, or with undefined when a heartbeat is due or the signal aborts. */
 function nextEntry<T extends { readonly seq: number }>(
   { waiting }: Tail<T>,
   heartbeatMs: number,

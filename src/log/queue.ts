@@ -41,15 +41,15 @@ export type Waiting = PendingDecision | Task;
 
 export const isTask = (entry: Waiting): entry is Task => "run" in entry;
 
-/** Largest batch: past this an insert no longer gains from size, and its first action waits for its last. */
+/** Maximum size of a batch: past it an insert no longer gains from size, and its first action waits for its last. */
 const MAX_BATCH = 256;
-/** Characters of content and metadata past which a batch takes nothing more: deciding and sending it holds the event loop. */
+/** Characters of content and metadata after which a batch is full: deciding and sending it blocks the event loop. */
 const MAX_BATCH_TEXT = 262_144;
-/** Actions of one workspace that may wait; past it OVERLOADED tells callers to back off. */
+/** Maximum number of waiting actions of one workspace; past it OVERLOADED tells callers to back off. */
 const MAX_WAITING = 50_000;
-/** Characters of content and metadata that the waiting actions of one workspace may hold; past it OVERLOADED. */
+/** Maximum characters of content and metadata in the waiting actions of one workspace; past it OVERLOADED. */
 const MAX_WAITING_TEXT = 67_108_864;
-/** Retryable decisions of this replica that are remembered, so that a repeat does not disturb a batch. */
+/** Number of retryable decisions of this replica that are remembered, so that their repeats stay out of batches. */
 const REMEMBERED_REQUESTS = 20_000;
 
 /** Returns the characters of content and metadata of an action. */
@@ -59,14 +59,14 @@ export const textLengthOf = ({ actionContent, metadataText }: Action): number =>
 const cancelled = (): ControlPlaneError =>
   new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away before the action was decided");
 
-/** Gives callers an error; a database that does not answer is STORE_UNAVAILABLE. */
+/** Rejects waiting entries. For a database that does not answer, the error is STORE_UNAVAILABLE. */
 export function rejectAll(items: readonly Pick<PendingDecision, "reject">[], error: unknown): void {
   const fault = storeFault(error);
   for (const item of items) item.reject(fault);
 }
 
-/** Runs a step of a batch. What it throws, the callers get as well: nobody else knows of them while it runs. */
-export function orRejectAll(items: readonly PendingDecision[], step: () => void): void {
+/** Runs a step of a batch. If it throws, its callers get the error too: during the step they are in no queue. */
+export function runOrRejectAll(items: readonly PendingDecision[], step: () => void): void {
   try {
     step();
   } catch (error) {
@@ -75,12 +75,15 @@ export function orRejectAll(items: readonly PendingDecision[], step: () => void)
   }
 }
 
-/** The actions and tasks that wait in the log of a workspace, in the order in which they came, and the rule of what may batch. */
+/**
+ * Queue of the actions and tasks that wait in the log of a workspace, in the order of arrival, with the rules for batching
+ * them.
+ */
 export class Queue {
   #entries: Waiting[] = [];
   /** Characters of content and metadata of the actions. */
   #text = 0;
-  // `maxSize`, as with every cache of a workspace: for `max` the cache takes all of its memory at once.
+  // `maxSize`, as in every cache of a workspace: with `max` the cache allocates all of its memory at once.
   readonly #recentIds = new LRUCache<string, true>({ maxSize: REMEMBERED_REQUESTS, sizeCalculation: () => 1 });
 
   get length(): number {
@@ -121,8 +124,8 @@ export class Queue {
   }
 
   /**
-   * Takes the actions of a batch, at most `limit`: up to a task, a repeat, or a second action with the same id. Rejects those whose
-   * callers have left with CANCELLED.
+   * Takes the actions of a batch, at most `limit`. Stops before a task, a repeat, or a second action with the same id. Actions
+   * whose callers have left are rejected with CANCELLED.
    */
   takeBatch(limit: number): readonly PendingDecision[] {
     const ids = new Set<string>();
@@ -144,19 +147,19 @@ export class Queue {
     return this.#take(MAX_BATCH, (item) => this.isRepeat(item));
   }
 
-  /** Puts actions that a batch did not decide before all others. */
+  /** Puts back, at the front, the actions that a batch did not decide. */
   putBack(items: readonly PendingDecision[]): void {
     if (items.length === 0) return;
     this.#entries = [...items, ...this.#entries];
     for (const { action } of items) this.#text += textLengthOf(action);
   }
 
-  /** Tests for the repeat of a decision that this replica made not long ago. */
+  /** Tests whether an action repeats a recent decision of this replica. */
   isRepeat({ action }: PendingDecision): boolean {
     return action.isRetryable && this.#recentIds.has(action.decisionId);
   }
 
-  /** Remembers decided actions, whose repeats are not part of a batch. */
+  /** Remembers decided actions, so that their repeats stay out of batches. */
   remember(items: readonly PendingDecision[]): void {
     for (const { action } of items) if (action.isRetryable) this.#recentIds.set(action.decisionId, true);
   }

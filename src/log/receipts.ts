@@ -61,7 +61,7 @@ export interface DecisionBody {
   readonly key_id: string;
   /** True for a call under an ended key: it changed no trust and counts nowhere. Absent otherwise. */
   readonly key_ended?: true;
-  /** Escalation whose edit this decides, under the editor's key. Absent otherwise. */
+  /** Escalation whose edited action this decides; `key_id` is then the editor's. Absent otherwise. */
   readonly edit_of?: string;
   /** First decision of a repeated request that this entry refuses: it changed no trust and counts nowhere. */
   readonly replay_of?: string;
@@ -203,7 +203,7 @@ export async function readReceipts(
   return new Map(decisions.map(({ entryId, leafHash, body }) => [entryId, receiptFrom(body, leafHash)]));
 }
 
-/** Reads the digest of the tool version that a decision used, since entries hold only its number; undefined without a tool. */
+/** Reads the digest of the tool version that a decision used: entries hold only its number. Undefined without a tool. */
 export async function readToolDigest(
   reader: Reader,
   workspaceId: string,

@@ -53,8 +53,8 @@ function replayOf(action: Action): Action {
 }
 
 /**
- * Answers the repeats among some actions (AIP-155) with their first decisions, where the log holds these and the caller is not
- * refused now. Returns the actions to decide: those without a decision, and in place of repeats the refusals to seal.
+ * Answers repeats (AIP-155) with their first decisions, unless their callers are refused now. Returns the actions to decide:
+ * those that the log does not hold, and the refusals to seal in place of refused repeats.
  */
 export async function answerRepeats(
   reader: Reader,
@@ -77,7 +77,7 @@ export async function answerRepeats(
   return refusals.length === 0 ? unanswered : [...unanswered, ...(await answerRepeats(reader, refusals, state, nowMs))];
 }
 
-/** Answers a repeat with its first decision, unless its caller is refused now: then returns the refusal to seal. */
+/** Answers a repeat with its first decision. If its caller is refused now, returns the refusal to seal instead. */
 function answerRepeat(
   item: PendingDecision,
   receipt: DecisionReceipt,

@@ -64,7 +64,7 @@ interface VaultOptions {
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly sign: SignCheckpoint;
   /**
-   * Seals the key that signs in a log that does not hold it yet. Returns the state at the end of the log. Rejects with
+   * Seals the signing key in a log that does not hold it yet. Returns the state at the end of the log. Rejects with
    * SIGNING_KEY_RETIRED.
    */
   readonly sealKey: (log: WorkspaceLog) => Promise<WorkspaceState>;
@@ -96,10 +96,10 @@ function assertOrder(from: number, to: number | undefined): void {
   if (to !== undefined && from > to) throw invalidField("from", "must be at most `to`");
 }
 
-/** A tree that the log has or had. */
+/** The tree of a log at its present size or an earlier one. */
 interface Tree {
   readonly size: number;
-  /** Set for the log as it is now: then it comes from the state that decisions are sealed on instead of the rows. */
+  /** Set for the log as it is now: taken from the state on which decisions are sealed, instead of from the rows. */
   readonly root: Uint8Array | undefined;
 }
 
@@ -125,8 +125,8 @@ async function readNodes(
 }
 
 /**
- * Reads the roots of some ranges of a log, in the same order. One statement with one row for each perfect subtree, so that
- * the cost is logarithmic in the log's size. Every range MUST lie within the log.
+ * Reads the roots of some ranges of a log, in the same order. One statement reads one row for each perfect subtree, so that the
+ * cost is logarithmic in the log's size. Every range MUST lie within the log.
  */
 async function readRoots(
   pool: Pool,
@@ -155,7 +155,7 @@ export class Vault {
     this.#sealKey = sealKey;
   }
 
-  /** Signs the tree of a size; undefined for the log as it is now. */
+  /** Signs the tree of a size. Undefined: the log as it is now. */
   async checkpoint(workspaceId: string, treeSize: number | undefined): Promise<Checkpoint> {
     const tree = await this.#signedTreeOf(workspaceId, treeSize);
     const [root] = await this.#rootsIn(workspaceId, tree, []);
@@ -185,7 +185,7 @@ export class Vault {
     return { index, leafHash: leafHash as Uint8Array, path, checkpoint };
   }
 
-  /** Proves that the tree of `to` entries begins with that of `from`. `to` undefined: the log as it is now. */
+  /** Proves that the tree of `to` entries begins with the tree of `from` entries. `to` undefined: the log as it is now. */
   async consistency(workspaceId: string, from: number, to: number | undefined): Promise<ConsistencyProof> {
     assertOrder(from, to);
     const tree = await this.#treeOf(workspaceId, "to", to);

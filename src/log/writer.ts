@@ -11,13 +11,13 @@ import { ChangeCommitter, type ChangeScope, type SealedChanges } from "./changes
 import type { DatabaseClock } from "./clock.ts";
 import type { AppendedEnd, LedgerListener, WakeUp } from "./events.ts";
 import { InFlight, type SentBatch } from "./in-flight.ts";
-import { apart, LoadedState } from "./loaded-state.ts";
+import { LoadedState, runApart } from "./loaded-state.ts";
 import {
   isTask,
-  orRejectAll,
   type PendingDecision,
   Queue,
   rejectAll,
+  runOrRejectAll,
   type Steps,
   textLengthOf,
   type Waiting,
@@ -26,7 +26,9 @@ import { readReceipts } from "./receipts.ts";
 import { answerRepeats } from "./replays.ts";
 import type { LogSurroundings } from "./surroundings.ts";
 
-/** Characters of a batch after which the event loop serves others before the next: each takes milliseconds. */
+/**
+ * Characters of text in a batch after which the event loop gets a turn before the next batch: such a batch takes milliseconds.
+ */
 const LARGE_BATCH_TEXT = 65_536;
 /** Time between sweeps of expired authority, milliseconds: a sweep visits all authority that has not ended. */
 const SWEEP_MS = 60_000;
@@ -56,13 +58,13 @@ export class WorkspaceLog {
   readonly #unpublished: Batch[] = [];
   #running: Promise<void> | undefined;
   #lastBatchSize = 0;
-  /** True after a batch with much text, until others had their turn. */
+  /** True after a batch with much text, until the event loop has had its turn. */
   #owesTurn = false;
 
   #usedAt = performance.now();
   #sweptAt = this.#usedAt;
   #reading: Promise<WorkspaceState> | undefined;
-  /** Largest size that wake-ups named and no task has caught up to yet; 0 for none. */
+  /** Largest log size of the wake-ups that no task has caught up to yet; 0 when there are none. */
   #notifiedSeq = 0;
 
   /** Opens the log over its loaded state. */
@@ -95,7 +97,7 @@ export class WorkspaceLog {
     return this.#loaded.now();
   }
 
-  /** Tells which preparations an action needs, by the mandates in force as far as this replica is caught up. */
+  /** Returns the preparations that an action needs under the mandates that this replica knows. */
   needsOf(action: Action): { readonly mayTakeLong: boolean; readonly asksGuard: boolean } {
     const policies = this.#loaded.current.policies.policySet();
     return { mayTakeLong: policies.mayTakeLong(textLengthOf(action)), asksGuard: policies.asksGuard };
@@ -103,8 +105,8 @@ export class WorkspaceLog {
 
   /**
    * Decides an action and appends it. Resolves only after the decision is durable. Rejects with AGENT_NOT_FOUND,
-   * REQUEST_ID_REUSED, REQUEST_ID_EXPIRED, OVERLOADED, CANCELLED or STORE_UNAVAILABLE; nothing was decided then, except that after
-   * STORE_UNAVAILABLE it may have been.
+   * REQUEST_ID_REUSED, REQUEST_ID_EXPIRED, OVERLOADED, CANCELLED or STORE_UNAVAILABLE. Only after STORE_UNAVAILABLE the action
+   * may have been decided all the same.
    */
   append(action: Action, steps: Steps, isAbandoned: () => boolean): Promise<SealedDecision> {
     this.#usedAt = performance.now();
@@ -114,14 +116,14 @@ export class WorkspaceLog {
     });
   }
 
-  /** Tells if the log holds a decision. Rejects with STORE_UNAVAILABLE. */
+  /** Tests whether the log holds a decision. Rejects with STORE_UNAVAILABLE. */
   async holds(decisionId: string): Promise<boolean> {
     return (await readReceipts(this.#database.pool, this.workspaceId, [decisionId])).size > 0;
   }
 
   /**
-   * Runs `run` on the state at the end of the log and the time of a decision made now, with everything in memory that deciding
-   * the actions needs, and appends nothing. Reads in a READ ONLY transaction. `run` MUST leave the state as it was. Rejects with
+   * Calls `run` with the state at the end of the log and the present time, after loading everything that deciding the actions
+   * needs. Appends nothing, and reads in a READ ONLY transaction. `run` MUST leave the state as it was. Rejects with
    * AGENT_NOT_FOUND, OVERLOADED or STORE_UNAVAILABLE.
    */
   async dryRun<T>(actions: readonly Action[], run: (state: WorkspaceState, nowMs: number) => T): Promise<T> {
@@ -137,8 +139,8 @@ export class WorkspaceLog {
   }
 
   /**
-   * Changes the workspace in one transaction: everything that `apply` writes and seals is durable and in the state when
-   * this resolves, or nothing is. `action`: one that `apply` decides; its agent MUST be in the workspace. Default: none.
+   * Changes the workspace in one transaction: everything that `apply` writes and seals is durable and in the state when this
+   * resolves, or nothing is. `action`: the action that `apply` decides, if any; its agent MUST be in the workspace.
    */
   change<T>(by: string, apply: (scope: ChangeScope) => Promise<T>, action?: Action): Promise<T> {
     return this.#runAlone(async () => {
@@ -152,7 +154,10 @@ export class WorkspaceLog {
     });
   }
 
-  /** Gives the state at the end of the log: it shows everyone's writes before the call. Read it before the next await. */
+  /**
+   * Returns the state at the end of the log, which holds everything that was written before the call. MUST be read before the
+   * next await.
+   */
   caughtUp(): Promise<WorkspaceState> {
     // Readers that come before the read has begun share it.
     this.#reading ??= this.#readAlone();
@@ -171,7 +176,7 @@ export class WorkspaceLog {
     return reading;
   }
 
-  /** Takes in that another replica appended. Catches up unless only listeners would want to know and there are none. */
+  /** Handles a wake-up from another replica. Catches up, unless the entries matter only to listeners and there are none. */
   wakeUp({ seq, isChange }: Pick<WakeUp, "seq" | "isChange">): void {
     if ((!isChange && this.listeners === 0) || seq <= this.#loaded.current.seq) return;
     const isWoken = this.#notifiedSeq > 0;
@@ -203,7 +208,7 @@ export class WorkspaceLog {
     await this.#runTask(async () => this.#loaded.current.authority.forgetExpired(snapshot.lastAtMs));
   }
 
-  /** Resolves when everything that was asked for is done. */
+  /** Resolves when all queued work is done. */
   async idle(): Promise<void> {
     await this.#running;
   }
@@ -256,8 +261,8 @@ export class WorkspaceLog {
   }
 
   /**
-   * Goes on after a fault of the loop itself: answers batches that became durable, and gives everyone else who waits the error.
-   * The state may hold half a step, so it is read anew before the next one.
+   * Recovers from a fault of the loop itself: answers the batches that became durable, and rejects everyone else who waits. The
+   * state may hold half a step, so it is read again before the next one.
    */
   async #giveUp(error: unknown): Promise<void> {
     this.#loaded.tear();
@@ -267,7 +272,7 @@ export class WorkspaceLog {
     this.#inFlight.release(true);
     const durable = sent.filter((_, index) => isAppended(results[index] as PromiseSettledResult<number | undefined>));
     for (const batch of [...this.#unpublished.splice(0), ...durable.map(({ batch }) => batch)]) batch.settle();
-    // Has no effect on callers that were answered.
+    // Has no effect on callers that were already answered.
     for (const { batch } of sent) rejectAll(batch.items, error);
     rejectAll(waiting, error);
   }
@@ -276,8 +281,8 @@ export class WorkspaceLog {
   async #startNext(): Promise<void> {
     const { first: next } = this.#queue;
     if (next === undefined) return;
-    // A turn of the event loop: requests that have arrived on other connections join the batch. A caller alone, whose last
-    // batch was its own, is not made to wait.
+    // In this turn of the event loop, requests that have arrived on other connections join the batch. A lone caller, whose last
+    // batch held only its own action, does not wait.
     if (this.#lastBatchSize > 1) await nextTurn();
     if (isTask(next)) {
       this.#publish();
@@ -320,7 +325,7 @@ export class WorkspaceLog {
     }
   }
 
-  /** Sends a batch behind the one in flight; false when it has to wait for that to be over. */
+  /** Sends a batch behind the one in flight. Returns false if it has to wait for that one to be over. */
   #sendBehind(): boolean {
     const { nowMs } = this;
     if (!this.#inFlight.mayFollow(this.#queue, nowMs)) return false;
@@ -330,10 +335,13 @@ export class WorkspaceLog {
     return true;
   }
 
-  /** Decides actions as of a time for which they are loaded, and sends them. What it throws, their callers get. */
+  /**
+   * Decides actions as of a time for which their state is loaded, and sends them. If deciding throws, their callers get the
+   * error too.
+   */
   #send(items: readonly PendingDecision[], nowMs: number): void {
     const batch = new Batch(this.#loaded.current, items, nowMs);
-    orRejectAll(items, () => batch.decide());
+    runOrRejectAll(items, () => batch.decide());
     this.#queue.putBack(batch.left);
     if (batch.items.length === 0) {
       this.#inFlight.releaseIfIdle();
@@ -352,25 +360,27 @@ export class WorkspaceLog {
     this.#inFlight.releaseIfIdle();
   }
 
-  /** Settles a batch that wrote nothing, as far as is known, together with the batch behind it. */
+  /** Settles a batch that wrote nothing, or may have written nothing, together with the batch behind it. */
   async #settleRefused(first: SentBatch, firstResult: PromiseSettledResult<number | undefined>): Promise<void> {
     const behind = this.#inFlight.takeAll();
     const results = [firstResult, ...(await Promise.all(behind.map(({ appended }) => appended)))];
     const batches = [first, ...behind].map(({ batch }) => batch);
     this.#inFlight.release(results.some(isFault));
     if (!results.some(isAppended)) return this.#rollBack(batches, results);
-    // The frontier that the batch behind was appended to stands for the same entries as the first batch's: another replica
-    // wrote them, for the same requests in the same millisecond. So the log holds both batches as they were decided.
+    // The batch behind was appended, so the log had grown by exactly the first batch's entries: another replica wrote them, for
+    // the same requests in the same millisecond. The log holds both batches as they were decided.
     this.#unpublished.push(...batches);
   }
 
-  /** Rolls back batches that were not appended, the last first, and repeats under the lock what may be repeated. */
+  /**
+   * Rolls back batches that were not appended, the last first. Those that another writer overtook are repeated under the lock.
+   */
   async #rollBack(
     batches: readonly Batch[],
     results: readonly PromiseSettledResult<number | undefined>[],
   ): Promise<void> {
     const all = batches.flatMap(({ items }) => items);
-    orRejectAll(all, () => {
+    runOrRejectAll(all, () => {
       for (const batch of batches.toReversed()) batch.undo();
     });
     this.#publish();
@@ -393,7 +403,7 @@ export class WorkspaceLog {
     }
   }
 
-  /** Appends the first of every id under the lock and answers repeats. Returns what has to go again. */
+  /** Appends the first action of each id under the lock, and answers repeats. Returns the actions that need another round. */
   async #lockedRound(items: readonly PendingDecision[]): Promise<readonly PendingDecision[]> {
     const connection = await this.#database.pool.connect();
     let fault: Error | undefined;
@@ -462,7 +472,7 @@ export class WorkspaceLog {
       this.#loaded.announce(batch.events());
       this.#notifyAppended(batch.endSeq, batch.isAwaited ? "decisions" : undefined);
       const { nextExpiryMs } = batch;
-      if (nextExpiryMs !== undefined) apart(() => this.#surroundings.onEscalated?.(this.workspaceId, nextExpiryMs));
+      if (nextExpiryMs !== undefined) runApart(() => this.#surroundings.onEscalated?.(this.workspaceId, nextExpiryMs));
     }
   }
 
@@ -477,7 +487,7 @@ export class WorkspaceLog {
     const { onAppended } = this.#surroundings;
     if (onAppended === undefined) return;
     const { workspaceId, windows } = this.#loaded.current;
-    apart(() => onAppended({ workspaceId, seq, longestWindowMs: windows.longestMs, wakes }));
+    runApart(() => onAppended({ workspaceId, seq, longestWindowMs: windows.longestMs, wakes }));
   }
 }
 
@@ -485,7 +495,7 @@ function isAppended(result: PromiseSettledResult<number | undefined>): result is
   return result.status === "fulfilled" && result.value !== undefined;
 }
 
-/** True for an append that failed for another reason than a decision that exists already. */
+/** True for an append that failed for a reason other than a decision that exists already. */
 function isFault(result: PromiseSettledResult<number | undefined>): result is PromiseRejectedResult {
   return result.status === "rejected" && !isUniqueViolation(result.reason);
 }
