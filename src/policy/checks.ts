@@ -3,32 +3,39 @@ import { Comparisons } from "./comparisons.ts";
 import type { PatternSet } from "./patterns.ts";
 import type { SchemaError, ToolSchema } from "./types.ts";
 
-/** Stands for the result of a check that was not made, because it would take too long. */
+/** Result of a check that was not made, because it would take too long. */
 export const TOO_LONG = "CHECK_TOO_LONG";
 
-/** A check that takes too long to be made at the action's turn, so that it has to be made before, aside from the event loop. */
+/** A check that takes too long for the action's turn. It is made before the turn, outside the event loop. */
 export type LongCheck =
   | { readonly kind: "patterns"; readonly patterns: readonly string[]; readonly text: string }
   | { readonly kind: "schema"; readonly tool: ToolSchema; readonly args: JsonObject };
 
 /** Results of long checks. */
 export interface LongAnswers {
-  /** For each text the patterns that were looked for, and whether each is found. */
+  /** For each text, whether each of the patterns that were looked for is found. */
   readonly patterns: ReadonlyMap<string, ReadonlyMap<string, boolean>>;
-  /** For each tool's digest the arguments that were checked against its schema, and the first error; null for none. */
+  /** For each tool's digest, the first error of each object that was checked against its schema; null if the object fits. */
   readonly schemas: ReadonlyMap<string, ReadonlyMap<JsonObject, SchemaError | null>>;
 }
 
-/** Steps of patterns, of some 10 ns each, that one decision takes at its turn; a search that needs more is a long check. */
+/**
+ * Maximum steps of patterns, of some 10 ns each, that one decision takes at its turn; a search that needs more is a long check.
+ */
 export const MAX_PATTERN_STEPS = 200_000;
-/** Steps of one decision's schema checks at its turn, of at most some microseconds each; one that needs more is a long check. */
+/**
+ * Maximum steps of schema checks, of at most some microseconds each, at a decision's turn; a check that needs more is a long
+ * one.
+ */
 const MAX_SCHEMA_STEPS = 5_000;
-/** Subschemas up to which a schema is compiled at an action's turn, in at most 25 ms; larger ones make long checks only. */
+/**
+ * Maximum subschemas of a schema that is compiled at an action's turn, in at most 25 ms; a larger one makes long checks only.
+ */
 const MAX_SCHEMA_SIZE = 64;
 
 /**
- * Budget of the rules of one decision. It is counted and not timed, so that every process decides alike: past the budget a
- * check gives `TOO_LONG`, with which a `block` or `escalate` rule holds and an `allow` rule does not.
+ * Budget of the rules of one decision, counted rather than timed, so that every process decides alike. Past the budget a check
+ * returns `TOO_LONG`: a `block` or `escalate` rule then fires, and an `allow` rule does not.
  */
 export class Checks {
   #patternSteps = MAX_PATTERN_STEPS;
@@ -42,7 +49,7 @@ export class Checks {
     this.#answers = answers;
   }
 
-  /** The long checks that had no answer, in the order in which they were needed. */
+  /** Long checks without an answer, in the order in which they were needed. */
   get missing(): readonly LongCheck[] {
     return this.#missing;
   }
@@ -90,10 +97,13 @@ export interface CheckSizes {
   readonly largestSchema: number;
 }
 
-/** Characters of JSON for each value in it, at least. */
+/** Minimum number of JSON characters for each value. */
 const CHARACTERS_PER_VALUE = 2;
 
-/** Tests whether rules of these sizes may need a long check on texts of some characters. MAY say so of rules that need none. */
+/**
+ * Tests whether rules of these sizes may need a long check on texts of `textLength` characters. MAY return true for rules that
+ * need none.
+ */
 export function takesLong({ patterns, schemas, largestSchema }: CheckSizes, textLength: number): boolean {
   if (largestSchema > MAX_SCHEMA_SIZE || patterns * textLength > MAX_PATTERN_STEPS) return true;
   return (schemas * textLength) / CHARACTERS_PER_VALUE > MAX_SCHEMA_STEPS;

@@ -1,23 +1,23 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import { type Comparable, comparableFrom, comparableText, textFrom } from "./json-value.ts";
 
-/** Steps of some 15 ns that one decision may spend on comparing values with conditions. */
+/** Maximum steps, of some 15 ns each, that one decision spends on comparing values with conditions. */
 const MAX_STEPS = 1_000_000;
 /** Steps for finding a value and looking at its type. */
 const VALUE_STEPS = 4;
-/** Characters that are read in one step, and that are folded in one; folding brings a text into the form that is compared. */
+/** Characters that one step reads, and that one step folds; folding brings a text into the form that is compared. */
 const READ_CHARACTERS = 16;
 const FOLDED_CHARACTERS = 2;
-/** How many times less it costs to look at a value again. */
+/** Cost of looking at a value again, as a part of the first cost. */
 const AGAIN = FOLDED_CHARACTERS / READ_CHARACTERS;
 
-/** Characters past which a text is folded once for all conditions, and how many such texts are remembered. */
+/** Length past which a text is folded once for all conditions, and the number of such texts that are remembered. */
 const LONG_TEXT = 256;
 const REMEMBERED_TEXTS = 8;
 
 /**
- * The values that one decision compares, each brought once into the form in which it is compared, and the budget for it. The
- * budget is counted and not timed, so that every process decides alike.
+ * Values that one decision compares, each converted once to the form in which it is compared, and the budget for comparing. The
+ * budget is counted rather than timed, so that every process decides alike.
  */
 export class Comparisons {
   #stepsLeft = MAX_STEPS;
@@ -27,7 +27,7 @@ export class Comparisons {
   readonly #scalars = new Map<readonly JsonValue[], ReadonlySet<Comparable | undefined>>();
   readonly #members = new Map<readonly JsonValue[], ReadonlySet<Comparable>>();
 
-  /** Counts a look at a value that is then compared; false if nothing is left for it. */
+  /** Spends the steps for a value that is looked at and compared. Returns false if the budget is used up. */
   looksAt(value: JsonValue | undefined): boolean {
     if (typeof value === "string") return this.#spend(VALUE_STEPS + this.#stepsOfText(value));
     if (typeof value !== "object" || value === null) return this.#spend(VALUE_STEPS);
@@ -38,12 +38,12 @@ export class Comparisons {
     return this.#spend(weight);
   }
 
-  /** Counts the way through the elements of a list; false if nothing is left for it. */
+  /** Spends the steps for walking the elements of a list. Returns false if the budget is used up. */
   walks(list: readonly JsonValue[]): boolean {
     return this.#spend(VALUE_STEPS * list.length);
   }
 
-  /** Counts reading a text some times; false if nothing is left for it. */
+  /** Spends the steps for reading a text some times. Returns false if the budget is used up. */
   reads(text: string, times: number): boolean {
     return this.#spend((times * text.length) / READ_CHARACTERS);
   }
@@ -64,12 +64,12 @@ export class Comparisons {
     return typeof value === "string" ? this.#fold(value) : comparableFrom(value);
   }
 
-  /** The elements of a list in the form in which they are compared. */
+  /** Returns the elements of a list in the form in which they are compared. */
   scalarsOf(list: readonly JsonValue[]): ReadonlySet<Comparable | undefined> {
     return remembered(this.#scalars, list, () => new Set(list.map((each) => this.comparableFrom(each))));
   }
 
-  /** The elements of a list as texts, in the form in which strings are compared. */
+  /** Returns the elements of a list as texts, in the form in which strings are compared. */
   textsOf(list: readonly JsonValue[]): ReadonlySet<Comparable> {
     return remembered(this.#members, list, () => new Set(list.map((each) => this.comparableTextFrom(each))));
   }
@@ -83,7 +83,7 @@ export class Comparisons {
     return text.length / (this.#foldedBefore(text) === undefined ? FOLDED_CHARACTERS : READ_CHARACTERS);
   }
 
-  // A short list and no map: texts of one length have one hash past some length, however they differ.
+  // A short list and no map: past some length, all texts of the same length have the same hash.
   #foldedBefore(text: string): string | undefined {
     return text.length > LONG_TEXT ? this.#folded.find((each) => each.text === text)?.folded : undefined;
   }
@@ -106,7 +106,7 @@ function remembered<Key extends object, Value>(known: Map<Key, Value>, key: Key,
   return value;
 }
 
-/** Steps for a value with everything in it, counted no further than just past `enough`. */
+/** Counts the steps for a value and everything in it, and stops just past `enough`. */
 function weightOf(value: JsonValue, enough: number): number {
   let weight = 0;
   const open: JsonValue[] = [value];

@@ -23,7 +23,7 @@ interface FiredRule {
   readonly mandate: CompiledMandate;
   readonly rule: CompiledRule;
   readonly decision: Decision;
-  /** What was found, the most decisive first. */
+  /** Findings of the rule, the most decisive first. */
   readonly findings: readonly Finding[];
 }
 
@@ -37,13 +37,13 @@ interface Collected {
   readonly guards: GuardFinding[];
 }
 
-/** Predicate on rules that evaluation skips. */
+/** Tests whether evaluation skips a rule. */
 type Skips = (rule: CompiledRule) => boolean;
 
-/** Reasons after which those of a further rule are left out. */
+/** Number of reasons after which those of further rules are left out. */
 const MAX_REASONS = 200;
 
-/** Stands in for the answer to a question that was not asked: the rule came into force while the action waited. */
+/** Answer to a question that was not asked, because the rule came into force while the action waited. */
 const NOT_ASKED: GuardAnswer = { kind: "unavailable", cause: "not_asked", latencyMs: 0 };
 
 const NONE_PASSES: PassTest = () => false;
@@ -66,7 +66,9 @@ export function evaluate(plan: Plan, context: EvaluationContext): PolicyResult {
   return { decision, winner: { mandate, rule }, reasons, missingChecks, ...collected };
 }
 
-/** Skips unanswered semantic rules if deterministic rules block: no answer would change the decision. */
+/**
+ * Creates the predicate that skips unanswered semantic rules if deterministic rules block: no answer would change the decision.
+ */
 function skippable(plan: Plan, context: EvaluationContext): Skips {
   const { rules } = collect(plan, context, ({ semantic }) => semantic !== undefined);
   if (rules.every(({ decision }) => decision !== "block")) return skipsNone;
@@ -104,7 +106,7 @@ function evaluateMandate(
   }
 }
 
-/** Keeps a sequence rule on one department to the members of that department. */
+/** Tests whether a rule covers the agent: a sequence rule on one department covers only the members of that department. */
 function coversAgent({ velocity, ordered }: CompiledRule, { departmentIds }: EvaluationContext): boolean {
   const departmentId = velocity?.counter.departmentId ?? ordered?.departmentId;
   return departmentId === undefined || departmentIds.includes(departmentId);
@@ -134,7 +136,7 @@ function firedRule(mandate: CompiledMandate, rule: CompiledRule, finding: Findin
   return { mandate, rule, decision, findings: [finding, ...others] };
 }
 
-/** Writes the reasons of a rule that fired, each with the change that would have passed. */
+/** Writes the reasons of a rule that fired, each with a change that would have passed. */
 function reasonsFrom({ mandate, findings }: FiredRule, passes: PassTest): PolicyReason[] {
   return findings.map(({ code, message, rule, argument, change }) => ({
     ...{ code, message, rule },

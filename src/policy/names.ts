@@ -68,8 +68,9 @@ const named = (character: string): string =>
   `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
 
 /**
- * Finds why a text is no name, as the rest of a sentence about it; undefined for a name: after normalisation printable ASCII and
- * letters, digits and marks of one script (UTS 39; Latin may stand with Han, Kana or Hangul). A blank text is a name here.
+ * Explains why a text is not a name, as the rest of a sentence about it; undefined for a name. After normalisation, a name has
+ * printable ASCII, and letters, digits and marks of one script (UTS 39; Latin may stand with Han, Kana or Hangul). A blank text
+ * is a name here.
  */
 export function nameFault(text: string): string | undefined {
   if (isPlain(text)) return text.length <= MAX_NAME ? undefined : TOO_LONG;
@@ -86,7 +87,7 @@ export function nameFault(text: string): string | undefined {
 
 const TOO_LONG = `must have at most ${MAX_NAME} characters`;
 
-/** The first character of a name that no group of scripts shares with those before it. */
+/** Finds the first character of a name that no group of scripts shares with the characters before it. */
 function foreignIn(name: string): string {
   const characters = [...name];
   const index = characters.findIndex((_, at) => !ONE_SCRIPT.test(characters.slice(0, at + 1).join("")));
@@ -98,7 +99,7 @@ export const isToolName = (text: string): boolean => TOOL_NAME.test(text);
 
 const TOOL_CHARACTER = /^[A-Za-z0-9 ._:/@#$+-]$/;
 
-/** Finds why a trimmed text is no tool's name, as the rest of a sentence about it; undefined for a name. */
+/** Explains why a trimmed text is not a tool's name, as the rest of a sentence about it; undefined for a name. */
 export function toolNameFault(text: string): string | undefined {
   if (isToolName(text)) return undefined;
   const foreign = [...text].find((character) => !TOOL_CHARACTER.test(character));
@@ -108,7 +109,7 @@ export function toolNameFault(text: string): string | undefined {
 /** Returns the form in which the names of tools are compared: without case. */
 export const toolKey = (name: string): string => name.trim().toLowerCase();
 
-/** Finds why a text is no action-type pattern, as the rest of a sentence about it; undefined for a pattern. */
+/** Explains why a text is not an action-type pattern, as the rest of a sentence about it; undefined for a pattern. */
 export function patternFault(text: string): string | undefined {
   const pattern = normaliseName(text);
   if (pattern === "") return "must not be blank";
@@ -117,7 +118,7 @@ export function patternFault(text: string): string | undefined {
   return nameFault(text);
 }
 
-/** Tells if a text is an action-type pattern. */
+/** Tests whether a text is an action-type pattern. */
 export function isActionPattern(text: string): boolean {
   return patternFault(text) === undefined;
 }

@@ -1,8 +1,11 @@
 import { RE2JS, RE2Set } from "re2js";
 
-/** Instructions that one pattern may compile to; `[ab]{1,300}` compiles to about 600. */
+/** Maximum instructions that one pattern compiles to; `[ab]{1,300}` compiles to about 600. */
 export const MAX_PATTERN_SIZE = 1_000;
-/** Bytes of the automaton of a set that stays in memory with its rule. Past them a search falls back to steps per instruction. */
+/**
+ * Maximum bytes of the automaton of a set that stays in memory with its rule. Past them a search falls back to steps per
+ * instruction.
+ */
 const KEPT_MEMORY = 32_768;
 
 /** A pattern that compiles, or the reason why it does not, as the rest of a sentence about it. */
@@ -26,7 +29,7 @@ export function checkPattern(pattern: string, { ignoreCase = true } = {}): Patte
   }
 }
 
-/** Characters of a pattern that a message shows. */
+/** Maximum characters of a pattern that a message shows. */
 const MAX_SHOWN = 80;
 
 /** Shortens a pattern for a message. */
@@ -38,10 +41,10 @@ const tooLarge = (size: number): PatternResult => ({
   message: `compiles to about ${size} instructions, and at most ${MAX_PATTERN_SIZE} are allowed; lower its repeat counts`,
 });
 
-/** Patterns are searched for ignoring case. */
+/** Compiles one pattern for a case-sensitive search. `checkPattern` MUST accept the pattern. */
 const searched = (pattern: string): string => `(?i)${pattern}`;
 
-/** Compiles one pattern that `checkPattern` compiles, to be searched for with its case. */
+/** Compiles one pattern for a search that heeds case. `checkPattern` MUST accept the pattern. */
 export function compilePattern(pattern: string): { readonly found: (text: string) => boolean } {
   const set = new RE2Set(RE2Set.UNANCHORED, 0, KEPT_MEMORY);
   set.add(pattern);
@@ -57,7 +60,7 @@ export class PatternSet {
   readonly #memory: number;
   #set: RE2Set | undefined;
 
-  /** The patterns MUST be such that `checkPattern` compiles, `size` their sizes together; `memory` bounds the automaton in bytes. */
+  /** `checkPattern` MUST accept the patterns. `size` is the sum of their sizes; `memory` bounds the automaton in bytes. */
   constructor(patterns: readonly string[], size: number, memory = KEPT_MEMORY) {
     this.patterns = patterns;
     this.size = size;
@@ -121,7 +124,7 @@ function estimatedSize(pattern: string): number {
   return outer.reduce((sum, each) => sum + each.sum, part.sum);
 }
 
-/** Index after a character class that begins at an index; a `]` that comes first in it is a member. */
+/** Finds the index after a character class that begins at `start`; a `]` that comes first in it is a member. */
 function endOfClass(pattern: string, start: number): number {
   let index = start + 1;
   if (pattern[index] === "^") index++;

@@ -7,15 +7,15 @@ import { type Plan, RuleIndex } from "./rule-index.ts";
 import type { CompiledMandate, EvaluationContext, PolicyResult, PolicySet } from "./types.ts";
 
 /**
- * Size of the plans kept per set, in characters of their keys and rules. They are kept because collecting and sorting rules takes
- * longer than evaluating them. One per tool, action type and combination of scopes in use.
+ * Maximum size of the plans kept per set, in characters of their keys and rules. They are kept because collecting and sorting
+ * rules takes longer than evaluating them. There is one per tool, action type and combination of scopes in use.
  */
 const MAX_PLANS_SIZE = 2_097_152;
 /** Counted for each mandate and rule of a plan: a reference and its object. */
 const PLANNED_SIZE = 32;
 
 /**
- * Builds the set of mandates in force; of two with one id the later stays. The cost of a decision does not depend on
+ * Builds the set of mandates in force; of two with the same id the later stays. The cost of a decision does not depend on
  * mandates for other agents, departments, tools or action types.
  */
 export function createPolicySet(mandates: Iterable<CompiledMandate>): PolicySet {

@@ -89,7 +89,7 @@ export type CompileResult =
   | { readonly kind: "compiled"; readonly rules: readonly CompiledRule[] }
   | { readonly kind: "invalid"; readonly violations: readonly RuleViolation[] };
 
-/** Counter of a velocity rule. One object for the life of the compiled rule, so it may key a `WeakMap`. */
+/** Counter of a velocity rule. The object is the same for the life of the compiled rule, so it may key a `WeakMap`. */
 export interface CounterSpec {
   /** Names the matcher: equal for equal `patterns` and `countDecisions` in any order. Excludes scope and window. */
   readonly key: string;
@@ -100,7 +100,7 @@ export interface CounterSpec {
   /** Length of the sliding window in milliseconds. */
   readonly windowMs: number;
   readonly scope: ScopeWord;
-  /** With scope `department`: this one instead of those of the acting agent. */
+  /** With scope `department`: the department to count, instead of the acting agent's. */
   readonly departmentId?: string;
 }
 
@@ -141,7 +141,7 @@ export interface LimitState {
   readonly rule: string;
 }
 
-/** Sequence of an ordered rule. One object for the life of the compiled rule. */
+/** Sequence of an ordered rule. The object is the same for the life of the compiled rule. */
 export interface OrderedSpec {
   /** Equal for equal `steps`, `countDecisions` and `scope`. Excludes department and window. */
   readonly key: string;
@@ -152,11 +152,11 @@ export interface OrderedSpec {
   /** Length of the sliding window in milliseconds. */
   readonly windowMs: number;
   readonly scope: ScopeWord;
-  /** With scope `department`: this one instead of those of the acting agent. */
+  /** With scope `department`: the department to count, instead of the acting agent's. */
   readonly departmentId?: string;
 }
 
-/** Question of a semantic rule. One object for the life of the compiled rule. */
+/** Question of a semantic rule. The object is the same for the life of the compiled rule. */
 export interface SemanticSpec {
   /** Equal for equal questions; rules that share it share one answer. */
   readonly key: string;
@@ -239,7 +239,7 @@ export interface Principal {
   readonly departmentIds: readonly string[];
 }
 
-/** Why a rule fired, without the mandate it belongs to. */
+/** Reason why a rule fired, without the mandate it belongs to. */
 export interface Finding {
   /** A stable word of `Reason.code`. */
   readonly code: FindingCode;
@@ -297,7 +297,7 @@ export interface CompiledRule {
   readonly tool: string | undefined;
   /** Covers only these action types, normalised; empty covers all. */
   readonly actionTypes: readonly string[];
-  /** True for a rule that no longer compiles and escalates in its place. */
+  /** True for the stand-in of a rule that no longer compiles. */
   readonly stale: boolean;
   /** The rule as written, with the type that the compiler chose. */
   readonly source: Rule;
@@ -312,8 +312,8 @@ export interface CompiledRule {
   /** Subschemas that a `schema` rule checks; 0 for any other. */
   readonly schemaSize: number;
   /**
-   * Returns why the rule fires on an action that it covers; undefined if it does not fire. A velocity rule is given its
-   * counter, a semantic rule the guard's answer. MUST NOT throw on any context.
+   * Returns the finding if the rule fires on an action that it covers, else undefined. A velocity rule is given its counter, a
+   * semantic rule the guard's answer. MUST NOT throw on any context.
    */
   readonly check: (context: EvaluationContext, reading?: CounterReading, answer?: GuardAnswer) => Finding | undefined;
   /** Judges each condition of the rule's list, in its order; undefined for a rule without one. MUST NOT throw on any context. */
@@ -353,7 +353,7 @@ export interface CompiledMandate {
   readonly violations: readonly RuleViolation[];
 }
 
-/** How `compileMandate` treats rules that do not compile. */
+/** Options of `compileMandate` for rules that do not compile. */
 export interface CompileMandateOptions {
   /** Makes such a rule escalate in its place, instead of leaving the mandate without rules. Default false. */
   readonly allowStale?: boolean;
@@ -368,7 +368,7 @@ export interface FiredMandate {
 
 /** A mandate in mode `observe` that would have decided. */
 export interface ObservedMandate extends FiredMandate {
-  /** Of its rules that fired, most restrictive first, 200 at most. */
+  /** Reasons of its rules that fired, most restrictive first, 200 at most. */
   readonly reasons: readonly PolicyReason[];
 }
 
@@ -378,7 +378,10 @@ export interface PolicyResult {
   readonly decision: Decision | undefined;
   /** The rule that decided: of the highest priority among equals, then the lowest mandate id, then the first rule. */
   readonly winner?: { readonly mandate: CompiledMandate; readonly rule: CompiledRule };
-  /** Of the rules of enforcing mandates that fired, most restrictive first; none of a further rule past 200. */
+  /**
+   * Reasons of the rules of enforcing mandates that fired, most restrictive first. After 200, those of further rules are left
+   * out.
+   */
   readonly reasons: readonly PolicyReason[];
   /** Enforcing mandates of which a rule fired, by id. */
   readonly fired: readonly FiredMandate[];
@@ -388,7 +391,7 @@ export interface PolicyResult {
   readonly collectiveLimits: readonly LimitState[];
   /** Every semantic rule evaluated, fired or not, by mandate id and rule. */
   readonly guards: readonly GuardFinding[];
-  /** Checks that would have taken too long, and whose rules hold for it. */
+  /** Checks that would have taken too long. Their rules fired, unless they allow. */
   readonly missingChecks: readonly LongCheck[];
 }
 
@@ -401,7 +404,7 @@ export interface PolicySet {
   readonly digest: string;
   /** True if any mandate has a semantic rule. */
   readonly asksGuard: boolean;
-  /** Tests whether checks of an action whose texts have some characters together may take too long at its turn. */
+  /** Tests whether the checks of an action with `textLength` characters of text may take too long at its turn. */
   readonly mayTakeLong: (textLength: number) => boolean;
   /** Lists every mandate, in no particular order. */
   readonly mandates: () => Iterable<CompiledMandate>;
@@ -415,6 +418,6 @@ export interface PolicySet {
 
 /** A list of action-type patterns, compiled. */
 export interface CompiledPatterns {
-  /** Tells if one of the patterns matches an action type given as `normaliseName` gives it. */
+  /** Tests whether one of the patterns matches an action type given as `normaliseName` gives it. */
   readonly matches: (normalised: string) => boolean;
 }

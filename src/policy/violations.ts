@@ -1,12 +1,12 @@
 import { distance } from "fastest-levenshtein";
 import { checkPattern, MAX_PATTERN_SIZE, type PatternResult } from "./patterns.ts";
 
-/** One thing wrong with a mandate; the fields of the message `RuleViolation`. */
+/** One fault of a mandate; the fields of the message `RuleViolation`. */
 export interface RuleViolation {
   /** Place in the mandate: `rules[2].conditions.rules[0].operator`. */
   readonly path: string;
   readonly reason: RuleViolationReason;
-  /** One sentence that names the value and the values that would do. */
+  /** One sentence that names the value and the accepted values. */
   readonly message: string;
   /** The nearest value that would be right. */
   readonly suggestion?: string;
@@ -38,7 +38,8 @@ export const RULE_VIOLATION_REASONS = {
   PATTERN_MISSING: "a content rule has no patterns",
   PROMPT_MISSING: "a semantic rule has no text to judge by",
   RANGE_NOT_ORDERED: "the lower end of the range is above its upper end",
-  SCHEMA_NOT_CHECKABLE: "arguments cannot be checked against the tool's schema, such as for a pattern RE2 cannot take",
+  SCHEMA_NOT_CHECKABLE:
+    "arguments cannot be checked against the tool's schema, for example because of a pattern that RE2 does not accept",
   SCOPE_TARGET_MISSING: "the scope needs a department or an agent and none is named",
   SCOPE_TARGET_NOT_APPLICABLE: "a department or agent is named that the scope does not use",
   TIME_INVALID: "the time is not written as `HH:MM`",
@@ -46,22 +47,22 @@ export const RULE_VIOLATION_REASONS = {
   TIME_ZONE_UNKNOWN: "there is no such time zone",
   TOOL_MISSING: "a rule on arguments names no tool",
   ON_MISSING_UNKNOWN: "`on_missing` is neither `ignore` nor `violate`",
-  TOOL_NAME_INVALID: "a rule names a tool by a text that no tool can have as its name",
+  TOOL_NAME_INVALID: "a rule names a tool by a name that no tool can have",
   TOOL_NOT_REGISTERED: "a rule on arguments names a tool without a registered schema",
   TYPE_MISSING: "the rule has neither a type nor a tool to choose one by",
   TYPE_UNKNOWN: "there is no such rule type",
   VALUE_MISSING: "the operator needs a value and none is given",
   VALUE_NOT_APPLICABLE: "the operator takes no value",
   VALUE_NOT_IN_ENUM: "the tool's schema does not allow the value",
-  VALUE_TYPE: "the value has not the type that the operator or the argument needs",
+  VALUE_TYPE: "the value does not have the type that the operator or the argument needs",
 } as const;
 
 /** A reason for which a mandate does not compile. */
 export type RuleViolationReason = keyof typeof RULE_VIOLATION_REASONS;
 
-/** Instructions that the patterns of one mandate may compile to. */
+/** Maximum instructions that the patterns of one mandate compile to. */
 const MAX_INSTRUCTIONS = 8_000;
-/** Suggestions for one mandate; each compares a text with all that it could mean. */
+/** Maximum number of suggestions for one mandate; each compares a text with all candidates. */
 const MAX_SUGGESTIONS = 10;
 
 /** Budget for compiling one mandate, all of its rules together. */
@@ -81,21 +82,21 @@ export class CompileBudget {
       return { kind: "invalid", message };
     }
     const checked = checkPattern(pattern);
-    // One that is refused took as much time.
+    // A refused pattern took as much time.
     this.#instructions += checked.kind === "compiled" ? checked.size : MAX_PATTERN_SIZE;
     return checked;
   }
 
-  /** Finds the nearest candidate as `nearest` does; none once there were many. */
+  /** Finds the nearest candidate as `nearest` does; undefined once the mandate has had its suggestions. */
   nearest(text: string, candidates: Iterable<string>): string | undefined {
     return ++this.#suggestions > MAX_SUGGESTIONS ? undefined : nearest(text, candidates);
   }
 }
 
-/** Collects everything wrong with a rule while it is compiled. */
+/** Violations of one rule, collected while it is compiled. */
 export class Violations {
   readonly #noted: RuleViolation[] = [];
-  /** Of the mandate that the rule is part of. */
+  /** Budget of the rule's mandate. */
   readonly budget: CompileBudget;
 
   /** `budget` default: one of its own. */

@@ -3,16 +3,16 @@ import { isJsonObject, ownValue } from "./json-value.ts";
 import type { Plan } from "./rule-index.ts";
 import type { ArgumentChange, Decision, EvaluationContext } from "./types.ts";
 
-/** Values that are tried for all reasons of one action, to say what would have passed. */
+/** Maximum number of values that are tried for all reasons of one action, to say what would have passed. */
 const MAX_TRIES = 12;
-/** Conditions that are compared in all of these tries. */
+/** Maximum number of conditions that are compared in all of these tries. */
 const MAX_TRIED_CONDITIONS = 6_000;
-/** Tests that an action is allowed once one argument is changed. */
+/** Tests whether an action is allowed once one argument is changed. */
 export type PassTest = (change: ArgumentChange) => boolean;
 
 /**
- * Creates the test for one action: it decides the action with each of the values, by `decideWith`. Past a number of tries, which
- * all reasons of the action share, nothing passes.
+ * Creates the test for one action: it decides the action with each of the values, by `decideWith`. All reasons of the action
+ * share a number of tries, and past it nothing passes.
  */
 export function createPassTest(
   plan: Plan,
@@ -40,7 +40,9 @@ interface CallArguments {
   readonly metadata: JsonObject | undefined;
 }
 
-/** Returns an action's arguments with another value of one of them; undefined if a member on the way to it is no object. */
+/**
+ * Returns an action's arguments with another value of one of them; undefined if a member on the path to it is not an object.
+ */
 export function withArgument(
   { arguments: args, metadata }: CallArguments,
   path: readonly string[],

@@ -29,7 +29,7 @@ export interface AgentState {
 /** Compiles a list of patterns, or returns the compiled form of an equal list from its cache. */
 export type PatternCache = (patterns: readonly string[]) => CompiledPatterns;
 
-/** Characters of pattern lists in the cache of a workspace. Lists that agents have stay alive without it. */
+/** Characters of pattern lists that a workspace caches. Lists in use by agents stay alive without the cache. */
 const CACHED_CHARACTERS = 4_194_304;
 
 /** Creates the cache of a workspace. Agents of a kind often have equal lists, and so share their compiled forms. */
@@ -64,7 +64,7 @@ export function createAgentState(
   };
 }
 
-/** A department as the log has it. */
+/** State of a department. */
 export interface DepartmentState {
   readonly department: SealedDepartment;
   readonly createdAtMs: number;
@@ -74,7 +74,7 @@ export interface DepartmentState {
 }
 
 const NO_MEMBERS: ReadonlySet<string> = new Set();
-/** Members of the unions of departments that are cached: about 32 MB of sets. A larger union is built each time. */
+/** Maximum number of members in the cached unions of departments: about 32 MB of sets. A larger union is built each time. */
 const CACHED_MEMBERS = 1_048_576;
 
 /** The departments of a workspace and their members. Keeps the `departmentIds` of the workspace's agents up to date. */
@@ -83,7 +83,7 @@ export class Departments implements Membership {
   readonly #all = new Map<string, DepartmentState & { readonly members: Set<string> }>();
   readonly #unions: LRUCache<string, ReadonlySet<string>, readonly string[]>;
 
-  /** Creates no departments over the agents of a workspace. */
+  /** Creates the departments of a workspace, empty at first, over its agents. */
   constructor(agents: ReadonlyMap<string, AgentState>) {
     this.#agents = agents;
     this.#unions = new LRUCache<string, ReadonlySet<string>, readonly string[]>({
@@ -127,7 +127,7 @@ export class Departments implements Membership {
   /** Adds an agent to a department. */
   addMember(departmentId: string, agentId: string): void {
     const agent = this.#agents.get(agentId);
-    // The agent's own text, because an entry's would keep the whole entry in memory.
+    // The agent's own string, because the entry's would keep the whole entry in memory.
     this.#all.get(departmentId)?.members.add(agent?.agentId ?? agentId);
     this.#changeDepartments(agent, (ids) => [...ids.filter((id) => id !== departmentId), departmentId].sort());
   }

@@ -24,7 +24,7 @@ export function itemStatus({ sealed, uses }: AuthorityItem, nowMs: number): Auth
   return authorityStatus({ endedAtMs: null, expiresAtMs: sealed.expires_at_ms, maxUses: sealed.max_uses, uses }, nowMs);
 }
 
-/** Tests that an item would be in force but for its uses. */
+/** Tests that an item is used up, and has neither ended nor expired. */
 export function isUsedUp(item: AuthorityItem, nowMs: number): boolean {
   return itemStatus(item, nowMs) === "used_up";
 }

@@ -33,13 +33,13 @@ function removeFrom(items: ItemsByKey, key: string, item: AuthorityItem): void {
   if (known?.size === 0) items.delete(key);
 }
 
-/** A grant that has ended, as far as refusals tell of it. */
+/** Parties of an ended grant, for refusals that name it. */
 export interface EndedGrant {
   readonly agentId: string;
   readonly grantorAgentId: string;
 }
 
-/** Ended grants that are remembered; any other is read again. */
+/** Maximum number of remembered ended grants; any other is read again. */
 const REMEMBERED_ENDED = 10_000;
 
 /** Returns the chain of a grant: the grant itself, its parent, and so on up to the first one. */
@@ -59,7 +59,7 @@ const delegationKey = (agentId: string, principalId: string): string => `${agent
  */
 export class AuthorityIndex {
   readonly #items = new Map<string, AuthorityItem>();
-  /** Grants that were looked up because an action named them and they are not in force; null for an unknown one. */
+  /** Grants that an action named and that were looked up because they have ended; null for an unknown id. */
   readonly endedGrants = new LRUCache<string, { readonly grant: EndedGrant | null }>({
     maxSize: REMEMBERED_ENDED,
     sizeCalculation: () => 1,
@@ -74,7 +74,7 @@ export class AuthorityIndex {
     return this.#items.get(id);
   }
 
-  /** Tells if a grant is in memory: in force, or looked up after its end. */
+  /** Tests whether a grant is in memory: in force, or looked up after its end. */
   knowsGrant(id: string): boolean {
     return this.#items.has(id) || this.endedGrants.has(id);
   }
@@ -84,7 +84,7 @@ export class AuthorityIndex {
     return this.#byHolder.get(holderKey(agentId, kind)) ?? NO_ITEMS;
   }
 
-  /** Returns the grants that an agent gave itself, without the child grants that others derived from them. */
+  /** Returns the grants of which an agent is itself the grantor, without the child grants that others derived from them. */
   givenBy(agentId: string): Iterable<AuthorityItem> {
     return this.#byGrantor.get(agentId) ?? NO_ITEMS;
   }

@@ -173,10 +173,10 @@ export type SealedMcpTool = {
   readonly digest: string;
 };
 
-/** Rejections without a person: the escalation's time is up, or its last ask was taken back. */
+/** Causes of a rejection without a person: the escalation expired, or its last ask was withdrawn. */
 export type EscalationCause = "expiry" | "withdrawal";
 
-/** An edit of an escalation as sealed: the same action with other arguments, and what the policies said of it. */
+/** An edit of an escalation as sealed: the same action with other arguments, and the decision on it. */
 export type SealedEdit = {
   readonly arguments: JsonObject;
   /** Digest of the action as it was asked for. */
@@ -237,17 +237,17 @@ export type ControlChange =
       readonly note: string | null;
       /** Asks that were not withdrawn. */
       readonly asked: number;
-      /** What resolved it in place of a person. */
+      /** Cause of a rejection without a person. */
       readonly cause?: EscalationCause;
       /** RFC 3339 UTC, until when an approval is usable. Absent for a rejection. */
       readonly expires_at?: string;
-      /** What a person approved in place of the rejected action. */
+      /** Edit that a person approved in place of the rejected action. */
       readonly edit?: SealedEdit;
       /** Approval: the escalation whose edit approved this one. */
       readonly edited_from?: string;
     }
   | {
-      /** People got more time. */
+      /** More time for a pending escalation. */
       readonly type: "escalation_extended";
       readonly escalation_id: string;
       readonly agent_id: string;
@@ -257,7 +257,7 @@ export type ControlChange =
       readonly expires_at: string;
     }
   | {
-      /** One of several asks was taken back; the last makes the escalation `escalation_resolved`. */
+      /** Withdrawal of one of several asks. The last withdrawal is an `escalation_resolved`. */
       readonly type: "escalation_withdrawn";
       readonly escalation_id: string;
       readonly agent_id: string;
@@ -268,7 +268,7 @@ export type ControlChange =
   | { readonly type: "key_revoked"; readonly key_id: string }
   | { readonly type: "signing_key_added"; readonly signing_key: SealedSigningKey }
   | {
-      /** What the key signed before this entry still verifies, and nothing later. */
+      /** Signatures from before this entry still verify, later ones do not. */
       readonly type: "signing_key_retired";
       readonly key_id: string;
     }
@@ -307,7 +307,7 @@ export type ControlChange =
   | { readonly type: "mcp_server_updated"; readonly mcp_server: SealedMcpServer }
   | { readonly type: "mcp_server_deleted"; readonly name: string }
   | {
-      /** A tool of an MCP server is new, or its definition has changed. */
+      /** New or changed definition of a tool of an MCP server. */
       readonly type: "mcp_tool_changed";
       readonly mcp_tool: SealedMcpTool;
       /** False if the definition waits for a person to accept it. */
@@ -322,7 +322,7 @@ export type ControlChange =
       readonly disabled_kinds: readonly string[];
       /** Number of entries in the allow-list. */
       readonly allowed: number;
-      /** Whether the workspace has a model's service of its own. */
+      /** True if the workspace has a model service of its own. */
       readonly own_llm: boolean;
     };
 

@@ -12,7 +12,7 @@ export interface EscalationState {
   status: EscalationStatus;
   /** Decision that used the approval up; null while it is unused. */
   usedBy: string | null;
-  /** Epoch milliseconds from which it can no longer be approved; once approved, from which the approval is not usable. */
+  /** Epoch milliseconds. Pending: until then it can be approved. Approved: until then the approval can be used. */
   expiresAtMs: number;
 }
 
@@ -21,12 +21,12 @@ export const escalationIdOf = (decisionId: string): string => idWithPrefix("esc"
 
 /** An agent's pending escalations at some time. */
 export interface PendingEscalations {
-  /** The one for an action; undefined if nobody has asked for it. */
+  /** Escalation of the given action; undefined if none is pending. */
   readonly same: EscalationState | undefined;
   readonly count: number;
 }
 
-/** Resolved escalations in the cache. INVARIANT: more than one batch can present. */
+/** Maximum number of cached resolved escalations. INVARIANT: greater than the number that one batch can present. */
 const CACHED_RESOLVED = 1_000;
 
 /**
@@ -86,8 +86,8 @@ export class Escalations {
   }
 
   /**
-   * Finds what an agent waits for at a time. Expired escalations no longer count, whether their end is sealed or not, nor does
-   * `exceptId`, in whose place the agent asks.
+   * Finds the pending escalations of an agent at a time. Expired ones do not count, even if their expiry is not sealed yet, nor
+   * does `exceptId`, which the agent's new escalation replaces.
    */
   pendingOf(agentId: string, actionDigest: string, nowMs: number, exceptId?: string): PendingEscalations {
     let same: EscalationState | undefined;

@@ -23,7 +23,7 @@ export interface Ask {
   readonly created?: { readonly actionDigest: string; readonly expiresAtMs: number };
 }
 
-/** References of a decision, as the column `ref_id` keeps them for replicas that fold it. */
+/** References of a decision, which the column `ref_id` keeps for replicas that fold the decision. */
 export interface DecisionRefs {
   /** Ids of the approved escalation and of the authority that the decision used. */
   readonly usedIds: readonly string[];
@@ -76,14 +76,14 @@ export interface FoldedChange {
 }
 
 /**
- * Folds a decision into the state: trust, counters, new escalations, and uses of approvals and authority. Every decision enters the state
- * here, whether it was made by this replica, made by another, or read by a cold start. A batch that may be rolled back
- * passes its journal.
+ * Folds a decision into the state: trust, counters, new escalations, and uses of approvals and authority. Every decision enters
+ * the state here, whether it was made by this replica, made by another, or read by a cold start. A batch that may be rolled
+ * back passes its journal.
  */
 export function foldDecision(state: WorkspaceState, entry: FoldedDecision, journal?: StateJournal): void {
   const agent = state.agents.get(entry.agentId);
   if (agent === undefined) return;
-  // The state's own text, because the request's would keep the whole request in memory.
+  // The state's own string, because the request's would keep the whole request in memory.
   const { agentId } = agent;
   const before = agent.trustTenths;
   agent.trustTenths = trustAfter(before, entry.decision);

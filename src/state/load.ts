@@ -45,7 +45,7 @@ interface HeadRow {
 
 type Statement = { readonly name: string; readonly text: string };
 
-/** Reads rows, and gives way to other requests while they are used. */
+/** Reads rows, and gives the event loop its turns while they are used. */
 async function* rowsOf<T extends object>(client: Reader, statement: Statement, values: unknown[]): AsyncGenerator<T> {
   const { rows } = await client.query<T>({ ...statement, values });
   const turns = new Turns();
@@ -84,7 +84,7 @@ async function loadFigures(client: Reader, state: WorkspaceState, trustSeq: numb
   }
 }
 
-/** Milliseconds after its expiry for which authority is loaded, because no snapshot may have its last uses yet. */
+/** Milliseconds after its expiry for which authority is still loaded, because a snapshot may lack its last uses. */
 const UNSAVED_MS = 60_000;
 
 async function loadAuthority(client: Reader, state: WorkspaceState): Promise<void> {
@@ -199,7 +199,7 @@ export function loadState(pool: Pool, workspaceId: string): Promise<WorkspaceSta
   return readSnapshot(pool, (client) => loadSnapshot(client, workspaceId));
 }
 
-/** Loads the escalations and ended grants that actions name, as far as the state lacks them. */
+/** Loads the escalations and ended grants that actions name and the state lacks. */
 export async function loadNamed(reader: Reader, state: WorkspaceState, actions: readonly Action[]): Promise<void> {
   const { authority, escalations, workspaceId } = state;
   for (const { escalationId, grantId } of actions) {

@@ -40,7 +40,7 @@ export interface MandateState extends MandateTimes {
   readonly pack: string | undefined;
 }
 
-/** A named set of mandates, as its last change left it. */
+/** A named set of mandates after its last change. */
 export interface PackState {
   readonly name: string;
   /** Number of changes that were applied, from 1. */
@@ -139,7 +139,7 @@ export class Policies {
     return [...this.#mandates.values()].filter((mandate) => mandate.pack === pack);
   }
 
-  /** Grows with every version of a tool: rules that compiled at one revision compile alike as long as it lasts. */
+  /** Increases with every version of a tool. Rules compiled at the same revision compile to the same result. */
   get toolsRevision(): number {
     return this.#toolsRevision;
   }

@@ -1,7 +1,7 @@
 import { createPublicKey, hash, type KeyObject } from "node:crypto";
 import type { SealedSigningKey } from "./control-changes.ts";
 
-/** A key that the service signs with, or once signed with, as a workspace's log seals it. */
+/** A present or former signing key of the service, as sealed in a workspace's log. */
 export interface SigningKey {
   /** RFC 7638 thumbprint. */
   readonly keyId: string;
@@ -9,7 +9,7 @@ export interface SigningKey {
   readonly publicKey: KeyObject;
   readonly addedSeq: number;
   readonly addedAtMs: number;
-  /** Place and time of the retirement: what the key signed before verifies, and nothing later. Null while it may sign. */
+  /** Place and time of the retirement: earlier signatures verify, later ones do not. Null while the key may sign. */
   readonly retired: { readonly seq: number; readonly atMs: number } | null;
 }
 

@@ -77,7 +77,7 @@ export interface Action {
   readonly editOf?: string;
   /** Answers of the guard model, by the key of the question. Default: the model was not asked. */
   readonly answers?: ReadonlyMap<string, GuardAnswer>;
-  /** Results of the checks that take too long at the action's turn. Default: none was made. */
+  /** Results of the checks that take too long at the action's turn. Default: no such check. */
   readonly longAnswers?: LongAnswers | undefined;
 }
 
@@ -132,7 +132,7 @@ export interface Outcome {
   readonly policyName: string | undefined;
   /** Digest of the policy set in force. */
   readonly policyDigest: string;
-  /** True for the refusal of a call under an ended key, which costs the agent nothing. */
+  /** True for the refusal of a call under an ended key, which changes neither trust nor counters. */
   readonly isKeyEnded: boolean;
   /** Tool that the action calls, registered or not. */
   readonly toolName: string | undefined;
@@ -175,7 +175,7 @@ export interface SealedDecision {
   readonly escalationId: string | undefined;
   readonly policyName: string | undefined;
   readonly reasons: readonly DecisionReason[];
-  /** True for an answer to a repeated request, which decided nothing anew. */
+  /** True for the answer to a repeated request, which is the first decision again. */
   readonly isReplayed: boolean;
   /** True for the refusal of a call under an ended key. */
   readonly isKeyEnded: boolean;

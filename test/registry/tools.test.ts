@@ -106,7 +106,7 @@ describe("tools", () => {
       {
         field: "input_schema.properties.iban.pattern",
         reason: "PATTERN_INVALID",
-        description: "is no regular expression of ECMA-262 with the flag `u`: Unterminated character class",
+        description: "is not a regular expression of ECMA-262 with the flag `u`: Unterminated character class",
       },
     ]);
     expect(await reasonOf(test.tools.getTool({ name: "bad" }))).to.equal("TOOL_NOT_FOUND");

@@ -1,7 +1,7 @@
 import type { Rule } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { argumentSteps } from "../schema/argument-path.ts";
 
-/** Something about a rule in force that its author should know; the fields of the message `RuleWarning`. */
+/** Warning about a rule in force; the fields of the message `RuleWarning`. */
 export interface RuleWarning {
   /** Place in the mandate: `rules[2].conditions.rules[0].field`. */
   readonly path: string;

@@ -33,7 +33,7 @@ import { describe, type RuleBodyCompiler, type RuleDraft } from "./rule-draft.ts
 
 const MAX_CONDITIONS = 100;
 const JOINTS = ["AND", "OR"];
-/** Characters of a value, and values of a list, that a receipt shows. */
+/** Maximum characters of a value, and maximum values of a list, that a receipt shows. */
 const MAX_TEXT = 80;
 const MAX_ITEMS = 10;
 
@@ -51,7 +51,7 @@ interface CompiledCondition {
   readonly field: string;
   /** The comparison: `amount > 500 USD`. */
   readonly holds: string;
-  /** A change of the argument after which the comparison is false; undefined if none is sure. */
+  /** A change of the argument after which the comparison is false; undefined if no change is certain. */
   readonly change: ArgumentChange | undefined;
   /** The types that the argument may have, in words; empty without a schema. */
   readonly types: string;
@@ -120,7 +120,10 @@ function counts(result: ConditionResult, isAllow: boolean): boolean {
   return typeof result === "string" ? !isAllow : result;
 }
 
-/** Fires if all conditions hold, and reports each. A violated one comes first: it tells more than a true comparison. */
+/**
+ * Creates the check that fires if all conditions hold, and reports each. A violation comes first: it says more than a true
+ * comparison.
+ */
 function allCheck({ rule, decision }: RuleDraft, conditions: readonly CompiledCondition[]): CompiledRule["check"] {
   const isAllow = decision === "allow";
   return (context) => {
@@ -136,7 +139,7 @@ function allCheck({ rule, decision }: RuleDraft, conditions: readonly CompiledCo
   };
 }
 
-/** Fires if at least one condition holds, and reports the first that does. */
+/** Creates the check that fires if at least one condition holds, and reports the first that does. */
 function anyCheck({ rule, decision }: RuleDraft, conditions: readonly CompiledCondition[]): CompiledRule["check"] {
   const isAllow = decision === "allow";
   return (context) => {
@@ -180,7 +183,7 @@ function resultText(
     case "CURRENCY_DIFFERS":
       return `\`${field}\` is not in ${currency}`;
     case TOO_LONG:
-      return `\`${field}\` takes too long to check, so the rule holds`;
+      return `\`${field}\` takes too long to check, so the rule fires`;
     default:
       return `\`${holds}\` holds`;
   }
@@ -304,7 +307,7 @@ function checkFit({ path, violations }: ConditionDraft, operator: Operator, argu
   violations.add(`${path}.operator`, "OPERATOR_NOT_FITTING", `${reason}; it takes ${fitting.join(" ")}`);
 }
 
-/** Names of the arguments beside an amount that may tell its currency. */
+/** Lists the arguments beside an amount that may hold its currency. */
 function currencySiblings(
   { condition, path, violations }: ConditionDraft,
   argument: FlattenedArgument,
@@ -323,7 +326,7 @@ function currencySiblings(
   const siblings = [...new Set(names)].filter((sibling) => known.has(memberPath(parent, sibling)));
   if (siblings.length === 0) {
     const wanted = names.map((sibling) => `\`${memberPath(parent, sibling)}\``).join(", ");
-    violations.add(at, "CURRENCY_NOT_IN_SCHEMA", `the tool's schema has none of ${wanted}`);
+    violations.add(at, "CURRENCY_NOT_IN_SCHEMA", `the tool's schema has none of the arguments ${wanted}`);
   }
   for (const sibling of siblings) {
     checkCurrency(condition.currency, known.get(memberPath(parent, sibling)), at, violations);
@@ -338,7 +341,7 @@ function checkCurrency(code: string, sibling: FlattenedArgument | undefined, at:
   violations.add(at, "VALUE_NOT_IN_ENUM", message, violations.budget.nearest(code, allowed));
 }
 
-/** The object that holds an argument, and the argument's name in it; elements of an array have the array's place. */
+/** Finds the object that holds an argument, and the argument's name in it. Elements of an array have the array's place. */
 function placeOf(path: string): { readonly parent: string; readonly name: string } {
   const steps = argumentSteps(path) ?? [];
   const last = steps.findLastIndex((step) => step !== null);
@@ -396,7 +399,10 @@ function comparisonText(field: string, relation: string, literal: Literal, curre
   return literal === undefined ? `${field} ${relation}${unit}` : `${field} ${relation} ${literalText(literal)}${unit}`;
 }
 
-/** Returns a change of the argument itself after which the comparison is false; undefined if none is sure, as in an array. */
+/**
+ * Returns a change of the argument itself after which the comparison is false; undefined if no change is certain, as in an
+ * array.
+ */
 function changeFrom(
   { path: field, types, enum: allowed }: FlattenedArgument,
   { opposite }: Operator,
@@ -423,7 +429,7 @@ function scalarText(value: Scalar): string {
   return JSON.stringify(points.length > MAX_TEXT ? `${points.slice(0, MAX_TEXT).join("")}…` : value);
 }
 
-/** One step of a typed condition's way to its argument. */
+/** One step of a typed condition's path to its argument. */
 export interface TypedStep {
   readonly step: ArgumentStep;
   /** The types that the schema gives the value the step starts from. */
@@ -441,13 +447,13 @@ export interface ArgumentPlan {
   readonly elements: TypeMask | undefined;
   readonly test: Test;
   readonly whenMissing: ConditionResult;
-  /** The currency, as compared, and the names of the sibling arguments that may tell it. */
+  /** The currency, as compared, and the names of the sibling arguments that may hold it. */
   readonly currency: { readonly code: string; readonly siblings: readonly string[] } | undefined;
 }
 
 /**
- * Judges a call's arguments. Over the elements of an array a violation of any one counts before a comparison that holds,
- * so that an `allow` rule needs every element to be clean.
+ * Judges a call's arguments. In an array, a violation of any element counts before a comparison that holds, so that an `allow`
+ * rule needs every element to be clean.
  */
 export function judgeArgument(plan: ArgumentPlan, args: JsonObject | undefined, checks: Checks): ConditionResult {
   return args === undefined ? plan.whenMissing : walkArgument(plan, 0, args, args, checks);
@@ -465,7 +471,7 @@ function walkArgument(
   if (at.step === null && Array.isArray(value)) return walkElements(plan, depth, value, parent, checks);
   if (at.step !== null && isJsonObject(value))
     return walkArgument(plan, depth + 1, ownValue(value, at.step), value, checks);
-  // The way ends here: the argument is missing, unless the value has a type that the schema does not admit.
+  // The path ends here: the argument is missing, unless the value has a type that the schema does not admit.
   if (value === undefined || value === null) return plan.whenMissing;
   return typeBit(value) & at.from ? plan.whenMissing : "ARGUMENT_WRONG_TYPE";
 }
@@ -533,8 +539,8 @@ export interface MetadataPlan {
 type MetadataResult = MetadataPlan["whenMissing"] | typeof TOO_LONG;
 
 /**
- * Judges the arguments, or the metadata if the arguments do not have the path's first member. Where both have it, each is judged and
- * the stricter result counts, so that neither hides the other. Holds if any element makes it hold.
+ * Judges the arguments, or the metadata if the arguments do not have the path's first member. Where both have it, each is
+ * judged and the stricter result counts, so that neither hides the other. An array holds if any of its elements does.
  */
 export function judgeMetadata(
   plan: MetadataPlan,

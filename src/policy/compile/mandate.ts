@@ -13,9 +13,9 @@ import { decisionFromEnum, toolKeyOf } from "./rule-draft.ts";
 import { compileRule } from "./rules.ts";
 
 /**
- * Compiles a mandate for publishing, or again after a tool's schema changed. Without `allowStale` a mandate with violations
- * has no rules and MUST NOT be put in force; with it, each rule that does not compile blocks or escalates in its place while
- * the others stay in force. MUST NOT throw on any source.
+ * Compiles a mandate for publishing, or again after a tool's schema changed. Without `allowStale` a mandate with violations has
+ * no rules and MUST NOT be put in force. With it, a rule that blocks or escalates takes the place of each rule that does not
+ * compile, and the others stay in force. MUST NOT throw on any source.
  */
 export function compileMandate(
   source: MandateSource,

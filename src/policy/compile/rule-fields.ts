@@ -51,7 +51,7 @@ function checkDecision({ type, decision, path, violations }: RuleDraft): void {
 /** A semantic rule that blocks may still escalate when the guard gives no verdict. */
 function checkEscalationTtl({ rule, type, decision, path, violations }: RuleDraft): void {
   if (rule.escalationTtlSeconds === undefined || decision === "escalate" || type === RuleType.SEMANTIC) return;
-  const message = `\`escalation_ttl_seconds\` means nothing to a rule that decides \`${decision}\``;
+  const message = `\`escalation_ttl_seconds\` does not apply to a rule that decides \`${decision}\``;
   violations.add(`${path}.escalation_ttl_seconds`, "CONDITION_FIELD_NOT_APPLICABLE", message);
 }
 
@@ -59,7 +59,7 @@ function checkApplicable({ type, conditions, path, violations }: RuleDraft): voi
   for (const [name, types, isSet] of FIELDS) {
     if (types.includes(type) || !isSet(conditions)) continue;
     const owners = types.map((owner) => `\`${RULE_TYPE_NAMES.get(owner)}\``).join(" and ");
-    const message = `\`${name}\` means nothing to a rule of type \`${RULE_TYPE_NAMES.get(type)}\`; it belongs to ${owners}`;
+    const message = `\`${name}\` does not apply to a rule of type \`${RULE_TYPE_NAMES.get(type)}\`; it belongs to ${owners}`;
     violations.add(`${path}.conditions.${name}`, "CONDITION_FIELD_NOT_APPLICABLE", message);
   }
 }
@@ -80,7 +80,7 @@ export function checkPatterns(patterns: readonly string[], at: string, violation
   patterns.forEach((pattern, index) => {
     const fault = patternFault(pattern);
     if (fault === undefined) return;
-    const message = `is no action type or pattern of action types: it ${fault}`;
+    const message = `is not an action type or a pattern of action types: it ${fault}`;
     violations.add(`${at}[${index}]`, "MATCH_INVALID", message);
   });
 }

@@ -18,7 +18,7 @@ import { compileSchedule } from "./schedule.ts";
 import { compileSequence } from "./sequence.ts";
 import { compileAction, compileContent, compileSchema, compileSemantic, compileTrust } from "./simple-rules.ts";
 
-/** One rule after compiling: ready, or with everything wrong with it. */
+/** Result of compiling one rule: the compiled rule, or its violations. */
 export type RuleResult =
   | { readonly kind: "compiled"; readonly rule: CompiledRule }
   | { readonly kind: "invalid"; readonly violations: readonly RuleViolation[] };

@@ -19,7 +19,7 @@ interface Schedule {
   readonly from: number;
   /** Minutes since midnight at which they end, exclusive; if below `from`, on the next day. */
   readonly to: number;
-  /** Covers the time outside of the days and hours instead. */
+  /** True if the rule covers the time outside those days and hours instead. */
   readonly isOutside: boolean;
 }
 
@@ -97,7 +97,7 @@ function minutesFrom({ conditions, path, violations }: RuleDraft, field: "from" 
   if (hours !== undefined) return Number(hours) * 60 + Number(minutes);
   const [, shortHours, shortMinutes = "0"] = SHORT_TIME.exec(text) ?? [];
   const suggestion = shortHours === undefined ? undefined : clockText(Number(shortHours), Number(shortMinutes));
-  const message = `\`${text}\` is no time of day such as \`08:30\``;
+  const message = `\`${text}\` is not a time of day such as \`08:30\``;
   violations.add(`${path}.conditions.${field}`, "TIME_INVALID", message, suggestion);
   return undefined;
 }
@@ -110,7 +110,7 @@ interface LocalTime {
   readonly minute: number;
 }
 
-/** A time zone of the IANA database. Remembers the offset of one hour, because `Intl` is slow to ask. */
+/** A time zone of the IANA database. Caches the offset of one hour, because `Intl` is slow. */
 class TimeZone {
   readonly name: string;
   readonly #format: Intl.DateTimeFormat;
@@ -124,8 +124,8 @@ class TimeZone {
   }
 
   /**
-   * Finds a time zone by its name. Returns undefined for an unknown name, and for an offset such as `+02:00`, which knows
-   * no summer time.
+   * Finds a time zone by its name. Returns undefined for an unknown name, and for an offset such as `+02:00`, which has no
+   * daylight saving time.
    */
   static named(name: string): TimeZone | undefined {
     if (!/^\s*[A-Za-z]/.test(name)) return undefined;
@@ -159,7 +159,7 @@ class TimeZone {
   }
 }
 
-/** Milliseconds by which local time is ahead of UTC. */
+/** Returns the milliseconds by which local time is ahead of UTC. */
 function zoneOffset(format: Intl.DateTimeFormat, atMs: number): number {
   const at = Math.floor(atMs / 1000) * 1000;
   const shown: Record<string, string> = {};

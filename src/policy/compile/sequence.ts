@@ -59,9 +59,9 @@ function velocityBody(draft: RuleDraft, velocity: CompiledVelocity): RuleBody {
 }
 
 /**
- * Compiles an ordered sequence: it fires on the action that is its last step, if past actions of the window were the other
- * steps in their order. Every recorded attempt is a step, even if it was not allowed: an escalated action may have been approved
- * and have happened, and a refused attempt shows the same intent.
+ * Compiles an ordered sequence: it fires on the action that is its last step, if past actions in the window were the other
+ * steps in their order. Every recorded attempt is a step, even if it was not allowed: an escalated action may have been
+ * approved and done later, and a refused attempt shows the same intent.
  */
 function compileOrdered(draft: RuleDraft): RuleBody | undefined {
   const { conditions, violations } = draft;
@@ -101,7 +101,7 @@ function checkSteps({ conditions: { steps }, path, violations }: RuleDraft): voi
   checkPatterns(steps, at, violations);
 }
 
-/** Reads whose past actions a sequence rule counts, and which of them. */
+/** Reads the group whose past actions a sequence rule counts, and the decisions that count. */
 function groupFrom({ scope, departmentId, countDecisions }: Conditions) {
   const decisions = countDecisions.map(decisionFromEnum).filter((decision) => decision !== undefined);
   return {
@@ -141,6 +141,6 @@ function checkDepartment({ conditions, path, violations }: RuleDraft): void {
 }
 
 function addWrongMode({ path, violations }: RuleDraft, owner: string, field: string): void {
-  const message = `\`${field}\` means nothing to a sequence rule of this mode; it belongs to \`${owner}\``;
+  const message = `\`${field}\` does not apply to a sequence rule of this mode; it belongs to \`${owner}\``;
   violations.add(`${path}.conditions.${field}`, "CONDITION_FIELD_NOT_APPLICABLE", message);
 }

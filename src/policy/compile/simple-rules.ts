@@ -9,7 +9,7 @@ import { decisionFromEnum, type RuleBodyCompiler, type RuleDraft, ruleFinding } 
 const DEFAULT_MIN_CONFIDENCE = 0.5;
 const MAX_TIMEOUT_MS = 60_000;
 
-/** Subschemas of a schema that arguments are checked against; compiling more takes seconds. */
+/** Maximum subschemas of a schema that arguments are checked against; compiling more takes seconds. */
 const MAX_SUBSCHEMAS = 2_000;
 
 const NO_ARGUMENTS: SchemaError = { argument: undefined, message: "the arguments are missing" };
@@ -49,9 +49,9 @@ export const compileContent: RuleBodyCompiler = (draft) => {
   };
 };
 
-/** Makes a rule hold whose check was not made because it takes too long, unless it allows. */
+/** Returns the finding of a rule whose check would take too long: the rule fires unless it allows. */
 function tooLongFinding(draft: RuleDraft, text: string): Finding | undefined {
-  return draft.decision === "allow" ? undefined : ruleFinding(draft, TOO_LONG, `${text}, so the rule holds`);
+  return draft.decision === "allow" ? undefined : ruleFinding(draft, TOO_LONG, `${text}, so the rule fires`);
 }
 
 /** Compiles a `trust` rule: it fires if the agent's trust is below a limit of 0 to 100. */
@@ -59,11 +59,11 @@ export const compileTrust: RuleBodyCompiler = (draft) => {
   const { below } = draft.conditions;
   const at = `${draft.path}.conditions.below`;
   if (below === undefined) {
-    draft.violations.add(at, "LIMIT_MISSING", "a trust rule needs the trust it starts below");
+    draft.violations.add(at, "LIMIT_MISSING", "a trust rule needs the trust below which it fires");
     return undefined;
   }
   if (!(below >= 0 && below <= 100)) {
-    draft.violations.add(at, "LIMIT_OUT_OF_RANGE", `\`${below}\` is no trust; it goes from 0 to 100`);
+    draft.violations.add(at, "LIMIT_OUT_OF_RANGE", `\`${below}\` is outside the range of trust, 0 to 100`);
     return undefined;
   }
   return {
@@ -105,12 +105,12 @@ export const compileSchema: RuleBodyCompiler = (draft) => {
   };
 };
 
-/** Returns a function from an action to the arguments that are checked: the same object for the same action. */
+/** Creates the function that returns the arguments of an action that are checked: the same object for the same action. */
 function toolArgumentsFrom(tool: ToolSchema): (context: EvaluationContext) => JsonObject | undefined {
   const isDeclared = tool.arguments.some(({ path }) => path === "tool");
   const withoutTool = new WeakMap<JsonObject, JsonObject>();
   return ({ arguments: args, metadata }) => {
-    // Metadata that are the arguments themselves name the tool in a member that is no argument.
+    // If the metadata themselves are the arguments, their member `tool` names the tool and is not an argument.
     if (args === undefined || args !== metadata || isDeclared || ownValue(args, "tool") === undefined) return args;
     const known = withoutTool.get(args);
     if (known !== undefined) return known;
@@ -121,8 +121,8 @@ function toolArgumentsFrom(tool: ToolSchema): (context: EvaluationContext) => Js
 }
 
 /**
- * Compiles a `semantic` rule: it fires if the guard finds a violation, and decides `on_unavailable` if there is no verdict or
- * the guard is less sure of its verdict, either way, than `min_confidence`.
+ * Compiles a `semantic` rule: it fires if the guard finds a violation. It decides `on_unavailable` if there is no verdict, or
+ * if the guard's confidence in its verdict, whether a violation or none, is below `min_confidence`.
  */
 export const compileSemantic: RuleBodyCompiler = (draft) => {
   const { conditions, violations } = draft;
@@ -148,7 +148,7 @@ export const compileSemantic: RuleBodyCompiler = (draft) => {
       }
       const { violates, confidence } = answer;
       if (confidence < minConfidence) {
-        const text = `the guard is ${confidence} sure of its verdict, and at least ${minConfidence} is asked for`;
+        const text = `the guard's confidence in its verdict is ${confidence}, and at least ${minConfidence} is needed`;
         return unavailableFinding(draft, text, whenUnavailable);
       }
       return violates ? violationFinding(draft, confidence) : undefined;
@@ -157,7 +157,7 @@ export const compileSemantic: RuleBodyCompiler = (draft) => {
 };
 
 function violationFinding(draft: RuleDraft, confidence: number): Finding {
-  return ruleFinding(draft, "GUARD_VIOLATION", `the guard finds a violation and is ${confidence} sure of it`);
+  return ruleFinding(draft, "GUARD_VIOLATION", `the guard finds a violation with a confidence of ${confidence}`);
 }
 
 function unavailableFinding(draft: RuleDraft, text: string, decision: Decision): Finding | undefined {

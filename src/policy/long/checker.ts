@@ -7,21 +7,21 @@ import type { SchemaError, ToolSchema } from "../types.ts";
 import { KEPT_SCHEMAS } from "./kept.ts";
 import type { Job, JobResult } from "./thread.ts";
 
-/** How long a thread may take, in milliseconds. */
+/** Time limits of the thread, in milliseconds. */
 interface TimeLimits {
-  /** For the long checks of one decision. What is not answered by then makes its rules hold. */
+  /** For the long checks of one decision. Checks without an answer by then count as `TOO_LONG`. */
   readonly checkMs: number;
   /** For starting a thread, and for compiling a schema of the size that rules may check, once for each thread. */
   readonly prepareMs: number;
 }
 
 const LIMITS: TimeLimits = { checkMs: 250, prepareMs: 3_000 };
-/** Decisions of one workspace that wait for the thread. Those beyond get no answers. */
+/** Maximum number of decisions of one workspace that wait for the thread. Further ones get no answers. */
 const MAX_WAITING = 16;
 
 /**
- * Makes long checks in a thread of its own, so that they stop nothing else. Workspaces take turns; a decision whose checks take
- * too long is answered without them, and the thread begins anew.
+ * Makes long checks in a thread of its own, so that they block nothing else. Workspaces take turns. A decision whose checks
+ * take too long is answered without them, and a new thread is started.
  */
 export class LongChecker {
   readonly #turns = new Semaphore({ permits: 1, maxWaiting: MAX_WAITING });
@@ -31,14 +31,14 @@ export class LongChecker {
   readonly #limits: TimeLimits;
   #isClosed = false;
 
-  /** `limits`: by default a quarter of a second for the checks of a decision, and 3 seconds for what prepares them. */
+  /** `limits`: by default a quarter of a second for the checks of a decision, and 3 seconds for preparing them. */
   constructor(limits = LIMITS) {
     this.#limits = limits;
   }
 
   /**
-   * Makes checks for a decision. Resolves with the answers, in which a check is missing that took too long, that had too many
-   * before it, or whose caller left.
+   * Makes checks for a decision. Resolves with the answers. A check is missing from them if it took too long, if too many were
+   * before it, or if its caller left.
    */
   async run(workspaceId: string, checks: readonly LongCheck[], signal: AbortSignal): Promise<LongAnswers> {
     // A fault of one decision's checks must not stop the ones behind it.
@@ -46,7 +46,7 @@ export class LongChecker {
     return (await this.#turns.run(work, { key: workspaceId, signal })) ?? NO_ANSWERS;
   }
 
-  /** Ends the thread and answers whoever waits. */
+  /** Ends the thread and answers every waiting caller. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#thread?.terminate();
@@ -71,7 +71,7 @@ export class LongChecker {
     };
   }
 
-  /** Has the thread compile a tool's schema, unless it has. Resolves with false if that takes too long. */
+  /** Lets the thread compile a tool's schema, unless it is compiled. Resolves with false if that takes too long. */
   async #isCompiled({ digest, inputSchema }: ToolSchema): Promise<boolean> {
     if (this.#compiled.get(digest) !== undefined) return true;
     const job = { kind: "compile", digest, schema: JSON.stringify(inputSchema) } as const;
@@ -80,7 +80,7 @@ export class LongChecker {
     return true;
   }
 
-  /** Has the thread do the jobs. Resolves with undefined if it fails or takes too long; the next jobs get a new thread. */
+  /** Runs jobs in the thread. Resolves with undefined if the thread fails or takes too long; the next jobs get a new thread. */
   async #inThread(jobs: readonly Job[], maxMs: number): Promise<readonly JobResult[] | undefined> {
     if (this.#isClosed) return undefined;
     this.#thread ??= startThread();
@@ -102,7 +102,7 @@ export class LongChecker {
   #giveUp(thread: Worker): void {
     this.#thread = undefined;
     this.#compiled.clear();
-    // A late error of a thread that is given up must not end the process.
+    // A late error of an abandoned thread must not end the process.
     thread.on("error", () => undefined);
     void thread.terminate();
   }
@@ -111,13 +111,13 @@ export class LongChecker {
 const NO_ANSWERS: LongAnswers = { patterns: new Map(), schemas: new Map() };
 
 function startThread(): Worker {
-  // The same file as TypeScript and as built JavaScript.
+  // The thread's file is TypeScript when this one is, and JavaScript in a build.
   const thread = new Worker(new URL(import.meta.url.replace(/checker(\.[jt]s)$/, "thread$1")));
   thread.unref();
   return thread;
 }
 
-/** The patterns that are looked for in each text, so that it is read once for all of them. */
+/** Groups the patterns by the text in which they are looked for, so that each text is read once for all of them. */
 function patternsByText(checks: readonly LongCheck[]): Map<string, Set<string>> {
   const byText = new Map<string, Set<string>>();
   for (const check of checks) {

@@ -1,2 +1,2 @@
-/** Schemas that the thread for long checks keeps compiled. */
+/** Maximum number of schemas that the thread for long checks keeps compiled. */
 export const KEPT_SCHEMAS = 64;

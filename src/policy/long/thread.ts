@@ -7,21 +7,21 @@ import { compileValidator } from "../schema/validate.ts";
 import type { SchemaError, ValidatorResult } from "../types.ts";
 import { KEPT_SCHEMAS } from "./kept.ts";
 
-/** Looks for patterns in a text. */
+/** Job that looks for patterns in a text. */
 export interface PatternJob {
   readonly kind: "patterns";
   readonly patterns: readonly string[];
   readonly text: string;
 }
 
-/** Compiles a schema, given as JSON text, which is copied to the thread in no time. */
+/** Job that compiles a schema, given as JSON text, which is fast to copy to the thread. */
 export interface CompileJob {
   readonly kind: "compile";
   readonly digest: string;
   readonly schema: string;
 }
 
-/** Checks arguments, given as JSON text, against a schema that was compiled before. */
+/** Job that checks arguments, given as JSON text, against a schema that was compiled before. */
 export interface SchemaJob {
   readonly kind: "schema";
   readonly digest: string;
@@ -31,14 +31,17 @@ export interface SchemaJob {
 /** One piece of work for the thread. */
 export type Job = PatternJob | CompileJob | SchemaJob;
 
-/** Indices of the patterns found, or the first error of arguments; null for none, undefined for a check past its steps. */
+/**
+ * Indices of the patterns found, or the first error of arguments. Null if there is no error; undefined if the check took too
+ * many steps.
+ */
 export type JobResult = readonly number[] | SchemaError | null | undefined;
 
-/** Bytes of the automaton of one set of patterns. */
+/** Maximum bytes of the automaton of one set of patterns. */
 const AUTOMATON_BYTES = 8_388_608;
-/** Sets of patterns that are kept compiled. */
+/** Maximum number of sets of patterns that are kept compiled. */
 const KEPT_SETS = 16;
-/** Steps of one schema check, of some 100 ns each. */
+/** Maximum steps of one schema check, of some 100 ns each. */
 const MAX_STEPS = 5_000_000;
 
 const sets = new LRUCache<string, PatternSet, readonly string[]>({
@@ -66,5 +69,5 @@ function validated({ digest, args }: SchemaJob): JobResult {
   return error === TOO_LONG ? undefined : (error ?? null);
 }
 
-// A thread ends with an exception that nobody catches, and its checks then count as past their time.
+// An uncaught exception ends the thread; its checks then count as too long.
 parentPort?.on("message", (jobs: readonly Job[]) => parentPort?.postMessage(jobs.map(resultOf)));

@@ -3,9 +3,9 @@ import type { Checks } from "../checks.ts";
 import { BOOLEAN, comparableFrom, comparableTextFrom, NUMBER, STRING } from "../json-value.ts";
 import { type Literal, literalList, negated, type Operator, type Test } from "./operator.ts";
 
-/** Step beyond a number that is not whole, relative to it. */
+/** Step beyond a number with decimals, relative to it. */
 const RELATIVE_STEP = 1e-9;
-/** Characters past which a text is read as no number. */
+/** Maximum characters of a text that is read as a number. */
 const MAX_NUMBER_TEXT = 400;
 const SCALAR = STRING | NUMBER | BOOLEAN;
 
@@ -38,7 +38,7 @@ function isNoneOfAsText(literal: Literal, isAllow: boolean): Test {
 
 const NUMBER_TEXT = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/;
 
-/** Reads a text, trimmed and in lower case, as a number; NaN if it is none. */
+/** Reads a text, trimmed and in lower case, as a number; NaN if it is not one. */
 function numberFrom(text: string): number {
   if (text.length > MAX_NUMBER_TEXT || !NUMBER_TEXT.test(text)) return Number.NaN;
   const number = Number(text);
@@ -76,8 +76,8 @@ function typedOrder(accepts: Accepts): (literal: Literal) => Test {
 }
 
 /**
- * Order of numbers, or of texts. A text that is compared with a number counts in both readings: without a schema nobody says which
- * is meant. A text that is no number holds for a rule that restricts, and never for one that allows.
+ * Order of numbers, or of texts. A text that is compared with a number is read both as a text and as a number, because without
+ * a schema either may be meant. A text that is not a number holds for a rule that restricts, and never for one that allows.
  */
 function untypedOrder(accepts: Accepts): Operator["untyped"] {
   return (literal, isAllow) => {

@@ -71,10 +71,10 @@ function isSubset(
   };
 }
 
-/** Reads of a text that counting its code points takes. */
+/** Number of reads of a text that counting its code points costs. */
 const COUNTING_READS = 4;
 
-/** Elements of an array, or Unicode code points of a text; counted in place, because a text may be long. */
+/** Counts the elements of an array, or the Unicode code points of a text; in place, because a text may be long. */
 function lengthOf(value: JsonValue, comparisons: Comparisons): number | typeof TOO_LONG {
   if (Array.isArray(value)) return value.length;
   const text = comparisons.textFrom(value);

@@ -4,7 +4,7 @@ import { CONTAINMENT_OPERATORS, LENGTH_OPERATORS } from "./containment.ts";
 import type { Operator } from "./operator.ts";
 import { TEXT_OPERATORS } from "./text.ts";
 
-/** Operators on absence itself, which is never a violation of theirs. */
+/** Operators that ask about absence: for them a missing value is not a violation. */
 const PRESENCE_OPERATORS: readonly Operator[] = [
   {
     name: "exists",

@@ -14,10 +14,10 @@ export type Literal = Scalar | readonly Scalar[] | undefined;
  */
 export type LiteralShape = "scalar" | "number" | "range" | "scalars" | "text" | "expression" | "count" | "none";
 
-/** Tells if a value makes the comparison true. MUST NOT throw on any value. */
+/** Tests whether a value makes the comparison true. MUST NOT throw on any value. */
 export type Test = (value: JsonValue, checks: Checks) => boolean | typeof TOO_LONG;
 
-/** What is known of an argument that may be changed. */
+/** Known bounds of an argument that may be changed. */
 export interface Alternatives {
   readonly isInteger: boolean;
   /** Values that the schema allows; empty for any. */

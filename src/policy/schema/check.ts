@@ -26,11 +26,11 @@ export const SCHEMA_LIMITS = {
 
 /** Every reason for which a schema is refused, with its meaning. The words are stable. */
 export const SCHEMA_VIOLATION_REASONS = {
-  AJV_KEYWORD: "`$async` and `$data` are no keywords of JSON Schema and would change what a check means",
+  AJV_KEYWORD: "`$async` and `$data` are not keywords of JSON Schema and would change what a check means",
   DIALECT_UNKNOWN: "`$schema` names neither draft-07 nor 2020-12",
   NOT_A_SCHEMA: "a keyword has a value that JSON Schema does not allow",
   NOT_AN_OBJECT_SCHEMA: "arguments are an object, and the schema does not admit one",
-  PATTERN_INVALID: "a pattern is no regular expression of ECMA-262 with the flag `u`",
+  PATTERN_INVALID: "a pattern is not a regular expression of ECMA-262 with the flag `u`",
   REF_REMOTE: "a `$ref` leaves the document",
   REF_UNRESOLVED: "a `$ref` leads nowhere",
   SCHEMA_TOO_COMPLEX: "unfolding the schema takes too many steps",
@@ -197,14 +197,14 @@ export function patternsIn(root: JsonObject, resolve: RefResolver): readonly Pat
   return found;
 }
 
-/** Notes every pattern that is no regular expression of ECMA-262 with the flag `u`, in which JSON Schema writes them. */
+/** Notes every pattern that is not a regular expression of ECMA-262 with the flag `u`, in which JSON Schema writes them. */
 export function patternViolations(root: JsonObject, resolve: RefResolver): readonly FieldViolation[] {
   const violations: FieldViolation[] = [];
   for (const { path, pattern } of patternsIn(root, resolve)) {
     if (violations.length >= MAX_REPORTED) break;
     const fault = patternFault(pattern);
     if (fault === undefined) continue;
-    const description = `is no regular expression of ECMA-262 with the flag \`u\`: ${fault}`;
+    const description = `is not a regular expression of ECMA-262 with the flag \`u\`: ${fault}`;
     violations.push(schemaViolation("PATTERN_INVALID", description, path));
   }
   return violations;

@@ -169,7 +169,7 @@ interface Place {
   readonly depth: number;
   /** Pointers of the definitions being unfolded on the way here. */
   readonly open: ReadonlySet<string>;
-  /** Times that the way here led back into one of them. */
+  /** Times that the path to here led back into one of them. */
   readonly reentries: number;
 }
 

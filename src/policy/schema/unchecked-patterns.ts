@@ -2,7 +2,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { checkPattern } from "../patterns.ts";
 import { createRefResolver, patternsIn, schemaField } from "./check.ts";
 
-/** Something about a schema that is stored which its author should know. */
+/** Warning about a schema that is stored. */
 export interface SchemaWarning {
   /** `input_schema.properties.a.pattern`. */
   readonly path: string;
@@ -15,7 +15,7 @@ const MAX_FAULTS = 50;
 const MAX_INSTRUCTIONS = 20_000;
 const CONSEQUENCE = "arguments are not checked against it, and no `schema` rule compiles on the tool";
 
-/** A pattern that arguments cannot be checked against, and why, as the rest of a sentence about it. */
+/** A pattern that arguments cannot be checked against. `message` explains why, as the rest of a sentence about it. */
 export interface PatternFault {
   /** `input_schema.properties.a.pattern`. */
   readonly path: string;

@@ -40,7 +40,7 @@ export function createToolSchema(source: Omit<ToolSchema, "validator" | "schemaS
 
 /**
  * Compiles a schema for checking arguments. `pattern` and `patternProperties` are RE2, so that time is linear in the text; a
- * pattern that RE2 cannot take makes the result invalid. Fetches nothing.
+ * pattern that RE2 does not accept makes the result invalid. Fetches nothing.
  */
 export function compileValidator(schema: JsonObject): ValidatorResult {
   const problems: string[] = [];
@@ -136,7 +136,7 @@ function withStepCounts(schema: JsonObject): JsonObject {
   return copy;
 }
 
-/** Number of the values that a keyword lists, such as the choices of `enum` and the names of `required`. */
+/** Counts the values that a keyword lists, such as the choices of `enum` and the names of `required`. */
 function lengthOf(value: JsonValue | undefined): number {
   if (typeof value !== "object" || value === null) return 0;
   return Array.isArray(value) ? value.length : Object.keys(value).length;
@@ -164,7 +164,7 @@ function addOwnKeywords(ajv: Ajv, work: Work): void {
     error: { message: "must be an integer within 2^53 - 1" },
     validate: (_: boolean, value: number) => Number.isSafeInteger(value),
   });
-  // ajv's own compares every two elements: quadratic in the caller's input.
+  // ajv's own keyword compares every two elements: quadratic in the caller's input.
   ajv.removeKeyword("uniqueItems");
   ajv.addKeyword({
     keyword: "uniqueItems",

@@ -35,8 +35,8 @@ export interface MissingHistory {
 }
 
 /**
- * The content of a stretch of the log: its oldest part entry by entry, the rest as numbers, so that a stretch of any length
- * fits in memory.
+ * The content of a stretch of the log: its oldest part entry by entry, the rest as counts, so that a stretch of any length fits
+ * in memory.
  */
 export interface History {
   /** Counts of the entries before `entries` that no longer count. Only for a stretch that was requested by its index. */
@@ -55,7 +55,7 @@ export interface History {
 
 /** Second source of window histories beside the log. */
 export interface HistoryMirror {
-  /** Returns the history exactly as the log has it; undefined if the mirror cannot. MUST be quick and MUST NOT reject. */
+  /** Returns the history exactly as the log holds it; undefined if the mirror lacks it. MUST be quick and MUST NOT reject. */
   load(workspaceId: string, missing: MissingHistory): Promise<History | undefined>;
 }
 
@@ -121,7 +121,7 @@ async function firstAfter(
 }
 
 /**
- * Reads a stretch of the log that windows wait for: `page` decisions entry by entry (default 8,192), the rest as numbers, so
+ * Reads a stretch of the log that windows wait for: `page` decisions entry by entry (default 8,192), the rest as counts, so
  * that memory does not grow with the stretch.
  */
 export async function loadHistory(

@@ -63,22 +63,24 @@ function beginningOf(chain: Chain | undefined): number {
   return chain?.at(-1) ?? Number.NEGATIVE_INFINITY;
 }
 
-/** Returns how many steps of a chain, from the first on, a run has reached that began later than a time. */
+/** Counts the steps of a chain, from the first on, that were reached by a run that began later than a time. */
 function stepsAfter(chain: Chain | undefined, after: number): number {
   let steps = 0;
   while (chain !== undefined && (chain[steps] ?? Number.NEGATIVE_INFINITY) > after) steps += 1;
   return steps;
 }
 
-/** How far groups have come through the steps of a sequence: the steps that happened in order in its window, but for the last. */
+/**
+ * Progress of groups through a sequence: the number of steps that happened in order within its window, without the last step.
+ */
 export interface OrderedProgress {
-  /** Steps that the whole workspace has come. */
+  /** Steps that the whole workspace has reached. */
   readonly workspace: number;
-  /** Returns the steps that an agent has come. */
+  /** Returns the steps that an agent has reached. */
   ofAgent(agentId: string): number;
-  /** Visits the agents that have come at least one step, in no particular order. */
+  /** Visits the agents that have reached at least one step, in no particular order. */
   forEach(visit: (agentId: string, steps: number) => void): void;
-  /** Returns the steps that groups of one or more departments have come. Keeps none of the groups. */
+  /** Returns the steps that groups of one or more departments have reached. Keeps none of the groups. */
   ofDepartments(groups: readonly (readonly string[])[]): readonly number[];
 }
 
@@ -172,7 +174,9 @@ class DepartmentChains {
   }
 }
 
-/** Action types whose steps a track caches; one has at most 256 characters, and the tracks share its text. */
+/**
+ * Maximum number of action types whose steps a track caches. A type has at most 256 characters, and the tracks share its text.
+ */
 const CACHED_ACTION_TYPES = 1_000;
 
 /** One sequence in one scope. */
@@ -237,7 +241,7 @@ class OrderedTrack {
     return beginningOf(this.#chains.get(agentId));
   }
 
-  /** Returns how far groups have come by actions later than a time. */
+  /** Returns the progress of groups by actions later than a time. */
   progress(after: number): OrderedProgress {
     return {
       workspace: stepsAfter(this.#workspaceChain, after),
@@ -265,7 +269,7 @@ class OrderedTrack {
   }
 }
 
-/** Loads the history that sequences wait for. */
+/** Loader of the history that sequences wait for. */
 export interface OrderedReplay {
   /** Length in milliseconds of the longest window that waits: older entries need not be added. */
   readonly windowMs: number;
@@ -284,7 +288,7 @@ export class OrderedSequences {
   readonly #agents = new AgentNumbers();
   #tracks = new Map<string, OrderedTrack>();
 
-  /** Creates the sequences of a workspace, none at first. `membership` MUST reflect the state of the next decision. */
+  /** Creates the sequences of a workspace, empty at first. `membership` MUST reflect the state of the next decision. */
   constructor(membership: Membership) {
     this.#membership = membership;
   }
@@ -325,7 +329,7 @@ export class OrderedSequences {
     };
   }
 
-  /** Records an action that was decided. For a batch that may be rolled back, adds to `undo` what reverts the record. */
+  /** Records an action that was decided. For a batch that may be rolled back, adds a step to `undo` that reverts the record. */
   record(agentId: string, actionType: string, at: number, decision: Decision, undo?: Undo): void {
     if (this.#tracks.size === 0) return;
     const entry = { agentId, actionType, at, decision };
@@ -341,12 +345,12 @@ export class OrderedSequences {
     return began > now - spec.windowMs ? began : undefined;
   }
 
-  /** Returns how far groups have come through a sequence as of `now`. */
+  /** Returns the progress of groups through a sequence as of `now`. */
   progressOf(spec: OrderedSpec, now: number): OrderedProgress {
     return this.#completeTrack(spec).progress(now - spec.windowMs);
   }
 
-  /** Drops the chains of a department whose members change; the next read builds them anew. */
+  /** Drops the chains of a department whose members change; the next read builds them again. */
   forgetDepartment(departmentId: string): void {
     for (const track of this.#tracks.values()) track.forgetDepartment(departmentId);
   }

@@ -6,11 +6,11 @@ import type { History, HistoryCount, MissingHistory } from "./log-history.ts";
 /** Size of the cache from action types to windows, in characters of the types and 8 for each window. */
 const CACHED_CHARACTERS = 4_194_304;
 /**
- * Default for the actions that all windows of a workspace together keep at each of their ends. At 12 bytes each, and with
+ * Default number of actions that all windows of a workspace together keep at each of their ends. At 12 bytes each, and with
  * rings half empty, 25 MB at most for up to 128 windows, and 200 kB for each further one.
  */
 const DEFAULT_KEPT = 524_288;
-/** Default for the actions that a window may keep at each end however many windows there are. */
+/** Default number of actions that a window may keep at each end however many windows there are. */
 const DEFAULT_MIN_KEPT = 4_096;
 
 const idOf = ({ key, windowMs }: CounterSpec): string => `${windowMs} ${key}`;
@@ -31,8 +31,8 @@ export class VelocityWindows {
   readonly #windowsByType: LRUCache<string, readonly WindowCounts[]>;
 
   /**
-   * Creates the windows of a workspace, none at first. `kept` bounds the actions that all windows together keep in memory at
-   * each of their ends, and `minKept` is every window's share at least.
+   * Creates the windows of a workspace, empty at first. `kept` bounds the actions that all windows together keep in memory at
+   * each of their ends; `minKept` is the minimum share of each window.
    */
   constructor(membership: Membership, workspaceId: string, { kept = DEFAULT_KEPT, minKept = DEFAULT_MIN_KEPT } = {}) {
     this.#membership = membership;
@@ -91,12 +91,15 @@ export class VelocityWindows {
     for (const window of this.#windows.values()) window.load(missing, history);
   }
 
-  /** Bounds the memory, as `missing` does too. To be called after many actions were recorded, under the same conditions. */
+  /** Bounds the memory, as `missing` does too. Called after many actions were recorded, under the same conditions. */
   settle(end: number): void {
     for (const window of this.#windows.values()) window.settle(end, this.#maxKept);
   }
 
-  /** Counts an action that was decided. For a batch that may be rolled back, adds to `undo` what removes the action again. */
+  /**
+   * Counts an action that was decided. For a batch that may be rolled back, adds a step to `undo` that removes the action
+   * again.
+   */
   record(agentId: string, actionType: string, at: number, decision: Decision, undo?: (() => void)[]): void {
     for (const window of this.#windowsByType.memo(actionType)) {
       if (!window.countsDecision(decision)) continue;
@@ -117,7 +120,7 @@ export class VelocityWindows {
     return this.#windowOf(spec, now).counts;
   }
 
-  /** Drops the counts of a department whose members change; the next read counts them anew. */
+  /** Drops the counts of a department whose members change; the next read counts them again. */
   forgetDepartment(departmentId: string): void {
     for (const window of this.#windows.values()) window.counts.forgetDepartment(departmentId);
   }
@@ -148,7 +151,7 @@ export class VelocityWindows {
   }
 }
 
-/** The members of departments, as the state of the log has them. */
+/** Members of departments at a state of the log. */
 export interface Membership {
   /** Returns the number of agents in the workspace, inactive ones included. */
   agentCount(): number;
@@ -188,7 +191,7 @@ interface Group {
 }
 
 /**
- * Numbers of actions of one window, by agent and by group.
+ * Counts of the actions of one window, by agent and by group.
  * INVARIANT: a group's count is the sum of its members' counts; a group is forgotten before its members change.
  */
 export class GroupCounts {
@@ -228,7 +231,7 @@ export class GroupCounts {
     for (const [agent, count] of this.#counts.entries()) if (count > 0) visit(this.#agents.idOf(agent), count);
   }
 
-  /** Returns what `countForDepartments` does, without keeping the group: kept groups make each action dearer. */
+  /** Returns the same as `countForDepartments`, without keeping the group: each kept group adds to the cost of every action. */
   peekDepartments(departmentIds: readonly string[]): number {
     const known = this.#groups.get(departmentIds.join("+"));
     if (known !== undefined) return known.count;
@@ -302,9 +305,9 @@ interface UnloadedSpan {
 /**
  * One sliding window: the actions that match a rule's patterns and decisions, counted by agent, group and workspace.
  *
- * The window holds its oldest actions (`head`) and its newest (`tail`) one by one. Past a bound, the actions between them
- * are only a number (`unloaded`). When the head is empty, its next page is read from the log. So memory is bounded, every
- * action is read back at most once, and counts stay exact.
+ * The window holds its oldest actions (`head`) and its newest (`tail`) one by one. Past a bound, the actions between them are
+ * only counted (`unloaded`). When the head is empty, its next page is read from the log. So memory is bounded, every action is
+ * read back at most once, and counts stay exact.
  */
 export class WindowCounts {
   readonly windowMs: number;
