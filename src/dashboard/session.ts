@@ -26,7 +26,10 @@ const sessionFrom = ({
   role,
   csrf_token: csrfToken,
 }: SessionJson): Session => ({
-  ...{ keyId, workspaceId, role, csrfToken },
+  keyId,
+  workspaceId,
+  role,
+  csrfToken,
 });
 
 /** A way to sign in beside keys. */

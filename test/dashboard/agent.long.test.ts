@@ -103,8 +103,14 @@ describeInBrowser("one agent in the dashboard", () => {
     const child = (await passedOn.getAttribute("data-authority")) ?? "";
     const groups = await page.locator(".authority-group").allInnerTexts();
     expect(groups).to.deep.equal([
-      ...["Sessions 1", "Credentials 1", "Grants given 1", "Grants received 1", "Temporal windows 1"],
-      ...["Intent contracts 1", "Federation tokens 1", "MCP tool policies of this agent 1"],
+      "Sessions 1",
+      "Credentials 1",
+      "Grants given 1",
+      "Grants received 1",
+      "Temporal windows 1",
+      "Intent contracts 1",
+      "Federation tokens 1",
+      "MCP tool policies of this agent 1",
     ]);
     await row.locator("[data-action=end]").click();
     await page.click("[data-action=confirm]");
@@ -118,7 +124,10 @@ describeInBrowser("one agent in the dashboard", () => {
   it("stays small and narrow for an agent with everything at its longest, and says when there is none.", async () => {
     const capabilities = Array.from({ length: 500 }, (_, index) => `${index}.`.padEnd(256, "w"));
     const { agent } = await dashboard.service.admin.client(AgentService).registerAgent({
-      ...{ name: "W".repeat(200), framework: "f".repeat(100), description: "d".repeat(2_000), capabilities },
+      name: "W".repeat(200),
+      framework: "f".repeat(100),
+      description: "d".repeat(2_000),
+      capabilities,
       permissions: { allowedActionTypes: capabilities, deniedActionTypes: capabilities },
     });
     const page = await open(`/agents/${agent?.agentId}`, { width: 390 });

@@ -16,8 +16,14 @@ const ROOT = join(import.meta.dirname, "..", "..");
 /** Git-ignored. */
 const SCREENSHOTS = join(ROOT, ".generated", "screenshots");
 const FLAGS = [
-  ...["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage"],
-  ...["--disable-background-networking", "--disable-component-update", "--disable-sync"],
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-dev-shm-usage",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
 ];
 
 /** The dashboard of a service in a browser. */
@@ -173,10 +179,13 @@ async function assertColumnsNow(page: Page, label: string, titles: readonly stri
     const row = element.querySelector('li[role="row"]');
     return {
       headings: [...element.querySelectorAll('[role="columnheader"]')].map((each) => ({
-        ...{ text: each.textContent, place: placed(each) },
+        text: each.textContent,
+        place: placed(each),
       })),
       cells: [...(row?.querySelectorAll(':scope [role="cell"]') ?? [])].map((each) => ({
-        ...{ text: each.getAttribute("data-title"), place: placed(each), isShown: each.checkVisibility() },
+        text: each.getAttribute("data-title"),
+        place: placed(each),
+        isShown: each.checkVisibility(),
       })),
     };
   });

@@ -31,7 +31,10 @@ describeInBrowser("the screen of a decision", () => {
 
   const act = async (amount: number, more: object = {}, action_type = "payment.send"): Promise<string> => {
     const answer = await dashboard.service.rest("POST /v1/enforce/intercept", {
-      ...{ agent_id: agentId, action_type, tool: "send_payment", action_content: HOSTILE },
+      agent_id: agentId,
+      action_type,
+      tool: "send_payment",
+      action_content: HOSTILE,
       metadata: { arguments: { amount, to: HOSTILE, ...more }, [HOSTILE]: HOSTILE },
     });
     return answer.decision_id as unknown as string;
@@ -50,11 +53,14 @@ describeInBrowser("the screen of a decision", () => {
       name: "payments",
       rules: [
         {
-          ...{ type: "argument", decision: "block", tool: "send_payment" },
+          type: "argument",
+          decision: "block",
+          tool: "send_payment",
           conditions: { operator: "AND", rules: [{ field: "amount", operator: ">", value: 500 }] },
         },
         {
-          ...{ type: "sequence", decision: "escalate" },
+          type: "sequence",
+          decision: "escalate",
           conditions: {
             mode: "velocity",
             max_count: 1000,
@@ -64,13 +70,15 @@ describeInBrowser("the screen of a decision", () => {
           },
         },
         {
-          ...{ type: "sequence", decision: "escalate" },
+          type: "sequence",
+          decision: "escalate",
           conditions: { mode: "velocity", max_count: 3, window_seconds: 600, match_action_types: ["transfer.*"] },
         },
       ],
     });
     await rest("POST /v1/enforce/mandates", {
-      ...{ name: "trial", mode: "observe" },
+      name: "trial",
+      mode: "observe",
       rules: [{ type: "action", decision: "block", conditions: { match_action_types: ["payment.*"] } }],
     });
     agentId = await dashboard.service.agent("payer");

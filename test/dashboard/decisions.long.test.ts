@@ -14,7 +14,8 @@ import {
 } from "./browser.ts";
 
 const rule = (decision: Decision, pattern: string) => ({
-  ...{ type: RuleType.ACTION, decision },
+  type: RuleType.ACTION,
+  decision,
   conditions: { matchActionTypes: [pattern] },
 });
 const ROW = "[data-screen=decisions] li[data-id]";

@@ -26,7 +26,10 @@ describeInBrowser("the escalations", () => {
   /** Attempts a payment over REST; gives the escalation. */
   async function ask(args: object, more: object = {}): Promise<string> {
     const { escalation_id: id } = await dashboard.service.rest("POST /v1/enforce/intercept", {
-      ...{ agent_id: agentId, action_type: "payment.send", tool: "send_payment", metadata: { arguments: args } },
+      agent_id: agentId,
+      action_type: "payment.send",
+      tool: "send_payment",
+      metadata: { arguments: args },
       ...more,
     });
     return String(id);
@@ -35,7 +38,9 @@ describeInBrowser("the escalations", () => {
   /** A function that runs when its call is allowed. */
   function guarded(paid: unknown[]) {
     return dashboard.service.admin.guard(async (amount: number, to: string) => paid.push([amount, to]), {
-      ...{ agentId, actionType: "payment.send", tool: "send_payment" },
+      agentId,
+      actionType: "payment.send",
+      tool: "send_payment",
       toArguments: (amount, to) => ({ amount, to, currency: "EUR" }),
     });
   }
@@ -51,7 +56,8 @@ describeInBrowser("the escalations", () => {
     };
     await rest("POST /v1/enforce/tools", { name: "send_payment", input_schema: { type: "object", properties } });
     const over = (value: number, decision: string) => ({
-      ...{ tool: "send_payment", decision },
+      tool: "send_payment",
+      decision,
       conditions: { rules: [{ field: "amount", operator: ">", value }] },
     });
     await rest("POST /v1/enforce/mandates", { name: "payments", rules: [over(100, "escalate"), over(5_000, "block")] });
@@ -92,16 +98,22 @@ describeInBrowser("the escalations", () => {
     const { rest } = dashboard.service;
     const principal = await dashboard.service.agent("principal");
     await rest("POST /v1/enforce/grants", {
-      ...{ grantor_agent_id: principal, grantee_agent_id: agentId, action_types: ["wire.*"] },
+      grantor_agent_id: principal,
+      grantee_agent_id: agentId,
+      action_types: ["wire.*"],
     });
     await rest("POST /v1/enforce/mandates", {
       name: "wires",
       rules: [
         { type: "action", decision: "escalate", conditions: { match_action_types: ["wire.send"] } },
         {
-          ...{ type: "sequence", decision: "block" },
+          type: "sequence",
+          decision: "block",
           conditions: {
-            ...{ mode: "velocity", match_action_types: ["wire.*"], max_count: 5, window_seconds: 3_600 },
+            mode: "velocity",
+            match_action_types: ["wire.*"],
+            max_count: 5,
+            window_seconds: 3_600,
             scope: "workspace",
           },
         },
@@ -139,9 +151,13 @@ describeInBrowser("the escalations", () => {
       const { rest } = dashboard.service;
       const type = `limited.${tool}`;
       const limit = (max_count: number) => ({
-        ...{ type: "sequence", decision: "block" },
+        type: "sequence",
+        decision: "block",
         conditions: {
-          ...{ mode: "velocity", match_action_types: ["limited.*"], max_count, window_seconds: 3_600 },
+          mode: "velocity",
+          match_action_types: ["limited.*"],
+          max_count,
+          window_seconds: 3_600,
           scope: "workspace",
         },
       });
@@ -225,7 +241,10 @@ describeInBrowser("the escalations", () => {
     expect(record.status).to.equal("rejected");
     expect(record.edited_arguments).to.include({ amount: 400 });
     const replaced = await dashboard.service.rest("POST /v1/enforce/intercept", {
-      ...{ agent_id: agentId, action_type: "payment.send", tool: "send_payment", escalation_id: record.replaced_by },
+      agent_id: agentId,
+      action_type: "payment.send",
+      tool: "send_payment",
+      escalation_id: record.replaced_by,
       metadata: { arguments: { amount: 400, currency: "EUR", to: "ACME" } },
     });
     expect(replaced.decision).to.equal("allow");

@@ -156,8 +156,13 @@ describeInBrowser("the keys and workspaces of the dashboard", () => {
     await page.getByText("Saved.").waitFor();
     const { workspace } = await admin().getWorkspace({ workspaceId: "default" });
     expect(workspace).to.deep.include({
-      ...{ initialTrust: 60.5, maxPendingEscalationsPerAgent: 7, escalationTtlSeconds: 90, fourEyes: true },
-      ...{ defaultDecision: Decision.ESCALATE, unknownTools: Decision.BLOCK, approvalTtlSeconds: 3_600 },
+      initialTrust: 60.5,
+      maxPendingEscalationsPerAgent: 7,
+      escalationTtlSeconds: 90,
+      fourEyes: true,
+      defaultDecision: Decision.ESCALATE,
+      unknownTools: Decision.BLOCK,
+      approvalTtlSeconds: 3_600,
       approvalIgnores: ["traceparent", "build"],
     });
   });

@@ -22,7 +22,8 @@ describeInBrowser("the limits", () => {
 
   before(async () => {
     const velocity = (scope: Scope, maxCount: bigint, decision: Decision) => ({
-      ...{ type: RuleType.SEQUENCE, decision },
+      type: RuleType.SEQUENCE,
+      decision,
       conditions: { mode: SequenceMode.VELOCITY, matchActionTypes: ["pay.*"], maxCount, windowSeconds: 3_600n, scope },
     });
     const steps = { mode: SequenceMode.ORDERED, steps: ["secret.read", "http.*"], windowSeconds: 600n };

@@ -47,7 +47,9 @@ describeInBrowser("the mandates", () => {
     await rest("POST /v1/enforce/tools", { name: "send_payment", input_schema: { type: "object", properties } });
     for (const amount of [5, 600, 700]) {
       await rest("POST /v1/enforce/intercept", {
-        ...{ agent_id: agentId, action_type: "payment.send", tool: "send_payment" },
+        agent_id: agentId,
+        action_type: "payment.send",
+        tool: "send_payment",
         metadata: { arguments: { amount, to: "ACME" } },
       });
     }
@@ -163,7 +165,8 @@ describeInBrowser("the mandates", () => {
     await write((await textIn()).replace("value: 800", "value: 900"));
     const conditions = { rules: [{ field: "amount", operator: ">", value: 1_000 }] };
     await dashboard.service.rest(`PUT /v1/enforce/mandates/${mandateId}`, {
-      ...{ name: "payments", rules: [{ tool: "send_payment", decision: "escalate", conditions }] },
+      name: "payments",
+      rules: [{ tool: "send_payment", decision: "escalate", conditions }],
     });
     await page.locator("[data-action=publish]:enabled").click();
     await page.locator("[data-conflict]", { hasText: "version 3" }).waitFor();
@@ -182,18 +185,21 @@ describeInBrowser("the mandates", () => {
       [other, 50],
     ] as const) {
       await rest("POST /v1/enforce/intercept", {
-        ...{ agent_id, action_type: "payment.send", tool: "send_payment" },
+        agent_id,
+        action_type: "payment.send",
+        tool: "send_payment",
         metadata: { arguments: { amount, to: "ACME" } },
       });
     }
     // So far more than 900 escalated. Now 2,000 passes, and 50 is blocked.
     const small = { field: "amount", operator: "between", value: [10, 100] };
     await rest(`PUT /v1/enforce/mandates/${mandateId}`, {
-      ...{ name: "payments" },
+      name: "payments",
       rules: [
         { tool: "send_payment", decision: "block", conditions: { rules: [small] } },
         {
-          ...{ tool: "send_payment", decision: "escalate" },
+          tool: "send_payment",
+          decision: "escalate",
           conditions: { rules: [{ field: "amount", operator: ">", value: 2_999 }] },
         },
       ],
@@ -230,7 +236,9 @@ describeInBrowser("the mandates", () => {
     const asked: { decision: string; escalation: string }[] = [];
     for (const amount of [4_001, 4_002, 4_003]) {
       const reply = await rest("POST /v1/enforce/intercept", {
-        ...{ agent_id: agentId, action_type: "payment.send", tool: "send_payment" },
+        agent_id: agentId,
+        action_type: "payment.send",
+        tool: "send_payment",
         metadata: { arguments: { amount, to: "ACME" } },
       });
       asked.push({ decision: reply.decision_id ?? "", escalation: reply.escalation_id ?? "" });
@@ -270,7 +278,9 @@ describeInBrowser("the mandates", () => {
     await page.click("[role=dialog] [data-action=confirm]");
     await page.getByText("version 6", { exact: true }).waitFor();
     await dashboard.service.rest("POST /v1/enforce/intercept", {
-      ...{ agent_id: agentId, action_type: "payment.send", tool: "send_payment" },
+      agent_id: agentId,
+      action_type: "payment.send",
+      tool: "send_payment",
       metadata: { arguments: { amount: 5_000, to: "ACME" } },
     });
     await page.reload();

@@ -50,7 +50,8 @@ describeInBrowser("many escalations on the dashboard", () => {
 
   const ask = async (count: number): Promise<string> => {
     const { escalation_id: id } = await dashboard.service.rest("POST /v1/enforce/intercept", {
-      ...{ agent_id: agents[count % agents.length], action_type: `pay.${count}` },
+      agent_id: agents[count % agents.length],
+      action_type: `pay.${count}`,
       metadata: { arguments: { amount: count, to: "ACME" } },
     });
     return String(id);

@@ -27,8 +27,12 @@ describeInBrowser("signing in to the dashboard by OpenID Connect", () => {
     issuer = await startIssuer({ redirectUri: `${publicUrl}/dashboard/oidc/callback`, host: "localhost" });
     dashboard = await openDashboard({
       env: {
-        ...{ ACP_HTTP_PORT: String(port), ACP_PUBLIC_URL: publicUrl, ACP_OIDC_ISSUER: issuer.url },
-        ...{ ACP_OIDC_CLIENT_ID: CLIENT_ID, ACP_OIDC_CLIENT_SECRET: CLIENT_SECRET, ACP_OIDC_LABEL: "Example Login" },
+        ACP_HTTP_PORT: String(port),
+        ACP_PUBLIC_URL: publicUrl,
+        ACP_OIDC_ISSUER: issuer.url,
+        ACP_OIDC_CLIENT_ID: CLIENT_ID,
+        ACP_OIDC_CLIENT_SECRET: CLIENT_SECRET,
+        ACP_OIDC_LABEL: "Example Login",
         ACP_OIDC_GROUP_MAP: "acp-admins=default:admin,readers=default:auditor,finance=pay:operator",
       },
       rules: [{ type: RuleType.ACTION, decision: Decision.ESCALATE, conditions: { matchActionTypes: ["pay.*"] } }],

@@ -12,7 +12,8 @@ import {
 } from "./browser.ts";
 
 const rule = (decision: Decision, pattern: string) => ({
-  ...{ type: RuleType.ACTION, decision },
+  type: RuleType.ACTION,
+  decision,
   conditions: { matchActionTypes: [pattern] },
 });
 
@@ -29,7 +30,8 @@ describeInBrowser("the overview", () => {
     dashboard = await openDashboard({ rules: [rule(Decision.BLOCK, "drop.*"), rule(Decision.ESCALATE, "pay.*")] });
     agentId = await dashboard.service.agent(NAME);
     await dashboard.service.rest("POST /v1/enforce/mandates", {
-      ...{ name: "trial", mode: "observe" },
+      name: "trial",
+      mode: "observe",
       rules: [{ type: "action", decision: "block", conditions: { match_action_types: ["read.*"] } }],
     });
     for (const type of ["read.a", "read.b", "read.c", "drop.x", "drop.y", "pay.z"]) await act(type);

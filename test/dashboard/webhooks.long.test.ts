@@ -100,7 +100,8 @@ describeInBrowser("the webhooks", () => {
   it("deliver one that failed again, from its row.", async () => {
     answer = 500;
     await dashboard.service.rest("POST /v1/enforce/intercept", {
-      ...{ agent_id: await dashboard.service.agent(), action_type: "pay" },
+      agent_id: await dashboard.service.agent(),
+      action_type: "pay",
     });
     const failed = page.locator(".delivery", { hasText: "failed" }).filter({ hasText: "escalation.created" });
     await failed.first().waitFor();
@@ -128,7 +129,8 @@ describeInBrowser("the webhooks", () => {
   it("show hostile addresses inert.", async () => {
     const hostile = `${url}\u202e<img src=x onerror=alert(1)>\u200b`;
     const { webhook } = await dashboard.service.rest("POST /v1/enforce/webhooks", {
-      ...{ url: hostile, events: ["tool.changed"] },
+      url: hostile,
+      events: ["tool.changed"],
     });
     const { webhook_id: id } = webhook as unknown as { webhook_id: string };
     const shown = await dashboard.open("/webhooks");

@@ -62,7 +62,9 @@ function optionsFrom(
 ): Options {
   const [stroke, grid] = [colorOf("soft"), { stroke: colorOf("line"), width: 1 }];
   return {
-    ...{ width, height, legend: { show: series.length > 1, live: false } },
+    width,
+    height,
+    legend: { show: series.length > 1, live: false },
     scales: range === undefined ? {} : { y: { range: [range[0], range[1]] } },
     axes: [
       {
@@ -77,7 +79,9 @@ function optionsFrom(
     series: [
       {},
       ...series.map(({ label, color, isBars = false }) => ({
-        ...{ label, stroke: colorOf(color), width: 2 },
+        label,
+        stroke: colorOf(color),
+        width: 2,
         ...(isBars && { fill: colorOf(`${color}-ground`), paths: paths.bars?.({ size: [0.8, 60] }) ?? null }),
         points: { show: false },
       })),

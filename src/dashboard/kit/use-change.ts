@@ -18,6 +18,7 @@ export interface ChangeOptions<R> {
   /** Announcement of the change; a sentence alone is good news. Absent: the screen shows it. */
   readonly done?: string | ((result: R) => string | Announcement) | undefined;
   readonly onDone?: ((result: R) => void) | undefined;
+  /** Hears of a fault. */
   readonly onFault?: ((error: Error) => void) | undefined;
   /** Announces a fault, where no place of the screen shows it. */
   readonly announcesFault?: boolean;

@@ -44,39 +44,54 @@ export type KindName =
   | "mcp_tool_policies";
 
 const REST = {
-  ...{ name: "", words: [], note: "", startsAt: undefined, uses: undefined, maxUses: undefined, grant: undefined },
+  name: "",
+  words: [],
+  note: "",
+  startsAt: undefined,
+  uses: undefined,
+  maxUses: undefined,
+  grant: undefined,
 } as const;
 
 const sessionsOf = ({ sessions }: ListSessionsResponse): readonly AuthorityItem[] =>
   sessions.map(({ sessionId: id, purpose: name, status, expiresAt }) => ({
     ...REST,
-    ...{ kind: "sessions", id, name, status, expiresAt },
+    kind: "sessions",
+    id,
+    name,
+    status,
+    expiresAt,
   }));
 
 const credentialsOf = ({ credentials }: ListCredentialsResponse): readonly AuthorityItem[] =>
   credentials.map(({ credentialId: id, name, prefix, status, expiresAt }) => ({
     ...REST,
-    ...{ kind: "credentials", id, name, note: `begins with ${prefix}`, status, expiresAt },
+    kind: "credentials",
+    id,
+    name,
+    note: `begins with ${prefix}`,
+    status,
+    expiresAt,
   }));
 
 /** Makes the item of a grant. */
 export const grantItem = (grant: Grant): AuthorityItem => {
   const { grantId: id, actionTypes: words, status, expiresAt, uses, maxUses } = grant;
-  return { ...REST, kind: "grants", ...{ id, words, status, expiresAt, uses, maxUses, grant } };
+  return { ...REST, kind: "grants", id, words, status, expiresAt, uses, maxUses, grant };
 };
 const grantsOf = ({ grants }: ListGrantsResponse): readonly AuthorityItem[] => grants.map(grantItem);
 
 const windowsOf = ({ temporalWindows }: ListTemporalWindowsResponse): readonly AuthorityItem[] =>
   temporalWindows.map((each) => {
     const { temporalWindowId: id, reason: name, actionTypes: words, status, startsAt, expiresAt, uses, maxUses } = each;
-    return { ...REST, kind: "temporal_windows", ...{ id, name, words, status, startsAt, expiresAt, uses, maxUses } };
+    return { ...REST, kind: "temporal_windows", id, name, words, status, startsAt, expiresAt, uses, maxUses };
   });
 
 const contractsOf = ({ intentContracts }: ListIntentContractsResponse): readonly AuthorityItem[] =>
   intentContracts.map((each) => {
     const { intentContractId: id, goal: name, status, expiresAt, actions: uses, maxActions: maxUses } = each;
     const words = [...each.allowedActionTypes, ...each.allowedTools.map((tool) => `tool ${tool}`)];
-    return { ...REST, kind: "intent_contracts", ...{ id, name, words, status, expiresAt, uses, maxUses } };
+    return { ...REST, kind: "intent_contracts", id, name, words, status, expiresAt, uses, maxUses };
   });
 
 const tokensOf = ({ federationTokens }: ListFederationTokensResponse): readonly AuthorityItem[] =>
@@ -84,7 +99,7 @@ const tokensOf = ({ federationTokens }: ListFederationTokensResponse): readonly 
     const { federationTokenId: id, audience: name, allowedActionTypes: words, maxTrustLevel } = each;
     const { status, expiresAt, uses, maxUses } = each;
     const note = maxTrustLevel === undefined ? "" : `trust counts as at most ${maxTrustLevel}`;
-    return { ...REST, kind: "federation_tokens", ...{ id, name, words, note, status, expiresAt, uses, maxUses } };
+    return { ...REST, kind: "federation_tokens", id, name, words, note, status, expiresAt, uses, maxUses };
   });
 
 const DECISIONS: Readonly<Record<number, string>> = {
@@ -95,14 +110,12 @@ const DECISIONS: Readonly<Record<number, string>> = {
 const policiesOf = ({ mcpToolPolicies }: ListMcpToolPoliciesResponse): readonly AuthorityItem[] =>
   mcpToolPolicies.map(({ mcpToolPolicyId: id, server, tool, decision, status, expiresAt }) => ({
     ...REST,
-    ...{
-      kind: "mcp_tool_policies",
-      id,
-      name: `${server} / ${tool}`,
-      note: DECISIONS[decision] ?? "",
-      status,
-      expiresAt,
-    },
+    kind: "mcp_tool_policies",
+    id,
+    name: `${server} / ${tool}`,
+    note: DECISIONS[decision] ?? "",
+    status,
+    expiresAt,
   }));
 
 const PAGE_SIZE = 100;
@@ -121,37 +134,44 @@ interface Kind {
 /** The kinds of authority, in the order in which they are shown. */
 export const KINDS: Readonly<Record<KindName, Kind>> = {
   sessions: {
-    ...{ title: "Sessions", one: "a session" },
+    title: "Sessions",
+    one: "a session",
     usePages: (agentId) => usePages(method.listSessions, { agentId, pageSize: PAGE_SIZE }, sessionsOf),
     end: (call, sessionId) => call(method.endSession, { sessionId }),
   },
   credentials: {
-    ...{ title: "Credentials", one: "a credential" },
+    title: "Credentials",
+    one: "a credential",
     usePages: (agentId) => usePages(method.listCredentials, { agentId, pageSize: PAGE_SIZE }, credentialsOf),
     end: (call, credentialId) => call(method.endCredential, { credentialId }),
   },
   grants: {
-    ...{ title: "Grants", one: "a grant" },
+    title: "Grants",
+    one: "a grant",
     usePages: (agentId) => usePages(method.listGrants, { agentId, pageSize: PAGE_SIZE }, grantsOf),
     end: (call, grantId) => call(method.endGrant, { grantId }),
   },
   temporal_windows: {
-    ...{ title: "Temporal windows", one: "a temporal window" },
+    title: "Temporal windows",
+    one: "a temporal window",
     usePages: (agentId) => usePages(method.listTemporalWindows, { agentId, pageSize: PAGE_SIZE }, windowsOf),
     end: (call, temporalWindowId) => call(method.endTemporalWindow, { temporalWindowId }),
   },
   intent_contracts: {
-    ...{ title: "Intent contracts", one: "an intent contract" },
+    title: "Intent contracts",
+    one: "an intent contract",
     usePages: (agentId) => usePages(method.listIntentContracts, { agentId, pageSize: PAGE_SIZE }, contractsOf),
     end: (call, intentContractId) => call(method.endIntentContract, { intentContractId }),
   },
   federation_tokens: {
-    ...{ title: "Federation tokens", one: "a federation token" },
+    title: "Federation tokens",
+    one: "a federation token",
     usePages: (agentId) => usePages(method.listFederationTokens, { agentId, pageSize: PAGE_SIZE }, tokensOf),
     end: (call, federationTokenId) => call(method.endFederationToken, { federationTokenId }),
   },
   mcp_tool_policies: {
-    ...{ title: "MCP tool policies of this agent", one: "an MCP tool policy" },
+    title: "MCP tool policies of this agent",
+    one: "an MCP tool policy",
     usePages: (agentId) => usePages(method.listMcpToolPolicies, { agentId, pageSize: PAGE_SIZE }, policiesOf),
     end: (call, mcpToolPolicyId) => call(method.endMcpToolPolicy, { mcpToolPolicyId }),
   },
@@ -162,6 +182,11 @@ export const KIND_NAMES = Object.keys(KINDS) as readonly KindName[];
 
 /** The methods whose answers a change of a kind changes. */
 export const LISTS = [
-  ...[method.listSessions, method.listCredentials, method.listGrants, method.listTemporalWindows],
-  ...[method.listIntentContracts, method.listFederationTokens, method.listMcpToolPolicies],
+  method.listSessions,
+  method.listCredentials,
+  method.listGrants,
+  method.listTemporalWindows,
+  method.listIntentContracts,
+  method.listFederationTokens,
+  method.listMcpToolPolicies,
 ];

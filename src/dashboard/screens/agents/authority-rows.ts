@@ -29,11 +29,15 @@ const groupsOf = (agentId: string): readonly Group[] =>
     if (kind !== "grants") return [{ kind, id: kind, title, admits: () => true }];
     return [
       {
-        ...{ kind, id: "grants_given", title: "Grants given" },
+        kind,
+        id: "grants_given",
+        title: "Grants given",
         admits: ({ grant }) => grant?.grantorAgentId === agentId,
       },
       {
-        ...{ kind, id: "grants_received", title: "Grants received" },
+        kind,
+        id: "grants_received",
+        title: "Grants received",
         admits: ({ grant }) => grant?.granteeAgentId === agentId,
       },
     ];

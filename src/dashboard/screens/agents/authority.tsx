@@ -46,7 +46,10 @@ export function Authority({ agent }: { readonly agent: Agent }) {
     const { item, depth, passedOn } = row;
     return (
       <AuthorityItemRow
-        {...{ item, depth, passedOn, agentId }}
+        item={item}
+        depth={depth}
+        passedOn={passedOn}
+        agentId={agentId}
         onToggle={(isOpen) => setChosen((before) => new Map(before).set(item.id, isOpen))}
         onEnd={mayChange && isHeld(item) ? () => setEnding(item) : undefined}
       />

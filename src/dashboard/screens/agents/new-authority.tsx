@@ -152,7 +152,9 @@ const RECIPES: Readonly<Record<KindName, Recipe>> = {
     ),
     create: (call, agentId, values) =>
       call(method.createMcpToolPolicy, {
-        ...{ agentId, server: values.text("server"), tool: values.text("tool") },
+        agentId,
+        server: values.text("server"),
+        tool: values.text("tool"),
         decision: values.number("decision") as Decision,
       }).then(nothing),
   },

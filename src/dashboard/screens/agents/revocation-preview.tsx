@@ -18,7 +18,10 @@ interface Kind {
 /** Returns the kinds of which something ends. */
 function kindsOf({ revoked, counts, escalations, escalationCount }: PreviewRevocationResponse): readonly Kind[] {
   const kind = (name: string, nouns: readonly [string, string], count = 0, items: readonly PreviewedItem[] = []) => ({
-    ...{ name, count, title: countText(count, ...nouns), items },
+    name,
+    count,
+    title: countText(count, ...nouns),
+    items,
   });
   const kinds = [
     kind("sessions", ["session", "sessions"], counts?.sessions, revoked?.sessions),

@@ -73,8 +73,12 @@ function Result({ probe, before }: { readonly probe: Probe; readonly before: str
       </p>
       <Reasons
         reasons={reasons.map((reason) => ({
-          ...{ code: reason.code, message: reason.message, rule: reason.rule ?? "", argument: reason.argument ?? "" },
-          ...{ mandateId: reason.mandateId ?? "", mandateName: reason.mandateName ?? "" },
+          code: reason.code,
+          message: reason.message,
+          rule: reason.rule ?? "",
+          argument: reason.argument ?? "",
+          mandateId: reason.mandateId ?? "",
+          mandateName: reason.mandateName ?? "",
           wouldPass: reason.wouldPass ?? "",
         }))}
       />

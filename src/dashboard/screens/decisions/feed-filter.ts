@@ -30,8 +30,13 @@ export const DECISION_WORDS: ReadonlyMap<string, Decision> = new Map([
 export function filterFrom(parameters: URLSearchParams): FeedFilter {
   const text = (name: (typeof FILTERS)[number]): string => parameters.get(name)?.trim() ?? "";
   return {
-    ...{ agent: text("agent"), decision: text("decision"), action_type: text("action_type"), tool: text("tool") },
-    ...{ session: text("session"), since: text("since"), until: text("until") },
+    agent: text("agent"),
+    decision: text("decision"),
+    action_type: text("action_type"),
+    tool: text("tool"),
+    session: text("session"),
+    since: text("since"),
+    until: text("until"),
   };
 }
 

@@ -45,18 +45,27 @@ export function FeedFilters({ filter, onChange }: FeedFiltersProps) {
         )}
       </Field>
       <TextFilter
-        {...{ name: "action_type", label: "Action type", placeholder: "payment.*", value: filter.action_type }}
+        name="action_type"
+        label="Action type"
+        placeholder="payment.*"
+        value={filter.action_type}
         onChange={(action_type) => onChange({ action_type })}
       />
       <TextFilter
-        {...{ name: "tool", label: "Tool", placeholder: "send_payment", value: filter.tool }}
+        name="tool"
+        label="Tool"
+        placeholder="send_payment"
+        value={filter.tool}
         onChange={(tool) => onChange({ tool })}
       />
       <TimeFilter name="since" label="Since" value={filter.since} onChange={(since) => onChange({ since })} />
       <TimeFilter name="until" label="Until" value={filter.until} onChange={(until) => onChange({ until })} />
       {filter.session === "" ? null : (
         <TextFilter
-          {...{ name: "session", label: "Session", placeholder: "ses_…", value: filter.session }}
+          name="session"
+          label="Session"
+          placeholder="ses_…"
+          value={filter.session}
           onChange={(session) => onChange({ session })}
         />
       )}
@@ -98,7 +107,11 @@ function TextFilter({ name, label, placeholder, value, onChange }: NamedFilterPr
       {(control) => (
         <input
           {...control}
-          {...{ name, placeholder, type: "search", value: typed, maxLength: 512 }}
+          name={name}
+          placeholder={placeholder}
+          type="search"
+          value={typed}
+          maxLength={512}
           autoComplete="off"
           spellCheck={false}
           onChange={({ target }) => setTyped(target.value)}
@@ -135,7 +148,12 @@ function AgentFilter({ value, onChange }: OneFilterProps) {
         <>
           <input
             {...control}
-            {...{ name: "agent", list, type: "search", placeholder: "Name or id", value: typed, maxLength: 200 }}
+            name="agent"
+            list={list}
+            type="search"
+            placeholder="Name or id"
+            value={typed}
+            maxLength={200}
             autoComplete="off"
             spellCheck={false}
             onChange={({ target }) => setTyped(target.value)}
@@ -176,7 +194,10 @@ function TimeFilter({ name, label, value, onChange }: NamedFilterProps) {
         {(control) => (
           <input
             {...control}
-            {...{ name, type: "datetime-local", step: 1, value: typed }}
+            name={name}
+            type="datetime-local"
+            step={1}
+            value={typed}
             onChange={({ target }) => setTyped(target.value)}
             onBlur={apply}
           />

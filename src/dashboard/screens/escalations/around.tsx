@@ -64,7 +64,8 @@ function Before({ escalation, limit, isOn }: PartProps & { readonly escalation: 
   const query = useQuery(
     EnforcementService.method.listDecisions,
     {
-      ...{ agentId, pageSize: limit + 1 },
+      agentId,
+      pageSize: limit + 1,
       ...(sessionId !== undefined && { sessionId }),
       ...(createdAt !== undefined && { until: createdAt }),
     },

@@ -69,7 +69,12 @@ export function EditDialog({ escalation, onClose }: EditDialogProps) {
   return (
     <Dialog title="Edit and approve" isOpen onClose={onClose} closesBy="escape" isWide>
       <EditForm
-        {...{ before, known, entries, json, note, onClose }}
+        before={before}
+        known={known}
+        entries={entries}
+        json={json}
+        note={note}
+        onClose={onClose}
         error={fault}
         onEntries={setChanged}
         onJson={(text) => {

@@ -156,8 +156,14 @@ function useMark(rows: readonly Row[], isOn: boolean): Mark {
       cardOf(idOf(next))?.scrollIntoView({ block: "nearest" });
     };
     return {
-      ...{ j: move(1), ArrowDown: move(1), k: move(-1), ArrowUp: move(-1) },
-      ...{ a: click("approve"), r: click("reject"), e: click("edit"), x: click("select") },
+      j: move(1),
+      ArrowDown: move(1),
+      k: move(-1),
+      ArrowUp: move(-1),
+      a: click("approve"),
+      r: click("reject"),
+      e: click("edit"),
+      x: click("select"),
     };
   }, [rows, index, focused, announce]);
   return { focused: isOn || index >= 0 ? focused : undefined, focus: setFocused, answer, press };

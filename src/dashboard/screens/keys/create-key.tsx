@@ -20,7 +20,9 @@ const ROLES = [
 function requestFrom(values: FormValues) {
   const seconds = values.seconds("ttl_seconds");
   return {
-    ...{ name: values.text("name"), role: values.number("role") as Role, agentId: values.optional("agent_id") },
+    name: values.text("name"),
+    role: values.number("role") as Role,
+    agentId: values.optional("agent_id"),
     ttlSeconds: seconds === undefined ? undefined : BigInt(seconds),
   };
 }

@@ -126,7 +126,7 @@ export function BacktestResult({ report, changes }: BacktestResultProps) {
       {listed.length === 0 ? null : (
         <>
           <h3>{headingOf(selection, agents)}</h3>
-          <Shortened {...{ selection, report, listed: listed.length, changes: changes.length }} />
+          <Shortened selection={selection} report={report} listed={listed.length} changes={changes.length} />
           <VirtualList
             items={listed}
             idOf={({ decisionId }) => decisionId}
@@ -252,8 +252,22 @@ function AgentTable({ agents, others, selection, onSelect }: AgentTableProps) {
                   </Link>
                 </td>
                 <td className="number">{replayed.toLocaleString("en")}</td>
-                <AgentNumber {...{ selection, onSelect, agentId, name }} direction="looser" count={looser} />
-                <AgentNumber {...{ selection, onSelect, agentId, name }} direction="stricter" count={stricter} />
+                <AgentNumber
+                  selection={selection}
+                  onSelect={onSelect}
+                  agentId={agentId}
+                  name={name}
+                  direction="looser"
+                  count={looser}
+                />
+                <AgentNumber
+                  selection={selection}
+                  onSelect={onSelect}
+                  agentId={agentId}
+                  name={name}
+                  direction="stricter"
+                  count={stricter}
+                />
               </tr>
             ))}
           </tbody>

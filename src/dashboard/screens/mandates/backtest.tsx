@@ -80,7 +80,12 @@ function useBacktest(definition: MandateDefinition, replaces: string | undefined
   const run = async (days: number, signal: AbortSignal): Promise<void> => {
     const { name, description, scope, departmentId, agentId, priority, mode, rules } = definition;
     const draft = {
-      ...{ name, description, scope, priority, mode, rules },
+      name,
+      description,
+      scope,
+      priority,
+      mode,
+      rules,
       ...(departmentId !== undefined && { departmentId }),
       ...(agentId !== undefined && { agentId }),
       ...(replaces !== undefined && { replacesMandateId: replaces }),

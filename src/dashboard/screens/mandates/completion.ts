@@ -19,19 +19,28 @@ export interface Known {
 const SCHEMAS: readonly DescMessage[] = [MandateDefinitionSchema, RuleSchema, ConditionsSchema, ConditionSchema];
 const KEYS = [...new Set(SCHEMAS.flatMap(({ fields }) => fields.map(({ name }) => name)))];
 const OPERATORS = [
-  ...["==", "!=", ">", ">=", "<", "<=", "between", "not_between", "in", "not_in", "contains", "not_contains"],
-  ...[
-    "contains_any",
-    "contains_all",
-    "subset_of",
-    "starts_with",
-    "ends_with",
-    "matches",
-    "exists",
-    "not_exists",
-    "length_gt",
-    "length_lt",
-  ],
+  "==",
+  "!=",
+  ">",
+  ">=",
+  "<",
+  "<=",
+  "between",
+  "not_between",
+  "in",
+  "not_in",
+  "contains",
+  "not_contains",
+  "contains_any",
+  "contains_all",
+  "subset_of",
+  "starts_with",
+  "ends_with",
+  "matches",
+  "exists",
+  "not_exists",
+  "length_gt",
+  "length_lt",
 ];
 /** Words of the members that have an enum. */
 const WORDS = new Map(

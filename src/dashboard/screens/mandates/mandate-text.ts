@@ -25,8 +25,22 @@ export interface MandateText {
 
 /** Members in the order in which they are written; others come last. */
 const ORDER = [
-  ...["name", "description", "mode", "scope", "department_id", "agent_id", "priority", "rules"],
-  ...["type", "tool", "decision", "escalation_ttl_seconds", "conditions", "field", "operator", "value"],
+  "name",
+  "description",
+  "mode",
+  "scope",
+  "department_id",
+  "agent_id",
+  "priority",
+  "rules",
+  "type",
+  "tool",
+  "decision",
+  "escalation_ttl_seconds",
+  "conditions",
+  "field",
+  "operator",
+  "value",
 ];
 const DEFAULTS: Readonly<Record<string, JsonValue>> = {
   scope: "workspace",
@@ -55,7 +69,12 @@ export function textFromMandate({
   rules,
 }: Mandate | MandateDefinition): string {
   const definition = create(MandateDefinitionSchema, {
-    ...{ name, description, scope, priority, mode, rules },
+    name,
+    description,
+    scope,
+    priority,
+    mode,
+    rules,
     ...(departmentId !== undefined && { departmentId }),
     ...(agentId !== undefined && { agentId }),
   });

@@ -152,7 +152,8 @@ function ruleFrom(kind: Kind, values: FormValues): JsonObject {
     }
     case "velocity":
       return {
-        ...{ type: "sequence", decision },
+        type: "sequence",
+        decision,
         conditions: {
           mode: "velocity",
           match_action_types: listed(values.text("types")),
@@ -167,7 +168,8 @@ function ruleFrom(kind: Kind, values: FormValues): JsonObject {
       return { type: "trust", decision, conditions: { below: values.number("below") ?? 0 } };
     default:
       return {
-        ...{ type: "schedule", decision },
+        type: "schedule",
+        decision,
         conditions: {
           time_zone: values.text("time_zone"),
           from: values.text("from"),

@@ -80,9 +80,7 @@ function Note({ checkpoint: { note, treeSize } }: Pick<CheckpointProps, "checkpo
         <h3>Signed note</h3>
         <div className="row">
           <CopyButton text={note} what="the note" />
-          <DownloadButton
-            {...{ action: "download-note", name: `checkpoint-${treeSize}.txt`, text: note, title: "Download" }}
-          />
+          <DownloadButton action="download-note" name={`checkpoint-${treeSize}.txt`} text={note} title="Download" />
         </div>
       </div>
       <Scrolled label="Signed note" className="scrolled mono">

@@ -53,7 +53,11 @@ export function EntryList({ size }: { readonly size: number }) {
             {(control) => (
               <input
                 {...control}
-                {...{ name: "from", type: "number", min: 0, max: Math.max(0, size - 1), defaultValue: start }}
+                name="from"
+                type="number"
+                min={0}
+                max={Math.max(0, size - 1)}
+                defaultValue={start}
                 key={start}
                 placeholder={String(Math.max(0, size - 1))}
               />

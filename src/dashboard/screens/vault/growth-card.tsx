@@ -98,7 +98,7 @@ function GrowthView({ growth: { kept, steps }, note, onForgotten }: GrowthViewPr
   }
   const added = sizeOf(note) - sizeOf(kept.note);
   const at = new Date(kept.keptAtMs).toISOString();
-  if (failedStep(steps) !== undefined) return <Alarm {...{ kept, steps, at, onForgotten }} />;
+  if (failedStep(steps) !== undefined) return <Alarm kept={kept} steps={steps} at={at} onForgotten={onForgotten} />;
   return (
     <>
       <p data-growth="holds">
@@ -138,12 +138,10 @@ function Alarm({ kept, steps, at, onForgotten }: AlarmProps) {
       <StepsView steps={steps} />
       <div className="row">
         <DownloadButton
-          {...{
-            action: "download-kept",
-            name: "kept-checkpoint.txt",
-            text: kept.note,
-            title: "Download the kept checkpoint",
-          }}
+          action="download-kept"
+          name="kept-checkpoint.txt"
+          text={kept.note}
+          title="Download the kept checkpoint"
         />
         <DialogButton action="forget" tone="danger" label="Forget it">
           {(close) => (
