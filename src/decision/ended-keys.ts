@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { Throttle } from "../async/throttle.ts";
-import type { SealedDecision } from "../state/types.ts";
+import type { Action, SealedDecision } from "../state/types.ts";
 
 /** Maximum number of refusals of one ended key that are sealed in a minute. Past it the last one is repeated. */
 const MAX_PER_MINUTE = 60;
@@ -8,8 +8,8 @@ const MAX_PER_MINUTE = 60;
 const MAX_KEYS = 10_000;
 
 /**
- * Throttle that keeps ended keys from filling the log. An ended key never works again, so its last refusal can answer further
- * calls.
+ * Throttle that keeps ended keys from filling the log: the last refusal of an ended key answers its further calls. A key is kept with
+ * its workspace and agent, since the id of an access token may be a name, which another agent may bear later.
  */
 export class EndedKeys {
   readonly #lastRefusals = new LRUCache<string, SealedDecision>({ max: MAX_KEYS });
@@ -21,16 +21,20 @@ export class EndedKeys {
   });
 
   /** Returns the last refusal of a key that has reached its maximum for this minute; undefined for any other key. */
-  repeat(keyId: string): SealedDecision | undefined {
-    const last = this.#lastRefusals.get(keyId);
-    if (last === undefined || !this.#throttle.isExhausted(keyId)) return undefined;
+  repeat(workspaceId: string, action: Action): SealedDecision | undefined {
+    const key = keyOf(workspaceId, action);
+    const last = this.#lastRefusals.get(key);
+    if (last === undefined || !this.#throttle.isExhausted(key)) return undefined;
     return { ...last, isReplayed: true };
   }
 
   /** Counts a decision if it refuses an ended key. */
-  note(keyId: string, sealed: SealedDecision): void {
+  note(workspaceId: string, action: Action, sealed: SealedDecision): void {
     if (!sealed.isKeyEnded) return;
-    this.#throttle.take(keyId);
-    this.#lastRefusals.set(keyId, sealed);
+    const key = keyOf(workspaceId, action);
+    this.#throttle.take(key);
+    this.#lastRefusals.set(key, sealed);
   }
 }
+
+const keyOf = (workspaceId: string, { agentId, keyId }: Action): string => `${workspaceId} ${agentId} ${keyId}`;

@@ -9,7 +9,7 @@ import { EndedKeys } from "./ended-keys.ts";
 
 /** The caller of a decision while it waits. */
 export interface Waiter {
-  /** True once the caller has left; the action is then not decided. */
+  /** True once the caller has left. The action is then not decided, unless a batch has taken it. */
   readonly isOver: boolean;
   /** Aborts when the caller leaves. MAY be created on first use: it is needed only when the guard is asked. */
   readonly signal: AbortSignal;
@@ -52,11 +52,11 @@ export function createIntercept({ logs, guard, checker, endedKeys = new EndedKey
   const isDecided = async ({ workspaceId, action }: InterceptCommand): Promise<boolean> =>
     action.isRetryable && (await logs.of(workspaceId)).holds(action.decisionId);
   return async (command) => {
-    const { keyId } = command.action;
-    const repeated = endedKeys.repeat(keyId);
+    const { workspaceId, action } = command;
+    const repeated = endedKeys.repeat(workspaceId, action);
     if (repeated !== undefined && !(await isDecided(command))) return repeated;
     const sealed = await append(command);
-    endedKeys.note(keyId, sealed);
+    endedKeys.note(workspaceId, action, sealed);
     return sealed;
   };
 }

@@ -33,7 +33,7 @@ export const CREATED_COLUMNS: Readonly<Record<CreatedEscalationColumn, Column>> 
   created_seq: ({ index }) => index,
   expires_at_ms: ({ expiresAtMs }) => expiresAtMs,
   asked: ({ asked }) => asked,
-  asked_by: ({ keys }) => [...keys].join(","),
+  asked_by: ({ keys }) => JSON.stringify([...keys]),
   updated_seq: ({ lastAsk }) => lastAsk,
 };
 
@@ -43,7 +43,7 @@ export const CHANGED_COLUMNS: Readonly<Record<ChangedEscalationColumn, Column>> 
   used_by: ({ usedBy }) => usedBy,
   replaced_by: ({ replacedBy }) => replacedBy,
   asked: ({ asked }) => asked,
-  asked_by: ({ keys }) => [...keys].join(","),
+  asked_by: ({ keys }) => JSON.stringify([...keys]),
   updated_seq: ({ lastAsk }) => lastAsk,
 };
 

@@ -29,7 +29,7 @@ export function unknownAgent(agentId: string): ControlPlaneError {
  * State of a workspace in memory, folded from its log. It follows the log, loads what a decision needs, and announces entries
  * to listeners in the order of the log.
  *
- * INVARIANT: changed only by the one loop of `WorkspaceLog`, and caught up only while no batch is in flight.
+ * INVARIANT: entries are folded only by the one loop of `WorkspaceLog`, and read only while no batch is in flight.
  */
 export class LoadedState {
   readonly #sources: StateSources;
@@ -124,7 +124,7 @@ export class LoadedState {
     return items.every(
       ({ action }) =>
         agents.has(action.agentId) &&
-        (action.escalationId === undefined || escalations.has(action.escalationId)) &&
+        (action.escalationId === undefined || escalations.knows(action.escalationId)) &&
         (action.grantId === undefined || authority.knowsGrant(action.grantId)),
     );
   }

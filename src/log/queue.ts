@@ -24,7 +24,7 @@ export interface Steps {
 export interface PendingDecision {
   readonly action: Action;
   readonly steps: Steps;
-  /** True once the caller has left: the action is then not decided at all. */
+  /** True once the caller has left. Asked when a batch takes the action, which is then not decided. */
   readonly isAbandoned: () => boolean;
   resolve(sealed: SealedDecision): void;
   reject(error: unknown): void;

@@ -2,7 +2,7 @@ import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { toolKey } from "../policy/names.ts";
 import type { Action } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
-import { idFromDigest } from "../store/ids.ts";
+import { createId, idFromDigest } from "../store/ids.ts";
 import type { Reader } from "../store/transaction.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import type { Decide, PendingDecision } from "./queue.ts";
@@ -54,13 +54,14 @@ function replayOf(action: Action): Action {
 
 /**
  * Answers repeats (AIP-155) with their first decisions, unless their callers are refused now. Returns the actions to decide:
- * those that the log does not hold, and the refusals to seal in place of refused repeats.
+ * those that the log does not hold, and the refusals to seal in place of refused repeats. `now`
+ * returns the time of a decision made now; it is called after the first decisions were read.
  */
 export async function answerRepeats(
   reader: Reader,
   items: readonly PendingDecision[],
   state: WorkspaceState,
-  nowMs: number,
+  now: () => number,
 ): Promise<readonly PendingDecision[]> {
   const ids = items.filter(({ action }) => action.isRetryable).map(({ action }) => action.decisionId);
   if (ids.length === 0) return items;
@@ -69,12 +70,12 @@ export async function answerRepeats(
   const unanswered = items.filter((item) => {
     const receipt = receipts.get(item.action.decisionId);
     if (receipt === undefined) return true;
-    const refusal = answerRepeat(item, receipt, state, nowMs);
+    const refusal = answerRepeat(item, receipt, state, now());
     if (refusal !== undefined) refusals.push(refusal);
     return false;
   });
   // A refusal may have been sealed for an earlier repeat.
-  return refusals.length === 0 ? unanswered : [...unanswered, ...(await answerRepeats(reader, refusals, state, nowMs))];
+  return refusals.length === 0 ? unanswered : [...unanswered, ...(await answerRepeats(reader, refusals, state, now))];
 }
 
 /** Answers a repeat with its first decision. If its caller is refused now, returns the refusal to seal instead. */
@@ -86,18 +87,29 @@ function answerRepeat(
 ): PendingDecision | undefined {
   const { action, steps } = item;
   try {
-    if (action.replayOf === undefined) {
-      assertRepeatable(action, receipt, nowMs);
-      const replay = replayOf(action);
-      const refusal = steps.refuseReplay(state, replay, nowMs);
-      if (refusal !== undefined) {
-        const decide: Decide = (current, atMs) => steps.refuseReplay(current, replay, atMs) ?? refusal;
-        return { ...item, action: replay, steps: { ...steps, decide } };
-      }
+    if (action.replayOf !== undefined) return answerRefusal(item, receipt);
+    assertRepeatable(action, receipt, nowMs);
+    const replay = replayOf(action);
+    const refusal = steps.refuseReplay(state, replay, nowMs);
+    if (refusal !== undefined) {
+      const decide: Decide = (current, atMs) => steps.refuseReplay(current, replay, atMs) ?? refusal;
+      return { ...item, action: replay, steps: { ...steps, decide } };
     }
     item.resolve(sealedDecisionFromReceipt(receipt));
   } catch (error) {
     item.reject(error);
   }
+  return undefined;
+}
+
+/**
+ * Answers a repeat that is refused with the refusal that an earlier repeat got. A `request_id` may have been chosen so that its
+ * decision has the refusal's id: the refusal is then sealed under a new one.
+ */
+function answerRefusal(item: PendingDecision, receipt: DecisionReceipt): PendingDecision | undefined {
+  const { action } = item;
+  if (receipt.body.replay_of !== action.replayOf)
+    return { ...item, action: { ...action, decisionId: createId("dec") } };
+  item.resolve(sealedDecisionFromReceipt(receipt));
   return undefined;
 }

@@ -411,7 +411,7 @@ export class WorkspaceLog {
       await connection.query("begin");
       await connection.query({ ...lockHead, values: [this.workspaceId] });
       await this.#loaded.catchUp(connection);
-      const unanswered = await answerRepeats(connection, items, this.#loaded.current, this.nowMs);
+      const unanswered = await answerRepeats(connection, items, this.#loaded.current, () => this.nowMs);
       const firsts = [...Map.groupBy(unanswered, ({ action }) => action.decisionId).values()].map(
         ([first]) => first as PendingDecision,
       );
@@ -455,7 +455,7 @@ export class WorkspaceLog {
     try {
       // The caller's key may have ended on another replica.
       await this.#loaded.catchUp(this.#database.pool);
-      const unanswered = await answerRepeats(this.#database.pool, items, this.#loaded.current, this.nowMs);
+      const unanswered = await answerRepeats(this.#database.pool, items, this.#loaded.current, () => this.nowMs);
       // A first attempt that failed left no decision: the request is new after all.
       await this.#appendLocked(unanswered);
     } catch (error) {

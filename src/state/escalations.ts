@@ -26,8 +26,9 @@ export interface PendingEscalations {
   readonly count: number;
 }
 
-/** Maximum number of cached resolved escalations. INVARIANT: greater than the number that one batch can present. */
+/** Maximum numbers of cached resolved and unknown escalations. INVARIANT: greater than the number that one batch can present. */
 const CACHED_RESOLVED = 1_000;
+const CACHED_UNKNOWN = 1_000;
 
 /**
  * The escalations of a workspace: all pending ones, and a cache of resolved ones that actions presented, since most are never
@@ -37,19 +38,27 @@ export class Escalations {
   readonly #pending = new Map<string, EscalationState>();
   readonly #byAgent = new Map<string, Set<EscalationState>>();
   readonly #resolved = new LRUCache<string, EscalationState>({ maxSize: CACHED_RESOLVED, sizeCalculation: () => 1 });
+  /** Looked up because an action presented them, and of no escalation. */
+  readonly #unknown = new LRUCache<string, true>({ maxSize: CACHED_UNKNOWN, sizeCalculation: () => 1 });
 
   /** Returns an escalation if it is pending or in the cache. */
   get(escalationId: string): EscalationState | undefined {
     return this.#pending.get(escalationId) ?? this.#resolved.get(escalationId);
   }
 
-  /** Tests whether `get` would return it, without effect on the cache. */
-  has(escalationId: string): boolean {
-    return this.#pending.has(escalationId) || this.#resolved.has(escalationId);
+  /** Tests whether an escalation with this id, or that there is none, is known without reading the database. */
+  knows(escalationId: string): boolean {
+    return this.get(escalationId) !== undefined || this.#unknown.get(escalationId) === true;
+  }
+
+  /** Notes that no escalation has an id, until `put` adds one. */
+  putUnknown(escalationId: string): void {
+    this.#unknown.set(escalationId, true);
   }
 
   /** Adds an escalation: to the pending ones, or to the cache. */
   put(escalation: EscalationState): void {
+    this.#unknown.delete(escalation.escalationId);
     if (escalation.status !== "pending") return void this.#resolved.set(escalation.escalationId, escalation);
     // A replica may have read it from its table before it folds the entry that created it.
     this.remove(escalation.escalationId);

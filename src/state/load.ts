@@ -207,10 +207,10 @@ export async function loadNamed(reader: Reader, state: WorkspaceState, actions: 
       const grant = await loadEndedGrant(reader, workspaceId, grantId);
       authority.endedGrants.set(grantId, { grant });
     }
-    // Not `has`, which would let the cache evict an escalation of these actions for another one of them.
-    if (escalationId === undefined || escalations.get(escalationId) !== undefined) continue;
+    if (escalationId === undefined || escalations.knows(escalationId)) continue;
     const escalation = await loadEscalation(reader, workspaceId, escalationId);
-    if (escalation !== undefined) escalations.put(escalation);
+    if (escalation === undefined) escalations.putUnknown(escalationId);
+    else escalations.put(escalation);
   }
 }
 

@@ -1,13 +1,18 @@
 import { generateKeyPairSync } from "node:crypto";
 import { Client } from "pg";
 import { SigningKeys } from "../../src/authority/signing-key.ts";
-
 import { createCheckpoints } from "../../src/log/checkpoint.ts";
+import { CHANGED_COLUMNS, CREATED_COLUMNS } from "../../src/log/escalation-rows.ts";
 import { Vault } from "../../src/log/vault.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
-
 import { openDatabase } from "../../src/store/database.ts";
-import { appendEntries } from "../../src/store/sql/append-entries.ts";
+import {
+  APPEND_PARAMETERS,
+  appendEntries,
+  columnTexts,
+  type EntryColumn,
+  SUBTREE_HASHES,
+} from "../../src/store/sql/append-entries.ts";
 import { appendLeaves, bytesFromFrontier, EMPTY_FRONTIER } from "../../src/tree/merkle.ts";
 import type { Child } from "./child.ts";
 import type { BenchOptions } from "./options.ts";
@@ -44,15 +49,28 @@ interface Append {
   readonly keepsSubtrees: boolean;
 }
 
+const SUBTREE_ROOTS = `$${APPEND_PARAMETERS.indexOf("subtreeRoots") + 1}`;
 const WITHOUT = {
   name: "append-without-subtrees",
   // The parameter stays, since node-postgres has to know its type.
-  text: appendEntries.text.replace(/nullif\(substr\(\$14[^']*''\)/, "case when false then $14::bytea end"),
+  text: appendEntries.text.replace(SUBTREE_HASHES, `case when false then ${SUBTREE_ROOTS}::bytea end`),
 };
 const APPENDS: readonly [Append, Append] = [
   { workspaceId: "with-subtrees", statement: appendEntries, keepsSubtrees: true },
   { workspaceId: "without-subtrees", statement: WITHOUT, keepsSubtrees: false },
 ];
+
+/** The columns of a row of the sample, under another id. */
+const COLUMNS: Readonly<Record<EntryColumn, (appended: { readonly row: Sealed; readonly id: string }) => string>> = {
+  entry_id: ({ id }) => id,
+  kind: () => "0",
+  agent_id: ({ row }) => row.agentId,
+  action_type: ({ row }) => row.actionType,
+  decision: ({ row }) => row.decision,
+  ref_id: () => "",
+  session_id: () => "",
+  body: ({ row }) => row.body,
+};
 
 const SAMPLE = `select workspace_id as "workspaceId", seq::float8 as seq, agent_id as "agentId",
     action_type as "actionType", decision::text, leaf_hash as "leafHash", body
@@ -70,12 +88,7 @@ interface Appender {
 async function createAppender(client: Client, sample: readonly Sealed[], append: Append): Promise<Appender> {
   const { workspaceId, statement, keepsSubtrees } = append;
   await client.query(HEAD, [workspaceId]);
-  const joined = (textOf: (row: Sealed) => string): string => sample.map(textOf).join("\n");
   const leaves = sample.map(({ leafHash }) => leafHash);
-  const fixed = [joined((row) => row.agentId), joined((row) => row.actionType), joined((row) => row.decision)];
-  const refs = joined(() => "");
-  const kinds = joined(() => "0");
-  const bodies = joined(({ body }) => body);
   let frontier = EMPTY_FRONTIER;
   let [rows, ms] = [0, 0];
 
@@ -84,21 +97,25 @@ async function createAppender(client: Client, sample: readonly Sealed[], append:
     const before = bytesFromFrontier(frontier);
     const subtrees: Uint8Array[] = [];
     frontier = appendLeaves(frontier, leaves, subtrees);
-    const ids = leaves.map((_, index) => `dec_${size + index}`).join("\n");
-    const head = [workspaceId, size, leaves.length, before, bytesFromFrontier(frontier), Date.now()];
-    const hashes = Buffer.concat(keepsSubtrees ? subtrees : []);
-    const values = [
-      ...head,
-      ids,
-      ...fixed,
-      refs,
-      Buffer.concat(leaves),
-      bodies,
-      hashes,
-      ...Array(15).fill(null),
-      kinds,
-    ];
-    if ((await client.query({ ...statement, values })).rows.length !== 1) throw new Error("nothing was appended");
+    const values = appendEntries.values({
+      workspaceId,
+      expectedSize: size,
+      count: leaves.length,
+      expectedFrontier: before,
+      frontier: bytesFromFrontier(frontier),
+      atMs: Date.now(),
+      leafHashes: Buffer.concat(leaves),
+      subtreeRoots: Buffer.concat(keepsSubtrees ? subtrees : []),
+      wakeUp: null,
+      entries: columnTexts(
+        sample.map((row, index) => ({ row, id: `dec_${size + index}` })),
+        COLUMNS,
+      ),
+      created: columnTexts([], CREATED_COLUMNS),
+      changed: columnTexts([], CHANGED_COLUMNS),
+    });
+    if ((await client.query({ name: statement.name, text: statement.text, values })).rows.length !== 1)
+      throw new Error("nothing was appended");
   };
 
   return {

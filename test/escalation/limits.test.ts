@@ -45,6 +45,8 @@ describe("pending escalations", () => {
   });
 });
 
+const NAMES = ["oidc:doe, jane", "oidc:CN=jane,OU=ops", 'oidc:"{}",\\', "oidc:doe"];
+
 describe("four eyes", () => {
   let workspace: EscalationWorkspace;
   before(async () => {
@@ -59,10 +61,12 @@ describe("four eyes", () => {
     const asked = { agentId, actionType: "ask" };
     const { escalationId = "" } = await enforcement.intercept(asked, operator("key_one"));
     await enforcement.intercept(asked, operator("key_two"));
+    // A person's name or subject may hold a comma, or anything else that lists are written with.
+    for (const keyId of NAMES) await enforcement.intercept(asked, operator(keyId));
     await admin.updateWorkspace({ workspaceId, fourEyes: true });
     const resolve = (keyId: string, resolution = Resolution.APPROVED) =>
       escalations.resolveEscalation({ escalationId, resolution }, operator(keyId));
-    for (const keyId of ["key_one", "key_two"]) {
+    for (const keyId of ["key_one", "key_two", ...NAMES]) {
       for (const resolution of [Resolution.APPROVED, Resolution.REJECTED])
         expect(await reasonOf(resolve(keyId, resolution))).to.equal("FOUR_EYES");
     }

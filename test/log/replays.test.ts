@@ -1,10 +1,23 @@
-import { randomUUID } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import type { InterceptResponse } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Decision, DecisionPath, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
-import { openWorkspace, reasonOf, type TestWorkspace, velocityRule } from "../support/harness.ts";
+import { WorkspaceLog } from "../../src/log/writer.ts";
+import { loadState } from "../../src/state/load.ts";
+import { idFromUuid } from "../../src/store/ids.ts";
+import { readEntriesById } from "../../src/store/sql/read-entries.ts";
+import { decideOn } from "../support/decide-on.ts";
+import {
+  actionOf,
+  openWorkspace,
+  reasonOf,
+  type TestWorkspace,
+  velocityRule,
+  withWorkspace,
+} from "../support/harness.ts";
+import { createTestClock } from "../support/test-clock.ts";
 import { assertIntact, decisionsOf, readLog } from "./stored-log.ts";
 
 const DAY_MS = 86_400_000;
@@ -145,6 +158,28 @@ describe("a repeated request", () => {
     expect(await workspace.intercept(lent)).to.include({ decision: Decision.ALLOW, replayed: true });
   });
 
+  it("is refused after a revocation, also where a decision was planted under the refusal's id.", async () => {
+    const victim = await workspace.agent();
+    const other = await workspace.agent();
+    for (const planter of [victim, other]) {
+      const agentId = planter === victim ? victim : await workspace.agent();
+      const request = { agentId, actionType: "read", requestId: randomUUID() };
+      const first = await workspace.intercept(request);
+      expect(first.decision).to.equal(Decision.ALLOW);
+      const planted = await workspace.intercept({
+        agentId: planter,
+        actionType: "read",
+        requestId: refusalUuidOf(first.decisionId),
+      });
+      await workspace.revoke(agentId);
+      for (const replica of workspace.replicas) {
+        const again = await workspace.intercept(request, replica);
+        expect(again).to.include({ decision: Decision.BLOCK, decisionPath: DecisionPath.REVOKED });
+        expect(again.decisionId).not.to.be.oneOf([first.decisionId, planted.decisionId]);
+      }
+    }
+  });
+
   it("by another key, or without the tool that it named, is another request.", async () => {
     const agentId = await workspace.agent();
     const { secret } = await workspace.authority.createCredential({ agentId });
@@ -169,6 +204,45 @@ describe("a repeated request", () => {
     expect(metadata).to.have.property("decided_at");
   });
 });
+
+describe("a repeat that takes its time", () => {
+  it("is refused if its session expires while the first decision is read.", () =>
+    withWorkspace({}, async (workspace) => {
+      const agentId = await workspace.agent();
+      const { session } = await workspace.authority.createSession({ agentId, ttlSeconds: 60n });
+      const clock = createTestClock();
+      clock.observe(Date.now(), performance.now(), performance.now());
+      const { pool } = workspace.database;
+      const slow = new Proxy(pool, {
+        get(_, name) {
+          const value = Reflect.get(pool, name) as unknown;
+          if (name !== "query") return typeof value === "function" ? value.bind(pool) : value;
+          return async (...args: Parameters<typeof pool.query>) => {
+            const result = (await pool.query(...args)) as unknown;
+            // As if the database took two minutes.
+            if ((args[0] as { name?: string }).name === readEntriesById.name) clock.advance(120_000);
+            return result;
+          };
+        },
+      });
+      const state = await loadState(pool, "default");
+      const log = new WorkspaceLog({ ...workspace.database, pool: slow }, state, clock);
+      const action = {
+        ...actionOf({ agentId, actionType: "read" }),
+        sessionId: session?.sessionId,
+        isRetryable: true,
+        decisionId: idFromUuid("dec", randomUUID()),
+      };
+      expect((await decideOn(log, action)).decision).to.equal("allow");
+      expect(await decideOn(log, action)).to.include({ decision: "block", path: "session", isReplayed: false });
+    }));
+});
+
+/** Returns the `request_id` whose decision has the id that a refused repeat of a decision gets. */
+function refusalUuidOf(decisionId: string): string {
+  const digest = createHash("sha256").update(`refused replay of ${decisionId}`).digest("hex");
+  return digest.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*/, "$1-$2-$3-$4-$5");
+}
 
 describe("an ended key", () => {
   let workspace: TestWorkspace;
@@ -234,6 +308,21 @@ describe("an ended key", () => {
     expect(await refusalsOf(agentId)).to.equal(61);
     const again = await workspace.enforcement.intercept(request, key);
     expect(again).to.include({ decision: Decision.ALLOW, decisionId: first.decisionId, replayed: true });
+  });
+
+  it("is one of its agent: an agent that bears the name in an access token later is decided anew.", async () => {
+    const former = await workspace.agent();
+    const latter = await workspace.agent();
+    const callerOf = (agentId: string) => ({ keyId: "oidc:bot", workspaceId: "default", role: Role.AGENT, agentId });
+    await workspace.revoke(former);
+    for (let call = 0; call < 61; call++) {
+      await workspace.enforcement.intercept({ agentId: former, actionType: "read" }, callerOf(former) as never);
+    }
+    const reply = await workspace.enforcement.intercept(
+      { agentId: latter, actionType: "read" },
+      callerOf(latter) as never,
+    );
+    expect(reply).to.include({ decision: Decision.ALLOW, replayed: false });
   });
 
   it("is an API key bound to a revoked agent: named in the certificate, counted, and refused on record.", async () => {

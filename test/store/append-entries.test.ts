@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import type { Client } from "pg";
-import { appendEntries } from "../../src/store/sql/append-entries.ts";
+import { type AppendedBatch, appendEntries } from "../../src/store/sql/append-entries.ts";
 import { createTestDatabase, type TestDatabase, withClient } from "../support/database.ts";
 
 interface Values {
@@ -20,15 +20,60 @@ const BODY = '{"é":"\\n"}';
 const HASH = Buffer.alloc(32, 7);
 // The sixth leaf of a log completes one subtree.
 const SUBTREE = Buffer.alloc(32, 9);
-const NO_CHANGES: readonly null[] = Array(6).fill(null);
 
-function append(client: Client, given: Values = {}, escalations: readonly (string | null)[] = Array(15).fill(null)) {
+/** Rows of escalations that a batch creates and changes, by column. */
+interface Escalations {
+  readonly created?: Partial<AppendedBatch["created"]>;
+  readonly changed?: Partial<AppendedBatch["changed"]>;
+  readonly wakeUp?: string;
+}
+
+const NOTHING_CREATED = {
+  escalation_id: null,
+  agent_id: null,
+  action_digest: null,
+  created_seq: null,
+  expires_at_ms: null,
+  asked: null,
+  asked_by: null,
+  updated_seq: null,
+};
+const NOTHING_CHANGED = {
+  escalation_id: null,
+  used_by: null,
+  replaced_by: null,
+  asked: null,
+  asked_by: null,
+  updated_seq: null,
+};
+
+function append(client: Client, given: Values = {}, { created, changed, wakeUp }: Escalations = {}) {
   const { seq = SEQ, frontier = FRONTIER, refs = "", subtrees = SUBTREE, id = "dec_1", session = null } = given;
-  const entry = [id, "agt_1", "payment.send", "1", refs, HASH, BODY, subtrees];
-  return client.query<{ now: number }>({
-    ...appendEntries,
-    values: [WORKSPACE, seq, 1, frontier, NEXT, 2, ...entry, ...escalations, "0", session],
+  const { name, text } = appendEntries;
+  const values = appendEntries.values({
+    workspaceId: WORKSPACE,
+    expectedSize: seq,
+    count: 1,
+    expectedFrontier: frontier,
+    frontier: NEXT,
+    atMs: 2,
+    leafHashes: HASH,
+    subtreeRoots: subtrees,
+    wakeUp: wakeUp ?? null,
+    entries: {
+      entry_id: id,
+      kind: "0",
+      agent_id: "agt_1",
+      action_type: "payment.send",
+      decision: "1",
+      ref_id: refs,
+      session_id: session,
+      body: BODY,
+    },
+    created: { ...NOTHING_CREATED, ...created },
+    changed: { ...NOTHING_CHANGED, ...changed },
   });
+  return client.query<{ now: number }>({ name, text, values });
 }
 
 async function rowsOf(client: Client, table: string): Promise<Record<string, unknown>[]> {
@@ -80,15 +125,37 @@ describe("the statement that appends decisions", () => {
         const heard: (string | undefined)[] = [];
         await listener.query("listen acp_log");
         listener.on("notification", ({ payload }) => heard.push(payload));
-        const created = ["esc_1", "agt_1", "digest", "0", "99", "2", "key_b", "0"];
-        await append(client, {}, [...created, ...NO_CHANGES, "default 6 decisions"]);
+        const created = {
+          escalation_id: "esc_1",
+          agent_id: "agt_1",
+          action_digest: "digest",
+          created_seq: "0",
+          expires_at_ms: "99",
+          asked: "2",
+          asked_by: '["key_b","oidc:doe, jane"]',
+          updated_seq: "0",
+        };
+        await append(client, {}, { created, wakeUp: "default 6 decisions" });
         const next = { seq: SEQ + 1, frontier: NEXT, subtrees: Buffer.alloc(0), id: "dec_2" };
-        const changed = ["esc_1", "dec_2", "esc_9", "1", "key_c,key_a", "0"];
-        await append(client, next, [...Array(8).fill(null), ...changed, "default 7 decisions"]);
+        const changed = {
+          escalation_id: "esc_1",
+          used_by: "dec_2",
+          replaced_by: "esc_9",
+          asked: "1",
+          asked_by: '["key_c","key_a","key_b"]',
+          updated_seq: "0",
+        };
+        await append(client, next, { changed, wakeUp: "default 7 decisions" });
         const [escalation] = await rowsOf(client, "escalation");
         expect(escalation).to.deep.include({
           ...{ escalation_id: "esc_1", created_seq: SEQ, status: 1, expires_at_ms: 99, updated_seq: SEQ + 1 },
-          ...{ asked: 3, asked_by: ["key_a", "key_b", "key_c"], used_by: "dec_2", used_at_ms: 2, replaced_by: "esc_9" },
+          ...{
+            asked: 3,
+            asked_by: ["key_a", "key_b", "key_c", "oidc:doe, jane"],
+            used_by: "dec_2",
+            used_at_ms: 2,
+            replaced_by: "esc_9",
+          },
         });
         await listener.query("select 1");
         expect(heard).to.deep.equal(["default 6 decisions", "default 7 decisions"]);
@@ -97,11 +164,25 @@ describe("the statement that appends decisions", () => {
 
   it("leaves alone what an earlier escalation has and a batch does not change.", () =>
     withClient(database.url, async (client) => {
-      const created = ["esc_1\nesc_2", "agt_1\nagt_2", "one\ntwo", "0\n0", "99\n99", "1\n1", "key_a\nkey_a", ""];
-      await append(client, {}, [...created, ...NO_CHANGES, null]);
+      const created = {
+        escalation_id: "esc_1\nesc_2",
+        agent_id: "agt_1\nagt_2",
+        action_digest: "one\ntwo",
+        created_seq: "0\n0",
+        expires_at_ms: "99\n99",
+        asked: "1\n1",
+        asked_by: '["key_a"]\n["key_a"]',
+      };
+      await append(client, {}, { created });
       const next = { seq: SEQ + 1, frontier: NEXT, subtrees: Buffer.alloc(0), id: "dec_2" };
-      const changed = ["esc_1\nesc_2", "dec_2\n", "\n", "0\n1", "\nkey_b", "\n0"];
-      await append(client, next, [...Array(8).fill(null), ...changed, null]);
+      const changed = {
+        escalation_id: "esc_1\nesc_2",
+        used_by: "dec_2\n",
+        asked: "0\n1",
+        asked_by: '[]\n["key_b"]',
+        updated_seq: "\n0",
+      };
+      await append(client, next, { changed });
       const rows = await rowsOf(client, "escalation");
       const [one, two] = rows.sort((a, b) => String(a.escalation_id).localeCompare(String(b.escalation_id)));
       expect(one).to.deep.include({ used_by: "dec_2", asked: 1, asked_by: ["key_a"], updated_seq: null });

@@ -32,7 +32,7 @@ const ENTRY = {
   body: "r.body",
 } as const;
 
-/** The columns of an escalation that a decision creates, read from `e`. Seqs come as positions in the batch, from 0. */
+/** The columns of an escalation that a decision creates, read from `e`. Seqs come as positions in the batch, from 0, lists as JSON. */
 const CREATED = {
   escalation_id: "e.escalation_id",
   agent_id: "e.agent_id",
@@ -40,7 +40,7 @@ const CREATED = {
   created_seq: `${size} + e.created_seq::int`,
   expires_at_ms: "e.expires_at_ms::bigint",
   asked: "e.asked::int",
-  asked_by: "string_to_array(e.asked_by, ',')",
+  asked_by: "array(select jsonb_array_elements_text(e.asked_by::jsonb))",
   updated_seq: `${size} + nullif(e.updated_seq, '')::int`,
 } as const;
 
@@ -50,7 +50,8 @@ const CHANGED = {
   replaced_by: "coalesce(nullif(u.replaced_by, ''), x.replaced_by)",
   asked: "x.asked + u.asked::int",
   asked_by: `array(
-        select distinct key from unnest(x.asked_by || string_to_array(nullif(u.asked_by, ''), ',')) as key order by key
+        select key from unnest(x.asked_by) as key
+        union select jsonb_array_elements_text(u.asked_by::jsonb) order by key
       )`,
   updated_seq: `coalesce(${size} + nullif(u.updated_seq, '')::int, x.updated_seq)`,
 } as const;
@@ -110,7 +111,8 @@ const CHANGED_TABLE = tableOf(CHANGED_COLUMNS, SINGLES.length + ENTRY_COLUMNS.le
 // A tree of n leaves holds n minus bits(n) perfect subtrees of two leaves or more, each completed by one leaf. So leaf i
 // completes 1 + bits(i) - bits(i + 1) of them, and where their roots begin follows from the sizes of the trees before.
 const bits = (number: string): string => `bit_count((${number})::bit(64))`;
-const SUBTREES = `nullif(substr(${$("subtreeRoots")}::bytea,
+/** SQL of an entry's subtree hashes. */
+export const SUBTREE_HASHES = `nullif(substr(${$("subtreeRoots")}::bytea,
     32 * (r.ord - 1 + ${bits(size)} - ${bits(`${size} + r.ord - 1`)})::int + 1,
     32 * (1 + ${bits(`${size} + r.ord - 1`)} - ${bits(`${size} + r.ord`)})::int), '')`;
 
@@ -136,7 +138,7 @@ export const appendEntries = {
   ), written as (
     insert into ledger_entry (workspace_id, seq, at_ms, leaf_hash, subtree_hashes, ${ENTRY_COLUMNS.join(", ")})
     select ${$("workspaceId")}, ${size} + r.ord - 1, ${$("atMs")},
-      substr(${$("leafHashes")}::bytea, (r.ord::int - 1) * 32 + 1, 32), ${SUBTREES}, ${Object.values(ENTRY).join(", ")}
+      substr(${$("leafHashes")}::bytea, (r.ord::int - 1) * 32 + 1, 32), ${SUBTREE_HASHES}, ${Object.values(ENTRY).join(", ")}
     from head, ${ENTRY_TABLE} with ordinality as r (${ENTRY_COLUMNS.join(", ")}, ord)
   ), escalated as (
     insert into escalation (workspace_id, status, ${CREATED_COLUMNS.join(", ")})
