@@ -1,6 +1,6 @@
 /*
- * The way of one action: sends one intercept over REST and shows what every stage of the spine takes and gives, in the order
- * of README's "The way of one action". `npm run tour` prints it.
+ * The path of one action: sends one intercept over REST and shows what every stage of the spine takes and gives, in the order
+ * of README's "The path of one action". `npm run tour` prints it.
  */
 import { createHash } from "node:crypto";
 import { fromJson } from "@bufbuild/protobuf";
@@ -193,7 +193,7 @@ const SPINE = [
   "src/store/sql/append-entries.ts",
 ];
 
-describe("the way of one action", () => {
+describe("the path of one action", () => {
   let workspace: TestWorkspace;
   let reply: Record<string, unknown>;
   let body: Record<string, unknown>;

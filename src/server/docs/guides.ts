@@ -27,7 +27,7 @@ export const GUIDE_GROUPS: readonly GuideGroup[] = [
     guides: [
       guide("start", "Start", "README.md"),
       guide("deciding", "What decides", "src/decision/GUIDE.md"),
-      guide("one-action", "The way of one action", "src/GUIDE.md"),
+      guide("one-action", "The path of one action", "src/GUIDE.md"),
     ],
   },
   {
