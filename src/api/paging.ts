@@ -75,7 +75,7 @@ function positionIn(token: string, digest: string): unknown {
 
 function invalidToken(): ControlPlaneError {
   const field = "page_token";
-  const description = "was not issued for this list; send `next_page_token` of the page before with the same filter";
+  const description = "was not issued for this list; send `next_page_token` of the previous page with the same filter";
   return new ControlPlaneError(
     ErrorReason.INVALID_PAGE_TOKEN,
     `\`${field}\` ${description}`,

@@ -12,7 +12,7 @@ import type { MethodOptions } from "@bufbuild/protobuf/wkt";
 export declare const file_agentcontrol_v1_access: GenFile;
 
 /**
- * Who may call a method.
+ * Access to a method.
  *
  * @generated from message agentcontrol.v1.Access
  */
@@ -32,7 +32,7 @@ export declare type Access = Message<"agentcontrol.v1.Access"> & {
 export declare const AccessSchema: GenMessage<Access>;
 
 /**
- * What the holder of a key may do.
+ * Role of a key, which determines the calls that its holder may make.
  *
  * @generated from enum agentcontrol.v1.Role
  */
@@ -80,7 +80,7 @@ export enum Role {
 export declare const RoleSchema: GenEnum<Role>;
 
 /**
- * Who may call this method. A method without it is refused when the service starts.
+ * Access to this method. The service does not start if a method lacks it.
  *
  * @generated from extension: agentcontrol.v1.Access access = 50101;
  */

@@ -25,7 +25,7 @@ export const RoleSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_access, 0);
 
 /**
- * What the holder of a key may do.
+ * Role of a key, which determines the calls that its holder may make.
  *
  * @generated from enum agentcontrol.v1.Role
  */
@@ -33,7 +33,7 @@ export const Role = /*@__PURE__*/
   tsEnum(RoleSchema);
 
 /**
- * Who may call this method. A method without it is refused when the service starts.
+ * Access to this method. The service does not start if a method lacks it.
  *
  * @generated from extension: agentcontrol.v1.Access access = 50101;
  */

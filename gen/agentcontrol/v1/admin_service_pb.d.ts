@@ -14,27 +14,27 @@ import type { Role } from "./access_pb.js";
 export declare const file_agentcontrol_v1_admin_service: GenFile;
 
 /**
- * A set of agents, tools and mandates with one log, apart from every other.
+ * A set of agents, tools and mandates with a log of its own, separate from every other workspace.
  *
  * @generated from message agentcontrol.v1.Workspace
  */
 export declare type Workspace = Message<"agentcontrol.v1.Workspace"> & {
   /**
-   * The id: `default`, or as chosen.
+   * Id: `default`, or the one chosen at creation.
    *
    * @generated from field: string workspace_id = 1;
    */
   workspaceId: string;
 
   /**
-   * What people call it.
+   * Display name.
    *
    * @generated from field: string name = 2;
    */
   name: string;
 
   /**
-   * What holds when no mandate matched.
+   * Decision when no mandate matches.
    *
    * @generated from field: agentcontrol.v1.Decision default_decision = 3;
    */
@@ -48,7 +48,7 @@ export declare type Workspace = Message<"agentcontrol.v1.Workspace"> & {
   initialTrust: number;
 
   /**
-   * When it was created.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 5;
    */
@@ -84,7 +84,7 @@ export declare type Workspace = Message<"agentcontrol.v1.Workspace"> & {
   fourEyes: boolean;
 
   /**
-   * Pending escalations that one agent may have; a further one is blocked with the reason `TOO_MANY_PENDING`.
+   * Maximum number of pending escalations of one agent; a further one is blocked with the reason `TOO_MANY_PENDING`.
    *
    * @generated from field: int32 max_pending_escalations_per_agent = 10;
    */
@@ -118,49 +118,49 @@ export declare type ApiKey = Message<"agentcontrol.v1.ApiKey"> & {
   keyId: string;
 
   /**
-   * What people call it.
+   * Display name.
    *
    * @generated from field: string name = 2;
    */
   name: string;
 
   /**
-   * What its holder may do.
+   * Role of its holder.
    *
    * @generated from field: agentcontrol.v1.Role role = 3;
    */
   role: Role;
 
   /**
-   * The agent that it is bound to; unset for a key that speaks for every agent of the workspace.
+   * The agent that it is bound to; unset for a key that may act for every agent of the workspace.
    *
    * @generated from field: optional string agent_id = 4;
    */
   agentId?: string | undefined;
 
   /**
-   * The first 12 characters of the secret, to tell keys apart; empty if somebody chose the secret.
+   * First 12 characters of the secret, to tell keys apart; empty for a secret that the service did not generate.
    *
    * @generated from field: string prefix = 5;
    */
   prefix: string;
 
   /**
-   * When it was made.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 6;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it stops to open anything; unset for never.
+   * Time of expiry; unset if it never expires.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 7;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * When it was revoked; unset while it opens.
+   * Time of revocation; unset while it is valid.
    *
    * @generated from field: google.protobuf.Timestamp revoked_at = 8;
    */
@@ -194,14 +194,14 @@ export declare type SigningKey = Message<"agentcontrol.v1.SigningKey"> & {
   publicKey: string;
 
   /**
-   * When the log sealed it.
+   * Time at which the log sealed it.
    *
    * @generated from field: google.protobuf.Timestamp added_at = 3;
    */
   addedAt?: Timestamp | undefined;
 
   /**
-   * When it was retired; unset while it may sign.
+   * Time of retirement; unset while it may sign.
    *
    * @generated from field: google.protobuf.Timestamp retired_at = 4;
    */
@@ -215,7 +215,7 @@ export declare type SigningKey = Message<"agentcontrol.v1.SigningKey"> & {
 export declare const SigningKeySchema: GenMessage<SigningKey>;
 
 /**
- * Asks for CreateWorkspace.
+ * Request of CreateWorkspace.
  *
  * @generated from message agentcontrol.v1.CreateWorkspaceRequest
  */
@@ -228,14 +228,14 @@ export declare type CreateWorkspaceRequest = Message<"agentcontrol.v1.CreateWork
   workspaceId: string;
 
   /**
-   * What people call it, at most 200 characters; empty takes the id.
+   * Display name, at most 200 characters; empty means the id.
    *
    * @generated from field: string name = 2;
    */
   name: string;
 
   /**
-   * What holds when no mandate matched; absent means `allow`.
+   * Decision when no mandate matches; absent means `allow`.
    *
    * @generated from field: agentcontrol.v1.Decision default_decision = 3;
    */
@@ -271,14 +271,14 @@ export declare type CreateWorkspaceRequest = Message<"agentcontrol.v1.CreateWork
   approvalTtlSeconds?: number | undefined;
 
   /**
-   * Whether a key that asked for an approval is refused when it resolves the escalation; absent means `false`.
+   * True if a key that asked for an approval is refused when it resolves the escalation; absent means `false`.
    *
    * @generated from field: optional bool four_eyes = 8;
    */
   fourEyes?: boolean | undefined;
 
   /**
-   * Pending escalations that one agent may have, 1 to 1,000; absent means 100.
+   * Maximum number of pending escalations of one agent, 1 to 1,000; absent means 100.
    *
    * @generated from field: optional int32 max_pending_escalations_per_agent = 9;
    */
@@ -299,7 +299,7 @@ export declare type CreateWorkspaceRequest = Message<"agentcontrol.v1.CreateWork
 export declare const CreateWorkspaceRequestSchema: GenMessage<CreateWorkspaceRequest>;
 
 /**
- * Answers CreateWorkspace.
+ * Response of CreateWorkspace.
  *
  * @generated from message agentcontrol.v1.CreateWorkspaceResponse
  */
@@ -333,20 +333,20 @@ export declare type CreateWorkspaceResponse = Message<"agentcontrol.v1.CreateWor
 export declare const CreateWorkspaceResponseSchema: GenMessage<CreateWorkspaceResponse>;
 
 /**
- * Asks for ListWorkspaces.
+ * Request of ListWorkspaces.
  *
  * @generated from message agentcontrol.v1.ListWorkspacesRequest
  */
 export declare type ListWorkspacesRequest = Message<"agentcontrol.v1.ListWorkspacesRequest"> & {
   /**
-   * Workspaces a page, 1 to 500; 0 stands for 50.
+   * Workspaces per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -360,7 +360,7 @@ export declare type ListWorkspacesRequest = Message<"agentcontrol.v1.ListWorkspa
 export declare const ListWorkspacesRequestSchema: GenMessage<ListWorkspacesRequest>;
 
 /**
- * Answers ListWorkspaces.
+ * Response of ListWorkspaces.
  *
  * @generated from message agentcontrol.v1.ListWorkspacesResponse
  */
@@ -387,13 +387,13 @@ export declare type ListWorkspacesResponse = Message<"agentcontrol.v1.ListWorksp
 export declare const ListWorkspacesResponseSchema: GenMessage<ListWorkspacesResponse>;
 
 /**
- * Asks for GetWorkspace.
+ * Request of GetWorkspace.
  *
  * @generated from message agentcontrol.v1.GetWorkspaceRequest
  */
 export declare type GetWorkspaceRequest = Message<"agentcontrol.v1.GetWorkspaceRequest"> & {
   /**
-   * Which workspace.
+   * Id of the workspace.
    *
    * @generated from field: string workspace_id = 1;
    */
@@ -407,7 +407,7 @@ export declare type GetWorkspaceRequest = Message<"agentcontrol.v1.GetWorkspaceR
 export declare const GetWorkspaceRequestSchema: GenMessage<GetWorkspaceRequest>;
 
 /**
- * Answers GetWorkspace.
+ * Response of GetWorkspace.
  *
  * @generated from message agentcontrol.v1.GetWorkspaceResponse
  */
@@ -427,13 +427,13 @@ export declare type GetWorkspaceResponse = Message<"agentcontrol.v1.GetWorkspace
 export declare const GetWorkspaceResponseSchema: GenMessage<GetWorkspaceResponse>;
 
 /**
- * Asks for UpdateWorkspace.
+ * Request of UpdateWorkspace.
  *
  * @generated from message agentcontrol.v1.UpdateWorkspaceRequest
  */
 export declare type UpdateWorkspaceRequest = Message<"agentcontrol.v1.UpdateWorkspaceRequest"> & {
   /**
-   * Which workspace; the key's own.
+   * Id of the workspace, which MUST be the key's own.
    *
    * @generated from field: string workspace_id = 1;
    */
@@ -447,56 +447,58 @@ export declare type UpdateWorkspaceRequest = Message<"agentcontrol.v1.UpdateWork
   name?: string | undefined;
 
   /**
-   * What holds when no mandate matched; absent leaves it.
+   * Decision when no mandate matches; absent leaves it unchanged.
    *
    * @generated from field: agentcontrol.v1.Decision default_decision = 3;
    */
   defaultDecision: Decision;
 
   /**
-   * The trust that agents registered from now on start with, 0 to 100 in steps of 0.1; absent leaves it.
+   * The trust that agents registered from now on start with, 0 to 100 in steps of 0.1; absent leaves it unchanged.
    *
    * @generated from field: optional double initial_trust = 4;
    */
   initialTrust?: number | undefined;
 
   /**
-   * Names of the top-level metadata members that approvals do not cover, as in CreateWorkspace; absent leaves them.
+   * Names of the top-level metadata members that approvals do not cover, as in CreateWorkspace; absent leaves them
+   * unchanged.
    *
    * @generated from field: google.protobuf.ListValue approval_ignores = 5;
    */
   approvalIgnores?: ListValue | undefined;
 
   /**
-   * Seconds that an escalation stays pending, 1 to 31,536,000 (a year), unless its rule sets its own; absent leaves it.
+   * Seconds that an escalation stays pending, 1 to 31,536,000 (a year), unless its rule sets its own; absent leaves it
+   * unchanged.
    *
    * @generated from field: optional int32 escalation_ttl_seconds = 6;
    */
   escalationTtlSeconds?: number | undefined;
 
   /**
-   * Seconds that an approval is usable after it was given, 1 to 31,536,000; absent leaves it.
+   * Seconds that an approval is usable after it was given, 1 to 31,536,000; absent leaves it unchanged.
    *
    * @generated from field: optional int32 approval_ttl_seconds = 7;
    */
   approvalTtlSeconds?: number | undefined;
 
   /**
-   * Whether a key that asked for an approval is refused when it resolves the escalation; absent leaves it.
+   * True if a key that asked for an approval is refused when it resolves the escalation; absent leaves it unchanged.
    *
    * @generated from field: optional bool four_eyes = 8;
    */
   fourEyes?: boolean | undefined;
 
   /**
-   * Pending escalations that one agent may have, 1 to 1,000; absent leaves it.
+   * Maximum number of pending escalations of one agent, 1 to 1,000; absent leaves it unchanged.
    *
    * @generated from field: optional int32 max_pending_escalations_per_agent = 9;
    */
   maxPendingEscalationsPerAgent?: number | undefined;
 
   /**
-   * Decision on a call that names a tool which is not registered; absent leaves it.
+   * Decision on a call that names a tool which is not registered; absent leaves it unchanged.
    *
    * @generated from field: agentcontrol.v1.Decision unknown_tools = 10;
    */
@@ -510,7 +512,7 @@ export declare type UpdateWorkspaceRequest = Message<"agentcontrol.v1.UpdateWork
 export declare const UpdateWorkspaceRequestSchema: GenMessage<UpdateWorkspaceRequest>;
 
 /**
- * Answers UpdateWorkspace.
+ * Response of UpdateWorkspace.
  *
  * @generated from message agentcontrol.v1.UpdateWorkspaceResponse
  */
@@ -530,20 +532,20 @@ export declare type UpdateWorkspaceResponse = Message<"agentcontrol.v1.UpdateWor
 export declare const UpdateWorkspaceResponseSchema: GenMessage<UpdateWorkspaceResponse>;
 
 /**
- * Asks for CreateApiKey.
+ * Request of CreateApiKey.
  *
  * @generated from message agentcontrol.v1.CreateApiKeyRequest
  */
 export declare type CreateApiKeyRequest = Message<"agentcontrol.v1.CreateApiKeyRequest"> & {
   /**
-   * What people call it, 1 to 200 characters.
+   * Display name, 1 to 200 characters.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * What its holder may do.
+   * Role of its holder.
    *
    * @generated from field: agentcontrol.v1.Role role = 2;
    */
@@ -557,7 +559,7 @@ export declare type CreateApiKeyRequest = Message<"agentcontrol.v1.CreateApiKeyR
   agentId?: string | undefined;
 
   /**
-   * Seconds until it stops to open anything, 1 to 315,360,000 (ten years); absent for never.
+   * Seconds until it expires, 1 to 315,360,000 (ten years); absent if it never expires.
    *
    * @generated from field: optional int64 ttl_seconds = 4;
    */
@@ -571,7 +573,7 @@ export declare type CreateApiKeyRequest = Message<"agentcontrol.v1.CreateApiKeyR
 export declare const CreateApiKeyRequestSchema: GenMessage<CreateApiKeyRequest>;
 
 /**
- * Answers CreateApiKey.
+ * Response of CreateApiKey.
  *
  * @generated from message agentcontrol.v1.CreateApiKeyResponse
  */
@@ -598,20 +600,20 @@ export declare type CreateApiKeyResponse = Message<"agentcontrol.v1.CreateApiKey
 export declare const CreateApiKeyResponseSchema: GenMessage<CreateApiKeyResponse>;
 
 /**
- * Asks for ListApiKeys.
+ * Request of ListApiKeys.
  *
  * @generated from message agentcontrol.v1.ListApiKeysRequest
  */
 export declare type ListApiKeysRequest = Message<"agentcontrol.v1.ListApiKeysRequest"> & {
   /**
-   * Keys a page, 1 to 500; 0 stands for 50.
+   * Keys per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -625,7 +627,7 @@ export declare type ListApiKeysRequest = Message<"agentcontrol.v1.ListApiKeysReq
 export declare const ListApiKeysRequestSchema: GenMessage<ListApiKeysRequest>;
 
 /**
- * Answers ListApiKeys.
+ * Response of ListApiKeys.
  *
  * @generated from message agentcontrol.v1.ListApiKeysResponse
  */
@@ -652,13 +654,13 @@ export declare type ListApiKeysResponse = Message<"agentcontrol.v1.ListApiKeysRe
 export declare const ListApiKeysResponseSchema: GenMessage<ListApiKeysResponse>;
 
 /**
- * Asks for RevokeApiKey.
+ * Request of RevokeApiKey.
  *
  * @generated from message agentcontrol.v1.RevokeApiKeyRequest
  */
 export declare type RevokeApiKeyRequest = Message<"agentcontrol.v1.RevokeApiKeyRequest"> & {
   /**
-   * Which key.
+   * Id of the key.
    *
    * @generated from field: string key_id = 1;
    */
@@ -672,7 +674,7 @@ export declare type RevokeApiKeyRequest = Message<"agentcontrol.v1.RevokeApiKeyR
 export declare const RevokeApiKeyRequestSchema: GenMessage<RevokeApiKeyRequest>;
 
 /**
- * Answers RevokeApiKey.
+ * Response of RevokeApiKey.
  *
  * @generated from message agentcontrol.v1.RevokeApiKeyResponse
  */
@@ -692,7 +694,7 @@ export declare type RevokeApiKeyResponse = Message<"agentcontrol.v1.RevokeApiKey
 export declare const RevokeApiKeyResponseSchema: GenMessage<RevokeApiKeyResponse>;
 
 /**
- * Asks for RetireSigningKey.
+ * Request of RetireSigningKey.
  *
  * @generated from message agentcontrol.v1.RetireSigningKeyRequest
  */
@@ -712,7 +714,7 @@ export declare type RetireSigningKeyRequest = Message<"agentcontrol.v1.RetireSig
 export declare const RetireSigningKeyRequestSchema: GenMessage<RetireSigningKeyRequest>;
 
 /**
- * Answers RetireSigningKey.
+ * Response of RetireSigningKey.
  *
  * @generated from message agentcontrol.v1.RetireSigningKeyResponse
  */
@@ -732,14 +734,14 @@ export declare type RetireSigningKeyResponse = Message<"agentcontrol.v1.RetireSi
 export declare const RetireSigningKeyResponseSchema: GenMessage<RetireSigningKeyResponse>;
 
 /**
- * Workspaces and the keys that open them.
+ * Workspaces and their keys.
  *
  * @generated from service agentcontrol.v1.AdminService
  */
 export declare const AdminService: GenService<{
   /**
-   * Creates a workspace with its first admin key. Only an admin of the workspace `default` may. WORKSPACE_NOT_ALLOWED for any
-   * other key, WORKSPACE_EXISTS when the id is taken.
+   * Creates a workspace with its first admin key. Only an admin key of the workspace `default` may call it:
+   * WORKSPACE_NOT_ALLOWED for any other key. WORKSPACE_EXISTS when the id is taken.
    *
    * @generated from rpc agentcontrol.v1.AdminService.CreateWorkspace
    */
@@ -759,7 +761,7 @@ export declare const AdminService: GenService<{
     output: typeof ListWorkspacesResponseSchema;
   },
   /**
-   * Gives one workspace.
+   * Returns one workspace.
    *
    * @generated from rpc agentcontrol.v1.AdminService.GetWorkspace
    */
@@ -769,8 +771,8 @@ export declare const AdminService: GenService<{
     output: typeof GetWorkspaceResponseSchema;
   },
   /**
-   * Changes the settings of the key's own workspace, in force for the next decision. Absent fields stay. WORKSPACE_NOT_ALLOWED
-   * for another workspace.
+   * Changes the settings of the key's own workspace, in force for the next decision. Absent fields stay as they are.
+   * WORKSPACE_NOT_ALLOWED for another workspace.
    *
    * @generated from rpc agentcontrol.v1.AdminService.UpdateWorkspace
    */
@@ -780,7 +782,7 @@ export declare const AdminService: GenService<{
     output: typeof UpdateWorkspaceResponseSchema;
   },
   /**
-   * Makes a key for the workspace. The secret is in the answer and nowhere else.
+   * Creates a key for the workspace. Only this response holds its secret.
    *
    * @generated from rpc agentcontrol.v1.AdminService.CreateApiKey
    */
@@ -810,10 +812,10 @@ export declare const AdminService: GenService<{
     output: typeof RevokeApiKeyResponseSchema;
   },
   /**
-   * Retires a signing key that is no longer in use, sealed in every workspace's log. What it signed before still verifies, and
-   * nothing later. Retiring again changes nothing. Only an admin of the workspace `default` may. SIGNING_KEY_NOT_FOUND for a
-   * key that the service never signed with, SIGNING_KEY_ACTIVE for the one in use: start every process with another
-   * `ACP_SIGNING_KEY` first. WORKSPACE_NOT_ALLOWED for any other key.
+   * Retires a signing key that is no longer in use, sealed in every workspace's log. Its earlier signatures still verify,
+   * later ones do not. Retiring again changes nothing. Only an admin key of the workspace `default` may call it:
+   * WORKSPACE_NOT_ALLOWED for any other key. SIGNING_KEY_NOT_FOUND for a key that the service never signed with,
+   * SIGNING_KEY_ACTIVE for the one in use: start every process with another `ACP_SIGNING_KEY` first.
    *
    * @generated from rpc agentcontrol.v1.AdminService.RetireSigningKey
    */

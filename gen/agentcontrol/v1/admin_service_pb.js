@@ -150,7 +150,7 @@ export const RetireSigningKeyResponseSchema = /*@__PURE__*/
   messageDesc(file_agentcontrol_v1_admin_service, 18);
 
 /**
- * Workspaces and the keys that open them.
+ * Workspaces and their keys.
  *
  * @generated from service agentcontrol.v1.AdminService
  */

@@ -26,7 +26,7 @@ export declare type Agent = Message<"agentcontrol.v1.Agent"> & {
   agentId: string;
 
   /**
-   * What people call it.
+   * Display name.
    *
    * @generated from field: string name = 2;
    */
@@ -40,21 +40,21 @@ export declare type Agent = Message<"agentcontrol.v1.Agent"> & {
   framework: string;
 
   /**
-   * What it is for.
+   * Purpose.
    *
    * @generated from field: string description = 4;
    */
   description: string;
 
   /**
-   * Action types it can perform; with `permissions.allowed_action_types` the list of what it may.
+   * Action types that it can perform. Together with `permissions.allowed_action_types` they list what it may do.
    *
    * @generated from field: repeated string capabilities = 5;
    */
   capabilities: string[];
 
   /**
-   * What it may and may never do.
+   * Action types that it may and may never perform.
    *
    * @generated from field: agentcontrol.v1.Permissions permissions = 6;
    */
@@ -68,7 +68,7 @@ export declare type Agent = Message<"agentcontrol.v1.Agent"> & {
   trustLevel: number;
 
   /**
-   * Whether it may act.
+   * Status.
    *
    * @generated from field: agentcontrol.v1.AgentStatus status = 8;
    */
@@ -82,22 +82,22 @@ export declare type Agent = Message<"agentcontrol.v1.Agent"> & {
   departmentIds: string[];
 
   /**
-   * When it was registered.
+   * Time of registration.
    *
    * @generated from field: google.protobuf.Timestamp registered_at = 10;
    */
   registeredAt?: Timestamp | undefined;
 
   /**
-   * When it was deactivated or revoked; unset while it is active.
+   * Time at which it was deactivated or revoked; unset while it is active.
    *
    * @generated from field: google.protobuf.Timestamp deactivated_at = 11;
    */
   deactivatedAt?: Timestamp | undefined;
 
   /**
-   * When it last attempted an action, allowed or not. ListAgents and GetAgent say it; unset in other answers, and for an agent
-   * that never acted.
+   * Time of its last attempted action, allowed or not. Set by ListAgents and GetAgent only; unset for an agent that never
+   * acted.
    *
    * @generated from field: google.protobuf.Timestamp last_action_at = 12;
    */
@@ -117,7 +117,7 @@ export declare const AgentSchema: GenMessage<Agent>;
  */
 export declare type TrustChange = Message<"agentcontrol.v1.TrustChange"> & {
   /**
-   * When.
+   * Time of the change.
    *
    * @generated from field: google.protobuf.Timestamp at = 1;
    */
@@ -159,13 +159,13 @@ export declare type TrustChange = Message<"agentcontrol.v1.TrustChange"> & {
 export declare const TrustChangeSchema: GenMessage<TrustChange>;
 
 /**
- * Asks for RegisterAgent.
+ * Request of RegisterAgent.
  *
  * @generated from message agentcontrol.v1.RegisterAgentRequest
  */
 export declare type RegisterAgentRequest = Message<"agentcontrol.v1.RegisterAgentRequest"> & {
   /**
-   * What people call the agent, 1 to 200 characters.
+   * Display name, 1 to 200 characters.
    *
    * @generated from field: string name = 1;
    */
@@ -179,7 +179,7 @@ export declare type RegisterAgentRequest = Message<"agentcontrol.v1.RegisterAgen
   framework: string;
 
   /**
-   * What it is for, at most 2,000 characters.
+   * Purpose, at most 2,000 characters.
    *
    * @generated from field: string description = 3;
    */
@@ -193,7 +193,7 @@ export declare type RegisterAgentRequest = Message<"agentcontrol.v1.RegisterAgen
   capabilities: string[];
 
   /**
-   * What it may and may never do; absent means no restriction of its own.
+   * Action types that it may and may never perform; absent means no restriction of its own.
    *
    * @generated from field: agentcontrol.v1.Permissions permissions = 5;
    */
@@ -207,7 +207,7 @@ export declare type RegisterAgentRequest = Message<"agentcontrol.v1.RegisterAgen
 export declare const RegisterAgentRequestSchema: GenMessage<RegisterAgentRequest>;
 
 /**
- * Answers RegisterAgent.
+ * Response of RegisterAgent.
  *
  * @generated from message agentcontrol.v1.RegisterAgentResponse
  */
@@ -227,20 +227,20 @@ export declare type RegisterAgentResponse = Message<"agentcontrol.v1.RegisterAge
 export declare const RegisterAgentResponseSchema: GenMessage<RegisterAgentResponse>;
 
 /**
- * Asks for ListAgents.
+ * Request of ListAgents.
  *
  * @generated from message agentcontrol.v1.ListAgentsRequest
  */
 export declare type ListAgentsRequest = Message<"agentcontrol.v1.ListAgentsRequest"> & {
   /**
-   * Agents a page, 1 to 500; 0 stands for 50.
+   * Agents per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -282,7 +282,7 @@ export declare type ListAgentsRequest = Message<"agentcontrol.v1.ListAgentsReque
 export declare const ListAgentsRequestSchema: GenMessage<ListAgentsRequest>;
 
 /**
- * Answers ListAgents.
+ * Response of ListAgents.
  *
  * @generated from message agentcontrol.v1.ListAgentsResponse
  */
@@ -309,13 +309,13 @@ export declare type ListAgentsResponse = Message<"agentcontrol.v1.ListAgentsResp
 export declare const ListAgentsResponseSchema: GenMessage<ListAgentsResponse>;
 
 /**
- * Asks for GetAgent.
+ * Request of GetAgent.
  *
  * @generated from message agentcontrol.v1.GetAgentRequest
  */
 export declare type GetAgentRequest = Message<"agentcontrol.v1.GetAgentRequest"> & {
   /**
-   * Which agent.
+   * Id of the agent.
    *
    * @generated from field: string agent_id = 1;
    */
@@ -329,7 +329,7 @@ export declare type GetAgentRequest = Message<"agentcontrol.v1.GetAgentRequest">
 export declare const GetAgentRequestSchema: GenMessage<GetAgentRequest>;
 
 /**
- * Answers GetAgent.
+ * Response of GetAgent.
  *
  * @generated from message agentcontrol.v1.GetAgentResponse
  */
@@ -356,27 +356,27 @@ export declare type GetAgentResponse = Message<"agentcontrol.v1.GetAgentResponse
 export declare const GetAgentResponseSchema: GenMessage<GetAgentResponse>;
 
 /**
- * Asks for GetAgentHistory.
+ * Request of GetAgentHistory.
  *
  * @generated from message agentcontrol.v1.GetAgentHistoryRequest
  */
 export declare type GetAgentHistoryRequest = Message<"agentcontrol.v1.GetAgentHistoryRequest"> & {
   /**
-   * Which agent.
+   * Id of the agent.
    *
    * @generated from field: string agent_id = 1;
    */
   agentId: string;
 
   /**
-   * Decisions a page, 1 to 500; 0 stands for 50.
+   * Decisions per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 3;
    */
@@ -390,7 +390,7 @@ export declare type GetAgentHistoryRequest = Message<"agentcontrol.v1.GetAgentHi
 export declare const GetAgentHistoryRequestSchema: GenMessage<GetAgentHistoryRequest>;
 
 /**
- * Answers GetAgentHistory.
+ * Response of GetAgentHistory.
  *
  * @generated from message agentcontrol.v1.GetAgentHistoryResponse
  */
@@ -424,13 +424,13 @@ export declare type GetAgentHistoryResponse = Message<"agentcontrol.v1.GetAgentH
 export declare const GetAgentHistoryResponseSchema: GenMessage<GetAgentHistoryResponse>;
 
 /**
- * Asks for DeactivateAgent.
+ * Request of DeactivateAgent.
  *
  * @generated from message agentcontrol.v1.DeactivateAgentRequest
  */
 export declare type DeactivateAgentRequest = Message<"agentcontrol.v1.DeactivateAgentRequest"> & {
   /**
-   * Which agent.
+   * Id of the agent.
    *
    * @generated from field: string agent_id = 1;
    */
@@ -444,7 +444,7 @@ export declare type DeactivateAgentRequest = Message<"agentcontrol.v1.Deactivate
 export declare const DeactivateAgentRequestSchema: GenMessage<DeactivateAgentRequest>;
 
 /**
- * Answers DeactivateAgent.
+ * Response of DeactivateAgent.
  *
  * @generated from message agentcontrol.v1.DeactivateAgentResponse
  */
@@ -464,21 +464,21 @@ export declare type DeactivateAgentResponse = Message<"agentcontrol.v1.Deactivat
 export declare const DeactivateAgentResponseSchema: GenMessage<DeactivateAgentResponse>;
 
 /**
- * Asks for WatchAgent.
+ * Request of WatchAgent.
  *
  * @generated from message agentcontrol.v1.WatchAgentRequest
  */
 export declare type WatchAgentRequest = Message<"agentcontrol.v1.WatchAgentRequest"> & {
   /**
-   * Which agent.
+   * Id of the agent.
    *
    * @generated from field: string agent_id = 1;
    */
   agentId: string;
 
   /**
-   * Sessions that the watcher runs in, at most 1,000. Each that is not in force is sent as killed right after the status: it may
-   * have ended before the watch began.
+   * Sessions that the watcher runs in, at most 1,000. Each one that is not in force is sent as killed right after the
+   * status: it may have ended before the watch began.
    *
    * @generated from field: repeated string session_ids = 2;
    */
@@ -498,7 +498,7 @@ export declare const WatchAgentRequestSchema: GenMessage<WatchAgentRequest>;
  */
 export declare type WatchAgentResponse = Message<"agentcontrol.v1.WatchAgentResponse"> & {
   /**
-   * What happened.
+   * The change.
    *
    * @generated from field: agentcontrol.v1.AgentChange change = 1;
    */
@@ -519,7 +519,7 @@ export declare type WatchAgentResponse = Message<"agentcontrol.v1.WatchAgentResp
   revocationId?: string | undefined;
 
   /**
-   * When it happened; for a session that was not in force when the watch began, when that began.
+   * Time of the change; for a session that was not in force when the watch began, the time at which the watch began.
    *
    * @generated from field: google.protobuf.Timestamp at = 4;
    */
@@ -533,7 +533,7 @@ export declare type WatchAgentResponse = Message<"agentcontrol.v1.WatchAgentResp
 export declare const WatchAgentResponseSchema: GenMessage<WatchAgentResponse>;
 
 /**
- * What a runtime that watches its agent hears of.
+ * Change that a watching runtime is told.
  *
  * @generated from enum agentcontrol.v1.AgentChange
  */
@@ -553,7 +553,7 @@ export enum AgentChange {
   ACTIVE = 1,
 
   /**
-   * Its registration was deactivated: nothing of it is allowed any more.
+   * Its registration was deactivated: none of its actions is allowed any more.
    *
    * @generated from enum value: AGENT_CHANGE_DEACTIVATED = 2;
    */
@@ -567,7 +567,7 @@ export enum AgentChange {
   REVOKED = 3,
 
   /**
-   * One of its sessions ended: what runs in it has to stop.
+   * One of its sessions ended: work in it has to stop.
    *
    * @generated from enum value: AGENT_CHANGE_KILLED = 4;
    */
@@ -587,7 +587,7 @@ export enum AgentChange {
 export declare const AgentChangeSchema: GenEnum<AgentChange>;
 
 /**
- * Whether an agent may act at all.
+ * Status of an agent.
  *
  * @generated from enum agentcontrol.v1.AgentStatus
  */
@@ -654,15 +654,15 @@ export enum AgentOrder {
   NAME = 2,
 
   /**
-   * Lowest trust first; agents of equal trust by id. Trust changes while pages are read: an agent that passes the end of a page
-   * meanwhile is shown twice or not at all.
+   * Lowest trust first; agents of equal trust by id. Trust may change between pages: an agent that crosses the end of a
+   * page then is shown twice or not at all.
    *
    * @generated from enum value: AGENT_ORDER_LOWEST_TRUST = 3;
    */
   LOWEST_TRUST = 3,
 
   /**
-   * Highest trust first, as for the lowest.
+   * Highest trust first; otherwise like the lowest.
    *
    * @generated from enum value: AGENT_ORDER_HIGHEST_TRUST = 4;
    */
@@ -701,7 +701,7 @@ export declare const AgentService: GenService<{
     output: typeof ListAgentsResponseSchema;
   },
   /**
-   * Gives one agent with its latest decisions. AGENT_NOT_FOUND when the workspace has no such agent.
+   * Returns one agent with its latest decisions. AGENT_NOT_FOUND when the workspace has no such agent.
    *
    * @generated from rpc agentcontrol.v1.AgentService.GetAgent
    */
@@ -711,7 +711,7 @@ export declare const AgentService: GenService<{
     output: typeof GetAgentResponseSchema;
   },
   /**
-   * Gives the agent's trust over time and its decisions, newest first. A key bound to an agent reads its own only.
+   * Returns the agent's trust over time and its decisions, newest first. A key bound to an agent reads that agent's only.
    *
    * @generated from rpc agentcontrol.v1.AgentService.GetAgentHistory
    */
@@ -732,9 +732,10 @@ export declare const AgentService: GenService<{
     output: typeof DeactivateAgentResponseSchema;
   },
   /**
-   * Tells at once what a runtime has to stop for: first the agent's status as it is, and which of `session_ids` are not in force;
-   * then every change of it and every session of it that is killed; a heartbeat now and then. Ends after `revoked` and the sessions killed with it,
-   * with KEY_INVALID if the key ended with the agent; also when the key ends alone.
+   * Sends at once every change for which a runtime has to stop. It begins with the agent's current status and with those of
+   * `session_ids` that are not in force; then it sends every change of the status and every session of the agent that is
+   * killed, with heartbeats in between. It ends after `revoked` and the sessions killed with it, with KEY_INVALID if the
+   * key ended with the agent; it also ends with KEY_INVALID when the key alone ends.
    *
    * @generated from rpc agentcontrol.v1.AgentService.WatchAgent
    */

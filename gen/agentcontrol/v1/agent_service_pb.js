@@ -120,7 +120,7 @@ export const AgentChangeSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_agent_service, 0);
 
 /**
- * What a runtime that watches its agent hears of.
+ * Change that a watching runtime is told.
  *
  * @generated from enum agentcontrol.v1.AgentChange
  */
@@ -134,7 +134,7 @@ export const AgentStatusSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_agent_service, 1);
 
 /**
- * Whether an agent may act at all.
+ * Status of an agent.
  *
  * @generated from enum agentcontrol.v1.AgentStatus
  */

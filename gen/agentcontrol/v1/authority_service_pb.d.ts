@@ -33,35 +33,35 @@ export declare type Session = Message<"agentcontrol.v1.Session"> & {
   agentId: string;
 
   /**
-   * What it is for.
+   * Purpose.
    *
    * @generated from field: string purpose = 3;
    */
   purpose: string;
 
   /**
-   * Where it stands now.
+   * Current status.
    *
    * @generated from field: agentcontrol.v1.AuthorityStatus status = 4;
    */
   status: AuthorityStatus;
 
   /**
-   * When it was made.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 5;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it expires; unset for never.
+   * Time of expiry; unset if it never expires.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 6;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * When it was ended or revoked; unset while it was not.
+   * Time at which it was ended or revoked; unset until then.
    *
    * @generated from field: google.protobuf.Timestamp ended_at = 7;
    */
@@ -95,7 +95,7 @@ export declare type Credential = Message<"agentcontrol.v1.Credential"> & {
   agentId: string;
 
   /**
-   * What people call it.
+   * Display name.
    *
    * @generated from field: string name = 3;
    */
@@ -109,28 +109,28 @@ export declare type Credential = Message<"agentcontrol.v1.Credential"> & {
   prefix: string;
 
   /**
-   * Where it stands now.
+   * Current status.
    *
    * @generated from field: agentcontrol.v1.AuthorityStatus status = 5;
    */
   status: AuthorityStatus;
 
   /**
-   * When it was made.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 6;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it expires; unset for never.
+   * Time of expiry; unset if it never expires.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 7;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * When it was ended or revoked; unset while it was not.
+   * Time at which it was ended or revoked; unset until then.
    *
    * @generated from field: google.protobuf.Timestamp ended_at = 8;
    */
@@ -185,42 +185,42 @@ export declare type Grant = Message<"agentcontrol.v1.Grant"> & {
   parentGrantId?: string | undefined;
 
   /**
-   * Actions that may be allowed under it; unset for any number.
+   * Maximum number of actions allowed under it; unset for no limit.
    *
    * @generated from field: optional int64 max_uses = 6;
    */
   maxUses?: bigint | undefined;
 
   /**
-   * Actions that were allowed under it.
+   * Number of actions that were allowed under it.
    *
    * @generated from field: int64 uses = 7;
    */
   uses: bigint;
 
   /**
-   * Where it stands now.
+   * Current status.
    *
    * @generated from field: agentcontrol.v1.AuthorityStatus status = 8;
    */
   status: AuthorityStatus;
 
   /**
-   * When it was made.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 9;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it expires; unset for never.
+   * Time of expiry; unset if it never expires.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 10;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * When it was ended or revoked; unset while it was not.
+   * Time at which it was ended or revoked; unset until then.
    *
    * @generated from field: google.protobuf.Timestamp ended_at = 11;
    */
@@ -234,7 +234,7 @@ export declare type Grant = Message<"agentcontrol.v1.Grant"> & {
 export declare const GrantSchema: GenMessage<Grant>;
 
 /**
- * TemporalWindow: a time in which an agent may do more than its lists admit; it never beats a denied action type.
+ * TemporalWindow: a time in which an agent may do more than its lists admit; denied action types stay denied.
  *
  * @generated from message agentcontrol.v1.TemporalWindow
  */
@@ -254,63 +254,63 @@ export declare type TemporalWindow = Message<"agentcontrol.v1.TemporalWindow"> &
   agentId: string;
 
   /**
-   * Action-type patterns that are admitted meanwhile.
+   * Action-type patterns that are admitted during the window.
    *
    * @generated from field: repeated string action_types = 3;
    */
   actionTypes: string[];
 
   /**
-   * When it opens.
+   * Time at which it opens.
    *
    * @generated from field: google.protobuf.Timestamp starts_at = 4;
    */
   startsAt?: Timestamp | undefined;
 
   /**
-   * Actions that it may admit; unset for any number.
+   * Maximum number of actions that it admits; unset for no limit.
    *
    * @generated from field: optional int64 max_uses = 5;
    */
   maxUses?: bigint | undefined;
 
   /**
-   * Actions that it admitted.
+   * Number of actions that it admitted.
    *
    * @generated from field: int64 uses = 6;
    */
   uses: bigint;
 
   /**
-   * Why.
+   * Reason for the window.
    *
    * @generated from field: string reason = 7;
    */
   reason: string;
 
   /**
-   * Where it stands now.
+   * Current status.
    *
    * @generated from field: agentcontrol.v1.AuthorityStatus status = 8;
    */
   status: AuthorityStatus;
 
   /**
-   * When it was made.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 9;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it expires; unset for never.
+   * Time of expiry; unset if it never expires.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 10;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * When it was ended or revoked; unset while it was not.
+   * Time at which it was ended or revoked; unset until then.
    *
    * @generated from field: google.protobuf.Timestamp ended_at = 11;
    */
@@ -324,7 +324,8 @@ export declare type TemporalWindow = Message<"agentcontrol.v1.TemporalWindow"> &
 export declare const TemporalWindowSchema: GenMessage<TemporalWindow>;
 
 /**
- * IntentContract: what an agent said it will do; an action that names it and lies outside is refused.
+ * IntentContract: a goal that an agent has committed to, with the actions and tools for it. An action that names the
+ * contract and lies outside it is refused.
  *
  * @generated from message agentcontrol.v1.IntentContract
  */
@@ -344,7 +345,7 @@ export declare type IntentContract = Message<"agentcontrol.v1.IntentContract"> &
   agentId: string;
 
   /**
-   * What is to be achieved.
+   * Goal to achieve.
    *
    * @generated from field: string goal = 3;
    */
@@ -365,42 +366,42 @@ export declare type IntentContract = Message<"agentcontrol.v1.IntentContract"> &
   allowedTools: string[];
 
   /**
-   * Actions that may be allowed under it; unset for any number.
+   * Maximum number of actions allowed under it; unset for no limit.
    *
    * @generated from field: optional int64 max_actions = 6;
    */
   maxActions?: bigint | undefined;
 
   /**
-   * Actions that were allowed under it.
+   * Number of actions that were allowed under it.
    *
    * @generated from field: int64 actions = 7;
    */
   actions: bigint;
 
   /**
-   * Where it stands now.
+   * Current status.
    *
    * @generated from field: agentcontrol.v1.AuthorityStatus status = 8;
    */
   status: AuthorityStatus;
 
   /**
-   * When it was made.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 9;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it expires; unset for never.
+   * Time of expiry; unset if it never expires.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 10;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * When it was ended or revoked; unset while it was not.
+   * Time at which it was ended or revoked; unset until then.
    *
    * @generated from field: google.protobuf.Timestamp ended_at = 11;
    */
@@ -434,63 +435,63 @@ export declare type FederationToken = Message<"agentcontrol.v1.FederationToken">
   agentId: string;
 
   /**
-   * Who is to accept it.
+   * Audience: the party that accepts it.
    *
    * @generated from field: string audience = 3;
    */
   audience: string;
 
   /**
-   * Action-type patterns that it is good for.
+   * Action-type patterns that it covers.
    *
    * @generated from field: repeated string allowed_action_types = 4;
    */
   allowedActionTypes: string[];
 
   /**
-   * The cap on the agent's trust; unset for none.
+   * Cap on the agent's trust; unset for no cap.
    *
    * @generated from field: optional double max_trust_level = 5;
    */
   maxTrustLevel?: number | undefined;
 
   /**
-   * Actions that may be allowed under it; unset for any number.
+   * Maximum number of actions allowed under it; unset for no limit.
    *
    * @generated from field: optional int64 max_uses = 6;
    */
   maxUses?: bigint | undefined;
 
   /**
-   * Actions that were allowed under it.
+   * Number of actions that were allowed under it.
    *
    * @generated from field: int64 uses = 7;
    */
   uses: bigint;
 
   /**
-   * Where it stands now.
+   * Current status.
    *
    * @generated from field: agentcontrol.v1.AuthorityStatus status = 8;
    */
   status: AuthorityStatus;
 
   /**
-   * When it was made.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 9;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it expires; unset for never.
+   * Time of expiry; unset if it never expires.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 10;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * When it was ended or revoked; unset while it was not.
+   * Time at which it was ended or revoked; unset until then.
    *
    * @generated from field: google.protobuf.Timestamp ended_at = 11;
    */
@@ -504,9 +505,9 @@ export declare type FederationToken = Message<"agentcontrol.v1.FederationToken">
 export declare const FederationTokenSchema: GenMessage<FederationToken>;
 
 /**
- * McpToolPolicy: what holds for the tools of an MCP server, for one agent or for every agent. For server S and tool T it covers the tools
- * `S/T`, `S.T`, `S__T` and `mcp__S__T`, and with `metadata.mcp_server` S the tool T in any prefixed form. Without a tool the action type
- * stands for it.
+ * McpToolPolicy: a decision on calls of an MCP server's tools, for one agent or for every agent. For server S and tool T it
+ * covers the tools `S/T`, `S.T`, `S__T` and `mcp__S__T`, and with `metadata.mcp_server` S the tool T in any prefixed form.
+ * A call without a tool is matched by its action type.
  *
  * @generated from message agentcontrol.v1.McpToolPolicy
  */
@@ -540,35 +541,35 @@ export declare type McpToolPolicy = Message<"agentcontrol.v1.McpToolPolicy"> & {
   tool: string;
 
   /**
-   * What holds.
+   * Decision on a call that it covers.
    *
    * @generated from field: agentcontrol.v1.Decision decision = 5;
    */
   decision: Decision;
 
   /**
-   * Where it stands now.
+   * Current status.
    *
    * @generated from field: agentcontrol.v1.AuthorityStatus status = 6;
    */
   status: AuthorityStatus;
 
   /**
-   * When it was made.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 7;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it expires; unset for never.
+   * Time of expiry; unset if it never expires.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 8;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * When it was ended or revoked; unset while it was not.
+   * Time at which it was ended or revoked; unset until then.
    *
    * @generated from field: google.protobuf.Timestamp ended_at = 9;
    */
@@ -582,27 +583,27 @@ export declare type McpToolPolicy = Message<"agentcontrol.v1.McpToolPolicy"> & {
 export declare const McpToolPolicySchema: GenMessage<McpToolPolicy>;
 
 /**
- * Asks for CreateSession.
+ * Request of CreateSession.
  *
  * @generated from message agentcontrol.v1.CreateSessionRequest
  */
 export declare type CreateSessionRequest = Message<"agentcontrol.v1.CreateSessionRequest"> & {
   /**
-   * Which agent.
+   * Id of the agent.
    *
    * @generated from field: string agent_id = 1;
    */
   agentId: string;
 
   /**
-   * What the session is for, at most 500 characters.
+   * Purpose, at most 500 characters.
    *
    * @generated from field: string purpose = 2;
    */
   purpose: string;
 
   /**
-   * Seconds until it expires, 1 to 31,536,000; absent for 86,400 (a day).
+   * Seconds until it expires, 1 to 31,536,000; absent means 86,400 (a day).
    *
    * @generated from field: optional int64 ttl_seconds = 3;
    */
@@ -616,13 +617,13 @@ export declare type CreateSessionRequest = Message<"agentcontrol.v1.CreateSessio
 export declare const CreateSessionRequestSchema: GenMessage<CreateSessionRequest>;
 
 /**
- * Answers CreateSession.
+ * Response of CreateSession.
  *
  * @generated from message agentcontrol.v1.CreateSessionResponse
  */
 export declare type CreateSessionResponse = Message<"agentcontrol.v1.CreateSessionResponse"> & {
   /**
-   * As made.
+   * The session as created.
    *
    * @generated from field: agentcontrol.v1.Session session = 1;
    */
@@ -636,20 +637,20 @@ export declare type CreateSessionResponse = Message<"agentcontrol.v1.CreateSessi
 export declare const CreateSessionResponseSchema: GenMessage<CreateSessionResponse>;
 
 /**
- * Asks for ListSessions.
+ * Request of ListSessions.
  *
  * @generated from message agentcontrol.v1.ListSessionsRequest
  */
 export declare type ListSessionsRequest = Message<"agentcontrol.v1.ListSessionsRequest"> & {
   /**
-   * Items a page, 1 to 500; 0 stands for 50.
+   * Items per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -670,7 +671,7 @@ export declare type ListSessionsRequest = Message<"agentcontrol.v1.ListSessionsR
 export declare const ListSessionsRequestSchema: GenMessage<ListSessionsRequest>;
 
 /**
- * Answers ListSessions.
+ * Response of ListSessions.
  *
  * @generated from message agentcontrol.v1.ListSessionsResponse
  */
@@ -697,13 +698,13 @@ export declare type ListSessionsResponse = Message<"agentcontrol.v1.ListSessions
 export declare const ListSessionsResponseSchema: GenMessage<ListSessionsResponse>;
 
 /**
- * Asks for GetSession.
+ * Request of GetSession.
  *
  * @generated from message agentcontrol.v1.GetSessionRequest
  */
 export declare type GetSessionRequest = Message<"agentcontrol.v1.GetSessionRequest"> & {
   /**
-   * Which one.
+   * Id of the session.
    *
    * @generated from field: string session_id = 1;
    */
@@ -717,13 +718,13 @@ export declare type GetSessionRequest = Message<"agentcontrol.v1.GetSessionReque
 export declare const GetSessionRequestSchema: GenMessage<GetSessionRequest>;
 
 /**
- * Answers GetSession.
+ * Response of GetSession.
  *
  * @generated from message agentcontrol.v1.GetSessionResponse
  */
 export declare type GetSessionResponse = Message<"agentcontrol.v1.GetSessionResponse"> & {
   /**
-   * As it is now.
+   * The session as it is now.
    *
    * @generated from field: agentcontrol.v1.Session session = 1;
    */
@@ -737,13 +738,13 @@ export declare type GetSessionResponse = Message<"agentcontrol.v1.GetSessionResp
 export declare const GetSessionResponseSchema: GenMessage<GetSessionResponse>;
 
 /**
- * Asks for EndSession.
+ * Request of EndSession.
  *
  * @generated from message agentcontrol.v1.EndSessionRequest
  */
 export declare type EndSessionRequest = Message<"agentcontrol.v1.EndSessionRequest"> & {
   /**
-   * Which one.
+   * Id of the session.
    *
    * @generated from field: string session_id = 1;
    */
@@ -757,13 +758,13 @@ export declare type EndSessionRequest = Message<"agentcontrol.v1.EndSessionReque
 export declare const EndSessionRequestSchema: GenMessage<EndSessionRequest>;
 
 /**
- * Answers EndSession.
+ * Response of EndSession.
  *
  * @generated from message agentcontrol.v1.EndSessionResponse
  */
 export declare type EndSessionResponse = Message<"agentcontrol.v1.EndSessionResponse"> & {
   /**
-   * As it is after the end.
+   * The session after its end.
    *
    * @generated from field: agentcontrol.v1.Session session = 1;
    */
@@ -777,27 +778,27 @@ export declare type EndSessionResponse = Message<"agentcontrol.v1.EndSessionResp
 export declare const EndSessionResponseSchema: GenMessage<EndSessionResponse>;
 
 /**
- * Asks for CreateCredential.
+ * Request of CreateCredential.
  *
  * @generated from message agentcontrol.v1.CreateCredentialRequest
  */
 export declare type CreateCredentialRequest = Message<"agentcontrol.v1.CreateCredentialRequest"> & {
   /**
-   * Which agent.
+   * Id of the agent.
    *
    * @generated from field: string agent_id = 1;
    */
   agentId: string;
 
   /**
-   * What people call it, at most 200 characters.
+   * Display name, at most 200 characters.
    *
    * @generated from field: string name = 2;
    */
   name: string;
 
   /**
-   * Seconds until it expires, 1 to 315,360,000; absent for never.
+   * Seconds until it expires, 1 to 315,360,000; absent if it never expires.
    *
    * @generated from field: optional int64 ttl_seconds = 3;
    */
@@ -811,13 +812,13 @@ export declare type CreateCredentialRequest = Message<"agentcontrol.v1.CreateCre
 export declare const CreateCredentialRequestSchema: GenMessage<CreateCredentialRequest>;
 
 /**
- * Answers CreateCredential.
+ * Response of CreateCredential.
  *
  * @generated from message agentcontrol.v1.CreateCredentialResponse
  */
 export declare type CreateCredentialResponse = Message<"agentcontrol.v1.CreateCredentialResponse"> & {
   /**
-   * As made.
+   * The credential as created.
    *
    * @generated from field: agentcontrol.v1.Credential credential = 1;
    */
@@ -838,20 +839,20 @@ export declare type CreateCredentialResponse = Message<"agentcontrol.v1.CreateCr
 export declare const CreateCredentialResponseSchema: GenMessage<CreateCredentialResponse>;
 
 /**
- * Asks for ListCredentials.
+ * Request of ListCredentials.
  *
  * @generated from message agentcontrol.v1.ListCredentialsRequest
  */
 export declare type ListCredentialsRequest = Message<"agentcontrol.v1.ListCredentialsRequest"> & {
   /**
-   * Items a page, 1 to 500; 0 stands for 50.
+   * Items per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -872,7 +873,7 @@ export declare type ListCredentialsRequest = Message<"agentcontrol.v1.ListCreden
 export declare const ListCredentialsRequestSchema: GenMessage<ListCredentialsRequest>;
 
 /**
- * Answers ListCredentials.
+ * Response of ListCredentials.
  *
  * @generated from message agentcontrol.v1.ListCredentialsResponse
  */
@@ -899,13 +900,13 @@ export declare type ListCredentialsResponse = Message<"agentcontrol.v1.ListCrede
 export declare const ListCredentialsResponseSchema: GenMessage<ListCredentialsResponse>;
 
 /**
- * Asks for GetCredential.
+ * Request of GetCredential.
  *
  * @generated from message agentcontrol.v1.GetCredentialRequest
  */
 export declare type GetCredentialRequest = Message<"agentcontrol.v1.GetCredentialRequest"> & {
   /**
-   * Which one.
+   * Id of the credential.
    *
    * @generated from field: string credential_id = 1;
    */
@@ -919,13 +920,13 @@ export declare type GetCredentialRequest = Message<"agentcontrol.v1.GetCredentia
 export declare const GetCredentialRequestSchema: GenMessage<GetCredentialRequest>;
 
 /**
- * Answers GetCredential.
+ * Response of GetCredential.
  *
  * @generated from message agentcontrol.v1.GetCredentialResponse
  */
 export declare type GetCredentialResponse = Message<"agentcontrol.v1.GetCredentialResponse"> & {
   /**
-   * As it is now.
+   * The credential as it is now.
    *
    * @generated from field: agentcontrol.v1.Credential credential = 1;
    */
@@ -939,13 +940,13 @@ export declare type GetCredentialResponse = Message<"agentcontrol.v1.GetCredenti
 export declare const GetCredentialResponseSchema: GenMessage<GetCredentialResponse>;
 
 /**
- * Asks for EndCredential.
+ * Request of EndCredential.
  *
  * @generated from message agentcontrol.v1.EndCredentialRequest
  */
 export declare type EndCredentialRequest = Message<"agentcontrol.v1.EndCredentialRequest"> & {
   /**
-   * Which one.
+   * Id of the credential.
    *
    * @generated from field: string credential_id = 1;
    */
@@ -959,13 +960,13 @@ export declare type EndCredentialRequest = Message<"agentcontrol.v1.EndCredentia
 export declare const EndCredentialRequestSchema: GenMessage<EndCredentialRequest>;
 
 /**
- * Answers EndCredential.
+ * Response of EndCredential.
  *
  * @generated from message agentcontrol.v1.EndCredentialResponse
  */
 export declare type EndCredentialResponse = Message<"agentcontrol.v1.EndCredentialResponse"> & {
   /**
-   * As it is after the end.
+   * The credential after its end.
    *
    * @generated from field: agentcontrol.v1.Credential credential = 1;
    */
@@ -979,7 +980,7 @@ export declare type EndCredentialResponse = Message<"agentcontrol.v1.EndCredenti
 export declare const EndCredentialResponseSchema: GenMessage<EndCredentialResponse>;
 
 /**
- * Asks for CreateGrant.
+ * Request of CreateGrant.
  *
  * @generated from message agentcontrol.v1.CreateGrantRequest
  */
@@ -1013,14 +1014,14 @@ export declare type CreateGrantRequest = Message<"agentcontrol.v1.CreateGrantReq
   parentGrantId?: string | undefined;
 
   /**
-   * Seconds until it expires, 1 to 315,360,000; absent for never, or with the parent.
+   * Seconds until it expires, 1 to 315,360,000; absent if it never expires, or expires with the parent.
    *
    * @generated from field: optional int64 ttl_seconds = 5;
    */
   ttlSeconds?: bigint | undefined;
 
   /**
-   * Actions that may be allowed under it, 1 or more, those of child grants included; absent for any number.
+   * Maximum number of actions allowed under it, those under child grants included, 1 or more; absent for no limit.
    *
    * @generated from field: optional int64 max_uses = 6;
    */
@@ -1034,13 +1035,13 @@ export declare type CreateGrantRequest = Message<"agentcontrol.v1.CreateGrantReq
 export declare const CreateGrantRequestSchema: GenMessage<CreateGrantRequest>;
 
 /**
- * Answers CreateGrant.
+ * Response of CreateGrant.
  *
  * @generated from message agentcontrol.v1.CreateGrantResponse
  */
 export declare type CreateGrantResponse = Message<"agentcontrol.v1.CreateGrantResponse"> & {
   /**
-   * As made.
+   * The grant as created.
    *
    * @generated from field: agentcontrol.v1.Grant grant = 1;
    */
@@ -1054,20 +1055,20 @@ export declare type CreateGrantResponse = Message<"agentcontrol.v1.CreateGrantRe
 export declare const CreateGrantResponseSchema: GenMessage<CreateGrantResponse>;
 
 /**
- * Asks for ListGrants.
+ * Request of ListGrants.
  *
  * @generated from message agentcontrol.v1.ListGrantsRequest
  */
 export declare type ListGrantsRequest = Message<"agentcontrol.v1.ListGrantsRequest"> & {
   /**
-   * Items a page, 1 to 500; 0 stands for 50.
+   * Items per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -1081,7 +1082,8 @@ export declare type ListGrantsRequest = Message<"agentcontrol.v1.ListGrantsReque
   agentId: string;
 
   /**
-   * Only those that pass this grant on directly; empty means all. A grant that the workspace does not have was passed on by none.
+   * Only grants that pass this grant on directly; empty means all. The list is empty for a grant that the workspace does
+   * not have.
    *
    * @generated from field: string parent_grant_id = 4;
    */
@@ -1095,7 +1097,7 @@ export declare type ListGrantsRequest = Message<"agentcontrol.v1.ListGrantsReque
 export declare const ListGrantsRequestSchema: GenMessage<ListGrantsRequest>;
 
 /**
- * Answers ListGrants.
+ * Response of ListGrants.
  *
  * @generated from message agentcontrol.v1.ListGrantsResponse
  */
@@ -1122,13 +1124,13 @@ export declare type ListGrantsResponse = Message<"agentcontrol.v1.ListGrantsResp
 export declare const ListGrantsResponseSchema: GenMessage<ListGrantsResponse>;
 
 /**
- * Asks for GetGrant.
+ * Request of GetGrant.
  *
  * @generated from message agentcontrol.v1.GetGrantRequest
  */
 export declare type GetGrantRequest = Message<"agentcontrol.v1.GetGrantRequest"> & {
   /**
-   * Which one.
+   * Id of the grant.
    *
    * @generated from field: string grant_id = 1;
    */
@@ -1142,13 +1144,13 @@ export declare type GetGrantRequest = Message<"agentcontrol.v1.GetGrantRequest">
 export declare const GetGrantRequestSchema: GenMessage<GetGrantRequest>;
 
 /**
- * Answers GetGrant.
+ * Response of GetGrant.
  *
  * @generated from message agentcontrol.v1.GetGrantResponse
  */
 export declare type GetGrantResponse = Message<"agentcontrol.v1.GetGrantResponse"> & {
   /**
-   * As it is now.
+   * The grant as it is now.
    *
    * @generated from field: agentcontrol.v1.Grant grant = 1;
    */
@@ -1162,13 +1164,13 @@ export declare type GetGrantResponse = Message<"agentcontrol.v1.GetGrantResponse
 export declare const GetGrantResponseSchema: GenMessage<GetGrantResponse>;
 
 /**
- * Asks for EndGrant.
+ * Request of EndGrant.
  *
  * @generated from message agentcontrol.v1.EndGrantRequest
  */
 export declare type EndGrantRequest = Message<"agentcontrol.v1.EndGrantRequest"> & {
   /**
-   * Which one.
+   * Id of the grant.
    *
    * @generated from field: string grant_id = 1;
    */
@@ -1182,13 +1184,13 @@ export declare type EndGrantRequest = Message<"agentcontrol.v1.EndGrantRequest">
 export declare const EndGrantRequestSchema: GenMessage<EndGrantRequest>;
 
 /**
- * Answers EndGrant.
+ * Response of EndGrant.
  *
  * @generated from message agentcontrol.v1.EndGrantResponse
  */
 export declare type EndGrantResponse = Message<"agentcontrol.v1.EndGrantResponse"> & {
   /**
-   * As it is after the end.
+   * The grant after its end.
    *
    * @generated from field: agentcontrol.v1.Grant grant = 1;
    */
@@ -1202,48 +1204,48 @@ export declare type EndGrantResponse = Message<"agentcontrol.v1.EndGrantResponse
 export declare const EndGrantResponseSchema: GenMessage<EndGrantResponse>;
 
 /**
- * Asks for CreateTemporalWindow.
+ * Request of CreateTemporalWindow.
  *
  * @generated from message agentcontrol.v1.CreateTemporalWindowRequest
  */
 export declare type CreateTemporalWindowRequest = Message<"agentcontrol.v1.CreateTemporalWindowRequest"> & {
   /**
-   * Which agent.
+   * Id of the agent.
    *
    * @generated from field: string agent_id = 1;
    */
   agentId: string;
 
   /**
-   * Action-type patterns that are admitted meanwhile, 1 to 200.
+   * Action-type patterns that are admitted during the window, 1 to 200.
    *
    * @generated from field: repeated string action_types = 2;
    */
   actionTypes: string[];
 
   /**
-   * When it opens; absent means at once.
+   * Time at which it opens; absent means at once.
    *
    * @generated from field: google.protobuf.Timestamp starts_at = 3;
    */
   startsAt?: Timestamp | undefined;
 
   /**
-   * How long it is open in seconds, 1 to 31,536,000.
+   * Seconds that it stays open, 1 to 31,536,000.
    *
    * @generated from field: int64 duration_seconds = 4;
    */
   durationSeconds: bigint;
 
   /**
-   * Actions that it may admit, 1 or more; absent for any number.
+   * Maximum number of actions that it admits, 1 or more; absent for no limit.
    *
    * @generated from field: optional int64 max_uses = 5;
    */
   maxUses?: bigint | undefined;
 
   /**
-   * Why, at most 500 characters.
+   * Reason, at most 500 characters.
    *
    * @generated from field: string reason = 6;
    */
@@ -1257,13 +1259,13 @@ export declare type CreateTemporalWindowRequest = Message<"agentcontrol.v1.Creat
 export declare const CreateTemporalWindowRequestSchema: GenMessage<CreateTemporalWindowRequest>;
 
 /**
- * Answers CreateTemporalWindow.
+ * Response of CreateTemporalWindow.
  *
  * @generated from message agentcontrol.v1.CreateTemporalWindowResponse
  */
 export declare type CreateTemporalWindowResponse = Message<"agentcontrol.v1.CreateTemporalWindowResponse"> & {
   /**
-   * As made.
+   * The temporal window as created.
    *
    * @generated from field: agentcontrol.v1.TemporalWindow temporal_window = 1;
    */
@@ -1277,20 +1279,20 @@ export declare type CreateTemporalWindowResponse = Message<"agentcontrol.v1.Crea
 export declare const CreateTemporalWindowResponseSchema: GenMessage<CreateTemporalWindowResponse>;
 
 /**
- * Asks for ListTemporalWindows.
+ * Request of ListTemporalWindows.
  *
  * @generated from message agentcontrol.v1.ListTemporalWindowsRequest
  */
 export declare type ListTemporalWindowsRequest = Message<"agentcontrol.v1.ListTemporalWindowsRequest"> & {
   /**
-   * Items a page, 1 to 500; 0 stands for 50.
+   * Items per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -1311,7 +1313,7 @@ export declare type ListTemporalWindowsRequest = Message<"agentcontrol.v1.ListTe
 export declare const ListTemporalWindowsRequestSchema: GenMessage<ListTemporalWindowsRequest>;
 
 /**
- * Answers ListTemporalWindows.
+ * Response of ListTemporalWindows.
  *
  * @generated from message agentcontrol.v1.ListTemporalWindowsResponse
  */
@@ -1338,13 +1340,13 @@ export declare type ListTemporalWindowsResponse = Message<"agentcontrol.v1.ListT
 export declare const ListTemporalWindowsResponseSchema: GenMessage<ListTemporalWindowsResponse>;
 
 /**
- * Asks for GetTemporalWindow.
+ * Request of GetTemporalWindow.
  *
  * @generated from message agentcontrol.v1.GetTemporalWindowRequest
  */
 export declare type GetTemporalWindowRequest = Message<"agentcontrol.v1.GetTemporalWindowRequest"> & {
   /**
-   * Which one.
+   * Id of the temporal window.
    *
    * @generated from field: string temporal_window_id = 1;
    */
@@ -1358,13 +1360,13 @@ export declare type GetTemporalWindowRequest = Message<"agentcontrol.v1.GetTempo
 export declare const GetTemporalWindowRequestSchema: GenMessage<GetTemporalWindowRequest>;
 
 /**
- * Answers GetTemporalWindow.
+ * Response of GetTemporalWindow.
  *
  * @generated from message agentcontrol.v1.GetTemporalWindowResponse
  */
 export declare type GetTemporalWindowResponse = Message<"agentcontrol.v1.GetTemporalWindowResponse"> & {
   /**
-   * As it is now.
+   * The temporal window as it is now.
    *
    * @generated from field: agentcontrol.v1.TemporalWindow temporal_window = 1;
    */
@@ -1378,13 +1380,13 @@ export declare type GetTemporalWindowResponse = Message<"agentcontrol.v1.GetTemp
 export declare const GetTemporalWindowResponseSchema: GenMessage<GetTemporalWindowResponse>;
 
 /**
- * Asks for EndTemporalWindow.
+ * Request of EndTemporalWindow.
  *
  * @generated from message agentcontrol.v1.EndTemporalWindowRequest
  */
 export declare type EndTemporalWindowRequest = Message<"agentcontrol.v1.EndTemporalWindowRequest"> & {
   /**
-   * Which one.
+   * Id of the temporal window.
    *
    * @generated from field: string temporal_window_id = 1;
    */
@@ -1398,13 +1400,13 @@ export declare type EndTemporalWindowRequest = Message<"agentcontrol.v1.EndTempo
 export declare const EndTemporalWindowRequestSchema: GenMessage<EndTemporalWindowRequest>;
 
 /**
- * Answers EndTemporalWindow.
+ * Response of EndTemporalWindow.
  *
  * @generated from message agentcontrol.v1.EndTemporalWindowResponse
  */
 export declare type EndTemporalWindowResponse = Message<"agentcontrol.v1.EndTemporalWindowResponse"> & {
   /**
-   * As it is after the end.
+   * The temporal window after its end.
    *
    * @generated from field: agentcontrol.v1.TemporalWindow temporal_window = 1;
    */
@@ -1418,20 +1420,20 @@ export declare type EndTemporalWindowResponse = Message<"agentcontrol.v1.EndTemp
 export declare const EndTemporalWindowResponseSchema: GenMessage<EndTemporalWindowResponse>;
 
 /**
- * Asks for CreateIntentContract.
+ * Request of CreateIntentContract.
  *
  * @generated from message agentcontrol.v1.CreateIntentContractRequest
  */
 export declare type CreateIntentContractRequest = Message<"agentcontrol.v1.CreateIntentContractRequest"> & {
   /**
-   * Which agent.
+   * Id of the agent.
    *
    * @generated from field: string agent_id = 1;
    */
   agentId: string;
 
   /**
-   * What is to be achieved, 1 to 2,000 characters.
+   * Goal to achieve, 1 to 2,000 characters.
    *
    * @generated from field: string goal = 2;
    */
@@ -1452,14 +1454,14 @@ export declare type CreateIntentContractRequest = Message<"agentcontrol.v1.Creat
   allowedTools: string[];
 
   /**
-   * Actions that may be allowed under it, 1 or more; absent for any number.
+   * Maximum number of actions allowed under it, 1 or more; absent for no limit.
    *
    * @generated from field: optional int64 max_actions = 5;
    */
   maxActions?: bigint | undefined;
 
   /**
-   * Seconds until it expires, 1 to 31,536,000; absent for never.
+   * Seconds until it expires, 1 to 31,536,000; absent if it never expires.
    *
    * @generated from field: optional int64 duration_seconds = 6;
    */
@@ -1473,13 +1475,13 @@ export declare type CreateIntentContractRequest = Message<"agentcontrol.v1.Creat
 export declare const CreateIntentContractRequestSchema: GenMessage<CreateIntentContractRequest>;
 
 /**
- * Answers CreateIntentContract.
+ * Response of CreateIntentContract.
  *
  * @generated from message agentcontrol.v1.CreateIntentContractResponse
  */
 export declare type CreateIntentContractResponse = Message<"agentcontrol.v1.CreateIntentContractResponse"> & {
   /**
-   * As made.
+   * The intent contract as created.
    *
    * @generated from field: agentcontrol.v1.IntentContract intent_contract = 1;
    */
@@ -1493,20 +1495,20 @@ export declare type CreateIntentContractResponse = Message<"agentcontrol.v1.Crea
 export declare const CreateIntentContractResponseSchema: GenMessage<CreateIntentContractResponse>;
 
 /**
- * Asks for ListIntentContracts.
+ * Request of ListIntentContracts.
  *
  * @generated from message agentcontrol.v1.ListIntentContractsRequest
  */
 export declare type ListIntentContractsRequest = Message<"agentcontrol.v1.ListIntentContractsRequest"> & {
   /**
-   * Items a page, 1 to 500; 0 stands for 50.
+   * Items per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -1527,7 +1529,7 @@ export declare type ListIntentContractsRequest = Message<"agentcontrol.v1.ListIn
 export declare const ListIntentContractsRequestSchema: GenMessage<ListIntentContractsRequest>;
 
 /**
- * Answers ListIntentContracts.
+ * Response of ListIntentContracts.
  *
  * @generated from message agentcontrol.v1.ListIntentContractsResponse
  */
@@ -1554,13 +1556,13 @@ export declare type ListIntentContractsResponse = Message<"agentcontrol.v1.ListI
 export declare const ListIntentContractsResponseSchema: GenMessage<ListIntentContractsResponse>;
 
 /**
- * Asks for GetIntentContract.
+ * Request of GetIntentContract.
  *
  * @generated from message agentcontrol.v1.GetIntentContractRequest
  */
 export declare type GetIntentContractRequest = Message<"agentcontrol.v1.GetIntentContractRequest"> & {
   /**
-   * Which one.
+   * Id of the intent contract.
    *
    * @generated from field: string intent_contract_id = 1;
    */
@@ -1574,13 +1576,13 @@ export declare type GetIntentContractRequest = Message<"agentcontrol.v1.GetInten
 export declare const GetIntentContractRequestSchema: GenMessage<GetIntentContractRequest>;
 
 /**
- * Answers GetIntentContract.
+ * Response of GetIntentContract.
  *
  * @generated from message agentcontrol.v1.GetIntentContractResponse
  */
 export declare type GetIntentContractResponse = Message<"agentcontrol.v1.GetIntentContractResponse"> & {
   /**
-   * As it is now.
+   * The intent contract as it is now.
    *
    * @generated from field: agentcontrol.v1.IntentContract intent_contract = 1;
    */
@@ -1594,13 +1596,13 @@ export declare type GetIntentContractResponse = Message<"agentcontrol.v1.GetInte
 export declare const GetIntentContractResponseSchema: GenMessage<GetIntentContractResponse>;
 
 /**
- * Asks for EndIntentContract.
+ * Request of EndIntentContract.
  *
  * @generated from message agentcontrol.v1.EndIntentContractRequest
  */
 export declare type EndIntentContractRequest = Message<"agentcontrol.v1.EndIntentContractRequest"> & {
   /**
-   * Which one.
+   * Id of the intent contract.
    *
    * @generated from field: string intent_contract_id = 1;
    */
@@ -1614,13 +1616,13 @@ export declare type EndIntentContractRequest = Message<"agentcontrol.v1.EndInten
 export declare const EndIntentContractRequestSchema: GenMessage<EndIntentContractRequest>;
 
 /**
- * Answers EndIntentContract.
+ * Response of EndIntentContract.
  *
  * @generated from message agentcontrol.v1.EndIntentContractResponse
  */
 export declare type EndIntentContractResponse = Message<"agentcontrol.v1.EndIntentContractResponse"> & {
   /**
-   * As it is after the end.
+   * The intent contract after its end.
    *
    * @generated from field: agentcontrol.v1.IntentContract intent_contract = 1;
    */
@@ -1634,34 +1636,34 @@ export declare type EndIntentContractResponse = Message<"agentcontrol.v1.EndInte
 export declare const EndIntentContractResponseSchema: GenMessage<EndIntentContractResponse>;
 
 /**
- * Asks for CreateFederationToken.
+ * Request of CreateFederationToken.
  *
  * @generated from message agentcontrol.v1.CreateFederationTokenRequest
  */
 export declare type CreateFederationTokenRequest = Message<"agentcontrol.v1.CreateFederationTokenRequest"> & {
   /**
-   * Which agent.
+   * Id of the agent.
    *
    * @generated from field: string agent_id = 1;
    */
   agentId: string;
 
   /**
-   * Who is to accept it (`aud`), 1 to 500 characters.
+   * Audience (`aud`): the party that accepts it, 1 to 500 characters.
    *
    * @generated from field: string audience = 2;
    */
   audience: string;
 
   /**
-   * Action-type patterns that it is good for, 1 to 200.
+   * Action-type patterns that it covers, 1 to 200.
    *
    * @generated from field: repeated string allowed_action_types = 3;
    */
   allowedActionTypes: string[];
 
   /**
-   * The agent's trust counts as at most this under the token, 0 to 100; absent for no cap.
+   * Cap on the agent's trust under the token, 0 to 100; absent for no cap.
    *
    * @generated from field: optional double max_trust_level = 4;
    */
@@ -1675,7 +1677,7 @@ export declare type CreateFederationTokenRequest = Message<"agentcontrol.v1.Crea
   ttlSeconds: bigint;
 
   /**
-   * Actions that may be allowed under it, 1 or more; absent for any number.
+   * Maximum number of actions allowed under it, 1 or more; absent for no limit.
    *
    * @generated from field: optional int64 max_uses = 6;
    */
@@ -1689,13 +1691,13 @@ export declare type CreateFederationTokenRequest = Message<"agentcontrol.v1.Crea
 export declare const CreateFederationTokenRequestSchema: GenMessage<CreateFederationTokenRequest>;
 
 /**
- * Answers CreateFederationToken.
+ * Response of CreateFederationToken.
  *
  * @generated from message agentcontrol.v1.CreateFederationTokenResponse
  */
 export declare type CreateFederationTokenResponse = Message<"agentcontrol.v1.CreateFederationTokenResponse"> & {
   /**
-   * As made.
+   * The federation token as created.
    *
    * @generated from field: agentcontrol.v1.FederationToken federation_token = 1;
    */
@@ -1716,20 +1718,20 @@ export declare type CreateFederationTokenResponse = Message<"agentcontrol.v1.Cre
 export declare const CreateFederationTokenResponseSchema: GenMessage<CreateFederationTokenResponse>;
 
 /**
- * Asks for ListFederationTokens.
+ * Request of ListFederationTokens.
  *
  * @generated from message agentcontrol.v1.ListFederationTokensRequest
  */
 export declare type ListFederationTokensRequest = Message<"agentcontrol.v1.ListFederationTokensRequest"> & {
   /**
-   * Items a page, 1 to 500; 0 stands for 50.
+   * Items per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -1750,7 +1752,7 @@ export declare type ListFederationTokensRequest = Message<"agentcontrol.v1.ListF
 export declare const ListFederationTokensRequestSchema: GenMessage<ListFederationTokensRequest>;
 
 /**
- * Answers ListFederationTokens.
+ * Response of ListFederationTokens.
  *
  * @generated from message agentcontrol.v1.ListFederationTokensResponse
  */
@@ -1777,13 +1779,13 @@ export declare type ListFederationTokensResponse = Message<"agentcontrol.v1.List
 export declare const ListFederationTokensResponseSchema: GenMessage<ListFederationTokensResponse>;
 
 /**
- * Asks for GetFederationToken.
+ * Request of GetFederationToken.
  *
  * @generated from message agentcontrol.v1.GetFederationTokenRequest
  */
 export declare type GetFederationTokenRequest = Message<"agentcontrol.v1.GetFederationTokenRequest"> & {
   /**
-   * Which one.
+   * Id of the federation token.
    *
    * @generated from field: string federation_token_id = 1;
    */
@@ -1797,13 +1799,13 @@ export declare type GetFederationTokenRequest = Message<"agentcontrol.v1.GetFede
 export declare const GetFederationTokenRequestSchema: GenMessage<GetFederationTokenRequest>;
 
 /**
- * Answers GetFederationToken.
+ * Response of GetFederationToken.
  *
  * @generated from message agentcontrol.v1.GetFederationTokenResponse
  */
 export declare type GetFederationTokenResponse = Message<"agentcontrol.v1.GetFederationTokenResponse"> & {
   /**
-   * As it is now.
+   * The federation token as it is now.
    *
    * @generated from field: agentcontrol.v1.FederationToken federation_token = 1;
    */
@@ -1817,13 +1819,13 @@ export declare type GetFederationTokenResponse = Message<"agentcontrol.v1.GetFed
 export declare const GetFederationTokenResponseSchema: GenMessage<GetFederationTokenResponse>;
 
 /**
- * Asks for EndFederationToken.
+ * Request of EndFederationToken.
  *
  * @generated from message agentcontrol.v1.EndFederationTokenRequest
  */
 export declare type EndFederationTokenRequest = Message<"agentcontrol.v1.EndFederationTokenRequest"> & {
   /**
-   * Which one.
+   * Id of the federation token.
    *
    * @generated from field: string federation_token_id = 1;
    */
@@ -1837,13 +1839,13 @@ export declare type EndFederationTokenRequest = Message<"agentcontrol.v1.EndFede
 export declare const EndFederationTokenRequestSchema: GenMessage<EndFederationTokenRequest>;
 
 /**
- * Answers EndFederationToken.
+ * Response of EndFederationToken.
  *
  * @generated from message agentcontrol.v1.EndFederationTokenResponse
  */
 export declare type EndFederationTokenResponse = Message<"agentcontrol.v1.EndFederationTokenResponse"> & {
   /**
-   * As it is after the end.
+   * The federation token after its end.
    *
    * @generated from field: agentcontrol.v1.FederationToken federation_token = 1;
    */
@@ -1857,13 +1859,13 @@ export declare type EndFederationTokenResponse = Message<"agentcontrol.v1.EndFed
 export declare const EndFederationTokenResponseSchema: GenMessage<EndFederationTokenResponse>;
 
 /**
- * Asks for CreateMcpToolPolicy.
+ * Request of CreateMcpToolPolicy.
  *
  * @generated from message agentcontrol.v1.CreateMcpToolPolicyRequest
  */
 export declare type CreateMcpToolPolicyRequest = Message<"agentcontrol.v1.CreateMcpToolPolicyRequest"> & {
   /**
-   * Which agent; absent for every agent.
+   * Id of the agent; absent for every agent.
    *
    * @generated from field: optional string agent_id = 1;
    */
@@ -1884,7 +1886,7 @@ export declare type CreateMcpToolPolicyRequest = Message<"agentcontrol.v1.Create
   tool: string;
 
   /**
-   * What holds: `block` and `escalate` refuse, `allow` goes on to the mandates.
+   * Decision on a call that it covers: `block` and `escalate` refuse it, `allow` leaves it to the mandates.
    *
    * @generated from field: agentcontrol.v1.Decision decision = 4;
    */
@@ -1898,13 +1900,13 @@ export declare type CreateMcpToolPolicyRequest = Message<"agentcontrol.v1.Create
 export declare const CreateMcpToolPolicyRequestSchema: GenMessage<CreateMcpToolPolicyRequest>;
 
 /**
- * Answers CreateMcpToolPolicy.
+ * Response of CreateMcpToolPolicy.
  *
  * @generated from message agentcontrol.v1.CreateMcpToolPolicyResponse
  */
 export declare type CreateMcpToolPolicyResponse = Message<"agentcontrol.v1.CreateMcpToolPolicyResponse"> & {
   /**
-   * As made.
+   * The MCP tool policy as created.
    *
    * @generated from field: agentcontrol.v1.McpToolPolicy mcp_tool_policy = 1;
    */
@@ -1918,20 +1920,20 @@ export declare type CreateMcpToolPolicyResponse = Message<"agentcontrol.v1.Creat
 export declare const CreateMcpToolPolicyResponseSchema: GenMessage<CreateMcpToolPolicyResponse>;
 
 /**
- * Asks for ListMcpToolPolicies.
+ * Request of ListMcpToolPolicies.
  *
  * @generated from message agentcontrol.v1.ListMcpToolPoliciesRequest
  */
 export declare type ListMcpToolPoliciesRequest = Message<"agentcontrol.v1.ListMcpToolPoliciesRequest"> & {
   /**
-   * Items a page, 1 to 500; 0 stands for 50.
+   * Items per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -1952,7 +1954,7 @@ export declare type ListMcpToolPoliciesRequest = Message<"agentcontrol.v1.ListMc
 export declare const ListMcpToolPoliciesRequestSchema: GenMessage<ListMcpToolPoliciesRequest>;
 
 /**
- * Answers ListMcpToolPolicies.
+ * Response of ListMcpToolPolicies.
  *
  * @generated from message agentcontrol.v1.ListMcpToolPoliciesResponse
  */
@@ -1979,13 +1981,13 @@ export declare type ListMcpToolPoliciesResponse = Message<"agentcontrol.v1.ListM
 export declare const ListMcpToolPoliciesResponseSchema: GenMessage<ListMcpToolPoliciesResponse>;
 
 /**
- * Asks for GetMcpToolPolicy.
+ * Request of GetMcpToolPolicy.
  *
  * @generated from message agentcontrol.v1.GetMcpToolPolicyRequest
  */
 export declare type GetMcpToolPolicyRequest = Message<"agentcontrol.v1.GetMcpToolPolicyRequest"> & {
   /**
-   * Which one.
+   * Id of the MCP tool policy.
    *
    * @generated from field: string mcp_tool_policy_id = 1;
    */
@@ -1999,13 +2001,13 @@ export declare type GetMcpToolPolicyRequest = Message<"agentcontrol.v1.GetMcpToo
 export declare const GetMcpToolPolicyRequestSchema: GenMessage<GetMcpToolPolicyRequest>;
 
 /**
- * Answers GetMcpToolPolicy.
+ * Response of GetMcpToolPolicy.
  *
  * @generated from message agentcontrol.v1.GetMcpToolPolicyResponse
  */
 export declare type GetMcpToolPolicyResponse = Message<"agentcontrol.v1.GetMcpToolPolicyResponse"> & {
   /**
-   * As it is now.
+   * The MCP tool policy as it is now.
    *
    * @generated from field: agentcontrol.v1.McpToolPolicy mcp_tool_policy = 1;
    */
@@ -2019,13 +2021,13 @@ export declare type GetMcpToolPolicyResponse = Message<"agentcontrol.v1.GetMcpTo
 export declare const GetMcpToolPolicyResponseSchema: GenMessage<GetMcpToolPolicyResponse>;
 
 /**
- * Asks for EndMcpToolPolicy.
+ * Request of EndMcpToolPolicy.
  *
  * @generated from message agentcontrol.v1.EndMcpToolPolicyRequest
  */
 export declare type EndMcpToolPolicyRequest = Message<"agentcontrol.v1.EndMcpToolPolicyRequest"> & {
   /**
-   * Which one.
+   * Id of the MCP tool policy.
    *
    * @generated from field: string mcp_tool_policy_id = 1;
    */
@@ -2039,13 +2041,13 @@ export declare type EndMcpToolPolicyRequest = Message<"agentcontrol.v1.EndMcpToo
 export declare const EndMcpToolPolicyRequestSchema: GenMessage<EndMcpToolPolicyRequest>;
 
 /**
- * Answers EndMcpToolPolicy.
+ * Response of EndMcpToolPolicy.
  *
  * @generated from message agentcontrol.v1.EndMcpToolPolicyResponse
  */
 export declare type EndMcpToolPolicyResponse = Message<"agentcontrol.v1.EndMcpToolPolicyResponse"> & {
   /**
-   * As it is after the end.
+   * The MCP tool policy after its end.
    *
    * @generated from field: agentcontrol.v1.McpToolPolicy mcp_tool_policy = 1;
    */
@@ -2059,7 +2061,7 @@ export declare type EndMcpToolPolicyResponse = Message<"agentcontrol.v1.EndMcpTo
 export declare const EndMcpToolPolicyResponseSchema: GenMessage<EndMcpToolPolicyResponse>;
 
 /**
- * Asks for VerifyFederationToken.
+ * Request of VerifyFederationToken.
  *
  * @generated from message agentcontrol.v1.VerifyFederationTokenRequest
  */
@@ -2079,7 +2081,7 @@ export declare type VerifyFederationTokenRequest = Message<"agentcontrol.v1.Veri
   audience?: string | undefined;
 
   /**
-   * The action type that it must be good for; absent skips the check.
+   * The action type that it must cover; absent skips the check.
    *
    * @generated from field: optional string action_type = 3;
    */
@@ -2093,7 +2095,7 @@ export declare type VerifyFederationTokenRequest = Message<"agentcontrol.v1.Veri
 export declare const VerifyFederationTokenRequestSchema: GenMessage<VerifyFederationTokenRequest>;
 
 /**
- * Answers VerifyFederationToken.
+ * Response of VerifyFederationToken.
  *
  * @generated from message agentcontrol.v1.VerifyFederationTokenResponse
  */
@@ -2106,8 +2108,8 @@ export declare type VerifyFederationTokenResponse = Message<"agentcontrol.v1.Ver
   valid: boolean;
 
   /**
-   * Why it is not valid: `SIGNATURE`, `MALFORMED`, `UNKNOWN`, `EXPIRED`, `ENDED`, `USED_UP`, `AUDIENCE`, `ACTION_TYPE`,
-   * `AGENT_INACTIVE`. Unset when it is.
+   * Reason why it is not valid: `SIGNATURE`, `MALFORMED`, `UNKNOWN`, `EXPIRED`, `ENDED`, `USED_UP`, `AUDIENCE`,
+   * `ACTION_TYPE`, `AGENT_INACTIVE`. Unset when it is valid.
    *
    * @generated from field: optional string reason = 2;
    */
@@ -2128,7 +2130,7 @@ export declare type VerifyFederationTokenResponse = Message<"agentcontrol.v1.Ver
 export declare const VerifyFederationTokenResponseSchema: GenMessage<VerifyFederationTokenResponse>;
 
 /**
- * Where a piece of authority stands.
+ * Status of a piece of authority.
  *
  * @generated from enum agentcontrol.v1.AuthorityStatus
  */
@@ -2141,7 +2143,7 @@ export enum AuthorityStatus {
   UNSPECIFIED = 0,
 
   /**
-   * It holds, or will once its time begins.
+   * It is in force, or will be once its time begins.
    *
    * @generated from enum value: AUTHORITY_STATUS_ACTIVE = 1;
    */
@@ -2155,14 +2157,14 @@ export enum AuthorityStatus {
   ENDED = 2,
 
   /**
-   * Its time is over.
+   * It has expired.
    *
    * @generated from enum value: AUTHORITY_STATUS_EXPIRED = 3;
    */
   EXPIRED = 3,
 
   /**
-   * Its uses are used up.
+   * It has no uses left.
    *
    * @generated from enum value: AUTHORITY_STATUS_USED_UP = 4;
    */
@@ -2175,8 +2177,8 @@ export enum AuthorityStatus {
 export declare const AuthorityStatusSchema: GenEnum<AuthorityStatus>;
 
 /**
- * What agents may act under, beside their own permissions. Everything here is checked at each decision against the end
- * of the log; expiry is judged by the time of the decision.
+ * Authority that agents act under, beside their own permissions. All of it is checked at each decision against the end of
+ * the log; expiry is judged by the time of the decision.
  *
  * @generated from service agentcontrol.v1.AuthorityService
  */
@@ -2202,7 +2204,7 @@ export declare const AuthorityService: GenService<{
     output: typeof ListSessionsResponseSchema;
   },
   /**
-   * Gives one session. AUTHORITY_NOT_FOUND when the workspace has none of this id.
+   * Returns one session. AUTHORITY_NOT_FOUND when the workspace has no session with this id.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.GetSession
    */
@@ -2212,7 +2214,7 @@ export declare const AuthorityService: GenService<{
     output: typeof GetSessionResponseSchema;
   },
   /**
-   * Ends one, from the next decision on. Ending again changes nothing.
+   * Ends a session, from the next decision on. Ending again changes nothing.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.EndSession
    */
@@ -2222,7 +2224,7 @@ export declare const AuthorityService: GenService<{
     output: typeof EndSessionResponseSchema;
   },
   /**
-   * Makes a credential. The secret is in the answer and nowhere else. AGENT_INACTIVE when the agent is deactivated or revoked.
+   * Creates a credential. Only this response holds its secret. AGENT_INACTIVE when the agent is deactivated or revoked.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.CreateCredential
    */
@@ -2242,7 +2244,7 @@ export declare const AuthorityService: GenService<{
     output: typeof ListCredentialsResponseSchema;
   },
   /**
-   * Gives one credential. AUTHORITY_NOT_FOUND when the workspace has none of this id.
+   * Returns one credential. AUTHORITY_NOT_FOUND when the workspace has no credential with this id.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.GetCredential
    */
@@ -2252,7 +2254,7 @@ export declare const AuthorityService: GenService<{
     output: typeof GetCredentialResponseSchema;
   },
   /**
-   * Ends one, from the next decision on. Ending again changes nothing.
+   * Ends a credential, from the next decision on. Ending again changes nothing.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.EndCredential
    */
@@ -2263,8 +2265,8 @@ export declare const AuthorityService: GenService<{
   },
   /**
    * Lends authority. GRANT_TOO_WIDE when action types or expiry go beyond the parent grant. AGENT_INACTIVE when one of the
-   * agents is deactivated or revoked. AUTHORITY_NOT_FOUND when there is no parent grant of the id, PARENT_GRANT_INACTIVE when
-   * it no longer holds.
+   * agents is deactivated or revoked. AUTHORITY_NOT_FOUND when the parent grant does not exist, PARENT_GRANT_INACTIVE when
+   * it is no longer in force.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.CreateGrant
    */
@@ -2284,7 +2286,7 @@ export declare const AuthorityService: GenService<{
     output: typeof ListGrantsResponseSchema;
   },
   /**
-   * Gives one grant. AUTHORITY_NOT_FOUND when the workspace has none of this id.
+   * Returns one grant. AUTHORITY_NOT_FOUND when the workspace has no grant with this id.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.GetGrant
    */
@@ -2294,7 +2296,7 @@ export declare const AuthorityService: GenService<{
     output: typeof GetGrantResponseSchema;
   },
   /**
-   * Ends one, from the next decision on; child grants end with it. Ending again changes nothing.
+   * Ends a grant, from the next decision on; child grants end with it. Ending again changes nothing.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.EndGrant
    */
@@ -2304,7 +2306,7 @@ export declare const AuthorityService: GenService<{
     output: typeof EndGrantResponseSchema;
   },
   /**
-   * Opens a window. AGENT_INACTIVE when the agent is deactivated or revoked.
+   * Opens a temporal window. AGENT_INACTIVE when the agent is deactivated or revoked.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.CreateTemporalWindow
    */
@@ -2324,7 +2326,7 @@ export declare const AuthorityService: GenService<{
     output: typeof ListTemporalWindowsResponseSchema;
   },
   /**
-   * Gives one temporal window. AUTHORITY_NOT_FOUND when the workspace has none of this id.
+   * Returns one temporal window. AUTHORITY_NOT_FOUND when the workspace has no temporal window with this id.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.GetTemporalWindow
    */
@@ -2334,7 +2336,7 @@ export declare const AuthorityService: GenService<{
     output: typeof GetTemporalWindowResponseSchema;
   },
   /**
-   * Ends one, from the next decision on. Ending again changes nothing.
+   * Ends a temporal window, from the next decision on. Ending again changes nothing.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.EndTemporalWindow
    */
@@ -2344,7 +2346,7 @@ export declare const AuthorityService: GenService<{
     output: typeof EndTemporalWindowResponseSchema;
   },
   /**
-   * Concludes a contract. AGENT_INACTIVE when the agent is deactivated or revoked.
+   * Creates an intent contract. AGENT_INACTIVE when the agent is deactivated or revoked.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.CreateIntentContract
    */
@@ -2364,7 +2366,7 @@ export declare const AuthorityService: GenService<{
     output: typeof ListIntentContractsResponseSchema;
   },
   /**
-   * Gives one intent contract. AUTHORITY_NOT_FOUND when the workspace has none of this id.
+   * Returns one intent contract. AUTHORITY_NOT_FOUND when the workspace has no intent contract with this id.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.GetIntentContract
    */
@@ -2374,7 +2376,7 @@ export declare const AuthorityService: GenService<{
     output: typeof GetIntentContractResponseSchema;
   },
   /**
-   * Ends one, from the next decision on. Ending again changes nothing.
+   * Ends an intent contract, from the next decision on. Ending again changes nothing.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.EndIntentContract
    */
@@ -2384,7 +2386,7 @@ export declare const AuthorityService: GenService<{
     output: typeof EndIntentContractResponseSchema;
   },
   /**
-   * Issues a token. It is in the answer and nowhere else. AGENT_INACTIVE when the agent is deactivated or revoked.
+   * Issues a federation token. Only this response holds it. AGENT_INACTIVE when the agent is deactivated or revoked.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.CreateFederationToken
    */
@@ -2404,7 +2406,7 @@ export declare const AuthorityService: GenService<{
     output: typeof ListFederationTokensResponseSchema;
   },
   /**
-   * Gives one federation token. AUTHORITY_NOT_FOUND when the workspace has none of this id.
+   * Returns one federation token. AUTHORITY_NOT_FOUND when the workspace has no federation token with this id.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.GetFederationToken
    */
@@ -2414,7 +2416,7 @@ export declare const AuthorityService: GenService<{
     output: typeof GetFederationTokenResponseSchema;
   },
   /**
-   * Ends one, from the next decision on. Ending again changes nothing.
+   * Ends a federation token, from the next decision on. Ending again changes nothing.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.EndFederationToken
    */
@@ -2424,7 +2426,7 @@ export declare const AuthorityService: GenService<{
     output: typeof EndFederationTokenResponseSchema;
   },
   /**
-   * Sets a policy. AGENT_INACTIVE when the agent is deactivated or revoked.
+   * Creates an MCP tool policy. AGENT_INACTIVE when the agent is deactivated or revoked.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.CreateMcpToolPolicy
    */
@@ -2434,7 +2436,7 @@ export declare const AuthorityService: GenService<{
     output: typeof CreateMcpToolPolicyResponseSchema;
   },
   /**
-   * Lists mcp tool policies, newest first, ended ones included.
+   * Lists MCP tool policies, newest first, ended ones included.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.ListMcpToolPolicies
    */
@@ -2444,7 +2446,7 @@ export declare const AuthorityService: GenService<{
     output: typeof ListMcpToolPoliciesResponseSchema;
   },
   /**
-   * Gives one mcp tool policy. AUTHORITY_NOT_FOUND when the workspace has none of this id.
+   * Returns one MCP tool policy. AUTHORITY_NOT_FOUND when the workspace has no MCP tool policy with this id.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.GetMcpToolPolicy
    */
@@ -2454,7 +2456,7 @@ export declare const AuthorityService: GenService<{
     output: typeof GetMcpToolPolicyResponseSchema;
   },
   /**
-   * Ends one, from the next decision on. Ending again changes nothing.
+   * Ends an MCP tool policy, from the next decision on. Ending again changes nothing.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.EndMcpToolPolicy
    */

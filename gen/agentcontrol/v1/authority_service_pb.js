@@ -477,7 +477,7 @@ export const AuthorityStatusSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_authority_service, 0);
 
 /**
- * Where a piece of authority stands.
+ * Status of a piece of authority.
  *
  * @generated from enum agentcontrol.v1.AuthorityStatus
  */
@@ -485,8 +485,8 @@ export const AuthorityStatus = /*@__PURE__*/
   tsEnum(AuthorityStatusSchema);
 
 /**
- * What agents may act under, beside their own permissions. Everything here is checked at each decision against the end
- * of the log; expiry is judged by the time of the decision.
+ * Authority that agents act under, beside their own permissions. All of it is checked at each decision against the end of
+ * the log; expiry is judged by the time of the decision.
  *
  * @generated from service agentcontrol.v1.AuthorityService
  */

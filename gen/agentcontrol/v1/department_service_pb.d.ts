@@ -25,28 +25,28 @@ export declare type Department = Message<"agentcontrol.v1.Department"> & {
   departmentId: string;
 
   /**
-   * What people call it; unique in the workspace.
+   * Display name; unique in the workspace.
    *
    * @generated from field: string name = 2;
    */
   name: string;
 
   /**
-   * What it is for.
+   * Purpose.
    *
    * @generated from field: string description = 3;
    */
   description: string;
 
   /**
-   * How many agents belong to it.
+   * Number of its agents.
    *
    * @generated from field: int32 member_count = 4;
    */
   memberCount: number;
 
   /**
-   * When it was created.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 5;
    */
@@ -60,20 +60,20 @@ export declare type Department = Message<"agentcontrol.v1.Department"> & {
 export declare const DepartmentSchema: GenMessage<Department>;
 
 /**
- * Asks for CreateDepartment.
+ * Request of CreateDepartment.
  *
  * @generated from message agentcontrol.v1.CreateDepartmentRequest
  */
 export declare type CreateDepartmentRequest = Message<"agentcontrol.v1.CreateDepartmentRequest"> & {
   /**
-   * What people call it, 1 to 200 characters.
+   * Display name, 1 to 200 characters.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * What it is for, at most 2,000 characters.
+   * Purpose, at most 2,000 characters.
    *
    * @generated from field: string description = 2;
    */
@@ -87,7 +87,7 @@ export declare type CreateDepartmentRequest = Message<"agentcontrol.v1.CreateDep
 export declare const CreateDepartmentRequestSchema: GenMessage<CreateDepartmentRequest>;
 
 /**
- * Answers CreateDepartment.
+ * Response of CreateDepartment.
  *
  * @generated from message agentcontrol.v1.CreateDepartmentResponse
  */
@@ -107,20 +107,20 @@ export declare type CreateDepartmentResponse = Message<"agentcontrol.v1.CreateDe
 export declare const CreateDepartmentResponseSchema: GenMessage<CreateDepartmentResponse>;
 
 /**
- * Asks for ListDepartments.
+ * Request of ListDepartments.
  *
  * @generated from message agentcontrol.v1.ListDepartmentsRequest
  */
 export declare type ListDepartmentsRequest = Message<"agentcontrol.v1.ListDepartmentsRequest"> & {
   /**
-   * Departments a page, 1 to 500; 0 stands for 50.
+   * Departments per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -134,7 +134,7 @@ export declare type ListDepartmentsRequest = Message<"agentcontrol.v1.ListDepart
 export declare const ListDepartmentsRequestSchema: GenMessage<ListDepartmentsRequest>;
 
 /**
- * Answers ListDepartments.
+ * Response of ListDepartments.
  *
  * @generated from message agentcontrol.v1.ListDepartmentsResponse
  */
@@ -161,13 +161,13 @@ export declare type ListDepartmentsResponse = Message<"agentcontrol.v1.ListDepar
 export declare const ListDepartmentsResponseSchema: GenMessage<ListDepartmentsResponse>;
 
 /**
- * Asks for GetDepartment.
+ * Request of GetDepartment.
  *
  * @generated from message agentcontrol.v1.GetDepartmentRequest
  */
 export declare type GetDepartmentRequest = Message<"agentcontrol.v1.GetDepartmentRequest"> & {
   /**
-   * Which department.
+   * Id of the department.
    *
    * @generated from field: string department_id = 1;
    */
@@ -181,7 +181,7 @@ export declare type GetDepartmentRequest = Message<"agentcontrol.v1.GetDepartmen
 export declare const GetDepartmentRequestSchema: GenMessage<GetDepartmentRequest>;
 
 /**
- * Answers GetDepartment.
+ * Response of GetDepartment.
  *
  * @generated from message agentcontrol.v1.GetDepartmentResponse
  */
@@ -208,13 +208,13 @@ export declare type GetDepartmentResponse = Message<"agentcontrol.v1.GetDepartme
 export declare const GetDepartmentResponseSchema: GenMessage<GetDepartmentResponse>;
 
 /**
- * Asks for DeleteDepartment.
+ * Request of DeleteDepartment.
  *
  * @generated from message agentcontrol.v1.DeleteDepartmentRequest
  */
 export declare type DeleteDepartmentRequest = Message<"agentcontrol.v1.DeleteDepartmentRequest"> & {
   /**
-   * Which department.
+   * Id of the department.
    *
    * @generated from field: string department_id = 1;
    */
@@ -228,7 +228,7 @@ export declare type DeleteDepartmentRequest = Message<"agentcontrol.v1.DeleteDep
 export declare const DeleteDepartmentRequestSchema: GenMessage<DeleteDepartmentRequest>;
 
 /**
- * Answers DeleteDepartment.
+ * Response of DeleteDepartment.
  *
  * @generated from message agentcontrol.v1.DeleteDepartmentResponse
  */
@@ -248,20 +248,20 @@ export declare type DeleteDepartmentResponse = Message<"agentcontrol.v1.DeleteDe
 export declare const DeleteDepartmentResponseSchema: GenMessage<DeleteDepartmentResponse>;
 
 /**
- * Asks for AddDepartmentMember.
+ * Request of AddDepartmentMember.
  *
  * @generated from message agentcontrol.v1.AddDepartmentMemberRequest
  */
 export declare type AddDepartmentMemberRequest = Message<"agentcontrol.v1.AddDepartmentMemberRequest"> & {
   /**
-   * Which department.
+   * Id of the department.
    *
    * @generated from field: string department_id = 1;
    */
   departmentId: string;
 
   /**
-   * Which agent.
+   * Id of the agent.
    *
    * @generated from field: string agent_id = 2;
    */
@@ -275,13 +275,13 @@ export declare type AddDepartmentMemberRequest = Message<"agentcontrol.v1.AddDep
 export declare const AddDepartmentMemberRequestSchema: GenMessage<AddDepartmentMemberRequest>;
 
 /**
- * Answers AddDepartmentMember.
+ * Response of AddDepartmentMember.
  *
  * @generated from message agentcontrol.v1.AddDepartmentMemberResponse
  */
 export declare type AddDepartmentMemberResponse = Message<"agentcontrol.v1.AddDepartmentMemberResponse"> & {
   /**
-   * The department with its new count.
+   * The department with its new member count.
    *
    * @generated from field: agentcontrol.v1.Department department = 1;
    */
@@ -295,20 +295,20 @@ export declare type AddDepartmentMemberResponse = Message<"agentcontrol.v1.AddDe
 export declare const AddDepartmentMemberResponseSchema: GenMessage<AddDepartmentMemberResponse>;
 
 /**
- * Asks for RemoveDepartmentMember.
+ * Request of RemoveDepartmentMember.
  *
  * @generated from message agentcontrol.v1.RemoveDepartmentMemberRequest
  */
 export declare type RemoveDepartmentMemberRequest = Message<"agentcontrol.v1.RemoveDepartmentMemberRequest"> & {
   /**
-   * Which department.
+   * Id of the department.
    *
    * @generated from field: string department_id = 1;
    */
   departmentId: string;
 
   /**
-   * Which agent.
+   * Id of the agent.
    *
    * @generated from field: string agent_id = 2;
    */
@@ -322,13 +322,13 @@ export declare type RemoveDepartmentMemberRequest = Message<"agentcontrol.v1.Rem
 export declare const RemoveDepartmentMemberRequestSchema: GenMessage<RemoveDepartmentMemberRequest>;
 
 /**
- * Answers RemoveDepartmentMember.
+ * Response of RemoveDepartmentMember.
  *
  * @generated from message agentcontrol.v1.RemoveDepartmentMemberResponse
  */
 export declare type RemoveDepartmentMemberResponse = Message<"agentcontrol.v1.RemoveDepartmentMemberResponse"> & {
   /**
-   * The department with its new count.
+   * The department with its new member count.
    *
    * @generated from field: agentcontrol.v1.Department department = 1;
    */
@@ -368,7 +368,7 @@ export declare const DepartmentService: GenService<{
     output: typeof ListDepartmentsResponseSchema;
   },
   /**
-   * Gives one department with its members.
+   * Returns one department with its members.
    *
    * @generated from rpc agentcontrol.v1.DepartmentService.GetDepartment
    */
@@ -388,7 +388,7 @@ export declare const DepartmentService: GenService<{
     output: typeof DeleteDepartmentResponseSchema;
   },
   /**
-   * Puts an agent into a department, from the next decision on. Adding a member again changes nothing.
+   * Adds an agent to a department, from the next decision on. Adding a member again changes nothing.
    *
    * @generated from rpc agentcontrol.v1.DepartmentService.AddDepartmentMember
    */
@@ -398,7 +398,7 @@ export declare const DepartmentService: GenService<{
     output: typeof AddDepartmentMemberResponseSchema;
   },
   /**
-   * Takes an agent out of a department, from the next decision on. Removing one who is no member changes nothing.
+   * Removes an agent from a department, from the next decision on. Removing an agent that is not a member changes nothing.
    *
    * @generated from rpc agentcontrol.v1.DepartmentService.RemoveDepartmentMember
    */

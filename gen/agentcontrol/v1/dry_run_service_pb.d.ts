@@ -14,14 +14,14 @@ import type { Timestamp, Value } from "@bufbuild/protobuf/wkt";
 export declare const file_agentcontrol_v1_dry_run_service: GenFile;
 
 /**
- * A mandate that a dry run decides with as if it were published.
+ * A mandate that a dry run applies as if it were published.
  *
  * @generated from message agentcontrol.v1.MandateDraft
  */
 export declare type MandateDraft = Message<"agentcontrol.v1.MandateDraft"> & {
   /**
-   * The mandate in force that it takes the place of, as its next version. Absent: it is added. MANDATE_NOT_FOUND for one that
-   * is not in force.
+   * Mandate in force that the draft replaces, as its next version. Absent: the draft is added. MANDATE_NOT_FOUND when that
+   * mandate is not in force.
    *
    * @generated from field: optional string replaces_mandate_id = 1;
    */
@@ -104,14 +104,14 @@ export declare type HypotheticalAction = Message<"agentcontrol.v1.HypotheticalAc
   actionType: string;
 
   /**
-   * What the action is about, at most 1 MiB; a request of 1 MiB has room for a little less.
+   * Content of the action, at most 1 MiB; a request of 1 MiB has room for a little less.
    *
    * @generated from field: string action_content = 2;
    */
   actionContent: string;
 
   /**
-   * What rules may look at, as in an intercept.
+   * Metadata that rules may read, as in an intercept.
    *
    * @generated from field: google.protobuf.Struct metadata = 3;
    */
@@ -167,7 +167,7 @@ export declare type HypotheticalAction = Message<"agentcontrol.v1.HypotheticalAc
 export declare const HypotheticalActionSchema: GenMessage<HypotheticalAction>;
 
 /**
- * Asks for Preflight.
+ * Request of Preflight.
  *
  * @generated from message agentcontrol.v1.PreflightRequest
  */
@@ -187,14 +187,14 @@ export declare type PreflightRequest = Message<"agentcontrol.v1.PreflightRequest
   steps: HypotheticalAction[];
 
   /**
-   * Mandates to decide with beside those in force, at most 50.
+   * Mandates to apply beside those in force, at most 50.
    *
    * @generated from field: repeated agentcontrol.v1.MandateDraft drafts = 3;
    */
   drafts: MandateDraft[];
 
   /**
-   * When the steps would be attempted, not before the last entry of the log. Absent: now.
+   * Time at which the steps would be attempted, not before the last entry of the log. Absent: now.
    *
    * @generated from field: google.protobuf.Timestamp at = 4;
    */
@@ -208,13 +208,13 @@ export declare type PreflightRequest = Message<"agentcontrol.v1.PreflightRequest
 export declare const PreflightRequestSchema: GenMessage<PreflightRequest>;
 
 /**
- * Answers Preflight.
+ * Response of Preflight.
  *
  * @generated from message agentcontrol.v1.PreflightResponse
  */
 export declare type PreflightResponse = Message<"agentcontrol.v1.PreflightResponse"> & {
   /**
-   * What would come of the plan.
+   * Outcome of the plan.
    *
    * @generated from field: agentcontrol.v1.Preflight preflight = 1;
    */
@@ -228,48 +228,48 @@ export declare type PreflightResponse = Message<"agentcontrol.v1.PreflightRespon
 export declare const PreflightResponseSchema: GenMessage<PreflightResponse>;
 
 /**
- * What would come of a plan.
+ * Outcome of a plan.
  *
  * @generated from message agentcontrol.v1.Preflight
  */
 export declare type Preflight = Message<"agentcontrol.v1.Preflight"> & {
   /**
-   * One for each step, in their order.
+   * Outcome of each step, in their order.
    *
    * @generated from field: repeated agentcontrol.v1.PreflightStep steps = 1;
    */
   steps: PreflightStep[];
 
   /**
-   * How many would be allowed.
+   * Number of steps that would be allowed.
    *
    * @generated from field: int32 allowed = 2;
    */
   allowed: number;
 
   /**
-   * How many would be blocked.
+   * Number of steps that would be blocked.
    *
    * @generated from field: int32 blocked = 3;
    */
   blocked: number;
 
   /**
-   * How many would be escalated.
+   * Number of steps that would be escalated.
    *
    * @generated from field: int32 escalated = 4;
    */
   escalated: number;
 
   /**
-   * Entries of the log that the plan was decided after.
+   * Size of the log on which the plan was decided.
    *
    * @generated from field: int64 seq = 5;
    */
   seq: bigint;
 
   /**
-   * When the steps were taken to be attempted.
+   * Time at which the steps were assumed to be attempted.
    *
    * @generated from field: google.protobuf.Timestamp at = 6;
    */
@@ -283,7 +283,7 @@ export declare type Preflight = Message<"agentcontrol.v1.Preflight"> & {
 export declare const PreflightSchema: GenMessage<Preflight>;
 
 /**
- * What would come of one step.
+ * Outcome of one step.
  *
  * @generated from message agentcontrol.v1.PreflightStep
  */
@@ -296,28 +296,28 @@ export declare type PreflightStep = Message<"agentcontrol.v1.PreflightStep"> & {
   index: number;
 
   /**
-   * What would be decided.
+   * Decision that would be made.
    *
    * @generated from field: agentcontrol.v1.Decision decision = 2;
    */
   decision: Decision;
 
   /**
-   * The step of deciding that would determine it.
+   * Step of deciding that would determine it.
    *
    * @generated from field: agentcontrol.v1.DecisionPath decision_path = 3;
    */
   decisionPath: DecisionPath;
 
   /**
-   * The mandate that would decide; unset when none would.
+   * Mandate that would decide; unset if no mandate would.
    *
    * @generated from field: optional string policy_name = 4;
    */
   policyName?: string | undefined;
 
   /**
-   * Why, most decisive first.
+   * Reasons, most decisive first.
    *
    * @generated from field: repeated agentcontrol.v1.Reason reasons = 5;
    */
@@ -338,7 +338,7 @@ export declare type PreflightStep = Message<"agentcontrol.v1.PreflightStep"> & {
   trustAfter: number;
 
   /**
-   * The shared counters that rules looked at, the step included.
+   * Shared counters that rules would read, the step included.
    *
    * @generated from field: repeated agentcontrol.v1.CollectiveLimit collective_limits = 8;
    */
@@ -379,14 +379,14 @@ export declare type PreflightArgument = Message<"agentcontrol.v1.PreflightArgume
   types: string[];
 
   /**
-   * True if the argument and every parent of it must be there.
+   * True if the argument and all its parents must be present.
    *
    * @generated from field: bool required = 3;
    */
   required: boolean;
 
   /**
-   * The values that are allowed; empty when any is.
+   * Allowed values; empty if any value is allowed.
    *
    * @generated from field: repeated google.protobuf.Value enum = 4;
    */
@@ -435,14 +435,14 @@ export declare type PreflightArgument = Message<"agentcontrol.v1.PreflightArgume
   format?: string | undefined;
 
   /**
-   * What the schema says it is.
+   * Description in the schema.
    *
    * @generated from field: optional string description = 11;
    */
   description?: string | undefined;
 
   /**
-   * Whether the step gives it; below an array, whether any element does. Null counts as given.
+   * True if the step gives it; below an array, if any element does. Null counts as given.
    *
    * @generated from field: bool given = 12;
    */
@@ -456,7 +456,7 @@ export declare type PreflightArgument = Message<"agentcontrol.v1.PreflightArgume
 export declare const PreflightArgumentSchema: GenMessage<PreflightArgument>;
 
 /**
- * Asks for Probe.
+ * Request of Probe.
  *
  * @generated from message agentcontrol.v1.ProbeRequest
  */
@@ -476,14 +476,14 @@ export declare type ProbeRequest = Message<"agentcontrol.v1.ProbeRequest"> & {
   actionType: string;
 
   /**
-   * What the action is about, at most 1 MiB; a request of 1 MiB has room for a little less.
+   * Content of the action, at most 1 MiB; a request of 1 MiB has room for a little less.
    *
    * @generated from field: string action_content = 3;
    */
   actionContent: string;
 
   /**
-   * What rules may look at, as in an intercept.
+   * Metadata that rules may read, as in an intercept.
    *
    * @generated from field: google.protobuf.Struct metadata = 4;
    */
@@ -532,14 +532,14 @@ export declare type ProbeRequest = Message<"agentcontrol.v1.ProbeRequest"> & {
   escalationId?: string | undefined;
 
   /**
-   * Mandates to decide with beside those in force, at most 50.
+   * Mandates to apply beside those in force, at most 50.
    *
    * @generated from field: repeated agentcontrol.v1.MandateDraft drafts = 11;
    */
   drafts: MandateDraft[];
 
   /**
-   * When the action would be attempted, not before the last entry of the log. Absent: now.
+   * Time at which the action would be attempted, not before the last entry of the log. Absent: now.
    *
    * @generated from field: google.protobuf.Timestamp at = 12;
    */
@@ -553,13 +553,13 @@ export declare type ProbeRequest = Message<"agentcontrol.v1.ProbeRequest"> & {
 export declare const ProbeRequestSchema: GenMessage<ProbeRequest>;
 
 /**
- * Answers Probe.
+ * Response of Probe.
  *
  * @generated from message agentcontrol.v1.ProbeResponse
  */
 export declare type ProbeResponse = Message<"agentcontrol.v1.ProbeResponse"> & {
   /**
-   * What would come of the action.
+   * Outcome of the action.
    *
    * @generated from field: agentcontrol.v1.Probe probe = 1;
    */
@@ -573,78 +573,78 @@ export declare type ProbeResponse = Message<"agentcontrol.v1.ProbeResponse"> & {
 export declare const ProbeResponseSchema: GenMessage<ProbeResponse>;
 
 /**
- * What would come of one action, and why.
+ * Outcome of one action, with its reasons.
  *
  * @generated from message agentcontrol.v1.Probe
  */
 export declare type Probe = Message<"agentcontrol.v1.Probe"> & {
   /**
-   * What would be decided.
+   * Decision that would be made.
    *
    * @generated from field: agentcontrol.v1.Decision decision = 1;
    */
   decision: Decision;
 
   /**
-   * The step of deciding that would determine it.
+   * Step of deciding that would determine it.
    *
    * @generated from field: agentcontrol.v1.DecisionPath decision_path = 2;
    */
   decisionPath: DecisionPath;
 
   /**
-   * The mandate that would decide; unset when none would.
+   * Mandate that would decide; unset if no mandate would.
    *
    * @generated from field: optional string policy_name = 3;
    */
   policyName?: string | undefined;
 
   /**
-   * Why, most decisive first.
+   * Reasons, most decisive first.
    *
    * @generated from field: repeated agentcontrol.v1.Reason reasons = 4;
    */
   reasons: Reason[];
 
   /**
-   * The shared counters that rules looked at, the action included.
+   * Shared counters that rules would read, the action included.
    *
    * @generated from field: repeated agentcontrol.v1.CollectiveLimit collective_limits = 5;
    */
   collectiveLimits: CollectiveLimit[];
 
   /**
-   * The rules in force for the agent, by mandate id and rule: those that cover the action, then the others, 1,000 together at
-   * most. Filled also where an earlier step refuses the action.
+   * The rules in force for the agent, by mandate id and rule: those that cover the action, then the others, 1,000 in all at
+   * most. Filled even if an earlier step refuses the action.
    *
    * @generated from field: repeated agentcontrol.v1.TracedRule trace = 6;
    */
   trace: TracedRule[];
 
   /**
-   * How many rules in force for the agent the trace leaves out.
+   * Number of rules in force for the agent that the trace leaves out.
    *
    * @generated from field: int32 trace_left_out = 7;
    */
   traceLeftOut: number;
 
   /**
-   * The smallest changes of one argument with which the action was decided again and allowed, at most 20. Empty for an action
-   * that is allowed, and where no single change is known to pass.
+   * Smallest changes of one argument with which the action was decided again and allowed, at most 20. Empty for an action
+   * that is allowed, and if no single change is known to pass.
    *
    * @generated from field: repeated agentcontrol.v1.NearestAllow nearest_allow = 8;
    */
   nearestAllow: NearestAllow[];
 
   /**
-   * Entries of the log that the action was decided after.
+   * Size of the log on which the action was decided.
    *
    * @generated from field: int64 seq = 9;
    */
   seq: bigint;
 
   /**
-   * When the action was taken to be attempted.
+   * Time at which the action was assumed to be attempted.
    *
    * @generated from field: google.protobuf.Timestamp at = 10;
    */
@@ -658,7 +658,7 @@ export declare type Probe = Message<"agentcontrol.v1.Probe"> & {
 export declare const ProbeSchema: GenMessage<Probe>;
 
 /**
- * What one rule made of an action.
+ * Evaluation of an action by one rule.
  *
  * @generated from message agentcontrol.v1.TracedRule
  */
@@ -699,35 +699,35 @@ export declare type TracedRule = Message<"agentcontrol.v1.TracedRule"> & {
   type: RuleType;
 
   /**
-   * What the rule decides when it fires.
+   * Decision of the rule when it fires.
    *
    * @generated from field: agentcontrol.v1.Decision decision = 6;
    */
   decision: Decision;
 
   /**
-   * Whether the mandate enforces or observes.
+   * Mode of the mandate.
    *
    * @generated from field: agentcontrol.v1.MandateMode mode = 7;
    */
   mode: MandateMode;
 
   /**
-   * Whether the rule covers the action: its tool and its action types.
+   * True if the rule covers the action: its tool and its action types.
    *
    * @generated from field: bool covers = 8;
    */
   covers: boolean;
 
   /**
-   * Whether the rule fires; false for one that does not cover the action.
+   * True if the rule fires; false for one that does not cover the action.
    *
    * @generated from field: bool fires = 9;
    */
   fires: boolean;
 
   /**
-   * What it compares, in the rule's order; empty for a rule that does not cover the action.
+   * Its comparisons, in the rule's order; empty for a rule that does not cover the action.
    *
    * @generated from field: repeated agentcontrol.v1.TracedCondition conditions = 10;
    */
@@ -754,29 +754,30 @@ export declare type TracedCondition = Message<"agentcontrol.v1.TracedCondition">
   condition: string;
 
   /**
-   * What is compared: an argument or metadata key, else `action_type`, `action_content`, `trust`, `count`, `sequence`, `time`,
-   * `arguments` or `guard`.
+   * The value that is compared: an argument or metadata key, else `action_type`, `action_content`, `trust`, `count`,
+   * `sequence`, `time`, `arguments` or `guard`.
    *
    * @generated from field: string path = 2;
    */
   path: string;
 
   /**
-   * How: an operator of a condition, else `matches`, `below`, `above`, `completes`, `within`, `outside`, `fits` or `violates`.
+   * The comparison: an operator of a condition, else `matches`, `below`, `above`, `completes`, `within`, `outside`, `fits`
+   * or `violates`.
    *
    * @generated from field: string operator = 3;
    */
   operator: string;
 
   /**
-   * What it is compared with; unset for an operator without a value.
+   * The value to compare with; unset for an operator without one.
    *
    * @generated from field: google.protobuf.Value expected = 4;
    */
   expected?: Value | undefined;
 
   /**
-   * Whether there is something to compare.
+   * State of the value.
    *
    * @generated from field: agentcontrol.v1.ConditionSeen seen = 5;
    */
@@ -790,7 +791,7 @@ export declare type TracedCondition = Message<"agentcontrol.v1.TracedCondition">
   value?: Value | undefined;
 
   /**
-   * Whether the comparison counts towards firing. A missing or unusable value counts for `block` and `escalate`.
+   * True if the comparison counts towards firing. A missing or unusable value counts for `block` and `escalate`.
    *
    * @generated from field: bool holds = 7;
    */
@@ -838,48 +839,48 @@ export declare type NearestAllow = Message<"agentcontrol.v1.NearestAllow"> & {
 export declare const NearestAllowSchema: GenMessage<NearestAllow>;
 
 /**
- * Asks for Backtest.
+ * Request of Backtest.
  *
  * @generated from message agentcontrol.v1.BacktestRequest
  */
 export declare type BacktestRequest = Message<"agentcontrol.v1.BacktestRequest"> & {
   /**
-   * Mandates to decide with beside those in force, or in their place, at most 200.
+   * Mandates to apply beside those in force, or in their place, at most 200.
    *
    * @generated from field: repeated agentcontrol.v1.MandateDraft drafts = 1;
    */
   drafts: MandateDraft[];
 
   /**
-   * Mandates in force to decide without, at most 200. MANDATE_NOT_FOUND for one that is not in force.
+   * Mandates in force to leave out, at most 200. MANDATE_NOT_FOUND for one that is not in force.
    *
    * @generated from field: repeated string archives = 2;
    */
   archives: string[];
 
   /**
-   * Where the window begins; absent: with the first entry of the log.
+   * Start of the window; absent: the first entry of the log.
    *
    * @generated from field: google.protobuf.Timestamp since = 3;
    */
   since?: Timestamp | undefined;
 
   /**
-   * Where the window ends, not included; absent: with the last entry.
+   * End of the window, exclusive; absent: after the last entry.
    *
    * @generated from field: google.protobuf.Timestamp until = 4;
    */
   until?: Timestamp | undefined;
 
   /**
-   * Report this agent's decisions only; the others are decided again all the same, since they count. AGENT_NOT_FOUND.
+   * Reports this agent's decisions only. Decisions of the others are replayed too, because they count. AGENT_NOT_FOUND.
    *
    * @generated from field: optional string agent_id = 5;
    */
   agentId?: string | undefined;
 
   /**
-   * Send every changed decision.
+   * True sends every changed decision.
    *
    * @generated from field: bool list_changes = 6;
    */
@@ -899,21 +900,21 @@ export declare const BacktestRequestSchema: GenMessage<BacktestRequest>;
  */
 export declare type BacktestResponse = Message<"agentcontrol.v1.BacktestResponse"> & {
   /**
-   * How far it is.
+   * Progress.
    *
    * @generated from field: agentcontrol.v1.BacktestProgress progress = 1;
    */
   progress?: BacktestProgress | undefined;
 
   /**
-   * A decision that would come out otherwise.
+   * A decision that would be different.
    *
    * @generated from field: agentcontrol.v1.BacktestChange change = 2;
    */
   change?: BacktestChange | undefined;
 
   /**
-   * What came of it all.
+   * The report.
    *
    * @generated from field: agentcontrol.v1.BacktestReport report = 3;
    */
@@ -927,7 +928,7 @@ export declare type BacktestResponse = Message<"agentcontrol.v1.BacktestResponse
 export declare const BacktestResponseSchema: GenMessage<BacktestResponse>;
 
 /**
- * How far a backtest is.
+ * Progress of a backtest.
  *
  * @generated from message agentcontrol.v1.BacktestProgress
  */
@@ -954,7 +955,7 @@ export declare type BacktestProgress = Message<"agentcontrol.v1.BacktestProgress
 export declare const BacktestProgressSchema: GenMessage<BacktestProgress>;
 
 /**
- * A decision that would come out otherwise.
+ * A decision that would be different.
  *
  * @generated from message agentcontrol.v1.BacktestChange
  */
@@ -967,28 +968,28 @@ export declare type BacktestChange = Message<"agentcontrol.v1.BacktestChange"> &
   decisionId: string;
 
   /**
-   * Whose it is.
+   * The agent of the decision.
    *
    * @generated from field: string agent_id = 2;
    */
   agentId: string;
 
   /**
-   * What was decided.
+   * Decision that was made.
    *
    * @generated from field: agentcontrol.v1.Decision was = 3;
    */
   was: Decision;
 
   /**
-   * What would be decided.
+   * Decision that would be made.
    *
    * @generated from field: agentcontrol.v1.Decision now = 4;
    */
   now: Decision;
 
   /**
-   * Why, most decisive first.
+   * Reasons, most decisive first.
    *
    * @generated from field: repeated agentcontrol.v1.Reason reasons = 5;
    */
@@ -1002,7 +1003,7 @@ export declare type BacktestChange = Message<"agentcontrol.v1.BacktestChange"> &
 export declare const BacktestChangeSchema: GenMessage<BacktestChange>;
 
 /**
- * Decisions that would be stricter, by what they would be.
+ * Numbers of decisions that would be stricter, by the decision that would be made.
  *
  * @generated from message agentcontrol.v1.StricterCounts
  */
@@ -1029,7 +1030,7 @@ export declare type StricterCounts = Message<"agentcontrol.v1.StricterCounts"> &
 export declare const StricterCountsSchema: GenMessage<StricterCounts>;
 
 /**
- * Decisions that would be looser, by what they would be.
+ * Numbers of decisions that would be looser, by the decision that would be made.
  *
  * @generated from message agentcontrol.v1.LooserCounts
  */
@@ -1056,7 +1057,7 @@ export declare type LooserCounts = Message<"agentcontrol.v1.LooserCounts"> & {
 export declare const LooserCountsSchema: GenMessage<LooserCounts>;
 
 /**
- * Answers of people to the decisions that would be stricter, with the decisions behind each number.
+ * Response of of people to the decisions that would be stricter, with the decisions behind each number.
  *
  * @generated from message agentcontrol.v1.PeopleCounts
  */
@@ -1111,7 +1112,7 @@ export declare type PeopleCounts = Message<"agentcontrol.v1.PeopleCounts"> & {
 export declare const PeopleCountsSchema: GenMessage<PeopleCounts>;
 
 /**
- * What a backtest came to for one agent.
+ * Backtest result of one agent.
  *
  * @generated from message agentcontrol.v1.BacktestAgent
  */
@@ -1131,42 +1132,42 @@ export declare type BacktestAgent = Message<"agentcontrol.v1.BacktestAgent"> & {
   name: string;
 
   /**
-   * Its decisions in the window.
+   * Number of its decisions in the window.
    *
    * @generated from field: int64 replayed = 3;
    */
   replayed: bigint;
 
   /**
-   * How many would be stricter: block is stricter than escalate, and escalate than allow.
+   * Number of decisions that would be stricter: block is stricter than escalate, and escalate than allow.
    *
    * @generated from field: int64 stricter = 4;
    */
   stricter: bigint;
 
   /**
-   * The same, by what they would be.
+   * The same, by the decision that would be made.
    *
    * @generated from field: agentcontrol.v1.StricterCounts stricter_by = 5;
    */
   stricterBy?: StricterCounts | undefined;
 
   /**
-   * How many would be looser.
+   * Number of decisions that would be looser.
    *
    * @generated from field: int64 looser = 6;
    */
   looser: bigint;
 
   /**
-   * The same, by what they would be.
+   * The same, by the decision that would be made.
    *
    * @generated from field: agentcontrol.v1.LooserCounts looser_by = 7;
    */
   looserBy?: LooserCounts | undefined;
 
   /**
-   * The first decisions that would come out otherwise, looser ones before stricter ones, at most 20.
+   * The first decisions that would be different, looser ones before stricter ones, at most 20.
    *
    * @generated from field: repeated string decision_ids = 8;
    */
@@ -1180,7 +1181,7 @@ export declare type BacktestAgent = Message<"agentcontrol.v1.BacktestAgent"> & {
 export declare const BacktestAgentSchema: GenMessage<BacktestAgent>;
 
 /**
- * What a backtest came to.
+ * Report of a backtest.
  *
  * @generated from message agentcontrol.v1.BacktestReport
  */
@@ -1235,7 +1236,7 @@ export declare type BacktestReport = Message<"agentcontrol.v1.BacktestReport"> &
   stricter: bigint;
 
   /**
-   * The same, by what they would be.
+   * The same, by the decision that would be made.
    *
    * @generated from field: agentcontrol.v1.StricterCounts stricter_by = 8;
    */
@@ -1249,7 +1250,7 @@ export declare type BacktestReport = Message<"agentcontrol.v1.BacktestReport"> &
   looser: bigint;
 
   /**
-   * The same, by what they would be.
+   * The same, by the decision that would be made.
    *
    * @generated from field: agentcontrol.v1.LooserCounts looser_by = 10;
    */
@@ -1263,7 +1264,7 @@ export declare type BacktestReport = Message<"agentcontrol.v1.BacktestReport"> &
   agents: BacktestAgent[];
 
   /**
-   * Answers of people to the decisions that would be stricter.
+   * Response of of people to the decisions that would be stricter.
    *
    * @generated from field: agentcontrol.v1.PeopleCounts by_people = 12;
    */
@@ -1277,7 +1278,8 @@ export declare type BacktestReport = Message<"agentcontrol.v1.BacktestReport"> &
   semanticGuardsReplayed: boolean;
 
   /**
-   * Decisions that a semantic rule covered, in force then or now: in none of the counts above but `replayed`.
+   * Decisions covered by a semantic rule that was in force then or is now. Of the counts above, only `replayed` includes
+   * them.
    *
    * @generated from field: int64 semantic_decisions = 14;
    */
@@ -1291,14 +1293,14 @@ export declare type BacktestReport = Message<"agentcontrol.v1.BacktestReport"> &
   deterministicShare: number;
 
   /**
-   * Version of the rules' meaning; two reports of one version and one policy digest over one window are equal.
+   * Version of the rules' semantics. Two reports with the same version and policy digest over the same window are equal.
    *
    * @generated from field: string engine_version = 16;
    */
   engineVersion: string;
 
   /**
-   * Digest of the policy set that was decided with.
+   * Digest of the policy set under which the window was replayed.
    *
    * @generated from field: string policy_digest = 17;
    */
@@ -1312,7 +1314,7 @@ export declare type BacktestReport = Message<"agentcontrol.v1.BacktestReport"> &
 export declare const BacktestReportSchema: GenMessage<BacktestReport>;
 
 /**
- * Actions that were decided before the one that is tested.
+ * Actions that were decided before the tested one.
  *
  * @generated from message agentcontrol.v1.PastAction
  */
@@ -1332,21 +1334,21 @@ export declare type PastAction = Message<"agentcontrol.v1.PastAction"> & {
   actionType: string;
 
   /**
-   * What was decided about them.
+   * Decision on them.
    *
    * @generated from field: agentcontrol.v1.Decision decision = 3;
    */
   decision: Decision;
 
   /**
-   * Milliseconds before the action that is tested, 0 or more.
+   * Milliseconds before the tested action, 0 or more.
    *
    * @generated from field: int64 before_ms = 4;
    */
   beforeMs: bigint;
 
   /**
-   * How many there were at that moment, 1 to 10,000.
+   * Number of actions at that time, 1 to 10,000.
    *
    * @generated from field: int32 count = 5;
    */
@@ -1387,7 +1389,7 @@ export declare type TestAgent = Message<"agentcontrol.v1.TestAgent"> & {
 export declare const TestAgentSchema: GenMessage<TestAgent>;
 
 /**
- * What a test expects, or what came of it.
+ * Expected or actual result of a test.
  *
  * @generated from message agentcontrol.v1.TestResult
  */
@@ -1400,7 +1402,7 @@ export declare type TestResult = Message<"agentcontrol.v1.TestResult"> & {
   decision: Decision;
 
   /**
-   * Whether the tested rule fires.
+   * True if the tested rule fires.
    *
    * @generated from field: bool fires = 2;
    */
@@ -1427,7 +1429,7 @@ export declare type MandateTest = Message<"agentcontrol.v1.MandateTest"> & {
   testId: string;
 
   /**
-   * The case; unique within the rule.
+   * Name of the case; unique within the rule.
    *
    * @generated from field: string name = 2;
    */
@@ -1448,14 +1450,14 @@ export declare type MandateTest = Message<"agentcontrol.v1.MandateTest"> & {
   action?: HypotheticalAction | undefined;
 
   /**
-   * The workspace's actions before it, oldest first; nothing else happened there.
+   * Actions of the workspace before it, oldest first; there were no others.
    *
    * @generated from field: repeated agentcontrol.v1.PastAction history = 5;
    */
   history: PastAction[];
 
   /**
-   * When the action is decided.
+   * Time of the decision.
    *
    * @generated from field: google.protobuf.Timestamp at = 6;
    */
@@ -1476,14 +1478,14 @@ export declare type MandateTest = Message<"agentcontrol.v1.MandateTest"> & {
   agent?: TestAgent | undefined;
 
   /**
-   * What the independent evaluator expects.
+   * Result that the independent evaluator expects.
    *
    * @generated from field: agentcontrol.v1.TestResult expected = 9;
    */
   expected?: TestResult | undefined;
 
   /**
-   * Why, in one sentence.
+   * Reason for the expected result, in one sentence.
    *
    * @generated from field: string because = 10;
    */
@@ -1497,7 +1499,7 @@ export declare type MandateTest = Message<"agentcontrol.v1.MandateTest"> & {
 export declare const MandateTestSchema: GenMessage<MandateTest>;
 
 /**
- * Something that the tests of a mandate leave out.
+ * Gap in the tests of a mandate.
  *
  * @generated from message agentcontrol.v1.TestNote
  */
@@ -1510,7 +1512,7 @@ export declare type TestNote = Message<"agentcontrol.v1.TestNote"> & {
   rule?: string | undefined;
 
   /**
-   * What is left out and why, in one sentence.
+   * The gap and its reason, in one sentence.
    *
    * @generated from field: string message = 2;
    */
@@ -1524,13 +1526,13 @@ export declare type TestNote = Message<"agentcontrol.v1.TestNote"> & {
 export declare const TestNoteSchema: GenMessage<TestNote>;
 
 /**
- * Asks for GenerateTests.
+ * Request of GenerateTests.
  *
  * @generated from message agentcontrol.v1.GenerateTestsRequest
  */
 export declare type GenerateTestsRequest = Message<"agentcontrol.v1.GenerateTestsRequest"> & {
   /**
-   * Which mandate.
+   * Id of the mandate.
    *
    * @generated from field: string mandate_id = 1;
    */
@@ -1544,7 +1546,7 @@ export declare type GenerateTestsRequest = Message<"agentcontrol.v1.GenerateTest
 export declare const GenerateTestsRequestSchema: GenMessage<GenerateTestsRequest>;
 
 /**
- * Answers GenerateTests.
+ * Response of GenerateTests.
  *
  * @generated from message agentcontrol.v1.GenerateTestsResponse
  */
@@ -1564,7 +1566,7 @@ export declare type GenerateTestsResponse = Message<"agentcontrol.v1.GenerateTes
   version: number;
 
   /**
-   * What is left out: semantic rules, patterns of which no sample can be derived, cases past the bounds.
+   * Gaps: semantic rules, patterns for which no sample can be derived, cases past the bounds.
    *
    * @generated from field: repeated agentcontrol.v1.TestNote notes = 3;
    */
@@ -1578,27 +1580,27 @@ export declare type GenerateTestsResponse = Message<"agentcontrol.v1.GenerateTes
 export declare const GenerateTestsResponseSchema: GenMessage<GenerateTestsResponse>;
 
 /**
- * Asks for ListTests.
+ * Request of ListTests.
  *
  * @generated from message agentcontrol.v1.ListTestsRequest
  */
 export declare type ListTestsRequest = Message<"agentcontrol.v1.ListTestsRequest"> & {
   /**
-   * Which mandate.
+   * Id of the mandate.
    *
    * @generated from field: string mandate_id = 1;
    */
   mandateId: string;
 
   /**
-   * Tests a page, 1 to 500; 0 stands for 500.
+   * Tests per page, 1 to 500; 0 means 500.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 3;
    */
@@ -1612,7 +1614,7 @@ export declare type ListTestsRequest = Message<"agentcontrol.v1.ListTestsRequest
 export declare const ListTestsRequestSchema: GenMessage<ListTestsRequest>;
 
 /**
- * Answers ListTests.
+ * Response of ListTests.
  *
  * @generated from message agentcontrol.v1.ListTestsResponse
  */
@@ -1639,7 +1641,7 @@ export declare type ListTestsResponse = Message<"agentcontrol.v1.ListTestsRespon
   version: number;
 
   /**
-   * What is left out, as in GenerateTests.
+   * Gaps, as in GenerateTests.
    *
    * @generated from field: repeated agentcontrol.v1.TestNote notes = 4;
    */
@@ -1653,13 +1655,13 @@ export declare type ListTestsResponse = Message<"agentcontrol.v1.ListTestsRespon
 export declare const ListTestsResponseSchema: GenMessage<ListTestsResponse>;
 
 /**
- * Asks for RunTests.
+ * Request of RunTests.
  *
  * @generated from message agentcontrol.v1.RunTestsRequest
  */
 export declare type RunTestsRequest = Message<"agentcontrol.v1.RunTestsRequest"> & {
   /**
-   * Which mandate.
+   * Id of the mandate.
    *
    * @generated from field: string mandate_id = 1;
    */
@@ -1673,48 +1675,48 @@ export declare type RunTestsRequest = Message<"agentcontrol.v1.RunTestsRequest">
 export declare const RunTestsRequestSchema: GenMessage<RunTestsRequest>;
 
 /**
- * One test and what came of it.
+ * Result of one test.
  *
  * @generated from message agentcontrol.v1.TestRun
  */
 export declare type TestRun = Message<"agentcontrol.v1.TestRun"> & {
   /**
-   * Which test.
+   * Id of the test.
    *
    * @generated from field: string test_id = 1;
    */
   testId: string;
 
   /**
-   * Whether `actual` is as expected.
+   * True if `actual` is as expected.
    *
    * @generated from field: bool passed = 2;
    */
   passed: boolean;
 
   /**
-   * What the independent evaluator expects.
+   * Result that the independent evaluator expects.
    *
    * @generated from field: agentcontrol.v1.TestResult expected = 3;
    */
   expected?: TestResult | undefined;
 
   /**
-   * What the mandate makes of the action.
+   * Result of the mandate.
    *
    * @generated from field: agentcontrol.v1.TestResult actual = 4;
    */
   actual?: TestResult | undefined;
 
   /**
-   * Why, the most restrictive first; at most 10.
+   * Reasons, the most restrictive first; at most 10.
    *
    * @generated from field: repeated agentcontrol.v1.Reason reasons = 5;
    */
   reasons: Reason[];
 
   /**
-   * The case.
+   * Name of the case.
    *
    * @generated from field: string name = 6;
    */
@@ -1735,7 +1737,7 @@ export declare type TestRun = Message<"agentcontrol.v1.TestRun"> & {
 export declare const TestRunSchema: GenMessage<TestRun>;
 
 /**
- * Answers RunTests.
+ * Response of RunTests.
  *
  * @generated from message agentcontrol.v1.RunTestsResponse
  */
@@ -1755,7 +1757,7 @@ export declare type RunTestsResponse = Message<"agentcontrol.v1.RunTestsResponse
   failed: number;
 
   /**
-   * Every test, by rule; none before GenerateTests.
+   * Result of every test, by rule; empty before GenerateTests.
    *
    * @generated from field: repeated agentcontrol.v1.TestRun results = 3;
    */
@@ -1776,15 +1778,15 @@ export declare type RunTestsResponse = Message<"agentcontrol.v1.RunTestsResponse
 export declare const RunTestsResponseSchema: GenMessage<RunTestsResponse>;
 
 /**
- * Asks for Ask, by exactly one of its fields: a question in fields, or `question` as text.
+ * Request of Ask. Exactly one of its fields is set: a question in fields, or `question` as text.
  *
  * @generated from message agentcontrol.v1.AskRequest
  */
 export declare type AskRequest = Message<"agentcontrol.v1.AskRequest"> & {
   /**
-   * The question as text in any words, at most 1,000 characters, which the configured model reads. The model is sent this text
-   * and names of agents, tools and mandates in force, at most 100 of each kind and those that share a word with the question
-   * first; names longer than 100 characters are left out. Nothing of the log is sent. Empty: the question is in another field.
+   * Question as text in any words, at most 1,000 characters, for the configured model. The model gets this text and names
+   * of agents, tools and mandates in force: at most 100 of each kind, those that share a word with the question first,
+   * without names longer than 100 characters. It gets nothing from the log. Empty: the question is in another field.
    *
    * @generated from field: string question = 1;
    */
@@ -1902,8 +1904,8 @@ export declare type MayQuestion = Message<"agentcontrol.v1.MayQuestion"> & {
 export declare const MayQuestionSchema: GenMessage<MayQuestion>;
 
 /**
- * Asks who of the active agents may do something now, whatever the call carries. At least one of `tool` and `action_type` is
- * required.
+ * Asks which active agents may do something now, whatever the arguments of the call. At least one of `tool` and
+ * `action_type` is required.
  *
  * @generated from message agentcontrol.v1.WhoMayQuestion
  */
@@ -1963,7 +1965,7 @@ export declare type WhyQuestion = Message<"agentcontrol.v1.WhyQuestion"> & {
   decisionId: string;
 
   /**
-   * The decision that the question takes for granted; the answer says so if it was another. Absent: none.
+   * Decision that the question assumes; the answer says so if the decision was another. Absent: no assumption.
    *
    * @generated from field: optional agentcontrol.v1.Decision supposed = 2;
    */
@@ -1977,7 +1979,7 @@ export declare type WhyQuestion = Message<"agentcontrol.v1.WhyQuestion"> & {
 export declare const WhyQuestionSchema: GenMessage<WhyQuestion>;
 
 /**
- * Asks what changed between two versions of a mandate. The versions are given both or not at all.
+ * Asks what changed between two versions of a mandate. Both versions are given, or neither.
  *
  * @generated from message agentcontrol.v1.ChangedQuestion
  */
@@ -1990,14 +1992,14 @@ export declare type ChangedQuestion = Message<"agentcontrol.v1.ChangedQuestion">
   mandate: string;
 
   /**
-   * The version to compare with, from 1. Absent: the last but one.
+   * Version to compare with, from 1. Absent: the one before the last.
    *
    * @generated from field: optional int32 from_version = 2;
    */
   fromVersion?: number | undefined;
 
   /**
-   * The version to compare, from 1. Absent: the last.
+   * Version to compare, from 1. Absent: the last.
    *
    * @generated from field: optional int32 to_version = 3;
    */
@@ -2011,7 +2013,7 @@ export declare type ChangedQuestion = Message<"agentcontrol.v1.ChangedQuestion">
 export declare const ChangedQuestionSchema: GenMessage<ChangedQuestion>;
 
 /**
- * Asks which rules in force fired in none of the decisions of some days.
+ * Asks which rules in force did not fire in any decision of the last days.
  *
  * @generated from message agentcontrol.v1.NeverFireQuestion
  */
@@ -2031,7 +2033,7 @@ export declare type NeverFireQuestion = Message<"agentcontrol.v1.NeverFireQuesti
 export declare const NeverFireQuestionSchema: GenMessage<NeverFireQuestion>;
 
 /**
- * Asks which enforcing rules are shadowed: another one is proved to decide whenever they fire.
+ * Asks which enforcing rules are shadowed: whenever they fire, another rule is proven to decide.
  *
  * @generated from message agentcontrol.v1.ShadowedQuestion
  */
@@ -2045,7 +2047,7 @@ export declare type ShadowedQuestion = Message<"agentcontrol.v1.ShadowedQuestion
 export declare const ShadowedQuestionSchema: GenMessage<ShadowedQuestion>;
 
 /**
- * Answers Ask.
+ * Response of Ask.
  *
  * @generated from message agentcontrol.v1.AskResponse
  */
@@ -2141,7 +2143,7 @@ export declare type AskedQuestion = Message<"agentcontrol.v1.AskedQuestion"> & {
 export declare const AskedQuestionSchema: GenMessage<AskedQuestion>;
 
 /**
- * The answer to a question, as true as the log and the rules in force were when it was asked.
+ * Answer to a question, as of the log and the rules in force at the time.
  *
  * @generated from message agentcontrol.v1.Answer
  */
@@ -2154,15 +2156,15 @@ export declare type Answer = Message<"agentcontrol.v1.Answer"> & {
   form: QuestionForm;
 
   /**
-   * Short English sentences, as plain text on one line. Names stand in double quotes, with everything escaped that could end the
-   * quotes, break the line or be read as markup.
+   * Short English sentences, as plain text on one line. Names are in double quotes; everything that could end the quotes,
+   * break the line or be read as markup is escaped.
    *
    * @generated from field: string text = 2;
    */
   text: string;
 
   /**
-   * Whether what was asked holds; for MAY alone: true if the action would be allowed, false if it would be blocked or escalated.
+   * For MAY only: true if the action would be allowed, false if it would be blocked or escalated.
    *
    * @generated from field: optional bool holds = 3;
    */
@@ -2196,7 +2198,7 @@ export declare const AnswerSchema: GenMessage<Answer>;
  */
 export declare type Evidence = Message<"agentcontrol.v1.Evidence"> & {
   /**
-   * The mandate; unset where none is concerned.
+   * The mandate; unset if no mandate is concerned.
    *
    * @generated from field: optional string mandate_id = 1;
    */
@@ -2224,14 +2226,14 @@ export declare type Evidence = Message<"agentcontrol.v1.Evidence"> & {
   rule?: string | undefined;
 
   /**
-   * What it shows, as plain text on one line, like the answer's.
+   * Description of the evidence, as plain text on one line, like the answer's.
    *
    * @generated from field: string text = 5;
    */
   text: string;
 
   /**
-   * The decision, where the evidence is one.
+   * The decision; unset if the evidence is not a decision.
    *
    * @generated from field: optional string decision_id = 6;
    */
@@ -2245,7 +2247,7 @@ export declare type Evidence = Message<"agentcontrol.v1.Evidence"> & {
 export declare const EvidenceSchema: GenMessage<Evidence>;
 
 /**
- * How a rule saw what it compares.
+ * State of a value that a rule compares.
  *
  * @generated from enum agentcontrol.v1.ConditionSeen
  */
@@ -2258,28 +2260,28 @@ export enum ConditionSeen {
   UNSPECIFIED = 0,
 
   /**
-   * There, and of a type that can be compared.
+   * Present, and of a type that can be compared.
    *
    * @generated from enum value: CONDITION_SEEN_PRESENT = 1;
    */
   PRESENT = 1,
 
   /**
-   * Not there.
+   * Missing.
    *
    * @generated from enum value: CONDITION_SEEN_MISSING = 2;
    */
   MISSING = 2,
 
   /**
-   * There, of a type that cannot be compared.
+   * Present, and of a type that cannot be compared.
    *
    * @generated from enum value: CONDITION_SEEN_WRONG_TYPE = 3;
    */
   WRONG_TYPE = 3,
 
   /**
-   * In another currency, or in none.
+   * In another currency, or without a currency.
    *
    * @generated from enum value: CONDITION_SEEN_OTHER_CURRENCY = 4;
    */
@@ -2292,7 +2294,7 @@ export enum ConditionSeen {
 export declare const ConditionSeenSchema: GenEnum<ConditionSeen>;
 
 /**
- * The agent that did an action before the one that is tested.
+ * Agent of an action before the tested one.
  *
  * @generated from enum agentcontrol.v1.PastAgent
  */
@@ -2400,17 +2402,17 @@ export enum QuestionForm {
 export declare const QuestionFormSchema: GenEnum<QuestionForm>;
 
 /**
- * Decides actions that nobody attempts, to show what would come of them. A dry run reads the log and never writes: entries,
- * counters, trust, escalations and webhooks stay as they are. Semantic rules are not asked and count as unavailable, with the
+ * Decides hypothetical actions and shows their outcome. A dry run reads the log and never writes: entries, counters, trust,
+ * escalations and webhooks stay as they are. The guard model is not asked: semantic rules count as unavailable, with the
  * cause `not_asked`. Drafts are for `admin` and `operator`; any other role is refused with ROLE_NOT_ALLOWED.
  *
  * @generated from service agentcontrol.v1.DryRunService
  */
 export declare const DryRunService: GenService<{
   /**
-   * Decides the steps of a plan one after the other: each sees what the steps before it would have done to counters, trust and
-   * escalations. A bound key asks for its own agent. AGENT_NOT_FOUND when the workspace has no such agent. MANDATE_INVALID when
-   * a draft does not compile, MANDATE_NOT_FOUND when it replaces no mandate in force.
+   * Decides the steps of a plan in order, each with the effects of the steps before it on counters, trust and escalations.
+   * A bound key may ask for its own agent only. AGENT_NOT_FOUND when the workspace has no such agent. MANDATE_INVALID when
+   * a draft does not compile, MANDATE_NOT_FOUND when it replaces a mandate that is not in force.
    *
    * @generated from rpc agentcontrol.v1.DryRunService.Preflight
    */
@@ -2420,9 +2422,9 @@ export declare const DryRunService: GenService<{
     output: typeof PreflightResponseSchema;
   },
   /**
-   * Decides one action and shows what every rule in force for the agent made of it, and the nearest changes that would be
+   * Decides one action. Shows how each rule in force for the agent evaluates it, and the nearest changes that would be
    * allowed. AGENT_NOT_FOUND when the workspace has no such agent. MANDATE_INVALID when a draft does not compile,
-   * MANDATE_NOT_FOUND when it replaces no mandate in force.
+   * MANDATE_NOT_FOUND when it replaces a mandate that is not in force.
    *
    * @generated from rpc agentcontrol.v1.DryRunService.Probe
    */
@@ -2432,9 +2434,9 @@ export declare const DryRunService: GenService<{
     output: typeof ProbeResponseSchema;
   },
   /**
-   * Makes tests of the version of a mandate in force from its rules and stores them with that version: boundary cases, each with
-   * the decision that a second, independent evaluator expects. The same version over the same schemas gives the same tests with
-   * the same ids. Unlike the dry runs it writes. MANDATE_NOT_FOUND, MANDATE_ARCHIVED.
+   * Generates tests from the rules of a mandate's version in force and stores them with that version. They are boundary
+   * cases, each with the decision that a second, independent evaluator expects. The same version over the same schemas
+   * gives the same tests with the same ids. Unlike the dry runs it writes. MANDATE_NOT_FOUND, MANDATE_ARCHIVED.
    *
    * @generated from rpc agentcontrol.v1.DryRunService.GenerateTests
    */
@@ -2444,7 +2446,8 @@ export declare const DryRunService: GenService<{
     output: typeof GenerateTestsResponseSchema;
   },
   /**
-   * Lists the tests that are stored with the last version of a mandate, by rule; none before GenerateTests. MANDATE_NOT_FOUND.
+   * Lists the tests that are stored with the last version of a mandate, by rule; empty before GenerateTests.
+   * MANDATE_NOT_FOUND.
    *
    * @generated from rpc agentcontrol.v1.DryRunService.ListTests
    */
@@ -2454,8 +2457,8 @@ export declare const DryRunService: GenService<{
     output: typeof ListTestsResponseSchema;
   },
   /**
-   * Decides the tests that are stored with the version of a mandate in force, with that mandate alone and the rules that
-   * Intercept uses, and compares. MANDATE_NOT_FOUND, MANDATE_ARCHIVED.
+   * Runs the tests that are stored with a mandate's version in force: decides each with that mandate alone, by the rules
+   * that Intercept uses, and compares the results. MANDATE_NOT_FOUND, MANDATE_ARCHIVED.
    *
    * @generated from rpc agentcontrol.v1.DryRunService.RunTests
    */
@@ -2465,12 +2468,12 @@ export declare const DryRunService: GenService<{
     output: typeof RunTestsResponseSchema;
   },
   /**
-   * Decides the decisions of a window again under the rules in force now, changed by drafts and archives, and reports what
-   * would have come out otherwise. Counters and trust are rebuilt under these rules, from what they were before the window.
-   * What the log records stays: status, authority, permissions, tool policies, approvals that were used, semantic verdicts.
-   * Sends progress every few hundred milliseconds, with `list_changes` every changed decision, and last the report. Leaving the
-   * stream stops the work. MANDATE_INVALID when a draft does not compile, MANDATE_NOT_FOUND when it replaces no mandate in
-   * force.
+   * Replays the decisions of a window under the rules in force now, changed by drafts and archives, and reports the
+   * decisions that would be different. Counters and trust are rebuilt under these rules, from their values before the
+   * window. Everything else stays as the log records it: status, authority, permissions, tool policies, used approvals,
+   * semantic verdicts. Sends progress every few hundred milliseconds, with `list_changes` every changed decision, and the
+   * report last. Leaving the stream stops the work. MANDATE_INVALID when a draft does not compile, MANDATE_NOT_FOUND when
+   * it replaces a mandate that is not in force.
    *
    * @generated from rpc agentcontrol.v1.DryRunService.Backtest
    */
@@ -2480,14 +2483,15 @@ export declare const DryRunService: GenService<{
     output: typeof BacktestResponseSchema;
   },
   /**
-   * Answers a question about the policy: what an agent may do, who may make a call, which limits apply, why a decision was taken,
-   * what changed in a mandate, which rules never fire, and which are shadowed by others. The answer is computed from the rules in
-   * force and the log, never by a model. A question in fields asks no model. A question as text has the model at
-   * `ACP_GUARD_URL` turn it into one in fields, which `asked` of the answer shows: QUESTION_NEEDS_MODEL without such a model,
-   * LLM_UNAVAILABLE while it does not answer, OVERLOADED while too many texts wait for it, QUESTION_NOT_UNDERSTOOD when its
-   * answer is none of the questions, or names what stands neither in the text nor in the workspace. AGENT_NOT_FOUND,
-   * TOOL_NOT_FOUND, MANDATE_NOT_FOUND or DECISION_NOT_FOUND for what the workspace does not have; INVALID_FIELD with the
-   * candidates for a name that several agents share. An error about a question as text names the field `question`.
+   * Answers a question about the policy: what an agent may do, who may make a call, which limits apply, why a decision was
+   * taken, what changed in a mandate, which rules never fire, and which are shadowed by others. The answer is computed from
+   * the rules in force and the log, never by a model. A question in fields needs no model. A question as text is turned
+   * into fields by the model at `ACP_GUARD_URL`, and `asked` in the answer shows these fields. QUESTION_NEEDS_MODEL without
+   * such a model, LLM_UNAVAILABLE while it does not answer, OVERLOADED while too many texts wait for it,
+   * QUESTION_NOT_UNDERSTOOD when its answer is not one of the questions, or contains a name that is neither in the text nor
+   * in the workspace. AGENT_NOT_FOUND, TOOL_NOT_FOUND, MANDATE_NOT_FOUND or DECISION_NOT_FOUND when the workspace lacks
+   * what is named; INVALID_FIELD with the candidates for a name that several agents share. An error about a question as
+   * text names the field `question`.
    *
    * @generated from rpc agentcontrol.v1.DryRunService.Ask
    */

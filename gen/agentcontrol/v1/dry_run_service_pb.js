@@ -345,7 +345,7 @@ export const ConditionSeenSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_dry_run_service, 0);
 
 /**
- * How a rule saw what it compares.
+ * State of a value that a rule compares.
  *
  * @generated from enum agentcontrol.v1.ConditionSeen
  */
@@ -359,7 +359,7 @@ export const PastAgentSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_dry_run_service, 1);
 
 /**
- * The agent that did an action before the one that is tested.
+ * Agent of an action before the tested one.
  *
  * @generated from enum agentcontrol.v1.PastAgent
  */
@@ -381,8 +381,8 @@ export const QuestionForm = /*@__PURE__*/
   tsEnum(QuestionFormSchema);
 
 /**
- * Decides actions that nobody attempts, to show what would come of them. A dry run reads the log and never writes: entries,
- * counters, trust, escalations and webhooks stay as they are. Semantic rules are not asked and count as unavailable, with the
+ * Decides hypothetical actions and shows their outcome. A dry run reads the log and never writes: entries, counters, trust,
+ * escalations and webhooks stay as they are. The guard model is not asked: semantic rules count as unavailable, with the
  * cause `not_asked`. Drafts are for `admin` and `operator`; any other role is refused with ROLE_NOT_ALLOWED.
  *
  * @generated from service agentcontrol.v1.DryRunService

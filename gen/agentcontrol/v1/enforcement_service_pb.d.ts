@@ -13,7 +13,7 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 export declare const file_agentcontrol_v1_enforcement_service: GenFile;
 
 /**
- * What a mandate in `observe` mode would have decided.
+ * Decision that a mandate in mode `observe` would have made.
  *
  * @generated from message agentcontrol.v1.ObservedDecision
  */
@@ -33,14 +33,14 @@ export declare type ObservedDecision = Message<"agentcontrol.v1.ObservedDecision
   version: number;
 
   /**
-   * What it would have decided.
+   * Decision that it would have made.
    *
    * @generated from field: agentcontrol.v1.Decision would_decide = 3;
    */
   wouldDecide: Decision;
 
   /**
-   * Why.
+   * Its reasons.
    *
    * @generated from field: repeated agentcontrol.v1.Reason reasons = 4;
    */
@@ -54,7 +54,7 @@ export declare type ObservedDecision = Message<"agentcontrol.v1.ObservedDecision
 export declare const ObservedDecisionSchema: GenMessage<ObservedDecision>;
 
 /**
- * A mandate that was evaluated for a decision.
+ * A mandate of which a rule fired.
  *
  * @generated from message agentcontrol.v1.FiredMandate
  */
@@ -95,7 +95,7 @@ export declare type FiredMandate = Message<"agentcontrol.v1.FiredMandate"> & {
 export declare const FiredMandateSchema: GenMessage<FiredMandate>;
 
 /**
- * What came of a semantic rule: the guard model's verdict, or why there is none.
+ * Result of a semantic rule: the guard model's verdict, or the reason why it is missing.
  *
  * @generated from message agentcontrol.v1.GuardFinding
  */
@@ -129,14 +129,14 @@ export declare type GuardFinding = Message<"agentcontrol.v1.GuardFinding"> & {
   model?: string | undefined;
 
   /**
-   * Whether the model finds that the action violates the rule; unset without a verdict.
+   * True if the model finds that the action violates the rule; unset without a verdict.
    *
    * @generated from field: optional bool violates = 5;
    */
   violates?: boolean | undefined;
 
   /**
-   * How sure the model says that it is, 0 to 1; unset without a verdict.
+   * Confidence that the model states, 0 to 1; unset without a verdict.
    *
    * @generated from field: optional double confidence = 6;
    */
@@ -150,7 +150,7 @@ export declare type GuardFinding = Message<"agentcontrol.v1.GuardFinding"> & {
   reason?: string | undefined;
 
   /**
-   * Why there is no verdict: `not_configured`, `too_busy`, `circuit_open`, `timed_out`, `unreachable`, `not_asked` (the
+   * Cause of a missing verdict: `not_configured`, `too_busy`, `circuit_open`, `timed_out`, `unreachable`, `not_asked` (the
    * rule came into force while the action waited) and the like. Unset with a verdict.
    *
    * @generated from field: optional string unavailable = 8;
@@ -158,7 +158,7 @@ export declare type GuardFinding = Message<"agentcontrol.v1.GuardFinding"> & {
   unavailable?: string | undefined;
 
   /**
-   * Whole milliseconds that asking took; 0 when nobody was asked.
+   * Whole milliseconds that asking took; 0 if the model was not asked.
    *
    * @generated from field: int32 latency_ms = 9;
    */
@@ -172,7 +172,7 @@ export declare type GuardFinding = Message<"agentcontrol.v1.GuardFinding"> & {
 export declare const GuardFindingSchema: GenMessage<GuardFinding>;
 
 /**
- * What gave or refused the agent the right to act.
+ * Permissions and shared limits under which the action was admitted or refused.
  *
  * @generated from message agentcontrol.v1.Authorisation
  */
@@ -186,7 +186,7 @@ export declare type Authorisation = Message<"agentcontrol.v1.Authorisation"> & {
   permissions: string;
 
   /**
-   * The shared counters that rules looked at, as this decision saw them.
+   * Shared counters that rules read, as of this decision.
    *
    * @generated from field: repeated agentcontrol.v1.CollectiveLimit collective_limits = 2;
    */
@@ -200,7 +200,7 @@ export declare type Authorisation = Message<"agentcontrol.v1.Authorisation"> & {
 export declare const AuthorisationSchema: GenMessage<Authorisation>;
 
 /**
- * What a decision did to the agent's trust.
+ * Effect of a decision on the agent's trust.
  *
  * @generated from message agentcontrol.v1.TrustEffect
  */
@@ -285,14 +285,14 @@ export declare type Receipt = Message<"agentcontrol.v1.Receipt"> & {
   authorisation?: Authorisation | undefined;
 
   /**
-   * What the decision did to trust.
+   * Effect on the agent's trust.
    *
    * @generated from field: agentcontrol.v1.TrustEffect trust = 7;
    */
   trust?: TrustEffect | undefined;
 
   /**
-   * Why, most decisive first.
+   * Reasons, most decisive first.
    *
    * @generated from field: repeated agentcontrol.v1.Reason reasons = 8;
    */
@@ -306,7 +306,7 @@ export declare type Receipt = Message<"agentcontrol.v1.Receipt"> & {
   mandates: FiredMandate[];
 
   /**
-   * What observing mandates would have decided.
+   * Decisions that observing mandates would have made.
    *
    * @generated from field: repeated agentcontrol.v1.ObservedDecision observed = 10;
    */
@@ -334,16 +334,16 @@ export declare type Receipt = Message<"agentcontrol.v1.Receipt"> & {
   onBehalfOf?: string | undefined;
 
   /**
-   * What came of the semantic rules that cover the action, in the order of mandate id and rule. Empty when a deterministic
-   * rule blocked before anyone was asked.
+   * Results of the semantic rules that cover the action, in the order of mandate id and rule. Empty when a deterministic
+   * rule blocked the action before the guard was asked.
    *
    * @generated from field: repeated agentcontrol.v1.GuardFinding guards = 14;
    */
   guards: GuardFinding[];
 
   /**
-   * The grants that the action was for a principal under, from the actor's own up to the principal's; empty when the agent
-   * acted for itself, or was refused before its authority was found to hold.
+   * Grants under which the agent acted for the principal, from its own up to the principal's; empty when the agent acted
+   * for itself, or was refused before its authority was found to be in force.
    *
    * @generated from field: repeated string delegation_chain = 15;
    */
@@ -357,7 +357,7 @@ export declare type Receipt = Message<"agentcontrol.v1.Receipt"> & {
   authority: string[];
 
   /**
-   * The key that called: `key_…`, or the id of a credential or federation token.
+   * The calling key: `key_…`, or the id of a credential or federation token.
    *
    * @generated from field: string key_id = 17;
    */
@@ -399,7 +399,7 @@ export declare type Receipt = Message<"agentcontrol.v1.Receipt"> & {
   previousRoot: Uint8Array;
 
   /**
-   * Entries of the log that `previous_root` is the root of: those before the batch that the decision was sealed with.
+   * Size of the log at `previous_root`: the entries before the batch in which the decision was sealed.
    *
    * @generated from field: int64 previous_size = 23;
    */
@@ -423,7 +423,7 @@ export declare type Receipt = Message<"agentcontrol.v1.Receipt"> & {
   replayOf?: string | undefined;
 
   /**
-   * Whether the key of the call had ended. The refusal then changes no trust and counts in no limit.
+   * True if the key of the call had ended. The refusal then changes no trust and counts in no limit.
    *
    * @generated from field: bool key_ended = 26;
    */
@@ -445,7 +445,7 @@ export declare type Receipt = Message<"agentcontrol.v1.Receipt"> & {
 export declare const ReceiptSchema: GenMessage<Receipt>;
 
 /**
- * Numbers of decisions by what was decided.
+ * Numbers of decisions, by decision.
  *
  * @generated from message agentcontrol.v1.DecisionCounts
  */
@@ -485,7 +485,7 @@ export declare const DecisionCountsSchema: GenMessage<DecisionCounts>;
  */
 export declare type DecisionBucket = Message<"agentcontrol.v1.DecisionBucket"> & {
   /**
-   * When it begins.
+   * Start of the bucket.
    *
    * @generated from field: google.protobuf.Timestamp at = 1;
    */
@@ -520,7 +520,7 @@ export declare type DecisionBucket = Message<"agentcontrol.v1.DecisionBucket"> &
 export declare const DecisionBucketSchema: GenMessage<DecisionBucket>;
 
 /**
- * A reason of decisions that blocked or escalated, and how often it was given.
+ * Reason of decisions that blocked or escalated, with its count.
  *
  * @generated from message agentcontrol.v1.CountedReason
  */
@@ -554,7 +554,7 @@ export declare type CountedReason = Message<"agentcontrol.v1.CountedReason"> & {
   rule?: string | undefined;
 
   /**
-   * How often.
+   * Number of times that it was given.
    *
    * @generated from field: int64 count = 5;
    */
@@ -568,7 +568,7 @@ export declare type CountedReason = Message<"agentcontrol.v1.CountedReason"> & {
 export declare const CountedReasonSchema: GenMessage<CountedReason>;
 
 /**
- * What a version of a mandate would have decided while it was in mode `observe`.
+ * Decisions that a version of a mandate would have made while it was in mode `observe`.
  *
  * @generated from message agentcontrol.v1.ObservedMandate
  */
@@ -595,14 +595,14 @@ export declare type ObservedMandate = Message<"agentcontrol.v1.ObservedMandate">
   version: number;
 
   /**
-   * Decisions in which it would have blocked.
+   * Number of decisions in which it would have blocked.
    *
    * @generated from field: int64 would_block = 4;
    */
   wouldBlock: bigint;
 
   /**
-   * Decisions in which it would have escalated.
+   * Number of decisions in which it would have escalated.
    *
    * @generated from field: int64 would_escalate = 5;
    */
@@ -616,7 +616,7 @@ export declare type ObservedMandate = Message<"agentcontrol.v1.ObservedMandate">
 export declare const ObservedMandateSchema: GenMessage<ObservedMandate>;
 
 /**
- * Asks for Intercept.
+ * Request of Intercept.
  *
  * @generated from message agentcontrol.v1.InterceptRequest
  */
@@ -629,7 +629,7 @@ export declare type InterceptRequest = Message<"agentcontrol.v1.InterceptRequest
   actionType: string;
 
   /**
-   * What the action is about, at most 1 MiB; a request of 1 MiB has room for a little less.
+   * Content of the action, at most 1 MiB; a request of 1 MiB has room for a little less.
    *
    * @generated from field: string action_content = 2;
    */
@@ -643,10 +643,10 @@ export declare type InterceptRequest = Message<"agentcontrol.v1.InterceptRequest
   agentId: string;
 
   /**
-   * What rules may look at. `arguments` holds the tool's arguments; without it the metadata itself is taken as the
-   * arguments. Arguments may be the JSON text of an object; the parsed object is what rules read and what is sealed. `tool` may
-   * name the tool, and `mcp_server` its MCP server. Null counts as missing; any other type is refused, as is a `tool` that differs
-   * from the request's. At most 64 levels deep.
+   * Metadata that rules may read. `arguments` holds the tool's arguments; without it the metadata itself is taken as the
+   * arguments. Arguments may be the JSON text of an object; the parsed object is read by rules and sealed. `tool` may name
+   * the tool, and `mcp_server` its MCP server. Null counts as missing; any other type is refused, as is a `tool` that
+   * differs from the request's. At most 64 levels deep.
    *
    * @generated from field: google.protobuf.Struct metadata = 4;
    */
@@ -660,7 +660,7 @@ export declare type InterceptRequest = Message<"agentcontrol.v1.InterceptRequest
   tool?: string | undefined;
 
   /**
-   * The session that the agent acts in. One that is not the agent's own blocks.
+   * The session that the agent acts in. A session that is not the agent's own blocks the action.
    *
    * @generated from field: optional string session_id = 6;
    */
@@ -674,23 +674,23 @@ export declare type InterceptRequest = Message<"agentcontrol.v1.InterceptRequest
   onBehalfOf?: string | undefined;
 
   /**
-   * The grant to use. One that is not the agent's own blocks.
+   * The grant to use. A grant that is not the agent's own blocks the action.
    *
    * @generated from field: optional string grant_id = 8;
    */
   grantId?: string | undefined;
 
   /**
-   * The intent contract that the action falls under. One that is not the agent's own blocks.
+   * The intent contract that the action falls under. A contract that is not the agent's own blocks the action.
    *
    * @generated from field: optional string intent_contract_id = 9;
    */
   intentContractId?: string | undefined;
 
   /**
-   * Makes the call idempotent (AIP-155): for 24 hours a repeat of the same request by the same key returns the first decision, with
-   * `replayed`. Agent, principal, session and key are checked as they are at the repeat; if one refuses, the answer is a `block`
-   * with an id of its own. Limits neither refuse a repeat nor count it.
+   * Idempotency key (AIP-155): for 24 hours a repeat of the same request by the same key returns the first decision, with
+   * `replayed`. Agent, principal, session and key are checked as they are at the repeat; if one refuses, the answer is a
+   * `block` with an id of its own. Limits neither refuse a repeat nor count it.
    *
    * @generated from field: optional string request_id = 10;
    */
@@ -712,7 +712,7 @@ export declare type InterceptRequest = Message<"agentcontrol.v1.InterceptRequest
 export declare const InterceptRequestSchema: GenMessage<InterceptRequest>;
 
 /**
- * Answers Intercept.
+ * Response of Intercept.
  *
  * @generated from message agentcontrol.v1.InterceptResponse
  */
@@ -754,7 +754,7 @@ export declare type InterceptResponse = Message<"agentcontrol.v1.InterceptRespon
   policyName?: string | undefined;
 
   /**
-   * From receipt of the request to the decision being durable, in whole milliseconds.
+   * Whole milliseconds from receipt of the request until the decision was durable.
    *
    * @generated from field: int32 latency_ms = 6;
    */
@@ -768,14 +768,14 @@ export declare type InterceptResponse = Message<"agentcontrol.v1.InterceptRespon
   decisionPath: DecisionPath;
 
   /**
-   * Why, most decisive first.
+   * Reasons, most decisive first.
    *
    * @generated from field: repeated agentcontrol.v1.Reason reasons = 8;
    */
   reasons: Reason[];
 
   /**
-   * Whether this repeats an earlier decision: the first for the same `request_id`, or the last refusal of an ended key that
+   * True if this repeats an earlier decision: the first for the same `request_id`, or the last refusal of an ended key that
    * calls one process more than 60 times a minute.
    *
    * @generated from field: bool replayed = 9;
@@ -783,7 +783,7 @@ export declare type InterceptResponse = Message<"agentcontrol.v1.InterceptRespon
   replayed: boolean;
 
   /**
-   * When the repeated decision was made; unset unless `replayed`.
+   * Time of the repeated decision; unset unless `replayed`.
    *
    * @generated from field: optional google.protobuf.Timestamp decided_at = 10;
    */
@@ -837,7 +837,7 @@ export declare type InterceptStreamError = Message<"agentcontrol.v1.InterceptStr
   reason: string;
 
   /**
-   * What went wrong.
+   * Message of the error.
    *
    * @generated from field: string message = 3;
    */
@@ -864,7 +864,7 @@ export declare type InterceptStreamResponse = Message<"agentcontrol.v1.Intercept
   requestId: string;
 
   /**
-   * What came of it.
+   * The decision or the error.
    *
    * @generated from oneof agentcontrol.v1.InterceptStreamResponse.result
    */
@@ -894,13 +894,13 @@ export declare type InterceptStreamResponse = Message<"agentcontrol.v1.Intercept
 export declare const InterceptStreamResponseSchema: GenMessage<InterceptStreamResponse>;
 
 /**
- * Asks for GetDecision.
+ * Request of GetDecision.
  *
  * @generated from message agentcontrol.v1.GetDecisionRequest
  */
 export declare type GetDecisionRequest = Message<"agentcontrol.v1.GetDecisionRequest"> & {
   /**
-   * Which decision.
+   * Id of the decision.
    *
    * @generated from field: string decision_id = 1;
    */
@@ -914,7 +914,7 @@ export declare type GetDecisionRequest = Message<"agentcontrol.v1.GetDecisionReq
 export declare const GetDecisionRequestSchema: GenMessage<GetDecisionRequest>;
 
 /**
- * Answers GetDecision.
+ * Response of GetDecision.
  *
  * @generated from message agentcontrol.v1.GetDecisionResponse
  */
@@ -927,7 +927,7 @@ export declare type GetDecisionResponse = Message<"agentcontrol.v1.GetDecisionRe
   decision?: DecisionRecord | undefined;
 
   /**
-   * What it was based on.
+   * Its receipt.
    *
    * @generated from field: agentcontrol.v1.Receipt receipt = 2;
    */
@@ -941,20 +941,20 @@ export declare type GetDecisionResponse = Message<"agentcontrol.v1.GetDecisionRe
 export declare const GetDecisionResponseSchema: GenMessage<GetDecisionResponse>;
 
 /**
- * Asks for ListDecisions.
+ * Request of ListDecisions.
  *
  * @generated from message agentcontrol.v1.ListDecisionsRequest
  */
 export declare type ListDecisionsRequest = Message<"agentcontrol.v1.ListDecisionsRequest"> & {
   /**
-   * Decisions a page, 1 to 500; 0 stands for 50.
+   * Decisions per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -1024,7 +1024,7 @@ export declare type ListDecisionsRequest = Message<"agentcontrol.v1.ListDecision
 export declare const ListDecisionsRequestSchema: GenMessage<ListDecisionsRequest>;
 
 /**
- * Answers ListDecisions.
+ * Response of ListDecisions.
  *
  * @generated from message agentcontrol.v1.ListDecisionsResponse
  */
@@ -1051,7 +1051,7 @@ export declare type ListDecisionsResponse = Message<"agentcontrol.v1.ListDecisio
 export declare const ListDecisionsResponseSchema: GenMessage<ListDecisionsResponse>;
 
 /**
- * Asks for SummarizeDecisions.
+ * Request of SummarizeDecisions.
  *
  * @generated from message agentcontrol.v1.SummarizeDecisionsRequest
  */
@@ -1078,8 +1078,8 @@ export declare type SummarizeDecisionsRequest = Message<"agentcontrol.v1.Summari
   agentId: string;
 
   /**
-   * Length of a bucket in seconds, up to 366 days and so that there are 500 buckets at most; 0 stands for what makes 48 buckets or
-   * fewer.
+   * Length of a bucket in seconds, at most 366 days; the window has at most 500 buckets. 0 means a length that gives at
+   * most 48 buckets.
    *
    * @generated from field: int32 bucket_seconds = 4;
    */
@@ -1093,20 +1093,20 @@ export declare type SummarizeDecisionsRequest = Message<"agentcontrol.v1.Summari
 export declare const SummarizeDecisionsRequestSchema: GenMessage<SummarizeDecisionsRequest>;
 
 /**
- * Answers SummarizeDecisions.
+ * Response of SummarizeDecisions.
  *
  * @generated from message agentcontrol.v1.SummarizeDecisionsResponse
  */
 export declare type SummarizeDecisionsResponse = Message<"agentcontrol.v1.SummarizeDecisionsResponse"> & {
   /**
-   * When the window begins.
+   * Start of the window.
    *
    * @generated from field: google.protobuf.Timestamp since = 1;
    */
   since?: Timestamp | undefined;
 
   /**
-   * When it ends; decisions at this time are outside.
+   * End of the window, exclusive.
    *
    * @generated from field: google.protobuf.Timestamp until = 2;
    */
@@ -1162,14 +1162,14 @@ export declare type SummarizeDecisionsResponse = Message<"agentcontrol.v1.Summar
 export declare const SummarizeDecisionsResponseSchema: GenMessage<SummarizeDecisionsResponse>;
 
 /**
- * Asks for WatchDecisions.
+ * Request of WatchDecisions.
  *
  * @generated from message agentcontrol.v1.WatchDecisionsRequest
  */
 export declare type WatchDecisionsRequest = Message<"agentcontrol.v1.WatchDecisionsRequest"> & {
   /**
-   * The last cursor received; decisions after it are sent. Empty starts with what is decided from now on. INVALID_FIELD when
-   * it is beyond the end of the log.
+   * The last cursor received; decisions after it are sent. Empty starts with new decisions. INVALID_FIELD when it is beyond
+   * the end of the log.
    *
    * @generated from field: string cursor = 1;
    */
@@ -1203,7 +1203,7 @@ export declare const WatchDecisionsRequestSchema: GenMessage<WatchDecisionsReque
  */
 export declare type WatchDecisionsResponse = Message<"agentcontrol.v1.WatchDecisionsResponse"> & {
   /**
-   * True for a sign of life without a decision. A watch with an empty cursor begins with one.
+   * True for a heartbeat, which has no decision. A watch with an empty cursor begins with a heartbeat.
    *
    * @generated from field: bool heartbeat = 1;
    */
@@ -1217,14 +1217,14 @@ export declare type WatchDecisionsResponse = Message<"agentcontrol.v1.WatchDecis
   decision?: DecisionRecord | undefined;
 
   /**
-   * Resumes after this message. Empty while the log has no entries.
+   * Cursor that resumes after this message. Empty while the log has no entries.
    *
    * @generated from field: string cursor = 3;
    */
   cursor: string;
 
   /**
-   * When it was decided; on a heartbeat, when that was sent.
+   * Time of the decision; on a heartbeat, the time at which it was sent.
    *
    * @generated from field: google.protobuf.Timestamp at = 4;
    */
@@ -1256,9 +1256,9 @@ export declare const EnforcementService: GenService<{
     output: typeof InterceptResponseSchema;
   },
   /**
-   * Decides many actions over one stream. Replies come in any order and carry the request's `request_id`, which is
-   * required here. A request that fails answers with an error and leaves the stream open. The key is checked on each request:
-   * after its end each is answered as Intercept would answer it.
+   * Decides many actions over one stream. Replies come in any order and carry the request's `request_id`, which is required
+   * here. A failed request is answered with an error, and the stream stays open. The key is checked on each request: after
+   * the key has ended, each request is answered as Intercept would answer it.
    *
    * @generated from rpc agentcontrol.v1.EnforcementService.InterceptStream
    */
@@ -1268,7 +1268,7 @@ export declare const EnforcementService: GenService<{
     output: typeof InterceptStreamResponseSchema;
   },
   /**
-   * Gives one decision with its receipt.
+   * Returns one decision with its receipt.
    *
    * @generated from rpc agentcontrol.v1.EnforcementService.GetDecision
    */
@@ -1278,9 +1278,9 @@ export declare const EnforcementService: GenService<{
     output: typeof GetDecisionResponseSchema;
   },
   /**
-   * Lists the decisions, newest first. For a page narrowed by `decision`, `action_type`, `action_type_prefix` or `tool` the newest
-   * 50,000 entries of the log that are left are looked at: it may hold fewer decisions than fit, even none, and the list goes on as
-   * long as `next_page_token` is set.
+   * Lists the decisions, newest first. With a filter on `decision`, `action_type`, `action_type_prefix` or `tool`, each
+   * page searches the next 50,000 entries of the log at most: it may hold fewer decisions than `page_size`, even none, and
+   * the list continues as long as `next_page_token` is set.
    *
    * @generated from rpc agentcontrol.v1.EnforcementService.ListDecisions
    */
@@ -1290,9 +1290,9 @@ export declare const EnforcementService: GenService<{
     output: typeof ListDecisionsResponseSchema;
   },
   /**
-   * Counts the decisions of a window of time in buckets, with the most frequent reasons and with what observing mandates would
-   * have decided. Refusals of ended keys and of retries do not count. AGENT_NOT_FOUND when the workspace has no such agent,
-   * OVERLOADED when counting takes longer than ten seconds.
+   * Counts the decisions of a window of time in buckets, with the most frequent reasons and the decisions that observing
+   * mandates would have made. Refusals of ended keys and of retries do not count. AGENT_NOT_FOUND when the workspace has no
+   * such agent, OVERLOADED when counting takes longer than ten seconds.
    *
    * @generated from rpc agentcontrol.v1.EnforcementService.SummarizeDecisions
    */
@@ -1302,8 +1302,9 @@ export declare const EnforcementService: GenService<{
     output: typeof SummarizeDecisionsResponseSchema;
   },
   /**
-   * Sends every decision as it is sealed, in the order of the log: first those after `cursor`, then new ones. Nothing is sent
-   * twice or left out when a watcher resumes with the last cursor it received. Ends with KEY_INVALID when its key does.
+   * Sends every decision as it is sealed, in the order of the log: first those after `cursor`, then new ones. Nothing is
+   * sent twice or left out when a watcher resumes with the last cursor it received. Ends with KEY_INVALID when its key
+   * ends.
    *
    * @generated from rpc agentcontrol.v1.EnforcementService.WatchDecisions
    */

@@ -10,9 +10,9 @@ import type { GenEnum, GenFile } from "@bufbuild/protobuf/codegenv2";
 export declare const file_agentcontrol_v1_error_reason: GenFile;
 
 /**
- * Why a call failed. Travels as `google.rpc.ErrorInfo.reason` without the `ERROR_REASON_` prefix, with the domain
- * `agentcontrol.v1`. A reason keeps its meaning over releases; new ones may be added. Messages, of which each reason shows one as
- * an example, may change.
+ * Reason of a failed call. Sent as `google.rpc.ErrorInfo.reason` without the `ERROR_REASON_` prefix, with the domain
+ * `agentcontrol.v1`. A reason keeps its meaning over releases; new ones may be added. Messages may change; each reason
+ * shows one as an example.
  *
  * @generated from enum agentcontrol.v1.ErrorReason
  */
@@ -79,7 +79,7 @@ export enum ErrorReason {
   OVERLOADED = 6,
 
   /**
-   * The body is no JSON: `{"name": }`.
+   * The body is not JSON: `{"name": }`.
    * Example: "the request body is not valid json at position 9".
    * INVALID_ARGUMENT, 400.
    *
@@ -88,7 +88,7 @@ export enum ErrorReason {
   MALFORMED_JSON = 10,
 
   /**
-   * The body or query names a field that the request has not: `{"nmae": "x"}`.
+   * The body or query names a field that the request does not have: `{"nmae": "x"}`.
    * Example: "`nmae` is not a field of the request".
    * INVALID_ARGUMENT, 400.
    *
@@ -160,7 +160,7 @@ export enum ErrorReason {
   UNSUPPORTED_MEDIA_TYPE = 18,
 
   /**
-   * `Accept` excludes what the method can give.
+   * `Accept` excludes every type that the method returns.
    * Example: "nothing that `text/html` accepts is offered; accept `application/json`".
    * 406 over HTTP.
    *
@@ -170,7 +170,7 @@ export enum ErrorReason {
 
   /**
    * `page_token` was not issued for this list: `page_token: "abc"`.
-   * Example: "`page_token` was not issued for this list; send `next_page_token` of the page before with the same filter".
+   * Example: "`page_token` was not issued for this list; send `next_page_token` of the previous page with the same filter".
    * INVALID_ARGUMENT, 400.
    *
    * @generated from enum value: ERROR_REASON_INVALID_PAGE_TOKEN = 20;
@@ -224,7 +224,7 @@ export enum ErrorReason {
   AGENT_NOT_ALLOWED = 33,
 
   /**
-   * The key belongs to a workspace that may not do this: another workspace than `default` creates workspaces.
+   * The key's workspace may not do this: only keys of `default` may create workspaces.
    * Example: "only keys of the workspace `default` may manage workspaces".
    * PERMISSION_DENIED, 403.
    *
@@ -233,7 +233,7 @@ export enum ErrorReason {
   WORKSPACE_NOT_ALLOWED = 34,
 
   /**
-   * The workspace wants four eyes, and the key is one that asked for the approval.
+   * The workspace requires four eyes, and the key itself asked for the approval.
    * Example: "the key asked for escalation `esc_1`; the workspace wants another to resolve it".
    * PERMISSION_DENIED, 403.
    *
@@ -251,7 +251,7 @@ export enum ErrorReason {
   NOT_AN_ASKER = 36,
 
   /**
-   * No such agent in the key's workspace.
+   * The key's workspace has no such agent.
    * Example: "no agent `agt_unknown`".
    * NOT_FOUND, 404.
    *
@@ -260,7 +260,7 @@ export enum ErrorReason {
   AGENT_NOT_FOUND = 40,
 
   /**
-   * No such department in the key's workspace.
+   * The key's workspace has no such department.
    * Example: "no department `dep_unknown`".
    * NOT_FOUND, 404.
    *
@@ -269,7 +269,7 @@ export enum ErrorReason {
   DEPARTMENT_NOT_FOUND = 41,
 
   /**
-   * No such tool in the key's workspace.
+   * The key's workspace has no such tool.
    * Example: "no tool `send_payment` is registered".
    * NOT_FOUND, 404.
    *
@@ -278,7 +278,7 @@ export enum ErrorReason {
   TOOL_NOT_FOUND = 42,
 
   /**
-   * No such mandate in the key's workspace.
+   * The key's workspace has no such mandate.
    * Example: "no mandate `mnd_unknown`".
    * NOT_FOUND, 404.
    *
@@ -287,7 +287,7 @@ export enum ErrorReason {
   MANDATE_NOT_FOUND = 43,
 
   /**
-   * No such decision in the key's workspace.
+   * The key's workspace has no such decision.
    * Example: "no decision `dec_unknown`".
    * NOT_FOUND, 404.
    *
@@ -296,7 +296,7 @@ export enum ErrorReason {
   DECISION_NOT_FOUND = 44,
 
   /**
-   * No such escalation in the key's workspace.
+   * The key's workspace has no such escalation.
    * Example: "no escalation `esc_unknown`".
    * NOT_FOUND, 404.
    *
@@ -305,7 +305,7 @@ export enum ErrorReason {
   ESCALATION_NOT_FOUND = 45,
 
   /**
-   * No such workspace, or not one the key may see.
+   * The workspace does not exist, or the key may not see it.
    * Example: "no workspace `payments`".
    * NOT_FOUND, 404.
    *
@@ -314,7 +314,7 @@ export enum ErrorReason {
   WORKSPACE_NOT_FOUND = 46,
 
   /**
-   * No such key in the workspace.
+   * The workspace has no such key.
    * Example: "no key `key_unknown`".
    * NOT_FOUND, 404.
    *
@@ -323,7 +323,7 @@ export enum ErrorReason {
   KEY_NOT_FOUND = 47,
 
   /**
-   * No such session, credential, grant, window, contract, token or policy in the key's workspace.
+   * The key's workspace has no such session, credential, grant, window, contract, token or policy.
    * Example: "no session `ses_unknown`".
    * NOT_FOUND, 404.
    *
@@ -332,7 +332,7 @@ export enum ErrorReason {
   AUTHORITY_NOT_FOUND = 48,
 
   /**
-   * No such revocation in the key's workspace.
+   * The key's workspace has no such revocation.
    * Example: "no revocation `rev_unknown`".
    * NOT_FOUND, 404.
    *
@@ -341,7 +341,7 @@ export enum ErrorReason {
   REVOCATION_NOT_FOUND = 49,
 
   /**
-   * No such incident in the key's workspace.
+   * The key's workspace has no such incident.
    * Example: "no incident `inc_unknown`".
    * NOT_FOUND, 404.
    *
@@ -350,7 +350,7 @@ export enum ErrorReason {
   INCIDENT_NOT_FOUND = 50,
 
   /**
-   * No such webhook in the key's workspace.
+   * The key's workspace has no such webhook.
    * Example: "no webhook `wh_unknown`".
    * NOT_FOUND, 404.
    *
@@ -368,7 +368,7 @@ export enum ErrorReason {
   SIGNING_KEY_NOT_FOUND = 52,
 
   /**
-   * No mandates were ever applied under this name of a pack in the key's workspace.
+   * No pack of this name was ever applied in the key's workspace.
    * Example: "no pack `limits`".
    * NOT_FOUND, 404.
    *
@@ -395,7 +395,7 @@ export enum ErrorReason {
   WORKSPACE_EXISTS = 61,
 
   /**
-   * A mandate of this name exists and is not archived; for a pack, one outside it.
+   * A mandate of this name exists and is not archived; for a pack, outside the pack.
    * Example: "a mandate `no drops` exists".
    * ALREADY_EXISTS, 409.
    *
@@ -404,7 +404,7 @@ export enum ErrorReason {
   MANDATE_EXISTS = 62,
 
   /**
-   * The escalation was resolved, withdrawn or expired before; the first resolution stands.
+   * The escalation was already resolved or withdrawn, or has expired; the first resolution stands.
    * Example: "escalation `esc_1` was approved before; the first resolution stands".
    * FAILED_PRECONDITION, 409 over HTTP.
    *
@@ -486,7 +486,7 @@ export enum ErrorReason {
   DEPARTMENT_IN_USE = 67,
 
   /**
-   * The signing key is in use and is retired only after another took its place.
+   * The signing key is in use, and can be retired only after another has replaced it.
    * Example: "the signing key `sha256:1` is in use: start every process with another ACP_SIGNING_KEY, then retire it".
    * FAILED_PRECONDITION, 400.
    *
@@ -495,7 +495,7 @@ export enum ErrorReason {
   SIGNING_KEY_ACTIVE = 71,
 
   /**
-   * The process that was asked signs with a key that was retired; `ACP_SIGNING_KEY` has to be changed.
+   * The called process signs with a retired key; `ACP_SIGNING_KEY` has to be changed.
    * Example: "the signing key `sha256:1` of this process was retired: set ACP_SIGNING_KEY to another".
    * FAILED_PRECONDITION, 400.
    *
@@ -523,7 +523,7 @@ export enum ErrorReason {
   MANDATE_INVALID = 80,
 
   /**
-   * The schema of a tool is no JSON Schema, or cannot be flattened.
+   * The schema of a tool is not a JSON Schema, or cannot be flattened.
    * Example: "the schema is refused: `input_schema.type` must be one of the types of JSON Schema".
    * INVALID_ARGUMENT, 400.
    *
@@ -532,7 +532,7 @@ export enum ErrorReason {
   SCHEMA_INVALID = 81,
 
   /**
-   * The pasted text has none of the accepted shapes.
+   * The pasted text has no accepted shape.
    * Example: "the paste is not recognised: `tool` is none of the accepted shapes".
    * INVALID_ARGUMENT, 400.
    *
@@ -559,8 +559,8 @@ export enum ErrorReason {
   TARGET_NOT_ALLOWED = 84,
 
   /**
-   * The model's answer to a question as text is none of the questions that can be asked, or names what stands neither in the
-   * text nor in the workspace; `forms` in the metadata lists the fields to ask by.
+   * The model's answer to a question as text is not one of the questions, or contains a name that is neither in the text nor
+   * in the workspace; `forms` in the metadata lists the fields to ask by.
    * Example: "`question` was not understood; ask by one of the fields `may`, `who_may`, `limits`, `why`, `changed`,
    * `never_fire`, `shadowed`".
    * INVALID_ARGUMENT, 400.
@@ -581,7 +581,7 @@ export enum ErrorReason {
   QUESTION_NEEDS_MODEL = 86,
 
   /**
-   * No such registered personal value in the key's workspace.
+   * The key's workspace has no such registered personal value.
    * Example: "no personal value `pv_unknown`".
    * NOT_FOUND, 404.
    *
@@ -599,7 +599,7 @@ export enum ErrorReason {
   LLM_NOT_CONFIGURED = 101,
 
   /**
-   * The model's service did not answer, or answered with what cannot be read or scrubbed.
+   * The model's service did not answer, or its answer cannot be read or scrubbed.
    * Example: "the model's service sent an answer that nests too deeply".
    * UNAVAILABLE over gRPC, 502 over HTTP.
    *
@@ -608,7 +608,7 @@ export enum ErrorReason {
   LLM_UNAVAILABLE = 102,
 
   /**
-   * A request to the model holds what cannot be scrubbed: an image, a file, token numbers.
+   * A request to the model holds a part that cannot be scrubbed: an image, a file, token numbers.
    * Example: "`messages[0].content[1]` is a `data:` URL whose text holds a personal value".
    * INVALID_ARGUMENT, 400.
    *
@@ -662,7 +662,7 @@ export enum ErrorReason {
   REQUEST_TIMED_OUT = 113,
 
   /**
-   * Too many wrong keys came from this address; keys that are right are served.
+   * Too many wrong keys came from this address; valid keys are served.
    * Example: "too many wrong keys came from this address; check the key, and wait before the next attempt".
    * RESOURCE_EXHAUSTED, 429.
    *
@@ -680,7 +680,7 @@ export enum ErrorReason {
   CSRF_TOKEN_INVALID = 115,
 
   /**
-   * No such MCP server in the key's workspace.
+   * The key's workspace has no such MCP server.
    * Example: "no MCP server `files`".
    * NOT_FOUND, 404.
    *
@@ -725,7 +725,7 @@ export enum ErrorReason {
   MCP_TOOL_NOT_FOUND = 124,
 
   /**
-   * The definition that waits is not the one that was looked at, or none waits.
+   * The waiting definition is not the version that was reviewed, or no definition waits.
    * Example: "of tool `read` version 2 waits to be accepted; look at it first".
    * FAILED_PRECONDITION, 409 over HTTP.
    *
@@ -734,7 +734,7 @@ export enum ErrorReason {
   MCP_TOOL_CHANGED = 125,
 
   /**
-   * `Host` or `Origin` names another site than this service, as a page does that was made to call it.
+   * `Host` or `Origin` names a site other than this service, as when a foreign page calls it.
    * Example: "the header Origin names another site; set `ACP_PUBLIC_URL` or `ACP_MCP_HOSTS` to the names of this service".
    * PERMISSION_DENIED, 403.
    *

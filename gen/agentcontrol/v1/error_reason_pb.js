@@ -17,9 +17,9 @@ export const ErrorReasonSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_error_reason, 0);
 
 /**
- * Why a call failed. Travels as `google.rpc.ErrorInfo.reason` without the `ERROR_REASON_` prefix, with the domain
- * `agentcontrol.v1`. A reason keeps its meaning over releases; new ones may be added. Messages, of which each reason shows one as
- * an example, may change.
+ * Reason of a failed call. Sent as `google.rpc.ErrorInfo.reason` without the `ERROR_REASON_` prefix, with the domain
+ * `agentcontrol.v1`. A reason keeps its meaning over releases; new ones may be added. Messages may change; each reason
+ * shows one as an example.
  *
  * @generated from enum agentcontrol.v1.ErrorReason
  */

@@ -26,7 +26,7 @@ export declare type Escalation = Message<"agentcontrol.v1.Escalation"> & {
   escalationId: string;
 
   /**
-   * Where it stands.
+   * Status.
    *
    * @generated from field: agentcontrol.v1.EscalationStatus status = 2;
    */
@@ -61,7 +61,7 @@ export declare type Escalation = Message<"agentcontrol.v1.Escalation"> & {
   actionType: string;
 
   /**
-   * What the action is about.
+   * Content of the action.
    *
    * @generated from field: string action_content = 7;
    */
@@ -96,28 +96,28 @@ export declare type Escalation = Message<"agentcontrol.v1.Escalation"> & {
   policyName?: string | undefined;
 
   /**
-   * Why it escalated.
+   * Reasons for the escalation.
    *
    * @generated from field: repeated agentcontrol.v1.Reason reasons = 12;
    */
   reasons: Reason[];
 
   /**
-   * When it was created.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 13;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it was resolved; unset while pending.
+   * Time of resolution; unset while pending.
    *
    * @generated from field: google.protobuf.Timestamp resolved_at = 14;
    */
   resolvedAt?: Timestamp | undefined;
 
   /**
-   * The key that resolved it, `key_…`; `expiry` if its time was up, `withdrawal` if the last ask was withdrawn. Unset while
+   * The key that resolved it, `key_…`; `expiry` if it expired, `withdrawal` if the last ask was withdrawn. Unset while
    * pending.
    *
    * @generated from field: optional string resolved_by = 15;
@@ -125,7 +125,7 @@ export declare type Escalation = Message<"agentcontrol.v1.Escalation"> & {
   resolvedBy?: string | undefined;
 
   /**
-   * What the resolver said.
+   * Note of the resolver.
    *
    * @generated from field: optional string note = 16;
    */
@@ -190,29 +190,29 @@ export declare type Escalation = Message<"agentcontrol.v1.Escalation"> & {
   actionDigest: string;
 
   /**
-   * When it is rejected unless someone resolves it before; once approved, until when the approval is usable.
+   * Time at which it is rejected unless someone resolves it before; once approved, the end of the approval.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 25;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * When the approval was used up; unset until then.
+   * Time at which the approval was used up; unset until then.
    *
    * @generated from field: google.protobuf.Timestamp used_at = 26;
    */
   usedAt?: Timestamp | undefined;
 
   /**
-   * Requests that wait or waited for it: the agent asked that often for this very action, less what it withdrew. An approval
-   * admits one of them.
+   * Number of requests that wait or waited for it: how often the agent asked for this very action, without withdrawn asks.
+   * An approval admits one of them.
    *
    * @generated from field: int32 asked = 27;
    */
   asked: number;
 
   /**
-   * The escalation that the last of the other askers got after the approval was used up or had expired; unset until then. With
+   * Escalation that the last later ask got after the approval was used up or had expired; unset until then. With
    * `edited_arguments`, the approved escalation of the edited action; unset if the edited action needs no approval.
    *
    * @generated from field: optional string replaced_by = 28;
@@ -248,13 +248,13 @@ export declare type Escalation = Message<"agentcontrol.v1.Escalation"> & {
 export declare const EscalationSchema: GenMessage<Escalation>;
 
 /**
- * Asks for GetEscalationStatus.
+ * Request of GetEscalationStatus.
  *
  * @generated from message agentcontrol.v1.GetEscalationStatusRequest
  */
 export declare type GetEscalationStatusRequest = Message<"agentcontrol.v1.GetEscalationStatusRequest"> & {
   /**
-   * Which escalation.
+   * Id of the escalation.
    *
    * @generated from field: string escalation_id = 1;
    */
@@ -268,7 +268,7 @@ export declare type GetEscalationStatusRequest = Message<"agentcontrol.v1.GetEsc
 export declare const GetEscalationStatusRequestSchema: GenMessage<GetEscalationStatusRequest>;
 
 /**
- * Answers GetEscalationStatus.
+ * Response of GetEscalationStatus.
  *
  * @generated from message agentcontrol.v1.GetEscalationStatusResponse
  */
@@ -281,7 +281,7 @@ export declare type GetEscalationStatusResponse = Message<"agentcontrol.v1.GetEs
   ok: boolean;
 
   /**
-   * Where it stands.
+   * Status.
    *
    * @generated from field: agentcontrol.v1.EscalationStatus status = 2;
    */
@@ -295,13 +295,13 @@ export declare type GetEscalationStatusResponse = Message<"agentcontrol.v1.GetEs
 export declare const GetEscalationStatusResponseSchema: GenMessage<GetEscalationStatusResponse>;
 
 /**
- * Asks for WaitEscalation.
+ * Request of WaitEscalation.
  *
  * @generated from message agentcontrol.v1.WaitEscalationRequest
  */
 export declare type WaitEscalationRequest = Message<"agentcontrol.v1.WaitEscalationRequest"> & {
   /**
-   * Which escalation.
+   * Id of the escalation.
    *
    * @generated from field: string escalation_id = 1;
    */
@@ -342,7 +342,7 @@ export declare type WaitEscalationResponse = Message<"agentcontrol.v1.WaitEscala
 export declare const WaitEscalationResponseSchema: GenMessage<WaitEscalationResponse>;
 
 /**
- * Asks for WatchEscalations.
+ * Request of WatchEscalations.
  *
  * @generated from message agentcontrol.v1.WatchEscalationsRequest
  */
@@ -369,7 +369,7 @@ export declare const WatchEscalationsRequestSchema: GenMessage<WatchEscalationsR
  */
 export declare type WatchEscalationsResponse = Message<"agentcontrol.v1.WatchEscalationsResponse"> & {
   /**
-   * What happened.
+   * The change.
    *
    * @generated from field: agentcontrol.v1.EscalationChange change = 1;
    */
@@ -383,14 +383,14 @@ export declare type WatchEscalationsResponse = Message<"agentcontrol.v1.WatchEsc
   escalation?: Escalation | undefined;
 
   /**
-   * Resumes after this message.
+   * Cursor that resumes after this message.
    *
    * @generated from field: string cursor = 3;
    */
   cursor: string;
 
   /**
-   * When it happened.
+   * Time of the change.
    *
    * @generated from field: google.protobuf.Timestamp at = 4;
    */
@@ -404,20 +404,20 @@ export declare type WatchEscalationsResponse = Message<"agentcontrol.v1.WatchEsc
 export declare const WatchEscalationsResponseSchema: GenMessage<WatchEscalationsResponse>;
 
 /**
- * Asks for ListEscalations.
+ * Request of ListEscalations.
  *
  * @generated from message agentcontrol.v1.ListEscalationsRequest
  */
 export declare type ListEscalationsRequest = Message<"agentcontrol.v1.ListEscalationsRequest"> & {
   /**
-   * Escalations a page, 1 to 500; 0 stands for 50.
+   * Escalations per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -445,7 +445,7 @@ export declare type ListEscalationsRequest = Message<"agentcontrol.v1.ListEscala
 export declare const ListEscalationsRequestSchema: GenMessage<ListEscalationsRequest>;
 
 /**
- * Answers ListEscalations.
+ * Response of ListEscalations.
  *
  * @generated from message agentcontrol.v1.ListEscalationsResponse
  */
@@ -472,13 +472,13 @@ export declare type ListEscalationsResponse = Message<"agentcontrol.v1.ListEscal
 export declare const ListEscalationsResponseSchema: GenMessage<ListEscalationsResponse>;
 
 /**
- * Asks for GetEscalation.
+ * Request of GetEscalation.
  *
  * @generated from message agentcontrol.v1.GetEscalationRequest
  */
 export declare type GetEscalationRequest = Message<"agentcontrol.v1.GetEscalationRequest"> & {
   /**
-   * Which escalation.
+   * Id of the escalation.
    *
    * @generated from field: string escalation_id = 1;
    */
@@ -492,7 +492,7 @@ export declare type GetEscalationRequest = Message<"agentcontrol.v1.GetEscalatio
 export declare const GetEscalationRequestSchema: GenMessage<GetEscalationRequest>;
 
 /**
- * Answers GetEscalation.
+ * Response of GetEscalation.
  *
  * @generated from message agentcontrol.v1.GetEscalationResponse
  */
@@ -512,13 +512,13 @@ export declare type GetEscalationResponse = Message<"agentcontrol.v1.GetEscalati
 export declare const GetEscalationResponseSchema: GenMessage<GetEscalationResponse>;
 
 /**
- * Asks for ResolveEscalation.
+ * Request of ResolveEscalation.
  *
  * @generated from message agentcontrol.v1.ResolveEscalationRequest
  */
 export declare type ResolveEscalationRequest = Message<"agentcontrol.v1.ResolveEscalationRequest"> & {
   /**
-   * Which escalation.
+   * Id of the escalation.
    *
    * @generated from field: string escalation_id = 1;
    */
@@ -532,7 +532,7 @@ export declare type ResolveEscalationRequest = Message<"agentcontrol.v1.ResolveE
   resolution: Resolution;
 
   /**
-   * Why, at most 2,000 characters; kept with the escalation and sealed in the log.
+   * Reason, at most 2,000 characters; kept with the escalation and sealed in the log.
    *
    * @generated from field: optional string note = 3;
    */
@@ -546,7 +546,7 @@ export declare type ResolveEscalationRequest = Message<"agentcontrol.v1.ResolveE
 export declare const ResolveEscalationRequestSchema: GenMessage<ResolveEscalationRequest>;
 
 /**
- * Answers ResolveEscalation.
+ * Response of ResolveEscalation.
  *
  * @generated from message agentcontrol.v1.ResolveEscalationResponse
  */
@@ -566,13 +566,13 @@ export declare type ResolveEscalationResponse = Message<"agentcontrol.v1.Resolve
 export declare const ResolveEscalationResponseSchema: GenMessage<ResolveEscalationResponse>;
 
 /**
- * Asks for WithdrawEscalation.
+ * Request of WithdrawEscalation.
  *
  * @generated from message agentcontrol.v1.WithdrawEscalationRequest
  */
 export declare type WithdrawEscalationRequest = Message<"agentcontrol.v1.WithdrawEscalationRequest"> & {
   /**
-   * Which escalation.
+   * Id of the escalation.
    *
    * @generated from field: string escalation_id = 1;
    */
@@ -586,7 +586,7 @@ export declare type WithdrawEscalationRequest = Message<"agentcontrol.v1.Withdra
 export declare const WithdrawEscalationRequestSchema: GenMessage<WithdrawEscalationRequest>;
 
 /**
- * Answers WithdrawEscalation.
+ * Response of WithdrawEscalation.
  *
  * @generated from message agentcontrol.v1.WithdrawEscalationResponse
  */
@@ -606,29 +606,30 @@ export declare type WithdrawEscalationResponse = Message<"agentcontrol.v1.Withdr
 export declare const WithdrawEscalationResponseSchema: GenMessage<WithdrawEscalationResponse>;
 
 /**
- * Asks for EditEscalation.
+ * Request of EditEscalation.
  *
  * @generated from message agentcontrol.v1.EditEscalationRequest
  */
 export declare type EditEscalationRequest = Message<"agentcontrol.v1.EditEscalationRequest"> & {
   /**
-   * Which escalation.
+   * Id of the escalation.
    *
    * @generated from field: string escalation_id = 1;
    */
   escalationId: string;
 
   /**
-   * All arguments of the action, in place of its own; not the same as those. At most 60 levels deep. Where the action has no
-   * `metadata.arguments` and its metadata itself are its arguments, these are its metadata: `tool`, `mcp_server` and what
-   * `approval_ignores` names stay as they are where left out, the first two may not differ, and there is no `arguments`.
+   * All arguments of the edited action, which MUST differ from the action's own. At most 60 levels deep. Where the action
+   * has no `metadata.arguments` and its metadata itself is its arguments, these are its metadata: `tool`, `mcp_server` and
+   * the members in `approval_ignores` keep their values where left out, the first two may not differ, and `arguments` is
+   * not allowed.
    *
    * @generated from field: google.protobuf.Struct arguments = 2;
    */
   arguments?: JsonObject | undefined;
 
   /**
-   * Why, at most 2,000 characters; kept with both escalations and sealed in the log.
+   * Reason, at most 2,000 characters; kept with both escalations and sealed in the log.
    *
    * @generated from field: optional string note = 3;
    */
@@ -642,7 +643,7 @@ export declare type EditEscalationRequest = Message<"agentcontrol.v1.EditEscalat
 export declare const EditEscalationRequestSchema: GenMessage<EditEscalationRequest>;
 
 /**
- * Answers EditEscalation.
+ * Response of EditEscalation.
  *
  * @generated from message agentcontrol.v1.EditEscalationResponse
  */
@@ -655,7 +656,7 @@ export declare type EditEscalationResponse = Message<"agentcontrol.v1.EditEscala
   escalation?: Escalation | undefined;
 
   /**
-   * The approved escalation of the edited action; unset if that needs no approval. It may have been pending before, when the
+   * The approved escalation of the edited action; unset if that needs no approval. It may have been pending before, if the
    * agent had asked for the same action.
    *
    * @generated from field: agentcontrol.v1.Escalation replacement = 2;
@@ -670,13 +671,13 @@ export declare type EditEscalationResponse = Message<"agentcontrol.v1.EditEscala
 export declare const EditEscalationResponseSchema: GenMessage<EditEscalationResponse>;
 
 /**
- * Asks for ExtendEscalation.
+ * Request of ExtendEscalation.
  *
  * @generated from message agentcontrol.v1.ExtendEscalationRequest
  */
 export declare type ExtendEscalationRequest = Message<"agentcontrol.v1.ExtendEscalationRequest"> & {
   /**
-   * Which escalation.
+   * Id of the escalation.
    *
    * @generated from field: string escalation_id = 1;
    */
@@ -697,7 +698,7 @@ export declare type ExtendEscalationRequest = Message<"agentcontrol.v1.ExtendEsc
 export declare const ExtendEscalationRequestSchema: GenMessage<ExtendEscalationRequest>;
 
 /**
- * Answers ExtendEscalation.
+ * Response of ExtendEscalation.
  *
  * @generated from message agentcontrol.v1.ExtendEscalationResponse
  */
@@ -717,7 +718,7 @@ export declare type ExtendEscalationResponse = Message<"agentcontrol.v1.ExtendEs
 export declare const ExtendEscalationResponseSchema: GenMessage<ExtendEscalationResponse>;
 
 /**
- * Where an escalation stands.
+ * Status of an escalation.
  *
  * @generated from enum agentcontrol.v1.EscalationStatus
  */
@@ -730,7 +731,7 @@ export enum EscalationStatus {
   UNSPECIFIED = 0,
 
   /**
-   * Nobody has decided yet.
+   * No human has decided yet.
    *
    * @generated from enum value: ESCALATION_STATUS_PENDING = 1;
    */
@@ -744,7 +745,7 @@ export enum EscalationStatus {
   APPROVED = 2,
 
   /**
-   * A human rejected it or approved it with other arguments, its time was up, or every ask was withdrawn: the action must not
+   * A human rejected it or approved it with other arguments, it expired, or every ask was withdrawn: the action must not
    * happen as it is.
    *
    * @generated from enum value: ESCALATION_STATUS_REJECTED = 3;
@@ -758,7 +759,7 @@ export enum EscalationStatus {
 export declare const EscalationStatusSchema: GenEnum<EscalationStatus>;
 
 /**
- * How a human resolves an escalation.
+ * Resolution of an escalation by a human.
  *
  * @generated from enum agentcontrol.v1.Resolution
  */
@@ -791,7 +792,7 @@ export enum Resolution {
 export declare const ResolutionSchema: GenEnum<Resolution>;
 
 /**
- * What a watcher hears of.
+ * Change that a watcher is told.
  *
  * @generated from enum agentcontrol.v1.EscalationChange
  */
@@ -845,7 +846,7 @@ export declare const EscalationChangeSchema: GenEnum<EscalationChange>;
  */
 export declare const EscalationService: GenService<{
   /**
-   * Gives the status alone, for callers that cannot hold a stream.
+   * Returns the status alone, for callers that cannot hold a stream open.
    *
    * @generated from rpc agentcontrol.v1.EscalationService.GetEscalationStatus
    */
@@ -855,8 +856,8 @@ export declare const EscalationService: GenService<{
     output: typeof GetEscalationStatusResponseSchema;
   },
   /**
-   * Sends the escalation at once, then a heartbeat now and then, the escalation again when it is extended, then the escalation
-   * as resolved, and ends. Sends it once and ends when it is resolved already. Ends with KEY_INVALID when its key does.
+   * Sends the escalation at once, again whenever it is extended, and once more when it is resolved, with heartbeats in
+   * between; then ends. Sends it once and ends if it is already resolved. Ends with KEY_INVALID when its key ends.
    *
    * @generated from rpc agentcontrol.v1.EscalationService.WaitEscalation
    */
@@ -866,10 +867,9 @@ export declare const EscalationService: GenService<{
     output: typeof WaitEscalationResponseSchema;
   },
   /**
-   * Sends every change of every escalation: first the backlog after `cursor`, then what happens, in the order of the log. A
-   * heartbeat follows what is pending at the start.
-   * Nothing is sent twice or left out when a watcher resumes with the last cursor it received. Ends with KEY_INVALID when its
-   * key does.
+   * Sends every change of every escalation in the order of the log: first the backlog after `cursor`, then new changes. A
+   * heartbeat follows the escalations that are pending at the start. Nothing is sent twice or left out when a watcher
+   * resumes with the last cursor it received. Ends with KEY_INVALID when its key ends.
    *
    * @generated from rpc agentcontrol.v1.EscalationService.WatchEscalations
    */
@@ -889,7 +889,7 @@ export declare const EscalationService: GenService<{
     output: typeof ListEscalationsResponseSchema;
   },
   /**
-   * Gives one escalation.
+   * Returns one escalation.
    *
    * @generated from rpc agentcontrol.v1.EscalationService.GetEscalation
    */
@@ -899,8 +899,8 @@ export declare const EscalationService: GenService<{
     output: typeof GetEscalationResponseSchema;
   },
   /**
-   * Approves or rejects, once. ESCALATION_RESOLVED when somebody was first or its time is up; FOUR_EYES when the workspace's
-   * `four_eyes` is on and the key is one that asked.
+   * Approves or rejects an escalation, once. ESCALATION_RESOLVED when it was resolved before or has expired; FOUR_EYES when
+   * the workspace's `four_eyes` is on and the key itself asked.
    *
    * @generated from rpc agentcontrol.v1.EscalationService.ResolveEscalation
    */
@@ -910,8 +910,9 @@ export declare const EscalationService: GenService<{
     output: typeof ResolveEscalationResponseSchema;
   },
   /**
-   * Takes back one ask: for a key that asked, or that is bound to the agent. The last ends the escalation as rejected, with
-   * `resolved_by` `withdrawal`. NOT_AN_ASKER for another key, ESCALATION_RESOLVED when it is no longer pending.
+   * Withdraws one ask, for a key that asked or that is bound to the agent. Withdrawing the last ask ends the escalation as
+   * rejected, with `resolved_by` `withdrawal`. NOT_AN_ASKER for another key, ESCALATION_RESOLVED when it is no longer
+   * pending.
    *
    * @generated from rpc agentcontrol.v1.EscalationService.WithdrawEscalation
    */
@@ -921,16 +922,16 @@ export declare const EscalationService: GenService<{
     output: typeof WithdrawEscalationResponseSchema;
   },
   /**
-   * Approves the action with other arguments, once: rejects the escalation, decides the edited action by the mandates in force,
-   * and approves it if it needs that, all in one step. The edited action is the escalation's own in everything but its arguments;
-   * a content that is the JSON text of the arguments follows them, as RFC 8785 text. The rejected escalation then has
-   * `edited_arguments`, and `replaced_by` names the approved escalation of the edited action; `replaced_by` is unset when the
-   * edited action needs no approval, which is not sealed as a decision before somebody attempts it. The decision on an edited
-   * action that escalates is sealed under the editor's key with `edit_of`, and counts as every decision of the agent. The log has
-   * the digests of both actions.
-   * EDIT_BLOCKED with the reasons, and a violation for each argument that one is about, when the edited action is blocked: then
-   * the escalation stays pending. ESCALATION_RESOLVED when somebody was first or its time is up, so also for a repeat; FOUR_EYES as in ResolveEscalation, also when the key is one
-   * that asked for the edited action.
+   * Approves the action with other arguments, once. In one step it rejects the escalation, decides the edited action by the
+   * mandates in force, and approves that action if it needs an approval. The edited action differs from the escalation's
+   * own only in its arguments; a content that is the JSON text of the arguments follows them, as RFC 8785 text. The
+   * rejected escalation then has `edited_arguments`, and `replaced_by` names the approved escalation of the edited action.
+   * `replaced_by` is unset when the edited action needs no approval; that action is not sealed as a decision before
+   * somebody attempts it. The decision on an edited action that escalates is sealed under the editor's key with `edit_of`,
+   * and counts as every decision of the agent. The log has the digests of both actions. EDIT_BLOCKED when the edited action
+   * is blocked, with the reasons and a violation for each argument that a reason is about; the escalation then stays
+   * pending. ESCALATION_RESOLVED when it was resolved before or has expired, so also for a repeat. FOUR_EYES as in
+   * ResolveEscalation, also when the key asked for the edited action.
    *
    * @generated from rpc agentcontrol.v1.EscalationService.EditEscalation
    */
@@ -940,8 +941,8 @@ export declare const EscalationService: GenService<{
     output: typeof EditEscalationResponseSchema;
   },
   /**
-   * Gives people more time: moves `expires_at` of a pending escalation later. Repeated calls add up, to at most 30 days from
-   * now; INVALID_FIELD beyond that. ESCALATION_RESOLVED when it is no longer pending.
+   * Gives people more time: moves `expires_at` of a pending escalation to a later time. Repeated calls add up, to at most
+   * 30 days from now; INVALID_FIELD beyond that. ESCALATION_RESOLVED when it is no longer pending.
    *
    * @generated from rpc agentcontrol.v1.EscalationService.ExtendEscalation
    */

@@ -155,7 +155,7 @@ export const EscalationStatusSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_escalation_service, 0);
 
 /**
- * Where an escalation stands.
+ * Status of an escalation.
  *
  * @generated from enum agentcontrol.v1.EscalationStatus
  */
@@ -169,7 +169,7 @@ export const ResolutionSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_escalation_service, 1);
 
 /**
- * How a human resolves an escalation.
+ * Resolution of an escalation by a human.
  *
  * @generated from enum agentcontrol.v1.Resolution
  */
@@ -183,7 +183,7 @@ export const EscalationChangeSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_escalation_service, 2);
 
 /**
- * What a watcher hears of.
+ * Change that a watcher is told.
  *
  * @generated from enum agentcontrol.v1.EscalationChange
  */

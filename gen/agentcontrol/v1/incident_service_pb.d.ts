@@ -12,7 +12,7 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 export declare const file_agentcontrol_v1_incident_service: GenFile;
 
 /**
- * A record of something that went wrong and what was done.
+ * Record of an incident and of the measure taken.
  *
  * @generated from message agentcontrol.v1.Incident
  */
@@ -25,7 +25,7 @@ export declare type Incident = Message<"agentcontrol.v1.Incident"> & {
   incidentId: string;
 
   /**
-   * What it is about.
+   * Kind of the incident.
    *
    * @generated from field: agentcontrol.v1.IncidentKind kind = 2;
    */
@@ -46,14 +46,14 @@ export declare type Incident = Message<"agentcontrol.v1.Incident"> & {
   revocationId: string;
 
   /**
-   * One sentence.
+   * Summary, in one sentence.
    *
    * @generated from field: string summary = 5;
    */
   summary: string;
 
   /**
-   * Why, as the person who acted said.
+   * Reason that the person who acted gave.
    *
    * @generated from field: string reason = 6;
    */
@@ -67,7 +67,7 @@ export declare type Incident = Message<"agentcontrol.v1.Incident"> & {
   createdBy: string;
 
   /**
-   * When.
+   * Time of creation.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 8;
    */
@@ -81,20 +81,20 @@ export declare type Incident = Message<"agentcontrol.v1.Incident"> & {
 export declare const IncidentSchema: GenMessage<Incident>;
 
 /**
- * Asks for ListIncidents.
+ * Request of ListIncidents.
  *
  * @generated from message agentcontrol.v1.ListIncidentsRequest
  */
 export declare type ListIncidentsRequest = Message<"agentcontrol.v1.ListIncidentsRequest"> & {
   /**
-   * Incidents a page, 1 to 500; 0 stands for 50.
+   * Incidents per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -108,7 +108,7 @@ export declare type ListIncidentsRequest = Message<"agentcontrol.v1.ListIncident
 export declare const ListIncidentsRequestSchema: GenMessage<ListIncidentsRequest>;
 
 /**
- * Answers ListIncidents.
+ * Response of ListIncidents.
  *
  * @generated from message agentcontrol.v1.ListIncidentsResponse
  */
@@ -135,13 +135,13 @@ export declare type ListIncidentsResponse = Message<"agentcontrol.v1.ListInciden
 export declare const ListIncidentsResponseSchema: GenMessage<ListIncidentsResponse>;
 
 /**
- * Asks for GetIncident.
+ * Request of GetIncident.
  *
  * @generated from message agentcontrol.v1.GetIncidentRequest
  */
 export declare type GetIncidentRequest = Message<"agentcontrol.v1.GetIncidentRequest"> & {
   /**
-   * Which one.
+   * Id of the incident.
    *
    * @generated from field: string incident_id = 1;
    */
@@ -155,7 +155,7 @@ export declare type GetIncidentRequest = Message<"agentcontrol.v1.GetIncidentReq
 export declare const GetIncidentRequestSchema: GenMessage<GetIncidentRequest>;
 
 /**
- * Answers GetIncident.
+ * Response of GetIncident.
  *
  * @generated from message agentcontrol.v1.GetIncidentResponse
  */
@@ -175,7 +175,7 @@ export declare type GetIncidentResponse = Message<"agentcontrol.v1.GetIncidentRe
 export declare const GetIncidentResponseSchema: GenMessage<GetIncidentResponse>;
 
 /**
- * What an incident is about.
+ * Kind of an incident.
  *
  * @generated from enum agentcontrol.v1.IncidentKind
  */
@@ -201,7 +201,7 @@ export enum IncidentKind {
 export declare const IncidentKindSchema: GenEnum<IncidentKind>;
 
 /**
- * What went wrong with agents and was acted on.
+ * Incidents with agents, and the measures taken.
  *
  * @generated from service agentcontrol.v1.IncidentService
  */
@@ -217,7 +217,7 @@ export declare const IncidentService: GenService<{
     output: typeof ListIncidentsResponseSchema;
   },
   /**
-   * Gives one incident. INCIDENT_NOT_FOUND when the workspace has none of this id.
+   * Returns one incident. INCIDENT_NOT_FOUND when the workspace has no incident with this id.
    *
    * @generated from rpc agentcontrol.v1.IncidentService.GetIncident
    */

@@ -56,7 +56,7 @@ export const IncidentKindSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_incident_service, 0);
 
 /**
- * What an incident is about.
+ * Kind of an incident.
  *
  * @generated from enum agentcontrol.v1.IncidentKind
  */
@@ -64,7 +64,7 @@ export const IncidentKind = /*@__PURE__*/
   tsEnum(IncidentKindSchema);
 
 /**
- * What went wrong with agents and was acted on.
+ * Incidents with agents, and the measures taken.
  *
  * @generated from service agentcontrol.v1.IncidentService
  */

@@ -34,7 +34,7 @@ export declare type Condition = Message<"agentcontrol.v1.Condition"> & {
   operator: string;
 
   /**
-   * What the argument is compared with; its type follows from the operator. Absent for `exists` and `not_exists`.
+   * The value to compare with; its type follows from the operator. Absent for `exists` and `not_exists`.
    *
    * @generated from field: google.protobuf.Value value = 3;
    */
@@ -48,8 +48,8 @@ export declare type Condition = Message<"agentcontrol.v1.Condition"> & {
   currency?: string | undefined;
 
   /**
-   * What a missing value means. Absent: it fails closed for an argument of a registered tool, and is ignored in metadata.
-   * The compiler reports an unknown one beside all else.
+   * Effect of a missing value. Absent: it fails closed for an argument of a registered tool, and is ignored in metadata.
+   * The compiler reports an unknown word together with all other violations.
    *
    * @generated from field: agentcontrol.v1.OnMissing on_missing = 5;
    */
@@ -63,7 +63,8 @@ export declare type Condition = Message<"agentcontrol.v1.Condition"> & {
 export declare const ConditionSchema: GenMessage<Condition>;
 
 /**
- * When a rule fires. Which fields apply follows from the rule's type; one that does not apply does not compile.
+ * Conditions under which a rule fires. The rule's type determines the fields that apply; a field that does not apply does
+ * not compile.
  *
  * @generated from message agentcontrol.v1.Conditions
  */
@@ -83,7 +84,7 @@ export declare type Conditions = Message<"agentcontrol.v1.Conditions"> & {
   rules: Condition[];
 
   /**
-   * What a `sequence` rule looks for.
+   * Mode of a `sequence` rule.
    *
    * @generated from field: agentcontrol.v1.SequenceMode mode = 3;
    */
@@ -113,7 +114,7 @@ export declare type Conditions = Message<"agentcontrol.v1.Conditions"> & {
   windowSeconds?: bigint | undefined;
 
   /**
-   * Sequence: whose actions count together; absent means `agent`.
+   * Sequence: the agents whose actions count together; absent means `agent`.
    *
    * @generated from field: agentcontrol.v1.Scope scope = 7;
    */
@@ -128,7 +129,7 @@ export declare type Conditions = Message<"agentcontrol.v1.Conditions"> & {
 
   /**
    * Sequence: counts only past actions that got one of these decisions; empty counts every attempt. Narrowing to `allow`
-   * misses what escalated and was approved: it happened without being decided again.
+   * misses actions that escalated and were approved: they happened without a second decision.
    *
    * @generated from field: repeated agentcontrol.v1.Decision count_decisions = 9;
    */
@@ -171,15 +172,15 @@ export declare type Conditions = Message<"agentcontrol.v1.Conditions"> & {
   days: Weekday[];
 
   /**
-   * Schedule: when the hours begin, `HH:MM` as clocks in the zone show it; absent means `00:00`.
+   * Schedule: start of the hours, `HH:MM` in the local time of the zone; absent means `00:00`.
    *
    * @generated from field: optional string from = 15;
    */
   from?: string | undefined;
 
   /**
-   * Schedule: when the hours end, that minute not included; absent means `24:00`. Before `from`, the hours end on the next
-   * day: `from` 22:00 `to` 06:00 on `fri` ends on Saturday morning.
+   * Schedule: end of the hours, that minute not included; absent means `24:00`. If it is before `from`, the hours end on
+   * the next day: `from` 22:00 `to` 06:00 on `fri` ends on Saturday morning.
    *
    * @generated from field: optional string to = 16;
    */
@@ -193,31 +194,31 @@ export declare type Conditions = Message<"agentcontrol.v1.Conditions"> & {
   outside: boolean;
 
   /**
-   * Semantic: what an action must not do, in plain words; the guard model is asked whether the action does. Required, at
-   * most 4,000 characters.
+   * Semantic: behaviour that an action must not show, in plain words; the guard model is asked whether the action shows it.
+   * Required, at most 4,000 characters.
    *
    * @generated from field: optional string prompt = 18;
    */
   prompt?: string | undefined;
 
   /**
-   * Semantic: the least confidence, 0 to 1, that makes an answer of the guard a verdict; absent means 0.5.
+   * Semantic: minimum confidence, 0 to 1, with which an answer of the guard is a verdict; absent means 0.5.
    *
    * @generated from field: optional double min_confidence = 19;
    */
   minConfidence?: number | undefined;
 
   /**
-   * Semantic: what the rule decides when the guard gives no verdict, or one below `min_confidence`; `allow` lets the rule not
-   * fire then. Absent means `escalate`.
+   * Semantic: decision when the guard gives no verdict, or one below `min_confidence`; with `allow` the rule does not fire
+   * then. Absent means `escalate`.
    *
    * @generated from field: agentcontrol.v1.Decision on_unavailable = 20;
    */
   onUnavailable: Decision;
 
   /**
-   * Semantic: milliseconds that the guard may take, 1 to 60,000, if that is less than the service gives it
-   * (`ACP_GUARD_DEADLINE_MS`). Absent means as long as the service gives it.
+   * Semantic: maximum milliseconds for the guard, 1 to 60,000. Without it, or if the service's limit
+   * (`ACP_GUARD_DEADLINE_MS`) is shorter, the service's limit holds.
    *
    * @generated from field: optional int32 timeout_ms = 21;
    */
@@ -237,7 +238,7 @@ export declare const ConditionsSchema: GenMessage<Conditions>;
  */
 export declare type Rule = Message<"agentcontrol.v1.Rule"> & {
   /**
-   * What it looks at; absent lets the compiler choose by the tool.
+   * Type; absent lets the compiler choose by the tool.
    *
    * @generated from field: agentcontrol.v1.RuleType type = 1;
    */
@@ -251,29 +252,30 @@ export declare type Rule = Message<"agentcontrol.v1.Rule"> & {
   tool?: string | undefined;
 
   /**
-   * What the mandate decides when the rule fires. Required; the compiler reports a missing or unknown one beside all else.
+   * Decision of the mandate when the rule fires. Required; the compiler reports a missing or unknown decision together with
+   * all other violations.
    *
    * @generated from field: agentcontrol.v1.Decision decision = 3;
    */
   decision: Decision;
 
   /**
-   * When it fires.
+   * Conditions under which it fires.
    *
    * @generated from field: agentcontrol.v1.Conditions conditions = 4;
    */
   conditions?: Conditions | undefined;
 
   /**
-   * Why the rule exists; shown with the decision's reason. At most 500 characters.
+   * Purpose of the rule, shown with the decision's reason. At most 500 characters.
    *
    * @generated from field: optional string description = 5;
    */
   description?: string | undefined;
 
   /**
-   * Seconds that an escalation stays pending if this rule is the one that decides it, 1 to 31,536,000; absent means the
-   * workspace's `escalation_ttl_seconds`. For rules that can escalate only.
+   * Seconds that an escalation stays pending if this rule decides it, 1 to 31,536,000; absent means the workspace's
+   * `escalation_ttl_seconds`. Only for rules that can escalate.
    *
    * @generated from field: optional int32 escalation_ttl_seconds = 6;
    */
@@ -300,21 +302,21 @@ export declare type Mandate = Message<"agentcontrol.v1.Mandate"> & {
   mandateId: string;
 
   /**
-   * What people call it.
+   * Name.
    *
    * @generated from field: string name = 2;
    */
   name: string;
 
   /**
-   * What it is for.
+   * Purpose.
    *
    * @generated from field: string description = 3;
    */
   description: string;
 
   /**
-   * Whose actions it covers.
+   * Agents whose actions it covers.
    *
    * @generated from field: agentcontrol.v1.Scope scope = 4;
    */
@@ -342,7 +344,7 @@ export declare type Mandate = Message<"agentcontrol.v1.Mandate"> & {
   priority: number;
 
   /**
-   * Whether it has effect.
+   * Mode.
    *
    * @generated from field: agentcontrol.v1.MandateMode mode = 8;
    */
@@ -370,28 +372,28 @@ export declare type Mandate = Message<"agentcontrol.v1.Mandate"> & {
   digest: string;
 
   /**
-   * Where it stands.
+   * Status.
    *
    * @generated from field: agentcontrol.v1.MandateStatus status = 12;
    */
   status: MandateStatus;
 
   /**
-   * Why it is stale; empty unless it is.
+   * Violations that make it stale; empty unless it is stale.
    *
    * @generated from field: repeated agentcontrol.v1.RuleViolation violations = 13;
    */
   violations: RuleViolation[];
 
   /**
-   * When its first version came into force.
+   * Time at which its first version came into force.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 14;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When this version came into force.
+   * Time at which this version came into force.
    *
    * @generated from field: google.protobuf.Timestamp updated_at = 15;
    */
@@ -412,7 +414,7 @@ export declare type Mandate = Message<"agentcontrol.v1.Mandate"> & {
 export declare const MandateSchema: GenMessage<Mandate>;
 
 /**
- * Whose actions a limit counts together, and how many there are.
+ * Group of agents whose actions a limit counts together, with its count.
  *
  * @generated from message agentcontrol.v1.LimitGroup
  */
@@ -432,14 +434,14 @@ export declare type LimitGroup = Message<"agentcontrol.v1.LimitGroup"> & {
   name: string;
 
   /**
-   * Velocity: matching actions in the window. Ordered: steps that happened in their order in the window, but for the last.
+   * Velocity: matching actions in the window. Ordered: steps that happened in their order in the window, without the last.
    *
    * @generated from field: int64 count = 3;
    */
   count: bigint;
 
   /**
-   * Velocity: actions that may follow before one fires the rule. Ordered: steps that are missing before the last. With 0 the next
+   * Velocity: further actions before one fires the rule. Ordered: steps that are missing before the last. With 0 the next
    * action that the rule covers fires it.
    *
    * @generated from field: int64 remaining = 4;
@@ -461,7 +463,7 @@ export declare type LimitGroup = Message<"agentcontrol.v1.LimitGroup"> & {
 export declare const LimitGroupSchema: GenMessage<LimitGroup>;
 
 /**
- * A rule that counts actions, as it stands.
+ * Current state of a rule that counts actions.
  *
  * @generated from message agentcontrol.v1.Limit
  */
@@ -488,7 +490,7 @@ export declare type Limit = Message<"agentcontrol.v1.Limit"> & {
   version: number;
 
   /**
-   * Whether it has effect.
+   * Mode.
    *
    * @generated from field: agentcontrol.v1.MandateMode mode = 4;
    */
@@ -502,14 +504,14 @@ export declare type Limit = Message<"agentcontrol.v1.Limit"> & {
   rule: string;
 
   /**
-   * What the rule decides when it fires.
+   * Decision of the rule when it fires.
    *
    * @generated from field: agentcontrol.v1.Decision decision = 6;
    */
   decision: Decision;
 
   /**
-   * Whether it counts actions or looks for steps.
+   * Mode of the rule: counting actions, or looking for steps.
    *
    * @generated from field: agentcontrol.v1.SequenceMode sequence_mode = 7;
    */
@@ -537,7 +539,7 @@ export declare type Limit = Message<"agentcontrol.v1.Limit"> & {
   tool?: string | undefined;
 
   /**
-   * Whose actions count together.
+   * Agents whose actions count together.
    *
    * @generated from field: agentcontrol.v1.Scope scope = 11;
    */
@@ -581,7 +583,7 @@ export declare type Limit = Message<"agentcontrol.v1.Limit"> & {
   groups: LimitGroup[];
 
   /**
-   * Departments, or agents with a count, that are left out.
+   * Number of departments, or of agents with a count, that are left out.
    *
    * @generated from field: int32 more_groups = 17;
    */
@@ -595,27 +597,27 @@ export declare type Limit = Message<"agentcontrol.v1.Limit"> & {
 export declare const LimitSchema: GenMessage<Limit>;
 
 /**
- * A mandate of a pack, as its author writes it. Its name says which mandate of the pack it is.
+ * A mandate of a pack, as its author writes it. Its name identifies it within the pack.
  *
  * @generated from message agentcontrol.v1.MandateDefinition
  */
 export declare type MandateDefinition = Message<"agentcontrol.v1.MandateDefinition"> & {
   /**
-   * What people call it, 1 to 200 characters; unique, ignoring case, among the mandates that are not archived.
+   * Name, 1 to 200 characters; unique, ignoring case, among the mandates that are not archived.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * What it is for, at most 2,000 characters.
+   * Purpose, at most 2,000 characters.
    *
    * @generated from field: string description = 2;
    */
   description: string;
 
   /**
-   * Whose actions it covers; absent means the workspace.
+   * Agents whose actions it covers; absent means the workspace.
    *
    * @generated from field: agentcontrol.v1.Scope scope = 3;
    */
@@ -636,14 +638,14 @@ export declare type MandateDefinition = Message<"agentcontrol.v1.MandateDefiniti
   agentId?: string | undefined;
 
   /**
-   * Breaks ties between mandates that decide alike: the higher one names the decision. -1,000,000 to 1,000,000.
+   * Breaks ties between mandates that decide alike: the decision bears the name of the higher one. -1,000,000 to 1,000,000.
    *
    * @generated from field: int32 priority = 6;
    */
   priority: number;
 
   /**
-   * Whether it has effect; absent means `enforce`.
+   * Mode; absent means `enforce`.
    *
    * @generated from field: agentcontrol.v1.MandateMode mode = 7;
    */
@@ -664,21 +666,21 @@ export declare type MandateDefinition = Message<"agentcontrol.v1.MandateDefiniti
 export declare const MandateDefinitionSchema: GenMessage<MandateDefinition>;
 
 /**
- * A named set of mandates that are changed together. UpdateMandate and ArchiveMandate may change one of them all the same: the digest
- * then differs from `applied_digest`, and applying the set again puts it back.
+ * A named set of mandates that are changed together. UpdateMandate and ArchiveMandate can still change one of them: the
+ * digest then differs from `applied_digest`, and applying the set again restores it.
  *
  * @generated from message agentcontrol.v1.Pack
  */
 export declare type Pack = Message<"agentcontrol.v1.Pack"> & {
   /**
-   * What people call it.
+   * Name.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * Counts the changes that ApplyPack made, from 1.
+   * Number of changes that ApplyPack made, from 1.
    *
    * @generated from field: int32 version = 2;
    */
@@ -693,7 +695,7 @@ export declare type Pack = Message<"agentcontrol.v1.Pack"> & {
   digest: string;
 
   /**
-   * The digest as the last ApplyPack left it.
+   * Digest after the last ApplyPack.
    *
    * @generated from field: string applied_digest = 4;
    */
@@ -720,7 +722,7 @@ export declare type PackedMandate = Message<"agentcontrol.v1.PackedMandate"> & {
   mandateId?: string | undefined;
 
   /**
-   * What people call it.
+   * Name.
    *
    * @generated from field: string name = 2;
    */
@@ -748,27 +750,27 @@ export declare type PackedMandate = Message<"agentcontrol.v1.PackedMandate"> & {
 export declare const PackedMandateSchema: GenMessage<PackedMandate>;
 
 /**
- * Asks for CreateMandate.
+ * Request of CreateMandate.
  *
  * @generated from message agentcontrol.v1.CreateMandateRequest
  */
 export declare type CreateMandateRequest = Message<"agentcontrol.v1.CreateMandateRequest"> & {
   /**
-   * What people call it, 1 to 200 characters; unique among the mandates that are not archived.
+   * Name, 1 to 200 characters; unique among the mandates that are not archived.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * What it is for, at most 2,000 characters.
+   * Purpose, at most 2,000 characters.
    *
    * @generated from field: string description = 2;
    */
   description: string;
 
   /**
-   * Whose actions it covers; absent means the workspace.
+   * Agents whose actions it covers; absent means the workspace.
    *
    * @generated from field: agentcontrol.v1.Scope scope = 3;
    */
@@ -789,14 +791,14 @@ export declare type CreateMandateRequest = Message<"agentcontrol.v1.CreateMandat
   agentId?: string | undefined;
 
   /**
-   * Breaks ties between mandates that decide alike: the higher one names the decision. -1,000,000 to 1,000,000.
+   * Breaks ties between mandates that decide alike: the decision bears the name of the higher one. -1,000,000 to 1,000,000.
    *
    * @generated from field: int32 priority = 6;
    */
   priority: number;
 
   /**
-   * Whether it has effect; absent means `enforce`.
+   * Mode; absent means `enforce`.
    *
    * @generated from field: agentcontrol.v1.MandateMode mode = 7;
    */
@@ -817,7 +819,7 @@ export declare type CreateMandateRequest = Message<"agentcontrol.v1.CreateMandat
 export declare const CreateMandateRequestSchema: GenMessage<CreateMandateRequest>;
 
 /**
- * Answers CreateMandate.
+ * Response of CreateMandate.
  *
  * @generated from message agentcontrol.v1.CreateMandateResponse
  */
@@ -830,7 +832,7 @@ export declare type CreateMandateResponse = Message<"agentcontrol.v1.CreateManda
   mandate?: Mandate | undefined;
 
   /**
-   * What its author should know; the mandate is in force all the same.
+   * Warnings; the mandate is in force nevertheless.
    *
    * @generated from field: repeated agentcontrol.v1.RuleWarning warnings = 2;
    */
@@ -844,13 +846,13 @@ export declare type CreateMandateResponse = Message<"agentcontrol.v1.CreateManda
 export declare const CreateMandateResponseSchema: GenMessage<CreateMandateResponse>;
 
 /**
- * Asks for UpdateMandate.
+ * Request of UpdateMandate.
  *
  * @generated from message agentcontrol.v1.UpdateMandateRequest
  */
 export declare type UpdateMandateRequest = Message<"agentcontrol.v1.UpdateMandateRequest"> & {
   /**
-   * Which mandate.
+   * Id of the mandate.
    *
    * @generated from field: string mandate_id = 1;
    */
@@ -920,7 +922,7 @@ export declare type UpdateMandateRequest = Message<"agentcontrol.v1.UpdateMandat
 export declare const UpdateMandateRequestSchema: GenMessage<UpdateMandateRequest>;
 
 /**
- * Answers UpdateMandate.
+ * Response of UpdateMandate.
  *
  * @generated from message agentcontrol.v1.UpdateMandateResponse
  */
@@ -933,7 +935,7 @@ export declare type UpdateMandateResponse = Message<"agentcontrol.v1.UpdateManda
   mandate?: Mandate | undefined;
 
   /**
-   * What its author should know; the mandate is in force all the same.
+   * Warnings; the mandate is in force nevertheless.
    *
    * @generated from field: repeated agentcontrol.v1.RuleWarning warnings = 2;
    */
@@ -947,13 +949,13 @@ export declare type UpdateMandateResponse = Message<"agentcontrol.v1.UpdateManda
 export declare const UpdateMandateResponseSchema: GenMessage<UpdateMandateResponse>;
 
 /**
- * Asks for GetMandate.
+ * Request of GetMandate.
  *
  * @generated from message agentcontrol.v1.GetMandateRequest
  */
 export declare type GetMandateRequest = Message<"agentcontrol.v1.GetMandateRequest"> & {
   /**
-   * Which mandate.
+   * Id of the mandate.
    *
    * @generated from field: string mandate_id = 1;
    */
@@ -967,7 +969,7 @@ export declare type GetMandateRequest = Message<"agentcontrol.v1.GetMandateReque
 export declare const GetMandateRequestSchema: GenMessage<GetMandateRequest>;
 
 /**
- * Answers GetMandate.
+ * Response of GetMandate.
  *
  * @generated from message agentcontrol.v1.GetMandateResponse
  */
@@ -994,20 +996,20 @@ export declare type GetMandateResponse = Message<"agentcontrol.v1.GetMandateResp
 export declare const GetMandateResponseSchema: GenMessage<GetMandateResponse>;
 
 /**
- * Asks for ListMandates.
+ * Request of ListMandates.
  *
  * @generated from message agentcontrol.v1.ListMandatesRequest
  */
 export declare type ListMandatesRequest = Message<"agentcontrol.v1.ListMandatesRequest"> & {
   /**
-   * Mandates a page, 1 to 500; 0 stands for 50.
+   * Mandates per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -1035,7 +1037,7 @@ export declare type ListMandatesRequest = Message<"agentcontrol.v1.ListMandatesR
 export declare const ListMandatesRequestSchema: GenMessage<ListMandatesRequest>;
 
 /**
- * Answers ListMandates.
+ * Response of ListMandates.
  *
  * @generated from message agentcontrol.v1.ListMandatesResponse
  */
@@ -1062,20 +1064,20 @@ export declare type ListMandatesResponse = Message<"agentcontrol.v1.ListMandates
 export declare const ListMandatesResponseSchema: GenMessage<ListMandatesResponse>;
 
 /**
- * Asks for ListLimits.
+ * Request of ListLimits.
  *
  * @generated from message agentcontrol.v1.ListLimitsRequest
  */
 export declare type ListLimitsRequest = Message<"agentcontrol.v1.ListLimitsRequest"> & {
   /**
-   * Rules a page, 1 to 500; 0 stands for 50.
+   * Rules per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -1096,7 +1098,7 @@ export declare type ListLimitsRequest = Message<"agentcontrol.v1.ListLimitsReque
 export declare const ListLimitsRequestSchema: GenMessage<ListLimitsRequest>;
 
 /**
- * Answers ListLimits.
+ * Response of ListLimits.
  *
  * @generated from message agentcontrol.v1.ListLimitsResponse
  */
@@ -1123,13 +1125,13 @@ export declare type ListLimitsResponse = Message<"agentcontrol.v1.ListLimitsResp
 export declare const ListLimitsResponseSchema: GenMessage<ListLimitsResponse>;
 
 /**
- * Asks for ArchiveMandate.
+ * Request of ArchiveMandate.
  *
  * @generated from message agentcontrol.v1.ArchiveMandateRequest
  */
 export declare type ArchiveMandateRequest = Message<"agentcontrol.v1.ArchiveMandateRequest"> & {
   /**
-   * Which mandate.
+   * Id of the mandate.
    *
    * @generated from field: string mandate_id = 1;
    */
@@ -1143,7 +1145,7 @@ export declare type ArchiveMandateRequest = Message<"agentcontrol.v1.ArchiveMand
 export declare const ArchiveMandateRequestSchema: GenMessage<ArchiveMandateRequest>;
 
 /**
- * Answers ArchiveMandate.
+ * Response of ArchiveMandate.
  *
  * @generated from message agentcontrol.v1.ArchiveMandateResponse
  */
@@ -1163,7 +1165,7 @@ export declare type ArchiveMandateResponse = Message<"agentcontrol.v1.ArchiveMan
 export declare const ArchiveMandateResponseSchema: GenMessage<ArchiveMandateResponse>;
 
 /**
- * Asks for CompileMandate.
+ * Request of CompileMandate.
  *
  * @generated from message agentcontrol.v1.CompileMandateRequest
  */
@@ -1183,7 +1185,7 @@ export declare type CompileMandateRequest = Message<"agentcontrol.v1.CompileMand
 export declare const CompileMandateRequestSchema: GenMessage<CompileMandateRequest>;
 
 /**
- * Answers CompileMandate.
+ * Response of CompileMandate.
  *
  * @generated from message agentcontrol.v1.CompileMandateResponse
  */
@@ -1210,7 +1212,7 @@ export declare type CompileMandateResponse = Message<"agentcontrol.v1.CompileMan
   rules: Rule[];
 
   /**
-   * What their author should know; empty unless valid.
+   * Warnings; empty unless valid.
    *
    * @generated from field: repeated agentcontrol.v1.RuleWarning warnings = 4;
    */
@@ -1224,43 +1226,43 @@ export declare type CompileMandateResponse = Message<"agentcontrol.v1.CompileMan
 export declare const CompileMandateResponseSchema: GenMessage<CompileMandateResponse>;
 
 /**
- * Asks for ApplyPack.
+ * Request of ApplyPack.
  *
  * @generated from message agentcontrol.v1.ApplyPackRequest
  */
 export declare type ApplyPackRequest = Message<"agentcontrol.v1.ApplyPackRequest"> & {
   /**
-   * Which pack: 1 to 63 lower-case letters, digits and hyphens.
+   * Name of the pack: 1 to 63 lower-case letters, digits and hyphens.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * All mandates that the pack is to have, at most 500, in any order. An empty list archives every mandate of the pack.
+   * All mandates that the pack will have, at most 500, in any order. An empty list archives every mandate of the pack.
    *
    * @generated from field: repeated agentcontrol.v1.MandateDefinition mandates = 2;
    */
   mandates: MandateDefinition[];
 
   /**
-   * True answers what would happen and changes nothing.
+   * True returns what would happen and changes nothing.
    *
    * @generated from field: bool dry_run = 3;
    */
   dryRun: boolean;
 
   /**
-   * Digest that the pack MUST have for a change to be made, as GetPack gives it; empty if there must be no such pack yet. A set that
-   * changes nothing is accepted whatever it is. Absent: the set is applied whatever came before it.
+   * Digest that the pack MUST have for a change to be made, as GetPack returns it; empty if the pack MUST NOT exist yet. A
+   * set that changes nothing is accepted with any digest. Absent: the pack's digest is not checked.
    *
    * @generated from field: optional string expected_digest = 4;
    */
   expectedDigest?: string | undefined;
 
   /**
-   * True takes mandates of these names that stand outside packs into the pack, as they are or as updates. Mandates of other packs are
-   * never taken.
+   * True takes mandates of these names that are outside packs into the pack, as they are or as updates. Mandates of other
+   * packs are never taken.
    *
    * @generated from field: bool adopt = 5;
    */
@@ -1274,7 +1276,7 @@ export declare type ApplyPackRequest = Message<"agentcontrol.v1.ApplyPackRequest
 export declare const ApplyPackRequestSchema: GenMessage<ApplyPackRequest>;
 
 /**
- * Answers ApplyPack.
+ * Response of ApplyPack.
  *
  * @generated from message agentcontrol.v1.ApplyPackResponse
  */
@@ -1287,7 +1289,7 @@ export declare type ApplyPackResponse = Message<"agentcontrol.v1.ApplyPackRespon
   pack?: Pack | undefined;
 
   /**
-   * Mandates that were made.
+   * Mandates that were created.
    *
    * @generated from field: repeated agentcontrol.v1.PackedMandate created = 2;
    */
@@ -1301,22 +1303,21 @@ export declare type ApplyPackResponse = Message<"agentcontrol.v1.ApplyPackRespon
   updated: PackedMandate[];
 
   /**
-   * Mandates that went out of force.
+   * Mandates that were archived.
    *
    * @generated from field: repeated agentcontrol.v1.PackedMandate archived = 4;
    */
   archived: PackedMandate[];
 
   /**
-   * Mandates that were in force as they are. Adopting one without a change counts here.
+   * Mandates that were already in force as given. Adopting one without a change counts here.
    *
    * @generated from field: repeated agentcontrol.v1.PackedMandate unchanged = 5;
    */
   unchanged: PackedMandate[];
 
   /**
-   * What the authors should know, with paths such as `mandates[0].rules[2].conditions.rules[0].field`; the mandates are in force
-   * all the same.
+   * Warnings, with paths such as `mandates[0].rules[2].conditions.rules[0].field`; the mandates are in force nevertheless.
    *
    * @generated from field: repeated agentcontrol.v1.RuleWarning warnings = 6;
    */
@@ -1330,13 +1331,13 @@ export declare type ApplyPackResponse = Message<"agentcontrol.v1.ApplyPackRespon
 export declare const ApplyPackResponseSchema: GenMessage<ApplyPackResponse>;
 
 /**
- * Asks for GetPack.
+ * Request of GetPack.
  *
  * @generated from message agentcontrol.v1.GetPackRequest
  */
 export declare type GetPackRequest = Message<"agentcontrol.v1.GetPackRequest"> & {
   /**
-   * Which pack.
+   * Name of the pack.
    *
    * @generated from field: string name = 1;
    */
@@ -1350,7 +1351,7 @@ export declare type GetPackRequest = Message<"agentcontrol.v1.GetPackRequest"> &
 export declare const GetPackRequestSchema: GenMessage<GetPackRequest>;
 
 /**
- * Answers GetPack.
+ * Response of GetPack.
  *
  * @generated from message agentcontrol.v1.GetPackResponse
  */
@@ -1377,7 +1378,7 @@ export declare type GetPackResponse = Message<"agentcontrol.v1.GetPackResponse">
 export declare const GetPackResponseSchema: GenMessage<GetPackResponse>;
 
 /**
- * What a rule looks at.
+ * Type of a rule, named after the part of an action that it examines.
  *
  * @generated from enum agentcontrol.v1.RuleType
  */
@@ -1440,17 +1441,17 @@ export enum RuleType {
   SCHEDULE = 7,
 
   /**
-   * Whether the arguments fit the JSON Schema of a registered tool; missing ones do not, nor do those that take more than
-   * 20,000 references to check. Patterns are RE2. Checked are the formats `date`, `time`, `date-time`, `email`, `hostname`,
-   * `ipv4`, `ipv6`, `uri` and `uuid`. Blocks or escalates.
+   * The fit of the arguments to the JSON Schema of a registered tool. Missing arguments do not fit, nor do those that take
+   * more than 20,000 references to check. Patterns are RE2. The formats `date`, `time`, `date-time`, `email`, `hostname`,
+   * `ipv4`, `ipv6`, `uri` and `uuid` are checked. Blocks or escalates.
    *
    * @generated from enum value: RULE_TYPE_SCHEMA = 8;
    */
   SCHEMA = 8,
 
   /**
-   * What a guard model says of the action. The only type that is not deterministic. Blocks or escalates: a model's word
-   * never allows.
+   * The verdict of a guard model on the action. The only type that is not deterministic. Blocks or escalates: a model's
+   * verdict never allows.
    *
    * @generated from enum value: RULE_TYPE_SEMANTIC = 9;
    */
@@ -1463,7 +1464,7 @@ export enum RuleType {
 export declare const RuleTypeSchema: GenEnum<RuleType>;
 
 /**
- * What a `sequence` rule looks for.
+ * Mode of a `sequence` rule.
  *
  * @generated from enum agentcontrol.v1.SequenceMode
  */
@@ -1564,13 +1565,13 @@ export enum Weekday {
 export declare const WeekdaySchema: GenEnum<Weekday>;
 
 /**
- * What a missing argument means to a condition.
+ * Effect of a missing argument on a condition.
  *
  * @generated from enum agentcontrol.v1.OnMissing
  */
 export enum OnMissing {
   /**
-   * Fails closed: to a `block` or `escalate` rule the condition holds, to an `allow` rule it does not.
+   * Fails closed: for a `block` or `escalate` rule the condition holds, for an `allow` rule it does not.
    *
    * @generated from enum value: ON_MISSING_UNSPECIFIED = 0;
    */
@@ -1584,8 +1585,8 @@ export enum OnMissing {
   IGNORE = 1,
 
   /**
-   * Fails closed, as an argument of a registered tool does without `on_missing`. For conditions on metadata, which ignore a missing
-   * value otherwise.
+   * Fails closed, as for an argument of a registered tool without `on_missing`. Meant for conditions on metadata, which
+   * otherwise ignore a missing value.
    *
    * @generated from enum value: ON_MISSING_VIOLATE = 2;
    */
@@ -1598,7 +1599,7 @@ export enum OnMissing {
 export declare const OnMissingSchema: GenEnum<OnMissing>;
 
 /**
- * Whether a mandate has effect.
+ * Mode of a mandate.
  *
  * @generated from enum agentcontrol.v1.MandateMode
  */
@@ -1611,7 +1612,7 @@ export enum MandateMode {
   UNSPECIFIED = 0,
 
   /**
-   * Its decision counts.
+   * Its decision takes effect.
    *
    * @generated from enum value: MANDATE_MODE_ENFORCE = 1;
    */
@@ -1631,7 +1632,7 @@ export enum MandateMode {
 export declare const MandateModeSchema: GenEnum<MandateMode>;
 
 /**
- * Where a mandate stands.
+ * Status of a mandate.
  *
  * @generated from enum agentcontrol.v1.MandateStatus
  */
@@ -1689,9 +1690,9 @@ export declare const MandateService: GenService<{
     output: typeof CreateMandateResponseSchema;
   },
   /**
-   * Replaces a mandate's definition by a new version, in force for the next decision. A definition equal to the one in force
-   * makes no version. MANDATE_INVALID when it does not compile, MANDATE_EXISTS when its new name is taken, MANDATE_ARCHIVED
-   * when it is out of force.
+   * Replaces a mandate's definition by a new version, in force for the next decision. A definition equal to the one in
+   * force creates no version. MANDATE_INVALID when it does not compile, MANDATE_EXISTS when its new name is taken,
+   * MANDATE_ARCHIVED when it is out of force.
    *
    * @generated from rpc agentcontrol.v1.MandateService.UpdateMandate
    */
@@ -1701,7 +1702,7 @@ export declare const MandateService: GenService<{
     output: typeof UpdateMandateResponseSchema;
   },
   /**
-   * Gives one mandate with its version history.
+   * Returns one mandate with its version history.
    *
    * @generated from rpc agentcontrol.v1.MandateService.GetMandate
    */
@@ -1721,9 +1722,9 @@ export declare const MandateService: GenService<{
     output: typeof ListMandatesResponseSchema;
   },
   /**
-   * Lists every velocity rule and every ordered sequence in force with what it has counted by now, those of observing mandates
-   * too, newest mandate first. Rules that no longer compile are left out: they count nothing. AGENT_NOT_FOUND when the workspace
-   * has no such agent.
+   * Lists the velocity rules and ordered sequences in force with their current counts, those of observing mandates
+   * included, newest mandate first. Rules that no longer compile count nothing and are left out. AGENT_NOT_FOUND when the
+   * workspace has no such agent.
    *
    * @generated from rpc agentcontrol.v1.MandateService.ListLimits
    */
@@ -1754,11 +1755,12 @@ export declare const MandateService: GenService<{
     output: typeof CompileMandateResponseSchema;
   },
   /**
-   * Makes a pack hold exactly the given mandates, all of them or none: creates those whose names are new to it, updates those whose
-   * definitions differ, and archives those that are left out. One entry of the log seals the whole change, and the next decision is
-   * made under all of it. Makes the pack if there is none of this name. The same set again changes nothing and seals nothing.
-   * MANDATE_INVALID lists everything in all mandates that does not compile, with paths such as `mandates[2].rules[0].tool`.
-   * MANDATE_EXISTS names a mandate that stands outside the pack, PACK_CHANGED tells that `expected_digest` is not the pack's.
+   * Makes a pack hold exactly the given mandates, all or none: creates those whose names are new to it, updates those whose
+   * definitions differ, and archives those that are left out. One entry of the log seals the whole change, and all of it is
+   * in force for the next decision. Creates the pack if it does not exist. The same set again changes nothing and seals
+   * nothing. MANDATE_INVALID lists everything in all mandates that does not compile, with paths such as
+   * `mandates[2].rules[0].tool`. MANDATE_EXISTS when a mandate outside the pack has one of the names, PACK_CHANGED when
+   * `expected_digest` is not the pack's digest.
    *
    * @generated from rpc agentcontrol.v1.MandateService.ApplyPack
    */
@@ -1768,7 +1770,7 @@ export declare const MandateService: GenService<{
     output: typeof ApplyPackResponseSchema;
   },
   /**
-   * Gives a pack with the mandates that it has in force. PACK_NOT_FOUND if nothing was ever applied under the name.
+   * Returns a pack with the mandates that it has in force. PACK_NOT_FOUND if nothing was ever applied under the name.
    *
    * @generated from rpc agentcontrol.v1.MandateService.GetPack
    */

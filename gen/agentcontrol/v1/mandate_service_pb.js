@@ -212,7 +212,7 @@ export const RuleTypeSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_mandate_service, 0);
 
 /**
- * What a rule looks at.
+ * Type of a rule, named after the part of an action that it examines.
  *
  * @generated from enum agentcontrol.v1.RuleType
  */
@@ -226,7 +226,7 @@ export const SequenceModeSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_mandate_service, 1);
 
 /**
- * What a `sequence` rule looks for.
+ * Mode of a `sequence` rule.
  *
  * @generated from enum agentcontrol.v1.SequenceMode
  */
@@ -254,7 +254,7 @@ export const OnMissingSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_mandate_service, 3);
 
 /**
- * What a missing argument means to a condition.
+ * Effect of a missing argument on a condition.
  *
  * @generated from enum agentcontrol.v1.OnMissing
  */
@@ -268,7 +268,7 @@ export const MandateModeSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_mandate_service, 4);
 
 /**
- * Whether a mandate has effect.
+ * Mode of a mandate.
  *
  * @generated from enum agentcontrol.v1.MandateMode
  */
@@ -282,7 +282,7 @@ export const MandateStatusSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_mandate_service, 5);
 
 /**
- * Where a mandate stands.
+ * Status of a mandate.
  *
  * @generated from enum agentcontrol.v1.MandateStatus
  */

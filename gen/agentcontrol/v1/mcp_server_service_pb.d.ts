@@ -60,28 +60,28 @@ export declare type McpServer = Message<"agentcontrol.v1.McpServer"> & {
   headerNames: string[];
 
   /**
-   * What happens to new and changed tools.
+   * Treatment of new and changed tools.
    *
    * @generated from field: agentcontrol.v1.McpServerMode mode = 7;
    */
   mode: McpServerMode;
 
   /**
-   * Grows with every change of the registration.
+   * Increases with every change of the registration.
    *
    * @generated from field: int64 revision = 8;
    */
   revision: bigint;
 
   /**
-   * When it was registered.
+   * Time of registration.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 9;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When its registration changed last.
+   * Time of the last change of its registration.
    *
    * @generated from field: google.protobuf.Timestamp updated_at = 10;
    */
@@ -156,28 +156,28 @@ export declare type McpToolVersion = Message<"agentcontrol.v1.McpToolVersion"> &
   digest: string;
 
   /**
-   * When it was listed first.
+   * Time at which it was first listed.
    *
    * @generated from field: google.protobuf.Timestamp first_seen_at = 4;
    */
   firstSeenAt?: Timestamp | undefined;
 
   /**
-   * Key that accepted it, or with whose call it came into force; unset while it waits.
+   * Key that accepted it, or whose call put it in force; unset while it waits.
    *
    * @generated from field: optional string accepted_by = 5;
    */
   acceptedBy?: string | undefined;
 
   /**
-   * When it came into force; unset while it waits.
+   * Time at which it came into force; unset while it waits.
    *
    * @generated from field: google.protobuf.Timestamp accepted_at = 6;
    */
   acceptedAt?: Timestamp | undefined;
 
   /**
-   * What differs from the version that was accepted before, a line each, at most 100; empty when none was.
+   * Differences from the version that was accepted before, a line each, at most 100; empty if there was none.
    *
    * @generated from field: repeated string changes = 7;
    */
@@ -211,7 +211,7 @@ export declare type McpTool = Message<"agentcontrol.v1.McpTool"> & {
   registeredName: string;
 
   /**
-   * Whether it may be called.
+   * Status.
    *
    * @generated from field: agentcontrol.v1.McpToolStatus status = 3;
    */
@@ -245,14 +245,14 @@ export declare const McpToolSchema: GenMessage<McpTool>;
  */
 export declare type UnusableMcpTool = Message<"agentcontrol.v1.UnusableMcpTool"> & {
   /**
-   * Name as its server lists it, at most 256 characters, with what does not print escaped.
+   * Name as its server lists it, at most 256 characters, with unprintable characters escaped.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * Why, in one sentence.
+   * Reason, in one sentence.
    *
    * @generated from field: string reason = 2;
    */
@@ -266,7 +266,7 @@ export declare type UnusableMcpTool = Message<"agentcontrol.v1.UnusableMcpTool">
 export declare const UnusableMcpToolSchema: GenMessage<UnusableMcpTool>;
 
 /**
- * Asks for CreateMcpServer.
+ * Request of CreateMcpServer.
  *
  * @generated from message agentcontrol.v1.CreateMcpServerRequest
  */
@@ -300,7 +300,7 @@ export declare type CreateMcpServerRequest = Message<"agentcontrol.v1.CreateMcpS
   args: string[];
 
   /**
-   * Its environment, at most 100. It inherits nothing of the service's.
+   * Its environment, at most 100. It inherits nothing from the service.
    *
    * @generated from field: repeated agentcontrol.v1.NamedSecret env = 5;
    */
@@ -328,7 +328,7 @@ export declare type CreateMcpServerRequest = Message<"agentcontrol.v1.CreateMcpS
 export declare const CreateMcpServerRequestSchema: GenMessage<CreateMcpServerRequest>;
 
 /**
- * Answers CreateMcpServer.
+ * Response of CreateMcpServer.
  *
  * @generated from message agentcontrol.v1.CreateMcpServerResponse
  */
@@ -348,20 +348,20 @@ export declare type CreateMcpServerResponse = Message<"agentcontrol.v1.CreateMcp
 export declare const CreateMcpServerResponseSchema: GenMessage<CreateMcpServerResponse>;
 
 /**
- * Asks for ListMcpServers.
+ * Request of ListMcpServers.
  *
  * @generated from message agentcontrol.v1.ListMcpServersRequest
  */
 export declare type ListMcpServersRequest = Message<"agentcontrol.v1.ListMcpServersRequest"> & {
   /**
-   * Servers a page, 1 to 500; 0 stands for 50.
+   * Servers per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -375,7 +375,7 @@ export declare type ListMcpServersRequest = Message<"agentcontrol.v1.ListMcpServ
 export declare const ListMcpServersRequestSchema: GenMessage<ListMcpServersRequest>;
 
 /**
- * Answers ListMcpServers.
+ * Response of ListMcpServers.
  *
  * @generated from message agentcontrol.v1.ListMcpServersResponse
  */
@@ -402,13 +402,13 @@ export declare type ListMcpServersResponse = Message<"agentcontrol.v1.ListMcpSer
 export declare const ListMcpServersResponseSchema: GenMessage<ListMcpServersResponse>;
 
 /**
- * Asks for GetMcpServer.
+ * Request of GetMcpServer.
  *
  * @generated from message agentcontrol.v1.GetMcpServerRequest
  */
 export declare type GetMcpServerRequest = Message<"agentcontrol.v1.GetMcpServerRequest"> & {
   /**
-   * Which one.
+   * Name of the server.
    *
    * @generated from field: string name = 1;
    */
@@ -422,7 +422,7 @@ export declare type GetMcpServerRequest = Message<"agentcontrol.v1.GetMcpServerR
 export declare const GetMcpServerRequestSchema: GenMessage<GetMcpServerRequest>;
 
 /**
- * Answers GetMcpServer.
+ * Response of GetMcpServer.
  *
  * @generated from message agentcontrol.v1.GetMcpServerResponse
  */
@@ -442,34 +442,35 @@ export declare type GetMcpServerResponse = Message<"agentcontrol.v1.GetMcpServer
 export declare const GetMcpServerResponseSchema: GenMessage<GetMcpServerResponse>;
 
 /**
- * Asks for UpdateMcpServer.
+ * Request of UpdateMcpServer.
  *
  * @generated from message agentcontrol.v1.UpdateMcpServerRequest
  */
 export declare type UpdateMcpServerRequest = Message<"agentcontrol.v1.UpdateMcpServerRequest"> & {
   /**
-   * Which one.
+   * Name of the server.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * A new URL, of a server that has one; absent leaves it.
+   * A new URL, of a server that has one; absent leaves it unchanged.
    *
    * @generated from field: optional string url = 2;
    */
   url?: string | undefined;
 
   /**
-   * New values of the headers of these names, and new headers; an empty value removes one. Absent ones stay.
+   * New values of existing headers, and new headers; an empty value removes a header. Headers that are not named stay as
+   * they are.
    *
    * @generated from field: repeated agentcontrol.v1.NamedSecret headers = 3;
    */
   headers: NamedSecret[];
 
   /**
-   * A new mode; unspecified leaves it.
+   * A new mode; unspecified leaves it unchanged.
    *
    * @generated from field: agentcontrol.v1.McpServerMode mode = 4;
    */
@@ -483,7 +484,7 @@ export declare type UpdateMcpServerRequest = Message<"agentcontrol.v1.UpdateMcpS
 export declare const UpdateMcpServerRequestSchema: GenMessage<UpdateMcpServerRequest>;
 
 /**
- * Answers UpdateMcpServer.
+ * Response of UpdateMcpServer.
  *
  * @generated from message agentcontrol.v1.UpdateMcpServerResponse
  */
@@ -503,13 +504,13 @@ export declare type UpdateMcpServerResponse = Message<"agentcontrol.v1.UpdateMcp
 export declare const UpdateMcpServerResponseSchema: GenMessage<UpdateMcpServerResponse>;
 
 /**
- * Asks for DeleteMcpServer.
+ * Request of DeleteMcpServer.
  *
  * @generated from message agentcontrol.v1.DeleteMcpServerRequest
  */
 export declare type DeleteMcpServerRequest = Message<"agentcontrol.v1.DeleteMcpServerRequest"> & {
   /**
-   * Which one.
+   * Name of the server.
    *
    * @generated from field: string name = 1;
    */
@@ -523,7 +524,7 @@ export declare type DeleteMcpServerRequest = Message<"agentcontrol.v1.DeleteMcpS
 export declare const DeleteMcpServerRequestSchema: GenMessage<DeleteMcpServerRequest>;
 
 /**
- * Answers DeleteMcpServer.
+ * Response of DeleteMcpServer.
  *
  * @generated from message agentcontrol.v1.DeleteMcpServerResponse
  */
@@ -543,13 +544,13 @@ export declare type DeleteMcpServerResponse = Message<"agentcontrol.v1.DeleteMcp
 export declare const DeleteMcpServerResponseSchema: GenMessage<DeleteMcpServerResponse>;
 
 /**
- * Asks for RefreshMcpServer.
+ * Request of RefreshMcpServer.
  *
  * @generated from message agentcontrol.v1.RefreshMcpServerRequest
  */
 export declare type RefreshMcpServerRequest = Message<"agentcontrol.v1.RefreshMcpServerRequest"> & {
   /**
-   * Which one.
+   * Name of the server.
    *
    * @generated from field: string name = 1;
    */
@@ -563,7 +564,7 @@ export declare type RefreshMcpServerRequest = Message<"agentcontrol.v1.RefreshMc
 export declare const RefreshMcpServerRequestSchema: GenMessage<RefreshMcpServerRequest>;
 
 /**
- * Answers RefreshMcpServer.
+ * Response of RefreshMcpServer.
  *
  * @generated from message agentcontrol.v1.RefreshMcpServerResponse
  */
@@ -597,27 +598,27 @@ export declare type RefreshMcpServerResponse = Message<"agentcontrol.v1.RefreshM
 export declare const RefreshMcpServerResponseSchema: GenMessage<RefreshMcpServerResponse>;
 
 /**
- * Asks for ListMcpTools.
+ * Request of ListMcpTools.
  *
  * @generated from message agentcontrol.v1.ListMcpToolsRequest
  */
 export declare type ListMcpToolsRequest = Message<"agentcontrol.v1.ListMcpToolsRequest"> & {
   /**
-   * Which server.
+   * Name of the server.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * Tools a page, 1 to 500; 0 stands for 50.
+   * Tools per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 3;
    */
@@ -631,7 +632,7 @@ export declare type ListMcpToolsRequest = Message<"agentcontrol.v1.ListMcpToolsR
 export declare const ListMcpToolsRequestSchema: GenMessage<ListMcpToolsRequest>;
 
 /**
- * Answers ListMcpTools.
+ * Response of ListMcpTools.
  *
  * @generated from message agentcontrol.v1.ListMcpToolsResponse
  */
@@ -658,27 +659,27 @@ export declare type ListMcpToolsResponse = Message<"agentcontrol.v1.ListMcpTools
 export declare const ListMcpToolsResponseSchema: GenMessage<ListMcpToolsResponse>;
 
 /**
- * Asks for AcceptMcpTool.
+ * Request of AcceptMcpTool.
  *
  * @generated from message agentcontrol.v1.AcceptMcpToolRequest
  */
 export declare type AcceptMcpToolRequest = Message<"agentcontrol.v1.AcceptMcpToolRequest"> & {
   /**
-   * Which server.
+   * Name of the server.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * Which of its tools, as the server knows it.
+   * Name of the tool, as its server knows it.
    *
    * @generated from field: string tool_name = 2;
    */
   toolName: string;
 
   /**
-   * The version that was looked at.
+   * The version that was reviewed.
    *
    * @generated from field: int32 version = 3;
    */
@@ -692,7 +693,7 @@ export declare type AcceptMcpToolRequest = Message<"agentcontrol.v1.AcceptMcpToo
 export declare const AcceptMcpToolRequestSchema: GenMessage<AcceptMcpToolRequest>;
 
 /**
- * Answers AcceptMcpTool.
+ * Response of AcceptMcpTool.
  *
  * @generated from message agentcontrol.v1.AcceptMcpToolResponse
  */
@@ -712,7 +713,7 @@ export declare type AcceptMcpToolResponse = Message<"agentcontrol.v1.AcceptMcpTo
 export declare const AcceptMcpToolResponseSchema: GenMessage<AcceptMcpToolResponse>;
 
 /**
- * What happens to a tool that is new or has changed.
+ * Treatment of new and changed tools.
  *
  * @generated from enum agentcontrol.v1.McpServerMode
  */
@@ -745,7 +746,7 @@ export enum McpServerMode {
 export declare const McpServerModeSchema: GenEnum<McpServerMode>;
 
 /**
- * Whether a tool may be called.
+ * Status of a tool.
  *
  * @generated from enum agentcontrol.v1.McpToolStatus
  */
@@ -765,8 +766,8 @@ export enum McpToolStatus {
   ACTIVE = 1,
 
   /**
-   * It has no definition in force: the first waits to be accepted. A tool with a definition in force is refused all the same for
-   * as long as its server lists another that waits.
+   * It has no definition in force: the first waits to be accepted. Calls of a tool with a definition in force are refused
+   * too, as long as its server lists another definition that waits.
    *
    * @generated from enum value: MCP_TOOL_STATUS_QUARANTINED = 2;
    */
@@ -808,7 +809,7 @@ export declare const McpServerService: GenService<{
     output: typeof ListMcpServersResponseSchema;
   },
   /**
-   * Gives one server. MCP_SERVER_NOT_FOUND when the workspace has none of this name.
+   * Returns one server. MCP_SERVER_NOT_FOUND when the workspace has no MCP server with this name.
    *
    * @generated from rpc agentcontrol.v1.McpServerService.GetMcpServer
    */
@@ -818,9 +819,9 @@ export declare const McpServerService: GenService<{
     output: typeof GetMcpServerResponseSchema;
   },
   /**
-   * Changes a server; absent fields stay. Sessions that are open keep what they began with and are closed by their clients'
-   * next request. Fails as CreateMcpServer does. MCP_SERVER_NOT_FOUND when the workspace has no such server, TARGET_NOT_ALLOWED
-   * when its URL leads to an address that is not allowed.
+   * Changes a server; absent fields stay as they are. Open sessions keep their settings and are closed at their clients'
+   * next request. Fails as CreateMcpServer does. MCP_SERVER_NOT_FOUND when the workspace has no such server,
+   * TARGET_NOT_ALLOWED when its URL leads to an address that is not allowed.
    *
    * @generated from rpc agentcontrol.v1.McpServerService.UpdateMcpServer
    */
@@ -841,8 +842,8 @@ export declare const McpServerService: GenService<{
     output: typeof DeleteMcpServerResponseSchema;
   },
   /**
-   * Connects to a server, lists its tools and pins what is new or changed. MCP_UPSTREAM_UNAVAILABLE when it cannot be reached.
-   * MCP_SERVER_NOT_FOUND when the workspace has no such server.
+   * Connects to a server, lists its tools and pins new and changed definitions. MCP_UPSTREAM_UNAVAILABLE when it cannot be
+   * reached. MCP_SERVER_NOT_FOUND when the workspace has no such server.
    *
    * @generated from rpc agentcontrol.v1.McpServerService.RefreshMcpServer
    */
@@ -863,8 +864,8 @@ export declare const McpServerService: GenService<{
     output: typeof ListMcpToolsResponseSchema;
   },
   /**
-   * Accepts the waiting definition of a tool: it is in force from now on. MCP_TOOL_NOT_FOUND; MCP_TOOL_CHANGED when another
-   * version waits than the one that was looked at, or none. MCP_SERVER_NOT_FOUND when the workspace has no such server.
+   * Accepts the waiting definition of a tool: it is in force from now on. MCP_TOOL_NOT_FOUND; MCP_TOOL_CHANGED when no
+   * version waits, or another than `version`. MCP_SERVER_NOT_FOUND when the workspace has no such server.
    *
    * @generated from rpc agentcontrol.v1.McpServerService.AcceptMcpTool
    */

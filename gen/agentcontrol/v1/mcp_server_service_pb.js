@@ -169,7 +169,7 @@ export const McpServerModeSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_mcp_server_service, 0);
 
 /**
- * What happens to a tool that is new or has changed.
+ * Treatment of new and changed tools.
  *
  * @generated from enum agentcontrol.v1.McpServerMode
  */
@@ -183,7 +183,7 @@ export const McpToolStatusSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_mcp_server_service, 1);
 
 /**
- * Whether a tool may be called.
+ * Status of a tool.
  *
  * @generated from enum agentcontrol.v1.McpToolStatus
  */

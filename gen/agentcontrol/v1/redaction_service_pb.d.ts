@@ -12,7 +12,7 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 export declare const file_agentcontrol_v1_redaction_service: GenFile;
 
 /**
- * A place that hears when a model said a personal value.
+ * A receiver that is called when a model's answer leaks a personal value.
  *
  * @generated from message agentcontrol.v1.RedactionWebhook
  */
@@ -25,14 +25,14 @@ export declare type RedactionWebhook = Message<"agentcontrol.v1.RedactionWebhook
   id: string;
 
   /**
-   * Where requests go.
+   * URL of the receiver.
    *
    * @generated from field: string url = 2;
    */
   url: string;
 
   /**
-   * Whether requests are signed.
+   * True if requests are signed.
    *
    * @generated from field: bool has_secret = 3;
    */
@@ -46,14 +46,14 @@ export declare type RedactionWebhook = Message<"agentcontrol.v1.RedactionWebhook
   events: string[];
 
   /**
-   * False: nothing is delivered, and what happens meanwhile is not delivered later.
+   * False: nothing is delivered, and events that happen meanwhile are not delivered later.
    *
    * @generated from field: bool is_active = 5;
    */
   isActive: boolean;
 
   /**
-   * When it was registered: ISO 8601 in UTC without a zone designator.
+   * Time of registration: ISO 8601 in UTC without a zone designator.
    *
    * @generated from field: string created_at = 6;
    */
@@ -95,7 +95,7 @@ export declare type PersonalValue = Message<"agentcontrol.v1.PersonalValue"> & {
   masked: string;
 
   /**
-   * When it was registered.
+   * Time of registration.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 4;
    */
@@ -109,48 +109,48 @@ export declare type PersonalValue = Message<"agentcontrol.v1.PersonalValue"> & {
 export declare const PersonalValueSchema: GenMessage<PersonalValue>;
 
 /**
- * What a workspace wants of its redaction.
+ * Redaction settings of a workspace.
  *
  * @generated from message agentcontrol.v1.RedactionSettings
  */
 export declare type RedactionSettings = Message<"agentcontrol.v1.RedactionSettings"> & {
   /**
-   * Whether placeholders in a model's answer become the caller's own values again before it returns. Default false.
+   * True if placeholders in a model's answer are replaced by the caller's own values before it is returned. Default false.
    *
    * @generated from field: bool restore_values = 1;
    */
   restoreValues: boolean;
 
   /**
-   * Whether images, audio and files inside requests and answers pass, unscrubbed. Default false: refused.
+   * True if images, audio and files in requests and answers pass unscrubbed. Default false: refused.
    *
    * @generated from field: bool allow_media = 2;
    */
   allowMedia: boolean;
 
   /**
-   * Kinds that are not looked for, such as `phone`. Registered values are looked for always.
+   * Kinds that are not looked for, such as `phone`. Registered values are always looked for.
    *
    * @generated from field: repeated string disabled_kinds = 3;
    */
   disabledKinds: string[];
 
   /**
-   * What is never taken for personal: exact values, and mail domains as `*@example.com`. Kept encrypted.
+   * Values that are never taken for personal: exact values, and mail domains as `*@example.com`. Kept encrypted.
    *
    * @generated from field: repeated string allow = 4;
    */
   allow: string[];
 
   /**
-   * Base URL of a model's service of the workspace's own, ending in `/v1`; unset: the service's. Kept encrypted.
+   * Base URL of the workspace's own model service, ending in `/v1`; unset: that of the control plane. Kept encrypted.
    *
    * @generated from field: optional string llm_url = 5;
    */
   llmUrl?: string | undefined;
 
   /**
-   * Whether a key is stored for it. The key itself is never shown.
+   * True if a key is stored for it. The key itself is never shown.
    *
    * @generated from field: bool has_llm_key = 6;
    */
@@ -170,21 +170,21 @@ export declare const RedactionSettingsSchema: GenMessage<RedactionSettings>;
  */
 export declare type RedactionFinding = Message<"agentcontrol.v1.RedactionFinding"> & {
   /**
-   * What was found: `email`.
+   * Kind of the value: `email`.
    *
    * @generated from field: string kind = 1;
    */
   kind: string;
 
   /**
-   * Where it begins in the text that was sent, in UTF-16 code units.
+   * Start in the text that was sent, in UTF-16 code units.
    *
    * @generated from field: int32 start = 2;
    */
   start: number;
 
   /**
-   * Where it ends, exclusive.
+   * End, exclusive.
    *
    * @generated from field: int32 end = 3;
    */
@@ -198,7 +198,7 @@ export declare type RedactionFinding = Message<"agentcontrol.v1.RedactionFinding
 export declare const RedactionFindingSchema: GenMessage<RedactionFinding>;
 
 /**
- * Asks for CreateRedactionWebhook.
+ * Request of CreateRedactionWebhook.
  *
  * @generated from message agentcontrol.v1.CreateRedactionWebhookRequest
  */
@@ -218,14 +218,14 @@ export declare type CreateRedactionWebhookRequest = Message<"agentcontrol.v1.Cre
   url: string;
 
   /**
-   * Signs requests, at most 256 characters; absent: they are not signed. Never returned.
+   * Secret that signs requests, at most 256 characters; absent: they are not signed. Never returned.
    *
    * @generated from field: optional string secret = 3;
    */
   secret?: string | undefined;
 
   /**
-   * `leakage.detected`; empty stands for it.
+   * `leakage.detected`; empty means the same.
    *
    * @generated from field: repeated string events = 4;
    */
@@ -239,7 +239,7 @@ export declare type CreateRedactionWebhookRequest = Message<"agentcontrol.v1.Cre
 export declare const CreateRedactionWebhookRequestSchema: GenMessage<CreateRedactionWebhookRequest>;
 
 /**
- * Answers CreateRedactionWebhook.
+ * Response of CreateRedactionWebhook.
  *
  * @generated from message agentcontrol.v1.CreateRedactionWebhookResponse
  */
@@ -266,7 +266,7 @@ export declare type CreateRedactionWebhookResponse = Message<"agentcontrol.v1.Cr
 export declare const CreateRedactionWebhookResponseSchema: GenMessage<CreateRedactionWebhookResponse>;
 
 /**
- * Asks for ListRedactionWebhooks.
+ * Request of ListRedactionWebhooks.
  *
  * @generated from message agentcontrol.v1.ListRedactionWebhooksRequest
  */
@@ -279,14 +279,14 @@ export declare type ListRedactionWebhooksRequest = Message<"agentcontrol.v1.List
   workspaceId: string;
 
   /**
-   * Webhooks a page, 1 to 500; 0 stands for 50.
+   * Webhooks per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 3;
    */
@@ -300,7 +300,7 @@ export declare type ListRedactionWebhooksRequest = Message<"agentcontrol.v1.List
 export declare const ListRedactionWebhooksRequestSchema: GenMessage<ListRedactionWebhooksRequest>;
 
 /**
- * Answers ListRedactionWebhooks.
+ * Response of ListRedactionWebhooks.
  *
  * @generated from message agentcontrol.v1.ListRedactionWebhooksResponse
  */
@@ -334,7 +334,7 @@ export declare type ListRedactionWebhooksResponse = Message<"agentcontrol.v1.Lis
 export declare const ListRedactionWebhooksResponseSchema: GenMessage<ListRedactionWebhooksResponse>;
 
 /**
- * Asks for GetRedactionWebhook.
+ * Request of GetRedactionWebhook.
  *
  * @generated from message agentcontrol.v1.GetRedactionWebhookRequest
  */
@@ -347,7 +347,7 @@ export declare type GetRedactionWebhookRequest = Message<"agentcontrol.v1.GetRed
   workspaceId: string;
 
   /**
-   * Which one.
+   * Id of the webhook.
    *
    * @generated from field: string webhook_id = 2;
    */
@@ -361,7 +361,7 @@ export declare type GetRedactionWebhookRequest = Message<"agentcontrol.v1.GetRed
 export declare const GetRedactionWebhookRequestSchema: GenMessage<GetRedactionWebhookRequest>;
 
 /**
- * Answers GetRedactionWebhook.
+ * Response of GetRedactionWebhook.
  *
  * @generated from message agentcontrol.v1.GetRedactionWebhookResponse
  */
@@ -388,7 +388,7 @@ export declare type GetRedactionWebhookResponse = Message<"agentcontrol.v1.GetRe
 export declare const GetRedactionWebhookResponseSchema: GenMessage<GetRedactionWebhookResponse>;
 
 /**
- * Asks for UpdateRedactionWebhook.
+ * Request of UpdateRedactionWebhook.
  *
  * @generated from message agentcontrol.v1.UpdateRedactionWebhookRequest
  */
@@ -401,28 +401,28 @@ export declare type UpdateRedactionWebhookRequest = Message<"agentcontrol.v1.Upd
   workspaceId: string;
 
   /**
-   * Which one.
+   * Id of the webhook.
    *
    * @generated from field: string webhook_id = 2;
    */
   webhookId: string;
 
   /**
-   * Whether it is to be active; absent leaves it.
+   * True activates it, false deactivates it; absent leaves it unchanged.
    *
    * @generated from field: optional bool is_active = 3;
    */
   isActive?: boolean | undefined;
 
   /**
-   * A new `http` or `https` URL, at most 2,000 characters; absent leaves it.
+   * A new `http` or `https` URL, at most 2,000 characters; absent leaves it unchanged.
    *
    * @generated from field: optional string url = 4;
    */
   url?: string | undefined;
 
   /**
-   * `leakage.detected`; empty stands for it.
+   * `leakage.detected`; empty means the same.
    *
    * @generated from field: repeated string events = 5;
    */
@@ -436,7 +436,7 @@ export declare type UpdateRedactionWebhookRequest = Message<"agentcontrol.v1.Upd
 export declare const UpdateRedactionWebhookRequestSchema: GenMessage<UpdateRedactionWebhookRequest>;
 
 /**
- * Answers UpdateRedactionWebhook.
+ * Response of UpdateRedactionWebhook.
  *
  * @generated from message agentcontrol.v1.UpdateRedactionWebhookResponse
  */
@@ -463,7 +463,7 @@ export declare type UpdateRedactionWebhookResponse = Message<"agentcontrol.v1.Up
 export declare const UpdateRedactionWebhookResponseSchema: GenMessage<UpdateRedactionWebhookResponse>;
 
 /**
- * Asks for DeleteRedactionWebhook.
+ * Request of DeleteRedactionWebhook.
  *
  * @generated from message agentcontrol.v1.DeleteRedactionWebhookRequest
  */
@@ -476,7 +476,7 @@ export declare type DeleteRedactionWebhookRequest = Message<"agentcontrol.v1.Del
   workspaceId: string;
 
   /**
-   * Which one.
+   * Id of the webhook.
    *
    * @generated from field: string webhook_id = 2;
    */
@@ -490,7 +490,7 @@ export declare type DeleteRedactionWebhookRequest = Message<"agentcontrol.v1.Del
 export declare const DeleteRedactionWebhookRequestSchema: GenMessage<DeleteRedactionWebhookRequest>;
 
 /**
- * Answers DeleteRedactionWebhook.
+ * Response of DeleteRedactionWebhook.
  *
  * @generated from message agentcontrol.v1.DeleteRedactionWebhookResponse
  */
@@ -523,15 +523,15 @@ export declare const DeleteRedactionWebhookResponseSchema: GenMessage<DeleteReda
  */
 export declare type PersonalValueDraft = Message<"agentcontrol.v1.PersonalValueDraft"> & {
   /**
-   * A kind of PersonalValue; empty stands for `person_name`.
+   * A kind of PersonalValue; empty means `person_name`.
    *
    * @generated from field: string kind = 1;
    */
   kind: string;
 
   /**
-   * The value, 2 to 256 characters after trimming. Found in any letter case and with any run of white space where it has
-   * some.
+   * The value, 2 to 256 characters after trimming. Found in any letter case, and with any run of white space in place of
+   * each of its own.
    *
    * @generated from field: string value = 2;
    */
@@ -545,7 +545,7 @@ export declare type PersonalValueDraft = Message<"agentcontrol.v1.PersonalValueD
 export declare const PersonalValueDraftSchema: GenMessage<PersonalValueDraft>;
 
 /**
- * Asks for AddPersonalValues.
+ * Request of AddPersonalValues.
  *
  * @generated from message agentcontrol.v1.AddPersonalValuesRequest
  */
@@ -558,7 +558,7 @@ export declare type AddPersonalValuesRequest = Message<"agentcontrol.v1.AddPerso
   workspaceId: string;
 
   /**
-   * 1 to 5,000.
+   * Values to register, 1 to 5,000.
    *
    * @generated from field: repeated agentcontrol.v1.PersonalValueDraft values = 2;
    */
@@ -572,7 +572,7 @@ export declare type AddPersonalValuesRequest = Message<"agentcontrol.v1.AddPerso
 export declare const AddPersonalValuesRequestSchema: GenMessage<AddPersonalValuesRequest>;
 
 /**
- * Answers AddPersonalValues.
+ * Response of AddPersonalValues.
  *
  * @generated from message agentcontrol.v1.AddPersonalValuesResponse
  */
@@ -585,14 +585,14 @@ export declare type AddPersonalValuesResponse = Message<"agentcontrol.v1.AddPers
   ok: boolean;
 
   /**
-   * In the order of the request, each once.
+   * The values in the order of the request, each once.
    *
    * @generated from field: repeated agentcontrol.v1.PersonalValue values = 2;
    */
   values: PersonalValue[];
 
   /**
-   * How many of them are new.
+   * Number of new values.
    *
    * @generated from field: int32 added = 3;
    */
@@ -606,7 +606,7 @@ export declare type AddPersonalValuesResponse = Message<"agentcontrol.v1.AddPers
 export declare const AddPersonalValuesResponseSchema: GenMessage<AddPersonalValuesResponse>;
 
 /**
- * Asks for ListPersonalValues.
+ * Request of ListPersonalValues.
  *
  * @generated from message agentcontrol.v1.ListPersonalValuesRequest
  */
@@ -619,21 +619,21 @@ export declare type ListPersonalValuesRequest = Message<"agentcontrol.v1.ListPer
   workspaceId: string;
 
   /**
-   * Values of this kind alone; empty for all.
+   * Only values of this kind; empty means all.
    *
    * @generated from field: string kind = 2;
    */
   kind: string;
 
   /**
-   * Values a page, 1 to 500; 0 stands for 50.
+   * Values per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 3;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 4;
    */
@@ -647,7 +647,7 @@ export declare type ListPersonalValuesRequest = Message<"agentcontrol.v1.ListPer
 export declare const ListPersonalValuesRequestSchema: GenMessage<ListPersonalValuesRequest>;
 
 /**
- * Answers ListPersonalValues.
+ * Response of ListPersonalValues.
  *
  * @generated from message agentcontrol.v1.ListPersonalValuesResponse
  */
@@ -681,7 +681,7 @@ export declare type ListPersonalValuesResponse = Message<"agentcontrol.v1.ListPe
 export declare const ListPersonalValuesResponseSchema: GenMessage<ListPersonalValuesResponse>;
 
 /**
- * Asks for DeletePersonalValue.
+ * Request of DeletePersonalValue.
  *
  * @generated from message agentcontrol.v1.DeletePersonalValueRequest
  */
@@ -694,7 +694,7 @@ export declare type DeletePersonalValueRequest = Message<"agentcontrol.v1.Delete
   workspaceId: string;
 
   /**
-   * Which one.
+   * Id of the value.
    *
    * @generated from field: string value_id = 2;
    */
@@ -708,7 +708,7 @@ export declare type DeletePersonalValueRequest = Message<"agentcontrol.v1.Delete
 export declare const DeletePersonalValueRequestSchema: GenMessage<DeletePersonalValueRequest>;
 
 /**
- * Answers DeletePersonalValue.
+ * Response of DeletePersonalValue.
  *
  * @generated from message agentcontrol.v1.DeletePersonalValueResponse
  */
@@ -735,7 +735,7 @@ export declare type DeletePersonalValueResponse = Message<"agentcontrol.v1.Delet
 export declare const DeletePersonalValueResponseSchema: GenMessage<DeletePersonalValueResponse>;
 
 /**
- * Asks for GetRedactionSettings.
+ * Request of GetRedactionSettings.
  *
  * @generated from message agentcontrol.v1.GetRedactionSettingsRequest
  */
@@ -755,7 +755,7 @@ export declare type GetRedactionSettingsRequest = Message<"agentcontrol.v1.GetRe
 export declare const GetRedactionSettingsRequestSchema: GenMessage<GetRedactionSettingsRequest>;
 
 /**
- * Answers GetRedactionSettings.
+ * Response of GetRedactionSettings.
  *
  * @generated from message agentcontrol.v1.GetRedactionSettingsResponse
  */
@@ -782,7 +782,7 @@ export declare type GetRedactionSettingsResponse = Message<"agentcontrol.v1.GetR
 export declare const GetRedactionSettingsResponseSchema: GenMessage<GetRedactionSettingsResponse>;
 
 /**
- * Asks for PutRedactionSettings.
+ * Request of PutRedactionSettings.
  *
  * @generated from message agentcontrol.v1.PutRedactionSettingsRequest
  */
@@ -816,23 +816,23 @@ export declare type PutRedactionSettingsRequest = Message<"agentcontrol.v1.PutRe
   disabledKinds: string[];
 
   /**
-   * At most 1,000, of at most 500 characters each.
+   * Values that are never taken for personal, at most 1,000 of at most 500 characters each.
    *
    * @generated from field: repeated string allow = 5;
    */
   allow: string[];
 
   /**
-   * Base URL of a model's service of the workspace's own: `http` or `https`, ending in `/v1`, at most 2,000 characters. Absent: the
-   * service's. TARGET_NOT_ALLOWED for a private address that `ACP_WEBHOOK_ALLOW` does not name.
+   * Base URL of the workspace's own model service: `http` or `https`, ending in `/v1`, at most 2,000 characters. Absent:
+   * that of the control plane. TARGET_NOT_ALLOWED for a private address that `ACP_WEBHOOK_ALLOW` does not name.
    *
    * @generated from field: optional string llm_url = 6;
    */
   llmUrl?: string | undefined;
 
   /**
-   * Key for it, at most 500 visible ASCII characters. Kept encrypted and never returned. Absent: the stored one stays while
-   * `llm_url` does; a new URL without a key has none.
+   * Key for it, at most 500 visible ASCII characters. Kept encrypted and never returned. Absent: the stored key stays as
+   * long as `llm_url` stays the same; a new URL without a key has none.
    *
    * @generated from field: optional string llm_key = 7;
    */
@@ -846,7 +846,7 @@ export declare type PutRedactionSettingsRequest = Message<"agentcontrol.v1.PutRe
 export declare const PutRedactionSettingsRequestSchema: GenMessage<PutRedactionSettingsRequest>;
 
 /**
- * Answers PutRedactionSettings.
+ * Response of PutRedactionSettings.
  *
  * @generated from message agentcontrol.v1.PutRedactionSettingsResponse
  */
@@ -873,7 +873,7 @@ export declare type PutRedactionSettingsResponse = Message<"agentcontrol.v1.PutR
 export declare const PutRedactionSettingsResponseSchema: GenMessage<PutRedactionSettingsResponse>;
 
 /**
- * Asks for Scrub.
+ * Request of Scrub.
  *
  * @generated from message agentcontrol.v1.ScrubRequest
  */
@@ -900,7 +900,7 @@ export declare type ScrubRequest = Message<"agentcontrol.v1.ScrubRequest"> & {
 export declare const ScrubRequestSchema: GenMessage<ScrubRequest>;
 
 /**
- * Answers Scrub.
+ * Response of Scrub.
  *
  * @generated from message agentcontrol.v1.ScrubResponse
  */
@@ -920,7 +920,7 @@ export declare type ScrubResponse = Message<"agentcontrol.v1.ScrubResponse"> & {
   text: string;
 
   /**
-   * What was found, in the order of the text.
+   * Findings, in the order of the text.
    *
    * @generated from field: repeated agentcontrol.v1.RedactionFinding findings = 3;
    */
@@ -934,9 +934,9 @@ export declare type ScrubResponse = Message<"agentcontrol.v1.ScrubResponse"> & {
 export declare const ScrubResponseSchema: GenMessage<ScrubResponse>;
 
 /**
- * Keeps personal values out of what goes to and comes from language models: the values and settings of a workspace, and
- * the webhooks that hear when a model said a personal value. The proxy itself is plain HTTP, `/api/redact/{workspace_id}/openai/v1`.
- * Every path names the key's own workspace; any other is WORKSPACE_NOT_FOUND.
+ * Keeps personal values out of requests to language models and out of their answers: the values and settings of a
+ * workspace, and the webhooks that are called when a model's answer leaks a personal value. The proxy itself is plain HTTP,
+ * `/api/redact/{workspace_id}/openai/v1`. Every path names the key's own workspace; any other is WORKSPACE_NOT_FOUND.
  *
  * @generated from service agentcontrol.v1.RedactionService
  */
@@ -962,7 +962,7 @@ export declare const RedactionService: GenService<{
     output: typeof ListRedactionWebhooksResponseSchema;
   },
   /**
-   * Gives one webhook. WEBHOOK_NOT_FOUND when the workspace has none of this id.
+   * Returns one webhook. WEBHOOK_NOT_FOUND when the workspace has no webhook with this id.
    *
    * @generated from rpc agentcontrol.v1.RedactionService.GetRedactionWebhook
    */
@@ -982,7 +982,7 @@ export declare const RedactionService: GenService<{
     output: typeof UpdateRedactionWebhookResponseSchema;
   },
   /**
-   * Deletes a webhook and gives it as it was.
+   * Deletes a webhook and returns it as it was.
    *
    * @generated from rpc agentcontrol.v1.RedactionService.DeleteRedactionWebhook
    */
@@ -992,8 +992,8 @@ export declare const RedactionService: GenService<{
     output: typeof DeleteRedactionWebhookResponseSchema;
   },
   /**
-   * Registers personal values, all or none. They are kept encrypted and never shown again. One that is registered already
-   * under the same kind stays as it is and comes back with its id.
+   * Registers personal values, all or none. They are kept encrypted and never shown again. A value that is already
+   * registered under the same kind stays as it is and is returned with its id.
    *
    * @generated from rpc agentcontrol.v1.RedactionService.AddPersonalValues
    */
@@ -1013,7 +1013,7 @@ export declare const RedactionService: GenService<{
     output: typeof ListPersonalValuesResponseSchema;
   },
   /**
-   * Deletes a registered value. PERSONAL_VALUE_NOT_FOUND when the workspace has none of this id.
+   * Deletes a registered value. PERSONAL_VALUE_NOT_FOUND when the workspace has no personal value with this id.
    *
    * @generated from rpc agentcontrol.v1.RedactionService.DeletePersonalValue
    */
@@ -1023,7 +1023,7 @@ export declare const RedactionService: GenService<{
     output: typeof DeletePersonalValueResponseSchema;
   },
   /**
-   * Gives the settings; a workspace that set none has the defaults.
+   * Returns the settings; a workspace without settings of its own has the defaults.
    *
    * @generated from rpc agentcontrol.v1.RedactionService.GetRedactionSettings
    */
@@ -1043,7 +1043,7 @@ export declare const RedactionService: GenService<{
     output: typeof PutRedactionSettingsResponseSchema;
   },
   /**
-   * Scrubs a text as the proxy would and says where something was.
+   * Scrubs a text as the proxy would, and returns where it found personal values.
    *
    * @generated from rpc agentcontrol.v1.RedactionService.Scrub
    */

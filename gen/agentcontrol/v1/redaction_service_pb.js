@@ -205,9 +205,9 @@ export const ScrubResponseSchema = /*@__PURE__*/
   messageDesc(file_agentcontrol_v1_redaction_service, 26);
 
 /**
- * Keeps personal values out of what goes to and comes from language models: the values and settings of a workspace, and
- * the webhooks that hear when a model said a personal value. The proxy itself is plain HTTP, `/api/redact/{workspace_id}/openai/v1`.
- * Every path names the key's own workspace; any other is WORKSPACE_NOT_FOUND.
+ * Keeps personal values out of requests to language models and out of their answers: the values and settings of a
+ * workspace, and the webhooks that are called when a model's answer leaks a personal value. The proxy itself is plain HTTP,
+ * `/api/redact/{workspace_id}/openai/v1`. Every path names the key's own workspace; any other is WORKSPACE_NOT_FOUND.
  *
  * @generated from service agentcontrol.v1.RedactionService
  */

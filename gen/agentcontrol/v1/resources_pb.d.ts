@@ -2,7 +2,7 @@
 // @generated from file agentcontrol/v1/resources.proto (package agentcontrol.v1, syntax proto3)
 /* eslint-disable */
 
-// What several services share.
+// Types that several services share.
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
@@ -14,7 +14,7 @@ import type { Timestamp, Value } from "@bufbuild/protobuf/wkt";
 export declare const file_agentcontrol_v1_resources: GenFile;
 
 /**
- * Which agents may do what, independent of mandates.
+ * Action types that an agent may and may never perform, independent of mandates.
  *
  * @generated from message agentcontrol.v1.Permissions
  */
@@ -28,7 +28,7 @@ export declare type Permissions = Message<"agentcontrol.v1.Permissions"> & {
   allowedActionTypes: string[];
 
   /**
-   * Action types the agent may never perform; wins over everything that admits. Same patterns.
+   * Action types the agent may never perform; they win over everything that admits. Same patterns.
    *
    * @generated from field: repeated string denied_action_types = 2;
    */
@@ -42,7 +42,7 @@ export declare type Permissions = Message<"agentcontrol.v1.Permissions"> & {
 export declare const PermissionsSchema: GenMessage<Permissions>;
 
 /**
- * Why a decision came out as it did: one rule that fired, or one step that refused.
+ * Reason of a decision: one rule that fired, or one step that refused.
  *
  * @generated from message agentcontrol.v1.Reason
  */
@@ -68,7 +68,7 @@ export declare type Reason = Message<"agentcontrol.v1.Reason"> & {
   message: string;
 
   /**
-   * The mandate whose rule fired; unset for a step that is no mandate.
+   * The mandate whose rule fired; unset for any other step.
    *
    * @generated from field: optional string mandate_id = 3;
    */
@@ -96,8 +96,8 @@ export declare type Reason = Message<"agentcontrol.v1.Reason"> & {
   argument?: string | undefined;
 
   /**
-   * A change of one argument with which the action was tried and allowed: `would allow at amount <= 500`. Of a range its ends were
-   * tried. Unset when no single change is known to pass.
+   * A change of one argument with which the action was tried and allowed: `would allow at amount <= 500`. For a range, its
+   * ends were tried. Unset when no single change is known to pass.
    *
    * @generated from field: optional string would_pass = 7;
    */
@@ -111,13 +111,13 @@ export declare type Reason = Message<"agentcontrol.v1.Reason"> & {
 export declare const ReasonSchema: GenMessage<Reason>;
 
 /**
- * The state of one shared counter as a decision saw it.
+ * State of one shared counter as of a decision.
  *
  * @generated from message agentcontrol.v1.CollectiveLimit
  */
 export declare type CollectiveLimit = Message<"agentcontrol.v1.CollectiveLimit"> & {
   /**
-   * Whose actions are counted.
+   * Agents whose actions are counted.
    *
    * @generated from field: agentcontrol.v1.Scope scope = 1;
    */
@@ -131,7 +131,7 @@ export declare type CollectiveLimit = Message<"agentcontrol.v1.CollectiveLimit">
   group: string;
 
   /**
-   * How many agents the group has.
+   * Number of agents in the group.
    *
    * @generated from field: int64 members = 3;
    */
@@ -159,7 +159,7 @@ export declare type CollectiveLimit = Message<"agentcontrol.v1.CollectiveLimit">
   window: bigint;
 
   /**
-   * How many more actions fit: max(0, limit - count).
+   * Number of further actions that fit: max(0, limit - count).
    *
    * @generated from field: int64 remaining = 7;
    */
@@ -214,14 +214,14 @@ export declare type ToolArgument = Message<"agentcontrol.v1.ToolArgument"> & {
   types: string[];
 
   /**
-   * True if the argument and every parent of it must be there.
+   * True if the argument and all its parents must be present.
    *
    * @generated from field: bool required = 3;
    */
   required: boolean;
 
   /**
-   * The values that are allowed; empty when any is. `const` gives one value.
+   * Allowed values; empty if any value is allowed. `const` gives one value.
    *
    * @generated from field: repeated google.protobuf.Value enum = 4;
    */
@@ -270,7 +270,7 @@ export declare type ToolArgument = Message<"agentcontrol.v1.ToolArgument"> & {
   format?: string | undefined;
 
   /**
-   * What the schema says of the argument.
+   * Description in the schema.
    *
    * @generated from field: optional string description = 11;
    */
@@ -284,13 +284,13 @@ export declare type ToolArgument = Message<"agentcontrol.v1.ToolArgument"> & {
 export declare const ToolArgumentSchema: GenMessage<ToolArgument>;
 
 /**
- * One thing wrong with a mandate.
+ * One fault of a mandate.
  *
  * @generated from message agentcontrol.v1.RuleViolation
  */
 export declare type RuleViolation = Message<"agentcontrol.v1.RuleViolation"> & {
   /**
-   * Where: `rules[2].conditions.rules[0].operator`.
+   * Place in the mandate: `rules[2].conditions.rules[0].operator`.
    *
    * @generated from field: string path = 1;
    */
@@ -304,14 +304,14 @@ export declare type RuleViolation = Message<"agentcontrol.v1.RuleViolation"> & {
   reason: string;
 
   /**
-   * One plain sentence that names the value and what would do.
+   * One plain sentence that names the value and the accepted values.
    *
    * @generated from field: string message = 3;
    */
   message: string;
 
   /**
-   * The nearest thing that would be right; unset when nothing is near.
+   * Nearest accepted value; unset if none is near.
    *
    * @generated from field: optional string suggestion = 4;
    */
@@ -325,13 +325,13 @@ export declare type RuleViolation = Message<"agentcontrol.v1.RuleViolation"> & {
 export declare const RuleViolationSchema: GenMessage<RuleViolation>;
 
 /**
- * Something about a rule that compiles which its author should know.
+ * Warning about a rule that compiles.
  *
  * @generated from message agentcontrol.v1.RuleWarning
  */
 export declare type RuleWarning = Message<"agentcontrol.v1.RuleWarning"> & {
   /**
-   * Where: `rules[2].conditions.rules[0].field`.
+   * Place in the mandate: `rules[2].conditions.rules[0].field`.
    *
    * @generated from field: string path = 1;
    */
@@ -374,7 +374,7 @@ export declare type Action = Message<"agentcontrol.v1.Action"> & {
   actionType: string;
 
   /**
-   * What the action is about, in the caller's words.
+   * Content of the action, in the caller's words.
    *
    * @generated from field: string action_content = 2;
    */
@@ -409,7 +409,7 @@ export declare type Action = Message<"agentcontrol.v1.Action"> & {
   arguments?: JsonObject | undefined;
 
   /**
-   * What else the caller said of the action, without `arguments` and `tool`.
+   * Other metadata that the caller sent, without `arguments` and `tool`.
    *
    * @generated from field: google.protobuf.Struct metadata = 7;
    */
@@ -450,7 +450,7 @@ export declare type DecisionRecord = Message<"agentcontrol.v1.DecisionRecord"> &
   decisionPath: DecisionPath;
 
   /**
-   * When it was sealed; never earlier than the entry before it.
+   * Time of sealing; never earlier than the entry before it.
    *
    * @generated from field: google.protobuf.Timestamp decided_at = 4;
    */
@@ -513,7 +513,7 @@ export declare type DecisionRecord = Message<"agentcontrol.v1.DecisionRecord"> &
   tool?: string | undefined;
 
   /**
-   * Why: the message of the most decisive reason.
+   * Message of the most decisive reason.
    *
    * @generated from field: string reason = 13;
    */
@@ -527,7 +527,7 @@ export declare type DecisionRecord = Message<"agentcontrol.v1.DecisionRecord"> &
 export declare const DecisionRecordSchema: GenMessage<DecisionRecord>;
 
 /**
- * What the control plane says about an action before it happens.
+ * Decision of the control plane on an action before it happens.
  *
  * @generated from enum agentcontrol.v1.Decision
  */
@@ -567,7 +567,7 @@ export enum Decision {
 export declare const DecisionSchema: GenEnum<Decision>;
 
 /**
- * Which step of deciding gave the decision.
+ * Step of deciding that gave the decision.
  *
  * @generated from enum agentcontrol.v1.DecisionPath
  */
@@ -636,7 +636,7 @@ export enum DecisionPath {
   INTENT_CONTRACT = 8,
 
   /**
-   * The credential or federation token that the call came with has ended, or is not good for the action.
+   * The credential or federation token that the call came with has ended, or does not cover the action.
    *
    * @generated from enum value: DECISION_PATH_CREDENTIAL = 9;
    */
@@ -663,7 +663,7 @@ export enum DecisionPath {
 export declare const DecisionPathSchema: GenEnum<DecisionPath>;
 
 /**
- * Whose actions a mandate or a counter covers.
+ * Agents whose actions a mandate or a counter covers.
  *
  * @generated from enum agentcontrol.v1.Scope
  */

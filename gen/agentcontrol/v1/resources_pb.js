@@ -2,7 +2,7 @@
 // @generated from file agentcontrol/v1/resources.proto (package agentcontrol.v1, syntax proto3)
 /* eslint-disable */
 
-// What several services share.
+// Types that several services share.
 
 import { enumDesc, fileDesc, messageDesc, tsEnum } from "@bufbuild/protobuf/codegenv2";
 import { file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
@@ -76,7 +76,7 @@ export const DecisionSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_resources, 0);
 
 /**
- * What the control plane says about an action before it happens.
+ * Decision of the control plane on an action before it happens.
  *
  * @generated from enum agentcontrol.v1.Decision
  */
@@ -90,7 +90,7 @@ export const DecisionPathSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_resources, 1);
 
 /**
- * Which step of deciding gave the decision.
+ * Step of deciding that gave the decision.
  *
  * @generated from enum agentcontrol.v1.DecisionPath
  */
@@ -104,7 +104,7 @@ export const ScopeSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_resources, 2);
 
 /**
- * Whose actions a mandate or a counter covers.
+ * Agents whose actions a mandate or a counter covers.
  *
  * @generated from enum agentcontrol.v1.Scope
  */

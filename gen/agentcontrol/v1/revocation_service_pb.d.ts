@@ -12,7 +12,7 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 export declare const file_agentcontrol_v1_revocation_service: GenFile;
 
 /**
- * How many of each kind a revocation ended.
+ * Numbers of items that a revocation ended, by kind.
  *
  * @generated from message agentcontrol.v1.RevocationCounts
  */
@@ -32,14 +32,14 @@ export declare type RevocationCounts = Message<"agentcontrol.v1.RevocationCounts
   credentials: number;
 
   /**
-   * Grants that the agent gave, with the child grants that hang from them.
+   * Grants that the agent gave, with the child grants derived from them.
    *
    * @generated from field: int32 grants_given = 3;
    */
   grantsGiven: number;
 
   /**
-   * Grants that the agent received, with the child grants that hang from them.
+   * Grants that the agent received, with the child grants derived from them.
    *
    * @generated from field: int32 grants_received = 4;
    */
@@ -81,7 +81,7 @@ export declare type RevocationCounts = Message<"agentcontrol.v1.RevocationCounts
 export declare const RevocationCountsSchema: GenMessage<RevocationCounts>;
 
 /**
- * One thing that a revocation ended.
+ * One item that a revocation ended.
  *
  * @generated from message agentcontrol.v1.RevokedItem
  */
@@ -94,7 +94,7 @@ export declare type RevokedItem = Message<"agentcontrol.v1.RevokedItem"> & {
   id: string;
 
   /**
-   * When it ended.
+   * Time at which it ended.
    *
    * @generated from field: google.protobuf.Timestamp at = 2;
    */
@@ -128,14 +128,14 @@ export declare type RevokedItems = Message<"agentcontrol.v1.RevokedItems"> & {
   credentials: RevokedItem[];
 
   /**
-   * Grants that the agent gave, with the child grants that hang from them.
+   * Grants that the agent gave, with the child grants derived from them.
    *
    * @generated from field: repeated agentcontrol.v1.RevokedItem grants_given = 3;
    */
   grantsGiven: RevokedItem[];
 
   /**
-   * Grants that the agent received, with the child grants that hang from them.
+   * Grants that the agent received, with the child grants derived from them.
    *
    * @generated from field: repeated agentcontrol.v1.RevokedItem grants_received = 4;
    */
@@ -177,8 +177,8 @@ export declare type RevokedItems = Message<"agentcontrol.v1.RevokedItems"> & {
 export declare const RevokedItemsSchema: GenMessage<RevokedItems>;
 
 /**
- * What was revoked and when, signed. `openssl dgst -sha256 -verify <public_key> -signature <signature, decoded>` over the
- * bytes of `canonical_body` checks it without this service.
+ * Signed record of a revocation. `openssl dgst -sha256 -verify <public_key> -signature <signature, decoded>` over the bytes
+ * of `canonical_body` verifies it without this service.
  *
  * @generated from message agentcontrol.v1.RevocationCertificate
  */
@@ -212,14 +212,14 @@ export declare type RevocationCertificate = Message<"agentcontrol.v1.RevocationC
   agentName: string;
 
   /**
-   * Why, as the caller said; empty when the caller said nothing.
+   * Reason that the caller gave; empty if it gave none.
    *
    * @generated from field: string reason = 5;
    */
   reason: string;
 
   /**
-   * When.
+   * Time of the revocation.
    *
    * @generated from field: google.protobuf.Timestamp revoked_at = 6;
    */
@@ -240,7 +240,7 @@ export declare type RevocationCertificate = Message<"agentcontrol.v1.RevocationC
   revoked?: RevokedItems | undefined;
 
   /**
-   * How many of each kind.
+   * Numbers by kind.
    *
    * @generated from field: agentcontrol.v1.RevocationCounts counts = 9;
    */
@@ -254,7 +254,7 @@ export declare type RevocationCertificate = Message<"agentcontrol.v1.RevocationC
   ledgerSeq: bigint;
 
   /**
-   * The key that signed: its RFC 7638 thumbprint, as in `/.well-known/jwks.json`.
+   * RFC 7638 thumbprint of the key that signed, as in `/.well-known/jwks.json`.
    *
    * @generated from field: string key_id = 11;
    */
@@ -275,7 +275,7 @@ export declare type RevocationCertificate = Message<"agentcontrol.v1.RevocationC
   publicKey: string;
 
   /**
-   * The RFC 8785 form of everything above but `signature` and `public_key`: the exact bytes that are signed.
+   * The RFC 8785 form of everything above except `signature` and `public_key`: the exact bytes that are signed.
    *
    * @generated from field: string canonical_body = 14;
    */
@@ -289,7 +289,7 @@ export declare type RevocationCertificate = Message<"agentcontrol.v1.RevocationC
 export declare const RevocationCertificateSchema: GenMessage<RevocationCertificate>;
 
 /**
- * Something that a revocation would end.
+ * An item that a revocation would end.
  *
  * @generated from message agentcontrol.v1.PreviewedItem
  */
@@ -302,16 +302,16 @@ export declare type PreviewedItem = Message<"agentcontrol.v1.PreviewedItem"> & {
   id: string;
 
   /**
-   * The first 100 characters of what people know it by: a session's purpose, a credential's or key's name, a window's reason,
-   * a contract's goal, a token's audience, the server and the tool of a tool policy, the action type of an escalation. For a
-   * grant the name of the agent that it was lent to.
+   * First 100 characters of its name or description: a session's purpose, a credential's or key's name, a window's reason,
+   * a contract's goal, a token's audience, the server and the tool of a tool policy, the action type of an escalation. For
+   * a grant, the name of the agent that it was lent to.
    *
    * @generated from field: string name = 2;
    */
   name: string;
 
   /**
-   * When it would expire; unset when it does not.
+   * Time at which it would expire; unset if it never expires.
    *
    * @generated from field: optional google.protobuf.Timestamp expires_at = 3;
    */
@@ -339,7 +339,7 @@ export declare type PreviewedItem = Message<"agentcontrol.v1.PreviewedItem"> & {
 export declare const PreviewedItemSchema: GenMessage<PreviewedItem>;
 
 /**
- * What a revocation would end, by kind: of each kind the first 500, in the order of the ids.
+ * Items that a revocation would end, by kind: the first 500 of each kind, in the order of the ids.
  *
  * @generated from message agentcontrol.v1.PreviewedItems
  */
@@ -359,14 +359,14 @@ export declare type PreviewedItems = Message<"agentcontrol.v1.PreviewedItems"> &
   credentials: PreviewedItem[];
 
   /**
-   * Grants that the agent gave, with the child grants that hang from them.
+   * Grants that the agent gave, with the child grants derived from them.
    *
    * @generated from field: repeated agentcontrol.v1.PreviewedItem grants_given = 3;
    */
   grantsGiven: PreviewedItem[];
 
   /**
-   * Grants that the agent received, with the child grants that hang from them.
+   * Grants that the agent received, with the child grants derived from them.
    *
    * @generated from field: repeated agentcontrol.v1.PreviewedItem grants_received = 4;
    */
@@ -408,20 +408,20 @@ export declare type PreviewedItems = Message<"agentcontrol.v1.PreviewedItems"> &
 export declare const PreviewedItemsSchema: GenMessage<PreviewedItems>;
 
 /**
- * Asks for RevokeAgent.
+ * Request of RevokeAgent.
  *
  * @generated from message agentcontrol.v1.RevokeAgentRequest
  */
 export declare type RevokeAgentRequest = Message<"agentcontrol.v1.RevokeAgentRequest"> & {
   /**
-   * Which agent.
+   * Id of the agent.
    *
    * @generated from field: string agent_id = 1;
    */
   agentId: string;
 
   /**
-   * Why, at most 2,000 characters; in the certificate, the incident and the log.
+   * Reason, at most 2,000 characters; recorded in the certificate, the incident and the log.
    *
    * @generated from field: string reason = 2;
    */
@@ -435,7 +435,7 @@ export declare type RevokeAgentRequest = Message<"agentcontrol.v1.RevokeAgentReq
 export declare const RevokeAgentRequestSchema: GenMessage<RevokeAgentRequest>;
 
 /**
- * Answers RevokeAgent: the certificate itself.
+ * Response of RevokeAgent: the certificate itself.
  *
  * @generated from message agentcontrol.v1.RevokeAgentResponse
  */
@@ -469,14 +469,14 @@ export declare type RevokeAgentResponse = Message<"agentcontrol.v1.RevokeAgentRe
   agentName: string;
 
   /**
-   * Why, as the caller said; empty when the caller said nothing.
+   * Reason that the caller gave; empty if it gave none.
    *
    * @generated from field: string reason = 5;
    */
   reason: string;
 
   /**
-   * When.
+   * Time of the revocation.
    *
    * @generated from field: google.protobuf.Timestamp revoked_at = 6;
    */
@@ -497,7 +497,7 @@ export declare type RevokeAgentResponse = Message<"agentcontrol.v1.RevokeAgentRe
   revoked?: RevokedItems | undefined;
 
   /**
-   * How many of each kind.
+   * Numbers by kind.
    *
    * @generated from field: agentcontrol.v1.RevocationCounts counts = 9;
    */
@@ -546,13 +546,13 @@ export declare type RevokeAgentResponse = Message<"agentcontrol.v1.RevokeAgentRe
 export declare const RevokeAgentResponseSchema: GenMessage<RevokeAgentResponse>;
 
 /**
- * Asks for PreviewRevocation.
+ * Request of PreviewRevocation.
  *
  * @generated from message agentcontrol.v1.PreviewRevocationRequest
  */
 export declare type PreviewRevocationRequest = Message<"agentcontrol.v1.PreviewRevocationRequest"> & {
   /**
-   * Which agent.
+   * Id of the agent.
    *
    * @generated from field: string agent_id = 1;
    */
@@ -566,7 +566,7 @@ export declare type PreviewRevocationRequest = Message<"agentcontrol.v1.PreviewR
 export declare const PreviewRevocationRequestSchema: GenMessage<PreviewRevocationRequest>;
 
 /**
- * Answers PreviewRevocation.
+ * Response of PreviewRevocation.
  *
  * @generated from message agentcontrol.v1.PreviewRevocationResponse
  */
@@ -586,21 +586,22 @@ export declare type PreviewRevocationResponse = Message<"agentcontrol.v1.Preview
   agentName: string;
 
   /**
-   * The revocation of an agent that is revoked: revoking it again ends nothing and returns that certificate. Unset otherwise.
+   * The revocation, if the agent is already revoked: revoking it again ends nothing and returns that certificate. Unset
+   * otherwise.
    *
    * @generated from field: optional string revocation_id = 3;
    */
   revocationId?: string | undefined;
 
   /**
-   * What would end.
+   * Items that would end.
    *
    * @generated from field: agentcontrol.v1.PreviewedItems revoked = 4;
    */
   revoked?: PreviewedItems | undefined;
 
   /**
-   * How many of each kind, those past the first 500 included: the counts of the certificate.
+   * Numbers by kind, including those past the first 500: the counts of the certificate.
    *
    * @generated from field: agentcontrol.v1.RevocationCounts counts = 5;
    */
@@ -614,7 +615,7 @@ export declare type PreviewRevocationResponse = Message<"agentcontrol.v1.Preview
   apiKeys: PreviewedItem[];
 
   /**
-   * How many API keys.
+   * Number of API keys.
    *
    * @generated from field: int32 api_key_count = 7;
    */
@@ -628,14 +629,14 @@ export declare type PreviewRevocationResponse = Message<"agentcontrol.v1.Preview
   escalations: PreviewedItem[];
 
   /**
-   * How many escalations.
+   * Number of escalations.
    *
    * @generated from field: int32 escalation_count = 9;
    */
   escalationCount: number;
 
   /**
-   * The time as of which this holds.
+   * Time of this preview.
    *
    * @generated from field: google.protobuf.Timestamp at = 10;
    */
@@ -649,13 +650,13 @@ export declare type PreviewRevocationResponse = Message<"agentcontrol.v1.Preview
 export declare const PreviewRevocationResponseSchema: GenMessage<PreviewRevocationResponse>;
 
 /**
- * Asks for GetRevocation.
+ * Request of GetRevocation.
  *
  * @generated from message agentcontrol.v1.GetRevocationRequest
  */
 export declare type GetRevocationRequest = Message<"agentcontrol.v1.GetRevocationRequest"> & {
   /**
-   * Which one.
+   * Id of the revocation.
    *
    * @generated from field: string revocation_id = 1;
    */
@@ -669,7 +670,7 @@ export declare type GetRevocationRequest = Message<"agentcontrol.v1.GetRevocatio
 export declare const GetRevocationRequestSchema: GenMessage<GetRevocationRequest>;
 
 /**
- * Answers GetRevocation.
+ * Response of GetRevocation.
  *
  * @generated from message agentcontrol.v1.GetRevocationResponse
  */
@@ -682,7 +683,7 @@ export declare type GetRevocationResponse = Message<"agentcontrol.v1.GetRevocati
   certificate?: RevocationCertificate | undefined;
 
   /**
-   * Whether the stored signature verifies over the stored body with a key of this service, and the log holds the same body.
+   * True if the stored signature verifies over the stored body with a key of this service, and the log holds the same body.
    *
    * @generated from field: bool signature_valid = 2;
    */
@@ -696,20 +697,20 @@ export declare type GetRevocationResponse = Message<"agentcontrol.v1.GetRevocati
 export declare const GetRevocationResponseSchema: GenMessage<GetRevocationResponse>;
 
 /**
- * Asks for ListRevocations.
+ * Request of ListRevocations.
  *
  * @generated from message agentcontrol.v1.ListRevocationsRequest
  */
 export declare type ListRevocationsRequest = Message<"agentcontrol.v1.ListRevocationsRequest"> & {
   /**
-   * Certificates a page, 1 to 500; 0 stands for 50.
+   * Certificates per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -723,7 +724,7 @@ export declare type ListRevocationsRequest = Message<"agentcontrol.v1.ListRevoca
 export declare const ListRevocationsRequestSchema: GenMessage<ListRevocationsRequest>;
 
 /**
- * Answers ListRevocations.
+ * Response of ListRevocations.
  *
  * @generated from message agentcontrol.v1.ListRevocationsResponse
  */
@@ -779,7 +780,7 @@ export declare const RevocationService: GenService<{
     output: typeof PreviewRevocationResponseSchema;
   },
   /**
-   * Gives a certificate as stored, and whether its signature still verifies.
+   * Returns a certificate as stored, and whether its signature still verifies.
    *
    * @generated from rpc agentcontrol.v1.RevocationService.GetRevocation
    */

@@ -33,7 +33,7 @@ export declare type Tool = Message<"agentcontrol.v1.Tool"> & {
   version: number;
 
   /**
-   * What the tool does.
+   * Description of the tool.
    *
    * @generated from field: string description = 3;
    */
@@ -61,21 +61,21 @@ export declare type Tool = Message<"agentcontrol.v1.Tool"> & {
   digest: string;
 
   /**
-   * How the version was registered.
+   * Origin of the version.
    *
    * @generated from field: agentcontrol.v1.ToolSource source = 7;
    */
   source: ToolSource;
 
   /**
-   * When the version was registered.
+   * Time of registration of the version.
    *
    * @generated from field: google.protobuf.Timestamp registered_at = 8;
    */
   registeredAt?: Timestamp | undefined;
 
   /**
-   * What its author should know; the version is in force all the same. At most 50.
+   * Warnings, at most 50; the version is in force nevertheless.
    *
    * @generated from field: repeated agentcontrol.v1.ToolWarning warnings = 9;
    */
@@ -89,13 +89,13 @@ export declare type Tool = Message<"agentcontrol.v1.Tool"> & {
 export declare const ToolSchema: GenMessage<Tool>;
 
 /**
- * Something about a stored schema that its author should know.
+ * Warning about a stored schema.
  *
  * @generated from message agentcontrol.v1.ToolWarning
  */
 export declare type ToolWarning = Message<"agentcontrol.v1.ToolWarning"> & {
   /**
-   * Where: `input_schema.properties.iban.pattern`.
+   * Place in the schema: `input_schema.properties.iban.pattern`.
    *
    * @generated from field: string path = 1;
    */
@@ -124,7 +124,7 @@ export declare type ToolWarning = Message<"agentcontrol.v1.ToolWarning"> & {
 export declare const ToolWarningSchema: GenMessage<ToolWarning>;
 
 /**
- * Asks for RegisterTool.
+ * Request of RegisterTool.
  *
  * @generated from message agentcontrol.v1.RegisterToolRequest
  */
@@ -138,7 +138,7 @@ export declare type RegisterToolRequest = Message<"agentcontrol.v1.RegisterToolR
   name: string;
 
   /**
-   * What the tool does, at most 10,000 characters; absent keeps the description before.
+   * Description of the tool, at most 10,000 characters; absent keeps the earlier one.
    *
    * @generated from field: optional string description = 2;
    */
@@ -146,7 +146,7 @@ export declare type RegisterToolRequest = Message<"agentcontrol.v1.RegisterToolR
 
   /**
    * JSON Schema of the arguments, an object schema. Every `pattern`, and every name in `patternProperties`, is a regular
-   * expression of ECMA-262 with the flag `u`; one that RE2 cannot take is stored with a warning and not checked.
+   * expression of ECMA-262 with the flag `u`; one that RE2 does not accept is stored with a warning and not checked.
    *
    * @generated from field: google.protobuf.Struct input_schema = 3;
    */
@@ -160,7 +160,7 @@ export declare type RegisterToolRequest = Message<"agentcontrol.v1.RegisterToolR
 export declare const RegisterToolRequestSchema: GenMessage<RegisterToolRequest>;
 
 /**
- * Answers RegisterTool.
+ * Response of RegisterTool.
  *
  * @generated from message agentcontrol.v1.RegisterToolResponse
  */
@@ -173,14 +173,14 @@ export declare type RegisterToolResponse = Message<"agentcontrol.v1.RegisterTool
   tool?: Tool | undefined;
 
   /**
-   * True if this call made the version, false if the schema was current already.
+   * True if this call created the version, false if the schema was already current.
    *
    * @generated from field: bool created = 2;
    */
   created: boolean;
 
   /**
-   * Generated tests that fail since, of the mandates that name the tool. The version is in force all the same.
+   * Generated tests of mandates that name the tool and that now fail. The version is in force nevertheless.
    *
    * @generated from field: repeated agentcontrol.v1.RuleWarning warnings = 3;
    */
@@ -194,20 +194,20 @@ export declare type RegisterToolResponse = Message<"agentcontrol.v1.RegisterTool
 export declare const RegisterToolResponseSchema: GenMessage<RegisterToolResponse>;
 
 /**
- * Asks for PasteTool.
+ * Request of PasteTool.
  *
  * @generated from message agentcontrol.v1.PasteToolRequest
  */
 export declare type PasteToolRequest = Message<"agentcontrol.v1.PasteToolRequest"> & {
   /**
-   * What was pasted.
+   * The paste.
    *
    * @generated from field: google.protobuf.Value definition = 1;
    */
   definition?: Value | undefined;
 
   /**
-   * True: answers with what would be registered, and changes nothing. Over REST in the query.
+   * True returns what would be registered and changes nothing. Over REST it is in the query.
    *
    * @generated from field: bool dry_run = 2;
    */
@@ -234,7 +234,7 @@ export declare type PastedTool = Message<"agentcontrol.v1.PastedTool"> & {
   tool?: Tool | undefined;
 
   /**
-   * True if the paste made the version.
+   * True if the paste created the version.
    *
    * @generated from field: bool created = 2;
    */
@@ -248,7 +248,7 @@ export declare type PastedTool = Message<"agentcontrol.v1.PastedTool"> & {
 export declare const PastedToolSchema: GenMessage<PastedTool>;
 
 /**
- * Answers PasteTool.
+ * Response of PasteTool.
  *
  * @generated from message agentcontrol.v1.PasteToolResponse
  */
@@ -261,7 +261,8 @@ export declare type PasteToolResponse = Message<"agentcontrol.v1.PasteToolRespon
   tools: PastedTool[];
 
   /**
-   * Generated tests that fail since, of the mandates that name a tool with a new version. The versions are in force all the same.
+   * Generated tests of mandates that name a tool with a new version and that now fail. The versions are in force
+   * nevertheless.
    *
    * @generated from field: repeated agentcontrol.v1.RuleWarning warnings = 2;
    */
@@ -275,20 +276,20 @@ export declare type PasteToolResponse = Message<"agentcontrol.v1.PasteToolRespon
 export declare const PasteToolResponseSchema: GenMessage<PasteToolResponse>;
 
 /**
- * Asks for ListTools.
+ * Request of ListTools.
  *
  * @generated from message agentcontrol.v1.ListToolsRequest
  */
 export declare type ListToolsRequest = Message<"agentcontrol.v1.ListToolsRequest"> & {
   /**
-   * Tools a page, 1 to 500; 0 stands for 50.
+   * Tools per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -302,7 +303,7 @@ export declare type ListToolsRequest = Message<"agentcontrol.v1.ListToolsRequest
 export declare const ListToolsRequestSchema: GenMessage<ListToolsRequest>;
 
 /**
- * Answers ListTools.
+ * Response of ListTools.
  *
  * @generated from message agentcontrol.v1.ListToolsResponse
  */
@@ -329,13 +330,13 @@ export declare type ListToolsResponse = Message<"agentcontrol.v1.ListToolsRespon
 export declare const ListToolsResponseSchema: GenMessage<ListToolsResponse>;
 
 /**
- * Asks for GetTool.
+ * Request of GetTool.
  *
  * @generated from message agentcontrol.v1.GetToolRequest
  */
 export declare type GetToolRequest = Message<"agentcontrol.v1.GetToolRequest"> & {
   /**
-   * Which tool.
+   * Name of the tool.
    *
    * @generated from field: string name = 1;
    */
@@ -349,7 +350,7 @@ export declare type GetToolRequest = Message<"agentcontrol.v1.GetToolRequest"> &
 export declare const GetToolRequestSchema: GenMessage<GetToolRequest>;
 
 /**
- * Answers GetTool.
+ * Response of GetTool.
  *
  * @generated from message agentcontrol.v1.GetToolResponse
  */
@@ -376,7 +377,7 @@ export declare type GetToolResponse = Message<"agentcontrol.v1.GetToolResponse">
 export declare const GetToolResponseSchema: GenMessage<GetToolResponse>;
 
 /**
- * How a schema came to be registered.
+ * Origin of a registered schema.
  *
  * @generated from enum agentcontrol.v1.ToolSource
  */
@@ -422,10 +423,9 @@ export declare const ToolSourceSchema: GenEnum<ToolSource>;
  */
 export declare const ToolService: GenService<{
   /**
-   * Registers the schema of a tool's arguments. The same schema again makes no version (`created: false`), and a
-   * description that came with it takes the place of the version's; a changed schema becomes the next version, and every
-   * mandate that names the tool is compiled again. SCHEMA_INVALID when it is no JSON Schema
-   * (draft-07 or 2020-12).
+   * Registers the schema of a tool's arguments. The same schema again creates no version (`created: false`), and its
+   * description, if given, replaces the version's. A changed schema becomes the next version, and every mandate that names
+   * the tool is compiled again. SCHEMA_INVALID when it is not a JSON Schema (draft-07 or 2020-12).
    *
    * @generated from rpc agentcontrol.v1.ToolService.RegisterTool
    */
@@ -435,9 +435,9 @@ export declare const ToolService: GenService<{
     output: typeof RegisterToolResponseSchema;
   },
   /**
-   * Registers what a person pasted: a schema with a name or a title, an MCP, OpenAI or Anthropic tool, a list of these, or an
-   * MCP server's reply to `tools/list`. PASTE_NOT_RECOGNISED names what was looked for. All are registered, or none.
-   * SCHEMA_INVALID when a schema is no JSON Schema.
+   * Registers tools from a paste: a schema with a name or a title, an MCP, OpenAI or Anthropic tool, a list of these, or an
+   * MCP server's reply to `tools/list`. PASTE_NOT_RECOGNISED names the accepted shapes. All are registered, or none.
+   * SCHEMA_INVALID when a schema is not a JSON Schema.
    *
    * @generated from rpc agentcontrol.v1.ToolService.PasteTool
    */
@@ -457,7 +457,7 @@ export declare const ToolService: GenService<{
     output: typeof ListToolsResponseSchema;
   },
   /**
-   * Gives the current version of a tool and its version history. TOOL_NOT_FOUND when no tool of the name is registered.
+   * Returns the current version of a tool and its version history. TOOL_NOT_FOUND when no tool of this name is registered.
    *
    * @generated from rpc agentcontrol.v1.ToolService.GetTool
    */

@@ -99,7 +99,7 @@ export const ToolSourceSchema = /*@__PURE__*/
   enumDesc(file_agentcontrol_v1_tool_service, 0);
 
 /**
- * How a schema came to be registered.
+ * Origin of a registered schema.
  *
  * @generated from enum agentcontrol.v1.ToolSource
  */

@@ -17,14 +17,14 @@ export declare const file_agentcontrol_v1_vault_service: GenFile;
  */
 export declare type Checkpoint = Message<"agentcontrol.v1.Checkpoint"> & {
   /**
-   * Names the log: `ACP_VAULT_ORIGIN`, `/vault/` and the workspace's id.
+   * Name of the log: `ACP_VAULT_ORIGIN`, `/vault/` and the workspace's id.
    *
    * @generated from field: string origin = 1;
    */
   origin: string;
 
   /**
-   * Entries of the log that it speaks for: those with indexes below this.
+   * Size of the tree: it holds the entries with indexes below this.
    *
    * @generated from field: int64 tree_size = 2;
    */
@@ -81,7 +81,7 @@ export declare type VaultEntry = Message<"agentcontrol.v1.VaultEntry"> & {
 
   /**
    * The entry as sealed: RFC 8785 canonical JSON, the exact text that is hashed. `type` is `decision`, or the word of a
-   * change: who made it stands in `by`.
+   * change, whose author is in `by`.
    *
    * @generated from field: string body = 3;
    */
@@ -95,13 +95,13 @@ export declare type VaultEntry = Message<"agentcontrol.v1.VaultEntry"> & {
 export declare const VaultEntrySchema: GenMessage<VaultEntry>;
 
 /**
- * Asks for GetCheckpoint.
+ * Request of GetCheckpoint.
  *
  * @generated from message agentcontrol.v1.GetCheckpointRequest
  */
 export declare type GetCheckpointRequest = Message<"agentcontrol.v1.GetCheckpointRequest"> & {
   /**
-   * The tree to sign, at most the size of the log; unset: the log as it is now. OUTSIDE_LOG beyond it.
+   * Size of the tree to sign, at most the size of the log; unset: the log as it is now. OUTSIDE_LOG beyond it.
    *
    * @generated from field: optional int64 tree_size = 1;
    */
@@ -115,20 +115,20 @@ export declare type GetCheckpointRequest = Message<"agentcontrol.v1.GetCheckpoin
 export declare const GetCheckpointRequestSchema: GenMessage<GetCheckpointRequest>;
 
 /**
- * Answers GetCheckpoint: the checkpoint itself.
+ * Response of GetCheckpoint: the checkpoint itself.
  *
  * @generated from message agentcontrol.v1.GetCheckpointResponse
  */
 export declare type GetCheckpointResponse = Message<"agentcontrol.v1.GetCheckpointResponse"> & {
   /**
-   * Names the log: `ACP_VAULT_ORIGIN`, `/vault/` and the workspace's id.
+   * Name of the log: `ACP_VAULT_ORIGIN`, `/vault/` and the workspace's id.
    *
    * @generated from field: string origin = 1;
    */
   origin: string;
 
   /**
-   * Entries of the log that it speaks for: those with indexes below this.
+   * Size of the tree: it holds the entries with indexes below this.
    *
    * @generated from field: int64 tree_size = 2;
    */
@@ -163,20 +163,20 @@ export declare type GetCheckpointResponse = Message<"agentcontrol.v1.GetCheckpoi
 export declare const GetCheckpointResponseSchema: GenMessage<GetCheckpointResponse>;
 
 /**
- * Asks for ListEntries.
+ * Request of ListEntries.
  *
  * @generated from message agentcontrol.v1.ListEntriesRequest
  */
 export declare type ListEntriesRequest = Message<"agentcontrol.v1.ListEntriesRequest"> & {
   /**
-   * Entries a page, 1 to 500; 0 stands for 50. A page ends earlier once its bodies pass 2 MiB.
+   * Entries per page, 1 to 500; 0 means 50. A page ends earlier once its bodies pass 2 MiB.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -204,7 +204,7 @@ export declare type ListEntriesRequest = Message<"agentcontrol.v1.ListEntriesReq
 export declare const ListEntriesRequestSchema: GenMessage<ListEntriesRequest>;
 
 /**
- * Answers ListEntries.
+ * Response of ListEntries.
  *
  * @generated from message agentcontrol.v1.ListEntriesResponse
  */
@@ -231,7 +231,7 @@ export declare type ListEntriesResponse = Message<"agentcontrol.v1.ListEntriesRe
 export declare const ListEntriesResponseSchema: GenMessage<ListEntriesResponse>;
 
 /**
- * Asks for GetInclusionProof, of either a decision or an index.
+ * Request of GetInclusionProof, of either a decision or an index.
  *
  * @generated from message agentcontrol.v1.GetInclusionProofRequest
  */
@@ -244,14 +244,14 @@ export declare type GetInclusionProofRequest = Message<"agentcontrol.v1.GetInclu
   decisionId?: string | undefined;
 
   /**
-   * Index of the entry to prove, whatever it is. OUTSIDE_LOG when the tree does not hold it.
+   * Index of the entry to prove, of any type. OUTSIDE_LOG when the tree does not hold it.
    *
    * @generated from field: optional int64 index = 2;
    */
   index?: bigint | undefined;
 
   /**
-   * The tree to prove it in, at most the size of the log; unset: the log as it is now. OUTSIDE_LOG beyond it.
+   * Size of the tree to prove it in, at most the size of the log; unset: the log as it is now. OUTSIDE_LOG beyond it.
    *
    * @generated from field: optional int64 tree_size = 3;
    */
@@ -265,7 +265,7 @@ export declare type GetInclusionProofRequest = Message<"agentcontrol.v1.GetInclu
 export declare const GetInclusionProofRequestSchema: GenMessage<GetInclusionProofRequest>;
 
 /**
- * Answers GetInclusionProof.
+ * Response of GetInclusionProof.
  *
  * @generated from message agentcontrol.v1.GetInclusionProofResponse
  */
@@ -320,7 +320,7 @@ export declare type GetInclusionProofResponse = Message<"agentcontrol.v1.GetIncl
 export declare const GetInclusionProofResponseSchema: GenMessage<GetInclusionProofResponse>;
 
 /**
- * Asks for GetConsistencyProof.
+ * Request of GetConsistencyProof.
  *
  * @generated from message agentcontrol.v1.GetConsistencyProofRequest
  */
@@ -347,7 +347,7 @@ export declare type GetConsistencyProofRequest = Message<"agentcontrol.v1.GetCon
 export declare const GetConsistencyProofRequestSchema: GenMessage<GetConsistencyProofRequest>;
 
 /**
- * Answers GetConsistencyProof.
+ * Response of GetConsistencyProof.
  *
  * @generated from message agentcontrol.v1.GetConsistencyProofResponse
  */
@@ -402,7 +402,7 @@ export declare const GetConsistencyProofResponseSchema: GenMessage<GetConsistenc
  */
 export declare const VaultService: GenService<{
   /**
-   * Gives the signed size and root of the log, as it is now or as it was at an earlier size. SIGNING_KEY_RETIRED when the
+   * Returns the signed size and root of the log, as it is now or as it was at an earlier size. SIGNING_KEY_RETIRED when the
    * process signs with a key that was retired.
    *
    * @generated from rpc agentcontrol.v1.VaultService.GetCheckpoint
@@ -433,7 +433,7 @@ export declare const VaultService: GenService<{
     output: typeof GetInclusionProofResponseSchema;
   },
   /**
-   * Proves that a later tree begins with an earlier one: that nothing was changed, removed or put in between.
+   * Proves that a later tree begins with an earlier one: that nothing was changed, removed or inserted.
    *
    * @generated from rpc agentcontrol.v1.VaultService.GetConsistencyProof
    */

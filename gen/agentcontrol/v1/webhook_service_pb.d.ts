@@ -12,7 +12,7 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 export declare const file_agentcontrol_v1_webhook_service: GenFile;
 
 /**
- * A place that hears of events.
+ * A receiver of events.
  *
  * @generated from message agentcontrol.v1.Webhook
  */
@@ -25,7 +25,7 @@ export declare type Webhook = Message<"agentcontrol.v1.Webhook"> & {
   webhookId: string;
 
   /**
-   * Where requests go.
+   * URL of the receiver.
    *
    * @generated from field: string url = 2;
    */
@@ -39,35 +39,35 @@ export declare type Webhook = Message<"agentcontrol.v1.Webhook"> & {
   events: string[];
 
   /**
-   * False: nothing is delivered, and what happens waits.
+   * False: nothing is delivered, and events wait.
    *
    * @generated from field: bool is_active = 4;
    */
   isActive: boolean;
 
   /**
-   * When it was registered.
+   * Time of registration.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 5;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * Everything before this index of the log was delivered or is none of its events.
+   * Index of the log before which all its events were delivered.
    *
    * @generated from field: int64 next_seq = 6;
    */
   nextSeq: bigint;
 
   /**
-   * Attempts in a row that failed on the event that is next.
+   * Number of consecutive failed attempts to deliver the next event.
    *
    * @generated from field: int32 failures = 7;
    */
   failures: number;
 
   /**
-   * When the next attempt is due; unset when nothing waits.
+   * Time at which the next attempt is due; unset when nothing waits.
    *
    * @generated from field: google.protobuf.Timestamp next_attempt_at = 8;
    */
@@ -101,28 +101,28 @@ export declare type WebhookDelivery = Message<"agentcontrol.v1.WebhookDelivery">
   event: string;
 
   /**
-   * Index of the log entry that it tells of; unset for a test.
+   * Index of the event's log entry; unset for a test.
    *
    * @generated from field: optional int64 seq = 3;
    */
   seq?: bigint | undefined;
 
   /**
-   * Which attempt, from 1.
+   * Number of the attempt, from 1.
    *
    * @generated from field: int32 attempt = 4;
    */
   attempt: number;
 
   /**
-   * When.
+   * Time of the attempt.
    *
    * @generated from field: google.protobuf.Timestamp at = 5;
    */
   at?: Timestamp | undefined;
 
   /**
-   * Whether the receiver took it (a 2xx status).
+   * True if the receiver accepted it (a 2xx status).
    *
    * @generated from field: bool delivered = 6;
    */
@@ -136,14 +136,14 @@ export declare type WebhookDelivery = Message<"agentcontrol.v1.WebhookDelivery">
   statusCode?: number | undefined;
 
   /**
-   * Why it failed; unset when it did not.
+   * Cause of the failure; unset on success.
    *
    * @generated from field: optional string error = 8;
    */
   error?: string | undefined;
 
   /**
-   * How long it took, in milliseconds.
+   * Duration in milliseconds.
    *
    * @generated from field: int32 duration_ms = 9;
    */
@@ -157,7 +157,7 @@ export declare type WebhookDelivery = Message<"agentcontrol.v1.WebhookDelivery">
 export declare const WebhookDeliverySchema: GenMessage<WebhookDelivery>;
 
 /**
- * Asks for CreateWebhook.
+ * Request of CreateWebhook.
  *
  * @generated from message agentcontrol.v1.CreateWebhookRequest
  */
@@ -170,7 +170,7 @@ export declare type CreateWebhookRequest = Message<"agentcontrol.v1.CreateWebhoo
   url: string;
 
   /**
-   * Which events, 1 or more.
+   * Events to deliver, 1 or more.
    *
    * @generated from field: repeated string events = 2;
    */
@@ -184,7 +184,7 @@ export declare type CreateWebhookRequest = Message<"agentcontrol.v1.CreateWebhoo
 export declare const CreateWebhookRequestSchema: GenMessage<CreateWebhookRequest>;
 
 /**
- * Answers CreateWebhook.
+ * Response of CreateWebhook.
  *
  * @generated from message agentcontrol.v1.CreateWebhookResponse
  */
@@ -211,20 +211,20 @@ export declare type CreateWebhookResponse = Message<"agentcontrol.v1.CreateWebho
 export declare const CreateWebhookResponseSchema: GenMessage<CreateWebhookResponse>;
 
 /**
- * Asks for ListWebhooks.
+ * Request of ListWebhooks.
  *
  * @generated from message agentcontrol.v1.ListWebhooksRequest
  */
 export declare type ListWebhooksRequest = Message<"agentcontrol.v1.ListWebhooksRequest"> & {
   /**
-   * Webhooks a page, 1 to 500; 0 stands for 50.
+   * Webhooks per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -238,7 +238,7 @@ export declare type ListWebhooksRequest = Message<"agentcontrol.v1.ListWebhooksR
 export declare const ListWebhooksRequestSchema: GenMessage<ListWebhooksRequest>;
 
 /**
- * Answers ListWebhooks.
+ * Response of ListWebhooks.
  *
  * @generated from message agentcontrol.v1.ListWebhooksResponse
  */
@@ -265,13 +265,13 @@ export declare type ListWebhooksResponse = Message<"agentcontrol.v1.ListWebhooks
 export declare const ListWebhooksResponseSchema: GenMessage<ListWebhooksResponse>;
 
 /**
- * Asks for GetWebhook.
+ * Request of GetWebhook.
  *
  * @generated from message agentcontrol.v1.GetWebhookRequest
  */
 export declare type GetWebhookRequest = Message<"agentcontrol.v1.GetWebhookRequest"> & {
   /**
-   * Which one.
+   * Id of the webhook.
    *
    * @generated from field: string webhook_id = 1;
    */
@@ -285,7 +285,7 @@ export declare type GetWebhookRequest = Message<"agentcontrol.v1.GetWebhookReque
 export declare const GetWebhookRequestSchema: GenMessage<GetWebhookRequest>;
 
 /**
- * Answers GetWebhook.
+ * Response of GetWebhook.
  *
  * @generated from message agentcontrol.v1.GetWebhookResponse
  */
@@ -305,34 +305,34 @@ export declare type GetWebhookResponse = Message<"agentcontrol.v1.GetWebhookResp
 export declare const GetWebhookResponseSchema: GenMessage<GetWebhookResponse>;
 
 /**
- * Asks for UpdateWebhook.
+ * Request of UpdateWebhook.
  *
  * @generated from message agentcontrol.v1.UpdateWebhookRequest
  */
 export declare type UpdateWebhookRequest = Message<"agentcontrol.v1.UpdateWebhookRequest"> & {
   /**
-   * Which one.
+   * Id of the webhook.
    *
    * @generated from field: string webhook_id = 1;
    */
   webhookId: string;
 
   /**
-   * A new URL; absent leaves it.
+   * A new URL; absent leaves it unchanged.
    *
    * @generated from field: optional string url = 2;
    */
   url?: string | undefined;
 
   /**
-   * New events; empty leaves them.
+   * New events; empty leaves them unchanged.
    *
    * @generated from field: repeated string events = 3;
    */
   events: string[];
 
   /**
-   * Whether it is to be active; absent leaves it.
+   * True activates it, false deactivates it; absent leaves it unchanged.
    *
    * @generated from field: optional bool is_active = 4;
    */
@@ -346,7 +346,7 @@ export declare type UpdateWebhookRequest = Message<"agentcontrol.v1.UpdateWebhoo
 export declare const UpdateWebhookRequestSchema: GenMessage<UpdateWebhookRequest>;
 
 /**
- * Answers UpdateWebhook.
+ * Response of UpdateWebhook.
  *
  * @generated from message agentcontrol.v1.UpdateWebhookResponse
  */
@@ -366,13 +366,13 @@ export declare type UpdateWebhookResponse = Message<"agentcontrol.v1.UpdateWebho
 export declare const UpdateWebhookResponseSchema: GenMessage<UpdateWebhookResponse>;
 
 /**
- * Asks for DeleteWebhook.
+ * Request of DeleteWebhook.
  *
  * @generated from message agentcontrol.v1.DeleteWebhookRequest
  */
 export declare type DeleteWebhookRequest = Message<"agentcontrol.v1.DeleteWebhookRequest"> & {
   /**
-   * Which one.
+   * Id of the webhook.
    *
    * @generated from field: string webhook_id = 1;
    */
@@ -386,7 +386,7 @@ export declare type DeleteWebhookRequest = Message<"agentcontrol.v1.DeleteWebhoo
 export declare const DeleteWebhookRequestSchema: GenMessage<DeleteWebhookRequest>;
 
 /**
- * Answers DeleteWebhook.
+ * Response of DeleteWebhook.
  *
  * @generated from message agentcontrol.v1.DeleteWebhookResponse
  */
@@ -406,13 +406,13 @@ export declare type DeleteWebhookResponse = Message<"agentcontrol.v1.DeleteWebho
 export declare const DeleteWebhookResponseSchema: GenMessage<DeleteWebhookResponse>;
 
 /**
- * Asks for RotateWebhookSecret.
+ * Request of RotateWebhookSecret.
  *
  * @generated from message agentcontrol.v1.RotateWebhookSecretRequest
  */
 export declare type RotateWebhookSecretRequest = Message<"agentcontrol.v1.RotateWebhookSecretRequest"> & {
   /**
-   * Which one.
+   * Id of the webhook.
    *
    * @generated from field: string webhook_id = 1;
    */
@@ -426,7 +426,7 @@ export declare type RotateWebhookSecretRequest = Message<"agentcontrol.v1.Rotate
 export declare const RotateWebhookSecretRequestSchema: GenMessage<RotateWebhookSecretRequest>;
 
 /**
- * Answers RotateWebhookSecret.
+ * Response of RotateWebhookSecret.
  *
  * @generated from message agentcontrol.v1.RotateWebhookSecretResponse
  */
@@ -446,7 +446,7 @@ export declare type RotateWebhookSecretResponse = Message<"agentcontrol.v1.Rotat
   secret: string;
 
   /**
-   * Until when the old one signs too.
+   * Time until which the old secret also signs.
    *
    * @generated from field: google.protobuf.Timestamp old_secret_until = 3;
    */
@@ -460,13 +460,13 @@ export declare type RotateWebhookSecretResponse = Message<"agentcontrol.v1.Rotat
 export declare const RotateWebhookSecretResponseSchema: GenMessage<RotateWebhookSecretResponse>;
 
 /**
- * Asks for TestWebhook.
+ * Request of TestWebhook.
  *
  * @generated from message agentcontrol.v1.TestWebhookRequest
  */
 export declare type TestWebhookRequest = Message<"agentcontrol.v1.TestWebhookRequest"> & {
   /**
-   * Which one.
+   * Id of the webhook.
    *
    * @generated from field: string webhook_id = 1;
    */
@@ -480,13 +480,13 @@ export declare type TestWebhookRequest = Message<"agentcontrol.v1.TestWebhookReq
 export declare const TestWebhookRequestSchema: GenMessage<TestWebhookRequest>;
 
 /**
- * Answers TestWebhook.
+ * Response of TestWebhook.
  *
  * @generated from message agentcontrol.v1.TestWebhookResponse
  */
 export declare type TestWebhookResponse = Message<"agentcontrol.v1.TestWebhookResponse"> & {
   /**
-   * What came of it.
+   * The attempt.
    *
    * @generated from field: agentcontrol.v1.WebhookDelivery delivery = 1;
    */
@@ -500,27 +500,27 @@ export declare type TestWebhookResponse = Message<"agentcontrol.v1.TestWebhookRe
 export declare const TestWebhookResponseSchema: GenMessage<TestWebhookResponse>;
 
 /**
- * Asks for ListWebhookDeliveries.
+ * Request of ListWebhookDeliveries.
  *
  * @generated from message agentcontrol.v1.ListWebhookDeliveriesRequest
  */
 export declare type ListWebhookDeliveriesRequest = Message<"agentcontrol.v1.ListWebhookDeliveriesRequest"> & {
   /**
-   * Which webhook.
+   * Id of the webhook.
    *
    * @generated from field: string webhook_id = 1;
    */
   webhookId: string;
 
   /**
-   * Attempts a page, 1 to 500; 0 stands for 50.
+   * Attempts per page, 1 to 500; 0 means 50.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first.
+   * `next_page_token` of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 3;
    */
@@ -534,7 +534,7 @@ export declare type ListWebhookDeliveriesRequest = Message<"agentcontrol.v1.List
 export declare const ListWebhookDeliveriesRequestSchema: GenMessage<ListWebhookDeliveriesRequest>;
 
 /**
- * Answers ListWebhookDeliveries.
+ * Response of ListWebhookDeliveries.
  *
  * @generated from message agentcontrol.v1.ListWebhookDeliveriesResponse
  */
@@ -561,20 +561,20 @@ export declare type ListWebhookDeliveriesResponse = Message<"agentcontrol.v1.Lis
 export declare const ListWebhookDeliveriesResponseSchema: GenMessage<ListWebhookDeliveriesResponse>;
 
 /**
- * Asks for ReplayWebhook.
+ * Request of ReplayWebhook.
  *
  * @generated from message agentcontrol.v1.ReplayWebhookRequest
  */
 export declare type ReplayWebhookRequest = Message<"agentcontrol.v1.ReplayWebhookRequest"> & {
   /**
-   * Which one.
+   * Id of the webhook.
    *
    * @generated from field: string webhook_id = 1;
    */
   webhookId: string;
 
   /**
-   * Index of the log to deliver again from; at most `next_seq`.
+   * Index of the log from which to deliver again; at most `next_seq`.
    *
    * @generated from field: int64 from_seq = 2;
    */
@@ -588,13 +588,13 @@ export declare type ReplayWebhookRequest = Message<"agentcontrol.v1.ReplayWebhoo
 export declare const ReplayWebhookRequestSchema: GenMessage<ReplayWebhookRequest>;
 
 /**
- * Answers ReplayWebhook.
+ * Response of ReplayWebhook.
  *
  * @generated from message agentcontrol.v1.ReplayWebhookResponse
  */
 export declare type ReplayWebhookResponse = Message<"agentcontrol.v1.ReplayWebhookResponse"> & {
   /**
-   * The webhook, set back.
+   * The webhook, set back to the index.
    *
    * @generated from field: agentcontrol.v1.Webhook webhook = 1;
    */
@@ -608,15 +608,15 @@ export declare type ReplayWebhookResponse = Message<"agentcontrol.v1.ReplayWebho
 export declare const ReplayWebhookResponseSchema: GenMessage<ReplayWebhookResponse>;
 
 /**
- * Tells other systems what happens in a workspace. Delivery is at least once, in the order of the log for each webhook,
+ * Sends the events of a workspace to other systems. Delivery is at least once, in the order of the log for each webhook,
  * and retried with back-off until the receiver answers with a 2xx status. Requests follow the Standard Webhooks
- * specification (`webhook-id`, `webhook-timestamp`, `webhook-signature`) and carry `X-Service-Signature` beside it.
+ * specification (`webhook-id`, `webhook-timestamp`, `webhook-signature`) and also carry `X-Service-Signature`.
  *
  * @generated from service agentcontrol.v1.WebhookService
  */
 export declare const WebhookService: GenService<{
   /**
-   * Registers a webhook; it hears of what happens from now on. TARGET_NOT_ALLOWED when the URL leads to a private address.
+   * Registers a webhook for events from now on. TARGET_NOT_ALLOWED when the URL leads to a private address.
    *
    * @generated from rpc agentcontrol.v1.WebhookService.CreateWebhook
    */
@@ -636,7 +636,7 @@ export declare const WebhookService: GenService<{
     output: typeof ListWebhooksResponseSchema;
   },
   /**
-   * Gives one webhook. WEBHOOK_NOT_FOUND when the workspace has none of this id.
+   * Returns one webhook. WEBHOOK_NOT_FOUND when the workspace has no webhook with this id.
    *
    * @generated from rpc agentcontrol.v1.WebhookService.GetWebhook
    */
@@ -646,8 +646,8 @@ export declare const WebhookService: GenService<{
     output: typeof GetWebhookResponseSchema;
   },
   /**
-   * Changes a webhook; absent fields stay. One that is inactive keeps its place and continues there when it is active again.
-   * TARGET_NOT_ALLOWED when its URL leads to an address that is not allowed.
+   * Changes a webhook; absent fields stay as they are. An inactive webhook keeps its place in the log and continues there
+   * when it is active again. TARGET_NOT_ALLOWED when its URL leads to an address that is not allowed.
    *
    * @generated from rpc agentcontrol.v1.WebhookService.UpdateWebhook
    */
@@ -657,7 +657,7 @@ export declare const WebhookService: GenService<{
     output: typeof UpdateWebhookResponseSchema;
   },
   /**
-   * Deletes a webhook; nothing is delivered any more.
+   * Deletes a webhook; nothing more is delivered.
    *
    * @generated from rpc agentcontrol.v1.WebhookService.DeleteWebhook
    */
@@ -667,8 +667,8 @@ export declare const WebhookService: GenService<{
     output: typeof DeleteWebhookResponseSchema;
   },
   /**
-   * Makes a new secret. For a day `webhook-signature` carries the signatures of both, so that receivers can change over;
-   * `X-Service-Signature`, which has room for one, is the new secret's.
+   * Creates a new secret. For a day `webhook-signature` carries the signatures of both secrets, so that receivers can
+   * change over; `X-Service-Signature`, which has room for one, carries the new secret's.
    *
    * @generated from rpc agentcontrol.v1.WebhookService.RotateWebhookSecret
    */
@@ -678,7 +678,7 @@ export declare const WebhookService: GenService<{
     output: typeof RotateWebhookSecretResponseSchema;
   },
   /**
-   * Sends one `webhook.test` event now, once, and says what came of it.
+   * Sends one `webhook.test` event now, once, and returns the result.
    *
    * @generated from rpc agentcontrol.v1.WebhookService.TestWebhook
    */
@@ -688,7 +688,7 @@ export declare const WebhookService: GenService<{
     output: typeof TestWebhookResponseSchema;
   },
   /**
-   * Lists the attempts of a webhook, newest first; those of the last 30 days.
+   * Lists the delivery attempts of a webhook in the last 30 days, newest first.
    *
    * @generated from rpc agentcontrol.v1.WebhookService.ListWebhookDeliveries
    */

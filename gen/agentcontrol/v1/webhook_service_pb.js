@@ -156,9 +156,9 @@ export const ReplayWebhookResponseSchema = /*@__PURE__*/
   messageDesc(file_agentcontrol_v1_webhook_service, 19);
 
 /**
- * Tells other systems what happens in a workspace. Delivery is at least once, in the order of the log for each webhook,
+ * Sends the events of a workspace to other systems. Delivery is at least once, in the order of the log for each webhook,
  * and retried with back-off until the receiver answers with a 2xx status. Requests follow the Standard Webhooks
- * specification (`webhook-id`, `webhook-timestamp`, `webhook-signature`) and carry `X-Service-Signature` beside it.
+ * specification (`webhook-id`, `webhook-timestamp`, `webhook-signature`) and also carry `X-Service-Signature`.
  *
  * @generated from service agentcontrol.v1.WebhookService
  */
