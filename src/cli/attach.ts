@@ -1,8 +1,8 @@
 import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { isJsonRecord, type JsonRecord } from "../verify/json.ts";
 import { type Command, CommandError, type CommandInput, type CommandReport } from "./command.ts";
 import { addressFrom } from "./service.ts";
-import { isJsonRecord, type JsonRecord } from "./verify/json.ts";
 
 /** Environment variable with the agent's key, which the settings name and do not hold. */
 const KEY_VARIABLE = "ACP_AGENT_KEY";
@@ -140,9 +140,9 @@ function withHook(settings: JsonRecord, hook: JsonRecord, endpoint: string, path
   if (!isJsonRecord(hooks) || !Array.isArray(groups)) {
     throw new CommandError(`\`${path}\` has \`hooks\` that are no object of lists; nothing was changed`);
   }
-  const others = groups.flatMap((group: unknown) => {
+  const others = groups.flatMap((group) => {
     if (!isJsonRecord(group) || !Array.isArray(group.hooks)) return [group];
-    const left = group.hooks.filter((each: unknown) => !JSON.stringify(each).includes(endpoint));
+    const left = group.hooks.filter((each) => !JSON.stringify(each).includes(endpoint));
     return left.length === 0 && group.hooks.length > 0 ? [] : [{ ...group, hooks: left }];
   });
   return { ...settings, hooks: { ...hooks, [EVENT]: [...others, { hooks: [hook] }] } };

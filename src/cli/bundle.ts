@@ -1,41 +1,29 @@
 import { randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { open, readFile, rename, rm } from "node:fs/promises";
-import { CommandError, type CommandIo } from "./command.ts";
-import { type PublicKey, publicKeyFromPem } from "./verify/checkpoint.ts";
 import {
-  base64Bytes,
-  hashesFrom,
-  indexFrom,
-  isJsonRecord,
-  type JsonRecord,
-  required,
-  stringFrom,
-} from "./verify/json.ts";
-import type { DecisionProof, LogEntry } from "./verify/log-check.ts";
-import { VerificationError } from "./verify/verification-error.ts";
-
-/** The `format` of a log bundle: a first line with the checkpoint and its keys, then one line per entry. */
-export const LOG_FORMAT = "agent-control-plane.log/1";
-/** The `format` of a decision bundle: one JSON text. */
-export const DECISION_FORMAT = "agent-control-plane.decision/1";
-
-interface BundleBase {
-  /** The C2SP note. */
-  readonly checkpoint: string;
-  /** The keys in the bundle. They prove nothing by themselves. */
-  readonly publicKeys: readonly PublicKey[];
-}
+  type BundleHead,
+  bundleHeadFrom,
+  DECISION_FORMAT,
+  decisionProofFrom,
+  entryFrom,
+  LOG_FORMAT,
+} from "../verify/bundle.ts";
+import type { DecisionProof } from "../verify/decision.ts";
+import type { LogEntry } from "../verify/entry.ts";
+import { isJsonRecord, type JsonRecord } from "../verify/json.ts";
+import { VerificationError } from "../verify/verification-error.ts";
+import { CommandError, type CommandIo } from "./command.ts";
 
 /** A whole log, read from disk on demand. */
-export interface LogBundle extends BundleBase {
+export interface LogBundle extends BundleHead {
   readonly kind: "log";
   /** Reads all entries, each time from the first one. */
   entries(): AsyncIterable<LogEntry>;
 }
 
 /** One decision with its proof. */
-export interface DecisionBundle extends BundleBase {
+export interface DecisionBundle extends BundleHead {
   readonly kind: "decision";
   readonly proof: DecisionProof;
 }
@@ -47,8 +35,12 @@ const CHUNK_BYTES = 1_048_576;
 /** Opens a bundle of either kind. Throws `CommandError` if it is none, `VerificationError` if a part is missing. */
 export async function openBundle(path: string): Promise<LogBundle | DecisionBundle> {
   const head = await readHead(path);
-  if (head.format === DECISION_FORMAT) return decisionFrom(head);
-  if (head.format === LOG_FORMAT) return { kind: "log", ...baseFrom(head), entries: () => readEntries(path) };
+  if (head.format === DECISION_FORMAT) {
+    return { kind: "decision", ...(await bundleHeadFrom(head)), proof: decisionProofFrom(head) };
+  }
+  if (head.format === LOG_FORMAT) {
+    return { kind: "log", ...(await bundleHeadFrom(head)), entries: () => readEntries(path) };
+  }
   throw new CommandError(`\`${path}\` is no bundle: its \`format\` is neither ${LOG_FORMAT} nor ${DECISION_FORMAT}`);
 }
 
@@ -65,42 +57,12 @@ async function firstLine(path: string): Promise<string> {
   throw new CommandError(`\`${path}\` is empty`);
 }
 
-function baseFrom(head: JsonRecord): BundleBase {
-  const { checkpoint, public_keys: pems } = head;
-  const list = required(Array.isArray(pems) ? pems : undefined, "the bundle", "`public_keys`");
-  const publicKeys = list.map((pem) =>
-    required(publicKeyFromPem(String(pem)), "the bundle", "ECDSA P-256 key in PEM in each of its `public_keys`"),
-  );
-  return { checkpoint: required(stringFrom(checkpoint), "the bundle", "`checkpoint`"), publicKeys };
-}
-
-function decisionFrom(head: JsonRecord): DecisionBundle {
-  return {
-    ...{ kind: "decision", ...baseFrom(head) },
-    proof: {
-      body: required(stringFrom(head.body), "the bundle", "`body`"),
-      leafIndex: required(indexFrom(head.leaf_index), "the bundle", "`leaf_index`"),
-      auditPath: required(hashesFrom(head.audit_path), "the bundle", "`audit_path` of hashes"),
-    },
-  };
-}
-
 async function* readEntries(path: string): AsyncGenerator<LogEntry> {
   let line = 0;
   for await (const text of readLines(path)) {
     line += 1;
     if (line > 1) yield entryFrom(parseJson(text), `line ${line}`);
   }
-}
-
-/** Reads an entry from its JSON in a bundle or a response of the service. */
-export function entryFrom(value: unknown, where: string): LogEntry {
-  const { index, leaf_hash, body } = required(isJsonRecord(value) ? value : undefined, where, "JSON object");
-  return {
-    index: required(indexFrom(index), where, "`index`"),
-    leafHash: required(base64Bytes(leaf_hash, 32), where, "`leaf_hash` of 32 bytes in base64"),
-    body: required(stringFrom(body), where, "`body`"),
-  };
 }
 
 /** Reads the lines of a file. Unlike `node:readline` it splits at U+000A only: JSON may hold other line separators. */
@@ -144,30 +106,6 @@ export function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-/** Returns the first line of a log bundle. */
-export function logBundleHead(checkpoint: string, publicKeys: readonly PublicKey[]): string {
-  const head = { format: LOG_FORMAT, checkpoint, public_keys: publicKeys.map(({ pem }) => pem) };
-  return `${JSON.stringify(head)}\n`;
-}
-
-/** Returns the line of an entry in a log bundle. */
-export function logBundleLine({ index, leafHash, body }: LogEntry): string {
-  return `${JSON.stringify({ index, leaf_hash: Buffer.from(leafHash).toString("base64"), body })}\n`;
-}
-
-/** Returns the text of a decision bundle. */
-export function decisionBundleText(proof: DecisionProof, checkpoint: string, publicKeys: readonly PublicKey[]): string {
-  const bundle = {
-    format: DECISION_FORMAT,
-    body: proof.body,
-    leaf_index: proof.leafIndex,
-    audit_path: proof.auditPath.map((hash) => Buffer.from(hash).toString("base64")),
-    checkpoint,
-    public_keys: publicKeys.map(({ pem }) => pem),
-  };
-  return `${JSON.stringify(bundle)}\n`;
 }
 
 /** Writes a piece of an output. */

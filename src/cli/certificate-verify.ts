@@ -1,8 +1,8 @@
+import { verifyCertificate } from "../verify/certificate.ts";
+import { isJsonRecord, type JsonRecord } from "../verify/json.ts";
 import { parseJson, readText } from "./bundle.ts";
 import { type Command, CommandError } from "./command.ts";
 import { pinnedKeys, trustLines } from "./trust.ts";
-import { verifyCertificate } from "./verify/certificate.ts";
-import { isJsonRecord, type JsonRecord } from "./verify/json.ts";
 
 /** Reads a certificate: a RevokeAgent response, or a member of a GetRevocation response. */
 async function readCertificate(path: string): Promise<JsonRecord> {
@@ -33,7 +33,7 @@ export const certificateVerify: Command = {
   async run(input) {
     const [path = ""] = input.positionals;
     const pinned = await pinnedKeys(input);
-    const { body, key } = verifyCertificate(await readCertificate(path), pinned);
+    const { body, key } = await verifyCertificate(await readCertificate(path), pinned);
     const source = pinned === undefined ? "certificate" : "pinned";
     const { revocation_id, agent_id, agent_name, revoked_at, revoked_by, ledger_seq, counts } = body;
     return {

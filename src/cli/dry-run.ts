@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
+import { isJsonRecord, type JsonRecord, required } from "../verify/json.ts";
 import { parseJson } from "./bundle.ts";
 import { type Command, CommandError, type CommandInput, type CommandReport } from "./command.ts";
 import { serviceFrom } from "./service.ts";
-import { isJsonRecord, type JsonRecord, required } from "./verify/json.ts";
 
 const FILE_FORMAT = [
   "",

@@ -1,8 +1,8 @@
+import { isJsonRecord, type JsonRecord, required } from "../verify/json.ts";
 import { parseJson } from "./bundle.ts";
 import { type Command, CommandError, type CommandInput, type CommandReport, type OptionName } from "./command.ts";
 import { recordsOf } from "./dry-run.ts";
 import { serviceFrom } from "./service.ts";
-import { isJsonRecord, type JsonRecord, required } from "./verify/json.ts";
 
 const SERVICE_OPTIONS: readonly OptionName[] = ["url", "key"];
 const NAMES =
@@ -106,7 +106,7 @@ export const mandateAsk: Command = {
   run: (input) => ask(input, { question: input.positionals[0] }),
 };
 
-async function ask(input: CommandInput, body: JsonRecord): Promise<CommandReport> {
+async function ask(input: CommandInput, body: Readonly<Record<string, unknown>>): Promise<CommandReport> {
   const reply = (await serviceFrom(input)("/v1/enforce/ask", { method: "POST", body })).answer;
   const answer = required(isJsonRecord(reply) ? reply : undefined, "the service", "`answer`");
   const understood = body.question === undefined ? [] : [`understood as ${JSON.stringify(setMembers(answer.asked))}`];
@@ -125,10 +125,10 @@ function setMembers(value: unknown): unknown {
 }
 
 /** Returns the members that are not undefined. */
-const given = (members: JsonRecord): JsonRecord =>
+const given = (members: object): object =>
   Object.fromEntries(Object.entries(members).filter(([, member]) => member !== undefined));
 
-const callFrom = (input: CommandInput): JsonRecord =>
+const callFrom = (input: CommandInput): object =>
   given({ tool: input.option("tool"), action_type: input.option("action-type") });
 
 function agentFrom(input: CommandInput): string {

@@ -1,10 +1,10 @@
+import { isJsonRecord, type JsonRecord, required } from "../verify/json.ts";
 import { fitted } from "./columns.ts";
 import { type Command, CommandError, type CommandInput } from "./command.ts";
 import { recordsOf } from "./dry-run.ts";
 import { readMandates } from "./mandate-commands.ts";
 import { readMandateFiles } from "./mandate-files.ts";
 import { serviceFrom, streamFrom } from "./service.ts";
-import { isJsonRecord, type JsonRecord, required } from "./verify/json.ts";
 
 const UNITS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000 };
 /** Columns of the table, 97 together; an agent's id has 30 characters. */

@@ -1,10 +1,10 @@
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { isJsonRecord, type JsonRecord, listAt, required, textAt, valueAt } from "../verify/json.ts";
 import { type Command, CommandError, type CommandInput, type CommandReport, type OptionName } from "./command.ts";
 import { type FileViolation, MANDATE_FILE, type MandateFiles, readMandateFiles } from "./mandate-files.ts";
 import { canonicalYaml, lineDiff } from "./mandate-yaml.ts";
 import { addressFrom, type CallService, RequestRefusedError, serviceFrom } from "./service.ts";
-import { isJsonRecord, type JsonRecord, listAt, required, textAt, valueAt } from "./verify/json.ts";
 
 const FILE_FORMAT = [
   "",

@@ -1,8 +1,8 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseAllDocuments, type Document as YamlDocument } from "yaml";
+import { isJsonRecord, type JsonRecord } from "../verify/json.ts";
 import { CommandError } from "./command.ts";
-import { isJsonRecord, type JsonRecord } from "./verify/json.ts";
 
 /** A place in a file, from 1. */
 export interface FilePlace {

@@ -1,10 +1,10 @@
 import { writeFile } from "node:fs/promises";
+import { type JsonRecord, textAt } from "../verify/json.ts";
 import { type Command, CommandError, type CommandReport } from "./command.ts";
 import { recordsOf } from "./dry-run.ts";
 import { type JunitSuite, junitXml } from "./junit.ts";
 import { readMandates } from "./mandate-commands.ts";
 import { type CallService, serviceFrom } from "./service.ts";
-import { type JsonRecord, textAt } from "./verify/json.ts";
 
 /** Failing tests of one mandate that are printed. */
 const MAX_PRINTED = 20;

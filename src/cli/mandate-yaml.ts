@@ -1,5 +1,5 @@
 import { stringify } from "yaml";
-import { isJsonRecord, type JsonRecord } from "./verify/json.ts";
+import { isJsonRecord, type JsonRecord } from "../verify/json.ts";
 
 /** Members in the order of the canonical form; others come last, by name. */
 const ORDER = [

@@ -1,6 +1,6 @@
+import { isJsonRecord, type JsonRecord, listAt, stringFrom, textAt, valueAt } from "../verify/json.ts";
 import { type Command, CommandError, type CommandInput } from "./command.ts";
 import { serviceFrom } from "./service.ts";
-import { isJsonRecord, type JsonRecord, listAt, stringFrom, textAt, valueAt } from "./verify/json.ts";
 
 const PATH = "/v1/enforce/mcp-servers";
 const PAGE_SIZE = 500;

@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import { VerificationError } from "../verify/verification-error.ts";
 import { attachClaudeCode, attachCodex } from "./attach.ts";
 import { certificateVerify } from "./certificate-verify.ts";
 import { printable } from "./columns.ts";
@@ -31,7 +32,6 @@ import { signingKeyRetire } from "./signing-key-retire.ts";
 import { vaultExplain } from "./vault-explain.ts";
 import { vaultExport, vaultProve } from "./vault-export.ts";
 import { vaultVerify } from "./vault-verify.ts";
-import { VerificationError } from "./verify/verification-error.ts";
 
 /** Every command of `agentctl`, in the order of its help. */
 export const COMMANDS: readonly Command[] = [

@@ -1,8 +1,8 @@
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
+import { isJsonRecord, type JsonRecord, listAt, stringFrom, textAt } from "../verify/json.ts";
 import { parseJson } from "./bundle.ts";
 import { CommandError, type CommandInput, ServiceFailedError } from "./command.ts";
-import { isJsonRecord, type JsonRecord, listAt, stringFrom, textAt } from "./verify/json.ts";
 
 /** Milliseconds for one request: enough for a page of large entries over a slow connection. */
 const TIMEOUT_MS = 60_000;

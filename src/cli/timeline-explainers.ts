@@ -1,4 +1,4 @@
-import { type JsonRecord, listAt, textAt, valueAt } from "./verify/json.ts";
+import { type JsonRecord, listAt, textAt, valueAt } from "../verify/json.ts";
 
 /** The things that a decision names; their entries explain how it came about. */
 export interface DecisionReferences {

@@ -1,5 +1,5 @@
+import { type JsonRecord, listAt, textAt, valueAt } from "../verify/json.ts";
 import { type DecisionReferences, eventsIn, referencesIn } from "./timeline-explainers.ts";
-import { type JsonRecord, listAt, textAt, valueAt } from "./verify/json.ts";
 
 /** One entry of the log that concerns a decision. */
 export interface TimelineItem {

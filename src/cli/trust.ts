@@ -1,6 +1,6 @@
+import { type PublicKey, publicKeyFromPem, publicKeysFromJwks } from "../verify/public-key.ts";
 import { parseJson, readText } from "./bundle.ts";
 import { CommandError, type CommandInput } from "./command.ts";
-import { type PublicKey, publicKeyFromPem, publicKeysFromJwks } from "./verify/checkpoint.ts";
 
 /** Keys that signatures are verified with, and their source. */
 export interface Trust {
@@ -28,13 +28,13 @@ export async function pinnedKeys(input: CommandInput): Promise<readonly PublicKe
 }
 
 async function readPemKey(path: string): Promise<PublicKey> {
-  const key = publicKeyFromPem(await readText(path));
+  const key = await publicKeyFromPem(await readText(path));
   if (key !== undefined) return key;
   throw new CommandError(`--public-key: \`${path}\` holds no ECDSA P-256 public key in PEM (BEGIN PUBLIC KEY)`);
 }
 
 async function readJwks(path: string): Promise<readonly PublicKey[]> {
-  const keys = publicKeysFromJwks(parseJson(await readText(path)));
+  const keys = await publicKeysFromJwks(parseJson(await readText(path)));
   if (keys !== undefined && keys.length > 0) return keys;
   throw new CommandError(`--jwks: \`${path}\` is no JSON Web Key Set with an ECDSA P-256 key`);
 }

@@ -1,12 +1,13 @@
+import { type SignedCheckpoint, verifyAnsweredCheckpoint, verifyCheckpoint } from "../verify/checkpoint.ts";
+import type { LogEntry } from "../verify/entry.ts";
+import { type JsonRecord, parseCanonicalObject } from "../verify/json.ts";
+import { LogCheck } from "../verify/log-check.ts";
+import { VerificationError } from "../verify/verification-error.ts";
 import { openBundle } from "./bundle.ts";
 import { type Command, CommandError, type CommandInput } from "./command.ts";
 import { Timeline, timelineLines } from "./timeline.ts";
 import { type Trust, trustFrom, trustLines } from "./trust.ts";
 import { VaultServer } from "./vault-server.ts";
-import { type SignedCheckpoint, verifyCheckpoint } from "./verify/checkpoint.ts";
-import { type JsonRecord, parseCanonicalObject } from "./verify/json.ts";
-import { LogCheck, type LogEntry } from "./verify/log-check.ts";
-import { VerificationError } from "./verify/verification-error.ts";
 
 /** A readable log and one of its decisions, both not yet verified. */
 interface Source {
@@ -54,7 +55,7 @@ async function openLog(input: CommandInput, path: string, decisionId: string): P
   const bundle = await openBundle(path);
   if (bundle.kind !== "log") throw new CommandError("--bundle: a decision bundle holds one entry; give a log bundle");
   const trust = await trustFrom(input, "bundle", () => bundle.publicKeys);
-  const checkpoint = verifyCheckpoint(bundle.checkpoint, trust.keys);
+  const checkpoint = await verifyCheckpoint(bundle.checkpoint, trust.keys);
   // Reads the file twice instead of keeping its bodies: which entries matter is known only from the decision.
   const needle = `"decision_id":${JSON.stringify(decisionId)}`;
   for await (const { body } of bundle.entries()) {
@@ -68,8 +69,8 @@ async function openLog(input: CommandInput, path: string, decisionId: string): P
 async function openService(input: CommandInput, decisionId: string): Promise<Source> {
   const server = new VaultServer(input);
   const trust = await trustFrom(input, "service", () => server.publicKeys());
-  const { body } = await server.decision(decisionId);
-  const checkpoint = verifyCheckpoint(await server.checkpoint(), trust.keys);
+  const { body } = (await server.decision(decisionId)).entry;
+  const checkpoint = await verifyAnsweredCheckpoint(await server.checkpoint(), trust.keys);
   return { checkpoint, trust, body, entries: () => server.entries(checkpoint.treeSize) };
 }
 
@@ -81,13 +82,11 @@ function parseDecision(body: string, decisionId: string): JsonRecord {
 
 /** Reads and verifies the whole log, and adds its entries to the timeline. */
 async function readVerified({ checkpoint, entries, body }: Source, timeline: Timeline): Promise<void> {
-  const check = new LogCheck(checkpoint);
   let isThere = false;
-  for await (const entry of entries()) {
-    timeline.add(check.add(entry));
+  await new LogCheck(checkpoint).run(entries(), (parsed, entry) => {
+    timeline.add(parsed);
     isThere ||= entry.body === body;
-  }
-  check.finish();
+  });
   if (!isThere)
     throw new VerificationError("contradiction", "the log does not hold the decision as the service gave it");
 }

@@ -1,10 +1,13 @@
-import { decisionBundleText, logBundleHead, logBundleLine, writeOutput } from "./bundle.ts";
+import { decisionBundleText, logBundleHead, logBundleLine } from "../verify/bundle.ts";
+import { verifyAnsweredCheckpoint } from "../verify/checkpoint.ts";
+import { assertAnswers } from "../verify/contradictions.ts";
+import { verifyDecision } from "../verify/decision.ts";
+import { verifyAnsweredProof } from "../verify/inclusion.ts";
+import { VerificationError } from "../verify/verification-error.ts";
+import { writeOutput } from "./bundle.ts";
 import { type Command, CommandError } from "./command.ts";
 import { trustFrom } from "./trust.ts";
 import { VaultServer } from "./vault-server.ts";
-import { verifyCheckpoint } from "./verify/checkpoint.ts";
-import { verifyDecision } from "./verify/log-check.ts";
-import { VerificationError } from "./verify/verification-error.ts";
 
 /** `agentctl vault export`: the whole log as a bundle. */
 export const vaultExport: Command = {
@@ -20,7 +23,7 @@ export const vaultExport: Command = {
   async run(input) {
     const server = new VaultServer(input);
     const { keys } = await trustFrom(input, "service", () => server.publicKeys());
-    const { note, treeSize, origin, key } = verifyCheckpoint(await server.checkpoint(), keys);
+    const { note, treeSize, origin, key } = await verifyAnsweredCheckpoint(await server.checkpoint(), keys);
     const out = input.option("out");
     let written = 0;
     await writeOutput(out, input.io, async (write) => {
@@ -50,13 +53,17 @@ export const vaultProve: Command = {
     const [decisionId = ""] = input.positionals;
     const server = new VaultServer(input);
     const { keys } = await trustFrom(input, "service", () => server.publicKeys());
-    const { index, body } = await server.decision(decisionId);
-    const checkpoint = verifyCheckpoint(await server.checkpoint(), keys);
-    const proof = { body, leafIndex: index, auditPath: await server.auditPath(index, checkpoint.treeSize) };
-    const decision = verifyDecision(proof, checkpoint);
+    const { answer, entry } = await server.decision(decisionId);
+    const { index, body } = entry;
+    const { treeSize } = await verifyAnsweredCheckpoint(await server.checkpoint(), keys);
+    const answered = await server.inclusion(index, treeSize);
+    const checkpoint = await verifyAnsweredProof(entry, answered, keys);
+    const proof = { body, leafIndex: index, auditPath: answered.auditPath };
+    const decision = await verifyDecision(proof, checkpoint);
     if (decision.decision_id !== decisionId) {
       throw new VerificationError("contradiction", `the service gave another decision than \`${decisionId}\``, index);
     }
+    assertAnswers(answer, decision);
     const out = input.option("out");
     await writeOutput(out, input.io, (write) => write(decisionBundleText(proof, checkpoint.note, [checkpoint.key])));
     return {

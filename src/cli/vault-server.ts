@@ -1,13 +1,19 @@
-import { entryFrom } from "./bundle.ts";
+import { entryFrom } from "../verify/bundle.ts";
+import { type Bytes, bytesFromBase64, HASH_BYTES, hashesFrom } from "../verify/bytes.ts";
+import type { AnsweredCheckpoint } from "../verify/checkpoint.ts";
+import type { AnsweredConsistency } from "../verify/consistency.ts";
+import type { LogEntry } from "../verify/entry.ts";
+import type { AnsweredProof } from "../verify/inclusion.ts";
+import { indexFrom, isJsonRecord, type JsonRecord, required, stringFrom } from "../verify/json.ts";
+import { type PublicKey, publicKeysFromJwks } from "../verify/public-key.ts";
+import { VerificationError } from "../verify/verification-error.ts";
 import type { CommandInput } from "./command.ts";
 import { type CallService, serviceFrom } from "./service.ts";
-import { type PublicKey, publicKeysFromJwks } from "./verify/checkpoint.ts";
-import { hashesFrom, indexFrom, isJsonRecord, required, stringFrom } from "./verify/json.ts";
-import type { LogEntry } from "./verify/log-check.ts";
-import { VerificationError } from "./verify/verification-error.ts";
 
 const PAGE_SIZE = 500;
 const VAULT = "/v1/enforce/vault";
+/** Names the service in faults. */
+const SERVICE = "the service";
 
 /** The vault and the signing keys of a running service, over REST. Its responses are not trusted: the callers verify them. */
 export class VaultServer {
@@ -18,10 +24,9 @@ export class VaultServer {
     this.#call = serviceFrom(input);
   }
 
-  /** Returns the note of the current checkpoint. */
-  async checkpoint(): Promise<string> {
-    const { note } = await this.#call(`${VAULT}/checkpoint`);
-    return required(stringFrom(note), "the service", "`note`");
+  /** Returns the current checkpoint. */
+  async checkpoint(): Promise<AnsweredCheckpoint> {
+    return checkpointFrom(await this.#call(`${VAULT}/checkpoint`));
   }
 
   /** Reads the entries from the first one up to a size of the log, by default to its end. The service may return fewer. */
@@ -29,40 +34,69 @@ export class VaultServer {
     return readEntries(this.#call, size);
   }
 
-  /** Returns the audit path of an entry in the log at a size. */
-  async auditPath(index: number, treeSize: number): Promise<readonly Uint8Array[]> {
-    const { audit_path } = await this.#call(`${VAULT}/proofs/inclusion`, { query: { index, tree_size: treeSize } });
-    return required(hashesFrom(audit_path), "the service", "`audit_path` of hashes");
-  }
-
-  /** Returns the consistency path from one size of the log to a later one. */
-  async consistencyPath(from: number, to: number): Promise<readonly Uint8Array[]> {
-    const { path } = await this.#call(`${VAULT}/proofs/consistency`, { query: { from, to } });
-    return required(hashesFrom(path), "the service", "`path` of hashes");
-  }
-
-  /** Returns a decision's index in the log and the sealed text. */
-  async decision(decisionId: string): Promise<{ readonly index: number; readonly body: string }> {
-    const { receipt } = await this.#call(`/v1/enforce/decisions/${encodeURIComponent(decisionId)}`);
-    const { index, canonical_body } = required(isJsonRecord(receipt) ? receipt : undefined, "the service", "`receipt`");
+  /** Returns the proof of an entry in the log at a size. */
+  async inclusion(index: number, treeSize: number): Promise<AnsweredProof> {
+    const proof = await this.#call(`${VAULT}/proofs/inclusion`, { query: { index, tree_size: treeSize } });
     return {
-      index: required(indexFrom(index), "the receipt", "`index`"),
-      body: required(stringFrom(canonical_body), "the receipt", "`canonical_body`"),
+      leafIndex: int64In(proof, "leaf_index"),
+      leafHash: hashIn(proof, "leaf_hash"),
+      treeSize: int64In(proof, "tree_size"),
+      auditPath: pathIn(proof, "audit_path"),
+      rootHash: hashIn(proof, "root_hash"),
+      checkpoint: isJsonRecord(proof.checkpoint) ? checkpointFrom(proof.checkpoint) : undefined,
     };
+  }
+
+  /** Returns the proof that the log at a size begins with the log at an earlier one. */
+  async consistency(from: number, to: number): Promise<AnsweredConsistency> {
+    const proof = await this.#call(`${VAULT}/proofs/consistency`, { query: { from, to } });
+    return {
+      from: int64In(proof, "from"),
+      to: int64In(proof, "to"),
+      path: pathIn(proof, "path"),
+      fromRoot: hashIn(proof, "from_root"),
+      toRoot: hashIn(proof, "to_root"),
+    };
+  }
+
+  /** Returns the answer to the question for a decision, and the entry that its receipt holds. */
+  async decision(decisionId: string): Promise<{ readonly answer: JsonRecord; readonly entry: LogEntry }> {
+    const answer = await this.#call(`/v1/enforce/decisions/${encodeURIComponent(decisionId)}`);
+    const receipt = required(isJsonRecord(answer.receipt) ? answer.receipt : undefined, SERVICE, "`receipt`");
+    const { index, leaf_hash, canonical_body: body } = receipt;
+    return { answer, entry: entryFrom({ index, leaf_hash, body }, "the receipt") };
   }
 
   /** Retires a signing key. Returns the time as the service gives it. */
   async retireSigningKey(keyId: string): Promise<string> {
     const { signing_key: key } = await this.#call(`/v1/admin/signing-keys/${keyId}:retire`, { method: "POST" });
     const retiredAt = isJsonRecord(key) ? stringFrom(key.retired_at) : undefined;
-    return required(retiredAt, "the service", "`retired_at`");
+    return required(retiredAt, SERVICE, "`retired_at`");
   }
 
   /** Returns the keys that the service publishes. */
   async publicKeys(): Promise<readonly PublicKey[]> {
-    return required(publicKeysFromJwks(await this.#call("/.well-known/jwks.json")), "the service", "key set");
+    return required(await publicKeysFromJwks(await this.#call("/.well-known/jwks.json")), SERVICE, "key set");
   }
 }
+
+function checkpointFrom(answer: JsonRecord): AnsweredCheckpoint {
+  return {
+    origin: textIn(answer, "origin"),
+    treeSize: int64In(answer, "tree_size"),
+    rootHash: hashIn(answer, "root_hash"),
+    note: textIn(answer, "note"),
+    verifierKey: textIn(answer, "verifier_key"),
+  };
+}
+
+const textIn = (answer: JsonRecord, name: string): string => required(stringFrom(answer[name]), SERVICE, `\`${name}\``);
+const int64In = (answer: JsonRecord, name: string): bigint =>
+  BigInt(required(indexFrom(answer[name]), SERVICE, `\`${name}\``));
+const hashIn = (answer: JsonRecord, name: string): Bytes =>
+  required(bytesFromBase64(answer[name], HASH_BYTES), SERVICE, `\`${name}\` of 32 bytes in base64`);
+const pathIn = (answer: JsonRecord, name: string): readonly Bytes[] =>
+  required(hashesFrom(answer[name]), SERVICE, `\`${name}\` of hashes`);
 
 async function* readEntries(get: CallService, size: number | undefined): AsyncGenerator<LogEntry> {
   const range = { from: 0, page_size: PAGE_SIZE, ...(size === undefined ? {} : { to: size }) };
@@ -72,7 +106,7 @@ async function* readEntries(get: CallService, size: number | undefined): AsyncGe
     const page = await get(`${VAULT}/entries`, {
       query: pageToken === "" ? range : { ...range, page_token: pageToken },
     });
-    const entries = required(Array.isArray(page.entries) ? page.entries : undefined, "the service", "`entries`");
+    const entries = required(Array.isArray(page.entries) ? page.entries : undefined, SERVICE, "`entries`");
     for (const entry of entries) yield entryFrom(entry, "an entry of the service");
     count += entries.length;
     pageToken = stringFrom(page.next_page_token) ?? "";

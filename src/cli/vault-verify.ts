@@ -1,25 +1,23 @@
+import { DECISION_FORMAT, LOG_FORMAT } from "../verify/bundle.ts";
+import { areEqual, base64 } from "../verify/bytes.ts";
 import {
-  DECISION_FORMAT,
-  type DecisionBundle,
-  LOG_FORMAT,
-  type LogBundle,
-  openBundle,
-  readText,
-  writeOutput,
-} from "./bundle.ts";
+  type AnsweredCheckpoint,
+  type Checkpoint,
+  type SignedCheckpoint,
+  verifyAnsweredCheckpoint,
+  verifyCheckpoint,
+} from "../verify/checkpoint.ts";
+import { assertGrown, assertNotCutOff } from "../verify/consistency.ts";
+import { verifyDecision } from "../verify/decision.ts";
+import type { LogEntry } from "../verify/entry.ts";
+import { assertSigns, verifyAnsweredProof } from "../verify/inclusion.ts";
+import { LogCheck } from "../verify/log-check.ts";
+import type { PublicKey } from "../verify/public-key.ts";
+import { VerificationError } from "../verify/verification-error.ts";
+import { type DecisionBundle, type LogBundle, openBundle, readText, writeOutput } from "./bundle.ts";
 import { type Command, CommandError, type CommandInput, type CommandReport, ServiceFailedError } from "./command.ts";
 import { type Trust, trustFrom, trustLines } from "./trust.ts";
 import { VaultServer } from "./vault-server.ts";
-import {
-  assertSignedInTime,
-  type Checkpoint,
-  type PublicKey,
-  type SignedCheckpoint,
-  verifyCheckpoint,
-} from "./verify/checkpoint.ts";
-import { LogCheck, verifyDecision } from "./verify/log-check.ts";
-import { hashOfLeaf, isConsistent, rootFromInclusion } from "./verify/merkle.ts";
-import { VerificationError } from "./verify/verification-error.ts";
 
 /** `agentctl vault verify`: a bundle without any service, or the log of a running service. */
 export const vaultVerify: Command = {
@@ -68,20 +66,17 @@ async function verify(input: CommandInput): Promise<Verified> {
 
 async function verifyLog(input: CommandInput, bundle: LogBundle): Promise<Verified> {
   const trust = await trustFrom(input, "bundle", () => bundle.publicKeys);
-  const checkpoint = verifyCheckpoint(bundle.checkpoint, trust.keys);
+  const checkpoint = await verifyCheckpoint(bundle.checkpoint, trust.keys);
   const earlier = await earlierCheckpoints(input, trust);
-  const check = new LogCheck(checkpoint, earlier);
-  for await (const entry of bundle.entries()) check.add(entry);
-  check.finish();
+  await new LogCheck(checkpoint, earlier).run(bundle.entries());
   return { checkpoint, report: reportOf(`every entry of the log${earlierText(earlier)}`, "log", checkpoint, trust) };
 }
 
 async function verifyOne(input: CommandInput, bundle: DecisionBundle): Promise<Verified> {
   const trust = await trustFrom(input, "bundle", () => bundle.publicKeys);
-  const checkpoint = verifyCheckpoint(bundle.checkpoint, trust.keys);
+  const checkpoint = await verifyCheckpoint(bundle.checkpoint, trust.keys);
   for (const earlier of await earlierCheckpoints(input, trust)) assertSameRoot(earlier, checkpoint);
-  const { decision_id: id, decision, at } = verifyDecision(bundle.proof, checkpoint);
-  assertSignedInTime(checkpoint.key, "the decision", at);
+  const { decision_id: id, decision, at } = await verifyDecision(bundle.proof, checkpoint);
   const what = `decision \`${String(id)}\` (${String(decision)}, ${String(at)}) is entry ${bundle.proof.leafIndex}`;
   const { lines, json } = reportOf(what, "decision", checkpoint, trust);
   const more = { decision_id: id, decision, at, leaf_index: bundle.proof.leafIndex };
@@ -99,7 +94,7 @@ async function verifyService(input: CommandInput): Promise<Verified> {
 
 async function earlierCheckpoints(input: CommandInput, { keys }: Trust): Promise<readonly SignedCheckpoint[]> {
   const notes = await Promise.all(input.options("checkpoint").map(readText));
-  return notes.map((note) => verifyCheckpoint(note, keys));
+  return Promise.all(notes.map((note) => verifyCheckpoint(note, keys)));
 }
 
 /** Compares the checkpoint of a decision bundle with an earlier one, which is possible at the same size only. */
@@ -109,7 +104,7 @@ function assertSameRoot({ treeSize, root, origin }: Checkpoint, checkpoint: Chec
       "--checkpoint: a decision bundle can be compared with a checkpoint of its own size alone; verify a log bundle or --url",
     );
   }
-  if (root.equals(checkpoint.root)) return;
+  if (areEqual(root, checkpoint.root)) return;
   const message = `the kept checkpoint of size ${treeSize} has another root: the log forked`;
   throw new VerificationError("rewritten", message);
 }
@@ -125,7 +120,7 @@ function reportOf(
   { origin, treeSize, root, key }: SignedCheckpoint,
   { source }: Trust,
 ): CommandReport {
-  const rootHash = root.toString("base64");
+  const rootHash = base64(root);
   return {
     lines: [
       `VERIFIED: ${what}`,
@@ -158,33 +153,32 @@ async function verifyServedLog(
   keys: readonly PublicKey[],
   earlier: readonly SignedCheckpoint[],
 ): Promise<ServedLog> {
-  const checkpoint = verifyCheckpoint(await readCheckpoint(server, earlier), keys);
+  const checkpoint = await verifyAnsweredCheckpoint(await readCheckpoint(server, earlier), keys);
   const { treeSize } = checkpoint;
-  const check = new LogCheck(checkpoint, earlier);
-  const samples = sampleIndexes(treeSize);
-  const leaves = new Map<number, Uint8Array>();
-  for await (const entry of server.entries(treeSize)) {
-    check.add(entry);
-    if (samples.has(entry.index)) leaves.set(entry.index, hashOfLeaf(entry.body));
+  const indexes = sampleIndexes(treeSize);
+  const samples: LogEntry[] = [];
+  await new LogCheck(checkpoint, earlier).run(server.entries(treeSize), (_, entry) => {
+    if (indexes.has(entry.index)) samples.push(entry);
+  });
+  for (const entry of samples) {
+    const proof = await server.inclusion(entry.index, treeSize);
+    await verifyAnsweredProof(entry, proof, keys);
+    assertSigns(checkpoint, proof);
   }
-  check.finish();
-  for (const [index, leaf] of leaves) await assertInclusion(server, checkpoint, index, leaf);
-  let proofs = leaves.size;
-  for (const each of earlier) proofs += await assertConsistent(server, each, checkpoint);
-  const later = verifyCheckpoint(await server.checkpoint(), keys);
-  proofs += await assertConsistent(server, checkpoint, later);
+  let proofs = samples.length;
+  for (const each of earlier) proofs += await verifyGrowth(server, each, checkpoint);
+  const later = await verifyAnsweredCheckpoint(await server.checkpoint(), keys);
+  proofs += await verifyGrowth(server, checkpoint, later);
   return { checkpoint, proofs };
 }
 
 /** Reads the service's checkpoint. If the service fails, looks for a faulty entry, which may be why. */
-async function readCheckpoint(server: VaultServer, earlier: readonly SignedCheckpoint[]): Promise<string> {
+async function readCheckpoint(server: VaultServer, earlier: readonly SignedCheckpoint[]): Promise<AnsweredCheckpoint> {
   try {
     return await server.checkpoint();
   } catch (error) {
     if (!(error instanceof ServiceFailedError)) throw error;
-    const check = new LogCheck(undefined, earlier);
-    for await (const entry of server.entries()) check.add(entry);
-    check.finish();
+    await new LogCheck(undefined, earlier).run(server.entries());
     throw error;
   }
 }
@@ -195,30 +189,11 @@ function sampleIndexes(size: number): ReadonlySet<number> {
   return new Set(Array.from({ length: count }, (_, at) => Math.floor((at * (size - 1)) / Math.max(1, count - 1))));
 }
 
-async function assertInclusion(
-  server: VaultServer,
-  { treeSize, root }: Checkpoint,
-  leafIndex: number,
-  leaf: Uint8Array,
-): Promise<void> {
-  const auditPath = await server.auditPath(leafIndex, treeSize);
-  if (rootFromInclusion(leaf, { leafIndex, treeSize, auditPath })?.equals(root)) return;
-  const message = `the service's proof of entry ${leafIndex} does not lead to its root`;
-  throw new VerificationError("proof", message, leafIndex);
-}
-
-/** Checks that a log only grew between two checkpoints. Returns the number of proofs that this took. */
-async function assertConsistent(server: VaultServer, earlier: Checkpoint, later: Checkpoint): Promise<number> {
-  const { treeSize: from, root: fromRoot } = earlier;
-  const { treeSize: to, root: toRoot } = later;
-  if (from > to) {
-    throw new VerificationError("truncated", `the log was cut off: it had ${from} entries and has ${to}`, to, from - 1);
-  }
-  if (from === 0) return 0;
-  const path = from === to ? [] : await server.consistencyPath(from, to);
-  if (!isConsistent({ from, to, fromRoot, toRoot, path })) {
-    const message = `the service does not prove that its log of ${to} entries begins with the log of ${from}`;
-    throw new VerificationError("proof", message);
-  }
-  return from === to ? 0 : 1;
+/** Verifies that a log only grew between two checkpoints. Returns the number of proofs of the service that this took. */
+async function verifyGrowth(server: VaultServer, earlier: Checkpoint, later: Checkpoint): Promise<number> {
+  assertNotCutOff(earlier, later);
+  const isProofNeeded = earlier.treeSize > 0 && earlier.treeSize < later.treeSize;
+  const proof = isProofNeeded ? await server.consistency(earlier.treeSize, later.treeSize) : undefined;
+  await assertGrown(earlier, later, proof);
+  return isProofNeeded ? 1 : 0;
 }

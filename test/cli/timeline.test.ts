@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { type Explanation, Timeline } from "../../src/cli/timeline.ts";
-import type { JsonRecord } from "../../src/cli/verify/json.ts";
+import type { JsonRecord } from "../../src/verify/json.ts";
 
 const id = (prefix: string, letter: string): string => `${prefix}_${letter.repeat(26)}`;
 const [ACTOR, LENDER, OTHER] = [id("agt", "a"), id("agt", "b"), id("agt", "c")];

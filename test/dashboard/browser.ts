@@ -15,7 +15,8 @@ export const CHROMIUM = process.env.CHROMIUM ?? INSTALLED.find((path) => existsS
 const ROOT = join(import.meta.dirname, "..", "..");
 /** Git-ignored. */
 const SCREENSHOTS = join(ROOT, ".generated", "screenshots");
-const FLAGS = [
+/** Flags of a browser for tests. */
+export const BROWSER_FLAGS = [
   "--no-sandbox",
   "--disable-gpu",
   "--disable-quic",
@@ -70,7 +71,7 @@ export function describeInBrowser(title: string, define: (this: Suite) => void):
 export async function openDashboard(options: TestServiceOptions = {}): Promise<Dashboard> {
   execFileSync(process.execPath, [join(ROOT, "src/dashboard/build.ts")], { stdio: "inherit" });
   const service = await startService(options);
-  const browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+  const browser = await chromium.launch({ executablePath: CHROMIUM, args: BROWSER_FLAGS });
   return {
     service,
     browser,

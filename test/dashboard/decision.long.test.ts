@@ -6,8 +6,8 @@ import { GetDecisionResponseSchema } from "../../gen/agentcontrol/v1/enforcement
 import { MandateService } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { GetInclusionProofResponseSchema } from "../../gen/agentcontrol/v1/vault_service_pb.js";
 import { openBundle } from "../../src/cli/bundle.ts";
-import { verifyCheckpoint } from "../../src/cli/verify/checkpoint.ts";
-import { verifyDecision } from "../../src/cli/verify/log-check.ts";
+import { verifyCheckpoint } from "../../src/verify/checkpoint.ts";
+import { verifyDecision } from "../../src/verify/decision.ts";
 import {
   APPEARANCES,
   assertAccessible,
@@ -148,8 +148,8 @@ describeInBrowser("the screen of a decision", () => {
     const [proof] = await Promise.all([page.waitForEvent("download"), page.click("[data-action=download-proof]")]);
     const bundle = await openBundle(await proof.path());
     if (bundle.kind !== "decision") throw new Error("another bundle");
-    const checkpoint = verifyCheckpoint(bundle.checkpoint, bundle.publicKeys);
-    expect(verifyDecision(bundle.proof, checkpoint).decision_id).to.equal(id);
+    const checkpoint = await verifyCheckpoint(bundle.checkpoint, bundle.publicKeys);
+    expect((await verifyDecision(bundle.proof, checkpoint)).decision_id).to.equal(id);
   });
 
   /** Opens a decision whose answers come changed. */

@@ -1,4 +1,4 @@
-import { createHash, generateKeyPairSync, sign } from "node:crypto";
+import { generateKeyPairSync, sign } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,53 +7,22 @@ import { expect } from "chai";
 import { GetDecisionResponseSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { openBundle } from "../../src/cli/bundle.ts";
-import { publicKeysFromJwks, verifyCheckpoint } from "../../src/cli/verify/checkpoint.ts";
-import { verifyDecision } from "../../src/cli/verify/log-check.ts";
-import { decisionBundle, logBundleHead, logBundleLine } from "../../src/dashboard/proof/bundle-text.ts";
+import { decisionBundle, logBundleLine } from "../../src/dashboard/proof/bundle-text.ts";
+import { checkCertificate } from "../../src/dashboard/proof/check-certificate.ts";
 import { checkpointSteps } from "../../src/dashboard/proof/check-checkpoint.ts";
 import { type ConsistencyEvidence, consistencySteps } from "../../src/dashboard/proof/check-consistency.ts";
-import {
-  type AnsweredProof,
-  type DecisionEvidence,
-  decisionSteps,
-  entrySteps,
-} from "../../src/dashboard/proof/check-decision.ts";
-import { canonicalText, parseSealed } from "../../src/dashboard/proof/sealed-text.ts";
-import { parseNote, publishedKeys, rawSignature } from "../../src/dashboard/proof/signed-note.ts";
+import { type DecisionEvidence, decisionSteps, entrySteps } from "../../src/dashboard/proof/check-decision.ts";
 import { failedStep, runSteps } from "../../src/dashboard/proof/steps.ts";
-import { hashOfLeaf, isConsistent, rootFromInclusion } from "../../src/dashboard/proof/tree-walk.ts";
-import { canonicalJson } from "../../src/tree/canonical.ts";
 import { leafHash } from "../../src/tree/merkle.ts";
-import { consistencyPath, inclusionPath, rangeRoot } from "../../src/tree/proofs.ts";
+import { logBundleHead } from "../../src/verify/bundle.ts";
+import { verifyCheckpoint } from "../../src/verify/checkpoint.ts";
+import { verifyDecision } from "../../src/verify/decision.ts";
+import type { AnsweredProof } from "../../src/verify/inclusion.ts";
+import { parseCanonicalObject } from "../../src/verify/json.ts";
+import { publicKeysFromJwks } from "../../src/verify/public-key.ts";
+import { parseNote } from "../../src/verify/signed-note.ts";
 import { openWorkspace, type TestWorkspace, velocityRule } from "../support/harness.ts";
-
-/** Returns copies of a value, each with one thing in it changed, and where. */
-function* flips(value: unknown, path = ""): Generator<readonly [string, unknown]> {
-  if (typeof value === "string") yield [path, flippedText(value)];
-  else if (typeof value === "bigint") yield [path, value + 1n];
-  else if (typeof value === "number") yield [path, value + 1];
-  else if (typeof value === "boolean") yield [path, !value];
-  else if (value instanceof Uint8Array) yield [path, flippedBytes(value)];
-  else if (Array.isArray(value)) {
-    yield [`${path}.length`, value.slice(1)];
-    for (const [at, each] of value.entries())
-      for (const [where, flipped] of flips(each, `${path}[${at}]`)) yield [where, value.with(at, flipped)];
-  } else if (typeof value === "object" && value !== null) {
-    for (const [name, each] of Object.entries(value))
-      for (const [where, flipped] of flips(each, `${path}.${name}`)) yield [where, { ...value, [name]: flipped }];
-  }
-}
-
-function flippedText(text: string): string {
-  const at = Math.floor(text.length / 2);
-  return `${text.slice(0, at)}${text[at] === "A" ? "B" : "A"}${text.slice(at + 1)}`;
-}
-
-function flippedBytes(bytes: Uint8Array): Uint8Array {
-  const copy = Uint8Array.from(bytes);
-  copy[copy.length - 1] = (copy.at(-1) ?? 0) ^ 1;
-  return copy;
-}
+import { flips } from "../verify/flips.ts";
 
 /** Members that no log seals; the page shows none of them as sealed. */
 const UNSEALED = /\.(tool_digest|action_digest|kty|alg|use|key_ops|issuer)$|\.jwks\.keys\.length$/;
@@ -104,7 +73,7 @@ describe("proofs in the browser", () => {
   it("fail for every field that is changed.", async () => {
     const { decisionId } = await attempt(99);
     const evidence = await evidenceOf(decisionId);
-    expect(parseSealed(evidence.entry.body)?.decision).to.equal("block");
+    expect(parseCanonicalObject(evidence.entry.body)?.decision).to.equal("block");
     expect(await failedName(evidence)).to.equal(undefined);
     let count = 0;
     for (const [path, flipped] of flips(evidence)) {
@@ -167,18 +136,18 @@ describe("proofs in the browser", () => {
   it("make a bundle that agentctl verifies.", async () => {
     const { decisionId } = await attempt(5);
     const { entry, proof, jwks } = await evidenceOf(decisionId);
-    const [key] = await publishedKeys(jwks);
+    const [key] = (await publicKeysFromJwks(jwks)) ?? [];
     if (key === undefined || proof.checkpoint === undefined) throw new Error("no key");
     const folder = await mkdtemp(join(tmpdir(), "bundle-"));
     const path = join(folder, "decision.json");
     await writeFile(path, decisionBundle(entry.body, proof, proof.checkpoint.note, key));
     const bundle = await openBundle(path);
     if (bundle.kind !== "decision") throw new Error("another bundle");
-    const checkpoint = verifyCheckpoint(bundle.checkpoint, publicKeysFromJwks(jwks) ?? []);
-    expect(verifyDecision(bundle.proof, checkpoint).decision_id).to.equal(decisionId);
-    expect(bundle.publicKeys[0]?.fingerprint).to.equal(`sha256:${key.fingerprint}`);
+    const checkpoint = await verifyCheckpoint(bundle.checkpoint, [key]);
+    expect((await verifyDecision(bundle.proof, checkpoint)).decision_id).to.equal(decisionId);
+    expect(bundle.publicKeys[0]?.fingerprint).to.equal(key.fingerprint);
     const { entries } = await test.vault.listEntries({ pageSize: 500 });
-    await writeFile(path, logBundleHead(proof.checkpoint.note, key) + entries.map(logBundleLine).join(""));
+    await writeFile(path, logBundleHead(proof.checkpoint.note, [key]) + entries.map(logBundleLine).join(""));
     const log = await openBundle(path);
     expect(log.kind).to.equal("log");
     await rm(folder, { recursive: true });
@@ -221,72 +190,27 @@ describe("proofs in the browser", () => {
     const note = `${text}\n\u2014 ${checkpoint.origin} ${forged.toString("base64")}\n`;
     expect(await failed({ ...given, checkpoint: { ...checkpoint, note } })).to.equal("signature");
   });
-});
 
-describe("the walk through a tree in the browser", () => {
-  const bodies = Array.from({ length: 40 }, (_, index) => `entry ${index} – ü`);
-  const leaves = bodies.map(leafHash);
-  const rootOf = (start: number, end: number) =>
-    rangeRoot({ start, end }, ({ level, index }) => {
-      if (level === 0) return leaves[index] as Uint8Array;
-      const [from, size] = [index * 2 ** level, 2 ** level];
-      return rootOf2(from, from + size);
-    });
-  function rootOf2(start: number, end: number): Uint8Array {
-    if (end - start === 1) return leaves[start] as Uint8Array;
-    const middle = start + (end - start) / 2;
-    const parts = [Uint8Array.of(1), rootOf2(start, middle), rootOf2(middle, end)];
-    return createHash("sha256").update(Buffer.concat(parts)).digest();
-  }
-
-  it("agrees with the tree that the log keeps, at every size.", async () => {
-    for (let size = 1; size <= bodies.length; size++) {
-      const root = Buffer.from(rootOf(0, size));
-      for (let index = 0; index < size; index++) {
-        const path = inclusionPath(index, size).map(({ start, end }) => rootOf(start, end));
-        const leaf = await hashOfLeaf(bodies[index] ?? "");
-        const given = { leaf, leafIndex: index, treeSize: size, path };
-        expect(root.equals((await rootFromInclusion(given)) ?? Buffer.of())).to.equal(true);
-        const longer = await rootFromInclusion({ ...given, path: [...path, leaf] });
-        const shorter = await rootFromInclusion({ ...given, path: path.slice(1) });
-        expect(longer).to.equal(undefined);
-        if (path.length > 0) expect(shorter === undefined || !root.equals(shorter)).to.equal(true);
-      }
+  it("hold for a certificate, and fail for every field that is changed.", async () => {
+    const jwks = await test.keys.jwks();
+    const keys = (await publicKeysFromJwks(jwks)) ?? [];
+    const revoked = await test.agent("rogue");
+    await test.authority.createSession({ agentId: revoked });
+    const { revocationId } = await test.revocations.revokeAgent({ agentId: revoked, reason: "key found" });
+    const { certificate } = await test.revocations.getRevocation({ revocationId });
+    if (certificate === undefined) throw new Error("no certificate");
+    const failed = async (each: unknown) => failedStep(await checkCertificate(each as typeof certificate, keys))?.name;
+    expect(await failed(certificate)).to.equal(undefined);
+    let count = 0;
+    for (const [path, flipped] of flips(certificate)) {
+      if (path.includes("$typeName")) continue;
+      count++;
+      expect(await failed(flipped), path).to.be.a("string");
     }
-  });
-
-  it("agrees with it on what continues what.", async () => {
-    for (let to = 1; to <= bodies.length; to++) {
-      for (let from = 1; from <= to; from++) {
-        const path = consistencyPath(from, to).map(({ start, end }) => rootOf(start, end));
-        const given = { from, to, fromRoot: rootOf(0, from), toRoot: rootOf(0, to), path };
-        expect(await isConsistent(given), `${from} ${to}`).to.equal(true);
-        expect((await isConsistent({ ...given, toRoot: leaves[0] as Uint8Array })) && to > 1).to.equal(false);
-        if (path.length > 0) expect(await isConsistent({ ...given, path: path.slice(1) })).to.equal(false);
-      }
-    }
-  });
-
-  it("writes canonical JSON as the log does.", () => {
-    const value = { b: [1e21, 0.1, -0, "\u2028\u0007é\ud83d\ude00"], a: { "\ud83d\ude00": 1, "\ufb01": 2, "": null } };
-    expect(canonicalText(value)).to.equal(canonicalJson(value));
-    expect(parseSealed('{"a":1,"a":1}')).to.equal(undefined);
-    expect(parseSealed('{"a":"\\ud800"}')).to.equal(undefined);
-    expect(parseSealed("[]")).to.equal(undefined);
-  });
-
-  it("takes exact DER alone for a signature.", () => {
-    const { privateKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
-    for (let count = 0; count < 200; count++) {
-      const text = Buffer.from(String(count));
-      const der = sign("sha256", text, privateKey);
-      const raw = rawSignature(der);
-      expect(raw?.length).to.equal(64);
-      expect(rawSignature(Buffer.concat([der, Buffer.of(0)]))).to.equal(undefined);
-      expect(rawSignature(der.subarray(0, -1))).to.equal(undefined);
-    }
-    expect(rawSignature(Buffer.of())).to.equal(undefined);
-    expect(rawSignature(Buffer.from("30060201810201ff", "hex"))).to.equal(undefined);
-    expect(rawSignature(Buffer.from("3007020200010201", "hex"))).to.equal(undefined);
+    expect(count).to.be.above(15);
+    expect(failedStep(await checkCertificate(certificate, []))?.name).to.equal("key");
+    const { keys: set } = jwks as { readonly keys: readonly object[] };
+    const late = await publicKeysFromJwks({ keys: set.map((key) => ({ ...key, retired_at: "2020-01-01T00:00:00Z" })) });
+    expect(failedStep(await checkCertificate(certificate, late ?? []))?.name).to.equal("key");
   });
 });

@@ -5,15 +5,14 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
 import { SigningKeys } from "../../src/authority/signing-key.ts";
-
-import { isConsistent, rootFromInclusion } from "../../src/cli/verify/merkle.ts";
-
 import { createCheckpoints } from "../../src/log/checkpoint.ts";
 import { Vault } from "../../src/log/vault.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { registerAgent } from "../../src/registry/agents.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
 import { openDatabase } from "../../src/store/database.ts";
+import { areEqual } from "../../src/verify/bytes.ts";
+import { isConsistent, rootFromInclusion } from "../../src/verify/merkle.ts";
 import { naiveLeaf, naiveTree } from "../log/naive-tree.ts";
 import { withOwner } from "../support/owner.ts";
 
@@ -47,7 +46,7 @@ const END_MS = 60_000;
 
 interface Observed {
   readonly size: number;
-  readonly root: Buffer;
+  readonly root: Uint8Array;
 }
 
 /** A process that appends: started, and not told to begin. */
@@ -83,18 +82,18 @@ async function observe(vault: Vault, isOver: () => boolean, faults: string[]) {
   for (let isLast = false; !isLast; ) {
     isLast = isOver();
     const { note, verifierKey } = await vault.checkpoint(WORKSPACE, undefined);
-    const { treeSize: size, root } = readNote(note, verifierKey);
+    const { treeSize: size, root } = await readNote(note, verifierKey);
     proofs += 1;
     for (const earlier of [observed.at(-1), observed[Math.floor(observed.length / 3)]]) {
       if (earlier === undefined) continue;
       const proof = await vault.consistency(WORKSPACE, earlier.size, size);
-      const isOfBoth = earlier.root.equals(proof.fromRoot) && root.equals(proof.toRoot);
-      check(isOfBoth && isConsistent(proof), `${size} entries do not begin with the ${earlier.size} before`);
+      const isOfBoth = areEqual(earlier.root, proof.fromRoot) && areEqual(root, proof.toRoot);
+      check(isOfBoth && (await isConsistent(proof)), `${size} entries do not begin with the ${earlier.size} before`);
     }
     const index = Math.floor(Math.random() * size);
     const { leafHash, path } = await vault.inclusion(WORKSPACE, index, size);
-    const found = rootFromInclusion(leafHash, { leafIndex: index, treeSize: size, auditPath: path });
-    check(found?.equals(root) ?? false, `entry ${index} of ${size} is not proved`);
+    const found = await rootFromInclusion(leafHash, { leafIndex: index, treeSize: size, auditPath: path });
+    check(found !== undefined && areEqual(found, root), `entry ${index} of ${size} is not proved`);
     observed.push({ size, root });
     if (!isLast) await pause(LOOK_MS);
   }
@@ -124,7 +123,7 @@ function compare(rows: readonly Row[], told: readonly string[], observed: readon
   for (const decision of stored) faults.push(`decision ${decision} is there and was never told`);
   const tree = naiveTree(rows.map(({ body }) => naiveLeaf(body)));
   for (const { size, root } of observed) {
-    if (!tree.root(0, size).equals(root))
+    if (!areEqual(tree.root(0, size), root))
       faults.push(`the bodies of ${size} entries have another root than was signed`);
   }
   if (observed.at(-1)?.size !== rows.length) faults.push("the last checkpoint does not speak for all entries");

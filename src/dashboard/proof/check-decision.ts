@@ -1,10 +1,21 @@
 import type { JsonObject } from "@bufbuild/protobuf";
-import { areEqual, hex } from "./bytes.ts";
-import { type AnsweredCheckpoint, type CheckpointFindings, checkpointSteps, noteOf } from "./check-checkpoint.ts";
-import { contradictions } from "./contradictions.ts";
-import { numberAt, parseSealed, textAt } from "./sealed-text.ts";
-import type { Step, StepResult } from "./steps.ts";
-import { hashOfLeaf, rootFromInclusion } from "./tree-walk.ts";
+import { hex } from "../../verify/bytes.ts";
+import { assertAnswers } from "../../verify/contradictions.ts";
+import { type LogEntry, parseEntry } from "../../verify/entry.ts";
+import {
+  type AnsweredProof,
+  assertCheckpoint,
+  assertLeadsTo,
+  assertSameLeaf,
+  assertSamePlace,
+  assertSigns,
+  rootReached,
+} from "../../verify/inclusion.ts";
+import { numberAt, parseCanonicalObject, textAt } from "../../verify/json.ts";
+import { hashOfLeaf } from "../../verify/merkle.ts";
+import { assertSignedInTime } from "../../verify/public-key.ts";
+import { type CheckpointFindings, checkpointSteps } from "./check-checkpoint.ts";
+import { holdsIf, type Step, type StepResult } from "./steps.ts";
 
 /** An entry as the service answers it. */
 export interface AnsweredEntry {
@@ -14,15 +25,12 @@ export interface AnsweredEntry {
   readonly body: string;
 }
 
-/** An inclusion proof as the service answers it. */
-export interface AnsweredProof {
-  readonly leafIndex: bigint;
-  readonly leafHash: Uint8Array;
-  readonly treeSize: bigint;
-  readonly auditPath: readonly Uint8Array[];
-  readonly rootHash: Uint8Array;
-  readonly checkpoint?: AnsweredCheckpoint | undefined;
-}
+/** Returns an answered entry in the form of the verifier. */
+export const entryOf = ({ index, leafHash, body }: AnsweredEntry): LogEntry => ({
+  index: Number(index),
+  leafHash,
+  body,
+});
 
 /** Everything that proves an entry. Nothing of it is trusted. */
 export interface EntryEvidence {
@@ -47,8 +55,8 @@ export function decisionSteps(evidence: DecisionEvidence): readonly Step[] {
       name: "entry",
       title: "The sealed text is this decision, at its place in this workspace's log",
       run: async () => {
-        const { compared, fault } = compareEntry(evidence);
-        const body = parseSealed(entry.body);
+        const { compared, fault } = await compareEntry(evidence);
+        const body = parseCanonicalObject(entry.body);
         const named = textAt(body, "decision_id");
         const isNamed = named === decisionId && textAt(body, "type") === "decision";
         const other = isNamed ? undefined : `the sealed text is of \`${named || "no decision"}\`, not of ${decisionId}`;
@@ -58,7 +66,7 @@ export function decisionSteps(evidence: DecisionEvidence): readonly Step[] {
     {
       name: "answer",
       title: "The service's answer says what the sealed text says",
-      run: async () => compareAnswer(answer, entry.body),
+      run: () => compareAnswer(answer, entry.body),
     },
     ...treeSteps(evidence),
   ];
@@ -70,7 +78,7 @@ export function entrySteps(evidence: EntryEvidence): readonly Step[] {
     {
       name: "entry",
       title: "The sealed text is canonical, and at its place in this workspace's log",
-      run: async () => compareEntry(evidence),
+      run: () => compareEntry(evidence),
     },
     ...treeSteps(evidence),
   ];
@@ -91,38 +99,38 @@ function treeSteps(evidence: EntryEvidence): readonly Step[] {
   };
   const { checkpoint } = proof;
   if (checkpoint === undefined) {
-    const run = async () => ({ compared: [], fault: "the answer has no checkpoint" });
+    const run = () => holdsIf([], () => void assertCheckpoint(proof));
     return [leaf, path, { name: "checkpoint", title: "The answer has a signed checkpoint", run }];
   }
   return [
-    ...[leaf, path, ...checkpointSteps({ checkpoint, workspaceId, jwks }, findings)],
+    leaf,
+    path,
+    ...checkpointSteps({ checkpoint, workspaceId, jwks }, findings),
     {
       name: "root",
       title: "The signed root is the one that the proof leads to, and its key was not retired before",
-      run: async () => compareRoot(evidence, findings),
+      run: () => compareRoot(evidence, findings),
     },
   ];
 }
 
-function compareEntry({ entry, proof, workspaceId }: EntryEvidence): StepResult {
-  const body = parseSealed(entry.body);
-  if (body === undefined) return { compared: [], fault: "the sealed text is no canonical JSON object (RFC 8785)" };
-  const [seq, sealedFor] = [numberAt(body, "seq"), textAt(body, "workspace_id")];
+async function compareEntry({ entry, proof, workspaceId }: EntryEvidence): Promise<StepResult> {
+  const body = parseEntry(entry.body, Number(entry.index));
+  const sealedFor = textAt(body, "workspace_id");
   const compared = [
-    { label: "Place in the text", value: String(seq) },
+    { label: "Place in the text", value: String(numberAt(body, "seq")) },
     { label: "Place in the proof", value: String(proof.leafIndex) },
     { label: "Workspace in the text", value: sealedFor },
   ];
-  if (sealedFor !== workspaceId) return { compared, fault: `the entry belongs to workspace \`${sealedFor}\`` };
-  const isPlaced = seq !== undefined && BigInt(seq) === proof.leafIndex && proof.leafIndex === entry.index;
-  return { compared, fault: isPlaced ? undefined : "the text, the answer and the proof name different places" };
+  return holdsIf(compared, () => {
+    if (sealedFor !== workspaceId) throw new Error(`the entry belongs to workspace \`${sealedFor}\``);
+    assertSamePlace(entryOf(entry), proof);
+  });
 }
 
-function compareAnswer(answer: JsonObject, text: string): StepResult {
-  const different = contradictions(answer, parseSealed(text) ?? {});
-  if (different.length === 0) return { compared: [{ label: "Members that differ", value: "none" }] };
-  const named = different.slice(0, 5).map((path) => `\`${path}\``);
-  return { compared: [], fault: `the answer and the sealed text differ in ${named.join(", ")}` };
+async function compareAnswer(answer: JsonObject, text: string): Promise<StepResult> {
+  assertAnswers(answer, parseCanonicalObject(text) ?? {});
+  return { compared: [{ label: "Members that differ", value: "none" }] };
 }
 
 async function compareLeaf({ entry, proof }: EntryEvidence): Promise<StepResult> {
@@ -132,39 +140,28 @@ async function compareLeaf({ entry, proof }: EntryEvidence): Promise<StepResult>
     { label: "In the entry", value: hex(entry.leafHash) },
     { label: "In the proof", value: hex(proof.leafHash) },
   ];
-  const isSame = areEqual(leaf, entry.leafHash) && areEqual(leaf, proof.leafHash);
-  return { compared, fault: isSame ? undefined : "the text hashes to another leaf: it was changed, or the leaf was" };
+  return holdsIf(compared, () => assertSameLeaf(leaf, entryOf(entry), proof));
 }
 
 async function walk({ entry, proof }: EntryEvidence): Promise<StepResult> {
-  const root = await rootFromInclusion({
-    ...{ leaf: await hashOfLeaf(entry.body), leafIndex: Number(proof.leafIndex) },
-    ...{ treeSize: Number(proof.treeSize), path: proof.auditPath },
-  });
+  const root = await rootReached(await hashOfLeaf(entry.body), proof);
   const compared = [
     { label: "Hashes on the way", value: String(proof.auditPath.length) },
     { label: "Root reached here", value: root === undefined ? "none" : hex(root) },
     { label: "Root in the proof", value: hex(proof.rootHash) },
   ];
-  if (root === undefined) return { compared, fault: "the proof has the wrong length for its place in the tree" };
-  return { compared, fault: areEqual(root, proof.rootHash) ? undefined : "the proof leads to another root" };
+  return holdsIf(compared, () => assertLeadsTo(proof.rootHash, root, Number(entry.index)));
 }
 
-function compareRoot({ entry, proof }: EntryEvidence, findings: CheckpointFindings): StepResult {
-  const note = noteOf(findings);
+async function compareRoot({ entry, proof }: EntryEvidence, { signed }: CheckpointFindings): Promise<StepResult> {
+  if (signed === undefined) throw new Error("the checkpoint was not verified");
   const compared = [
-    { label: "Signed root", value: hex(note.root) },
+    { label: "Signed root", value: hex(signed.root) },
     { label: "Root in the proof", value: hex(proof.rootHash) },
-    { label: "Size", value: String(note.treeSize) },
+    { label: "Size", value: String(signed.treeSize) },
   ];
-  if (BigInt(note.treeSize) !== proof.treeSize)
-    return { compared, fault: "the checkpoint signs a tree of another size" };
-  if (!areEqual(note.root, proof.rootHash)) return { compared, fault: "the checkpoint signs another root" };
-  const { retiredAtMs, thumbprint = "" } = findings.signer ?? {};
-  const at = textAt(parseSealed(entry.body), "at");
-  const isLate = retiredAtMs !== undefined && !(Date.parse(at) <= retiredAtMs);
-  return {
-    compared,
-    fault: isLate ? `the entry is of ${at}, and the key ${thumbprint} was retired before` : undefined,
-  };
+  return holdsIf(compared, () => {
+    assertSigns(signed, proof);
+    assertSignedInTime(signed.key, "the entry", textAt(parseCanonicalObject(entry.body), "at"));
+  });
 }

@@ -1,4 +1,4 @@
-import { isObject } from "./sealed-text.ts";
+import { isJsonRecord } from "../../verify/json.ts";
 
 /** A checkpoint that this browser kept after it was verified. */
 export interface KeptCheckpoint {
@@ -13,7 +13,7 @@ const keyOf = (workspaceId: string): string => `acp-checkpoint ${workspaceId}`;
 export function readKept(workspaceId: string): KeptCheckpoint | undefined {
   try {
     const value: unknown = JSON.parse(localStorage.getItem(keyOf(workspaceId)) ?? "null");
-    if (!isObject(value) || typeof value.note !== "string") return undefined;
+    if (!isJsonRecord(value) || typeof value.note !== "string") return undefined;
     return { note: value.note, keptAtMs: Number(value.keptAtMs) || 0 };
   } catch {
     return undefined;

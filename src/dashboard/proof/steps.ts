@@ -27,6 +27,16 @@ export interface CheckedStep extends StepResult {
   readonly state: "holds" | "fails" | "skipped";
 }
 
+/** Runs a check of the verifier on values that were compared. A check that throws does not hold. */
+export async function holdsIf(compared: readonly Compared[], check: () => void | Promise<void>): Promise<StepResult> {
+  try {
+    await check();
+    return { compared };
+  } catch (error) {
+    return { compared, fault: messageOf(error) };
+  }
+}
+
 /** Runs the steps in their order, up to the first that does not hold. A step that throws does not hold. */
 export async function runSteps(steps: readonly Step[]): Promise<readonly CheckedStep[]> {
   const checked: CheckedStep[] = [];

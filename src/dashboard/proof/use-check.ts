@@ -1,6 +1,8 @@
 import { useEffect, useState } from "react";
-import { canHash } from "./bytes.ts";
 import { type CheckedStep, runSteps, type Step } from "./steps.ts";
+
+/** False where the browser withholds cryptography: on pages that came over http from another machine. */
+export const canHash = (): boolean => (globalThis.crypto as Partial<Crypto> | undefined)?.subtle !== undefined;
 
 /** Says why nothing can be checked here, and what to do. */
 export const CANNOT_HASH =

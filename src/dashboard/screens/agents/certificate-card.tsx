@@ -2,6 +2,7 @@ import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import type { RevocationCertificate, RevocationCounts } from "../../../../gen/agentcontrol/v1/revocation_service_pb.js";
+import { type PublicKey, publicKeysFromJwks } from "../../../verify/public-key.ts";
 import { Badge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
 import { CopyButton } from "../../kit/copy.tsx";
@@ -10,10 +11,9 @@ import { saveFile } from "../../kit/download.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
-import { canHash } from "../../proof/bytes.ts";
 import { certificateJson, checkCertificate } from "../../proof/check-certificate.ts";
-import { type PublishedKey, publishedKeys } from "../../proof/signed-note.ts";
 import type { CheckedStep } from "../../proof/steps.ts";
+import { canHash } from "../../proof/use-check.ts";
 
 /** Properties of a certificate. */
 export interface CertificateCardProps {
@@ -85,10 +85,10 @@ function countsText(counts: RevocationCounts): string {
   return some.filter((text) => !text.startsWith("0 ")).join(", ") || "nothing but its registration";
 }
 
-async function readKeys(): Promise<readonly PublishedKey[]> {
+async function readKeys(): Promise<readonly PublicKey[]> {
   const response = await fetch("/.well-known/jwks.json");
   if (!response.ok) throw new Error(`the keys of the service could not be read: ${response.status}`);
-  return publishedKeys(await response.json());
+  return (await publicKeysFromJwks(await response.json())) ?? [];
 }
 
 type VerificationProps = Omit<CertificateCardProps, "takesFocus">;

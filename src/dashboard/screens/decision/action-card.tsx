@@ -1,8 +1,9 @@
 import type { JsonObject } from "@bufbuild/protobuf";
+import { actionPartsOf } from "../../../verify/decision.ts";
+import { numberAt, textAt } from "../../../verify/json.ts";
 import { JsonView } from "../../kit/json-view.tsx";
 import { Scrolled } from "../../kit/scrolled.tsx";
 import { Shown } from "../../kit/shown.tsx";
-import { actionPartsOf, numberAt, textAt } from "../../proof/sealed-text.ts";
 
 /** The action as it was attempted. */
 export function ActionCard({ body }: { readonly body: JsonObject }) {

@@ -1,8 +1,8 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
+import { listAt, numberAt, textAt } from "../../../verify/json.ts";
 import { Shown } from "../../kit/shown.tsx";
-import { listAt, numberAt, textAt } from "../../proof/sealed-text.ts";
 
 interface Fact {
   readonly label: string;

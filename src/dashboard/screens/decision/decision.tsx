@@ -6,9 +6,9 @@ import {
   EnforcementService,
   type GetDecisionResponse,
 } from "../../../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { isJsonRecord, textAt } from "../../../verify/json.ts";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { Empty, Fault, Loading } from "../../kit/states.tsx";
-import { isObject, textAt } from "../../proof/sealed-text.ts";
 import type { ScreenProps } from "../../screens.tsx";
 import "../../styles/decision.css";
 import { ActionCard } from "./action-card.tsx";
@@ -42,7 +42,7 @@ export function DecisionScreen({ id = "" }: ScreenProps) {
 function parsed(text: string): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : undefined;
+    return isJsonRecord(value) ? value : undefined;
   } catch {
     return undefined;
   }

@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import { listAt, numberAt, textAt, valueAt } from "../../proof/sealed-text.ts";
+import { listAt, numberAt, textAt, valueAt } from "../../../verify/json.ts";
 
 /** A part of a sentence: words of ours, or a text from elsewhere, which is shown as such and may lead somewhere. */
 export type Part = string | { readonly quoted: string; readonly href?: string | undefined };

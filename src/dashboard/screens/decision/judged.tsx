@@ -1,8 +1,8 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Link } from "wouter";
+import { listAt, numberAt, textAt, valueAt } from "../../../verify/json.ts";
 import { Badge } from "../../kit/badge.tsx";
 import { Shown } from "../../kit/shown.tsx";
-import { listAt, numberAt, textAt, valueAt } from "../../proof/sealed-text.ts";
 import { reasonsIn } from "./explain.ts";
 import { Reasons } from "./reasons.tsx";
 

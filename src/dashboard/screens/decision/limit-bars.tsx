@@ -1,8 +1,8 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Link } from "wouter";
+import { listAt, numberAt, textAt } from "../../../verify/json.ts";
 import { Shown } from "../../kit/shown.tsx";
 import { durationText } from "../../kit/time.tsx";
-import { listAt, numberAt, textAt } from "../../proof/sealed-text.ts";
 
 const WHOSE: Readonly<Record<string, string>> = {
   agent: "this agent",

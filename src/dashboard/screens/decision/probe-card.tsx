@@ -2,10 +2,10 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { useMutation } from "@connectrpc/connect-query";
 import { DryRunService, type Probe } from "../../../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { Decision, DecisionPath } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import { isJsonRecord, textAt, valueAt } from "../../../verify/json.ts";
 import { DecisionBadge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
 import { Fault } from "../../kit/states.tsx";
-import { isObject, textAt, valueAt } from "../../proof/sealed-text.ts";
 import { Nearest } from "./nearest.tsx";
 import { Reasons } from "./reasons.tsx";
 import { Trace } from "./trace.tsx";
@@ -27,7 +27,7 @@ export function probeRequestOf(body: JsonObject) {
     agentId: textAt(body, "action.agent_id"),
     actionType: textAt(body, "action.action_type"),
     actionContent: textAt(body, "action.action_content"),
-    ...(isObject(metadata) ? { metadata } : {}),
+    ...(isJsonRecord(metadata) ? { metadata } : {}),
     ...optional("tool", "action.tool"),
     ...optional("sessionId", "session_id"),
     ...optional("onBehalfOf", "on_behalf_of"),

@@ -6,16 +6,16 @@ import {
   GetDecisionResponseSchema,
 } from "../../../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { type GetInclusionProofResponse, VaultService } from "../../../../gen/agentcontrol/v1/vault_service_pb.js";
+import { verifyCheckpoint } from "../../../verify/checkpoint.ts";
+import { publicKeysFromJwks } from "../../../verify/public-key.ts";
 import { Button } from "../../kit/button.tsx";
 import { saveFile } from "../../kit/download.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import { StepsView, Verdict } from "../../kit/steps-view.tsx";
 import { decisionBundle } from "../../proof/bundle-text.ts";
-import { canHash } from "../../proof/bytes.ts";
 import { type DecisionEvidence, decisionSteps } from "../../proof/check-decision.ts";
-import { type PublishedKey, parseNote, publishedKeys, signerOf } from "../../proof/signed-note.ts";
 import { failedStep, type Step } from "../../proof/steps.ts";
-import { CANNOT_HASH, useCheck } from "../../proof/use-check.ts";
+import { CANNOT_HASH, canHash, useCheck } from "../../proof/use-check.ts";
 import { useKeySet } from "../../proof/use-key-set.ts";
 import { useSession } from "../../session.ts";
 
@@ -81,9 +81,9 @@ function Checked({ decisionId, response, proof, jwks }: CheckedProps) {
 function BundleButton({ decisionId, response, proof, jwks }: CheckedProps) {
   const note = proof.checkpoint?.note ?? "";
   const save = async (): Promise<void> => {
-    const signer: PublishedKey | undefined = await signerOf(parseNote(note), await publishedKeys(jwks));
+    const { key } = await verifyCheckpoint(note, (await publicKeysFromJwks(jwks)) ?? []);
     const body = response.receipt?.canonicalBody ?? "";
-    if (signer !== undefined) saveFile(`${decisionId}.json`, [decisionBundle(body, proof, note, signer)]);
+    saveFile(`${decisionId}.json`, [decisionBundle(body, proof, note, key)]);
   };
   return (
     <div className="row">

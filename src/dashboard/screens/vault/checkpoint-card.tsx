@@ -1,15 +1,15 @@
 import { useMemo } from "react";
 import type { GetCheckpointResponse } from "../../../../gen/agentcontrol/v1/vault_service_pb.js";
+import { hex } from "../../../verify/bytes.ts";
 import { CopyButton } from "../../kit/copy.tsx";
 import { DownloadButton } from "../../kit/download.tsx";
 import { Scrolled } from "../../kit/scrolled.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Loading } from "../../kit/states.tsx";
 import { Hash, StepsView, Verdict } from "../../kit/steps-view.tsx";
-import { canHash, hex } from "../../proof/bytes.ts";
 import { checkpointSteps } from "../../proof/check-checkpoint.ts";
 import { failedStep } from "../../proof/steps.ts";
-import { CANNOT_HASH, useCheck } from "../../proof/use-check.ts";
+import { CANNOT_HASH, canHash, useCheck } from "../../proof/use-check.ts";
 import { useSession } from "../../session.ts";
 import { GrowthCard } from "./growth-card.tsx";
 import { LogDownload } from "./log-download.tsx";

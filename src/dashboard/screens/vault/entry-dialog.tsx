@@ -2,6 +2,8 @@ import { useQuery } from "@connectrpc/connect-query";
 import { useMemo } from "react";
 import { Link } from "wouter";
 import { type VaultEntry, VaultService } from "../../../../gen/agentcontrol/v1/vault_service_pb.js";
+import type { AnsweredProof } from "../../../verify/inclusion.ts";
+import { parseCanonicalObject, textAt } from "../../../verify/json.ts";
 import { CopyButton } from "../../kit/copy.tsx";
 import { Dialog } from "../../kit/dialog.tsx";
 import { DownloadButton } from "../../kit/download.tsx";
@@ -10,10 +12,8 @@ import { Scrolled } from "../../kit/scrolled.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import { StepsView, Verdict } from "../../kit/steps-view.tsx";
-import { canHash } from "../../proof/bytes.ts";
-import { type AnsweredProof, entrySteps } from "../../proof/check-decision.ts";
-import { parseSealed, textAt } from "../../proof/sealed-text.ts";
-import { CANNOT_HASH, useCheck } from "../../proof/use-check.ts";
+import { entrySteps } from "../../proof/check-decision.ts";
+import { CANNOT_HASH, canHash, useCheck } from "../../proof/use-check.ts";
 import { useSession } from "../../session.ts";
 
 /** Properties of an entry's dialogue. */
@@ -70,7 +70,7 @@ function EntryProof({ entry, proof, jwks }: EntryProofProps) {
 }
 
 function EntryText({ entry: { index, body } }: { readonly entry: VaultEntry }) {
-  const value = useMemo(() => parseSealed(body), [body]);
+  const value = useMemo(() => parseCanonicalObject(body), [body]);
   const decisionId = textAt(value, "type") === "decision" ? textAt(value, "decision_id") : "";
   return (
     <>

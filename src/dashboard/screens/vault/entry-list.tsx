@@ -1,14 +1,14 @@
 import { type FormEvent, memo, useMemo, useState } from "react";
 import { Link, useSearchParams } from "wouter";
 import type { VaultEntry } from "../../../../gen/agentcontrol/v1/vault_service_pb.js";
+import { hex } from "../../../verify/bytes.ts";
+import { textAt } from "../../../verify/json.ts";
 import { Button } from "../../kit/button.tsx";
 import { Field } from "../../kit/field.tsx";
 import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { useNarrow } from "../../kit/lists/use-narrow.ts";
 import { Shown } from "../../kit/shown.tsx";
 import { Empty } from "../../kit/states.tsx";
-import { hex } from "../../proof/bytes.ts";
-import { textAt } from "../../proof/sealed-text.ts";
 import { useEntries } from "./use-entries.ts";
 
 const ROW_HEIGHT = 44;

@@ -2,6 +2,7 @@ import { createClient } from "@connectrpc/connect";
 import { useTransport } from "@connectrpc/connect-query";
 import { useCallback, useEffect, useState } from "react";
 import { VaultService } from "../../../../gen/agentcontrol/v1/vault_service_pb.js";
+import { parseCheckpoint } from "../../../verify/checkpoint.ts";
 import { Confirm } from "../../kit/change-dialog.tsx";
 import { DialogButton } from "../../kit/dialog.tsx";
 import { DownloadButton } from "../../kit/download.tsx";
@@ -9,7 +10,6 @@ import { Fault, Loading } from "../../kit/states.tsx";
 import { StepsView } from "../../kit/steps-view.tsx";
 import { consistencySteps } from "../../proof/check-consistency.ts";
 import { forget, type KeptCheckpoint, keep, readKept } from "../../proof/kept-checkpoint.ts";
-import { parseNote } from "../../proof/signed-note.ts";
 import { type CheckedStep, failedStep, runSteps } from "../../proof/steps.ts";
 import { useSession } from "../../session.ts";
 import type { CheckpointProps } from "./checkpoint-card.tsx";
@@ -25,7 +25,7 @@ const clientOf = (transport: ReturnType<typeof useTransport>) => createClient(Va
 
 const sizeOf = (note: string): number => {
   try {
-    return parseNote(note).treeSize;
+    return parseCheckpoint(note).treeSize;
   } catch {
     return 0;
   }

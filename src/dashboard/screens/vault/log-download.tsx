@@ -2,11 +2,13 @@ import { createClient } from "@connectrpc/connect";
 import { useTransport } from "@connectrpc/connect-query";
 import { useEffect, useRef, useState } from "react";
 import { VaultService } from "../../../../gen/agentcontrol/v1/vault_service_pb.js";
+import { logBundleHead } from "../../../verify/bundle.ts";
+import { verifyCheckpoint } from "../../../verify/checkpoint.ts";
+import { publicKeysFromJwks } from "../../../verify/public-key.ts";
 import { Button } from "../../kit/button.tsx";
 import { saveFile } from "../../kit/download.tsx";
 import { Fault } from "../../kit/states.tsx";
-import { logBundleHead, logBundleLine } from "../../proof/bundle-text.ts";
-import { parseNote, publishedKeys, signerOf } from "../../proof/signed-note.ts";
+import { logBundleLine } from "../../proof/bundle-text.ts";
 import type { CheckpointProps } from "./checkpoint-card.tsx";
 
 /** Entries that a browser has the memory for. */
@@ -75,9 +77,8 @@ interface Job {
 /** Reads the log that a checkpoint speaks for, as the parts of a bundle. */
 async function bundleOf({ checkpoint, jwks }: CheckpointProps, { client, signal, onRead }: Job): Promise<string[]> {
   const { note, treeSize } = checkpoint;
-  const signer = await signerOf(parseNote(note), await publishedKeys(jwks));
-  if (signer === undefined) throw new Error("the checkpoint is not signed by a published key");
-  const parts = [logBundleHead(note, signer)];
+  const { key } = await verifyCheckpoint(note, (await publicKeysFromJwks(jwks)) ?? []);
+  const parts = [logBundleHead(note, [key])];
   let count = 0;
   for (let pageToken: string | undefined = ""; pageToken !== undefined; ) {
     const request = { from: 0n, to: treeSize, pageSize: PAGE_SIZE, pageToken };

@@ -1,26 +1,54 @@
-import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import { actionPartsOf, canonicalText, isObject, listAt, textAt, valueAt } from "./sealed-text.ts";
+import { actionPartsOf } from "./decision.ts";
+import { canonicalText, isJsonRecord, type JsonRecord, type JsonValue, listAt, textAt, valueAt } from "./json.ts";
+import { VerificationError } from "./verification-error.ts";
 
 type Member = JsonValue | undefined;
 
-/**
- * Returns the members of a GetDecision answer (its JSON form, in snake case) that say something else than the sealed text does.
- * Members that are not sealed are passed over: the tool's digest, the digest of an action that no approval depends on, and the
- * sentence for a decision that no rule gave.
- */
-export function contradictions(answer: JsonObject, body: JsonObject): readonly string[] {
-  const { [ACTION_ARGUMENTS]: sealedArguments, [ACTION_METADATA]: sealedMetadata, ...sealed } = sealedMembers(body);
-  const different = Object.entries(sealed).filter(([path, member]) => !isSame(valueAt(answer, path), member));
-  const parts = [
-    [ACTION_ARGUMENTS, sealedArguments],
-    [ACTION_METADATA, sealedMetadata],
-  ] as const;
-  const differentParts = parts.filter(([path, member]) => textOf(valueAt(answer, path)) !== textOf(member));
-  return [...different, ...differentParts].map(([path]) => path);
+/** Members that a refusal names at most. */
+const MAX_NAMED = 5;
+
+/** Refuses a GetDecision answer that says something else than the sealed text of the decision. */
+export function assertAnswers(answer: JsonRecord, body: JsonRecord): void {
+  const different = contradictions(answer, body).map((path) => `\`${path}\``);
+  if (different.length === 0) return;
+  const message = `the answer and the sealed text differ in ${different.slice(0, MAX_NAMED).join(", ")}`;
+  throw new VerificationError("contradiction", message);
 }
 
-const ACTION_ARGUMENTS = "receipt.action.arguments";
-const ACTION_METADATA = "receipt.action.metadata";
+/**
+ * Returns the members of a GetDecision answer that say something else than the sealed text does. The answer is that of REST, or
+ * Protobuf's JSON form in snake case. Members that are not sealed are passed over: the tool's digest, the digest of an action
+ * that no approval depends on, and the sentence for a decision that no rule gave.
+ */
+function contradictions(answer: JsonRecord, body: JsonRecord): readonly string[] {
+  const { arguments: given, metadata } = actionPartsOf(body);
+  const parts: Record<string, Member> = { "receipt.action.arguments": given, "receipt.action.metadata": metadata };
+  const isPart = ([path, part]: [string, Member]) => textOf(valueAt(answer, path) ?? undefined) === textOf(part);
+  const isSaid = ([path, member]: [string, Member]) => isSame(answeredAt(answer, path), member);
+  const different = Object.entries(sealedMembers(body)).filter((each) => !isSaid(each));
+  return [...different, ...Object.entries(parts).filter((each) => !isPart(each))].map(([path]) => path);
+}
+
+/** Members that are enums: the beginning of their words in Protobuf's JSON, and in lists the name of the member. */
+const ENUMS: Readonly<Record<string, { readonly prefix: string; readonly member?: string }>> = {
+  "decision.decision": { prefix: "DECISION" },
+  "decision.decision_path": { prefix: "DECISION_PATH" },
+  "receipt.mandates": { prefix: "DECISION", member: "decision" },
+  "receipt.observed": { prefix: "DECISION", member: "would_decide" },
+  "receipt.authorisation.collective_limits": { prefix: "SCOPE", member: "scope" },
+};
+
+/** Returns a member of the answer with the words of enums as the log writes them. */
+function answeredAt(answer: JsonRecord, path: string): Member {
+  const value = valueAt(answer, path);
+  const { prefix, member } = ENUMS[path] ?? {};
+  if (prefix === undefined) return value;
+  if (member === undefined || !Array.isArray(value)) return wordOf(prefix, value);
+  return value.map((each) => (isJsonRecord(each) ? { ...each, [member]: wordOf(prefix, each[member]) ?? null } : each));
+}
+
+const wordOf = (prefix: string, value: Member): Member =>
+  typeof value === "string" && value.startsWith(`${prefix}_`) ? value.slice(prefix.length + 1).toLowerCase() : value;
 
 const textOf = (value: Member): string => (value === undefined ? "" : canonicalText(value));
 const isSame = (answered: Member, sealed: Member): boolean => textOf(lean(answered)) === textOf(lean(sealed));
@@ -30,7 +58,7 @@ function lean(value: Member): Member {
   if (typeof value === "number") return value === 0 ? undefined : String(value);
   if (value === "0" || value === "" || value === false || value === null) return undefined;
   if (Array.isArray(value)) return value.length === 0 ? undefined : value.map((each) => lean(each) ?? null);
-  if (!isObject(value)) return value;
+  if (!isJsonRecord(value)) return value;
   const members = Object.entries(value).flatMap(([name, member]) => {
     const rest = lean(member);
     return rest === undefined ? [] : [[name, rest] as const];
@@ -38,14 +66,9 @@ function lean(value: Member): Member {
   return members.length === 0 ? undefined : Object.fromEntries(members);
 }
 
-/** Writes a word of the log as Protobuf's JSON writes the enum. */
-const enumText = (prefix: string, word: Member): Member =>
-  typeof word === "string" ? `${prefix}_${word.toUpperCase()}` : undefined;
-
 /** The members of the answer as the sealed text says them. */
-function sealedMembers(body: JsonObject): Record<string, Member> {
+function sealedMembers(body: JsonRecord): Record<string, Member> {
   const at = (path: string): Member => valueAt(body, path);
-  const { arguments: given, metadata } = actionPartsOf(body);
   return {
     ...recordMembers(body),
     "receipt.index": at("seq"),
@@ -54,13 +77,11 @@ function sealedMembers(body: JsonObject): Record<string, Member> {
     "receipt.action.agent_id": at("action.agent_id"),
     "receipt.action.tool": at("action.tool"),
     "receipt.action.tool_version": at("action.tool_version"),
-    [ACTION_ARGUMENTS]: given,
-    [ACTION_METADATA]: metadata,
     "receipt.authorisation.permissions": at("authorisation.permissions"),
     "receipt.authorisation.collective_limits": listAt(body, "authorisation.collective_limits").map(sealedLimit),
     "receipt.trust": at("trust"),
-    "receipt.mandates": listAt(body, "mandates").map((mandate) => withEnum(mandate, "decision")),
-    "receipt.observed": listAt(body, "observed").map((mandate) => withEnum(mandate, "would_decide")),
+    "receipt.mandates": at("mandates"),
+    "receipt.observed": at("observed"),
     "receipt.guards": at("guards"),
     "receipt.policy_digest": at("policy_digest"),
     "receipt.previous_root": at("previous_root"),
@@ -71,13 +92,13 @@ function sealedMembers(body: JsonObject): Record<string, Member> {
   };
 }
 
-function recordMembers(body: JsonObject): Record<string, Member> {
+function recordMembers(body: JsonRecord): Record<string, Member> {
   const at = (path: string): Member => valueAt(body, path);
   const reason = listAt(body, "reasons")[0];
   return {
     "decision.decision_id": at("decision_id"),
-    "decision.decision": enumText("DECISION", at("decision")),
-    "decision.decision_path": enumText("DECISION_PATH", at("decision_path")),
+    "decision.decision": at("decision"),
+    "decision.decision_path": at("decision_path"),
     "decision.decided_at": shortTime(textAt(body, "at")),
     "decision.agent_id": at("action.agent_id"),
     "decision.action_type": at("action.action_type"),
@@ -91,7 +112,7 @@ function recordMembers(body: JsonObject): Record<string, Member> {
   };
 }
 
-function callMembers(body: JsonObject): Record<string, Member> {
+function callMembers(body: JsonRecord): Record<string, Member> {
   const at = (path: string): Member => valueAt(body, path);
   const authority = listAt(body, "authority");
   const isGrant = (id: JsonValue): boolean => String(id).startsWith("grt_");
@@ -114,12 +135,9 @@ function callMembers(body: JsonObject): Record<string, Member> {
 /** Protobuf's JSON leaves out milliseconds that are zero. */
 const shortTime = (time: string): string => time.replace(/\.000Z$/, "Z");
 
-const withEnum = (value: JsonValue, name: string): JsonValue =>
-  isObject(value) ? { ...value, [name]: enumText("DECISION", value[name]) ?? null } : value;
-
 /** Restores what sealing leaves out of a limit because it follows from the rest. */
 function sealedLimit(value: JsonValue): JsonValue {
-  if (!isObject(value)) return value;
+  if (!isJsonRecord(value)) return value;
   const remaining = Math.max(0, Number(value.limit) - Number(value.count));
-  return { source: "decision_log", ...value, scope: enumText("SCOPE", value.scope) ?? null, remaining };
+  return { source: "decision_log", ...value, remaining };
 }

@@ -1,7 +1,10 @@
 import { VerificationError } from "./verification-error.ts";
 
+/** A parsed JSON value. */
+export type JsonValue = null | boolean | number | string | JsonValue[] | JsonRecord;
+
 /** A parsed JSON object. */
-export type JsonRecord = { readonly [name: string]: unknown };
+export type JsonRecord = { readonly [name: string]: JsonValue };
 
 /** Tests for a JSON object. */
 export function isJsonRecord(value: unknown): value is JsonRecord {
@@ -16,31 +19,37 @@ export function isJsonRecord(value: unknown): value is JsonRecord {
 export function parseCanonicalObject(text: string): JsonRecord | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return isJsonRecord(value) && serialise(value) === text ? value : undefined;
+    return isJsonRecord(value) && canonicalText(value) === text ? value : undefined;
   } catch {
     // Not JSON, or nested too deeply.
     return undefined;
   }
 }
 
-function serialise(value: unknown): string {
-  if (typeof value === "string") return serialiseString(value);
+/** Writes the canonical text of a value (RFC 8785). Throws SyntaxError for lone surrogates. */
+export function canonicalText(value: JsonValue): string {
+  if (typeof value === "string") return stringText(value);
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
-  if (Array.isArray(value)) return `[${value.map(serialise).join(",")}]`;
-  // RFC 8785 §3.2.3 sorts by UTF-16 code units, as sort() does by default.
+  if (Array.isArray(value)) return `[${value.map(canonicalText).join(",")}]`;
+  // RFC 8785 §3.2.3 sorts by UTF-16 code units.
   const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
-  return `{${members.map(([name, member]) => `${serialiseString(name)}:${serialise(member)}`).join(",")}}`;
+  return `{${members.map(([name, member]) => `${stringText(name)}:${canonicalText(member)}`).join(",")}}`;
 }
 
-function serialiseString(text: string): string {
+function stringText(text: string): string {
   // I-JSON (RFC 7493) forbids lone surrogates, which JSON.parse accepts as escapes.
   if (!text.isWellFormed()) throw new SyntaxError("a lone surrogate");
   return JSON.stringify(text);
 }
 
 /** Returns the value at a dotted path of member names, such as `trust.after`; undefined if there is none. */
-export function valueAt(value: unknown, path: string): unknown {
-  return path.split(".").reduce((found, name) => (found as JsonRecord | null | undefined)?.[name], value);
+export function valueAt(value: unknown, path: string): JsonValue | undefined {
+  let found = value;
+  for (const name of path.split(".")) {
+    if (!isJsonRecord(found) || !Object.hasOwn(found, name)) return undefined;
+    found = found[name];
+  }
+  return found as JsonValue;
 }
 
 /** Returns the string at a path; empty if there is none. */
@@ -48,31 +57,22 @@ export function textAt(value: unknown, path: string): string {
   return stringFrom(valueAt(value, path)) ?? "";
 }
 
-/** Returns the list at a path; empty if there is none. */
-export function listAt(value: unknown, path: string): readonly unknown[] {
+/** Returns the number at a path; undefined if there is none. */
+export function numberAt(value: unknown, path: string): number | undefined {
   const found = valueAt(value, path);
-  return Array.isArray(found) ? found : [];
+  return typeof found === "number" ? found : undefined;
 }
 
-/** Decodes standard base64 strictly; undefined for any other text, or for a length other than `length` bytes. */
-export function base64Bytes(text: unknown, length?: number): Buffer | undefined {
-  if (typeof text !== "string") return undefined;
-  const bytes = Buffer.from(text, "base64");
-  if (bytes.toString("base64") !== text) return undefined;
-  return length === undefined || bytes.length === length ? bytes : undefined;
+/** Returns the list at a path; empty if there is none. */
+export function listAt(value: unknown, path: string): readonly JsonValue[] {
+  const found = valueAt(value, path);
+  return Array.isArray(found) ? found : [];
 }
 
 /** Reads an index: a whole number of 0 or more, as a JSON number or as digits, the JSON form of an int64. */
 export function indexFrom(value: unknown): number | undefined {
   const number = typeof value === "string" && /^\d{1,16}$/.test(value) ? Number(value) : value;
   return typeof number === "number" && Number.isSafeInteger(number) && number >= 0 ? number : undefined;
-}
-
-/** Reads a list of SHA-256 hashes in base64. */
-export function hashesFrom(value: unknown): readonly Buffer[] | undefined {
-  if (!Array.isArray(value)) return undefined;
-  const hashes = value.flatMap((each) => base64Bytes(each, 32) ?? []);
-  return hashes.length === value.length ? hashes : undefined;
 }
 
 /** Returns the value if it is a string. */

@@ -1,26 +1,35 @@
-import { assertSignedInTime, type Checkpoint, type SignedCheckpoint } from "./checkpoint.ts";
+import { areEqual, base64 } from "./bytes.ts";
+import type { Checkpoint, SignedCheckpoint } from "./checkpoint.ts";
+import { assertNotCutOff, assertSameLog } from "./consistency.ts";
+import { assertSealedAs, assertWorkspace, type LogEntry } from "./entry.ts";
 import { type JsonRecord, listAt, parseCanonicalObject, valueAt } from "./json.ts";
-import { hashOfLeaf, MerkleTree, rootFromInclusion } from "./merkle.ts";
+import { hashOfLeaf, MerkleTree } from "./merkle.ts";
+import { assertSignedInTime } from "./public-key.ts";
 import { SealedKeys } from "./sealed-keys.ts";
 import { VerificationError, type VerificationFault } from "./verification-error.ts";
 
-/** An entry from a bundle or a server. */
-export interface LogEntry {
-  readonly index: number;
-  readonly leafHash: Uint8Array;
-  /** The exact text that was hashed. */
-  readonly body: string;
-}
-
 /** `YYYY-MM-DDTHH:MM:SS.sssZ`: of fixed length, so that texts sort like times. */
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+/** Entries that are hashed together; more at once are not faster. */
+const BATCH_ENTRIES = 1_000;
+/** Characters after which a batch is full, so that large bodies do not pile up. */
+const BATCH_CHARACTERS = 4_194_304;
 
 function fail(fault: VerificationFault, index: number, message: string): never {
   throw new VerificationError(fault, message, index);
 }
 
+/** An entry with all that is computed of it before it is checked. */
+interface HashedEntry {
+  readonly entry: LogEntry;
+  readonly leaf: Uint8Array;
+  /** Undefined if the text is no canonical object. */
+  readonly body: JsonRecord | undefined;
+}
+
 /**
- * Checks the entries of a log one by one, in memory that holds their ids but not their bodies.
+ * Checks the entries of a log in order, in memory that holds their ids but not their bodies. They are hashed in batches, and
+ * checked one by one: the fault that is reported is that of the first entry to distrust.
  *
  * Every entry names the size and root of the log that it was sealed on. Changing one entry therefore requires changing all
  * later ones, and then the roots that were signed.
@@ -39,29 +48,52 @@ export class LogCheck {
    * verifies nothing.
    */
   constructor(checkpoint: SignedCheckpoint | undefined, earlier: readonly SignedCheckpoint[] = []) {
-    if (checkpoint !== undefined) for (const each of earlier) assertCovered(each, checkpoint);
+    if (checkpoint !== undefined) {
+      for (const each of earlier) {
+        assertSameLog(each, checkpoint);
+        assertNotCutOff(each, checkpoint);
+      }
+    }
     this.#checkpoint = checkpoint;
     this.#earlier = earlier;
     this.#roots = new RootCheck(earlier);
   }
 
-  /** Checks the next entry and returns its parsed body. Throws `VerificationError` for the first one to distrust. */
-  add(entry: LogEntry): JsonRecord {
+  /**
+   * Checks every entry of a log, and that it ends where the checkpoint says. `onEntry` gets each with its parsed body once it
+   * was checked. MUST be called once. Throws `VerificationError` for the first entry to distrust.
+   */
+  async run(
+    entries: AsyncIterable<LogEntry>,
+    onEntry: (body: JsonRecord, entry: LogEntry) => void = () => undefined,
+  ): Promise<void> {
+    for await (const batch of batchesOf(entries)) {
+      const hashed = await hashAll(batch);
+      await this.#roots.compute(hashed);
+      for (const each of hashed) onEntry(this.#check(each), each.entry);
+    }
+    await this.#finish();
+  }
+
+  #check({ entry, leaf, body: parsed }: HashedEntry): JsonRecord {
     this.#roots.assertEarlier();
-    assertIndex(entry, this.#roots.size);
-    const leaf = hashOfLeaf(entry.body);
-    const body = parseBody(entry, leaf);
-    if (this.#checkpoint !== undefined) assertWorkspace(body, this.#checkpoint.origin, entry.index);
-    this.#assertTime(body, entry.index);
+    const { index } = entry;
+    assertIndex(index, this.#roots.size);
+    if (!areEqual(leaf, entry.leafHash)) {
+      fail("leaf_hash", index, `entry ${index} was changed: its body does not hash to its leaf`);
+    }
+    const body = assertSealedAs(parsed, index);
+    if (this.#checkpoint !== undefined) assertWorkspace(body, this.#checkpoint.origin, index);
+    this.#assertTime(body, index);
     this.#roots.assertSealedOn(body.previous_size, body.previous_root);
-    this.#assertUnique(body, entry.index);
-    this.#roots.add(leaf);
-    this.#keys.add(body, entry.index);
+    this.#assertUnique(body, index);
+    this.#roots.pass();
+    this.#keys.add(body, index);
     return body;
   }
 
-  /** Checks that the log ends here. MUST be called after the last entry. */
-  finish(): void {
+  async #finish(): Promise<void> {
+    await this.#roots.computeLast();
     this.#roots.assertEarlier();
     if (this.#checkpoint === undefined) return;
     const { treeSize, root } = this.#checkpoint;
@@ -89,43 +121,38 @@ export class LogCheck {
   }
 }
 
-/** Refuses an earlier checkpoint of another log, or one that covers more entries than the log has. */
-function assertCovered(earlier: Checkpoint, { origin, treeSize }: Checkpoint): void {
-  if (earlier.origin !== origin) {
-    const message = `the earlier checkpoint is of \`${earlier.origin}\`, not of \`${origin}\``;
-    throw new VerificationError("checkpoint", message);
+/** Gathers entries. If reading breaks off, the entries before the break come first, and then its error. */
+async function* batchesOf(entries: AsyncIterable<LogEntry>): AsyncGenerator<readonly LogEntry[]> {
+  let batch: LogEntry[] = [];
+  let characters = 0;
+  try {
+    for await (const entry of entries) {
+      batch.push(entry);
+      characters += entry.body.length;
+      if (batch.length < BATCH_ENTRIES && characters < BATCH_CHARACTERS) continue;
+      yield batch;
+      batch = [];
+      characters = 0;
+    }
+  } catch (error) {
+    if (batch.length > 0) yield batch;
+    throw error;
   }
-  if (earlier.treeSize <= treeSize) return;
-  const what = `the log was cut off: an earlier checkpoint covers ${earlier.treeSize} entries, this one ${treeSize}`;
-  throw new VerificationError("truncated", what, treeSize, earlier.treeSize - 1);
+  if (batch.length > 0) yield batch;
 }
 
-function assertIndex({ index }: LogEntry, expected: number): void {
+/** Hashes and parses entries: the hashing runs beside this thread, which parses meanwhile. */
+async function hashAll(entries: readonly LogEntry[]): Promise<readonly HashedEntry[]> {
+  const leaves = entries.map(({ body }) => hashOfLeaf(body));
+  const bodies = entries.map(({ body }) => parseCanonicalObject(body));
+  const hashed = await Promise.all(leaves);
+  return entries.map((entry, at) => ({ entry, leaf: hashed[at] as Uint8Array, body: bodies[at] }));
+}
+
+function assertIndex(index: number, expected: number): void {
   if (index === expected) return;
   const found = index > expected ? `entry ${index} follows` : `entry ${index} is repeated after`;
   fail("order", expected, `entry ${expected} is missing: ${found} entry ${expected - 1}`);
-}
-
-function parseBody({ index, leafHash, body: text }: LogEntry, hashed: Buffer): JsonRecord {
-  if (!hashed.equals(leafHash)) {
-    fail("leaf_hash", index, `entry ${index} was changed: its body does not hash to its leaf`);
-  }
-  const body = parseCanonicalObject(text);
-  if (body === undefined) fail("canonical", index, `entry ${index} is no canonical JSON object (RFC 8785)`);
-  if (body.seq !== index) {
-    fail("order", index, `entry ${index} is misplaced: it was sealed as entry \`${String(body.seq)}\``);
-  }
-  return body;
-}
-
-/** Refuses an entry of another workspace: the last part of a log's origin is the id of its workspace. */
-function assertWorkspace({ workspace_id: workspaceId }: JsonRecord, origin: string, index: number): void {
-  if (workspaceId === origin.slice(origin.lastIndexOf("/") + 1)) return;
-  fail(
-    "workspace",
-    index,
-    `entry ${index} belongs to workspace \`${String(workspaceId)}\`, not to the log \`${origin}\``,
-  );
 }
 
 /** A claim that a tree has a root. */
@@ -140,8 +167,12 @@ class RootCheck {
   readonly #tree = new MerkleTree();
   /** Earlier checkpoints that are still to be compared, by size. */
   readonly #earlier: Checkpoint[];
+  /** Roots in base64 at the sizes at which entries of the batch, or earlier checkpoints, claim one. */
+  #roots: ReadonlyMap<number, string> = new Map();
+  /** Entries that were checked. */
+  #size = 0;
   /** The size and root that the entries of the current batch were sealed on. */
-  #sealedOn: { size: unknown; root: unknown } = { size: -1, root: "" };
+  #sealedOn: Sealing = { size: -1, root: "" };
   /** Entries below this index are confirmed by the root that a later entry was sealed on. */
   #confirmedByEntry = 0;
   /** Entries below this index are confirmed by a signed root. */
@@ -152,20 +183,42 @@ class RootCheck {
   }
 
   get size(): number {
-    return this.#tree.size;
+    return this.#size;
   }
 
-  add(leaf: Uint8Array): void {
-    this.#tree.add(leaf);
+  /** Adds a batch to the tree, and computes the roots that its entries are going to be compared with. */
+  async compute(batch: readonly HashedEntry[]): Promise<void> {
+    const start = this.#size;
+    const end = start + batch.length;
+    const sizes = new Set(this.#earlier.map(({ treeSize }) => treeSize).filter((size) => size >= start && size < end));
+    let sealedOn = this.#sealedOn;
+    for (const [at, { body }] of batch.entries()) {
+      const next = { size: body?.previous_size, root: body?.previous_root };
+      if (!isSameSealing(next, sealedOn)) sizes.add(start + at);
+      sealedOn = next;
+    }
+    const leaves = batch.map(({ leaf }) => leaf);
+    const roots = await this.#tree.add(leaves, sizes);
+    this.#roots = new Map(Array.from(roots, ([size, root]) => [size, base64(root)]));
+  }
+
+  /** Computes the root of all entries. */
+  async computeLast(): Promise<void> {
+    this.#roots = new Map([[this.#size, base64(await this.#tree.root())]]);
+  }
+
+  /** Goes on to the next entry. */
+  pass(): void {
+    this.#size += 1;
   }
 
   /** Compares with the size and root that the next entry was sealed on. Throws `previous_root`. */
   assertSealedOn(size: unknown, root: unknown): void {
-    if (size === this.#sealedOn.size && root === this.#sealedOn.root) return;
-    const index = this.#tree.size;
+    if (isSameSealing({ size, root }, this.#sealedOn)) return;
+    const index = this.#size;
     const isNamed = size === index && typeof root === "string";
     // If a signature confirms all entries before this one, then this one was changed.
-    const isOwnFault = this.#confirmedBySignature === index && this.#tree.root().toString("base64") !== root;
+    const isOwnFault = this.#confirmedBySignature === index && this.#roots.get(index) !== root;
     if (!isNamed || isOwnFault) {
       fail("previous_root", index, `entry ${index} does not say that it was sealed on the entries before it`);
     }
@@ -176,19 +229,19 @@ class RootCheck {
 
   /** Compares with the earlier checkpoints of this size. Throws `rewritten`. */
   assertEarlier(): void {
-    for (; this.#earlier[0]?.treeSize === this.#tree.size; this.#earlier.shift()) {
+    for (; this.#earlier[0]?.treeSize === this.#size; this.#earlier.shift()) {
       const { root, treeSize } = this.#earlier[0];
       const who = `the earlier checkpoint of size ${treeSize}`;
       // A root in an entry may have been rewritten with the entries before it, a signed root cannot.
       const since = this.#confirmedBySignature;
-      this.#assertRoot({ root: root.toString("base64"), who, fault: "rewritten" }, since);
+      this.#assertRoot({ root: base64(root), who, fault: "rewritten" }, since);
       this.#confirmedBySignature = treeSize;
     }
   }
 
   /** Compares with the checkpoint of the whole log. Throws `root`. */
-  assertWhole(root: Buffer): void {
-    this.#assertRoot({ root: root.toString("base64"), who: "the checkpoint", fault: "root" });
+  assertWhole(root: Uint8Array): void {
+    this.#assertRoot({ root: base64(root), who: "the checkpoint", fault: "root" });
   }
 
   /** Compares the tree with a claim. A fault lies in the entries from `since` on. */
@@ -196,15 +249,23 @@ class RootCheck {
     { root, who, fault }: RootClaim,
     since = Math.max(this.#confirmedByEntry, this.#confirmedBySignature),
   ): void {
-    const found = this.#tree.root().toString("base64");
+    const found = this.#roots.get(this.#size);
     if (found === root) return;
-    const last = this.#tree.size - 1;
+    const last = this.#size - 1;
     const first = Math.min(since, last);
     const range = first === last ? `entry ${first}` : `one of the entries ${first} to ${last}`;
-    const what = `${range} was changed, left out or put in: the ${this.#tree.size} entries hash to`;
+    const what = `${range} was changed, left out or put in: the ${this.#size} entries hash to`;
     throw new VerificationError(fault, `${what} \`${found}\`, and ${who} says \`${root}\``, first, last);
   }
 }
+
+/** The size and root that an entry says it was sealed on. */
+interface Sealing {
+  readonly size: unknown;
+  readonly root: unknown;
+}
+
+const isSameSealing = (a: Sealing, b: Sealing): boolean => a.size === b.size && a.root === b.root;
 
 /** Unique ids in each type of entry, as paths to members; two paths make one id together. */
 const CLAIMS: ReadonlyMap<unknown, readonly (readonly string[])[]> = new Map([
@@ -232,40 +293,4 @@ function claimedIds(body: JsonRecord): string[] {
   if (body.type !== "pack_applied") return own;
   const published = listAt(body, "published");
   return [...own, ...published.flatMap((mandate) => claimedIds({ type: "mandate_published", mandate }))];
-}
-
-/** The entry of a decision, and its proof. */
-export interface DecisionProof {
-  /** The exact text that was hashed. */
-  readonly body: string;
-  readonly leafIndex: number;
-  /** The siblings from the leaf up to the root. */
-  readonly auditPath: readonly Uint8Array[];
-}
-
-/**
- * Verifies that a decision is an entry of the log at its index, by a checkpoint whose signature MUST have been verified.
- * Returns the parsed body. Throws `VerificationError`.
- */
-export function verifyDecision(
-  { body: text, leafIndex, auditPath }: DecisionProof,
-  checkpoint: Checkpoint,
-): JsonRecord {
-  const { treeSize, root, origin } = checkpoint;
-  const found = rootFromInclusion(hashOfLeaf(text), { leafIndex, treeSize, auditPath });
-  if (found === undefined || !found.equals(root)) {
-    const why = found === undefined ? "has the wrong length for its position" : "leads to another root";
-    throw new VerificationError("proof", `entry ${leafIndex} is not in the log of size ${treeSize}: its proof ${why}`);
-  }
-  const body = parseCanonicalObject(text);
-  if (body === undefined) {
-    fail("canonical", leafIndex, "the decision's body is no canonical JSON object (RFC 8785)");
-  }
-  if (body.seq !== leafIndex) {
-    const sealedAs = `the decision was sealed as entry \`${String(body.seq)}\``;
-    fail("order", leafIndex, `${sealedAs}, but the proof is for entry ${leafIndex}`);
-  }
-  if (body.type !== "decision") throw new VerificationError("malformed", `entry ${leafIndex} is no decision`);
-  assertWorkspace(body, origin, leafIndex);
-  return body;
 }

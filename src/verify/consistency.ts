@@ -1,0 +1,63 @@
+import { areEqual } from "./bytes.ts";
+import type { Checkpoint } from "./checkpoint.ts";
+import { rootsFromConsistency } from "./merkle.ts";
+import { VerificationError } from "./verification-error.ts";
+
+/** A consistency proof as a service answers it. */
+export interface AnsweredConsistency {
+  readonly from: bigint;
+  readonly to: bigint;
+  readonly path: readonly Uint8Array[];
+  readonly fromRoot: Uint8Array;
+  readonly toRoot: Uint8Array;
+}
+
+/** Refuses an earlier checkpoint of another log. */
+export function assertSameLog(earlier: Checkpoint, { origin }: Checkpoint): void {
+  if (earlier.origin === origin) return;
+  const message = `the earlier checkpoint is of \`${earlier.origin}\`, not of \`${origin}\``;
+  throw new VerificationError("checkpoint", message);
+}
+
+/** Refuses an earlier checkpoint that covers more entries than a later one. */
+export function assertNotCutOff({ treeSize: from }: Checkpoint, { treeSize: to }: Checkpoint): void {
+  if (from <= to) return;
+  const message = `the log was cut off: an earlier checkpoint covers ${from} entries, this one ${to}`;
+  throw new VerificationError("truncated", message, to, from - 1);
+}
+
+/**
+ * Verifies by the proof of a service that a log only grew from one checkpoint to another, whose signatures MUST have been
+ * verified. Sizes that are equal, and a log that was empty, need no proof. Throws `VerificationError`.
+ */
+export async function assertGrown(
+  earlier: Checkpoint,
+  later: Checkpoint,
+  proof: AnsweredConsistency | undefined,
+): Promise<void> {
+  assertSameLog(earlier, later);
+  assertNotCutOff(earlier, later);
+  const { treeSize: from, root: fromRoot } = earlier;
+  const { treeSize: to, root: toRoot } = later;
+  if (from === to) {
+    if (areEqual(fromRoot, toRoot)) return;
+    throw new VerificationError("rewritten", `the log was rewritten: its ${from} entries have another root now`);
+  }
+  if (from === 0) return;
+  if (proof === undefined) refuse("the service gave no consistency proof");
+  if (proof.from !== BigInt(from) || proof.to !== BigInt(to)) {
+    refuse(`the service proved growth from ${proof.from} to ${proof.to} entries, not from ${from} to ${to}`);
+  }
+  if (!areEqual(proof.fromRoot, fromRoot)) {
+    throw new VerificationError("rewritten", `the log was rewritten: its first ${from} entries have another root now`);
+  }
+  if (!areEqual(proof.toRoot, toRoot)) refuse("the proof names another root than the signed one");
+  const roots = await rootsFromConsistency({ from, to, fromRoot, toRoot, path: proof.path });
+  if (roots === undefined) refuse("the proof has the wrong length for these sizes");
+  if (areEqual(roots.earlier, fromRoot) && areEqual(roots.later, toRoot)) return;
+  refuse(`the service does not prove that its log of ${to} entries begins with the log of ${from}`);
+}
+
+function refuse(message: string): never {
+  throw new VerificationError("proof", message);
+}

@@ -1,0 +1,33 @@
+import { isLogOf } from "./checkpoint.ts";
+import { type JsonRecord, parseCanonicalObject } from "./json.ts";
+import { VerificationError } from "./verification-error.ts";
+
+/** An entry from a bundle or a service. */
+export interface LogEntry {
+  readonly index: number;
+  readonly leafHash: Uint8Array;
+  /** The exact text that was hashed. */
+  readonly body: string;
+}
+
+/** Returns the parsed body of an entry. Throws `canonical` for another form, `order` if it was sealed at another place. */
+export function parseEntry(text: string, index: number): JsonRecord {
+  return assertSealedAs(parseCanonicalObject(text), index);
+}
+
+/** Returns the parsed body of an entry as `parseEntry` does; undefined stands for a text that is not canonical. */
+export function assertSealedAs(body: JsonRecord | undefined, index: number): JsonRecord {
+  if (body === undefined) {
+    throw new VerificationError("canonical", `entry ${index} is no canonical JSON object (RFC 8785)`, index);
+  }
+  if (body.seq === index) return body;
+  const message = `entry ${index} is misplaced: it was sealed as entry \`${String(body.seq)}\``;
+  throw new VerificationError("order", message, index);
+}
+
+/** Refuses an entry of another workspace than the one whose log has this origin. */
+export function assertWorkspace({ workspace_id: workspaceId }: JsonRecord, origin: string, index: number): void {
+  if (isLogOf(origin, workspaceId)) return;
+  const message = `entry ${index} belongs to workspace \`${String(workspaceId)}\`, not to the log \`${origin}\``;
+  throw new VerificationError("workspace", message, index);
+}
