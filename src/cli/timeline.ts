@@ -1,3 +1,4 @@
+import { plainText, reasonsIn, receiptSentences, type SealedReason } from "../explain/receipt.ts";
 import { type JsonRecord, listAt, textAt, valueAt } from "../verify/json.ts";
 import { type DecisionReferences, eventsIn, referencesIn } from "./timeline-explainers.ts";
 
@@ -87,32 +88,19 @@ export function timelineLines({ decision, before, after, unexplained }: Explanat
 
 function decisionLines(decision: JsonRecord): string[] {
   const text = (path: string): string => textAt(decision, path);
-  const tool = text("action.tool") && ` with tool \`${text("action.tool")}\``;
-  const agent = `${text("action.agent_id")} (\`${text("action.agent_name")}\`)`;
-  const principal = text("on_behalf_of") && ` for ${text("on_behalf_of")}`;
-  const [before, after] = [valueAt(decision, "trust.before"), valueAt(decision, "trust.after")].map(String);
+  const place = `entry ${String(decision.seq)}, ${text("at")}, key ${text("key_id")}`;
   return [
-    `decision ${text("decision_id")}: ${text("decision")} by ${text("decision_path")}, entry ${String(decision.seq)}, ${text("at")}`,
-    `  asked      \`${text("action.action_type")}\`${tool} by agent ${agent}${principal}, key ${text("key_id")}`,
-    ...reasonLines(decision),
+    `decision ${text("decision_id")}: ${text("decision")} by ${text("decision_path")}, ${place}`,
+    ...receiptSentences(decision).map((sentence) => `  ${plainText(sentence)}`),
+    ...reasonsIn(decision).map(reasonLine),
     ...listAt(decision, "authorisation.collective_limits").map(limitLine),
     ...listAt(decision, "guards").map(guardLine),
-    `  trust      ${before} before, ${after} after`,
   ];
 }
 
-/** Writes the reasons. An entry leaves out the reason that no mandate matched. */
-function reasonLines(decision: JsonRecord): string[] {
-  const reasons = listAt(decision, "reasons");
-  if (reasons.length > 0) return reasons.map(reasonLine);
-  return [`  because    no mandate matched; the workspace ${textAt(decision, "decision")}s by default`];
-}
-
-function reasonLine(reason: unknown): string {
-  const mandate = textAt(reason, "mandate_id");
-  const where = mandate === "" ? "" : ` (mandate ${mandate}, ${textAt(reason, "rule")})`;
-  const pass = textAt(reason, "would_pass");
-  return `  because    ${textAt(reason, "message") || textAt(reason, "code")}${where}${pass === "" ? "" : `; ${pass}`}`;
+function reasonLine({ code, message, mandateId, rule, wouldPass }: SealedReason): string {
+  const where = mandateId === "" ? "" : ` (mandate ${mandateId}, ${rule})`;
+  return `  because    ${message || code}${where}${wouldPass === "" ? "" : `; ${wouldPass}`}`;
 }
 
 function limitLine(limit: unknown): string {

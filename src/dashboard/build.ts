@@ -7,7 +7,7 @@ import { build } from "vite";
 // Builds the dashboard, unless what is there was built from the same files. Argument: the folder to build into.
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const SOURCES = ["src/dashboard", "src/client", "src/verify", "gen", "package-lock.json"];
+const SOURCES = ["src/dashboard", "src/client", "src/explain", "src/verify", "gen", "package-lock.json"];
 const DIGEST_FILE = "digest";
 
 const out = resolve(ROOT, process.argv[2] ?? ".generated/dashboard");

@@ -70,7 +70,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "gen",
   ],
   // A program of its own, which must not trust the code that wrote the log; it shares the detectors of personal values.
-  cli: ["redaction", "verify"],
+  cli: ["redaction", "explain", "verify"],
   // Tells leaks by webhook.
   redaction: ["webhook", "registry", "log", "state", "store", "async", "errors.ts", "gen"],
   revocation: ["authority", "registry", "log", "state", "store", "tree", "errors.ts"],
@@ -97,9 +97,11 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // Hashes and canonical JSON that anyone can check alone.
   tree: [],
   // Reaches the service as any other client does.
-  dashboard: ["client", "verify", "gen"],
+  dashboard: ["client", "explain", "verify", "gen"],
   // Published as a package of its own, with errors of its own.
   client: ["async", "gen"],
+  // Tells a sealed receipt in sentences, the same ones in a terminal and on a page; it reads the text as the verifier does.
+  explain: ["verify"],
   // Verifies what the service says, in Node and in browsers: it shares nothing with the code that writes the log, not even types.
   verify: [],
   // How work shares the event loop, permits and time; mechanisms that know nothing of their users.

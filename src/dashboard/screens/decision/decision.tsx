@@ -6,6 +6,7 @@ import {
   EnforcementService,
   type GetDecisionResponse,
 } from "../../../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { reasonsIn, receiptSentences } from "../../../explain/receipt.ts";
 import { isJsonRecord, textAt } from "../../../verify/json.ts";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { Empty, Fault, Loading } from "../../kit/states.tsx";
@@ -13,7 +14,6 @@ import type { ScreenProps } from "../../screens.tsx";
 import "../../styles/decision.css";
 import { ActionCard } from "./action-card.tsx";
 import { CallFacts } from "./call-facts.tsx";
-import { explanationOf, reasonsIn } from "./explain.ts";
 import { Guards, Observed, WordBadge } from "./judged.tsx";
 import { LimitBars } from "./limit-bars.tsx";
 import { ProbeCard } from "./probe-card.tsx";
@@ -85,7 +85,7 @@ function Receipt({ decisionId, response }: { readonly decisionId: string; readon
 }
 
 function Summary({ decisionId, body }: { readonly decisionId: string; readonly body: JsonObject }) {
-  const sentences = explanationOf(body);
+  const sentences = receiptSentences(body);
   const reasons = reasonsIn(body);
   return (
     <section className="card stack" aria-labelledby="summary-title" data-decision={textAt(body, "decision")}>

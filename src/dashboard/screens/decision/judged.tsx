@@ -1,9 +1,9 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Link } from "wouter";
+import { reasonsIn } from "../../../explain/receipt.ts";
 import { listAt, numberAt, textAt, valueAt } from "../../../verify/json.ts";
 import { Badge } from "../../kit/badge.tsx";
 import { Shown } from "../../kit/shown.tsx";
-import { reasonsIn } from "./explain.ts";
 import { Reasons } from "./reasons.tsx";
 
 const TONES = { allow: "good", block: "bad", escalate: "wait" } as const;

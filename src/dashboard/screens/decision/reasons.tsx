@@ -1,10 +1,10 @@
 import { Link } from "wouter";
+import type { SealedReason } from "../../../explain/receipt.ts";
 import { Message } from "../../kit/message.tsx";
 import { Shown } from "../../kit/shown.tsx";
-import type { ShownReason } from "./explain.ts";
 
 /** The reasons of a decision, most decisive first. */
-export function Reasons({ reasons }: { readonly reasons: readonly ShownReason[] }) {
+export function Reasons({ reasons }: { readonly reasons: readonly SealedReason[] }) {
   return (
     <ol className="reasons">
       {reasons.map((reason, index) => (
@@ -16,7 +16,7 @@ export function Reasons({ reasons }: { readonly reasons: readonly ShownReason[] 
   );
 }
 
-function ReasonView({ reason }: { readonly reason: ShownReason }) {
+function ReasonView({ reason }: { readonly reason: SealedReason }) {
   const { code, message, mandateId, mandateName, rule, argument, wouldPass } = reason;
   return (
     <>

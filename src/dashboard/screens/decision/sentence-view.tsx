@@ -1,6 +1,17 @@
 import { Link } from "wouter";
+import type { Named, Part, Sentence } from "../../../explain/receipt.ts";
 import { Shown } from "../../kit/shown.tsx";
-import type { Part, Sentence } from "./explain.ts";
+
+/** Screens of what a sentence names. */
+const SCREENS: Readonly<Record<Named["kind"], string>> = {
+  agent: "agents",
+  tool: "tools",
+  mandate: "mandates",
+  escalation: "escalations",
+  decision: "decisions",
+};
+
+const hrefOf = ({ kind, id }: Named): string => `/${SCREENS[kind]}/${encodeURIComponent(id)}`;
 
 function PartView({ part }: { readonly part: Exclude<Part, string> }) {
   const text = (
@@ -8,7 +19,7 @@ function PartView({ part }: { readonly part: Exclude<Part, string> }) {
       <Shown text={part.quoted} />
     </strong>
   );
-  return part.href === undefined ? text : <Link href={part.href}>{text}</Link>;
+  return part.names === undefined ? text : <Link href={hrefOf(part.names)}>{text}</Link>;
 }
 
 /** Shows a sentence, with what others wrote in it inert. */

@@ -1,0 +1,146 @@
+import { listAt, numberAt, textAt, valueAt } from "../verify/json.ts";
+
+/** A thing that a sentence names, for readers who can go to it. */
+export interface Named {
+  readonly kind: "agent" | "tool" | "mandate" | "escalation" | "decision";
+  readonly id: string;
+}
+
+/** A part of a sentence: words of ours, or a text from elsewhere, which is shown as such and may name something. */
+export type Part = string | { readonly quoted: string; readonly names?: Named | undefined };
+
+/** A sentence of an explanation. */
+export type Sentence = readonly Part[];
+
+const PAST: Readonly<Record<string, string>> = {
+  allow: "allowed",
+  block: "blocked",
+  escalate: "escalated to a person",
+};
+
+/** Tells in sentences what was asked, what was decided and what followed, from the sealed text of a decision alone. */
+export function receiptSentences(body: unknown): readonly Sentence[] {
+  return [asked(body), decided(body), ...approval(body), trust(body), ...capped(body), ...ended(body)];
+}
+
+/** Writes a sentence for a reader of plain text: names in backticks, each with its id. */
+export function plainText(sentence: Sentence): string {
+  return sentence.map((part) => (typeof part === "string" ? part : plainPart(part))).join("");
+}
+
+function plainPart({ quoted, names }: Exclude<Part, string>): string {
+  const id = names?.id ?? quoted;
+  return id === quoted ? `\`${quoted}\`` : `\`${quoted}\` (${id})`;
+}
+
+const agentPart = (id: string, name = ""): Part => ({ quoted: name || id, names: { kind: "agent", id } });
+const escalationPart = (id: string): Part => ({ quoted: id, names: { kind: "escalation", id } });
+
+function asked(body: unknown): Sentence {
+  const tool = textAt(body, "action.tool");
+  const type = textAt(body, "action.action_type");
+  const principal = textAt(body, "on_behalf_of");
+  return [
+    "Agent ",
+    agentPart(textAt(body, "action.agent_id"), textAt(body, "action.agent_name")),
+    " asked",
+    ...(principal === "" ? [] : [" on behalf of agent ", agentPart(principal)]),
+    " to do ",
+    { quoted: type },
+    ...(tool === "" ? [] : [" with the tool ", { quoted: tool, names: { kind: "tool", id: tool } } as const]),
+    ".",
+  ];
+}
+
+/** The causes of each step of deciding. The word of the decision goes before. */
+const PATHS: Readonly<Record<string, string>> = {
+  revoked: " because the agent was deactivated or revoked.",
+  permissions: " because the agent's permissions and capabilities do not admit this action type.",
+  delegation: " because no active chain of grants lets the agent act for that principal.",
+  session: " because the session that the call named is not the agent's, or has ended.",
+  intent_contract: " because the intent contract that the call named does not admit the action.",
+  credential: " because the credential or token of the call has ended, or is not good for this action.",
+  mcp_tool_policy: " because a policy for the tools of an MCP server refuses the tool.",
+  unknown_tool: " because the tool is not registered, and the workspace refuses unknown tools.",
+  approved: " because a person had approved this very action, and the approval was still good.",
+};
+
+function decided(body: unknown): Sentence {
+  const [word, path] = [textAt(body, "decision"), textAt(body, "decision_path")];
+  const policy = textAt(body, "policy_name");
+  const start = `It was ${PAST[word] ?? word}`;
+  if (path === "policy") return [`${start} by a rule of the mandate `, { quoted: policy, names: mandateOf(body) }, "."];
+  if (path === "default") return [`${start}: no mandate matched, and the workspace ${word}s by default.`];
+  return [`${start}${PATHS[path] ?? "."}`];
+}
+
+/** Returns the mandate of the most decisive reason. */
+function mandateOf(body: unknown): Named | undefined {
+  const id = textAt(listAt(body, "reasons")[0], "mandate_id");
+  return id === "" ? undefined : { kind: "mandate", id };
+}
+
+function approval(body: unknown): readonly Sentence[] {
+  const [made, used] = [textAt(body, "escalation_id"), textAt(body, "used_escalation_id")];
+  const [presented, edit] = [textAt(body, "presented_escalation_id"), textAt(body, "edit_of")];
+  const expiry = textAt(body, "escalation_expires_at");
+  const sentences: Sentence[] = [];
+  if (made !== "") {
+    const end = expiry === "" ? "." : `, until ${expiry}.`;
+    sentences.push(["It waits for a person in the escalation ", escalationPart(made), end]);
+  }
+  if (used !== "") sentences.push(["It used up the approval of ", escalationPart(used), "."]);
+  if (presented !== "" && presented !== used) {
+    sentences.push(["The caller presented ", escalationPart(presented), ", which did not change the decision."]);
+  }
+  if (edit !== "") sentences.push(["A person put these arguments in place of those of ", escalationPart(edit), "."]);
+  return sentences;
+}
+
+function trust(body: unknown): Sentence {
+  const [before, after] = [numberAt(body, "trust.before"), numberAt(body, "trust.after")];
+  if (before === after) return [`The agent's trust stayed at ${before}.`];
+  return [`The agent's trust went from ${before} to ${after}.`];
+}
+
+function capped(body: unknown): readonly Sentence[] {
+  const cap = numberAt(body, "trust.capped");
+  return cap === undefined ? [] : [[`The token of the call caps trust: it was decided with ${cap}.`]];
+}
+
+function ended(body: unknown): readonly Sentence[] {
+  const replay = textAt(body, "replay_of");
+  const sentences: Sentence[] = [];
+  if (replay !== "") {
+    const first: Part = { quoted: replay, names: { kind: "decision", id: replay } };
+    sentences.push(["It refuses a repeat of ", first, ", because something had ended since."]);
+  }
+  if (valueAt(body, "key_ended") === true) {
+    sentences.push(["The key of the call had ended: this counts in no limit."]);
+  }
+  return sentences;
+}
+
+/** One reason as it was sealed; a member that was not sealed is empty. */
+export interface SealedReason {
+  readonly code: string;
+  readonly message: string;
+  readonly mandateId: string;
+  readonly mandateName: string;
+  readonly rule: string;
+  readonly argument: string;
+  readonly wouldPass: string;
+}
+
+/** Reads the reasons of a sealed decision, or of an observing mandate in it, most decisive first. */
+export function reasonsIn(value: unknown): readonly SealedReason[] {
+  return listAt(value, "reasons").map((reason) => ({
+    code: textAt(reason, "code"),
+    message: textAt(reason, "message"),
+    mandateId: textAt(reason, "mandate_id"),
+    mandateName: textAt(reason, "mandate_name"),
+    rule: textAt(reason, "rule"),
+    argument: textAt(reason, "argument"),
+    wouldPass: textAt(reason, "would_pass"),
+  }));
+}

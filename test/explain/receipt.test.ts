@@ -1,0 +1,124 @@
+import { expect } from "chai";
+import { plainText, reasonsIn, receiptSentences } from "../../src/explain/receipt.ts";
+
+const BODY = {
+  decision: "block",
+  decision_path: "policy",
+  policy_name: "payments",
+  action: { agent_id: "agt_1", agent_name: "payer", action_type: "payment.send", tool: "bank/pay" },
+  reasons: [{ code: "LIMIT", message: "too much", mandate_id: "mnd_1", mandate_name: "payments", rule: "rules[0]" }],
+  trust: { before: 50, after: 48 },
+};
+const WITHOUT = { ...BODY, policy_name: "", reasons: [] };
+
+/** Bodies, and the sentences that they are told in from the decision on. */
+const CASES: readonly (readonly [what: string, body: object, sentences: readonly string[]])[] = [
+  [
+    "a rule",
+    BODY,
+    ["It was blocked by a rule of the mandate `payments` (mnd_1).", "The agent's trust went from 50 to 48."],
+  ],
+  [
+    "the default",
+    { ...WITHOUT, decision: "allow", decision_path: "default", trust: { before: 50, after: 50 } },
+    ["It was allowed: no mandate matched, and the workspace allows by default.", "The agent's trust stayed at 50."],
+  ],
+  [
+    "an escalation",
+    {
+      ...BODY,
+      decision: "escalate",
+      escalation_id: "esc_1",
+      escalation_expires_at: "2026-12-01T00:00:00.000Z",
+      presented_escalation_id: "esc_0",
+    },
+    [
+      "It was escalated to a person by a rule of the mandate `payments` (mnd_1).",
+      "It waits for a person in the escalation `esc_1`, until 2026-12-01T00:00:00.000Z.",
+      "The caller presented `esc_0`, which did not change the decision.",
+      "The agent's trust went from 50 to 48.",
+    ],
+  ],
+  [
+    "an approval of edited arguments",
+    {
+      ...WITHOUT,
+      decision: "allow",
+      decision_path: "approved",
+      used_escalation_id: "esc_1",
+      presented_escalation_id: "esc_1",
+      edit_of: "esc_0",
+    },
+    [
+      "It was allowed because a person had approved this very action, and the approval was still good.",
+      "It used up the approval of `esc_1`.",
+      "A person put these arguments in place of those of `esc_0`.",
+      "The agent's trust went from 50 to 48.",
+    ],
+  ],
+  [
+    "a repeat after the end of a key",
+    {
+      ...WITHOUT,
+      decision_path: "credential",
+      replay_of: "dec_1",
+      key_ended: true,
+      trust: { before: 50, after: 50, capped: 20 },
+    },
+    [
+      "It was blocked because the credential or token of the call has ended, or is not good for this action.",
+      "The agent's trust stayed at 50.",
+      "The token of the call caps trust: it was decided with 20.",
+      "It refuses a repeat of `dec_1`, because something had ended since.",
+      "The key of the call had ended: this counts in no limit.",
+    ],
+  ],
+  [
+    "a step and a decision of a later version",
+    { ...WITHOUT, decision: "ponder", decision_path: "stars" },
+    ["It was ponder.", "The agent's trust went from 50 to 48."],
+  ],
+];
+
+describe("a receipt in sentences", () => {
+  it("begins with who asked for what.", () => {
+    const first = (body: object) => plainText(receiptSentences(body)[0] ?? []);
+    const asked = "to do `payment.send` with the tool `bank/pay`.";
+    expect(first(BODY)).to.equal(`Agent \`payer\` (agt_1) asked ${asked}`);
+    expect(first({ ...BODY, on_behalf_of: "agt_2" })).to.equal(
+      `Agent \`payer\` (agt_1) asked on behalf of agent \`agt_2\` ${asked}`,
+    );
+    expect(first({ action: { agent_id: "agt_1", action_type: "read" } })).to.equal("Agent `agt_1` asked to do `read`.");
+  });
+
+  for (const [what, body, sentences] of CASES) {
+    it(`tells of ${what}.`, () => {
+      expect(receiptSentences(body).slice(1).map(plainText)).to.deep.equal(sentences);
+    });
+  }
+
+  it("says of each name what it is, for pages that lead there.", () => {
+    const parts = receiptSentences(BODY).flat();
+    const named = parts.flatMap((part) => (typeof part === "string" || part.names === undefined ? [] : [part.names]));
+    expect(named).to.deep.equal([
+      { kind: "agent", id: "agt_1" },
+      { kind: "tool", id: "bank/pay" },
+      { kind: "mandate", id: "mnd_1" },
+    ]);
+  });
+
+  it("has its reasons as they were sealed.", () => {
+    expect(reasonsIn(BODY)).to.deep.equal([
+      {
+        code: "LIMIT",
+        message: "too much",
+        mandateId: "mnd_1",
+        mandateName: "payments",
+        rule: "rules[0]",
+        argument: "",
+        wouldPass: "",
+      },
+    ]);
+    expect(reasonsIn({})).to.deep.equal([]);
+  });
+});
