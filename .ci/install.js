@@ -52,7 +52,15 @@ async function install() {
     const seconds = Math.round((Date.now() - startedAt) / 1_000);
     console.error(`  ${countUnpacked(MODULES)} packages unpacked after ${seconds} s`);
   }, PROGRESS_MS);
-  const flags = ["--include=dev", "--no-save", "--loglevel=error", "--no-audit", "--no-fund", "--no-progress"];
+  const flags = [
+    "--include=dev",
+    "--no-save",
+    "--loglevel=error",
+    "--no-audit",
+    "--no-fund",
+    "--no-progress",
+    "--prefer-offline",
+  ];
   if (!isWithTools) flags.push("--workspaces=false");
   const npm = spawn(`npm install ${flags.join(" ")}`, {
     shell: true,
