@@ -71,7 +71,7 @@ function Screens({ session, leave }: { readonly session: Session; readonly leave
   );
 }
 
-/** Shows the error of a screen in its place, so that the others stay usable. */
+/** Shows the error of a screen in its place, so that the other screens stay usable. */
 class ErrorBoundary extends Component<{ readonly children: ReactNode }, { readonly error: unknown }> {
   override state: { readonly error: unknown } = { error: undefined };
 

@@ -4,7 +4,7 @@ import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "vite";
 
-// Builds the dashboard, unless what is there was built from the same files. Argument: the folder to build into.
+// Builds the dashboard unless the folder holds a build of the same files. Argument: the folder to build into.
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SOURCES = ["src/dashboard", "src/client", "src/explain", "src/verify", "gen", "package-lock.json"];
@@ -36,7 +36,7 @@ async function buildInto(folder: string): Promise<void> {
       outDir: folder,
       emptyOutDir: true,
       target: "es2023",
-      // The first browsers that know `light-dark()`, which is otherwise rewritten into rules that ignore the page's own switch.
+      // The first browsers that support `light-dark()`; older targets get rules that ignore the theme switch of the page.
       cssTarget: ["chrome123", "firefox120", "safari17.5"],
       modulePreload: { polyfill: false },
       assetsInlineLimit: 0,
@@ -48,7 +48,7 @@ const digest = await digestOfSources();
 const built = await readFile(join(out, DIGEST_FILE), "utf8").catch(() => "");
 if (built !== digest) {
   console.error("building the dashboard");
-  // Two starts at once build side by side, and each puts a whole folder in place.
+  // Two starts at once build side by side; each moves a complete folder into place.
   const folder = `${out}.${randomUUID()}`;
   await mkdir(dirname(out), { recursive: true });
   await buildInto(folder);

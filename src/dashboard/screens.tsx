@@ -1,7 +1,7 @@
 import { type ComponentType, lazy } from "react";
 import type { RoleWord } from "./session.ts";
 
-/** What a screen gets: the id in its address, if its path has one. */
+/** Properties of every screen: the id in its address, if its path has one. */
 export interface ScreenProps {
   readonly id: string | undefined;
 }
@@ -17,11 +17,11 @@ export interface NavEntry {
   readonly name: string;
   readonly title: string;
   readonly group: "watch" | "govern" | "administer";
-  /** Roles that see it; absent for all. */
+  /** Roles that see the entry; absent for all roles. */
   readonly roles?: readonly RoleWord[];
 }
 
-/** The navigation, in its order. */
+/** Navigation entries, in order. */
 export const NAVIGATION: readonly NavEntry[] = [
   { name: "overview", title: "Overview", group: "watch" },
   { name: "escalations", title: "Escalations", group: "watch" },
@@ -69,7 +69,7 @@ const WorkspacesScreen = lazy(() =>
   import("./screens/workspaces/workspaces.tsx").then(({ Workspaces }) => ({ default: Workspaces })),
 );
 
-/** Every screen. Each is loaded when it is first shown. */
+/** All screens. Each loads on first use. */
 export const SCREENS: readonly ScreenRoute[] = [
   { path: "/overview", screen: OverviewScreen },
   { path: "/decisions", screen: DecisionsScreen },

@@ -1,15 +1,15 @@
 import { createContext, useContext } from "react";
 
-/** What the signed-in key may do. */
+/** Role of the signed-in key. */
 export type RoleWord = "admin" | "operator" | "auditor";
 
-/** Who is signed in. */
+/** The signed-in key or person. */
 export interface Session {
-  /** The key's id, or the person's name: the log and `resolved_by` show it. */
+  /** Id of the key, or name of the person, as the log and `resolved_by` show it. */
   readonly keyId: string;
   readonly workspaceId: string;
   readonly role: RoleWord;
-  /** Goes with every call; see `createTransport`. */
+  /** Token sent with every call; see `createTransport`. */
   readonly csrfToken: string;
 }
 
@@ -32,21 +32,21 @@ const sessionFrom = ({
   csrfToken,
 });
 
-/** A way to sign in beside keys. */
+/** Single sign-on, offered beside keys. */
 export interface OidcOffer {
-  /** Name for its button. */
+  /** Label of its button. */
   readonly label: string;
-  /** Address that begins it. */
+  /** Address that starts the sign-in. */
   readonly url: string;
 }
 
-/** Who is signed in, null for nobody; and how people sign in beside keys, null for keys alone. */
+/** Session of the browser, null if signed out, and the offer of single sign-on, null if only keys sign in. */
 export interface SignInState {
   readonly session: Session | null;
   readonly oidc: OidcOffer | null;
 }
 
-/** Reads who is signed in. Rejects when the service cannot be reached. */
+/** Reads the session. Rejects when the service cannot be reached. */
 export async function readSession(): Promise<SignInState> {
   const response = await fetch("/dashboard/session");
   if (!response.ok) throw new Error(await faultOf(response));
@@ -57,19 +57,19 @@ export async function readSession(): Promise<SignInState> {
 
 const MAX_RETURN_TO = 500;
 
-/** Returns the address that begins a sign-in and leads back to this screen. */
+/** Returns the address that starts a sign-in and leads back to this screen. */
 export function oidcStartOf({ url }: OidcOffer, { pathname, search }: Location): string {
   const here = pathname + search;
   return `${url}?${new URLSearchParams({ return_to: here.length <= MAX_RETURN_TO ? here : pathname })}`;
 }
 
-/** Signs in with a key. Rejects with a message that says what is wrong. */
+/** Signs in with a key. Rejects with a message for people. */
 export async function signIn(key: string): Promise<Session> {
   const response = await post("/dashboard/sign-in", { key });
   return sessionFrom((await response.json()) as SessionJson);
 }
 
-/** Signs out of this browser, or of all. */
+/** Signs out of this browser, or of all browsers. */
 export async function signOut({ csrfToken }: Session, everywhere: boolean): Promise<void> {
   await post("/dashboard/sign-out", { everywhere }, { "x-csrf-token": csrfToken });
 }
@@ -86,24 +86,24 @@ async function faultOf(response: Response): Promise<string> {
   return body.error?.message ?? `the service answered ${response.status}`;
 }
 
-/** What the screens know of the sign-in. */
+/** Session as the screens see it. */
 export interface SignedIn {
   readonly session: Session;
-  /** Shows the sign-in again. */
+  /** Returns to the sign-in screen. */
   leave(): void;
 }
 
-/** Gives the sign-in to the screens. */
+/** Provides the session to the screens. */
 export const SessionContext = createContext<SignedIn | undefined>(undefined);
 
-/** Returns the sign-in of the screen. */
+/** Returns the session of the screen. */
 export function useSession(): SignedIn {
   const signedIn = useContext(SessionContext);
   if (signedIn === undefined) throw new Error("the screen is shown without a sign-in");
   return signedIn;
 }
 
-/** True if the signed-in key may change things: an auditor only reads. The service checks it again. */
+/** Returns true if the signed-in key may change things; an auditor only reads. The service checks it again. */
 export function useMayChange(): boolean {
   return useSession().session.role !== "auditor";
 }

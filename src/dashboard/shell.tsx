@@ -14,7 +14,7 @@ const GROUPS: readonly { readonly group: NavEntry["group"]; readonly title: stri
   { group: "administer", title: "Administer" },
 ];
 
-/** The frame around every screen: navigation, who is signed in, and the way out. */
+/** Frame around every screen: navigation, the signed-in name, and the button to sign out. */
 export function Shell({ children }: { readonly children: ReactNode }) {
   const [location] = useLocation();
   const [isOpen, setIsOpen] = useState(false);

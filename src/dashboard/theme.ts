@@ -1,6 +1,6 @@
 import { useState } from "react";
 
-/** How the page is coloured. */
+/** Colour scheme of the page. */
 export type Theme = "system" | "light" | "dark";
 
 const KEY = "acp-theme";
@@ -17,7 +17,7 @@ function stored(): Theme {
 
 apply(stored());
 
-/** Returns the theme and the function that changes it; this browser remembers it. */
+/** Returns the theme and the function that changes it. The browser keeps the choice. */
 export function useTheme(): readonly [Theme, (theme: Theme) => void] {
   const [theme, setTheme] = useState(stored);
   const change = (next: Theme): void => {

@@ -3,7 +3,7 @@ import { createConnectTransport } from "@connectrpc/connect-web";
 import { QueryClient } from "@tanstack/react-query";
 import type { Session } from "./session.ts";
 
-/** Connects to the service that the page came from. `onSignedOut` is called when it no longer knows the sign-in. */
+/** Connects to the service that served the page. Calls `onSignedOut` when the service no longer accepts the session. */
 export function createTransport({ csrfToken }: Session, onSignedOut: () => void): Transport {
   const guard: Interceptor = (next) => async (request) => {
     request.header.set("x-csrf-token", csrfToken);
@@ -20,7 +20,7 @@ export function createTransport({ csrfToken }: Session, onSignedOut: () => void)
 const RETRIES = 2;
 const RETRIED: ReadonlySet<Code> = new Set([Code.Unavailable, Code.Unknown]);
 
-/** Makes the cache of what was read. Only what a later attempt may change is asked for again. */
+/** Creates the cache of answers. Retries only faults that a later attempt may cure. */
 export function createQueryClient(): QueryClient {
   return new QueryClient({
     defaultOptions: {

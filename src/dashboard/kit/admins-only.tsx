@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import { useSession } from "../session.ts";
 import { Empty } from "./states.tsx";
 
-/** Shows its content to admins, and to everybody else that it is for them. The service refuses their calls. */
+/** Shows its content to admins; others read that only admins may use it. The service refuses their calls as well. */
 export function AdminsOnly({ children }: { readonly children: ReactNode }) {
   const { role } = useSession().session;
   if (role === "admin") return children;

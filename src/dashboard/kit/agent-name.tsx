@@ -5,7 +5,7 @@ import { Shown } from "./shown.tsx";
 
 const STALE_MS = 300_000;
 
-/** Shows an agent by its name, which is read when it is shown, and leads to it. Until then it is shown by its id. */
+/** Shows an agent as a link under its name, which is read when it is first shown. Shows its id until then. */
 export function AgentName({ agentId }: { readonly agentId: string }) {
   const { data } = useQuery(AgentService.method.getAgent, { agentId }, { staleTime: STALE_MS });
   return (

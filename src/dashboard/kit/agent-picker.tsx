@@ -12,13 +12,13 @@ export interface AgentPickerProps {
   /** Name of the control, whose value is the agent's id. */
   readonly name: string;
   readonly label: string;
-  /** Title of the choice of none; undefined if one has to be chosen. */
+  /** Label of the empty choice; absent if an agent has to be chosen. */
   readonly none?: string;
-  /** An agent that cannot be chosen. */
+  /** Agent that cannot be chosen. */
   readonly without?: string;
 }
 
-/** Chooses an active agent: by the beginning of its name, then from the list of those. */
+/** Chooses an active agent: searches by the beginning of its name and lists the matches. */
 export function AgentPicker({ name, label, none, without }: AgentPickerProps) {
   const [typed, setTyped] = useState("");
   const q = useDeferredValue(typed.trim());

@@ -4,7 +4,7 @@ import { Decision } from "../../../gen/agentcontrol/v1/resources_pb.js";
 /** Meaning of a colour. */
 export type Tone = "good" | "bad" | "wait" | "plain";
 
-/** A word in a coloured frame. The word says it; the colour only repeats it. */
+/** A word in a coloured frame. The colour repeats the word, so it is never the only sign. */
 export function Badge({ tone, children }: { readonly tone: Tone; readonly children: ReactNode }) {
   return <span className={`badge is-${tone}`}>{children}</span>;
 }

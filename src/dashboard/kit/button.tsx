@@ -1,15 +1,15 @@
 import type { ComponentProps } from "react";
 
-/** Properties of a button. `action` names what it does, for tests and shortcuts. */
+/** Properties of a button. `action` names its purpose for tests and shortcuts. */
 export interface ButtonProps extends Omit<ComponentProps<"button">, "className"> {
   readonly action: string;
   readonly tone?: "primary" | "danger" | "plain" | "quiet";
   readonly isBusy?: boolean;
-  /** The key that presses it, as a hint. */
+  /** Shortcut key, shown as a hint. */
   readonly shortcut?: string | undefined;
 }
 
-/** A button. While it is busy it cannot be pressed again. */
+/** A button. It cannot be pressed while it is busy. */
 export function Button({ action, tone = "plain", isBusy = false, shortcut, children, disabled, ...rest }: ButtonProps) {
   return (
     <button

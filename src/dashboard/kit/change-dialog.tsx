@@ -6,24 +6,24 @@ import type { FormValues } from "./form-values.ts";
 import { Shown } from "./shown.tsx";
 import { type Call, type ChangeOptions, useChange } from "./use-change.ts";
 
-/** Properties of a dialogue that makes a change. */
+/** Properties of a dialog that makes a change. */
 export interface ChangeDialogProps<R>
   extends Omit<ChangeOptions<R>, "announcesFault">,
     Pick<FormProps, "submit" | "tone" | "isDisabled" | "onBack">,
     Pick<DialogProps, "title" | "isWide" | "closesBy" | "onClose"> {
-  /** Name of the button that makes it. Default: `confirm`. */
+  /** `data-action` of the button that submits. Default: `confirm`. */
   readonly action?: string;
-  /** Makes the change of what the form holds. Whatever it throws is shown above the buttons, or at the fields that it names. */
+  /** Makes the change from the form's values. An error is shown above the buttons, or at the fields that it names. */
   readonly change: (call: Call, values: FormValues) => Promise<R>;
   /** Text to type before the button can be pressed. */
   readonly word?: string | undefined;
-  /** Shows what has to be seen of the result, such as a secret, in place of the dialogue; undefined for nothing. */
+  /** Returns the view of the result, such as a secret, that takes the place of the dialog. */
   readonly after?: (result: R) => ReactNode | undefined;
-  /** Controls, named after the fields of the request, and sentences. */
+  /** Sentences and controls; the controls are named after the fields of the request. */
   readonly children: ReactNode;
 }
 
-/** A dialogue that makes a change, with its fault in place until it succeeds or is cancelled. A click beside it does not close it. */
+/** A dialog that makes a change. It shows a fault in place and stays open until it succeeds or is cancelled. */
 export function ChangeDialog<R>(props: ChangeDialogProps<R>) {
   const { title, isWide, closesBy = "escape", onClose, onBack, action = "confirm", word, after, children } = props;
   const { change, refreshes, done, onDone, onFault } = props;
@@ -59,7 +59,7 @@ export function ChangeDialog<R>(props: ChangeDialogProps<R>) {
   );
 }
 
-/** Asks before a change that cannot be taken back. */
+/** Asks for confirmation before a change that cannot be undone. */
 export function Confirm<R>(props: ChangeDialogProps<R>) {
   return <ChangeDialog tone="danger" closesBy="click" {...props} />;
 }
@@ -70,7 +70,7 @@ interface TypedWordProps {
   readonly onType: (typed: string) => void;
 }
 
-/** Asks to type a word that shows that its reader knows what will happen. */
+/** Asks for confirmation by typing a word, before a change with large consequences. */
 function TypedWord({ word, typed, onType }: TypedWordProps) {
   const hint = (
     <>

@@ -4,17 +4,17 @@ import { useAnnounce } from "./toast.tsx";
 /** Properties of a button that copies. */
 export interface CopyButtonProps {
   readonly text: string;
-  /** What is copied, after "Copied": `the token`. */
+  /** Name of the copied text, as in "Copied the token": `the token`. */
   readonly what: string;
-  /** Stands in a line of text. */
+  /** Fits the button into a line of text. */
   readonly isSmall?: boolean;
 }
 
-/** Copies a text to the clipboard, or says how else. */
+/** Copies a text to the clipboard. If the browser refuses, says how to copy it by hand. */
 export function CopyButton({ text, what, isSmall = false }: CopyButtonProps) {
   const announce = useAnnounce();
   const copy = (): void => {
-    // Undefined on a page that came over plain HTTP from another host.
+    // Undefined on a page that was loaded over plain HTTP from another host.
     const clipboard = navigator.clipboard as Clipboard | undefined;
     const done = clipboard === undefined ? Promise.reject(new Error("no clipboard")) : clipboard.writeText(text);
     done.then(

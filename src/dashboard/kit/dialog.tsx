@@ -9,13 +9,13 @@ export interface DialogProps {
   readonly onClose: () => void;
   readonly children: ReactNode;
   readonly isWide?: boolean | undefined;
-  /** What else than its button closes it: a form is not lost by a click beside it, a secret not even by Escape. */
+  /** Ways to close it beside its button: a click beside it must not lose a form, and Escape must not lose a secret. */
   readonly closesBy?: "click" | "escape" | "button";
 }
 
 const prevent = (event: Event): void => event.preventDefault();
 
-/** A dialogue over the screen. It keeps the focus, closes by Escape, and gives the focus back. */
+/** A dialog over the screen. It traps the focus, closes on Escape, and returns the focus afterwards. */
 export function Dialog({ title, isOpen, onClose, children, isWide = false, closesBy = "click" }: DialogProps) {
   return (
     <Radix.Root open={isOpen} onOpenChange={(open) => !open && onClose()}>

@@ -1,9 +1,9 @@
 import { Button } from "./button.tsx";
 
-/** Milliseconds that the browser gets to begin with a download. */
+/** Milliseconds that the browser gets to start a download. */
 const KEPT_MS = 60_000;
 
-/** Has the browser save parts of a file. */
+/** Saves parts as one file through the browser. */
 export function saveFile(name: string, parts: readonly BlobPart[], type = "text/plain"): void {
   const url = URL.createObjectURL(new Blob([...parts], { type: `${type}; charset=utf-8` }));
   const link = document.createElement("a");

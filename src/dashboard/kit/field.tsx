@@ -1,6 +1,6 @@
 import { type ReactNode, useId } from "react";
 
-/** What a control of a field gets. */
+/** Properties that a field passes to its control. */
 export interface ControlProps {
   readonly id: string;
   readonly "aria-describedby": string;
@@ -11,7 +11,7 @@ export interface ControlProps {
 export interface FieldProps {
   readonly label: string;
   readonly hint?: ReactNode;
-  /** What is wrong with the value, and what to change. */
+  /** Fault of the value, with the change that mends it. */
   readonly fault?: string | undefined;
   readonly children: (control: ControlProps) => ReactNode;
 }

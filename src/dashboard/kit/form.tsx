@@ -11,13 +11,13 @@ export interface FormProps {
   readonly action: string;
   readonly submit: string;
   readonly isBusy: boolean;
-  /** Error of the last attempt. What it says of a field is shown there. */
+  /** Error of the last attempt. Its field violations are shown at their fields. */
   readonly error: unknown;
   readonly onSubmit: (values: FormValues) => void;
   readonly onCancel?: (() => void) | undefined;
-  /** Leads to the step before. */
+  /** Returns to the previous step. */
   readonly onBack?: (() => void) | undefined;
-  /** True while it cannot be submitted. */
+  /** Disables submitting. */
   readonly isDisabled?: boolean | undefined;
   readonly tone?: "primary" | "danger" | undefined;
   readonly children: ReactNode;
@@ -25,7 +25,7 @@ export interface FormProps {
 
 const ViolationsContext = createContext<readonly RequestFieldViolation[]>([]);
 
-/** A fault of one field that the page itself finds. */
+/** A fault of one field, found by the page itself. */
 export class FieldError extends Error {
   override readonly name = "FieldError";
   readonly field: string;
@@ -41,10 +41,10 @@ function violationsOf(error: unknown): readonly RequestFieldViolation[] {
   return error instanceof ConnectError ? requestErrorFrom(error).violations : [];
 }
 
-/** Returns the field's name without the places in lists: `a.b[2]` is of the control `a.b`. */
+/** Returns the name of a field's control, which is the field without list indexes: `a.b` for `a.b[2]`. */
 const controlOf = (field: string): string => field.replaceAll(/\[\d+\]/g, "");
 
-/** A form. The faults of its fields are shown at them, every other fault above the buttons. */
+/** A form. Faults of its fields are shown at them, other faults above the buttons. */
 export function Form(props: FormProps) {
   const { action, submit, tone = "primary", isBusy, isDisabled = false, error, onSubmit, onCancel, onBack } = props;
   const form = useRef<HTMLFormElement>(null);
@@ -79,7 +79,7 @@ export function Form(props: FormProps) {
   );
 }
 
-/** Returns what is wrong with a field; of a list, in which line. */
+/** Returns the fault of a field; for a list, with the line that it is in. */
 function useFault(name: string): string | undefined {
   const found = useContext(ViolationsContext).filter(({ field }) => controlOf(field) === name);
   if (found.length === 0) return undefined;
@@ -97,7 +97,7 @@ export interface FormFieldProps {
   readonly hint?: ReactNode;
 }
 
-/** A line of text; of a secret, hidden while it is typed. */
+/** A line of text. A secret is hidden while it is typed. */
 export function TextField({
   name,
   label,
@@ -121,7 +121,7 @@ export function TextField({
   );
 }
 
-/** A text of several lines; of a list, one entry a line. */
+/** A text of several lines; for a list, one item per line. */
 export function AreaField({
   name,
   label,
@@ -135,7 +135,7 @@ export function AreaField({
   );
 }
 
-/** A number; empty stands for none. */
+/** A number; an empty control leaves it unset. */
 export function NumberField({
   name,
   label,
@@ -184,7 +184,7 @@ export function SelectField({
   );
 }
 
-/** A choice between yes and no. */
+/** A choice between yes and no, as a checkbox. */
 export function FlagField({
   name,
   label,
@@ -215,7 +215,7 @@ const UNITS = [
   { value: 86_400, title: "days" },
 ] as const;
 
-/** A length of time in a unit of choice; empty stands for none. */
+/** A duration with a choice of units; an empty control leaves it unset. */
 export function DurationField({
   name,
   label,
@@ -248,7 +248,7 @@ export function DurationField({
   );
 }
 
-/** A field whose control is given. */
+/** A field around a given control. */
 export function NamedField({ name, label, hint, children }: FormFieldProps & Pick<FieldProps, "children">) {
   return (
     <Field label={label} hint={hint} fault={useFault(name)}>

@@ -3,10 +3,10 @@ import { useState } from "react";
 import { Button } from "./button.tsx";
 import { Shown } from "./shown.tsx";
 
-/** Members that are shown at first, and with each step further. */
+/** Members shown at first and added by each "more". */
 const STEP = 200;
 
-/** Shows a JSON value as a tree, with every text inert. */
+/** Shows a JSON value as a tree. Every text in it is inert. */
 export function JsonView({ value }: { readonly value: JsonValue }) {
   if (typeof value === "string") {
     return (
@@ -27,7 +27,7 @@ interface MembersProps {
   readonly isList: boolean;
 }
 
-/** Shows the members of an object or a list, some at a time. */
+/** Shows the members of an object or a list in parts. */
 function Members({ members, isList }: MembersProps) {
   const [shown, setShown] = useState(STEP);
   const left = members.length - shown;

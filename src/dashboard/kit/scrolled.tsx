@@ -2,14 +2,14 @@ import type { ReactNode } from "react";
 
 /** Properties of a box that scrolls. */
 export interface ScrolledProps {
-  /** Names its content for a screen reader. */
+  /** Label of its content for screen readers. */
   readonly label: string;
-  /** Class, whose style limits its height. */
+  /** Class; its style limits the height. */
   readonly className?: string;
   readonly children: ReactNode;
 }
 
-/** A box of limited height for a long text; the keyboard scrolls it as well. */
+/** A box of limited height for a long text. It can be scrolled by keyboard. */
 export function Scrolled({ label, className = "scrolled", children }: ScrolledProps) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to take the keyboard

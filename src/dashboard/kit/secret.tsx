@@ -6,14 +6,14 @@ import { Dialog } from "./dialog.tsx";
 /** Properties of a secret. */
 export interface SecretProps {
   readonly title: string;
-  /** What it is, as in "Copied the key". */
+  /** Name of the secret, as in "Copied the key". */
   readonly what: string;
   readonly secret: string;
   readonly onClose: () => void;
   readonly children?: ReactNode;
 }
 
-/** Shows a secret once, in a dialogue that only its buttons close. */
+/** Shows a secret once, in a dialog that only its buttons close. */
 export function Secret({ title, what, secret, onClose, children }: SecretProps) {
   return (
     <Dialog title={title} isOpen onClose={onClose} closesBy="button">

@@ -9,7 +9,7 @@ const UNSEEN =
 const FIRST = 2_000;
 const MORE = 20_000;
 
-/** A piece of text: as it is, or one unseen character by its code point. */
+/** A piece of text: unchanged, or one invisible character by its code point. */
 type Piece = { readonly at: number; readonly text: string } | { readonly at: number; readonly code: string };
 
 function piecesOf(text: string): readonly Piece[] {
@@ -26,7 +26,7 @@ function piecesOf(text: string): readonly Piece[] {
   return pieces;
 }
 
-/** Writes a text from elsewhere for places that hold no elements, such as options and titles: unseen characters as `[U+200B]`. */
+/** Writes a text from elsewhere where elements are impossible, as in options and titles: invisible characters as `[U+200B]`. */
 export function shownText(text: string, limit = 120): string {
   const whole = piecesOf(text.slice(0, limit)).map((piece) => ("code" in piece ? `[${piece.code}]` : piece.text));
   return `${whole.join("").replaceAll(/\s+/g, " ")}${text.length > limit ? " …" : ""}`;

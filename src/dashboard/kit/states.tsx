@@ -4,7 +4,7 @@ import { requestErrorFrom } from "../../client/request-error.ts";
 import { Button } from "./button.tsx";
 import { Message } from "./message.tsx";
 
-/** Says that something is on its way. */
+/** Shows that something is loading. */
 export function Loading({ what }: { readonly what: string }) {
   return (
     <p className="loading" role="status">
@@ -13,7 +13,7 @@ export function Loading({ what }: { readonly what: string }) {
   );
 }
 
-/** Says that there is nothing, and what to do about it. */
+/** Shows that a list is empty, and how to fill it. */
 export function Empty({ title, children }: { readonly title: string; readonly children?: ReactNode }) {
   return (
     <div className="empty">
@@ -23,13 +23,13 @@ export function Empty({ title, children }: { readonly title: string; readonly ch
   );
 }
 
-/** Returns the sentence of an error, fit to show. */
+/** Returns the message of an error for people. */
 export function faultText(error: unknown): string {
   if (error instanceof ConnectError) return requestErrorFrom(error).message;
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Shows an error with the fields that it names, and a way to try again. */
+/** Shows an error with the fields that it names, and a button to try again. */
 export function Fault({ error, onRetry }: { readonly error: unknown; readonly onRetry?: (() => void) | undefined }) {
   const violations = error instanceof ConnectError ? requestErrorFrom(error).violations : [];
   return (

@@ -10,7 +10,7 @@ const STATES: Readonly<Record<CheckedStep["state"], readonly [Tone, string]>> = 
 };
 const HASH = /^[0-9a-f]{64}$/;
 
-/** The steps of a check with what each compared. */
+/** Steps of a check, each with the values that it compared. */
 export function StepsView({ steps }: { readonly steps: readonly CheckedStep[] }) {
   return (
     <ol className="proof-steps">
@@ -56,7 +56,7 @@ function ComparedView({ compared: { label, value } }: { readonly compared: Compa
   );
 }
 
-/** A hash in short form; the whole of it is copied. */
+/** A hash in short form. Its button copies all of it. */
 export function Hash({ hash, what }: { readonly hash: string; readonly what: string }) {
   return (
     <span className="hash">
@@ -68,7 +68,7 @@ export function Hash({ hash, what }: { readonly hash: string; readonly what: str
   );
 }
 
-/** Says in one line what came of a check. */
+/** Shows the result of a check in one line. */
 export function Verdict({ steps }: { readonly steps: readonly CheckedStep[] }) {
   const failed = failedStep(steps);
   if (failed === undefined) {

@@ -4,7 +4,7 @@ import type { Options } from "uplot";
 /** One line or area of a chart. */
 export interface Series {
   readonly label: string;
-  /** Name of a colour of the page: `good`, `bad`, `wait`, `accent`. */
+  /** Colour by its name in the theme: `good`, `bad`, `wait`, `accent`. */
   readonly color: "good" | "bad" | "wait" | "accent";
   readonly values: readonly (number | null)[];
   /** Draws bars instead of a line. */
@@ -13,21 +13,21 @@ export interface Series {
 
 /** Properties of a chart. */
 export interface TimeChartProps {
-  /** What the chart shows, in a sentence for who cannot see it. */
+  /** Summary of the chart in a sentence, for screen readers. */
   readonly summary: string;
   /** Times of the values, epoch milliseconds, ascending. */
   readonly times: readonly number[];
   readonly series: readonly Series[];
   readonly height?: number;
-  /** Bounds of the values; undefined fits them. */
+  /** Range of the vertical axis. Default: fits the values. */
   readonly range?: readonly [number, number];
 }
 
 const DEFAULT_HEIGHT = 180;
-/** Width that a time of the axis takes, pixels. */
+/** Width of a label on the time axis, pixels. */
 const TICK_SPACE = 84;
 
-/** Returns a colour of the page as it is now: what is drawn on a canvas takes no names of colours. */
+/** Returns the current value of a theme colour, because a canvas cannot read CSS variables. */
 function colorOf(name: string): string {
   const probe = document.createElement("span");
   probe.style.color = `var(--${name})`;
@@ -41,7 +41,7 @@ type UPlot = typeof import("uplot");
 
 const DAY = 86_400;
 
-/** Writes the times of an axis: the day where days pass, the hour otherwise. */
+/** Writes the labels of the time axis: the date where days pass, the hour otherwise. */
 function timeTexts(seconds: readonly number[], step: number): string[] {
   return seconds.map((each) => {
     const at = new Date(each * 1_000);
@@ -89,7 +89,7 @@ function optionsFrom(
   };
 }
 
-/** Draws values over time. The drawing is loaded when it is first shown, and follows width and theme. */
+/** Draws values over time. The chart library loads on first use; the chart follows width and theme. */
 export function TimeChart(props: TimeChartProps) {
   const place = useRef<HTMLDivElement>(null);
   const { summary, times, series } = props;

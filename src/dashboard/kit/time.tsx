@@ -1,7 +1,7 @@
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import { useEffect, useState } from "react";
 
-/** Returns the time, anew after every `everyMs` milliseconds. */
+/** Returns the current time, renewed every `everyMs` milliseconds. */
 export function useNow(everyMs = 1_000): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
@@ -18,7 +18,7 @@ const UNITS = [
   [1_000, "s"],
 ] as const;
 
-/** Writes a length of time in its two largest units: `2 h 5 min`. */
+/** Writes a duration in its two largest units: `2 h 5 min`. */
 export function durationText(ms: number): string {
   const parts: string[] = [];
   let rest = Math.max(0, ms);
@@ -31,7 +31,7 @@ export function durationText(ms: number): string {
   return parts.join(" ");
 }
 
-/** Shows when something happened: how long ago, with the exact time as the title. */
+/** Shows how long ago something happened, with the exact time as its title. */
 export function Time({ at }: { readonly at: Timestamp | undefined }) {
   const now = useNow(10_000);
   if (at === undefined) return <span className="hint">never</span>;

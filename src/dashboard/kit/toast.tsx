@@ -1,6 +1,6 @@
 import { createContext, type ReactNode, useCallback, useContext, useRef, useState } from "react";
 
-/** A short message that goes away by itself. */
+/** A short message that disappears by itself. */
 export interface Announcement {
   readonly tone: "good" | "bad" | "plain";
   readonly text: string;
@@ -11,10 +11,10 @@ const MAX_SHOWN = 4;
 
 const AnnounceContext = createContext<(announcement: Announcement) => void>(() => undefined);
 
-/** Returns the function that shows a short message. */
+/** Returns the function that shows a toast. */
 export const useAnnounce = (): ((announcement: Announcement) => void) => useContext(AnnounceContext);
 
-/** Shows short messages above the screens, and reads them to who cannot see them. */
+/** Shows toasts above the screens and announces them to screen readers. */
 export function Announcements({ children }: { readonly children: ReactNode }) {
   const [shown, setShown] = useState<readonly (Announcement & { readonly id: number })[]>([]);
   const lastId = useRef(0);

@@ -11,20 +11,20 @@ export type Call = <I extends DescMessage, O extends DescMessage>(
   request: MessageInitShape<I>,
 ) => Promise<MessageShape<O>>;
 
-/** What follows a change. */
+/** Effects of a change on the page. */
 export interface ChangeOptions<R> {
-  /** Methods whose answers are read again, after a fault too: it may come after the change was made. */
+  /** Methods whose answers are read again; after a fault too, since the change may have been made before it. */
   readonly refreshes?: readonly DescMethodUnary[] | undefined;
-  /** Announcement of the change; a sentence alone is good news. Absent: the screen shows it. */
+  /** Announcement of the change; a plain sentence counts as success. Absent if the screen shows the change itself. */
   readonly done?: string | ((result: R) => string | Announcement) | undefined;
   readonly onDone?: ((result: R) => void) | undefined;
-  /** Hears of a fault. */
+  /** Called with a fault. */
   readonly onFault?: ((error: Error) => void) | undefined;
-  /** Announces a fault, where no place of the screen shows it. */
+  /** Announces a fault, for screens without a place to show it. */
   readonly announcesFault?: boolean;
 }
 
-/** Makes a change: announces it or its fault, and reads again what it concerns. `V`: what `mutate` gives to the change. */
+/** Makes a change, announces it or its fault, and reads again the answers that it affects. `V` is the argument of `mutate`. */
 export function useChange<R, V = void>(
   change: (call: Call, values: V) => Promise<R>,
   { refreshes = [], done, onDone, onFault, announcesFault = false }: ChangeOptions<R> = {},
@@ -35,7 +35,7 @@ export function useChange<R, V = void>(
   const call: Call = (method, request) => callUnaryMethod(transport, method, request);
   return useMutation({
     mutationFn: (values: V) => change(call, values),
-    // A change waits for no network: it would be made long after its person has gone.
+    // A change does not wait for the network: it would be made long after its person has gone.
     networkMode: "always",
     onSuccess(result) {
       const told = typeof done === "function" ? done(result) : done;

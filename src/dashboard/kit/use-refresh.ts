@@ -3,7 +3,7 @@ import { createConnectQueryKey } from "@connectrpc/connect-query";
 import { useQueryClient } from "@tanstack/react-query";
 import { useCallback } from "react";
 
-/** Returns the function that reads again what methods answered, on whatever screen it is shown. */
+/** Returns the function that reads the answers of methods again, on every screen that shows them. */
 export function useRefresh(): (...methods: readonly DescMethodUnary[]) => void {
   const queries = useQueryClient();
   return useCallback(

@@ -8,17 +8,17 @@ import {
 } from "../../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { followStream } from "../../client/follow-stream.ts";
 
-/** What the feed knows now. A new object after every change. */
+/** State of the feed. Every change makes a new object. */
 export interface EscalationsNow {
   /** True while the stream delivers. */
   readonly isLive: boolean;
-  /** Pending ones, oldest first. */
+  /** Pending escalations, oldest first. */
   readonly pending: readonly Escalation[];
-  /** Those that were resolved while the page was open, newest first. */
+  /** Escalations resolved while the page was open, newest first. */
   readonly resolved: readonly Escalation[];
 }
 
-/** Hears of an escalation that was created while the stream was live. */
+/** Called with each escalation that is created while the stream is live. */
 type OnCreated = (escalation: Escalation) => void;
 
 const MAX_RESOLVED = 50;
@@ -45,7 +45,7 @@ export class EscalationFeed {
     this.#client = client;
   }
 
-  /** Begins to follow. Returns the function that ends it. */
+  /** Starts following. Returns the function that stops it. */
   start(): () => void {
     const stop = new AbortController();
     void this.#follow(stop.signal);
@@ -66,7 +66,7 @@ export class EscalationFeed {
     return () => this.#createdListeners.delete(listener);
   }
 
-  /** Takes an escalation that a call answered with, without waiting for the stream. */
+  /** Takes an escalation from the answer of a call, without waiting for the stream. */
   take(escalation: Escalation | undefined): void {
     if (escalation === undefined) return;
     this.#put(escalation);
@@ -79,7 +79,7 @@ export class EscalationFeed {
       signal,
       pauses: PAUSES,
       onLost: (fault) => {
-        // A cursor beyond the end of the log: the service was set back. All is read anew.
+        // A cursor beyond the end of the log: the service was restored to an earlier state, so everything is read anew.
         if (fault !== undefined && ConnectError.from(fault).code === Code.InvalidArgument) this.#cursor = "";
         this.#setLive(false);
       },
@@ -98,7 +98,7 @@ export class EscalationFeed {
     this.#put(escalation);
     this.#tell();
     if (!isNew || !wasLive) return;
-    // The page reports a listener's exception; the stream and other listeners go on.
+    // The page reports a listener's exception; the stream and the other listeners go on.
     for (const listener of this.#createdListeners) queueMicrotask(() => listener(escalation));
   }
 
@@ -106,7 +106,7 @@ export class EscalationFeed {
     const { escalationId, status } = escalation;
     if (status === EscalationStatus.PENDING) {
       const isResolved = this.#resolved.some((each) => each.escalationId === escalationId);
-      // A late answer does not bring back what was resolved since.
+      // A late answer must not bring back an escalation that was resolved meanwhile.
       if (!isResolved) this.#pending.set(escalationId, escalation);
       return;
     }
@@ -124,7 +124,7 @@ export class EscalationFeed {
   #tell(): void {
     if (this.#isStale) return;
     this.#isStale = true;
-    // A hidden page draws no frames, and its title still counts.
+    // A hidden page gets no animation frames, but its title still shows the count.
     const schedule = document.hidden ? (run: () => void) => setTimeout(run, 50) : requestAnimationFrame;
     schedule(() => {
       this.#isStale = false;

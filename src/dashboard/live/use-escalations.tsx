@@ -6,7 +6,7 @@ import { EscalationFeed, type EscalationsNow } from "./escalation-feed.ts";
 
 const FeedContext = createContext<EscalationFeed | undefined>(undefined);
 
-/** Follows the escalations for every screen, on one stream. */
+/** Follows the escalations on one stream for all screens. */
 export function FollowEscalations({ children }: { readonly children: ReactNode }) {
   const transport = useTransport();
   const feed = useMemo(() => new EscalationFeed(createClient(EscalationService, transport)), [transport]);
@@ -21,7 +21,7 @@ export function useEscalationFeed(): EscalationFeed {
   return feed;
 }
 
-/** Returns what the feed knows now. */
+/** Returns the current state of the feed. */
 export function useEscalations(): EscalationsNow {
   const feed = useEscalationFeed();
   return useSyncExternalStore(
@@ -30,7 +30,7 @@ export function useEscalations(): EscalationsNow {
   );
 }
 
-/** Returns how many escalations wait for a person. */
+/** Returns the number of pending escalations. */
 export function usePendingCount(): number {
   const feed = useEscalationFeed();
   return useSyncExternalStore(

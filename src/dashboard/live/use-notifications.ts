@@ -5,7 +5,7 @@ import { useEscalationFeed } from "./use-escalations.tsx";
 
 const MAX_NAME = 60;
 
-/** Notifies of each new escalation, whatever screen is shown, while the page is out of sight and the person has allowed it. */
+/** Notifies of each new escalation while the page is hidden, on every screen, if the person has allowed notifications. */
 export function useNotifications(): void {
   const feed = useEscalationFeed();
   const [, navigate] = useLocation();

@@ -13,7 +13,7 @@ import {
 import type { PublicKey } from "../../verify/public-key.ts";
 import { type CheckedStep, holdsIf, runSteps, type Step } from "./steps.ts";
 
-/** Returns a certificate as the REST answer has it: the file that `agentctl certificate verify` reads. */
+/** Returns a certificate in its REST form: the file that `agentctl certificate verify` reads. */
 export function certificateJson(certificate: RevocationCertificate): JsonObject {
   const options = { useProtoFieldName: true, alwaysEmitImplicit: true };
   return toJson(RevocationCertificateSchema, certificate, options) as JsonObject;

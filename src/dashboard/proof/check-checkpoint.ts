@@ -13,21 +13,21 @@ import { publicKeysFromJwks } from "../../verify/public-key.ts";
 import { parseNote } from "../../verify/signed-note.ts";
 import { holdsIf, type Step, type StepResult } from "./steps.ts";
 
-/** A checkpoint and what is needed to verify it. */
+/** A checkpoint and the data that verifies it. */
 export interface CheckpointEvidence {
   readonly checkpoint: AnsweredCheckpoint;
-  /** The workspace whose log it has to be. */
+  /** Workspace that the log has to belong to. */
   readonly workspaceId: string;
   /** The key set of `/.well-known/jwks.json`. */
   readonly jwks: unknown;
 }
 
-/** What the steps of a checkpoint find, for steps after them. */
+/** Results of the checkpoint's steps, for later steps. */
 export interface CheckpointFindings {
   signed?: SignedCheckpoint;
 }
 
-/** Makes the steps that verify a checkpoint: its note says what the answer says, and a published key signed it. */
+/** Makes the steps that verify a checkpoint: its note matches the answer, and a published key signed it. */
 export function checkpointSteps(evidence: CheckpointEvidence, findings: CheckpointFindings): readonly Step[] {
   return [
     {

@@ -4,18 +4,18 @@ import { type AnsweredConsistency, assertGrown, assertSameLog } from "../../veri
 import { publicKeysFromJwks } from "../../verify/public-key.ts";
 import { holdsIf, type Step, type StepResult } from "./steps.ts";
 
-/** Two notes of a log, and the service's proof that the later one continues the earlier one. */
+/** Two notes of a log, and the service's proof that the later one extends the earlier one. */
 export interface ConsistencyEvidence {
-  /** Kept by this browser, whose signature was verified then. */
+  /** Note kept by this browser; its signature was verified at the time. */
   readonly earlierNote: string;
-  /** Of the checkpoint as it is now, whose signature was verified. */
+  /** Note of the current checkpoint; its signature was verified. */
   readonly laterNote: string;
-  /** Undefined when the sizes are equal or nothing was asked. */
+  /** Undefined if the sizes are equal or the earlier log was empty. */
   readonly proof: AnsweredConsistency | undefined;
   readonly jwks: unknown;
 }
 
-/** Makes the steps that prove that a log only grew since a checkpoint that was kept. */
+/** Makes the steps that prove that a log only grew since a kept checkpoint. */
 export function consistencySteps(evidence: ConsistencyEvidence): readonly Step[] {
   return [
     {

@@ -17,7 +17,7 @@ import { assertSignedInTime } from "../../verify/public-key.ts";
 import { type CheckpointFindings, checkpointSteps } from "./check-checkpoint.ts";
 import { holdsIf, type Step, type StepResult } from "./steps.ts";
 
-/** An entry as the service answers it. */
+/** An entry in an answer of the service. */
 export interface AnsweredEntry {
   readonly index: bigint;
   readonly leafHash: Uint8Array;
@@ -25,14 +25,14 @@ export interface AnsweredEntry {
   readonly body: string;
 }
 
-/** Returns an answered entry in the form of the verifier. */
+/** Converts an answered entry to the form of the verifier. */
 export const entryOf = ({ index, leafHash, body }: AnsweredEntry): LogEntry => ({
   index: Number(index),
   leafHash,
   body,
 });
 
-/** Everything that proves an entry. Nothing of it is trusted. */
+/** Untrusted evidence of an entry. */
 export interface EntryEvidence {
   readonly entry: AnsweredEntry;
   readonly proof: AnsweredProof;
@@ -40,14 +40,14 @@ export interface EntryEvidence {
   readonly jwks: unknown;
 }
 
-/** Everything that proves a decision. Nothing of it is trusted but the id that was asked for. */
+/** Evidence of a decision. Only the requested id is trusted. */
 export interface DecisionEvidence extends EntryEvidence {
   readonly decisionId: string;
   /** The GetDecision answer as JSON, in snake case. */
   readonly answer: JsonObject;
 }
 
-/** Makes the steps that prove a decision from its sealed text to a signature. */
+/** Makes the steps that prove a decision, from its sealed text to a signature. */
 export function decisionSteps(evidence: DecisionEvidence): readonly Step[] {
   const { entry, decisionId, answer } = evidence;
   return [

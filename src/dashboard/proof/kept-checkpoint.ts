@@ -1,15 +1,15 @@
 import { isJsonRecord } from "../../verify/json.ts";
 
-/** A checkpoint that this browser kept after it was verified. */
+/** A checkpoint that this browser verified and kept. */
 export interface KeptCheckpoint {
   readonly note: string;
-  /** When it was kept, epoch milliseconds. */
+  /** Time of keeping, epoch milliseconds. */
   readonly keptAtMs: number;
 }
 
 const keyOf = (workspaceId: string): string => `acp-checkpoint ${workspaceId}`;
 
-/** Reads the checkpoint of a workspace's log that this browser kept; undefined if it kept none. */
+/** Reads the kept checkpoint of a workspace's log. */
 export function readKept(workspaceId: string): KeptCheckpoint | undefined {
   try {
     const value: unknown = JSON.parse(localStorage.getItem(keyOf(workspaceId)) ?? "null");
@@ -20,14 +20,14 @@ export function readKept(workspaceId: string): KeptCheckpoint | undefined {
   }
 }
 
-/** Keeps a checkpoint, in place of the one before. It MUST have been verified, and to continue that one. */
+/** Keeps a checkpoint in place of the previous one. It MUST be verified and extend that one. */
 export function keep(workspaceId: string, note: string): void {
   try {
     localStorage.setItem(keyOf(workspaceId), JSON.stringify({ note, keptAtMs: Date.now() }));
   } catch {
-    // A browser that keeps nothing compares with nothing: the screen says so on every visit.
+    // Without storage there is nothing to compare with; the screen says so on every visit.
   }
 }
 
-/** Forgets what was kept. */
+/** Forgets the kept checkpoint. */
 export const forget = (workspaceId: string): void => localStorage.removeItem(keyOf(workspaceId));

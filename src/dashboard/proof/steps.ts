@@ -1,4 +1,4 @@
-/** One value that a step looked at, and where it came from. */
+/** One value that a step compared, and its source. */
 export interface Compared {
   readonly label: string;
   /** A hash in hexadecimal, or a short text. */
@@ -8,26 +8,26 @@ export interface Compared {
 /** The result of one step of a check. */
 export interface StepResult {
   readonly compared: readonly Compared[];
-  /** Why the step does not hold, in a sentence; undefined when it holds. */
+  /** Fault of the step, in a sentence; undefined if the step holds. */
   readonly fault?: string | undefined;
 }
 
 /** One step of a check, by a stable name. */
 export interface Step<Name extends string = string> {
   readonly name: Name;
-  /** What holds if the step does, in a sentence. */
+  /** Claim that the step checks, in a sentence. */
   readonly title: string;
   run(): Promise<StepResult>;
 }
 
-/** A step and what came of it; `skipped` for those after one that does not hold. */
+/** A step with its result. Steps after one that fails are `skipped`. */
 export interface CheckedStep extends StepResult {
   readonly name: string;
   readonly title: string;
   readonly state: "holds" | "fails" | "skipped";
 }
 
-/** Runs a check of the verifier on values that were compared. A check that throws does not hold. */
+/** Runs a check of the verifier on the compared values. A check that throws fails. */
 export async function holdsIf(compared: readonly Compared[], check: () => void | Promise<void>): Promise<StepResult> {
   try {
     await check();
@@ -37,7 +37,7 @@ export async function holdsIf(compared: readonly Compared[], check: () => void |
   }
 }
 
-/** Runs the steps in their order, up to the first that does not hold. A step that throws does not hold. */
+/** Runs the steps in order, up to the first that fails. A step that throws fails. */
 export async function runSteps(steps: readonly Step[]): Promise<readonly CheckedStep[]> {
   const checked: CheckedStep[] = [];
   let hasFailed = false;
@@ -56,6 +56,6 @@ export async function runSteps(steps: readonly Step[]): Promise<readonly Checked
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** Returns the step that does not hold; undefined when all do. */
+/** Returns the step that failed. */
 export const failedStep = (steps: readonly CheckedStep[]): CheckedStep | undefined =>
   steps.find(({ state }) => state === "fails");

@@ -8,5 +8,5 @@ async function readKeySet(): Promise<unknown> {
   return response.json();
 }
 
-/** Reads the keys that the service publishes. */
+/** Reads the published keys of the service. */
 export const useKeySet = () => useQuery({ queryKey: ["key set"], queryFn: readKeySet });

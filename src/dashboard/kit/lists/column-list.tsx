@@ -3,18 +3,18 @@ import { VirtualList, type VirtualListProps } from "./virtual-list.tsx";
 
 /** A column of a long table. */
 export interface Column<T> {
-  /** Heading on wide pages, label of the value on narrow ones. Empty: neither is shown, as for buttons. */
+  /** Heading on wide pages, label of the value on narrow ones. Empty hides both, as for buttons. */
   readonly title: string;
   readonly cell: (item: T) => ReactNode;
-  /** Aligns numbers at their ends. */
+  /** Aligns the column to the right, for numbers. */
   readonly isNumber?: boolean | undefined;
 }
 
 /** Properties of a long table. */
 export interface ColumnListProps<T> extends Omit<VirtualListProps<T>, "children" | "head"> {
-  /** The same array at every drawing, so that rows are not drawn again. */
+  /** Columns. They MUST be the same array at every render, so that rows are not rendered again. */
   readonly columns: readonly Column<T>[];
-  /** Class of the table, whose style sets `--columns`: the widths of the columns on wide pages. */
+  /** Class of the table. Its style sets `--columns`, the column widths on wide pages. */
   readonly className: string;
   /** Class of each row. */
   readonly rowClassName: string;
@@ -67,7 +67,7 @@ function RowCells<T>({ item, columns, className }: RowProps<T>) {
   );
 }
 
-/** One row. It is drawn again only when its item or the columns change, not whenever the list is scrolled. */
+/** One row. It renders again only when its item or the columns change, not while the list scrolls. */
 const Row = memo(RowCells) as typeof RowCells;
 
 interface CellProps {

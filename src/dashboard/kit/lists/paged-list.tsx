@@ -7,15 +7,15 @@ import { VirtualList, type VirtualListProps } from "./virtual-list.tsx";
 /** States of a list that is read page by page. */
 export interface PageStatesProps {
   readonly pages: Pages<unknown>;
-  /** Items that are read, as in "Loading the agents …". */
+  /** Name of the items, as in "Loading the agents …". */
   readonly loading: string;
-  /** Shown when everything is read and there are no items. */
+  /** Shown when every page was read and the list is empty. */
   readonly empty?: ReactNode;
-  /** Shown as soon as there are items. */
+  /** Shown as soon as the first items are there. */
   readonly children: ReactNode;
 }
 
-/** Shows how far a list is read: its fault with a way to try again, that it is loading, that it is empty, or its items. */
+/** Shows the state of a list: its fault with a button to try again, loading, empty, or its items. */
 export function PageStates({ pages, loading, empty = null, children }: PageStatesProps) {
   const { items, isPending, error, readAgain } = pages;
   return (
@@ -30,7 +30,7 @@ export function PageStates({ pages, loading, empty = null, children }: PageState
 
 type Shared = "items" | "children" | "onEnd";
 
-/** Rows of a list: each drawn by `row`, or in columns. */
+/** Rows of a list, rendered by `row` or in columns. */
 type RowsProps<T> =
   | (Omit<VirtualListProps<T>, Shared> & { readonly row: (item: T) => ReactNode })
   | Omit<ColumnListProps<T>, Shared>;
@@ -39,16 +39,16 @@ type RowsProps<T> =
 export type PagedListProps<T> = RowsProps<T> &
   Omit<PageStatesProps, "pages" | "children"> & {
     readonly pages: Pages<T>;
-    /** Puts the list, once it has items, between what belongs to it. */
+    /** Wraps the list, once it has items, in the content that belongs to it. */
     readonly children?: (list: ReactNode) => ReactNode;
   };
 
-/** A list of any length that is read page by page as it is scrolled, with each of its states. */
+/** A list of any length that reads further pages as it is scrolled, with each of its states. */
 export function PagedList<T>({ pages, loading, empty, children = (list) => list, ...rows }: PagedListProps<T>) {
   const { items, error } = pages;
-  // After a fault only the person tries again.
+  // After a fault, reading goes on only when the person tries again.
   const readMore = error === null ? pages.readMore : undefined;
-  // Whatever hides some of the items may hide all of a page.
+  // A filter on the page may hide every item of a page that was read.
   const isReadingOn = items.length === 0 && readMore !== undefined;
   useEffect(() => {
     if (isReadingOn) readMore?.();

@@ -8,11 +8,11 @@ type Paged = { readonly nextPageToken?: string | undefined };
 /** A list that is read page by page. */
 export interface Pages<T> {
   readonly items: readonly T[];
-  /** True until the first page is there. */
+  /** True until the first page was read. */
   readonly isPending: boolean;
-  /** Error of the last attempt; null for none. */
+  /** Error of the last attempt. */
   readonly error: unknown;
-  /** Reads the next page; undefined at the last. */
+  /** Reads the next page; undefined after the last. */
   readonly readMore: (() => void) | undefined;
   readonly readAgain: () => void;
 }
@@ -31,7 +31,7 @@ export function usePages<I extends DescMessage, O extends DescMessage, T>(
   return usePagesOf(query as UseInfiniteQueryResult<InfiniteData<MessageShape<O>>>, itemsOf);
 }
 
-/** Makes a list of the pages of a query. `itemsOf` MUST be the same function at every call. */
+/** Makes a list from the pages of a query. `itemsOf` MUST be the same function at every call. */
 export function usePagesOf<P, T>(
   query: UseInfiniteQueryResult<InfiniteData<P>>,
   itemsOf: (page: P) => readonly T[],

@@ -10,33 +10,33 @@ export interface VirtualListProps<T> {
   readonly children: (item: T) => ReactNode;
   /** Height of a row before it is measured, pixels. */
   readonly rowHeight: number;
-  /** True if the style sheet makes every row exactly `rowHeight` high, which it then MUST: rows are not measured. */
+  /** True if the style sheet gives every row exactly `rowHeight`; rows are then not measured. */
   readonly isEven?: boolean | undefined;
   readonly label: string;
-  /** Asked for when the end comes near; undefined at the last page. */
+  /** Called when the end comes near; undefined after the last page. */
   readonly onEnd?: (() => void) | undefined;
-  /** Told when the list leaves its beginning, and when it is back there. */
+  /** Called when the list is scrolled away from its beginning, and back to it. */
   readonly onAway?: ((isAway: boolean) => void) | undefined;
-  /** Row of headings above the others. With it they have the roles of a table's rows, and the element around MUST be a `table`. */
+  /** Row of headings. It gives the rows the roles of a table's rows; the element around them MUST then be a `table`. */
   readonly head?: ReactNode;
 }
 
 const OVERSCAN = 8;
-/** Above and below the rows, pixels. */
+/** Padding above and below the rows, pixels. */
 const BORDERS = 2;
 
-/** A list of any length, of which only the rows in view are in the page. Each row has its `data-id`. */
+/** A list of any length that renders only the rows in view. Each row has its `data-id`. */
 export function VirtualList<T>(props: VirtualListProps<T>) {
   const { items, idOf, attributesOf, children, rowHeight, isEven = false, label, onEnd, onAway, head } = props;
   const isTable = head !== undefined;
   const scroller = useRef<HTMLDivElement>(null);
-  // Another function would have every row placed anew at every scroll.
+  // A new function at each render would make the virtualizer place every row anew at every scroll.
   const keyOf = useCallback((index: number) => idOf(items[index] as T), [items, idOf]);
   const virtualizer = useVirtualizer({
     count: items.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => rowHeight,
-    // Rows of one height keep their places whatever comes before them, so their ids are not asked for.
+    // Rows of one height keep their places whatever comes before them, so their ids are not needed.
     ...(isEven ? {} : { getItemKey: keyOf }),
     overscan: OVERSCAN,
   });

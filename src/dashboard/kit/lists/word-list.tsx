@@ -4,7 +4,7 @@ import { Shown } from "../shown.tsx";
 const FIRST = 24;
 const MORE = 100;
 
-/** Shows a list of short texts in one paragraph, a long one in parts. */
+/** Shows a list of short texts in one paragraph; a long list in parts. */
 export function WordList({ words, none }: { readonly words: readonly string[]; readonly none: string }) {
   const [limit, setLimit] = useState(FIRST);
   if (words.length === 0) return <span className="hint">{none}</span>;
