@@ -15,8 +15,8 @@ import { checkTool } from "./tool-policy.ts";
 import { type Attempt, NO_APPROVAL, type Refusal, refusal, type Verdict } from "./verdict.ts";
 
 /**
- * Decides one action against the state of its workspace. Synchronous, and pure except for the journal: it notes the counter
- * entries that were built, so that a batch can be rolled back. The agent MUST be in the state.
+ * Decides one action against the state of its workspace. Synchronous. It changes nothing that a decision could see: the journal
+ * notes how to undo what counters build for it, and windows forget actions that have left them. The agent MUST be in the state.
  */
 export function decide(state: WorkspaceState, action: Action, nowMs: number, journal: StateJournal): Outcome {
   const attempt = attemptFrom(state, action, nowMs, journal);

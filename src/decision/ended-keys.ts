@@ -21,7 +21,7 @@ export class EndedKeys {
   });
 
   /** Returns the last refusal of a key that has reached its maximum for this minute; undefined for any other key. */
-  repeat(workspaceId: string, action: Action): SealedDecision | undefined {
+  refusalOf(workspaceId: string, action: Action): SealedDecision | undefined {
     const key = keyOf(workspaceId, action);
     const last = this.#lastRefusals.get(key);
     if (last === undefined || !this.#throttle.isExhausted(key)) return undefined;

@@ -53,8 +53,8 @@ export function createIntercept({ logs, guard, checker, endedKeys = new EndedKey
     action.isRetryable && (await logs.of(workspaceId)).holds(action.decisionId);
   return async (command) => {
     const { workspaceId, action } = command;
-    const repeated = endedKeys.repeat(workspaceId, action);
-    if (repeated !== undefined && !(await isDecided(command))) return repeated;
+    const refusal = endedKeys.refusalOf(workspaceId, action);
+    if (refusal !== undefined && !(await isDecided(command))) return refusal;
     const sealed = await append(command);
     endedKeys.note(workspaceId, action, sealed);
     return sealed;
@@ -68,7 +68,8 @@ export type PrepareParts = Pick<InterceptParts, "guard" | "checker">;
  * Prepares an action for its turn, by the mandates in force. There are three cases: most actions need nothing; one with texts
  * too long to be searched at its turn has these checks made in a thread; one that a semantic rule covers has the model asked,
  * after the long checks. The log goes on meanwhile, and the answers are weighed against the state at the action's turn. A rule
- * that was published in between has no answer there: it holds, or does what its `on_unavailable` says.
+ * that was published in between has no answer there: a long check counts as too long, with which a rule that blocks or escalates
+ * fires; a semantic rule does what its `on_unavailable` says, by default `escalate`.
  */
 export async function prepareAction(
   { guard, checker }: PrepareParts,
@@ -82,7 +83,10 @@ export async function prepareAction(
   return asksGuard ? await withGuardAnswers(guard, log, checked, signal) : checked;
 }
 
-/** Decides an action on the present state without appending it, to learn which answers its rules need. */
+/**
+ * Decides an action at the end of the log without appending it, to learn which answers its rules ask for. A task of the log: it
+ * waits for what is in flight.
+ */
 function rehearse(log: WorkspaceLog, action: Action): Promise<Outcome> {
   return log.dryRun([action], (state, nowMs) => decide(state, action, nowMs, { undo: [] }));
 }

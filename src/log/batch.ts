@@ -87,13 +87,14 @@ export class Batch {
 
   /**
    * Decides the actions in order, each against the state that the one before it left. An action that cannot be decided leaves
-   * the batch, and only its caller gets the error. Leaves the state unchanged when it throws.
+   * the batch, and only its caller gets the error. Stops once deciding has taken its time; `left` has the rest. If writing the
+   * entries throws, the state holds half a step.
    */
   decide(): void {
     const startedAt = performance.now();
     const decided: PendingDecision[] = [];
     for (const [index, item] of this.items.entries()) {
-      if (this.#isDecided(item)) decided.push(item);
+      if (this.#decideOrReject(item)) decided.push(item);
       if (performance.now() - startedAt < this.#maxDecideMs) continue;
       this.#left = this.items.slice(index + 1);
       break;
@@ -104,7 +105,8 @@ export class Batch {
     this.#setEnd({ seq: this.endSeq, lastAtMs: this.atMs, frontier: this.#frontier });
   }
 
-  #isDecided(item: PendingDecision): boolean {
+  /** Decides an action and folds it into the state. Returns false if it cannot be decided: its caller then has the error. */
+  #decideOrReject(item: PendingDecision): boolean {
     const { undo } = this.#journal;
     const noted = undo.length;
     const count = this.#entries.length;

@@ -90,17 +90,17 @@ const writeObserved = objectWriter<ObservedMandate>({
   reasons: ({ reasons }) => `[${reasons.map(writeReason).join(",")}]`,
 });
 
-const verdictOf = ({ answer }: GuardFinding) => (answer.kind === "verdict" ? answer : undefined);
+const guardVerdict = ({ answer }: GuardFinding) => (answer.kind === "verdict" ? answer : undefined);
 
 // A model may answer with half of a surrogate pair, which I-JSON (RFC 7493) cannot hold.
 const writeGuard = objectWriter<GuardFinding>({
   mandate_id: ({ mandateId }) => json(mandateId),
   version: ({ version }) => json(version),
   rule: ({ rule }) => json(rule),
-  violates: (guard) => json(verdictOf(guard)?.violates),
-  confidence: (guard) => json(verdictOf(guard)?.confidence),
-  reason: (guard) => json(verdictOf(guard)?.reason.toWellFormed()),
-  model: (guard) => json(verdictOf(guard)?.model.toWellFormed()),
+  violates: (guard) => json(guardVerdict(guard)?.violates),
+  confidence: (guard) => json(guardVerdict(guard)?.confidence),
+  reason: (guard) => json(guardVerdict(guard)?.reason.toWellFormed()),
+  model: (guard) => json(guardVerdict(guard)?.model.toWellFormed()),
   unavailable: ({ answer }) => (answer.kind === "verdict" ? undefined : json(answer.cause)),
   latency_ms: ({ answer }) => json(answer.latencyMs),
 });

@@ -5,7 +5,7 @@ import { isTask, type Queue } from "./queue.ts";
 /** A batch that was sent and is not yet known to be durable. */
 export interface SentBatch {
   readonly batch: Batch;
-  /** Settled result of the append: never rejects. */
+  /** Settled result of the append, which never rejects: the database's time, or undefined for a batch that was overtaken. */
   readonly appended: Promise<PromiseSettledResult<number | undefined>>;
   /** Time of the monotonic clock, milliseconds. */
   readonly sentAtMs: number;
@@ -13,11 +13,12 @@ export interface SentBatch {
 
 /** Maximum number of batches in flight: the database works on one, and finds the other when it is done. */
 const SLOTS = 2;
-/** Smallest share of the open actions that one batch takes while another gathers. */
+/** Actions that a batch may always take, however few are open. */
 const MIN_SHARE = 16;
 /**
- * Longest time between two batches in flight, milliseconds: less than the shortest window, so that nothing tentative leaves
- * a window before it is durable or rolled back.
+ * Longest time between the entries of two batches in flight, milliseconds. INVARIANT: less than the shortest window, which is one
+ * second (`policy/compile/sequence.ts`). So no action leaves a window before it is durable, and a roll-back, which takes the newest
+ * actions out of the windows, finds those that were put in.
  */
 const MAX_AHEAD_MS = 500;
 
@@ -41,7 +42,7 @@ export class InFlight {
   /**
    * Tests whether the actions at the front of the queue may leave as a second batch now. They wait until they are as many as
    * those in the batch in flight, because small batches cost more for each decision. Tasks and repeats wait for the end of the
-   * batch in flight.
+   * batch in flight, and so does everything while others want the connection or once the batch is half a second old.
    */
   mayFollow(queue: Queue, nowMs: number): boolean {
     const [oldest] = this.#sent;

@@ -29,7 +29,7 @@ export function unknownAgent(agentId: string): ControlPlaneError {
  * State of a workspace in memory, folded from its log. It follows the log, loads what a decision needs, and announces entries
  * to listeners in the order of the log.
  *
- * INVARIANT: entries are folded only by the one loop of `WorkspaceLog`, and read only while no batch is in flight.
+ * INVARIANT: only the one loop of `WorkspaceLog` folds entries, and it reads them from the database only while no batch is in flight.
  */
 export class LoadedState {
   readonly #sources: StateSources;

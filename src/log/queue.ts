@@ -5,12 +5,12 @@ import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { storeFault } from "../store/database.ts";
 
 /**
- * Decides one action against a state at a time (epoch milliseconds). MUST be synchronous and change nothing but what it
- * notes in the journal.
+ * Decides one action against a state at a time (epoch milliseconds). MUST be synchronous, and MUST note in the journal how to undo
+ * every change that a later decision could see. Windows forget the actions that have left them as of that time.
  */
 export type Decide = (state: WorkspaceState, nowMs: number, journal: StateJournal) => Outcome;
 
-/** The steps that decide one action. */
+/** How an action is decided at its turn. */
 export interface Steps {
   readonly decide: Decide;
   /**
@@ -118,9 +118,14 @@ export class Queue {
     return all;
   }
 
-  /** Returns the actions that the next batch may take. */
+  /** Returns the actions before the first task, at most as many as a batch may take. */
   upcoming(): readonly PendingDecision[] {
-    return this.#entries.slice(0, MAX_BATCH).filter((entry): entry is PendingDecision => !isTask(entry));
+    const items: PendingDecision[] = [];
+    for (const entry of this.#entries) {
+      if (isTask(entry) || items.length === MAX_BATCH) break;
+      items.push(entry);
+    }
+    return items;
   }
 
   /**
@@ -154,7 +159,10 @@ export class Queue {
     for (const { action } of items) this.#text += textLengthOf(action);
   }
 
-  /** Tests whether an action repeats a recent decision of this replica. */
+  /**
+   * Tests whether an action repeats a recent decision of this replica. Repeats of any other decision are found when the append
+   * of their batch fails with a unique violation.
+   */
   isRepeat({ action }: PendingDecision): boolean {
     return action.isRetryable && this.#recentIds.has(action.decisionId);
   }

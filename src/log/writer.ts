@@ -37,9 +37,11 @@ const SWEEP_MS = 60_000;
  * The log of one workspace on this replica, and the only way to decide, to change and to read it.
  *
  * One loop writes. It takes the actions that wait (group commit), decides them as a batch on the state in memory, folds them
- * in, and sends them by compare-and-append. While fewer than two batches are in flight it goes on. Then it awaits the oldest:
- * a durable batch is published; one that another replica overtook is rolled back with the batch behind it, and both are
- * repeated under the lock of the log's end, which guarantees progress. Tasks (changes, reads) take turns with batches.
+ * in, and sends them by compare-and-append. A second batch is decided on top of the first and sent behind it once enough has
+ * gathered. Then it awaits the older one: a durable batch is published; one that another replica overtook is rolled back with the
+ * batch behind it, and both are decided again under the lock of the log's end, which guarantees progress. Tasks (changes, reads)
+ * take turns with batches. Callers are answered late, after the next batch is on its way or before anything that waits, so
+ * that the database never idles.
  *
  * INVARIANT: a decision is appended at exactly the index that it was decided for, so every decision is valid against the
  * state that the log had before it.
@@ -254,9 +256,9 @@ export class WorkspaceLog {
       this.#publish();
       return;
     }
-    const isSent = this.#sendBehind();
+    const goesOn = this.#sendBehind();
     this.#publish();
-    if (isSent) return;
+    if (goesOn) return;
     if ((await this.#inFlight.untilOverOrGathered()) === "over") await this.#settleOldest();
   }
 
@@ -325,9 +327,10 @@ export class WorkspaceLog {
     }
   }
 
-  /** Sends a batch behind the one in flight. Returns false if it has to wait for that one to be over. */
+  /** Takes a batch and sends it behind the one in flight. Returns false if that has to wait until more has gathered or the one is over. */
   #sendBehind(): boolean {
     const { nowMs } = this;
+    // First, since the test below lets actions leave their windows as of now.
     if (!this.#inFlight.mayFollow(this.#queue, nowMs)) return false;
     if (!this.#loaded.holdsAllFor(this.#queue.upcoming(), nowMs)) return false;
     const items = this.#takeBatch();
@@ -367,13 +370,14 @@ export class WorkspaceLog {
     const batches = [first, ...behind].map(({ batch }) => batch);
     this.#inFlight.release(results.some(isFault));
     if (!results.some(isAppended)) return this.#rollBack(batches, results);
-    // The batch behind was appended, so the log had grown by exactly the first batch's entries: another replica wrote them, for
-    // the same requests in the same millisecond. The log holds both batches as they were decided.
+    // The batch behind was appended, so the log had grown by exactly the first batch's entries: its append was committed although
+    // its answer was lost, or another replica wrote the same. The log holds both batches as they were decided.
     this.#unpublished.push(...batches);
   }
 
   /**
-   * Rolls back batches that were not appended, the last first. Those that another writer overtook are repeated under the lock.
+   * Rolls back batches that were not appended, the last first. Those that another writer overtook are decided again under the
+   * lock, which may leave a part of the first for after the second: the order between callers that wait is free.
    */
   async #rollBack(
     batches: readonly Batch[],
@@ -395,15 +399,18 @@ export class WorkspaceLog {
 
   async #appendLocked(items: readonly PendingDecision[]): Promise<void> {
     try {
-      let left = items;
-      while (left.length > 0) left = await this.#lockedRound(left);
+      let open = items;
+      while (open.length > 0) open = await this.#lockedRound(open);
     } catch (error) {
       this.#loaded.suspect(error);
       rejectAll(items, error);
     }
   }
 
-  /** Appends the first action of each id under the lock, and answers repeats. Returns the actions that need another round. */
+  /**
+   * Appends the first action of each id under the lock, as far as one batch takes them, and answers repeats. Returns the actions
+   * whose ids were appended in this round.
+   */
   async #lockedRound(items: readonly PendingDecision[]): Promise<readonly PendingDecision[]> {
     const connection = await this.#database.pool.connect();
     let fault: Error | undefined;
@@ -432,8 +439,11 @@ export class WorkspaceLog {
     const nowMs = await this.#loaded.completeWindowsLocked(connection);
     const batch = new Batch(this.#loaded.current, items, nowMs);
     batch.decide();
-    this.#queue.putBack(batch.left);
-    if (batch.items.length === 0) return void (await connection.query("rollback"));
+    if (batch.items.length === 0) {
+      await connection.query("rollback");
+      this.#queue.putBack(batch.left);
+      return;
+    }
     try {
       const sentAtMs = performance.now();
       const now = await batch.send(connection);
@@ -444,6 +454,8 @@ export class WorkspaceLog {
       batch.undo();
       throw error;
     }
+    // Only now: a fault before rejects the callers of all actions.
+    this.#queue.putBack(batch.left);
     this.#queue.remember(batch.items);
     this.#unpublished.push(batch);
     this.#publish();

@@ -76,9 +76,9 @@ export interface FoldedChange {
 }
 
 /**
- * Folds a decision into the state: trust, counters, new escalations, and uses of approvals and authority. Every decision enters
- * the state here, whether it was made by this replica, made by another, or read by a cold start. A batch that may be rolled
- * back passes its journal.
+ * Folds a decision into the state: trust, counters, new escalations, and uses of approvals and authority. Every decision that
+ * counts (`isCounted`) enters the state here, whether it was made by this replica, made by another, or read by a cold start. A
+ * batch that may be rolled back passes its journal.
  */
 export function foldDecision(state: WorkspaceState, entry: FoldedDecision, journal?: StateJournal): void {
   const agent = state.agents.get(entry.agentId);

@@ -175,7 +175,7 @@ export interface SealedDecision {
   readonly escalationId: string | undefined;
   readonly policyName: string | undefined;
   readonly reasons: readonly DecisionReason[];
-  /** True for the answer to a repeated request, which is the first decision again. */
+  /** True for an answer that decided nothing anew: the first decision of a repeated request, or the last refusal of an ended key. */
   readonly isReplayed: boolean;
   /** True for the refusal of a call under an ended key. */
   readonly isKeyEnded: boolean;

@@ -15,7 +15,8 @@ export interface StateJournal {
 }
 
 /**
- * State of a workspace: a fold over the entries of its log, without anything that exists only in memory.
+ * State of a workspace: a fold over the entries of its log, with those of the batches in flight on top until they are durable
+ * or rolled back. The rest are caches, and notes for the next snapshot of trust, which a roll-back may leave too long.
  * INVARIANT: two replicas that folded the same entries hold equal states.
  */
 export interface WorkspaceState {

@@ -354,7 +354,10 @@ export class WindowCounts {
     this.counts.add(agent, 1);
   }
 
-  /** Removes the last recorded action. MUST be called before anything else is recorded and before `settle`. */
+  /**
+   * Removes the last recorded action. MUST be called before anything else is recorded, before `settle`, and before the action can
+   * have left the window (`log/in-flight.ts`).
+   */
   readonly rollback = (): void => this.counts.add(this.#tail.pop(), -1);
 
   /**
@@ -396,7 +399,7 @@ export class WindowCounts {
     return { from, before, after, windowMs };
   }
 
-  /** Tests that nothing is missing as of `now` and `settle` would do nothing. */
+  /** Drops the actions that have left the window as of `now`. Tests that nothing is missing and `settle` would do nothing. */
   isReady(now: number, maxKept: number): boolean {
     return this.#tail.length < maxKept && this.missing(now) === undefined;
   }

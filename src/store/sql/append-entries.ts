@@ -61,9 +61,9 @@ export type EntryColumn = keyof typeof ENTRY;
 export type CreatedEscalationColumn = keyof typeof CREATED;
 export type ChangedEscalationColumn = keyof typeof CHANGED | "escalation_id";
 
-const ENTRY_COLUMNS = Object.keys(ENTRY) as EntryColumn[];
-const CREATED_COLUMNS = Object.keys(CREATED) as CreatedEscalationColumn[];
-const CHANGED_COLUMNS: ChangedEscalationColumn[] = [
+const ENTRY_NAMES = Object.keys(ENTRY) as EntryColumn[];
+const CREATED_NAMES = Object.keys(CREATED) as CreatedEscalationColumn[];
+const CHANGED_NAMES: ChangedEscalationColumn[] = [
   "escalation_id",
   ...(Object.keys(CHANGED) as (keyof typeof CHANGED)[]),
 ];
@@ -71,9 +71,9 @@ const CHANGED_COLUMNS: ChangedEscalationColumn[] = [
 /** Names of the parameters, in their order. */
 export const APPEND_PARAMETERS: readonly string[] = [
   ...SINGLES,
-  ...ENTRY_COLUMNS.map((column) => `entry.${column}`),
-  ...CREATED_COLUMNS.map((column) => `created.${column}`),
-  ...CHANGED_COLUMNS.map((column) => `changed.${column}`),
+  ...ENTRY_NAMES.map((column) => `entry.${column}`),
+  ...CREATED_NAMES.map((column) => `created.${column}`),
+  ...CHANGED_NAMES.map((column) => `changed.${column}`),
 ];
 
 /** The values of the statement: single ones, and the texts of the rows by column. */
@@ -104,9 +104,9 @@ function tableOf(columns: readonly string[], before: number): string {
   return `rows from (${columns.map((_, index) => `string_to_table($${before + index + 1}::text, E'\\n')`).join(", ")})`;
 }
 
-const ENTRY_TABLE = tableOf(ENTRY_COLUMNS, SINGLES.length);
-const CREATED_TABLE = tableOf(CREATED_COLUMNS, SINGLES.length + ENTRY_COLUMNS.length);
-const CHANGED_TABLE = tableOf(CHANGED_COLUMNS, SINGLES.length + ENTRY_COLUMNS.length + CREATED_COLUMNS.length);
+const ENTRY_TABLE = tableOf(ENTRY_NAMES, SINGLES.length);
+const CREATED_TABLE = tableOf(CREATED_NAMES, SINGLES.length + ENTRY_NAMES.length);
+const CHANGED_TABLE = tableOf(CHANGED_NAMES, SINGLES.length + ENTRY_NAMES.length + CREATED_NAMES.length);
 
 // A tree of n leaves holds n minus bits(n) perfect subtrees of two leaves or more, each completed by one leaf. So leaf i
 // completes 1 + bits(i) - bits(i + 1) of them, and where their roots begin follows from the sizes of the trees before.
@@ -126,7 +126,8 @@ export const SUBTREE_HASHES = `nullif(substr(${$("subtreeRoots")}::bytea,
  * Columns are texts joined by line feeds, which no id, action type or canonical JSON contains: node-postgres would quote an
  * array value by value, and the server would parse it again.
  *
- * Returns one row `{now}`, the server's clock in epoch milliseconds, or no row when another writer was first.
+ * Returns one row `{now}`, the server's clock in epoch milliseconds, or no row when another writer was first. Fails with a unique
+ * violation (23505) when one of the decisions exists already.
  */
 export const appendEntries = {
   name: "append-entries",
@@ -136,21 +137,21 @@ export const appendEntries = {
     where workspace_id = ${$("workspaceId")} and seq = ${size} and frontier = ${$("expectedFrontier")}
     returning 1
   ), written as (
-    insert into ledger_entry (workspace_id, seq, at_ms, leaf_hash, subtree_hashes, ${ENTRY_COLUMNS.join(", ")})
+    insert into ledger_entry (workspace_id, seq, at_ms, leaf_hash, subtree_hashes, ${ENTRY_NAMES.join(", ")})
     select ${$("workspaceId")}, ${size} + r.ord - 1, ${$("atMs")},
       substr(${$("leafHashes")}::bytea, (r.ord::int - 1) * 32 + 1, 32), ${SUBTREE_HASHES}, ${Object.values(ENTRY).join(", ")}
-    from head, ${ENTRY_TABLE} with ordinality as r (${ENTRY_COLUMNS.join(", ")}, ord)
+    from head, ${ENTRY_TABLE} with ordinality as r (${ENTRY_NAMES.join(", ")}, ord)
   ), escalated as (
-    insert into escalation (workspace_id, status, ${CREATED_COLUMNS.join(", ")})
+    insert into escalation (workspace_id, status, ${CREATED_NAMES.join(", ")})
     select ${$("workspaceId")}, 1, ${Object.values(CREATED).join(", ")}
-    from head, ${CREATED_TABLE} as e (${CREATED_COLUMNS.join(", ")})
+    from head, ${CREATED_TABLE} as e (${CREATED_NAMES.join(", ")})
   ), changed as (
     update escalation x set
       ${Object.entries(CHANGED)
         .map(([column, value]) => `${column} = ${value}`)
         .join(",\n      ")},
       used_at_ms = case when nullif(u.used_by, '') is null then x.used_at_ms else ${$("atMs")} end
-    from head, ${CHANGED_TABLE} as u (${CHANGED_COLUMNS.join(", ")})
+    from head, ${CHANGED_TABLE} as u (${CHANGED_NAMES.join(", ")})
     where x.workspace_id = ${$("workspaceId")} and x.escalation_id = u.escalation_id
   )
   select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
@@ -158,8 +159,8 @@ export const appendEntries = {
   /** Lists the values of the parameters. */
   values: (batch: AppendedBatch): unknown[] => [
     ...SINGLES.map((name) => batch[name]),
-    ...ENTRY_COLUMNS.map((column) => batch.entries[column]),
-    ...CREATED_COLUMNS.map((column) => batch.created[column]),
-    ...CHANGED_COLUMNS.map((column) => batch.changed[column]),
+    ...ENTRY_NAMES.map((column) => batch.entries[column]),
+    ...CREATED_NAMES.map((column) => batch.created[column]),
+    ...CHANGED_NAMES.map((column) => batch.changed[column]),
   ],
 };
