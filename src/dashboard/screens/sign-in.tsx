@@ -4,12 +4,12 @@ import { type OidcOffer, oidcStartOf, type Session, signIn } from "../session.ts
 import "../theme.ts";
 
 interface SignInProps {
-  /** Another way to sign in; null for keys alone. */
+  /** Single sign-on; null if only keys sign in. */
   readonly oidc: OidcOffer | null;
   readonly onSignedIn: (session: Session) => void;
 }
 
-/** Asks for a key, or leads to the issuer. The service answers with a cookie that no script reads. */
+/** Asks for a key, or leads to the identity provider. The service answers with a cookie that scripts cannot read. */
 export function SignIn({ oidc, onSignedIn }: SignInProps) {
   const [key, setKey] = useState("");
   const [fault, setFault] = useState("");

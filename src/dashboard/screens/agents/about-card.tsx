@@ -5,7 +5,7 @@ import { Shown } from "../../kit/shown.tsx";
 import { Time } from "../../kit/time.tsx";
 import { useDepartmentNames } from "./use-departments.ts";
 
-/** What an agent is, and what it may do by itself. */
+/** Description of an agent, with its capabilities and own permissions. */
 export function AboutCard({ agent }: { readonly agent: Agent }) {
   const { framework, description, capabilities, permissions, registeredAt, deactivatedAt, lastActionAt } = agent;
   return (

@@ -21,15 +21,15 @@ const ORDERS: readonly { readonly word: string; readonly title: string; readonly
 const TYPING_MS = 200;
 const MAX_NAME = 200;
 
-/** Returns the status that the address asks for. */
+/** Returns the status selected in the address. */
 export const statusOf = (parameters: URLSearchParams): AgentStatus =>
   STATUSES.find(({ word }) => word === parameters.get("status"))?.status ?? AgentStatus.UNSPECIFIED;
 
-/** Returns the order that the address asks for. */
+/** Returns the order selected in the address. */
 export const orderOf = (parameters: URLSearchParams): AgentOrder =>
   ORDERS.find(({ word }) => word === parameters.get("order"))?.order ?? AgentOrder.NEWEST;
 
-/** Returns the function that changes one filter of the address. */
+/** Returns the function that changes one filter in the address. */
 function useFilter(): (name: string, value: string) => void {
   const [, setParameters] = useSearchParams();
   return (name, value) =>
@@ -44,7 +44,7 @@ function useFilter(): (name: string, value: string) => void {
     );
 }
 
-/** The filters of the agents. They stand in the address, so that a link leads to the same list. */
+/** Filters of the agents, kept in the address, so that a link leads to the same list. */
 export function AgentFilters() {
   const [parameters, setParameters] = useSearchParams();
   const departments = useDepartments();
@@ -74,7 +74,7 @@ export function AgentFilters() {
   );
 }
 
-/** A filter of a few choices. */
+/** A filter with a few choices. */
 function Choice({
   name,
   label,
@@ -106,7 +106,7 @@ function Choice({
   );
 }
 
-/** The beginning of the name. It is put into the address when its writer pauses. */
+/** Filter by the beginning of the name. It enters the address when the typing pauses. */
 function NameFilter() {
   const [parameters] = useSearchParams();
   const inAddress = parameters.get("q") ?? "";

@@ -7,7 +7,7 @@ const STATUSES: Readonly<Record<number, readonly [Tone, string]>> = {
   [AgentStatus.REVOKED]: ["bad", "revoked"],
 };
 
-/** Whether an agent may act. */
+/** Status of an agent. */
 export function StatusBadge({ status }: { readonly status: AgentStatus }) {
   const [tone, word] = STATUSES[status] ?? ["plain", "unknown"];
   return <Badge tone={tone}>{word}</Badge>;

@@ -23,7 +23,7 @@ const ROW_HEIGHT = 61;
 const agentsOf = ({ agents }: ListAgentsResponse): readonly Agent[] => agents;
 const idOf = ({ agentId }: Agent): string => agentId;
 
-/** All agents that the filters in the address admit. */
+/** Agents that match the filters in the address. */
 export function AgentTable() {
   const [parameters] = useSearchParams();
   const q = parameters.get("q") ?? "";
@@ -83,7 +83,7 @@ interface AgentRowProps {
   readonly nameOf: (departmentId: string) => string;
 }
 
-/** One agent. It is drawn again only when it changes, not whenever the list is scrolled. */
+/** One agent. It renders again only when it changes, not while the list scrolls. */
 const AgentRow = memo(({ agent, nameOf }: AgentRowProps) => {
   const departments = agent.departmentIds.slice(0, MAX_DEPARTMENTS).map(nameOf);
   const hidden = agent.departmentIds.length - departments.length;

@@ -26,11 +26,11 @@ import { type AgentWatch, useAgentWatch } from "./use-agent-watch.ts";
 
 const { deactivateAgent, getAgent, listAgents } = AgentService.method;
 
-/** Milliseconds between two looks at trust and decisions. Changes of the status come at once. */
+/** Milliseconds between two reads of trust and decisions. Changes of the status arrive at once. */
 const REFRESH_MS = 5_000;
 const AUTHORITY = "authority";
 
-/** One agent: trust, authority, what it did, and the ways to take it out of service. */
+/** One agent: its trust, authority and decisions, and the ways to take it out of service. */
 export function Agent({ id = "" }: ScreenProps) {
   return <AgentOf key={id} agentId={id} />;
 }
@@ -52,7 +52,7 @@ function AgentOf({ agentId }: { readonly agentId: string }) {
     );
   }
   const isRevoked = revoked !== undefined || found.status === AgentStatus.REVOKED;
-  // The watch knows first, unless it lost the service.
+  // The watch is ahead of the query, unless it lost the connection.
   const status = (watch.isLive ? watch.status : undefined) ?? found.status;
   const agent = { ...found, status: isRevoked ? AgentStatus.REVOKED : status };
   const latest = query.data?.recentDecisions[0]?.decisionId;
@@ -105,7 +105,7 @@ function Actions({ agent, onRevoked }: ActionsProps) {
   );
 }
 
-/** Deactivates an agent after a confirmation. */
+/** Deactivates an agent after confirmation. */
 function Deactivate({ agent: { agentId, name } }: { readonly agent: AgentMessage }) {
   return (
     <DialogButton action="deactivate" label="Deactivate">

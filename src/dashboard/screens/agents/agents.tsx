@@ -12,7 +12,7 @@ import { RegisterAgent } from "./register-agent.tsx";
 
 const DEPARTMENTS = "departments";
 
-/** The agents of the workspace, and in another tab its departments. */
+/** Agents of the workspace, with its departments in a second tab. */
 export function Agents() {
   const [parameters, setParameters] = useSearchParams();
   const tab = parameters.get("tab") === DEPARTMENTS ? DEPARTMENTS : "agents";

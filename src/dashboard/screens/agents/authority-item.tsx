@@ -14,7 +14,7 @@ const STATUSES: Readonly<Record<number, readonly [Tone, string]>> = {
   [AuthorityStatus.EXPIRED]: ["plain", "expired"],
   [AuthorityStatus.USED_UP]: ["plain", "used up"],
 };
-/** Deeper levels are not indented further, so that narrow pages hold them. */
+/** Maximum indentation, so that deep trees fit narrow pages. */
 const MAX_INDENT = 6;
 const INDENT_REM = 1.1;
 
@@ -23,14 +23,14 @@ export interface AuthorityItemProps {
   readonly item: AuthorityItem;
   readonly depth: number;
   readonly passedOn: PassedOn | undefined;
-  /** The agent whose tree it is. */
+  /** Agent that the tree belongs to. */
   readonly agentId: string;
   readonly onToggle: (isOpen: boolean) => void;
-  /** Undefined if it cannot be ended. */
+  /** Ends the item; undefined if it cannot be ended. */
   readonly onEnd: (() => void) | undefined;
 }
 
-/** One piece of authority: what it is good for, its state, its end and its uses. */
+/** One piece of authority: its scope, status, expiry and uses. */
 export function AuthorityItemRow({ item, depth, passedOn, agentId, onToggle, onEnd }: AuthorityItemProps) {
   const [tone, word] = STATUSES[item.status] ?? ["plain", "unknown"];
   const indent = Math.min(depth, MAX_INDENT) * INDENT_REM;
@@ -64,7 +64,7 @@ export function AuthorityItemRow({ item, depth, passedOn, agentId, onToggle, onE
 
 type ToggleProps = Pick<AuthorityItemProps, "item" | "passedOn" | "onToggle">;
 
-/** Opens and closes what was passed on of a grant. What has no children has no button. */
+/** Expands and collapses the grants made from a grant. A grant without children has no button. */
 function Toggle({ item, passedOn, onToggle }: ToggleProps) {
   if (passedOn === undefined || passedOn.children?.length === 0) return <span className="authority-toggle" />;
   return (

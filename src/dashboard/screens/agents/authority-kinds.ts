@@ -15,15 +15,15 @@ import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { type Pages, usePages } from "../../kit/lists/use-pages.ts";
 import type { Call } from "../../kit/use-change.ts";
 
-/** A piece of authority of any kind, as the tree shows it. */
+/** A piece of authority of any kind, as an item of the tree. */
 export interface AuthorityItem {
   readonly kind: KindName;
   readonly id: string;
-  /** What people know it by; empty if nobody said. */
+  /** Name for people; empty if it was never named. */
   readonly name: string;
-  /** Action types, tools: what it is good for. */
+  /** Scope: action types or tools. */
   readonly words: readonly string[];
-  /** Said beside it, in our own words. */
+  /** Remark in the dashboard's own words. */
   readonly note: string;
   readonly status: AuthorityStatus;
   readonly startsAt: Timestamp | undefined;
@@ -74,7 +74,7 @@ const credentialsOf = ({ credentials }: ListCredentialsResponse): readonly Autho
     expiresAt,
   }));
 
-/** Makes the item of a grant. */
+/** Makes the tree item of a grant. */
 export const grantItem = (grant: Grant): AuthorityItem => {
   const { grantId: id, actionTypes: words, status, expiresAt, uses, maxUses } = grant;
   return { ...REST, kind: "grants", id, words, status, expiresAt, uses, maxUses, grant };
@@ -121,17 +121,17 @@ const policiesOf = ({ mcpToolPolicies }: ListMcpToolPoliciesResponse): readonly 
 const PAGE_SIZE = 100;
 const { method } = AuthorityService;
 
-/** What the screens need of a kind. */
+/** Texts and calls of a kind of authority. */
 interface Kind {
   readonly title: string;
-  /** One of it, with its article. */
+  /** Its singular with the article. */
   readonly one: string;
-  /** Lists that of one agent. A hook. */
+  /** Hook that lists the authority of one agent. */
   readonly usePages: (agentId: string) => Pages<AuthorityItem>;
   readonly end: (call: Call, id: string) => Promise<unknown>;
 }
 
-/** The kinds of authority, in the order in which they are shown. */
+/** Kinds of authority, in display order. */
 export const KINDS: Readonly<Record<KindName, Kind>> = {
   sessions: {
     title: "Sessions",
@@ -177,10 +177,10 @@ export const KINDS: Readonly<Record<KindName, Kind>> = {
   },
 };
 
-/** The names of the kinds, in their order. */
+/** Names of the kinds, in display order. */
 export const KIND_NAMES = Object.keys(KINDS) as readonly KindName[];
 
-/** The methods whose answers a change of a kind changes. */
+/** Methods whose answers a change of this kind affects. */
 export const LISTS = [
   method.listSessions,
   method.listCredentials,

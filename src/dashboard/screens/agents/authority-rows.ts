@@ -43,7 +43,7 @@ const groupsOf = (agentId: string): readonly Group[] =>
     ];
   });
 
-/** What the rows are made of. */
+/** Data that the rows are made from. */
 export interface AuthorityParts {
   readonly agentId: string;
   readonly pages: Readonly<Record<KindName, Pages<AuthorityItem>>>;
@@ -51,10 +51,10 @@ export interface AuthorityParts {
   readonly showsEnded: boolean;
 }
 
-/** Returns the rows of the tree, parents before what hangs from them. */
+/** Returns the rows of the tree, parents before their children. */
 export function authorityRows(parts: AuthorityParts): readonly AuthorityRow[] {
   const rows = groupsOf(parts.agentId).flatMap((group) => rowsOfGroup(group, parts));
-  // What the agent passed on stands under what it was lent and under what it lent: the second place is named after the first.
+  // A grant passed on stands below the received grant and in the list of given ones: the second row needs an id of its own.
   const seen = new Set<string>();
   return rows.map((row) => {
     const id = seen.has(row.id) ? `${row.id}#${seen.size}` : row.id;
@@ -63,7 +63,7 @@ export function authorityRows(parts: AuthorityParts): readonly AuthorityRow[] {
   });
 }
 
-/** Tests whether a piece of authority holds. */
+/** Tests whether a piece of authority is active. */
 export const isHeld = ({ status }: { readonly status: AuthorityStatus }): boolean => status === AuthorityStatus.ACTIVE;
 
 function rowsOfGroup({ kind, id, title, admits }: Group, parts: AuthorityParts): AuthorityRow[] {

@@ -15,7 +15,7 @@ import { useGrantTree } from "./use-grant-tree.ts";
 
 const ROW_HEIGHT = 58;
 
-/** Everything that an agent may act under beside its own permissions, as a tree. */
+/** Authority of an agent beyond its own permissions, as a tree. */
 export function Authority({ agent }: { readonly agent: Agent }) {
   const { agentId, status } = agent;
   const [parameters, setParameters] = useSearchParams();
@@ -82,7 +82,7 @@ export function Authority({ agent }: { readonly agent: Agent }) {
 
 const rowId = (row: AuthorityRow): string => row.id;
 
-/** Reads every kind. The hooks stand in a fixed order. */
+/** Reads every kind. The hooks run in a fixed order. */
 function usePagesOf(agentId: string): AuthorityParts["pages"] {
   return {
     sessions: KINDS.sessions.usePages(agentId),
@@ -103,7 +103,7 @@ function GroupRow({ title, count }: { readonly title: string; readonly count: st
   );
 }
 
-/** Ends a piece of authority after a confirmation. */
+/** Ends a piece of authority after confirmation. */
 function EndAuthority({ item, onClose }: { readonly item: AuthorityItem; readonly onClose: () => void }) {
   const { one, end } = KINDS[item.kind];
   const noun = one.slice(one.indexOf(" ") + 1);

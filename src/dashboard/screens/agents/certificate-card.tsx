@@ -18,12 +18,12 @@ import { canHash } from "../../proof/use-check.ts";
 /** Properties of a certificate. */
 export interface CertificateCardProps {
   readonly certificate: RevocationCertificate;
-  /** What the service itself finds of the signature. */
+  /** Result of the service's own check of the signature. */
   readonly isValidForService: boolean;
   readonly takesFocus: boolean;
 }
 
-/** A revocation certificate: what it says, whether it holds, and how to check it without this page. */
+/** A revocation certificate: its contents, the result of its check, and the commands to check it without this page. */
 export function CertificateCard({ certificate, isValidForService, takesFocus }: CertificateCardProps) {
   const card = useRef<HTMLElement>(null);
   useEffect(() => {
@@ -93,7 +93,7 @@ async function readKeys(): Promise<readonly PublicKey[]> {
 
 type VerificationProps = Omit<CertificateCardProps, "takesFocus">;
 
-/** Checks the certificate here, and says what held. */
+/** Checks the certificate in this browser and shows each step. */
 function Verification({ certificate, isValidForService }: VerificationProps) {
   const canVerify = canHash();
   const query = useQuery({
@@ -128,7 +128,7 @@ function Verification({ certificate, isValidForService }: VerificationProps) {
   );
 }
 
-/** Makes a step of what the service itself finds. */
+/** Makes a step from the service's own check. */
 function serviceStep(holds: boolean): CheckedStep {
   const fault = holds ? undefined : "what the service stores of it was changed";
   const title = "The service finds the same, and its log holds this body";
@@ -154,7 +154,7 @@ function CheckRow({ step: { name, title, state, fault } }: { readonly step: Chec
   );
 }
 
-/** Returns a file name that no shell reads as anything else. */
+/** Returns a file name that is safe in every shell. */
 const fileNameOf = (revocationId: string): string =>
   /^rev_[a-z0-9]{1,40}$/.test(revocationId) ? revocationId : "certificate";
 
@@ -163,7 +163,7 @@ function download(certificate: RevocationCertificate): void {
   saveFile(`${fileNameOf(certificate.revocationId)}.json`, [text], "application/json");
 }
 
-/** The commands that check the downloaded file without the service. */
+/** Commands that check the downloaded file without the service. */
 function OfflineCheck({ revocationId }: { readonly revocationId: string }) {
   const name = fileNameOf(revocationId);
   const commands = [

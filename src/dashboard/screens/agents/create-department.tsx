@@ -5,7 +5,7 @@ import { AreaField, TextField } from "../../kit/form.tsx";
 
 const { createDepartment, listDepartments } = DepartmentService.method;
 
-/** Creates a department, and shows it. */
+/** Creates a department, then shows it. */
 export function CreateDepartment({ onClose }: { readonly onClose: () => void }) {
   const [, setParameters] = useSearchParams();
   return (

@@ -32,7 +32,7 @@ const { listDepartments, getDepartment, addDepartmentMember, removeDepartmentMem
 const agentsOf = ({ agents }: ListAgentsResponse): readonly Agent[] => agents;
 const idOf = ({ agentId }: Agent): string => agentId;
 
-/** Methods whose answers the membership of a department changes. */
+/** Methods whose answers a change of members affects. */
 const OF_MEMBERS = [listDepartments, getDepartment, AgentService.method.listAgents, AgentService.method.getAgent];
 
 interface DepartmentProps {

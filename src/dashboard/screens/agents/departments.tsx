@@ -17,7 +17,7 @@ const ROW_HEIGHT = 62;
 const departmentsOf = ({ departments }: ListDepartmentsResponse): readonly Department[] => departments;
 const idOf = ({ departmentId }: Department): string => departmentId;
 
-/** The departments, and the members of the one that the address names. */
+/** Departments, and the members of the one named in the address. */
 export function Departments() {
   const [parameters, setParameters] = useSearchParams();
   const open = parameters.get("open");

@@ -17,10 +17,10 @@ import { isHeld } from "./authority-rows.ts";
 
 const { method } = AuthorityService;
 
-/** How a piece of authority of a kind is made. */
+/** Form and call that create authority of a kind. */
 interface Recipe {
   readonly fields: (agentId: string) => ReactNode;
-  /** Makes it; gives its secret, if the kind has one. */
+  /** Creates it. Returns its secret, if the kind has one. */
   readonly create: (call: Call, agentId: string, values: FormValues) => Promise<string | undefined>;
 }
 
@@ -191,7 +191,7 @@ function GrantFields({ agentId }: { readonly agentId: string }) {
   );
 }
 
-/** Makes authority of any kind for an agent. A secret is shown once. */
+/** Creates authority of any kind for an agent. A secret is shown once. */
 export function NewAuthority({ agentId }: { readonly agentId: string }) {
   const [kind, setKind] = useState<KindName>();
   return (

@@ -20,7 +20,7 @@ const requestFrom = (values: FormValues) => ({
 
 const PATTERNS = "One a line, exact or with * at the end: payment.*";
 
-/** Registers an agent, and shows it. */
+/** Registers an agent, then shows it. */
 export function RegisterAgent({ onClose }: { readonly onClose: () => void }) {
   const [, navigate] = useLocation();
   return (

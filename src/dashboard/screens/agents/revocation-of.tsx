@@ -5,11 +5,11 @@ import { CertificateCard } from "./certificate-card.tsx";
 
 interface RevocationOfProps {
   readonly agentId: string;
-  /** The revocation, if it was made on this screen. */
+  /** Id of the revocation, if it was made on this screen. */
   readonly revocationId: string | undefined;
 }
 
-/** The certificate of an agent that was revoked. It takes the focus when it was revoked here. */
+/** Certificate of a revoked agent. It takes the focus right after the revocation. */
 export function RevocationOf({ agentId, revocationId }: RevocationOfProps) {
   const preview = useQuery(
     RevocationService.method.previewRevocation,

@@ -10,12 +10,12 @@ import { Time } from "../../kit/time.tsx";
 interface Kind {
   readonly name: string;
   readonly count: number;
-  /** The count with its noun. */
+  /** Count with its noun. */
   readonly title: string;
   readonly items: readonly PreviewedItem[];
 }
 
-/** Returns the kinds of which something ends. */
+/** Returns the kinds with at least one item that ends. */
 function kindsOf({ revoked, counts, escalations, escalationCount }: PreviewRevocationResponse): readonly Kind[] {
   const kind = (name: string, nouns: readonly [string, string], count = 0, items: readonly PreviewedItem[] = []) => ({
     name,
@@ -57,7 +57,7 @@ function kindsOf({ revoked, counts, escalations, escalationCount }: PreviewRevoc
   return kinds.filter(({ count }) => count > 0);
 }
 
-/** Everything that a revocation ends now: how many of each kind, and on demand which. */
+/** Effects of a revocation: the count of each kind that ends, and its items on demand. */
 export function RevocationPreview({ preview }: { readonly preview: PreviewRevocationResponse }) {
   const some = kindsOf(preview);
   return (

@@ -19,7 +19,7 @@ interface RevokeProps {
   readonly onRevoked: (revocationId: string) => void;
 }
 
-/** Revokes an agent: after a preview of all that ends, with a reason, and when its name was typed. */
+/** Revokes an agent after a preview of its effects, with a reason and its typed name. */
 export function Revoke(props: RevokeProps) {
   return (
     <DialogButton action="revoke" tone="danger" label="Revoke …">
@@ -28,7 +28,7 @@ export function Revoke(props: RevokeProps) {
   );
 }
 
-/** Returns what has to be typed: the name, or the id of an agent whose name nobody can type. */
+/** Returns the text to type: the name, or the id if the name is too long or has invisible characters. */
 function wordOf({ name, agentId }: Agent): string {
   const isTypeable = name.length <= MAX_TYPED && shownText(name) === name && name.trim() !== "";
   return isTypeable ? name : agentId;

@@ -29,16 +29,16 @@ function eventsOf({ decisions, trustHistory }: GetAgentHistoryResponse): readonl
 }
 const idOf = ({ decision }: Event): string => decision.decisionId;
 
-/** Writes a step of deciding: `intent contract`. */
+/** Writes a step of deciding for people: `intent contract`. */
 const pathText = (path: DecisionPath): string => (DecisionPath[path] ?? "unknown").toLowerCase().replaceAll("_", " ");
 
 interface TimelineProps {
   readonly agentId: string;
-  /** The newest decision on the agent. */
+  /** Newest decision on the agent. */
   readonly latest: string | undefined;
 }
 
-/** All decisions on an agent's actions, newest first, with what each did to its trust. */
+/** Decisions on an agent's actions, newest first, each with its effect on trust. */
 export function Timeline({ agentId, latest }: TimelineProps) {
   const request = useMemo(() => ({ agentId, pageSize: PAGE_SIZE }), [agentId]);
   const pages = usePages(AgentService.method.getAgentHistory, request, eventsOf);

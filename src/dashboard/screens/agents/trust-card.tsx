@@ -13,7 +13,7 @@ import { Time } from "../../kit/time.tsx";
 import { type Series, TimeChart } from "../../kit/time-chart.tsx";
 import { TrustBar } from "./agent-marks.tsx";
 
-/** Decisions that the chart shows at most. */
+/** Most decisions in the chart. */
 const SHOWN = 500;
 const RANGE = [0, 100] as const;
 const CAUSES: Readonly<Record<string, string>> = {
@@ -25,17 +25,17 @@ const CAUSES: Readonly<Record<string, string>> = {
 /** Writes a change of trust with its sign. */
 export const changeText = (change: number): string => `${change < 0 ? "−" : "+"}${Math.abs(change).toFixed(1)}`;
 
-/** Names what changed an agent's trust. */
+/** Names the cause of a change of trust. */
 export const causeText = (cause: string): string => CAUSES[cause] ?? cause;
 
 interface TrustCardProps {
   readonly agentId: string;
   readonly trust: number;
-  /** The newest decision on the agent: the history is read again when it changes. */
+  /** Newest decision on the agent: a new one makes the card read the history again. */
   readonly latest: string | undefined;
 }
 
-/** An agent's trust now and over its last decisions, as a chart and in words. */
+/** Trust of an agent, now and over its last decisions, as a chart and in words. */
 export function TrustCard({ agentId, trust, latest }: TrustCardProps) {
   const query = useQuery(AgentService.method.getAgentHistory, { agentId, pageSize: SHOWN });
   const { refetch } = query;
@@ -76,7 +76,7 @@ function History({ history, trust }: { readonly history: GetAgentHistoryResponse
   return (
     <>
       {levels.length < 2 ? null : (
-        // One point makes no line, and no span of time for an axis.
+        // One point makes no line, and gives the axis no range.
         <TimeChart summary={text} times={times} series={series} range={RANGE} height={170} />
       )}
       <dl className="trust-figures" data-trust>

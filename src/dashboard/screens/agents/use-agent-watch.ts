@@ -11,9 +11,9 @@ import { AuthorityService } from "../../../../gen/agentcontrol/v1/authority_serv
 import { followStream } from "../../../client/follow-stream.ts";
 import { useRefresh } from "../../kit/use-refresh.ts";
 
-/** What is known of an agent at once. */
+/** Watched state of an agent. */
 export interface AgentWatch {
-  /** Undefined until the service told it. */
+  /** Undefined until the first message of the watch. */
   readonly status: AgentStatus | undefined;
   readonly isLive: boolean;
 }
@@ -24,11 +24,11 @@ const STATUSES: Readonly<Record<number, AgentStatus>> = {
   [AgentChange.REVOKED]: AgentStatus.REVOKED,
 };
 const PAUSES = { firstMs: 500, maxMs: 15_000 };
-/** Faults that no other attempt cures. */
+/** Faults that a further attempt cannot cure. */
 const FINAL: ReadonlySet<Code> = new Set([Code.NotFound, Code.PermissionDenied, Code.Unauthenticated]);
 const NOT_LIVE: AgentWatch = { status: undefined, isLive: false };
 
-/** Follows an agent's status. What the screen read is read again when the status changes or a session is killed. */
+/** Follows an agent's status. Reads the screen's data again when the status changes or a session is killed. */
 export function useAgentWatch(agentId: string): AgentWatch {
   const transport = useTransport();
   const refresh = useRefresh();
@@ -49,7 +49,7 @@ export function useAgentWatch(agentId: string): AgentWatch {
     };
     const client = createClient(AgentService, transport);
     const lose = (): void => setWatch({ status: last, isLive: false });
-    // Rejects only with a fault that no other attempt cures.
+    // Rejects only with a fault that a further attempt cannot cure.
     follow(client, agentId, abort.signal, hear, lose).catch(() => undefined);
     return () => {
       abort.abort();
@@ -68,7 +68,7 @@ async function follow(
   lose: () => void,
 ): Promise<void> {
   while (!signal.aborted) {
-    // A tab that nobody sees gives its connection back: browsers have six for a host.
+    // A hidden tab gives up its connection: browsers allow six per host.
     await untilVisible(signal);
     const messages = followStream({
       open: (ending) => client.watchAgent({ agentId }, { signal: ending, timeoutMs: 0 }),
@@ -102,7 +102,7 @@ function untilVisible(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Returns a signal that also ends a call when the tab is hidden. */
+/** Returns a signal that also aborts when the tab is hidden. */
 function hiddenSignal(signal: AbortSignal): AbortSignal {
   const hidden = new AbortController();
   const check = (): void => {

@@ -5,13 +5,13 @@ import { type Department, DepartmentService } from "../../../../gen/agentcontrol
 const READ = 500;
 const NONE: readonly Department[] = [];
 
-/** Returns the newest 500 departments, for names and choices. */
+/** Reads the newest 500 departments, for names and choices. */
 export function useDepartments(): readonly Department[] {
   const { data } = useQuery(DepartmentService.method.listDepartments, { pageSize: READ });
   return data?.departments ?? NONE;
 }
 
-/** Returns the names of departments by their ids. One that is not known is named by its id. */
+/** Returns the names of departments by their ids. An unknown department is named by its id. */
 export function useDepartmentNames(): (departmentId: string) => string {
   const departments = useDepartments();
   return useMemo(() => {

@@ -7,19 +7,19 @@ import {
 } from "../../../../gen/agentcontrol/v1/authority_service_pb.js";
 
 const READ = 500;
-/** Grants whose children are shown without being asked for. */
+/** Grants that are expanded without being asked for. */
 const OPENED = 12;
 
-/** What was passed on of a grant. */
+/** Grants made from a grant. */
 export interface PassedOn {
   readonly isOpen: boolean;
-  /** Undefined while it is read. */
+  /** Undefined while they are read. */
   readonly children: readonly Grant[] | undefined;
-  /** True if there is more than is shown. */
+  /** True if more exist than are shown. */
   readonly hasMore: boolean;
 }
 
-/** Reads what was passed on of grants, of each open grant what hangs from it. `chosen` says which were opened and closed by hand. */
+/** Reads the children of every expanded grant. `chosen` holds the grants that were expanded and collapsed by hand. */
 export function useGrantTree(
   roots: readonly string[],
   chosen: ReadonlyMap<string, boolean>,
@@ -46,7 +46,7 @@ export function useGrantTree(
   };
   for (const root of roots) visit(root);
   const open = [...tree].filter(([, { isOpen }]) => isOpen).map(([grantId]) => grantId);
-  // Each answer shows the screen again, which opens what the answer named.
+  // Each answer renders the screen again, which then expands the grants in it.
   useQueries({ queries: open.map((grantId) => createQueryOptions(schema, inputOf(grantId), { transport })) });
   return tree;
 }

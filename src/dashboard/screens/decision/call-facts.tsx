@@ -49,7 +49,7 @@ function factsOf(body: JsonObject): readonly Fact[] {
   ];
 }
 
-/** Who called, with what, and what the decision names. */
+/** Caller, credentials, and ids in the decision. */
 export function CallFacts({ body }: { readonly body: JsonObject }) {
   return (
     <dl className="call-facts">

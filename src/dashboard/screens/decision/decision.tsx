@@ -22,9 +22,9 @@ import { Reasons } from "./reasons.tsx";
 import { SealedCard } from "./sealed-card.tsx";
 import { SentenceView } from "./sentence-view.tsx";
 
-/** One decision: its receipt in sentences, its proof, and what would be decided now. */
+/** One decision: its receipt in sentences, its proof, and a dry run of it now. */
 export function DecisionScreen({ id = "" }: ScreenProps) {
-  // Nothing of a sealed decision changes.
+  // A sealed decision never changes.
   const query = useQuery(
     EnforcementService.method.getDecision,
     { decisionId: id },
@@ -48,7 +48,7 @@ function parsed(text: string): JsonObject | undefined {
   }
 }
 
-/** Shows what the sealed text says, not what the answer says beside it: the text is what is proven. */
+/** Shows the sealed text, not the other members of the answer: only the text is proven. */
 function Receipt({ decisionId, response }: { readonly decisionId: string; readonly response: GetDecisionResponse }) {
   const text = response.receipt?.canonicalBody ?? "";
   const body = useMemo(() => parsed(text), [text]);

@@ -8,12 +8,12 @@ import { Reasons } from "./reasons.tsx";
 
 const TONES = { allow: "good", block: "bad", escalate: "wait" } as const;
 
-/** A decision by its word in the log. */
+/** A decision, by its word in the log. */
 export function WordBadge({ word }: { readonly word: string }) {
   return <Badge tone={word in TONES ? TONES[word as keyof typeof TONES] : "plain"}>{word}</Badge>;
 }
 
-/** What observing mandates would have decided. */
+/** Results of observing mandates. */
 export function Observed({ body }: { readonly body: JsonObject }) {
   const observed = listAt(body, "observed");
   if (observed.length === 0) return null;
@@ -37,7 +37,7 @@ export function Observed({ body }: { readonly body: JsonObject }) {
   );
 }
 
-/** What models said of the semantic rules. */
+/** Answers of models to the semantic rules. */
 export function Guards({ body }: { readonly body: JsonObject }) {
   const guards = listAt(body, "guards");
   if (guards.length === 0) return null;

@@ -10,7 +10,7 @@ const WHOSE: Readonly<Record<string, string>> = {
   workspace: "the workspace together",
 };
 
-/** The shared counters that rules looked at, as the decision saw them. */
+/** Shared counters that rules read, with their values at the decision. */
 export function LimitBars({ body }: { readonly body: JsonObject }) {
   const limits = listAt(body, "authorisation.collective_limits");
   if (limits.length === 0) return <p className="hint">No rule counted this action.</p>;

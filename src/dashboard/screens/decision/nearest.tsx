@@ -7,7 +7,7 @@ import { Shown } from "../../kit/shown.tsx";
 export const valueText = (value: Value | undefined): string =>
   value === undefined ? "" : JSON.stringify(toJson(ValueSchema, value));
 
-/** The smallest changes of one argument that would be allowed. */
+/** Smallest changes of one argument that would be allowed. */
 export function Nearest({
   changes,
   isAllowed,

@@ -16,7 +16,7 @@ const WORDS: Readonly<Record<number, string>> = {
   [Decision.ESCALATE]: "escalate",
 };
 
-/** Makes the request that decides the sealed action once more. */
+/** Makes the request for a dry run of the sealed action. */
 export function probeRequestOf(body: JsonObject) {
   const optional = (name: string, path: string): object => {
     const text = textAt(body, path);
@@ -37,7 +37,7 @@ export function probeRequestOf(body: JsonObject) {
   };
 }
 
-/** Decides the same action again as a dry run, and shows what every rule makes of it now. */
+/** Decides the same action again as a dry run, and shows the result of every rule. */
 export function ProbeCard({ body }: { readonly body: JsonObject }) {
   const probe = useMutation(DryRunService.method.probe);
   return (

@@ -19,13 +19,13 @@ import { CANNOT_HASH, canHash, useCheck } from "../../proof/use-check.ts";
 import { useKeySet } from "../../proof/use-key-set.ts";
 import { useSession } from "../../session.ts";
 
-/** Properties of the proof. */
+/** Properties of the proof card. */
 export interface ProofCardProps {
   readonly decisionId: string;
   readonly response: GetDecisionResponse;
 }
 
-/** Proves in this browser that the decision is in the log as it is shown. */
+/** Proves in this browser that the log holds the decision as it is shown. */
 export function ProofCard({ decisionId, response }: ProofCardProps) {
   const proof = useQuery(VaultService.method.getInclusionProof, { decisionId }, { refetchOnWindowFocus: false });
   const keys = useKeySet();

@@ -3,7 +3,7 @@ import type { SealedReason } from "../../../explain/receipt.ts";
 import { Message } from "../../kit/message.tsx";
 import { Shown } from "../../kit/shown.tsx";
 
-/** The reasons of a decision, most decisive first. */
+/** Reasons of a decision, most decisive first. */
 export function Reasons({ reasons }: { readonly reasons: readonly SealedReason[] }) {
   return (
     <ol className="reasons">

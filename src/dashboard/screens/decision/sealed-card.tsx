@@ -3,7 +3,7 @@ import { DownloadButton } from "../../kit/download.tsx";
 import { Scrolled } from "../../kit/scrolled.tsx";
 import { Shown } from "../../kit/shown.tsx";
 
-/** The exact text that was hashed. */
+/** Exact text that was hashed. */
 export function SealedCard({ name, text }: { readonly name: string; readonly text: string }) {
   return (
     <section className="card stack" aria-labelledby="sealed-title">

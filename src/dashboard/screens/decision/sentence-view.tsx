@@ -2,7 +2,7 @@ import { Link } from "wouter";
 import type { Named, Part, Sentence } from "../../../explain/receipt.ts";
 import { Shown } from "../../kit/shown.tsx";
 
-/** Screens of what a sentence names. */
+/** Screens of the things that a sentence names. */
 const SCREENS: Readonly<Record<Named["kind"], string>> = {
   agent: "agents",
   tool: "tools",
@@ -22,7 +22,7 @@ function PartView({ part }: { readonly part: Exclude<Part, string> }) {
   return part.names === undefined ? text : <Link href={hrefOf(part.names)}>{text}</Link>;
 }
 
-/** Shows a sentence, with what others wrote in it inert. */
+/** Shows a sentence. Texts from elsewhere in it are inert. */
 export function SentenceView({ sentence }: { readonly sentence: Sentence }) {
   return (
     <p>{sentence.map((part, index) => (typeof part === "string" ? part : <PartView key={index} part={part} />))}</p>

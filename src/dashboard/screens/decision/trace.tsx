@@ -13,7 +13,7 @@ import { valueText } from "./nearest.tsx";
 
 const idOf = ({ mandateId, rule }: TracedRule): string => `${mandateId} ${rule}`;
 const ROW_HEIGHT = 96;
-/** Conditions of one rule that are shown. */
+/** Conditions shown per rule. */
 const MAX_CONDITIONS = 50;
 
 const SEEN: Readonly<Record<number, string>> = {
@@ -23,7 +23,7 @@ const SEEN: Readonly<Record<number, string>> = {
   [ConditionSeen.OTHER_CURRENCY]: "in another currency, or in none",
 };
 
-/** Every rule in force for the agent, and what each makes of the action. */
+/** Rules in force for the agent, each with its result for the action. */
 export function Trace({ trace, leftOut }: { readonly trace: readonly TracedRule[]; readonly leftOut: number }) {
   const covering = useMemo(() => trace.filter(({ covers }) => covers), [trace]);
   const others = trace.length - covering.length + leftOut;

@@ -7,30 +7,30 @@ import { Decision, type DecisionRecord } from "../../../../gen/agentcontrol/v1/r
 import { followStream } from "../../../client/follow-stream.ts";
 import { admits, DECISION_WORDS, type FeedFilter, listRequestOf, whyNotLive } from "./feed-filter.ts";
 
-/** What a feed shows. */
+/** State of a feed. */
 export interface FeedState {
   /** Newest first. */
   readonly rows: readonly DecisionRecord[];
-  /** Decisions that came while the feed was held. */
+  /** Decisions that arrived while the feed was paused. */
   readonly waiting: number;
   readonly link: "connecting" | "live" | "broken" | "off";
   readonly isPaused: boolean;
   readonly isReading: boolean;
-  /** True if there may be older ones. */
+  /** True if older decisions may exist. */
   readonly hasMore: boolean;
-  /** True if a search through many entries of the log found too little and was stopped. */
+  /** True if a search read many entries of the log, found too little and was stopped. */
   readonly isSearchStopped: boolean;
   readonly error: unknown;
 }
 
 const PAGE_SIZE = 500;
-/** Empty pages in a row after which a search waits to be told to go on; each stands for 50,000 entries. */
+/** Empty pages in a row after which a search pauses; each stands for 50,000 entries. */
 const MAX_EMPTY_PAGES = 10;
-/** Rows that are kept while the feed is held; with more, the newest page is read again. */
+/** Most live rows kept while the feed is paused. Beyond it, the newest page is read again. */
 const MAX_WAITING = 2_000;
-/** Rows that the page holds. Live rows beyond start the list anew. */
+/** Most rows on the page. Live rows beyond it start the list anew. */
 const MAX_ROWS = 200_000;
-/** Live rows are shown together, ten times a second. */
+/** Interval at which live rows are shown together. */
 const SHOW_EVERY_MS = 100;
 const PAUSES = { firstMs: 500, maxMs: 15_000 };
 
@@ -52,11 +52,11 @@ export class DecisionFeed {
   #state: FeedState = EMPTY;
   #cursor = "";
   #pageToken: string | undefined = "";
-  /** Live rows that are not shown yet, oldest first. */
+  /** Live rows still to be shown, oldest first. */
   #arrived: DecisionRecord[] = [];
   #dropped = 0;
   #isAway = false;
-  /** Number of the list; a page that was asked for by an earlier one is dropped. */
+  /** Number of the current list. A page requested for an earlier list is dropped. */
   #generation = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -73,7 +73,7 @@ export class DecisionFeed {
 
   readonly state = (): FeedState => this.#state;
 
-  /** Begins to watch and to read. */
+  /** Starts watching and reading. */
   start(): void {
     this.#stopped = new AbortController();
     this.#set({ ...EMPTY, isPaused: this.#state.isPaused });
@@ -93,13 +93,13 @@ export class DecisionFeed {
     this.#timer = undefined;
   }
 
-  /** Holds live decisions back, or shows them again. */
+  /** Pauses or resumes live decisions. */
   pause(isPaused: boolean): void {
     this.#set({ isPaused });
     this.#show();
   }
 
-  /** Notes that a person looks at older rows, which live ones would move. */
+  /** Notes that the list is scrolled to older rows, which live rows would move. */
   readonly away = (isAway: boolean): void => {
     if (isAway === this.#isAway) return;
     this.#isAway = isAway;
@@ -112,7 +112,7 @@ export class DecisionFeed {
     if (!isReading && !isSearchStopped) this.#readOn();
   };
 
-  /** Goes on with a search that was stopped, or tries again after a fault. */
+  /** Resumes a search that was stopped, or tries again after a fault. */
   readonly searchOn = (): void => {
     this.#set({ isSearchStopped: false, error: undefined });
     if (this.#pageToken === "") this.#readFirst();
@@ -149,7 +149,7 @@ export class DecisionFeed {
       return;
     }
     this.#set({ link: "broken" });
-    // The log ends before the cursor: it is another log now.
+    // A log that ends before the cursor is another log.
     if (code === Code.InvalidArgument || code === Code.OutOfRange) this.#cursor = "";
     if (fault !== undefined && this.#state.rows.length === 0) this.#readFirst();
   }
@@ -177,7 +177,7 @@ export class DecisionFeed {
       this.#set({ waiting: this.#arrived.length + this.#dropped });
       return;
     }
-    // The first page replaces all rows, and shows what arrived meanwhile.
+    // The first page replaces all rows, so live rows wait for it.
     if (this.#pageToken === "") return;
     const { rows } = this.#state;
     if (this.#dropped > 0 || rows.length + this.#arrived.length > MAX_ROWS) {
@@ -207,7 +207,7 @@ export class DecisionFeed {
     );
   }
 
-  /** Reads pages up to one with decisions. */
+  /** Reads pages until one holds decisions. */
   async #readPages(generation: number): Promise<void> {
     const { signal } = this.#stopped;
     for (let empty = 0; empty < MAX_EMPTY_PAGES; empty++) {

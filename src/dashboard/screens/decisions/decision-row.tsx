@@ -4,12 +4,12 @@ import type { DecisionRecord } from "../../../../gen/agentcontrol/v1/resources_p
 import { DecisionBadge } from "../../kit/badge.tsx";
 import { Shown } from "../../kit/shown.tsx";
 
-/** Characters of a text that a row has room for. */
+/** Characters of a text that fit into a row. */
 const MAX_TEXT = 160;
 
 const Short = ({ text }: { readonly text: string }) => <Shown text={text.slice(0, MAX_TEXT)} />;
 
-/** One decision of the feed; leads to its receipt. */
+/** One decision of the feed. It leads to its receipt. */
 export function DecisionRow({ record }: { readonly record: DecisionRecord }) {
   const { decisionId, decision, decidedAt, agentId, agentName, actionType, tool, reason } = record;
   return (
@@ -42,7 +42,7 @@ export function DecisionRow({ record }: { readonly record: DecisionRecord }) {
 const two = (n: number): string => String(n).padStart(2, "0");
 const DAY = new Intl.DateTimeFormat("en", { day: "numeric", month: "short", year: "numeric" });
 
-/** Shows the time of day to the millisecond, with the day unless it is today. */
+/** Shows the time to the millisecond, with the date unless it is today. */
 function Clock({ at }: { readonly at: Timestamp | undefined }) {
   if (at === undefined) return null;
   const time = new Date(timestampMs(at));

@@ -17,13 +17,13 @@ import { DecisionRow } from "./decision-row.tsx";
 import { type FeedFilter, FILTERS, filterFrom, whyNotLive } from "./feed-filter.ts";
 import { FeedFilters } from "./feed-filters.tsx";
 
-/** Heights that the rows are given by the style sheet, pixels. */
+/** Row heights set by the style sheet, pixels. */
 const ROW_HEIGHT = 44;
 const NARROW_ROW_HEIGHT = 84;
 
 const idOf = ({ decisionId }: DecisionRecord): string => decisionId;
 
-/** The live feed of decisions and their history. */
+/** Live feed of decisions, with their history. */
 export function Decisions() {
   const [parameters, setParameters] = useSearchParams();
   const key = FILTERS.map((name) => `${name}=${parameters.get(name) ?? ""}`).join("&");
@@ -86,7 +86,7 @@ function FeedActions({ feed, state, filter }: FeedProps) {
   );
 }
 
-/** Says how many decisions are held back, and shows them. */
+/** Shows the number of decisions held back, as a button that shows them. */
 function Waiting({ feed, state }: Omit<FeedProps, "filter">) {
   if (state.waiting === 0) return null;
   const show = (): void => {

@@ -1,12 +1,12 @@
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Decision, type DecisionRecord } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 
-/** What narrows the feed, as the address of the screen holds it. Empty texts narrow nothing. */
+/** Filters of the feed, as the address of the screen holds them. An empty filter admits everything. */
 export interface FeedFilter {
   readonly agent: string;
   /** `allow`, `block` or `escalate`. */
   readonly decision: string;
-  /** A whole action type, or its beginning and `*`. */
+  /** A complete action type, or a prefix and `*`. */
   readonly action_type: string;
   readonly tool: string;
   readonly session: string;
@@ -16,17 +16,17 @@ export interface FeedFilter {
   readonly until: string;
 }
 
-/** The names of the filters. */
+/** Names of the filters. */
 export const FILTERS = ["agent", "decision", "action_type", "tool", "session", "since", "until"] as const;
 
-/** The decisions that can be filtered by. */
+/** Decisions by their words in the filter. */
 export const DECISION_WORDS: ReadonlyMap<string, Decision> = new Map([
   ["allow", Decision.ALLOW],
   ["block", Decision.BLOCK],
   ["escalate", Decision.ESCALATE],
 ]);
 
-/** Reads the filters of an address. */
+/** Reads the filters from an address. */
 export function filterFrom(parameters: URLSearchParams): FeedFilter {
   const text = (name: (typeof FILTERS)[number]): string => parameters.get(name)?.trim() ?? "";
   return {
@@ -45,10 +45,10 @@ const msOf = (time: string): number | undefined => {
   return Number.isNaN(ms) ? undefined : ms;
 };
 
-/** True for a type that stands for all types with this beginning. */
+/** Tests whether a filter by type is a prefix. */
 const isPrefix = (type: string): boolean => type.endsWith("*");
 
-/** Makes the request that lists the decisions that a filter lets through. */
+/** Makes the request that lists the decisions of a filter. */
 export function listRequestOf(filter: FeedFilter) {
   const [since, until] = [msOf(filter.since), msOf(filter.until)];
   const type = filter.action_type;
@@ -63,7 +63,7 @@ export function listRequestOf(filter: FeedFilter) {
   };
 }
 
-/** Returns why a feed has no live decisions; undefined for one that has. */
+/** Returns the reason why a feed is not live; undefined for a live feed. */
 export function whyNotLive({ until, session }: FeedFilter, nowMs: number): string | undefined {
   if (session !== "") return "Decisions of one session are listed, not watched.";
   const end = msOf(until);
@@ -72,7 +72,7 @@ export function whyNotLive({ until, session }: FeedFilter, nowMs: number): strin
 
 const folded = (name: string): string => name.normalize("NFKC").trim().toLowerCase();
 
-/** Tests a live decision against what the service does not filter live ones by. */
+/** Tests a live decision against the filters that the service does not apply to a watch. */
 export function admits({ action_type: type, tool, since, until }: FeedFilter, record: DecisionRecord): boolean {
   const own = folded(record.actionType);
   const wanted = folded(isPrefix(type) ? type.slice(0, -1) : type);

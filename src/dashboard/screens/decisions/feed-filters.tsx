@@ -16,10 +16,10 @@ export interface FeedFiltersProps {
   readonly onChange: (filter: Partial<FeedFilter>) => void;
 }
 
-/** The filters above the feed. They apply on Enter, and when the focus leaves them. */
+/** Filters above the feed. They apply on Enter and on leaving a filter. */
 export function FeedFilters({ filter, onChange }: FeedFiltersProps) {
   const hasFilter = FILTERS.some((name) => filter[name] !== "");
-  // A form of several fields without a button to send it does not react to Enter by itself.
+  // A form with several fields and no submit button does not submit on Enter by itself.
   const applyOnEnter = (event: KeyboardEvent<HTMLFormElement>): void => {
     if (event.key !== "Enter" || !(event.target instanceof HTMLInputElement)) return;
     event.preventDefault();
@@ -93,7 +93,7 @@ interface NamedFilterProps extends OneFilterProps {
   readonly placeholder?: string;
 }
 
-/** Returns what stands in a control, which begins anew when the value in the address changes. */
+/** Returns the text in a control and its setter. A new value in the address resets the text. */
 function useTyped(value: string): readonly [string, (typed: string) => void] {
   const [state, setState] = useState({ value, typed: value });
   if (state.value !== value) setState({ value, typed: value });
@@ -172,7 +172,7 @@ function AgentFilter({ value, onChange }: OneFilterProps) {
 
 const two = (n: number): string => String(n).padStart(2, "0");
 
-/** Writes a time the way a local date and time is entered. */
+/** Writes a time in the form of a local date and time input. */
 function localText(iso: string): string {
   const time = new Date(iso);
   if (Number.isNaN(time.getTime())) return "";
@@ -185,7 +185,7 @@ function TimeFilter({ name, label, value, onChange }: NamedFilterProps) {
   const [typed, setTyped] = useTyped(shown);
   const apply = (): void => {
     const time = new Date(typed);
-    // The address may say it to the millisecond, which the control does not show.
+    // The address may hold milliseconds, which the control does not show.
     if (typed !== shown) onChange(Number.isNaN(time.getTime()) ? "" : time.toISOString());
   };
   return (

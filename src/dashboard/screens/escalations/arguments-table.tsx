@@ -10,14 +10,14 @@ import { Shown } from "../../kit/shown.tsx";
 const FIRST_ROWS = 40;
 const MORE_ROWS = 200;
 
-/** What a tool's schema says of its arguments, by their paths. */
+/** Arguments in a tool's schema, by their paths. */
 export interface KnownArguments {
   readonly byPath: ReadonlyMap<string, ToolArgument>;
-  /** True if no such tool is registered. */
+  /** True if the tool is not registered. */
   readonly isUnknown: boolean;
 }
 
-/** Reads what a tool's schema says of its arguments. */
+/** Reads the arguments of a tool's schema. */
 export function useToolArguments(tool: string | undefined): KnownArguments {
   const query = useQuery(
     ToolService.method.getTool,
@@ -29,7 +29,7 @@ export function useToolArguments(tool: string | undefined): KnownArguments {
   return { byPath, isUnknown: query.error !== null && ConnectError.from(query.error).code === Code.NotFound };
 }
 
-/** The exact arguments that will run, in the order of the tool's schema; what the schema does not know comes last and says so. */
+/** Exact arguments that will run, in the order of the schema. Arguments that the schema does not know come last, marked. */
 export function ArgumentsTable({
   args,
   tool,
@@ -85,7 +85,7 @@ export function ArgumentsTable({
 const hasBelow = ({ byPath }: KnownArguments, name: string): boolean =>
   [...byPath.keys()].some((path) => path.startsWith(`${name}.`) || path.startsWith(`${name}[]`));
 
-/** Describes an argument by the tool's schema. Keeps its line empty until the schema is read, so that no button moves. */
+/** Describes an argument by the schema. Its line stays empty until the schema was read, so that no button moves. */
 function ArgumentNote({
   schema,
   isKnownTool,
@@ -94,7 +94,7 @@ function ArgumentNote({
 }: {
   readonly schema: ToolArgument | undefined;
   readonly isKnownTool: boolean;
-  /** True if the schema knows arguments below it. */
+  /** True if the schema knows arguments below this one. */
   readonly hasBelow: boolean;
   readonly value: JsonValue;
 }) {

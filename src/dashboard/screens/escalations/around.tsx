@@ -14,13 +14,13 @@ import { durationText, Time } from "../../kit/time.tsx";
 const BEFORE = 10;
 const BEFORE_ON_CARD = 3;
 const MAX_LIMITS = 50;
-/** As many as have room before they are read: see the style of `.around section`. */
+/** Limits that fit before they are read: see the style of `.around section`. */
 const LIMITS_ON_CARD = 2;
 const SETTLE_MS = 400;
 const STALE_MS = 60_000;
 const DIGEST_SHOWN = 12;
 
-/** What surrounds an escalation; on a card of the queue the first few, once the card has been in view for a moment. */
+/** Context of an escalation. A card in the queue shows the first items, once it has been in view for a moment. */
 export function Around({ escalation, isWhole }: { readonly escalation: Escalation; readonly isWhole: boolean }) {
   const shown = useRef<HTMLDivElement>(null);
   const isSettled = useSettled(shown, isWhole ? 0 : SETTLE_MS);
@@ -34,7 +34,7 @@ export function Around({ escalation, isWhole }: { readonly escalation: Escalatio
   );
 }
 
-/** True once an element has been in view for some milliseconds, so that cards that are only scrolled past read nothing. */
+/** Returns true once an element has been in view for some time, so that cards merely scrolled past read nothing. */
 function useSettled(element: RefObject<HTMLElement | null>, ms: number): boolean {
   const [isSettled, setIsSettled] = useState(ms === 0);
   useEffect(() => {
@@ -54,7 +54,7 @@ function useSettled(element: RefObject<HTMLElement | null>, ms: number): boolean
 }
 
 interface PartProps {
-  /** How many are shown. */
+  /** Most items shown. */
   readonly limit: number;
   readonly isOn: boolean;
 }
@@ -116,7 +116,7 @@ function Limits({ decisionId, limit: shown, isOn }: PartProps & { readonly decis
   );
 }
 
-/** Share of a limit; above 1 beyond it. */
+/** Share of a limit that is used; above 1 beyond the limit. */
 const shareOf = (part: bigint, limit: bigint): number => (limit === 0n ? Infinity : Number(part) / Number(limit));
 
 function LimitBar({ limit: { count, limit, group, window } }: { readonly limit: CollectiveLimit }) {

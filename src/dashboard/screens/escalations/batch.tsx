@@ -8,20 +8,20 @@ import { Shown } from "../../kit/shown.tsx";
 import { RejectDialog } from "./reject-dialog.tsx";
 import { type ResolveFault, useResolveAll } from "./use-resolve.ts";
 
-/** Faults that are named. */
+/** Most faults named. */
 const MAX_FAULTS = 50;
 
 /** Properties of the bar over selected escalations. */
 export interface BatchProps {
   readonly selected: readonly Escalation[];
-  /** Those whose approval a person is asked to confirm: they stay the same while the dialogue is open. */
+  /** Escalations to confirm the approval of. They stay the same while the dialog is open. */
   readonly approved: readonly Escalation[] | undefined;
   readonly onApprove: (escalations: readonly Escalation[] | undefined) => void;
-  /** Empties the selection. */
+  /** Clears the selection. */
   readonly onDone: () => void;
 }
 
-/** Answers several escalations with one press, after their sum was shown. */
+/** Answers several escalations at once, after showing their totals. */
 export function Batch({ selected, approved, onApprove, onDone }: BatchProps) {
   const [rejected, setRejected] = useState<readonly string[] | undefined>(undefined);
   return (
@@ -122,7 +122,7 @@ interface FaultsProps {
   readonly onClose: () => void;
 }
 
-/** Names the escalations that were not approved. */
+/** Lists the escalations that could not be resolved. */
 function Faults({ title, faults, onClose }: FaultsProps) {
   return (
     <Dialog title={title} isOpen onClose={onClose} closesBy="escape">
@@ -150,7 +150,7 @@ interface Kind {
   readonly sums: readonly string[];
 }
 
-/** Groups actions by agent and type, with the sum of each numeric argument, by currency where one is given. */
+/** Groups actions by agent and type, with the sum of each numeric argument, per currency where one is given. */
 function kindsOf(selected: readonly Escalation[]): readonly Kind[] {
   const groups = Map.groupBy(selected, ({ agentId, actionType, tool }) => `${agentId} ${tool ?? ""} ${actionType}`);
   return [...groups].map(([key, members]) => {
@@ -170,7 +170,7 @@ function sumsOf(members: readonly Escalation[]): readonly string[] {
       sums.set(key, (sums.get(key) ?? 0) + value);
     }
   }
-  // Sums of decimal fractions, such as 0.1 + 0.2, without the tail of binary ones.
+  // Rounded, because binary fractions add up inexactly: 0.1 + 0.2.
   return [...sums].map(
     ([key, sum]) => `${key}: ${Number(sum.toPrecision(12)).toLocaleString("en", { maximumFractionDigits: 8 })}`,
   );

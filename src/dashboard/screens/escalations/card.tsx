@@ -25,25 +25,25 @@ import { useResolve } from "./use-resolve.ts";
 /** Properties of a card. */
 export interface CardProps {
   readonly escalation: Escalation;
-  /** True if the keys act on it. */
+  /** True if the shortcut keys act on it. */
   readonly isFocused?: boolean;
   readonly isSelected?: boolean;
   readonly onSelect?: ((id: string, isSelected: boolean) => void) | undefined;
   readonly onFocus?: ((id: string) => void) | undefined;
-  /** True if a press now could be meant for another card, which was here a moment ago. */
+  /** Returns true if a press now may be meant for another card that was here a moment ago. */
   readonly hasJustMoved?: (() => boolean) | undefined;
   readonly hasShortcuts?: boolean;
-  /** Pending ones that ask for the same, which are shown by this card alone. */
+  /** Identical pending escalations, which this card stands for. */
   readonly identical?: readonly Escalation[];
-  /** Begins to approve several, after their sum was shown. */
+  /** Starts the approval of several escalations, which shows their totals first. */
   readonly onBatch?: ((escalations: readonly Escalation[]) => void) | undefined;
-  /** Told when a person begins to answer it. */
+  /** Called when a person begins to answer it. */
   readonly onAnswer?: ((id: string) => void) | undefined;
-  /** True on a screen of its own: all that surrounds it, below the answers, since it may be long and is read later. */
+  /** True on a screen of its own: its context stands below the answers, since it may be long and loads later. */
   readonly isWhole?: boolean;
 }
 
-/** One escalation: what will run, why it needs a person, and the ways to answer. Drawn again only when its properties change. */
+/** One escalation: the action, the reasons, and the answers. It renders again only when its properties change. */
 export const EscalationCard = memo(function EscalationCard(props: CardProps) {
   const {
     escalation,
@@ -144,7 +144,7 @@ function Asker({ escalation }: { readonly escalation: Escalation }) {
   );
 }
 
-/** What was sent beside the arguments, which rules may read and the approval covers too. */
+/** Metadata beside the arguments. Rules may read it, and the approval covers it too. */
 function OtherMetadata({ escalation: { metadata, ignoredMetadata } }: { readonly escalation: Escalation }) {
   if (metadata === undefined || !("arguments" in metadata)) return null;
   const { arguments: _, ...others } = metadata;
@@ -168,7 +168,7 @@ function Answers({ escalation, identical = [], hasJustMoved, hasShortcuts = fals
   const [open, setOpen] = useState<"reject" | "edit" | undefined>(undefined);
   const { escalationId } = escalation;
   if (!mayChange) return <p className="hint">A key of the role operator or admin can answer.</p>;
-  /** Runs unless a pointer pressed where another card was a moment ago. Presses by key have no place, so they cannot miss. */
+  /** Ignores a pointer press right after the cards moved. A press by key has no position, so it cannot miss. */
   const unlessMoved = (run: () => void) => (event: MouseEvent) => {
     const hasMissed = event.detail > 0 && hasJustMoved?.() === true;
     setFault(hasMissed ? "The queue moved under the pointer: press again if you mean this one." : "");

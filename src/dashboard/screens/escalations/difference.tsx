@@ -3,7 +3,7 @@ import { JsonView } from "../../kit/json-view.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { changedNames } from "./edited-arguments.ts";
 
-/** Shows which arguments a person changed: what was asked for beside what will be approved. */
+/** Shows the arguments that a person changed: the requested value beside the approved one. */
 export function Difference({ before, after }: { readonly before: JsonObject; readonly after: JsonObject }) {
   const names = changedNames(before, after);
   if (names.length === 0)

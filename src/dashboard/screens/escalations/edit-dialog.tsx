@@ -26,18 +26,18 @@ const { editEscalation } = EscalationService.method;
 /** Texts longer than this are edited in several lines. */
 const LINE = 60;
 
-/** Properties of the dialogue. */
+/** Properties of the dialog. */
 export interface EditDialogProps {
   readonly escalation: Escalation;
   readonly onClose: () => void;
 }
 
-/** Lets a person approve the action with other arguments: first they are changed, then the difference is confirmed. */
+/** Approves the action with other arguments: the person edits them, then confirms the difference. */
 export function EditDialog({ escalation, onClose }: EditDialogProps) {
   const { escalationId, tool, arguments: before = {} } = escalation;
   const feed = useEscalationFeed();
   const { byPath: known } = useToolArguments(tool);
-  // The schema may come after the form: until something is changed, the form follows it.
+  // The schema may arrive after the form: the form follows it until the first edit.
   const [changed, setChanged] = useState<readonly EditedArgument[] | undefined>(undefined);
   const [json, setJson] = useState<string | undefined>(undefined);
   const [note, setNote] = useState("");
@@ -96,7 +96,7 @@ interface EditFormProps {
   readonly before: JsonObject;
   readonly known: ReadonlyMap<string, ToolArgument>;
   readonly entries: readonly EditedArgument[];
-  /** The arguments as JSON, if they are written so. */
+  /** Arguments as JSON text, while they are edited as such. */
   readonly json: string | undefined;
   readonly note: string;
   /** Error of the last attempt. */
@@ -188,7 +188,7 @@ function EditForm(props: EditFormProps) {
   );
 }
 
-/** Returns what the service says of single arguments, by the name of the outermost one. */
+/** Returns the service's violations by top-level argument. */
 function faultsByArgument(error: unknown): ReadonlyMap<string, string> {
   if (!(error instanceof ConnectError)) return new Map();
   const faults = new Map<string, string>();
@@ -222,7 +222,7 @@ function ArgumentField({ entry, schema, fault, onChange }: ArgumentFieldProps) {
       >
         {(control) => {
           const common = { ...control, name: `argument.${name}`, value: text, spellCheck: false };
-          // What is typed is sent.
+          // Typing into an argument that was left out includes it.
           const type = (next: string): void => onChange({ name, text: next, isSent: true });
           return text.length > LINE || text.includes("\n") ? (
             <textarea {...common} rows={4} onChange={({ target }) => type(target.value)} />

@@ -1,20 +1,20 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { ToolArgument } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 
-/** One argument as a person edits it. */
+/** One argument in the edit form. */
 export interface EditedArgument {
   readonly name: string;
   readonly text: string;
-  /** False if the edited action goes without it. */
+  /** False if the edited action leaves it out. */
   readonly isSent: boolean;
 }
 
-/** Shows a value as text: a text as it is, everything else as JSON. */
+/** Writes a value as text: a string as it is, everything else as JSON. */
 const textOf = (value: JsonValue): string => (typeof value === "string" ? value : JSON.stringify(value, null, 1));
 
 const isTopLevel = (path: string): boolean => !/[.[]/.test(path);
 
-/** Lists the arguments to edit: those of the schema in its order, sent or not, then those that it does not know. */
+/** Lists the arguments to edit: those in the schema in its order, sent or not, then the unknown ones. */
 export function editedFrom(args: JsonObject, known: ReadonlyMap<string, ToolArgument>): readonly EditedArgument[] {
   const ofSchema = [...known.keys()].filter(isTopLevel);
   const names = new Set([...ofSchema, ...Object.keys(args)]);
@@ -24,13 +24,13 @@ export function editedFrom(args: JsonObject, known: ReadonlyMap<string, ToolArgu
   });
 }
 
-/** True if an argument is written as it is, without quotes. */
+/** Tests whether an argument is edited as plain text, without quotes. */
 function isText(schema: ToolArgument | undefined, before: JsonValue | undefined): boolean {
   if (before !== undefined) return typeof before === "string";
   return schema?.types.length === 1 && schema.types[0] === "string";
 }
 
-/** Returns what is wrong with a text before it is sent; undefined for nothing. */
+/** Returns the fault of a text before it is sent. */
 export function faultOf(
   text: string,
   schema: ToolArgument | undefined,
@@ -47,7 +47,7 @@ export function faultOf(
   }
 }
 
-/** Makes the arguments of a form's entries, which MUST have no fault. */
+/** Builds the arguments from the form's entries, which MUST have no fault. */
 export function argumentsFrom(
   entries: readonly EditedArgument[],
   known: ReadonlyMap<string, ToolArgument>,
@@ -62,7 +62,7 @@ export function argumentsFrom(
   );
 }
 
-/** Reads the arguments of a JSON text; a text says what is wrong with it. */
+/** Parses arguments from JSON text; returns a fault as a string. */
 export function argumentsOfJson(text: string): JsonObject | string {
   try {
     const value = JSON.parse(text) as JsonValue;
@@ -74,7 +74,7 @@ export function argumentsOfJson(text: string): JsonObject | string {
   }
 }
 
-/** Names the arguments that differ, or that only one of the two has. */
+/** Returns the names of arguments that differ or exist on one side only. */
 export function changedNames(before: JsonObject, after: JsonObject): readonly string[] {
   const names = new Set([...Object.keys(before), ...Object.keys(after)]);
   return [...names].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));

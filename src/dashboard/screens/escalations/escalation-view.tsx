@@ -6,7 +6,7 @@ import { Fault, Loading } from "../../kit/states.tsx";
 import { useEscalations } from "../../live/use-escalations.tsx";
 import { EscalationCard } from "./card.tsx";
 
-/** One escalation with everything around it. */
+/** One escalation with its context. */
 export function EscalationView({ escalationId }: { readonly escalationId: string }) {
   const { pending, resolved } = useEscalations();
   const live = [...pending, ...resolved].find((each) => each.escalationId === escalationId);

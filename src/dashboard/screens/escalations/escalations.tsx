@@ -13,10 +13,10 @@ import { ResolvedList, ResolvedRow } from "./resolved-list.tsx";
 import { useLingering } from "./rows.ts";
 import { useShortcutSetting } from "./use-shortcuts.ts";
 
-/** Answers shown below the queue. */
+/** Resolved escalations shown below the queue. */
 const JUST_ANSWERED = 5;
 
-/** Actions that wait for a person, and those that were answered. */
+/** Pending escalations, and those resolved last. */
 export function Escalations({ id }: ScreenProps) {
   if (id !== undefined) return <EscalationView escalationId={id} />;
   return <EscalationList />;
@@ -110,7 +110,7 @@ function EscalationList() {
   );
 }
 
-/** Offers notifications of the browser, which are asked for by pressing the button alone. */
+/** Offers browser notifications. Permission is requested only when the button is pressed. */
 function Notify() {
   const isKnown = "Notification" in window;
   const [permission, setPermission] = useState(() => (isKnown ? Notification.permission : "denied"));

@@ -13,14 +13,14 @@ import { Difference } from "./difference.tsx";
 
 const REFRESH_MS = 3_000;
 
-/** Says who resolved an escalation. */
+/** Names the resolver of an escalation: a person or key, expiry, or withdrawal. */
 export function whoText(resolvedBy: string | undefined): string {
   if (resolvedBy === "expiry") return "its time was up";
   if (resolvedBy === "withdrawal") return "every ask was withdrawn";
   return `by ${resolvedBy ?? "nobody"}`;
 }
 
-/** What became of an escalation that is resolved; an approval that is not used yet is looked at again. */
+/** Outcome of a resolved escalation. An unused approval is read again. */
 export function Outcome({ escalation }: { readonly escalation: Escalation }) {
   const { escalationId, status, usedAt, expiresAt } = escalation;
   const isOver = expiresAt !== undefined && timestampMs(expiresAt) < Date.now() - REFRESH_MS;

@@ -10,9 +10,9 @@ import { isPending, type Row, rowsFrom } from "./rows.ts";
 import { useShortcuts } from "./use-shortcuts.ts";
 
 const ROW_HEIGHT = 360;
-/** Milliseconds after the queue moved in which a press by pointer may be meant for what was there before. */
+/** Milliseconds after a move of the queue in which a pointer press may be meant for the previous card. */
 const MOVED_MS = 400;
-/** The same after the mark went to another card by itself, for presses of a key. */
+/** Milliseconds after a move of the mark in which a key press may be meant for the previous card. */
 const MARK_MOVED_MS = 250;
 const idOf = ({ escalation }: Row): string => escalation.escalationId;
 const attributesOf = ({ escalation }: Row): Readonly<Record<`data-${string}`, string>> => ({
@@ -22,12 +22,12 @@ const attributesOf = ({ escalation }: Row): Readonly<Record<`data-${string}`, st
 /** Properties of the queue. */
 export interface QueueProps {
   readonly pending: readonly Escalation[];
-  /** Answered a moment ago, and still shown where they were. */
+  /** Escalations resolved a moment ago, still shown in their places. */
   readonly lingering: readonly Escalation[];
   readonly hasShortcuts: boolean;
 }
 
-/** The pending escalations, oldest first, so that new ones move nothing. */
+/** Pending escalations, oldest first, so that new ones move nothing. */
 export function Queue({ pending, lingering, hasShortcuts }: QueueProps) {
   const mayChange = useMayChange();
   const rows = useMemo(() => rowsFrom(pending, lingering), [pending, lingering]);
@@ -92,12 +92,12 @@ export function Queue({ pending, lingering, hasShortcuts }: QueueProps) {
 }
 
 interface Mark {
-  /** Id of the card that the keys act on. */
+  /** Id of the card that the shortcut keys act on. */
   readonly focused: string | undefined;
   readonly focus: (id: string) => void;
-  /** Notes that a person answers a card, after which the mark goes to the next one. */
+  /** Notes that a person answers a card, after which the mark moves to the next one. */
   readonly answer: (id: string) => void;
-  /** What the single keys do. */
+  /** Handlers by shortcut key. */
   readonly press: Readonly<Record<string, () => void>>;
 }
 
@@ -128,7 +128,7 @@ function useMark(rows: readonly Row[], isOn: boolean): Mark {
     answering.current = id;
   }, []);
   const press = useMemo(() => {
-    /** Calls for the marked card if a person sees it; otherwise marks the first that is seen. */
+    /** Runs an action for the marked card if it is in view; otherwise marks the first card in view. */
     const ifSeen = (run: (id: string) => void) => (): void => {
       if (performance.now() - movedAt.current < MARK_MOVED_MS) {
         announce({ tone: "plain", text: "The mark has just moved: press again if you mean this card." });
@@ -171,7 +171,7 @@ function useMark(rows: readonly Row[], isOn: boolean): Mark {
 
 const cardOf = (id: string): HTMLElement | null => document.getElementById(`card-${id}`);
 
-/** Returns the ids of the cards of which a part is in view, in their order. */
+/** Returns the ids of the cards in view, partly or fully, in order. */
 function idsInView(): readonly string[] {
   const list = document.querySelector(".virtual")?.getBoundingClientRect();
   if (list === undefined) return [];
@@ -183,7 +183,7 @@ function idsInView(): readonly string[] {
   return seen.sort((a, b) => a.rect.top - b.rect.top).map(({ id }) => id);
 }
 
-/** Returns the function that says whether cards moved a moment ago because another one above them went. */
+/** Returns a function that tells whether cards moved a moment ago because a card above them left. */
 function useHasJustMoved(rows: readonly Row[]): () => boolean {
   const before = useRef<readonly Row[]>(rows);
   const movedAt = useRef(Number.NEGATIVE_INFINITY);

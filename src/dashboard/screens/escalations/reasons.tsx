@@ -7,7 +7,7 @@ import { Shown } from "../../kit/shown.tsx";
 const FIRST = 5;
 const MORE = 50;
 
-/** Why an action needs a person: the rule, at which argument, and what would have passed unasked. */
+/** Reasons for an escalation: the rule, the argument, and the values that would have passed. */
 export function Reasons({ reasons }: { readonly reasons: readonly Reason[] }) {
   const [limit, setLimit] = useState(FIRST);
   return (

@@ -11,10 +11,10 @@ const PRESETS = [
   "Do it in another way, without this tool.",
 ] as const;
 
-/** Faults that are named. */
+/** Most faults named. */
 const MAX_FAULTS = 20;
 
-/** Asks why an action is rejected. The agent reads it. */
+/** Asks for the reason of a rejection. The agent reads it. */
 export function RejectDialog({ ids, onClose }: { readonly ids: readonly string[]; readonly onClose: () => void }) {
   const resolve = useResolve();
   const resolveAll = useResolveAll();

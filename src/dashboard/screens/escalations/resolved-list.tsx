@@ -17,7 +17,7 @@ const idOf = ({ escalationId }: Escalation): string => escalationId;
 const resolvedOf = ({ escalations }: ListEscalationsResponse): readonly Escalation[] =>
   escalations.filter(({ status }) => status !== EscalationStatus.PENDING);
 
-/** Escalations that were answered, newest first. */
+/** Resolved escalations, newest first. */
 export function ResolvedList({ agentId }: { readonly agentId: string }) {
   return (
     <PagedList
@@ -32,7 +32,7 @@ export function ResolvedList({ agentId }: { readonly agentId: string }) {
   );
 }
 
-/** One answered escalation: what it was, and what became of it. */
+/** One resolved escalation with its outcome. */
 export function ResolvedRow({ escalation }: { readonly escalation: Escalation }) {
   const { escalationId, actionType, agentId, agentName } = escalation;
   return (

@@ -5,12 +5,12 @@ import { type Escalation, EscalationStatus } from "../../../../gen/agentcontrol/
 /** One card of the queue. */
 export interface Row {
   readonly escalation: Escalation;
-  /** Pending ones of the same agent, type, tool, arguments and content. They differ in what stands beside the arguments. */
+  /** Pending escalations with the same agent, type, tool, arguments and content. Only their other metadata differs. */
   readonly identical: readonly Escalation[];
 }
 
 const NONE: readonly Escalation[] = [];
-/** An answered card stays where it was for so long, milliseconds, and while the pointer is on the queue. */
+/** Milliseconds that a resolved card stays in its place; longer while the pointer is on the queue. */
 const LINGER_MS = 8_000;
 const CHECK_MS = 1_000;
 
@@ -18,7 +18,7 @@ export const isPending = ({ status }: Escalation): boolean => status === Escalat
 
 const createdAt = ({ createdAt: at }: Escalation): number => (at === undefined ? 0 : timestampMs(at));
 
-/** Returns the cards answered a moment ago, which stay among the pending ones so that nothing jumps under the pointer. */
+/** Returns the escalations resolved a moment ago. They stay in the queue, so that nothing moves under the pointer. */
 export function useLingering(
   pending: readonly Escalation[],
   resolved: readonly Escalation[],
@@ -36,7 +36,7 @@ export function useLingering(
     [isQuiet, resolved, left],
   );
   useEffect(() => {
-    // With the last pending one every answered one leaves the queue for good.
+    // The last pending escalation takes every resolved one out of the queue with it.
     if (isQuiet) setLeft(new Set(resolved.map(({ escalationId }) => escalationId)));
   }, [isQuiet, resolved]);
   useEffect(() => {
@@ -54,7 +54,7 @@ export function useLingering(
   return lingering;
 }
 
-/** Collapses identical pending ones and puts the answered ones back where they were: oldest first. */
+/** Collapses identical pending escalations and puts resolved ones back in their places, oldest first. */
 export function rowsFrom(pending: readonly Escalation[], lingering: readonly Escalation[]): readonly Row[] {
   const rows = collapsed(pending);
   if (lingering.length === 0) return rows;
@@ -76,7 +76,7 @@ function collapsed(pending: readonly Escalation[]): readonly Row[] {
 
 const contentKeys = new WeakMap<Escalation, string>();
 
-/** Writes arguments and content in one form, whatever the order of members. Kept, since arguments may have a megabyte. */
+/** Writes arguments and content as canonical text. It is cached, because arguments may have a megabyte. */
 function contentKey(escalation: Escalation): string {
   const kept = contentKeys.get(escalation);
   if (kept !== undefined) return kept;

@@ -8,7 +8,7 @@ const WIDTH = 96;
 const HEIGHT = 24;
 const POINTS = 30;
 const STALE_MS = 30_000;
-/** Trust that the height of the line stands for at least, so that small steps stay small. */
+/** Smallest range of trust on the vertical axis, so that small steps look small. */
 const MIN_SPAN = 10;
 
 function rangeOf(values: readonly number[]): readonly [number, number] {
@@ -17,7 +17,7 @@ function rangeOf(values: readonly number[]): readonly [number, number] {
   return [low - pad, high + pad];
 }
 
-/** The agent's trust when it asked, with its last changes as a line. */
+/** The agent's trust at the time of its request, with its last changes as a sparkline. */
 export function TrustSpark({ escalation: { agentId, trustScore, createdAt } }: { readonly escalation: Escalation }) {
   const query = useQuery(AgentService.method.getAgentHistory, { agentId, pageSize: POINTS }, { staleTime: STALE_MS });
   const { data, refetch } = query;
@@ -26,7 +26,7 @@ export function TrustSpark({ escalation: { agentId, trustScore, createdAt } }: {
     data !== undefined &&
     createdAt !== undefined &&
     (newest === undefined || timestampMs(newest) < timestampMs(createdAt));
-  // Cards of one agent share what was read; one that came since reads it again.
+  // Cards of one agent share the history; a newer card reads it again.
   useEffect(() => {
     if (isBehind) void refetch();
   }, [isBehind, refetch]);
@@ -47,12 +47,12 @@ export function TrustSpark({ escalation: { agentId, trustScore, createdAt } }: {
 
 interface SparkLineProps {
   readonly values: readonly number[];
-  /** What it shows, in words. */
+  /** Description of the line, for screen readers. */
   readonly label: string;
   readonly range: readonly [number, number];
 }
 
-/** A line as high as a text, without axes. */
+/** A sparkline as high as a line of text, without axes. */
 function SparkLine({ values, label, range: [low, high] }: SparkLineProps) {
   const step = WIDTH / Math.max(1, values.length - 1);
   const points = values.map((value, index) => {

@@ -13,14 +13,14 @@ import { useAnnounce } from "../../kit/toast.tsx";
 import { useEscalationFeed } from "../../live/use-escalations.tsx";
 import { whoText } from "./outcome.tsx";
 
-/** How a person resolves an escalation. */
+/** A person's answer to an escalation. */
 export interface Resolving {
   readonly escalationId: string;
   readonly resolution: Resolution;
   readonly note?: string;
 }
 
-/** Returns the function that resolves an escalation. It resolves with what went wrong, in a sentence; null for nothing. */
+/** Returns the function that resolves an escalation. Its promise gives the fault in a sentence, or null. */
 export function useResolve(): (resolving: Resolving) => Promise<string | null> {
   const transport = useTransport();
   const feed = useEscalationFeed();
@@ -41,7 +41,7 @@ export function useResolve(): (resolving: Resolving) => Promise<string | null> {
         }));
         feed.take(escalation);
         if (escalation === undefined) return faultText(error);
-        // The card shows the answer now, and its buttons, where faults stand, are gone.
+        // The card shows the outcome now, without the buttons where faults are shown.
         announce({ tone: "bad", text: firstText(escalation) });
         return firstText(escalation);
       }
@@ -50,19 +50,19 @@ export function useResolve(): (resolving: Resolving) => Promise<string | null> {
   );
 }
 
-/** Says who was first. */
+/** Names the person who resolved it first. */
 function firstText({ status, resolvedBy }: Escalation): string {
   const done = status === EscalationStatus.APPROVED ? "approved" : "rejected";
   return `It was ${done} before you: ${whoText(resolvedBy)}.`;
 }
 
-/** What went wrong with one of several. */
+/** Fault of one escalation of a batch. */
 export interface ResolveFault {
   readonly id: string;
   readonly fault: string;
 }
 
-/** Returns the function that resolves several escalations, says how many it was, and resolves with those that failed. */
+/** Returns the function that resolves several escalations, announces their number, and returns the faults. */
 export function useResolveAll(): (
   ids: readonly string[],
   resolving: Omit<Resolving, "escalationId">,

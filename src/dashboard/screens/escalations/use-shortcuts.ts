@@ -2,7 +2,7 @@ import { useEffect, useState } from "react";
 
 const KEY = "acp-shortcuts";
 
-/** Returns whether single keys act, and the function that switches them; this browser remembers it. */
+/** Returns whether shortcuts are on, and the function that switches them. The browser keeps the choice. */
 export function useShortcutSetting(): readonly [boolean, (isOn: boolean) => void] {
   const [isOn, setIsOn] = useState(() => localStorage.getItem(KEY) !== "off");
   const change = (next: boolean): void => {
@@ -12,7 +12,7 @@ export function useShortcutSetting(): readonly [boolean, (isOn: boolean) => void
   return [isOn, change];
 }
 
-/** Tests whether a key is meant for a control that takes text, or for a dialogue. */
+/** Tests whether a key press belongs to a text input or a dialog. */
 function isTyping(target: EventTarget | null): boolean {
   const element = target instanceof HTMLElement ? target : null;
   if (element === null) return false;
@@ -22,7 +22,7 @@ function isTyping(target: EventTarget | null): boolean {
   );
 }
 
-/** Calls what belongs to a single key, while no text is typed and no dialogue is open. */
+/** Calls the handler of a shortcut key, except while text is typed or a dialog is open. */
 export function useShortcuts(isOn: boolean, actions: Readonly<Record<string, () => void>>): void {
   useEffect(() => {
     if (!isOn) return;

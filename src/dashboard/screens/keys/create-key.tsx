@@ -27,7 +27,7 @@ function requestFrom(values: FormValues) {
   };
 }
 
-/** Creates a key, and shows its secret once. */
+/** Creates a key and shows its secret once. */
 export function CreateKey({ onClose }: { readonly onClose: () => void }) {
   const [role, setRole] = useState<Role>(Role.OPERATOR);
   return (

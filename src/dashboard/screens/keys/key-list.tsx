@@ -24,10 +24,10 @@ const NOW_MS = 10_000;
 const keysOf = ({ keys }: ListApiKeysResponse): readonly ApiKey[] => keys;
 const idOf = ({ keyId }: ApiKey): string => keyId;
 
-/** Returns the word for what a key opens. */
+/** Returns the word of a role. */
 export const roleText = (role: Role): string => (Role[role] ?? "unknown").toLowerCase();
 
-/** Every key of the workspace, newest first, revoked ones included. */
+/** Keys of the workspace, newest first, revoked ones included. */
 export function KeyList() {
   const [revoking, setRevoking] = useState<ApiKey>();
   return (
@@ -111,7 +111,7 @@ function KeyRow({ apiKey, onRevoke }: { readonly apiKey: ApiKey; readonly onRevo
   );
 }
 
-/** Revokes a key after a confirmation. */
+/** Revokes a key after confirmation. */
 function RevokeKey({ apiKey, onClose }: { readonly apiKey: ApiKey; readonly onClose: () => void }) {
   const { keyId, name, prefix } = apiKey;
   const { session } = useSession();

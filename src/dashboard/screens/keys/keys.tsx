@@ -7,7 +7,7 @@ import { CreateKey } from "./create-key.tsx";
 import { KeyList } from "./key-list.tsx";
 import { SigningKeys } from "./signing-keys.tsx";
 
-/** The keys that open the workspace, and those that the service signs with. */
+/** API keys of the workspace, and signing keys of the service. */
 export function Keys() {
   return (
     <ScreenFrame name="keys" title="Keys" actions={<Actions />}>

@@ -13,7 +13,7 @@ interface SigningKeyJson {
 
 const QUERY_KEY = ["signing-keys"];
 const MAX_SHOWN = 50;
-/** Characters of a key's id that have to be typed. */
+/** Characters of a key's id that a person types to confirm. */
 const TYPED = 8;
 
 async function readSigningKeys(): Promise<readonly SigningKeyJson[]> {
@@ -22,7 +22,7 @@ async function readSigningKeys(): Promise<readonly SigningKeyJson[]> {
   return ((await response.json()) as { readonly keys: readonly SigningKeyJson[] }).keys;
 }
 
-/** The keys that the service signs with, and the way to retire one. */
+/** Signing keys of the service, with a button to retire one. */
 export function SigningKeys() {
   const query = useQuery({ queryKey: QUERY_KEY, queryFn: readSigningKeys });
   return (

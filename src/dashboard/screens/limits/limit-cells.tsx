@@ -25,7 +25,7 @@ interface LimitProps {
   readonly limit: Limit;
 }
 
-/** Shows the decision on an action that passes the limit. */
+/** Shows the decision on an action beyond the limit. */
 export function LimitOutcome({ limit: { decision, mode } }: LimitProps) {
   return (
     <span className="limit-outcome">
@@ -49,7 +49,7 @@ export function LimitMandate({ limit: { mandateId, mandateName, version, rule } 
   );
 }
 
-/** Shows the count of each group, and how much is left. */
+/** Shows the count of each group, with the rest up to the limit. */
 export function LimitGroups({ limit }: LimitProps) {
   const { groups, moreGroups } = limit;
   if (groups.length === 0) return <span className="hint">Nothing is counted yet.</span>;
@@ -67,7 +67,7 @@ export function LimitGroups({ limit }: LimitProps) {
   );
 }
 
-/** Writes a limit in words: the actions that count, the window and the group. */
+/** Writes a limit in words: the actions it counts, the window and the group. */
 export function LimitSentence({ limit }: LimitProps) {
   return (
     <p className="limit-sentence">

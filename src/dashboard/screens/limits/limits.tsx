@@ -14,7 +14,7 @@ import { Empty } from "../../kit/states.tsx";
 import "../../styles/limits.css";
 import { LimitGroups, LimitMandate, LimitOutcome, LimitSentence } from "./limit-cells.tsx";
 
-/** Milliseconds between two looks at the counts. */
+/** Milliseconds between two reads of the counts. */
 const REFRESH_MS = 5_000;
 const ROW_HEIGHT = 80;
 const PAGE_SIZE = 100;
@@ -29,7 +29,7 @@ const COLUMNS: readonly Column<Limit>[] = [
 const limitsOf = ({ limits }: ListLimitsResponse): readonly Limit[] => limits;
 const idOf = ({ mandateId, rule }: Limit): string => `${mandateId} ${rule}`;
 
-/** Every limit in force, with what it has counted by now. */
+/** Limits in force, with their current counts. */
 export function Limits() {
   const [parameters, setParameters] = useSearchParams();
   const agentId = parameters.get("agent") ?? "";

@@ -16,21 +16,21 @@ const ROW_HEIGHT = 64;
 const FIRST_AGENTS = 25;
 const MORE_AGENTS = 100;
 
-/** Decisions by strictness. */
+/** Strictness of decisions. */
 const RANK: Readonly<Record<number, number>> = {
   [Decision.ALLOW]: 0,
   [Decision.ESCALATE]: 1,
   [Decision.BLOCK]: 2,
 };
 
-/** Tests whether a decision would be looser than it was. */
+/** Tests whether the new decision is looser than the recorded one. */
 export const isLooser = ({ was, now }: BacktestChange): boolean => (RANK[now] ?? 0) < (RANK[was] ?? 0);
 
 type Direction = "looser" | "stricter";
-/** Answers of people to decisions that would be stricter. */
+/** Answer of a person to a decision that would be stricter. */
 type Answer = "approved" | "rejected" | "pending";
 
-/** Selects the changed decisions behind one number of the report. */
+/** Selection of the changed decisions behind one number of the report. */
 interface Selection {
   readonly direction?: Direction | undefined;
   readonly now?: Decision | undefined;
@@ -38,7 +38,7 @@ interface Selection {
   readonly answer?: Answer | undefined;
 }
 
-/** A decision of the list, with how it would change if that is known. */
+/** A decision in the list, with its change if the page holds it. */
 interface Listed {
   readonly decisionId: string;
   readonly change: BacktestChange | undefined;
@@ -54,7 +54,7 @@ function isSelected({ direction, now, agentId }: Selection, change: BacktestChan
 
 const listedFrom = (change: BacktestChange): Listed => ({ decisionId: change.decisionId, change });
 
-/** Returns the first decisions with an answer, which the report names. */
+/** Returns the ids of decisions with an answer, as far as the report names them. */
 function answeredIds(answer: Answer, byPeople: PeopleCounts | undefined): readonly string[] {
   return byPeople?.[`${answer}DecisionIds`] ?? [];
 }
@@ -74,11 +74,11 @@ function listedOf(
 /** Properties of a report. */
 export interface BacktestResultProps {
   readonly report: BacktestReport;
-  /** The changed decisions, looser ones first; perhaps not all. */
+  /** Changed decisions, looser ones first; the report may count more. */
   readonly changes: readonly BacktestChange[];
 }
 
-/** The report of a backtest, looser decisions first. Each number of changed decisions lists those behind it. */
+/** Report of a backtest, looser decisions first. Each number of changed decisions lists them. */
 export function BacktestResult({ report, changes }: BacktestResultProps) {
   const { replayed, looser, stricter, unchanged, semanticDecisions, deterministicShare, byPeople, agents } = report;
   const [selection, setSelection] = useState<Selection>({});
@@ -193,7 +193,7 @@ interface PartsProps extends NumbersProps {
   readonly block?: bigint | undefined;
 }
 
-/** A total by what would be decided now. */
+/** A total, split by the new decision. */
 function Parts({ selection, onSelect, direction, allow = 0n, escalate = 0n, block = 0n }: PartsProps) {
   const parts = [
     { now: Decision.ALLOW, count: allow },
@@ -218,7 +218,7 @@ function Parts({ selection, onSelect, direction, allow = 0n, escalate = 0n, bloc
 
 interface AgentTableProps extends NumbersProps {
   readonly agents: readonly BacktestAgent[];
-  /** Agents none of whose decisions would change. */
+  /** Number of agents without a changed decision. */
   readonly others: number;
 }
 
@@ -316,7 +316,7 @@ function AgentNumber({ selection, onSelect, agentId, name, direction, count }: A
   );
 }
 
-/** A number of decisions with one answer of people, which lists them. */
+/** Number of decisions with one answer of people, as a button that lists them. */
 function Answered({
   selection,
   onSelect,
@@ -341,13 +341,13 @@ function Answered({
 interface ShortenedProps {
   readonly selection: Selection;
   readonly report: BacktestReport;
-  /** Rows of the list. */
+  /** Rows in the list. */
   readonly listed: number;
-  /** Changed decisions that the page keeps. */
+  /** Changed decisions held by the page. */
   readonly changes: number;
 }
 
-/** Says that a list holds the first decisions alone, where it does. */
+/** Says that a list is incomplete, with its length and the total. */
 function Shortened({ selection: { answer }, report: { looser, stricter, byPeople }, listed, changes }: ShortenedProps) {
   const total = answer === undefined ? looser + stricter : (byPeople?.[answer] ?? 0n);
   const first = answer === undefined ? changes : listed;

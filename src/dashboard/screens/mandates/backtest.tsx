@@ -22,18 +22,18 @@ const WINDOWS = [
   { days: 0, title: "everything" },
 ] as const;
 const DAY_MS = 86_400_000;
-/** Changed decisions that the page keeps, of the looser and of the stricter ones each. */
+/** Most changed decisions that the page keeps, of the looser and of the stricter ones each. */
 const MAX_CHANGES = 5_000;
 
 /** Properties of a backtest. */
 export interface BacktestProps {
   readonly definition: MandateDefinition;
-  /** The mandate in force whose place the draft takes; undefined for a new one. */
+  /** Mandate in force that the draft replaces; undefined for a new one. */
   readonly replaces: string | undefined;
   readonly onClose: () => void;
 }
 
-/** Decides the recorded decisions again under a draft. */
+/** Replays recorded decisions under a draft. */
 export function Backtest({ definition, replaces, onClose }: BacktestProps) {
   const [days, setDays] = useState(7);
   const { start, stop, progress, report, changes, error, isRunning } = useBacktest(definition, replaces);

@@ -8,7 +8,7 @@ import {
 } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { wordsOf } from "./rest-form.ts";
 
-/** What completion knows of the workspace. */
+/** Names in the workspace that completion offers. */
 export interface Known {
   readonly tools: readonly string[];
   readonly departments: readonly string[];
@@ -42,14 +42,14 @@ const OPERATORS = [
   "length_gt",
   "length_lt",
 ];
-/** Words of the members that have an enum. */
+/** Words of enum members. */
 const WORDS = new Map(
   SCHEMAS.flatMap(({ fields }) =>
     fields.flatMap((field) => (field.fieldKind === "enum" ? [[field.name, wordsOf(field.enum)] as const] : [])),
   ),
 );
 
-/** Returns the tool of the rule that a line is in: the nearest `tool:` above it, within the same list item. */
+/** Returns the tool of the rule around a line: the nearest `tool:` above it within the same list item. */
 function toolAbove(lines: readonly string[]): string | undefined {
   for (const line of lines.toReversed()) {
     const found = /^\s*-?\s*tool:\s*["']?([^"'#]+?)["']?\s*$/.exec(line)?.[1];
@@ -58,7 +58,7 @@ function toolAbove(lines: readonly string[]): string | undefined {
   return undefined;
 }
 
-/** Completes members, words of enums, tools, departments and the arguments of the rule's tool. */
+/** Completes members, enum words, tools, departments and the arguments of the rule's tool. */
 export function completeMandate(known: () => Known): CompletionSource {
   return async (context: CompletionContext): Promise<CompletionResult | null> => {
     const line = context.state.doc.lineAt(context.pos);

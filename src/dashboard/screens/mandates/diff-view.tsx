@@ -3,7 +3,7 @@ import { useMemo } from "react";
 import { Scrolled } from "../../kit/scrolled.tsx";
 import { Shown } from "../../kit/shown.tsx";
 
-/** Equal lines that are shown around each change. */
+/** Unchanged lines shown around each change. */
 const CONTEXT = 3;
 
 interface Line {
@@ -31,7 +31,7 @@ function linesOf(before: string, after: string): readonly Line[] {
 
 const WORDS: Readonly<Record<string, string>> = { "+": "added", "-": "removed" };
 
-/** The lines that differ between two texts. */
+/** Line diff of two texts. */
 export function DiffView({ before, after }: { readonly before: string; readonly after: string }) {
   const lines = useMemo(() => linesOf(before, after), [before, after]);
   if (before === after) return <p className="hint">Nothing differs.</p>;

@@ -39,12 +39,12 @@ const COMPILE_AFTER_MS = 250;
 
 /** Properties of a draft. */
 export interface DraftProps {
-  /** The mandate in force that is changed; undefined for a new one. */
+  /** Mandate in force that is edited; undefined for a new one. */
   readonly current: Mandate | undefined;
   readonly onPublished: (mandate: Mandate) => void;
 }
 
-/** A mandate as it is written: compiled as one types, tried on the past, and published. */
+/** A draft of a mandate: compiled while it is typed, tried on past decisions, and published. */
 export function Draft({ current, onPublished }: DraftProps) {
   const [base, setBase] = useState(current);
   const inForce = useMemo(() => (base === undefined ? "" : textFromMandate(base)), [base]);
@@ -120,7 +120,7 @@ export function Draft({ current, onPublished }: DraftProps) {
   );
 }
 
-/** Compiles the rules a moment after the text has changed. */
+/** Compiles the rules a moment after the last edit. */
 function useCompiled(
   read: ReturnType<typeof readMandateText>,
   isOn: boolean,
@@ -158,7 +158,7 @@ function faultsOfError(error: Error, { placeOf }: ReturnType<typeof readMandateT
   return violations.map(({ field, description }) => ({ ...placeOf(field), message: description, severity: "error" }));
 }
 
-/** Reads what completion offers, once, and the arguments of a tool when they are asked for. */
+/** Reads the names for completion once, and the arguments of a tool on demand. */
 function useKnown(): { readonly current: Known } {
   const transport = useTransport();
   const tools = useQuery(ToolService.method.listTools, { pageSize: NAMES });
@@ -175,7 +175,7 @@ function useKnown(): { readonly current: Known } {
   return known;
 }
 
-/** What is wrong, by line, for who does not see the marks in the text. */
+/** Faults by line, for readers who cannot see the marks in the text. */
 function FaultList({ faults, text }: { readonly faults: readonly TextFault[]; readonly text: string }) {
   const shown = useDeferredValue(faults);
   if (shown.length === 0) return <p className="hint">The text compiles.</p>;

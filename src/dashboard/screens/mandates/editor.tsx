@@ -50,7 +50,7 @@ const theme = EditorView.theme({
   ".cm-specialChar": { color: "var(--bad)" },
 });
 
-/** An editor of YAML. Tab leaves it after Escape, as in every editor of this kind. */
+/** A YAML editor. Escape, then Tab leaves it by keyboard. */
 export function Editor({ text, onChange, faults, complete, isReadOnly }: EditorProps) {
   const place = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | undefined>(undefined);

@@ -5,7 +5,7 @@ import { Time } from "../../kit/time.tsx";
 import { DiffView } from "./diff-view.tsx";
 import { textFromMandate } from "./mandate-text.ts";
 
-/** The versions of a mandate, and the difference between any two. */
+/** Versions of a mandate, and the diff of any two. */
 export function History({ versions }: { readonly versions: readonly Mandate[] }) {
   const [from, setFrom] = useState(versions[1]?.version ?? versions[0]?.version);
   const [to, setTo] = useState(versions[0]?.version);

@@ -8,22 +8,22 @@ import {
 import { type Place, placeIn, placeOfNode } from "../../kit/text-place.ts";
 import { messageFromRest, restFromMessage } from "./rest-form.ts";
 
-/** Something wrong in the text. */
+/** A fault in the text, with its range. */
 export interface TextFault extends Place {
   readonly message: string;
   readonly severity: "error" | "warning";
 }
 
-/** A text that was read. */
+/** A parsed text. */
 export interface MandateText {
-  /** Undefined for a text that is no mandate. */
+  /** Undefined if the text is not a mandate. */
   readonly definition: MandateDefinition | undefined;
   readonly faults: readonly TextFault[];
-  /** Finds the place of a member by its path, such as `rules[0].tool`; of the nearest one that is there. */
+  /** Finds the range of a member by its path, such as `rules[0].tool`, or of its nearest ancestor in the text. */
   placeOf(path: string): Place;
 }
 
-/** Members in the order in which they are written; others come last. */
+/** Order of members in the text. Unlisted members come last. */
 const ORDER = [
   "name",
   "description",
@@ -57,7 +57,7 @@ function ordered(value: JsonValue): JsonValue {
   return Object.fromEntries(members.map(([name, member]) => [name, name === "value" ? member : ordered(member)]));
 }
 
-/** Writes a mandate as YAML, without members that say nothing. */
+/** Writes a mandate as YAML, without unset members. */
 export function textFromMandate({
   name,
   description,
@@ -83,7 +83,7 @@ export function textFromMandate({
   return stringify(ordered(Object.fromEntries(written) as JsonObject), { lineWidth: 0, aliasDuplicateObjects: false });
 }
 
-/** Reads a mandate from YAML, with every fault at its place. */
+/** Parses a mandate from YAML, with every fault at its range. */
 export function readMandateText(text: string): MandateText {
   const document = parseDocument(text, { prettyErrors: false });
   const root = document.contents;
@@ -125,7 +125,7 @@ function findMember(node: unknown, name: string): Place | undefined {
   return undefined;
 }
 
-/** Adds a rule to the end of the text's rules, and leaves the rest as it is. */
+/** Appends a rule to the rules in the text, and leaves the rest unchanged. */
 export function withRule(text: string, rule: JsonObject): string {
   const document = parseDocument(text);
   if (document.errors.length > 0) throw new Error("correct the text first: it is no YAML");
@@ -134,7 +134,7 @@ export function withRule(text: string, rule: JsonObject): string {
   return document.toString({ lineWidth: 0 });
 }
 
-/** The text with another value of a member at the top. */
+/** Returns the text with a new value of a top-level member. */
 export function withMember(text: string, name: string, value: string): string {
   const document = parseDocument(text);
   document.set(name, value);

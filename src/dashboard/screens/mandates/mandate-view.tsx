@@ -24,7 +24,7 @@ const Draft = lazy(() => import("./draft.tsx").then(({ Draft: draft }) => ({ def
 const History = lazy(() => import("./history.tsx").then(({ History: history }) => ({ default: history })));
 const Tests = lazy(() => import("./tests.tsx").then(({ Tests: tests }) => ({ default: tests })));
 
-/** A mandate that is written anew. */
+/** Template of a new mandate. */
 export function NewMandate() {
   const [, navigate] = useLocation();
   return (
@@ -45,7 +45,7 @@ const TABS = [
   { value: "history", title: "History" },
 ] as const;
 
-/** One mandate: its text, its tests, its versions, and what it did. */
+/** One mandate: its text, tests, versions and effects. */
 export function MandateView({ mandateId }: { readonly mandateId: string }) {
   const query = useQuery(getMandate, { mandateId });
   const mandate = query.data?.mandate;
@@ -67,7 +67,7 @@ export function MandateView({ mandateId }: { readonly mandateId: string }) {
   );
 }
 
-/** Takes a mandate out of force. */
+/** Archives a mandate after confirmation. */
 function Archive({ mandate: { mandateId, name } }: { readonly mandate: Mandate }) {
   const mayChange = useMayChange();
   const [, navigate] = useLocation();

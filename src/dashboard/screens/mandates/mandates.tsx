@@ -23,7 +23,7 @@ const REQUEST = { pageSize: 100, status: MandateStatus.ACTIVE };
 const ROW_HEIGHT = 60;
 const mandatesOf = ({ mandates }: ListMandatesResponse): readonly Mandate[] => mandates;
 
-/** The mandates: what agents may do. */
+/** Mandates of the workspace. */
 export function Mandates({ id }: ScreenProps) {
   if (id === "new") return <NewMandate />;
   return id === undefined ? <MandateList /> : <MandateView mandateId={id} />;

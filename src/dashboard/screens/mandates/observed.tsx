@@ -6,7 +6,7 @@ import { Time } from "../../kit/time.tsx";
 
 const REFRESH_MS = 10_000;
 
-/** Tells for a mandate that only observes what its version would have done since it was published. */
+/** Shows how an observing mandate would have decided since its version was published. */
 export function Observed({ mandate: { mandateId, mode, version, updatedAt } }: { readonly mandate: Mandate }) {
   const isObserving = mode === MandateMode.OBSERVE;
   const query = useQuery(

@@ -21,18 +21,18 @@ const MAX_WARNINGS = 50;
 
 type Published = CreateMandateResponse | UpdateMandateResponse;
 
-/** Properties of the last step before a mandate is in force. */
+/** Properties of the publish dialog. */
 export interface PublishProps {
-  /** The version that was changed; undefined for a new mandate. */
+  /** Version that was edited; undefined for a new mandate. */
   readonly base: Mandate | undefined;
-  /** Its text. */
+  /** Text of that version. */
   readonly before: string;
   readonly definition: MandateDefinition;
   readonly onPublished: (mandate: Mandate) => void;
   readonly onClose: () => void;
 }
 
-/** Shows what changes, and publishes. Says so when somebody else published meanwhile. */
+/** Shows the diff and publishes. Warns if another version was published meanwhile. */
 export function Publish({ base, before, definition, onPublished, onClose }: PublishProps) {
   const newer = useNewerVersion(base);
   const { name, description, scope, departmentId, agentId, priority, mode, rules } = definition;
@@ -88,7 +88,7 @@ interface WarningsProps {
   readonly onClose: () => void;
 }
 
-/** Lists the warnings of a version that was published. */
+/** Lists the warnings about a published version. */
 function Warnings({ version, warnings, onClose }: WarningsProps) {
   return (
     <Dialog title={`Version ${version} is in force`} isOpen onClose={onClose} isWide>
@@ -109,7 +109,7 @@ function Warnings({ version, warnings, onClose }: WarningsProps) {
   );
 }
 
-/** Looks whether the version in force is another than the one that was changed. */
+/** Returns the version in force if it is newer than the edited one. */
 function useNewerVersion(base: Mandate | undefined): Mandate | undefined {
   const transport = useTransport();
   const [newer, setNewer] = useState<Mandate | undefined>(undefined);

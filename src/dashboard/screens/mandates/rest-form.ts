@@ -24,7 +24,7 @@ const prefixOf = ({ sharedPrefix = "", values }: DescEnum): string => {
   return sharedPrefix !== "" && first.startsWith(sharedPrefix.toUpperCase()) ? sharedPrefix.toUpperCase() : "";
 };
 
-/** Lists the words of an enum, without the one that stands for none. */
+/** Lists the words of an enum, without the unspecified one. */
 export function wordsOf(desc: DescEnum): readonly string[] {
   const prefix = prefixOf(desc);
   return desc.values.filter(({ number }) => number !== 0).map(({ name }) => name.slice(prefix.length).toLowerCase());
@@ -48,7 +48,7 @@ const isLong = (field: DescField): boolean =>
 
 type Convert = (value: JsonValue, field: DescField) => JsonValue;
 
-/** Converts the members of an object by the fields that they stand for; members without a field stay. */
+/** Converts the members of an object by their fields; members without a field stay. */
 function convert(desc: DescMessage, json: JsonObject, leaf: Convert): JsonObject {
   const fields = new Map(desc.fields.map((field) => [field.name, field]));
   const entries = Object.entries(json).map(([name, value]) => {
@@ -62,7 +62,7 @@ function convert(desc: DescMessage, json: JsonObject, leaf: Convert): JsonObject
   return Object.fromEntries(entries) as JsonObject;
 }
 
-/** Reads a message from the JSON of the REST interface. Throws an `Error` that names the member which does not fit. */
+/** Reads a message from its REST JSON. Throws an `Error` that names the member at fault. */
 export function messageFromRest<D extends DescMessage>(desc: D, json: JsonObject): MessageShape<D> {
   const words = convert(desc, json, (value, field) => {
     const words = enumOf(field);
@@ -75,7 +75,7 @@ export function messageFromRest<D extends DescMessage>(desc: D, json: JsonObject
   return fromJson(desc, words);
 }
 
-/** Writes a message as the JSON of the REST interface, without members that say nothing. */
+/** Writes a message as REST JSON, without unset members. */
 export function restFromMessage<D extends DescMessage>(desc: D, message: MessageShape<D>): JsonObject {
   const json = toJson(desc, isMessage(message) ? message : create(desc), { useProtoFieldName: true });
   return convert(desc, json as JsonObject, (value, field) => {

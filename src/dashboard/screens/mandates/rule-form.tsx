@@ -44,7 +44,7 @@ export interface RuleFormProps {
   readonly onClose: () => void;
 }
 
-/** Writes one of the common rules to the end of the text. What the text holds besides stays as it is. */
+/** Appends one of the common rules to the text, and leaves the rest unchanged. */
 export function RuleForm({ text, tools, onText, onClose }: RuleFormProps) {
   const [kind, setKind] = useState<Kind>("argument");
   return (
@@ -129,7 +129,7 @@ const listed = (text: string): string[] =>
     .map((each) => each.trim())
     .filter((each) => each !== "");
 
-/** Reads a value as JSON if it is some, else as a text. */
+/** Parses a value as JSON, or takes it as a string. */
 function valueFrom(text: string): JsonValue {
   try {
     return JSON.parse(text) as JsonValue;

@@ -15,7 +15,7 @@ const WORDS: Readonly<Record<number, string>> = {
   [Decision.ESCALATE]: "escalate",
 };
 
-/** The generated tests of a mandate's version in force. */
+/** Generated tests of a mandate's version in force. */
 export function Tests({ mandateId }: { readonly mandateId: string }) {
   const mayChange = useMayChange();
   const run = useQuery(DryRunService.method.runTests, { mandateId }, { retry: false });

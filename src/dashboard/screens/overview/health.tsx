@@ -10,7 +10,7 @@ async function readHealth(): Promise<string | null> {
   return body.error?.message ?? `the service answered ${response.status}`;
 }
 
-/** Whether the service can decide: it asks the database. */
+/** Readiness of the service and its database. */
 export function Health() {
   const { data, isError } = useQuery({
     queryKey: ["readyz"],

@@ -6,7 +6,7 @@ import { Shown } from "../../kit/shown.tsx";
 const COUNT = 5;
 const REFRESH_MS = 10_000;
 
-/** The active agents with the lowest trust. */
+/** Active agents with the lowest trust. */
 export function LowTrust() {
   const query = useQuery(
     AgentService.method.listAgents,

@@ -2,7 +2,7 @@ import { Link } from "wouter";
 import type { ObservedMandate } from "../../../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Shown } from "../../kit/shown.tsx";
 
-/** What mandates that only observe would have done. */
+/** Decisions that observing mandates would have made. */
 export function ObservedTable({ observed }: { readonly observed: readonly ObservedMandate[] }) {
   return (
     <section className="card stack" aria-label="Observing mandates">

@@ -25,10 +25,10 @@ const WINDOWS = [
   { name: "30d", title: "Last 30 days", seconds: 2_592_000, bucket: 86_400 },
 ] as const;
 const DEFAULT_WINDOW = WINDOWS[1];
-/** Milliseconds between two looks. */
+/** Milliseconds between two reads. */
 const REFRESH_MS = 10_000;
 
-/** What happens in the workspace now. */
+/** Overview of the workspace over a recent window. */
 export function Overview() {
   const [parameters, setParameters] = useSearchParams();
   const shown = WINDOWS.find(({ name }) => name === parameters.get("window")) ?? DEFAULT_WINDOW;
@@ -65,7 +65,7 @@ export function Overview() {
 
 function Summary({ seconds, bucket }: { readonly seconds: number; readonly bucket: number }) {
   const now = useNow(REFRESH_MS);
-  // A whole bucket, so that looks within one are the same question.
+  // Rounded, so that reads within one interval share their request and its cached answer.
   const untilMs = Math.ceil(now / REFRESH_MS) * REFRESH_MS;
   const request = {
     since: timestampFromMs(untilMs - seconds * 1_000),

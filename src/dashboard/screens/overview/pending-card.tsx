@@ -12,7 +12,7 @@ const AGES = [
   { title: "over an hour", fromMs: 60 * MINUTE_MS, toMs: Number.POSITIVE_INFINITY },
 ] as const;
 
-/** How many actions wait for a person, and how long they have waited. */
+/** Number of pending escalations, and the age of the oldest. */
 export function PendingCard() {
   const { isLive, pending } = useEscalations();
   const [oldest] = pending;

@@ -2,7 +2,7 @@ import { Link } from "wouter";
 import type { SummarizeDecisionsResponse } from "../../../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Shown } from "../../kit/shown.tsx";
 
-/** Why actions were blocked and escalated most often. */
+/** Most frequent reasons of blocked and escalated actions. */
 export function ReasonTable({
   summary: { topReasons, reasonsFrom },
 }: {

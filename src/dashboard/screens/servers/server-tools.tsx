@@ -22,11 +22,11 @@ import { useMayChange } from "../../session.ts";
 const { acceptMcpTool, listMcpTools } = McpServerService.method;
 const PAGE_SIZE = 100;
 const ROW_HEIGHT = 56;
-/** Characters of a description in the list. */
+/** Characters of a description shown in the list. */
 const MAX_DESCRIPTION = 200;
 const toolsOf = ({ tools }: ListMcpToolsResponse): readonly McpTool[] => tools;
 
-/** The tools of a server, as they are pinned. */
+/** Pinned tools of a server. */
 export function ServerTools({ server }: { readonly server: string }) {
   const [isWaiting, setIsWaiting] = useState(false);
   const [looked, setLooked] = useState<string | undefined>(undefined);
@@ -67,7 +67,7 @@ export function ServerTools({ server }: { readonly server: string }) {
   );
 }
 
-/** Returns the beginning of a tool's description: that in force, else the one that waits. */
+/** Returns the beginning of a tool's description, from the version in force if it has one, else from the pending one. */
 function descriptionOf({ active, pending }: McpTool): string {
   const { description } = (active ?? pending)?.definition ?? {};
   return typeof description === "string" ? description.slice(0, MAX_DESCRIPTION) : "";
@@ -122,7 +122,7 @@ interface ToolDialogProps {
   readonly onClose: () => void;
 }
 
-/** What a tool says of itself: what is in force, and what waits, with the difference and the way to accept it. */
+/** Definition of a tool: the version in force and the pending one, with their diff and a button to accept it. */
 function ToolDialog({ server, tool, onClose }: ToolDialogProps) {
   const { name, active, pending } = tool;
   return (
@@ -185,7 +185,7 @@ function Accepted({ version: { acceptedBy, acceptedAt } }: { readonly version: M
   );
 }
 
-/** The differences from the version before, a line each. */
+/** Differences from the previous version, one per line. */
 function Changes({ changes }: { readonly changes: readonly string[] }) {
   return (
     <ul className="definition-changes" aria-label="Changes">

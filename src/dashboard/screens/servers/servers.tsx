@@ -45,7 +45,7 @@ const COLUMNS: readonly Column<McpServer>[] = [
 ];
 const serversOf = ({ servers }: ListMcpServersResponse): readonly McpServer[] => servers;
 
-/** The MCP servers behind the gateway, by name. */
+/** MCP servers behind the gateway, by name. */
 export function Servers({ id }: ScreenProps) {
   if (id !== undefined) return <ServerView name={id} />;
   return <ServerList />;

@@ -5,7 +5,7 @@ import { Shown } from "../../kit/shown.tsx";
 
 const MAX_ROWS = 150;
 
-/** Writes what a schema allows a value to be: `0 to 5000`, `one of "EUR", "USD"`. */
+/** Writes the values that a schema allows: `0 to 5000`, `one of "EUR", "USD"`. */
 export function rangeText(argument: ToolArgument): string {
   const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, enum: values, pattern, format } = argument;
   const parts = [
@@ -22,7 +22,7 @@ export function rangeText(argument: ToolArgument): string {
   return parts.join(", ");
 }
 
-/** The arguments of a tool, as rules name them. */
+/** Arguments of a tool, by the paths that rules use. */
 export function ArgumentRows({ rows }: { readonly rows: readonly ToolArgument[] }) {
   if (rows.length === 0) return <p className="hint">The schema declares no arguments.</p>;
   return (

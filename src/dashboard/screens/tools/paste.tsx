@@ -38,7 +38,7 @@ function parse(text: string): Parsed {
 const isObject = (value: JsonValue | undefined): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** Names the shape of a pasted definition. The service decides whether it takes it. */
+/** Names the format of a pasted definition. The service decides whether it is accepted. */
 function shapeOf(json: JsonValue): string {
   if (Array.isArray(json)) return `a list of ${json.length}`;
   if (!isObject(json)) return "no object";
@@ -52,14 +52,14 @@ function shapeOf(json: JsonValue): string {
   return isObject(body.properties) || body.type === "object" ? "a JSON Schema" : "nothing known";
 }
 
-/** Announces what was registered, and whether tests of mandates fail since. */
+/** Announces the registered tools, and whether tests of mandates fail because of them. */
 function registered({ tools, warnings }: PasteToolResponse): Announcement {
   const count = tools.filter(({ created }) => created).length;
   const failing = warnings.length === 0 ? "" : ` ${warnings.length} generated tests of mandates fail since.`;
   return { tone: warnings.length === 0 ? "good" : "bad", text: `Registered ${count} new versions.${failing}` };
 }
 
-/** Registers tools from what describes them elsewhere, after showing what rules would see of them. */
+/** Registers tools from pasted definitions, after a preview of the arguments that rules will see. */
 export function Paste({ onClose }: { readonly onClose: () => void }) {
   const [text, setText] = useState("");
   const area = useRef<HTMLTextAreaElement>(null);
@@ -128,14 +128,14 @@ export function Paste({ onClose }: { readonly onClose: () => void }) {
 interface PasteFaultProps {
   readonly error: Error;
   readonly text: string;
-  /** Selects a place of the text. */
+  /** Selects a range of the text. */
   readonly onShow: (place: Place) => void;
 }
 
-/** Lists what is wrong with the paste, each fault with its line, which leads to its place in the text. */
+/** Lists the faults of the paste by line. Each leads to its range in the text. */
 function PasteFault({ error, text, onShow }: PasteFaultProps) {
   const violations = error instanceof ConnectError ? requestErrorFrom(error).violations : [];
-  // JSON is YAML, whose parser knows where each member stands.
+  // JSON is YAML, and the YAML parser records the range of each member.
   const root = useMemo(() => parseDocument(text, { prettyErrors: false }).contents as Node | null, [text]);
   if (violations.length === 0) return <Fault error={error} />;
   return (

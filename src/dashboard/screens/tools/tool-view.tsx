@@ -18,7 +18,7 @@ const SOURCES: Readonly<Record<number, string>> = {
   [ToolSource.GATEWAY]: "by the gateway",
 };
 
-/** One tool: its arguments, who uses it, and how its versions differ. */
+/** One tool: its arguments, its users, and the diff of its versions. */
 export function ToolView({ name }: { readonly name: string }) {
   const query = useQuery(ToolService.method.getTool, { name });
   const tool = query.data?.tool;
@@ -95,7 +95,7 @@ const textOf = (argument: ToolArgument): string =>
     .filter((part) => part !== "")
     .join("; ");
 
-/** How two versions differ, argument by argument. */
+/** Diff of two versions by argument. */
 function Difference({ older, newer }: { readonly older: Tool; readonly newer: Tool }) {
   const before = new Map(older.arguments.map((each) => [each.path, textOf(each)]));
   const after = new Map(newer.arguments.map((each) => [each.path, textOf(each)]));

@@ -16,7 +16,7 @@ import { ToolView } from "./tool-view.tsx";
 
 const PAGE_SIZE = 100;
 const ROW_HEIGHT = 64;
-/** Characters of a description in the list. */
+/** Characters of a description shown in the list. */
 const MAX_DESCRIPTION = 300;
 const COLUMNS: readonly Column<Tool>[] = [
   {
@@ -42,7 +42,7 @@ const COLUMNS: readonly Column<Tool>[] = [
 ];
 const toolsOf = ({ tools }: ListToolsResponse): readonly Tool[] => tools;
 
-/** The tools whose calls are decided, by name. */
+/** Registered tools, by name. */
 export function Tools({ id }: ScreenProps) {
   if (id !== undefined) return <ToolView name={id} />;
   return <ToolList />;

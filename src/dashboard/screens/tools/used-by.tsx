@@ -11,7 +11,7 @@ import { Shown } from "../../kit/shown.tsx";
 const PAGE_SIZE = 200;
 const mandatesOf = ({ mandates }: ListMandatesResponse): readonly Mandate[] => mandates;
 
-/** The mandates in force that name a tool, of those that were read. */
+/** Mandates in force that name a tool, among those read. */
 export function UsedBy({ tool }: { readonly tool: string }) {
   const pages = usePages(MandateService.method.listMandates, { pageSize: PAGE_SIZE }, mandatesOf);
   const { items, readMore } = pages;

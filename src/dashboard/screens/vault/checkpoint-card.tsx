@@ -14,13 +14,13 @@ import { useSession } from "../../session.ts";
 import { GrowthCard } from "./growth-card.tsx";
 import { LogDownload } from "./log-download.tsx";
 
-/** Properties of what is shown of a checkpoint. */
+/** Properties of a checkpoint's cards. */
 export interface CheckpointProps {
   readonly checkpoint: GetCheckpointResponse;
   readonly jwks: unknown;
 }
 
-/** The signed size and root of the log, and whether it continues what this browser saw before. */
+/** Signed size and root of the log, with the verification of its checkpoint. */
 export function CheckpointCards({ checkpoint, jwks }: CheckpointProps) {
   const { workspaceId } = useSession().session;
   const steps = useMemo(() => checkpointSteps({ checkpoint, workspaceId, jwks }, {}), [checkpoint, workspaceId, jwks]);

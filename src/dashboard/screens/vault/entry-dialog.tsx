@@ -16,7 +16,7 @@ import { entrySteps } from "../../proof/check-decision.ts";
 import { CANNOT_HASH, canHash, useCheck } from "../../proof/use-check.ts";
 import { useSession } from "../../session.ts";
 
-/** Properties of an entry's dialogue. */
+/** Properties of an entry's dialog. */
 export interface EntryDialogProps {
   readonly index: number;
   readonly jwks: unknown;

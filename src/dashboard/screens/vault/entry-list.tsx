@@ -15,17 +15,17 @@ const ROW_HEIGHT = 44;
 const NARROW_ROW_HEIGHT = 64;
 const idOf = ({ index }: VaultEntry): string => String(index);
 
-/** Reads the index in a parameter of the address; undefined if it names none. */
+/** Reads an index from a parameter of the address; undefined for any other text. */
 export function indexIn(parameters: URLSearchParams, name: string): number | undefined {
   const text = parameters.get(name) ?? "";
   return /^\d{1,15}$/.test(text) ? Number(text) : undefined;
 }
 
-/** The entries of the log, newest first, from the end or from an index in the address. */
+/** Entries of the log, newest first, from its end or from an index in the address. */
 export function EntryList({ size }: { readonly size: number }) {
   const [parameters, setParameters] = useSearchParams();
   const start = indexIn(parameters, "from");
-  // The list stays where it is while the log grows.
+  // The list stays in place while the log grows.
   const [end, setEnd] = useState(size);
   const below = Math.min(size, start === undefined ? end : start + 1);
   const jump = (from: string): void =>
@@ -97,7 +97,7 @@ function Entries({ below }: { readonly below: number }) {
   );
 }
 
-/** Reads what a row shows of an entry. */
+/** Reads the columns of a row from the text of an entry. */
 function headOf(body: string) {
   try {
     const value: unknown = JSON.parse(body);

@@ -14,7 +14,7 @@ import { type CheckedStep, failedStep, runSteps } from "../../proof/steps.ts";
 import { useSession } from "../../session.ts";
 import type { CheckpointProps } from "./checkpoint-card.tsx";
 
-/** What came of the comparison with the checkpoint that was kept; `kept` is undefined at the first visit. */
+/** Result of comparing with the kept checkpoint; `kept` is undefined on the first visit. */
 interface Growth {
   readonly kept: KeptCheckpoint | undefined;
   readonly steps: readonly CheckedStep[];
@@ -31,7 +31,7 @@ const sizeOf = (note: string): number => {
   }
 };
 
-/** Compares a verified checkpoint with the kept one, and keeps it if the log only grew. */
+/** Compares a verified checkpoint with the kept one, and replaces it if the log only grew. */
 async function compareWithKept(workspaceId: string, note: string, jwks: unknown, prove: ProveGrowth): Promise<Growth> {
   const kept = readKept(workspaceId);
   if (kept === undefined) {
@@ -45,7 +45,7 @@ async function compareWithKept(workspaceId: string, note: string, jwks: unknown,
   return { kept, steps };
 }
 
-/** Whether the log still has everything that this browser saw of it. */
+/** Consistency of the log with the checkpoint that this browser kept. */
 export function GrowthCard({ checkpoint: { note }, jwks }: CheckpointProps) {
   const { workspaceId } = useSession().session;
   const transport = useTransport();
@@ -121,7 +121,7 @@ interface AlarmProps {
   readonly onForgotten: () => void;
 }
 
-/** Says that the log is not the one that was seen before. */
+/** Warns that the log is not the one seen before. */
 function Alarm({ kept, steps, at, onForgotten }: AlarmProps) {
   const { workspaceId } = useSession().session;
   return (

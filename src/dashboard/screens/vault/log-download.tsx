@@ -11,7 +11,7 @@ import { Fault } from "../../kit/states.tsx";
 import { logBundleLine } from "../../proof/bundle-text.ts";
 import type { CheckpointProps } from "./checkpoint-card.tsx";
 
-/** Entries that a browser has the memory for. */
+/** Most entries that fit into a browser's memory. */
 const MAX_ENTRIES = 200_000;
 const PAGE_SIZE = 500;
 
@@ -74,7 +74,7 @@ interface Job {
   readonly onRead: (count: number) => void;
 }
 
-/** Reads the log that a checkpoint speaks for, as the parts of a bundle. */
+/** Reads the log of a checkpoint as the parts of a bundle. */
 async function bundleOf({ checkpoint, jwks }: CheckpointProps, { client, signal, onRead }: Job): Promise<string[]> {
   const { note, treeSize } = checkpoint;
   const { key } = await verifyCheckpoint(note, (await publicKeysFromJwks(jwks)) ?? []);

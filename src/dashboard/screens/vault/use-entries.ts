@@ -15,7 +15,7 @@ interface EntryPage {
 
 const entriesOf = ({ entries }: EntryPage): readonly VaultEntry[] => entries;
 
-/** Reads the entries of a range; the service may give them in several answers. */
+/** Reads the entries of a range; the service may spread them over several pages. */
 async function readRange(client: Client<typeof VaultService>, from: number, to: number, signal: AbortSignal) {
   const entries: VaultEntry[] = [];
   for (let pageToken: string | undefined = ""; pageToken !== undefined; ) {

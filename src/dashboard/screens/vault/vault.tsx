@@ -12,10 +12,10 @@ import { CheckpointCards } from "./checkpoint-card.tsx";
 import { EntryDialog } from "./entry-dialog.tsx";
 import { EntryList, indexIn } from "./entry-list.tsx";
 
-/** Milliseconds between two looks at the checkpoint. */
+/** Milliseconds between two reads of the checkpoint. */
 const REFRESH_MS = 15_000;
 
-/** The log as evidence: its signed checkpoint, its growth, its entries and their proofs. */
+/** The log as evidence: its signed checkpoint, growth, entries and proofs. */
 export function Vault() {
   const [parameters, setParameters] = useSearchParams();
   const query = useQuery(

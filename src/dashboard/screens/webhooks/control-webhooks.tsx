@@ -38,7 +38,7 @@ const COLUMNS: readonly Column<Webhook>[] = [
 ];
 const webhooksOf = ({ webhooks }: ListWebhooksResponse): readonly Webhook[] => webhooks;
 
-/** The webhooks that hear of the control plane's events. */
+/** Webhooks for events of the control plane. */
 export function ControlWebhooks() {
   return (
     <div className="stack">

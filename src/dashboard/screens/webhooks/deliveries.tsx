@@ -22,13 +22,13 @@ const deliveriesOf = ({ deliveries }: ListWebhookDeliveriesResponse): readonly W
 const idOf = ({ messageId, attempt, at }: WebhookDelivery): string =>
   `${messageId} ${attempt} ${at?.seconds}.${at?.nanos}`;
 
-/** The attempts to deliver to a webhook, newest first. */
+/** Delivery attempts of a webhook, newest first. */
 export function Deliveries({ webhookId }: { readonly webhookId: string }) {
   const pages = usePages(listWebhookDeliveries, { webhookId, pageSize: PAGE_SIZE }, deliveriesOf);
   const mayChange = useMayChange();
   const [from, setFrom] = useState<bigint | undefined>(undefined);
   const columns = useMemo(() => (mayChange ? [...COLUMNS, replayColumn(setFrom)] : COLUMNS), [mayChange]);
-  // Every page is read again, so whoever went further down is left in peace.
+  // Reading again reads every page, so a list with more than one page is left alone.
   const isShort = pages.items.length <= PAGE_SIZE;
   // biome-ignore lint/correctness/useExhaustiveDependencies: reading again needs no new timer
   useEffect(() => {

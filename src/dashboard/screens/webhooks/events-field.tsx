@@ -1,6 +1,6 @@
 import { NamedField } from "../../kit/form.tsx";
 
-/** Events of the control plane, with what each tells. */
+/** Events of the control plane, each with its description. */
 const EVENTS = [
   ["agent.revoked", "an agent was revoked"],
   ["escalation.created", "an action waits for a person"],

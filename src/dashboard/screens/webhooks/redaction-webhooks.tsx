@@ -36,7 +36,7 @@ const COLUMNS: readonly Column<RedactionWebhook>[] = [
     cell: ({ isActive }) => <Badge tone={isActive ? "good" : "plain"}>{isActive ? "active" : "inactive"}</Badge>,
   },
   { title: "Requests", cell: ({ hasSecret }) => (hasSecret ? "signed" : "not signed") },
-  // Its own text names UTC without a zone.
+  // The redaction proxy writes times in UTC without a zone.
   { title: "Added", cell: ({ createdAt }) => <Time at={timestampFromDate(new Date(`${createdAt}Z`))} /> },
 ];
 const COLUMNS_WITH_ACTIONS: readonly Column<RedactionWebhook>[] = [
@@ -45,7 +45,7 @@ const COLUMNS_WITH_ACTIONS: readonly Column<RedactionWebhook>[] = [
 ];
 const webhooksOf = ({ webhooks }: ListRedactionWebhooksResponse): readonly RedactionWebhook[] => webhooks;
 
-/** The webhooks that hear of personal values in what a model answered. */
+/** Webhooks for personal data found in answers of models. */
 export function RedactionWebhooks() {
   const { workspaceId } = useSession().session;
   const mayChange = useMayChange();

@@ -2,7 +2,7 @@ import type { Webhook } from "../../../../gen/agentcontrol/v1/webhook_service_pb
 import { Badge } from "../../kit/badge.tsx";
 import { Time } from "../../kit/time.tsx";
 
-/** How deliveries go. */
+/** State of a webhook's deliveries. */
 export function WebhookState({ webhook: { isActive, failures, nextAttemptAt } }: { readonly webhook: Webhook }) {
   if (!isActive) return <Badge tone="plain">inactive</Badge>;
   if (failures === 0) return <Badge tone="good">delivers</Badge>;

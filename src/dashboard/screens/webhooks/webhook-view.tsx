@@ -61,10 +61,10 @@ export function WebhookView({ webhookId }: { readonly webhookId: string }) {
   );
 }
 
-/** Methods whose answers a change of a webhook changes. */
+/** Methods whose answers a change of a webhook affects. */
 const OF_WEBHOOKS = [getWebhook, listWebhooks, listWebhookDeliveries];
 
-/** Announces how a test went. */
+/** Announces the result of a test delivery. */
 function tested({ delivery }: TestWebhookResponse): Announcement {
   const { delivered = false, statusCode, error, durationMs = 0 } = delivery ?? {};
   const answer = statusCode === undefined ? (error ?? "no answer") : `answered ${statusCode}`;
@@ -112,7 +112,7 @@ function Edit({ webhook: { webhookId, url, events, isActive }, onClose }: Closab
       submit="Save"
       change={async (call, values) => {
         const chosen = values.all("events");
-        // For the service no events stand for those of before.
+        // The service takes an empty list as unchanged.
         if (chosen.length === 0) throw new FieldError("events", "choose 1 or more");
         return call(updateWebhook, {
           webhookId,
@@ -136,7 +136,7 @@ function Edit({ webhook: { webhookId, url, events, isActive }, onClose }: Closab
   );
 }
 
-/** Reads an index of the log; what is none becomes -1, which the service refuses at its field. */
+/** Reads an index of the log. Other texts give -1, which the service refuses at its field. */
 const entryFrom = (text: string): bigint => (/^\d{1,15}$/.test(text) ? BigInt(text) : -1n);
 
 function Replay({ webhook: { webhookId, nextSeq }, onClose }: Closable & { readonly webhook: Webhook }) {

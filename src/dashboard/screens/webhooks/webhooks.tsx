@@ -7,7 +7,7 @@ import { ControlWebhooks } from "./control-webhooks.tsx";
 import { RedactionWebhooks } from "./redaction-webhooks.tsx";
 import { WebhookView } from "./webhook-view.tsx";
 
-/** Places that hear of events: of the control plane's, and of leaks that the redaction proxy found. */
+/** Webhooks for events of the control plane, and for leaks found by the redaction proxy. */
 export function Webhooks({ id }: ScreenProps) {
   const [parameters, setParameters] = useSearchParams();
   if (id !== undefined) {

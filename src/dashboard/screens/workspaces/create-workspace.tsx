@@ -16,7 +16,7 @@ const requestFrom = (values: FormValues) => ({
   initialTrust: values.number("initial_trust"),
 });
 
-/** Creates a workspace, and shows its first admin key once. */
+/** Creates a workspace and shows its first admin key once. */
 export function CreateWorkspace({ onClose }: { readonly onClose: () => void }) {
   return (
     <ChangeDialog

@@ -14,7 +14,7 @@ import { useChange } from "../../kit/use-change.ts";
 
 const { getWorkspace, listWorkspaces, updateWorkspace } = AdminService.method;
 
-/** The decisions to choose from. */
+/** Decisions to choose from. */
 export const DECISIONS = [
   { value: Decision.ALLOW, title: "Allow" },
   { value: Decision.ESCALATE, title: "Escalate to a person" },
@@ -27,12 +27,12 @@ const UNKNOWN_TOOLS = [
 ];
 
 const MAX_INT32 = 2 ** 31 - 1;
-/** Returns a number that an int32 holds; what does not fit is refused by the service at its field. */
+/** Clamps a number to an int32, from -1 to its maximum; the service refuses both at their field. */
 const int32 = (value: number | undefined): number => Math.max(-1, Math.min(value ?? 0, MAX_INT32));
 
 type Request = MessageInitShape<typeof UpdateWorkspaceRequestSchema>;
 
-/** Returns the settings that differ from those in force, so that nothing else is overwritten; undefined for none. */
+/** Returns the changed settings alone, so that nothing else is overwritten; undefined if all are unchanged. */
 function changesOf(workspace: Workspace, values: FormValues): Request | undefined {
   const { workspaceId } = workspace;
   const changes: Request = {};
@@ -56,9 +56,9 @@ function changesOf(workspace: Workspace, values: FormValues): Request | undefine
   return Object.keys(changes).length === 0 ? undefined : { ...changes, workspaceId };
 }
 
-/** The settings of the reader's own workspace, in force for the next decision. */
+/** Settings of the reader's own workspace. They apply from the next decision on. */
 export function SettingsForm({ workspace }: { readonly workspace: Workspace }) {
-  // What the form was filled with: what another admin changes meanwhile is not set back.
+  // Settings at the time of filling the form: a change by another admin meanwhile is not reverted.
   const [base, setBase] = useState(workspace);
   const announce = useAnnounce();
   const { mutate, isPending, error } = useChange((call, changes: Request) => call(updateWorkspace, changes), {

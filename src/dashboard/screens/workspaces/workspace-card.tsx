@@ -8,7 +8,7 @@ import { durationText, Time } from "../../kit/time.tsx";
 import { useSession } from "../../session.ts";
 import { SettingsForm } from "./settings-form.tsx";
 
-/** One workspace: its settings to change if it is the reader's own, else to read. */
+/** One workspace. Its settings can be changed in the reader's own workspace, else only read. */
 export function WorkspaceCard({ workspaceId }: { readonly workspaceId: string }) {
   const query = useQuery(AdminService.method.getWorkspace, { workspaceId });
   const own = useSession().session.workspaceId;

@@ -22,7 +22,7 @@ const ROW_HEIGHT = 52;
 const workspacesOf = ({ workspaces }: ListWorkspacesResponse): readonly Workspace[] => workspaces;
 const idOf = ({ workspaceId }: Workspace): string => workspaceId;
 
-/** The workspaces, and the settings of the one that the address names. */
+/** Workspaces, and the settings of the one named in the address. */
 export function Workspaces() {
   return (
     <ScreenFrame name="workspaces" title="Workspaces" actions={<Actions />}>
@@ -35,7 +35,7 @@ export function Workspaces() {
 
 function Actions() {
   const { role, workspaceId } = useSession().session;
-  // The service refuses everybody else.
+  // The service refuses other callers.
   if (role !== "admin" || workspaceId !== "default") return null;
   return (
     <DialogButton action="create-workspace" tone="primary" label="Create a workspace">
