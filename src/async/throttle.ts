@@ -34,7 +34,7 @@ export class Throttle {
     this.#buckets = new LRUCache({ max: options.maxKeys });
   }
 
-  /** Takes a token of the key. Returns 0 on success, else how often the key was refused one since its bucket was full. */
+  /** Takes a token of the key. Returns 0 on success, else the number of refusals of the key since its bucket was full. */
   take(key: string): number {
     const bucket = this.#refilled(key) ?? this.#createBucket(key);
     if (bucket.tokens > 0) {

@@ -46,7 +46,7 @@ const POSITION = /^(\d{1,16}) (\S{1,64}) (\d{1,6})$/;
 
 function placeFrom(position: string): LimitPlace {
   const [, createdSeq, mandateId, index] = POSITION.exec(position) ?? [];
-  if (mandateId === undefined) throw invalidField("page_token", "is of no page of this list");
+  if (mandateId === undefined) throw invalidField("page_token", "is not a position in this list");
   return { createdSeq: Number(createdSeq), mandateId, index: Number(index) };
 }
 

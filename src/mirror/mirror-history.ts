@@ -8,11 +8,14 @@ import {
   type Recording,
 } from "./mirror-store.ts";
 
-/** Maximum of decisions that are loaded from the mirror for a window: the database counts more faster. */
+/** Maximum number of decisions that are loaded from the mirror for a window: the database counts more faster. */
 const MAX_ENTRIES = 100_000;
-/** Entries that one script reads about, so that it keeps Redis busy for a few milliseconds; a set is read as a whole. */
+/**
+ * Approximate number of entries that one script reads, so that it keeps Redis busy for a few milliseconds; a set is read as a
+ * whole.
+ */
 const ENTRIES_A_READ = 5_000;
-/** Maximum of entries that are read from the log when the mirror lies behind. */
+/** Maximum number of entries that are read from the log when the mirror lies behind. */
 const MAX_BEHIND = 5_000;
 
 function chunksOf(agents: readonly RecordedAgent[]): string[][] {
@@ -58,8 +61,8 @@ async function readRest(
 }
 
 /**
- * Loads a window from the mirror of a log; undefined when the mirror cannot be trusted: it recorded only a part of the
- * window, lost entries, lies far behind, or is of another log. Rejects when Redis does not answer.
+ * Loads a window from the mirror of a log; undefined when the mirror cannot be trusted: it recorded only a part of the window,
+ * lost entries, lies far behind, or belongs to another log. Rejects when Redis does not answer.
  */
 export async function loadMirrored(
   store: MirrorStore,
@@ -76,7 +79,7 @@ export async function loadMirrored(
   if (rest === undefined) return undefined;
   const recorded = await readAll(store, recording, agents);
   if (recorded === undefined) return undefined;
-  // Others trimmed and added meanwhile: what they added is in `rest`, and what they trimmed shows in `since`.
+  // Other processes may have added and trimmed entries meanwhile: added ones are in `rest`, and trimming shows in `since`.
   const now = await store.recording();
   if (now?.gen !== recording.gen || now.since > after) return undefined;
   const end = Math.min(recording.seq, before);

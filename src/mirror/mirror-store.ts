@@ -4,18 +4,18 @@ import { decisionFromNumber } from "../state/types.ts";
 import { readMirrored } from "../store/sql/read-entries.ts";
 import { APPEND, BEGIN, FIELDS, FORGET, LOST, READ } from "./scripts.ts";
 
-/** An entry of a log, as far as a mirror keeps it. */
+/** The part of a log's entry that a mirror keeps. */
 export interface MirrorEntry {
   readonly seq: number;
   /** Epoch milliseconds. */
   readonly at: number;
   /** Base64url. */
   readonly leafHash: string;
-  /** Null for an entry that is no decision. */
+  /** Null for an entry that is not a decision. */
   readonly decided: { readonly agentId: string; readonly actionType: string; readonly decision: Decision } | null;
 }
 
-/** The logs, as mirrors read them. */
+/** Source of the logs that are mirrored. */
 export interface MirrorSource {
   /** The entries from an index on, oldest first; fewer than asked for only at the log's end. */
   entries(workspaceId: string, from: number, limit: number): Promise<MirrorEntry[]>;
@@ -48,7 +48,7 @@ export interface RecordedEntry {
   readonly decision: Decision;
 }
 
-/** The few commands that a mirror needs of Redis. All MUST reject in bounded time when there is no answer. */
+/** Commands that a mirror needs from Redis. All MUST reject in bounded time when there is no answer. */
 export interface RedisCommands {
   eval(script: string, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown>;
   hmget(key: string, ...fields: string[]): Promise<(string | null)[]>;
@@ -61,10 +61,11 @@ export interface MirrorStore {
   recording(): Promise<Recording | undefined>;
   /** The same with every agent. */
   recordingWithAgents(): Promise<{ readonly recording: Recording; readonly agents: RecordedAgent[] } | undefined>;
-  /** Begins anew after `last` and replaces `instead`, unless another process was first. */
+  /** Begins a new recording after `last` in place of `instead`, unless another process was first. */
   begin(instead: Recording | undefined, gen: string, last: MirrorEntry, keepMs: number): Promise<void>;
   /**
-   * Adds the entries after those of a recording. False when it is over; true when they are in, or another process was first.
+   * Adds the entries after those of a recording. Returns false if the recording has ended, and true if the entries are in it or
+   * another process was first.
    */
   append(recording: Recording, entries: readonly MirrorEntry[], keepMs: number): Promise<boolean>;
   /** Reads the decisions of agents; undefined when some are lost, which ends the recording. */
@@ -73,7 +74,7 @@ export interface MirrorStore {
   forget(recording: Recording, agentIds: readonly string[], until: number): Promise<void>;
 }
 
-/** Milliseconds that keys outlive what is kept in them, so that clocks may differ and writers may be away for a while. */
+/** Milliseconds that keys outlive their content, so that clocks may differ and writers may be away for a while. */
 const SLACK_MS = 3_600_000;
 const LETTERS: Readonly<Record<Decision, string>> = { allow: "a", block: "b", escalate: "e" };
 const DECISIONS: Readonly<Record<string, Decision>> = { a: "allow", b: "block", e: "escalate" };

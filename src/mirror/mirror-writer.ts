@@ -1,14 +1,14 @@
 import { randomBytes } from "node:crypto";
 import { continues, type MirrorEntry, type MirrorSource, type MirrorStore, type Recording } from "./mirror-store.ts";
 
-/** Entries that one script adds, which keeps Redis busy for a few milliseconds. */
+/** Maximum number of entries that one script adds, so that it keeps Redis busy for a few milliseconds. */
 const PAGE = 1_000;
-/** Entries that a mirror may lie behind before a new recording is cheaper than filling it up. */
+/** Maximum number of entries that a mirror lies behind: past it a new recording is cheaper than filling it up. */
 const MAX_BEHIND = 100_000;
-/** Agents that are forgotten at once. */
+/** Maximum number of agents that one script forgets. */
 const FORGOTTEN_AT_ONCE = 500;
 
-/** State of a mirror after a step: at the log's end, with more to write, or begun anew. */
+/** State of a mirror after a step: at the log's end, with more to write, or begun again. */
 export type WriteResult = "complete" | "more" | "begun";
 
 async function beginAt(
@@ -22,9 +22,9 @@ async function beginAt(
 }
 
 /**
- * Brings the mirror of a log a step nearer to the log's end. The log itself is what is written from: nothing waits in
- * memory, so there is no queue to bound, a gap is filled like any other stretch, and of several replicas that write at once
- * each continues after the last one. Rejects when Redis or the database does not answer.
+ * Brings the mirror of a log a step nearer to the log's end. It writes from the log itself: nothing waits in memory, so there
+ * is no queue to bound, a gap is filled like any other stretch, and of several replicas that write at once each continues after
+ * the last one. Rejects when Redis or the database does not answer.
  */
 export async function writeMirror(
   store: MirrorStore,
@@ -45,7 +45,7 @@ export async function writeMirror(
   return entries.length > PAGE ? "more" : "complete";
 }
 
-/** Removes agents whose decisions are all older than what is kept. */
+/** Removes agents whose decisions are all too old to be kept. */
 export async function sweepMirror(store: MirrorStore, keepMs: number): Promise<void> {
   const found = await store.recordingWithAgents();
   if (found === undefined) return;

@@ -35,7 +35,7 @@ const GATHER_MS = 50;
 const BACK_OFF_MS = 1_000;
 /** Milliseconds between looks for agents that can be forgotten, for each workspace. */
 const SWEEP_MS = 600_000;
-/** Logs whose store is remembered. */
+/** Maximum number of logs whose store is cached. */
 const MAX_STORES = 10_000;
 
 /**
@@ -82,21 +82,21 @@ export class Mirror {
     });
   }
 
-  /** Loads a window exactly as the log has it; undefined when that is not known here. Never rejects; takes bounded time. */
+  /** Loads a window exactly as the log has it; undefined if the mirror cannot. Never rejects; takes bounded time. */
   async load(workspaceId: string, missing: MissingHistory): Promise<History | undefined> {
     const history = this.#isBackingOff() ? undefined : await this.#loadOrBackOff(workspaceId, missing);
     this.#loads.inc({ source: history?.source ?? "decision_log" });
     return history;
   }
 
-  /** Has the mirror written up to the end of a log, soon. */
+  /** Schedules writing the mirror up to the end of a log. */
   follow(end: MirrorEnd): void {
     if (end.keepMs === 0) return;
     this.#ends.set(end.workspaceId, end);
     this.#schedule();
   }
 
-  /** Writes no more. The next replica that appends to the log writes what is missing. */
+  /** Stops writing. The next replica that appends to the log writes what is missing. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#timer);
@@ -171,7 +171,7 @@ export class Mirror {
     if (result === "complete") await this.#sweep(store, end);
   }
 
-  /** Unless the log has a later end by now. */
+  /** Schedules a failed write again, unless the log has a later end by now. */
   #retry(end: MirrorEnd): void {
     if (!this.#ends.has(end.workspaceId)) this.#ends.set(end.workspaceId, end);
   }
@@ -186,13 +186,13 @@ export class Mirror {
 function connect(url: string): Redis {
   return new Redis(url, {
     connectionName: "acp-mirror",
-    // A command that cannot be sent now fails now: the log does its work, or a later write repeats it.
+    // A command that cannot be sent now fails at once: the log does its work, or a later write repeats it.
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     commandTimeout: COMMAND_MS,
     connectTimeout: 2_000,
-    // A server that hangs is left, so that commands do not pile up on its connection.
+    // The connection to a server that hangs is closed, so that commands do not pile up on it.
     socketTimeout: 2 * COMMAND_MS,
     retryStrategy: (attempt) => Math.min(attempt * 100, BACK_OFF_MS),
   });

@@ -1,6 +1,6 @@
 import { Gauge, type Registry } from "prom-client";
 
-/** Log of Redis' comings and goings; a pino logger is one. */
+/** Log of the changes of Redis' health; a pino logger is one. */
 export interface RedisLog {
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;

@@ -4,7 +4,9 @@ import { type WakeUp, wakeUpFrom, wakeUpPayload } from "../log/events.ts";
 import type { WakeUpListener, WakeUps } from "../log/wake-ups.ts";
 import { createRedisHealth, type RedisLog } from "./redis-health.ts";
 
-/** The channel that tells replicas of new entries. Another database on the same Redis costs a look at the log. */
+/**
+ * The channel that tells replicas of new entries. Wake-ups of another database on the same Redis only cost a look at the log.
+ */
 export const REDIS_CHANNEL = "acp:log";
 
 /** Wake-ups over Redis, sent by the replica that appended. */
@@ -21,7 +23,9 @@ export interface RedisWakeUpsOptions {
 
 const RECONNECT_MS = 500;
 
-/** Both connections give up what they cannot do at once: a wake-up that comes late is worth no more than a lost one. */
+/**
+ * Options of both connections: what cannot be sent at once is dropped, because a late wake-up is worth no more than a lost one.
+ */
 const OPTIONS = {
   enableOfflineQueue: false,
   autoResubscribe: false,
@@ -50,7 +54,7 @@ export function listenOnRedis(url: string, options: RedisWakeUpsOptions, listene
   const subscribe = async (): Promise<void> => {
     await subscriber.subscribe(REDIS_CHANNEL);
     health.up();
-    // Whatever was sent while nobody listened is gone.
+    // Wake-ups that were sent while nobody listened are lost.
     listener(undefined);
   };
   subscriber.on("ready", () => {

@@ -7,7 +7,7 @@ import { createMirrorSource } from "./mirror-store.ts";
 import type { RedisLog } from "./redis-health.ts";
 import type { RedisWakeUps } from "./redis-wake-ups.ts";
 
-/** The parts that Redis plays beside the database. All of it may be lost at any moment: it costs time, never correctness. */
+/** Uses of Redis beside the database. All of it may be lost at any moment: it costs time, never correctness. */
 export interface RedisParts {
   /** For the logs of this replica. */
   readonly surroundings: LogSurroundings;
@@ -16,7 +16,7 @@ export interface RedisParts {
   close(): Promise<void>;
 }
 
-/** The surroundings of the parts. */
+/** Dependencies of the parts. */
 export interface RedisOptions {
   readonly pool: Pool;
   readonly log: RedisLog;
@@ -29,7 +29,7 @@ export async function createRedisParts(
   { pool, log, metrics }: RedisOptions,
 ): Promise<RedisParts> {
   if (url === undefined) return { surroundings: {}, listen: () => undefined, close: async () => undefined };
-  // A process without Redis has no use for its client in memory.
+  // Imported only with a URL, so that a process without Redis does not load its client.
   const [{ Mirror }, { listenOnRedis }] = await Promise.all([import("./mirror.ts"), import("./redis-wake-ups.ts")]);
   const mirror = new Mirror({ url, source: createMirrorSource(pool), log, metrics });
   let wakeUps: RedisWakeUps | undefined;

@@ -16,7 +16,7 @@
  * the log at its index: every leaf commits to all before it, so a log that was restored and went on differently differs.
  */
 
-/** Fields of the hash that are no agent's. */
+/** Fields of the hash that do not belong to an agent. */
 export const FIELDS = { gen: "@gen", since: "@since", seq: "@seq", leaf: "@leaf" } as const;
 
 /** Reply of a script whose recording has ended. */

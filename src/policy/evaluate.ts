@@ -146,7 +146,7 @@ function reasonsFrom({ mandate, findings }: FiredRule, passes: PassTest): Policy
   }));
 }
 
-/** Creates the test of changes of the action's arguments by what the plan decides with them. */
+/** Creates the test whether the plan allows the action after a change of its arguments. */
 function passTest(plan: Plan, context: EvaluationContext): PassTest {
   const decideWith = (changed: EvaluationContext): Decision => {
     const [strictest] = collect(plan, changed, skipsNone).rules.sort(byWeight);

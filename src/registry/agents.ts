@@ -140,11 +140,11 @@ function placeFrom({ agents }: WorkspaceState, order: AgentOrder, position: stri
   const named = order === "name" ? agents.get(position) : undefined;
   if (named !== undefined) return { key: KEYS.name(named), id: named.agentId };
   const [, key, id] = (order === "name" ? null : POSITION.exec(position)) ?? [];
-  if (id === undefined) throw invalidField("page_token", "is of no page of this list");
+  if (id === undefined) throw invalidField("page_token", "is not a position in this list");
   return { key: Number(key), id };
 }
 
-/** Puts an agent among the first ones, which are in order, and drops what is more than `size` of them. */
+/** Inserts an agent among the first ones, which are in order, and drops those beyond `size`. */
 function insert(first: { agent: AgentState; place: AgentPlace }[], agent: AgentState, place: AgentPlace, size: number) {
   let [low, high] = [0, first.length];
   while (low < high) {
@@ -228,7 +228,7 @@ function killedSessions(change: ControlChange): readonly string[] {
   return change.type === "agent_revoked" ? change.ended.sessions : [];
 }
 
-/** Yields the sessions that are not, or no longer, sessions of the agent in force. */
+/** Yields the ids that are not sessions of the agent in force. */
 function* endedSessions(
   { authority }: WorkspaceState,
   agentId: string,
@@ -243,8 +243,9 @@ function* endedSessions(
 }
 
 /**
- * Streams the agent's current status and which of the watcher's sessions have ended, then every change of it and every killed session. `undefined` is a heartbeat. Ends
- * after `revoked` and the sessions killed with it. Throws AGENT_NOT_FOUND.
+ * Streams the agent's current status and those of the watcher's sessions that have ended, then every change of the status and
+ * every killed session. `undefined` is a heartbeat. Ends after `revoked` and the sessions killed with it. Throws
+ * AGENT_NOT_FOUND.
  */
 export async function* watchAgent(
   log: WorkspaceLog,

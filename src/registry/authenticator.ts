@@ -14,7 +14,7 @@ export interface KeyHolder {
   readonly keyId: string;
   readonly workspaceId: string;
   readonly role: Role;
-  /** The agent that the key is bound to; null for a key that speaks for every agent. */
+  /** The agent that the key is bound to; null for a key that may act for every agent. */
   readonly agentId: string | null;
   /** True for a credential or token that ended or expired, and for an API key that ended with its agent. Default false. */
   readonly isEnded?: boolean;
@@ -51,9 +51,9 @@ interface AuthenticatorOptions {
 
 /** Milliseconds that a key revoked on another replica may still work here, if the wake-up is lost. */
 const DEFAULT_KEY_CACHE_MS = 2_000;
-/** The same for a sign-in, whose end no entry of the log tells. */
+/** The same for a sign-in, whose end the log does not record. */
 const SIGN_IN_CACHE_MS = 400;
-/** Capacities of the two caches. Unknown keys have their own, so that a flood of them evicts no good key. */
+/** Capacities of the two caches. Unknown keys have their own, so that a flood of them evicts no valid key. */
 const CACHED_KEYS = 100_000;
 const CACHED_UNKNOWN = 10_000;
 /** Longer texts are not keys and not worth hashing. */
@@ -82,7 +82,7 @@ function storedKeyFrom(row: AuthorityRow | null): StoredKey | undefined {
   return { holder, afterEnd: { ...holder, isEnded: true }, expiresAtMs, endedAtMs: endedAtMs ?? null };
 }
 
-/** Authority that calls come with. */
+/** Kinds of authority that authenticate calls. */
 const KINDS_OF_KEYS: ReadonlySet<AuthorityKind> = new Set(["credential", "federation_token"]);
 
 function endedKeysFrom(event: LedgerEvent): EndedKeys | undefined {
@@ -114,7 +114,7 @@ export class Authenticator {
     this.#clock = clock;
     this.#now = now;
     this.#verifyToken = options.verifyToken;
-    // `maxSize`: for `max` the caches take all of their memory at once.
+    // `maxSize`: with `max` the caches allocate all of their memory at once.
     const bounds = { sizeCalculation: () => 1, ttl: cacheTtlMs, ttlResolution: 0, perf: { now } };
     this.#known = new LRUCache({ maxSize: CACHED_KEYS, ...bounds });
     this.#unknown = new LRUCache({ maxSize: CACHED_UNKNOWN, ...bounds });
@@ -192,7 +192,9 @@ export class Authenticator {
     return holder.isSignIn === true ? { start, ttl: Math.min(SIGN_IN_CACHE_MS, this.#known.ttl) } : { start };
   }
 
-  /** Falls through to API keys: people choose their own, and such a key may look like a credential or token. */
+  /**
+   * Finds a stored key. Falls through to API keys: people choose their own, and such a key may look like a credential or token.
+   */
   async #find(key: string, secretHash: Buffer): Promise<StoredKey | undefined> {
     const credential = key.startsWith(CREDENTIAL_MARK) ? await this.#findCredential(secretHash) : undefined;
     if (key.startsWith(SIGN_IN_MARK)) {

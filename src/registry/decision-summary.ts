@@ -15,7 +15,7 @@ const DAY_MS = 86_400_000;
 const MAX_SPAN_MS = 366 * DAY_MS;
 const MAX_BUCKETS = 500;
 const DEFAULT_BUCKETS = 48;
-/** Newest decisions of the window whose reasons are counted: each takes reading its row. */
+/** Maximum number of decisions, the newest of the window, whose reasons are counted: each takes reading its row. */
 const MAX_LOOKED_AT = 50_000;
 const MAX_REASONS = 20;
 const MAX_OBSERVED = 100;
@@ -23,14 +23,14 @@ const MAX_OBSERVED = 100;
 const STATEMENT_MS = 10_000;
 const QUERY_CANCELED = "57014";
 
-/** What is summarised; absent fields have their defaults. */
+/** Query of a summary; absent fields have their defaults. */
 export interface SummaryQuery {
   /** Epoch milliseconds, inclusive. Default: a day before the end. */
   readonly sinceMs?: number | undefined;
   /** Epoch milliseconds, exclusive. Default: now. */
   readonly untilMs?: number | undefined;
   readonly agentId?: string | undefined;
-  /** Default: what makes 48 buckets at most. */
+  /** Default: a length that gives at most 48 buckets. */
   readonly bucketSeconds?: number | undefined;
 }
 
@@ -42,14 +42,14 @@ export interface SummaryWindow {
   readonly agentId: string | undefined;
 }
 
-/** Numbers of decisions by what was decided. */
+/** Numbers of decisions, by decision. */
 export interface DecisionCounts {
   readonly allow: number;
   readonly block: number;
   readonly escalate: number;
 }
 
-/** A reason that decisions gave, and how often. */
+/** A reason of decisions, with its count. */
 interface CountedReason {
   readonly code: string;
   readonly mandateId: string | null;
@@ -58,7 +58,7 @@ interface CountedReason {
   readonly count: number;
 }
 
-/** What a version of a mandate would have decided while it observed. */
+/** Decisions that a version of a mandate would have made while it observed. */
 interface ObservedVersion {
   readonly mandateId: string;
   readonly mandateName: string | null;
@@ -67,20 +67,20 @@ interface ObservedVersion {
   readonly wouldEscalate: number;
 }
 
-/** The decisions of a window, summarised. */
+/** Summary of the decisions of a window. */
 export interface DecisionSummary {
   readonly buckets: readonly (DecisionCounts & { readonly atMs: number })[];
   readonly totals: DecisionCounts;
   /** Most frequent first. */
   readonly topReasons: readonly CountedReason[];
   readonly observed: readonly ObservedVersion[];
-  /** Newest decisions of the window that `topReasons` and `observed` come from. */
+  /** Number of decisions, the newest of the window, that `topReasons` and `observed` come from. */
   readonly reasonsFrom: number;
 }
 
 /** Completes and checks a window. `nowMs` is the time of an entry sealed now. Throws INVALID_FIELD. */
 export function summaryWindow({ agentId, ...query }: SummaryQuery, nowMs: number): SummaryWindow {
-  // What is sealed in this very millisecond counts too.
+  // Entries sealed in this very millisecond count too.
   const untilMs = query.untilMs ?? nowMs + 1;
   const sinceMs = query.sinceMs ?? untilMs - DAY_MS;
   const spanMs = untilMs - sinceMs;
@@ -110,7 +110,7 @@ function startsOf({ sinceMs, untilMs, bucketSeconds }: SummaryWindow): number[] 
 
 async function readBounds(client: PoolClient, workspaceId: string, window: SummaryWindow): Promise<Bounds> {
   const { rows: sizes } = await client.query<{ seq: number }>({ ...readLogSize, values: [workspaceId] });
-  // Entries at a time belong to what begins then.
+  // An entry at the time at which a bucket begins belongs to that bucket.
   const times = [...startsOf(window), window.untilMs].map((ms) => ms - 1);
   const values = [workspaceId, times, sizes[0]?.seq ?? 0];
   const { rows } = await client.query<{ seq: number }>({ ...findFirstsAfter, values });

@@ -44,7 +44,9 @@ export interface DecisionFilter {
   readonly untilMs?: number | undefined;
 }
 
-/** Entries of the log that are looked at for one page of a narrow list: its matches may be few, and no index finds them. */
+/**
+ * Maximum number of entries that are searched for one page of a narrow list: its matches may be few, and no index finds them.
+ */
 const MAX_LOOKED_AT = 50_000;
 
 const isNarrow = ({ decision, actionType, actionTypePrefix, tool }: DecisionFilter): boolean =>
@@ -63,7 +65,7 @@ interface SeqRange {
   readonly high: number;
 }
 
-/** Returns the range of log indexes that a filter's span of time covers; one without an end if nothing depends on it. */
+/** Returns the range of log indexes that a filter's span of time covers. It has no end if nothing depends on the end. */
 async function seqRange(reader: Reader, workspaceId: string, filter: DecisionFilter): Promise<SeqRange> {
   const { sinceMs, untilMs } = filter;
   if (sinceMs === undefined && untilMs === undefined && !isNarrow(filter))
@@ -89,7 +91,7 @@ async function rangeOfPage(
   return { low, high, isCut: low > range.low };
 }
 
-/** Makes the parameters of the statements that list decisions, but for the agent. */
+/** Lists the parameters of the statements that list decisions, except the agent. */
 function valuesOf(workspaceId: string, filter: DecisionFilter, { low, high }: SeqRange, size: number): unknown[] {
   const { decision, actionType, actionTypePrefix, tool = null } = filter;
   return [
@@ -134,9 +136,9 @@ async function readPage(
 }
 
 /**
- * Lists decisions with their receipts, newest first; a position is an index in the log. An unknown workspace or agent has
- * no decisions. For a page narrowed by more than agent and time at most `maxLookedAt` entries (default 50,000) are looked at: it
- * may hold fewer decisions than fit, even none, although the list goes on.
+ * Lists decisions with their receipts, newest first; a position is an index in the log. An unknown workspace or agent has no
+ * decisions. With a filter on more than agent and time, a page searches at most `maxLookedAt` entries (default 50,000): it may
+ * hold fewer decisions than fit, even none, although the list continues.
  */
 export function listDecisionReceipts(
   reader: Reader,
@@ -148,7 +150,7 @@ export function listDecisionReceipts(
   return stored(readPage(reader, workspaceId, filter, page, maxLookedAt));
 }
 
-/** Reads when agents last attempted an action, in epoch milliseconds. The map lacks agents that never did. */
+/** Reads the times at which agents last attempted an action, in epoch milliseconds. The map lacks agents that never did. */
 export async function readLastActions(
   pool: Pool,
   workspaceId: string,

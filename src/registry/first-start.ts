@@ -27,7 +27,7 @@ interface DefaultWorkspaceOptions {
 
 /** Options of `prepareFirstStart`. */
 interface FirstStartOptions extends DefaultWorkspaceOptions {
-  /** Folder in which a generated admin key is kept, readable by the owner alone, where its users find it again. */
+  /** Folder that keeps a generated admin key, readable by its owner alone. */
   readonly dataDir: string;
 }
 
@@ -72,7 +72,7 @@ async function unless<T>(reason: ErrorReason, work: Promise<T>): Promise<T | und
 
 /** Result of `ensureAdminKey`. */
 interface EnsuredKey {
-  /** Secret of a key that was made. */
+  /** Secret of a key that was created. */
   readonly secret?: string;
   /** Keys that the configured one takes the place of. */
   readonly revokedKeyIds?: readonly string[];
@@ -92,9 +92,9 @@ async function ensureAdminKey(scope: ChangeScope, adminKey: string | undefined):
 }
 
 /**
- * Creates the workspace `default` with an admin key unless it exists, and an admin key when none works any more or the
- * given one is new; a new one ends the one that was given before. Returns the secret of a key that it made. Safe to call from several processes at once: exactly one of
- * them makes each.
+ * Creates the workspace `default` with an admin key unless it exists. Creates an admin key if none works any more or the given
+ * one is new; a new one ends the one that was given before. Returns the secret of a key that it created. Safe to call from
+ * several processes at once: exactly one of them creates each.
  */
 export async function ensureDefaultWorkspace(options: DefaultWorkspaceOptions): Promise<{ readonly secret?: string }> {
   const { database, logs, adminKey, signingKey } = options;

@@ -18,7 +18,7 @@ const KEY_MARK = "acp_";
 
 /** Beginning of every credential's secret. */
 export const CREDENTIAL_MARK = "acpc_";
-/** Beginning of what a cookie of the dashboard holds. */
+/** Beginning of the secret that a cookie of the dashboard holds. */
 export const SIGN_IN_MARK = "acps_";
 
 /** Makes a secret: a mark and the base32 of 32 bytes from the system's generator. */
@@ -40,9 +40,9 @@ export function prefixOf(secret: string): string {
 export interface KeyDraft {
   readonly name: string;
   readonly role: Role;
-  /** The agent it is bound to; null for a key that speaks for every agent. */
+  /** The agent it is bound to; null for a key that may act for every agent. */
   readonly agentId: string | null;
-  /** Seconds until it expires; undefined for never. */
+  /** Seconds until it expires; undefined if it never expires. */
   readonly ttlSeconds?: number | undefined;
 }
 

@@ -46,7 +46,7 @@ export interface MandateView extends Omit<MandateDraft, "rules"> {
   readonly rules: readonly Rule[];
   /** `archived` for every version that is no longer in force. */
   readonly status: MandateStatusWord;
-  /** Why it is stale; empty unless it is. */
+  /** Violations that make it stale; empty unless it is stale. */
   readonly violations: readonly RuleViolation[];
   readonly createdAtMs: number;
   readonly updatedAtMs: number;
@@ -56,7 +56,7 @@ export interface MandateView extends Omit<MandateDraft, "rules"> {
   readonly pack: string | undefined;
 }
 
-/** A mandate in force, with what its author should know about it. */
+/** A mandate in force, with its warnings. */
 interface PublishedMandate {
   readonly mandate: MandateView;
   readonly warnings: readonly RuleWarning[];
@@ -67,10 +67,10 @@ type CompiledDraft =
   | { readonly valid: true; readonly rules: readonly Rule[]; readonly warnings: readonly RuleWarning[] }
   | { readonly valid: false; readonly violations: readonly RuleViolation[] };
 
-/** Versions in a mandate's history, newest first. */
+/** Maximum number of versions in a mandate's history, newest first. */
 const SHOWN_VERSIONS = 100;
 
-/** Gives a rule without a type the one that follows from its tool, for mandates that are not compiled or do not compile. */
+/** Gives a rule without a type the type that follows from its tool, for mandates that are not compiled or do not compile. */
 function typedRule(rule: Rule, tools: ToolLookup): Rule {
   const tool = rule.tool?.trim();
   if (rule.type !== RuleType.UNSPECIFIED || tool === undefined || tool === "") return rule;
@@ -139,7 +139,7 @@ export function definitionFrom(draft: MandateDraft): JsonObject {
   };
 }
 
-/** Something that keeps a mandate from being published. */
+/** Fault that keeps a mandate from being published. */
 export type MandateFault = Pick<RuleViolation, "path" | "message"> & { readonly reason: string };
 
 /** Makes the error that lists everything that keeps a mandate, or a pack, from being published. */
@@ -198,14 +198,14 @@ function assertPublishable(state: WorkspaceState, draft: MandateDraft, sealed: S
   assertNameFree(state, draft.name, sealed.mandate_id);
 }
 
-/** Instructions that the patterns of all mandates in force in a workspace may compile to: some 20 MB of memory. */
+/** Maximum instructions that the patterns of all mandates in force in a workspace compile to: some 20 MB of memory. */
 const MAX_WORKSPACE_INSTRUCTIONS = 100_000;
-/** Conditions that one call may have to be compared with: some 20 ms of the event loop if all of them hold. */
+/** Maximum number of conditions that one call is compared with: some 20 ms of the event loop if all of them hold. */
 const MAX_CONDITIONS_A_CALL = 5_000;
 
 type Compiled = { readonly rules: readonly CompiledRule[] };
 
-/** Notes at a path what the mandates that would be in force together are too large in. */
+/** Returns the bounds that mandates would exceed if they were in force together, as faults at a path. */
 export function budgetFaults(mandates: readonly Compiled[], path: string): MandateFault[] {
   const rules = mandates.flatMap((mandate) => mandate.rules);
   return [...patternFaults(rules, path), ...conditionFaults(rules, path)];
@@ -247,7 +247,7 @@ export function checkedDraft(
   return sealed;
 }
 
-/** When a mandate was created, and the pack that it belongs to. */
+/** Creation of a mandate, and the pack that it belongs to. */
 export interface MandateOrigin {
   readonly createdAtMs: number;
   readonly createdSeq: number;
@@ -308,7 +308,7 @@ async function outOfForce({ transaction, state }: ChangeScope, mandateId: string
 }
 
 /**
- * Puts a new version of a mandate in force. A definition equal to the one in force makes no version. Throws as
+ * Puts a new version of a mandate in force. A definition equal to the one in force creates no version. Throws as
  * `createMandate`, and MANDATE_NOT_FOUND or MANDATE_ARCHIVED.
  */
 export async function updateMandate(
@@ -397,9 +397,9 @@ async function listArchived(
   return { items: items.map((row) => viewFromRow(row, tools)), next };
 }
 
-/** Which mandates a list has, and how it shows them. */
+/** Filter and form of a list of mandates. */
 export interface MandateFilter {
-  /** Undefined: those that are not archived. */
+  /** Undefined: all that are not archived. */
   readonly status: MandateStatusWord | undefined;
   /** True shows rules without the types that the compiler chose. */
   readonly asWritten: boolean;

@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 
-/** Lines of a difference, and characters of a value in one. */
+/** Maximum lines of a difference, and maximum characters of a value in a line. */
 const MAX_LINES = 100;
 const MAX_VALUE = 300;
 /** Characters that are shown on both sides of a difference. */
@@ -9,13 +9,13 @@ const CONTEXT = 40;
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}]|\p{Variation_Selector}/gu;
 const PLAIN_STEP = /^[A-Za-z_$][\w$-]*$/;
 
-/** Returns a text as it may be shown: what does not print is escaped, and it is cut at a number of characters. */
+/** Returns a text as it may be shown: unprintable characters are escaped, and it is cut at a number of characters. */
 export function printable(text: string, most: number): string {
   const cut = text.length > most ? `${text.slice(0, most)}…` : text;
   return cut.toWellFormed().replace(UNSEEN, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`);
 }
 
-/** Lists what differs between two definitions of a tool, a line for each place, at most 100. */
+/** Lists the differences between two definitions of a tool, a line for each place, at most 100. */
 export function definitionChanges(before: JsonObject, after: JsonObject): readonly string[] {
   const lines: string[] = [];
   compare("", before, after, lines);
@@ -39,7 +39,7 @@ function compare(path: string, before: JsonValue | undefined, after: JsonValue |
   else lines.push(`${path}: ${valueText(before)} → ${valueText(after)}`);
 }
 
-/** Shows where two texts differ: what long ones have in common is cut, so that no change hides behind it. */
+/** Shows where two texts differ. Long common parts are cut, so that no change hides behind them. */
 function changeText(before: string, after: string): string {
   const most = Math.min(before.length, after.length);
   let start = 0;

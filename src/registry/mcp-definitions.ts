@@ -30,7 +30,7 @@ import { isToolDescription, putToolVersion, schemaFault, type ToolDraft } from "
 /** A tool as a server lists it. */
 export type McpTool = JsonObject & { readonly name: string };
 
-/** A listed tool after it was compared with what is pinned. */
+/** A listed tool after its comparison with the pinned definitions. */
 export interface ReviewedTool {
   /** Name as its server knows it. */
   readonly name: string;
@@ -41,7 +41,7 @@ export interface ReviewedTool {
   /** Version of its definition; 0 for an unusable tool. */
   readonly version: number;
   readonly status: "active" | "quarantined" | "unusable";
-  /** Why it is unusable. */
+  /** Reason why it is unusable. */
   readonly reason?: string;
   /** Arguments that clients repeat in headers. */
   readonly repeated: readonly RepeatedParameter[];
@@ -55,7 +55,7 @@ export interface McpToolVersion {
   readonly firstSeenAtMs: number;
   readonly acceptedBy: string | null;
   readonly acceptedAtMs: number | null;
-  /** What differs from the version that was accepted before; empty if none was. */
+  /** Differences from the version that was accepted before; empty if there was none. */
   readonly changes: readonly string[];
 }
 
@@ -76,7 +76,7 @@ export interface McpDefinitionsOptions {
 /** A version of a definition in memory. */
 type Pin = Pick<McpToolRow, "version" | "digest"> & { readonly isAccepted: boolean };
 
-/** The versions of one tool that decide: the latest accepted one and the latest. */
+/** The versions of one tool that matter: the latest accepted one and the latest. */
 interface Pins {
   readonly active: Pin | undefined;
   readonly latest: Pin;
@@ -92,20 +92,20 @@ interface Candidate {
   readonly schemaDigest: string;
 }
 
-/** Members of a tool that are pinned. Others, such as `_meta`, say nothing to a model. */
+/** Members of a tool that are pinned. A model does not see others, such as `_meta`. */
 const PINNED = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"] as const;
 const MAX_DEFINITION_BYTES = 262_144;
 const MAX_DEPTH = 64;
-/** Tools that are compared before others get a turn. */
+/** Number of tools that are compared in one turn of the event loop. */
 const TURN = 100;
-/** Definitions that one change of the log pins: others wait for it. */
+/** Maximum number of definitions that one change of the log pins: others wait for it. */
 const CHUNK = 25;
 const CACHED_SERVERS = 2_000;
-/** Tools of the cached servers, of some 300 bytes each. */
+/** Maximum number of tools of the cached servers, of some 300 bytes each. */
 const CACHED_TOOLS = 100_000;
 const CACHE_MS = 600_000;
 
-/** Entries of a log after which what is cached of a server's tools is stale. */
+/** Changes after which the cached tools of a server are stale. */
 const CHANGES: ReadonlySet<ControlChange["type"]> = new Set([
   "mcp_tool_changed",
   "mcp_tool_accepted",
@@ -131,15 +131,15 @@ export class McpDefinitions {
     this.#logs = logs;
   }
 
-  /** Forgets what is in memory, so that logs can be closed. */
+  /** Clears the cache, so that logs can be closed. */
   close(): void {
     this.#cache.clear();
   }
 
   /**
-   * Compares listed tools with what is pinned, and pins what is new or changed: at once in force where the server is `open`, else
-   * waiting for a person. A listing without news costs no query and no entry. `by`: the caller's key. A listed name that comes twice, also in
-   * another case, is unusable.
+   * Compares listed tools with the pinned definitions, and pins new and changed ones: in force at once where the server is
+   * `open`, else waiting for a person. A listing without changes costs no query and no entry. A name that is listed twice,
+   * ignoring case, is unusable. `by`: the caller's key.
    */
   async review(server: McpServer, tools: readonly McpTool[], by: string): Promise<ReadonlyMap<string, ReviewedTool>> {
     const log = await this.#logs.of(server.workspaceId);
@@ -197,7 +197,7 @@ export class McpDefinitions {
   }
 
   /**
-   * Accepts the definition that waits: it is in force from now on, and its schema is the tool's version. Rejects with
+   * Accepts the waiting definition: it is in force from now on, and its schema is the tool's version. Rejects with
    * MCP_TOOL_NOT_FOUND, and with MCP_TOOL_CHANGED unless this version waits.
    */
   async accept(server: McpServer, name: string, version: number, by: string): Promise<PinnedTool> {
@@ -216,7 +216,7 @@ export class McpDefinitions {
     return pinnedFrom(server.name, await definitionRows(this.#orm.em.fork(), workspaceId, server.name, [name]));
   }
 
-  /** Pins definitions that differ from what is pinned. Another replica may have pinned them meanwhile. */
+  /** Pins definitions that differ from the pinned ones. Another replica may have pinned them meanwhile. */
   async #record(
     log: WorkspaceLog,
     server: McpServer,
@@ -282,7 +282,7 @@ export class McpDefinitions {
   }
 }
 
-/** Makes the pins of versions that come in ascending order. */
+/** Builds the pins from versions in ascending order. */
 function pinsFrom(rows: readonly McpToolVersionRow[]): Map<string, Pins> {
   const pins = new Map<string, Pins>();
   for (const { name, version, digest, acceptedAtMs } of rows) {
@@ -360,12 +360,12 @@ function shapeFault(tool: McpTool): string | undefined {
   if (!isStorableJson(tool)) return "its definition holds U+0000 or half of a surrogate pair";
   const { title, description, inputSchema, outputSchema, annotations } = tool;
   for (const [member, value] of Object.entries({ title, description })) {
-    if (value !== undefined && typeof value !== "string") return `its \`${member}\` is no text`;
+    if (value !== undefined && typeof value !== "string") return `its \`${member}\` is not a string`;
   }
   for (const [member, value] of Object.entries({ outputSchema, annotations })) {
-    if (value !== undefined && !isJsonObject(value)) return `its \`${member}\` is no object`;
+    if (value !== undefined && !isJsonObject(value)) return `its \`${member}\` is not an object`;
   }
-  if (!isJsonObject(inputSchema)) return "its `inputSchema` is no object";
+  if (!isJsonObject(inputSchema)) return "its `inputSchema` is not an object";
   return schemaFault(inputSchema);
 }
 
@@ -395,7 +395,7 @@ async function registerSchema(
   await putToolVersion(scope, draft, digest);
 }
 
-/** Makes a tool of the versions that decide about it, in ascending order. */
+/** Builds a tool from the versions that decide about it, in ascending order. */
 function pinnedFrom(server: string, rows: readonly McpToolDefinitionRow[]): PinnedTool {
   const latest = rows.length - 1;
   const active = rows.findLastIndex(isAccepted);
@@ -409,7 +409,7 @@ const isAccepted = ({ acceptedAtMs }: McpToolDefinitionRow): boolean => accepted
 function versionAt(rows: readonly McpToolDefinitionRow[], index: number): McpToolVersion | undefined {
   const row = rows[index];
   if (row === undefined) return undefined;
-  // Compared with what was in force: a change must not hide behind another that nobody accepted.
+  // Compared with the version in force: a change must not hide behind another that nobody accepted.
   const before = rows.slice(0, index).findLast(isAccepted);
   const definition = JSON.parse(row.definition) as JsonObject;
   const changes =
@@ -423,8 +423,9 @@ function toolNotFound(server: McpServer, name: string): ControlPlaneError {
 }
 
 function toolChanged({ name: server }: McpServer, { name, version, acceptedAtMs }: McpToolRow): ControlPlaneError {
-  const waits = (acceptedAtMs ?? null) === null ? `version ${version} waits` : "no version waits";
-  const message = `of tool \`${printable(name, 256)}\` ${waits} to be accepted; look at it first`;
+  const isWaiting = (acceptedAtMs ?? null) === null;
+  const waits = `waits to be accepted for tool \`${printable(name, 256)}\``;
+  const message = isWaiting ? `version ${version} ${waits}; review it first` : `no version ${waits}`;
   const metadata = { server, tool: printable(name, 256), version: String(version) };
   return new ControlPlaneError(ErrorReason.MCP_TOOL_CHANGED, message, metadata);
 }

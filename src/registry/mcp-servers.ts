@@ -10,7 +10,7 @@ import { McpServerEntity, type McpServerRow, McpToolEntity } from "../store/enti
 import { checkedText } from "./checked-text.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
 
-/** What happens to a tool that is new or has changed: in force at once, or only once a person has accepted it. */
+/** Treatment of new and changed tools: in force at once, or only once a person has accepted them. */
 export type McpServerMode = "open" | "quarantine";
 
 /** Values by name: headers, or environment variables. */
@@ -29,7 +29,7 @@ export interface McpServer {
   /** Headers of every request, by their lower-case names. */
   readonly headers: NamedSecrets;
   readonly mode: McpServerMode;
-  /** Grows with every change. */
+  /** Increases with every change. */
   readonly revision: number;
   readonly createdAtMs: number;
   readonly updatedAtMs: number;
@@ -80,7 +80,7 @@ const ENV_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 const OWN_HEADERS =
   /^(host|connection|content-length|content-type|transfer-encoding|accept|upgrade|te|trailer|mcp-.*)$/;
 
-/** Entries of a log after which what is cached of its servers is stale. */
+/** Changes after which the cached servers of a workspace are stale. */
 const CHANGES: ReadonlySet<ControlChange["type"]> = new Set([
   "mcp_server_created",
   "mcp_server_updated",
@@ -92,7 +92,7 @@ interface Cached {
   readonly unsubscribe: () => void;
 }
 
-/** Returns MCP_SERVER_NOT_FOUND. */
+/** Builds MCP_SERVER_NOT_FOUND. */
 export const mcpServerNotFound = (name: string): ControlPlaneError =>
   notFound(ErrorReason.MCP_SERVER_NOT_FOUND, "MCP server", { server: name });
 
@@ -112,12 +112,12 @@ export class McpServers {
     this.#encryptor = encryptor;
   }
 
-  /** Forgets what is in memory, so that logs can be closed. */
+  /** Clears the cache, so that logs can be closed. */
   close(): void {
     this.#cache.clear();
   }
 
-  /** Finds a server by its name in any case; undefined if the workspace has none of it. */
+  /** Finds a server by its name in any case. */
   async find(workspaceId: string, name: string): Promise<McpServer | undefined> {
     const log = await this.#logs.of(workspaceId);
     const cached = this.#cache.get(workspaceId) ?? this.#read(log);
@@ -257,7 +257,7 @@ function sealedFrom({ name, url, command, args, envNames, headerNames, quarantin
   };
 }
 
-/** Checks what needs no state. Throws INVALID_FIELD. */
+/** Checks the fields that need no state. Throws INVALID_FIELD. */
 function checkedDraft(
   draft: McpServerDraft,
 ): Omit<McpServer, "workspaceId" | "revision" | "createdAtMs" | "updatedAtMs"> {

@@ -24,12 +24,12 @@ import {
   versionRow,
 } from "./mandates.ts";
 
-/** The mandates that a pack is to have. */
+/** Set of mandates to make a pack of. */
 export interface PackDraft {
   readonly name: string;
   /** The whole set. */
   readonly mandates: readonly MandateDraft[];
-  /** Digest that the pack MUST have for a change to be made; empty for no pack. Undefined accepts any. */
+  /** Digest that the pack MUST have for a change to be made; empty if the pack MUST NOT exist. Undefined accepts any. */
   readonly expectedDigest: string | undefined;
   /** True takes mandates outside packs into this one, by name. */
   readonly adopt: boolean;
@@ -41,7 +41,7 @@ export interface PackView {
   readonly version: number;
   /** Digest of the mandates that it has in force. */
   readonly digest: string;
-  /** The digest as the last change of the pack left it. */
+  /** Digest after the last change of the pack. */
   readonly appliedDigest: string;
 }
 
@@ -54,7 +54,7 @@ export interface PackedMandate {
   readonly digest: string;
 }
 
-/** A pack after a change, or as it would be after it, and what the change did to each mandate. */
+/** A pack after a change, or as it would be after it, with the effect of the change on each mandate. */
 export interface AppliedPack {
   readonly pack: PackView;
   readonly created: readonly PackedMandate[];
@@ -95,7 +95,7 @@ interface Publication {
   readonly current: MandateState | undefined;
 }
 
-/** Everything that a change of a pack does. */
+/** Plan of a change of a pack. */
 interface PackPlan {
   readonly publications: readonly Publication[];
   readonly unchanged: readonly MandateState[];
@@ -106,7 +106,7 @@ interface PackPlan {
   readonly version: number;
   readonly digest: string;
   readonly isNew: boolean;
-  /** False if the pack is like this already. */
+  /** False if the pack already is as planned. */
   readonly changes: boolean;
 }
 
@@ -116,7 +116,7 @@ function within(path: string, faults: readonly MandateFault[]): MandateFault[] {
   return faults.map((fault) => ({ ...fault, path: `${path}.${fault.path}` }));
 }
 
-/** Returns the faults in what a step throws; none if it succeeds. */
+/** Returns the faults that a step throws; empty if it succeeds. */
 function faultsOf(path: string, step: () => unknown): MandateFault[] {
   try {
     step();
@@ -211,7 +211,7 @@ function mandateExists(conflicts: readonly (readonly [path: string, mandate: Man
       description: `\`${name}\` is a mandate outside the pack`,
     }),
   );
-  const message = `a mandate \`${compiled.name}\`, as \`${path}\` is called, exists ${where}${more}`;
+  const message = `\`${path}\` has the name of mandate \`${compiled.name}\`, which exists ${where}${more}`;
   return new ControlPlaneError(ErrorReason.MANDATE_EXISTS, message, { ...metadata, field: path }, { violations });
 }
 

@@ -103,7 +103,7 @@ function draftFrom(item: Item, violations: FieldViolation[]): ToolDraft | undefi
   const { path, body } = found;
   const { field: schemaField, schema } = schemaOf(item, path, body);
   const { description } = body;
-  // A schema that is no part of a tool may be named by its title.
+  // A schema outside a tool may be named by its title.
   const name = body.name ?? (schemaField === path ? body.title : undefined);
   const wrong = [
     nameViolation(path, name),

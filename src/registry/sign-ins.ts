@@ -9,7 +9,7 @@ const LIFETIME_MS = 43_200_000;
 /** Sign-ins of one holder; a further one ends the oldest. */
 const MAX_PER_HOLDER = 100;
 
-/** Who signs in: the holder of a key, or a person whom an identity provider vouches for. */
+/** Party that signs in: the holder of a key, or a person whom an identity provider vouches for. */
 export interface SignInDraft {
   readonly workspaceId: string;
   /** The key's id, or the person's name; `resolved_by` and the log show it. */
@@ -19,7 +19,7 @@ export interface SignInDraft {
   readonly person: boolean;
 }
 
-/** A sign-in with what its cookie holds, which is not kept. */
+/** A sign-in with the secret of its cookie, which is not stored. */
 export interface NewSignIn {
   readonly secret: string;
   readonly expiresAtMs: number;
@@ -63,7 +63,7 @@ export class SignIns {
     return { secret, expiresAtMs };
   }
 
-  /** Returns those of some workspaces that exist. */
+  /** Returns the ids of the workspaces that exist. */
   async existing(workspaceIds: readonly string[]): Promise<ReadonlySet<string>> {
     const rows = await stored(this.#orm.em.fork().find(WorkspaceEntity, { workspaceId: { $in: [...workspaceIds] } }));
     return new Set(rows.map(({ workspaceId }) => workspaceId));

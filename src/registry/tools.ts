@@ -39,7 +39,7 @@ interface RegisteredTool {
 
 const SCHEMA_FIELD = "input_schema";
 const MAX_DESCRIPTION = 10_000;
-/** Versions in a tool's history, newest first. */
+/** Maximum number of versions in a tool's history, newest first. */
 const SHOWN_VERSIONS = 100;
 /** Bytes of warnings that are cached, with their digests; most schemas have none. */
 const CACHED_WARNING_BYTES = 1_048_576;
@@ -104,13 +104,15 @@ function nextVersion(before: SealedTool | undefined, draft: ToolDraft, digest: s
   };
 }
 
-/** Returns why a tool's schema cannot be registered, in a sentence; undefined if it can. */
+/** Explains, in a sentence, why a tool's schema cannot be registered; undefined if it can. */
 export function schemaFault(inputSchema: JsonObject): string | undefined {
   const [first] = schemaViolations({ name: "", description: undefined, inputSchema, source: 0 });
   return first && `\`${first.field}\` ${first.description}`;
 }
 
-/** Registers the next version of a tool; returns false when its schema is the current one, which at most describes it anew. */
+/**
+ * Registers the next version of a tool. Returns false if its schema is the current one; then at most the description changes.
+ */
 export async function putToolVersion(scope: ChangeScope, draft: ToolDraft, digest: string): Promise<boolean> {
   const { transaction, state, nowMs, seal } = scope;
   const before = state.policies.tool(draft.name)?.sealed;
@@ -127,14 +129,14 @@ export async function putToolVersion(scope: ChangeScope, draft: ToolDraft, diges
   return true;
 }
 
-/** Lets others have a turn. */
+/** Gives the event loop a turn. */
 type GiveWay = () => Promise<void>;
 
 /**
- * Registers tools, all or none. A schema equal to the current one makes no version, and a new description of it takes
- * the place of the old; a changed schema makes the next version, and the mandates that name the tool are compiled again. Of drafts with one name the first counts: they MUST have equal schemas.
- * `giveWay` lets others have a turn between two steps on large schemas; default: none has. Throws SCHEMA_INVALID with every violation
- * of every schema.
+ * Registers tools, all or none. A schema equal to the current one creates no version, and a new description of it takes the
+ * place of the old; a changed schema creates the next version, and the mandates that name the tool are compiled again. Of
+ * drafts with one name the first counts: they MUST have equal schemas. `giveWay` gives the event loop a turn between two steps
+ * on large schemas; default: no turns. Throws SCHEMA_INVALID with every violation of every schema.
  */
 export async function registerTools(
   log: WorkspaceLog,
@@ -161,7 +163,7 @@ export async function registerTools(
   return drafts.map(({ name }) => ({ tool: getTool(state, name), created: created.has(toolKey(name)) }));
 }
 
-/** Returns what registering tools would make, and changes nothing. Throws SCHEMA_INVALID as `registerTools` does. */
+/** Returns what registering tools would create, and changes nothing. Throws SCHEMA_INVALID as `registerTools` does. */
 export function tryTools(
   state: WorkspaceState,
   drafts: readonly ToolDraft[],
@@ -215,7 +217,7 @@ export function createFlattenTool(): FlattenTool {
   };
 }
 
-/** Returns what the author of a tool's schema should know. */
+/** Returns the warnings about a tool's schema. */
 type SchemaWarnings = (tool: SealedTool) => readonly SchemaWarning[];
 
 /** Creates a `SchemaWarnings` with a cache, because trying every pattern is slow. */

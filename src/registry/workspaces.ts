@@ -41,7 +41,7 @@ const DEFAULT_ESCALATION_TTL_SECONDS = 86_400;
 const DEFAULT_APPROVAL_TTL_SECONDS = 3_600;
 /** More than a person reads, and little enough to keep in memory for every agent. */
 const DEFAULT_MAX_PENDING = 100;
-/** Members that say what is called: an approval always covers them. */
+/** Members that identify the call: an approval always covers them. */
 const ALWAYS_COVERED: ReadonlySet<string> = new Set(["arguments", "tool", "mcp_server"]);
 
 /** A workspace as it is shown. */
@@ -143,7 +143,7 @@ function checkedIgnores(names: readonly string[]): readonly string[] {
   for (const name of names) {
     checkedText("approval_ignores", name);
     if (!ALWAYS_COVERED.has(name)) continue;
-    throw invalidField("approval_ignores", `must not hold \`${name}\`, which says what is called`);
+    throw invalidField("approval_ignores", `must not hold \`${name}\`, which identifies the call`);
   }
   return [...new Set(names)];
 }

@@ -1,4 +1,4 @@
-/** `closed` lets every call through, `open` none, `half_open` one probe at a time. */
+/** State of a circuit breaker: `closed` lets every call through, `open` none, `half_open` one probe at a time. */
 export type BreakerState = "closed" | "open" | "half_open";
 
 /** Outcome of a call: the other side works, it fails, or the call says nothing about it. */

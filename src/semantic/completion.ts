@@ -32,9 +32,9 @@ export function parseJson(text: string): unknown {
 /** Reads the reply of a model that was asked for one message without tool calls. */
 export function completionFrom(reply: string, askedModel: string): Completion | ModelFault {
   const completion = parseJson(reply);
-  if (!isMembers(completion)) return invalid("the answer is no JSON object");
+  if (!isMembers(completion)) return invalid("the answer is not a JSON object");
   const { choices, model } = completion;
-  if (!Array.isArray(choices) || choices.length !== 1) return invalid("the answer has not exactly one choice");
+  if (!Array.isArray(choices) || choices.length !== 1) return invalid("the answer does not have exactly one choice");
   const content = contentOf(choices[0]);
   if (typeof content !== "string") return content;
   const isNamed = typeof model === "string" && MODEL_NAME.test(model);

@@ -2,7 +2,7 @@
 export const UNAVAILABLE_CAUSES = [
   /** No model is configured. */
   "not_configured",
-  /** What is asked about is too long; a cut one would let its end pass unread. */
+  /** The question is too long; in a cut one the end would pass unread. */
   "question_too_large",
   /** The queue for a permit is full, or the deadline passed in it. */
   "too_busy",

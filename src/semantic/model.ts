@@ -73,7 +73,7 @@ const BREAKER_STATES: readonly BreakerState[] = ["closed", "half_open", "open"];
 /** Faults of the endpoint. The others concern one question, which must not be able to open the breaker for all. */
 const FAILURES: ReadonlySet<UnavailableCause> = new Set(["timed_out", "unreachable", "rate_limited", "server_error"]);
 
-/** The attempt for a request that was not sent. */
+/** Creates the attempt for a request that was not sent. */
 export const notAsked = (cause: UnavailableCause, detail: string): Attempt<never> => ({
   result: fault(cause, detail),
   isAsked: false,
@@ -82,7 +82,10 @@ export const notAsked = (cause: UnavailableCause, detail: string): Attempt<never
 const CIRCUIT_OPEN = notAsked("circuit_open", "the model failed too often lately");
 const ABSENT: Model = { isConfigured: false, ask: async () => notAsked("not_configured", "no model is configured") };
 
-/** `saysLittle`: the answer had less time than it may take, so that a timeout says nothing about the endpoint. */
+/**
+ * Classifies an attempt for the circuit breaker. `saysLittle`: the answer had less time than it may take, so that a timeout
+ * says nothing about the endpoint.
+ */
 function callResult({ result }: Attempt<Answer>, saysLittle: boolean): CallResult {
   if (!isFault(result)) return "worked";
   if (result.cause === "cancelled" || (result.cause === "timed_out" && saysLittle)) return "unknown";

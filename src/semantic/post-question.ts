@@ -19,7 +19,7 @@ export const MAX_REPLY_BYTES = 65_536;
 /** Errors of a connection that the other side closed, most often an idle one that was just taken up again. */
 const RESETS: ReadonlySet<string> = new Set(["ECONNRESET", "EPIPE", "UND_ERR_SOCKET"]);
 
-/** Code of a failure, such as `ECONNREFUSED`. Messages are not used: they may quote the request. */
+/** Returns the code of a failure, such as `ECONNREFUSED`. Messages are not used: they may quote the request. */
 function errorCode(error: unknown): string {
   const { cause } = error as { cause?: { readonly code?: unknown; readonly name?: unknown } };
   const code = String(cause?.code ?? cause?.name ?? "");

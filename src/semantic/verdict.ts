@@ -16,7 +16,7 @@ export interface GuardVerdict {
   readonly latencyMs: number;
 }
 
-/** No verdict. The rule says what that means for the action; it never means "violates nothing". */
+/** Missing verdict. The rule determines the consequence for the action; it never means "violates nothing". */
 export interface GuardUnavailable {
   readonly kind: "unavailable";
   readonly cause: UnavailableCause;
@@ -51,14 +51,14 @@ function countMembers(flatObject: string): number {
 /** Reads a text that is a verdict as a whole: one inside other text may come from the action. */
 function readVerdict(content: string): Omit<ModelVerdict, "kind" | "model"> | ModelFault {
   const verdict = parseJson(content);
-  if (!isMembers(verdict)) return invalid("the text is no JSON object");
+  if (!isMembers(verdict)) return invalid("the text is not a JSON object");
   if (Object.keys(verdict).sort().join() !== VERDICT_MEMBERS.join()) return invalid("the verdict has other members");
   const { violates, confidence, reason } = verdict;
   if (typeof violates !== "boolean") return invalid("`violates` is neither true nor false");
   if (typeof confidence !== "number" || !(confidence >= 0 && confidence <= 1)) {
-    return invalid("`confidence` is no number from 0 to 1");
+    return invalid("`confidence` is not a number from 0 to 1");
   }
-  if (typeof reason !== "string") return invalid("`reason` is no text");
+  if (typeof reason !== "string") return invalid("`reason` is not a string");
   if (countMembers(content) !== VERDICT_MEMBERS.length) return invalid("the verdict names a member twice");
   return { violates, confidence, reason: oneLine(reason) };
 }

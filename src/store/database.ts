@@ -34,12 +34,15 @@ const FINAL = /^(28...|3D000|42501)$/;
 export interface DatabaseOptions {
   /** A `postgresql://` URL of the login that serves. */
   readonly url: string;
-  /** A URL that logs in as the owner of the tables, for migrations and grants alone. Absent: another process migrates, or `url`. */
+  /**
+   * URL that logs in as the owner of the tables, only for migrations and grants. Absent: `url` migrates, or another process
+   * does.
+   */
   readonly ownerUrl?: string | undefined;
-  /** Connections of this process at most. */
+  /** Maximum number of connections of this process. */
   readonly poolSize: number;
   readonly log: StoreLog;
-  /** What the database needs before anything else, in order. Default: the product's. */
+  /** Migrations to apply before anything else, in order. Default: the product's. */
   readonly migrations?: readonly Migration[];
   /** Default `DEFAULT_CONNECT_MS`. */
   readonly connectMs?: number;
@@ -51,26 +54,26 @@ export interface Database {
   readonly orm: MikroORM;
   /** The ORM's own pool, for the plain statements. Values come as mikro-orm's type parsers give them. */
   readonly pool: Pool;
-  /** Rights of the login that serving does not take and that would let it change the log: none when both logins are set up. */
+  /** Rights of the login that serving does not need and that would let it change the log; empty when both logins are set up. */
   readonly excessRights: readonly string[];
   /** Waits for queries in flight. MAY be called again. */
   close(): Promise<void>;
 }
 
-/** `host:port` or the socket of a database URL: what may be shown of it. */
+/** Returns the part of a database URL that may be shown: `host:port`, or the socket. */
 export function addressOf(url: string): string {
   const { hostname, port, searchParams } = new URL(url);
   const host = hostname || searchParams.get("host") || "localhost";
   return host.startsWith("/") ? host : `${host}:${port || searchParams.get("port") || 5432}`;
 }
 
-/** Node reports a host with several addresses as one error without text that holds the real ones. */
+/** Returns the message of an error. For a host with several addresses, Node wraps the real errors in one without a message. */
 function messageOf(error: unknown): string {
   const first = error instanceof AggregateError ? error.errors[0] : error;
   return first instanceof Error ? first.message : String(first);
 }
 
-/** Role that a database URL logs in as. */
+/** Returns the role that a database URL logs in as. */
 export const loginOf = (url: string): string => new Client({ connectionString: url }).user ?? "";
 
 async function withConnection<T>(url: string, use: (client: Client) => Promise<T>): Promise<T> {
@@ -133,7 +136,7 @@ function poolOptions(poolSize: number): object {
     // One stays open, so that the first decision after a quiet time does not wait for a connection.
     min: 1,
     application_name: "acp",
-    // A statement is sent although the one before it on the connection is not answered yet.
+    // Pipelining: a statement is sent before the one before it on the connection is answered.
     pipeline: true,
     connectionTimeoutMillis: ACQUIRE_MS,
     // Awaited by the pool before a connection is first handed out.
@@ -172,7 +175,7 @@ function releaseDeadClients(pool: Pool): void {
   pool.on("release", (_error, client) => inUse.delete(client));
 }
 
-/** Tells which migrations a login does not find applied, and whether it may apply them. */
+/** Reads the migrations that a login does not find applied, and whether it may apply them. */
 async function readSchema(client: ClientBase, migrations: readonly Migration[]) {
   const { rows } = await client.query<{ mayCreate: boolean }>(MAY_CREATE);
   const select = client.query<{ name: string }>(`select name from ${MIGRATION_TABLE}`);
@@ -186,8 +189,8 @@ async function readSchema(client: ClientBase, migrations: readonly Migration[]) 
 }
 
 /**
- * Migrates as the owner, or as the login that serves if it may. `client` is a connection of that login. Throws STORE_UNAVAILABLE
- * if that login lacks anything after.
+ * Migrates as the owner, or as the login that serves if it may. `client` is a connection of that login. Throws
+ * STORE_UNAVAILABLE if that login lacks anything afterwards.
  */
 async function ensureSchema(
   client: ClientBase,
@@ -215,8 +218,8 @@ function warnOf(rights: readonly string[], login: string, log: StoreLog): void {
 }
 
 /**
- * Waits for the database, migrates it and opens the ORM with its pool. Warns of every right of the login that serving does
- * not take. Promises: when it returns the schema is the newest, a connection has been made, and the owner's is closed.
+ * Waits for the database, migrates it and opens the ORM with its pool. Warns of every right of the login that serving does not
+ * need. Promises: when it returns the schema is the newest, a connection has been made, and the owner's is closed.
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   const { url, ownerUrl, poolSize, log, connectMs = DEFAULT_CONNECT_MS } = options;
@@ -262,7 +265,7 @@ const codeOf = (error: unknown): string => String((error as { code?: unknown } |
 /** True when a statement failed because a row of its key exists. */
 export const isUniqueViolation = (error: unknown): boolean => codeOf(error) === UNIQUE_VIOLATION;
 
-/** Awaits a statement; a database that does not answer is STORE_UNAVAILABLE. */
+/** Awaits a statement. Rejects with STORE_UNAVAILABLE if the database does not answer. */
 export async function stored<T>(work: PromiseLike<T>): Promise<T> {
   try {
     return await work;

@@ -142,7 +142,7 @@ async function unless(codes: readonly string[], work: Promise<void>): Promise<vo
   });
 }
 
-/** The directory of the programs as the account can run them: as installed, or copied once per version into `home`. */
+/** Finds the directory of programs that the account can run: as installed, or copied once per version into `home`. */
 async function openPrograms(account: Account | undefined, home: string): Promise<string> {
   const { native, version } = await findPackage();
   const isUsable = await assertRuns(native, account).then(
@@ -159,7 +159,7 @@ async function openPrograms(account: Account | undefined, home: string): Promise
   return join(copy, "bin");
 }
 
-/** Makes a directory and those above it. A `mode` is given to each that is made, whatever the umask. */
+/** Creates a directory and its parents. `mode` is set on each that is created, whatever the umask. */
 async function makeDirectory(path: string, mode?: number): Promise<void> {
   if (await exists(path)) return;
   // Node's own recursion never ends where a file system answers ENOENT to every mkdir, as /proc does.
@@ -178,7 +178,7 @@ async function initialise(directory: string, account: Account | undefined, progr
   await runAs(account, join(programs, "initdb"), [`--pgdata=${data}`, `--pwfile=${password}`, ...INITDB_FLAGS]);
 }
 
-/** Makes a database in `published`, or in `rootHome` with a file `location` in `published` that names the directory. */
+/** Creates a database in `published`, or in `rootHome` with a file `location` in `published` that names the directory. */
 async function create(dataDir: string, published: string, rootHome: string): Promise<void> {
   const account = await chooseAccount();
   const staging = join(dataDir, `.postgres-${randomUUID()}`);
@@ -206,7 +206,7 @@ function cannotMake(directory: string, cause: unknown): ControlPlaneError {
   return unavailable(message, { directory }, cause);
 }
 
-/** Directory of the published database; undefined when none was ever published. */
+/** Finds the directory of the published database; undefined if none was ever published. */
 async function findDirectory(published: string): Promise<string | undefined> {
   if (!(await exists(published))) return undefined;
   const location = await readFile(join(published, "location"), "utf8").catch(() => published);
@@ -218,8 +218,8 @@ async function findDirectory(published: string): Promise<string | undefined> {
 }
 
 /**
- * Opens the database of `dataDir`, making it on first use. It lives in `dataDir/postgres`; when this process is root and
- * that is closed to PostgreSQL's account, in `rootHome`. Promises: an existing database is never replaced.
+ * Opens the database of `dataDir`, creating it on first use. It lives in `dataDir/postgres`, or in `rootHome` if this process
+ * is root and that directory is closed to PostgreSQL's account. Promises: an existing database is never replaced.
  */
 export async function openPostgresFiles(dataDir: string, rootHome: string = DEFAULT_ROOT_HOME): Promise<PostgresFiles> {
   await makeDirectory(resolve(dataDir)).catch((error: unknown) => {

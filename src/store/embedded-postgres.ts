@@ -10,7 +10,7 @@ import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { OWNER, openPostgresFiles, type PostgresFiles, PROGRAM_ENVIRONMENT } from "./embedded-postgres-files.ts";
 import type { StoreLog } from "./migrate.ts";
 
-/** Connections of all processes that use the server. */
+/** Maximum number of connections of all processes that use the server. */
 export const DEFAULT_MAX_CONNECTIONS = 200;
 /** Milliseconds until a start is given up: recovery after a crash replays at most one checkpoint interval. */
 const START_MS = 60_000;
@@ -20,7 +20,7 @@ const IN_USE_MS = 2_000;
 const STOP_MS = 30_000;
 const POLL_MS = 50;
 const RETRY_MS = 200;
-/** Bytes after which a start begins the server's log anew. */
+/** Bytes after which a start truncates the server's log. */
 const LOG_LIMIT = 16 * 1_048_576;
 const HOST = "127.0.0.1";
 const DATABASE = "acp";
@@ -47,8 +47,8 @@ const SETTINGS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Runs PostgreSQL in place of the shell, beside a watcher that reads from the process which started it. The pipe ends with
- * that process, however it dies, and then the watcher has PostgreSQL shut down.
+ * Runs PostgreSQL in place of the shell, beside a watcher that reads from the process which started it. The pipe ends with that
+ * process, however it dies, and the watcher then shuts PostgreSQL down.
  */
 const SUPERVISED = `exec 3<&0 </dev/null
 ( ( while read -r line; do :; done; kill -INT $$ ) <&3 >/dev/null 2>&1 & )
@@ -56,10 +56,10 @@ exec "$@" 3<&-`;
 
 /** Directory and settings of an embedded PostgreSQL. */
 export interface EmbeddedPostgresOptions {
-  /** Made when it does not exist. MUST be on a local disk. */
+  /** Created if it does not exist. MUST be on a local disk. */
   readonly dataDir: string;
   readonly log: StoreLog;
-  /** Settings of PostgreSQL in place of the product's, which make every commit durable. Default none. */
+  /** Settings of PostgreSQL that replace the product's, which make every commit durable. Default: none. */
   readonly settings?: Readonly<Record<string, string>>;
   /** Connections that the server accepts. Default `DEFAULT_MAX_CONNECTIONS`. */
   readonly maxConnections?: number;
@@ -98,12 +98,12 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
 interface Launched {
   readonly child: ChildProcess;
   readonly port: number;
-  /** Resolves when it ended, with the last fatal line of its log. */
+  /** Resolves when the server has ended, with the last fatal line of its log. */
   readonly failure: Promise<string>;
 }
 
 class EmbeddedServer {
-  /** Password of the login that serves. Made anew at every start and stored by PostgreSQL alone, as a hash. */
+  /** Password of the login that serves. Generated at every start, and stored only by PostgreSQL, as a hash. */
   readonly servicePassword = randomBytes(24).toString("base64url");
   readonly #files: PostgresFiles;
   readonly #options: EmbeddedPostgresOptions;
@@ -116,7 +116,7 @@ class EmbeddedServer {
     this.#options = options;
   }
 
-  /** Starts the server; gives its port. */
+  /** Starts the server. Returns its port. */
   async start(): Promise<number> {
     this.#running = this.#launchUntilReady();
     const { port } = await this.#running;
@@ -190,7 +190,7 @@ async function launch(files: PostgresFiles, options: EmbeddedPostgresOptions): P
     detached: true,
     stdio: ["pipe", file.fd, file.fd],
   });
-  // Neither keeps this process alive.
+  // Neither may keep this process alive.
   child.unref();
   (child.stdin as unknown as Socket).unref();
   const ended = once(child, "exit").then(
@@ -240,13 +240,13 @@ async function prepare(client: Client, { files, port, servicePassword }: Prepare
   const role = await client.query("select from pg_roles where rolname = $1", [SERVICE]);
   if (role.rowCount === 0) await client.query(`create role ${SERVICE}`);
   await client.query(`alter role ${SERVICE} login password '${servicePassword}'`);
-  // A convenience alone: without the file the next start takes any free port.
+  // Only a convenience: without the file the next start takes any free port.
   await writeFile(portFile(files), `${port}\n`, { mode: 0o600 }).catch(() => undefined);
 }
 
 const portFile = ({ directory }: PostgresFiles): string => join(directory, "port");
 
-/** A port that was free a moment ago: `preferred` if it is, else any. */
+/** Finds a port that is free now: `preferred` if it is, else any. */
 async function findPort(preferred: number): Promise<number> {
   const server = createServer().listen(preferred, HOST);
   try {

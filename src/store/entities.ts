@@ -3,7 +3,7 @@ import { defineEntity, type InferEntity, p } from "@mikro-orm/postgresql";
 /** JSON as PostgreSQL keeps it. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
-/** A workspace and its settings. `trustSeq` is the log size that every `agent.trustTenths` is true of. */
+/** A workspace and its settings. `trustSeq` is the log size that every `agent.trustTenths` reflects. */
 export const WorkspaceEntity = defineEntity({
   name: "Workspace",
   tableName: "workspace",
@@ -54,7 +54,9 @@ export const ApiKeyEntity = defineEntity({
   },
 });
 
-/** A person's sign-in to the dashboard, by the SHA-256 of what the cookie holds. `holder` is the key's id, or names the person. */
+/**
+ * A person's sign-in to the dashboard, by the SHA-256 of the cookie's secret. `holder` is the key's id, or names the person.
+ */
 export const SignInEntity = defineEntity({
   name: "SignIn",
   tableName: "sign_in",
@@ -137,7 +139,7 @@ export const DepartmentEntity = defineEntity({
   },
 });
 
-/** That an agent belongs to a department. */
+/** Membership of an agent in a department. */
 export const DepartmentMemberEntity = defineEntity({
   name: "DepartmentMember",
   tableName: "department_member",
@@ -182,7 +184,10 @@ export const MandateVersionEntity = defineEntity({
   },
 });
 
-/** A named set of mandates; `MandateVersion.pack` says which. `appliedDigest` is its digest after the last change of the set. */
+/**
+ * A named set of mandates, to which `MandateVersion.pack` points. `appliedDigest` is its digest after the last change of the
+ * set.
+ */
 export const PackEntity = defineEntity({
   name: "Pack",
   tableName: "pack",
@@ -208,8 +213,8 @@ export const MandateTestEntity = defineEntity({
 });
 
 /**
- * An escalation's state; what it is about stands in the log entry `createdSeq`. `expiresAtMs` is the end of the approval once
- * approved. `askedBy` holds the keys that asked, `updatedSeq` the log index of the last further ask or withdrawal.
+ * State of an escalation; its action is in the log entry `createdSeq`. `expiresAtMs` is the end of the approval once approved.
+ * `askedBy` holds the keys that asked, `updatedSeq` the log index of the last further ask or withdrawal.
  */
 export const EscalationEntity = defineEntity({
   name: "Escalation",
@@ -272,7 +277,7 @@ export const RevocationEntity = defineEntity({
   },
 });
 
-/** A record of something that went wrong and what was done. */
+/** Record of an incident and of the measure taken. */
 export const IncidentEntity = defineEntity({
   name: "Incident",
   tableName: "incident",
@@ -290,7 +295,7 @@ export const IncidentEntity = defineEntity({
   },
 });
 
-/** A webhook: where it goes, how far it got, and which process delivers it. Its lease is the statements' own affair. */
+/** A webhook: its URL, its cursor in the log, and the process that delivers it. Only the SQL statements use its lease. */
 export const WebhookEntity = defineEntity({
   name: "Webhook",
   tableName: "webhook",
@@ -328,8 +333,9 @@ export const WebhookDeliveryEntity = defineEntity({
 });
 
 /**
- * A workspace's settings of redaction. `sealedPrivate` is what is kept encrypted: allow-list, address and key of the model's service; it tells too whether a process has the
- * right key. `revision` grows with every change of the settings and of the registered values.
+ * Redaction settings of a workspace. `sealedPrivate` holds the encrypted part: allow-list, address and key of the model's
+ * service. Decrypting it also shows whether a process has the right key. `revision` increases with every change of the settings
+ * and of the registered values.
  */
 export const RedactionSettingsEntity = defineEntity({
   name: "RedactionSettings",
@@ -344,7 +350,7 @@ export const RedactionSettingsEntity = defineEntity({
   },
 });
 
-/** A registered personal value, encrypted. `mark` is a keyed digest of it, by which a repetition is known. */
+/** A registered personal value, encrypted. `mark` is a keyed digest of it, which identifies a repetition. */
 export const PersonalValueEntity = defineEntity({
   name: "PersonalValue",
   tableName: "personal_value",
@@ -358,7 +364,7 @@ export const PersonalValueEntity = defineEntity({
   },
 });
 
-/** A webhook that hears of leakage. `sealedSecret` is its encrypted secret, null for none. */
+/** A webhook for leaks. `sealedSecret` is its encrypted secret; null without one. */
 export const RedactionWebhookEntity = defineEntity({
   name: "RedactionWebhook",
   tableName: "redaction_webhook",

@@ -21,7 +21,7 @@ export type IdPrefix =
 
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";
 
-/** Lower-case RFC 4648 base32 without padding: 26 characters for 16 bytes. */
+/** Writes bytes as lower-case RFC 4648 base32 without padding: 26 characters for 16 bytes. */
 export function base32FromBytes(bytes: Uint8Array): string {
   let text = "";
   let bits = 0;
@@ -37,7 +37,7 @@ export function base32FromBytes(bytes: Uint8Array): string {
   return bits === 0 ? text : text + ALPHABET[(value << (5 - bits)) & 31];
 }
 
-/** A UUIDv7 (RFC 9562 §5.7) as 16 bytes. */
+/** Creates a UUIDv7 (RFC 9562 §5.7) as 16 bytes. */
 export function createUuidV7(nowMs: number): Uint8Array {
   // A UUIDv4 has the same variant, and Node draws its random bits in advance.
   const bytes = Buffer.from(randomUUID().replaceAll("-", ""), "hex");
@@ -46,7 +46,7 @@ export function createUuidV7(nowMs: number): Uint8Array {
   return bytes;
 }
 
-/** A new id: the prefix, `_` and the lower-case base32 of a UUIDv7. */
+/** Creates an id: the prefix, `_` and the lower-case base32 of a UUIDv7. */
 export function createId(prefix: IdPrefix): string {
   return `${prefix}_${base32FromBytes(createUuidV7(Date.now()))}`;
 }
@@ -61,7 +61,7 @@ export function idFromDigest(prefix: IdPrefix, text: string): string {
   return `${prefix}_${base32FromBytes(hash("sha256", text, "buffer").subarray(0, 16))}`;
 }
 
-/** The same UUID under another prefix: an escalation shares the UUID of the decision that made it. */
+/** Returns the id with the same UUID and another prefix: an escalation shares the UUID of the decision that created it. */
 export function idWithPrefix(prefix: IdPrefix, id: string): string {
   return `${prefix}${id.slice(id.indexOf("_"))}`;
 }

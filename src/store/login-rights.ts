@@ -11,9 +11,9 @@ const ATTRIBUTES = {
 };
 /** Predefined roles, which act on the server, its files and every table. The owner of a database is a member of one by itself. */
 const PREDEFINED_ROLES = "rolname like 'pg\\_%' and rolname <> 'pg_database_owner'";
-/** Rights that serving takes to some tables. */
+/** Rights that serving needs on some tables. */
 const TABLE_RIGHTS = ["insert", "update", "delete"];
-/** Rights that serving takes to no table. */
+/** Rights that serving needs on no table. */
 const NEVER_TAKEN = ["truncate", "trigger", "references", "select with grant option", "insert with grant option"];
 /** Setting that switches ordinary triggers off. */
 const TRIGGER_SETTING = "session_replication_role";
@@ -25,8 +25,8 @@ const attributeRows = Object.entries(ATTRIBUTES).map(
 );
 
 /**
- * Query of the rights of the login that serving does not take: its own, and those of every role that it could act as. It
- * asks for the login of the session, since `RESET ROLE` returns to that. Parameters: none.
+ * Query of the login's rights that serving does not need: its own, and those of every role that it could act as. It asks for
+ * the login of the session, since `RESET ROLE` returns to that. Parameters: none.
  */
 const excessRightsQuery = (versionNumber: number, neverTaken: readonly string[]): string => `
   with self as (select * from pg_roles where rolname = session_user),

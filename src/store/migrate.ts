@@ -28,7 +28,7 @@ export const INSERT_ONLY_TRIGGER = "insert_only";
 export interface MigrationOptions {
   /** In the order of their application. */
   readonly migrations: readonly Migration[];
-  /** Role that gets exactly the rights which serving takes. MUST exist. Absent: the owner serves. */
+  /** Role that gets exactly the rights that serving needs. MUST exist. Absent: the owner serves. */
   readonly login?: string | undefined;
   readonly log: StoreLog;
 }
@@ -40,12 +40,12 @@ begin
 end $$`;
 
 /**
- * The statements that make a table insert-only, for the migration that makes the table, in order. After them UPDATE,
- * DELETE and TRUNCATE fail with SQLSTATE 42501 for everyone, the owner and replication sessions included, and every run of
- * the migrations leaves the login that serves no right to them. `table` MUST be a plain lower-case name.
+ * Returns the statements that make a table insert-only, for the migration that creates the table, in order. After them UPDATE,
+ * DELETE and TRUNCATE fail with SQLSTATE 42501 for everyone, the owner and replication sessions included, and after every run
+ * of the migrations the login that serves has no right to them. `table` MUST be a plain lower-case name.
  */
 export function insertOnly(table: string): readonly string[] {
-  if (!/^[a-z_][a-z0-9_]*$/.test(table)) throw new TypeError(`\`${table}\` is no plain table name`);
+  if (!/^[a-z_][a-z0-9_]*$/.test(table)) throw new TypeError(`\`${table}\` is not a plain table name`);
   return [
     REFUSE_CHANGE,
     // Per statement: TRUNCATE has no rows, and a statement that would match none is refused as well.
@@ -77,7 +77,7 @@ begin
   end loop;
 end $$`;
 
-/** Gives a role what serving takes, and takes away what else was granted to it. Does nothing for the owner itself. */
+/** Grants a role the rights that serving needs, and revokes all others. Does nothing for the owner itself. */
 async function grantTo(client: Client, login: string): Promise<void> {
   const { rows } = await client.query("select current_user = $1 as is_owner", [login]);
   if (rows[0]?.is_owner) return;
@@ -85,7 +85,7 @@ async function grantTo(client: Client, login: string): Promise<void> {
   await client.query(GRANT_TABLES);
 }
 
-/** Applies what the database does not have yet, in one transaction; gives the names. */
+/** Applies the migrations that the database lacks, in one transaction. Returns their names. */
 async function applyPending(client: Client, migrations: readonly Migration[]): Promise<readonly string[]> {
   await client.query(
     `create table if not exists ${MIGRATION_TABLE} (name text primary key, applied_at timestamptz not null default now())`,
@@ -134,7 +134,7 @@ export async function runMigrations(ownerUrl: string, options: MigrationOptions)
   try {
     return await migrate(client, options);
   } finally {
-    // The end of the session gives the lock back.
+    // The end of the session releases the lock.
     await client.end();
   }
 }

@@ -28,7 +28,7 @@ export function readerWithin(transaction: Transaction): Reader {
   };
 }
 
-/** Runs `read` in a READ ONLY transaction, which shows it one moment of the database. */
+/** Runs `read` in a READ ONLY transaction, in which it sees one snapshot of the database. */
 export async function readSnapshot<T>(pool: Pool, read: (client: PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect();
   try {
@@ -56,7 +56,7 @@ export class ReadOnlyDatabase implements Reader {
     return this.snapshot((reader) => reader.query<R>(config));
   }
 
-  /** Runs `read` on one moment of the database. */
+  /** Runs `read` on one snapshot of the database. */
   snapshot<T>(read: (reader: Reader) => Promise<T>): Promise<T> {
     return readSnapshot(this.#pool, read);
   }

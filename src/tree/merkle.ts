@@ -52,7 +52,7 @@ export function appendLeaves(
   return { size, roots };
 }
 
-/** Computes the root of the tree (RFC 6962 §2.1); for the empty tree the SHA-256 of nothing. */
+/** Computes the root of the tree (RFC 6962 §2.1); for the empty tree the SHA-256 of the empty string. */
 export function rootOf(frontier: Frontier): Uint8Array {
   const { roots } = frontier;
   if (roots.length === 0) return hash("sha256", "", "buffer");

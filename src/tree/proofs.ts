@@ -82,7 +82,7 @@ export function frontierOf(range: LeafRange, hashOf: (node: TreeNode) => Uint8Ar
   return { size: range.end - range.start, roots: nodesOf(range).map(hashOf) };
 }
 
-/** Computes the root of a range; for an empty one the SHA-256 of nothing. */
+/** Computes the root of a range; for an empty one the SHA-256 of the empty string. */
 export function rangeRoot(range: LeafRange, hashOf: (node: TreeNode) => Uint8Array): Uint8Array {
   return rootOf(frontierOf(range, hashOf));
 }

@@ -95,7 +95,7 @@ describe("workspaces", () => {
         .message;
     for (const name of ["arguments", "tool", "mcp_server"])
       expect(await isRefused(["x", name])).to.equal(
-        `\`approval_ignores\` must not hold \`${name}\`, which says what is called`,
+        `\`approval_ignores\` must not hold \`${name}\`, which identifies the call`,
       );
     for (const name of [5, "", "x".repeat(129)])
       expect(await isRefused(["x", name])).to.equal("`approval_ignores[1]` must be a text of 1 to 128 characters");

@@ -726,7 +726,7 @@ export enum ErrorReason {
 
   /**
    * The waiting definition is not the version that was reviewed, or no definition waits.
-   * Example: "of tool `read` version 2 waits to be accepted; look at it first".
+   * Example: "version 2 waits to be accepted for tool `read`; review it first".
    * FAILED_PRECONDITION, 409 over HTTP.
    *
    * @generated from enum value: ERROR_REASON_MCP_TOOL_CHANGED = 125;

@@ -13,7 +13,7 @@ export interface StoredWebhook {
   /** Signs too until `oldSecretUntilMs`. */
   readonly sealedOldSecret: Buffer | null;
   readonly oldSecretUntilMs: number | null;
-  /** Log index before which everything was delivered or is not one of its events. */
+  /** Log index before which all its events were delivered. */
   readonly nextSeq: number;
   /** Number of changes by callers to the URL, the events or the cursor. */
   readonly revision: number;

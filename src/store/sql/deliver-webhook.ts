@@ -52,9 +52,9 @@ const SPAN = 200_000;
 const MAY_BE_EVENT = "(kind = 1 or decision >= 2)";
 
 /**
- * Reads entries that may be events of a webhook, oldest first, and how far the log was searched: up to `end`, which is at
- * most `size`, the size of the log in the same snapshot. Allowed actions cost nothing, since the index excludes them. May
- * return other changes too, because their type is searched as text.
+ * Reads entries that may be events of a webhook, oldest first, and the index `end` up to which the log was searched, at most
+ * `size`, the size of the log in the same snapshot. Allowed actions cost nothing, since the index excludes them. MAY return
+ * other changes too, because their type is searched as text.
  * Parameters: workspace, first index, decisions, texts of which a change has one, most rows.
  * Without events it returns one row without `seq`; no row: no such workspace.
  */

@@ -4,10 +4,10 @@ const COLUMNS = `seq::float8 as seq, at_ms::float8 as at, kind, entry_id as "ent
 const headColumn = (column: string): string => `(select ${column} from ledger_head where workspace_id = $1)`;
 
 /**
- * Reads the log from an index on, oldest first, for a replica that catches up. Omits the bodies of decisions, because
- * folding a decision needs only its columns. The last entry of the log carries the head's frontier: one statement sees one
- * state of the database, so the reader need not hash leaves. A row beyond the head was not appended. The order names the table's column; the selected `seq` is a
- * float, which no index holds.
+ * Reads the log from an index on, oldest first, for a replica that catches up. Omits the bodies of decisions, because folding a
+ * decision needs only its columns. The last entry of the log carries the head's frontier: one statement sees one state of the
+ * database, so the reader need not hash leaves. A row beyond the head was not appended. The order names the table's column; the
+ * selected `seq` is a float, which no index holds.
  * Parameters: workspace, first index, most rows.
  */
 export const readEntriesFrom = {

@@ -80,7 +80,7 @@ export const readPendingEscalations = {
   ),
 };
 
-/** Tells whether a pending escalation has expired. Parameters: workspace, time in epoch milliseconds. No row: none has. */
+/** Tests whether a pending escalation has expired. Parameters: workspace, time in epoch milliseconds. No row: none has. */
 export const readExpired = {
   name: "read-expired",
   text: "select 1 from escalation where workspace_id = $1 and status = 1 and expires_at_ms <= $2 limit 1",
@@ -94,7 +94,7 @@ export const readNextExpiries = {
 };
 
 /**
- * Lists an agent's approvals that nobody has used and that have not expired, newest first.
+ * Lists an agent's approvals that are neither used nor expired, newest first.
  * Parameters: workspace, agent, number of the status `approved`, epoch milliseconds, most rows.
  */
 export const readUsableApprovals = {

@@ -25,15 +25,17 @@ export interface McpToolDefinitionRow extends McpToolVersionRow {
 }
 
 /**
- * Reads the versions that decide about the tools of a server, by name and version: of each the latest and the latest accepted one. A server
- * may make any number of versions. Parameters: workspace, server.
+ * Reads the versions that decide about the tools of a server, by name and version: of each tool the latest and the latest
+ * accepted one. A server may create any number of versions. Parameters: workspace, server.
  */
 export const readMcpToolPins = `select ${COLUMNS} from mcp_tool v ${joined("d.latest, d.active", "")}`;
 
 /** Reads the same for some tools. Parameters: workspace, server, their names as a JSON array. */
 export const readNamedMcpToolPins = `select ${COLUMNS} from mcp_tool v ${joined("d.latest, d.active", NAMED)}`;
 
-/** Reads these versions of some tools, and what was in force before, with their definitions. Parameters: workspace, server, names. */
+/**
+ * Reads these versions of some tools, and those in force before, with their definitions. Parameters: workspace, server, names.
+ */
 export const readMcpToolDefinitions = `select ${COLUMNS}, v.definition, v.first_seen_at_ms::float8 as "firstSeenAtMs",
     v.accepted_by as "acceptedBy" from mcp_tool v
     ${joined("d.latest, d.active, d.before", NAMED)}`;

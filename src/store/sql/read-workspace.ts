@@ -78,14 +78,14 @@ export const readAuthority = {
     order by created_seq, id`,
 };
 
-/** Reads who lent a grant to whom, ended or not. Further parameter: its id. */
+/** Reads the grantor and the grantee of a grant, ended or not. Further parameter: its id. */
 export const readEndedGrant = {
   name: "read-ended-grant",
   text: `select agent_id as "agentId", sealed ->> 'grantor_agent_id' as "grantorAgentId" from authority
     where workspace_id = $1 and id = $2 and kind = 'grant'`,
 };
 
-/** Reads what decisions depend on in grants and tokens, ended or not. Further parameter: their ids. */
+/** Reads the facts of grants and tokens that decisions depend on, ended or not. Further parameter: their ids. */
 export const readAuthorityFacts = {
   name: "read-authority-facts",
   text: `select id, sealed ->> 'grantor_agent_id' as "grantorAgentId",

@@ -32,7 +32,7 @@ export const readPersonalValues = {
     where workspace_id = $1 and value_id > $2 order by value_id limit $3`,
 };
 
-/** Reads the active webhooks, which hear of leaks. Parameter: workspace. */
+/** Reads the active webhooks for leaks. Parameter: workspace. */
 export const readActiveRedactionWebhooks = {
   name: "read-active-redaction-webhooks",
   text: `select webhook_id as "webhookId", url, sealed_secret as "sealedSecret" from redaction_webhook

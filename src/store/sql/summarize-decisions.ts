@@ -27,8 +27,8 @@ export const findFirstsAfter = {
 const BUCKET = `(width_bucket(seq, $4::bigint[]) - 1)::integer as bucket`;
 
 /**
- * Counts by bucket the entries between two indexes that are no allowed decisions: blocked and escalated decisions that count, and
- * all of them. The others are what is missing to the length of the bucket. The condition MUST equal that of the index
+ * Counts by bucket the entries between two indexes that are not allowed decisions: blocked and escalated decisions that count,
+ * and all such entries. The rest of a bucket are allowed decisions. The condition MUST equal that of the index
  * `ledger_entry_event`. Parameters: workspace, first index, index to stop before, first index of each bucket.
  */
 export const countRefusals = {
@@ -49,7 +49,7 @@ export const countDecisionsOfAgent = {
     where workspace_id = $1 and seq >= $2 and seq < $3 and kind in (0, 2) and agent_id = $5 group by 1`,
 };
 
-// Only bodies that may say something are parsed: most decisions allow, and no mandate observes them.
+// Only bodies that may hold reasons are parsed: most decisions allow, and no mandate observes them.
 const countReasons = (decisions: string): string => `with looked as materialized (
     select case when decision >= 2 then coalesce(body::json -> 'reasons', '[{"code":"DEFAULT"}]') end as reasons,
       case when strpos(body, '"observed":[') > 0 then body::json -> 'observed' end as observed
@@ -72,16 +72,16 @@ const countReasons = (decisions: string): string => `with looked as materialized
     ) each) as observed`;
 
 /**
- * Reads the most frequent reasons of blocked and escalated decisions, and what observing mandates would have decided, of the newest
- * decisions between two indexes. Parameters: workspace, first index, index to stop before, most decisions, most reasons, most
- * versions of mandates.
+ * Reads the most frequent reasons of blocked and escalated decisions, and the decisions that observing mandates would have
+ * made, from the newest decisions between two indexes. Parameters: workspace, first index, index to stop before, most
+ * decisions, most reasons, most versions of mandates.
  */
 export const readTopReasons = {
   name: "read-top-reasons",
   text: countReasons("workspace_id = $1 and seq >= $2 and seq < $3 and kind <> 1 and kind <> 2"),
 };
 
-/** Reads them for one agent. Parameters: as `readTopReasons`, then the agent. */
+/** Reads the same for one agent. Parameters: as `readTopReasons`, then the agent. */
 export const readTopReasonsOfAgent = {
   name: "read-top-reasons-of-agent",
   text: countReasons("workspace_id = $1 and seq >= $2 and seq < $3 and kind in (0, 2) and kind <> 2 and agent_id = $7"),
