@@ -6,8 +6,8 @@ import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/kit.css";
 
-// Radix's dialogs take the nonce of the styles that they add from `get-nonce`. Browsers hide the attribute from scripts of the page,
-// and show the property.
+// Radix's dialogs read the nonce for their styles from `get-nonce`. Browsers hide the attribute from scripts of the page, but
+// show the property.
 const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce;
 if (nonce !== undefined && nonce !== "") setNonce(nonce);
 

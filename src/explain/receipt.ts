@@ -1,12 +1,12 @@
 import { listAt, numberAt, textAt, valueAt } from "../verify/json.ts";
 
-/** A thing that a sentence names, for readers who can go to it. */
+/** A thing named in a sentence, which a reader can go to. */
 export interface Named {
   readonly kind: "agent" | "tool" | "mandate" | "escalation" | "decision";
   readonly id: string;
 }
 
-/** A part of a sentence: words of ours, or a text from elsewhere, which is shown as such and may name something. */
+/** A part of a sentence: the service's own words, or a quoted text from elsewhere, which may name a thing. */
 export type Part = string | { readonly quoted: string; readonly names?: Named | undefined };
 
 /** A sentence of an explanation. */
@@ -18,12 +18,12 @@ const PAST: Readonly<Record<string, string>> = {
   escalate: "escalated to a person",
 };
 
-/** Tells in sentences what was asked, what was decided and what followed, from the sealed text of a decision alone. */
+/** Explains a decision in sentences from its sealed text alone: the action, the decision and its effects. */
 export function receiptSentences(body: unknown): readonly Sentence[] {
   return [asked(body), decided(body), ...approval(body), trust(body), ...capped(body), ...ended(body)];
 }
 
-/** Writes a sentence for a reader of plain text: names in backticks, each with its id. */
+/** Writes a sentence as plain text: quoted texts in backticks, names with their ids. */
 export function plainText(sentence: Sentence): string {
   return sentence.map((part) => (typeof part === "string" ? part : plainPart(part))).join("");
 }
@@ -52,7 +52,7 @@ function asked(body: unknown): Sentence {
   ];
 }
 
-/** The causes of each step of deciding. The word of the decision goes before. */
+/** Endings of the sentence about the decision, by the step that decided. */
 const PATHS: Readonly<Record<string, string>> = {
   revoked: " because the agent was deactivated or revoked.",
   permissions: " because the agent's permissions and capabilities do not admit this action type.",
@@ -121,7 +121,7 @@ function ended(body: unknown): readonly Sentence[] {
   return sentences;
 }
 
-/** One reason as it was sealed; a member that was not sealed is empty. */
+/** One sealed reason. Members that were left out are empty. */
 export interface SealedReason {
   readonly code: string;
   readonly message: string;
@@ -132,7 +132,7 @@ export interface SealedReason {
   readonly wouldPass: string;
 }
 
-/** Reads the reasons of a sealed decision, or of an observing mandate in it, most decisive first. */
+/** Reads the reasons of a sealed decision or of an observing mandate in it, most decisive first. */
 export function reasonsIn(value: unknown): readonly SealedReason[] {
   return listAt(value, "reasons").map((reason) => ({
     code: textAt(reason, "code"),

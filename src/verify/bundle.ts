@@ -9,11 +9,11 @@ export const LOG_FORMAT = "agent-control-plane.log/1";
 /** The `format` of a decision bundle: one JSON text. */
 export const DECISION_FORMAT = "agent-control-plane.decision/1";
 
-/** The part that bundles of both kinds begin with. */
+/** Head shared by both kinds of bundle. */
 export interface BundleHead {
-  /** The C2SP note. */
+  /** C2SP note. */
   readonly checkpoint: string;
-  /** The keys in the bundle. They prove nothing by themselves. */
+  /** Untrusted keys of the bundle. */
   readonly publicKeys: readonly PublicKey[];
 }
 

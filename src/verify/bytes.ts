@@ -1,7 +1,7 @@
-/** Bytes in memory of their own, as Web Crypto takes them. */
+/** Bytes in an ArrayBuffer of their own, as Web Crypto requires. */
 export type Bytes = Uint8Array<ArrayBuffer>;
 
-/** Bytes of a SHA-256 hash. */
+/** Length of a SHA-256 hash in bytes. */
 export const HASH_BYTES = 32;
 
 const encoder = new TextEncoder();
@@ -28,7 +28,7 @@ export const areEqual = (a: Uint8Array, b: Uint8Array): boolean =>
 export const hex = (bytes: Uint8Array): string =>
   Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** Arguments that one call takes safely in every engine. */
+/** Arguments that every engine accepts in one call. */
 const CHUNK = 0x8000;
 
 /** Writes bytes in standard base64. */
@@ -49,7 +49,7 @@ export function bytesFromBase64(text: unknown, length?: number): Bytes | undefin
     const binary = atob(text);
     const bytes = new Uint8Array(binary.length);
     for (let at = 0; at < binary.length; at++) bytes[at] = binary.charCodeAt(at);
-    // `atob` skips white space and takes missing padding and stray bits.
+    // `atob` ignores white space, missing padding and surplus bits.
     if (btoa(binary) !== text) return undefined;
     return length === undefined || bytes.length === length ? bytes : undefined;
   } catch {

@@ -5,12 +5,12 @@ import { VerificationError } from "./verification-error.ts";
 
 /** A verified revocation certificate. */
 export interface VerifiedCertificate {
-  /** The signed members. */
+  /** Signed members. */
   readonly body: JsonRecord;
   readonly key: PublicKey;
 }
 
-/** Members of a certificate that are not part of its signed body. */
+/** Members of a certificate outside its signed body. */
 const UNSIGNED: ReadonlySet<string> = new Set(["signature", "public_key", "canonical_body"]);
 
 const WHERE = "the certificate";
@@ -31,7 +31,7 @@ export async function verifyCertificate(
   return { body, key };
 }
 
-/** Returns the signed body of a certificate. Throws `malformed` if it has none, `canonical` if it has another form. */
+/** Returns the signed body of a certificate. Throws `malformed` if it is missing, `canonical` if it has another form. */
 export function parseCertificate(certificate: JsonRecord): JsonRecord {
   const body = parseCanonicalObject(textOf(certificate));
   if (body !== undefined) return body;
@@ -58,14 +58,14 @@ export async function certificateKey(certificate: JsonRecord, trusted?: readonly
   return key;
 }
 
-/** Refuses a certificate whose signature is not one of the key over the signed body. */
+/** Refuses a certificate unless the key signed its body. */
 export async function assertCertificateSigned(certificate: JsonRecord, key: PublicKey): Promise<void> {
   const signature = required(bytesFromBase64(certificate.signature), WHERE, "`signature` in base64");
   if (await key.hasSigned(utf8(textOf(certificate)), signature)) return;
   throw new VerificationError("signature", `${WHERE}'s signature does not match its body`);
 }
 
-/** Refuses a certificate that shows anything else than its signed body. */
+/** Refuses a certificate whose other members differ from its signed body. */
 export function assertMatchesBody(certificate: JsonRecord): void {
   const body = parseCertificate(certificate);
   const names = Object.keys({ ...certificate, ...body }).filter((name) => !UNSIGNED.has(name));
@@ -74,7 +74,7 @@ export function assertMatchesBody(certificate: JsonRecord): void {
   throw new VerificationError("contradiction", `${WHERE}'s \`${wrong}\` differs from its signed body`);
 }
 
-/** Compares a shown value with a signed one; zeros that end a time, and a number written as digits, may differ in form. */
+/** Compares a shown value with a signed one. Trailing zeros of a time, and numbers written as strings, count as equal. */
 function isEquivalent(shown: unknown, signed: unknown): boolean {
   if (shown === signed) return true;
   if (isTime(shown) && isTime(signed)) return shortTime(shown) === shortTime(signed);
@@ -91,7 +91,7 @@ const isTime = (text: unknown): text is string => typeof text === "string" && /^
 
 const shortTime = (time: string): string => time.replace(/(\.\d*?)0*Z$/, "$1Z").replace(/\.Z$/, "Z");
 
-/** Refuses a signed body whose counts are not those of its lists. */
+/** Refuses a signed body whose counts differ from the lengths of its lists. */
 export function assertCounts(body: JsonRecord): void {
   const kinds = [body.counts, body.revoked].flatMap((each) => (isJsonRecord(each) ? Object.keys(each) : []));
   const wrong = kinds.find((kind) => listAt(body, `revoked.${kind}`).length !== numberAt(body, `counts.${kind}`));

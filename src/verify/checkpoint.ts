@@ -3,13 +3,13 @@ import { assertKeyId, type PublicKey } from "./public-key.ts";
 import { parseNote, refuseCheckpoint, signerOf, verifierKeyOf } from "./signed-note.ts";
 import { VerificationError } from "./verification-error.ts";
 
-/** A checkpoint, the statement that a log has this root at this size (c2sp.org/tlog-checkpoint). */
+/** A checkpoint: the statement that a log has this root at this size (c2sp.org/tlog-checkpoint). */
 export interface Checkpoint {
-  /** The log's name, the same in all of its checkpoints. */
+  /** Name of the log, the same in all of its checkpoints. */
   readonly origin: string;
   readonly treeSize: number;
   readonly root: Bytes;
-  /** The whole note. */
+  /** Complete note. */
   readonly note: string;
 }
 
@@ -18,7 +18,7 @@ export interface SignedCheckpoint extends Checkpoint {
   readonly key: PublicKey;
 }
 
-/** Reads the checkpoint of a note, without verifying its signature. Throws `checkpoint`. */
+/** Parses the checkpoint of a note, without verifying its signature. Throws `checkpoint`. */
 export function parseCheckpoint(note: string): Checkpoint {
   const { text } = parseNote(note);
   const [origin = "", size = "", root = "", ...more] = text.slice(0, -1).split("\n");
@@ -45,7 +45,7 @@ export async function verifyCheckpoint(note: string, keys: readonly PublicKey[])
   return { ...checkpoint, key };
 }
 
-/** A checkpoint as a service answers it: the note, and what the service says that it contains. */
+/** Checkpoint in an answer of the service: the note, and the service's claims about it. */
 export interface AnsweredCheckpoint {
   readonly origin: string;
   readonly treeSize: bigint;
@@ -54,7 +54,7 @@ export interface AnsweredCheckpoint {
   readonly verifierKey: string;
 }
 
-/** Verifies the checkpoint of an answer, and that the answer says of it what it says. Throws `VerificationError`. */
+/** Verifies the checkpoint of an answer and the answer's claims about it. Throws `VerificationError`. */
 export async function verifyAnsweredCheckpoint(
   answered: AnsweredCheckpoint,
   keys: readonly PublicKey[],
@@ -69,18 +69,18 @@ function contradicts(what: string): never {
   throw new VerificationError("contradiction", `the answer names another ${what}`);
 }
 
-/** Refuses an answer that names another log, size or root than its note. */
+/** Refuses an answer whose log, size or root differs from its note. */
 export function assertSameAsNote(answered: AnsweredCheckpoint, { origin, treeSize, root }: Checkpoint): void {
   if (origin !== answered.origin) contradicts("log than the note");
   if (BigInt(treeSize) !== answered.treeSize) contradicts("size than the note");
   if (!areEqual(root, answered.rootHash)) contradicts("root than the note");
 }
 
-/** Refuses an answer that names another key than the one that signed its note. */
+/** Refuses an answer whose key differs from the one that signed its note. */
 export function assertVerifierKey({ origin, verifierKey }: AnsweredCheckpoint, key: PublicKey): void {
   if (verifierKey !== verifierKeyOf(origin, key)) contradicts("verifier key than the one that signed");
 }
 
-/** Tests that the log of an origin is the one of a workspace. */
+/** Tests whether an origin is the log of a workspace. */
 export const isLogOf = (origin: string, workspaceId: unknown): boolean =>
   typeof workspaceId === "string" && origin.endsWith(`/vault/${workspaceId}`);

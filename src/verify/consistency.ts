@@ -3,7 +3,7 @@ import type { Checkpoint } from "./checkpoint.ts";
 import { rootsFromConsistency } from "./merkle.ts";
 import { VerificationError } from "./verification-error.ts";
 
-/** A consistency proof as a service answers it. */
+/** A consistency proof in an answer of the service. */
 export interface AnsweredConsistency {
   readonly from: bigint;
   readonly to: bigint;

@@ -4,10 +4,10 @@ import { VerificationError } from "./verification-error.ts";
 
 type Member = JsonValue | undefined;
 
-/** Members that a refusal names at most. */
+/** Maximum number of members named by a refusal. */
 const MAX_NAMED = 5;
 
-/** Refuses a GetDecision answer that says something else than the sealed text of the decision. */
+/** Refuses a GetDecision answer that contradicts the sealed text of the decision. */
 export function assertAnswers(answer: JsonRecord, body: JsonRecord): void {
   const different = contradictions(answer, body).map((path) => `\`${path}\``);
   if (different.length === 0) return;
@@ -29,7 +29,7 @@ function contradictions(answer: JsonRecord, body: JsonRecord): readonly string[]
   return [...different, ...Object.entries(parts).filter((each) => !isPart(each))].map(([path]) => path);
 }
 
-/** Members that are enums: the beginning of their words in Protobuf's JSON, and in lists the name of the member. */
+/** Enum members: the prefix of their words in Protobuf's JSON, and for lists the name of the member. */
 const ENUMS: Readonly<Record<string, { readonly prefix: string; readonly member?: string }>> = {
   "decision.decision": { prefix: "DECISION" },
   "decision.decision_path": { prefix: "DECISION_PATH" },
@@ -38,7 +38,7 @@ const ENUMS: Readonly<Record<string, { readonly prefix: string; readonly member?
   "receipt.authorisation.collective_limits": { prefix: "SCOPE", member: "scope" },
 };
 
-/** Returns a member of the answer with the words of enums as the log writes them. */
+/** Returns a member of the answer with enum words in the form of the log. */
 function answeredAt(answer: JsonRecord, path: string): Member {
   const value = valueAt(answer, path);
   const { prefix, member } = ENUMS[path] ?? {};
@@ -53,7 +53,7 @@ const wordOf = (prefix: string, value: Member): Member =>
 const textOf = (value: Member): string => (value === undefined ? "" : canonicalText(value));
 const isSame = (answered: Member, sealed: Member): boolean => textOf(lean(answered)) === textOf(lean(sealed));
 
-/** Drops what Protobuf leaves out of its JSON, and writes numbers as it writes 64 bit ones. */
+/** Drops default values, as Protobuf's JSON does, and writes numbers as strings, as it does for 64-bit ones. */
 function lean(value: Member): Member {
   if (typeof value === "number") return value === 0 ? undefined : String(value);
   if (value === "0" || value === "" || value === false || value === null) return undefined;
@@ -66,7 +66,7 @@ function lean(value: Member): Member {
   return members.length === 0 ? undefined : Object.fromEntries(members);
 }
 
-/** The members of the answer as the sealed text says them. */
+/** Returns the members of the answer with their values in the sealed text. */
 function sealedMembers(body: JsonRecord): Record<string, Member> {
   const at = (path: string): Member => valueAt(body, path);
   return {
@@ -132,10 +132,10 @@ function callMembers(body: JsonRecord): Record<string, Member> {
   };
 }
 
-/** Protobuf's JSON leaves out milliseconds that are zero. */
+/** Shortens a time as Protobuf's JSON does, which omits zero milliseconds. */
 const shortTime = (time: string): string => time.replace(/\.000Z$/, "Z");
 
-/** Restores what sealing leaves out of a limit because it follows from the rest. */
+/** Restores the members of a limit that sealing omits because they follow from the others. */
 function sealedLimit(value: JsonValue): JsonValue {
   if (!isJsonRecord(value)) return value;
   const remaining = Math.max(0, Number(value.limit) - Number(value.count));

@@ -6,12 +6,12 @@ import { hashOfLeaf, rootFromInclusion } from "./merkle.ts";
 import { assertSignedInTime } from "./public-key.ts";
 import { VerificationError } from "./verification-error.ts";
 
-/** The entry of a decision, and its proof. */
+/** Entry of a decision with its inclusion proof. */
 export interface DecisionProof {
-  /** The exact text that was hashed. */
+  /** Exact text that was hashed. */
   readonly body: string;
   readonly leafIndex: number;
-  /** The siblings from the leaf up to the root. */
+  /** Sibling hashes from the leaf up to the root. */
   readonly auditPath: readonly Uint8Array[];
 }
 
@@ -31,13 +31,13 @@ export async function verifyDecision(
   return body;
 }
 
-/** The arguments of an action and what else was said of it, as its metadata holds them. */
+/** Arguments and other metadata of an action. */
 export interface ActionParts {
   readonly arguments: JsonRecord | undefined;
   readonly metadata: JsonRecord | undefined;
 }
 
-/** Splits the metadata of a sealed action the way typed rules read them. */
+/** Splits the metadata of a sealed action as typed rules read it. */
 export function actionPartsOf(body: JsonRecord): ActionParts {
   const metadata = valueAt(body, "action.metadata");
   if (!isJsonRecord(metadata)) return { arguments: undefined, metadata: undefined };

@@ -2,11 +2,11 @@ import { isLogOf } from "./checkpoint.ts";
 import { type JsonRecord, parseCanonicalObject } from "./json.ts";
 import { VerificationError } from "./verification-error.ts";
 
-/** An entry from a bundle or a service. */
+/** An entry in a bundle or an answer of the service. */
 export interface LogEntry {
   readonly index: number;
   readonly leafHash: Uint8Array;
-  /** The exact text that was hashed. */
+  /** Exact text that was hashed. */
   readonly body: string;
 }
 

@@ -10,7 +10,7 @@ import { hashOfLeaf, rootFromInclusion } from "./merkle.ts";
 import type { PublicKey } from "./public-key.ts";
 import { VerificationError } from "./verification-error.ts";
 
-/** An inclusion proof as a service answers it. */
+/** An inclusion proof in an answer of the service. */
 export interface AnsweredProof {
   readonly leafIndex: bigint;
   readonly leafHash: Uint8Array;
@@ -35,13 +35,13 @@ export async function verifyAnsweredProof(
   return checkpoint;
 }
 
-/** Refuses a proof of another place than the entry's. */
+/** Refuses a proof for another index than the entry's. */
 export function assertSamePlace({ index }: LogEntry, { leafIndex }: AnsweredProof): void {
   if (BigInt(index) === leafIndex) return;
   throw new VerificationError("proof", `the proof is of entry ${leafIndex}, not of entry ${index}`, index);
 }
 
-/** Refuses an entry whose text hashes to another leaf than the entry and the proof say. */
+/** Refuses an entry whose text does not hash to the leaf named by the entry and the proof. */
 export function assertSameLeaf(leaf: Uint8Array, { index, leafHash }: LogEntry, proof: AnsweredProof): void {
   if (areEqual(leaf, leafHash) && areEqual(leaf, proof.leafHash)) return;
   const message = `entry ${index} was changed, or its leaf was: its body does not hash to its leaf`;
@@ -63,13 +63,13 @@ export function assertLeadsTo(root: Uint8Array, reached: Uint8Array | undefined,
   throw new VerificationError("proof", `the proof of entry ${leafIndex} ${why}`);
 }
 
-/** Returns the checkpoint of a proof. Throws `malformed` if it has none. */
+/** Returns the checkpoint of a proof. Throws `malformed` if it is missing. */
 export function assertCheckpoint({ checkpoint }: AnsweredProof): AnsweredCheckpoint {
   if (checkpoint !== undefined) return checkpoint;
   throw new VerificationError("malformed", "the proof has no checkpoint");
 }
 
-/** Refuses a proof in another tree than the one that a checkpoint is of. */
+/** Refuses a proof in another tree than the checkpoint's. */
 export function assertSigns({ treeSize, root }: Checkpoint, proof: AnsweredProof): void {
   if (BigInt(treeSize) !== proof.treeSize) {
     throw new VerificationError("proof", "the checkpoint signs a tree of another size than the proof's");

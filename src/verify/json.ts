@@ -6,7 +6,7 @@ export type JsonValue = null | boolean | number | string | JsonValue[] | JsonRec
 /** A parsed JSON object. */
 export type JsonRecord = { readonly [name: string]: JsonValue };
 
-/** Tests for a JSON object. */
+/** Tests whether a value is a JSON object. */
 export function isJsonRecord(value: unknown): value is JsonRecord {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
@@ -42,7 +42,7 @@ function stringText(text: string): string {
   return JSON.stringify(text);
 }
 
-/** Returns the value at a dotted path of member names, such as `trust.after`; undefined if there is none. */
+/** Returns the value at a dotted path of member names, such as `trust.after`. */
 export function valueAt(value: unknown, path: string): JsonValue | undefined {
   let found = value;
   for (const name of path.split(".")) {
@@ -52,18 +52,18 @@ export function valueAt(value: unknown, path: string): JsonValue | undefined {
   return found as JsonValue;
 }
 
-/** Returns the string at a path; empty if there is none. */
+/** Returns the string at a path, by default the empty one. */
 export function textAt(value: unknown, path: string): string {
   return stringFrom(valueAt(value, path)) ?? "";
 }
 
-/** Returns the number at a path; undefined if there is none. */
+/** Returns the number at a path. */
 export function numberAt(value: unknown, path: string): number | undefined {
   const found = valueAt(value, path);
   return typeof found === "number" ? found : undefined;
 }
 
-/** Returns the list at a path; empty if there is none. */
+/** Returns the list at a path, by default the empty one. */
 export function listAt(value: unknown, path: string): readonly JsonValue[] {
   const found = valueAt(value, path);
   return Array.isArray(found) ? found : [];
@@ -78,7 +78,7 @@ export function indexFrom(value: unknown): number | undefined {
 /** Returns the value if it is a string. */
 export const stringFrom = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 
-/** Returns the value. Throws `malformed` if it is undefined: `where` has no `what`. */
+/** Returns the value. Throws `malformed` for undefined, with the message that `where` has no `what`. */
 export function required<T>(value: T | undefined, where: string, what: string): T {
   if (value !== undefined) return value;
   throw new VerificationError("malformed", `${where} has no ${what}`);

@@ -8,9 +8,9 @@ import { assertSignedInTime } from "./public-key.ts";
 import { SealedKeys } from "./sealed-keys.ts";
 import { VerificationError, type VerificationFault } from "./verification-error.ts";
 
-/** `YYYY-MM-DDTHH:MM:SS.sssZ`: of fixed length, so that texts sort like times. */
+/** Time as `YYYY-MM-DDTHH:MM:SS.sssZ`. The length is fixed, so texts sort like times. */
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
-/** Entries that are hashed together; more at once are not faster. */
+/** Entries hashed together; larger batches are not faster. */
 const BATCH_ENTRIES = 1_000;
 /** Characters after which a batch is full, so that large bodies do not pile up. */
 const BATCH_CHARACTERS = 4_194_304;
@@ -19,17 +19,17 @@ function fail(fault: VerificationFault, index: number, message: string): never {
   throw new VerificationError(fault, message, index);
 }
 
-/** An entry with all that is computed of it before it is checked. */
+/** An entry with the values computed from it for the checks. */
 interface HashedEntry {
   readonly entry: LogEntry;
   readonly leaf: Uint8Array;
-  /** Undefined if the text is no canonical object. */
+  /** Undefined if the text is not a canonical object. */
   readonly body: JsonRecord | undefined;
 }
 
 /**
- * Checks the entries of a log in order, in memory that holds their ids but not their bodies. They are hashed in batches, and
- * checked one by one: the fault that is reported is that of the first entry to distrust.
+ * Checks the entries of a log in order. It keeps their ids in memory, but not their bodies. Entries are hashed in batches and
+ * checked one by one, so the reported fault is that of the first entry to distrust.
  *
  * Every entry names the size and root of the log that it was sealed on. Changing one entry therefore requires changing all
  * later ones, and then the roots that were signed.
@@ -121,7 +121,7 @@ export class LogCheck {
   }
 }
 
-/** Gathers entries. If reading breaks off, the entries before the break come first, and then its error. */
+/** Gathers entries into batches. If reading fails, the entries before the failure come first, then the error. */
 async function* batchesOf(entries: AsyncIterable<LogEntry>): AsyncGenerator<readonly LogEntry[]> {
   let batch: LogEntry[] = [];
   let characters = 0;
@@ -141,7 +141,7 @@ async function* batchesOf(entries: AsyncIterable<LogEntry>): AsyncGenerator<read
   if (batch.length > 0) yield batch;
 }
 
-/** Hashes and parses entries: the hashing runs beside this thread, which parses meanwhile. */
+/** Hashes and parses entries. Web Crypto hashes off this thread, which parses meanwhile. */
 async function hashAll(entries: readonly LogEntry[]): Promise<readonly HashedEntry[]> {
   const leaves = entries.map(({ body }) => hashOfLeaf(body));
   const bodies = entries.map(({ body }) => parseCanonicalObject(body));
@@ -165,13 +165,13 @@ interface RootClaim {
 /** Grows the tree of a log and compares its root with the claims of entries and checkpoints. */
 class RootCheck {
   readonly #tree = new MerkleTree();
-  /** Earlier checkpoints that are still to be compared, by size. */
+  /** Earlier checkpoints still to be compared, by size. */
   readonly #earlier: Checkpoint[];
   /** Roots in base64 at the sizes at which entries of the batch, or earlier checkpoints, claim one. */
   #roots: ReadonlyMap<number, string> = new Map();
-  /** Entries that were checked. */
+  /** Number of checked entries. */
   #size = 0;
-  /** The size and root that the entries of the current batch were sealed on. */
+  /** Size and root that the entries of the current batch were sealed on. */
   #sealedOn: Sealing = { size: -1, root: "" };
   /** Entries below this index are confirmed by the root that a later entry was sealed on. */
   #confirmedByEntry = 0;
@@ -186,7 +186,7 @@ class RootCheck {
     return this.#size;
   }
 
-  /** Adds a batch to the tree, and computes the roots that its entries are going to be compared with. */
+  /** Adds a batch to the tree and computes the roots to compare its entries with. */
   async compute(batch: readonly HashedEntry[]): Promise<void> {
     const start = this.#size;
     const end = start + batch.length;
@@ -207,7 +207,7 @@ class RootCheck {
     this.#roots = new Map([[this.#size, base64(await this.#tree.root())]]);
   }
 
-  /** Goes on to the next entry. */
+  /** Advances to the next entry. */
   pass(): void {
     this.#size += 1;
   }
@@ -259,7 +259,7 @@ class RootCheck {
   }
 }
 
-/** The size and root that an entry says it was sealed on. */
+/** Size and root that an entry claims to be sealed on. */
 interface Sealing {
   readonly size: unknown;
   readonly root: unknown;

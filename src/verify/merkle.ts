@@ -28,7 +28,7 @@ interface Level {
  * Crypto hashes beside this thread, and one hash after the other costs ten times as much as a level at once.
  */
 export class MerkleTree {
-  /** By level, the root of the perfect subtree of 2^level leaves that the size has; undefined where it has none. */
+  /** Root of the perfect subtree of 2^level leaves, by level; undefined at levels that the size does not use. */
   #subtrees: readonly (Uint8Array | undefined)[] = [];
   #size = 0;
 

@@ -4,27 +4,27 @@ import { VerificationError } from "./verification-error.ts";
 
 /** An ECDSA P-256 public key. */
 export interface PublicKey {
-  /** SHA-256 of the DER SubjectPublicKeyInfo, as `sha256:` and lower-case hexadecimal: the form that people compare. */
+  /** SHA-256 of the DER SubjectPublicKeyInfo, as `sha256:` and lower-case hexadecimal, for people to compare. */
   readonly fingerprint: string;
-  /** The first four bytes of the same hash in hexadecimal: the id of ECDSA keys in C2SP signed notes. */
+  /** First four bytes of the same hash in hexadecimal: the id of ECDSA keys in C2SP signed notes. */
   readonly noteKeyId: string;
   /** RFC 7638 thumbprint, equal to `kid` in a key set. */
   readonly thumbprint: string;
-  /** The `kid` that a key set gives it; undefined for a key of another source. */
+  /** `kid` from a key set; undefined for a key of another source. */
   readonly kid: string | undefined;
   /** SubjectPublicKeyInfo, DER. */
   readonly spki: Bytes;
   /** SubjectPublicKeyInfo, PEM. */
   readonly pem: string;
-  /** Time of its retirement, epoch milliseconds, as a key set says it; undefined if it says none. */
+  /** Time of retirement from a key set, epoch milliseconds; undefined for a key in use. */
   readonly retiredAtMs: number | undefined;
-  /** Tests that this key made a DER signature over SHA-256 of the bytes. */
+  /** Tests whether this key made a DER signature over SHA-256 of the bytes. */
   hasSigned(bytes: Bytes, signature: Uint8Array): Promise<boolean>;
 }
 
 const ALGORITHM = { name: "ECDSA", namedCurve: "P-256" } as const;
 const SIGNATURE = { name: "ECDSA", hash: "SHA-256" } as const;
-/** Keys of a set that are read: each costs an import, and the set is not trusted. */
+/** Maximum number of keys read from a set: each costs an import, and the set is not trusted. */
 const MAX_KEYS = 100;
 const PEM = /^-----BEGIN PUBLIC KEY-----$([A-Za-z0-9+/=\s]+)^-----END PUBLIC KEY-----\s*$/m;
 
@@ -39,7 +39,7 @@ export async function publicKeyFromPem(pem: string): Promise<PublicKey | undefin
   }
 }
 
-/** Reads the ECDSA P-256 keys of a JSON Web Key Set (RFC 7517) and skips others; undefined if the value is no key set. */
+/** Reads the ECDSA P-256 keys of a JSON Web Key Set (RFC 7517) and skips others; undefined for a value that is not a key set. */
 export async function publicKeysFromJwks(value: unknown): Promise<readonly PublicKey[] | undefined> {
   const list = (value as { readonly keys?: unknown } | null | undefined)?.keys;
   if (!Array.isArray(list)) return undefined;
@@ -50,7 +50,7 @@ export async function publicKeysFromJwks(value: unknown): Promise<readonly Publi
 async function publicKeyFromJwk(jwk: JsonRecord): Promise<PublicKey> {
   const { kty, crv, x, y, kid, retired_at: retiredAt } = jwk;
   const key = await crypto.subtle.importKey("jwk", { kty, crv, x, y } as JsonWebKey, ALGORITHM, true, ["verify"]);
-  // A time that cannot be read stands for one before everything.
+  // An unreadable time counts as retired from the beginning.
   const retiredAtMs = retiredAt === undefined ? undefined : Date.parse(String(retiredAt)) || 0;
   return { ...(await publicKeyFrom(key)), kid: String(kid), retiredAtMs };
 }
@@ -79,7 +79,7 @@ function pemFrom(spki: Bytes): string {
   return `-----BEGIN PUBLIC KEY-----\n${lines.join("\n")}\n-----END PUBLIC KEY-----\n`;
 }
 
-/** Refuses something that says a time after the retirement of the key that signed it. */
+/** Refuses a statement dated after the retirement of the key that signed it. */
 export function assertSignedInTime({ thumbprint, retiredAtMs }: PublicKey, what: string, at: unknown): void {
   if (retiredAtMs === undefined || Date.parse(String(at)) <= retiredAtMs) return;
   const retired = new Date(retiredAtMs).toISOString();
@@ -87,7 +87,7 @@ export function assertSignedInTime({ thumbprint, retiredAtMs }: PublicKey, what:
   throw new VerificationError("signature", message);
 }
 
-/** Refuses a key to which its key set gives an id that is not its thumbprint. */
+/** Refuses a key whose id in its key set differs from its thumbprint. */
 export function assertKeyId({ thumbprint, kid = thumbprint }: PublicKey): void {
   if (kid === thumbprint) return;
   const message = `the key set gives the key \`${thumbprint}\` the id \`${kid}\`, which is not its thumbprint`;
@@ -96,7 +96,7 @@ export function assertKeyId({ thumbprint, kid = thumbprint }: PublicKey): void {
 
 const SEQUENCE = 0x30;
 const INTEGER = 0x02;
-/** Bytes of each of the two numbers of a P-256 signature. */
+/** Length in bytes of each of the two numbers of a P-256 signature. */
 const NUMBER_BYTES = 32;
 
 /** Converts a DER signature to the two numbers that Web Crypto takes; undefined unless it is exact DER. */

@@ -2,14 +2,14 @@ import type { SignedCheckpoint } from "./checkpoint.ts";
 import { isJsonRecord, type JsonRecord } from "./json.ts";
 import { VerificationError } from "./verification-error.ts";
 
-/** The signing keys that the entries of a log seal. A log that a service wrote begins with one. */
+/** Signing keys sealed by the entries of a log. A log written by a service begins with one. */
 export class SealedKeys {
   /** Index of the entry that retired a key, by thumbprint; undefined while it may sign. */
   readonly #retiredAt = new Map<unknown, number | undefined>();
   /** True once the log began with its workspace; a log of another origin seals no keys. */
   #isWorkspaceLog = false;
 
-  /** Notes what an entry seals. MUST be called for every entry, in order. */
+  /** Records the signing key that an entry adds or retires. MUST be called for every entry, in order. */
   add({ type, signing_key: key, key_id: keyId }: JsonRecord, index: number): void {
     if (index === 0) this.#isWorkspaceLog = type === "workspace_created";
     const isSealing = type === "workspace_created" || type === "signing_key_added";
@@ -18,7 +18,7 @@ export class SealedKeys {
     if (type === "signing_key_retired" && isFirst) this.#retiredAt.set(keyId, index);
   }
 
-  /** Refuses a checkpoint of a key that the log does not seal, or that signed more of it than was there at its retirement. */
+  /** Refuses a checkpoint by a key that the log does not seal, or one larger than the log was when its key retired. */
   assertSigned({ key, treeSize }: SignedCheckpoint): void {
     if (!this.#isWorkspaceLog) return;
     const { thumbprint } = key;

@@ -4,7 +4,7 @@ import { VerificationError } from "./verification-error.ts";
 
 /** A note (c2sp.org/signed-note): a text and the signatures below it. */
 export interface SignedNote {
-  /** The signed text, including its last newline. */
+  /** Signed text, including its last newline. */
   readonly text: string;
   readonly signatures: readonly NoteSignature[];
 }
@@ -26,12 +26,12 @@ const ECDSA = 0x02;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the specification forbids them
 const CONTROLS = /[\u0000-\u0009\u000b-\u001f]/;
 
-/** Refuses a checkpoint that is not in its form. */
+/** Refuses a malformed checkpoint. */
 export function refuseCheckpoint(what: string): never {
   throw new VerificationError("checkpoint", `the checkpoint ${what}`);
 }
 
-/** Splits the note of a checkpoint. Throws `checkpoint`. */
+/** Splits the note of a checkpoint into text and signatures. Throws `checkpoint`. */
 export function parseNote(note: string): SignedNote {
   if (CONTROLS.test(note) || !note.isWellFormed()) refuseCheckpoint("holds control characters");
   const blank = note.lastIndexOf("\n\n");
@@ -52,7 +52,7 @@ function parseSignature(line: string): NoteSignature {
 
 /**
  * Finds the key that signed a note under a name. A signature counts if its line has the name and the id of one of the keys;
- * lines of other keys are skipped. A wrong signature of one of the keys refuses the note: undefined.
+ * lines of other keys are skipped. A wrong signature by one of the keys makes the result undefined.
  */
 export async function signerOf(
   { text, signatures }: SignedNote,
@@ -71,6 +71,6 @@ export async function signerOf(
   return signer;
 }
 
-/** Returns a key in the form of c2sp.org/signed-note, for the log of a name. */
+/** Writes a key in the form of c2sp.org/signed-note, for a log by name. */
 export const verifierKeyOf = (name: string, { noteKeyId, spki }: PublicKey): string =>
   `${name}+${noteKeyId}+${base64(joined(Uint8Array.of(ECDSA), spki))}`;

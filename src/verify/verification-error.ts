@@ -1,4 +1,4 @@
-/** Reasons why something does not verify. The words are part of the output and stay the same between versions. */
+/** Reasons for a failed verification. The words are part of the output and stay the same between versions. */
 export type VerificationFault =
   /** A member is missing or malformed. */
   | "malformed"
@@ -31,13 +31,13 @@ export type VerificationFault =
   /** A certificate differs from its signed body. */
   | "contradiction";
 
-/** Reports that something does not verify, and why, in one line. */
+/** Reports a failed verification and its reason in one line. */
 export class VerificationError extends Error {
   override readonly name = "VerificationError";
   readonly fault: VerificationFault;
-  /** The first entry that cannot be trusted; null if the fault is in no entry. */
+  /** First entry that cannot be trusted; null if the fault is outside the entries. */
   readonly index: number | null;
-  /** The last entry that may contain the fault; equal to `index` if it is known exactly. */
+  /** Last entry that may contain the fault; equal to `index` if the place is exact. */
   readonly lastIndex: number | null;
 
   constructor(fault: VerificationFault, message: string, index: number | null = null, lastIndex = index) {

@@ -2,7 +2,7 @@ import { Dialog as Radix } from "radix-ui";
 import { type ReactNode, useState } from "react";
 import { Button, type ButtonProps } from "./button.tsx";
 
-/** Properties of a dialogue. */
+/** Properties of a dialog. */
 export interface DialogProps {
   readonly title: string;
   readonly isOpen: boolean;
@@ -39,14 +39,14 @@ export function Dialog({ title, isOpen, onClose, children, isWide = false, close
   );
 }
 
-/** Properties of a button that opens a dialogue. */
+/** Properties of a button that opens a dialog. */
 export interface DialogButtonProps extends Omit<ButtonProps, "children" | "onClick"> {
   readonly label: string;
-  /** Shows the dialogue while it is open. */
+  /** Renders the dialog while it is open. */
   readonly children: (close: () => void) => ReactNode;
 }
 
-/** A button that opens a dialogue. */
+/** A button that opens a dialog. */
 export function DialogButton({ label, children, ...button }: DialogButtonProps) {
   const [isOpen, setIsOpen] = useState(false);
   return (

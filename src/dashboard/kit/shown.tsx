@@ -1,8 +1,8 @@
 import { useState } from "react";
 
 /**
- * Characters that a person would not see, or that move others: controls but for tab and newline, ignorable code points,
- * directions, blanks other than the space, and halves of pairs (Unicode's Default_Ignorable_Code_Point, Bidi_Control, Zs, Cs).
+ * Characters that are invisible or move others: controls except tab and newline, ignorable code points, bidirectional
+ * controls, spaces other than U+0020, and lone surrogates (Unicode's Default_Ignorable_Code_Point, Bidi_Control, Zs, Cs).
  */
 const UNSEEN =
   /\p{Cc}|\p{Cf}|\p{Cs}|\p{Co}|\p{Cn}|\p{Zl}|\p{Zp}|(?! )\p{Zs}|\p{Variation_Selector}|[\u034f\u115f\u1160\u3164\uffa0]/gu;
@@ -33,7 +33,7 @@ export function shownText(text: string, limit = 120): string {
 }
 
 /**
- * Shows a text from elsewhere: inert, in its own direction, with every unseen character made visible, and a long one in parts.
+ * Shows a text from elsewhere: inert, in its own direction, invisible characters as code points, long texts in parts.
  */
 export function Shown({ text }: { readonly text: string }) {
   const [limit, setLimit] = useState(FIRST);

@@ -27,8 +27,8 @@ const PAUSES = { firstMs: 250, maxMs: 10_000 };
 const createdAt = ({ createdAt: at }: Escalation): number => Number(at?.seconds ?? 0n) * 1_000 + (at?.nanos ?? 0) / 1e6;
 
 /**
- * Follows every escalation of the workspace on one stream, over interruptions. Changes of one frame are told together, so that a
- * long backlog costs one drawing.
+ * Follows every escalation of the workspace on one stream and reconnects after interruptions. Changes within one frame are
+ * reported together, so that a long backlog costs one render.
  */
 export class EscalationFeed {
   readonly #client: Client<typeof EscalationService>;

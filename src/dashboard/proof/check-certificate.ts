@@ -20,8 +20,8 @@ export function certificateJson(certificate: RevocationCertificate): JsonObject 
 }
 
 /**
- * Checks a certificate with nothing of the service but its published keys: that its key is one of them, that it signed the
- * body, and that everything that is shown of the certificate is what was signed.
+ * Checks a certificate using only the published keys of the service: one of them is the certificate's key, it signed the
+ * body, and every member shown equals the signed one.
  */
 export function checkCertificate(
   certificate: RevocationCertificate,

@@ -26,8 +26,8 @@ const HEADING = { role: "columnheader" };
 const CELL = { role: "cell" };
 
 /**
- * A table of any length, of which only the rows in view are in the page: columns with headings on wide pages, a card for each row
- * on narrow ones.
+ * A table of any length that renders only the rows in view: columns with headings on wide pages, a card for each row on
+ * narrow ones.
  */
 export function ColumnList<T>({ columns, className, rowClassName, ...list }: ColumnListProps<T>) {
   const head = (

@@ -13,7 +13,7 @@ import { Time } from "../../kit/time.tsx";
 import { type Series, TimeChart } from "../../kit/time-chart.tsx";
 import { TrustBar } from "./agent-marks.tsx";
 
-/** Most decisions in the chart. */
+/** Maximum number of decisions in the chart. */
 const SHOWN = 500;
 const RANGE = [0, 100] as const;
 const CAUSES: Readonly<Record<string, string>> = {

@@ -7,7 +7,7 @@ import {
 } from "../../../../gen/agentcontrol/v1/authority_service_pb.js";
 
 const READ = 500;
-/** Grants that are expanded without being asked for. */
+/** Grants expanded at first. */
 const OPENED = 12;
 
 /** Grants made from a grant. */

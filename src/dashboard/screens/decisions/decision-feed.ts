@@ -26,9 +26,9 @@ export interface FeedState {
 const PAGE_SIZE = 500;
 /** Empty pages in a row after which a search pauses; each stands for 50,000 entries. */
 const MAX_EMPTY_PAGES = 10;
-/** Most live rows kept while the feed is paused. Beyond it, the newest page is read again. */
+/** Maximum number of live rows kept while the feed is paused. Beyond it, the newest page is read again. */
 const MAX_WAITING = 2_000;
-/** Most rows on the page. Live rows beyond it start the list anew. */
+/** Maximum number of rows on the page. Live rows beyond it start the list anew. */
 const MAX_ROWS = 200_000;
 /** Interval at which live rows are shown together. */
 const SHOW_EVERY_MS = 100;
@@ -40,8 +40,8 @@ const EMPTY: FeedState = {
 };
 
 /**
- * The newest decisions and their history: live ones over a watch that resumes by its cursor, older ones page by page.
- * Without gaps and duplicates: the first page is read after the watch began, and rows are joined by their index in the log.
+ * Newest decisions and their history: live ones from a watch that resumes at its cursor, older ones page by page.
+ * Free of gaps and duplicates: the first page is read after the watch began, and rows are joined by their index in the log.
  */
 export class DecisionFeed {
   readonly #client: Client<typeof EnforcementService>;

@@ -54,7 +54,7 @@ function useSettled(element: RefObject<HTMLElement | null>, ms: number): boolean
 }
 
 interface PartProps {
-  /** Most items shown. */
+  /** Maximum number of items shown. */
   readonly limit: number;
   readonly isOn: boolean;
 }

@@ -8,7 +8,7 @@ import { Shown } from "../../kit/shown.tsx";
 import { RejectDialog } from "./reject-dialog.tsx";
 import { type ResolveFault, useResolveAll } from "./use-resolve.ts";
 
-/** Most faults named. */
+/** Maximum number of faults listed. */
 const MAX_FAULTS = 50;
 
 /** Properties of the bar over selected escalations. */

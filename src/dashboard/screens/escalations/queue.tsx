@@ -102,8 +102,8 @@ interface Mark {
 }
 
 /**
- * Marks the card that the keys act on. The mark stays on a card that somebody else answered, so that no key reaches a card that
- * came in its place.
+ * Marks the card that the shortcut keys act on. The mark stays on a card that another person answered, so that a key press
+ * never reaches the card that takes its place.
  */
 function useMark(rows: readonly Row[], isOn: boolean): Mark {
   const announce = useAnnounce();

@@ -11,7 +11,7 @@ const PRESETS = [
   "Do it in another way, without this tool.",
 ] as const;
 
-/** Most faults named. */
+/** Maximum number of faults listed. */
 const MAX_FAULTS = 20;
 
 /** Asks for the reason of a rejection. The agent reads it. */

@@ -22,7 +22,7 @@ const WINDOWS = [
   { days: 0, title: "everything" },
 ] as const;
 const DAY_MS = 86_400_000;
-/** Most changed decisions that the page keeps, of the looser and of the stricter ones each. */
+/** Maximum number of changed decisions that the page keeps, for looser and stricter ones each. */
 const MAX_CHANGES = 5_000;
 
 /** Properties of a backtest. */

@@ -12,8 +12,8 @@ import {
 } from "@bufbuild/protobuf";
 
 /**
- * Converts between messages and the JSON of the REST interface, which files of mandates have: enum words in lower case without
- * their prefix, and whole numbers as numbers.
+ * Converts between messages and REST JSON, the form of mandate files: enum words in lower case without their prefix, whole
+ * numbers as numbers.
  */
 
 const isObject = (value: JsonValue | undefined): value is JsonObject =>

@@ -11,7 +11,7 @@ import { Fault } from "../../kit/states.tsx";
 import { logBundleLine } from "../../proof/bundle-text.ts";
 import type { CheckpointProps } from "./checkpoint-card.tsx";
 
-/** Most entries that fit into a browser's memory. */
+/** Maximum number of entries that fit into a browser's memory. */
 const MAX_ENTRIES = 200_000;
 const PAGE_SIZE = 500;
 
