@@ -12,9 +12,13 @@ import type { Decide } from "../../src/log/queue.ts";
 import { readReceipts } from "../../src/log/receipts.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { WorkspaceLog } from "../../src/log/writer.ts";
+import { loadState } from "../../src/state/load.ts";
+import type { Action } from "../../src/state/types.ts";
 import type { StateJournal } from "../../src/state/workspace.ts";
 import { openDatabase } from "../../src/store/database.ts";
+import { idFromUuid } from "../../src/store/ids.ts";
 import { SILENT_LOG, withClient } from "../support/database.ts";
+import { decideOn } from "../support/decide-on.ts";
 import {
   actionOf,
   actionRule,
@@ -97,6 +101,57 @@ describe("a database that cuts every connection under load", () => {
       assertIntact(log);
       expect(decisionsOf(log)).to.have.length(requestIds.length);
       await assertStatesEqual(workspace);
+    }));
+});
+
+describe("a commit that fails under the lock of the log's end", () => {
+  it("decides none of the actions whose callers were told so, those that the batch had no time for included.", () =>
+    withWorkspace({}, async (workspace) => {
+      const agentId = await workspace.agent();
+      const { pool } = workspace.database;
+      const fault = new Error("the disk is full");
+      const failing = new Proxy(pool, {
+        get(_, name) {
+          const value = Reflect.get(pool, name) as unknown;
+          if (name !== "connect") return typeof value === "function" ? value.bind(pool) : value;
+          return async () => {
+            const client = await pool.connect();
+            const query = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>;
+            const failingQuery = (...args: unknown[]) =>
+              args[0] === "commit" ? Promise.reject(fault) : query(...args);
+            return Object.assign(Object.create(client), { query: failingQuery, release: client.release.bind(client) });
+          };
+        },
+      });
+      const log = new WorkspaceLog(
+        { ...workspace.database, pool: failing },
+        await loadState(pool, "default"),
+        workspace.clock,
+      );
+      const action = () => actionOf({ agentId, actionType: "pay" });
+      // Decided by another replica, so that the batch that holds it fails and goes to the lock.
+      const known = { ...action(), isRetryable: true, decisionId: idFromUuid("dec", randomUUID()) };
+      await decideOn(workspace.log, known);
+      /** Takes no time before the lock, and all of a batch's under it. */
+      const slowly = (): { action: Action; decide: Decide } => {
+        const decided = action();
+        let times = 0;
+        const decideSlowly: Decide = (state, nowMs, journal) => {
+          const until = performance.now() + (times++ === 0 ? 0 : 20);
+          while (performance.now() < until);
+          return decide(state, decided, nowMs, journal);
+        };
+        return { action: decided, decide: decideSlowly };
+      };
+      const slow = [slowly(), slowly(), slowly()];
+      const results = await Promise.allSettled([
+        decideOn(log, known),
+        ...slow.map((each) => log.append(each.action, { ...steps(each.action), decide: each.decide }, () => false)),
+      ]);
+      expect(results.map(({ status }) => status)).to.deep.equal(["fulfilled", "rejected", "rejected", "rejected"]);
+      await log.idle();
+      const sealed = decisionsOf(await readLog(workspace.url)).map(({ decision_id }) => decision_id);
+      expect(sealed).to.deep.equal([known.decisionId]);
     }));
 });
 
