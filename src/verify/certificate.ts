@@ -16,8 +16,8 @@ const UNSIGNED: ReadonlySet<string> = new Set(["signature", "public_key", "canon
 const WHERE = "the certificate";
 
 /**
- * Verifies a revocation certificate with its own key, which has to be one of the trusted keys if those are given: the
- * signature over the signed body, and that every other member equals the body's. Throws `VerificationError`.
+ * Verifies a revocation certificate with its own key, which has to be among the trusted keys if they are given: the
+ * signature over the signed body, and the equality of every other member with the body's. Throws `VerificationError`.
  */
 export async function verifyCertificate(
   certificate: JsonRecord,
@@ -41,8 +41,8 @@ export function parseCertificate(certificate: JsonRecord): JsonRecord {
 const textOf = ({ canonical_body: text }: JsonRecord): string => required(stringFrom(text), WHERE, "`canonical_body`");
 
 /**
- * Returns the key of a certificate: its `public_key`, which the signed body has to name, in the form that the trusted keys
- * have it. Throws `signature` for another key, and for one that was retired before the revocation.
+ * Returns the key of a certificate: its `public_key`, which the signed body has to name, in the form it has among the
+ * trusted keys. Throws `signature` for another key, and for a key retired before the revocation.
  */
 export async function certificateKey(certificate: JsonRecord, trusted?: readonly PublicKey[]): Promise<PublicKey> {
   const { key_id: keyId, revoked_at: revokedAt } = parseCertificate(certificate);

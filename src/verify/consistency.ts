@@ -12,7 +12,7 @@ export interface AnsweredConsistency {
   readonly toRoot: Uint8Array;
 }
 
-/** Refuses an earlier checkpoint of another log. */
+/** Refuses an earlier checkpoint from another log. */
 export function assertSameLog(earlier: Checkpoint, { origin }: Checkpoint): void {
   if (earlier.origin === origin) return;
   const message = `the earlier checkpoint is of \`${earlier.origin}\`, not of \`${origin}\``;
@@ -27,8 +27,8 @@ export function assertNotCutOff({ treeSize: from }: Checkpoint, { treeSize: to }
 }
 
 /**
- * Verifies by the proof of a service that a log only grew from one checkpoint to another, whose signatures MUST have been
- * verified. Sizes that are equal, and a log that was empty, need no proof. Throws `VerificationError`.
+ * Verifies by a proof of the service that a log only grew from one checkpoint to another. Their signatures MUST have been
+ * verified. Equal sizes, and an empty earlier log, need no proof. Throws `VerificationError`.
  */
 export async function assertGrown(
   earlier: Checkpoint,

@@ -16,9 +16,9 @@ export function assertAnswers(answer: JsonRecord, body: JsonRecord): void {
 }
 
 /**
- * Returns the members of a GetDecision answer that say something else than the sealed text does. The answer is that of REST, or
- * Protobuf's JSON form in snake case. Members that are not sealed are passed over: the tool's digest, the digest of an action
- * that no approval depends on, and the sentence for a decision that no rule gave.
+ * Returns the members of a GetDecision answer that contradict the sealed text. The answer is REST JSON, or Protobuf's JSON
+ * in snake case. Skips members that are not sealed: the digest of the tool, the digest of an action
+ * without a dependent approval, and the sentence for a decision made without a rule.
  */
 function contradictions(answer: JsonRecord, body: JsonRecord): readonly string[] {
   const { arguments: given, metadata } = actionPartsOf(body);

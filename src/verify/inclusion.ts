@@ -56,7 +56,7 @@ export function rootReached(
   return rootFromInclusion(leaf, { leafIndex: Number(leafIndex), treeSize: Number(treeSize), auditPath });
 }
 
-/** Refuses a proof by the root that it leads to; undefined stands for a path that does not fit the tree. */
+/** Refuses a proof whose computed root differs from the checkpoint's; undefined marks a path that does not fit the tree. */
 export function assertLeadsTo(root: Uint8Array, reached: Uint8Array | undefined, leafIndex: number): void {
   if (reached !== undefined && areEqual(reached, root)) return;
   const why = reached === undefined ? "has the wrong length for its place in the tree" : "leads to another root";

@@ -31,8 +31,8 @@ interface HashedEntry {
  * Checks the entries of a log in order. It keeps their ids in memory, but not their bodies. Entries are hashed in batches and
  * checked one by one, so the reported fault is that of the first entry to distrust.
  *
- * Every entry names the size and root of the log that it was sealed on. Changing one entry therefore requires changing all
- * later ones, and then the roots that were signed.
+ * Every entry names the size and root of the log that it was sealed on. So changing one entry requires changing all later
+ * ones, and then the signed roots.
  */
 export class LogCheck {
   readonly #checkpoint: SignedCheckpoint | undefined;

@@ -54,7 +54,7 @@ export class MerkleTree {
     return rootOf(this.#subtrees);
   }
 
-  /** Hashes the nodes that the leaves complete, level by level. Each level begins with the subtree that was there before. */
+  /** Hashes the nodes that the leaves complete, level by level. Each level begins with the subtree left from before. */
   async #grow(leaves: readonly Uint8Array[]): Promise<readonly Level[]> {
     const levels: Level[] = [];
     let first = this.#size;
@@ -114,7 +114,7 @@ function above({ index, last }: Position, isRight: boolean): Position {
   return { index: half(at.index), last: half(at.last) };
 }
 
-/** The position of a leaf in a tree, and the siblings on its path to the root. */
+/** Position of a leaf in a tree, and the sibling hashes on its path to the root. */
 export interface InclusionProof {
   readonly leafIndex: number;
   readonly treeSize: number;
@@ -136,7 +136,7 @@ export async function rootFromInclusion(leaf: Uint8Array, proof: InclusionProof)
   return at.last === 0 ? root : undefined;
 }
 
-/** Two sizes of one log with their roots, and the path that connects them. */
+/** Two sizes of one log with their roots, and the path between them. */
 export interface ConsistencyProof {
   readonly from: number;
   readonly to: number;
@@ -175,7 +175,7 @@ export async function rootsFromConsistency(proof: ConsistencyProof): Promise<Pro
   return at.last === 0 ? { earlier, later } : undefined;
 }
 
-/** Tests that the later tree is the earlier one with entries appended. `from` MUST be above 0. */
+/** Tests whether the later tree is the earlier one with entries appended. `from` MUST be above 0. */
 export async function isConsistent(proof: ConsistencyProof): Promise<boolean> {
   const roots = await rootsFromConsistency(proof);
   return roots !== undefined && areEqual(roots.earlier, proof.fromRoot) && areEqual(roots.later, proof.toRoot);

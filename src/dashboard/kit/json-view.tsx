@@ -3,7 +3,7 @@ import { useState } from "react";
 import { Button } from "./button.tsx";
 import { Shown } from "./shown.tsx";
 
-/** Members shown at first and added by each "more". */
+/** Members shown at first and with each further step. */
 const STEP = 200;
 
 /** Shows a JSON value as a tree. Every text in it is inert. */

@@ -21,7 +21,7 @@ import { holdsIf, type Step, type StepResult } from "./steps.ts";
 export interface AnsweredEntry {
   readonly index: bigint;
   readonly leafHash: Uint8Array;
-  /** The exact text that was hashed. */
+  /** Exact text that was hashed. */
   readonly body: string;
 }
 

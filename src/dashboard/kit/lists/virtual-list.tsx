@@ -22,7 +22,7 @@ export interface VirtualListProps<T> {
 }
 
 const OVERSCAN = 8;
-/** Padding above and below the rows, pixels. */
+/** Height of the borders above and below the rows, pixels. */
 const BORDERS = 2;
 
 /** A list of any length that renders only the rows in view. Each row has its `data-id`. */

@@ -15,7 +15,7 @@ export function StatusBadge({ status }: { readonly status: AgentStatus }) {
 
 const LOW = 20;
 
-/** An agent's trust, 0 to 100, as a bar and a number. */
+/** Trust of an agent, 0 to 100, as a bar and a number. */
 export function TrustBar({ trust }: { readonly trust: number }) {
   return (
     <span className="trust">

@@ -33,7 +33,7 @@ export interface AuthorityItem {
   readonly grant: Grant | undefined;
 }
 
-/** A kind of authority. */
+/** Name of a kind of authority. */
 export type KindName =
   | "sessions"
   | "credentials"
@@ -180,7 +180,7 @@ export const KINDS: Readonly<Record<KindName, Kind>> = {
 /** Names of the kinds, in display order. */
 export const KIND_NAMES = Object.keys(KINDS) as readonly KindName[];
 
-/** Methods whose answers a change of this kind affects. */
+/** Methods whose answers a change of authority affects. */
 export const LISTS = [
   method.listSessions,
   method.listCredentials,

@@ -76,7 +76,7 @@ function rowsOfGroup({ kind, id, title, admits }: Group, parts: AuthorityParts):
   return rows;
 }
 
-/** Chains of grants are at most 16 deep. */
+/** Maximum depth of a chain of grants. */
 const MAX_DEPTH = 16;
 
 function addItem(rows: AuthorityRow[], item: AuthorityItem, parts: AuthorityParts, depth: number): void {

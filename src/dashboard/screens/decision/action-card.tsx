@@ -5,7 +5,7 @@ import { JsonView } from "../../kit/json-view.tsx";
 import { Scrolled } from "../../kit/scrolled.tsx";
 import { Shown } from "../../kit/shown.tsx";
 
-/** The attempted action. */
+/** Attempted action with its arguments. */
 export function ActionCard({ body }: { readonly body: JsonObject }) {
   const { arguments: given, metadata } = actionPartsOf(body);
   const [content, tool] = [textAt(body, "action.action_content"), textAt(body, "action.tool")];

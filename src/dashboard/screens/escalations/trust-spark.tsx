@@ -17,7 +17,7 @@ function rangeOf(values: readonly number[]): readonly [number, number] {
   return [low - pad, high + pad];
 }
 
-/** The agent's trust at the time of its request, with its last changes as a sparkline. */
+/** Trust of the agent at the time of its request, with its last changes as a sparkline. */
 export function TrustSpark({ escalation: { agentId, trustScore, createdAt } }: { readonly escalation: Escalation }) {
   const query = useQuery(AgentService.method.getAgentHistory, { agentId, pageSize: POINTS }, { staleTime: STALE_MS });
   const { data, refetch } = query;

@@ -13,7 +13,7 @@ import { useAnnounce } from "../../kit/toast.tsx";
 import { useEscalationFeed } from "../../live/use-escalations.tsx";
 import { whoText } from "./outcome.tsx";
 
-/** A person's answer to an escalation. */
+/** Answer of a person to an escalation. */
 export interface Resolving {
   readonly escalationId: string;
   readonly resolution: Resolution;
@@ -90,5 +90,5 @@ export function useResolveAll(): (
   );
 }
 
-/** Calls of a batch that are in flight at once. */
+/** Maximum number of calls of a batch in flight. */
 const AT_ONCE = 6;

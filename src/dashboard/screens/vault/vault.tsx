@@ -15,7 +15,7 @@ import { EntryList, indexIn } from "./entry-list.tsx";
 /** Milliseconds between two reads of the checkpoint. */
 const REFRESH_MS = 15_000;
 
-/** The log as evidence: its signed checkpoint, growth, entries and proofs. */
+/** Evidence of the log: its signed checkpoint, growth, entries and proofs. */
 export function Vault() {
   const [parameters, setParameters] = useSearchParams();
   const query = useQuery(
