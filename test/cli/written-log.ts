@@ -48,6 +48,8 @@ export interface WriteOptions {
   readonly key?: ReturnType<typeof newKey>;
   /** Entries that are sealed together, one batch after the other; the last size goes on. */
   readonly batches?: readonly number[];
+  /** The workspace in the log's name. Default: the one of its entries. */
+  readonly named?: string;
   /** Rewrites a body after it was sealed and before it is hashed, as a writer gone wrong would. */
   readonly distort?: (body: string, index: number) => string;
 }
@@ -57,7 +59,7 @@ const atOf = (index: number): string => new Date(Date.UTC(2026, 0, 1) + index * 
 /** Writes a log of drafts. */
 export function writeLog(
   drafts: readonly Draft[],
-  { key = newKey(), batches = [1], distort }: WriteOptions = {},
+  { key = newKey(), batches = [1], named = WORKSPACE, distort }: WriteOptions = {},
 ): WrittenLog {
   const leaves: Buffer[] = [];
   const sizes = [...batches];
@@ -79,7 +81,7 @@ export function writeLog(
   return {
     entries,
     publicPem: key.publicPem,
-    checkpoint: (size = entries.length) => signCheckpoint(WORKSPACE, size, naiveTree(leaves).root(0, size)).note,
+    checkpoint: (size = entries.length) => signCheckpoint(named, size, naiveTree(leaves).root(0, size)).note,
     auditPath: (index, size = entries.length) =>
       naiveTree(leaves)
         .path(index, size)

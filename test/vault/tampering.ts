@@ -1,6 +1,14 @@
 import { sealedFrom } from "../../src/authority/signing-key.ts";
 import { canonicalJson, type JsonObject } from "../../src/tree/canonical.ts";
-import { type BundleEntry, type Draft, decisions, newKey, type WriteOptions, writeLog } from "../cli/written-log.ts";
+import {
+  type BundleEntry,
+  type Draft,
+  decisions,
+  newKey,
+  WORKSPACE,
+  type WriteOptions,
+  writeLog,
+} from "../cli/written-log.ts";
 import { naiveLeaf } from "../log/naive-tree.ts";
 
 /** A manipulation of a bundle, and the fault that a verifier must report. */
@@ -35,6 +43,8 @@ const SIZE = 13;
 const BATCHES = [1, 1, 3, 1, 2, 1];
 const LOG = writeLog(decisions(SIZE), { key: KEY, batches: BATCHES });
 const OTHER_LOG = writeLog(decisions(SIZE), { key: OTHER_KEY, batches: BATCHES });
+/** The same entries under a name that only ends like the one of their log. */
+const MISNAMED_LOG = writeLog(decisions(SIZE), { key: KEY, batches: BATCHES, named: `other/${WORKSPACE}` });
 /** The entry that the decision bundle is of. */
 const PROVED = 5;
 
@@ -201,6 +211,12 @@ const LOGS: readonly (readonly [what: string, parts: Partial<LogParts>, fault: s
     "signature",
     null,
   ],
+  [
+    "is signed under a name that only ends like its own",
+    { head: { ...WHOLE.head, checkpoint: MISNAMED_LOG.checkpoint() } },
+    "workspace",
+    0,
+  ],
   ...CHECKPOINTS.map(
     ([what, checkpoint, fault]) => [what, { head: { ...WHOLE.head, checkpoint } }, fault, null] as const,
   ),
@@ -229,6 +245,12 @@ const DECISIONS: readonly (readonly [
     { checkpoint: OTHER_LOG.checkpoint(), public_keys: [OTHER_KEY.publicPem] },
     "signature",
     null,
+  ],
+  [
+    "is of a log that is signed under a name which only ends like its own",
+    { checkpoint: MISNAMED_LOG.checkpoint() },
+    "workspace",
+    PROVED,
   ],
   ...CHECKPOINTS.map(([what, checkpoint, fault]) => [what, { checkpoint }, fault, null] as const),
 ];

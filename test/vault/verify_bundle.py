@@ -251,7 +251,7 @@ def checkpoint(note, keys):
 
 
 def of_log(body, origin, index):
-    need(body.get("workspace_id") == origin.rpartition("/")[2], "workspace", index)
+    need(origin.endswith(f"/vault/{body.get('workspace_id')}"), "workspace", index)
 
 
 def verify_decision(head, keys):
