@@ -43,15 +43,17 @@ export class MerkleTree {
    */
   async add(leaves: readonly Uint8Array[], sizes: Iterable<number> = []): Promise<ReadonlyMap<number, Uint8Array>> {
     const levels = await this.#grow(leaves);
-    const roots = Array.from(sizes, async (size) => [size, await rootOf(subtreesAt(levels, size))] as const);
     this.#size += leaves.length;
     this.#subtrees = subtreesAt(levels, this.#size);
-    return new Map(await Promise.all(roots));
+    const wanted = [...sizes];
+    const roots = await rootsOf(wanted.map((size) => subtreesAt(levels, size)));
+    return new Map(wanted.map((size, at) => [size, roots[at] as Uint8Array]));
   }
 
   /** Returns the root (RFC 9162 §2.1.1): SHA-256 of the empty string for an empty tree. */
-  root(): Promise<Uint8Array> {
-    return rootOf(this.#subtrees);
+  async root(): Promise<Uint8Array> {
+    const [root] = await rootsOf([this.#subtrees]);
+    return root as Uint8Array;
   }
 
   /** Hashes the nodes that the leaves complete, level by level. Each level begins with the subtree left from before. */
@@ -91,12 +93,18 @@ function subtreesAt(levels: readonly Level[], size: number): readonly (Uint8Arra
   });
 }
 
-async function rootOf(subtrees: readonly (Uint8Array | undefined)[]): Promise<Uint8Array> {
-  let root: Uint8Array | undefined;
-  for (const subtree of subtrees) {
-    if (subtree !== undefined) root = root === undefined ? subtree : await hashOfNode(subtree, root);
+/** Computes the roots of trees from their subtrees, level by level for all of them. */
+async function rootsOf(trees: readonly (readonly (Uint8Array | undefined)[])[]): Promise<readonly Uint8Array[]> {
+  const levels = Math.max(0, ...trees.map(({ length }) => length));
+  let roots: readonly (Uint8Array | undefined)[] = trees.map(() => undefined);
+  for (let level = 0; level < levels; level++) {
+    const merged = trees.map((tree, at) => {
+      const [left, right] = [tree[level], roots[at]];
+      return left === undefined || right === undefined ? (left ?? right) : hashOfNode(left, right);
+    });
+    roots = await Promise.all(merged);
   }
-  return root ?? sha256(new Uint8Array());
+  return Promise.all(roots.map((root) => root ?? sha256(new Uint8Array())));
 }
 
 const areHashes = (path: readonly Uint8Array[]): boolean => path.every(({ length }) => length === HASH_BYTES);
