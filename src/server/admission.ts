@@ -9,11 +9,11 @@ import type { IncomingCall } from "./incoming-call.ts";
 /** Returns the holder of a key; `undefined` for an unknown key. */
 export type Authenticate = (key: string) => Promise<Caller | undefined> | Caller | undefined;
 
-/** Callers that may call a method. */
+/** Access rule of a method. */
 export interface AccessRule {
   /** Bit `1 << role` is set for every role that may call. */
   readonly mask: number;
-  /** Names of the roles, for messages. */
+  /** Names of these roles, for messages. */
   readonly roles: string;
   /** True if ended credentials and tokens may call: the decision then refuses the action and records why. */
   readonly opensAfterEnd: boolean;
@@ -31,7 +31,7 @@ export function keyFrom(incoming: IncomingCall): string | undefined {
   return keyInHeaders(incoming) ?? signInFromCookie(incoming.header("cookie"));
 }
 
-/** Returns the key that a call names itself: `X-API-Key`, otherwise `Authorization: Bearer`. */
+/** Returns the key in a call's headers: `X-API-Key`, otherwise `Authorization: Bearer`. */
 export function keyInHeaders(incoming: IncomingCall): string | undefined {
   const key = incoming.header("x-api-key");
   if (key !== undefined && key !== "") return key;
@@ -40,8 +40,8 @@ export function keyInHeaders(incoming: IncomingCall): string | undefined {
 }
 
 /**
- * Finds the caller by the key of a call. Rejects with KEY_MISSING or KEY_INVALID, and with CSRF_TOKEN_INVALID for a cookie without
- * its token: a browser sends cookies also with what another site made it send.
+ * Finds the caller by the key of a call. Rejects with KEY_MISSING or KEY_INVALID, and with CSRF_TOKEN_INVALID for a cookie
+ * without * its token: a browser also sends cookies with requests that another site caused.
  */
 export async function findCaller(incoming: IncomingCall, authenticate: Authenticate): Promise<Caller> {
   const key = keyInHeaders(incoming) ?? keyFromCookie(incoming);
@@ -67,10 +67,10 @@ function keyMissing(): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.KEY_MISSING, text);
 }
 
-/** Reads the `access` option of a method. Throws an `Error` if it is missing: no method is open by omission. */
+/** Reads the `access` option of a method. Throws an `Error` if it is missing, so that no method is open by mistake. */
 export function accessRuleOf(method: DescMethod): AccessRule {
   const roles = hasOption(method, access) ? getOption(method, access).roles : [];
-  if (roles.length === 0) throw new Error(`${method.toString()} names no role that may call it`);
+  if (roles.length === 0) throw new Error(`${method.toString()} allows no role`);
   return {
     mask: roles.reduce((mask, role) => mask | (1 << role), 0),
     roles: roles.map(roleWord).join(", "),

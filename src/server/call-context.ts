@@ -5,7 +5,7 @@ import { codeNameOf, deadlineExceeded } from "./errors.ts";
 import type { IncomingCall } from "./incoming-call.ts";
 import { SMALL_REQUEST } from "./large-requests.ts";
 
-/** Receives what happens to a call. */
+/** Observer of a call's events. */
 export interface CallObserver {
   /** Maps anything thrown to the error for the caller, and logs a fault of the service. */
   report(call: Call, error: unknown): ControlPlaneError;
@@ -13,17 +13,17 @@ export interface CallObserver {
   hold(bytes: number): void;
   /** Resolves when the next step on a large request of the call may be taken. Rejects once the call is aborted. */
   turn(call: Call): Promise<void>;
-  /** Called once, with the name of the call's gRPC code. */
+  /** Called once, when the call ends, with the name of its gRPC code. */
   ended(call: Call, code: string): void;
 }
 
-/** Milliseconds that a server stream may take for its last messages after its key ended. */
+/** Milliseconds for the last messages of a server stream after its key ended. */
 const LAST_MESSAGES_MS = 500;
 
 /** Maximum delay of a timer, milliseconds. */
 export const MAX_TIMER_MS = 2_147_483_647;
 
-/** A call from admission to outcome, and the context of its service function. Only its first ending counts. */
+/** A call from admission to outcome, and the context of its service function. Only the first end of the call counts. */
 export class Call implements CallContext {
   readonly endpoint: Endpoint;
   readonly incoming: IncomingCall;
@@ -31,13 +31,13 @@ export class Call implements CallContext {
   caller!: Caller;
   readonly #observer: CallObserver;
   #heldBytes = 0;
-  /** Made on first use: most calls end without anyone asking for the signal. */
+  /** Created on first use: most calls never need the signal. */
   #controller: AbortController | undefined;
   #abortedWith: ControlPlaneError | undefined;
   /** The error that the call ends with instead of success. */
   #drainedWith: ControlPlaneError | undefined;
   #onKeyEnd: (() => void) | undefined;
-  /** Rejections of the promises that are awaited, with whether draining rejects them too. */
+  /** Reject functions of the awaited promises; the value is true if draining rejects the promise too. */
   readonly #waiting = new Map<(reason: ControlPlaneError) => void, boolean>();
   #deadlineAt = Number.POSITIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
@@ -67,7 +67,7 @@ export class Call implements CallContext {
     return this.#isOver;
   }
 
-  /** Bytes of its request that the call holds. */
+  /** Bytes of the request that the call holds. */
   get heldBytes(): number {
     return this.#heldBytes;
   }
@@ -103,12 +103,12 @@ export class Call implements CallContext {
     return this.#unless(this.#abortedWith, promise, false);
   }
 
-  /** Like `unlessAborted`, for the next request of a stream; also rejects once `isDraining`. */
+  /** Like `unlessAborted`, for the next request of a stream; also rejects when the stream drains. */
   whileTaking<T>(promise: Promise<T>): Promise<T> {
     return this.#unless(this.#abortedWith ?? this.#drainedWith, promise, true);
   }
 
-  /** True once the service stops and the stream only answers requests that it has taken. */
+  /** True while the service stops: the stream then only answers requests that it has already taken. */
   get isDraining(): boolean {
     return this.#drainedWith !== undefined && this.#abortedWith === undefined;
   }
@@ -137,7 +137,7 @@ export class Call implements CallContext {
     this.#onKeyEnd = listener;
   }
 
-  /** Ends a server stream whose key has ended, with `error`; see `onKeyEnd`. */
+  /** Ends a server stream with `error` because its key has ended; see `onKeyEnd`. */
   endKey(error: ControlPlaneError): void {
     if (this.#isOver) return;
     if (this.#onKeyEnd === undefined) {
@@ -166,7 +166,7 @@ export class Call implements CallContext {
     this.#end("OK");
   }
 
-  /** Ends the call with a failure and returns the error for the caller. Logs faults that come after the end, too. */
+  /** Ends the call with a failure and returns the error for the caller. Also logs faults that come after the end. */
   fail(error: unknown): ControlPlaneError {
     const failure = this.#report(error);
     this.#end(codeNameOf(failure));
@@ -174,7 +174,7 @@ export class Call implements CallContext {
   }
 
   #report(error: unknown): ControlPlaneError {
-    // A function that stops because its signal fired fails for the signal's reason, whatever it throws.
+    // A function that stops because its signal aborted fails for the signal's reason, whatever it throws.
     return this.#observer.report(this, isAbort(error) ? (this.#abortedWith ?? error) : error);
   }
 

@@ -20,17 +20,17 @@ export interface ArrivedMessage {
   readonly wasCompressed: boolean;
 }
 
-/** What messages go through before the library decodes them. */
+/** Checks on messages before the library decodes them. */
 export interface MessageChecks {
   /** Maximum bytes of a message, compressed or not. */
   readonly maxBytes: number;
-  /** Resolves when a message may be decoded. Rejects for one that must not be. */
+  /** Resolves when a message may be decoded. Rejects to refuse the message. */
   readonly check: (message: ArrivedMessage) => Promise<void>;
 }
 
 /**
  * Returns the body of a Connect, gRPC or gRPC-Web request with its messages decompressed and checked; changes the headers to
- * match. Unknown encodings pass as they are: the library refuses them.
+ * match. Unknown encodings pass unchanged, and the library refuses them.
  */
 export function checkedBody(
   body: AsyncIterable<Uint8Array>,

@@ -55,13 +55,13 @@ export interface ConnectHandlerOptions {
 interface Exchange {
   readonly request: IncomingMessage;
   readonly arrival: Arrival;
-  /** Aborts when the client goes away. */
+  /** Aborts when the client disconnects. */
   readonly signal: AbortSignal;
   /** Admitted before the library reads the body. */
   call?: Call;
   /** The library's own signal; its reason is the library's error if it refused the request. */
   librarySignal?: AbortSignal;
-  /** True once the library has read the request and given it to the pipeline. */
+  /** True once the library has read the request and passed it to the pipeline. */
   isServed?: boolean;
   /** Size of the message that the library read last, decompressed. */
   messageBytes?: number;
@@ -85,7 +85,7 @@ export class ConnectHandler {
   readonly #pipeline: Pipeline;
   readonly #maxBodyBytes: number;
   readonly #handlers: ReadonlyMap<string, UniversalHandler>;
-  /** Paths that it serves everything below: one a service. */
+  /** Path prefixes that it serves, one for each service. */
   readonly prefixes: readonly string[];
 
   constructor({ pipeline, maxBodyBytes }: ConnectHandlerOptions) {
@@ -110,7 +110,7 @@ export class ConnectHandler {
     else await this.#serve(handler, request, response, arrival);
   }
 
-  /** Answers a call of these protocols to a path that nothing serves; returns false, with the request untouched, for any other. */
+  /** Answers a call of these protocols to an unknown path. Returns false for other requests and leaves them untouched. */
   handleUnrouted(request: IncomingMessage, response: ServerResponse, path: string): boolean {
     if (!isRpcOnly(request)) return false;
     sendUnknownMethod(request, response, path);
@@ -166,7 +166,7 @@ export class ConnectHandler {
       else if (reply.status === 415) sendError(response, unsupported(request));
       else await universalResponseToNodeResponse(reply, response);
     } catch (error) {
-      // Usually the client has left, and no reply can reach it; a write may fail before its leave is noticed.
+      // Usually the client has disconnected and no reply can reach it; a write may fail before the disconnect is noticed.
       if (!universal.signal.aborted) exchange.call?.fail(hasLeft(error) ? cancelled() : error);
       response.destroy();
     }
@@ -184,7 +184,7 @@ export class ConnectHandler {
     return checkedBody(chunksOf(exchange, method), headers, { maxBytes: this.#maxBodyBytes, check });
   }
 
-  /** Returns the library's reply; for a request that it could not read, its reply with our reason. */
+  /** Returns the library's reply, with our reason added if the library could not read the request. */
   async #reply(
     handler: UniversalHandler,
     request: UniversalServerRequest,
@@ -199,7 +199,7 @@ export class ConnectHandler {
     return handler(request);
   }
 
-  /** Yields the requests of a stream. Gives reading errors of the library our reason. */
+  /** Yields the requests of a stream. Adds our reason to the library's reading errors. */
   async *#decoded(
     requests: AsyncIterable<Message>,
     exchange: Exchange,
@@ -214,7 +214,7 @@ export class ConnectHandler {
 
   #requestFault(error: unknown, request: IncomingMessage, { input }: DescMethod): unknown {
     if (error instanceof ControlPlaneError) return error;
-    // Node's own error: the client left in the middle of the body.
+    // Node's own error: the client disconnected in the middle of the body.
     if (!(error instanceof ConnectError)) return request.complete ? error : cancelled();
     if (error.cause instanceof ControlPlaneError) return error.cause;
     if (error.code === Code.ResourceExhausted) return bodyTooLarge(this.#maxBodyBytes);
@@ -225,13 +225,13 @@ export class ConnectHandler {
   }
 }
 
-/** Tests for the error that the library makes of a connection that was cut, while it was read or written. */
+/** Tests for the library's error after a connection was cut while it was read or written. */
 const hasLeft = (error: unknown): boolean =>
   error instanceof ConnectError && (error.code === Code.Canceled || error.code === Code.Aborted);
 
 /**
- * Reads JSON as REST does: no unknown fields, valid UTF-8, limited depth, unknown words of open enums left to the service. The
- * library decodes texts with this decoder.
+ * Reads JSON as REST does: no unknown fields, valid UTF-8, limited depth, unknown words of open enums left to the service. The *
+ * library decodes JSON texts with this decoder.
  */
 function strictJson(input: DescMessage, maxDepth: number) {
   const replaceUnknownWords = unknownWordsOf(input);
@@ -245,7 +245,7 @@ function strictJson(input: DescMessage, maxDepth: number) {
 /** Yields the body as it arrives. The requests of a stream are not held until it ends, so they are not counted. */
 async function* chunksOf(exchange: Exchange, { methodKind }: DescMethod): AsyncGenerator<Uint8Array> {
   const isCounted = methodKind !== "bidi_streaming";
-  // A refusal in the middle of the body must not destroy the request: the client still reads the answer.
+  // A refusal in the middle of the body must not destroy the request: the client still reads the response.
   for await (const chunk of exchange.request.iterator({ destroyOnReturn: false })) {
     if (isCounted) exchange.call?.hold((chunk as Buffer).length);
     yield chunk as Buffer;
@@ -296,7 +296,7 @@ const GRPC_TYPE = /^application\/grpc(-web)?(\+(proto|json))?\b/i;
 const CONNECT_TYPE = /^application\/(connect\+)?(proto|json)\b/i;
 const REST_TYPE = /^application\/json\b/i;
 
-/** True for content types that only these protocols use: an unknown path is answered in their form. */
+/** True for content types that only these protocols use. An unknown path is then answered in the protocol's own form. */
 function isRpcOnly({ headers }: IncomingMessage): boolean {
   const type = headers["content-type"] ?? "";
   return GRPC_TYPE.test(type) || (CONNECT_TYPE.test(type) && !REST_TYPE.test(type));
@@ -320,13 +320,13 @@ function sendStatusHeaders(response: ServerResponse, contentType: string, error:
   setTrailerStatus(new Headers(), connectErrorFrom(error, fitTrailers)).forEach((value, name) => {
     response.setHeader(name, value);
   });
-  // No writeHead before: over HTTP/2 the headers have to end the stream themselves.
+  // No writeHead before this: over HTTP/2 the headers themselves have to end the stream.
   response.end();
 }
 
 function unsupported(request: IncomingMessage): ControlPlaneError {
   const contentType = request.headers["content-type"] ?? "";
-  const text = `content type \`${contentType}\` is none that this method is called with`;
+  const text = `content type \`${contentType}\` is not supported by this method`;
   return new ControlPlaneError(ErrorReason.UNSUPPORTED_MEDIA_TYPE, text, { content_type: contentType });
 }
 

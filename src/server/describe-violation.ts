@@ -12,7 +12,7 @@ import { enumWordsFromDesc } from "./rest/enum-words.ts";
 
 /**
  * Describes a violation of a rule as the continuation of the field's name: "is required", "must be one of `a`, `b`". A field that
- * is absent or empty and may not be is `is required` under every rule.
+ * must not be absent or empty but is, `is required` under every rule.
  */
 export function describeViolation(
   { field, message, ruleId }: Violation,
@@ -30,7 +30,7 @@ export function describeViolation(
   return plain(message);
 }
 
-/** Rules that the empty value of a field breaks, so that breaking them with it means that the field is missing. */
+/** Rules that an empty value breaks. A violation of one of them by an empty value means that the field is missing. */
 const NEEDS_VALUE = /^(required|enum\.(not_in|in)|string\.(min_len|pattern|uuid.*|in)|repeated\.min_items)$/;
 
 function isMissing(ruleId: string, value: unknown): boolean {
@@ -52,7 +52,7 @@ function choicesOf(path: Path, message: string): string | undefined {
   return list === undefined ? undefined : oneOf(list.split(", "));
 }
 
-/** Returns the fields that a message about a group of fields lists: "one of a, b must be set", "only one of a, b can be set". */
+/** Returns the fields listed in a message about a group: "one of a, b must be set", "only one of a, b can be set". */
 function fieldsIn(message: string): readonly string[] {
   const [, list = ""] = /one of (.*) (?:must|can) be set$/.exec(message) ?? [];
   return list.split(", ");
@@ -89,7 +89,7 @@ function plain(message: string): string {
   return PLAIN.reduce((text, [pattern, words]) => text.replace(pattern, words), message);
 }
 
-/** Returns the value that a path leads to; undefined where the request has none or an empty one. */
+/** Returns the value at a path; undefined if it is absent or empty. */
 function valueAt(path: Path, root: ReflectMessage): unknown {
   let value: unknown = root;
   for (const step of path) {

@@ -21,8 +21,8 @@ export function methodName(method: DescMethod): string {
 }
 
 /**
- * Builds the endpoint of every method of every service. Throws an `Error` for a method without `access` or without a
- * function, for one that streams only requests, and for a duplicate service.
+ * Builds the endpoint of every method of every service. Throws an `Error` for a method without `access` or without a * function,
+ * for a client-streaming method, and for a duplicate service.
  */
 export function createEndpoints(
   services: readonly ServiceDefinition[],
@@ -35,9 +35,9 @@ export function createEndpoints(
     for (const method of service.methods) {
       const name = methodName(method);
       const serve = functions[method.localName];
-      if (typeof serve !== "function") throw new Error(`${name} has no function that serves it`);
+      if (typeof serve !== "function") throw new Error(`${name} has no service function`);
       if (method.methodKind === "client_streaming")
-        throw new Error(`${name} streams requests only, which no wire here serves`);
+        throw new Error(`${name} streams only requests, which no protocol here serves`);
       endpoints.set(method, {
         method,
         name,

@@ -13,7 +13,7 @@ import {
 } from "../errors.ts";
 import type { Wire } from "./incoming-call.ts";
 
-/** Seconds after which a caller may retry, by reason; other replicas may serve it at once. */
+/** Seconds after which a caller may retry, by reason. Another replica may serve the call at once. */
 const RETRY_AFTER_SECONDS: ReadonlyMap<ErrorReason, number> = new Map([
   [ErrorReason.SHUTTING_DOWN, 1],
   [ErrorReason.STORE_UNAVAILABLE, 1],
@@ -28,7 +28,7 @@ interface RestError {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** A detail of an error, as AIP-193 has it. */
+/** A detail of an error, as defined by AIP-193. */
 export interface Detail {
   readonly desc: DescMessage;
   readonly value: MessageInitShape<DescMessage>;
@@ -50,7 +50,10 @@ export function detailsOf(error: ControlPlaneError): readonly Detail[] {
   return details;
 }
 
-/** Returns the error for Connect and gRPC-Web. An unknown fault becomes INTERNAL with the fixed text. `shorten` fits it to the wire. */
+/**
+ * Returns the error for Connect and gRPC-Web. An unknown fault becomes INTERNAL with the fixed text. `shorten` fits the error to
+ * the protocol.
+ */
 export function connectErrorFrom(
   error: unknown,
   shorten = (fault: ControlPlaneError): ControlPlaneError => fault,
@@ -95,7 +98,7 @@ export function deadlineExceeded(): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.DEADLINE_EXCEEDED, "the deadline passed before the call was done");
 }
 
-/** Creates CANCELLED, for a caller that left. */
+/** Creates CANCELLED, for a caller that disconnected. */
 export function cancelled(): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away");
 }
@@ -111,7 +114,7 @@ export function bodyTooLarge(maxBytes: number): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.BODY_TOO_LARGE, text, { max_bytes: String(maxBytes) });
 }
 
-/** Values that a request holds at most: decoding more of them holds up everyone else. */
+/** Maximum values in a request: decoding more of them would delay all other calls. */
 export const MAX_VALUES = 60_000;
 
 /** Creates BODY_TOO_LARGE, for a request of more than `MAX_VALUES` values. */
@@ -161,8 +164,8 @@ export function reportFault(log: Logger, error: unknown, call: FailedCall): Cont
 }
 
 /**
- * Keeps the process serving after an exception or rejection that no call handles, and logs it. A fault on one path must not
- * end the service for every workspace.
+ * Keeps the process serving after an unhandled exception or rejection, and logs it. A fault on one path must not end the service
+ * for * every workspace.
  */
 export function surviveUncaught(log: Logger): void {
   for (const event of ["uncaughtException", "unhandledRejection"] as const) {
@@ -170,7 +173,7 @@ export function surviveUncaught(log: Logger): void {
   }
 }
 
-// Only text is logged: the own properties of foreign errors may hold requests with their headers.
+// Only text is logged: the properties of foreign errors may hold requests with their headers.
 function causesOf(error: unknown, key: string | undefined): readonly string[] {
   const texts: string[] = [];
   for (let cause = error; cause !== undefined && texts.length < MAX_CAUSES; ) {

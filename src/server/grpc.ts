@@ -31,20 +31,21 @@ import { type IncomingCall, REQUEST_ID_HEADER, requestIdFrom } from "./incoming-
 import type { Pipeline, StreamedRequest } from "./pipeline.ts";
 import { decodeBinary } from "./validation.ts";
 
-/** Interval between pings on an idle connection, milliseconds: common proxies drop connections that idle for 30 s. */
+/** Interval between pings on an idle connection, milliseconds: common proxies drop a connection after 30 s without traffic. */
 const DEFAULT_KEEPALIVE_MS = 15_000;
-/** Time without an answer to a ping after which the connection is closed, milliseconds. */
+/** Time to wait for the answer to a ping before the connection is closed, milliseconds. */
 const KEEPALIVE_TIMEOUT_MS = 10_000;
 
 /**
- * Bytes of a reply from which its stream waits until it is sent. grpc-js takes 16 replies of any size before it holds a stream
- * back, so an unread stream holds at most 128 KiB of smaller ones, the 64 KiB on their way, and one larger.
+ * Minimum size of a reply, in bytes, for which the stream waits until the reply is sent. grpc-js accepts 16 replies of any size
+ * before * it applies back-pressure. So an unread stream holds at most 128 KiB of smaller replies, 64 KiB on their way, and one
+ * larger reply.
  */
 const LARGE_REPLY_BYTES = 8_192;
 
 /** Options of a gRPC server. */
 export interface GrpcServerOptions {
-  /** Serves its services. */
+  /** Pipeline whose services are served. */
   readonly pipeline: Pipeline;
   readonly health: Health;
   /** Absent: plain text. */
@@ -57,11 +58,11 @@ export interface GrpcServerOptions {
 
 /** A server of native gRPC, with health and reflection. */
 export interface GrpcServer {
-  /** Listens; port 0 takes any free one. Resolves with the port. */
+  /** Listens on a port; 0 means any free port. Resolves with the port. */
   listen(host: string, port: number): Promise<number>;
   /** Asks clients to open their next calls elsewhere (GOAWAY). Open calls continue; new connections are still accepted. */
   drain(): void;
-  /** Accepts no new calls and waits at most `graceMs` milliseconds for open ones, then cuts them off. */
+  /** Accepts no new calls, waits at most `graceMs` milliseconds for open calls, then cuts them off. */
   close(graceMs: number): Promise<void>;
 }
 
@@ -88,7 +89,7 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
       return bound;
     },
     drain() {
-      // Has no time limit of its own: `close` applies `graceMs`.
+      // No time limit here: `close` applies `graceMs`.
       for (const address of addresses) server.drain(address, MAX_TIMER_MS);
     },
     close(graceMs) {
@@ -126,7 +127,7 @@ function close(server: Server, graceMs: number): Promise<void> {
   });
 }
 
-/** Registers every method of a service with grpc-js, each leading into the pipeline. */
+/** Registers every method of a service with grpc-js and connects it to the pipeline. */
 function addService(server: Server, service: DescService, pipeline: Pipeline): void {
   const definition: Record<string, MethodDefinition<unknown, unknown>> = {};
   const implementation: UntypedServiceImplementation = {};
@@ -203,7 +204,7 @@ class GrpcMethod {
     try {
       call = await this.#pipeline.admit(this.#method, incoming);
       const replies = await serve(call);
-      // Sends headers at once, so that the caller sees an open stream before the first reply.
+      // Headers are sent at once, so that the caller sees an open stream before the first reply.
       grpc.sendMetadata(responseMetadata(incoming));
       for await (const reply of replies) {
         const bytes = this.#encode(reply);
@@ -212,7 +213,7 @@ class GrpcMethod {
       }
       grpc.end();
     } catch (error) {
-      // grpc-js sends the emitted error as the status, after the replies already written.
+      // grpc-js sends the emitted error as the status after the replies that are already written.
       if (!grpc.destroyed) grpc.emit("error", statusFrom(error, incoming, call));
     }
   }
@@ -228,8 +229,8 @@ class GrpcMethod {
     } catch (error) {
       throw grpc.cancelled ? cancelled() : error;
     }
-    // A reset also ends the stream, a moment before grpc-js reports the cancellation. The service function must not take
-    // that for the regular end of the requests.
+    // A reset also ends the stream, a moment before grpc-js reports the cancellation. The service function must not mistake that
+    // for the // regular end of the requests.
     await nextTurn();
     if (grpc.cancelled) throw cancelled();
   }
@@ -259,7 +260,7 @@ function incomingFrom(grpc: UnaryCall | ServerStreamCall | BidiStreamCall): Inco
     return typeof value === "string" ? value : value?.toString("base64");
   };
   const deadline = Number(grpc.getDeadline());
-  // grpc-js reports a passed deadline like a caller that left, and its timer may fire a millisecond early.
+  // grpc-js reports a passed deadline as a disconnect, and its timer may fire a millisecond early.
   const reason = () => (Date.now() + 1 >= deadline ? deadlineExceeded() : cancelled());
   return {
     wire: "grpc",
@@ -275,7 +276,7 @@ function incomingFrom(grpc: UnaryCall | ServerStreamCall | BidiStreamCall): Inco
   };
 }
 
-/** Returns the address in `127.0.0.1:50000`, `[::1]:50000` or `::1:50000`. */
+/** Returns the address of a peer such as `127.0.0.1:50000`, `[::1]:50000` or `::1:50000`. */
 function addressOfPeer(peer: string): string {
   return peer.slice(0, peer.lastIndexOf(":")).replace(/^\[|\]$/g, "");
 }
@@ -286,7 +287,7 @@ function responseMetadata({ requestId }: IncomingCall): Metadata {
   return metadata;
 }
 
-/** Returns the status of a failure. Reports a reply that cannot be encoded to the pipeline, which logs it. */
+/** Returns the status of a failure. If a reply cannot be encoded, reports this to the pipeline, which logs it. */
 function statusFrom(error: unknown, { requestId }: IncomingCall, call: Call | undefined): StatusObject {
   const known = error instanceof ControlPlaneError ? error : (call?.fail(error) ?? error);
   const status = grpcStatusFrom(known);
@@ -294,7 +295,7 @@ function statusFrom(error: unknown, { requestId }: IncomingCall, call: Call | un
   return status;
 }
 
-/** Waits until the caller continues reading or leaves, or the call ends. */
+/** Waits until the caller continues reading or disconnects, or the call ends. */
 function drained(grpc: ServerStreamCall | BidiStreamCall, signal: AbortSignal): Promise<void> {
   return settledOr(grpc, signal, (settle) => {
     grpc.once("drain", settle);
@@ -302,7 +303,7 @@ function drained(grpc: ServerStreamCall | BidiStreamCall, signal: AbortSignal): 
   });
 }
 
-/** Writes a reply and waits until the connection has taken it, the caller leaves, or the call ends. */
+/** Writes a reply and waits until the connection has taken it, the caller disconnects, or the call ends. */
 function sent(grpc: ServerStreamCall | BidiStreamCall, bytes: Buffer, signal: AbortSignal): Promise<void> {
   return settledOr(grpc, signal, (settle) => {
     grpc.write(bytes, () => settle());
@@ -310,7 +311,9 @@ function sent(grpc: ServerStreamCall | BidiStreamCall, bytes: Buffer, signal: Ab
   });
 }
 
-/** Resolves when `listen` settles it, the stream closes or the signal aborts. `listen` returns what ends its listening. */
+/**
+ * Resolves when `listen` settles it, the stream closes or the signal aborts. `listen` returns the function that stops listening.
+ */
 function settledOr(
   grpc: ServerStreamCall | BidiStreamCall,
   signal: AbortSignal,
@@ -335,8 +338,8 @@ function settledOr(
 }
 
 /**
- * Adds our reasons to statuses that grpc-js creates outside a handler: for requests that are too large and deadlines that
- * passed. Interceptors do not see those, so this wraps the call's own `sendStatus`.
+ * Adds our reasons to statuses that grpc-js creates outside a handler: for too large requests and passed deadlines. Interceptors
+ * do not * see these statuses, so this wraps the call's own `sendStatus`.
  */
 function statusReasons(maxBodyBytes: number): ServerInterceptor {
   return (_method, call) => {
@@ -384,8 +387,8 @@ function healthFiles(): readonly Buffer[] {
 const STATUS_DETAILS = "grpc-status-details-bin";
 
 /**
- * Maximum bytes of an error in the trailers of gRPC, as encoded there: many clients refuse headers of more than 8 KiB, and some
- * close the connection with every call on it.
+ * Maximum encoded bytes of an error in gRPC trailers: many clients refuse headers of more than 8 KiB, and some then close the
+ * connection * with all its calls.
  */
 const MAX_TRAILERS = 6_000;
 /** Maximum bytes of the message, which the trailers carry twice: percent-encoded, and in base64 in the details. */
@@ -393,7 +396,7 @@ const MAX_MESSAGE = 1_000;
 /** Maximum bytes of one value of the metadata. */
 const MAX_VALUE = 200;
 
-/** Returns the error for grpc-js, with `google.rpc.Status` in `grpc-status-details-bin`. An unknown fault becomes INTERNAL. */
+/** Converts an error for grpc-js, with `google.rpc.Status` in `grpc-status-details-bin`. An unknown fault becomes INTERNAL. */
 export function grpcStatusFrom(error: unknown): StatusObject & { metadata: Metadata } {
   const fault = fitTrailers(controlPlaneErrorFrom(error));
   const metadata = new Metadata();
@@ -408,8 +411,8 @@ export function hasStatusDetails(metadata: Metadata | null | undefined): boolean
 }
 
 /**
- * Shortens an error to what the trailers of gRPC can carry: as many violations as fit, long texts cut. The message then says how
- * many violations are missing, and the metadata has their number as `omitted_violations`.
+ * Shortens an error so that it fits into gRPC trailers: with as many violations as fit, and with long texts cut. The message then
+ * says * how many violations are left out, and the metadata has their number as `omitted_violations`.
  */
 export function fitTrailers(error: ControlPlaneError): ControlPlaneError {
   if (trailerBytes(error) <= MAX_TRAILERS) return error;
@@ -448,9 +451,9 @@ function statusBytes(error: ControlPlaneError): Uint8Array {
 
 const encodedLength = (text: string): number => encodeURIComponent(text.toWellFormed()).length;
 
-/** Cuts a text to a number of bytes as percent-encoded, between characters. */
+/** Cuts a text between characters, so that its percent-encoded form has at most `maxBytes` bytes. */
 function cutTo(maxBytes: number, text: string): string {
-  // No character is shorter encoded than as it is.
+  // Encoding never makes a character shorter.
   const start = text.slice(0, maxBytes).toWellFormed();
   if (start.length === text.length && encodedLength(start) <= maxBytes) return text;
   let bytes = 0;
@@ -467,9 +470,9 @@ function cutTo(maxBytes: number, text: string): string {
 const MAX_UNSENT_BYTES = 65_536;
 
 /**
- * Confirms each write of a stream at once while fewer than `MAX_UNSENT_BYTES` are unsent. grpc-js confirms a write only when
- * the socket has the bytes, so each reply would cost an event-loop turn and a system call. Replies keep their order: HTTP/2
- * sends in the order of writing.
+ * Confirms each write of a stream at once while fewer than `MAX_UNSENT_BYTES` are unsent. grpc-js confirms a write only when the
+ * socket * has the bytes, so that each reply would cost an event-loop turn and a system call. Replies keep their order, since
+ * HTTP/2 sends in the * order of writing.
  */
 export const unblockStreamWrites: ServerInterceptor = ({ responseStream }, call) => {
   if (!responseStream) return call as ServerInterceptingCall;

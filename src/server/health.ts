@@ -2,7 +2,7 @@ import type { DescService } from "@bufbuild/protobuf";
 import type { Server, ServerWritableStream, UntypedServiceImplementation } from "@grpc/grpc-js";
 import { HealthImplementation } from "grpc-health-check";
 
-/** Serving state that health checks on every port report: true while this process accepts calls. */
+/** Serving state for the health checks on both ports: true while this process accepts calls. */
 export class Health {
   readonly #listeners = new Set<(serving: boolean) => void>();
   #serving = false;
@@ -12,7 +12,7 @@ export class Health {
     return this.#serving;
   }
 
-  /** Changes the state. Setting the same state again calls nobody. */
+  /** Changes the state. Setting the same state again calls no listener. */
   set(serving: boolean): void {
     if (serving === this.#serving) return;
     this.#serving = serving;

@@ -1,9 +1,9 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
-/** Bytes of bodies that a process holds at once on one kind of route, from their arrival until their calls end. */
+/** Maximum bytes of bodies that a process holds at once on one kind of route, from their arrival until their calls end. */
 export const MAX_HELD_BYTES = 134_217_728;
 
-/** Counts the bytes of the bodies in flight, and refuses what would be too many together. */
+/** Counts the bytes of the bodies in flight and bounds their sum. */
 export class HeldBytes {
   readonly #maxBytes: number;
   #bytes = 0;
@@ -12,7 +12,7 @@ export class HeldBytes {
     this.#maxBytes = maxBytes;
   }
 
-  /** Adds bytes. Throws OVERLOADED, and adds nothing, when all together would be too many. */
+  /** Adds bytes. If the sum would exceed the bound, throws OVERLOADED and adds nothing. */
   take(bytes: number): void {
     const maxBytes = this.#maxBytes;
     if (this.#bytes + bytes > maxBytes) {
@@ -26,7 +26,7 @@ export class HeldBytes {
     this.#bytes -= bytes;
   }
 
-  /** Runs a task with a function that takes bytes, all of which are released when it has settled. */
+  /** Runs a task with a function that takes bytes, and releases them all when the task has settled. */
   async during<T>(task: (take: (bytes: number) => void) => Promise<T>): Promise<T> {
     let taken = 0;
     try {

@@ -32,7 +32,7 @@ export function sendText(
   response.writeHead(status, { ...NEVER_STORED, ...headers, ...own }).end(text);
 }
 
-/** Maximum unread bytes of a body that are read and dropped to keep the connection; a larger rest closes it. */
+/** Maximum unread bytes of a body that are read and dropped to keep the connection. A larger rest closes the connection. */
 const DRAIN_LIMIT_BYTES = 64 * 1024;
 
 /** Sends any thrown value as a REST error. Does nothing once the response has started. */

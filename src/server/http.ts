@@ -20,20 +20,20 @@ import type { Pipeline } from "./pipeline.ts";
 import { mandateFileSchema } from "./rest/mandate-schema.ts";
 import type { RestTranscoder } from "./rest/transcoder.ts";
 
-/** A route of the HTTP port beside the protobuf services. */
+/** A route of the HTTP port besides the protobuf services. */
 export interface HttpRoute {
   /** `/x` takes `/x` and everything below `/x/`; `/` takes everything. The longest prefix is asked first. */
   readonly prefix: string;
-  /** Answers; returns false, with the request untouched, to let other routes answer. A rejection becomes the error response. */
+  /** Answers a request, or returns false and leaves it untouched for other routes. A rejection becomes the error response. */
   handle(request: IncomingMessage, response: ServerResponse, arrival: Arrival): unknown;
 }
 
-/** The content of `/metrics`: a registry of prom-client, or several as one. */
+/** Content of `/metrics`: one registry of prom-client, or several joined. */
 export type MetricsPage = Pick<Registry, "contentType" | "metrics">;
 
 /** Options of the HTTP server. */
 export interface HttpServerOptions {
-  /** Serves its services over Connect and gRPC-Web. */
+  /** Pipeline whose services are served over Connect and gRPC-Web. */
   readonly pipeline: Pipeline;
   readonly rest: RestTranscoder;
   readonly extra: readonly HttpRoute[];
@@ -91,7 +91,7 @@ function restRoutes(rest: RestTranscoder): HttpRoute[] {
   return rest.prefixes.map((prefix) => ({ prefix, handle }));
 }
 
-/** Logs the failure of a route outside the pipeline, unless it is a `ControlPlaneError`, which is an answer. */
+/** Logs the failure of a route outside the pipeline. A `ControlPlaneError` is a regular response and is not logged. */
 function logFault(log: Logger, request: IncomingMessage, error: unknown): void {
   if (error instanceof ControlPlaneError) return;
   const cause = error instanceof Error ? error.stack : String(error);
@@ -112,7 +112,7 @@ function pathOf({ url = "/" }: IncomingMessage): string {
   return question < 0 ? url : url.slice(0, question);
 }
 
-/** Settles the request id first, so that log, response and service use the same. */
+/** Sets the request id first, so that log, response and service use the same id. */
 function nameRequest(request: IncomingMessage, response: ServerResponse): string {
   const requestId = requestIdFrom(headerOf(request, REQUEST_ID_HEADER));
   request.headers[REQUEST_ID_HEADER] = requestId;
@@ -166,7 +166,7 @@ export interface Tls {
 const HEADERS_TIMEOUT_MS = 10_000;
 /** Time in which a client must send a whole request, milliseconds. Responses are not limited, because streams stay open. */
 const REQUEST_TIMEOUT_MS = 30_000;
-/** Time that an idle connection is kept, milliseconds: common load balancers close first, after 60 s. */
+/** Time after which an idle connection is closed, milliseconds. Common load balancers close it first, after 60 s. */
 const KEEP_ALIVE_TIMEOUT_MS = 65_000;
 
 /** Options of a listener. */
@@ -179,20 +179,20 @@ export interface ListenerOptions {
 
 /** A listening socket for HTTP/1.1 and, with TLS, HTTP/2. */
 export interface Listener {
-  /** Listens; port 0 takes any free one. Resolves with the port. */
+  /** Listens on a port; 0 means any free port. Resolves with the port. */
   listen(host: string, port: number): Promise<number>;
   /**
    * Asks clients to send their next request elsewhere: by `connection: close` with each response, or GOAWAY. New connections
    * are still accepted.
    */
   drain(): void;
-  /** Accepts no new connections, closes idle ones, and cuts off open ones after `graceMs` milliseconds. */
+  /** Accepts no new connections, closes idle connections, and cuts off the others after `graceMs` milliseconds. */
   close(graceMs: number): Promise<void>;
 }
 
 /** Creates a listener. */
 export function createListener({ tls, onRequest, headersTimeoutMs = HEADERS_TIMEOUT_MS }: ListenerOptions): Listener {
-  // A missing Host gets an error of ours.
+  // We answer a missing Host header with our own error.
   const http1 = { requireHostHeader: false, connectionsCheckingInterval: headersTimeoutMs };
   const server = tls === undefined ? createServer(http1) : createSecureServer({ ...tls, ...http1, allowHTTP1: true });
   // An HTTP/2 server has these properties for its HTTP/1.1 clients; its type omits them.
@@ -248,10 +248,10 @@ function unreadable({ code, message }: NodeJS.ErrnoException): ControlPlaneError
     return new ControlPlaneError(ErrorReason.REQUEST_TIMED_OUT, text);
   }
   const problem = message.replace(/^Parse Error: /, "").toLowerCase();
-  return new ControlPlaneError(ErrorReason.MALFORMED_REQUEST, `the request is no valid HTTP: ${problem}`, { problem });
+  return new ControlPlaneError(ErrorReason.MALFORMED_REQUEST, `the request is not valid HTTP: ${problem}`, { problem });
 }
 
-/** Answers a request that Node could not read, with the error of every other one, and closes its connection. */
+/** Answers a request that Node could not read, with an error in our usual form, and closes the connection. */
 function answerUnreadable(cause: NodeJS.ErrnoException, socket: AnsweredSocket): void {
   const isAnswered = socket._httpMessage?.headersSent === true;
   if (cause.code === "ECONNRESET" || !socket.writable || isAnswered) {
@@ -271,7 +271,7 @@ function answerUnreadable(cause: NodeJS.ErrnoException, socket: AnsweredSocket):
   socket.end(`${lines.join("\r\n")}\r\n\r\n${text}`, () => socket.destroy());
 }
 
-/** A socket with the response that Node is writing to it; Node's own answer to such requests reads it as well. */
+/** A socket with the response that Node is writing to it. Node's own handler of such requests reads this property too. */
 type AnsweredSocket = Socket & { readonly _httpMessage?: ServerResponse };
 
 type AnyServer = Server | Http2SecureServer;
@@ -337,7 +337,7 @@ class Connections {
     clearTimeout(timer);
   }
 
-  /** Closes idle connections. Node's own method spares those that never sent a request, such as browsers open ahead. */
+  /** Closes idle connections. Node's own method skips connections without a request so far, such as browsers open in advance. */
   #closeIdle(): void {
     if (this.#sessions.size > 0) return;
     for (const socket of this.#sockets) if (!this.#responses.get(socket)) socket.destroy();

@@ -5,27 +5,27 @@ import { cancelled } from "./errors.ts";
 /** Protocol of a call; a label of the metrics. */
 export type Wire = "rest" | "connect" | "grpc-web" | "grpc";
 
-/** One call as a wire hands it to the pipeline. */
+/** One call as a protocol's server passes it to the pipeline. */
 export interface IncomingCall {
   readonly wire: Wire;
   /** `performance.now()` when the request was first seen, in milliseconds. */
   readonly receivedAt: number;
   /** Names the call in the response, the log and INTERNAL errors. MUST come from `requestIdFrom`. */
   readonly requestId: string;
-  /** IP address that the call came from; absent if it is not known any more. */
+  /** IP address of the caller; absent if it is no longer known. */
   readonly address?: string | undefined;
   /** Returns a request header or gRPC metadata; `name` MUST be in lower case. */
   header(name: string): string | undefined;
   /**
-   * Milliseconds from `receivedAt` that the caller gives the call; 0 or less has passed already. Undefined: the pipeline's
-   * default. Throws INVALID_FIELD for a time-out that cannot be read.
+   * Returns the caller's timeout in milliseconds from `receivedAt`; 0 or less has already passed. Undefined means the pipeline's
+   * default. * Throws INVALID_FIELD for an unreadable timeout.
    */
   timeoutMs(): number | undefined;
-  /** Calls back once if the caller leaves or its stream closes. `reason` builds CANCELLED or DEADLINE_EXCEEDED. */
+  /** Calls back once if the caller disconnects or its stream closes. `reason` creates CANCELLED or DEADLINE_EXCEEDED. */
   onLeave(listener: (reason: () => ControlPlaneError) => void): void;
 }
 
-/** Time and id of an HTTP request, settled before its path is looked up. */
+/** Time and id of an HTTP request, set before its path is looked up. */
 export type Arrival = Pick<IncomingCall, "receivedAt" | "requestId">;
 
 /** The header that carries the request id, in both directions. */
@@ -40,7 +40,7 @@ export function requestIdFrom(given: string | undefined): string {
 
 const MILLISECONDS = /^\d{1,10}$/;
 
-/** Reads a time-out in whole milliseconds. Throws INVALID_FIELD, naming the header, for anything else. */
+/** Reads a timeout in whole milliseconds. Throws INVALID_FIELD, which names the header, for any other value. */
 export function timeoutFromHeader(name: string, value: string | undefined): number | undefined {
   if (value === undefined) return undefined;
   if (!MILLISECONDS.test(value))

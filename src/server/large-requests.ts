@@ -2,9 +2,9 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Semaphore } from "../async/semaphore.ts";
 import { nextTurn } from "../async/turns.ts";
 
-/** Bytes up to which a request is served in one turn of the event loop. */
+/** Maximum bytes of a small request, which is served in one event-loop turn. */
 export const SMALL_REQUEST = 65_536;
-/** Milliseconds of a step after which the loop rests as long as the step took. */
+/** Minimum duration of a step, milliseconds, after which the loop rests as long as the step took. */
 const MIN_STEP_MS = 2;
 /** Longest rest after a step, milliseconds. */
 const MAX_REST_MS = 10;
@@ -12,16 +12,16 @@ const MAX_REST_MS = 10;
 /** The next step on a request. */
 export interface RequestStep {
   readonly workspaceId: string;
-  /** Size of what the step is about. */
+  /** Size of the request. */
   readonly bytes: number;
-  /** Aborts when the request is given up. */
+  /** Aborts when the request is cancelled. */
   readonly signal: AbortSignal;
 }
 
 /**
- * The turns of large requests of a process, whichever way they come in. Decoding, checking and sealing one takes steps of
- * milliseconds each, so that the steps of all large requests come one after the other, workspace by workspace, and leave half of the
- * time to everything else.
+ * Queue for the large requests of a process, over every protocol. Decoding, checking and sealing a large request takes steps of *
+ * milliseconds each. The steps of all large requests run one after the other, with the workspaces in turn, and leave half of the
+ * time to * everything else.
  */
 export class LargeRequests {
   readonly #steps = new Semaphore({ permits: 1 });
@@ -36,7 +36,7 @@ export class LargeRequests {
    * leaves the queue and the promise rejects with the signal's reason.
    */
   async turn(workspaceId: string, signal?: AbortSignal): Promise<void> {
-    // The first step waits as well: whatever arrived with it is served before.
+    // The first step waits as well, so that calls that arrived with it are served first.
     if (this.#steps.isIdle) void this.#steps.run(nextTurn);
     const release = await this.#steps.acquire({ key: workspaceId, signal });
     if (release === undefined) throw signal?.reason;
@@ -44,10 +44,10 @@ export class LargeRequests {
   }
 }
 
-/** Resolves after the step that now begins, and a rest of the event loop that is as long. */
+/** Resolves after the step that begins now and after an equally long rest of the event loop. */
 async function restAfterStep(): Promise<void> {
   const startedAt = performance.now();
-  // The step is over, and all that had arrived meanwhile is served.
+  // Now the step is over, and everything that arrived meanwhile has been served.
   await nextTurn();
   const tookMs = performance.now() - startedAt;
   if (tookMs >= MIN_STEP_MS) await delay(Math.min(tookMs, MAX_REST_MS));

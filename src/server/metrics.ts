@@ -5,15 +5,15 @@ import type { Call } from "./call-context.ts";
 /** Buckets in seconds, from half a millisecond to the default deadline. */
 const BUCKETS_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** Milliseconds between two looks at the event loop. */
+/** Milliseconds between two samples of the event loop. */
 const LOOK_MS = 5;
 
-/** Creates the metrics of the calls of a pipeline, of which `open` are in flight. */
+/** Creates the metrics of a pipeline's calls; `open` holds the calls in flight. */
 export function createCallMetrics(registry: Registry, open: ReadonlySet<Call>) {
   const registers = [registry];
   new Gauge({
     name: "acp_calls_in_flight",
-    help: "Calls that run right now, by kind.",
+    help: "Calls in flight, by kind.",
     labelNames: ["kind"],
     registers,
     collect() {
@@ -39,13 +39,13 @@ export function createCallMetrics(registry: Registry, open: ReadonlySet<Call>) {
   };
 }
 
-/** Adds a gauge of the event loop, which every request of a process shares. */
+/** Adds a gauge of the delay of the event loop, which all requests of a process share. */
 export function measureEventLoop(registry: Registry): void {
   const delay = monitorEventLoopDelay({ resolution: LOOK_MS });
   delay.enable();
   new Gauge({
     name: "acp_event_loop_delay_seconds",
-    help: "Longest time that the event loop was held up since metrics were read before.",
+    help: "Longest delay of the event loop since the metrics were last read.",
     registers: [registry],
     collect() {
       this.set(Math.max(0, delay.max / 1e9 - LOOK_MS / 1e3));

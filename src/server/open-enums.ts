@@ -1,15 +1,18 @@
 import { type DescEnum, type DescField, type DescMessage, hasOption, type JsonValue } from "@bufbuild/protobuf";
 import { field as fieldRules } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 
-/** Number that stands for a word which an open enum does not have. */
+/** Number that stands for an unknown word of an open enum. */
 export const UNKNOWN_WORD = -1;
 
-/** True for a single enum field without a rule for its values: the service itself reports an unknown word, beside all else. */
+/**
+ * True for a singular enum field without a rule for its values. The service itself reports an unknown word there, with all other
+ * faults.
+ */
 export function isOpenEnum(field: DescField): field is DescField & { readonly enum: DescEnum } {
   return field.fieldKind === "enum" && !hasOption(field, fieldRules);
 }
 
-/** Puts `UNKNOWN_WORD` in place of the unknown words of open enums, in a message's protobuf JSON; true if there was one. */
+/** Replaces unknown words of open enums by `UNKNOWN_WORD` in a message's protobuf JSON. Returns true if it replaced any. */
 export type ReplaceUnknownWords = (json: JsonValue) => boolean;
 
 /** Returns the replacer for a message type; undefined for one without open enums. */
@@ -18,7 +21,7 @@ export function unknownWordsOf(desc: DescMessage): ReplaceUnknownWords | undefin
   return fields.length === 0 ? undefined : (json) => replaceIn(json, fields);
 }
 
-/** A field that is an open enum, or whose messages hold one further down. */
+/** A field that is an open enum, or a message field with an open enum below it. */
 interface OpenField {
   readonly keys: readonly string[];
   /** Words of the enum; undefined for a field of messages. */

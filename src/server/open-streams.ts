@@ -3,7 +3,7 @@ import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors
 import { type Authenticate, assertMayCall, findCaller, keyInvalid } from "./admission.ts";
 import { type Call, MAX_TIMER_MS } from "./call-context.ts";
 
-/** Keys that an entry of the log ended. */
+/** Keys that were ended by an entry of the log. */
 export interface EndedKeys {
   readonly keyIds: readonly string[];
   /** The agent whose bound keys ended; null for none. */
@@ -11,29 +11,31 @@ export interface EndedKeys {
 }
 
 /**
- * Reports the keys of a workspace that end from now on, on whichever replica. Resolves once no end can be missed any more,
- * with the function that ends the subscription. The listener MUST NOT throw.
+ * Reports the keys of a workspace that end from now on, on any replica. Resolves with the function that ends the subscription,
+ * once no * end can be missed any more. The listener MUST NOT throw.
  */
 export type WatchKeys = (workspaceId: string, listener: (ended: EndedKeys) => void) => Promise<() => void>;
 
 /** Options of the open streams of a pipeline. */
 export interface OpenStreamsOptions {
   readonly authenticate: Authenticate;
-  /** Default: streams hear of an ended key when they are next checked. */
+  /** Default: a stream learns of the end of its key at its next check. */
   readonly watchKeys?: WatchKeys | undefined;
-  /** Clock of the keys' expiry. Default: this host's. */
+  /** Clock for the expiry of keys. Default: this host's clock. */
   readonly clock?: { now(): number } | undefined;
   /** Milliseconds between checks of a stream's key. Default 8,000. */
   readonly recheckMs?: number | undefined;
 }
 
-/** A look-up may be 2 s old, so a stream is at most 10 s behind even if every notification is lost. */
+/**
+ * Default of `recheckMs`. A cached look-up may be 2 s old, so a stream ends at most 10 s late even if every notification is lost.
+ */
 const DEFAULT_RECHECK_MS = 8_000;
-/** The same for a sign-in, whose end the log does not tell: with the age of a look-up, less than a second. */
+/** The same for a sign-in, whose end is not in the log: with the age of a look-up, less than a second. */
 const SIGN_IN_RECHECK_MS = 500;
 /** Milliseconds between attempts while the store cannot be read. */
 const RETRY_MS = 1_000;
-/** Streams that one key, and all keys of one workspace, may have open in this process. */
+/** Maximum open streams in this process, of one key and of all keys of one workspace. */
 const MAX_PER_KEY = 2_000;
 const MAX_PER_WORKSPACE = 10_000;
 
@@ -46,7 +48,7 @@ interface OpenStream {
   checking?: Promise<void> | undefined;
 }
 
-/** The open streams of one workspace, and the subscription to the end of its keys. */
+/** Open streams of one workspace, and the subscription to the end of its keys. */
 interface WorkspaceStreams {
   readonly streams: Map<Call, OpenStream>;
   readonly perKey: Map<string, number>;
@@ -54,8 +56,8 @@ interface WorkspaceStreams {
 }
 
 /**
- * The streams that are open in this process. It bounds their number, and ends a server stream with KEY_INVALID when its key
- * ends: at once when the log says so, at the time of expiry, and otherwise at the next check.
+ * Open streams of this process. Bounds their number, and ends a server stream with KEY_INVALID when its key ends: at once if the
+ * end is in * the log, at the time of expiry, and otherwise at the next check.
  */
 export class OpenStreams {
   readonly #authenticate: Authenticate;
@@ -71,7 +73,7 @@ export class OpenStreams {
     this.#recheckMs = recheckMs;
   }
 
-  /** Adds an admitted stream. Throws OVERLOADED when its key or workspace has too many. */
+  /** Adds an admitted stream. Throws OVERLOADED when its key or workspace has too many streams. */
   add(call: Call): void {
     const { workspaceId, keyId } = call.caller;
     const workspace = this.#workspaces.get(workspaceId) ?? { streams: new Map(), perKey: new Map() };
@@ -84,7 +86,7 @@ export class OpenStreams {
     workspace.streams.set(call, stream);
     if (call.isBidi) return;
     this.#subscribe(workspaceId, workspace);
-    // The key may have ended between the look-up of admission and now.
+    // The key may have ended since it was looked up for admission.
     this.#check(stream);
   }
 
@@ -134,7 +136,7 @@ export class OpenStreams {
     );
   }
 
-  /** Checks a stream's key after the check in flight, whose look-up may be older than the news. */
+  /** Checks a stream's key, after any check in flight, whose look-up may be older than the reported end. */
   #check(stream: OpenStream): void {
     if (stream.call.isBidi) return;
     clearTimeout(stream.timer);
@@ -166,7 +168,7 @@ export class OpenStreams {
   #msUntilCheck({ expiresAtMs = null, isSignIn = false }: Caller): number {
     const recheckMs = isSignIn ? Math.min(SIGN_IN_RECHECK_MS, this.#recheckMs) : this.#recheckMs;
     if (expiresAtMs === null) return recheckMs;
-    // One more, because a timer may fire up to a millisecond early.
+    // One millisecond more, because a timer may fire early by that much.
     return Math.min(recheckMs, Math.max(0, expiresAtMs - this.#clock.now()) + 1);
   }
 
@@ -179,6 +181,6 @@ export class OpenStreams {
 }
 
 function tooMany(what: "key" | "workspace", limit: number): ControlPlaneError {
-  const text = `the ${what} has ${limit} streams open in this process; close some, or connect to another`;
+  const text = `the ${what} has ${limit} streams open in this process; close some, or connect to another process`;
   return new ControlPlaneError(ErrorReason.OVERLOADED, text, { streams: String(limit), per: what });
 }

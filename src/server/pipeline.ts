@@ -16,7 +16,7 @@ import { OpenStreams, type OpenStreamsOptions } from "./open-streams.ts";
 import { createRequestChecks } from "./validation.ts";
 import { WrongKeys } from "./wrong-keys.ts";
 
-/** Deadline of unary calls without one from the caller or the options, milliseconds. */
+/** Deadline of unary calls if neither the caller nor the options set one, milliseconds. */
 const DEFAULT_UNARY_DEADLINE_MS = 10_000;
 
 /** Default maximum depth of a request in JSON brackets: enough for any rule, safe for the stack. */
@@ -27,33 +27,33 @@ export interface PipelineOptions extends OpenStreamsOptions {
   readonly services: readonly ServiceDefinition[];
   readonly log: Logger;
   readonly metrics: Registry;
-  /** Deadline of unary calls that set none, milliseconds. Default 10,000. Streams have none by default. */
+  /** Deadline of unary calls whose caller sets no deadline, milliseconds. Default 10,000. Streams have no default deadline. */
   readonly defaultDeadlineMs?: number;
-  /** Bytes of request bodies held at once, by all calls. Default `MAX_HELD_BYTES`. */
+  /** Maximum bytes of request bodies that all calls hold at once. Default `MAX_HELD_BYTES`. */
   readonly maxHeldBytes?: number;
-  /** Turns of large requests, which the other routes of the process share. Default: those of the pipeline alone. */
+  /** Queue of large requests, shared with the other routes of the process. Default: a queue for this pipeline only. */
   readonly largeRequests?: LargeRequests;
-  /** Counter of wrong keys, which the other routes of the process share. Default: one of the pipeline alone. */
+  /** Counter of wrong keys, shared with the other routes of the process. Default: a counter for this pipeline only. */
   readonly wrongKeys?: WrongKeys;
-  /** Maximum depth of a request in JSON brackets, on every wire. Default `DEFAULT_MAX_DEPTH`. */
+  /** Maximum depth of a request in JSON brackets, over every protocol. Default `DEFAULT_MAX_DEPTH`. */
   readonly maxDepth?: number;
   /** Validator of requests, which several pipelines MAY share. Default: a new one, which compiles the rules of every request. */
   readonly validator?: Validator;
 }
 
-/** Reads and decodes the request of an admitted call. Throws a `ControlPlaneError` for bytes that are not one. */
+/** Reads and decodes the request of an admitted call. Throws a `ControlPlaneError` for bytes that cannot be decoded. */
 export type ReadRequest = () => Message | Promise<Message>;
 
 /** A request of a bidirectional stream. */
 export interface StreamedRequest {
   readonly request: Message;
-  /** Size as it arrived, decompressed. */
+  /** Size of the decompressed request. */
   readonly bytes: number;
 }
 
 /**
- * The path from every wire to every service function, in four steps: admit (key, role, deadline), check the request, serve,
- * record. Rejects only with a `ControlPlaneError`, already counted and, if it is a fault, logged.
+ * Path from every protocol to every service function, in four steps: admit (key, role, deadline), check the request, serve,
+ * record. * Rejects only with a `ControlPlaneError` that is already counted and, if it is a fault, logged.
  */
 export class Pipeline {
   readonly services: readonly ServiceDefinition[];
@@ -91,7 +91,7 @@ export class Pipeline {
     };
   }
 
-  /** Finds the caller from the headers alone, before the body is read, and starts the call's deadline. */
+  /** Finds the caller by the headers, before the body is read, and starts the call's deadline. */
   async admit(method: DescMethod, incoming: IncomingCall): Promise<Call> {
     const endpoint = this.#endpointOf(method);
     const call = new Call(endpoint, incoming, this.#observer);
@@ -127,12 +127,12 @@ export class Pipeline {
     return messageOf(call, response);
   }
 
-  /** Counts a call that ended, and gives back what it held. */
+  /** Counts an ended call and releases the bytes that it held. */
   #record(call: Call, code: string): void {
     const { endpoint, incoming, receivedAt, heldBytes } = call;
     const [method, wire] = [endpoint.name, incoming.wire];
     this.#metrics.ended.inc({ method, code, wire });
-    // A stream lasts as long as its caller wants.
+    // The duration of a stream depends only on its caller.
     if (!call.isStream) this.#metrics.seconds.observe({ method, wire }, (performance.now() - receivedAt) / 1000);
     this.#held.release(heldBytes);
     this.#calls.delete(call);
@@ -150,14 +150,17 @@ export class Pipeline {
     }
   }
 
-  /** Serves an admitted bidirectional stream, each request with the caller as it is then. A rejection of `requests` ends it. The replies can be read once. */
+  /**
+   * * Serves an admitted bidirectional stream. The caller is looked up again for each request. A rejection of `requests` ends the
+   *    stream. The * replies can be read once.
+   */
   bidiStream(call: Call, requests: AsyncIterable<StreamedRequest>): AsyncGenerator<Message> {
     return this.#replies(call, () => call.endpoint.serve(this.#checkedRequests(call, requests), call));
   }
 
   /**
-   * Refuses new calls with SHUTTING_DOWN and ends streams with it: a bidirectional one after answering the requests it has
-   * taken, any other at once. Resolves when no call is left, or after `graceMs` milliseconds, when it ends the rest.
+   * Refuses new calls with SHUTTING_DOWN and ends streams with it: a bidirectional one after answering the requests it has taken,
+   * any other at once. Resolves when no call is left. After `graceMs` milliseconds it ends the remaining calls.
    */
   async drain(graceMs: number): Promise<void> {
     this.#isDraining = true;
@@ -169,7 +172,7 @@ export class Pipeline {
   /** Yields the replies of a stream. Ends as soon as the call is aborted, even if the service function does not return. */
   async *#replies(call: Call, serve: () => unknown): AsyncGenerator<Message> {
     let source: AsyncIterator<unknown> | undefined;
-    // A service function whose reader does not read is not resumed by it: an aborted one releases what it holds at once.
+    // A reader that does not read never resumes the service function, so an abort has to release what the function holds.
     const release = (): void => void source?.return?.().catch((error: unknown) => call.fail(error));
     call.signal.addEventListener("abort", release);
     try {
@@ -181,20 +184,20 @@ export class Pipeline {
         try {
           yield reply;
         } catch {
-          // Thrown into the stream by a writer that cannot write: the reader left before its leave was noticed.
+          // A writer that cannot write throws this into the stream: the reader disconnected before that was noticed.
           throw cancelled();
         }
       }
-      // A stream that says itself that its key ended is not taken for one that is done.
+      // A stream that reports the end of its own key must not count as finished.
       await call.unlessAborted(this.#streams.settled(call));
       call.succeed();
     } catch (error) {
       throw call.fail(error);
     } finally {
       call.signal.removeEventListener("abort", release);
-      // Has an effect only if the reader left.
+      // Has an effect only if the reader disconnected.
       call.abort(cancelled);
-      // Not awaited: a service function that waits learns of the end only through its signal.
+      // Not awaited: a waiting service function learns of the end only through its signal.
       release();
     }
   }
@@ -223,7 +226,7 @@ export class Pipeline {
     try {
       const caller = await findCaller(incoming, this.#authenticate);
       assertMayCall(caller, endpoint.access, endpoint.method);
-      // Last: finding the caller may have taken the time of a query.
+      // Last, because finding the caller may have taken as long as a query.
       await call.giveWay(bytes);
       endpoint.check(request);
       return { request, caller, fault: undefined };
@@ -232,7 +235,9 @@ export class Pipeline {
     }
   }
 
-  /** Counts keys alone: nobody guesses the secret of a sign-in, and the pages of one that ended need to hear so. */
+  /**
+   * Counts wrong keys but not cookies: the secret of a sign-in cannot be guessed, and pages must learn that a sign-in has ended.
+   */
   #countedIfWrongKey(error: unknown, { endpoint, incoming }: Call): unknown {
     if (!(error instanceof ControlPlaneError) || error.reason !== ErrorReason.KEY_INVALID) return error;
     if (keyInHeaders(incoming) === undefined) return error;

@@ -3,7 +3,7 @@ import type { Health } from "./health.ts";
 import type { Listener } from "./http.ts";
 import type { Pipeline } from "./pipeline.ts";
 
-/** The addresses that a service listens on. */
+/** Addresses that a service listens on. */
 export interface Addresses {
   /** `http://127.0.0.1:7080`: REST, Connect and gRPC-Web. */
   readonly http: string;
@@ -18,9 +18,9 @@ export interface PortOptions {
   readonly grpcPort: number;
 }
 
-/** The servers of both ports. They start and stop together. */
+/** Servers of both ports, which start and stop together. */
 export interface Servers {
-  /** Listens on both ports. Rejects if one is taken. */
+  /** Listens on both ports. Rejects if one of them is in use. */
   listen(ports: PortOptions): Promise<Addresses>;
   /**
    * Reports NOT_SERVING, refuses new calls, lets calls in flight finish within `drainMs` milliseconds, and closes every
@@ -29,7 +29,7 @@ export interface Servers {
   close(drainMs: number): Promise<void>;
 }
 
-/** Minimum time for sending the last answers, milliseconds, even if the calls used up the drain time. */
+/** Minimum time for sending the last responses, milliseconds, even if the calls used up the drain time. */
 const FLUSH_MS = 1_000;
 
 /** Joins the servers of one pipeline. */
@@ -47,7 +47,7 @@ export function joinServers({
   return {
     async listen({ host, httpPort, grpcPort }) {
       const boundGrpc = await grpc.listen(host, grpcPort);
-      // Listens last: a readiness check on this port must find a service that serves.
+      // HTTP listens last, so that a readiness check on this port finds a service that serves.
       const boundHttp = await http.listen(host, httpPort);
       health.set(true);
       return addressesFrom(host, { http: boundHttp, grpc: boundGrpc });

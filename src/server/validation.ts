@@ -52,7 +52,7 @@ function createRegexMatch(): (pattern: string, text: string) => boolean {
   };
 }
 
-// Compiles the rules at start: a broken rule fails there, and no first caller waits.
+// Compiles the rules at start: a broken rule then fails the start, and the first caller does not wait.
 function warm(validator: Validator, schema: DescMessage): void {
   const result = validator.validate(schema, create(schema));
   if (result.kind === "error") throw result.error;
@@ -76,7 +76,7 @@ function violationFrom(violation: Violation, schema: DescMessage, request: Messa
   return { field: pathToString(field), description, reason: ruleId.toUpperCase().replace(/[^A-Z0-9]+/g, "_") };
 }
 
-/** Keeps the first of several rules that a missing field breaks. */
+/** Keeps only the first violation of a missing field. */
 function onePerRequired(violations: readonly FieldViolation[]): FieldViolation[] {
   const seen = new Set<string>();
   return violations.filter(({ field, description }) => {
@@ -85,7 +85,7 @@ function onePerRequired(violations: readonly FieldViolation[]): FieldViolation[]
   });
 }
 
-/** Values of free JSON that a request may hold: parsing, sorting and sealing more of them holds up everyone else. */
+/** Maximum values of free JSON in a request: parsing, sorting and sealing more of them would delay all other calls. */
 const MAX_FREE_VALUES = 25_000;
 
 const FREE_JSON = ["google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"];
@@ -115,9 +115,9 @@ function reachesFreeJson(schema: DescMessage, seen: Set<DescMessage>): boolean {
 }
 
 /**
- * Walks the free JSON inside a message once. It finds values that JSON text cannot hold but binary wires can (any depth, NaN,
- * infinities), and half surrogate pairs from JSON escapes. Counts depth in the JSON brackets of the whole message, so that
- * every wire has the same limit.
+ * Walks the free JSON inside a message once. Finds values that binary protocols can hold but JSON text cannot (any depth, NaN, *
+ * infinities), and half surrogate pairs from JSON escapes. Counts depth in the JSON brackets of the whole message, so that every
+ * * protocol has the same limit.
  */
 class FreeJsonWalk {
   readonly #fields: FreeJsonFields;
@@ -228,7 +228,7 @@ export function decodeOptions(maxDepth: number): { readonly recursionLimit: numb
   return { recursionLimit: 2 * maxDepth + 8 };
 }
 
-/** Decodes the binary form of a request. Throws a `ControlPlaneError` for bytes that are no message of this type. */
+/** Decodes the binary form of a request. Throws a `ControlPlaneError` for bytes that are not a message of this type. */
 export function decodeBinary(schema: DescMessage, bytes: Uint8Array, maxDepth: number): Message {
   const options = decodeOptions(maxDepth);
   assertFewValues(schema, bytes, options.recursionLimit);
@@ -248,16 +248,16 @@ const JSON_REASONS: readonly (readonly [RegExp, ErrorReason])[] = [
   [/duplicate object key|set multiple times/, ErrorReason.DUPLICATE_FIELD],
 ];
 
-/** Maps a decoding error of protobuf-es, which explains the fault only in its message. */
+/** Converts a decoding error of protobuf-es, which describes the fault only in its message. */
 export function undecodable({ typeName }: DescMessage, maxDepth: number, cause: unknown): ControlPlaneError {
   const words = (cause instanceof Error ? cause.message : String(cause)).replaceAll(/\s+/g, " ");
   if (TOO_DEEP.test(words)) return tooDeep(maxDepth);
   const [, first, second] = JSON_ONEOF.exec(words) ?? [];
-  if (second !== undefined) return invalidField(second, `cannot be given beside \`${first}\``, cause);
+  if (second !== undefined) return invalidField(second, `cannot be given together with \`${first}\``, cause);
   const [, named, problem] = JSON_FIELD.exec(words) ?? [];
   const field = named ?? JSON_KEY.exec(words)?.[1];
   if (field !== undefined) return jsonFault(field, words, problem, cause);
-  const text = `the request is no valid \`${typeName}\` message`;
+  const text = `the request is not a valid \`${typeName}\` message`;
   return new ControlPlaneError(ErrorReason.INVALID_FIELD, text, { message_type: typeName }, { cause });
 }
 
@@ -269,14 +269,14 @@ function jsonFault(field: string, words: string, problem: string | undefined, ca
   return new ControlPlaneError(reason, text, { field }, { cause, violations });
 }
 
-/** Bytes up to which decoding a message is quick, whatever it holds. */
+/** Maximum bytes of a message that is always quick to decode. */
 const SMALL = 2_048;
 
 /**
  * Throws BODY_TOO_LARGE for the binary form of a message with more than `MAX_VALUES` fields and items, before anything is built
- * from it. The decoder merges a repeated record of a single message into the one before, at the price of copying it, so such a
- * record counts as all before it. Leaves to the decoder what it refuses: bytes that are no message of this type, and more than
- * `recursionLimit` messages inside each other.
+ * from it. The decoder merges a repeated record of a singular message field into the previous one and copies it, so such a record
+ * * counts as much as all records before it. Bytes that are not a message of this type, and more than `recursionLimit` nested
+ * messages, are * left to the decoder, which refuses them.
  */
 export function assertFewValues(schema: DescMessage, bytes: Uint8Array, recursionLimit: number): void {
   if (bytes.length <= SMALL) return;
@@ -287,7 +287,7 @@ export function assertFewValues(schema: DescMessage, bytes: Uint8Array, recursio
   }
 }
 
-/** Reads as the decoder does, which goes by the field's type and takes the wire type only for lists and unknown fields. */
+/** Reads like the decoder, which goes by the field's type and uses the wire type only for lists and unknown fields. */
 class ValueCount {
   readonly #reader: BinaryReader;
   readonly #recursionLimit: number;
@@ -330,7 +330,7 @@ class ValueCount {
     if (isPacked) this.#add(bytes.length);
   }
 
-  /** Reads an entry of a map: its key is field 1, its value field 2. The entry has been counted for the first of each. */
+  /** Reads an entry of a map: its key is field 1, its value field 2. The first of each is already counted with the entry. */
   #entry(map: DescField & { readonly fieldKind: "map" }, end: number, depth: number): void {
     const reader = this.#reader;
     const seen = new Set<number>();
@@ -352,7 +352,7 @@ class ValueCount {
   }
 }
 
-/** Returns the wire type of a scalar; of an enum for none. */
+/** Returns the wire type of a scalar, or of an enum if `scalar` is undefined. */
 function wireTypeOf(scalar: ScalarType | undefined): WireType {
   switch (scalar) {
     case ScalarType.STRING:

@@ -2,18 +2,18 @@ import { isIPv6 } from "node:net";
 import { Throttle } from "../async/throttle.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
-/** Wrong keys that an address may send at once; after that one a second. */
+/** Wrong keys that an address may send at once; after that, one a second. */
 const BURST = 60;
-/** Addresses that are remembered; the one that was quiet longest is forgotten first. */
+/** Maximum addresses that are remembered; the one that was inactive longest is forgotten first. */
 const MAX_ADDRESSES = 10_000;
 
-/** The part of a log that is written to. */
+/** Levels of a log that are used here. */
 interface WrongKeyLog {
   info(details: object, message: string): void;
   warn(details: object, message: string): void;
 }
 
-/** A call that came with a wrong key, as logged. The key is not part of it. */
+/** A call with a wrong key, as logged. The key itself is left out. */
 export interface WrongKeyCall {
   readonly address: string | undefined;
   readonly requestId: string;
@@ -21,8 +21,8 @@ export interface WrongKeyCall {
 }
 
 /**
- * Slows down the guessing of keys, by address. Only wrong keys count and only they are refused, so that callers behind the same
- * address, as behind a NAT, are never affected. One counter serves all wires and routes of a process.
+ * Throttle for the guessing of keys, by address. Only wrong keys count and only wrong keys are refused, so that other callers
+ * behind the * same address, as behind a NAT, are never affected. One counter serves all protocols and routes of a process.
  */
 export class WrongKeys {
   readonly #log: WrongKeyLog;
@@ -40,7 +40,7 @@ export class WrongKeys {
     });
   }
 
-  /** Counts a wrong key. Returns TOO_MANY_WRONG_KEYS once the address has used up its share, and undefined before. */
+  /** Counts a wrong key. Returns TOO_MANY_WRONG_KEYS once the address has used up its share. */
   refusal({ address, requestId, method }: WrongKeyCall): ControlPlaneError | undefined {
     const network = networkOf(address ?? "");
     const refusals = this.#throttle.take(network);
@@ -48,7 +48,7 @@ export class WrongKeys {
       this.#log.info({ address, requestId, method }, "wrong key");
       return undefined;
     }
-    // Once, until the address was quiet for a minute.
+    // Logged once, until the address was inactive for a minute.
     if (refusals === 1) this.#log.warn({ network, requestId, method }, "too many wrong keys from one address");
     return tooManyWrongKeys();
   }
@@ -61,7 +61,10 @@ function tooManyWrongKeys(): ControlPlaneError {
 
 const MAPPED_IPV4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;
 
-/** Returns what stands for one client: an IPv4 address, or the first 64 bits of an IPv6 address, all of which one client has. */
+/**
+ * Returns the network of one client: an IPv4 address, or the first 64 bits of an IPv6 address, since a client has all addresses
+ * below.
+ */
 export function networkOf(address: string): string {
   const [, mapped] = MAPPED_IPV4.exec(address) ?? [];
   if (mapped !== undefined) return mapped;

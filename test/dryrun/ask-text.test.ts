@@ -456,7 +456,7 @@ describe("a question over every wire", () => {
     for (const path of ["/v1/enforce/ask", `/${ask.parent.typeName}/${ask.name}`]) {
       const reply = await fetch(`${server.http}${path}`, { method: "POST", headers, body });
       expect([reply.status, await reply.text()].join(" "), path).to.match(
-        /^400 .*`shadowed` cannot be given beside `never_fire`/,
+        /^400 .*`shadowed` cannot be given together with `never_fire`/,
       );
     }
   });

@@ -46,12 +46,12 @@ function withMethods(service: DescService, change: (method: DescMethod) => Parti
 }
 
 describe("Pipeline", () => {
-  it("refuses a method that names no role", () => {
+  it("refuses a method that allows no role", () => {
     const { functions } = enforcementWith({});
     const open = withMethods(EnforcementService, ({ proto }) => ({
       proto: { ...proto, options: undefined } as typeof proto,
     }));
-    expect(() => pipelineOf({ service: open, functions })).to.throw(/names no role that may call it/);
+    expect(() => pipelineOf({ service: open, functions })).to.throw(/allows no role/);
   });
 
   it("refuses the same requests as another pipeline with the same validator", async () => {
@@ -67,7 +67,9 @@ describe("Pipeline", () => {
   it("refuses a method without a function", () => {
     const { getDecision: _, ...functions } = enforcementWith({}).functions;
     const incomplete = { service: EnforcementService, functions };
-    expect(() => pipelineOf(incomplete)).to.throw("agentcontrol.v1.EnforcementService/GetDecision has no function");
+    expect(() => pipelineOf(incomplete)).to.throw(
+      "agentcontrol.v1.EnforcementService/GetDecision has no service function",
+    );
   });
 
   it("refuses a service that is given twice", () => {
@@ -80,7 +82,7 @@ describe("Pipeline", () => {
       EnforcementService,
       () => ({ methodKind: "client_streaming" }) as Partial<DescMethod>,
     );
-    expect(() => pipelineOf({ service: streaming, functions })).to.throw("streams requests only");
+    expect(() => pipelineOf({ service: streaming, functions })).to.throw("streams only requests");
   });
 });
 

@@ -314,7 +314,7 @@ describe("the key of an open stream, without news of it", () => {
       for (; count < most; count++) await open();
       const refusal = await open().catch((error: ControlPlaneError) => error);
       expect(refusal).to.include({
-        message: `the ${what} has ${most} streams open in this process; close some, or connect to another`,
+        message: `the ${what} has ${most} streams open in this process; close some, or connect to another process`,
       });
       leave[0]?.();
       await open();

@@ -9,7 +9,7 @@ import { methodNotAllowed } from "../errors.ts";
 import type { HttpRoute } from "../http.ts";
 import { headerOf, sendError, sendText } from "../http-reply.ts";
 
-/** Screens of the dashboard: the first part of their paths. */
+/** Screens of the dashboard, by the first part of their paths. */
 const SCREENS = [
   ...["overview", "escalations", "decisions", "agents", "tools", "mandates", "limits", "webhooks", "vault", "keys"],
   ...["servers", "workspaces", "sign-in"],
@@ -19,7 +19,7 @@ const SCREEN_PATH = new RegExp(`^/(?:(?:${SCREENS.join("|")})(?:/.*)?)?$`);
 /** True for the path of a screen, or of the page itself. */
 export const isScreenPath = (path: string): boolean => SCREEN_PATH.test(path);
 
-/** Files that the build names after their content. */
+/** Path of a built file, which is named after its content. */
 const ASSET_PATH = /^\/assets\/[\w-]+(?:\.[\w-]+)*\.(?:js|css|svg|woff2)$/;
 const TYPES: Readonly<Record<string, string>> = {
   ".js": "text/javascript; charset=utf-8",
@@ -27,14 +27,16 @@ const TYPES: Readonly<Record<string, string>> = {
   ".svg": "image/svg+xml",
   ".woff2": "font/woff2",
 };
-/** Place in the page that takes the nonce of its styles. */
+/** Placeholder in the page for the nonce of its styles. */
 const NONCE_MARK = "__CSP_NONCE__";
 const MAX_FILES = 200;
 
 const NOT_BUILT = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Agent Control Plane</title>
 <p>The dashboard is not built. Run <code>npm run build:dashboard</code>, or start with <code>npm start</code>.</p></html>`;
 
-/** Policy of the page: nothing from another host, no inline script, and styles of the page's own scripts only. */
+/**
+ * Content security policy of the page: nothing from another host, no inline script, and only styles of the page's own scripts.
+ */
 function securityPolicy(nonce: string): string {
   return [
     "default-src 'none'",

@@ -1,17 +1,17 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { ControlPlaneError, ErrorReason } from "../../errors.ts";
 
-/** Header that a call with the cookie carries. */
+/** Header with the CSRF token, which a call with the cookie needs. */
 export const CSRF_HEADER = "x-csrf-token";
 const COOKIE = "acp_sign_in";
 const SECRET = /(?:^|;\s*)acp_sign_in=(acps_[a-z2-7]{1,100})(?:;|$)/;
 
-/** Returns what the cookie of a sign-in holds; undefined without one. */
+/** Returns the secret in the cookie of a sign-in. */
 export function signInFromCookie(header: string | undefined): string | undefined {
   return header === undefined ? undefined : SECRET.exec(header)?.[1];
 }
 
-/** Makes the cookie of a sign-in: no script reads it, and no other site's requests carry it. */
+/** Creates the cookie of a sign-in. Scripts cannot read it, and requests from other sites do not carry it. */
 export function signInCookie(secret: string, { maxAgeSeconds, isSecure }: CookieOptions): string {
   const secure = isSecure ? "; Secure" : "";
   return `${COOKIE}=${secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${maxAgeSeconds}${secure}`;
@@ -20,11 +20,11 @@ export function signInCookie(secret: string, { maxAgeSeconds, isSecure }: Cookie
 /** Options of the cookie. */
 interface CookieOptions {
   readonly maxAgeSeconds: number;
-  /** True where browsers reach the service over TLS. */
+  /** True if browsers reach the service over TLS. */
   readonly isSecure: boolean;
 }
 
-/** Derives the token that belongs to a sign-in; only who has read an answer to that sign-in knows it. */
+/** Derives the CSRF token of a sign-in. Only a page that read a response to this sign-in knows it. */
 export function csrfTokenOf(secret: string): string {
   return createHash("sha256").update(`csrf ${secret}`).digest("base64url");
 }

@@ -1,16 +1,16 @@
 import * as client from "openid-client";
 import { type OidcFault, OidcRefusal } from "./oidc-refusal.ts";
 
-/** How the service is registered at an issuer. */
+/** Registration of the service at an issuer. */
 export interface IssuerOptions {
   /** https, or http on this host. */
   readonly url: string;
   readonly clientId: string;
   readonly clientSecret: string;
-  /** Scopes with spaces between, `openid` among them. */
+  /** Scopes separated by spaces, including `openid`. */
   readonly scope: string;
   readonly redirectUri: string;
-  /** Claim that is asked for at the user info endpoint if the ID token lacks it. */
+  /** Claim that is read from the user info endpoint if the ID token lacks it. */
   readonly groupsClaim: string;
   /** Monotonic milliseconds. Default `performance.now`. */
   readonly now?: () => number;
@@ -18,7 +18,7 @@ export interface IssuerOptions {
   readonly requestMs?: number;
 }
 
-/** What ties an answer of the issuer to the browser that asked. */
+/** Values that tie a response of the issuer to the browser that began the flow. */
 export interface FlowChecks {
   readonly state: string;
   readonly nonce: string;
@@ -26,19 +26,19 @@ export interface FlowChecks {
   readonly verifier: string;
 }
 
-/** What the issuer says of a person. */
+/** Claims of the issuer about a person. */
 export type Claims = Readonly<Record<string, unknown>>;
 
 /** Milliseconds that one request to the issuer may take. */
 const REQUEST_MS = 5_000;
 /** Age after which the discovery document is read again, milliseconds. */
 const MAX_AGE_MS = 3_600_000;
-/** Milliseconds without a further attempt after discovery failed. */
+/** Milliseconds to the next attempt after discovery failed. */
 const RETRY_MS = 2_000;
-/** Maximum bytes of an answer of the issuer. */
+/** Maximum bytes of a response of the issuer. */
 const MAX_REPLY_BYTES = 1_048_576;
 
-/** Makes the checks of a new flow. */
+/** Creates the checks of a new flow. */
 export function newChecks(): FlowChecks {
   return { state: client.randomState(), nonce: client.randomNonce(), verifier: client.randomPKCECodeVerifier() };
 }
@@ -49,8 +49,8 @@ interface Discovered {
 }
 
 /**
- * An OpenID Connect issuer. It is discovered when someone first signs in, so that the service starts without it; a failed
- * discovery is tried again, and a document that was read once serves until a newer one can be read.
+ * An OpenID Connect issuer. It is discovered at the first sign-in, so that the service starts without it. A failed discovery is
+ * retried, * and a document that was read once is used until a newer one can be read.
  */
 export class OidcIssuer {
   readonly #options: IssuerOptions;
@@ -64,7 +64,7 @@ export class OidcIssuer {
     this.#now = options.now ?? (() => performance.now());
   }
 
-  /** Returns the address at the issuer that begins a flow. Rejects with an `OidcRefusal`. */
+  /** Returns the issuer's address that begins a flow. Rejects with an `OidcRefusal`. */
   async authorizationUrl({ state, nonce, verifier }: FlowChecks): Promise<URL> {
     const { redirectUri, scope } = this.#options;
     const config = await this.#config();
@@ -77,8 +77,8 @@ export class OidcIssuer {
   }
 
   /**
-   * Exchanges the code in an answer for the claims of a person. The ID token's signature, issuer, audience, expiry and nonce are
-   * checked, and the state and issuer of the answer. Rejects with an `OidcRefusal`, which holds nothing of the answer.
+   * Exchanges the code in a response for the claims of a person. Checks the signature, issuer, audience, expiry and nonce of the
+   * ID token, * and the state and issuer of the response. Rejects with an `OidcRefusal`, which contains nothing of the response.
    */
   async claims(answer: URLSearchParams, checks: FlowChecks): Promise<Claims> {
     const config = await this.#config();
@@ -98,7 +98,7 @@ export class OidcIssuer {
     }
   }
 
-  /** True if the ID token leaves to the user info endpoint who the person is. */
+  /** True if the ID token lacks claims that the user info endpoint may have. */
   #lacks(claims: Claims): boolean {
     const hasName = claims.email !== undefined || claims.preferred_username !== undefined;
     return claims[this.#options.groupsClaim] === undefined || !hasName;
@@ -143,7 +143,7 @@ export class OidcIssuer {
   }
 }
 
-/** Chooses how the client proves itself: HTTP Basic (RFC 6749 §2.3.1) unless the issuer takes the secret in the body alone. */
+/** Chooses the client's authentication: HTTP Basic (RFC 6749 §2.3.1), unless the issuer only accepts the secret in the body. */
 function clientAuth(server: client.ServerMetadata, secret: string): client.ClientAuth {
   const methods = server.token_endpoint_auth_methods_supported ?? ["client_secret_basic"];
   return methods.includes("client_secret_basic") || !methods.includes("client_secret_post")
@@ -153,13 +153,13 @@ function clientAuth(server: client.ServerMetadata, secret: string): client.Clien
 
 const LOOPBACK = /^(localhost|\[::1\]|127\.\d+\.\d+\.\d+)$/;
 
-/** Throws an `Error` for an address that is neither https nor on this host: a discovery document may name any. */
+/** Throws an `Error` for an address that is neither https nor on this host, since a discovery document may name any address. */
 function assertSafe({ protocol, hostname }: URL): void {
   if (protocol === "https:" || (protocol === "http:" && LOOPBACK.test(hostname))) return;
   throw new OidcRefusal("unproven", "INSECURE_ENDPOINT");
 }
 
-/** Fetches, with an answer of bounded size. */
+/** Fetches a response of bounded size. */
 const boundedFetch: client.CustomFetch = async (url, options) => {
   assertSafe(new URL(url));
   const { body, ...rest } = options;
@@ -175,7 +175,7 @@ const boundedFetch: client.CustomFetch = async (url, options) => {
   return new Response(bytes === 0 ? null : Buffer.concat(chunks), { status, headers });
 };
 
-/** Faults of the way to the issuer, as against those of an answer. */
+/** Codes of faults in reaching the issuer; other codes are faults of a response. */
 const UNREACHABLE = /^(OAUTH_TIMEOUT|OAUTH_ABORT|OAUTH_RESPONSE_IS_NOT_(CONFORM|JSON))$/;
 
 function refusalFrom(error: unknown): OidcRefusal {
@@ -188,7 +188,7 @@ function refusalFrom(error: unknown): OidcRefusal {
   return new OidcRefusal(fault, code);
 }
 
-/** The library's word for an error. Nothing else of it is kept: its message and cause may quote tokens. */
+/** Returns the library's code of an error. Message and cause are dropped, since they may quote tokens. */
 function codeOf(error: unknown): string | undefined {
   const { code } = error as { readonly code?: unknown };
   return typeof code === "string" && /^[A-Z_]{1,64}$/.test(code) ? code : undefined;

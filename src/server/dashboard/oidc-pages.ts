@@ -26,23 +26,23 @@ const FAULTS: Readonly<Record<OidcFault, FaultPage>> = {
   },
   "wrong-state": {
     ...{ status: 400, title: "This answer belongs to another sign-in" },
-    text: `It was not asked for by the sign-in that this browser began last, so it was not used. ${AGAIN}`,
+    text: `It does not belong to the sign-in that this browser began last, so it was not used. ${AGAIN}`,
   },
   denied: {
     ...{ status: 400, title: "The sign-in service refused" },
-    text: "Nobody was signed in. Ask who runs the sign-in service if this goes on.",
+    text: "Nobody was signed in. If this happens again, ask the operator of the sign-in service.",
   },
   unproven: {
     ...{ status: 400, title: "The sign-in could not be verified" },
-    text: `The answer of the sign-in service did not hold, or was used already, so nobody was signed in. ${AGAIN}`,
+    text: `The answer of the sign-in service is not valid, or was used already, so nobody was signed in. ${AGAIN}`,
   },
   "no-name": {
     ...{ status: 403, title: "Your account has no usable name" },
-    text: "Its email, user name and subject are missing or hold characters that could pass for another name. Ask an administrator.",
+    text: "Its email, user name and subject are missing or have characters that could be mistaken for another name. Ask an administrator.",
   },
   "no-group": {
     ...{ status: 403, title: "Your account has no access" },
-    text: "You are signed in at the sign-in service, but none of your groups has a role here. Ask an administrator to add one of your groups to ACP_OIDC_GROUP_MAP. To come with another account, sign out there first.",
+    text: "You are signed in at the sign-in service, but none of your groups has a role here. Ask an administrator to add one of your groups to ACP_OIDC_GROUP_MAP. To use another account, sign out there first.",
   },
   "no-workspace": {
     ...{ status: 403, title: "Your workspace does not exist" },
@@ -54,7 +54,7 @@ const FAULTS: Readonly<Record<OidcFault, FaultPage>> = {
   },
   "wrong-choice": {
     ...{ status: 400, title: "This workspace was not offered" },
-    text: `Choose one of those on the page. ${AGAIN}`,
+    text: `Choose a workspace that the page offers. ${AGAIN}`,
   },
 };
 
@@ -107,7 +107,7 @@ ${body}
   if (cookies.length > 0) response.setHeader("set-cookie", [...cookies]);
   sendText(response, status, "text/html; charset=utf-8", html, {
     "content-security-policy": policy,
-    // The address holds a code. A form of the page still has an origin, as it would not under `no-referrer`.
+    // The address holds a code. Under `no-referrer` a form of the page would have no origin.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
   });
@@ -122,13 +122,15 @@ ${code === undefined ? "" : `<p class="code">Code: ${escaped(code)}</p>`}
   sendPage(response, { status, title, body, cookies });
 }
 
-/** Sends the page that ends a sign-in: it sets the cookies, and leads on from this site, which the strict cookie needs. */
+/**
+ * Sends the last page of a sign-in. It sets the cookies and redirects from this site, because the cookie is `SameSite=Strict`.
+ */
 export function sendSignedIn(response: ServerResponse, returnTo: string, cookies: readonly string[]): void {
   const href = escaped(returnTo);
   sendPage(response, {
     ...{ status: 200, title: "You are signed in", cookies },
     head: `<meta http-equiv="refresh" content="0; url=${href}">`,
-    body: `<p><a class="button" href="${href}">Go on to the dashboard</a></p>`,
+    body: `<p><a class="button" href="${href}">Continue to the dashboard</a></p>`,
   });
 }
 

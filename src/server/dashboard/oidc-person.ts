@@ -1,7 +1,7 @@
 import type { Role } from "../../../gen/agentcontrol/v1/access_pb.js";
 import type { Claims } from "./oidc-issuer.ts";
 
-/** What members of a group become. */
+/** Role that members of a group get in a workspace. */
 export interface GroupRule {
   readonly group: string;
   readonly workspaceId: string;
@@ -14,18 +14,18 @@ export interface Membership {
   readonly role: Role;
 }
 
-/** Marks people among the holders of keys, whose ids begin otherwise. */
+/** Prefix of a person's name. Ids of keys have other prefixes. */
 const PERSON_MARK = "oidc:";
 const MAX_NAME = 200;
-/** Subject identifiers are ASCII (OpenID Connect Core §2) and compare exactly. */
+/** Form of a subject identifier: ASCII, compared exactly (OpenID Connect Core §2). */
 const SUBJECT = /^[\x21-\x7e]{1,200}$/;
-/** Groups that are looked at; an issuer gives few. */
+/** Maximum groups that are read; issuers send few. */
 const MAX_GROUPS = 10_000;
 
 /**
  * Names a person for `resolved_by` and the log: `oidc:` and the email, unless the issuer says that it is not verified, else the
- * preferred username, else the subject. Undefined when none of them can be shown. `readName` gives the normalised form of a name,
- * undefined for a text that could pass for another.
+ * preferred username, else the subject. Undefined if none of these can be shown. `readName` returns the normalised form of a *
+ * name, and undefined for a text that could be mistaken for another name.
  */
 export function personFrom(claims: Claims, readName: (text: string) => string | undefined): string | undefined {
   const isVerified = claims.email_verified !== false && claims.email_verified !== "false";
@@ -37,7 +37,7 @@ export function personFrom(claims: Claims, readName: (text: string) => string | 
   return typeof sub === "string" && SUBJECT.test(sub) ? PERSON_MARK + sub : undefined;
 }
 
-/** Finds what a person's groups give: in each workspace the role of the first rule that matches, in the order of the rules. */
+/** Returns a person's roles by groups: in each workspace the role of the first matching rule, in the order of the rules. */
 export function membershipsFrom(claim: unknown, rules: readonly GroupRule[]): readonly Membership[] {
   const listed: readonly unknown[] = Array.isArray(claim) ? claim.slice(0, MAX_GROUPS) : [claim];
   const groups = new Set(listed.filter((group) => typeof group === "string"));

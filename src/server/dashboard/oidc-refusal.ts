@@ -1,4 +1,4 @@
-/** Why nobody was signed in. */
+/** Reason for which a sign-in failed. */
 export type OidcFault =
   | "unreachable"
   | "busy"
@@ -12,7 +12,7 @@ export type OidcFault =
   | "wrong-return"
   | "wrong-choice";
 
-/** A sign-in that ends with a page about its fault. Holds nothing of what the issuer or a browser sent, but for a checked code. */
+/** A failed sign-in, which ends with a page about its fault. Except for a checked code it contains nothing that was received. */
 export class OidcRefusal extends Error {
   override readonly name = "OidcRefusal";
   readonly fault: OidcFault;

@@ -15,10 +15,10 @@ import { OidcRefusal } from "./oidc-refusal.ts";
 import { assertSameOrigin, textOf } from "./request-body.ts";
 import type { SignInStore } from "./sign-in.ts";
 
-/** Encrypts and authenticates what cookies carry, under a key that every process has. `place` keeps kinds of text apart. */
+/** Encrypts and authenticates the contents of cookies under a key that all processes share. `place` separates kinds of text. */
 export interface CookieCipher {
   encrypt(workspaceId: string, place: string, text: string): Buffer;
-  /** Throws if the text was encrypted for another place, elsewhere, or was changed. */
+  /** Throws if the text was encrypted for another place or by another service, or was changed. */
   decrypt(workspaceId: string, place: string, encrypted: Uint8Array): string;
 }
 
@@ -34,22 +34,22 @@ export interface OidcOptions {
   readonly publicUrl: string;
   readonly cipher: CookieCipher;
   readonly signIns: Pick<SignInStore, "begin"> & {
-    /** Returns those of some workspaces that exist. */
+    /** Returns the existing ones of some workspaces. */
     existing(workspaceIds: readonly string[]): Promise<ReadonlySet<string>>;
   };
   readonly clock: { now(): number };
-  /** Returns the normalised form of a person's name; undefined for a text that could pass for another name. */
+  /** Returns the normalised form of a person's name; undefined for a text that could be mistaken for another name. */
   readonly readName: (text: string) => string | undefined;
   readonly log: Logger;
 }
 
-/** What the browser keeps between start and callback, encrypted. */
+/** State in the browser between start and callback, encrypted. */
 interface Flow extends FlowChecks {
   readonly returnTo: string;
   readonly untilMs: number;
 }
 
-/** What the browser keeps while a person chooses, encrypted. */
+/** State in the browser while a person chooses a workspace, encrypted. */
 interface Choice {
   readonly holder: string;
   readonly memberships: readonly Membership[];
@@ -58,22 +58,22 @@ interface Choice {
 }
 
 const PREFIX = "/dashboard/oidc";
-/** Time that a person has at the issuer, and for a choice, milliseconds. */
+/** Time for the issuer's pages, and for the choice of a workspace, milliseconds. */
 const FLOW_MS = 600_000;
 const CHOICE_MS = 300_000;
 const FLOW_COOKIE = "acp_oidc";
 const CHOICE_COOKIE = "acp_oidc_choice";
 const MAX_RETURN_TO = 500;
 const MAX_QUERY = 8_192;
-/** Codes that are exchanged at once. */
+/** Maximum codes that are exchanged at once. */
 const MAX_EXCHANGES = 32;
-/** Workspaces that are offered: more do not fit into a cookie. */
+/** Maximum workspaces that are offered: more do not fit into a cookie. */
 const MAX_OFFERED = 20;
 
 /**
- * Signs people in by OpenID Connect, with the authorization code flow and PKCE. `start` sends the browser to the issuer with a
- * cookie that only this flow's `callback` accepts; `choose` takes the workspace of a person who has several. Every fault ends
- * with a page that names it, and with nobody signed in.
+ * Signs people in by OpenID Connect, with the authorization code flow and PKCE. `start` sends the browser to the issuer, with a
+ * cookie * that only this flow's `callback` accepts. `choose` takes the choice of a person with several workspaces. After a fault
+ * nobody is signed * in, and a page names the fault.
  */
 export class OidcSignIn implements HttpRoute {
   readonly prefix = PREFIX;
@@ -122,7 +122,7 @@ export class OidcSignIn implements HttpRoute {
     const flow = this.#opened<Flow>(request, FLOW_COOKIE);
     if (flow === undefined) throw new OidcRefusal("expired");
     if (answer.getAll("state").length !== 1 || answer.get("state") !== flow.state) throw new OidcRefusal("wrong-state");
-    // From here on the flow is used up, whatever comes of it.
+    // From here on the flow is used up, whatever its result.
     response.setHeader("set-cookie", this.#clear(FLOW_COOKIE, "Lax"));
     const claims = await this.#exchange(request, answer, flow);
     const holder = personFrom(claims, this.#options.readName);
@@ -183,7 +183,7 @@ export class OidcSignIn implements HttpRoute {
     ]);
   }
 
-  /** Answers with a page; faults that are none of the sign-in's become the error response. */
+  /** Answers a failed sign-in with a page. Other faults become the error response. */
   #refuse(error: unknown, response: ServerResponse): void {
     if (!(error instanceof OidcRefusal)) throw error;
     this.#options.log.info({ fault: error.fault, code: error.code }, "a sign-in by OpenID Connect was refused");
@@ -204,7 +204,7 @@ export class OidcSignIn implements HttpRoute {
     return `${pair}; Path=${PREFIX}; HttpOnly; SameSite=${sameSite}; Max-Age=${maxAgeSeconds}${secure}`;
   }
 
-  /** Reads an encrypted cookie; undefined for one that is missing, was made elsewhere, or is over. */
+  /** Reads an encrypted cookie; undefined if it is missing, invalid or expired. */
   #opened<T extends Flow | Choice>(request: IncomingMessage, name: string): T | undefined {
     const text = cookieOf(headerOf(request, "cookie") ?? "", name);
     if (text === undefined) return undefined;

@@ -18,7 +18,7 @@ export async function textOf(request: IncomingMessage, contentType: string): Pro
   return Buffer.concat(chunks).toString();
 }
 
-/** Refuses a sign-in that another site's page sends: it would sign its reader in under an account of its own. */
+/** Refuses a sign-in from another site's page, which would sign its visitor in under the site's own account. */
 export function assertSameOrigin(request: IncomingMessage, publicUrl: string | undefined): void {
   const origin = headerOf(request, "origin");
   if (origin === undefined) return;

@@ -11,7 +11,7 @@ import type { WrongKeys } from "../wrong-keys.ts";
 import { assertCsrfToken, CSRF_HEADER, csrfTokenOf, signInCookie, signInFromCookie } from "./cookie.ts";
 import { assertSameOrigin, textOf } from "./request-body.ts";
 
-/** The sign-ins, as the routes use them. */
+/** Store of sign-ins, as the routes use it. */
 export interface SignInStore {
   begin(draft: {
     readonly workspaceId: string;
@@ -28,24 +28,24 @@ export interface SignInOptions {
   readonly authenticate: Authenticate;
   readonly signIns: SignInStore;
   readonly clock: { now(): number };
-  /** Address at which browsers reach the service; undefined: that of the request, without TLS. */
+  /** Address at which browsers reach the service; undefined means the address of the request, without TLS. */
   readonly publicUrl: string | undefined;
-  /** The sign-in by OpenID Connect, as the page offers it; undefined: keys alone. */
+  /** Sign-in by OpenID Connect, as the page offers it; undefined means that only keys sign in. */
   readonly oidc?: OidcOffer | undefined;
   readonly wrongKeys: Pick<WrongKeys, "refusal">;
 }
 
-/** A way to sign in beside keys. */
+/** A way to sign in besides keys. */
 export interface OidcOffer {
-  /** Name for its button. */
+  /** Label of its button. */
   readonly label: string;
-  /** Address that begins it. It is that of `ACP_PUBLIC_URL`, where the cookies will be. */
+  /** Address that begins the sign-in. It is below `ACP_PUBLIC_URL`, to which the cookies will belong. */
   readonly url: string;
 }
 
 const PREFIX = "/dashboard/";
 
-/** Who is signed in, as the page reads it. */
+/** Signed-in person or key, as the page reads it. */
 interface SignedIn {
   readonly key_id: string;
   readonly workspace_id: string;
@@ -56,7 +56,7 @@ interface SignedIn {
 
 /**
  * Serves `POST /dashboard/sign-in` with a key, `GET /dashboard/session`, and `POST /dashboard/sign-out` with `everywhere`. A
- * sign-in sets a cookie that the API takes in place of a key; calls with it carry the `csrf_token` of the session.
+ * sign-in sets a cookie that the API accepts instead of a key; calls with the cookie carry the `csrf_token` of the session.
  */
 export function signInRoute(options: SignInOptions): HttpRoute {
   return {
@@ -119,7 +119,7 @@ function signedIn({ keyId, workspaceId, role, expiresAtMs = null }: Caller, secr
   };
 }
 
-/** Answers who is signed in, `null` for nobody, so that the page can tell that from a fault; and how else to sign in. */
+/** Responds with the signed-in holder (`null` if nobody is, so that the page can tell this from a fault) and the offered sign-ins. */
 async function showSession(
   request: IncomingMessage,
   response: ServerResponse,

@@ -34,7 +34,7 @@ export function docsRoute(document: OpenApiDocument): HttpRoute {
   };
 }
 
-/** Makes each page when it is first asked for, and keeps it: there are as many as guides and services. */
+/** Creates each page on first request and keeps it; their number is bounded by the guides and services. */
 class DocsPages {
   readonly #document: OpenApiDocument;
   readonly #entries: readonly ReferenceEntry[];
@@ -49,7 +49,7 @@ class DocsPages {
     this.#tags = document.tags.map(({ name }) => name);
   }
 
-  /** Returns what makes the page at a path; undefined if there is none. */
+  /** Returns the function that creates the page at a path. */
   at(path: string, query: string): (() => Promise<string>) | undefined {
     if (path === `${PREFIX}/search`) return () => this.#search(query);
     const content = this.#contentAt(path);
@@ -137,6 +137,6 @@ function homeHtml(): string {
   const reference = `<section><h2>Reference</h2><ul><li><a href="/docs/reference">REST calls</a></li>
 <li><a href="/docs/schemas">Schemas</a></li><li><a href="/docs/guides/errors">Errors by reason</a></li>
 <li><a href="/openapi.json">/openapi.json</a></li></ul></section>`;
-  return `<h1>Documentation</h1><p>Guides and reference of this service, in the version that runs here.</p>
+  return `<h1>Documentation</h1><p>Guides and reference of this service, in the running version.</p>
 <div class="cards">${groups.join("")}${reference}</div>`;
 }

@@ -6,13 +6,13 @@ import { fileURLToPath } from "node:url";
 export interface Guide {
   /** Last part of its address: `/docs/guides/<slug>`. */
   readonly slug: string;
-  /** Name in the navigation. */
+  /** Title in the navigation. */
   readonly title: string;
   /** Path from the root of the project. */
   readonly path: string;
 }
 
-/** Guides that are listed together. */
+/** Group of guides in the navigation. */
 export interface GuideGroup {
   readonly name: string;
   readonly guides: readonly Guide[];

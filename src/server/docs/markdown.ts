@@ -1,11 +1,11 @@
 import MarkdownIt, { type MarkdownIt as Renderer, type Token } from "markdown-it";
 
-/** A part of a rendered page that a search can lead to. */
+/** A part of a rendered page that can be a search result. */
 export interface Section {
   /** Fragment of its address. */
   readonly anchor: string;
   readonly title: string;
-  /** Its words, without markup. */
+  /** Its text, without markup. */
   readonly text: string;
 }
 
@@ -16,7 +16,7 @@ export interface Rendered {
   readonly sections: readonly Section[];
 }
 
-/** Returns the address of a link, undefined if nothing is served there. */
+/** Returns the address of a link; undefined if its target is not served. */
 export type LinkTarget = (link: string) => string | undefined;
 
 interface Mutable {
@@ -64,7 +64,7 @@ const wordsOf = ({ children, content }: Token): string =>
     .map((child) => (child.type === "text" || child.type === "code_inline" ? child.content : " "))
     .join("") || content;
 
-/** Points links where they are served; a link to what is not served becomes plain text. */
+/** Rewrites links to the addresses of their targets. A link whose target is not served becomes plain text. */
 function pointLinks(children: readonly Token[], { target }: Env): void {
   let dropped = false;
   for (const token of children) {

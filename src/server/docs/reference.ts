@@ -33,7 +33,7 @@ interface Operation {
   readonly responses: Readonly<Record<string, Reply>>;
 }
 
-/** An operation and where it is. */
+/** An operation with its path and HTTP method. */
 export interface ReferenceEntry {
   readonly path: string;
   readonly httpMethod: string;
@@ -56,7 +56,7 @@ const table = (head: readonly string[], rows: readonly string[]): string =>
     ? ""
     : `<div class="table"><table><thead><tr>${head.map((each) => `<th>${each}</th>`).join("")}</tr></thead><tbody>${rows.join("")}</tbody></table></div>`;
 
-/** Renders the overview: what holds for every call, and every operation by service. */
+/** Renders the overview: the common rules of every call, and the operations by service. */
 export function overviewHtml({ info, tags }: OpenApiDocument, entries: readonly ReferenceEntry[]): string {
   const sections = tags.map(({ name, description }) => {
     const items = entries
@@ -98,7 +98,7 @@ ${body === undefined ? "" : `<h3>Request</h3>${fieldsTable(document, body.schema
 <h3>Errors</h3>${errorsTable(document, responses)}</section>`;
 }
 
-/** Links the reasons that a text names to what is said about them. */
+/** Links the error reasons in a text to their documentation. */
 function reasonsLinked({ components }: OpenApiDocument, html: string): string {
   const known = components.examples ?? {};
   return html.replace(/\b[A-Z][A-Z_]{3,}\b/g, (word) => (Object.hasOwn(known, word) ? reasonLink(word) : word));
@@ -147,10 +147,10 @@ function errorsTable({ components }: OpenApiDocument, responses: Readonly<Record
   return table(["Status", "Reason", "When"], rows);
 }
 
-/** Schemas that are rendered before other work of the process has its turn. */
+/** Schemas that are rendered in one turn of the event loop. */
 const SCHEMAS_A_TURN = 25;
 
-/** Renders every schema, bit by bit. */
+/** Renders every schema, over several event-loop turns. */
 export async function schemasHtml(document: OpenApiDocument): Promise<string> {
   const schemas = Object.entries(document.components.schemas ?? {}) as [string, JsonSchema][];
   const sections: string[] = [];
@@ -161,7 +161,7 @@ export async function schemasHtml(document: OpenApiDocument): Promise<string> {
     );
     if (sections.length % SCHEMAS_A_TURN === 0) await nextTurn();
   }
-  return `<h1>Schemas</h1><p>Names that end in <code>Request</code> or <code>Input</code> are sent, all others are read.</p>${sections.join("")}`;
+  return `<h1>Schemas</h1><p>Schemas whose name ends in <code>Request</code> or <code>Input</code> are sent; all others are received.</p>${sections.join("")}`;
 }
 
 function fieldsTable({ components }: OpenApiDocument, schema: JsonSchema = {}): string {

@@ -1,24 +1,24 @@
 import MiniSearch from "minisearch";
 import { escaped } from "./markdown.ts";
 
-/** Something that a search can find. */
+/** An item that a search can find. */
 export interface SearchItem {
   /** Its address. */
   readonly url: string;
   readonly title: string;
-  /** The page that it is on. */
+  /** Title of its page. */
   readonly page: string;
   readonly text: string;
 }
 
 const MAX_RESULTS = 30;
-/** Characters of a query that are read. */
+/** Maximum characters of a query that are read. */
 const MAX_QUERY = 100;
-/** Words of a query that are searched for. */
+/** Maximum words of a query that are searched for. */
 const MAX_TERMS = 5;
-/** Letters in which a word may differ, as a share of its length. */
+/** Maximum share of a word's letters that may differ. */
 const MAX_DISTANCE = 0.2;
-/** Items that are indexed before other work of the process has its turn. */
+/** Items that are indexed in one turn of the event loop. */
 const CHUNK = 40;
 /** Characters of a result's text, around the first word found. */
 const SNIPPET = 200;
@@ -35,7 +35,7 @@ export class SearchIndex {
     this.#items = items;
   }
 
-  /** Indexes items bit by bit. */
+  /** Indexes items over several event-loop turns. */
   static async of(items: readonly SearchItem[]): Promise<SearchIndex> {
     const made = new SearchIndex(items);
     const numbered = items.map((item, id) => ({ id, ...item }));
@@ -43,7 +43,7 @@ export class SearchIndex {
     return made;
   }
 
-  /** Renders what a query finds: items with all its words, else with any of them or of words that are close to one. */
+  /** Renders the results of a query: items with all its words, else items with any of them or with similar words. */
   resultsHtml(query: string): string {
     const terms = query
       .slice(0, MAX_QUERY)

@@ -25,7 +25,7 @@ import { isOpenEnum, UNKNOWN_WORD } from "../open-enums.ts";
 import { enumWordsFromDesc } from "./enum-words.ts";
 import { fieldFault, fieldPathText, type PathStep } from "./field-path.ts";
 
-/** Step of a whole body, which is not printed. */
+/** Step for a whole body, which is not printed. */
 const ROOT = "";
 
 /** A message, accessed by the local names of its descriptor. */
@@ -48,8 +48,8 @@ type ValueReader = (json: unknown, path: PathStep[], key: PathStep) => unknown;
 
 /**
  * Compiles readers of JSON requests, one per message type. Readers refuse unknown fields and values of a wrong type with a
- * `ControlPlaneError` that names the field. They pass free JSON (`google.protobuf.Struct`, `Value` and `ListValue`) as it is: the pipeline
- * checks it for every wire. Compiling throws an `Error` for an unsupported field.
+ * `ControlPlaneError` that names the field. They pass free JSON (`google.protobuf.Struct`, `Value` and `ListValue`) unchanged:
+ * the * pipeline checks it for every protocol. Compiling throws an `Error` for an unsupported field.
  */
 export class JsonReaders {
   readonly #objects = new Map<DescMessage, ValueReader>();
@@ -105,7 +105,7 @@ export class JsonReaders {
 }
 
 function unsupported(field: DescField): Error {
-  return new Error(`${field}: no JSON form is known for a field of this kind`);
+  return new Error(`${field}: fields of this kind have no known JSON form`);
 }
 
 function objectReader(desc: DescMessage, fields: ReadonlyMap<string, FieldSetter>): ValueReader {
@@ -146,7 +146,7 @@ function oneofSetter({ localName, name }: DescField, oneof: DescOneof, read: Val
   return (message, json, path) => {
     if (json === null) return;
     const chosen = (message[oneof.localName] as OneofValue).case;
-    if (chosen !== undefined) refuse(path, name, `cannot be given beside \`${memberName(oneof, chosen)}\``);
+    if (chosen !== undefined) refuse(path, name, `cannot be given together with \`${memberName(oneof, chosen)}\``);
     message[oneof.localName] = { case: localName, value: read(json, path, name) };
   };
 }
@@ -237,7 +237,7 @@ const readTimestamp: ValueReader = (json, path, key) => {
 
 const RFC_3339 = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
 
-/** Parses RFC 3339 with any offset; undefined for other texts and for days and times that do not exist. */
+/** Parses an RFC 3339 time with any offset. Returns undefined for other texts and for dates that do not exist. */
 function timestampFromText(text: string): Timestamp | undefined {
   const [, local] = RFC_3339.exec(text) ?? [];
   if (local === undefined || !isOnCalendar(local)) return undefined;
@@ -249,13 +249,13 @@ function timestampFromText(text: string): Timestamp | undefined {
   }
 }
 
-// `Date` rolls over days that do not exist: 30 February becomes 2 March.
+// `Date` silently rolls over: 30 February becomes 2 March.
 function isOnCalendar(local: string): boolean {
   const ms = Date.parse(`${local}Z`);
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(local);
 }
 
-// The depth of the text is bounded before parsing: the library's own limit adds nothing.
+// The depth of the text is bounded before parsing, so the library's own limit is not needed.
 const NO_LIMIT = { recursionLimit: Number.MAX_SAFE_INTEGER };
 
 const readFreeValue: ValueReader = (json) => fromJson(ValueSchema, json as JsonValue, NO_LIMIT);
@@ -295,8 +295,8 @@ export interface ParsedJson {
 }
 
 /**
- * Parses a JSON body. Refuses invalid UTF-8 and invalid JSON (MALFORMED_JSON), text that opens more than `maxDepth`
- * brackets at once (BODY_TOO_DEEP; before anything is built from it), and an object that repeats a key (DUPLICATE_FIELD).
+ * Parses a JSON body. Refuses invalid UTF-8 and invalid JSON (MALFORMED_JSON), text with more than `maxDepth` nested brackets *
+ * (BODY_TOO_DEEP, before anything is built from it), and an object that repeats a key (DUPLICATE_FIELD).
  */
 export function parseJson(bytes: Buffer, maxDepth: number): ParsedJson {
   if (!isUtf8(bytes)) throw malformed("is not valid utf-8");
@@ -310,14 +310,14 @@ export function parseJson(bytes: Buffer, maxDepth: number): ParsedJson {
 
 /** An open bracket. */
 interface Container {
-  /** Keys seen so far: none, one, or a set of several, since most objects are small; undefined inside an array. */
+  /** Keys so far: null, one key, or a set of several keys, since most objects are small. Undefined inside an array. */
   keys: Set<string> | string | null | undefined;
   /** The current key or index. */
   step: PathStep;
   expectsKey: boolean;
 }
 
-/** Finds the path of the first repeated key, and bounds depth and the number of commas and brackets, in one pass. */
+/** Finds the path of the first repeated key, and bounds the depth and the number of commas and brackets, in one pass. */
 function findRepeatedKey(text: string, maxDepth: number): readonly PathStep[] | undefined {
   const open: Container[] = [];
   let repeated: readonly PathStep[] | undefined;
@@ -347,7 +347,7 @@ function findRepeatedKey(text: string, maxDepth: number): readonly PathStep[] | 
   return repeated;
 }
 
-/** Returns the index of the quote that ends the string opened at `start`, or the text's length if none does. */
+/** Returns the index of the closing quote of the string opened at `start`, or the text's length if it is missing. */
 function endOfString(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
     let backslash = end - 1;
@@ -479,7 +479,7 @@ function listText(items: readonly unknown[], write: JsonWriter): string {
 function scalarWriter(field: DescField & { readonly scalar: ScalarType | undefined }): JsonWriter {
   switch (field.scalar) {
     case ScalarType.STRING:
-    // JSON has neither NaN nor infinities; `stringify` writes null.
+    // JSON has no NaN or infinities; `stringify` writes null.
     case ScalarType.DOUBLE:
       return (value) => JSON.stringify(value);
     case ScalarType.BOOL:
@@ -494,7 +494,7 @@ function scalarWriter(field: DescField & { readonly scalar: ScalarType | undefin
   }
 }
 
-// A JSON number up to 2^53−1; beyond, where most parsers round, a string of digits.
+// A JSON number up to 2^53−1, and a string of digits beyond, where most parsers round.
 function int64Text(value: bigint): string {
   return Number.isSafeInteger(Number(value)) ? `${value}` : `"${value}"`;
 }
@@ -502,6 +502,6 @@ function int64Text(value: bigint): string {
 function enumWriter(desc: DescEnum): JsonWriter {
   const texts = new Map<number, string>();
   for (const [number, word] of enumWordsFromDesc(desc).wordByNumber) texts.set(number, JSON.stringify(word));
-  // An open enum may carry a number of a newer schema, which has no word here.
+  // An open enum may carry a number of a newer schema, for which there is no word here.
   return (value) => texts.get(value as number) ?? `${value}`;
 }

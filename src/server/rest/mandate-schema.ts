@@ -1,12 +1,12 @@
 import { MandateDefinitionSchema } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { type JsonSchema, SchemaCollector, schemaName } from "./openapi-schema.ts";
 
-/** Member by which a file names its own schema to an editor. */
+/** Member in which a file names its schema for editors. */
 const SCHEMA_MEMBER = { $schema: { type: "string" } };
 
 /**
- * Returns the JSON Schema (2020-12) of a file of mandates for editors: one mandate, a list of them, or an object with a list
- * `mandates`. The compiler checks more than a schema can say.
+ * Returns the JSON Schema (2020-12) of a file of mandates for editors: one mandate, a list of mandates, or an object with a list
+ * * `mandates`. The compiler checks more than a schema can express.
  */
 export function mandateFileSchema(): JsonSchema {
   const collector = new SchemaCollector("#/$defs");

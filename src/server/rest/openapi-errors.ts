@@ -10,10 +10,10 @@ import type { Route } from "./routes.ts";
 /** Word of an `ErrorReason`: `AGENT_NOT_FOUND`. */
 export type ReasonWord = keyof typeof ErrorReason;
 
-/** What the proto says of a reason. */
+/** Documentation of a reason in the proto. */
 export interface ReasonText {
   readonly when: string;
-  /** A message, as a caller sees it. */
+  /** Example of a message to a caller. */
   readonly example: string;
 }
 
@@ -25,7 +25,7 @@ export const REASON_WORDS: readonly ReasonWord[] = ErrorReasonSchema.values
   .filter(({ number }) => number !== ErrorReason.UNSPECIFIED)
   .map(({ number }) => ErrorReason[number] as ReasonWord);
 
-/** Returns what the comment of a reason says. */
+/** Returns the documentation in the comment of a reason. */
 export function reasonText(word: ReasonWord): ReasonText {
   const comment = comments[`${ErrorReasonSchema.typeName}.ERROR_REASON_${word}`] ?? "";
   const [, when = comment, example = comment] = PARTS.exec(comment) ?? [];
@@ -34,12 +34,12 @@ export function reasonText(word: ReasonWord): ReasonText {
 
 const isReason = (word: string): word is ReasonWord => (REASON_WORDS as readonly string[]).includes(word);
 
-/** Reasons for which any call may fail; described once. */
+/** Reasons for which any call may fail. They are described once. */
 const OF_EVERY_CALL: readonly ReasonWord[] = [
   ...(["KEY_MISSING", "KEY_INVALID", "OVERLOADED", "TOO_MANY_WRONG_KEYS", "NOT_ACCEPTABLE"] as const),
   ...(["INTERNAL", "STORE_UNAVAILABLE", "SHUTTING_DOWN", "DEADLINE_EXCEEDED"] as const),
 ];
-/** Reasons that no operation gives: the request reaches none, or none answers it. */
+/** Reasons that belong to no operation: the request reaches no operation, or is not answered by one. */
 const OF_NO_OPERATION: readonly ReasonWord[] = [
   ...(["CANCELLED", "ROUTE_NOT_FOUND", "METHOD_NOT_ALLOWED", "MALFORMED_REQUEST", "HEADERS_TOO_LARGE"] as const),
   ...(["EXPECTATION_FAILED", "REQUEST_TIMED_OUT", "CSRF_TOKEN_INVALID"] as const),
@@ -49,7 +49,7 @@ const OF_BODIES: readonly ReasonWord[] = [
   ...(["BODY_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"] as const),
 ];
 const OF_QUERIES: readonly ReasonWord[] = ["UNKNOWN_FIELD", "INVALID_FIELD", "DUPLICATE_FIELD"];
-/** What a field of a request may be refused for. */
+/** Reasons for which a field of a request may be refused. */
 const OF_FIELDS: Readonly<Record<string, ReasonWord>> = {
   page_token: "INVALID_PAGE_TOKEN",
   agent_id: "AGENT_NOT_FOUND",
@@ -92,7 +92,7 @@ function reasonsOfKey({ input, ...method }: DescMethod): readonly ReasonWord[] {
   return isOfAgents && namesAgent ? ["ROLE_NOT_ALLOWED", "AGENT_NOT_ALLOWED"] : ["ROLE_NOT_ALLOWED"];
 }
 
-/** Returns the reasons for which a call of a route may fail, those of every call left out, in the order of the proto. */
+/** Returns the reasons for which a call of a route may fail, without the reasons of every call, in the order of the proto. */
 export function reasonsOfRoute(route: Route): readonly ReasonWord[] {
   const { method, body, queryFields, pathFields } = route;
   const found = new Set<ReasonWord>([
@@ -121,7 +121,7 @@ function responseOf(words: readonly ReasonWord[]): object {
 const nameOfShared = (status: number): string => `Error${status}`;
 const sharedByStatus = Map.groupBy(OF_EVERY_CALL, statusOf);
 
-/** Returns the responses of a call that fails for one of `words`, or as every call may. */
+/** Returns the responses of a failed call: for one of `words`, and for the reasons of every call. */
 export function errorResponses(words: readonly ReasonWord[]): Readonly<Record<string, object>> {
   const responses: Record<string, object> = {};
   for (const status of sharedByStatus.keys())
@@ -167,7 +167,7 @@ const ERROR_INFO: JsonSchema = {
 };
 const BAD_REQUEST: JsonSchema = {
   type: "object",
-  description: "Every field at fault, sorted by path.",
+  description: "All fields at fault, sorted by path.",
   required: ["field_violations"],
   properties: {
     field_violations: {
@@ -189,7 +189,7 @@ const BAD_REQUEST: JsonSchema = {
 export const ERROR_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
   Error: {
     type: "object",
-    description: "The body of every response that is no success.",
+    description: "The body of every response that is not a success.",
     required: ["ok", "error"],
     properties: {
       ok: { const: false },

@@ -41,7 +41,7 @@ const PREFIXES: Readonly<Record<string, string>> = {
   ...{ grantor_agent: "agt", grantee_agent: "agt", parent_grant: "grt", replaces_mandate: "mnd", test: "tst" },
 };
 
-/** Values by the name of a field. */
+/** Example values, by the name of a field. */
 const VALUES: Readonly<Record<string, JsonValue>> = {
   ...{ workspace_id: "default", request_id: "0193a1f0-5b6c-7d8e-9f00-112233445566", tool: "send_payment" },
   ...{ action_type: "payment.send", action_content: "pay 900 EUR to ACME", framework: "langchain", name: "payments" },
@@ -85,7 +85,7 @@ const VALUES: Readonly<Record<string, JsonValue>> = {
   ...{ max_trust_level: 80, priority: 0, version: 1, tool_version: 1, remaining: 1, members: 2 },
 };
 
-/** Requests, and messages inside them, as a person would write them. */
+/** Examples of requests, and of messages inside them, as a person would write them. */
 const MESSAGES: Readonly<Record<string, JsonObject>> = {
   InterceptRequest: { agent_id: `agt_${ID}`, action_content: "pay 900 EUR to ACME", ...ACTION },
   RegisterAgentRequest: {
@@ -133,7 +133,7 @@ const idOf = (name: string): string | undefined => {
   return prefix === undefined ? undefined : `${prefix}_${ID}`;
 };
 
-/** Returns an example of a request: as a person would write it, else the fields that it requires. */
+/** Returns an example of a request, as a person would write it if possible, else with the required fields. */
 export function requestExample(desc: DescMessage, required: readonly DescField[]): JsonObject {
   return (
     MESSAGES[desc.name] ??
@@ -196,7 +196,7 @@ function messageExample(desc: DescMessage, direction: Direction, inside: readonl
   const fields = desc.fields.filter(({ oneof }) => oneof === undefined || direction === "response");
   return Object.fromEntries(
     fields.map((field) => {
-      // Of a oneof one member is set.
+      // One member of a oneof is set.
       const isUnset = field.oneof !== undefined && field.oneof.fields[0] !== field;
       return [field.name, isUnset ? null : memberExample(field, known, direction, [...inside, desc])];
     }),
@@ -213,7 +213,7 @@ function memberExample(
   return completed(field, known[field.name]);
 }
 
-/** Adds the fields to a value that a response has beside those that a person writes. */
+/** Adds to a value the fields of a response that a person does not write. */
 function completed(field: DescField, value: JsonValue | undefined): JsonValue {
   if (value === undefined) return field.fieldKind === "list" ? [] : absentExample(field);
   if (field.message === undefined || field.message.typeName.startsWith("google.")) return value;

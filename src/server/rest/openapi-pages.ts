@@ -2,7 +2,7 @@ import { errorResponses, type ReasonWord } from "./openapi-errors.ts";
 import type { JsonSchema } from "./openapi-schema.ts";
 import { EVENT_STREAM_TYPE, JSON_TYPE } from "./request.ts";
 
-/** An operation that no proto describes. */
+/** An operation outside of the protos. */
 interface PageOperation {
   readonly path: string;
   readonly httpMethod: string;
@@ -12,7 +12,7 @@ interface PageOperation {
   readonly description: string;
   readonly parameters?: readonly object[];
   readonly body?: { readonly schema: JsonSchema; readonly example: unknown };
-  /** Media types of the success, with an example each. */
+  /** Media types of a success, each with an example. */
   readonly content: Readonly<Record<string, unknown>>;
   readonly reasons?: readonly ReasonWord[];
   /** True if no key is needed. */
@@ -24,21 +24,21 @@ const OPEN_OBJECT: JsonSchema = { type: "object", additionalProperties: true };
 const HTML_TYPE = "text/html";
 const TEXT_TYPE = "text/plain";
 
-/** Tags of the operations that no proto describes. */
+/** Tags of the operations outside of the protos. */
 export const PAGE_TAGS: readonly { readonly name: string; readonly description: string }[] = [
   {
     name: "RedactionProxy",
     description:
-      "OpenAI's interface in front of a model's service: personal values leave neither in requests nor in responses. Bodies are those of OpenAI.",
+      "OpenAI's API in front of a model's service. Personal values are removed from requests and responses. Bodies are as in OpenAI's API.",
   },
   {
     name: "McpGateway",
-    description: "A reverse proxy in front of MCP servers that decides every `tools/call`. Bodies are those of MCP.",
+    description: "A reverse proxy in front of MCP servers that decides every `tools/call`. Bodies are MCP messages.",
   },
   {
     name: "CodingAgentHooks",
     description:
-      "Hooks that coding agents call before they run a tool. Every answer is a decision with status 200, a fault included.",
+      "Hooks that coding agents call before they run a tool. Every response is a decision with status 200, also after a fault.",
   },
   { name: "Service", description: "Health, metrics, keys and descriptions of the service itself." },
 ];
@@ -59,8 +59,8 @@ const CONVERSATION = parameter(
   "chat-17",
 );
 const SERVER = parameter("server", "path", "Name of the MCP server.", "files");
-const AGENT = parameter("X-Agent-Id", "header", "The agent that calls, for a key that is bound to none.", "agt_1");
-const SESSION = parameter("Mcp-Session-Id", "header", "The session, for clients of the generation that has them.", "1");
+const AGENT = parameter("X-Agent-Id", "header", "The calling agent, for a key that is not bound to one.", "agt_1");
+const SESSION = parameter("Mcp-Session-Id", "header", "The session, for clients of the generation with sessions.", "1");
 const CHAT = { model: "gpt-5", messages: [{ role: "user", content: "write to Zebulon Quist" }] };
 
 const MODEL_REASONS: readonly ReasonWord[] = [
@@ -80,7 +80,7 @@ function modelOperation(path: string, summary: string, example: unknown): PageOp
     ...{ path: `/api/redact/{workspace_id}/openai/v1/${path}`, httpMethod: "post", tag: "RedactionProxy", summary },
     operationId: `RedactionProxy_${name}`,
     description:
-      "Takes and answers what OpenAI's operation of this path does, with placeholders in place of personal values. `stream: true` answers with Server-Sent Events where OpenAI does.",
+      "Has the request and response of OpenAI's operation at this path, with placeholders instead of personal values. `stream: true` returns Server-Sent Events where OpenAI does.",
     parameters: [WORKSPACE, CONVERSATION],
     body: { schema: OPEN_OBJECT, example },
     content: { [JSON_TYPE]: { object: path }, [EVENT_STREAM_TYPE]: 'data: {"choices":[]}\n\n' },
@@ -91,11 +91,11 @@ function modelOperation(path: string, summary: string, example: unknown): PageOp
 const QUERY = [
   {
     ...{ name: "hold_seconds", in: "query", required: false, schema: { type: "integer", minimum: 0, maximum: 3600 } },
-    description: "How long a call waits for a person; absent means 50.",
+    description: "Seconds that a call waits for a person; absent means 50.",
   },
   {
     ...{ name: "when_pending", in: "query", required: false, schema: { type: "string", enum: ["deny", "ask"] } },
-    description: "What holds when nobody answered in time; absent means `deny`.",
+    description: "The decision if nobody answers in time; absent means `deny`.",
   },
 ];
 
@@ -106,7 +106,7 @@ function hookOperation(client: string, operation: string, name: string): PageOpe
   return {
     ...{ path: `/v1/hooks/${client}`, httpMethod: "post", operationId: `CodingAgentHooks_${operation}` },
     ...{ tag: "CodingAgentHooks", summary: `Decides a tool call of ${name}` },
-    description: `Takes the event \`PreToolUse\` as ${name} sends it, and answers what to do.`,
+    description: `Takes the event \`PreToolUse\` as ${name} sends it, and returns what to do.`,
     parameters: [AGENT, ...QUERY],
     body: { schema: OPEN_OBJECT, example: event },
     content: { [JSON_TYPE]: { hookSpecificOutput: output } },
@@ -136,7 +136,7 @@ const OPERATIONS: readonly PageOperation[] = [
   {
     ...{ path: "/api/redact/{workspace_id}/openai/v1/models", httpMethod: "get", tag: "RedactionProxy" },
     ...{ operationId: "RedactionProxy_Models", summary: "Lists the models of the model's service" },
-    description: "Answers what OpenAI's operation of this path does. One model is at `…/models/{model}`.",
+    description: "Returns the response of OpenAI's operation at this path. One model is at `…/models/{model}`.",
     parameters: [WORKSPACE],
     content: { [JSON_TYPE]: { object: "list", data: [] } },
     reasons: MODEL_REASONS,
@@ -154,7 +154,7 @@ const OPERATIONS: readonly PageOperation[] = [
   },
   {
     ...{ ...MCP, httpMethod: "get", operationId: "McpGateway_Get", summary: "Opens the stream of an MCP session" },
-    description: "Sends the messages of the MCP server that answer no request, as Server-Sent Events.",
+    description: "Sends messages of the MCP server other than responses, as Server-Sent Events.",
     parameters: [SERVER, AGENT, SESSION],
     content: { [EVENT_STREAM_TYPE]: 'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n' },
   },
@@ -177,14 +177,14 @@ const OPERATIONS: readonly PageOperation[] = [
     ),
     parameters: [SERVER],
   },
-  page("/healthz", "Health", "Says that the process runs", JSON_TYPE, { ok: true }),
-  page("/readyz", "Ready", "Says that the process serves and reaches its database", JSON_TYPE, { ok: true }),
+  page("/healthz", "Health", "Reports that the process runs", JSON_TYPE, { ok: true }),
+  page("/readyz", "Ready", "Reports that the process serves and reaches its database", JSON_TYPE, { ok: true }),
   page("/metrics", "Metrics", "Shows metrics for Prometheus", TEXT_TYPE, "# TYPE acp_call_seconds histogram\n"),
   page("/.well-known/jwks.json", "Jwks", "Lists the public keys that sign certificates and checkpoints", JSON_TYPE, {
     keys: [],
   }),
-  page("/schemas/mandate.json", "MandateSchema", "Gives the JSON Schema of files of mandates", JSON_TYPE, {}),
-  page("/openapi.json", "OpenApi", "Gives this description", JSON_TYPE, { openapi: "3.1.0" }),
+  page("/schemas/mandate.json", "MandateSchema", "Returns the JSON Schema of files of mandates", JSON_TYPE, {}),
+  page("/openapi.json", "OpenApi", "Returns this description", JSON_TYPE, { openapi: "3.1.0" }),
   page("/docs", "Docs", "Shows the guides and this description for people", HTML_TYPE, "<!doctype html>"),
 ];
 
@@ -208,7 +208,7 @@ function operationFrom(operation: PageOperation): object {
   };
 }
 
-/** Describes the operations that no proto describes, by path. */
+/** Describes the operations outside of the protos, by path. */
 export function pagePaths(): Record<string, Record<string, object>> {
   const paths: Record<string, Record<string, object>> = {};
   for (const operation of OPERATIONS) {

@@ -16,7 +16,7 @@ import { isOutputOnly } from "./request.ts";
 /** A JSON Schema object. */
 export type JsonSchema = Record<string, unknown>;
 
-/** Direction of a message: requests may omit fields, responses have every field, `null` if unset. */
+/** Direction of a message: a request may omit fields; a response has every field, `null` if unset. */
 export type Direction = "request" | "response";
 
 const WELL_KNOWN: Readonly<Record<string, JsonSchema>> = {
@@ -34,12 +34,12 @@ const SCALARS: ReadonlyMap<ScalarType, JsonSchema> = new Map<ScalarType, JsonSch
   [ScalarType.INT64, { type: ["integer", "string"], format: "int64", description: "A string beyond 2^53-1." }],
 ]);
 
-/** Collects the schemas of messages and enums under one place of a document, described in the words of the protos. */
+/** Collects the schemas of messages and enums for one place of a document, with the comments of the protos as descriptions. */
 export class SchemaCollector {
   readonly #schemas: Record<string, JsonSchema> = {};
   readonly #place: string;
 
-  /** `place` is where the document will hold the schemas. Default: that of OpenAPI. */
+  /** `place` is the place of the schemas in the document. Default: the place in OpenAPI. */
   constructor(place = "#/components/schemas") {
     this.#place = place;
   }
@@ -48,7 +48,7 @@ export class SchemaCollector {
     return this.#schemas;
   }
 
-  /** Returns a reference to a message's schema, after adding the schema and its dependencies. */
+  /** Adds a message's schema with its dependencies, and returns a reference to it. */
   messageSchema(desc: DescMessage, direction: Direction): JsonSchema {
     const known = WELL_KNOWN[desc.typeName];
     if (known !== undefined) return known;
@@ -106,7 +106,7 @@ function choiceOf(desc: DescMessage): JsonSchema {
   return group === undefined ? {} : { oneOf: group.fields.map((name) => ({ required: [name] })) };
 }
 
-/** Name of a message's schema: its own, with `Input` for what is sent in place of what is read. */
+/** Name of a message's schema: the message's name, with `Input` appended for a message inside a request. */
 export function schemaName({ name }: DescMessage, direction: Direction): string {
   return direction === "response" || /Request$/.test(name) ? name : `${name}Input`;
 }
@@ -154,7 +154,7 @@ const KEYWORDS: Readonly<Record<string, string>> = {
 };
 const BOUNDS: Readonly<Record<string, string>> = { lte: "maximum", gte: "minimum" };
 
-/** True if a request without the field is refused: its `buf.validate` rules do not admit the value of an absent field. */
+/** True if a request must have the field, because its `buf.validate` rules refuse the value of an absent field. */
 export function isRequired(field: DescField): boolean {
   if (!hasOption(field, fieldRules)) return false;
   const { required, type } = getOption(field, fieldRules);
@@ -171,7 +171,7 @@ function refusesNothing(keywords: JsonSchema): boolean {
   return isListed || format === "uuid" || (typeof pattern === "string" && !new RegExp(pattern, "u").test(""));
 }
 
-/** Returns the keywords of JSON Schema that say the `buf.validate` rules of a field. */
+/** Converts the `buf.validate` rules of a field to keywords of JSON Schema. */
 export function keywordsFromRules(field: DescField): JsonSchema {
   if (!hasOption(field, fieldRules)) return {};
   const { type } = getOption(field, fieldRules);

@@ -18,7 +18,7 @@ import { type Route, routesOfServices } from "./routes.ts";
 export interface OpenApiOptions {
   readonly title: string;
   readonly version: string;
-  /** Base URL of the service. Default: where the document was read from. */
+  /** Base URL of the service. Default: the address from which the document was read. */
   readonly publicUrl?: string | undefined;
 }
 
@@ -33,23 +33,23 @@ export interface OpenApiDocument {
   readonly components: Readonly<Record<string, Readonly<Record<string, object>>>>;
 }
 
-const DESCRIPTION = `Decides what AI agents may do, before they do it. \`block\` and \`escalate\` are answers, not errors.
+const DESCRIPTION = `Decides what AI agents may do, before they do it. \`block\` and \`escalate\` are decisions, not errors.
 
 - JSON is snake_case with lower-case enum words. Requests may leave out fields that are not required; \`null\` means absent, and an
-  unknown field is refused. Responses have every field, \`null\` where it is unset.
+  unknown field is refused. Responses have every field, \`null\` if it is unset.
 - Integers of 64 bits are strings beyond 2^53-1; \`bytes\` are standard base64; times are RFC 3339 in UTC.
-- Each path that begins with \`/v1\` is served with \`/api\` before it too. It is described once.
-- Lists take \`page_size\` and \`page_token\`, and go on while \`next_page_token\` is set.
-- Streams are Server-Sent Events with \`Accept: text/event-stream\`, else one JSON text a line. Resume with the last \`cursor\`.
-- A call has \`X-Request-Timeout-Ms\` milliseconds, and every response an \`X-Request-Id\`, which the log names too.
-- Each response that is no success has the schema \`Error\`; its \`reason\` stays the same over releases.`;
+- Each path that begins with \`/v1\` is also served with the prefix \`/api\`. It is described once.
+- Lists take \`page_size\` and \`page_token\`, and continue while \`next_page_token\` is set.
+- Streams are Server-Sent Events with \`Accept: text/event-stream\`, else one JSON text per line. Resume with the last \`cursor\`.
+- \`X-Request-Timeout-Ms\` sets the deadline of a call. Every response has an \`X-Request-Id\`, which the log names too.
+- Each response that is not a success has the schema \`Error\`; its \`reason\` is stable across releases.`;
 
 const SECURITY_SCHEMES = {
   api_key: { type: "apiKey", in: "header", name: "X-API-Key", description: "A key of the workspace." },
   bearer: { type: "http", scheme: "bearer", description: "The same key as `Authorization: Bearer`." },
 };
 
-/** Describes the REST interface of services, and what the same port serves beside them. */
+/** Describes the REST interface of services, and the other operations of the same port. */
 export function openApiFromServices(services: readonly DescService[], options: OpenApiOptions): OpenApiDocument {
   const { title, version, publicUrl } = options;
   const collector = new SchemaCollector();
@@ -63,7 +63,7 @@ export function openApiFromServices(services: readonly DescService[], options: O
     paths[path] ??= {};
     paths[path][route.httpMethod.toLowerCase()] = operation(route, others, collector);
   }
-  const description = publicUrl === undefined ? "The service that gave this description." : "The service.";
+  const description = publicUrl === undefined ? "The service that returned this description." : "The service.";
   return {
     openapi: "3.1.0",
     info: {
@@ -73,7 +73,7 @@ export function openApiFromServices(services: readonly DescService[], options: O
     servers: [{ url: publicUrl ?? "/", description }],
     tags: [...services.map(({ name, typeName }) => ({ name, description: comments[typeName] ?? name })), ...PAGE_TAGS],
     paths: { ...paths, ...pagePaths() },
-    // Either of them opens an operation.
+    // Either scheme gives access to an operation.
     security: Object.keys(SECURITY_SCHEMES).map((name) => ({ [name]: [] })),
     components: {
       schemas: { ...collector.schemas, ...ERROR_SCHEMAS },
@@ -89,7 +89,7 @@ function openApiPath({ segments, verb }: Route): string {
   return `/${parts.join("/")}${verb === "" ? "" : `:${verb}`}`;
 }
 
-/** Describes an RPC at its documented route; `others` are further ones. */
+/** Describes an RPC at its documented route; `others` are its other routes. */
 function operation(route: Route, others: readonly Route[], collector: SchemaCollector): object {
   const { method, pathFields, queryFields } = route;
   const comment = comments[`${method.parent.typeName}.${method.name}`] ?? "";

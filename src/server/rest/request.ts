@@ -8,7 +8,7 @@ import { fieldFault } from "./field-path.ts";
 import { type FieldSetter, type JsonReaders, type LocalMessage, parseJson } from "./json.ts";
 import { decoded, type Route, type RouteMatch } from "./routes.ts";
 
-/** Parts of an HTTP request that make its message. */
+/** Parts of an HTTP request from which its message is built. */
 export interface RequestParts {
   readonly body: Buffer;
   /** Text of each path field, in the order of the route's `pathFields`; undefined if malformed. */
@@ -22,7 +22,7 @@ export interface RequestParts {
 /** Builds the request message of a route. Throws a `ControlPlaneError` that names the invalid field. */
 export type RequestReader = (parts: RequestParts) => Message;
 
-/** Compiles the request reader of a route. Throws an `Error` for a field that neither path, query nor body can fill. */
+/** Compiles the request reader of a route. Throws an `Error` for a field that path, query and body cannot fill. */
 export function createRequestReader(route: Route, readers: JsonReaders, maxDepth: number): RequestReader {
   const readBody = bodyReader(route, readers, maxDepth);
   const setQuery = querySetter(route, readers);
@@ -31,7 +31,7 @@ export function createRequestReader(route: Route, readers: JsonReaders, maxDepth
     const message = body.length === 0 ? (create(route.method.input) as LocalMessage) : readBody(body);
     for (const [index, field] of route.pathFields.entries()) setPathField(message, field, captured[index]);
     if (query !== "") setQuery(message, query);
-    // A client that reconnects to an event stream sends the last `id` it saw; an explicit cursor wins.
+    // A client that reconnects to an event stream sends the last `id` that it saw; an explicit cursor wins.
     if (resumeField !== undefined) message[resumeField.localName] ||= lastEventId;
     return message;
   };
@@ -98,7 +98,7 @@ function textFormOf(field: DescField): TextForm {
   if (field.fieldKind === "scalar" && field.scalar === ScalarType.INT32) return INT32;
   if (field.fieldKind === "scalar" && field.scalar === ScalarType.INT64) return INT64;
   if (field.fieldKind === "scalar" && field.scalar === ScalarType.BOOL) return BOOL;
-  throw new Error(`${field}: a query cannot fill a field of this kind`);
+  throw new Error(`${field}: fields of this kind cannot be query parameters`);
 }
 
 type QuerySetter = (message: LocalMessage, query: string) => void;
@@ -120,7 +120,7 @@ function querySetter({ body, pathFields, queryFields }: Route, readers: JsonRead
 
 type ParameterSetter = (message: LocalMessage, texts: readonly string[]) => void;
 
-/** Only a list of texts takes a parameter more than once. */
+/** Creates the setter of a parameter. Only a list of strings accepts a repeated parameter. */
 function parameterSetter(field: DescField, readers: JsonReaders): ParameterSetter {
   const set = readers.field(field);
   if (field.fieldKind === "list" && field.scalar === ScalarType.STRING)
@@ -168,7 +168,10 @@ export function assertAcceptsJson(accept: string | undefined): void {
   if (accept !== undefined && accept !== "" && quality(accept, JSON_TYPE) === 0) throw notAcceptable(accept, JSON_TYPE);
 }
 
-/** Returns the format of a stream: events if the header names them, otherwise lines. Throws NOT_ACCEPTABLE if it excludes both. */
+/**
+ * Returns the format of a stream: events if the header names them, otherwise lines. Throws NOT_ACCEPTABLE if the header excludes
+ * both.
+ */
 export function streamFormatFor(accept: string | undefined): StreamFormat {
   if (accept === undefined || accept === "") return "ndjson";
   if (accept.toLowerCase().includes(EVENT_STREAM_TYPE) && quality(accept, EVENT_STREAM_TYPE) > 0) return "sse";
@@ -201,8 +204,8 @@ function notAcceptable(accept: string, offered: string): ControlPlaneError {
 const EMPTY = Buffer.alloc(0);
 
 /**
- * Reads a whole JSON body. Throws BODY_TOO_LARGE as soon as the declared or the received size exceeds `maxBytes`,
- * what `hold` throws for a part that arrived, UNSUPPORTED_MEDIA_TYPE for anything but JSON in plain UTF-8, and CANCELLED if the client leaves.
+ * Reads a whole JSON body. Throws BODY_TOO_LARGE as soon as the declared or the received size exceeds `maxBytes`, any error of
+ * `hold`, * UNSUPPORTED_MEDIA_TYPE for anything but JSON in plain UTF-8, and CANCELLED if the client disconnects.
  */
 export async function readJsonBody(
   request: IncomingMessage,
@@ -265,14 +268,14 @@ function notJson(contentType = ""): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.UNSUPPORTED_MEDIA_TYPE, text, { content_type: contentType });
 }
 
-/** Tests for a field that the service sets, `OUTPUT_ONLY` in AIP-203. */
+/** Tests for a field that only the service sets, `OUTPUT_ONLY` in AIP-203. */
 export function isOutputOnly(field: DescField): boolean {
   return getOption(field, field_behavior).includes(FieldBehavior.OUTPUT_ONLY);
 }
 
 /**
- * Returns the output-only fields of the resource that a PUT or PATCH changes. Its body may hold them, as AIP-203 has it, so that
- * a client can send back what it read; they are ignored.
+ * Returns the output-only fields of the resource that a PUT or PATCH changes. The body may hold these fields (AIP-203), so that a
+ * client * can send back what it read; they are ignored.
  */
 export function outputOnlyFields({ httpMethod, method }: Pick<Route, "httpMethod" | "method">): DescField[] {
   if (httpMethod !== "PUT" && httpMethod !== "PATCH") return [];

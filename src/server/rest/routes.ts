@@ -22,11 +22,11 @@ export interface Route {
   readonly httpMethod: string;
   readonly template: string;
   readonly segments: readonly TemplateSegment[];
-  /** Word after the last colon, as in `/v1/mandates:compile`; `""` without one. */
+  /** Word after the last colon, as in `/v1/mandates:compile`; else `""`. */
   readonly verb: string;
   /** Request fields that the path fills. */
   readonly pathFields: readonly DescField[];
-  /** Target of the body: the whole request, one of its fields, or none. */
+  /** Target of the body: the whole request, one of its fields, or nothing. */
   readonly body: "message" | "none" | DescField;
   /** Request fields that a query may fill: all others. */
   readonly queryFields: readonly DescField[];
@@ -103,7 +103,7 @@ function parseTemplate(method: DescMethod, template: string): Pick<Route, "segme
   const rest = segments.findIndex((segment) => segment?.kind === "rest");
   const isServed = segments.length > 0 && (rest < 0 || (rest === segments.length - 1 && verb === ""));
   if (!isServed || !segments.every((segment) => segment !== undefined)) {
-    throw new Error(`${method}: the path template \`${template}\` is malformed or of a form that is not served`);
+    throw new Error(`${method}: the path template \`${template}\` is malformed or not supported`);
   }
   return { segments, verb };
 }
@@ -138,7 +138,7 @@ const emptyNode = <R>(): TrieNode<R> => ({
 export class RouteTable<R extends Route> {
   readonly #root: TrieNode<R> = emptyNode();
 
-  /** Throws an `Error` that names both RPCs if two claim one route. */
+  /** Throws an `Error` that names both RPCs if two claim the same route. */
   constructor(routes: Iterable<R>) {
     for (const route of routes) this.#add(route);
   }
@@ -191,7 +191,7 @@ function find<R>(node: TrieNode<R>, segments: readonly string[], index: number, 
   return variable ?? (verb === "" ? node.rest : undefined);
 }
 
-// A colon may be part of an id: a path without a route for its verb is tried again as a whole.
+// A colon may be part of an id, so a path without a route for its verb is tried again as a whole.
 function matchVerb<R extends Route>(start: TrieNode<R>, segments: readonly string[]): RouteMatch<R> | undefined {
   const last = segments.at(-1) ?? "";
   const colon = last.lastIndexOf(":");

@@ -9,7 +9,7 @@ import { NEVER_STORED } from "../http-reply.ts";
 import type { JsonWriter } from "./json.ts";
 import { EVENT_STREAM_TYPE, NDJSON_TYPE, type StreamFormat } from "./request.ts";
 
-/** Time that the response head waits for the first message, milliseconds, so that an early failure gets its HTTP status. */
+/** Time that the response headers wait for the first message, milliseconds, so that an early failure gets its HTTP status. */
 const FIRST_RESULT_MS = 50;
 
 /** A server stream and its response. */
@@ -46,7 +46,7 @@ const FRAMINGS: Readonly<Record<StreamFormat, Framing>> = {
   },
 };
 
-/** Sends the head of a stream. */
+/** Sends the headers of a stream. */
 export function openStream(response: ServerResponse, format: StreamFormat): void {
   const { contentType, opening } = FRAMINGS[format];
   response.writeHead(200, { ...NEVER_STORED, "content-type": contentType, "x-accel-buffering": "no" });
@@ -55,8 +55,8 @@ export function openStream(response: ServerResponse, format: StreamFormat): void
 }
 
 /**
- * Writes a stream until it ends, fails or the client leaves, with back-pressure. Rejects with a failure that comes before the
- * response has started.
+ * Writes a stream until it ends, fails or the client disconnects, with back-pressure. Rejects with a failure before the response
+ * has * started.
  */
 export async function sendStream({ response, call, format, messages, write }: StreamOptions): Promise<void> {
   const first = messages.next();
@@ -83,7 +83,7 @@ async function drained(response: ServerResponse, signal: AbortSignal): Promise<v
   await once(response, "drain", { signal }).catch(() => undefined);
 }
 
-/** Returns the cursor after a message, for resuming; `""` without one. */
+/** Returns the cursor after a message, for resuming; else `""`. */
 function cursorOf(message: Message & { readonly cursor?: unknown }): string {
   const { cursor } = message;
   // A line break or NUL would break the `id` line of an event.

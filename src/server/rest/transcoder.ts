@@ -21,7 +21,7 @@ export const REQUEST_TIMEOUT_HEADER = "x-request-timeout-ms";
 
 /** Options of a transcoder. */
 export interface RestTranscoderOptions {
-  /** Executes the calls. The transcoder serves its services within its limits. */
+  /** Executes the calls. Its services and limits are those of the transcoder. */
   readonly pipeline: Pick<Pipeline, "services" | "maxDepth" | "admit" | "unary" | "serverStream">;
   /** Maximum bytes of a request body. */
   readonly maxBodyBytes: number;
@@ -31,11 +31,11 @@ export interface RestTranscoderOptions {
 
 /** Serves RPCs as the REST interface that their `google.api.http` options declare. */
 export interface RestTranscoder {
-  /** Paths that hold every path it serves, such as `/v1`. */
+  /** Prefixes of every path that it serves, such as `/v1`. */
   readonly prefixes: readonly string[];
   /**
-   * Answers a request with a known path, under any HTTP method, and resolves with true; resolves with false, with the request
-   * untouched, for an unknown path. Rejects with the error to send if the response has not started.
+   * Answers a request with a known path, under any HTTP method, and resolves with true. For an unknown path it resolves with
+   * false and * leaves the request untouched. Rejects with the error to send if the response has not started.
    */
   handle(request: IncomingMessage, response: ServerResponse, arrival: Arrival): Promise<boolean>;
 }

@@ -100,7 +100,7 @@ describe("openApiFromServices", () => {
   it("notes further paths of an operation.", () => {
     const { description } = paths["/api/control/enforcement/escalations/{escalation_id}/resolve"].post;
     expect(description).to.include("Also served as `POST /v1/enforce/escalations/{escalation_id}/resolve`.");
-    expect(document.info.description).to.include("with `/api` before it");
+    expect(document.info.description).to.include("with the prefix `/api`");
   });
 
   it("describes every operation, parameter and field in the words of the protos.", () => {

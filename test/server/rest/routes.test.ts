@@ -136,17 +136,17 @@ describe("createRestTranscoder", () => {
 
   const FIELDS: readonly [string, Field, Rule, string][] = [
     ["a path variable that is a list", { type: STRING, label: REPEATED }, get("/v1/{c}"), "`c` is not a string"],
-    ["a list of numbers in a query", { type: INT64, label: REPEATED }, get("/x"), "a query cannot fill"],
-    ["bytes in a request", { type: BYTES }, post("/x"), "no JSON form is known"],
+    ["a list of numbers in a query", { type: INT64, label: REPEATED }, get("/x"), "cannot be query parameters"],
+    ["bytes in a request", { type: BYTES }, post("/x"), "no known JSON form"],
     ["a path variable of a oneof", { type: STRING, oneofIndex: 0 }, get("/v1/{c}"), "`c` is not a string"],
-    ["a duration", { type: MESSAGE, typeName: ".google.protobuf.Duration" }, post("/x"), "no JSON form is known"],
+    ["a duration", { type: MESSAGE, typeName: ".google.protobuf.Duration" }, post("/x"), "no known JSON form"],
     [
       "a list of Structs",
       { type: MESSAGE, typeName: ".google.protobuf.Struct", label: REPEATED },
       post("/x"),
-      "no JSON form is known",
+      "no known JSON form",
     ],
-    ["64-bit integers held as text", { type: INT64, options: { jstype: 1 } }, post("/x"), "no JSON form is known"],
+    ["64-bit integers held as text", { type: INT64, options: { jstype: 1 } }, post("/x"), "no known JSON form"],
   ];
   for (const [description, field, rule, error] of FIELDS) {
     it(`refuses ${description}, which no proto of ours has.`, () => {
