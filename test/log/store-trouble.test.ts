@@ -109,7 +109,7 @@ describe("a commit that fails under the lock of the log's end", () => {
     withWorkspace({}, async (workspace) => {
       const agentId = await workspace.agent();
       const { pool } = workspace.database;
-      const fault = new Error("the disk is full");
+      const faults = [new Error("the disk is full")];
       const failing = new Proxy(pool, {
         get(_, name) {
           const value = Reflect.get(pool, name) as unknown;
@@ -117,8 +117,11 @@ describe("a commit that fails under the lock of the log's end", () => {
           return async () => {
             const client = await pool.connect();
             const query = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>;
-            const failingQuery = (...args: unknown[]) =>
-              args[0] === "commit" ? Promise.reject(fault) : query(...args);
+            const failingQuery = async (...args: unknown[]) => {
+              const fault = args[0] === "commit" ? faults.pop() : undefined;
+              if (fault !== undefined) throw fault;
+              return query(...args);
+            };
             return Object.assign(Object.create(client), { query: failingQuery, release: client.release.bind(client) });
           };
         },
