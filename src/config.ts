@@ -40,7 +40,7 @@ const DEFAULT_OIDC_SCOPE = "openid profile email";
 const DEFAULT_OIDC_GROUPS_CLAIM = "groups";
 /** Name of the sign-in on its button. */
 const DEFAULT_OIDC_LABEL = "single sign-on";
-/** Entries that `ACP_OIDC_GROUP_MAP` may have. */
+/** Maximum number of entries in `ACP_OIDC_GROUP_MAP`. */
 const MAX_OIDC_GROUPS = 1_000;
 
 const LOG_LEVELS = ["fatal", "error", "warn", "info", "debug", "trace", "silent"] as const;
@@ -77,7 +77,7 @@ export class Secret {
 /** Roles that a person may have. */
 const PERSON_ROLES = ["admin", "operator", "auditor"] as const;
 
-/** What members of a group become. */
+/** Role that members of a group get in a workspace. */
 export interface OidcGroup {
   readonly group: string;
   readonly workspaceId: string;
@@ -139,7 +139,7 @@ export interface Config {
   /** The same for a client that asked for progress. */
   readonly mcpProgressHoldMs: number;
   readonly mcpAnswerMs: number;
-  /** Issuer of access tokens that MCP clients may come with; null: none. */
+  /** Issuer of access tokens that MCP clients may present; null: none. */
   readonly mcpOidcIssuer: string | null;
   /** Audience of these tokens beside the URL of the server; null: none. */
   readonly mcpOidcAudience: string | null;
@@ -264,7 +264,7 @@ function oidcScope(text: string): string {
   const scopes = text.split(/ +/);
   const areScopes = text.length <= 512 && scopes.every((scope) => /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope));
   if (areScopes && scopes.includes("openid")) return scopes.join(" ");
-  throw new Error(`must be scopes with spaces between, \`openid\` among them, not \`${text}\``);
+  throw new Error(`must be scopes separated by spaces, with \`openid\` among them, not \`${text}\``);
 }
 
 /** Reads the name of a button. */
@@ -283,7 +283,7 @@ function oidcGroup(entry: string): OidcGroup {
   const role = PERSON_ROLES.find((known) => known === word);
   if (group !== undefined && group !== "" && role !== undefined) return { group, workspaceId, role };
   const form = `group=workspace:role with a role of ${PERSON_ROLES.join(", ")}`;
-  throw new Error(`must have the form ${form}, commas between; \`${entry.trim()}\` has not`);
+  throw new Error(`must have the form ${form}, separated by commas; \`${entry.trim()}\` does not`);
 }
 
 function decodedGroup(text: string): string | undefined {
@@ -294,7 +294,7 @@ function decodedGroup(text: string): string | undefined {
   }
 }
 
-/** Reads which groups get which role. */
+/** Reads the roles of groups. */
 function oidcGroupMap(text: string): readonly OidcGroup[] {
   const entries = text === "" ? [] : text.split(",");
   if (entries.length > MAX_OIDC_GROUPS) throw new Error(`must have at most ${MAX_OIDC_GROUPS} groups`);
@@ -353,7 +353,7 @@ function cidrs(text: string): readonly string[] {
   const blocks = text === "" ? [] : text.split(",").map((block) => block.trim());
   const wrong = blocks.find((block) => !isCidr(block));
   if (wrong === undefined) return blocks;
-  throw new Error(`must be CIDR blocks with commas between, such as 10.0.0.0/8,fd00::/8; \`${wrong}\` is none`);
+  throw new Error(`must be CIDR blocks separated by commas, such as 10.0.0.0/8,fd00::/8; \`${wrong}\` is not one`);
 }
 
 /** Reads comma-separated host names. */
@@ -459,7 +459,7 @@ const VARIABLES = {
   oidcIssuer: optional(
     "ACP_OIDC_ISSUER",
     oidcIssuer,
-    "OpenID Connect issuer with which people sign in to the dashboard; needs `ACP_PUBLIC_URL`, whose `/dashboard/oidc/callback` is the redirect URI; unset: keys alone",
+    "OpenID Connect issuer with which people sign in to the dashboard; needs `ACP_PUBLIC_URL`, whose `/dashboard/oidc/callback` is the redirect URI; unset: only keys",
   ),
   oidcClientId: optional("ACP_OIDC_CLIENT_ID", visibleText, "client id at that issuer"),
   oidcClientSecret: optional("ACP_OIDC_CLIENT_SECRET", modelKey, "client secret at that issuer"),
@@ -479,7 +479,7 @@ const VARIABLES = {
     "ACP_OIDC_GROUP_MAP",
     oidcGroupMap,
     "",
-    "what members of a group become, such as `acp-admins=default:admin,finance=pay:operator`; in each workspace the first match counts; `%2C` stands for a comma in a group's name, `%25` for a percent sign",
+    "roles of the members of groups, such as `acp-admins=default:admin,finance=pay:operator`; in each workspace the first match counts; `%2C` stands for a comma in a group's name, `%25` for a percent sign",
   ),
   oidcLabel: variable("ACP_OIDC_LABEL", label, DEFAULT_OIDC_LABEL, "name of that sign-in on its button"),
   webhookAllow: variable(
@@ -521,12 +521,12 @@ const VARIABLES = {
   mcpOidcIssuer: optional(
     "ACP_MCP_OIDC_ISSUER",
     oidcIssuer,
-    "issuer of access tokens that MCP clients may come with, for the URL of their server (OAuth 2); unset: keys and federation tokens alone",
+    "issuer of access tokens that MCP clients may present, for the URL of their server (OAuth 2); unset: only keys and federation tokens",
   ),
   mcpOidcAudience: optional(
     "ACP_MCP_OIDC_AUDIENCE",
     visibleText,
-    "audience of these tokens that is taken beside the URL of the server; unset: none",
+    "audience of these tokens that is accepted beside the URL of the server; unset: none",
   ),
   mcpOidcAgentClaim: variable(
     "ACP_MCP_OIDC_AGENT_CLAIM",
@@ -582,7 +582,7 @@ function unknownProblem(name: string): string {
     .filter(({ edits }) => edits <= 5)
     .sort((a, b) => a.edits - b.edits)[0];
   const known = CONFIG_VARIABLES.map((each) => each.name).filter((each) => each.startsWith("ACP_"));
-  return `${name} is no variable of this program: ${near ? `did you mean ${near.known}?` : `known are ${known.join(", ")}`}`;
+  return `${name} is not a variable of this program: ${near ? `did you mean ${near.known}?` : `known variables are ${known.join(", ")}`}`;
 }
 
 /** Finds values that contradict each other. */

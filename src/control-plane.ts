@@ -308,7 +308,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const { config, databaseUrl: url, databaseOwnerUrl: ownerUrl, log, metricsPage = (own) => own } = options;
   const { largeRequests = new LargeRequests() } = options;
   const { poolSize } = config;
-  // Comes first: after an invalid key nothing open keeps the process alive.
+  // Comes first, so that an invalid key leaves nothing open that would keep the process alive.
   const privateKey = await loadSigningKey(config.signingKey?.reveal(), join(config.dataDir, SIGNING_KEY_FILE));
   const keyPath = join(config.dataDir, ENCRYPTION_KEY_FILE);
   const encryptor = createEncryptor(await loadEncryptionKey(config.encryptionKey?.reveal(), keyPath));

@@ -77,6 +77,6 @@ try {
   });
 } catch (error) {
   log.fatal({ err: error }, "the control plane cannot run");
-  // What was opened before the fault would keep the process.
+  // Anything that was opened before the fault would keep the process alive.
   log.flush(() => process.exit(1));
 }

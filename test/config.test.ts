@@ -166,10 +166,13 @@ const REFUSED: readonly { env: Record<string, string>; want: RegExp }[] = [
   { env: { DATABASE_URL: "postgresql://host" }, want: /^DATABASE_URL must have the form postgresql:/ },
   { env: { REDIS_URL: "http://host:6379" }, want: /^REDIS_URL must have the form redis:/ },
   { env: { REDIS_URL: "redis://host/cache" }, want: /^REDIS_URL must have the form redis:/ },
-  { env: { ACP_HTP_PORT: "1" }, want: /^ACP_HTP_PORT is no variable of this program: did you mean ACP_HTTP_PORT\?$/ },
+  {
+    env: { ACP_HTP_PORT: "1" },
+    want: /^ACP_HTP_PORT is not a variable of this program: did you mean ACP_HTTP_PORT\?$/,
+  },
   {
     env: { ACP_SOMETHING_ELSE: "1" },
-    want: /^ACP_SOMETHING_ELSE is no variable of this program: known are ACP_DATABASE_OWNER_URL, ACP_DATA_DIR/,
+    want: /^ACP_SOMETHING_ELSE is not a variable of this program: known variables are ACP_DATABASE_OWNER_URL, ACP_DATA_DIR/,
   },
 ];
 

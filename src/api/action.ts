@@ -18,13 +18,13 @@ interface ActionSources {
 }
 
 const ARGUMENTS = "metadata.arguments";
-/** Depth of arguments that come as text: what is left of a request's 64 levels. */
+/** Maximum depth of arguments that come as text: they have to fit into the 64 levels of a request. */
 const MAX_DEPTH = 60;
 const STRING_LITERAL = /"[^"\\]*(?:\\.[^"\\]*)*"/g;
 
 /**
- * Settles what a request says of its tool and its arguments. A member of the metadata that is null, and a blank name, count as
- * missing. Throws INVALID_FIELD for a tool, server or arguments of another form, and for two tools that differ.
+ * Settles the tool and the arguments of a request. A member of the metadata that is null, and a blank name, count as missing.
+ * Throws INVALID_FIELD for a tool, server or arguments of another form, and for two tools that differ.
  */
 function readSources(metadata: JsonObject | undefined, requested: string | undefined): ActionSources {
   const tool = readTool("tool", requested);

@@ -7,9 +7,12 @@ export interface Caller {
   /** The key's workspace, which holds everything that the call reads or changes. */
   readonly workspaceId: string;
   readonly role: Role;
-  /** The agent that the key is bound to; null for a key that speaks for every agent. */
+  /** The agent that the key is bound to; null for a key that may act for every agent. */
   readonly agentId: string | null;
-  /** True for an expired or ended credential or token, or an API key that ended with its agent: it opens Intercept alone, which refuses with a decision. Default false. */
+  /**
+   * True for an expired or ended credential or token, or an API key that ended with its agent. It opens only Intercept, which
+   * refuses with a decision. Default false.
+   */
   readonly isEnded?: boolean;
   /** Epoch milliseconds; null or absent for a key that does not expire. */
   readonly expiresAtMs?: number | null;
@@ -27,15 +30,15 @@ export interface CallContext {
    * return within 500 ms. Without a listener the stream ends at once. Either way it ends with KEY_INVALID.
    */
   onKeyEnd(listener: () => void): void;
-  /** True once the call has ended: nobody waits for the answer any more. */
+  /** True once the call has ended and its answer is no longer awaited. */
   readonly isOver: boolean;
   /** `performance.now()` when the first byte of the request was seen, in milliseconds. */
   readonly receivedAt: number;
   /** Names the call in the log and in INTERNAL errors. */
   readonly requestId: string;
   /**
-   * Lets other calls have a turn before the next step on a large request; resolves at once for a small one. `bytes`: size of what
-   * the step is about; default: the request. Rejects if the call ended meanwhile.
+   * Gives other calls a turn before the next step on a large request; resolves at once for a small one. `bytes`: size of the
+   * step's data; default: the request's. Rejects if the call ended meanwhile.
    */
   giveWay(bytes?: number): Promise<void>;
 }

@@ -55,7 +55,7 @@ const PAST_AGENTS: Readonly<Record<PastAgentWord, PastAgent>> = {
   other: PastAgent.OTHER,
 };
 
-/** Reasons of one test that are shown. */
+/** Maximum number of reasons of one test that are shown. */
 const MAX_REASONS = 10;
 
 const FORMS: Readonly<Record<Form, QuestionForm>> = {

@@ -48,7 +48,7 @@ function responseFrom(sealed: SealedDecision, receivedAt: number): MessageInitSh
 
 const unlessEmpty = (text: string): string | undefined => (text === "" ? undefined : text);
 
-/** Summaries of a process that are read at once: each holds a connection of the pool. */
+/** Maximum number of summaries that a process reads at once: each holds a connection of the pool. */
 const MAX_SUMMARIES = 2;
 const MAX_WAITING_SUMMARIES = 32;
 

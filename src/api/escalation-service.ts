@@ -89,7 +89,7 @@ const argumentsFromText = (text: string | null): JsonObject | undefined =>
 /** Returns the only agent whose escalations the key may see, or null when it may see all. */
 const visibleAgent = ({ role, agentId }: Caller): string | null => (role === Role.AGENT ? agentId : null);
 
-/** Times that an escalation shows its metadata at most: as that of the action, and in what an approval covers. */
+/** Maximum number of times that an escalation shows its metadata: as that of the action, and in what an approval covers. */
 const SHOWN_TIMES = 2;
 
 /** Creates the functions of EscalationService. All streams of a workspace in this process share one feed. */

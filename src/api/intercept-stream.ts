@@ -12,10 +12,13 @@ import type { CheckedRequest } from "./service.ts";
 type Reply = MessageInitShape<typeof InterceptStreamResponseSchema>;
 type Decide = (request: InterceptRequest, caller: Caller) => Promise<MessageInitShape<typeof InterceptResponseSchema>>;
 
-/** Requests of one stream in flight: taken and not yet replied to. Past it the sender is held back. */
+/** Maximum number of requests of one stream in flight: taken and not yet replied to. Past it the sender gets back-pressure. */
 const MAX_IN_FLIGHT = 1024;
 
-/** Decides the requests of a stream side by side and yields the replies as they come, in any order. A request that fails gets an error as its reply. */
+/**
+ * Decides the requests of a stream concurrently and yields the replies as they come, in any order. A failed request gets an
+ * error as its reply.
+ */
 export async function* interceptAll(
   requests: AsyncIterable<CheckedRequest<InterceptStreamRequest>>,
   decide: Decide,

@@ -70,7 +70,7 @@ function packDraftFrom({ name, mandates, expectedDigest, adopt }: ApplyPackReque
   return { name, mandates: mandates.map(draftFrom), expectedDigest, adopt };
 }
 
-/** Lists of limits that a process makes at once: decisions come between their parts. */
+/** Maximum number of lists of limits that a process makes at once: decisions come between their parts. */
 const MAX_LIMIT_LISTS = 2;
 const MAX_WAITING_LISTS = 32;
 

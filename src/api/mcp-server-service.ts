@@ -24,7 +24,7 @@ import { defineService, type ServiceDefinition } from "./service.ts";
 export interface McpServerServiceOptions {
   readonly servers: McpServers;
   readonly definitions: McpDefinitions;
-  /** Checks where a URL leads to. */
+  /** Checks the addresses that a URL leads to. */
   readonly targets: Pick<Targets, "check">;
   /** Connects to a server, lists its tools and pins them. */
   readonly refresh: (server: McpServer, by: string, signal: AbortSignal) => Promise<Iterable<ReviewedTool>>;

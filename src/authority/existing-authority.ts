@@ -20,7 +20,7 @@ export interface AuthorityView {
   readonly status: AuthorityStatus;
 }
 
-/** Makes the view of a row at a time. Uses come from the state until the end, when the row gets the final count. */
+/** Builds the view of a row at a time. Uses come from the state until the end, when the row gets the final count. */
 export function viewFrom(row: AuthorityRow, { authority }: WorkspaceState, nowMs: number): AuthorityView {
   const sealed = row.sealed as SealedAuthority;
   const endedAtMs = row.endedAtMs ?? null;
@@ -45,8 +45,8 @@ interface AuthorityFilter {
 }
 
 /**
- * Makes the views of rows as of now. The state is caught up after the rows were read and used without another await: at
- * any other time it may hold what is not durable yet.
+ * Builds the views of rows as of now. The state is caught up after the rows were read and used without another await: at any
+ * other time it may hold what is not durable yet.
  */
 async function viewsOf(
   { logs }: Pick<AuthoritySource, "logs">,
@@ -84,8 +84,8 @@ async function passingOn(
 }
 
 /**
- * Lists authority of one kind, newest first, including ended items; a position is the index of the entry that created the
- * item. An unknown agent has none.
+ * Lists authority of one kind, newest first, including ended items; a position is the index of the entry that created the item.
+ * The list of an unknown agent is empty.
  */
 export async function listAuthority(
   source: AuthoritySource,

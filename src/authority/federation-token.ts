@@ -144,7 +144,7 @@ export function createTokenVerifier(keys: TokenVerifierKeys): TokenVerifier {
   };
 }
 
-/** A token to verify, and what it must be valid for. */
+/** A token to verify, with the audience and action type that it must be valid for. */
 interface TokenQuestion {
   readonly token: string;
   /** Undefined skips the check. */

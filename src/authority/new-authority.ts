@@ -32,7 +32,7 @@ export interface AuthorityDraft {
   readonly grantorAgentId?: string | undefined;
   /** Grant: the grant that it passes on. */
   readonly parentGrantId?: string | undefined;
-  /** Window: when it opens, epoch milliseconds; undefined means at once. */
+  /** Window: time at which it opens, epoch milliseconds; undefined means at once. */
   readonly startsAtMs?: number | undefined;
   /** Contract: its tools; empty for any. */
   readonly tools?: readonly string[] | undefined;
@@ -88,7 +88,7 @@ function optionalText(field: string | undefined, text: string | undefined): stri
 const mapped = <T, R>(value: T | undefined, from: (value: T) => R): R | undefined =>
   value === undefined ? undefined : from(value);
 
-/** Checks all that needs no state, and returns the fields to seal. Throws INVALID_FIELD. */
+/** Checks the fields that need no state, and returns the fields to seal. Throws INVALID_FIELD. */
 function requestedFrom(draft: AuthorityDraft): RequestedAuthority {
   const { kind, agentId, grantorAgentId } = draft;
   const { textField, actionTypesField = "action_types" } = KIND_TRAITS[kind];
@@ -144,7 +144,7 @@ function lifetimeOf(draft: AuthorityDraft, parent: AuthorityItem | undefined, no
   return { startsAtMs, expiresAtMs };
 }
 
-/** Checks a draft against the state at the end of the log, and returns what is sealed. */
+/** Checks a draft against the state at the end of the log, and returns the authority to seal. */
 async function checkedAuthority(
   scope: ChangeScope,
   draft: AuthorityDraft,

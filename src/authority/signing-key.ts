@@ -73,9 +73,9 @@ export function sealedFrom(privateKey: KeyObject): SealedSigningKey {
 }
 
 /**
- * The private key that the service signs with, and the public keys of all it ever signed with. Every workspace's log seals
- * them, and nothing else says what they are: a key that is not sealed is neither published nor trusted. A retired one
- * verifies what it signed before its retirement.
+ * The service's private signing key, and the public keys of all it ever signed with. Only the logs of the workspaces define
+ * them: a key that is not sealed there is neither published nor trusted. A retired key verifies signatures from before its
+ * retirement.
  */
 export class SigningKeys {
   /** RFC 7638 thumbprint of the key in use. */
@@ -129,7 +129,7 @@ export class SigningKeys {
     for (const { workspaceId } of rows) await this.sealIn(await this.#logs.of(workspaceId));
   }
 
-  /** Throws SIGNING_KEY_RETIRED when a log says that the key in use signs no more. */
+  /** Throws SIGNING_KEY_RETIRED if a log has retired the key in use. */
   assertMaySign({ signingKeys }: WorkspaceState): void {
     const retired = signingKeys.get(this.keyId)?.retired ?? null;
     if (retired === null) return;

@@ -19,7 +19,10 @@ import type { NaivePatterns } from "./naive/naive-patterns.ts";
 import type { Case } from "./rule-cases.ts";
 import { sampleArguments, withValueAt } from "./sample-arguments.ts";
 
-/** Values that are tried for one argument while the others are settled, and those of a rule with many conditions. */
+/**
+ * Maximum number of values that are tried for one argument while the others are settled, and the one for a rule with many
+ * conditions.
+ */
 const MAX_TRIED = 60;
 const FEW_TRIED = 12;
 const MANY_CONDITIONS = 10;
@@ -31,7 +34,7 @@ interface Tried {
   readonly condition: NaiveCondition;
   readonly steps: readonly PathStep[];
   readonly values: readonly TriedValue[];
-  /** Paths of the arguments that may tell the currency. */
+  /** Paths of the arguments that may hold the currency. */
   readonly siblings: readonly (readonly PathStep[])[];
   readonly holds: (args: Args) => boolean;
 }
@@ -77,7 +80,7 @@ export function conditionCases(
   const isAny = rule.conditions?.operator === "OR";
   const around = isAny ? failed : held;
   const at = (name: string, args: Args): Case => ({ name, tested: withArguments(base, { arguments: args }) });
-  // What all conditions make together beside what each makes alone.
+  // Cases of all conditions together, beside those of each alone.
   const together = isAny ? at("every condition holds", held) : at("no condition holds", failed);
   const whole = [...(tried.length > 1 ? [together] : []), ...formCases(base, held, isTyped)];
   return [...tried.slice(0, maxGroups).map((each) => casesOf(each, around, at)), whole];
@@ -91,7 +94,7 @@ function siblingsOf(condition: NaiveCondition, types: ArgumentTypes): readonly (
   return currencySiblings(condition.field, types).map((name) => [...parent, { upTo: "", name }]);
 }
 
-/** Sets the first argument that tells a currency and takes the others away. */
+/** Sets the first argument that holds a currency and removes the others. */
 function withCurrency(args: Args, [first, ...others]: Tried["siblings"], currency: Json | undefined): Args {
   if (first === undefined) return args;
   const told = withValueAt(args, first, currency) as Args;
@@ -166,7 +169,9 @@ function currencyCases(
   ];
 }
 
-/** An array with an element for which the condition holds and one for which it does not, in both orders; and an empty one. */
+/**
+ * Lists arrays with an element for which the condition holds and one for which it does not, in both orders; and an empty array.
+ */
 function elementCases(
   name: string,
   steps: readonly PathStep[],
@@ -214,7 +219,7 @@ function parentCases(steps: readonly PathStep[], around: Args, at: (name: string
   );
 }
 
-/** The places in which a call may have its arguments. */
+/** Lists cases of the places in which a call may have its arguments. */
 function formCases(base: TestedAction, held: Args, isTyped: boolean): Case[] {
   const cases = [
     { name: "no metadata", tested: withArguments(base, undefined) },

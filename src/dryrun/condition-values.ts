@@ -6,11 +6,11 @@ import { nearMisses, sampleText } from "./sample-text.ts";
 export interface TriedValue {
   /** End of a name: `just above 500`. */
   readonly label: string;
-  /** Undefined takes the argument away. */
+  /** Undefined removes the argument. */
   readonly value: Json | undefined;
 }
 
-/** What is known of the argument of a condition. */
+/** Known facts of the argument of a condition. */
 export interface ArgumentFacts {
   /** Empty without a schema. */
   readonly types: readonly string[];
@@ -19,11 +19,11 @@ export interface ArgumentFacts {
   readonly enum: readonly Json[];
 }
 
-/** Elements of a list, members of an enum and so on that are tried one by one. */
+/** Maximum number of elements of a list, members of an enum and so on that are tried one by one. */
 const MAX_MEMBERS = 24;
-/** Characters or elements that a value has at most. */
+/** Maximum characters or elements of a value. */
 const MAX_LENGTH = 2_000;
-/** Characters of a value that a name shows. */
+/** Maximum characters of a value that a name shows. */
 const MAX_SHOWN = 40;
 
 /** Writes a value for a name. */
@@ -36,7 +36,7 @@ const listOf = (value: Json | undefined): readonly Json[] =>
   Array.isArray(value) ? value : value === undefined ? [] : [value];
 const tried = (label: string, value: Json): TriedValue => ({ label: `${label} (${shown(value)})`, value });
 
-/** The least step beside a number that is worth a test. */
+/** Returns the smallest step beside a number that is worth a test. */
 function stepOf(number: number, types: readonly string[]): number {
   if (types.includes("integer") && !types.includes("number")) return 1;
   return Math.abs(number) < 1e9 ? 0.01 : Math.abs(number) * 1e-6;
@@ -54,7 +54,7 @@ function aroundNumber(number: number, types: readonly string[], name = `${number
   ];
 }
 
-/** A text beside others: equal in another spelling, longer, shorter, and another one. */
+/** Lists texts close to a text: equal in another spelling, longer, shorter, and another one. */
 function aroundText(text: string): TriedValue[] {
   const other = text === text.toUpperCase() ? text.toLowerCase() : text.toUpperCase();
   return [
@@ -73,7 +73,7 @@ function aroundScalar(value: Json, types: readonly string[]): TriedValue[] {
   return aroundText(String(value));
 }
 
-/** One value for each member, the first in other spellings too, and values outside. */
+/** Lists one value for each member, the first in other spellings too, and values outside. */
 function ofMembers({ value }: NaiveCondition, { types, enum: allowed }: ArgumentFacts): TriedValue[] {
   const members = listOf(value).slice(0, MAX_MEMBERS);
   const [first = ""] = members;
@@ -89,7 +89,7 @@ function ofMembers({ value }: NaiveCondition, { types, enum: allowed }: Argument
   ];
 }
 
-/** Lists of the wanted elements: all, each alone, all but each, with another one; and the same as text. */
+/** Returns lists of the wanted elements: all, each alone, all but each, with another one; and the same as text. */
 function ofParts({ value }: NaiveCondition, { types, elementTypes = [] }: ArgumentFacts): TriedValue[] {
   const wanted = listOf(value).slice(0, MAX_MEMBERS);
   const [first = ""] = wanted;
@@ -156,7 +156,7 @@ function ofPattern({ value }: NaiveCondition, _: ArgumentFacts, patterns: NaiveP
   ];
 }
 
-/** Values in the middle of a range tell it from its ends. */
+/** Lists values around the ends of a range and in its middle, which tells it from its ends. */
 function ofRange({ value }: NaiveCondition, { types }: ArgumentFacts): TriedValue[] {
   const [low = 0, high = low] = listOf(value);
   if (typeof low !== "number" || typeof high !== "number") return [...aroundText(`${low}`), ...aroundText(`${high}`)];
@@ -202,7 +202,7 @@ function presentValue({ types, enum: [first] }: ArgumentFacts): Json {
 /** One value of each JSON type, for the types that an argument does not take. */
 const OF_EACH_TYPE: readonly Json[] = ["text", 7, 7.5, true, ["text"], { text: true }];
 
-/** Without a schema numbers and texts are read as each other. */
+/** Lists values in another notation: without a schema numbers and texts are read as each other. */
 function untypedValues({ value }: NaiveCondition): TriedValue[] {
   const numbers = listOf(value).filter((each) => typeof each === "number");
   const texts = numbers.flatMap((number) =>

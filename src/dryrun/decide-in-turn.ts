@@ -14,7 +14,7 @@ export function* decideInTurn(
   actions: readonly Action[],
   nowMs: number,
 ): Work<readonly Outcome[]> {
-  // The lists of what the next snapshot saves are not journalled.
+  // The journal does not cover the lists for the next snapshot.
   const state: WorkspaceState = { ...live, trustChangedAt: new Map(), usesChangedAt: new Map() };
   const journal: StateJournal = { undo: [] };
   const outcomes: Outcome[] = [];

@@ -2,10 +2,10 @@ import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import { checkedDraft, type MandateDraft } from "../registry/mandates.ts";
 import { requireCounters, type WorkspaceState } from "../state/workspace.ts";
 
-/** A mandate that a dry run decides with as if it were published. */
+/** A mandate that a dry run applies as if it were published. */
 export interface Draft {
   readonly mandate: MandateDraft;
-  /** The mandate in force that it takes the place of; undefined adds it. */
+  /** The mandate in force that it replaces; undefined adds it. */
   readonly replacesMandateId: string | undefined;
 }
 
@@ -44,7 +44,7 @@ function applyDraft(state: WorkspaceState, { mandate, replacesMandateId }: Draft
 
 /** Creates the error for a field that names a mandate which is not in force. */
 export function notInForce(field: string, mandateId: string): ControlPlaneError {
-  const description = `names \`${mandateId}\`, which is no mandate in force`;
+  const description = `names \`${mandateId}\`, which is not a mandate in force`;
   return new ControlPlaneError(
     ErrorReason.MANDATE_NOT_FOUND,
     `\`${field}\` ${description}`,

@@ -8,11 +8,11 @@ import { type BacktestEvent, type BacktestQuery, backtest } from "./backtest/bac
 import { OwnStates, type Supposition } from "./own-state.ts";
 import { doAtOnce, doInTurns, type Work } from "./work.ts";
 
-/** What a dry run is about. */
+/** Query of a dry run. */
 export interface Question extends Supposition {
   readonly workspaceId: string;
   readonly actions: readonly Action[];
-  /** Aborts when nobody waits for the answer any more. */
+  /** Aborts when the caller leaves. */
   readonly signal: AbortSignal;
 }
 
@@ -25,10 +25,10 @@ export interface ReadOnlyLogs {
   readonly clock: Pick<DatabaseClock, "now">;
 }
 
-/** One log of them. */
+/** A log as dry runs see it. */
 export type ReadOnlyLog = Pick<WorkspaceLog, "dryRun" | "caughtUp">;
 
-/** Parts of the dry runs: none of them can write. */
+/** Dependencies of the dry runs: none of them can write. */
 export interface DryRunParts {
   readonly logs: ReadOnlyLogs;
   readonly reads: ReadOnlyDatabase;
@@ -36,8 +36,8 @@ export interface DryRunParts {
 }
 
 /**
- * Runs dry runs: on the state in force if that is quick and nothing else is supposed, else on a state of their own, so that the
- * workspace's decisions do not wait.
+ * Runs dry runs: on the state in force if that is quick and the query supposes nothing else, and otherwise on a state of their
+ * own, so that the workspace's decisions do not wait.
  */
 export class DryRuns {
   readonly #parts: DryRunParts;
@@ -49,9 +49,9 @@ export class DryRuns {
   }
 
   /**
-   * Does the work. Rejects with AGENT_NOT_FOUND, OVERLOADED, STORE_UNAVAILABLE, INVALID_FIELD for a time before the last entry,
-   * and what publishing a draft would. The work is done again after checks that take too long at an action's turn; `outcomesOf`
-   * finds in its result what came of each action.
+   * Runs the work. Rejects with AGENT_NOT_FOUND, OVERLOADED, STORE_UNAVAILABLE, INVALID_FIELD for a time before the last entry,
+   * and what publishing a draft would. The work is run again after checks that take too long at an action's turn; `outcomesOf`
+   * finds in its result the outcome of each action.
    */
   async run<T>(question: Question, work: DryRunWork<T>, outcomesOf: (result: T) => readonly Outcome[]): Promise<T> {
     const result = await this.#runOnce(question, work);

@@ -7,16 +7,16 @@ import { NaiveEvaluator } from "./naive/naive-evaluator.ts";
 import { NaivePatterns } from "./naive/naive-patterns.ts";
 import { type Case, casesOf, typeFor } from "./rule-cases.ts";
 
-/** Tests of a mandate. */
+/** Maximum number of tests of a mandate. */
 export const MAX_TESTS = 500;
-/** Characters of JSON of one test, and of all tests of a mandate. */
+/** Maximum characters of JSON of one test, and of all tests of a mandate. */
 const MAX_TEST_SIZE = 16_384;
 const MAX_SUITE_SIZE = 1_572_864;
-/** Rules and conditions that are judged naively for one mandate, so that a large one ends in seconds. */
+/** Maximum number of rules and conditions that are judged naively for one mandate, so that a large one ends in seconds. */
 const MAX_JUDGED = 400_000;
-/** Conditions of a rule that get cases of their own, however many rules there are. */
+/** Minimum number of conditions of a rule that get cases of their own, however many rules there are. */
 const MIN_GROUPS = 5;
-/** Hours that are looked through for one in which no schedule rule fires. */
+/** Number of hours that are searched for one in which no schedule rule fires. */
 const QUIET_HOURS = 168;
 const HOUR_MS = 3_600_000;
 /** A Tuesday morning. */
@@ -85,7 +85,9 @@ class TestGenerator {
     this.#notes.push({ rule: index === undefined ? undefined : `rules[${index}]`, message });
   }
 
-  /** An action by an agent that the mandate covers, at a time and with a trust at which as few rules as can be fire. */
+  /**
+   * Builds an action by an agent that the mandate covers, at a time and with a trust at which as few rules as possible fire.
+   */
   #quietAction(): TestedAction {
     const { scope, agentId = TEST_AGENT, departmentId } = this.#mandate;
     const departmentIds = scope === "department" && departmentId !== undefined ? [departmentId] : [TEST_DEPARTMENT];
@@ -98,7 +100,7 @@ class TestGenerator {
     return this.#quietest(times, -1);
   }
 
-  /** Of some actions, returns the first on which the fewest rules fire beside one. */
+  /** Returns, of some actions, the first on which the fewest rules fire beside one. */
   #quietest(actions: readonly TestedAction[], own: number): TestedAction {
     if (actions.length * this.#weight > MAX_JUDGED / 20) return actions[0] as TestedAction;
     let [best, fewest] = [actions[0] as TestedAction, Number.POSITIVE_INFINITY];
@@ -127,7 +129,7 @@ class TestGenerator {
     return [...inTurns(distinct(groups))].map(({ each }) => each);
   }
 
-  /** The quiet action as one that the rule covers. */
+  /** Turns the quiet action into one that the rule covers. */
   #baseOf({ conditions, tool }: Rule, index: number, quiet: TestedAction): TestedAction {
     const { departmentId, matchActionTypes = [], mode, steps = [] } = conditions ?? {};
     const departmentIds = [
@@ -163,7 +165,7 @@ class TestGenerator {
   }
 }
 
-/** Keeps of the cases with one action the first, so that it has the name of the group it belongs to most. */
+/** Keeps the first of the cases with the same action, so that it has the name of the group it belongs to most. */
 function distinct(groups: readonly (readonly Case[])[]): readonly (readonly Case[])[] {
   const seen = new Set<string>();
   return groups.map((cases) =>

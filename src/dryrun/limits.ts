@@ -6,14 +6,14 @@ import type { WorkspaceState } from "../state/workspace.ts";
 import type { ReadOnlyLogs } from "./dry-runs.ts";
 import { coversAgent } from "./trace.ts";
 
-/** Agents that are listed of one rule, those with the highest counts. */
+/** Maximum number of agents that are listed of one rule, those with the highest counts. */
 const MAX_AGENTS = 20;
-/** Departments that are listed of one rule, those with the highest counts. */
+/** Maximum number of departments that are listed of one rule, those with the highest counts. */
 const MAX_DEPARTMENTS = 100;
 /** Milliseconds for which limits are read at a time: decisions wait meanwhile. At least one rule is read. */
 const TURN_MS = 10;
 
-/** Whose actions a limit counts together, and how many there are. */
+/** Group of agents whose actions a limit counts together, with its count. */
 export interface LimitGroup {
   /** Agent id, department ids joined by `+`, or workspace id. */
   readonly group: string;
@@ -25,7 +25,7 @@ export interface LimitGroup {
   readonly members: number;
 }
 
-/** A rule that counts, with its counts. */
+/** A counting rule with its counts. */
 export interface ListedLimit {
   readonly mandate: CompiledMandate;
   readonly rule: CompiledRule;
@@ -224,12 +224,12 @@ function groupOf({ agentId, departmentIds }: Principal, counter: Counter): Count
   return { ids, count: counter.ofDepartments([ids])[0] ?? 0 };
 }
 
-/** Which limits are listed. */
+/** Query of a list of limits. */
 export interface LimitQuery {
   readonly workspaceId: string;
   /** Only limits that cover this agent, with its own groups; undefined for all. */
   readonly agentId: string | undefined;
-  /** Aborts when nobody waits for the list any more. */
+  /** Aborts when the caller leaves. */
   readonly signal: AbortSignal;
 }
 

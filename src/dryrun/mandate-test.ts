@@ -4,18 +4,18 @@ import type { Decision } from "../policy/types.ts";
 /** The agent that did a past action: the acting one, one of exactly its departments, or one in no department. */
 export type PastAgent = "self" | "colleague" | "other";
 
-/** An action before the one that is tested. */
+/** An action before the tested one. */
 export interface PastAction {
   readonly by: PastAgent;
   readonly actionType: string;
   readonly decision: Decision;
-  /** Milliseconds before the action that is tested. */
+  /** Milliseconds before the tested action. */
   readonly beforeMs: number;
   /** Number of such actions. */
   readonly count: number;
 }
 
-/** An action with everything that rules may look at, in a workspace that has nothing else. */
+/** An action with everything that rules read, in a workspace that has nothing else. */
 export interface TestedAction {
   readonly action: {
     readonly actionType: string;
@@ -32,7 +32,7 @@ export interface TestedAction {
   readonly trust: number;
 }
 
-/** Result that a test expects, or had. */
+/** Expected or actual result of a test. */
 export interface TestResult {
   /** The decision of the mandate alone; `allow` when none of its rules fires. */
   readonly decision: Decision;
@@ -49,7 +49,7 @@ export interface MandateTest extends TestedAction {
   /** `rules[0]`. */
   readonly rule: string;
   readonly expected: TestResult;
-  /** Why, in one sentence. */
+  /** Reason for the expected result, in one sentence. */
   readonly because: string;
 }
 

@@ -17,7 +17,7 @@ export interface MandateTestParts extends DryRunParts {
   readonly database: Database;
 }
 
-/** Who asks for the tests of which mandate. `signal` aborts when nobody waits for the answer any more. */
+/** Query of the tests of a mandate. `signal` aborts when the caller leaves. */
 export interface TestQuestion {
   readonly workspaceId: string;
   readonly mandateId: string;
@@ -29,7 +29,7 @@ export interface StoredSuite extends TestSuite {
   readonly version: number;
 }
 
-/** Calls that generate or run tests at once, and that wait for it; past it OVERLOADED. */
+/** Maximum number of calls that generate or run tests at once, and of those that wait; past it OVERLOADED. */
 const MAX_AT_WORK = 1;
 const MAX_WAITING = 16;
 
@@ -127,7 +127,7 @@ export class MandateTests {
   }
 }
 
-/** The tools as they are now: a state goes on while tests run. */
+/** Copies the tools as they are now: the state may change while tests run. */
 export function toolsOf({ policies }: WorkspaceState): WorkspaceState["policies"]["lookup"] {
   const tools = new Map(policies.tools);
   return (name) => tools.get(toolKey(name))?.schema;

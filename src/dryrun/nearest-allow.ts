@@ -20,12 +20,12 @@ export interface NearestAllow {
   readonly to: JsonValue;
 }
 
-/** Values that are tried for one action. */
+/** Maximum number of values that are tried for one action. */
 const MAX_TRIES = 200;
 const MAX_FOUND = 20;
-/** Words that are shown for one argument. */
+/** Maximum number of words that are shown for one argument. */
 const MAX_WORDS = 5;
-/** Smallest change of a number that is no integer and has fewer decimals: a cent. */
+/** Decimals of the smallest change of a number that is not an integer and has fewer decimals: a cent. */
 const CENT_DECIMALS = 2;
 /** Decimals past which a double no longer tells neighbours apart. */
 const MAX_DECIMALS = 12;
@@ -82,7 +82,7 @@ export function* nearestAllow(
   return [...numbers.sort((a, b) => changeOf(a) - changeOf(b)), ...words].slice(0, MAX_FOUND);
 }
 
-/** Size of a change of a number, in parts of the number. */
+/** Returns the size of a change of a number, relative to the number. */
 function changeOf({ from, to }: NearestAllow): number {
   if (typeof from !== "number" || typeof to !== "number") return Number.POSITIVE_INFINITY;
   return Math.abs(to - from) / Math.max(Math.abs(from), Number.MIN_VALUE);
@@ -141,7 +141,7 @@ function candidatesFor(
   };
 }
 
-/** Returns the decimals of the smallest change of an argument: none for integers, else those of the finest value known. */
+/** Returns the decimals of the smallest change of an argument: 0 for integers, else those of the finest known value. */
 function decimalsOf(values: readonly number[], declared: FlattenedArgument | undefined): number {
   if (declared !== undefined && !declared.types.includes("number")) return 0;
   const decimals = values.map((value) => /\.(\d+)$/.exec(String(value))?.[1]?.length ?? 0);
@@ -170,7 +170,7 @@ function valueAt(args: JsonObject, steps: readonly string[]): JsonValue | undefi
   return value;
 }
 
-/** Returns the action with another value of one argument; undefined if a member on the way to it is no object. */
+/** Returns the action with another value of one argument; undefined if a member on the path to it is not an object. */
 function withChanged(action: Action, steps: readonly string[], value: JsonValue): Action | undefined {
   const changed = withArgument({ arguments: argumentsFrom(action.metadata), metadata: action.metadata }, steps, value);
   return changed && { ...action, metadata: changed.metadata, metadataText: canonicalJson(changed.metadata) };

@@ -9,19 +9,19 @@ import type { ReadOnlyDatabase } from "../store/transaction.ts";
 import { applyDrafts, type Draft } from "./drafts.ts";
 import { Slots } from "./slots.ts";
 
-/** What a dry run supposes. */
+/** Suppositions of a dry run. */
 export interface Supposition {
   readonly drafts: readonly Draft[];
-  /** When the actions are attempted, epoch milliseconds; undefined for the present time. */
+  /** Time at which the actions are attempted, epoch milliseconds; undefined for the present time. */
   readonly atMs: number | undefined;
 }
 
-/** States of their own in memory at once: each is as large as the state that the workspace decides on. */
+/** Maximum number of such states in memory: each is as large as the state that the workspace decides on. */
 const MAX_LOADED = 2;
-/** Calls that wait for one; past it OVERLOADED. */
+/** Maximum number of calls that wait for one; past it OVERLOADED. */
 const MAX_WAITING = 16;
 
-/** Loads states that no other request uses, in READ ONLY transactions, for what cannot be tried on the state in force. */
+/** Loads states that no other request uses, in READ ONLY transactions, for dry runs that cannot use the state in force. */
 export class OwnStates {
   readonly #reads: ReadOnlyDatabase;
   readonly #clock: Pick<DatabaseClock, "now">;
@@ -49,7 +49,7 @@ export class OwnStates {
     });
   }
 
-  /** Waits for room for a state. Returns the function that gives it back. Rejects with OVERLOADED when too many wait. */
+  /** Waits for room for a state. Returns the function that releases it. Rejects with OVERLOADED when too many wait. */
   acquire(): Promise<() => void> {
     return this.#slots.acquire();
   }

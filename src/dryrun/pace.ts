@@ -18,7 +18,7 @@ export class Pace {
   readonly #turns = new Turns();
   #turnsTaken = 0;
   #restMs = MIN_REST_MS;
-  /** The work's own read that is not done; never rejects. */
+  /** The work's own pending read; never rejects. */
   #read: Promise<unknown> = Promise.resolve();
 
   /** Resolves when the work may go on; at once within a turn. */

@@ -15,17 +15,17 @@ export interface GivenArgument extends FlattenedArgument {
   readonly given: boolean;
 }
 
-/** What would come of one step of a plan. */
+/** Outcome of one step of a plan. */
 export interface PreflightStep {
   readonly outcome: Outcome;
   /** Every argument of the step's tool. */
   readonly arguments: readonly GivenArgument[];
 }
 
-/** What would come of a plan. */
+/** Outcome of a plan. */
 export interface Preflight {
   readonly steps: readonly PreflightStep[];
-  /** Entries of the log that it was decided after. */
+  /** Size of the log on which it was decided. */
   readonly seq: number;
   /** Epoch milliseconds. */
   readonly atMs: number;
@@ -44,7 +44,7 @@ export async function preflight(dryRuns: DryRuns, question: Question): Promise<P
   return { steps: await doInTurns(withArguments(question.actions, outcomes)), seq, atMs };
 }
 
-/** Bytes that the arguments of all steps' tools take in the answer at most: gRPC clients take 4 MiB by default. */
+/** Maximum bytes of the arguments of all steps' tools in the answer: gRPC clients take 4 MiB by default. */
 const MAX_ARGUMENT_BYTES = 3_145_728;
 
 function assertShort(outcomes: readonly Outcome[]): void {

@@ -4,18 +4,18 @@ import type { DryRuns, Question } from "./dry-runs.ts";
 import { type NearestAllow, nearestAllow } from "./nearest-allow.ts";
 import { type Trace, trace } from "./trace.ts";
 
-/** What would come of one action, and why. */
+/** Outcome of one action, with its reasons. */
 export interface Probe {
   readonly outcome: Outcome;
   readonly trace: Trace;
   readonly nearestAllow: readonly NearestAllow[];
-  /** Entries of the log that it was decided after. */
+  /** Size of the log on which it was decided. */
   readonly seq: number;
   /** Epoch milliseconds. */
   readonly atMs: number;
 }
 
-/** Decides one action, follows it through the rules and looks for changes that are allowed. Rejects as `DryRuns.run` does. */
+/** Decides one action, traces it through the rules and looks for changes that are allowed. Rejects as `DryRuns.run` does. */
 export function probe(dryRuns: DryRuns, question: Question): Promise<Probe> {
   return dryRuns.run(
     question,

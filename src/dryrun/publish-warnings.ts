@@ -10,7 +10,7 @@ import { runTests, type TestRun } from "./run-tests.ts";
 
 /** Milliseconds that the tests of one publication may take. */
 const MAX_MS = 250;
-/** Failing tests that are named for each mandate. */
+/** Maximum number of failing tests that are named for each mandate. */
 const MAX_NAMED = 20;
 
 /** Lists the mandates in force that name one of some tools. */
@@ -23,8 +23,8 @@ export function mandatesNaming(state: WorkspaceState, tools: readonly string[]):
 
 /**
  * Runs the tests last generated for some mandates against the mandates in force, and names those that fail. Never rejects: what
- * was published stays in force whatever the tests say. Tests that the time does not suffice for are counted. `prefixOf` gives what
- * stands before the paths of a mandate's warnings; default nothing.
+ * was published stays in force whatever the results. Tests that do not run in time are counted. `prefixOf` returns the text
+ * before the paths of a mandate's warnings; default: none.
  */
 export async function testWarnings(
   database: Database,

@@ -9,16 +9,16 @@ import { foldName, type NaivePatterns } from "./naive/naive-patterns.ts";
 import { nearMisses, sampleText } from "./sample-text.ts";
 import { schemaCases } from "./schema-cases.ts";
 
-/** A case of a rule, before anybody says what comes of it. */
+/** A case of a rule, without its expected result. */
 export interface Case {
   readonly name: string;
   readonly tested: TestedAction;
 }
 
-/** The cases of a rule in groups of which each begins with the most telling. */
+/** Cases of a rule in groups, each of which begins with the most telling case. */
 export interface RuleCases {
   readonly groups: readonly (readonly Case[])[];
-  /** What has no case, one sentence each. */
+  /** Parts of the rule without a case, one sentence each. */
   readonly notes: readonly string[];
 }
 
@@ -35,9 +35,9 @@ export interface CaseSource {
   readonly maxGroups: number;
 }
 
-/** Past actions of one test. */
+/** Maximum number of past actions of one test. */
 export const MAX_HISTORY = 10_000;
-/** Action types, patterns and steps of a rule that have cases. */
+/** Maximum number of action types, patterns and steps of a rule that have cases. */
 const MAX_LISTED = 40;
 /** A type that no sensible pattern but `*` covers. */
 const OTHER_TYPE = "unrelated.action";
@@ -54,7 +54,7 @@ export function typeFor(pattern: string): string {
   return name.endsWith("*") ? `${name.slice(0, -1)}1` : name;
 }
 
-/** Lists the cases of a rule by its type; none for a semantic rule. */
+/** Lists the cases of a rule by its type; empty for a semantic rule. */
 export function casesOf(source: CaseSource): RuleCases {
   const { rule, tools, base, fires } = source;
   const type = typeOf(rule, tools);
@@ -108,7 +108,7 @@ const withAction = (base: TestedAction, change: Partial<TestedAction["action"]>)
   action: { ...base.action, ...change },
 });
 
-/** Types close to a pattern: covered, spelled otherwise, one character short and one longer. */
+/** Lists types close to a pattern: covered, spelled otherwise, one character short and one longer. */
 function typesAround(pattern: string): readonly string[] {
   const name = foldName(pattern);
   const stem = name.endsWith("*") ? name.slice(0, -1) : name;
@@ -164,7 +164,7 @@ function trustCases({ rule, base }: CaseSource): Case[] {
   return trusts.map((trust) => ({ name: `trust ${trust}`, tested: { ...base, trust } }));
 }
 
-/** Finds when clocks in a zone show a time of a day in a week; undefined for a time that they skip. */
+/** Finds the time at which clocks in a zone show a time of a day in a week; undefined for a time that they skip. */
 function instantOf(timeZone: string, week: number, day: number, time: string): number | undefined {
   const [hours = 0, minutes = 0] = time.split(":").map(Number);
   const wanted = day * 1440 + hours * 60 + minutes;
@@ -180,7 +180,7 @@ function instantOf(timeZone: string, week: number, day: number, time: string): n
   return undefined;
 }
 
-/** Times around both edges of each day of a week, those of one day a group. */
+/** Lists times around both edges of each day of a week, those of one day as a group. */
 function scheduleCases({ rule, base }: CaseSource): readonly (readonly Case[])[] {
   const { timeZone = "UTC", from, to } = rule.conditions ?? {};
   const edges = [from?.trim() ?? "00:00", to?.trim() ?? "24:00"];
@@ -208,7 +208,7 @@ function casesOfSchema({ rule, base, tools, patterns }: CaseSource): RuleCases {
   return { groups, notes: isDerived ? [] : [note] };
 }
 
-/** A decision with which past actions count. */
+/** Returns a decision with which past actions count. */
 const countedDecision = ({ conditions }: Rule): Decision => {
   const words: ReadonlyMap<DecisionEnum | undefined, Decision> = new Map([
     [DecisionEnum.BLOCK, "block"],
@@ -222,7 +222,7 @@ const pastOf = (change: Partial<PastAction>): PastAction => ({
   ...change,
 });
 
-/** Changes of a past action that decide whether it counts, with their names. */
+/** Lists changes of a past action that decide whether it counts, with their names. */
 const pastVariants = (windowMs: number): readonly (readonly [string, Partial<PastAction>])[] => [
   ["at the far edge of the window, outside", { beforeMs: windowMs }],
   ["at the far edge of the window, inside", { beforeMs: windowMs - 1 }],
@@ -237,7 +237,7 @@ const BY_TEXTS = {
   other: "an agent of no department",
 } as const;
 
-/** The agent in other departments, where a rule counts departments. */
+/** Lists the agent in other departments, where a rule counts departments. */
 function departmentVariants(rule: Rule, base: TestedAction): readonly (readonly [string, TestedAction])[] {
   if (rule.conditions?.scope !== Scope.DEPARTMENT) return [];
   const alone = { ...base, agent: { ...base.agent, departmentIds: [] } };

@@ -31,18 +31,18 @@ const WORKSPACE = "wsp_test";
 const COLLEAGUE = "agt_colleague";
 const OTHER = "agt_other";
 
-/** Results of running tests; `notRun` counts those that the time did not suffice for. */
+/** Results of running tests; `notRun` counts the tests that did not run in time. */
 export interface TestRuns {
   readonly runs: readonly TestRun[];
   readonly notRun: number;
 }
 
-/** How `runTests` runs. */
+/** Options of `runTests`. */
 export interface RunOptions {
   readonly signal?: AbortSignal | undefined;
   /** Milliseconds after which no further test begins. Default: none. */
   readonly maxMs?: number;
-  /** Default: long checks stay unanswered, with which their rules hold. */
+  /** Default: long checks stay unanswered, so that their rules fire unless they allow. */
   readonly answerLongChecks?: AnswerLongChecks | undefined;
 }
 
@@ -165,7 +165,7 @@ function entriesOf({ history, agent, atMs }: TestedAction): readonly HistoryEntr
   });
 }
 
-/** The acting agent, one of exactly its departments, and one of no department. */
+/** Builds the membership of the acting agent, of one in exactly its departments, and of one in no department. */
 function membershipOf({ agent }: TestedAction): Membership {
   const departmentsOf = (agentId: string): readonly string[] =>
     agentId === OTHER ? [] : agent.departmentIds.toSorted();

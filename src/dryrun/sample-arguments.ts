@@ -5,7 +5,7 @@ import { sampleText } from "./sample-text.ts";
 
 type JsonObject = { [key: string]: Json };
 
-/** Levels of a sample; a schema may refer to itself. */
+/** Maximum levels of a sample; a schema may refer to itself. */
 const MAX_DEPTH = 8;
 const FORMAT_SAMPLES: Readonly<Record<string, string>> = {
   date: "2025-01-07",
@@ -96,7 +96,7 @@ export function sampleArguments(schema: JsonObject, patterns: NaivePatterns): Js
   }
 }
 
-/** Returns the schema of one path, references followed; undefined where the document has none of its own. */
+/** Returns the schema of one path, with references followed; undefined if the document has no schema for the path. */
 export function schemaAt(root: JsonObject, path: string): JsonObject | undefined {
   try {
     let schema = merged(root, root, 0);

@@ -1,11 +1,11 @@
 import type { NaivePatterns } from "./naive/naive-patterns.ts";
 
-/** Texts that a negated class may take, the plainest first. */
+/** Texts that a negated class may match, the plainest first. */
 const ANYTHING = [..."a0-_ ~.A%"];
-/** Characters that a sample has at most; counted repeats would make it long. */
+/** Maximum characters of a sample; counted repeats would make it long. */
 const MAX_SAMPLE = 1_000;
 
-/** Ends the reading of an expression of which no sample can be derived. */
+/** Error for an expression from which no sample can be derived. */
 class NotDerivable extends Error {}
 
 const CLASS_SAMPLES: Readonly<Record<string, string>> = { d: "0", w: "a", s: " ", D: "a", W: "-", S: "a" };
@@ -21,7 +21,7 @@ const CONTROLS: Readonly<Record<string, string>> = { n: "\n", t: "\t", r: "\r", 
 /** Escapes that take no text. */
 const ZERO_WIDTH = ["b", "A", "z"];
 
-/** Reads an RE2 expression from left to right and writes the plainest text that it takes. */
+/** Reads an RE2 expression from left to right and writes the plainest text that it matches. */
 class SampleReader {
   readonly #pattern: string;
   #at = 0;

@@ -8,9 +8,9 @@ import type { Case } from "./rule-cases.ts";
 import { sampleArguments, schemaAt, withValueAt } from "./sample-arguments.ts";
 import { nearMisses, sampleText } from "./sample-text.ts";
 
-/** Arguments of a schema that have cases. */
+/** Maximum number of arguments of a schema that have cases. */
 const MAX_PATHS = 60;
-/** Characters or elements that a value has at most. */
+/** Maximum characters or elements of a value. */
 const MAX_LENGTH = 2_000;
 const OF_EACH_TYPE: readonly Json[] = ["text", 7, 7.5, true, ["text"], { text: true }];
 
@@ -47,7 +47,7 @@ const numbersAround = (bound: Json | undefined): number[] =>
 const lengthsAround = (bound: Json | undefined): number[] =>
   typeof bound === "number" ? [bound - 1, bound, bound + 1].filter((each) => each >= 0 && each <= MAX_LENGTH) : [];
 
-/** Values around everything that a schema says of one argument. */
+/** Lists values around every bound that a schema sets for one argument. */
 function valuesOf(schema: Args, patterns: NaivePatterns): readonly (Json | undefined)[] {
   const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, minLength, maxLength, minItems, maxItems } = schema;
   const numbers = [minimum, maximum, exclusiveMinimum, exclusiveMaximum].flatMap(numbersAround);

@@ -1,7 +1,9 @@
 import { Semaphore, type SemaphoreCaller } from "../async/semaphore.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
-/** Lets a bounded number of calls of one kind go on at once; the others wait in the order of their arrival, keys in turn. */
+/**
+ * Semaphore for calls of one kind, which rejects with OVERLOADED. Calls that wait are served in order of arrival, keys in turn.
+ */
 export class Slots {
   readonly #semaphore: Semaphore;
   readonly #maxWaiting: number;
@@ -12,7 +14,7 @@ export class Slots {
   }
 
   /**
-   * Waits for a slot and returns the function that gives it back. Rejects with OVERLOADED when too many of the key wait, and with
+   * Waits for a slot and returns the function that releases it. Rejects with OVERLOADED when too many of the key wait, and with
    * the signal's reason once it aborts.
    */
   async acquire(caller?: SemaphoreCaller): Promise<() => void> {

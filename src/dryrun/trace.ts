@@ -19,7 +19,7 @@ import type { Action } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import type { Work } from "./work.ts";
 
-/** How a rule saw what it compares; the words of the proto enum `ConditionSeen`. */
+/** State of a value that a rule compares; the words of the proto enum `ConditionSeen`. */
 export type Seen = "present" | "missing" | "wrong_type" | "other_currency";
 
 /** One comparison of a rule; the fields of the message `TracedCondition`. */
@@ -33,7 +33,7 @@ export interface TracedCondition {
   readonly holds: boolean;
 }
 
-/** What one rule made of an action. */
+/** Evaluation of an action by one rule. */
 export interface TracedRule {
   readonly mandate: CompiledMandate;
   readonly rule: CompiledRule;
@@ -42,19 +42,19 @@ export interface TracedRule {
   readonly conditions: readonly TracedCondition[];
 }
 
-/** The rules in force for an agent, as one action met them. */
+/** The rules in force for an agent, traced for one action. */
 export interface Trace {
   /** By mandate id and rule: those that cover the action first. */
   readonly rules: readonly TracedRule[];
   readonly leftOut: number;
 }
 
-/** Rules that a trace shows. */
+/** Maximum number of rules that a trace shows. */
 const MAX_RULES = 1_000;
-/** Characters of a value, as JSON, that a trace shows. */
+/** Maximum characters of a value, as JSON, that a trace shows. */
 const MAX_VALUE = 1_024;
 
-/** Follows an action through every rule in force for its agent. Leaves the state as it was. */
+/** Traces an action through every rule in force for its agent. Leaves the state as it was. */
 export function* trace(state: WorkspaceState, action: Action, nowMs: number): Work<Trace> {
   const journal: StateJournal = { undo: [] };
   try {
@@ -96,14 +96,14 @@ export function coversAgent({ scope, agentId, departmentId }: CompiledMandate, a
   return departmentId !== undefined && agent.departmentIds.includes(departmentId);
 }
 
-/** Tests whether a rule looks at an action at all. */
+/** Tests whether a rule covers an action. */
 export function coversAction(rule: CompiledRule, context: EvaluationContext): boolean {
   const departmentId = rule.velocity?.counter.departmentId ?? rule.ordered?.departmentId;
   if (departmentId !== undefined && !context.departmentIds.includes(departmentId)) return false;
   return coversCall(rule, context.tool?.name ?? context.toolName, context.actionType);
 }
 
-/** Tests whether a rule looks at calls of a tool with a normalised action type, whoever makes them. */
+/** Tests whether a rule covers calls of a tool with a normalised action type, whoever makes them. */
 export function coversCall(
   { tool, actionTypes }: Pick<CompiledRule, "tool" | "actionTypes">,
   called: string | undefined,

@@ -3,10 +3,10 @@ import { Turns } from "../async/turns.ts";
 /** Work that yields wherever other requests may have a turn, and returns its result. */
 export type Work<T> = Generator<undefined, T, undefined>;
 
-/** Milliseconds of work that is done at once. */
+/** Maximum milliseconds of work that is done at once. */
 const AT_ONCE_MS = 10;
 
-/** Does work at once; undefined if it takes longer than a turn of the event loop may. It is then ended. */
+/** Runs work at once. Ends it and returns undefined if it takes too long for one turn of the event loop. */
 export function doAtOnce<T>(work: Work<T>): { readonly result: T } | undefined {
   const turns = new Turns(AT_ONCE_MS);
   for (;;) {
@@ -19,7 +19,7 @@ export function doAtOnce<T>(work: Work<T>): { readonly result: T } | undefined {
   }
 }
 
-/** Does work with turns for other requests in between. */
+/** Runs work with turns of the event loop in between. */
 export async function doInTurns<T>(work: Work<T>): Promise<T> {
   const turns = new Turns();
   for (;;) {

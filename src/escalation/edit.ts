@@ -14,7 +14,7 @@ import { canonicalJson } from "../tree/canonical.ts";
 import { editedActionFrom } from "./edited-action.ts";
 import { assertFourEyes, changePending, type Escalation, findEscalations, getEscalation } from "./escalation.ts";
 
-/** Parts of the use-case. */
+/** Dependencies of the use case. */
 export interface EditParts extends PrepareParts {
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly pool: Pool;
@@ -38,9 +38,9 @@ export interface EditedEscalation {
 }
 
 /**
- * Rejects an escalation, decides its action with other arguments, and approves that if it escalates: one transaction, so that
- * all of it holds or nothing does, and the first of two editors wins. Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED,
- * FOUR_EYES, INVALID_FIELD for arguments that cannot be the action's or are, and EDIT_BLOCKED.
+ * Rejects an escalation, decides its action with other arguments, and approves that action if it escalates, in one transaction:
+ * all of it takes effect or nothing does, and the first of two editors wins. Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED,
+ * FOUR_EYES, INVALID_FIELD for arguments that the action cannot have or already has, and EDIT_BLOCKED.
  */
 export async function editEscalation(parts: EditParts, command: EditCommand): Promise<EditedEscalation> {
   const { logs, pool } = parts;
@@ -50,7 +50,7 @@ export async function editEscalation(parts: EditParts, command: EditCommand): Pr
   const { receipt } = await getEscalation({ log, pool }, escalationId, null);
   const action = editedActionFrom(receipt, escalationId, command.arguments, by);
   const prepared = await prepareAction(parts, log, action, command.waiter);
-  // The log may have left the memory meanwhile.
+  // The log may have been unloaded meanwhile.
   const context = { log: await logs.of(workspaceId), pool };
   const edit = { action: prepared, arguments: command.arguments, note, by };
   const { replacedBy } = await changePending(
@@ -154,9 +154,9 @@ async function approve(
   });
 }
 
-/** Characters of the reasons that a message tells. */
+/** Maximum characters of the reasons in a message. */
 const MAX_TOLD = 1_000;
-/** Reasons whose arguments an error names. */
+/** Maximum number of reasons whose arguments an error names. */
 const MAX_VIOLATIONS = 20;
 
 function blocked(escalationId: string, { reasons }: Outcome): ControlPlaneError {

@@ -8,11 +8,15 @@ import type { Action } from "../state/types.ts";
 import { createId } from "../store/ids.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 
-/** Depth of edited arguments: what is left of a request's 64 levels for an agent that attempts the edited action. */
+/**
+ * Maximum depth of edited arguments: they still have to fit into the 64 levels of a request that attempts the edited action.
+ */
 const MAX_DEPTH = 60;
-/** Bytes of a content, as an intercept may have. */
+/** Maximum bytes of a content, as in an intercept. */
 const MAX_CONTENT_BYTES = 1_048_576;
-/** Members of the metadata that say which tool is called. They are no arguments, also where the metadata itself are. */
+/**
+ * Members of the metadata that name the called tool. They are not arguments, even where the metadata itself are the arguments.
+ */
 const NAMES_OF_TOOL = ["tool", "mcp_server"];
 
 /**
@@ -54,14 +58,14 @@ function assertFit(edited: JsonObject): void {
   if (!isStorableJson(edited)) throw invalidField("arguments", "must not hold U+0000 or half of a surrogate pair");
 }
 
-/** Counts the levels of a value, as far as one past what is allowed. */
+/** Counts the levels of a value, up to one past the maximum. */
 function depthOf(value: JsonValue, limit = MAX_DEPTH + 1): number {
   if (typeof value !== "object" || value === null) return 0;
   if (limit === 1) return 1;
   return 1 + Math.max(0, ...Object.values(value).map((each) => depthOf(each, limit - 1)));
 }
 
-/** Replaces the arguments in metadata: their member, or all of it where the metadata itself are the arguments. */
+/** Replaces the arguments in metadata: the member `arguments`, or all of it where the metadata itself are the arguments. */
 function editedMetadata(before: JsonObject | undefined, edited: JsonObject, ignored: readonly string[]): JsonObject {
   if (before === undefined || isJsonObject(ownValue(before, "arguments"))) return { ...before, arguments: edited };
   if ((ownValue(edited, "arguments") ?? null) !== null) {

@@ -28,7 +28,7 @@ export interface Escalation {
   /** The decision that used up the approval. */
   readonly usedBy: string | null;
   readonly usedAtMs: number | null;
-  /** When it is rejected unless resolved before; once approved, until when the approval is usable. */
+  /** Time at which it is rejected unless resolved before; once approved, the end of the approval. */
   readonly expiresAtMs: number;
   /** Asks that were not withdrawn. */
   readonly asked: number;
@@ -56,7 +56,7 @@ export function escalationFromRow({ body, leafHash, status, ...row }: Escalation
   return { ...row, status: escalationStatusFromNumber(status), receipt: receiptFrom(body, leafHash) };
 }
 
-/** The end of a wait: a person's answer, or what stands for it. */
+/** The end of a wait: a person's answer, an expiry or a withdrawal. */
 export interface EscalationResolution {
   readonly status: Exclude<EscalationStatus, "pending">;
   /** Log index of the resolution. */
@@ -67,7 +67,7 @@ export interface EscalationResolution {
   readonly note: string | null;
   /** Asks that were not withdrawn. */
   readonly asked: number;
-  /** Until when an approval is usable; null for a rejection. */
+  /** End of the approval; null for a rejection. */
   readonly expiresAtMs: number | null;
   readonly replacedBy: string | null;
   readonly editedArguments: string | null;
@@ -131,7 +131,7 @@ export async function getEscalation(
 const hasExpired = ({ status, expiresAtMs }: Escalation, nowMs: number): boolean =>
   status === "pending" && expiresAtMs <= nowMs;
 
-/** Seals the end of every escalation whose time is up, so that what is read next shows it. */
+/** Seals the expiry of every escalation that has expired, so that later reads show it. */
 export async function settleExpired({ log, pool }: EscalationContext): Promise<void> {
   const { rows } = await stored(pool.query({ ...readExpired, values: [log.workspaceId, log.nowMs] }));
   if (rows.length > 0) await rejectExpired(log);
@@ -176,8 +176,8 @@ interface ResolveCommand {
 
 /**
  * Resolves an escalation; the first resolution wins, on whichever replica it arrives. Returns the escalation as resolved.
- * Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED, also when its time is up, FOUR_EYES if the workspace wants them and the key
- * is one that asked, and INVALID_FIELD for a note that cannot be stored.
+ * Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED, also when it has expired, FOUR_EYES if the workspace requires them and the
+ * key itself asked, and INVALID_FIELD for a note that cannot be stored.
  */
 export async function resolveEscalation(context: EscalationContext, command: ResolveCommand): Promise<Escalation> {
   const { escalationId, resolution: status, by } = command;
@@ -198,18 +198,18 @@ export async function resolveEscalation(context: EscalationContext, command: Res
   });
 }
 
-/** Takes back one ask for an approval. */
+/** Request to withdraw one ask for an approval. */
 interface WithdrawCommand {
   readonly escalationId: string;
   /** The caller's key. */
   readonly by: string;
-  /** The agent that the key is bound to; null for none. */
+  /** The agent that the key is bound to; null for an unbound key. */
   readonly agentId: string | null;
 }
 
 /**
- * Takes back one ask. The last one ends the escalation as rejected. Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED, and
- * NOT_AN_ASKER for a key that neither asked nor is bound to the agent.
+ * Withdraws one ask. Withdrawing the last one ends the escalation as rejected. Throws ESCALATION_NOT_FOUND,
+ * ESCALATION_RESOLVED, and NOT_AN_ASKER for a key that neither asked nor is bound to the agent.
  */
 export async function withdrawEscalation(
   context: EscalationContext,
@@ -234,7 +234,7 @@ export async function withdrawEscalation(
   });
 }
 
-/** Gives people more time. */
+/** Request to give people more time. */
 interface ExtendCommand {
   readonly escalationId: string;
   readonly seconds: number;
@@ -242,7 +242,7 @@ interface ExtendCommand {
   readonly by: string;
 }
 
-/** Seconds from now to which an escalation may be extended: nobody can hold an action open for ever. */
+/** Maximum seconds from now to which an escalation may be extended: nobody can hold an action open for ever. */
 const MAX_EXTENDED_SECONDS = 2_592_000;
 
 /**
@@ -273,8 +273,8 @@ function assertExtendable(expiresAtMs: number, seconds: number, nowMs: number): 
 }
 
 /**
- * Changes an escalation while it is pending. The time of the log decides: what expires by the time of the entry is rejected
- * instead. `action`: one that `apply` decides. Throws ESCALATION_RESOLVED.
+ * Changes an escalation while it is pending. The time of the log decides: an escalation that has expired by the time of the
+ * entry is rejected instead. `action`: the action that `apply` decides, if any. Throws ESCALATION_RESOLVED.
  */
 export async function changePending<T extends object>(
   { log }: Pick<EscalationContext, "log">,
@@ -301,7 +301,7 @@ function alreadyResolved(escalationId: string, status: EscalationStatus): Contro
   return new ControlPlaneError(ErrorReason.ESCALATION_RESOLVED, message, { escalation_id: escalationId, status });
 }
 
-/** Throws FOUR_EYES if the workspace wants another key to resolve what one asked for. */
+/** Throws FOUR_EYES if the workspace requires them and the key itself asked for the escalation. */
 export function assertFourEyes({ settings }: WorkspaceState, row: EscalationTableRow, by: string): void {
   if (settings.four_eyes && row.askedBy.includes(by)) throw fourEyes(row.escalationId);
 }

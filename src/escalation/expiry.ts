@@ -5,11 +5,11 @@ import type { WorkspaceLog } from "../log/writer.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { readNextExpiries } from "../store/sql/read-escalations.ts";
 
-/** Escalations that one change rejects: each is an entry of its own. */
+/** Maximum number of escalations that one change rejects: each is an entry of its own. */
 const PAGE = 500;
 /**
- * Milliseconds between reads of what is due. Each process keeps the time of the escalations that it creates; the others find
- * here what a process left behind.
+ * Milliseconds between scans for escalations that expire. Each process keeps the expiries of the escalations that it creates;
+ * scans find those that an ended process left behind.
  */
 const SCAN_MS = 60_000;
 /** Milliseconds after a failure until the next try. */
@@ -20,10 +20,10 @@ const REJECT = `update escalation e set status = 3, resolved_seq = x.seq, resolv
   from unnest(?::text[], ?::bigint[]) as x (id, seq)
   where e.workspace_id = ? and e.escalation_id = x.id returning e.escalation_id as id, e.asked`;
 
-/** Result of rejecting one page of what expired. */
+/** Result of rejecting one page of expired escalations. */
 interface RejectedPage {
   readonly isLast: boolean;
-  /** When the next escalation expires, epoch milliseconds; undefined if none is left. */
+  /** Time at which the next escalation expires, epoch milliseconds; undefined if none is left. */
   readonly nextExpiryMs: number | undefined;
 }
 
@@ -50,7 +50,7 @@ async function rejectPage({ transaction, state, nowMs, nextSeq, seal }: ChangeSc
 }
 
 /**
- * Rejects every pending escalation of a workspace whose time is up, and returns when the next expires, in epoch milliseconds;
+ * Rejects every pending escalation of a workspace that has expired. Returns the time of the next expiry, in epoch milliseconds;
  * undefined if none is left. Each is sealed once, by the first replica: the others find it resolved when they hold the end of
  * the log.
  */
@@ -90,13 +90,13 @@ export class EscalationExpiry {
     return true;
   }
 
-  /** Starts with what is due by now. */
+  /** Starts, with the escalations that have already expired first. */
   start(logs: WorkspaceLogs): void {
     this.#logs = logs;
     this.#schedule();
   }
 
-  /** Stops, after what is being rejected. */
+  /** Stops once the rejections in progress are done. */
   async close(): Promise<void> {
     this.#logs = undefined;
     clearTimeout(this.#timer);
@@ -140,7 +140,10 @@ export class EscalationExpiry {
     }
   }
 
-  /** Rejects what has expired in a workspace, and returns when to look again. A fault in one holds up no other. */
+  /**
+   * Rejects the expired escalations of a workspace, and returns the time of the next look. A fault in one workspace delays no
+   * other.
+   */
   async #rejectIn(logs: WorkspaceLogs, workspaceId: string): Promise<number | undefined> {
     try {
       return await rejectExpired(await logs.of(workspaceId));
@@ -150,7 +153,7 @@ export class EscalationExpiry {
     }
   }
 
-  /** Reads what expires until the next scan. */
+  /** Reads the escalations that expire until the next scan. */
   async #scan(untilMs: number): Promise<void> {
     type Row = { workspaceId: string; expiresAtMs: number };
     const { rows } = await this.#pool.query<Row>({ ...readNextExpiries, values: [untilMs] });

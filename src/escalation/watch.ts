@@ -110,7 +110,7 @@ export async function* waitEscalation(
       const next: Escalation =
         kept === undefined ? await getEscalation(context, escalationId, agentId) : after(kept, news);
       yield next;
-      // One that is read again may be resolved before the news of that come.
+      // An escalation that is read again may be resolved before the news of that arrive.
       if (next.status !== "pending") return;
       if (kept !== undefined) kept = next;
     }

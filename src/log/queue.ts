@@ -10,7 +10,7 @@ import { storeFault } from "../store/database.ts";
  */
 export type Decide = (state: WorkspaceState, nowMs: number, journal: StateJournal) => Outcome;
 
-/** How an action is decided at its turn. */
+/** Steps that the log takes for an action at its turn. */
 export interface Steps {
   readonly decide: Decide;
   /**

@@ -107,8 +107,8 @@ export class WorkspaceLog {
 
   /**
    * Decides an action and appends it. Resolves only after the decision is durable. Rejects with AGENT_NOT_FOUND,
-   * REQUEST_ID_REUSED, REQUEST_ID_EXPIRED, OVERLOADED, CANCELLED or STORE_UNAVAILABLE. Only after STORE_UNAVAILABLE the action
-   * may have been decided all the same.
+   * REQUEST_ID_REUSED, REQUEST_ID_EXPIRED, OVERLOADED, CANCELLED or STORE_UNAVAILABLE. After STORE_UNAVAILABLE the
+   * action may have been decided, after any other rejection it was not.
    */
   append(action: Action, steps: Steps, isAbandoned: () => boolean): Promise<SealedDecision> {
     this.#usedAt = performance.now();
@@ -408,7 +408,7 @@ export class WorkspaceLog {
   }
 
   /**
-   * Appends the first action of each id under the lock, as far as one batch takes them, and answers repeats. Returns the actions
+   * Appends the first action of each id under the lock, as many as one batch takes, and answers repeats. Returns the actions
    * whose ids were appended in this round.
    */
   async #lockedRound(items: readonly PendingDecision[]): Promise<readonly PendingDecision[]> {

@@ -59,7 +59,7 @@ function byKind<T>(ended: RevokedIds, valueFrom: (ids: readonly string[]) => T):
   return Object.fromEntries(KINDS.map((kind) => [kind, valueFrom(ended[kind])])) as { [K in keyof RevokedIds]: T };
 }
 
-/** Signs the list of what a revocation ended. */
+/** Signs the list of the items that a revocation ended. */
 export function signCertificate(keys: SigningKeys, draft: CertificateDraft, ended: RevokedIds): Certificate {
   const body: CertificateBody = {
     ...draft,

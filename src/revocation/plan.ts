@@ -15,7 +15,7 @@ export interface RevocationPlan {
   readonly items: RevokedAuthority;
   /** API keys bound to the agent that have not expired, sorted by id. The certificate counts them as credentials. */
   readonly keys: readonly ApiKeyRow[];
-  /** The agent's pending escalations, those among them whose time is up. */
+  /** The agent's pending escalations, expired ones included. */
   readonly pending: readonly EscalationRow[];
 }
 
@@ -79,7 +79,7 @@ export async function planRevocation(
   return { items, keys: open.sort((a, b) => (a.keyId < b.keyId ? -1 : 1)), pending };
 }
 
-/** Returns the ids of what a plan ends, as the certificate lists them. */
+/** Returns the ids of the items in a plan, as the certificate lists them. */
 export function endedBy({ items, keys }: RevocationPlan): RevokedIds {
   const ids = Object.entries(items).map(([kind, all]) => [kind, all.map(({ sealed }) => sealed.id)]);
   const ended = Object.fromEntries(ids) as RevokedIds;

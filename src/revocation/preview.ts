@@ -7,17 +7,17 @@ import { type ApiKeyRow, type EscalationRow, RevocationEntity } from "../store/e
 import { readActionTypes } from "../store/sql/read-entries.ts";
 import { planRevocation, type RevocationPlan } from "./plan.ts";
 
-/** Most items of a kind that a preview lists. */
+/** Maximum number of items of a kind in a preview. */
 const MAX_ITEMS = 500;
-/** Longest name in a preview, in characters: purposes and goals may be long. */
+/** Maximum characters of a name in a preview: purposes and goals may be long. */
 const MAX_NAME = 100;
 
-/** Something that a revocation would end. */
+/** An item that a revocation would end. */
 export interface PreviewedItem {
   readonly id: string;
-  /** First `MAX_NAME` characters of what people know it by; of a grant, the name of the agent that it was lent to. */
+  /** First `MAX_NAME` characters of its name or description; of a grant, the name of the agent that it was lent to. */
   readonly name: string;
-  /** Epoch milliseconds; null for never. */
+  /** Epoch milliseconds; null if it never expires. */
   readonly expiresAtMs: number | null;
   /** Of a grant: the agent that lent it. */
   readonly grantorAgentId?: string | undefined;
@@ -31,7 +31,7 @@ export interface PreviewedKind {
   readonly count: number;
 }
 
-/** What revoking an agent would end. */
+/** Preview of the revocation of an agent. */
 export interface RevocationPreview {
   readonly agentName: string;
   /** The revocation of an agent that was revoked before: revoking again ends nothing. Else undefined. */
@@ -90,7 +90,7 @@ const NO_AUTHORITY: RevocationPlan["items"] = {
   ...{ temporal_windows: [], intent_contracts: [], federation_tokens: [], mcp_tool_policies: [] },
 };
 
-/** Shows what revoking an agent at a time would end; nothing if it is revoked. Throws AGENT_NOT_FOUND. */
+/** Lists what revoking an agent at a time would end; empty if it is already revoked. Throws AGENT_NOT_FOUND. */
 export async function previewRevocation(
   database: Database,
   state: WorkspaceState,

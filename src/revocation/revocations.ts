@@ -19,7 +19,7 @@ export function certificateFromRow({ revocationId, body, signature, keyId }: Rev
   return { revocationId, body: certificateBodyFrom(body), canonicalBody: body, signature, keyId };
 }
 
-/** Tests that a body is this row's and not that of another revocation. */
+/** Tests that a body belongs to this row and not to another revocation. */
 function isOfRow(body: CertificateBody, { revocationId, workspaceId, agentId, seq, keyId }: RevocationRow): boolean {
   const { revocation_id, workspace_id, agent_id, ledger_seq, key_id } = body;
   const isSame = revocation_id === revocationId && workspace_id === workspaceId && agent_id === agentId;

@@ -43,7 +43,7 @@ async function endAuthority(
 function rejectPending(scope: ChangeScope, { agentId, by }: RevokeCommand, pending: RevocationPlan["pending"]): void {
   const { transaction, nowMs, nextSeq, seal } = scope;
   for (const escalation of pending) {
-    // An escalation whose time was up ended by that, whoever seals it.
+    // An expired escalation ended by its expiry, whoever seals it.
     const isExpired = escalation.expiresAtMs <= nowMs;
     const end = isExpired ? { note: null, cause: "expiry" as const } : { note: "the agent was revoked" };
     const { escalationId } = escalation;

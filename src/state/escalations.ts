@@ -46,12 +46,12 @@ export class Escalations {
     return this.#pending.get(escalationId) ?? this.#resolved.get(escalationId);
   }
 
-  /** Tests whether an escalation with this id, or that there is none, is known without reading the database. */
+  /** Tests whether it is known, without reading the database, which escalation has this id, or that no escalation has it. */
   knows(escalationId: string): boolean {
     return this.get(escalationId) !== undefined || this.#unknown.get(escalationId) === true;
   }
 
-  /** Notes that no escalation has an id, until `put` adds one. */
+  /** Notes that no escalation has this id, until `put` adds one. */
   putUnknown(escalationId: string): void {
     this.#unknown.set(escalationId, true);
   }

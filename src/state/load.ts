@@ -220,7 +220,7 @@ async function loadEndedGrant(reader: Reader, workspaceId: string, grantId: stri
   return rows[0] ?? null;
 }
 
-/** Reads the state of an escalation; undefined when the workspace has none with this id. */
+/** Reads the state of an escalation; undefined for an unknown id. */
 export async function loadEscalation(
   reader: Reader,
   workspaceId: string,

@@ -1381,7 +1381,7 @@ export const comments = {
   "agentcontrol.v1.Escalation.note": "Note of the resolver.",
   "agentcontrol.v1.Escalation.used_by_decision_id": "The decision that used the approval up; unset until then.",
   "agentcontrol.v1.Escalation.tool_version": "Version of the tool's schema; unset if the tool is not registered.",
-  "agentcontrol.v1.Escalation.metadata": "All metadata as sent; unset when there is none.",
+  "agentcontrol.v1.Escalation.metadata": "All metadata as sent; unset if none was sent.",
   "agentcontrol.v1.Escalation.ignored_metadata": "Top-level members of `metadata` that the approval does not cover: the workspace's `approval_ignores` left them out.",
   "agentcontrol.v1.Escalation.on_behalf_of": "The principal that the agent acts for; unset when it acts for itself.",
   "agentcontrol.v1.Escalation.grant_id": "The grant that the action names.",

@@ -146,7 +146,7 @@ export declare type Escalation = Message<"agentcontrol.v1.Escalation"> & {
   toolVersion?: number | undefined;
 
   /**
-   * All metadata as sent; unset when there is none.
+   * All metadata as sent; unset if none was sent.
    *
    * @generated from field: google.protobuf.Struct metadata = 19;
    */

@@ -28,9 +28,9 @@ export interface Answer {
   readonly evidence: readonly Evidence[];
 }
 
-/** Items of evidence. */
+/** Maximum number of items of evidence in an answer. */
 export const MAX_EVIDENCE = 100;
-/** Characters of one name, message or value in an answer. */
+/** Maximum characters of one name, message or value in an answer. */
 const MAX_TEXT = 300;
 
 /** Joins findings to an answer of one line; evidence past the bound is counted. */
@@ -40,11 +40,11 @@ export function answerFrom(asked: Asked, { sentences, holds, evidence }: Finding
   return { asked, text: [...sentences, ...more].join(" "), holds, evidence: evidence.slice(0, MAX_EVIDENCE) };
 }
 
-// Control and format characters, and what ends a line: nothing of them is visible, and some change what is.
+// Control and format characters, and line ends: none of them is visible, and some change how others are shown.
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 /** The start of a tag or of a character reference, and the middle of a link. */
 const MARKUP = /<(?=[A-Za-z/!?])|&(?=[A-Za-z#])|\](?=\()/g;
-/** What could end the quotes of a name, or be read as markup in one. */
+/** Characters that could end the quotes of a name, or be read as markup in one. */
 const IN_NAME = /[\\"<>&`[\]]/g;
 
 const escaped = (character: string): string => `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`;

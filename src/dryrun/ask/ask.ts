@@ -18,7 +18,7 @@ import { findAgent, findTool } from "./subjects.ts";
 import { whoMayAnswer } from "./who-may.ts";
 import { whyAnswer } from "./why.ts";
 
-/** What is attempted in a question. */
+/** Action that a question asks about. */
 export interface AskedAction {
   readonly agentId: string;
   readonly actionType: string;
@@ -32,7 +32,7 @@ export interface AskQuery {
   /** In fields, or as text. */
   readonly question: Asked | string;
   readonly signal: AbortSignal;
-  /** Makes the action that an intercept of the caller would ask to decide. Throws INVALID_FIELD as that would. */
+  /** Builds the action that an intercept of the caller would ask to decide. Throws INVALID_FIELD as the intercept would. */
   readonly actionOf: (asked: AskedAction) => Action;
 }
 
@@ -44,8 +44,8 @@ export interface AskParts extends Pick<DryRunParts, "logs" | "reads"> {
 
 /**
  * Answers a question about the policy. Writes nothing. Rejects with INVALID_FIELD, AGENT_NOT_FOUND, TOOL_NOT_FOUND,
- * MANDATE_NOT_FOUND and DECISION_NOT_FOUND for a field of the question, with OVERLOADED and STORE_UNAVAILABLE; for a text as
- * `QuestionReader` does, and for what it was read as with the field `question`.
+ * MANDATE_NOT_FOUND and DECISION_NOT_FOUND for a field of the question, with OVERLOADED and STORE_UNAVAILABLE. For a text it
+ * also rejects as `QuestionReader` does, and faults of the question that was read name the field `question`.
  */
 export async function ask(parts: AskParts, query: AskQuery): Promise<Answer> {
   const { question, signal } = query;
@@ -100,7 +100,7 @@ const agentOf = (state: WorkspaceState, field: string, name: string): Promise<Ag
 /** The call that a question is about. */
 type AskedCall = Pick<MayQuestion | WhoMayQuestion, "tool" | "actionType">;
 
-/** Makes the action as one of the first active agent; none without such an agent. */
+/** Builds the action as one of the first active agent; empty if no agent is active. */
 function anyAction(asked: AskedCall, state: WorkspaceState, query: AskQuery): readonly Action[] {
   for (const { agentId, status } of state.agents.values()) {
     if (status === "active") return [actionFor("who_may", asked, state, query, agentId, undefined)];
@@ -109,7 +109,7 @@ function anyAction(asked: AskedCall, state: WorkspaceState, query: AskQuery): re
   return [];
 }
 
-/** Makes the action of a question, which stands in the field `form`. */
+/** Builds the action of a question, which stands in the field `form`. */
 function actionFor(
   form: "may" | "who_may",
   asked: AskedCall,

@@ -12,9 +12,9 @@ import { absent, findMandate } from "./subjects.ts";
 
 const MANDATE = "changed.mandate";
 const MANDATE_ID = /^mnd_[a-z0-9]{1,60}$/;
-/** Differences that the text says; the evidence has more. */
+/** Maximum number of differences in the text; the evidence has more. */
 const MAX_SAID = 5;
-/** Differences that are looked for; a mandate has at most 200 rules of 100 conditions. */
+/** Maximum number of differences that are looked for; a mandate has at most 200 rules of 100 conditions. */
 const MAX_DIFFERENCES = 1_000;
 
 interface MandateVersion {
@@ -23,7 +23,7 @@ interface MandateVersion {
   readonly definition: JsonObject;
 }
 
-/** One difference: where it is in the version that has it, and what differs. */
+/** One difference: its place in the version that has it, and its description. */
 interface Difference {
   readonly version: number;
   readonly rule: string | undefined;
@@ -106,7 +106,7 @@ function differencesOf(before: MandateVersion, after: MandateVersion): readonly 
 
 const listOf = (value: JsonValue | undefined): readonly JsonValue[] => (Array.isArray(value) ? value : []);
 
-/** Compares the rules between those that are equal; what is left between two of them is compared in order. */
+/** Compares the rules of two versions. Those that lie between equal rules are compared in order. */
 function ruleDifferences(
   oldVersion: number,
   oldRules: readonly JsonValue[],
@@ -168,7 +168,7 @@ function gapsBetween(olds: readonly string[], news: readonly string[]): readonly
   return [...gaps, { oldFrom, oldTo: olds.length, newFrom, newTo: news.length }];
 }
 
-/** Says of each member that differs what it was and what it is. */
+/** Describes each member that differs by its old and its new value. */
 function fieldDifferences(
   path: string,
   before: JsonValue | undefined,

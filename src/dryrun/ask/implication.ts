@@ -35,7 +35,7 @@ interface ComparedCondition {
   readonly holds: Truth | undefined;
 }
 
-/** The values for which a comparison holds, as far as they are known. */
+/** Known values for which a comparison holds. */
 type Truth =
   | { readonly kind: "one_of" | "none_of"; readonly values: ReadonlySet<Comparable> }
   | { readonly kind: "within"; readonly ranges: readonly Range[] };
@@ -47,7 +47,7 @@ interface Range {
   readonly hasHigh: boolean;
 }
 
-/** What the two rules decide: whether each only allows. */
+/** Flags of the two rules: true for a rule that allows. */
 export interface Allowing {
   readonly narrow: boolean;
   readonly broad: boolean;
@@ -151,7 +151,7 @@ export function conditionsImply(narrow: ComparedConditions, broad: ComparedCondi
 function conditionImplies(from: ComparedCondition, to: ComparedCondition, allowing: Allowing): boolean {
   if (from.field !== to.field) return false;
   if (from.text === to.text) return true;
-  // Without a schema values are compared by text too, so that only the same condition is sure.
+  // Without a schema values are compared by text too, so that only an identical condition is certain.
   if (from.accepts === 0 || to.accepts === 0) return false;
   if (!missingImplies(from, to, allowing) || !currencyImplies(from, to, allowing)) return false;
   return typesImply(from, to, allowing) && comparisonImplies(from, to);

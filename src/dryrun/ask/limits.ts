@@ -15,11 +15,11 @@ import type { Work } from "../work.ts";
 import { agentText, counted, type Evidence, evidenceOf, type Findings, listed, quoted, sentence } from "./answer.ts";
 import { verbOf } from "./rule-text.ts";
 
-/** Limits that the text says; all are in the evidence. */
+/** Maximum number of limits in the text; all are in the evidence. */
 const MAX_SAID = 5;
 const MAX_PATTERNS = 5;
 
-/** A limit of an agent, as it stands. */
+/** Current state of a limit of an agent. */
 interface Limit {
   readonly evidence: Evidence;
   /** True if the next action that it counts makes it fire. */
@@ -87,7 +87,7 @@ function limitOf(
 function velocityText(state: WorkspaceState, velocity: CompiledVelocity, agentId: string, nowMs: number) {
   const { counter, maxCount, windowSeconds } = velocity;
   const { count, group, members } = state.windows.read(counter, agentId, nowMs);
-  // The reading has the action at hand, and here is none.
+  // The reading counts the action at hand, but here there is none.
   const past = count - 1;
   const remaining = Math.max(0, maxCount - past);
   const types = listed(counter.patterns.map(quoted), MAX_PATTERNS);

@@ -11,7 +11,7 @@ import type { Work } from "../work.ts";
 import { agentText, type Evidence, evidenceOf, type Findings, plain, quoted, sentence } from "./answer.ts";
 import { ruleText } from "./rule-text.ts";
 
-/** Reasons that the text says; all are in the evidence. */
+/** Maximum number of reasons in the text; all are in the evidence. */
 const MAX_SAID = 3;
 
 /** A rule that covers the action and could not be judged as it would be at an attempt. */
@@ -64,7 +64,7 @@ function leadOf({ decision, policyName }: Outcome, { agentId, registration }: Ag
   }
 }
 
-/** Says the first reasons, and the first change of an argument that would be allowed. */
+/** Tells the first reasons, and the first change of an argument that would be allowed. */
 function saidReasons(reasons: readonly DecisionReason[]): readonly string[] {
   const more = reasons.length - MAX_SAID;
   const would = reasons.find(({ wouldPass }) => wouldPass !== undefined)?.wouldPass;

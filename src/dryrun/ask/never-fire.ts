@@ -12,15 +12,15 @@ import { Pace } from "../pace.ts";
 import { counted, evidenceOf, type Findings, quoted, sentence } from "./answer.ts";
 import { ruleText } from "./rule-text.ts";
 
-/** Decisions that are read, newest first. */
+/** Maximum number of decisions that are read, newest first. */
 const MAX_DECISIONS = 50_000;
-/** Decisions that are read at a time. */
+/** Number of decisions that are read at a time. */
 const PAGE = 200;
-/** Rules that the text names; the evidence has more. */
+/** Maximum number of rules that the text names; the evidence has more. */
 const MAX_SAID = 5;
 const DAY_MS = 86_400_000;
 
-/** Where rules are looked for, and when. */
+/** Scope of the search for rules that fired. */
 interface NeverFireQuery {
   readonly reads: ReadOnlyDatabase;
   readonly state: WorkspaceState;
@@ -32,7 +32,7 @@ interface NeverFireQuery {
 /** The rules of mandate versions that fired: `*` where a receipt does not say which. */
 type FiredRules = Map<string, Map<number, Set<string>>>;
 
-/** Answers which rules in force fired in none of the decisions of some days, observing ones included. */
+/** Answers which rules in force, observing ones included, did not fire in any decision of the last days. */
 export async function neverFireAnswer(query: NeverFireQuery): Promise<Findings> {
   const { state, days } = query;
   const mandates = [...state.policies.mandates.values()];

@@ -9,11 +9,11 @@ export interface OfferedNames {
   readonly mandates: readonly string[];
 }
 
-/** Names of one kind. */
+/** Maximum number of names of one kind. */
 const MAX_NAMES = 100;
-/** Characters of a name; a longer one is left out, since a cut one names nothing. */
+/** Maximum characters of a name; a longer one is left out, since a cut one names nothing. */
 const MAX_NAME = 100;
-/** Bytes of the names of one kind as JSON. */
+/** Maximum bytes of the names of one kind as JSON. */
 const MAX_BYTES = 8_192;
 
 /** Chooses names of agents, tools and mandates in force: first those that share a word with the question. */

@@ -19,11 +19,11 @@ export interface QuestionReaderOptions {
   readonly check: (request: AskRequest) => void;
 }
 
-/** Texts that are read at once: few, so that decisions that ask the same model hardly wait for them. */
+/** Maximum number of texts that are read at once: few, so that decisions that ask the same model hardly wait for them. */
 const MAX_READING = 4;
-/** Texts of one workspace that wait; past it OVERLOADED. */
+/** Maximum number of waiting texts of one workspace; past it OVERLOADED. */
 const MAX_WAITING = 16;
-/** Tokens and bytes of a question in fields; the longest text has 1,000 characters. */
+/** Maximum tokens and bytes of a question in fields; the longest text has 1,000 characters. */
 const MAX_TOKENS = 600;
 const MAX_BYTES = 4_096;
 
@@ -46,7 +46,7 @@ was decided: DECISION_ALLOW, DECISION_BLOCK or DECISION_ESCALATE.
 Take names from the lists or copy them from the question letter by letter, and so ids, kinds of actions and texts in arguments. \
 Invent nothing. Answer with the JSON object and nothing else.`;
 
-/** Reads questions that come as text: has a model turn each into a question in fields, and checks what it wrote. */
+/** Reader of questions that come as text: lets a model turn each into a question in fields, and checks the result. */
 export class QuestionReader {
   readonly #options: QuestionReaderOptions;
   readonly #slots = new Slots({ maxTaken: MAX_READING, maxWaiting: MAX_WAITING });
@@ -56,7 +56,7 @@ export class QuestionReader {
   }
 
   /**
-   * Turns a text into a question in fields. The texts in it stand in the question or are names in the workspace. Rejects with
+   * Turns a text into a question in fields. Its texts stand in the question or are names in the workspace. Rejects with
    * QUESTION_NEEDS_MODEL, LLM_UNAVAILABLE, QUESTION_NOT_UNDERSTOOD, INVALID_FIELD and OVERLOADED.
    */
   async read(text: string, state: WorkspaceState, signal: AbortSignal): Promise<Asked> {
@@ -107,7 +107,7 @@ function bodyFrom(model: string, question: string, names: OfferedNames): string 
   });
 }
 
-/** Reads what the model wrote, without repairs; undefined if it is no question in fields. */
+/** Reads what the model wrote, without repairs; undefined if it is not a question in fields. */
 function askedFrom(content: string): Asked | undefined {
   if (Buffer.byteLength(content) > MAX_BYTES) return undefined;
   try {

@@ -29,7 +29,7 @@ export function textError(
   );
 }
 
-/** Moves violations of a question in fields to the text that a model made it of. Other errors stay as they are. */
+/** Moves violations of a question in fields to the text from which a model made it. Other errors stay as they are. */
 export function aboutText(asked: Asked, error: unknown): unknown {
   if (!(error instanceof ControlPlaneError) || error.violations.length === 0) return error;
   const understood = plain(toJsonString(AskRequestSchema, create(AskRequestSchema, { form: asked }), PROTO_NAMES));

@@ -5,17 +5,17 @@ import { listed, quoted } from "./answer.ts";
 
 const MAX_PATTERNS = 5;
 
-/** What a decision does to an action, in words. */
+/** Verbs for the effect of a decision on an action. */
 export const VERBS: Readonly<Record<Decision, string>> = { allow: "allows", block: "blocks", escalate: "escalates" };
-/** What a decision did to an action, in words. */
+/** Participles for the effect that a decision had on an action. */
 export const DONE: Readonly<Record<Decision, string>> = { allow: "allowed", block: "blocked", escalate: "escalated" };
 
-/** Says what a rule does: `blocks`, and `would block` in a mandate that observes. */
+/** Describes the effect of a rule: `blocks`, and `would block` in a mandate that observes. */
 export function verbOf({ mode }: Pick<CompiledMandate, "mode">, { decision }: Pick<CompiledRule, "decision">): string {
   return mode === "observe" ? `would ${decision}` : VERBS[decision];
 }
 
-/** Says what a rule is: `an argument rule on "send_payment" that blocks`. */
+/** Describes a rule: `an argument rule on "send_payment" that blocks`. */
 export function ruleText(mandate: Pick<CompiledMandate, "mode">, rule: CompiledRule): string {
   const type = RULE_TYPE_NAMES.get(rule.type) ?? "rule";
   const article = /^a[a-z]/.test(type) ? "an" : "a";
@@ -24,7 +24,7 @@ export function ruleText(mandate: Pick<CompiledMandate, "mode">, rule: CompiledR
   return `${article} ${type} rule${tool}${types} that ${verbOf(mandate, rule)}`;
 }
 
-/** Returns the decisions that a rule can come to. */
+/** Returns the decisions that a rule may make. */
 export function decisionsOf({ decision, type, source }: CompiledRule): readonly Decision[] {
   if (type !== RuleType.SEMANTIC) return [decision];
   const unavailable = decisionFromEnum(source.conditions?.onUnavailable ?? 0) ?? "escalate";

@@ -13,9 +13,9 @@ import { counted, type Evidence, evidenceOf, type Findings, quoted, sentence } f
 import { type ComparedConditions, comparedConditions, conditionsImply } from "./implication.ts";
 import { decisionsOf, ruleText, VERBS } from "./rule-text.ts";
 
-/** Comparisons of two rules or conditions in one answer: a second of work. */
+/** Maximum number of comparisons of two rules or conditions in one answer: a second of work. */
 const MAX_COMPARISONS = 2_000_000;
-/** Rules that the text names; the evidence has more. */
+/** Maximum number of rules that the text names; the evidence has more. */
 const MAX_SAID = 5;
 
 /** A rule of an enforcing mandate, ready to be compared. */
@@ -23,7 +23,7 @@ interface ComparedRule {
   readonly mandate: CompiledMandate;
   readonly rule: CompiledRule;
   readonly conditions: ComparedConditions | undefined;
-  /** Severity of the strictest decision that the rule can come to. */
+  /** Severity of the strictest decision that the rule may make. */
   readonly strictest: number;
 }
 
@@ -66,8 +66,8 @@ function reasonOf({ by }: ShadowedRule): string {
 }
 
 /**
- * Finds the rules that never decide, because another one that weighs more fires whenever they do. Reports what is proved, for
- * actions that the conditions of one decision can be compared on within its budget. Stale rules are left out.
+ * Finds the rules that never decide, because another rule with more weight fires whenever they do. Reports only what is proved,
+ * for actions whose conditions can be compared within the budget of one decision. Stale rules are left out.
  */
 export function* findShadowed(mandates: Iterable<CompiledMandate>, tools: ToolLookup): Work<ShadowedRules> {
   const byPlace = new Map<string, ComparedRule[]>();
@@ -117,7 +117,7 @@ const scopeOf = ({ scope, agentId, departmentId }: CompiledMandate): string =>
 
 const placeOf = (mandate: CompiledMandate, tool: string | undefined): string => `${scopeOf(mandate)}\n${tool ?? ""}`;
 
-/** The places of rules that cover all agents and tools that a rule covers. */
+/** Lists the places of rules that cover all agents and tools that a rule covers. */
 function placesOver({ mandate, rule }: ComparedRule): ReadonlySet<string> {
   const tools = ["", rule.tool ?? ""];
   return new Set([scopeOf(mandate), "workspace"].flatMap((scope) => tools.map((tool) => `${scope}\n${tool}`)));

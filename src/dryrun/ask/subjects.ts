@@ -6,7 +6,7 @@ import type { MandateState } from "../../state/policies.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
 import type { Work } from "../work.ts";
 
-/** Ids that the error for an ambiguous name shows. */
+/** Maximum number of ids in the error for an ambiguous name. */
 const MAX_IDS = 10;
 
 /** Creates the error for a field that names something which the workspace does not have. */
@@ -40,7 +40,7 @@ export function* agentsNamed({ agents }: WorkspaceState, name: string): Work<rea
   return found;
 }
 
-/** Finds a mandate in force by its id, or by its name in any case; undefined if there is none. */
+/** Finds a mandate in force by its id, or by its name in any case. */
 export function findMandate({ policies }: WorkspaceState, name: string): MandateState | undefined {
   const wanted = comparableName(name);
   return (

@@ -13,15 +13,15 @@ import type { Work } from "../work.ts";
 import { agentText, counted, type Evidence, evidenceOf, type Findings, plain, quoted, sentence } from "./answer.ts";
 import { decisionsOf, ruleText } from "./rule-text.ts";
 
-/** Agents of one kind that the text names. */
+/** Maximum number of agents of one kind that the text names. */
 const MAX_NAMED = 10;
-/** Reasons of refusals that are told apart. */
+/** Maximum number of distinct reasons of refusals. */
 const MAX_REASONS = 100;
 
-/** What a call without its arguments comes to for an agent. */
+/** Outcome of a call for an agent, whatever the arguments of the call. */
 type Standing = "allowed" | "depends" | "escalated" | "blocked";
 
-/** Agents with something in common: how many, and the first of them by name. */
+/** Group of agents: their number, and the first of them by name. */
 class Group {
   readonly #named: string[] = [];
   count = 0;
@@ -37,7 +37,7 @@ class Group {
   }
 }
 
-/** A rule that decides by what a call carries, with the agents for whom it may change the decision. */
+/** A rule that depends on the contents of a call, with the agents for whom it may change the decision. */
 interface Dependent {
   readonly mandate: CompiledMandate;
   readonly rule: CompiledRule;
@@ -56,7 +56,7 @@ interface Standings {
   readonly versions: ReadonlyMap<string, number>;
 }
 
-/** Answers who may make a call, which is that of the question's one action by any agent. */
+/** Answers which agents may make a call, the one action of the question. */
 export async function whoMayAnswer(dryRuns: DryRuns, question: Question): Promise<Findings> {
   const [action] = question.actions;
   if (action === undefined) return { sentences: ["There is no active agent."], evidence: [] };
@@ -134,7 +134,7 @@ const BY_CONTENT: readonly RuleType[] = [
   RuleType.SEMANTIC,
 ];
 
-/** Splits the rules that cover the call into those that look at what it carries and a policy set of the others. */
+/** Splits the rules that cover the call into those that depend on its contents and a policy set of the others. */
 function* splitRules(
   state: WorkspaceState,
   action: Action,
@@ -156,17 +156,19 @@ function* splitRules(
   return { independent: createPolicySet(others), dependents };
 }
 
-/** A decision without the rules that look at what a call carries, and what made it: an earlier step, a rule, or none. */
+/**
+ * A decision without the rules that depend on the contents of a call, and its origin: an earlier step, a rule, or the default.
+ */
 interface Settled {
   readonly decision: Decision;
   readonly by: "step" | "rule" | "default";
   readonly reasons: readonly DecisionReason[];
 }
 
-/** Decides a call without the rules that look at what it carries. */
+/** Decides a call without the rules that depend on its contents. */
 function decisionWithout(independent: PolicySet, state: WorkspaceState, action: Action, nowMs: number): Settled {
   const outcome = decideAlone(state, action, nowMs);
-  // An earlier step than the mandates decided, and none of those looks at what a call carries.
+  // A step before the mandates decided, and none of these depends on the contents of a call.
   if (outcome.policy === undefined) return { decision: outcome.decision, by: "step", reasons: outcome.reasons };
   const journal: StateJournal = { undo: [] };
   try {

@@ -9,7 +9,7 @@ import { DONE } from "./rule-text.ts";
 import { absent } from "./subjects.ts";
 
 const DECISION_ID = /^dec_[a-z0-9]{1,60}$/;
-/** Reasons that the text says; all are in the evidence. */
+/** Maximum number of reasons in the text; all are in the evidence. */
 const MAX_SAID = 3;
 
 /** Answers why a decision was taken, from its receipt. */

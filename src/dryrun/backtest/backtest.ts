@@ -15,23 +15,23 @@ import { type MakeLongChecks, type Recorded, Replay } from "./replay.ts";
 import { type Report, ReportBuilder } from "./report.ts";
 import { type PlacedChange, Stretch, type StretchEntry } from "./stretch.ts";
 
-/** What a backtest is about. */
+/** Query of a backtest. */
 export interface BacktestQuery {
   readonly workspaceId: string;
   readonly drafts: readonly Draft[];
-  /** Mandates in force to decide without. */
+  /** Mandates in force to leave out. */
   readonly archives: readonly string[];
   /** Epoch milliseconds; undefined for the first entry. */
   readonly sinceMs: number | undefined;
-  /** Epoch milliseconds, not included; undefined for the last entry. */
+  /** Epoch milliseconds, exclusive; undefined for the last entry. */
   readonly untilMs: number | undefined;
-  /** Report this agent only. */
+  /** The only agent to report; undefined for all. */
   readonly agentId: string | undefined;
   readonly listsChanges: boolean;
   readonly signal: AbortSignal;
 }
 
-/** A decision that would come out otherwise. */
+/** A decision that would be different. */
 export interface Change {
   readonly decisionId: string;
   readonly agentId: string;
@@ -46,7 +46,7 @@ export type BacktestEvent =
   | { readonly kind: "change"; readonly change: Change }
   | { readonly kind: "report"; readonly report: Report };
 
-/** What a backtest needs. */
+/** Dependencies of a backtest. */
 export interface BacktestParts {
   readonly reads: ReadOnlyDatabase;
   readonly ownStates: OwnStates;
@@ -57,7 +57,7 @@ export interface BacktestParts {
 const PROGRESS_MS = 250;
 
 /**
- * Decides the decisions of a window again. Yields progress, changed decisions if they are asked for, and last the report. Throws
+ * Replays the decisions of a window. Yields progress, changed decisions if they are asked for, and the report last. Throws
  * MANDATE_NOT_FOUND, AGENT_NOT_FOUND, OVERLOADED, STORE_UNAVAILABLE, and what publishing a draft would.
  */
 export async function* backtest(parts: BacktestParts, query: BacktestQuery): AsyncGenerator<BacktestEvent> {
@@ -154,7 +154,7 @@ async function boundsOf(stretch: Stretch, { seq }: WorkspaceState, { sinceMs, un
 /** A decision to replay, or a change between decisions. */
 type Step = Recorded | PlacedChange;
 
-/** Parts of a backtest that runs. */
+/** Parts of a running backtest. */
 interface Running {
   readonly stretch: Stretch;
   readonly replay: Replay;

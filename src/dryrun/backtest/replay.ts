@@ -28,7 +28,7 @@ export interface Recorded {
   readonly body: DecisionBody;
 }
 
-/** A recorded decision, and what it would be. */
+/** A recorded decision with the decision that would be made. */
 export interface Replayed {
   readonly body: DecisionBody;
   readonly now: Decision;
@@ -40,7 +40,7 @@ export interface Replayed {
 /** Makes checks that take too long for a turn of the event loop. */
 export type MakeLongChecks = (missing: readonly LongCheck[]) => Promise<LongAnswers>;
 
-/** Steps whose refusal is a recorded fact: mandates were not looked at. */
+/** Steps whose refusal is a recorded fact: the mandates were not evaluated. */
 const FACTS: ReadonlySet<DecisionPath> = new Set<DecisionPath>([
   ...(["revoked", "permissions", "delegation", "session", "intent_contract", "credential"] as const),
   ...(["mcp_tool_policy", "unknown_tool"] as const),
@@ -51,9 +51,9 @@ const NO_REFS = { usedIds: [], ask: undefined };
 const isMembership = ({ type }: PlacedChange["change"]): boolean => type.startsWith("department_");
 
 /**
- * Decides recorded decisions again, in the order of the log, under the rules of a state that nobody else uses. Windows, sequences
- * and trust begin as they were before the first of them and go on with what is decided here; departments change as the log
- * has it.
+ * Replays recorded decisions, in the order of the log, under the rules of a state of its own. Windows, sequences and trust
+ * start from their values before the first decision and continue with the decisions made here; departments change as in the
+ * log.
  */
 export class Replay {
   readonly #state: WorkspaceState;
@@ -75,17 +75,17 @@ export class Replay {
     requireCounters(this.#state, from.seq);
   }
 
-  /** Digest of the policy set that is decided with. */
+  /** Digest of the policy set in use. */
   get policyDigest(): string {
     return this.#policies.digest;
   }
 
-  /** Takes in a change of departments. Any other change is a fact of its time that rules do not read. */
+  /** Adds a change of departments. Any other change is a fact of its time that rules do not read. */
   change(placed: PlacedChange): void {
     if (isMembership(placed.change)) foldChange(this.#state, placed);
   }
 
-  /** Takes in facts of grants and tokens that decisions name. */
+  /** Adds facts of grants and tokens that decisions name. */
   learn(facts: readonly AuthorityFact[]): void {
     for (const fact of facts) this.#facts.set(fact.id, fact);
   }
@@ -106,7 +106,7 @@ export class Replay {
     await completeWindows(reader, this.#state, { now: () => atMs });
   }
 
-  /** Decides one again. The history for its time MUST be there. */
+  /** Replays one decision. The history for its time MUST be loaded. */
   async decide(recorded: Recorded, longChecks: MakeLongChecks): Promise<Replayed> {
     const { entry, body } = recorded;
     const isCounted = entry.kind === EntryKind.DECISION;
@@ -166,7 +166,7 @@ export class Replay {
     return [...new Set([principalId, ...lenders])].flatMap((id) => this.#state.agents.get(id) ?? []);
   }
 
-  /** Joins what the mandates decide with the facts: approvals that were used, and questions that were too many. */
+  /** Joins the decision of the mandates with recorded facts: approvals that were used, and refusals of too many escalations. */
   #decisionFrom(
     { decision = this.#state.settings.default_decision as Decision }: PolicyResult,
     body: DecisionBody,
@@ -187,7 +187,7 @@ export class Replay {
   }
 }
 
-/** Looks up the recorded answer to a question of a rule in force; undefined if nobody had asked it. */
+/** Looks up the recorded answer to a question of a rule in force; undefined if it was not asked. */
 function recordedAnswers(policies: PolicySet, { guards }: DecisionBody): EvaluationContext["guardAnswerFor"] {
   if (guards === undefined || guards.length === 0) return undefined;
   const answers = new Map<string, GuardAnswer>();

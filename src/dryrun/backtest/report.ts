@@ -3,16 +3,16 @@ import type { AgentState } from "../../state/agents.ts";
 import type { EscalationStatus } from "../../state/escalations.ts";
 import type { Replayed } from "./replay.ts";
 
-/** Version of the rules' meaning: changes when a rule would decide a recorded action otherwise than before. */
+/** Version of the rules' semantics: changes when a rule would decide a recorded action differently. */
 const ENGINE_VERSION = "1";
 
-/** Decisions behind a number that a report names. */
+/** Maximum number of decisions that a report names behind one of its numbers. */
 const MAX_IDS = 20;
 
-/** How a decision compares with the recorded one. */
+/** Result of comparing a decision with the recorded one. */
 export type Comparison = "unchanged" | "stricter" | "looser" | "semantic";
 
-/** Numbers of stricter and looser decisions, by what they would be. */
+/** Numbers of stricter and looser decisions, by the decision that would be made. */
 interface Tally {
   replayed: number;
   readonly stricterBy: { block: number; escalate: number };
@@ -24,7 +24,7 @@ interface AgentTally extends Tally {
   readonly stricterIds: string[];
 }
 
-/** What a backtest came to for one agent; the fields of the message `BacktestAgent`. */
+/** Backtest result of one agent; the fields of the message `BacktestAgent`. */
 export interface AgentReport extends Readonly<Tally> {
   readonly agentId: string;
   readonly name: string;
@@ -46,7 +46,7 @@ export interface AskedDecision {
   readonly escalationId: string | undefined;
 }
 
-/** What a backtest came to; the fields of the message `BacktestReport`. */
+/** Report of a backtest; the fields of the message `BacktestReport`. */
 export interface Report extends Readonly<Tally> {
   /** Times of the first and the last decision, epoch milliseconds; undefined without one. */
   readonly sinceMs: number | undefined;
@@ -64,12 +64,12 @@ export interface Report extends Readonly<Tally> {
   readonly policyDigest: string;
 }
 
-/** Where a report comes from. */
+/** Scope of a report. */
 export interface ReportScope {
   readonly fromSeq: number;
   readonly toSeq: number;
   readonly policyDigest: string;
-  /** The agents of which there are rows. */
+  /** Agents that get a row. */
   readonly agents: Iterable<AgentState>;
 }
 
@@ -81,7 +81,9 @@ const newTally = (): Tally => ({
 const stricterOf = ({ stricterBy }: Tally): number => stricterBy.block + stricterBy.escalate;
 const looserOf = ({ looserBy }: Tally): number => looserBy.allow + looserBy.escalate;
 
-/** Counts what decisions would be. Its memory does not grow with their number, but for those that people have to be asked about. */
+/**
+ * Builder of a report. Its memory does not grow with the number of decisions, except for those that people were asked about.
+ */
 export class ReportBuilder {
   readonly #all = newTally();
   readonly #agents = new Map<string, AgentTally>();
@@ -94,7 +96,7 @@ export class ReportBuilder {
   #untilMs: number | undefined;
   #asked: AskedDecision[] = [];
 
-  /** Counts one decision, and tells how it compares with the recorded one. */
+  /** Counts one decision, and compares it with the recorded one. */
   add({ body, now, isSemantic }: Replayed, atMs: number): Comparison {
     this.#sinceMs ??= atMs;
     this.#untilMs = atMs;

@@ -6,10 +6,12 @@ import { readAuthorityFacts, readEscalationStatuses } from "../../store/sql/read
 import type { Reader, ReadOnlyDatabase } from "../../store/transaction.ts";
 import type { Pace } from "../pace.ts";
 
-/** Entries of a page, and bytes of their bodies: parsing them keeps the event loop busy for some milliseconds. */
+/**
+ * Maximum entries of a page, and maximum bytes of their bodies: parsing them keeps the event loop busy for some milliseconds.
+ */
 const PAGE = 128;
 const PAGE_BYTES = 1_048_576;
-/** Changes of a page. */
+/** Maximum number of changes of a page. */
 const CHANGES = 1_000;
 
 /** One entry of a stretch. */
@@ -23,7 +25,7 @@ export interface StretchEntry {
   readonly body: string;
 }
 
-/** What decisions depend on in a grant or token, ended or not. */
+/** Facts of a grant or token that decisions depend on, ended or not. */
 export interface AuthorityFact {
   readonly id: string;
   readonly grantorAgentId: string | null;
@@ -37,7 +39,7 @@ export interface PlacedChange {
   readonly atMs: number;
 }
 
-/** Reads the log of a workspace in READ ONLY transactions, as far as it went at a size. */
+/** Reads the log of a workspace, up to a size, in READ ONLY transactions. */
 export class Stretch {
   readonly #database: ReadOnlyDatabase;
   readonly #workspaceId: string;

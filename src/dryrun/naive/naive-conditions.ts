@@ -110,7 +110,7 @@ const TAKES: { readonly [operator: string]: readonly string[] } = {
   not_exists: ALL,
 };
 
-/** No schema: every value may have any type. */
+/** Types without a schema: every value may have any type. */
 const UNTYPED: ArgumentTypes = new Map();
 
 const LOOKS_INSIDE = ["contains", "not_contains", "contains_any", "contains_all", "subset_of"];
@@ -222,7 +222,7 @@ function judgeSpot(
   return fault ?? (compare(operator, spot.value, condition.value ?? null, patterns) ? "true" : "false");
 }
 
-/** Lists the names beside an argument that may tell its currency, as far as the schema has them. */
+/** Lists the arguments beside an argument that may hold its currency, if the schema has them. */
 export function currencySiblings(field: string, types: ArgumentTypes): readonly string[] {
   const steps = splitPath(field);
   const last = steps.findLastIndex(({ name }) => name !== null);
@@ -302,7 +302,7 @@ function compareUntyped(
   return isAllow ? byNumber && byText : byNumber || byText;
 }
 
-/** The number that a text says, in any usual notation. */
+/** Reads the number in a text, in any usual notation. */
 function numberOf(value: Json): number | undefined {
   const said = clean(text(value));
   const isNumber = said !== "" && !/[^0-9.e+-]/.test(said) && Number.isFinite(Number(said));

@@ -31,7 +31,7 @@ import { naiveFits } from "./naive-schema.ts";
 export interface NaiveResult {
   /** Undefined where this evaluator cannot tell. */
   readonly fires: boolean | undefined;
-  /** Why, as the end of a sentence that begins with the case. */
+  /** Reason, as the end of a sentence that begins with the case. */
   readonly because: string;
 }
 
@@ -65,10 +65,10 @@ export function naiveConditionFrom({ field, operator, value, currency, onMissing
   };
 }
 
-/** Returns what a rule decides. */
+/** Returns the decision of a rule. */
 export const decisionOf = ({ decision }: Rule): Decision => DECISIONS.get(decision) ?? "escalate";
 
-/** Returns the type of a rule: without one, the tool it names has a schema or has none. */
+/** Returns the type of a rule. Without a type, it depends on whether the tool it names has a schema. */
 export function typeOf({ type, tool }: Rule, tools: ToolLookup): RuleType {
   if (type !== RuleType.UNSPECIFIED) return type;
   return tool !== undefined && tools(tool.trim()) !== undefined ? RuleType.ARGUMENT : RuleType.METADATA;
@@ -182,7 +182,7 @@ export class NaiveEvaluator {
     }
   }
 
-  /** The tool that an action names, else the registered tool whose name is the action type. */
+  /** Finds the tool that an action names, else the registered tool whose name is the action type. */
   #toolOf({ action: { tool, metadata, actionType } }: TestedAction): string | undefined {
     const named = metadata?.tool;
     for (const name of [tool, typeof named === "string" ? named : undefined]) {
@@ -257,7 +257,7 @@ const FAULT_TEXTS = {
   "in another currency": "an amount in another currency",
 } as const;
 
-/** Characters of a value that a sentence shows. */
+/** Maximum characters of a value that a sentence shows. */
 const MAX_SHOWN = 60;
 
 /** Writes a condition for people: `amount > 500 EUR`. */
@@ -267,7 +267,7 @@ function comparisonText({ field, operator, value, currency }: NaiveCondition): s
   return [field, operator, short, currency?.trim().toUpperCase() ?? ""].filter((part) => part !== "").join(" ");
 }
 
-/** The arguments of a call: `metadata.arguments`, else the metadata itself. */
+/** Returns the arguments of a call: `metadata.arguments`, else the metadata itself. */
 function argumentsOf(metadata: JsonObject | undefined): JsonObject | undefined {
   const nested = metadata?.arguments;
   return isObject(nested) ? nested : metadata;
@@ -278,7 +278,7 @@ function judgeTrust({ conditions }: Rule, { trust }: TestedAction): NaiveResult 
   return { fires: trust < below, because: `trust ${trust} is ${trust < below ? "" : "not "}below ${below}` };
 }
 
-/** Times of day compare as texts. */
+/** Judges a schedule rule. Times of day compare as texts. */
 function judgeSchedule({ conditions }: Rule, { atMs }: TestedAction): NaiveResult {
   const { timeZone = "UTC", days = [], outside = false } = conditions ?? {};
   const from = conditions?.from?.trim() ?? "00:00";
@@ -295,7 +295,7 @@ function judgeSchedule({ conditions }: Rule, { atMs }: TestedAction): NaiveResul
   return { fires: isInside !== outside, because: `${day} ${time} in ${timeZone.trim()} is ${where} the hours` };
 }
 
-/** The past actions that a sequence rule counts, oldest first. Undefined if the rule does not cover the agent. */
+/** Lists the past actions that a sequence rule counts, oldest first. Undefined if the rule does not cover the agent. */
 function countedHistory({ conditions }: Rule, { agent, history }: TestedAction) {
   const { scope = Scope.AGENT, departmentId, windowSeconds = 0n, countDecisions = [] } = conditions ?? {};
   if (departmentId !== undefined && !agent.departmentIds.includes(departmentId)) return undefined;

@@ -13,7 +13,7 @@ const withLiteralBraces = (pattern: string): string =>
 export class NaivePatterns {
   readonly #compiled = new Map<string, RE2JS>();
 
-  /** Tests whether an expression is found anywhere in a text, ignoring case. Throws for a text that is no expression. */
+  /** Tests whether an expression is found anywhere in a text, ignoring case. Throws for a text that is not an expression. */
   isFound(pattern: string, text: string, { ignoreCase = true } = {}): boolean {
     const key = `${ignoreCase} ${pattern}`;
     let compiled = this.#compiled.get(key);

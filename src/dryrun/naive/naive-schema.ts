@@ -13,7 +13,7 @@ const ANNOTATIONS = [
   ...["title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly", "$comment"],
   ...["$schema", "$id", "$defs", "definitions", "nullable", "discriminator"],
 ];
-/** References that one check follows; a schema may refer to itself. */
+/** Maximum number of references that one check follows; a schema may refer to itself. */
 const MAX_DEPTH = 40;
 
 const isObject = (value: Json | undefined): value is JsonObject =>
@@ -30,7 +30,7 @@ interface Place {
 
 type Check = (operand: Json, place: Place) => boolean;
 
-/** Result for a schema that has a keyword which this validator does not know. */
+/** Error for a schema that has a keyword which this validator does not know. */
 export class UnknownKeyword extends Error {}
 
 function hasType(type: Json, value: Json): boolean {
@@ -64,7 +64,7 @@ const ofMembers = (test: (count: number, bound: number) => boolean): Check => {
 const branches = (operand: Json, place: Place): number =>
   (operand as Json[]).filter((schema) => fits({ ...place, schema: schema as JsonObject })).length;
 
-/** Members of an object that `properties` and `patternProperties` beside it do not cover. */
+/** Lists the members of an object that `properties` and `patternProperties` beside it do not cover. */
 function otherMembers({ value, schema, patterns }: Place): readonly string[] {
   if (!isObject(value)) return [];
   const known = Object.keys(isObject(schema.properties) ? schema.properties : {});
