@@ -24,7 +24,7 @@ function isInstalled() {
   return wanted.every((name) => packages[`${MODULES}/${name}`] !== undefined);
 }
 
-/** Packages that are unpacked by now, those inside of others not counted. */
+/** Counts the packages that are unpacked, without those inside of others. */
 function countUnpacked(folder) {
   const entries = existsSync(folder) ? readdirSync(folder) : [];
   const counts = entries.map((name) => {
@@ -34,7 +34,7 @@ function countUnpacked(folder) {
   return counts.reduce((sum, count) => sum + count, 0);
 }
 
-/** npm needs a folder to keep downloads in. Where its own cannot be written, as in some containers, one of this checkout. */
+/** Finds a folder for npm's downloads: its own, or one of this checkout where that cannot be made, as in some containers. */
 function cacheFolder() {
   const usual = process.env.npm_config_cache;
   try {
@@ -45,24 +45,16 @@ function cacheFolder() {
   }
 }
 
-async function install() {
+function install() {
   const startedAt = Date.now();
-  console.error(`installing the packages that ${isWithTools ? "tests, checks and builds" : "a start"} needs`);
+  console.error(`installing the packages that ${isWithTools ? "tests, checks and builds need" : "a start needs"}`);
   const progress = setInterval(() => {
     const seconds = Math.round((Date.now() - startedAt) / 1_000);
     console.error(`  ${countUnpacked(MODULES)} packages unpacked after ${seconds} s`);
   }, PROGRESS_MS);
-  const flags = [
-    "--include=dev",
-    "--no-save",
-    "--loglevel=error",
-    "--no-audit",
-    "--no-fund",
-    "--no-progress",
-    "--prefer-offline",
-  ];
-  if (!isWithTools) flags.push("--workspaces=false");
-  const npm = spawn(`npm install ${flags.join(" ")}`, {
+  const output = "--loglevel=error --no-audit --no-fund --no-progress";
+  const packages = isWithTools ? "--include=dev" : "--include=dev --workspaces=false";
+  const npm = spawn(`npm install --no-save --prefer-offline ${packages} ${output}`, {
     shell: true,
     stdio: "inherit",
     env: { ...process.env, npm_config_cache: cacheFolder() },

@@ -63,7 +63,8 @@ const BY = "system";
 /** Departments are small: what one costs does not depend on it. */
 const AGENTS_A_DEPARTMENT = 10;
 const AGENTS_A_CHANGE = 500;
-const MANDATES_A_CHANGE = 1_000;
+/** Each takes time in a transaction, which the database ends if it waits for long. */
+const MANDATES_A_CHANGE = 100;
 const DECISIONS_UNDER_WAY = 4_096;
 
 async function addTools(log: WorkspaceLog, names: readonly string[]): Promise<void> {
