@@ -9,23 +9,23 @@ import type { WorkspaceState } from "../state/workspace.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import type { McpCaller } from "./caller.ts";
 
-/** How access tokens of an issuer become agents. */
+/** Mapping of an issuer's access tokens to agents. */
 export interface AccessTokensOptions {
   /** The issuer's identifier: https, or http on this host. */
   readonly issuer: string;
-  /** An audience that is taken beside the resource itself; undefined: none. */
+  /** Audience that is accepted besides the resource itself. */
   readonly audience: string | undefined;
   /** Claim that holds an agent's id, or its name. */
   readonly agentClaim: string;
   /** Workspace of the agents. */
   readonly workspaceId: string;
-  /** Scope that a token must have; undefined: none. */
+  /** Scope that a token must have. */
   readonly scope: string | undefined;
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly log: StoreLog;
 }
 
-/** Signatures by private keys alone: a published key must not make one. */
+/** Asymmetric signatures only: a published key must not be able to sign. */
 const ALGORITHMS = [
   "RS256",
   "RS384",
@@ -40,12 +40,12 @@ const ALGORITHMS = [
   "Ed25519",
 ];
 const CLOCK_TOLERANCE_SECONDS = 5;
-/** Milliseconds that one request to the issuer may take, and without another after one that failed. */
+/** Milliseconds that one request to the issuer may take, and to wait after a failed request. */
 const REQUEST_MS = 5_000;
 const RETRY_MS = 2_000;
 const MAX_DOCUMENT_BYTES = 1_048_576;
 const MAX_TOKEN = 16_384;
-/** Verified tokens that are remembered, and for how long: an agent may get another name. */
+/** Number of verified tokens that are cached, and for how long: an agent may be renamed. */
 const CACHED_TOKENS = 10_000;
 const CACHE_MS = 30_000;
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
@@ -60,8 +60,8 @@ const tokenInvalid = (why: string, cause?: unknown): ControlPlaneError =>
   new ControlPlaneError(ErrorReason.KEY_INVALID, `the access token ${why}`, {}, { cause });
 
 /**
- * Verifies access tokens of an OAuth 2 authorization server (RFC 9068 where it follows that): JSON Web Tokens with the resource as
- * audience (RFC 8707).
+ * Verifies access tokens of an OAuth 2 authorization server: JSON Web Tokens with the resource as audience (RFC 8707), in the
+ * form of * RFC 9068 if the server follows it.
  */
 export class AccessTokens {
   readonly #options: AccessTokensOptions;
@@ -78,12 +78,12 @@ export class AccessTokens {
     return this.#options.issuer;
   }
 
-  /** The scope that a token must have; undefined: none. */
+  /** Scope that a token must have. */
   get scope(): string | undefined {
     return this.#options.scope;
   }
 
-  /** Tests whether a key says that it is a token of this issuer, which is not verified yet. */
+  /** Tests whether a key claims to be a token of this issuer. Does not verify it. */
   claims(key: string): boolean {
     if (key.length > MAX_TOKEN || key.split(".").length !== 3) return false;
     try {
@@ -94,8 +94,8 @@ export class AccessTokens {
   }
 
   /**
-   * Returns the agent that a token speaks for. Rejects with KEY_INVALID, SCOPE_MISSING, and IDENTITY_UNAVAILABLE when the issuer
-   * cannot be asked for its keys. `resource`: the URL that the token must be for.
+   * Returns the agent of a token. Rejects with KEY_INVALID, SCOPE_MISSING, and with IDENTITY_UNAVAILABLE if the issuer cannot be
+   * asked for * its keys. `resource` is the URL that the token must be for.
    */
   async callerOf(token: string, resource: string | undefined): Promise<McpCaller> {
     const digest = createHash("sha256").update(token).digest("base64");
@@ -193,11 +193,11 @@ async function readDocument(address: string): Promise<Record<string, unknown>> {
   const text = await response.text();
   if (text.length > MAX_DOCUMENT_BYTES) throw new Error(`${address} is too long`);
   const document: unknown = JSON.parse(text);
-  if (typeof document !== "object" || document === null) throw new Error(`${address} is no object`);
+  if (typeof document !== "object" || document === null) throw new Error(`${address} is not an object`);
   return document as Record<string, unknown>;
 }
 
-/** Lists the scopes of a token: `scope` (RFC 9068) or `scp`, which some issuers use. */
+/** Returns the scopes of a token: `scope` (RFC 9068) or `scp`, which some issuers use. */
 function scopesOf({ scope, scp }: JWTPayload): readonly string[] {
   const given = scope ?? scp;
   if (Array.isArray(given)) return given.map(String);

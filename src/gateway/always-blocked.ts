@@ -7,13 +7,13 @@ import type { CompiledRule } from "../policy/types.ts";
 import type { Action } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 
-/** Tests whether an action is blocked now with whatever arguments. */
+/** Tests whether an action is blocked now, whatever its arguments. */
 export type AlwaysBlocked = (action: Action) => boolean;
 
 /**
- * Creates the test for the actions of one agent. It looks at what no argument changes: the agent's status and authority, its
- * permissions, the policies for MCP tools, and the rules of type `action` that block. Limits, trust and schedules are left out, since they
- * change with time.
+ * Creates the test for the actions of one agent. It checks what does not depend on arguments: the agent's status and authority,
+ * its * permissions, the policies for MCP tools, and the blocking rules of type `action`. Limits, trust and schedules are left
+ * out, since they * change over time.
  */
 export function alwaysBlockedFor(state: WorkspaceState, agentId: string, nowMs: number): AlwaysBlocked {
   const agent = state.agents.get(agentId);
@@ -29,7 +29,7 @@ export function alwaysBlockedFor(state: WorkspaceState, agentId: string, nowMs: 
   };
 }
 
-/** Lists the rules that block an agent's actions by their type alone. */
+/** Returns the rules that block an agent's actions by the action type alone. */
 function blockingRules(
   state: WorkspaceState,
   agentId: string,

@@ -15,17 +15,17 @@ import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { type Endpoint, type EndpointRequest, upstreamUnavailable, type WatchEnd } from "./endpoint.ts";
 import { type CarriedRequest, InputRounds } from "./input-rounds.ts";
 
-/** Name under which the gateway speaks for its clients where it is a client itself. */
+/** Name of the gateway where it acts as a client itself. */
 export const GATEWAY_INFO: Implementation = { name: "agent-control-plane", version: "1" };
-/** Milliseconds that a bridged request may take: above every timeout of the gateway, which ends it itself. */
+/** Milliseconds that a bridged request may take. The gateway's own timeouts are shorter and end the request. */
 const REQUEST_MS = 7_200_000;
 
-/** Accepts every result as it is: the gateway passes on what it does not know. */
+/** Schema that accepts every result, since the gateway also passes on unknown results. */
 const ANY_RESULT: StandardSchemaV1<unknown, JsonObject> = {
   "~standard": { version: 1, vendor: "agentcontrol", validate: (value) => ({ value: value as JsonObject }) },
 };
 
-/** Sends a client's request to a server of the other generation, with its progress and its cancellation. */
+/** Sends a client's request to a server of the other generation, and passes on progress and cancellation. */
 async function carry(
   client: Client,
   { method, params }: CarriedRequest,
@@ -44,7 +44,7 @@ async function carry(
   });
 }
 
-/** Returns the parameters of a request without what belongs to its own generation. */
+/** Returns the parameters of a request without the members of its own generation. */
 function carriedParams(params: unknown): JsonObject | undefined {
   if (params === undefined) return undefined;
   const { _meta, ...rest } = params as JsonObject;
@@ -62,10 +62,10 @@ function optionsOf(client: Client): { capabilities: ServerCapabilities; instruct
   return { capabilities, ...(instructions === undefined ? {} : { instructions }) };
 }
 
-/** Methods by which a server asks its client for input. */
+/** Methods with which a server asks its client for input. */
 const INPUT_METHODS = ["elicitation/create", "sampling/createMessage", "roots/list"] as const;
 
-/** Kinds of input that a client gives: the capabilities that the gateway declares for it. */
+/** Kinds of input that a client can give, which the gateway declares as its capabilities. */
 export type Abilities = Readonly<Pick<ClientCapabilities, "elicitation" | "sampling" | "roots">>;
 
 /** Reads the kinds of input that a stateless request declares in its `_meta`. */
@@ -90,7 +90,10 @@ function objectAt(object: JsonObject | undefined, name: string): JsonObject {
   return isJsonObject(value) ? value : {};
 }
 
-/** Stateless requests to a server that has sessions: one session carries those of one agent, for one set of abilities. */
+/**
+ * Bridge for stateless requests to a server with sessions. One session carries the requests of one agent with one set of
+ * abilities.
+ */
 export class StatelessBridge implements Endpoint {
   readonly #client: Client;
   readonly #handler: McpHttpHandler;
@@ -98,7 +101,7 @@ export class StatelessBridge implements Endpoint {
   readonly #watches = new WeakMap<Request, WatchEnd>();
   #isClosed = false;
 
-  /** Takes a client that is not connected yet, with the capabilities `abilities`. */
+  /** `client` MUST NOT be connected yet; its capabilities are `abilities`. */
   constructor(client: Client, abilities: Abilities) {
     this.#client = client;
     this.#handler = createMcpHandler(({ requestInfo }) => this.#createServer(requestInfo), { legacy: "reject" });
@@ -110,12 +113,12 @@ export class StatelessBridge implements Endpoint {
     }
   }
 
-  /** True once the gateway has closed the session itself. */
+  /** True once the gateway itself has closed the session. */
   get isClosed(): boolean {
     return this.#isClosed;
   }
 
-  /** True while the server's session lives. */
+  /** True while the server's session is open. */
   get isOpen(): boolean {
     return this.#client.transport !== undefined;
   }
@@ -155,12 +158,12 @@ export class StatelessBridge implements Endpoint {
   }
 }
 
-/** A session of a client with a server that has none. Input that the server requires is asked for in the session. */
+/** Bridge for a client's session with a stateless server. The server's requests for input go through the session. */
 export class StatefulBridge implements Endpoint {
   readonly #client: Client;
   readonly #server: Server;
   readonly #http = new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator: () => randomUUID() });
-  /** The request that the server answers last, whose stream carries what it asks. */
+  /** Latest request to the server. Its stream carries the server's requests for input. */
   #latest: string | number | undefined;
 
   private constructor(client: Client) {

@@ -9,7 +9,7 @@ import { requestIdFrom } from "../server/incoming-call.ts";
 import type { WrongKeys } from "../server/wrong-keys.ts";
 import type { AccessTokens } from "./access-tokens.ts";
 
-/** Who calls the gateway: a key of the workspace, and the agent that it speaks for. */
+/** Caller of the gateway: a key of the workspace, and the agent that it acts for. */
 export interface McpCaller {
   readonly workspaceId: string;
   /** `key_…`, `crd_…`, `fed_…`. */
@@ -27,11 +27,11 @@ export interface McpCaller {
 /** Parts of `McpCallers`. */
 export interface McpCallersOptions {
   readonly authenticate: Authenticator["authenticate"];
-  /** Counts keys that nobody has. Access tokens do not count: a client renews them when it is told that they expired. */
+  /** Counts unknown keys. Access tokens do not count: a client renews an expired token when it is refused. */
   readonly wrongKeys: Pick<WrongKeys, "refusal">;
-  /** Verifies access tokens of a configured issuer; undefined: none is configured. */
+  /** Verifier of the configured issuer's access tokens. */
   readonly tokens?: Pick<AccessTokens, "claims" | "callerOf"> | undefined;
-  /** An audience of federation tokens that is taken beside the resource itself; undefined: none. */
+  /** Audience of federation tokens that is accepted besides the resource itself. */
   readonly audience?: string | undefined;
 }
 
@@ -56,10 +56,10 @@ export class McpCallers {
   }
 
   /**
-   * Finds the caller by `X-API-Key`, else by `Authorization: Bearer`: an API key, an agent's credential, a federation token, or an
-   * access token of the configured issuer, both for this `resource`. An unbound key names the agent by `X-Agent-Id`. Rejects with
-   * KEY_MISSING, KEY_INVALID, TOO_MANY_WRONG_KEYS, ROLE_NOT_ALLOWED for auditors, AGENT_NOT_ALLOWED for another agent than the key's,
-   * and INVALID_FIELD for an unbound key without an agent.
+   * Finds the caller by `X-API-Key`, else by `Authorization: Bearer`: an API key, an agent's credential, or, for this `resource`,
+   * a * federation token or an access token of the configured issuer. With an unbound key, `X-Agent-Id` names the agent. Rejects
+   * with KEY_MISSING, KEY_INVALID, TOO_MANY_WRONG_KEYS, ROLE_NOT_ALLOWED for auditors, AGENT_NOT_ALLOWED for another agent than
+   * the key's, and INVALID_FIELD for an unbound key without an agent.
    */
   async identify(request: IncomingMessage, resource: string | undefined): Promise<McpCaller> {
     const key = keyOf(request);
@@ -99,7 +99,7 @@ function keyOf({ headers }: IncomingMessage): string {
   throw new ControlPlaneError(ErrorReason.KEY_MISSING, text);
 }
 
-/** Throws KEY_INVALID for a federation token, whose signature has been verified, that is for another audience. */
+/** Throws KEY_INVALID for a federation token for another audience. The token's signature is already verified. */
 function assertAudience(token: string, wanted: readonly (string | undefined)[]): void {
   const { aud } = decodeJwt(token);
   if (typeof aud === "string" && wanted.includes(aud)) return;
@@ -117,7 +117,7 @@ function agentOf({ headers }: IncomingMessage, { agentId }: Pick<KeyHolder, "age
     throw new ControlPlaneError(ErrorReason.AGENT_NOT_ALLOWED, text, { agent_id: agentId });
   }
   if (named === undefined) {
-    throw invalidField("X-Agent-Id", "must name the agent that calls: the key is bound to none");
+    throw invalidField("X-Agent-Id", "must name the calling agent: the key is not bound to one");
   }
   if (named.length > MAX_AGENT_ID) throw invalidField("X-Agent-Id", `must have at most ${MAX_AGENT_ID} characters`);
   return named;

@@ -6,14 +6,14 @@ import type { LargeRequests } from "../server/large-requests.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import type { McpCaller } from "./caller.ts";
 import { type Endpoint, type Generation, upstreamUnavailable, type WatchEnd } from "./endpoint.ts";
-import { faultOf, type RpcId, type RpcMessage, type RpcResponse, resultOf } from "./messages.ts";
+import { createResult, errorFromFault, type RpcId, type RpcMessage, type RpcResponse } from "./messages.ts";
 import { type RelayEnd, relay, tooLongError } from "./relay.ts";
 import type { Answer } from "./reply.ts";
 import type { McpEnds } from "./session-ends.ts";
 import type { OpenCall, Session } from "./sessions.ts";
 import { refusal } from "./tool-results.ts";
 
-/** One message of a client, on its way. */
+/** One message of a client in flight. */
 export interface Exchange {
   readonly server: McpServer;
   readonly caller: McpCaller;
@@ -25,7 +25,7 @@ export interface Exchange {
   readonly reply: Answer;
   /** Size of the message that is decided and forwarded. */
   readonly bytes: number;
-  /** Aborts when the client goes away, its key ends, it cancels the call, or the service closes. */
+  /** Aborts when the client disconnects or cancels the call, when its key ends, or when the service closes. */
   readonly ending: AbortController;
 }
 
@@ -33,7 +33,7 @@ export interface Exchange {
 export interface ForwardingOptions {
   /** Maximum bytes of a message of a server. */
   readonly maxResultBytes: number;
-  /** Milliseconds without a message of the server after which a forwarded request is given up. */
+  /** Milliseconds without a message of the server after which a forwarded request is abandoned. */
   readonly answerMs: number;
   /** Turns of large messages. */
   readonly largeRequests: Pick<LargeRequests, "giveWay">;
@@ -41,7 +41,7 @@ export interface ForwardingOptions {
   readonly log: StoreLog;
 }
 
-/** Passes messages to upstream servers, and their answers back. */
+/** Passes messages to upstream servers, and their responses back. */
 export class Forwarding {
   readonly #options: ForwardingOptions;
 
@@ -49,7 +49,7 @@ export class Forwarding {
     this.#options = options;
   }
 
-  /** Waits until a message may be written anew for the server. Rejects when the exchange ends. */
+  /** Waits until a message may be serialised for the server. Rejects when the exchange ends. */
   giveWay({ caller: { workspaceId }, bytes, ending: { signal } }: Exchange): Promise<void> {
     return this.#options.largeRequests.giveWay({ workspaceId, bytes, signal });
   }
@@ -61,8 +61,9 @@ export class Forwarding {
   }
 
   /**
-   * Asks the server and passes its answer on. `call`: the request that is asked; undefined for notifications, responses, and the stream
-   * of the server's own messages, on which responses to calls of the session may come. Gives a request up when the server falls silent.
+   * Asks the server and passes its response on. `call` is the request; it is undefined for notifications, responses, and the
+   * stream of the * server's own messages, which may also carry responses to calls of the session. Abandons a request when the
+   * server stays silent.
    */
   async relay(exchange: Exchange, ask: () => Promise<Response>, call: OpenCall | undefined): Promise<RelayEnd> {
     const { server, reply, session, ending } = exchange;
@@ -101,13 +102,13 @@ export class Forwarding {
       if (ending.signal.aborted) throw ending.signal.reason;
       throw error instanceof ControlPlaneError
         ? error
-        : upstreamUnavailable(server.name, "broke its answer off", error);
+        : upstreamUnavailable(server.name, "broke off its response", error);
     } finally {
       clearTimeout(timer);
     }
   }
 
-  /** Creates the report of dropped messages, which writes the first one of an answer to the log. */
+  /** Creates the report of dropped messages, which logs the first one of each response. */
   #dropping({ workspaceId, name }: McpServer): (why: string) => void {
     let dropped = 0;
     return (why) => {
@@ -116,10 +117,10 @@ export class Forwarding {
     };
   }
 
-  /** Ends the answer to a request that the server left open. The client may resume a stream of its session. */
+  /** Ends the response to a request that the server did not answer. The client may resume a stream of its session. */
   async #unanswered({ server, reply, session, ending }: Exchange, call: OpenCall, end: RelayEnd): Promise<RelayEnd> {
     if (call.isAnswered) {
-      // On another stream of the session.
+      // The response came on another stream of the session.
       reply.beginStream();
       reply.end();
       return "answered";
@@ -127,9 +128,9 @@ export class Forwarding {
     if (!reply.hasBegun || session === undefined || ending.signal.aborted) {
       const reason: unknown = ending.signal.aborted
         ? ending.signal.reason
-        : upstreamUnavailable(server.name, "closed its answer before the response");
+        : upstreamUnavailable(server.name, "closed its stream before the response");
       noteFault(this.#options.log, server, reason);
-      if (!reply.isOver) await reply.finish(faultOf(call.id, reason));
+      if (!reply.isOver) await reply.finish(errorFromFault(call.id, reason));
       return "answered";
     }
     reply.end();
@@ -145,23 +146,23 @@ export class Forwarding {
     if (call?.method !== "tools/call") return error;
     const text = `${message}. The tool may have run; ask for less at once.`;
     const reasons = [{ code: "RESULT_TOO_LONG", message }];
-    return resultOf(id, inGeneration(generation, refusal(text, { decision: "allow", reasons })));
+    return createResult(id, inGeneration(generation, refusal(text, { decision: "allow", reasons })));
   }
 }
 
-/** Adds the members that every result has in its generation. */
+/** Adds the members that every result of a generation has. */
 export function inGeneration(generation: Generation, result: JsonObject): JsonObject {
   return generation === "stateless" ? { resultType: "complete", ...result } : result;
 }
 
-/** Returns the members of `_meta` that say which version and capabilities a stateless client has. */
+/** Returns the members of `_meta` with the version and capabilities of a stateless client. */
 export function envelopeOf(params: JsonObject): JsonObject {
   const meta = ownValue(params, "_meta");
   if (!isJsonObject(meta)) return {};
   return Object.fromEntries(Object.entries(meta).filter(([name]) => name.startsWith("io.modelcontextprotocol/")));
 }
 
-/** Writes a fault of a server to the log, or one that nobody expects. Refusals of the control plane are none. */
+/** Logs a fault of a server, or an unexpected fault. Refusals by the control plane are not logged. */
 export function noteFault(log: StoreLog, { workspaceId, name }: McpServer, error: unknown): void {
   const known = error instanceof ControlPlaneError ? error : undefined;
   if (known !== undefined && known.reason !== ErrorReason.MCP_UPSTREAM_UNAVAILABLE) return;

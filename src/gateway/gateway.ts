@@ -23,15 +23,15 @@ import {
   standardHeaders,
 } from "./headers.ts";
 import {
-  errorOf,
-  faultOf,
+  createError,
+  createResult,
+  errorFromFault,
   isRequest,
   isResponse,
   RPC_CODES,
   type RpcId,
   type RpcMessage,
   type RpcRequest,
-  resultOf,
   rpcMessageFrom,
 } from "./messages.ts";
 import type { RequestOrigins } from "./origin.ts";
@@ -59,20 +59,20 @@ export interface GatewayOptions extends ToolCallsOptions, ToolListsOptions, Forw
   readonly maxBodyBytes: number;
 }
 
-/** A request of a client before it is known which generation it speaks. */
+/** A client's request before its generation is known. */
 interface Given extends Pick<Exchange, "caller" | "server" | "ending" | "bytes"> {
   readonly reply: Reply;
 }
 
-/** Headers in which a client repeats arguments. */
+/** Headers in which a client repeats arguments of a call. */
 type Parameters = Readonly<Record<string, string>>;
 
 const PREFIX = "/mcp";
 const MAX_DEPTH = 64;
 const SESSION_HEADER = "mcp-session-id";
-const CLIENT_LEFT = "the client went away";
+const CLIENT_LEFT = "the client disconnected";
 
-/** Serves `/mcp/{name}`: a reverse proxy in front of MCP servers that decides every call of a tool. */
+/** Serves `/mcp/{name}`: a reverse proxy in front of MCP servers that decides every tool call. */
 export class McpGateway {
   readonly prefix = PREFIX;
   readonly #options: GatewayOptions;
@@ -83,7 +83,7 @@ export class McpGateway {
   readonly #forwarding: Forwarding;
   readonly #lists: ToolLists;
   readonly #tasks: EscalationTasks;
-  /** Messages of clients that are read, held or forwarded. */
+  /** Bytes of clients' messages that are read, held or forwarded. */
   readonly #held = new HeldBytes();
   readonly #outcomes: Counter;
 
@@ -101,7 +101,7 @@ export class McpGateway {
     const registers = [options.metrics];
     this.#outcomes = new Counter({
       name: "acp_mcp_calls_total",
-      help: "Tool calls through the MCP gateway, by what became of them.",
+      help: "Tool calls through the MCP gateway, by outcome.",
       labelNames: ["outcome"],
       registers,
     });
@@ -138,7 +138,7 @@ export class McpGateway {
     await this.#options.upstreams.close();
   }
 
-  /** Connects to a server, lists its tools and pins them, on behalf of a person. Rejects with MCP_UPSTREAM_UNAVAILABLE. */
+  /** Connects to a server on behalf of a person, lists its tools and pins them. Rejects with MCP_UPSTREAM_UNAVAILABLE. */
   async refresh(server: McpServer, by: string, signal: AbortSignal): Promise<Iterable<ReviewedTool>> {
     const { upstreams, definitions } = this.#options;
     const tools = await upstreams.listOnce(server, signal);
@@ -163,7 +163,7 @@ export class McpGateway {
     });
     const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
     try {
-      // Once more: an end before the watch began is not reported.
+      // Identified again: the watch does not report an end before it began.
       const { isEnded } = await callers.identify(request, at);
       const now = { ...caller, isEnded };
       await this.#method(request, { caller: now, server, reply: new Reply(response), bytes: 0, ending });
@@ -198,11 +198,14 @@ export class McpGateway {
   async #receive(request: IncomingMessage, given: Given, value: unknown): Promise<void> {
     const { reply, server, caller } = given;
     if (Array.isArray(value)) {
-      return reply.json(400, errorBody(RPC_CODES.invalidRequest, "batches are not served; send one message a request"));
+      return reply.json(
+        400,
+        errorBody(RPC_CODES.invalidRequest, "batches are not supported; send one message per request"),
+      );
     }
     const message = rpcMessageFrom(value);
     if (message === undefined) {
-      return reply.json(400, errorBody(RPC_CODES.invalidRequest, "the body is no JSON-RPC 2.0 message"));
+      return reply.json(400, errorBody(RPC_CODES.invalidRequest, "the body is not a JSON-RPC 2.0 message"));
     }
     const outcome = classifyInboundRequest({ httpMethod: "POST", ...standardHeaders(request), body: value });
     if (outcome.kind === "reject") {
@@ -223,7 +226,7 @@ export class McpGateway {
     const parameters = parameterHeaders(request);
     try {
       const isModern = outcome.kind === "modern";
-      // The decision on a call of a tool looks at the agent itself.
+      // The decision on a tool call checks the agent itself.
       const isDecided = isRequest(message) && message.method === "tools/call" && !caller.isEnded;
       const ended = isDecided ? undefined : await this.#options.ends.endOf(caller);
       if (ended !== undefined) return await this.#refuseEnded(given, ended, isModern, message);
@@ -239,11 +242,13 @@ export class McpGateway {
     } catch (error) {
       if (!isRequest(message) || httpStatusOf(error) === 404 || httpStatusOf(error) === 401) throw error;
       noteFault(this.#options.log, server, error);
-      await reply.finish(faultOf(message.id, error));
+      await reply.finish(errorFromFault(message.id, error));
     }
   }
 
-  /** Refuses a message of a caller that has ended: a stateless call of a tool on record, and anything else. */
+  /**
+   * Refuses a message of a caller that has ended. A stateless tool call is refused on record, any other message without a record.
+   */
   async #refuseEnded(
     { caller, server, ending, reply, bytes }: Given,
     ended: ControlPlaneError,
@@ -257,7 +262,7 @@ export class McpGateway {
     const call = { server, caller, sessionId: undefined, tool, arguments: args, bytes, signal: ending.signal };
     const outcome = await this.#calls.refuse(call, ended);
     this.#count(outcome);
-    await reply.finish(resultOf(message.id, inGeneration("stateless", outcome.result)));
+    await reply.finish(createResult(message.id, inGeneration("stateless", outcome.result)));
   }
 
   /** Opens a session. */
@@ -286,14 +291,14 @@ export class McpGateway {
         return answer;
       };
       const end = await this.#forwarding.relay(exchange, open, call);
-      if (end !== "answered") await fail(new Error("the server opened no session"));
+      if (end !== "answered") await fail(new Error("the server did not open a session"));
     } catch (error) {
       await fail(error);
       throw error;
     }
   }
 
-  /** Passes a message on, or decides it. `parameters`: headers in which the client repeats arguments. */
+  /** Passes a message on, or decides it. `parameters` are headers in which the client repeats arguments. */
   async #exchange(exchange: Exchange, message: RpcMessage, parameters: Parameters): Promise<void> {
     if (isRequest(message)) return this.#request(exchange, message, parameters);
     if (!isResponse(message) && message.method === "notifications/cancelled") this.#cancel(exchange, message.params);
@@ -305,7 +310,7 @@ export class McpGateway {
     const { session, reply, ending } = exchange;
     if (session?.open.has(request.id)) {
       const text = "a request with this id is in flight in the session";
-      return reply.finish(errorOf(request.id, RPC_CODES.invalidRequest, text));
+      return reply.finish(createError(request.id, RPC_CODES.invalidRequest, text));
     }
     if (this.#tasks.isOwn(exchange, request)) return this.#answerTask(exchange, request);
     const call = new OpenCall(request, ending, this.#changeOf(exchange, request));
@@ -315,12 +320,12 @@ export class McpGateway {
       if (request.method === "tools/call") isKept = !(await this.#callTool(exchange, request, call, parameters));
       else isKept = !(await this.#forward(exchange, request, call));
     } finally {
-      // One that broke off may be answered when the client resumes its stream.
+      // A call whose response broke off may be answered when the client resumes its stream.
       if (!isKept) session?.open.delete(request.id);
     }
   }
 
-  /** Returns the change to the answer of a request; undefined if it is passed on as it is. */
+  /** Returns the change to the response of a request; undefined if the response is passed on unchanged. */
   #changeOf(exchange: Exchange, request: RpcRequest): OpenCall["transform"] | undefined {
     if (request.method === "tools/list") return this.#lists.filter(exchange, request);
     const isDiscovery = exchange.generation === "stateless" && request.method === "server/discover";
@@ -332,7 +337,7 @@ export class McpGateway {
     await exchange.reply.finish(response, response.error?.code === RPC_CODES.missingCapability ? 400 : 200);
   }
 
-  /** Sends a request to the server and passes its answer on. Resolves with false if the server may answer it later. */
+  /** Sends a request to the server and passes the response on. Resolves with false if the server may answer later. */
   async #forward(exchange: Exchange, request: RpcRequest, call: OpenCall): Promise<boolean> {
     await this.#forwarding.giveWay(exchange);
     exchange.ending.signal.throwIfAborted();
@@ -341,14 +346,14 @@ export class McpGateway {
     return end === "answered";
   }
 
-  /** Decides a call of a tool, and forwards it once if it may pass. Resolves with false if the server may answer it later. */
+  /** Decides a tool call, and forwards it once if it is allowed. Resolves with false if the server may answer later. */
   async #callTool(exchange: Exchange, request: RpcRequest, call: OpenCall, parameters: Parameters): Promise<boolean> {
     const { server, caller, session, reply, bytes, ending, generation, headers } = exchange;
     const { id, params = {} } = request;
     const tool = ownValue(params, "name");
     const args = ownValue(params, "arguments") ?? {};
     if (typeof tool !== "string" || !isJsonObject(args)) {
-      await reply.finish(errorOf(id, RPC_CODES.invalidParams, "`name` must be text and `arguments` an object"));
+      await reply.finish(createError(id, RPC_CODES.invalidParams, "`name` must be text and `arguments` an object"));
       return true;
     }
     if (exchange.endpoint.continues?.(request.method, params) === true) {
@@ -361,8 +366,8 @@ export class McpGateway {
     if (known === undefined && Object.keys(parameters).length > 0) known = await review();
     const header = disagreeingParameter(parameters, known?.repeated ?? [], args);
     if (header !== undefined) {
-      const text = `the header \`${header}\` says something else than the argument that it repeats`;
-      await reply.finish(errorOf(id, RPC_CODES.headerMismatch, text), 400);
+      const text = `the header \`${header}\` differs from the argument that it repeats`;
+      await reply.finish(createError(id, RPC_CODES.headerMismatch, text), 400);
       return true;
     }
     const token = ownValue((ownValue(params, "_meta") ?? {}) as JsonObject, "progressToken");
@@ -374,12 +379,12 @@ export class McpGateway {
     this.#count(outcome);
     if (outcome.kind === "escalated") {
       const meta = { [DECISION_META]: decisionMeta(outcome.sealed) };
-      await reply.finish(resultOf(id, await this.#tasks.create(exchange, outcome.sealed.escalationId ?? "", meta)));
+      await reply.finish(createResult(id, await this.#tasks.create(exchange, outcome.sealed.escalationId ?? "", meta)));
       return true;
     }
     if (outcome.kind === "answer") {
       this.#noteRefusal(exchange, tool, outcome);
-      await reply.finish(resultOf(id, inGeneration(generation, outcome.result)));
+      await reply.finish(createResult(id, inGeneration(generation, outcome.result)));
       return true;
     }
     const given = outcome.arguments === args ? parameters : undefined;
@@ -388,7 +393,7 @@ export class McpGateway {
     return this.#forward({ ...exchange, headers: { ...headers, ...repeated } }, forwarded, call);
   }
 
-  /** Writes a refusal to the log that no decision records: the tool is unknown, changed or unusable. */
+  /** Logs a refusal without a recorded decision: the tool is unknown, changed or unusable. */
   #noteRefusal({ server, caller }: Exchange, tool: string, { sealed, result }: ToolCallAnswer): void {
     if (sealed !== undefined) return;
     const { workspaceId, name } = server;
@@ -401,10 +406,10 @@ export class McpGateway {
     this.#outcomes.inc({ outcome: outcome.kind === "forward" ? "forwarded" : decision });
   }
 
-  /** Takes a client's cancellation to the call in flight. */
+  /** Applies a client's cancellation to the call in flight. */
   #cancel({ session }: Exchange, params: JsonObject = {}): void {
     const call = session?.open.get(ownValue(params, "requestId") as RpcId);
-    // A forwarded call is cancelled by its server, which gets the notification too.
+    // A forwarded call is cancelled by its server, which also gets the notification.
     if (call === undefined || call.isForwarded) return;
     call.ending.abort(new ControlPlaneError(ErrorReason.CANCELLED, "the client cancelled the call"));
   }
@@ -440,7 +445,7 @@ export class McpGateway {
     reply.text(200, undefined, "");
   }
 
-  /** Answers a request that reached no exchange. */
+  /** Answers a request that failed before its exchange. */
   #refuse(request: IncomingMessage, response: ServerResponse, name: string, thrown: unknown): void {
     const error = controlPlaneErrorFrom(thrown);
     if (!(thrown instanceof ControlPlaneError))
@@ -457,12 +462,12 @@ export class McpGateway {
 
 const httpStatusOf = (error: unknown): number => httpStatusFromReason(controlPlaneErrorFrom(error).reason);
 
-/** Creates an error that answers no request. */
+/** Creates an error without the id of a request. */
 function errorBody(code: number, message: string, data?: JsonObject): object {
   return { jsonrpc: "2.0", id: null, error: { code, message, ...(data === undefined ? {} : { data }) } };
 }
 
-/** Returns the server that a path names: `/mcp/{name}`. */
+/** Returns the name of the server in a path `/mcp/{name}`. */
 function serverNameFrom(url = "/"): string | undefined {
   const [path = ""] = url.split("?");
   const [, name, rest] = /^\/mcp\/([A-Za-z0-9-]{1,63})(\/?)$/.exec(path) ?? [];

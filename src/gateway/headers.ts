@@ -7,10 +7,10 @@ import type { RpcMessage } from "./messages.ts";
 type Headers = Readonly<Record<string, string>>;
 
 const ACCEPT = "application/json, text/event-stream";
-/** Headers of a client that its upstream server gets. */
+/** Headers of a client that are passed to the upstream server. */
 const PASSED_HEADERS = ["last-event-id", "mcp-protocol-version", "mcp-method", "mcp-name", "traceparent", "tracestate"];
 const PARAMETER_HEADER = /^mcp-param-/;
-/** Parameter of each method that `Mcp-Name` repeats. */
+/** Parameter that `Mcp-Name` repeats, by method. */
 const NAMED_BY: Readonly<Record<string, string>> = {
   "tools/call": "name",
   "prompts/get": "name",
@@ -20,11 +20,11 @@ const NAMED_BY: Readonly<Record<string, string>> = {
   "tasks/cancel": "taskId",
 };
 const BASE64 = /^=\?base64\?(.*)\?=$/;
-/** Text that a header carries as it is: printable ASCII without spaces at its ends. */
+/** Text that a header carries unencoded: printable ASCII without spaces at its ends. */
 const PLAIN = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/;
 const DECIMAL = /^-?\d+(\.\d+)?$/;
 
-/** Returns a header's value; undefined for one that is missing or empty. */
+/** Returns a header's value; undefined if it is missing or empty. */
 export function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
   const value = headers[name];
   return typeof value === "string" && value !== "" ? value : undefined;
@@ -42,21 +42,21 @@ export function standardHeaders(request: IncomingMessage) {
   };
 }
 
-/** Tells how `Mcp-Method` or `Mcp-Name` disagrees with the body, on which alone the gateway decides; undefined if they agree. */
+/** Describes how `Mcp-Method` or `Mcp-Name` contradicts the body, on which alone the gateway decides; undefined if they agree. */
 export function disagreement(request: IncomingMessage, message: RpcMessage): string | undefined {
   if (!("method" in message)) return undefined;
   const method = headerOf(request, "mcp-method");
   if (method !== undefined && method !== message.method) {
-    return `the header Mcp-Method names another method than the body's \`${message.method}\``;
+    return `the header Mcp-Method differs from the body's method \`${message.method}\``;
   }
   const header = headerOf(request, "mcp-name");
   const source = NAMED_BY[message.method];
   if (header === undefined || source === undefined) return undefined;
   if (decoded(header) === ownValue(message.params ?? {}, source)) return undefined;
-  return `the header Mcp-Name names something else than the body's \`${source}\``;
+  return `the header Mcp-Name differs from the body's \`${source}\``;
 }
 
-/** Returns the headers that the upstream server gets: those of the protocol, and none that says who calls. */
+/** Returns the headers for the upstream server: only headers of the protocol, without the caller's identity. */
 export function passedHeaders(request: IncomingMessage): Headers {
   const headers: Record<string, string> = { accept: ACCEPT };
   if (request.method === "POST") headers["content-type"] = "application/json";
@@ -73,7 +73,7 @@ export function parameterHeaders(request: IncomingMessage): Headers {
   return Object.fromEntries(names.map((name) => [name, headerOf(request, name) ?? ""]));
 }
 
-/** Returns the first header that says something else than the argument which it repeats; undefined if all agree. */
+/** Returns the first header that differs from the argument that it repeats. */
 export function disagreeingParameter(
   given: Headers,
   repeated: readonly RepeatedParameter[],
@@ -90,7 +90,9 @@ export function disagreeingParameter(
   })?.header;
 }
 
-/** Writes the headers that repeat arguments. `given`: those of the client, of which no other is added; undefined: all are written. */
+/**
+ * Writes the headers that repeat arguments. `given` are the client's headers, and only these are written; undefined means all.
+ */
 export function repeatedHeaders(
   given: Headers | undefined,
   repeated: readonly RepeatedParameter[],
@@ -105,12 +107,12 @@ export function repeatedHeaders(
   return headers;
 }
 
-/** Writes a text as the value of a header, in Base64 unless it is plain. */
+/** Encodes a text as the value of a header, in Base64 unless it is plain. */
 export function encodedHeader(text: string): string {
   return PLAIN.test(text) && !BASE64.test(text) ? text : `=?base64?${Buffer.from(text).toString("base64")}?=`;
 }
 
-/** Reads the value of a header; undefined for Base64 that is not canonical, or no UTF-8. */
+/** Decodes the value of a header; undefined for Base64 that is not canonical or not UTF-8. */
 function decoded(value: string): string | undefined {
   const base64 = BASE64.exec(value)?.[1];
   if (base64 === undefined) return value;

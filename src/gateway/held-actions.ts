@@ -14,7 +14,7 @@ import type { SealedDecision } from "../state/types.ts";
 import type { McpCaller } from "./caller.ts";
 import { findUsableApproval } from "./usable-approval.ts";
 
-/** The action of a tool call, as it is asked for. */
+/** Request for a decision on a tool call. */
 export interface ToolRequest {
   readonly actionType: string;
   readonly tool: string;
@@ -23,37 +23,37 @@ export interface ToolRequest {
   readonly sessionId?: string;
 }
 
-/** An action of an agent whose runtime waits for the answer. */
+/** An action whose caller waits for the outcome. */
 export interface HeldAction {
   readonly caller: McpCaller;
   readonly arguments: JsonObject;
-  /** The request that asks for the decision on these arguments. */
+  /** Creates the request for a decision on these arguments. */
   readonly requestFor: (args: JsonObject) => ToolRequest;
-  /** Size of the message that the action came in. */
+  /** Size of the message with the action. */
   readonly bytes: number;
-  /** Aborts when nobody waits for the answer any more. */
+  /** Aborts when nobody waits for the outcome any more. */
   readonly signal: AbortSignal;
-  /** Milliseconds for which it waits for a person; 0: not at all. */
+  /** Milliseconds to wait for a person; 0 means not at all. */
   readonly holdMs: number;
-  /** Called every 10 seconds while it waits. Default: nobody is told. */
+  /** Called every 10 seconds during the wait. Default: nothing is called. */
   readonly onWaiting?: ((escalationId: string, seconds: number) => Promise<void> | undefined) | undefined;
-  /** Checks, after a person has approved, that the action still is what it was. Default: it is. */
+  /** Checks, after an approval, that the tool of the action has not changed. Default: it has not. */
   readonly isUnchanged?: (() => Promise<boolean>) | undefined;
 }
 
 /** Decision on an action. */
 export type DecidedOutcome =
-  /** May run with these arguments, once. */
+  /** The action may run with these arguments, once. */
   | { readonly kind: "allowed"; readonly arguments: JsonObject; readonly sealed: SealedDecision }
   | { readonly kind: "blocked"; readonly sealed: SealedDecision }
-  /** Waits for a person. */
+  /** The action waits for a person. */
   | { readonly kind: "pending"; readonly sealed: SealedDecision };
 
-/** Fate of an action; `pending` if nobody answered in time, and then the escalation goes on. */
+/** Outcome of a held action; `pending` if nobody answered in time, while the escalation continues. */
 export type HeldOutcome =
   | DecidedOutcome
   | { readonly kind: "rejected"; readonly sealed: SealedDecision; readonly escalation: Escalation }
-  /** Approved, but no longer what it was. */
+  /** The action is approved, but its tool has changed. */
   | { readonly kind: "changed"; readonly sealed: SealedDecision };
 
 /** Parts of `HeldActions`. */
@@ -61,7 +61,7 @@ export interface HeldActionsOptions {
   readonly intercept: Intercept;
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly pool: Pool;
-  /** Turns of actions that came in large messages. */
+  /** Queue for actions in large messages. */
   readonly largeRequests: Pick<LargeRequests, "giveWay">;
 }
 
@@ -77,7 +77,7 @@ export class HeldActions {
     this.#options = options;
   }
 
-  /** Decides an action by the one use-case. Presents `escalationId`, else an unused approval of the same action. */
+  /** Decides an action. Presents `escalationId`, else an unused approval of the same action. */
   async intercept(action: HeldAction, args: JsonObject, escalationId?: string): Promise<SealedDecision> {
     const { caller, signal, bytes } = action;
     const { workspaceId, keyId, role, agentId, isKeyBound } = caller;
@@ -97,12 +97,12 @@ export class HeldActions {
     return this.#options.intercept({ workspaceId, action: { ...asked, escalationId: presented }, waiter });
   }
 
-  /** Decides an action and waits for the person whom it needs. Rejects when the signal aborts. */
+  /** Decides an action, and waits for a person if it escalates. Rejects when the signal aborts. */
   async decide(action: HeldAction): Promise<HeldOutcome> {
     return this.settle(action, await this.intercept(action, action.arguments));
   }
 
-  /** Waits for the person whom a decided action needs. Rejects when the signal aborts. */
+  /** Waits for a person if a decided action escalated. Rejects when the signal aborts. */
   async settle(action: HeldAction, decided: SealedDecision): Promise<HeldOutcome> {
     const startedAt = performance.now();
     const ending = AbortSignal.timeout(action.holdMs);
@@ -115,15 +115,15 @@ export class HeldActions {
       if (escalation === undefined) return outcome;
       if (isRejected(escalation)) return { kind: "rejected", sealed, escalation };
       outcome = (await this.resume(action, escalation)) ?? { kind: "changed", sealed };
-      // Escalated again: another identical call has used the approval, and this one waits for its own.
+      // Escalated again: an identical call has used the approval, so this one waits for another.
       if (ending.aborted || escalation.status === "rejected") return outcome;
     }
     return outcome;
   }
 
   /**
-   * Decides an action with the approval of its escalation, and with the arguments that the person put in place of its own. Undefined if
-   * the action is no longer what it was.
+   * Decides an action again with the approval of its escalation, and with the person's edited arguments if there are any.
+   * Undefined if the * action's tool has changed.
    */
   async resume(action: HeldAction, approved: Escalation): Promise<DecidedOutcome | undefined> {
     if (!((await action.isUnchanged?.()) ?? true)) return undefined;
@@ -141,7 +141,7 @@ export class HeldActions {
     return getEscalation({ log, pool: this.#options.pool }, escalationId, agentId);
   }
 
-  /** Takes back one ask of the caller's agent. Does nothing for an escalation that has been resolved. */
+  /** Withdraws one request of the caller's agent for approval. Does nothing if the escalation is resolved. */
   async withdraw({ workspaceId, agentId, keyId: by }: McpCaller, escalationId: string): Promise<void> {
     const log = await this.#options.logs.of(workspaceId);
     try {
@@ -151,13 +151,13 @@ export class HeldActions {
     }
   }
 
-  /** Tells if the approval of an escalation was used or has expired. */
+  /** Tests whether the approval of an escalation was used or has expired. */
   async isSpent({ workspaceId }: McpCaller, { status, usedBy, expiresAtMs }: Escalation): Promise<boolean> {
     const { nowMs } = await this.#options.logs.of(workspaceId);
     return usedBy !== null || (status === "approved" && expiresAtMs <= nowMs);
   }
 
-  /** Returns the escalation once it is resolved; undefined when the signal aborts before. */
+  /** Returns the escalation once it is resolved; undefined if the signal aborts first. */
   async #wait(
     { caller: { workspaceId, agentId }, onWaiting }: HeldAction,
     { escalationId = "" }: SealedDecision,
@@ -185,6 +185,6 @@ function outcomeOf(sealed: SealedDecision, args: JsonObject): DecidedOutcome {
   return { kind: sealed.decision === "block" ? "blocked" : "pending", sealed };
 }
 
-/** True for an escalation that was rejected, and not with other arguments in place of its own. */
+/** True for an escalation that was rejected without edited arguments. */
 const isRejected = ({ status, editedArguments }: Escalation): boolean =>
   status === "rejected" && editedArguments === null;

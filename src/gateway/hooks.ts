@@ -17,7 +17,7 @@ import type { HeldAction, HeldActions, HeldOutcome } from "./held-actions.ts";
 import type { McpEnds } from "./session-ends.ts";
 import { blockedText, escalationPage, pendingText, rejectedText } from "./tool-results.ts";
 
-/** Coding agents whose hooks are answered, by the last part of the path. */
+/** Supported coding agents, by the last part of the path. */
 type CodingAgent = "claude-code" | "codex";
 
 /** Parts and settings of the hooks. */
@@ -25,10 +25,10 @@ export interface CodingAgentHooksOptions {
   readonly held: Pick<HeldActions, "decide">;
   readonly callers: Pick<McpCallers, "identify">;
   readonly ends: Pick<McpEnds, "watch">;
-  /** Turns of large events. */
+  /** Queue for large events. */
   readonly largeRequests: Pick<LargeRequests, "giveWay">;
   readonly log: Logger;
-  /** Base URL of the dashboard's pages; undefined: none is known. */
+  /** Base URL of the dashboard's pages; undefined if it is unknown. */
   readonly publicUrl: string | undefined;
   /** Maximum bytes of an event. */
   readonly maxBodyBytes: number;
@@ -43,7 +43,7 @@ interface HookCall {
   readonly hold: (bytes: number) => void;
 }
 
-/** An event before a tool runs, as far as the decision needs it. */
+/** The part of a `PreToolUse` event that the decision needs. */
 interface ToolEvent {
   readonly tool: string;
   readonly input: JsonObject;
@@ -56,10 +56,10 @@ type Answer =
   | { readonly decision: "allow"; readonly input: JsonObject; readonly isEdited: boolean }
   | { readonly decision: "deny" | "ask"; readonly reason: string };
 
-/** How one hook wants to be answered, from the query of its URL. */
+/** Settings of one hook, from the query of its URL. */
 interface HookSettings {
   readonly holdMs: number;
-  /** Answer to an action that nobody approved in time. */
+  /** Answer if nobody approves in time. */
   readonly whenPending: "deny" | "ask";
 }
 
@@ -76,12 +76,12 @@ const MCP_TOOL = /^mcp__(.+?)__(.+)$/s;
 
 /**
  * Serves `POST /v1/hooks/claude-code` and `/v1/hooks/codex`: the hooks that these coding agents call before they run a tool
- * (event `PreToolUse`). Every response is an answer of the hook's protocol with status 200, a fault included, which is a denial
- * with its reason: the clients run the tool after any other response unless they are told otherwise.
+ * (event * `PreToolUse`). Every response is an answer of the hook's protocol with status 200. A fault becomes a denial with its
+ * reason, because the * clients by default run the tool after any other response.
  */
 export class CodingAgentHooks {
   readonly #options: CodingAgentHooksOptions;
-  /** Events that are read or held. */
+  /** Bytes of events that are read or held. */
   readonly #held = new HeldBytes();
 
   constructor(options: CodingAgentHooksOptions) {
@@ -146,7 +146,7 @@ export class CodingAgentHooks {
       wire: "rest",
       key,
     });
-    return { decision: "deny", reason: `The control plane decided nothing: ${fault.message}. The tool did not run.` };
+    return { decision: "deny", reason: `The control plane could not decide: ${fault.message}. The tool did not run.` };
   }
 }
 
@@ -183,7 +183,9 @@ function eventFrom(value: unknown): ToolEvent {
   };
 }
 
-/** Names a tool as the gateway does: `server.tool` for an MCP server's, `claude-code.Bash` for a tool of the client itself. */
+/**
+ * Names a tool as the gateway does: `server.tool` for an MCP server's tool, `claude-code.Bash` for a tool of the client itself.
+ */
 function actionOf(
   client: CodingAgent,
   { tool, input, about }: ToolEvent,
@@ -217,7 +219,10 @@ function answerFrom(
   return { decision: whenPending, reason: pendingText(tool, sealed, escalationPage(publicUrl, sealed)) };
 }
 
-/** Writes an answer as the client reads it. Codex takes `allow` only with another input, and silence for the one that it has. */
+/**
+ * Writes an answer in the client's form. Codex accepts `allow` only with edited input; an unedited call is allowed by an empty
+ * answer.
+ */
 function messageFrom(client: CodingAgent, answer: Answer): JsonObject {
   if (answer.decision !== "allow") {
     const { decision, reason } = answer;

@@ -5,12 +5,12 @@ import { type Endpoint, type EndpointRequest, upstreamUnavailable } from "./endp
 
 /** Timeouts of connections to upstream servers, milliseconds. */
 const CONNECT_MS = 10_000;
-/** Above every hold and the call timeout, which end a call themselves. */
+/** Above every hold and the call timeout, which end a call first. */
 const SILENT_MS = 7_200_000;
-/** Connections to one server of one control plane process. */
+/** Maximum connections of this process to one server. */
 const MAX_CONNECTIONS = 512;
 
-/** Opens HTTP connections to upstream servers, to allowed addresses only. Node has no `Agent` with a `lookup` for its own `fetch`. */
+/** Opens HTTP connections to upstream servers at allowed addresses. Node's own `fetch` accepts no `Agent` with a `lookup`. */
 export class HttpConnections {
   readonly #agent: Agent;
 
@@ -24,7 +24,7 @@ export class HttpConnections {
     });
   }
 
-  /** Fetches as the standard does, with no redirect followed. */
+  /** Standard `fetch`, without following redirects. */
   readonly fetch = async (input: string | URL, init: RequestInit = {}): Promise<Response> => {
     const { body, headers, method, signal } = init;
     const response = await fetch(input, {
@@ -42,7 +42,7 @@ export class HttpConnections {
   }
 }
 
-/** An upstream server that speaks Streamable HTTP of the caller's generation itself. */
+/** Endpoint of an upstream server that itself speaks Streamable HTTP of the caller's generation. */
 export class HttpEndpoint implements Endpoint {
   readonly #server: McpServer;
   readonly #fetch: HttpConnections["fetch"];

@@ -6,7 +6,7 @@ import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { digestOf } from "../tree/canonical.ts";
 import type { WatchEnd } from "./endpoint.ts";
 
-/** Milliseconds for which a call waits for its client's answer, and calls of one session that may wait. */
+/** Milliseconds that a call waits for its client's answer, and maximum waiting calls of one session. */
 const MAX_WAIT_MS = 600_000;
 const MAX_WAITING = 64;
 /** Methods whose result may ask for input. */
@@ -14,13 +14,13 @@ const METHODS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "reso
 /** Name of the one question of a round. */
 const QUESTION = "input";
 
-/** A request of a client, without what belongs to its generation. */
+/** A client's request without the members of its generation. */
 export interface CarriedRequest {
   readonly method: string;
   readonly params: JsonObject | undefined;
 }
 
-/** Sends a request to the server. `context`: the client's request that is answered now. */
+/** Sends a request to the server. `context` belongs to the client's current request. */
 export type Carry = (
   request: CarriedRequest,
   signal: AbortSignal,
@@ -32,15 +32,15 @@ interface Question extends CarriedRequest {
   readonly answer: PromiseWithResolvers<JsonObject>;
 }
 
-/** A request that the server works on, over one round or several. */
+/** A request in progress at the server, over one round or several. */
 class Call {
   readonly digest: string;
   readonly ending = new AbortController();
   readonly questions: Question[] = [];
   context: ServerContext["mcpReq"];
-  /** State by which the client goes on with it, while it waits. */
+  /** `requestState` with which the client continues the call while it waits. */
   state: string | undefined;
-  /** Ends the watch of its caller's rights, which begins when it waits. */
+  /** Ends the watch over the caller's rights, which begins when the call waits. */
   unwatch: () => void = () => undefined;
   /** Never rejects unhandled: a call may end between two rounds. */
   readonly #result: Promise<JsonObject>;
@@ -58,7 +58,7 @@ class Call {
     this.#onQuestion();
   }
 
-  /** Resolves with the result, or with undefined once a question waits. */
+  /** Resolves with the result, or with undefined once the server asks a question. */
   async next(): Promise<JsonObject | undefined> {
     if (this.questions.length > 0) return undefined;
     const asked = new Promise<undefined>((resolve) => {
@@ -74,9 +74,9 @@ class Call {
 }
 
 /**
- * Input that a server with sessions asks of a stateless client, as the multi-round-trip requests of 2026-07-28 have it. The call
- * that asks stays open at the server while its client answers, and goes on with the request that brings the answer. It waits in this
- * process, for the client that made it, and for these arguments alone.
+ * Requests for input by a server with sessions to a stateless client, as multi-round-trip requests of 2026-07-28. The call stays
+ * open at * the server while its client answers, and continues with the request that brings the answer. It waits in this process,
+ * only for the * client that made it, and only for the same arguments.
  */
 export class InputRounds {
   /** Calls at the server, the oldest first. */
@@ -89,8 +89,8 @@ export class InputRounds {
   });
 
   /**
-   * Serves one round of a request: its first, or the one that its `requestState` continues. `watch`: ends a call that waits when its
-   * caller may call no more.
+   * Serves one round of a request: the first one, or the round that its `requestState` continues. `watch` ends a waiting call
+   * when its * caller loses its right to call.
    */
   async serve(request: CarriedRequest, { mcpReq }: ServerContext, carry: Carry, watch?: WatchEnd): Promise<JsonObject> {
     if (!METHODS.has(request.method)) return carry(request, mcpReq.signal, () => mcpReq);
@@ -111,18 +111,21 @@ export class InputRounds {
     }
   }
 
-  /** Tests whether a request goes on with a call that waits for it. */
+  /** Tests whether a request continues a waiting call. */
   continues(request: CarriedRequest): boolean {
     const state = ownValue(request.params ?? {}, "requestState");
     return typeof state === "string" && this.#waiting.get(state)?.digest === digestOfCall(request);
   }
 
-  /** Asks a client for the server. A session does not tell which call needs the input: the latest one that has not asked. */
+  /**
+   * Asks a client on behalf of the server. A session does not say which call needs the input, so the latest call without a
+   * question is taken.
+   */
   ask({ method, params }: CarriedRequest): Promise<JsonObject> {
     const calls = [...this.#open];
     const call = calls.findLast(({ questions }) => questions.length === 0) ?? calls.at(-1);
     if (call === undefined) {
-      throw new ProtocolError(ProtocolErrorCode.InvalidRequest, "a stateless client can be asked during a call only");
+      throw new ProtocolError(ProtocolErrorCode.InvalidRequest, "a stateless client can only be asked during a call");
     }
     const answer = Promise.withResolvers<JsonObject>();
     call.ask({ method, params, answer });
@@ -141,7 +144,7 @@ export class InputRounds {
     return call;
   }
 
-  /** Takes the answer to the call that a state names. One that is missing is asked for again. */
+  /** Passes the client's answer to the call of a state. A missing answer is asked for again. */
   #resume(state: unknown, request: CarriedRequest, context: ServerContext["mcpReq"]): Call {
     const call = typeof state === "string" ? this.#waiting.get(state) : undefined;
     if (call?.digest !== digestOfCall(request)) {
@@ -160,7 +163,7 @@ export class InputRounds {
 
   async #askFor(call: Call, watch: WatchEnd | undefined): Promise<JsonObject> {
     const { method, params } = call.questions[0] as Question;
-    // Begins before the watch of this request ends.
+    // This watch begins before the watch of the request ends.
     const unwatch = await watch?.((reason) => this.#end(call, reason));
     if (unwatch !== undefined) call.unwatch = unwatch;
     call.ending.signal.throwIfAborted();
@@ -171,7 +174,7 @@ export class InputRounds {
     return inputRequired({ inputRequests: { [QUESTION]: question }, requestState: state }) as unknown as JsonObject;
   }
 
-  /** Takes a call out of those that wait. */
+  /** Removes a call from the waiting calls. */
   #goOn(call: Call): void {
     call.unwatch();
     call.unwatch = () => undefined;
@@ -186,7 +189,7 @@ export class InputRounds {
   }
 }
 
-/** Digest of what a call asks of the server, which is the same in each round. */
+/** Digest of a call's method and parameters, which are the same in each round. */
 function digestOfCall({ method, params = {} }: CarriedRequest): string {
   const { _meta, requestState, inputResponses, ...asked } = params;
   return digestOf({ method, asked });

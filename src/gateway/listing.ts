@@ -17,12 +17,12 @@ import {
 const MAX_TOOLS = 10_000;
 const MAX_PAGES = 1_000;
 const MAX_LISTING_BYTES = 8_388_608;
-/** Characters of a server's error that are told. */
+/** Maximum characters of a server's error in our message. */
 const MAX_MESSAGE = 300;
 /** Milliseconds for a whole listing. */
 const LISTING_MS = 15_000;
 
-/** How the gateway speaks to an upstream server on behalf of an exchange. */
+/** Connection of the gateway to an upstream server on behalf of an exchange. */
 export interface UpstreamLink {
   /** The server's name, for errors. */
   readonly server: string;
@@ -33,7 +33,7 @@ export interface UpstreamLink {
   readonly meta: JsonObject | undefined;
 }
 
-/** Lists all tools of a server. Rejects with MCP_UPSTREAM_UNAVAILABLE, also for a listing past its bounds. */
+/** Lists all tools of a server. Rejects with MCP_UPSTREAM_UNAVAILABLE, also if the listing exceeds its bounds. */
 export async function listTools(link: UpstreamLink, signal: AbortSignal): Promise<readonly McpTool[]> {
   const within = AbortSignal.any([signal, AbortSignal.timeout(LISTING_MS)]);
   const tools: McpTool[] = [];
@@ -51,7 +51,7 @@ export async function listTools(link: UpstreamLink, signal: AbortSignal): Promis
         `does not list its tools: ${printable(response.error.message, MAX_MESSAGE)}`,
       );
     }
-    if (!Array.isArray(listed)) throw upstreamUnavailable(link.server, "gave no list of its tools");
+    if (!Array.isArray(listed)) throw upstreamUnavailable(link.server, "did not return a list of its tools");
     for (const each of listed) if (isJsonObject(each)) tools.push(each as McpTool);
     if (tools.length > MAX_TOOLS) throw upstreamUnavailable(link.server, `lists more than ${MAX_TOOLS} tools`);
     const next = ownValue(response.result ?? {}, "nextCursor");
@@ -88,7 +88,7 @@ async function ask(
     }
     throw error;
   } finally {
-    // Nothing after the response is of interest.
+    // Anything after the response is ignored.
     ending.abort();
   }
 }
@@ -125,10 +125,10 @@ async function readResponse(
   }
   const message = isStream ? undefined : parsed(text);
   if (message !== undefined && isResponse(message) && message.id === id) return { response: message, size };
-  throw upstreamUnavailable(server, `gave no answer to a request of its tools (HTTP ${answer.status})`);
+  throw upstreamUnavailable(server, `did not answer the request for its tools (HTTP ${answer.status})`);
 }
 
-/** Parses one message; undefined for text that is none. */
+/** Parses one message; undefined for other text. */
 export function parsed(text: string): RpcMessage | undefined {
   try {
     return rpcMessageFrom(JSON.parse(text) as JsonValue);

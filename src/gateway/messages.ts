@@ -50,7 +50,7 @@ const isId = (value: unknown): value is RpcId =>
 export const isRequest = (message: RpcMessage): message is RpcRequest => "method" in message && "id" in message;
 export const isResponse = (message: RpcMessage): message is RpcResponse => !("method" in message);
 
-/** Returns a JSON-RPC message; undefined for any other value. */
+/** Returns the value as a JSON-RPC message; undefined for any other value. */
 export function rpcMessageFrom(value: unknown): RpcMessage | undefined {
   if (!isJsonObject(value as JsonValue)) return undefined;
   const { jsonrpc, id, method, params, result, error } = value as Record<string, unknown>;
@@ -66,25 +66,25 @@ export function rpcMessageFrom(value: unknown): RpcMessage | undefined {
 }
 
 /** Creates a response with a result. */
-export const resultOf = (id: RpcId, result: JsonObject): RpcResponse => ({ jsonrpc: "2.0", id, result });
+export const createResult = (id: RpcId, result: JsonObject): RpcResponse => ({ jsonrpc: "2.0", id, result });
 
 /** Creates a response with an error. */
-export function errorOf(id: RpcId, code: number, message: string, data?: JsonObject): RpcResponse {
+export function createError(id: RpcId, code: number, message: string, data?: JsonObject): RpcResponse {
   return { jsonrpc: "2.0", id, error: { code, message, ...(data === undefined ? {} : { data }) } };
 }
 
-/** Creates the response to a request that failed with any thrown value. The details of unexpected ones stay in the log. */
-export function faultOf(id: RpcId, thrown: unknown): RpcResponse {
+/** Creates the response to a failed request from any thrown value. Details of an unexpected fault stay in the log. */
+export function errorFromFault(id: RpcId, thrown: unknown): RpcResponse {
   const { reason, message, metadata } = controlPlaneErrorFrom(thrown);
   const status = httpStatusFromReason(reason);
   const code = status === 400 ? RPC_CODES.invalidParams : status === 500 ? RPC_CODES.internal : RPC_CODES.server;
-  return errorOf(id, code, message, { reason: ErrorReason[reason] ?? "INTERNAL", metadata: { ...metadata } });
+  return createError(id, code, message, { reason: ErrorReason[reason] ?? "INTERNAL", metadata: { ...metadata } });
 }
 
 /** One event of a `text/event-stream` (HTML standard §9.2). */
 export type SseEvent = EventSourceMessage;
 
-/** Reads events from chunks of bytes. `next` throws a `RangeError` for an event of more characters than allowed. */
+/** Reads events from chunks of bytes. `next` throws a `RangeError` for an event that is too long. */
 export class SseReader {
   readonly #decoder = new TextDecoder();
   readonly #parser;
@@ -112,7 +112,7 @@ export class SseReader {
     return events;
   }
 
-  /** Returns the reconnection time that the stream named since the last call, in milliseconds. */
+  /** Returns the reconnection time that the stream has sent since the last call, in milliseconds. */
   takeRetryMs(): number | undefined {
     const ms = this.#retryMs;
     this.#retryMs = undefined;
@@ -122,7 +122,7 @@ export class SseReader {
 
 const LINE_END = /\r\n|\r|\n/g;
 
-/** Writes an event. */
+/** Serialises an event. */
 export function sseText({ id, event, data }: Pick<SseEvent, "data"> & Partial<SseEvent>): string {
   const lines = data.split(LINE_END).map((line) => `data: ${line}\n`);
   const name = event === undefined ? "" : `event: ${event.replaceAll(LINE_END, " ")}\n`;

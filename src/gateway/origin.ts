@@ -3,7 +3,7 @@ import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
 /** Settings of `RequestOrigins`. */
 export interface RequestOriginsOptions {
-  /** Base URL of the service for browsers; undefined: none is known. */
+  /** Base URL of the service for browsers; undefined if it is unknown. */
   readonly publicUrl: string | undefined;
   /** Further host names by which the service is reached. */
   readonly hosts: readonly string[];
@@ -14,12 +14,12 @@ export interface RequestOriginsOptions {
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
 /**
- * Checks `Host` and `Origin` against DNS rebinding, by which a page of another site calls a service that listens on this machine
- * or in its network.
+ * Checks `Host` and `Origin` as protection against DNS rebinding, with which a page of another site calls a service on this
+ * machine or in * its network.
  */
 export class RequestOrigins {
   readonly #hosts: ReadonlySet<string>;
-  /** True if the names of the service are known: then every `Host` is checked. */
+  /** True if the names of the service are known. Only then every `Host` is checked. */
   readonly #isHostKnown: boolean;
 
   constructor({ publicUrl, hosts, listensOn }: RequestOriginsOptions) {
@@ -28,7 +28,7 @@ export class RequestOrigins {
     this.#isHostKnown = own.length > 0 || hosts.length > 0 || LOOPBACK.test(listensOn);
   }
 
-  /** Throws ORIGIN_NOT_ALLOWED for a `Host` that is not the service's, and for the `Origin` of another site. */
+  /** Throws ORIGIN_NOT_ALLOWED for the `Host` or the `Origin` of another site. */
   assertAllowed({ headers }: IncomingMessage): void {
     const host = hostnameFrom(`http://${headers.host ?? ""}`);
     if (this.#isHostKnown && !this.#isOwn(host)) throw notAllowed("Host");

@@ -9,15 +9,15 @@ const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$/;
 
 /** Settings of `ProtectedResource`. */
 export interface ProtectedResourceOptions {
-  /** Base URL of the service; undefined: loopback requests name it. */
+  /** Base URL of the service; if undefined, it is taken from loopback requests. */
   readonly publicUrl: string | undefined;
-  /** Undefined: no issuer of access tokens is configured. */
+  /** Issuer of access tokens, if one is configured. */
   readonly tokens: Pick<AccessTokens, "issuer" | "scope"> | undefined;
 }
 
 /**
- * Tells OAuth 2 clients where tokens for the gateway come from (RFC 9728), as the authorization of MCP asks. The metadata is the same
- * for names that exist and names that do not.
+ * Metadata that tells OAuth 2 clients the issuer of tokens for the gateway (RFC 9728), as MCP authorization requires. It does not
+ * reveal * whether a server exists.
  */
 export class ProtectedResource {
   readonly prefix = PREFIX;
@@ -57,7 +57,7 @@ export class ProtectedResource {
     return LOOPBACK.test(host) ? `http://${host}${path}` : undefined;
   }
 
-  /** Returns the headers that tell a refused client what is missing (RFC 6750 §3, RFC 9728 §5.1). */
+  /** Returns the challenge headers for a refused client (RFC 6750 §3, RFC 9728 §5.1). */
   challenge(request: IncomingMessage, path: string, { reason, metadata }: ControlPlaneError): Record<string, string> {
     const base = this.resourceOf(request, "");
     const at = base === undefined ? [] : [`resource_metadata="${base}${PREFIX}${path}"`];

@@ -1,7 +1,7 @@
 import { upstreamUnavailable } from "./endpoint.ts";
 import { parsed } from "./listing.ts";
 import {
-  errorOf,
+  createError,
   isResponse,
   RPC_CODES,
   type RpcId,
@@ -11,39 +11,39 @@ import {
 } from "./messages.ts";
 import type { Answer } from "./reply.ts";
 
-/** An upstream server's answer on its way to the client. */
+/** An upstream server's response on its way to the client. */
 export interface Relay {
   /** The server's name, for errors. */
   readonly server: string;
   readonly response: Response;
   readonly reply: Answer;
-  /** Id of the request that is answered; undefined for a stream of the server's own messages, and for notifications. */
+  /** Id of the answered request; undefined for a stream of the server's own messages, and for notifications. */
   readonly id: RpcId | undefined;
   /** Maximum bytes of one message. */
   readonly maxBytes: number;
-  /** Tells that the server is alive. */
+  /** Called for every message of the server. */
   readonly onMessage: () => void;
   /** Tests whether a response to this id is awaited. */
   readonly awaits: (id: RpcId) => boolean;
-  /** Changes a response before it is passed on, and takes note that it came. */
+  /** Changes a response before it is passed on, and records that it came. */
   readonly transform: (response: RpcResponse) => RpcResponse | Promise<RpcResponse>;
   /** Reports a message that is not passed on. */
   readonly onDropped: (why: string) => void;
-  /** Creates the response in place of one that is too long. */
+  /** Creates the replacement for a response that is too long. */
   readonly tooLong: (id: RpcId) => RpcResponse;
 }
 
 /** Result of a relay. */
 export type RelayEnd = "answered" | "ended" | "broken";
 
-/** Headers of an upstream server's answer that the client gets. */
+/** Headers of an upstream server's response that are passed to the client. */
 const PASSED_HEADERS = ["allow", "retry-after"];
-/** Bytes of the body of an HTTP error. */
+/** Maximum bytes of the body of an HTTP error. */
 const MAX_ERROR_BYTES = 65_536;
 
 /**
- * Passes an upstream server's answer on: one message, or a stream of them. Messages that are no JSON-RPC, and responses that nobody
- * awaits, are dropped. `ended`: the stream ended without a response to `id`; `broken`: it broke off.
+ * Passes an upstream server's response on: one message, or a stream of messages. Drops messages that are not JSON-RPC, and
+ * responses that * are not awaited. Returns `ended` if the stream ended without a response to `id`, and `broken` if it broke off.
  */
 export async function relay(options: Relay): Promise<RelayEnd> {
   const { response, reply } = options;
@@ -74,15 +74,15 @@ async function relayWhole(options: Relay, type: string | undefined): Promise<Rel
     reply.text(response.status, undefined, "");
     return "ended";
   }
-  // An error before the message was looked at has no id, or is plain text.
+  // An error from before the message was read has no id, or is plain text.
   if (!response.ok && !reply.hasBegun) {
     reply.text(response.status, type === "application/json" ? type : "text/plain; charset=utf-8", text);
     return "ended";
   }
-  throw upstreamUnavailable(server, `answered with something else than a response (HTTP ${response.status})`);
+  throw upstreamUnavailable(server, `did not answer with a response (HTTP ${response.status})`);
 }
 
-/** Reads a body as text; undefined past its bound. */
+/** Reads a body as text; undefined if it exceeds its bound. */
 async function readText(response: Response, maxBytes: number): Promise<string | undefined> {
   const decoder = new TextDecoder();
   let text = "";
@@ -122,11 +122,11 @@ async function relayStream(options: Relay): Promise<RelayEnd> {
   return isAnswered ? "answered" : "ended";
 }
 
-/** Returns the message to pass on; undefined for one that is dropped. */
+/** Returns the message to pass on; undefined for a dropped message. */
 async function passed(options: Relay, text: string): Promise<RpcMessage | undefined> {
   const message = parsed(text);
   if (message === undefined) {
-    options.onDropped("is no JSON-RPC message");
+    options.onDropped("is not a JSON-RPC message");
     return undefined;
   }
   if (!isResponse(message)) return message;
@@ -139,5 +139,5 @@ async function passed(options: Relay, text: string): Promise<RpcMessage | undefi
 
 /** Creates the response to a call whose result is too long. */
 export function tooLongError(id: RpcId, server: string, maxBytes: number): RpcResponse {
-  return errorOf(id, RPC_CODES.server, `MCP server \`${server}\` answered with more than ${maxBytes} bytes`);
+  return createError(id, RPC_CODES.server, `MCP server \`${server}\` answered with more than ${maxBytes} bytes`);
 }

@@ -8,19 +8,19 @@ const STREAM_HEADERS = {
   "x-accel-buffering": "no",
   "x-content-type-options": "nosniff",
 };
-/** Milliseconds between comments on a quiet stream: common proxies drop connections that idle for 30 s. */
+/** Milliseconds between comments on an idle stream: common proxies drop a connection after 30 s without traffic. */
 const KEEP_ALIVE_MS = 15_000;
 
-/** An answer that is passed on: to a client, or kept for one that asks later. */
+/** Receiver of a response: a client, or a buffer for a client that asks later. */
 export type Answer = Pick<
   Reply,
   "hasBegun" | "isOver" | "setHeader" | "beginStream" | "event" | "retry" | "message" | "finish" | "text" | "end"
 >;
 
-/** The answer to one HTTP request: one JSON message, or a stream of events. */
+/** Response to one HTTP request: one JSON message, or a stream of events. */
 export class Reply {
   readonly #response: ServerResponse;
-  /** Headers that every answer of the exchange carries, such as the session. */
+  /** Headers of every response of the exchange, such as the session. */
   readonly #headers: Record<string, string> = {};
   #keepAlive: NodeJS.Timeout | undefined;
 
@@ -28,22 +28,22 @@ export class Reply {
     this.#response = response;
   }
 
-  /** True once an answer has begun. */
+  /** True once the response has begun. */
   get hasBegun(): boolean {
     return this.#response.headersSent;
   }
 
-  /** True once nobody reads the answer any more, or it is whole. */
+  /** True once the response is complete or nobody reads it any more. */
   get isOver(): boolean {
     return this.#response.destroyed || this.#response.writableEnded;
   }
 
-  /** Sets a header of the answer. Without effect once it has begun. */
+  /** Sets a header of the response. Has no effect once the response has begun. */
   setHeader(name: string, value: string): void {
     this.#headers[name] = value;
   }
 
-  /** Begins a stream of events, unless it has begun. */
+  /** Begins a stream of events, unless one has begun. */
   beginStream(): void {
     if (this.hasBegun || this.isOver) return;
     this.#response.writeHead(200, { ...STREAM_HEADERS, ...this.#headers });
@@ -81,7 +81,7 @@ export class Reply {
     this.text(status, "application/json", JSON.stringify(value));
   }
 
-  /** Answers with a text, or with nothing. Does nothing once an answer has begun. */
+  /** Answers with a text or an empty body. Does nothing once the response has begun. */
   text(status: number, contentType: string | undefined, text: string): void {
     if (this.hasBegun || this.isOver) return;
     const type = contentType === undefined ? {} : { "content-type": contentType };
@@ -95,7 +95,7 @@ export class Reply {
     if (!this.isOver) this.#response.end();
   }
 
-  /** Breaks the answer off, so that the client sees a lost connection and not an end. */
+  /** Breaks the response off, so that the client sees a lost connection and not a regular end. */
   breakOff(): void {
     clearInterval(this.#keepAlive);
     this.#response.destroy();

@@ -8,10 +8,10 @@ export interface McpEndsOptions {
   readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
 }
 
-/** Longest delay of a timer. */
+/** Maximum delay of a timer. */
 const MAX_TIMER_MS = 2_147_483_647;
 
-/** Reports when a caller may call no more. */
+/** Reports when a caller loses its right to call. */
 export class McpEnds {
   readonly #logs: McpEndsOptions["logs"];
 
@@ -20,8 +20,8 @@ export class McpEnds {
   }
 
   /**
-   * Calls back once when the caller's key ends or expires, or its agent is deactivated or revoked, on whichever replica. `sessionId`: also
-   * when this session ends. Resolves with the function that ends the watch.
+   * Calls back once when the caller's key ends or expires, or its agent is deactivated or revoked, on any replica; with
+   * `sessionId` also * when this session ends. Resolves with the function that ends the watch.
    */
   async watch(caller: McpCaller, onEnd: (reason: ControlPlaneError) => void, sessionId?: string): Promise<() => void> {
     const { workspaceId, keyId, agentId, expiresAtMs } = caller;
@@ -49,7 +49,7 @@ export class McpEnds {
     return stop;
   }
 
-  /** Returns why a caller may use the gateway no more, or never could; undefined for one that may. */
+  /** Returns the error for a caller that may not use the gateway (any more); undefined for a caller that may. */
   async endOf({ workspaceId, agentId, isEnded }: McpCaller): Promise<ControlPlaneError | undefined> {
     const { agents } = await (await this.#logs.of(workspaceId)).caughtUp();
     const agent = agents.get(agentId);
@@ -59,7 +59,7 @@ export class McpEnds {
   }
 }
 
-/** Returns why an entry of the log ends a caller; undefined if it does not. */
+/** Returns the error for a caller that an entry of the log ends; undefined if the entry does not end it. */
 function endOf(event: LedgerEvent, keyId: string, agentId: string, sessionId?: string): ControlPlaneError | undefined {
   if (event.kind !== "change") return undefined;
   const { change } = event;

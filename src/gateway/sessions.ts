@@ -8,7 +8,7 @@ import type { McpCaller } from "./caller.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { RpcId, RpcRequest, RpcResponse } from "./messages.ts";
 
-/** Sessions of this process, and of one agent in it. */
+/** Maximum sessions of this process, and of one agent in it. */
 const MAX_SESSIONS = 10_000;
 const MAX_PER_AGENT = 1_000;
 /** Milliseconds after which a session without a request or an open stream is closed. */
@@ -19,13 +19,13 @@ const SWEEP_MS = 60_000;
 export class OpenCall {
   readonly id: RpcId;
   readonly method: string;
-  /** Aborts with the reason when the client cancels it, its key ends, or the service closes. */
+  /** Aborts with the reason when the client cancels the call, its key ends, or the service closes. */
   readonly ending: AbortController;
-  /** Changes its response before the client gets it, on whichever stream it comes. */
+  /** Changes the response before the client gets it, on whichever stream it comes. */
   readonly transform: (response: RpcResponse) => RpcResponse | Promise<RpcResponse>;
-  /** True once the upstream server has it. */
+  /** True once the call was sent to the upstream server. */
   isForwarded = false;
-  /** True once the server has answered it. */
+  /** True once the server has answered the call. */
   isAnswered = false;
 
   constructor({ id, method }: RpcRequest, ending: AbortController, transform: OpenCall["transform"] = passThrough) {
@@ -38,16 +38,16 @@ export class OpenCall {
 
 const passThrough = (response: RpcResponse): RpcResponse => response;
 
-/** A client's session with one upstream server: a session of the control plane, by its id. */
+/** A client's session with one upstream server. It is a session of the control plane with the same id. */
 export class Session {
   /** `ses_…` of the control plane's session, and `Mcp-Session-Id`. */
   readonly id: string;
   readonly caller: McpCaller;
   readonly server: McpServer;
   readonly endpoint: Endpoint;
-  /** The upstream server's own name for the session; undefined if it has none. */
+  /** The upstream server's own id of the session. */
   upstreamId: string | undefined;
-  /** Requests of the client that nobody has answered. */
+  /** The client's unanswered requests. */
   readonly open = new Map<RpcId, OpenCall>();
   /** Open streams of the server's own messages. */
   readonly streams = new Set<AbortController>();
@@ -75,7 +75,7 @@ export interface SessionsOptions {
   readonly log: StoreLog;
 }
 
-/** The sessions that clients have open in this process. Another process answers 404, on which clients open a new one. */
+/** Open sessions of clients in this process. Another process answers 404, and clients then open a new session. */
 export class Sessions {
   readonly #logs: SessionsOptions["logs"];
   readonly #log: StoreLog;
@@ -106,12 +106,12 @@ export class Sessions {
   }
 
   /**
-   * Returns the session of a request. Throws MCP_SESSION_NOT_FOUND for one that is unknown, closed, or another key's, agent's or server's:
-   * the client then opens a new one.
+   * Returns the session of a request. Throws MCP_SESSION_NOT_FOUND if it is unknown, closed, or belongs to another key, agent or
+   * server; the * client then opens a new one.
    */
   get(id: string | undefined, { workspaceId, agentId, keyId }: McpCaller, server: McpServer): Session {
     if (id === undefined) {
-      const text = "the request names no session; send `Mcp-Session-Id` as the answer to `initialize` gave it";
+      const text = "the request names no session; send `Mcp-Session-Id` from the response to `initialize`";
       throw new ControlPlaneError(ErrorReason.INVALID_FIELD, text, { field: "Mcp-Session-Id" });
     }
     const session = this.#sessions.get(id);
@@ -129,7 +129,7 @@ export class Sessions {
     return session;
   }
 
-  /** Closes a session and ends that of the control plane. MUST NOT reject. */
+  /** Closes a session here and ends the control plane's session. MUST NOT reject. */
   async close(session: Session, reason: unknown): Promise<void> {
     if (!this.#sessions.delete(session.id)) return;
     session.onClosed?.();
@@ -139,13 +139,13 @@ export class Sessions {
     try {
       await endAuthority(await this.#logs.of(workspaceId), keyId, { kind: "session", id: session.id });
     } catch (error) {
-      // One that a revocation ended has ended.
+      // The control plane's session has already ended, for instance by a revocation.
       if (error instanceof ControlPlaneError && error.reason !== ErrorReason.STORE_UNAVAILABLE) return;
       this.#log.warn({ sessionId: session.id, cause: String(error) }, "mcp session not ended in the log");
     }
   }
 
-  /** Aborts everything in flight and closes all sessions, whose authority expires by itself. */
+  /** Aborts everything in flight and closes all sessions here. The control plane's sessions expire by themselves. */
   async closeAll(reason: unknown): Promise<void> {
     clearInterval(this.#sweep);
     const sessions = [...this.#sessions.values()];

@@ -8,27 +8,27 @@ import type { StoreLog } from "../store/migrate.ts";
 import { type Endpoint, type EndpointRequest, upstreamUnavailable } from "./endpoint.ts";
 import { isRequest, isResponse, RPC_CODES, type RpcId, type RpcMessage } from "./messages.ts";
 
-/** Children of this process that serve MCP. */
+/** Maximum child processes that serve MCP. */
 const MAX_CHILDREN = 256;
-/** Pauses before a child that ended is started again: from a quarter of a second on. */
+/** Back-off before an ended child is started again: from a quarter of a second on. */
 const BACK_OFF: BackOffOptions = { firstMs: 500, maxMs: 30_000 };
-/** A child that lived longer than this begins with the first pause again. */
+/** Milliseconds of life after which a child's back-off begins again. */
 const STABLE_MS = 60_000;
-/** Characters of a child's standard error that are logged when it ends. */
+/** Maximum characters of a child's standard error that are logged when it ends. */
 const MAX_STDERR = 2_000;
-/** Bytes of one message of a child. */
+/** Maximum bytes of one message of a child. */
 const MAX_MESSAGE_BYTES = 16_777_216;
-/** Environment of a child beside its own: nothing of this process's. */
+/** Environment of a child in addition to its configured one. It inherits nothing from this process. */
 const ENVIRONMENT = {
   PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
   HOME: "/nonexistent",
   ...{ LOGNAME: "", SHELL: "", TERM: "", USER: "" },
 };
-/** Milliseconds for a child that was started again to take its client's `initialize`. */
+/** Milliseconds in which a restarted child must answer its client's `initialize`. */
 const RESTART_MS = 15_000;
 const RESTART_ID = "gateway-restart";
 
-/** Delays the next start of a child that ended, longer with each end. */
+/** Delays the next start of an ended child, with back-off. */
 export class RestartDelay {
   readonly #backOff = createBackOff(BACK_OFF);
   #notBefore = 0;
@@ -41,14 +41,17 @@ export class RestartDelay {
     throw upstreamUnavailable(server, `ended unexpectedly and starts again in ${seconds} s at the earliest`);
   }
 
-  /** Takes note that a child ended which was started at a time of `performance.now()`. */
+  /** Records the end of a child. `startedAt` is a time of `performance.now()`. */
   ended(startedAt: number): void {
     if (performance.now() - startedAt > STABLE_MS) this.#backOff.reset();
     this.#notBefore = performance.now() + this.#backOff.next();
   }
 }
 
-/** Reads a child's standard error, which blocks the child otherwise. Returns the function that gives the end of it, without secrets. */
+/**
+ * Reads a child's standard error, so that the child does not block. Returns a function that returns its last part, without
+ * secrets.
+ */
 export function standardErrorOf(child: StdioClientTransport, { env }: McpServer): () => string {
   let errors = "";
   child.stderr?.on("data", (chunk: Buffer) => {
@@ -58,7 +61,7 @@ export function standardErrorOf(child: StdioClientTransport, { env }: McpServer)
   return () => Object.values(env).reduce(without, errors);
 }
 
-/** Returns how the child of a server is started. */
+/** Returns the parameters with which a server's child is started. */
 export function childParameters({ command, args, env }: McpServer) {
   const environment = { ...ENVIRONMENT, ...env };
   return {
@@ -74,7 +77,7 @@ export function childParameters({ command, args, env }: McpServer) {
 export class ChildSlots {
   #taken = 0;
 
-  /** Takes a child's slot. Returns the function that gives it back. Throws MCP_UPSTREAM_UNAVAILABLE when all are taken. */
+  /** Takes a slot for a child. Returns the function that releases it. Throws MCP_UPSTREAM_UNAVAILABLE if no slot is free. */
   take(server: string): () => void {
     if (this.#taken >= MAX_CHILDREN)
       throw upstreamUnavailable(server, `cannot start: ${MAX_CHILDREN} servers run here already`);
@@ -88,8 +91,8 @@ export class ChildSlots {
 }
 
 /**
- * An upstream server that is a child of this process and serves one session. It is started on first use, and again, with back-off and
- * the client's own `initialize`, when it ends.
+ * Endpoint of an upstream server that is a child process and serves one session. The child is started on first use. When it ends,
+ * it is * started again, with back-off and with the client's own `initialize`.
  */
 export class StdioEndpoint implements Endpoint {
   readonly #server: McpServer;
@@ -101,7 +104,7 @@ export class StdioEndpoint implements Endpoint {
   #initialize: (RpcMessage & { readonly params?: JsonObject }) | undefined;
   readonly #restartDelay = new RestartDelay();
   #isClosed = false;
-  /** Ids of requests that the child has not answered, in their order. */
+  /** Ids of unanswered requests, in order. */
   readonly #open = new Set<RpcId>();
   #streams = 0;
 
@@ -142,7 +145,7 @@ export class StdioEndpoint implements Endpoint {
     }
   }
 
-  /** Returns the child, started first if it does not run. */
+  /** Returns the child, and starts it first if necessary. */
   async #running(): Promise<StdioClientTransport> {
     if (this.#child !== undefined) return this.#child;
     this.#starting ??= this.#start().finally(() => {
@@ -204,12 +207,12 @@ export class StdioEndpoint implements Endpoint {
     for (const id of [...this.#open]) void this.#fail(id, `MCP server \`${name}\` ended before it answered`);
   }
 
-  /** Passes a child's message on: responses on the stream of their request, all else on one that is open. */
+  /** Passes a child's message on: a response on the stream of its request, any other message on an open stream. */
   async #toClient(message: RpcMessage): Promise<void> {
     if (isResponse(message)) this.#open.delete(message.id);
     const related = isResponse(message) || this.#streams > 0 ? undefined : [...this.#open].at(-1);
     const options = related === undefined ? {} : { relatedRequestId: related };
-    // Nobody listens any more: the session goes on.
+    // Nobody listens any more, but the session continues.
     await this.#http.send(message as unknown as JSONRPCMessage, options).catch(() => undefined);
   }
 

@@ -7,14 +7,14 @@ import { upstreamUnavailable } from "./endpoint.ts";
 import { type Exchange, envelopeOf, type Forwarding, inGeneration, noteFault } from "./exchange.ts";
 import { encodedHeader, repeatedHeaders } from "./headers.ts";
 import {
-  errorOf,
-  faultOf,
+  createError,
+  createResult,
+  errorFromFault,
   isResponse,
   RPC_CODES,
   type RpcMessage,
   type RpcRequest,
   type RpcResponse,
-  resultOf,
   rpcMessageFrom,
   type SseEvent,
 } from "./messages.ts";
@@ -25,15 +25,15 @@ import type { ToolCallOutcome, ToolCalls } from "./tool-calls.ts";
 import type { ToolLists } from "./tool-lists.ts";
 import { rejectedResult } from "./tool-results.ts";
 
-/** Name of the extension, in which clients declare that they take a task in place of a result. */
+/** Extension with which a client declares that it accepts a task instead of a result. */
 const EXTENSION = "io.modelcontextprotocol/tasks";
 const CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
-/** Beginning of the ids of the gateway's own tasks, before the escalation's. Others are the server's. */
+/** Prefix of the gateway's own task ids, before the escalation's id. Other ids are the server's. */
 const MARK = "agentcontrol.";
-/** Milliseconds between two looks at a task that waits for a person, and at one whose call runs. */
+/** Polling interval in milliseconds of a task that waits for a person, and of a task whose call is running. */
 const POLL_WAITING_MS = 2_000;
 const POLL_RUNNING_MS = 1_000;
-/** What is kept of calls that have ended: for how long, how many, and how many bytes of results at least. */
+/** Bounds on the kept results of finished calls: how long, how many, and the minimum for their bytes. */
 const KEPT_MS = 600_000;
 const MAX_KEPT = 10_000;
 const MIN_KEPT_BYTES = 67_108_864;
@@ -48,11 +48,11 @@ export interface EscalationTasksOptions {
   readonly log: Parameters<typeof noteFault>[0];
   /** Maximum bytes of a result. */
   readonly maxResultBytes: number;
-  /** Counts what became of a call. */
+  /** Counts the outcome of a call. */
   readonly onOutcome: (outcome: ToolCallOutcome) => void;
 }
 
-/** The state of a task beside what all have. */
+/** Status-dependent members of a task. */
 type Status =
   | { readonly status: "working" | "cancelled"; readonly statusMessage: string }
   | { readonly status: "completed"; readonly result: JsonObject }
@@ -66,9 +66,9 @@ interface Run {
 }
 
 /**
- * Tasks of calls that wait for a person, as the extension of 2026-07-28 has them. A task is its escalation: it survives the process, and
- * belongs to the agent. The call is made when its client asks for the task after the approval, so that one whose client has gone is never
- * made; its result is kept in this process.
+ * Tasks for calls that wait for a person, in the form of the 2026-07-28 extension. A task is stored as its escalation, so it
+ * survives the * process and belongs to the agent. The call is made when the client asks for the task after the approval, so it
+ * is never made for a client * that is gone. Its result is kept in this process.
  */
 export class EscalationTasks {
   readonly #options: EscalationTasksOptions;
@@ -84,7 +84,7 @@ export class EscalationTasks {
     });
   }
 
-  /** Tests whether a client takes a task in place of a result. */
+  /** Tests whether a client accepts a task instead of a result. */
   isDeclared({ generation }: Exchange, { params = {} }: RpcRequest): boolean {
     if (generation !== "stateless") return false;
     const extensions = ownValue(objectAt(objectAt(params, "_meta"), CAPABILITIES), "extensions");
@@ -102,7 +102,7 @@ export class EscalationTasks {
     );
   }
 
-  /** Declares the extension in the answer to `server/discover`. */
+  /** Declares the extension in the response to `server/discover`. */
   declare(response: RpcResponse): RpcResponse {
     if (response.result === undefined) return response;
     const capabilities = objectAt(response.result, "capabilities");
@@ -110,7 +110,7 @@ export class EscalationTasks {
     return { ...response, result: { ...response.result, capabilities: { ...capabilities, extensions } } };
   }
 
-  /** Creates the answer that gives a client the task of an escalation. */
+  /** Creates the result that gives a client the task of an escalation. */
   async create({ caller }: Exchange, escalationId: string, meta: JsonObject): Promise<JsonObject> {
     const escalation = await this.#options.calls.escalation(caller, escalationId);
     return { ...this.#view(escalation, this.#waiting(escalation)), resultType: "task", _meta: meta };
@@ -122,16 +122,16 @@ export class EscalationTasks {
     if (!this.isDeclared(exchange, request)) {
       const requiredCapabilities = { extensions: { [EXTENSION]: {} } };
       const text = `the client does not declare the capability \`${EXTENSION}\``;
-      return errorOf(id, RPC_CODES.missingCapability, text, { requiredCapabilities });
+      return createError(id, RPC_CODES.missingCapability, text, { requiredCapabilities });
     }
     const escalation = await this.#find(exchange, ownValue(params, "taskId") as string);
     if (escalation === undefined) {
-      return errorOf(id, RPC_CODES.invalidParams, "no task of this id is the agent's at this server");
+      return createError(id, RPC_CODES.invalidParams, "the agent has no task of this id at this server");
     }
     if (method === "tasks/cancel") await this.#cancel(exchange, escalation);
-    // No task asks for input: what is given is ignored.
+    // Tasks do not ask for input, so any input is ignored.
     const result = method === "tasks/get" ? await this.#get(exchange, escalation, params) : {};
-    return resultOf(id, { ...result, resultType: "complete" });
+    return createResult(id, { ...result, resultType: "complete" });
   }
 
   /** Ends every call in flight. */
@@ -156,7 +156,7 @@ export class EscalationTasks {
     return this.#view(escalation, run.status, run.changedAtMs);
   }
 
-  /** Begins what follows on a resolution: a call, or the result that stands for it. Undefined for a pending escalation. */
+  /** Begins the call after an approval, or returns its final state without a call. Undefined for a pending escalation. */
   #begin(key: string, exchange: Exchange, escalation: Escalation, params: JsonObject): Run | undefined {
     if (escalation.status === "pending") return undefined;
     const run: Run = { ending: new AbortController(), status: RUNNING, changedAtMs: Date.now() };
@@ -166,7 +166,9 @@ export class EscalationTasks {
     void this.#make(run, exchange, escalation, params)
       .catch((error: unknown) => {
         noteFault(this.#options.log, exchange.server, error);
-        return run.ending.signal.aborted && run.status === CANCELLED ? CANCELLED : failure(faultOf(REQUEST_ID, error));
+        return run.ending.signal.aborted && run.status === CANCELLED
+          ? CANCELLED
+          : failure(errorFromFault(REQUEST_ID, error));
       })
       .then((status) => {
         this.#kept.set(key, end(status));
@@ -180,7 +182,7 @@ export class EscalationTasks {
     const { calls, lists, ends, onOutcome, forwarding } = this.#options;
     const { caller, server } = exchange;
     const { ending } = run;
-    const tool = toolOf(exchange, escalation);
+    const tool = upstreamToolName(exchange, escalation);
     const args = objectAt(metadataOf(escalation), "arguments");
     const own = { ...exchange, bytes: sizeOf(escalation), ending };
     const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
@@ -250,10 +252,10 @@ export class EscalationTasks {
   }
 }
 
-const RUNNING: Status = { status: "working", statusMessage: "the call is approved and runs" };
+const RUNNING: Status = { status: "working", statusMessage: "the call is approved and running" };
 const CANCELLED: Status = { status: "cancelled", statusMessage: "the task was cancelled" };
 
-/** Keeps the response of a server for a client that asks later. Notifications of a task's call go nowhere. */
+/** Keeps a server's response for a client that asks later. Drops notifications of the call. */
 class KeptAnswer implements Answer {
   response: RpcResponse | undefined;
   readonly hasBegun = false;
@@ -282,15 +284,17 @@ class KeptAnswer implements Answer {
   end(): void {}
 }
 
-/** Reads what the server answered. A task of its own, or a request for input, cannot be carried on in the gateway's. */
+/**
+ * Converts a server's response to a status. The server's own task or request for input cannot continue within the gateway's task.
+ */
 function statusFrom(server: string, response: RpcResponse | undefined): Status {
   if (response?.result === undefined) {
-    return failure(response ?? faultOf(REQUEST_ID, upstreamUnavailable(server, "gave no answer")));
+    return failure(response ?? errorFromFault(REQUEST_ID, upstreamUnavailable(server, "did not answer")));
   }
   const type = ownValue(response.result, "resultType") ?? "complete";
   if (type === "complete") return { status: "completed", result: response.result };
   return failure(
-    errorOf(
+    createError(
       REQUEST_ID,
       RPC_CODES.server,
       `MCP server \`${server}\` needs input, which a task of an approved call cannot give`,
@@ -316,12 +320,12 @@ const keyOf = ({ caller }: Exchange, { escalationId }: Escalation): string => `$
 
 const metadataOf = ({ receipt }: Escalation): JsonObject => receipt.body.action.metadata ?? {};
 
-/** Returns the characters of an action's arguments, whichever of the two sets is larger. */
+/** Returns the size in characters of an action's arguments, original or edited, whichever is larger. */
 const sizeOf = ({ receipt, editedArguments }: Escalation): number =>
   Math.max(receipt.body.action.action_content.length, editedArguments?.length ?? 0);
 
-/** Returns the tool's name as its server knows it. */
-function toolOf({ server }: Exchange, { receipt }: Escalation): string {
+/** Returns the server's own name of the tool. */
+function upstreamToolName({ server }: Exchange, { receipt }: Escalation): string {
   const { tool, action_type } = receipt.body.action;
   return (tool ?? action_type).slice(server.name.length + 1);
 }
@@ -331,7 +335,7 @@ function objectAt(value: JsonObject, member: string): JsonObject {
   return isJsonObject(found) ? found : {};
 }
 
-/** Returns the version and capabilities of a client without those that a result in one piece does not need. */
+/** Returns the version and capabilities of a client, reduced to what a plain result needs. */
 function plainEnvelope(params: JsonObject): JsonObject {
   const envelope = envelopeOf(params);
   const { elicitation: _, sampling: __, roots: ___, ...capabilities } = objectAt(envelope, CAPABILITIES);

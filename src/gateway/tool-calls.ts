@@ -21,29 +21,29 @@ import {
 export interface ToolCall {
   readonly server: McpServer;
   readonly caller: McpCaller;
-  /** The session of the control plane; undefined for a stateless request. */
+  /** Session of the control plane; undefined for a stateless request. */
   readonly sessionId: string | undefined;
-  /** The tool's name as its server knows it. */
+  /** The server's own name of the tool. */
   readonly tool: string;
   readonly arguments: JsonObject;
   /** Size of the message with the arguments. */
   readonly bytes: number;
-  /** Aborts when nobody waits for the call any more. */
+  /** Aborts when nobody waits for the call any longer. */
   readonly signal: AbortSignal;
-  /** The tool as it was last reviewed; undefined if it was not yet. */
+  /** Last review of the tool; undefined before the first one. */
   readonly known: ReviewedTool | undefined;
-  /** Lists the server's tools now and reviews them. Returns the called one; undefined if the server lists no such tool. */
+  /** Lists the server's tools now and reviews them. Returns the called tool; undefined if the server does not list it. */
   readonly review: () => Promise<ReviewedTool | undefined>;
-  /** Tells a client that asked for progress that the call is held; undefined for one that did not. */
+  /** Reports to the client that the call is held; undefined if the client did not ask for progress. */
   readonly onHeld: ((message: string, seconds: number) => Promise<void>) | undefined;
-  /** True for a client that takes a task in place of a result: the call is not held. */
+  /** True if the client accepts a task instead of a result: the call is then not held. */
   readonly isTask: boolean;
 }
 
 /** The part of a call that is decided. */
 type DecidedCall = Omit<ToolCall, "known" | "review" | "onHeld" | "isTask">;
 
-/** What becomes of a call. */
+/** Outcome of a call. */
 export type ToolCallOutcome =
   | {
       readonly kind: "forward";
@@ -54,7 +54,7 @@ export type ToolCallOutcome =
     }
   | ToolCallAnswer;
 
-/** What becomes of a call that is decided now: as above, or an escalation that the client waits for as a task. */
+/** Outcome of deciding a call: a `ToolCallOutcome`, or an escalation for which the client waits as a task. */
 export type DecidedOutcome = ToolCallOutcome | ToolCallEscalated;
 
 /** A call that waits for a person. */
@@ -63,14 +63,14 @@ export interface ToolCallEscalated {
   readonly sealed: SealedDecision;
 }
 
-/** An answer in place of the tool's own. */
+/** A result instead of the tool's own. */
 export interface ToolCallAnswer {
   readonly kind: "answer";
   readonly result: JsonObject;
   readonly sealed: SealedDecision | undefined;
 }
 
-/** A tool as it was last reviewed. */
+/** Last review of a tool. */
 interface Reviewed {
   tool: ReviewedTool | undefined;
 }
@@ -78,14 +78,14 @@ interface Reviewed {
 /** Parts and settings of `ToolCalls`. */
 export interface ToolCallsOptions {
   readonly held: HeldActions;
-  /** Milliseconds for which a call waits for a person, without and with progress. */
+  /** Milliseconds that a call waits for a person, without and with progress. */
   readonly holdMs: number;
   readonly progressHoldMs: number;
-  /** Base URL of the dashboard's pages; undefined: none is known. */
+  /** Base URL of the dashboard's pages; undefined if it is unknown. */
   readonly publicUrl: string | undefined;
 }
 
-/** Decides the calls of tools, and holds those that wait for a person. */
+/** Decides tool calls, and holds calls that wait for a person. */
 export class ToolCalls {
   readonly #options: ToolCallsOptions;
   readonly #held: HeldActions;
@@ -96,8 +96,8 @@ export class ToolCalls {
   }
 
   /**
-   * Decides a call. Resolves with its fate once a person has answered or the hold is over; for a task, at once. Rejects when the signal
-   * aborts.
+   * Decides a call. Resolves with its outcome once a person has answered or the hold is over; for a task, at once. Rejects when
+   * the signal * aborts.
    */
   async decide(call: ToolCall): Promise<DecidedOutcome> {
     const { known } = call;
@@ -107,7 +107,7 @@ export class ToolCalls {
       const { tool } = reviewed;
       const unfit = refusalOf(call, tool);
       if (unfit !== undefined) return unfit;
-      // The listing costs a round trip, as the decision does: a tool that is as it was costs one of the two.
+      // Listing and decision cost a round trip each. They run at the same time, so an unchanged tool costs only one.
       const isFresh = tool !== known;
       const [sealed, now] = await Promise.all([
         this.#held.intercept(action, call.arguments),
@@ -122,7 +122,10 @@ export class ToolCalls {
     }
   }
 
-  /** Decides a call of a caller that has ended, which is blocked on record. Rejects with `ended` should it not be. */
+  /**
+   * Decides a call of a caller that has ended, so that the block is on record. Rejects with `ended` if the decision is not a
+   * block.
+   */
   async refuse(call: DecidedCall, ended: ControlPlaneError): Promise<ToolCallAnswer> {
     const sealed = await this.#held.intercept(actionOf(call), call.arguments);
     if (sealed.decision !== "block") throw ended;
@@ -134,12 +137,12 @@ export class ToolCalls {
     return this.#held.escalation(caller, escalationId);
   }
 
-  /** Takes back one ask of the caller's agent. Does nothing for an escalation that has been resolved. */
+  /** Withdraws one request of the caller's agent for approval. Does nothing if the escalation is resolved. */
   withdraw(caller: McpCaller, escalationId: string): Promise<void> {
     return this.#held.withdraw(caller, escalationId);
   }
 
-  /** Makes the call of a task that a person approved, if its approval can still be used. */
+  /** Makes the call of an approved task, if its approval can still be used. */
   async resume(call: ToolCall, resolved: Escalation): Promise<ToolCallOutcome> {
     const { replacedBy, editedArguments } = resolved;
     const isReplaced = replacedBy !== null && editedArguments !== null;
@@ -189,7 +192,7 @@ export class ToolCalls {
   }
 }
 
-/** The action of a call, which is not held. */
+/** Returns the action of a call, without a hold. */
 function actionOf({ server, caller, sessionId, tool, arguments: args, bytes, signal }: DecidedCall): HeldAction {
   const name = `${server.name}.${tool}`;
   return {
@@ -202,7 +205,7 @@ function actionOf({ server, caller, sessionId, tool, arguments: args, bytes, sig
   };
 }
 
-/** Refuses a call whose tool was found to be no longer in force. */
+/** Refuses a call whose tool is no longer in force. */
 function refused(call: ToolCall, { tool }: Reviewed): ToolCallOutcome {
   const unfit = refusalOf(call, tool);
   if (unfit === undefined) throw new Error("the tool is in force");

@@ -17,12 +17,12 @@ export interface ToolListsOptions {
   readonly logs: WorkspaceLogs;
 }
 
-/** Milliseconds for which a client may believe a list, unless its server says how long. */
+/** Milliseconds for which a client may cache a list, unless its server says how long. */
 const LIST_TTL_MS = 0;
 
 type Reviewed = ReadonlyMap<string, ReviewedTool>;
 
-/** A listing that begins when the one before has ended, and goes on until its last caller has gone away. */
+/** A listing that begins when the previous one has ended, and is aborted when its last caller has left. */
 class Listing {
   readonly #ending = new AbortController();
   readonly #result: Promise<Reviewed>;
@@ -35,12 +35,12 @@ class Listing {
       return list(this.#ending.signal);
     };
     this.#result = before === undefined ? begin() : before.#result.then(begin, begin);
-    // Every caller may have gone away.
+    // Every caller may have left.
     this.#result.catch(() => undefined);
   }
 
-  /** True while further callers may wait for it. */
-  get isToCome(): boolean {
+  /** True while further callers may join, because the listing has not begun. */
+  get isJoinable(): boolean {
     return !this.#hasBegun && !this.#ending.signal.aborted;
   }
 
@@ -61,11 +61,11 @@ class Listing {
   }
 }
 
-/** Lists the tools of upstream servers and compares them with what is pinned. */
+/** Lists the tools of upstream servers and compares them with the pinned definitions. */
 export class ToolLists {
   readonly #definitions: ToolListsOptions["definitions"];
   readonly #logs: WorkspaceLogs;
-  /** Tools of each server as they were last reviewed. */
+  /** Last review of each server's tools. */
   readonly #reviewed = new WeakMap<McpServer, Reviewed>();
   /** The latest listing of each session or endpoint. */
   readonly #listings = new WeakMap<object, Listing>();
@@ -75,12 +75,14 @@ export class ToolLists {
     this.#logs = logs;
   }
 
-  /** Returns a tool as it was last reviewed; undefined if it was not yet. */
+  /** Returns the last review of a tool; undefined before the first one. */
   lastReviewed(server: McpServer, tool: string): ReviewedTool | undefined {
     return this.#reviewed.get(server)?.get(tool);
   }
 
-  /** Lists and reviews the tools now. Callers that wait for a listing to begin share it. Rejects when the exchange ends. */
+  /**
+   * Lists and reviews the tools now. Callers that wait for the same listing to begin share it. Rejects when the exchange ends.
+   */
   async review(exchange: Exchange, params: JsonObject): Promise<Reviewed> {
     const { server, caller, session, headers, endpoint, ending, generation } = exchange;
     const key: object = session ?? endpoint;
@@ -94,12 +96,15 @@ export class ToolLists {
       return reviewed;
     };
     // A listing that began before the call proves nothing about the tool at the time of the call.
-    const listing = before?.isToCome === true ? before : new Listing(before, list);
+    const listing = before?.isJoinable === true ? before : new Listing(before, list);
     this.#listings.set(key, listing);
     return listing.until(ending.signal);
   }
 
-  /** Makes the change to the answer to `tools/list`: what may not be called is left out, and the rest is in a fixed order. */
+  /**
+   * Creates the change to the response to `tools/list`: tools that may not be called are left out, and the others have a fixed
+   * order.
+   */
   filter(exchange: Exchange, request: RpcRequest): (response: RpcResponse) => Promise<RpcResponse> {
     return async (response) => {
       const { server, caller, generation } = exchange;
@@ -126,7 +131,7 @@ export class ToolLists {
   }
 }
 
-/** Returns a call of a tool without arguments. */
+/** Returns the action of a tool call without arguments. */
 function probeOf({ caller, server, session }: Exchange, tool: string): Action {
   const metadata = { mcp_server: server.name };
   return {

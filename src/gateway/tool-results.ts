@@ -1,12 +1,12 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { DecisionReason, SealedDecision } from "../state/types.ts";
 
-/** Member of `_meta` that carries the decision on a call. */
+/** Member of `_meta` with the decision on a call. */
 export const DECISION_META = "agentcontrol.v1/decision";
-/** Reasons that a result tells. */
+/** Maximum reasons in a result. */
 const MAX_REASONS = 20;
 
-/** Returns the decision as `_meta` carries it. */
+/** Returns the decision in the form of `_meta`. */
 export function decisionMeta(sealed: SealedDecision): JsonObject {
   return {
     decision: sealed.decision,
@@ -36,7 +36,7 @@ const reasonText = ({ message, wouldPass }: DecisionReason): string =>
 
 const reasonLines = ({ reasons }: SealedDecision): string[] => reasons.slice(0, MAX_REASONS).map(reasonText);
 
-/** Address of the page on which a person decides; undefined if the service does not know its own. */
+/** Address of the page on which a person decides; undefined if the service does not know its own address. */
 export function escalationPage(
   publicUrl: string | undefined,
   { escalationId }: Pick<SealedDecision, "escalationId">,
@@ -44,23 +44,23 @@ export function escalationPage(
   return publicUrl === undefined ? undefined : `${publicUrl}/escalations/${escalationId}`;
 }
 
-/** Tells a model that its call was blocked, and why. */
+/** Text for a model about a blocked call, with the reasons. */
 export function blockedText(tool: string, sealed: SealedDecision): string {
   return [`The control plane blocked this call of \`${tool}\`. The tool did not run.`, ...reasonLines(sealed)].join(
     "\n",
   );
 }
 
-/** Tells a model that its call waits for a person, and how to go on. */
+/** Text for a model about a call that waits for a person, and how to continue. */
 export function pendingText(tool: string, sealed: SealedDecision, page: string | undefined): string {
   const where = page === undefined ? "" : ` They decide at ${page}.`;
   const text =
     `This call of \`${tool}\` waits for a person to approve it (escalation ${sealed.escalationId}). The tool did not run.${where} ` +
-    "Call it again with the same arguments to wait on; once approved, it runs once.";
+    "Call it again with the same arguments to continue waiting; once approved, it runs once.";
   return [text, ...reasonLines(sealed)].join("\n");
 }
 
-/** Tells a model that its call was rejected, expired or withdrawn, with the person's note. */
+/** Text for a model about a call that was rejected, expired or withdrawn, with the person's note. */
 export function rejectedText(
   tool: string,
   { note, resolvedBy }: { readonly note: string | null; readonly resolvedBy: string | null },
@@ -75,7 +75,7 @@ export function rejectedText(
   return `${what}${said} The tool did not run.`;
 }
 
-/** Creates the result of a call that is blocked. */
+/** Creates the result of a blocked call. */
 export function blockedResult(tool: string, sealed: SealedDecision): JsonObject {
   return refusal(blockedText(tool, sealed), decisionMeta(sealed));
 }
@@ -86,7 +86,7 @@ export function pendingResult(tool: string, sealed: SealedDecision, page: string
   return refusal(pendingText(tool, sealed, page), meta);
 }
 
-/** Creates the result of a call whose approval was used, or has expired, before its client asked for it. */
+/** Creates the result of a call whose approval was used or has expired before the client asked for the call. */
 export function spentResult(
   tool: string,
   escalation: { readonly escalationId: string; readonly usedBy: string | null },
@@ -95,7 +95,7 @@ export function spentResult(
   const why =
     usedBy === null
       ? "has expired, and the tool did not run."
-      : `was used by decision ${usedBy}: by an identical call, or by this one before its result was lost with the process that had it. Look whether the tool ran before you call it again.`;
+      : `was used by decision ${usedBy}: by an identical call, or by this call before its result was lost with its process. Check whether the tool ran before you call it again.`;
   const reasons = [{ code: "APPROVAL_SPENT", message: `the approval ${why}` }];
   const meta = { decision: "escalate", escalation_id: escalationId, used_by: usedBy, reasons };
   return refusal(`The approval of this call of \`${tool}\` (escalation ${escalationId}) ${why}`, meta);

@@ -20,16 +20,16 @@ export interface UpstreamsOptions {
   readonly log: StoreLog;
 }
 
-/** The generations that a server speaks itself. */
+/** Generations that a server itself speaks. */
 interface Spoken {
   readonly stateful: boolean;
   readonly stateless: boolean;
 }
 
-/** Milliseconds for which it is believed which generations a server speaks: it may be upgraded. */
+/** Milliseconds for which a server's generations are cached: the server may be upgraded. */
 const SPOKEN_MS = 600_000;
 const MAX_SPOKEN = 1_000;
-/** Sessions for stateless requests, and milliseconds after which an unused one is closed. */
+/** Maximum sessions for stateless requests, and milliseconds after which an unused session is closed. */
 const MAX_BRIDGES = 256;
 const BRIDGE_IDLE_MS = 900_000;
 /** Milliseconds to connect to a server. */
@@ -46,7 +46,7 @@ const INITIALIZE = {
   protocolVersion: string;
 };
 
-/** Returns the way to an upstream server for clients of each generation. */
+/** Opens endpoints of upstream servers for clients of each generation. */
 export class Upstreams {
   readonly #slots = new ChildSlots();
   readonly #log: StoreLog;
@@ -60,7 +60,7 @@ export class Upstreams {
     dispose: (bridge) => void bridge.then((each) => each.close()).catch(() => undefined),
   });
 
-  /** Delays of commands that ended, by bridge. */
+  /** Restart delays of commands, by bridge. */
   readonly #restartDelays = new LRUCache<string, RestartDelay>({
     max: MAX_SPOKEN,
     ttl: SPOKEN_MS,
@@ -72,7 +72,7 @@ export class Upstreams {
     this.#connections = new HttpConnections(lookup);
   }
 
-  /** Opens the way for one session of a client. `initialize`: the parameters of its request. */
+  /** Opens the endpoint for one session of a client. `initialize` has the parameters of its request. */
   async stateful(server: McpServer, initialize: JsonObject | undefined): Promise<Endpoint> {
     if (server.url === null) return new StdioEndpoint(server, this.#log, this.#slots);
     const { stateful } = await this.#speaks(server);
@@ -80,7 +80,10 @@ export class Upstreams {
     return StatefulBridge.open(server.name, this.#transport(server), initialize);
   }
 
-  /** Returns the way for stateless requests of one agent. `params`: of the request, which declares what input its client gives. */
+  /**
+   * Returns the endpoint for stateless requests of one agent. `params` of the request declare the kinds of input that its client
+   * gives.
+   */
   async stateless(server: McpServer, agentId: string, params: JsonObject | undefined): Promise<Endpoint> {
     if (server.url !== null && (await this.#speaks(server)).stateless)
       return new HttpEndpoint(server, this.#connections);
@@ -186,7 +189,7 @@ export class Upstreams {
     return known;
   }
 
-  /** Asks a server for its generations: by the negotiation of the official client, and then by an `initialize`. */
+  /** Finds a server's generations: by the negotiation of the official client, then by an `initialize`. */
   async #probe(server: McpServer): Promise<Spoken> {
     const client = new Client(GATEWAY_INFO, { capabilities: {}, versionNegotiation: { mode: "auto" } });
     const transport = this.#transport(server);

@@ -6,10 +6,10 @@ import { type Action, ESCALATION_STATUS_NUMBERS } from "../state/types.ts";
 import { stored } from "../store/database.ts";
 import { readUsableApprovals } from "../store/sql/read-escalations.ts";
 
-/** Approvals of one agent that are compared. */
+/** Maximum approvals of one agent that are compared. */
 const MAX_COMPARED = 200;
 
-/** Finds the approval of this very action that nobody has used: the escalation to present with it; undefined without one. */
+/** Finds an unused approval of this very action, and returns the id of its escalation. */
 export async function findUsableApproval(log: WorkspaceLog, pool: Pool, action: Action): Promise<string | undefined> {
   const values = [log.workspaceId, action.agentId, ESCALATION_STATUS_NUMBERS.approved, log.nowMs, MAX_COMPARED];
   const { rows } = await stored(

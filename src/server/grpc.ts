@@ -345,14 +345,14 @@ function statusReasons(maxBodyBytes: number): ServerInterceptor {
   return (_method, call) => {
     const send = call.sendStatus;
     call.sendStatus = function sendStatus(this: ServerInterceptingCall, bare) {
-      const fault = hasStatusDetails(bare.metadata) ? undefined : faultOf(bare, maxBodyBytes);
+      const fault = hasStatusDetails(bare.metadata) ? undefined : errorFromStatus(bare, maxBodyBytes);
       send.call(this, fault === undefined ? bare : grpcStatusFrom(fault));
     };
     return call as ServerInterceptingCall;
   };
 }
 
-function faultOf(
+function errorFromStatus(
   { code, details }: Parameters<ServerInterceptingCall["sendStatus"]>[0],
   maxBodyBytes: number,
 ): ControlPlaneError | undefined {

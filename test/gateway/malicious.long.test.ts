@@ -79,7 +79,7 @@ describe("a malicious MCP server", () => {
     {
       does: "closes the connection",
       how: (_asked, response) => response.destroy(),
-      want: /cannot be reached|broke its answer off/,
+      want: /cannot be reached|broke off its response/,
     },
     {
       does: "closes in the middle of its answer",
@@ -88,7 +88,7 @@ describe("a malicious MCP server", () => {
         response.write(JSON.stringify(fine(id)).slice(0, 20));
         setTimeout(() => response.destroy(), 20);
       },
-      want: /broke its answer off/,
+      want: /broke off its response/,
     },
     {
       does: "answers with no JSON",
